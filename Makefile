@@ -21,7 +21,8 @@ TEST = $(TEST_ENVIRONMENT) cargo test --release $(TEST_CONFIG) --no-fail-fast
 # The Python environment for the tests of the package, also outside the tree.
 PYTHON_VENV ?= $(HOME)/.cache/freestone/python-venv
 
-.PHONY: help build lab driver demo test test-rust check-fast lint format-check clippy python-check python-venv shape-check test-python test-release conformance \
+.PHONY: help build lab driver demo test test-rust check-fast lint format-check clippy python-check python-venv shape-check test-python \
+	test-release conformance \
 	bench fuzz tools clean
 
 help:
@@ -108,9 +109,7 @@ bench: build lab
 # The tests of decoders, parsers and faults with more inputs: every position instead of samples, more random cases, and
 # another seed per round, and random statements compared with DuckDB. `fuzz/` has the same targets for cargo-fuzz, which needs
 # nightly Rust.
-fuzz: build
-	test -x '$(PYTHON_VENV)/bin/python' || $(PYTHON) -m venv '$(PYTHON_VENV)'
-	'$(PYTHON_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt
+fuzz: build python-venv
 	for round in $$(seq $(FUZZ_ROUNDS)); do \
 		echo "round $$round of $(FUZZ_ROUNDS)"; \
 		export FREESTONE_TEST_ALL=1 FREESTONE_TEST_ROUNDS=100000 FREESTONE_TEST_SECONDS=60 FREESTONE_TEST_SEED=$$round; \

@@ -13,7 +13,6 @@ import sys
 import tempfile
 
 import duckdb
-
 from differential import arguments, create, ours
 from random_joins import BATCH, COLUMNS, SIZES, condition, tables, theirs
 

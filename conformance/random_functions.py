@@ -14,7 +14,6 @@ import sys
 import tempfile
 
 import duckdb
-
 from differential import arguments, create, ours
 
 BATCH = 300

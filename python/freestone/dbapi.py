@@ -164,7 +164,7 @@ class Connection:
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         try:
-            if kind is None:
+            if kind is None and not self._connection.closed:
                 self.commit()
         finally:
             self.close()

@@ -166,7 +166,7 @@ class Relation:
 
     def _only_query(self, method: str) -> None:
         if not self._query.gives_rows:
-            raise InterfaceError(f"{self._summary()} gives no rows for {method}()", "ask for rows with SELECT")
+            raise InterfaceError(f"{self._summary()} returns no rows for {method}()", "ask for rows with SELECT")
 
     def _summary(self) -> str:
         done = self._query.done

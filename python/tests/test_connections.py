@@ -70,7 +70,6 @@ def test_cursors(db):
         ("create table t (a int)", freestone.ProgrammingError, "exists"),
         ("insert into t values (null)", freestone.IntegrityError, "NOT NULL"),
         ("insert into t values ('x')", freestone.DataError, "x"),
-        ("begin", freestone.NotSupportedError, "transactions"),
         ("select * from 'missing.csv'", freestone.ProgrammingError, "missing.csv"),
     ],
 )

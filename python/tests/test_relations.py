@@ -29,7 +29,7 @@ def test_writes_run_at_once(db):
     assert inserted.rowcount == 2
     assert "INSERT 2" in repr(inserted)
     assert db.sql("delete from t where a = 1").rowcount == 1
-    with pytest.raises(freestone.InterfaceError, match="INSERT gives no rows"):
+    with pytest.raises(freestone.InterfaceError, match="INSERT returns no rows"):
         inserted.fetchall()
     assert db.tables() == ["t"]
 

@@ -229,7 +229,7 @@ def test_designs(db):
     db.load("weird \" name;'", frame, design="row")
     assert db.sql('select count(*) from "weird "" name;\'"').fetchall() == [(3,)]
     assert db.design("weird \" name;'")["preset"] == "row"
-    with pytest.raises(freestone.ProgrammingError, match="design"):
+    with pytest.raises(freestone.ProgrammingError, match="preset"):
         db.load("u", frame, design="triangular")
     with pytest.raises(freestone.Error):
         db.load("u", frame, colour="red")

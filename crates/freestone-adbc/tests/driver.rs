@@ -381,7 +381,6 @@ fn errors_have_status_state_and_hint() {
             ("CREATE TABLE lineitem (a INT)", Status::AlreadyExists, "42P07"),
             ("INSERT INTO lineitem VALUES (NULL)", Status::Integrity, "23502"),
             ("SELECT CAST('x' || a AS INT) FROM (VALUES (1)) AS v (a)", Status::InvalidData, "22P02"),
-            ("BEGIN", Status::NotImplemented, "0A000"),
         ] {
             let error = fails(connection, sql);
             assert_eq!((error.status, sqlstate(&error).as_str()), (status, state), "{sql}: {error}");
@@ -403,12 +402,6 @@ fn what_is_not_there_says_so() {
             assert_eq!(error.status, Status::NotImplemented, "{error}");
             assert!(error.message.contains(says), "{error}");
         };
-        absent(
-            connection.set_option(OptionConnection::AutoCommit, "false".into()),
-            "each statement commits on its own",
-        );
-        absent(connection.commit(), "transaction");
-        absent(connection.rollback(), "transaction");
         absent(connection.read_partition(b"x").map(drop), "not partitioned");
         let mut statement = connection.new_statement().expect("a statement");
         absent(statement.set_substrait_plan(b"x"), "Substrait");

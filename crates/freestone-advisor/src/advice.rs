@@ -323,7 +323,7 @@ impl Advice {
             None if over => (
                 true,
                 format!(
-                    "no design fits into the budget; what is stored now takes {}",
+                    "no design fits into the budget; the current design takes {}",
                     text::bytes(self.stored_bytes())
                 ),
             ),
@@ -331,7 +331,7 @@ impl Advice {
             Some(best) if over => (
                 false,
                 format!(
-                    "what is stored now takes {}, beyond the budget; of the designs within it, this one is fastest: {}",
+                    "the current design takes {}, more than the budget; the fastest design within it: {}",
                     text::bytes(self.stored_bytes()),
                     text::change(self.current.total.ms, best.total.ms)
                 ),

@@ -268,6 +268,7 @@ fn two_hundred_connections_are_served_and_the_next_is_told() {
     let mut streams: Vec<TcpStream> = (0..200).map(|_| log_in(&server)).collect();
     streams.iter_mut().for_each(check_one);
     let mut refused = server.connect();
+    refused.write_all(&startup("ann")).expect("sent");
     let (kind, body) = message(&mut refused).expect("a message");
     assert!(kind == b'E' && text(&body).contains("53300"));
     drop(streams.pop());

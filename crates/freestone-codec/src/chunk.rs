@@ -434,7 +434,7 @@ impl<'a> Chunk<'a> {
         };
         match end {
             Some(end) if end <= self.rows() => Ok(()),
-            _ => Err(CodecError::corrupt(format!("rows asked for are not within the chunk's {}", self.rows()))),
+            _ => Err(CodecError::corrupt(format!("the requested rows are not within the chunk's {}", self.rows()))),
         }
     }
 

@@ -100,12 +100,14 @@ impl Query {
                 Ok(Source::Batches(strings.schema(schema), batches.into_iter()))
             }
             State::Done { verb, .. } => {
-                let message = format!("{verb} gives no rows");
+                let message = format!("{verb} returns no rows");
                 Err(interface(py, &message, "ask for rows with SELECT"))
             }
             State::Lazy(planned) => match self.link.start(py, &self.statement, &self.inputs, Some(planned), strings)? {
                 StatementStart::Rows(running) => Ok(Source::Running(running)),
-                StatementStart::Done { verb, .. } => Err(interface(py, &format!("{verb} gives no rows"), "use SELECT")),
+                StatementStart::Done { verb, .. } => {
+                    Err(interface(py, &format!("{verb} returns no rows"), "use SELECT"))
+                }
             },
         }
     }

@@ -78,7 +78,7 @@ pub fn address(text: &str) -> Result<SocketAddr> {
     // Of a name's addresses a public one counts: it must not be taken for loopback.
     let mut found: Vec<SocketAddr> = found.collect();
     found.sort_by_key(|address| (is_loopback(address.ip()), address.is_ipv6()));
-    found.into_iter().next().ok_or_else(|| ServerError::new(format!("{text} stands for no address")))
+    found.into_iter().next().ok_or_else(|| ServerError::new(format!("{text} resolves to no address")))
 }
 
 pub fn is_loopback(ip: IpAddr) -> bool {

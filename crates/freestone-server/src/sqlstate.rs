@@ -20,7 +20,6 @@ pub const INVALID_SQL_STATEMENT_NAME: &str = "26000";
 pub const INVALID_AUTHORIZATION_SPECIFICATION: &str = "28000";
 pub const INVALID_PASSWORD: &str = "28P01";
 pub const INVALID_CURSOR_NAME: &str = "34000";
-pub const INVALID_SAVEPOINT_SPECIFICATION: &str = "3B001";
 pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
 pub const SYNTAX_ERROR: &str = "42601";
 pub const DUPLICATE_COLUMN: &str = "42701";

@@ -582,7 +582,7 @@ impl Inner {
     fn room(&self, length: usize) -> Result<Vec<u8>> {
         let chunk_bytes_max = self.address.chunk_bytes_max;
         if length > chunk_bytes_max {
-            return Err(WireError::malformed("chunk", format!("{length} bytes are more than was asked for")));
+            return Err(WireError::malformed("chunk", format!("{length} bytes are more than the requested maximum")));
         }
         let mut bytes = self.pool.take();
         if bytes.capacity() < length {
@@ -721,7 +721,7 @@ impl Route {
 fn add_credit(credit: &Semaphore, payload: &[u8]) -> Result<()> {
     let chunks = message::Credit::parse(payload)?.chunks as usize;
     if credit.available_permits() + chunks > 1 << 16 {
-        return Err(WireError::malformed("credit", "more chunks than anybody can send"));
+        return Err(WireError::malformed("credit", "the number of chunks is too large"));
     }
     credit.add_permits(chunks);
     Ok(())

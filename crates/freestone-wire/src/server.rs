@@ -543,7 +543,7 @@ impl Session {
         // Credit may arrive for a result that has just ended.
         let Some(credit) = lock(&self.results).get(&id).map(|active| active.credit.clone()) else { return Ok(()) };
         if credit.available_permits() + chunks as usize > CREDIT_MAX {
-            return Err(WireError::malformed("credit", format!("{chunks} more chunks than anybody can hold")));
+            return Err(WireError::malformed("credit", format!("{chunks} more chunks exceed the maximum")));
         }
         credit.add_permits(chunks as usize);
         Ok(())

@@ -3,7 +3,7 @@
 //! Each statement plans against a session state of its own, whose only schema holds the statement's snapshot. Nothing of
 //! it outlives the statement, so no statement can see two snapshots.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -343,11 +343,15 @@ impl Planner {
         let plan = self.plan(state, scope, ast::Statement::Query(query), &Parameters::default()).await?;
         let plan = state.create_physical_plan(&plan).await?;
         let batches = datafusion::physical_plan::collect(plan, state.task_ctx()).await?;
-        let mut values = vec![];
+        let (mut values, mut seen) = (vec![], HashSet::new());
         for batch in batches {
             let Some(column) = batch.columns().first() else { continue };
             let texts = datafusion::arrow::compute::cast(column, &DataType::Utf8)?;
-            values.extend(texts.as_string::<i32>().iter().flatten().map(str::to_owned));
+            for text in texts.as_string::<i32>().iter().flatten() {
+                if seen.insert(text.to_owned()) {
+                    values.push(text.to_owned());
+                }
+            }
         }
         Ok(values)
     }
@@ -540,10 +544,12 @@ impl SchemaProvider for StatementSchema {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         planning::check()?;
-        self.scope.asked.lock().insert(name.to_owned());
         if let Some(schema) = &self.name {
-            return self.table_in(&definitions::name_in(schema, name)).await;
+            let name = definitions::name_in(schema, name);
+            self.scope.asked.lock().insert(name.clone());
+            return self.table_in(&name).await;
         }
+        self.scope.asked.lock().insert(name.to_owned());
         let snapshot = &self.scope.snapshot;
         match self.scope.target.as_ref().filter(|_| name == TARGET) {
             Some(Target::Rows(table)) => {

@@ -39,6 +39,12 @@ pub(crate) fn schema_of<'a>(snapshot: &Snapshot, name: &'a str) -> Option<(&'a s
     name.split_once('.').filter(|(schema, _)| has_schema(snapshot, schema))
 }
 
+/// The macros with their texts, by name.
+pub(crate) fn macros(snapshot: &Snapshot) -> impl Iterator<Item = (String, String)> {
+    let views = snapshot.views().iter().filter(|(name, _)| name.starts_with(MACRO));
+    views.map(|(name, text)| (name.clone(), text.clone()))
+}
+
 pub(crate) fn has_macros(snapshot: &Snapshot) -> bool {
     snapshot.views().keys().any(|name| name.starts_with(MACRO))
 }
@@ -54,13 +60,9 @@ fn missing(what: &str, name: &str, snapshot: &Snapshot, prefix: &str) -> Error {
 }
 
 /// `CREATE SCHEMA [IF NOT EXISTS] schema`.
-pub(crate) fn create_schema(
-    transaction: &mut WriteTransaction<'_>,
-    schema: &str,
-    if_not_exists: bool,
-) -> Result<Outcome> {
+pub(crate) fn create_schema(transaction: &mut WriteTransaction, schema: &str, if_not_exists: bool) -> Result<Outcome> {
     let is_ours = matches!(schema, "public" | "main" | "information_schema" | "pg_catalog");
-    if is_ours || has_schema(transaction.base(), schema) {
+    if is_ours || has_schema(&transaction.snapshot(), schema) {
         return match if_not_exists {
             true => Ok(Outcome::Done { verb: "CREATE SCHEMA" }),
             false => Err(Error::new(ErrorKind::Exists, format!("schema {schema} exists"))
@@ -77,12 +79,12 @@ pub(crate) fn create_schema(
 
 /// `DROP SCHEMA [IF EXISTS] schema [CASCADE]`: with CASCADE also the tables and views within.
 pub(crate) fn drop_schema(
-    transaction: &mut WriteTransaction<'_>,
+    transaction: &mut WriteTransaction,
     schema: &str,
     if_exists: bool,
     cascade: bool,
 ) -> Result<()> {
-    let base = transaction.base().clone();
+    let base = transaction.snapshot();
     if !has_schema(&base, schema) {
         return if if_exists { Ok(()) } else { Err(missing("schema", schema, &base, SCHEMA)) };
     }
@@ -111,7 +113,7 @@ pub(crate) fn check_schema(snapshot: &Snapshot, schema: Option<&str>) -> Result<
 
 /// `CREATE [OR REPLACE] MACRO name(parameters) AS text`.
 pub(crate) fn create_macro(
-    transaction: &mut WriteTransaction<'_>,
+    transaction: &mut WriteTransaction,
     name: &str,
     parameters: &str,
     text: &str,
@@ -120,7 +122,7 @@ pub(crate) fn create_macro(
     let entry = format!("{MACRO}{name}");
     let text = format!("CREATE MACRO \"{}\"({parameters}) AS {text}", name.replace('"', "\"\""));
     macros::check(name, &text)?;
-    if transaction.base().views().contains_key(&entry) {
+    if transaction.snapshot().views().contains_key(&entry) {
         if !or_replace {
             return Err(Error::new(ErrorKind::Exists, format!("macro {name} exists"))
                 .with_hint("choose another name, or say OR REPLACE"));
@@ -132,12 +134,12 @@ pub(crate) fn create_macro(
 }
 
 /// `DROP MACRO [IF EXISTS] name`.
-pub(crate) fn drop_macro(transaction: &mut WriteTransaction<'_>, name: &str, if_exists: bool) -> Result<Outcome> {
+pub(crate) fn drop_macro(transaction: &mut WriteTransaction, name: &str, if_exists: bool) -> Result<Outcome> {
     let entry = format!("{MACRO}{name}");
-    match transaction.base().views().contains_key(&entry) {
+    match transaction.snapshot().views().contains_key(&entry) {
         true => transaction.drop_view(&entry)?,
         false if if_exists => {}
-        false => return Err(missing("macro", name, transaction.base(), MACRO)),
+        false => return Err(missing("macro", name, &transaction.snapshot(), MACRO)),
     }
     Ok(Outcome::Done { verb: "DROP MACRO" })
 }

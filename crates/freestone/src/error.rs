@@ -163,7 +163,7 @@ impl From<AdvisorError> for Error {
             AdvisorError::Store(error) => error.into(),
             AdvisorError::File { .. } => Error::new(ErrorKind::Io, error.to_string()),
             AdvisorError::Format { .. } => Error::new(ErrorKind::Io, error.to_string())
-                .with_hint("nothing else depends on this file: remove it, and CALIBRATE makes it anew"),
+                .with_hint("nothing else depends on this file: remove it and run CALIBRATE again"),
             AdvisorError::Outdated { .. } => Error::invalid(error.to_string()),
             AdvisorError::Invalid(text) => Error::invalid(text),
         }

@@ -248,7 +248,13 @@ pub(crate) fn take_for_write(
     if rows_max.is_some_and(|rows| rows <= FEW_ROWS) {
         return Ok(None);
     }
-    take(pool, "rows being written", division.write, WRITE_BYTES_MIN).map(Some)
+    // At most half of what is left, so that writes at the same time all have some.
+    let left = match pool.memory_limit() {
+        MemoryLimit::Finite(limit) => limit.saturating_sub(pool.reserved()),
+        _ => usize::MAX,
+    };
+    let wanted = division.write.min((left / 2).max(WRITE_BYTES_MIN));
+    take(pool, "rows being written", wanted, WRITE_BYTES_MIN).map(Some)
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ impl Advice {
         let change = text::change(current_ms, best_ms);
         (self.keep, self.reason) = if over {
             let bytes = text::bytes(self.stored_bytes());
-            (false, format!("what is stored now takes {bytes}, beyond the budget; measured on a sample: {change}"))
+            (false, format!("the current design takes {bytes}, more than the budget; measured on a sample: {change}"))
         } else if saved <= 0.0 {
             (true, format!("measured on a sample, no other design is faster: {change}"))
         } else if saved <= noise_ms {

@@ -10,7 +10,7 @@ const NAME_WIDTH: usize = 48;
 
 impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = if self.keep { "keep what is stored now" } else { "convert" };
+        let verdict = if self.keep { "keep the current design" } else { "convert" };
         writeln!(f, "table {}: {verdict}", self.table)?;
         if let Some(statements) = self.designs.first().and_then(|best| best.statements) {
             let share = 100.0 * statements.scans_ms / statements.now_ms;

@@ -205,7 +205,7 @@ fn report(work: &Work, advice: &Advice, tried: &[MeasuredDesign<'_>]) -> Vec<Par
         table.push(cells.map(Cell::from).into_iter().chain([time]));
     }
     let advised = tried.last().map_or("", |advised| &advised.proposal.apply);
-    vec![Part::Table(table), Part::code("what is advised", advised), Part::checks(verdicts(work, advice, tried))]
+    vec![Part::Table(table), Part::code("recommended statements", advised), Part::checks(verdicts(work, advice, tried))]
 }
 
 fn verdicts(work: &Work, advice: &Advice, tried: &[MeasuredDesign<'_>]) -> Vec<Check> {
@@ -216,8 +216,12 @@ fn verdicts(work: &Work, advice: &Advice, tried: &[MeasuredDesign<'_>]) -> Vec<C
     let figures = format!("promised {promised:.2} times as fast, measured {brought:.2} times");
     let because = format!("the advice was: {}", advice.reason);
     vec![
-        Check::new(format!("{}: what is advised beats the best preset", work.title), brought > 1.0, figures.clone())
-            .or_because(because.clone()),
+        Check::new(
+            format!("{}: the recommended design beats the best preset", work.title),
+            brought > 1.0,
+            figures.clone(),
+        )
+        .or_because(because.clone()),
         Check::new(
             format!("{}: by the margin that was promised, within a quarter", work.title),
             (promised / brought - 1.0).abs() <= TOLERANCE,

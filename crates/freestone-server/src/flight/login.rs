@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
-use bytes::Bytes;
 use freestone::{Description, Session, Statement};
+use prost::bytes::Bytes;
 use sha2::{Digest, Sha256};
 use tonic::{Request, Status};
 

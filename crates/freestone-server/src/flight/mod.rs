@@ -181,7 +181,7 @@ impl AsyncRead for ConnectedClient {
             *stranger = None;
         }
         if stranger.as_mut().is_some_and(|ends| ends.as_mut().poll(context).is_ready()) && !place.is_admitted() {
-            let message = "nobody has logged in over the connection";
+            let message = "no user has logged in on this connection";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)));
         }
         Pin::new(&mut self.stream).poll_read(context, buffer)

@@ -16,7 +16,7 @@ use arrow_flight::sql::{
     CommandGetDbSchemas, CommandGetExportedKeys, CommandGetImportedKeys, CommandGetPrimaryKeys, CommandGetSqlInfo,
     CommandGetTableTypes, CommandGetTables, CommandGetXdbcTypeInfo, CommandPreparedStatementQuery,
     CommandPreparedStatementUpdate, CommandStatementIngest, CommandStatementQuery, CommandStatementUpdate,
-    DoPutPreparedStatementResult, EndSavepoint, EndTransaction, ProstMessageExt, SqlInfo, TicketStatementQuery,
+    DoPutPreparedStatementResult, EndTransaction, ProstMessageExt, SqlInfo, TicketStatementQuery,
 };
 use arrow_flight::{Action, FlightDescriptor, FlightEndpoint, FlightInfo, HandshakeRequest, HandshakeResponse, Ticket};
 use freestone::Relation;
@@ -31,6 +31,10 @@ use super::metadata::{self, CATALOG, SCHEMA};
 use super::statements::{self, Messages, internal, status};
 use crate::execution;
 use crate::shared::Shared;
+
+/// Values of the enumeration `EndSavepoint` of Flight SQL.
+const END_SAVEPOINT_RELEASE: i32 = 1;
+const END_SAVEPOINT_ROLLBACK: i32 = 2;
 
 /// Batches of parameters of one statement, in bytes.
 const PARAMETER_BYTES_MAX: usize = 256 << 20;
@@ -308,10 +312,10 @@ impl FlightSqlService for Service {
         request: Request<Action>,
     ) -> Result<()> {
         let login = self.login(&request).await?;
-        let releases = match command.action() {
-            EndSavepoint::Release => true,
-            EndSavepoint::Rollback => false,
-            EndSavepoint::Unspecified => return Err(unsaid()),
+        let releases = match command.action {
+            END_SAVEPOINT_RELEASE => true,
+            END_SAVEPOINT_ROLLBACK => false,
+            _ => return Err(unsaid()),
         };
         login.transactions.end_savepoint(&self.shared, &command.savepoint_id, releases).await
     }

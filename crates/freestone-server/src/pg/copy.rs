@@ -29,7 +29,7 @@ impl Connection {
         // Before it is executed: an error means that nothing happened.
         if !statement.is_query()? {
             let error = PgError::unsupported("COPY … TO takes a query that changes nothing");
-            return Err(error.with_hint("execute the statement alone; RETURNING is not available").into());
+            return Err(error.with_hint("execute the statement alone, with RETURNING for its rows").into());
         }
         let Answer::Rows(rows) = self.start(statement, Inputs::default()).await? else {
             return Err(PgError::syntax("COPY takes a query that gives rows").into());
@@ -202,7 +202,7 @@ fn of_client(error: &Error, path: &str) -> Error {
 }
 
 fn given_up(reason: &str) -> PgError {
-    PgError::new(sqlstate::QUERY_CANCELED, format!("COPY was given up by the client: {reason}"))
+    PgError::new(sqlstate::QUERY_CANCELED, format!("the client ended COPY: {reason}"))
 }
 
 fn write_header(out: &mut Vec<u8>, names: &[String], options: &CopyOptions) {

@@ -70,7 +70,7 @@ pub async fn enter(stream: TcpStream, shared: &Arc<Shared>, visit: &mut Visit) -
         .with_hint("use sslmode=require")
         .into()),
         Startup::Start { minor, parameters } => admit(&mut stream, shared, visit, minor, parameters).await,
-        Startup::Ssl | Startup::Gss => Err(FrameError::Malformed("encryption was asked for twice").into()),
+        Startup::Ssl | Startup::Gss => Err(FrameError::Malformed("encryption was requested twice").into()),
     };
     match admitted {
         Ok((user, role, parameters)) => Ok(Some(Client { stream, user, role, parameters })),
@@ -112,7 +112,7 @@ async fn greet(mut stream: TcpStream, shared: &Arc<Shared>) -> Result<Option<(Bo
             (startup, _) => return Ok(Some((Box::new(stream), startup, false))),
         }
     }
-    Err(FrameError::Malformed("encryption was asked for again and again").into())
+    Err(FrameError::Malformed("encryption was requested too often").into())
 }
 
 async fn encrypted(

@@ -138,7 +138,9 @@ fn bytes_of_text(text: &str) -> Result<Vec<u8>, String> {
                 bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
                 rest = after;
             }
-            (b'\\', _) => return Err("a backslash stands before another, or before three octal digits".into()),
+            (b'\\', _) => {
+                return Err("a backslash must be followed by another backslash or by three octal digits".into());
+            }
             (byte, after) => {
                 bytes.push(*byte);
                 rest = after;

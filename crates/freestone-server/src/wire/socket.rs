@@ -72,7 +72,7 @@ impl Socket {
 fn check_free(path: &Path) -> Result<()> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     if !found.file_type().is_socket() {
-        return Err(ServerError::new(format!("{} is there, and no socket", path.display())));
+        return Err(ServerError::new(format!("{} exists and is no socket", path.display())));
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(()),

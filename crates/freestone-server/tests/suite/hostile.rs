@@ -18,6 +18,8 @@ use crate::server::{PASSWORD, TestServer};
 
 /// A result larger than any memory.
 const HUGE: &str = "SELECT value, repeat('freestone ', 20) || value AS s FROM generate_series(1, 1000000000)";
+/// Held by tests that measure memory or take much of it.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 /// The maximum growth of the process while no client reads these results.
 const GROWTH_BYTES_MAX: u64 = 300 << 20;
 
@@ -70,6 +72,7 @@ fn resident() -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_clients_at_once() {
+    let _alone = ALONE.lock().await;
     let server = server(Limits::default(), false).await;
     let (mut ours, mut others) = (vec![], vec![]);
     for _ in 0..10 {
@@ -207,6 +210,7 @@ async fn users_are_read_again_when_their_file_changes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn statements_of_clients_that_leave_end() {
+    let _alone = ALONE.lock().await;
     let server = server(Limits::default(), true).await;
     {
         let _all = busy(&server).await;
@@ -239,6 +243,7 @@ async fn flight(server: &TestServer) -> FlightSqlServiceClient<tonic::transport:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_does_not_read_costs_little() {
+    let _alone = ALONE.lock().await;
     let server = server(Limits::default(), true).await;
     let all = busy(&server).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -254,6 +259,7 @@ async fn a_reader_that_does_not_read_costs_little() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_never_reads_is_given_up() {
+    let _alone = ALONE.lock().await;
     let limits = Limits { write: Some(Duration::from_millis(500)), ..Limits::default() };
     let server = server(limits, true).await;
     let mut stream = raw(&server).await;
@@ -336,6 +342,7 @@ fn hostile_statements(chance: &mut StdRng) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn hostile_statements_end_in_time_and_hold_nobody_up() {
+    let _alone = ALONE.lock().await;
     let limits = Limits { statement: Some(TIMEOUT), ..Limits::default() };
     let server = server(limits, false).await;
     let seed = 1;
@@ -381,6 +388,7 @@ async fn hostile_statements_end_in_time_and_hold_nobody_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_never_reads_loses_its_statement_in_time() {
+    let _alone = ALONE.lock().await;
     let limits = Limits { statement: Some(Duration::from_millis(500)), ..Limits::default() };
     let server = server(limits, true).await;
     let mut stream = raw(&server).await;

@@ -346,7 +346,7 @@ async fn settings_are_set_shown_and_forgotten() {
         .await
         .expect("set");
     assert_eq!(text(&client, "SHOW application_name").await, "x");
-    assert_eq!(text(&client, "SHOW TRANSACTION ISOLATION LEVEL").await, "read committed");
+    assert_eq!(text(&client, "SHOW TRANSACTION ISOLATION LEVEL").await, "repeatable read");
     assert!(text(&client, "SHOW server_version").await.contains("Freestone"));
     client.batch_execute("SET freestone.design = 'row'").await.expect("set");
     assert_eq!(text(&client, "SHOW freestone.design").await, "row");

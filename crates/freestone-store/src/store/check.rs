@@ -84,7 +84,7 @@ fn compare(table: &Arc<Table>, copy: &Arc<Table>, report: &mut CheckReport) -> R
         let (table, copy) = (&table.name, &copy.name);
         report
             .problems
-            .push(format!("table {table}: copy {copy} does not have the table's rows; DROP COPY and ADD it anew"));
+            .push(format!("table {table}: copy {copy} does not have the table's rows; DROP COPY, then ADD COPY again"));
     }
     Ok(())
 }
@@ -268,6 +268,6 @@ mod tests {
         transaction.append(appended).unwrap();
         transaction.commit().unwrap();
         let problems = store.check(None).unwrap().problems;
-        assert_eq!(problems, ["table t: copy c does not have the table's rows; DROP COPY and ADD it anew"]);
+        assert_eq!(problems, ["table t: copy c does not have the table's rows; DROP COPY, then ADD COPY again"]);
     }
 }

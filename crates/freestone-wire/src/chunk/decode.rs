@@ -101,7 +101,7 @@ pub(crate) fn receive(
                 (piece.codec, piece.raw_bytes) = (before.codec, before.raw_bytes);
                 body.clone()
             }
-            (true, _) => return Err(malformed(format!("column {column} goes on with nothing"))),
+            (true, _) => return Err(malformed(format!("column {column} continues a piece that was not sent"))),
             (false, _) => payload.body(&piece).ok_or_else(|| malformed("a body is not in the payload".into()))?,
         };
         raw_bytes = raw_bytes.saturating_add(piece.raw_bytes);

@@ -45,7 +45,7 @@ pub(crate) fn create_table(
     if exists && !or_replace || base.views().contains_key(&name) {
         return Err(taken(&name));
     }
-    definitions::check_schema(transaction.base(), schema_name(&create.name).as_deref())?;
+    definitions::check_schema(&base, schema_name(&create.name).as_deref())?;
     let keys = take_keys(&mut create)?;
     let options = take_options(&mut create)?;
     // DataFusion checks a name against its own catalog; ours is checked above, against the transaction's snapshot.
@@ -87,9 +87,9 @@ pub(crate) fn create_table(
 }
 
 /// The columns of `LIKE table`, with NOT NULL and without keys, as in PostgreSQL.
-fn columns_like(transaction: &WriteTransaction<'_>, like: ast::CreateTableLikeKind) -> Result<TableSchema> {
+fn columns_like(transaction: &mut WriteTransaction, like: ast::CreateTableLikeKind) -> Result<TableSchema> {
     let (ast::CreateTableLikeKind::Parenthesized(like) | ast::CreateTableLikeKind::Plain(like)) = like;
-    let table = dml::find(transaction, &object_name(&like.name)?)?;
+    let table = dml::find(transaction, &object_name(&like.name)?, LockMode::Shared)?;
     let columns = table.schema.columns.clone();
     Ok(TableSchema { columns, ..TableSchema::default() })
 }

@@ -44,7 +44,7 @@ impl Session {
     async fn analyze_write(&self, write: Statement, verbose: bool, parameters: &Parameters) -> Result<Outcome> {
         let plans = PlansRun::default();
         let (parameters, kept) = (parameters.clone(), plans.clone());
-        let repeats = parameters.tables.values().all(ArrowTable::is_held);
+        let repeats = parameters.tables.values().all(ArrowTable::is_in_memory);
         self.write_keeping(Some(kept), repeats, move |transaction, context| {
             dml::perform(transaction, context, write.clone(), &parameters, None)
         })

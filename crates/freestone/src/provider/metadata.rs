@@ -65,7 +65,7 @@ struct Known {
 
 type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
-const FUNCTIONS: [(&str, Rows); 11] = [
+const FUNCTIONS: [(&str, Rows); 12] = [
     ("freestone_tables", |known, _| tables(&known.snapshot)),
     ("freestone_copies", |known, _| copies(&known.snapshot)),
     ("freestone_views", |known, _| views(&known.snapshot)),

@@ -282,7 +282,7 @@ fn json_object(call: &Call) -> Result<ArrayRef> {
         return invalid("json_object takes keys and values in turn");
     }
     let arrays = (0..call.count()).map(|at| call.array(at)).collect::<Result<Vec<_>>>()?;
-    let keys = arrays.iter().step_by(2).map(texts_of).collect::<Result<Vec<_>>>()?;
+    let keys = arrays.iter().step_by(2).map(texts_of).collect::<Result<Vec<_>, _>>()?;
     let values = arrays.iter().skip(1).step_by(2).map(|array| JsonValues::new(array.as_ref(), NonFinite::Null));
     let values = values.collect::<Result<Vec<_>, _>>()?;
     let row = |row: usize| -> Result<String> {

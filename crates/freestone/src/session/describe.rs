@@ -60,7 +60,8 @@ impl Session {
     /// # Errors
     /// The statement cannot be parsed or planned.
     pub async fn describe_statement(&self, statement: &Statement, types: &[Option<DataType>]) -> Result<Description> {
-        guarded(statement, self.described(statement, types)).await
+        let described = guarded(statement, self.described(statement, types)).await;
+        self.fail_transaction_of(described)
     }
 
     async fn described(&self, statement: &Statement, types: &[Option<DataType>]) -> Result<Description> {

@@ -279,7 +279,8 @@ impl Session {
     /// # Errors
     /// The statement cannot be parsed or planned.
     pub async fn schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
-        guarded(statement, self.planned_schema(statement, inputs)).await
+        let planned = guarded(statement, self.planned_schema(statement, inputs)).await;
+        self.fail_transaction_of(planned)
     }
 
     async fn planned_schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
@@ -446,7 +447,7 @@ impl Session {
             write if dml::is_write(&write) => {
                 let text = text_after_as.map(str::to_owned);
                 // Tables that are read while they arrive can be read once.
-                let repeats = parameters.tables.values().all(ArrowTable::is_held);
+                let repeats = parameters.tables.values().all(ArrowTable::is_in_memory);
                 let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
                     dml::perform(transaction, context, write.clone(), &parameters, text.clone())
                 };

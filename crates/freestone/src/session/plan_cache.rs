@@ -19,6 +19,7 @@ use freestone_store::{Snapshot, Table};
 
 use crate::catalog::Scope;
 use crate::context::Cancellation;
+use crate::definitions;
 use crate::optimizer::cancellable_joins::CancellableJoins;
 use crate::optimizer::physical;
 use crate::provider::{FreestoneSource, with_sources};
@@ -51,7 +52,10 @@ pub(crate) struct CachedPlan {
 
 /// What names meant when a plan was made.
 #[derive(Debug, Clone)]
-struct Basis(Arc<[(String, Meaning)]>);
+struct Basis {
+    names: Arc<[(String, Meaning)]>,
+    macros: Arc<[(String, String)]>,
+}
 
 /// What a name means in one snapshot: the same while no commit changes it.
 #[derive(Debug)]
@@ -95,11 +99,12 @@ impl Basis {
             waiting.extend(keys.map(|key| key.table.clone()));
             meanings.insert(name, meaning);
         }
-        Basis(meanings.into_iter().collect())
+        Basis { names: meanings.into_iter().collect(), macros: definitions::macros(snapshot).collect() }
     }
 
     fn holds_in(&self, snapshot: &Snapshot) -> bool {
-        self.0.iter().all(|(name, meaning)| meaning.is_same(&Meaning::of(name, snapshot)))
+        let same_macros = definitions::macros(snapshot).eq(self.macros.iter().cloned());
+        same_macros && self.names.iter().all(|(name, meaning)| meaning.is_same(&Meaning::of(name, snapshot)))
     }
 }
 

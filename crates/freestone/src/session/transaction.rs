@@ -19,6 +19,7 @@ const ATTEMPTS_WITH_ROW_LOCKS: usize = 3;
 pub enum TransactionStatus {
     /// Each statement is a transaction by itself.
     Idle,
+    /// A transaction is open.
     Open,
     /// A statement failed, and only the end of the transaction, or of the part since a savepoint, is accepted.
     Failed,
@@ -71,6 +72,11 @@ impl Session {
         if let Some(open) = self.block.0.lock().as_mut() {
             open.fail();
         }
+    }
+
+    /// In a transaction, a statement that cannot be planned fails like one that cannot be executed.
+    pub(crate) fn fail_transaction_of<T>(&self, planned: Result<T>) -> Result<T> {
+        planned.inspect_err(|_| self.fail_transaction())
     }
 
     /// Refuses what cannot be a part of a transaction.

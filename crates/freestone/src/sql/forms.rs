@@ -34,7 +34,7 @@ pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
             *escape_char = None;
         }
         Expr::InSubquery { expr: row, subquery, .. } => one_row_value(row, subquery),
-        Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } => {
+        Expr::BinaryOp { left, op: ast::BinaryOperator::PGStartsWith, right } => {
             *expr = call("starts_with", vec![(**left).clone(), (**right).clone()]);
         }
         Expr::Function(function) => match function.name.to_string().to_ascii_lowercase().as_str() {

@@ -29,6 +29,35 @@ pub(crate) const UNPIVOT: &str = "freestone$unpivot";
 /// An argument of [`UNPIVOT`]: rows with NULL are kept.
 pub(crate) const INCLUDE_NULLS: &str = "freestone$include_nulls";
 
+/// The tokens of a CREATE TABLE in which columns named `key` and `index` are quoted: the parser would read the beginning of
+/// an index, which no table declares here.
+pub(crate) fn with_columns(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let word = |token: Option<&TokenWithSpan>, known: &str| match token.map(|token| &token.token) {
+        Some(Token::Word(word)) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(known),
+        _ => false,
+    };
+    if !word(tokens.first(), "CREATE") || !tokens.iter().take(6).any(|token| word(Some(token), "TABLE")) {
+        return tokens;
+    }
+    let mut depth = 0;
+    for at in 0..tokens.len() {
+        match tokens[at].token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        let begins = matches!(tokens[at].token, Token::LParen | Token::Comma) && depth == 1;
+        let next = tokens.get(at + 1);
+        let is_name = word(next, "KEY") || word(next, "INDEX");
+        let has_type = matches!(tokens.get(at + 2).map(|token| &token.token), Some(Token::Word(_)));
+        if begins && is_name && has_type {
+            let name = tokens[at + 1].token.to_string().to_lowercase();
+            tokens[at + 1].token = Token::make_word(&name, Some('"'));
+        }
+    }
+    tokens
+}
+
 /// The tokens of a statement in words of the parser.
 pub(crate) fn written(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     const WORDS: [&str; 12] = [
@@ -388,7 +417,7 @@ fn is_clause(tokens: &[TokenWithSpan], at: usize) -> bool {
             (Token::RParen, _) if depth <= 1 => return false,
             (Token::RParen, _) => depth -= 1,
             (_, "FOR") if depth == 1 => return true,
-            _ if depth == 0 && word(Some(token)) == "ON" => return false,
+            _ if depth == 0 && matches!(word(Some(token)).as_str(), "ON" | "USING" | "GROUP") => return false,
             _ => {}
         }
     }
@@ -400,6 +429,7 @@ struct Pivot<'a> {
     is_unpivot: bool,
     span: Span,
     source: &'a [TokenWithSpan],
+    /// Nothing for all rows.
     on: &'a [TokenWithSpan],
     using: &'a [TokenWithSpan],
     /// GROUP BY, ORDER BY and LIMIT, as they are written.
@@ -422,9 +452,13 @@ impl<'a> Pivot<'a> {
                     break;
                 }
                 (Token::RParen, _) => depth -= 1,
-                (_, "ON") if depth == 0 && on.is_none() => on = Some(index),
-                (_, "USING" | "INTO") if depth == 0 && on.is_some() && using.is_none() => using = Some(index),
-                (_, "GROUP" | "ORDER" | "LIMIT") if depth == 0 && on.is_some() && rest.is_none() => rest = Some(index),
+                (_, "ON") if depth == 0 && on.is_none() => {
+                    on = Some(index);
+                    // USING before ON belongs to a join.
+                    using = None;
+                }
+                (_, "USING" | "INTO") if depth == 0 && using.is_none() => using = Some(index),
+                (_, "GROUP" | "ORDER" | "LIMIT") if depth == 0 && rest.is_none() => rest = Some(index),
                 (_, "UNION" | "EXCEPT" | "INTERSECT") if depth == 0 => {
                     end = index;
                     break;
@@ -432,11 +466,13 @@ impl<'a> Pivot<'a> {
                 _ => {}
             }
         }
-        let on = on?;
         let rest = rest.unwrap_or(end);
         let on_end = using.unwrap_or(rest);
-        let mut on_tokens = tokens.get(on + 1..on_end)?;
-        let mut source = tokens.get(at + 1..on)?;
+        if on.is_none() && (is_unpivot || on_end == end) {
+            return None;
+        }
+        let mut on_tokens = on.map_or(Some(&[][..]), |on| tokens.get(on + 1..on_end))?;
+        let mut source = tokens.get(at + 1..on.unwrap_or(on_end))?;
         let mut includes_nulls = false;
         if is_unpivot && word(source.last()) == "NULLS" {
             includes_nulls = word(source.get(source.len().wrapping_sub(2))) == "INCLUDE";
@@ -562,6 +598,7 @@ mod tests {
                 "SELECT \"freestone$pivot\"(a, b IN (1, 2)), sum(x) AS s, max(y) FROM t GROUP BY g ORDER BY g",
             ),
             ("FROM (PIVOT t ON a)", "FROM (SELECT \"freestone$pivot\"(a) FROM t)"),
+            ("PIVOT t USING sum(a) GROUP BY b", "SELECT \"freestone$pivot\"(), sum(a) FROM t GROUP BY b"),
             (
                 "UNPIVOT t INCLUDE NULLS ON a, (b, c) INTO NAME n VALUE v, w",
                 "SELECT \"freestone$unpivot\"(n, v, w, \"freestone$include_nulls\"), a, (b, c) FROM t",

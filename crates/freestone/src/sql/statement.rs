@@ -504,7 +504,9 @@ fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
 fn parser(tokens: &[TokenWithSpan]) -> Result<Parser<'static>> {
     depth::check_nesting(tokens)?;
     let mut read = Vec::with_capacity(tokens.len());
-    for token in shared::with_marks(file_calls::written(from_first::completed(&spellings::written(tokens.to_vec())))) {
+    let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+    let words = spellings::written(spellings::with_columns(words.cloned().collect()));
+    for token in shared::with_marks(file_calls::written(from_first::completed(&words))) {
         match &token.token {
             Token::Number(digits, _) if digits.contains(['e', 'E']) => {
                 let literal = Token::SingleQuotedString(digits.clone());
@@ -1157,7 +1159,7 @@ mod tests {
         check_error("advise t budget 3", "expected ADVISE");
         check_error("whatif t design (page = dense)", "expected WHATIF");
         check_error("calibrate now", "the end of the statement");
-        check_error("begin", "transactions");
+        check_error("begin isolation level high", "expected");
         check_error("select 1 select 2", "the end of the statement");
     }
 }

@@ -130,7 +130,7 @@ fn conditions_that_double_in_every_step_are_refused() {
 fn what_depends_on_its_place_is_not_copied_without_end() {
     let joined = |below| format!("SELECT a.v + b.v AS v FROM c{below} AS a, c{below} AS b");
     let sql = levels(30, "SELECT t.value AS v", joined);
-    let sql = format!("SELECT ({sql} SELECT max(v) FROM c30) FROM generate_series(1, 3) AS t");
+    let sql = format!("SELECT ({sql} SELECT max(v) FROM c30) FROM generate_series(1, 3) AS t (value)");
     let error = run(options(), &[], &sql, Duration::from_secs(120)).expect_err("too complex");
     assert_eq!(error.sqlstate(), "54001", "{error}");
     // NOT MATERIALIZED is a wish.

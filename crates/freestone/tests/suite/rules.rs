@@ -89,6 +89,7 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("FilterPushdown(Post)", Replaced, "by position instead of name"),
     ("SanityCheckPlan", Kept, "checks only"),
     ("KeepFileOrder", Ours, "rows of files in their order"),
+    ("SmallBatches", Ours, "batches of long values are cut"),
     ("DictionaryEvaluation", Ours, ""),
 ];
 

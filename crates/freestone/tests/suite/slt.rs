@@ -194,6 +194,10 @@ impl Connection {
         let Some(design) = self.design.filter(|_| self.session.transaction_status() == TransactionStatus::Idle) else {
             return Ok(());
         };
+        // A transaction of another session may have locked the table.
+        if !self.session.database().store().transactions().open().is_empty() {
+            return Ok(());
+        }
         let snapshot = self.session.database().store().snapshot().map_err(freestone::Error::from)?;
         for table in snapshot.tables().filter(|table| table.segments.iter().any(|s| s.pending.is_some())) {
             let table: &Arc<Table> = table;
@@ -205,6 +209,10 @@ impl Connection {
 
     /// Adds the copies to tables without them, and refreshes copies after rows were removed.
     async fn copy(&self) -> Result<(), Failure> {
+        // A transaction of another session may have locked the table.
+        if !self.session.database().store().transactions().open().is_empty() {
+            return Ok(());
+        }
         let snapshot = self.session.database().store().snapshot().map_err(freestone::Error::from)?;
         for table in snapshot.tables().filter(|_| !self.copies.is_empty()) {
             let name = table.name.replace('"', "\"\"");

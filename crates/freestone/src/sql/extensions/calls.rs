@@ -9,7 +9,7 @@ use crate::sql::expressions::lambda_of;
 use crate::sql::names::folded;
 
 /// Schemas whose functions are ours. Functions of `pg_catalog` have it in their name.
-const SCHEMAS: [&str; 5] = ["main", "public", "freestone", "system", "pg_catalog"];
+const SCHEMAS: [&str; 6] = ["main", "public", "freestone", "system", "pg_catalog", "information_schema"];
 
 /// Functions that take a lambda.
 const WITH_LAMBDAS: [&str; 14] = [
@@ -51,7 +51,7 @@ fn method(call: &mut Function) {
     let Some(mut idents) = idents.filter(|idents| !idents.is_empty()) else { return };
     let last = last.clone();
     if SCHEMAS.contains(&folded(&idents[0]).as_str()) {
-        if idents.len() == 1 && folded(&idents[0]) != "pg_catalog" {
+        if idents.len() == 1 && !matches!(folded(&idents[0]).as_str(), "pg_catalog" | "information_schema") {
             call.name = ObjectName(vec![last]);
         }
         return;
@@ -105,11 +105,21 @@ fn lambdas(call: &mut Function) {
         return;
     }
     let FunctionArguments::List(list) = &mut call.args else { return };
+    let mut has_lambda = false;
     for argument in list.args.iter_mut().skip(1) {
         let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else { continue };
         if let Some((names, body)) = arrow(expr) {
             *expr = lambda_of(names, body);
         }
+        has_lambda |= matches!(expr, Expr::Lambda(_));
+    }
+    let name = match name.as_str() {
+        "apply" | "list_apply" | "array_apply" => "list_transform",
+        "filter" => "list_filter",
+        _ => return,
+    };
+    if has_lambda {
+        call.name = ObjectName::from(vec![Ident::new(name)]);
     }
 }
 

@@ -68,6 +68,7 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
             if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
                 table_with_joins.joins.iter_mut().for_each(|join| join_kind(&mut join.join_operator));
             }
+            lower_case(factor);
             column_of_function(factor);
             let done = samples::of_factor(factor).and_then(|()| pivots::factor(factor));
             self.note(done)
@@ -142,6 +143,14 @@ fn join_kind(operator: &mut JoinOperator) {
         JoinOperator::Anti(constraint) => JoinOperator::LeftAnti(constraint),
         other => other,
     };
+}
+
+/// Calls of table functions in lower case: DataFusion does not fold their names.
+fn lower_case(factor: &mut TableFactor) {
+    let (TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. }) = factor else { return };
+    if let Some(ast::ObjectNamePart::Identifier(name)) = name.0.last_mut() {
+        name.value = folded(name);
+    }
 }
 
 /// Names the column of `range(3)` after the function, unless the statement names it.

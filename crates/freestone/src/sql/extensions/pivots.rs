@@ -143,7 +143,11 @@ fn pivot(
             alias: Ident { value: "count(*)".into(), quote_style: Some('"'), span: Span::empty() },
         });
     }
-    let groups = groups(select, &on, &items, sources)?;
+    // Without ON, PIVOT is an aggregation, of all rows without GROUP BY.
+    let groups = match (&select.group_by, on.is_empty()) {
+        (GroupByExpr::Expressions(keys, _), true) => keys.clone(),
+        _ => groups(select, &on, &items, sources)?,
+    };
     let mut combinations = vec![OnValue { condition: Expr::value(Value::Boolean(true)), text: String::new() }];
     for expr in on {
         let found = match values_of(&expr, select, values, with)? {
@@ -271,13 +275,19 @@ fn distinct_values(expr: &Expr, select: &Select) -> Result<Box<Query>> {
     inner.selection = Some(Expr::IsNotNull(Box::new(expr.clone())));
     inner.projection = vec![SelectItem::ExprWithAlias { expr: expr.clone(), alias: quoted("value") }];
     inner.group_by = GroupByExpr::Expressions(vec![expr.clone()], vec![]);
-    let order = super::ascending(Expr::Identifier(quoted("value")));
-    query.order_by = Some(datafusion::sql::sqlparser::ast::OrderBy {
-        kind: datafusion::sql::sqlparser::ast::OrderByKind::Expressions(vec![order]),
+    let value = as_text(&Expr::Identifier(quoted("value")));
+    let mut texts = select_query(
+        vec![SelectItem::ExprWithAlias { expr: value, alias: quoted("text") }],
+        derived(query, Some(alias(quoted("__values")))),
+    )?;
+    // Only the order of the outermost query is kept.
+    texts.order_by = Some(datafusion::sql::sqlparser::ast::OrderBy {
+        kind: datafusion::sql::sqlparser::ast::OrderByKind::Expressions(vec![super::ascending(Expr::Identifier(
+            quoted("value"),
+        ))]),
         interpolate: None,
     });
-    let value = as_text(&Expr::Identifier(quoted("value")));
-    select_query(vec![SelectItem::UnnamedExpr(value)], derived(query, Some(alias(quoted("__values")))))
+    Ok(texts)
 }
 
 /// An aggregate of the rows with one value.
@@ -289,6 +299,9 @@ fn aggregate(item: &SelectItem, condition: &Expr, value: &str, aggregates: usize
         SelectItem::UnnamedExpr(expr) => (expr, Some(expr.to_string())),
         other => return Err(Error::invalid(format!("PIVOT takes aggregates, not {other}"))),
     };
+    if value.is_empty() && matches!(condition, Expr::Value(_)) {
+        return Ok(item.clone());
+    }
     let mut filtered = expr.clone();
     let mut calls = 0;
     each_own_expr(&mut filtered, &mut |part| {

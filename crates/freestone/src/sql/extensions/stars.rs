@@ -316,6 +316,10 @@ fn exclude(star: &mut Vec<Starred>, name: &ObjectName) -> Result<()> {
     let (column, table) = (parts.next().unwrap_or_default(), parts.next());
     let before = star.len();
     star.retain(|own| own.name != column || table.as_ref().is_some_and(|table| !own.is_of(table)));
+    if name.0.len() > 2 && before - star.len() > 1 {
+        return Err(Error::unsupported(format!("EXCLUDE ({name}): several tables of FROM are called so"))
+            .with_hint("give each an alias, and write EXCLUDE (alias.column)"));
+    }
     if star.len() == before {
         return Err(Error::not_found("column", &column, star.iter().map(|column| column.name.as_str()))
             .with_hint("EXCLUDE names columns of *"));

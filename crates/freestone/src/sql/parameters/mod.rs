@@ -345,7 +345,11 @@ mod tests {
         assert_eq!(filled(sql, vec![text("x%"), text("months")]).expect(sql), expected);
         let sql = "SELECT * FROM generate_series($1, $2)";
         let values = vec![ScalarValue::Int64(Some(-3)), ScalarValue::Int32(Some(4))];
-        assert_eq!(filled(sql, values).expect(sql), "SELECT * FROM generate_series(-3, 4)");
+        let call = "generate_series(-3, 4)";
+        assert_eq!(
+            filled(sql, values).expect(sql),
+            format!("SELECT * FROM {call} AS generate_series (generate_series)")
+        );
     }
 
     #[test]

@@ -71,14 +71,10 @@ fn clauses_of_expressions_that_nothing_executes_are_refused() {
 #[test]
 fn clauses_of_writes_that_nothing_executes_are_refused() {
     check(&[
-        ("INSERT INTO t VALUES (1) RETURNING a", "RETURNING"),
         ("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING", "ON CONFLICT"),
         ("INSERT OVERWRITE TABLE t SELECT 1", "OVERWRITE"),
-        ("INSERT INTO t PARTITION (a = 1) SELECT 1", "PARTITION"),
-        ("UPDATE t SET a = 1 RETURNING a", "RETURNING"),
         ("UPDATE t JOIN u ON t.a = u.a SET a = 1", "JOIN"),
         ("UPDATE t SET a = 1 LIMIT 1", "LIMIT"),
-        ("DELETE FROM t RETURNING a", "RETURNING"),
         ("DELETE FROM t ORDER BY a LIMIT 1", "ORDER BY"),
         ("TRUNCATE TABLE t PARTITION (p1)", "PARTITION"),
         ("TRUNCATE t CASCADE", "CASCADE"),
@@ -87,7 +83,6 @@ fn clauses_of_writes_that_nothing_executes_are_refused() {
         ("EXPLAIN (ANALYZE, COSTS off) SELECT 1", "options of EXPLAIN"),
         ("EXPLAIN (FORMAT json) SELECT 1", "options of EXPLAIN"),
         ("SET LOCAL threads = 1", "SET LOCAL"),
-        ("EXPLAIN ANALYZE DELETE FROM t RETURNING a", "RETURNING"),
         ("PREPARE p AS DELETE FROM t LIMIT 1", "LIMIT"),
     ]);
     for accepted in [
