@@ -65,6 +65,7 @@ impl Session {
     }
 
     async fn described(&self, statement: &Statement, types: &[Option<DataType>]) -> Result<Description> {
+        self.check_transaction(statement.ends_transaction())?;
         match self.command(statement).await? {
             Command::Sql(sql) => self.describe_sql(statement, *sql, types).await,
             Command::Show { .. } | Command::ShowTables | Command::Describe { .. } | Command::DescribeQuery(_) => {
