@@ -301,6 +301,9 @@ impl Open {
     }
 
     fn read(&mut self) -> Result<Arc<Snapshot>> {
+        if self.failed.is_set() {
+            return Err(failed());
+        }
         let Some(transaction) = &mut self.transaction else { return self.snapshot.clone().ok_or_else(busy) };
         if self.isolation == Isolation::ReadCommitted || transaction.is_fresh() {
             transaction.refresh().inspect_err(|_| self.failed.set())?;
