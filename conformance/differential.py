@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 
+import duckdb
+
 
 def arguments(count):
     """The program, the number of queries and the seed from the command line; `count` is the default number."""
@@ -60,3 +62,39 @@ def ours(script, folder, queries, setup=""):
         answers[at] = "error: " + done.stderr.strip()[-300:]
         start = at + 1
     return answers
+
+
+def theirs(database, sql):
+    """DuckDB's sorted rows of a query as texts, or the error as text."""
+    shown = lambda cell: "" if cell is None else str(cell).lower() if isinstance(cell, bool) else str(cell)
+    try:
+        rows = database.execute(sql).fetchall()
+    except duckdb.Error as error:
+        return "error: " + str(error)[:200]
+    return sorted(tuple(shown(cell) for cell in row) for row in rows)
+
+
+def compare(tables, query, batch):
+    """Compares random queries over the tables, as many as the command line says. The exit status: 1 if one differs."""
+    script, count, seed = arguments(1000)
+    print(f"seed {seed}, {count} queries", flush=True)
+    r = random.Random(seed)
+    wrong = refused = compared = 0
+    with tempfile.TemporaryDirectory() as folder:
+        database = duckdb.connect()
+        create(script, folder, database, tables(r), seed)
+        for first in range(0, count, batch):
+            queries = [query(r) for _ in range(min(batch, count - first))]
+            for sql, mine in zip(queries, ours(script, folder, queries)):
+                expected = theirs(database, sql)
+                if isinstance(expected, str):
+                    continue
+                compared += 1
+                if isinstance(mine, str):
+                    refused += 1
+                    print(f"REFUSED {sql}\n  {mine}", flush=True)
+                elif mine != expected:
+                    wrong += 1
+                    print(f"WRONG {sql}\n  here {mine[:4]}\n  there {expected[:4]}", flush=True)
+    print(f"seed {seed}: {compared} of {count} queries compared, {wrong} wrong, {refused} refused")
+    return 1 if wrong or refused else 0

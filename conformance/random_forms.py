@@ -8,13 +8,10 @@ PIVOT, UNPIVOT and set operations by name, over tables with equal column names a
 answers differ. The exit status is 1 if there is one.
 """
 
-import random
 import sys
-import tempfile
 
-import duckdb
-from differential import arguments, create, ours
-from random_joins import BATCH, COLUMNS, SIZES, condition, tables, theirs
+from differential import compare
+from random_joins import BATCH, COLUMNS, SIZES, condition, tables
 
 
 def table(r):
@@ -111,29 +108,5 @@ def by_name(r):
 FORMS = [star, star, joined_star, again, again, grouped, qualified, as_of, as_of, semi, pivot, unpivot, by_name]
 
 
-def main():
-    script, count, seed = arguments(1000)
-    print(f"seed {seed}, {count} queries", flush=True)
-    r = random.Random(seed)
-    wrong = refused = 0
-    with tempfile.TemporaryDirectory() as folder:
-        database = duckdb.connect()
-        create(script, folder, database, tables(r), seed)
-        for first in range(0, count, BATCH):
-            queries = [r.choice(FORMS)(r) for _ in range(min(BATCH, count - first))]
-            for sql, mine in zip(queries, ours(script, folder, queries)):
-                expected = theirs(database, sql)
-                if isinstance(expected, str):
-                    continue
-                if isinstance(mine, str):
-                    refused += 1
-                    print(f"REFUSED {sql}\n  {mine}", flush=True)
-                elif mine != expected:
-                    wrong += 1
-                    print(f"WRONG {sql}\n  here {mine[:4]}\n  there {expected[:4]}", flush=True)
-    print(f"seed {seed}: {count} queries, {wrong} wrong, {refused} refused")
-    return 1 if wrong or refused else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(compare(tables, lambda r: r.choice(FORMS)(r), BATCH))

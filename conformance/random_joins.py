@@ -8,12 +8,9 @@ filters in WHERE and ON, semijoins and antijoins, GROUP BY, derived tables and T
 whose answers differ. The exit status is 1 if there is one.
 """
 
-import random
 import sys
-import tempfile
 
-import duckdb
-from differential import arguments, create, ours
+from differential import compare
 
 BATCH = 250
 COLUMNS = ["id", "k", "v"]
@@ -106,37 +103,5 @@ def query(r):
     return f"SELECT count(*), {', '.join(f'sum(c{at}), count(c{at}), sum((c{at} + 1) * (c0 + 7))' for at in range(len(wanted)))} FROM ({rows}) AS w"
 
 
-def theirs(database, sql):
-    try:
-        rows = database.execute(sql).fetchall()
-    except duckdb.Error as error:
-        return "error: " + str(error)[:200]
-    return sorted(tuple("" if cell is None else str(cell) for cell in row) for row in rows)
-
-
-def main():
-    script, count, seed = arguments(1000)
-    print(f"seed {seed}, {count} queries", flush=True)
-    r = random.Random(seed)
-    wrong = refused = 0
-    with tempfile.TemporaryDirectory() as folder:
-        database = duckdb.connect()
-        create(script, folder, database, tables(r), seed)
-        for first in range(0, count, BATCH):
-            queries = [query(r) for _ in range(min(BATCH, count - first))]
-            for sql, mine in zip(queries, ours(script, folder, queries)):
-                expected = theirs(database, sql)
-                if isinstance(expected, str):
-                    continue
-                if isinstance(mine, str):
-                    refused += 1
-                    print(f"REFUSED {sql}\n  {mine}", flush=True)
-                elif mine != expected:
-                    wrong += 1
-                    print(f"WRONG {sql}\n  here {mine[:4]}\n  there {expected[:4]}", flush=True)
-    print(f"seed {seed}: {count} queries, {wrong} wrong, {refused} refused")
-    return 1 if wrong or refused else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(compare(tables, query, BATCH))

@@ -3,12 +3,9 @@ names, NULLs, duplicates and no rows. Prints what differs, and the queries that 
 
 Usage: random_subqueries.py SCRIPT [COUNT [SEED]], SCRIPT being the command line `freestone`, or the engine's example `script`.
 """
-import random
 import sys
-import tempfile
 
-import duckdb
-from differential import arguments, create, ours
+from differential import compare
 
 BATCH = 50
 DEEPEST = 3
@@ -241,42 +238,5 @@ class Maker:
         return f"SELECT {key} AS k, count(*) AS r FROM {text} GROUP BY {key} HAVING {self.condition(grouped, DEEPEST - 1)}"
 
 
-def shown(cell):
-    return "" if cell is None else str(cell).lower() if isinstance(cell, bool) else str(cell)
-
-
-def theirs(database, sql):
-    try:
-        rows = database.execute(sql).fetchall()
-    except duckdb.Error as error:
-        return "error: " + str(error)[:200]
-    return sorted(tuple(shown(cell) for cell in row) for row in rows)
-
-
-def main():
-    script, count, seed = arguments(1000)
-    print(f"seed {seed}, {count} queries", flush=True)
-    r = random.Random(seed)
-    wrong = refused = both = 0
-    with tempfile.TemporaryDirectory() as folder:
-        database = duckdb.connect()
-        create(script, folder, database, tables(r), seed)
-        for first in range(0, count, BATCH):
-            queries = [Maker(r).query() for _ in range(min(BATCH, count - first))]
-            for sql, mine in zip(queries, ours(script, folder, queries)):
-                expected = theirs(database, sql)
-                if isinstance(expected, str):
-                    continue
-                both += 1
-                if isinstance(mine, str):
-                    refused += 1
-                    print(f"REFUSED {sql}\n  {mine}", flush=True)
-                elif mine != expected:
-                    wrong += 1
-                    print(f"WRONG {sql}\n  here {mine[:4]}\n  there {expected[:4]}", flush=True)
-    print(f"seed {seed}: {both} of {count} queries compared, {wrong} wrong, {refused} refused")
-    return 1 if wrong or refused else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(compare(tables, lambda r: Maker(r).query(), BATCH))
