@@ -11,7 +11,7 @@ use super::function::Scalar;
 use super::kinds::Kind::{self, Date, Int, Span, Text, Time};
 use super::kinds::{INT, TEXT, in_micros};
 use super::rows::{any_null, ints, invalid, reals, texts, too_large};
-use crate::times::calendar::{checked_days, civil, days_in_month, iso_week, weekday};
+use crate::times::calendar::{DAYS, MONTHS, checked_days, civil, days_in_month, iso_week, weekday};
 use crate::times::{
     Call, Interval, Part, Zone, date_part, exact_cast, finished, integers, interval_of, intervals, local_ticks, map,
     part_of_times, part_type, stepped, taken_by_parts,
@@ -22,23 +22,6 @@ const DAY_US: i64 = DAY_SECONDS * 1_000_000;
 /// Buckets of days and times begin at Monday, 2000-01-03, buckets of months at 2000-01-01, as in DuckDB.
 const BUCKET_DAY: i64 = 10_959;
 const BUCKET_MONTH: i64 = 2000 * 12;
-
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-/// From Monday.
-const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
 pub(super) fn month_name(month: i64) -> &'static str {
     MONTHS.get((month - 1) as usize).copied().unwrap_or_default()

@@ -1,5 +1,23 @@
 //! The proleptic Gregorian calendar over numbers of days since 1970-01-01, with a year 0 before year 1.
 
+/// The months of a year.
+pub(crate) const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+/// The days of a week, from Monday.
+pub(crate) const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+
 /// A date by its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Civil {

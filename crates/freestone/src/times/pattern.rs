@@ -5,26 +5,10 @@ use std::fmt::Write;
 
 use datafusion::error::Result;
 
-use super::calendar::{checked_days, civil, day_of_year, iso_week, run_of_years, weekday};
+use super::calendar::{DAYS, MONTHS, checked_days, civil, day_of_year, iso_week, run_of_years, weekday};
 use super::interval::SECOND_NS;
 use super::text::push_offset;
 use crate::error::{Error, ErrorKind};
-
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
 /// A field of a pattern, or text between fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
