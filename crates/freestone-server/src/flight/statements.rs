@@ -50,12 +50,10 @@ pub fn status(error: Error) -> Status {
 
 /// Plans the one statement of a text.
 pub async fn plan(shared: &Shared, session: Arc<Session>, sql: &str, is_prepared: bool) -> Result<Planned, Status> {
-    // In a transaction, what cannot be planned fails like what cannot be executed.
-    let failed = |error| {
+    let parsed = execution::parse(shared, &session, sql.to_owned()).await.map_err(|error| {
         session.fail_transaction();
         status(error)
-    };
-    let parsed = execution::parse(shared, &session, sql.to_owned()).await.map_err(failed)?;
+    })?;
     let statement = match <[Statement; 1]>::try_from(parsed) {
         Ok([statement]) => Arc::new(statement),
         Err(other) if other.is_empty() => return Err(Status::invalid_argument("there is no statement in the text")),
@@ -63,7 +61,7 @@ pub async fn plan(shared: &Shared, session: Arc<Session>, sql: &str, is_prepared
     };
     let (describes, planned) = (session.clone(), statement.clone());
     let describing = execution::on_workers(shared, async move { describes.describe_statement(&planned, &[]).await });
-    let description = Arc::new(describing.await.map_err(failed)?);
+    let description = Arc::new(describing.await.map_err(status)?);
     Ok(Planned { statement, session, description, parameters: vec![], is_prepared })
 }
 

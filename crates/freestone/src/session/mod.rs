@@ -284,7 +284,6 @@ impl Session {
     }
 
     async fn planned_schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
-        self.check_transaction(statement.ends_transaction())?;
         let Command::Sql(sql) = self.command(statement).await? else { return Ok(None) };
         if !matches!(*sql, ast::Statement::Query(_)) {
             return Ok(None);
