@@ -88,13 +88,13 @@ class Client:
 
 
 def percentile(times: list[float], share: float) -> float | None:
-    """Milliseconds that so many of the times do not exceed."""
+    """The milliseconds that this share of the times does not exceed."""
     times = sorted(times)
     return round(times[min(len(times) - 1, int(len(times) * share))] * 1000, 2) if times else None
 
 
 def measured(port: int, clients: int, inserts: int, seconds: float, rows: int, chance: random.Random) -> dict[str, Any]:
-    """Rates and percentiles of so many clients, after a second in which nothing is measured."""
+    """Rates and percentiles of a number of clients, after a second in which nothing is measured."""
     selector = selectors.DefaultSelector()
     times: dict[str, list[float]] = {"read": [], "insert": []}
     began = time.perf_counter()

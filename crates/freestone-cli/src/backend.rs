@@ -49,7 +49,7 @@ impl Backend {
         }
     }
 
-    /// What the prompt says of an open transaction: `*` that there is one, `!` that a statement of it failed. Nothing for
+    /// What the prompt says of an open transaction: `*` if one is open, `!` if a statement of it failed. Nothing for
     /// a server, which knows it alone.
     pub fn transaction_mark(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Schemas and macros, which the database keeps beside its views: each has an entry among the views whose name no user can
+//! Schemas and macros, which the database keeps among its views: each has an entry among the views whose name no user can
 //! have taken, and whose text is the statement that created it.
 //!
 //! A table of a schema is kept under the name `schema.table`.

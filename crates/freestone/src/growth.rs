@@ -32,13 +32,13 @@ const BYTES_MAX: usize = i32::MAX as usize;
 /// How large a result gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Growth {
-    /// A text, so many times.
+    /// A text, repeated a number of times.
     Repeated,
-    /// A text, filled up to so many characters.
+    /// A text, filled up to a number of characters.
     Padded,
     /// A text with another one in the place of each occurrence of a third.
     Replaced,
-    /// A list of so many values.
+    /// A list of a number of equal values.
     Listed,
     /// A list of the numbers from one to another, in steps.
     Counted,

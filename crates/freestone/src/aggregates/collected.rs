@@ -18,7 +18,7 @@ use super::order_by::{Finish, RowGroups, Rows, of_lists, row_fields};
 use crate::error::{Error, ErrorKind};
 use crate::provider::metadata::sql_type;
 
-/// Collected rows are reduced to those that count once there are so many.
+/// The number of collected rows at which they are reduced to those that count.
 const REDUCED_FROM: usize = 1 << 16;
 
 /// The rows of groups.

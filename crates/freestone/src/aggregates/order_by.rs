@@ -341,7 +341,7 @@ pub(super) struct RowGroups {
     reduced: usize,
 }
 
-/// Rows are reduced to those that are needed once there are so many.
+/// The number of rows at which they are reduced to those that are needed.
 const REDUCED_FROM: usize = 1 << 16;
 
 impl RowGroups {

@@ -2,7 +2,7 @@
 //! and `mad`.
 //!
 //! `quantile_cont` interpolates between two values, of dates and timestamps in microseconds. `quantile_disc` gives the first
-//! value at which so many of all values are reached. A negative fraction counts from the greatest value.
+//! value that this fraction of all values does not exceed. A negative fraction counts from the greatest value.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -144,7 +144,7 @@ fn ordered(groups: &Groups) -> Result<Vec<Vec<usize>>> {
     Ok(groups.places(1).map(sorted).collect())
 }
 
-/// The place of the value at a fraction of so many; a negative one counts from the end.
+/// The place of the value at a fraction of a number of values; a negative one counts from the end.
 fn discrete(fraction: f64, count: usize) -> usize {
     let place = |fraction: f64| ((fraction * count as f64).ceil() as usize).saturating_sub(1).min(count - 1);
     if fraction < 0.0 || fraction == 0.0 && fraction.is_sign_negative() {

@@ -23,7 +23,7 @@ use super::parallel::{MorselEnd, MorselError, Ordered, Worker};
 /// Objects parsed before their columns are.
 const OBJECTS_A_STEP: usize = 1024;
 
-/// Bytes at the file's start that tell its columns: so many where they have enough rows, and no more than those.
+/// The bytes at the file's start from which its columns are inferred: the first number if they have enough rows, the second at most.
 const SAMPLE_BYTES: usize = 2 << 20;
 const SAMPLE_BYTES_MAX: usize = 16 << 20;
 

@@ -32,7 +32,7 @@ const SHORT_ROWS: usize = 128;
 const SHORT_BYTES: usize = 4 << 10;
 /// Constants that are longer make long values.
 const LONG_BYTES: usize = 256;
-/// Functions of long values, beside `||`.
+/// Functions of long values, in addition to `||`.
 const FUNCTIONS: [&str; 10] = [
     "array_repeat",
     "array_resize",

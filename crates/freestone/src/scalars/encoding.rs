@@ -95,7 +95,7 @@ fn digits(call: &Call, base: u32) -> Result<ArrayRef> {
     })
 }
 
-/// Bytes of digits of so many bits each; the first byte may have fewer digits.
+/// Bytes of digits with a fixed number of bits; the first byte may have fewer digits.
 fn packed(text: &str, bits: usize) -> Option<Vec<u8>> {
     let per_byte = 8 / bits;
     let digits = text.chars().map(|c| c.to_digit(1 << bits)).collect::<Option<Vec<u32>>>()?;

@@ -131,7 +131,7 @@ fn next_after(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(next))
 }
 
-/// Rounds to so many digits, halves to the even neighbour.
+/// Rounds to a number of digits, halves to the even neighbour.
 fn round_even(call: &Call) -> Result<ArrayRef> {
     let (values, digits) = (reals(call, 0)?, ints(call, 1)?);
     let rounded = |value: f64, digits: i64| {
@@ -189,7 +189,7 @@ fn max_of(kind: &DataType) -> u64 {
     }
 }
 
-/// The number of the bucket, of so many of equal width between two bounds, as in PostgreSQL.
+/// The number of the bucket that a value falls into. The buckets have equal widths between two bounds, as in PostgreSQL.
 fn width_bucket(call: &Call) -> Result<ArrayRef> {
     let (values, lows, highs, counts) = (reals(call, 0)?, reals(call, 1)?, reals(call, 2)?, ints(call, 3)?);
     let row = |row: usize| -> Result<Option<i64>> {

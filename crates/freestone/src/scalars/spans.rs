@@ -67,7 +67,7 @@ fn fractional(name: &'static str, micros: f64) -> Scalar {
     })
 }
 
-/// Ticks since 1970, since midnight, or of an interval. `epoch_ms` of a number is the timestamp of so many milliseconds.
+/// Ticks since 1970, since midnight, or of an interval. `epoch_ms` of a number is the timestamp that many milliseconds after 1970.
 fn epoch(name: &'static str, per_second: i64) -> Scalar {
     let forms: &'static [&'static [super::kinds::Kind]] =
         if name == "epoch_ms" { &[&[Int], &[Span], &[Time]] } else { &[&[Span], &[Time]] };

@@ -49,7 +49,7 @@ pub(super) fn parse(text: &str, pieces: &[Piece]) -> Option<Parsed> {
     rest.trim_end().is_empty().then(|| fields.finished()).flatten()
 }
 
-/// The number at the start of a text of so many digits at most, and what follows.
+/// The number at the start of a text, of at most `digits_max` digits, and what follows.
 fn number(text: &str, digits_max: usize) -> Option<(i64, usize, &str)> {
     let digits = text.bytes().take(digits_max).take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at(digits);

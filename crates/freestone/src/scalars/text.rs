@@ -15,7 +15,7 @@ use super::kinds::{BOOL, INT, TEXT, list_of};
 use super::rows::{any_null, bools, int_of_text, ints, invalid, lists, reals, text_of_text, texts};
 use crate::times::Call;
 
-/// A repeated text or list has so many bytes or values per batch at most.
+/// The maximum bytes of repeated texts, or values of repeated lists, per batch.
 const REPEATED_MAX: usize = 1 << 30;
 
 pub(super) fn all() -> Vec<Scalar> {

@@ -24,7 +24,7 @@ pub(super) fn rewrite(query: &mut Query) -> Result<()> {
     let keys = match &query.order_by {
         Some(order) => match &order.kind {
             OrderByKind::Expressions(keys) => keys.clone(),
-            OrderByKind::All(_) => return Err(beside("ORDER BY ALL")),
+            OrderByKind::All(_) => return Err(together_with("ORDER BY ALL")),
         },
         None if matches!(kept, Kept::WithTies(_)) => {
             return Err(Error::invalid("FETCH … WITH TIES needs an ORDER BY, which says what ties are"));
@@ -68,8 +68,8 @@ fn take(query: &mut Query) -> Result<Option<Kept>> {
     Ok(Some(Kept::Percent(number(percent))))
 }
 
-fn beside(clause: &str) -> Error {
-    Error::unsupported(format!("WITH TIES or a LIMIT in percent beside {clause} is not available"))
+fn together_with(clause: &str) -> Error {
+    Error::unsupported(format!("WITH TIES or a LIMIT in percent together with {clause} is not available"))
         .with_hint("put the query in a subquery, and order its rows by names")
 }
 
@@ -77,7 +77,7 @@ fn beside(clause: &str) -> Error {
 fn within(query: &mut Query, keys: &[OrderByExpr]) -> Result<()> {
     let by_name = |key: &OrderByExpr| matches!(key.expr, Expr::Identifier(_));
     if !keys.iter().all(by_name) {
-        return Err(beside("DISTINCT, UNION, INTERSECT or EXCEPT, unless ORDER BY has names of columns,"));
+        return Err(together_with("DISTINCT, UNION, INTERSECT or EXCEPT, unless ORDER BY has names of columns,"));
     }
     let mut inner = crate::sql::statement::bare_query()?;
     std::mem::swap(&mut inner.body, &mut query.body);
@@ -105,7 +105,7 @@ fn of_item(mut key: OrderByExpr, select: &Select) -> Result<OrderByExpr> {
             let at = position.and_then(|position| position.checked_sub(1));
             let known = at.filter(|at| select.projection.iter().take(*at).all(|item| expr_of(item).is_some()));
             let expr = known.and_then(|at| select.projection.get(at)).and_then(expr_of);
-            key.expr = expr.ok_or_else(|| beside("a position in ORDER BY"))?;
+            key.expr = expr.ok_or_else(|| together_with("a position in ORDER BY"))?;
         }
         _ => {}
     }

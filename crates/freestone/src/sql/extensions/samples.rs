@@ -1,5 +1,5 @@
 //! Samples: `TABLESAMPLE` of a table, and `USING SAMPLE` of all of FROM. A part in percent takes each row with this
-//! probability; a number of rows takes so many, each with the same probability. With a seed, the sample is the same each
+//! probability; a number of rows takes that number, each with the same probability. With a seed, the sample is the same each
 //! time that the same rows are read.
 
 use datafusion::sql::sqlparser::ast::{
