@@ -117,7 +117,10 @@ async fn strangers_keep_nobody_out() {
         client.query("SELECT 42 AS a", None).await.expect("begun").collect().await.expect("rows");
     }
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-    assert!(server.metric("connections").await <= 20.0);
+    // Those that were closed last, by us or by the server, may still be counted: never more than its places for both kinds.
+    let open = server.metric("connections").await;
+    assert!(open <= 30.0, "{open} connections");
+    server.until_between("connections", 0.0, 20.0).await;
     drop(strangers);
     server.until("connections", 0.0).await;
     server.stop().await;

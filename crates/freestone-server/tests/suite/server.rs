@@ -59,13 +59,18 @@ impl TestServer {
 
     /// Waits until a metric has the expected value.
     pub async fn until(&self, name: &str, expected: f64) {
+        self.until_between(name, expected, expected).await;
+    }
+
+    /// Waits until a metric has at least and at most these values.
+    pub async fn until_between(&self, name: &str, least: f64, most: f64) {
         for _ in 0..200 {
-            if self.metric(name).await == expected {
+            if (least..=most).contains(&self.metric(name).await) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        panic!("{name} is {} after 20 s, not {expected}", self.metric(name).await);
+        panic!("{name} is {} after 20 s, not {least} to {most}", self.metric(name).await);
     }
 
     pub async fn stop(mut self) {
