@@ -175,9 +175,9 @@ def test_nested_and_encoded(db):
 def test_types_are_named(db):
     relation = db.sql("select 1 as a, 'x' as \"weird \"\" name\", 1.5 as c, true as a2, date '2024-01-01' as d")
     assert relation.columns == ["a", 'weird " name', "c", "a2", "d"]
-    assert relation.types == ["int64", "varchar", "decimal(2,1)", "boolean", "date"]
+    assert relation.types == ["BIGINT", "VARCHAR", "DECIMAL(2,1)", "BOOLEAN", "DATE"]
     assert relation.arrow().column_names == relation.columns
-    assert "a int64" in repr(relation)
+    assert "a BIGINT" in repr(relation)
 
 
 def test_strings_in_pandas_and_polars(db):

@@ -130,7 +130,7 @@ impl Query {
     #[getter]
     fn types(&self) -> Vec<String> {
         let fields = self.schema().map(|schema| schema.fields().iter());
-        fields.into_iter().flatten().map(|field| sql_type(field.data_type())).collect()
+        fields.into_iter().flatten().map(|field| type_name(field.data_type())).collect()
     }
 
     /// Whether each column may be NULL.
@@ -217,15 +217,5 @@ impl Collected {
         let _ = requested_schema;
         let batches = self.batches.clone().into_iter().map(Ok);
         capsule::export(py, Box::new(RecordBatchIterator::new(batches, self.schema.clone())))
-    }
-}
-
-/// The SQL type of a column. Arrow's variants of a type have one name.
-fn sql_type(data_type: &DataType) -> String {
-    match data_type {
-        DataType::Utf8 | DataType::LargeUtf8 => type_name(&DataType::Utf8View),
-        DataType::Binary | DataType::LargeBinary | DataType::FixedSizeBinary(_) => type_name(&DataType::BinaryView),
-        DataType::Dictionary(_, value) => sql_type(value),
-        other => type_name(other),
     }
 }

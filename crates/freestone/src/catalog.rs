@@ -10,7 +10,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::catalog::information_schema::{INFORMATION_SCHEMA, InformationSchemaProvider};
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableFunction, TableProvider};
 use datafusion::common::{DFSchema, ParamValues};
 use datafusion::datasource::ViewTable;
@@ -35,6 +34,7 @@ use crate::exec::ddl;
 use crate::exec::stored_values::Stored;
 use crate::inputs::ArrowTable;
 use crate::provider::files::{FilesFunction, OpenFiles, naming};
+use crate::provider::information::{INFORMATION_SCHEMA, InformationSchema};
 use crate::provider::{FreestoneTable, metadata};
 use crate::session::access::{Access, Extension};
 use crate::shared::Materialized;
@@ -506,10 +506,28 @@ impl StatementCatalog {
     fn information(&self) -> Arc<dyn SchemaProvider> {
         let StatementSchema { planner, scope, .. } = self.schema.as_ref();
         let (planner, scope) = (planner.clone(), scope.clone());
-        let schema = StatementSchema { planner, scope, name: None, lists_broken_views: true };
+        let schema = StatementSchema { planner, scope: scope.clone(), name: None, lists_broken_views: true };
         let listed = StatementCatalog { schema: Arc::new(schema), functions: self.functions.clone() };
-        let functions = self.functions.as_ref().clone();
-        Arc::new(InformationSchemaProvider::new(Arc::new(listed)).with_table_functions(functions))
+        let snapshot = scope.snapshot.clone();
+        Arc::new(InformationSchema { catalog: Arc::new(listed), snapshot, functions: self.function_names() })
+    }
+}
+
+impl StatementCatalog {
+    /// The functions with their kinds, without those that only the engine calls.
+    fn function_names(&self) -> Vec<(String, &'static str)> {
+        let state = &self.schema.planner.base;
+        let scalar = state.scalar_functions().keys().filter(|name| !name.starts_with("freestone_"));
+        let scalar = scalar.map(|name| (name.clone(), "SCALAR"));
+        let aggregate = state.aggregate_functions().keys().map(|name| (name.clone(), "AGGREGATE"));
+        let window = state.window_functions().keys().map(|name| (name.clone(), "WINDOW"));
+        let table = self.functions.keys().map(|name| (name.clone(), "TABLE"));
+        let macros = scalars::macros::names().map(|name| (name.to_owned(), "SCALAR"));
+        let all = scalar.chain(aggregate).chain(window).chain(table).chain(macros);
+        let mut names: Vec<_> = all.filter(|(name, _)| !name.contains('$') && !name.starts_with('_')).collect();
+        names.sort();
+        names.dedup();
+        names
     }
 }
 

@@ -62,7 +62,6 @@ pub use exec::stored::{Answer, StoredQuery};
 pub use freestone_advisor::{Advice, Profile};
 pub use freestone_store::plain::Strings;
 pub use freestone_store::scan::{StoredColumn, StoredPiece, StoredRows};
-pub use freestone_store::schema::type_name;
 pub use heap::{Counting, limit_heap};
 pub use inputs::{ArrowTable, Inputs, OpenReader, ReservedMemory};
 pub use options::{Options, parse_size};
@@ -72,6 +71,7 @@ pub use session::describe::{Description, Reference, Relation};
 pub use session::transaction::TransactionStatus;
 pub use sql::depth::THREAD_STACK_BYTES;
 pub use sql::statement::{ParameterNames, Statement, StatementKind, is_complete, parse_script, quote};
+pub use sql::type_names::type_name;
 #[doc(hidden)]
 pub use sql::visitor;
 pub use workload::{LoggedPredicate, LoggedScan};

@@ -16,7 +16,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::order_by::{Finish, RowGroups, Rows, of_lists, row_fields};
 use crate::error::{Error, ErrorKind};
-use crate::provider::metadata::sql_type;
+use crate::sql::type_names::type_name;
 
 /// The number of collected rows at which they are reduced to those that count.
 const REDUCED_FROM: usize = 1 << 16;
@@ -78,7 +78,7 @@ impl Collected {
     }
 
     fn wrong<T>(&self, types: &[DataType]) -> Result<T> {
-        let given: Vec<String> = types.iter().map(sql_type).collect();
+        let given: Vec<String> = types.iter().map(type_name).collect();
         let message = format!("{} takes {}, and was given ({})", self.name, self.takes, given.join(", "));
         Err(Error::new(ErrorKind::Type, message).into())
     }

@@ -20,7 +20,7 @@ use datafusion::physical_expr_common::datum::apply;
 
 use super::{casts, decimals};
 use crate::error::{Error, ErrorKind};
-use crate::ingest::sql_type_name;
+use crate::sql::type_names::type_name;
 
 /// What is computed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -305,7 +305,7 @@ pub(super) fn out_of_range(error: ArrowError, data_type: &DataType) -> DataFusio
 
 /// The error of a value that its type does not hold.
 pub(super) fn overflow(what: impl std::fmt::Display, data_type: &DataType) -> DataFusionError {
-    let message = format!("{what} is out of range for {}", sql_type_name(data_type));
+    let message = format!("{what} is out of range for {}", type_name(data_type));
     let error = Error::new(ErrorKind::Type, message);
     let hint = match data_type {
         DataType::Decimal128(..) => "cast an operand to DOUBLE, or to a DECIMAL of fewer digits behind the point",

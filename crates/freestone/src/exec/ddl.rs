@@ -492,6 +492,8 @@ pub(crate) fn sql_type(sql: &ast::DataType) -> Option<DataType> {
         Sql::Int16 => DataType::Int16,
         Sql::Int32 => DataType::Int32,
         Sql::Int64 => DataType::Int64,
+        // With 38 of its 39 digits.
+        Sql::HugeInt => DataType::Decimal128(38, 0),
         Sql::Float32 => DataType::Float32,
         Sql::Float64 => DataType::Float64,
         Sql::Nvarchar(_) | Sql::CharacterVarying(_) | Sql::CharVarying(_) | Sql::Character(_) => DataType::Utf8View,
@@ -509,6 +511,11 @@ pub(crate) fn sql_type(sql: &ast::DataType) -> Option<DataType> {
         }
         Sql::Custom(name, modifiers) => match name.to_string().to_ascii_lowercase().as_str() {
             "uint" | "uinteger" => DataType::UInt32,
+            "int1" => DataType::Int8,
+            "short" => DataType::Int16,
+            "signed" => DataType::Int32,
+            "long" => DataType::Int64,
+            "logical" => DataType::Boolean,
             ARROW_TYPE => return modifiers.first()?.parse().ok(),
             "timestamp_s" => DataType::Timestamp(TimeUnit::Second, None),
             "timestamp_ms" => DataType::Timestamp(TimeUnit::Millisecond, None),

@@ -13,9 +13,10 @@ use arrow::datatypes::{
     TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 
-use super::error::{IngestError, Reason, ValueProblem, sql_type_name};
+use super::error::{IngestError, Reason, ValueProblem};
 use super::fields::{Cells, Fields};
 use super::values::{self, ZoneRule};
+use crate::sql::type_names::type_name;
 
 /// Why one cell is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,11 +30,9 @@ impl CellProblem {
     pub fn reason(self, value: Option<&str>, data_type: &DataType) -> Reason {
         match self {
             CellProblem::Null => Reason::Null,
-            CellProblem::Value(problem) => Reason::Value {
-                value: value.unwrap_or_default().to_string(),
-                expected: sql_type_name(data_type),
-                problem,
-            },
+            CellProblem::Value(problem) => {
+                Reason::Value { value: value.unwrap_or_default().to_string(), expected: type_name(data_type), problem }
+            }
         }
     }
 }
@@ -176,7 +175,7 @@ pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Bo
         DataType::Utf8View => Box::new(StringColumn { values: StringViewBuilder::new(), nullable, empty_is_text }),
         DataType::BinaryView => Box::new(Binaries { values: BinaryViewBuilder::new(), scratch: Vec::new(), nullable }),
         other => {
-            let text = format!("column {} has type {}, which no file is read into", field.name(), sql_type_name(other));
+            let text = format!("column {} has type {}, which no file is read into", field.name(), type_name(other));
             return Err(Reason::Unsupported(text));
         }
     })

@@ -14,9 +14,10 @@ use arrow::datatypes::{DataType, Field as ColumnField, Float32Type, Float64Type,
 use arrow::util::display::array_value_to_string;
 
 use super::columns::{CellProblem, CellRules, column_builder};
-use super::error::{IngestError, Reason, ValueProblem, arrow_text, sql_type_name};
+use super::error::{IngestError, Reason, ValueProblem, arrow_text};
 use super::infer::column_index;
 use crate::exact;
+use crate::sql::type_names::type_name;
 
 /// How the columns of a batch find those of the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -239,7 +240,7 @@ fn class(data_type: &DataType) -> Option<Class> {
 }
 
 fn no_conversion(from: &DataType, to: &DataType) -> Reason {
-    Reason::Unsupported(format!("no conversion from {} to {}", sql_type_name(from), sql_type_name(to)))
+    Reason::Unsupported(format!("no conversion from {} to {}", type_name(from), type_name(to)))
 }
 
 /// A cast that cannot fail on a value.

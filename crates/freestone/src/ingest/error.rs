@@ -243,37 +243,6 @@ impl ValueProblem {
     }
 }
 
-/// The SQL name of a column type, as error messages and `\d` show it.
-pub fn sql_type_name(data_type: &DataType) -> String {
-    let name = match data_type {
-        DataType::Boolean => "BOOLEAN",
-        DataType::Int8 => "TINYINT",
-        DataType::Int16 => "SMALLINT",
-        DataType::Int32 => "INTEGER",
-        DataType::Int64 => "BIGINT",
-        DataType::UInt8 => "TINYINT UNSIGNED",
-        DataType::UInt16 => "SMALLINT UNSIGNED",
-        DataType::UInt32 => "INTEGER UNSIGNED",
-        DataType::UInt64 => "BIGINT UNSIGNED",
-        DataType::Float32 => "REAL",
-        DataType::Float64 => "DOUBLE",
-        DataType::Decimal32(p, s)
-        | DataType::Decimal64(p, s)
-        | DataType::Decimal128(p, s)
-        | DataType::Decimal256(p, s) => {
-            return format!("DECIMAL({p},{s})");
-        }
-        DataType::Date32 | DataType::Date64 => "DATE",
-        DataType::Time32(_) | DataType::Time64(_) => "TIME",
-        DataType::Timestamp(_, None) => "TIMESTAMP",
-        DataType::Timestamp(_, Some(_)) => "TIMESTAMP WITH TIME ZONE",
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "VARCHAR",
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => "BINARY",
-        other => return other.to_string(),
-    };
-    name.to_string()
-}
-
 /// An error of an Arrow kernel or decoder, stripped of its class name.
 pub(crate) fn arrow_text(error: &ArrowError) -> String {
     let text = error.to_string();

@@ -14,11 +14,12 @@ use super::IngestOptions;
 use super::blocks::{Block, BlockSource, BufferPool, check_head, mark_bytes, read_head, utf8_prefix};
 use super::columns::{BatchBuilder, CellRules};
 use super::csv_tokens::{count_lines, find_last_newline};
-use super::error::{IngestError, Reason, ValueProblem, sql_type_name};
+use super::error::{IngestError, Reason, ValueProblem};
 use super::fields::{Field, Fields};
 use super::infer::{Kinds, column_index};
 use super::json_tokens::{BadObject, Objects, Refused, Value, string_end, unescape};
 use super::parallel::{MorselEnd, MorselError, Ordered, Worker};
+use crate::sql::type_names::type_name;
 
 /// Objects parsed before their columns are.
 const OBJECTS_A_STEP: usize = 1024;
@@ -325,7 +326,7 @@ fn take_objects(
 fn field(text: &str, value: Value, rule: Member, column: &ColumnField, side: &mut String) -> Result<Field, Reason> {
     let refused = |value: &str, problem| Reason::Value {
         value: value.to_owned(),
-        expected: sql_type_name(column.data_type()),
+        expected: type_name(column.data_type()),
         problem,
     };
     Ok(match value {

@@ -23,7 +23,7 @@ mod parquet;
 mod paths;
 mod spool;
 mod text;
-mod values;
+pub(crate) mod values;
 
 #[cfg(test)]
 mod tests;
@@ -37,7 +37,7 @@ pub(crate) use arrow_ipc::{ArrowFile, ArrowReader};
 pub(crate) use blocks::{Block, BlockSource, BufferPool};
 pub use convert::{ColumnMatch, Location, conform};
 pub(crate) use convert::{bare, conform_columns, table_type};
-pub use error::{Details, IngestError, Reason, ValueProblem, sql_type_name};
+pub use error::{Details, IngestError, Reason, ValueProblem};
 pub(crate) use infer::{Kinds, different_names};
 pub(crate) use parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
 pub(crate) use parquet::{FileChunks, ParquetFile, SECONDS_KEY, uuid_texts};

@@ -19,6 +19,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
+use crate::sql::type_names::type_name;
 
 /// A file in a folder of its own that vanishes with it.
 struct TestFile {
@@ -65,7 +66,7 @@ fn without_folder(file: &TestFile, error: &IngestError) -> String {
 
 fn infer(file: &TestFile) -> Result<String, String> {
     let schema = infer_schema(&file.path, &IngestOptions::default()).map_err(|error| without_folder(file, &error))?;
-    let column = |field: &Arc<Field>| format!("{} {}", field.name(), sql_type_name(field.data_type()));
+    let column = |field: &Arc<Field>| format!("{} {}", field.name(), type_name(field.data_type()));
     Ok(schema.fields().iter().map(column).collect::<Vec<_>>().join(", "))
 }
 
@@ -237,8 +238,8 @@ FALSE,127,32767,9223372036854775807,255,18446744073709551615,1e-45,5e-324,999999
     check_csv(text, &columns, Ok(&expected));
     let refused = [
         ("i8", DataType::Int8, "128", "'128' is out of range for a TINYINT"),
-        ("u8", DataType::UInt8, "-1", "'-1' is out of range for a TINYINT UNSIGNED"),
-        ("f4", DataType::Float32, "1e39", "'1e39' is out of range for a REAL"),
+        ("u8", DataType::UInt8, "-1", "'-1' is out of range for a UTINYINT"),
+        ("f4", DataType::Float32, "1e39", "'1e39' is out of range for a FLOAT"),
         ("de", DataType::Decimal128(3, 1), "100", "'100' is out of range for a DECIMAL(3,1)"),
         ("da", DataType::Date32, "2023-02-29", "'2023-02-29' is out of range for a DATE"),
         ("da", DataType::Date32, "2023-02-28 12:00", "'2023-02-28 12:00' does not fit a DATE without loss"),
@@ -248,7 +249,7 @@ FALSE,127,32767,9223372036854775807,255,18446744073709551615,1e-45,5e-324,999999
             "2023-01-01 00:00Z",
             "'2023-01-01 00:00Z' has a time zone, a TIMESTAMP has none",
         ),
-        ("bi", DataType::BinaryView, "\\xabc", "'\\xabc' is not a BINARY"),
+        ("bi", DataType::BinaryView, "\\xabc", "'\\xabc' is not a BLOB"),
         ("bo", DataType::Boolean, "maybe", "'maybe' is not a BOOLEAN"),
     ];
     for (name, data_type, value, message) in refused {
@@ -518,7 +519,7 @@ fn conversions() {
 
     check(ints(vec![Some(1), None]), DataType::Int8, Ok(&["1", "~"]));
     check(ints(vec![Some(1), Some(200)]), DataType::Int8, Err(&range("200", 12, "a TINYINT")));
-    check(ints(vec![Some(-1)]), DataType::UInt64, Err(&range("-1", 11, "a BIGINT UNSIGNED")));
+    check(ints(vec![Some(-1)]), DataType::UInt64, Err(&range("-1", 11, "a UBIGINT")));
     check(ints(vec![Some(1 << 53)]), DataType::Float64, Ok(&["9007199254740992.0"]));
     check(ints(vec![Some((1 << 53) + 1)]), DataType::Float64, Err(&lost("9007199254740993", 11, "a DOUBLE")));
     check(ints(vec![Some(i64::MAX)]), DataType::Float64, Err(&lost("9223372036854775807", 11, "a DOUBLE")));
@@ -536,7 +537,7 @@ fn conversions() {
     check(doubles(vec![1.0, 2.5]), DataType::Int32, Err(&lost("2.5", 12, "an INTEGER")));
     check(doubles(vec![f64::NAN]), DataType::Int32, Err(&range("NaN", 11, "an INTEGER")));
     check(doubles(vec![0.1, f64::INFINITY]), DataType::Float32, Ok(&["0.1", "inf"]));
-    check(doubles(vec![1e300]), DataType::Float32, Err(&range("1e300", 11, "a REAL")));
+    check(doubles(vec![1e300]), DataType::Float32, Err(&range("1e300", 11, "a FLOAT")));
     check(doubles(vec![0.1, 1.15]), DataType::Decimal128(15, 2), Ok(&["0.10", "1.15"]));
     check(doubles(vec![1.005]), DataType::Decimal128(15, 2), Err(&lost("1.005", 11, "a DECIMAL(15,2)")));
     check(Arc::new(Float32Array::from(vec![0.1f32])), DataType::Decimal128(5, 2), Ok(&["0.10"]));

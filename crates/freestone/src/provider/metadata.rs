@@ -18,7 +18,6 @@ use datafusion::scalar::ScalarValue;
 use freestone_advisor::{PathTest, PredicateForm};
 use freestone_store::column::display_int;
 use freestone_store::design::{PageFormat, plan_name};
-use freestone_store::schema::type_name;
 use freestone_store::segment::Segment;
 use freestone_store::segment::zones::{Bounds, ZoneMap};
 use freestone_store::{OpenTransaction, Snapshot, Table, TransactionList};
@@ -28,6 +27,7 @@ use crate::definitions;
 use crate::error::{Error, Result};
 use crate::sql::names;
 use crate::sql::statement::quote;
+use crate::sql::type_names::type_name;
 use crate::workload::{LoggedPredicate, LoggedScan, WorkloadLog};
 
 /// Makes the table functions of one statement's snapshot known to it.
@@ -315,7 +315,7 @@ fn columns(table: &Arc<Table>) -> Result<RecordBatch> {
     let all = || 0..described.len();
     batch(vec![
         ("column", false, texts(described.iter().map(|column| Some(column.name.clone())))),
-        ("type", false, texts(described.iter().map(|column| Some(sql_type(&column.data_type))))),
+        ("type", false, texts(described.iter().map(|column| Some(type_name(&column.data_type))))),
         ("encoding", false, texts(all().map(|at| Some(encodings(at))))),
         ("bytes", false, numbers(all().map(|at| Some(bytes(at))))),
         ("distinct", true, numbers(all().map(distinct))),
@@ -464,7 +464,7 @@ pub(crate) fn show_all_tables(snapshot: &Snapshot) -> Result<RecordBatch> {
         ("schema", false, texts(rows.iter().map(|_| Some("public".to_owned())))),
         ("name", false, texts(rows.iter().map(|(name, _)| Some((*name).to_owned())))),
         ("column_names", true, columns(&|column| column.name.clone())),
-        ("column_types", true, columns(&|column| sql_type(&column.data_type))),
+        ("column_types", true, columns(&|column| type_name(&column.data_type))),
         ("temporary", false, booleans(rows.iter().map(|_| false))),
     ])
 }
@@ -475,7 +475,7 @@ fn table_info(table: &Table) -> Result<RecordBatch> {
     batch(vec![
         ("cid", false, numbers((0..columns.len()).map(|at| Some(at as u64)))),
         ("name", false, texts(columns.iter().map(|column| Some(column.name.clone())))),
-        ("type", false, texts(columns.iter().map(|column| Some(sql_type(&column.data_type))))),
+        ("type", false, texts(columns.iter().map(|column| Some(type_name(&column.data_type))))),
         ("notnull", false, booleans(columns.iter().map(|column| !column.nullable))),
         ("dflt_value", true, texts(columns.iter().map(|_| None))),
         ("pk", false, booleans(columns.iter().map(|column| table.schema.primary_key.contains(&column.name)))),
@@ -492,7 +492,7 @@ pub(crate) fn describe_table(table: &Table) -> Result<RecordBatch> {
     };
     batch(vec![
         ("column", false, texts(columns.iter().map(|column| Some(column.name.clone())))),
-        ("type", false, texts(columns.iter().map(|column| Some(sql_type(&column.data_type))))),
+        ("type", false, texts(columns.iter().map(|column| Some(type_name(&column.data_type))))),
         ("nullable", false, booleans(columns.iter().map(|column| column.nullable))),
         ("key", true, texts(columns.iter().map(|column| key(&column.name)))),
     ])
@@ -503,7 +503,7 @@ pub(crate) fn describe_schema(schema: &Schema) -> Result<RecordBatch> {
     let fields = schema.fields();
     batch(vec![
         ("column", false, texts(fields.iter().map(|field| Some(field.name().clone())))),
-        ("type", false, texts(fields.iter().map(|field| Some(sql_type(field.data_type()))))),
+        ("type", false, texts(fields.iter().map(|field| Some(type_name(field.data_type()))))),
         ("nullable", false, booleans(fields.iter().map(|field| field.is_nullable()))),
         ("key", true, texts(fields.iter().map(|_| None))),
     ])
@@ -534,7 +534,7 @@ fn create_statement(table: &Table) -> String {
     let mut parts: Vec<String> = Vec::new();
     for column in &table.schema.columns {
         let not_null = if column.nullable { "" } else { " NOT NULL" };
-        parts.push(format!("{} {}{not_null}", bare_or_quoted(&column.name), sql_type(&column.data_type)));
+        parts.push(format!("{} {}{not_null}", bare_or_quoted(&column.name), type_name(&column.data_type)));
     }
     if !table.schema.primary_key.is_empty() {
         parts.push(format!("PRIMARY KEY ({})", list(&table.schema.primary_key)));
@@ -555,36 +555,6 @@ fn bare_or_quoted(name: &str) -> String {
     let keyword =
         datafusion::sql::sqlparser::keywords::ALL_KEYWORDS.binary_search(&name.to_uppercase().as_str()).is_ok();
     if plain && !keyword && !name.starts_with(|c: char| c.is_ascii_digit()) { name.to_owned() } else { quote(name) }
-}
-
-/// A type as `CREATE TABLE` reads it back.
-pub(crate) fn sql_type(data_type: &DataType) -> String {
-    use datafusion::arrow::datatypes::TimeUnit::*;
-    match data_type {
-        DataType::Int8 => "TINYINT".into(),
-        DataType::Int16 => "SMALLINT".into(),
-        DataType::Int32 => "INT".into(),
-        DataType::Int64 => "BIGINT".into(),
-        DataType::UInt8 => "TINYINT UNSIGNED".into(),
-        DataType::UInt16 => "SMALLINT UNSIGNED".into(),
-        DataType::UInt32 => "INT UNSIGNED".into(),
-        DataType::UInt64 => "BIGINT UNSIGNED".into(),
-        DataType::Utf8 | DataType::LargeUtf8 => "VARCHAR".into(),
-        DataType::Binary | DataType::LargeBinary => "BINARY".into(),
-        DataType::Time32(_) | DataType::Time64(_) => "TIME".into(),
-        DataType::Interval(_) | DataType::Duration(_) => "INTERVAL".into(),
-        DataType::Timestamp(unit, zone) => {
-            let precision = match unit {
-                Second => "(0)",
-                Millisecond => "(3)",
-                Microsecond => "",
-                Nanosecond => "(9)",
-            };
-            let zone = if zone.is_some() { " WITH TIME ZONE" } else { "" };
-            format!("TIMESTAMP{precision}{zone}")
-        }
-        other => type_name(other).to_uppercase(),
-    }
 }
 
 pub(crate) fn batch(columns: Vec<(&str, bool, ArrayRef)>) -> Result<RecordBatch> {

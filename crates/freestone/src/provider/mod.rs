@@ -5,6 +5,7 @@ mod aggregate;
 mod copies;
 pub(crate) mod files;
 mod filter;
+pub(crate) mod information;
 mod keys;
 pub(crate) mod metadata;
 mod paths;

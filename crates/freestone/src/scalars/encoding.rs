@@ -11,10 +11,17 @@ use super::function::Scalar;
 use super::kinds::Kind::{Bytes, Int, Text};
 use super::kinds::{BYTES, TEXT};
 use super::rows::{any_null, bytes, ints, invalid, text_of_text, texts};
-use crate::times::Call;
+use crate::ingest::values;
+use crate::times::{Call, is_text};
+
+/// Casts to BLOB.
+pub(super) const AS_BLOB: &str = "freestone_blob";
+pub(super) const AS_BLOB_OR_NULL: &str = "freestone_blob_or_null";
 
 pub(super) fn all() -> Vec<Scalar> {
     vec![
+        Scalar::new(&[AS_BLOB], &[&[Bytes], &[Text]], BYTES, |call| as_blob(call, true)),
+        Scalar::new(&[AS_BLOB_OR_NULL], &[&[Bytes], &[Text]], BYTES, |call| as_blob(call, false)),
         Scalar::new(&["to_base64", "base64"], &[&[Bytes], &[Text]], TEXT, |call| written(call, base64)),
         Scalar::new(&["from_base64"], &[&[Text]], BYTES, |call| read(call, "Base64", from_base64)),
         Scalar::new(&["hex"], &[&[Int], &[Bytes], &[Text]], TEXT, |call| digits(call, 16)),
@@ -30,6 +37,24 @@ pub(super) fn all() -> Vec<Scalar> {
             written(call, |bytes| sha1(bytes).iter().fold(String::new(), |text, word| text + &format!("{word:08x}")))
         }),
     ]
+}
+
+/// Bytes from texts as files and INSERT read them: `\xHEX` is the bytes that it spells, other text its own bytes.
+fn as_blob(call: &Call, fails: bool) -> Result<ArrayRef> {
+    if !is_text(call.array(0)?.data_type()) {
+        return Ok(call.array(0)?.clone());
+    }
+    let mut spelled = vec![];
+    let values = texts(call, 0)?;
+    let rows = values.iter().map(|text| {
+        let Some(text) = text else { return Ok(None) };
+        match values::binary(text.as_bytes(), &mut spelled) {
+            Ok(()) => Ok(Some(spelled.clone())),
+            Err(_) if !fails => Ok(None),
+            Err(_) => invalid(format!("'{text}' is not a BLOB: after \\x it has hexadecimal digits in pairs")),
+        }
+    });
+    Ok(Arc::new(rows.collect::<Result<BinaryViewArray>>()?))
 }
 
 /// A text of each row's bytes.

@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
+use super::encoding::{AS_BLOB, AS_BLOB_OR_NULL};
 use super::json::{AS_JSON, AS_JSON_OR_NULL};
 use super::numbers::BITS_NOT;
 use crate::sql::dialect::SqlDialect;
@@ -217,11 +218,23 @@ fn rewrite_one(expr: &mut Expr) {
             let name = if *kind == CastKind::TryCast { AS_JSON_OR_NULL } else { AS_JSON };
             *expr = call(name, vec![taken(inner)]);
         }
+        Expr::Cast { kind, expr: inner, data_type, .. } if is_blob(data_type) => {
+            let name = if *kind == CastKind::TryCast { AS_BLOB_OR_NULL } else { AS_BLOB };
+            *expr = call(name, vec![taken(inner)]);
+        }
+        Expr::TypedString(typed) if is_blob(&typed.data_type) => {
+            *expr = call(AS_BLOB, vec![Expr::Value(typed.value.clone())]);
+        }
         Expr::TypedString(typed) if matches!(typed.data_type, DataType::JSON | DataType::JSONB) => {
             *expr = call(AS_JSON, vec![Expr::Value(typed.value.clone())]);
         }
         _ => {}
     }
+}
+
+fn is_blob(data_type: &DataType) -> bool {
+    use DataType::*;
+    matches!(data_type, Binary(_) | Varbinary(_) | Blob(_) | Bytes(_) | Bytea)
 }
 
 fn taken(expr: &mut Expr) -> Expr {

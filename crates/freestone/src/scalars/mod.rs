@@ -12,7 +12,7 @@ mod json_text;
 mod kinds;
 mod list_aggregates;
 mod lists;
-mod macros;
+pub(crate) mod macros;
 mod numbers;
 mod planner;
 mod regex;

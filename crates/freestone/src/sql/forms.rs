@@ -1,6 +1,6 @@
 //! Forms of SQL that DataFusion reads otherwise or not at all, put in its words before they are planned: `SIMILAR
-//! TO`, whose pattern is SQL's and covers the whole text, the operand of `IS DISTINCT FROM`, and
-//! rows before IN (SELECT …).
+//! TO`, whose pattern is SQL's and covers the whole text, the operand of `IS DISTINCT FROM`, fields of structs,
+//! and rows before IN (SELECT …).
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value};
@@ -39,10 +39,20 @@ pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
         }
         Expr::Function(function) => match function.name.to_string().to_ascii_lowercase().as_str() {
             "regexp_like" | "regexp_match" => filled_flags(function, 2),
+            "grouping_id" => function.name = ast::ObjectName::from(vec![ast::Ident::new("grouping")]),
             _ => {}
         },
+        Expr::CompoundFieldAccess { access_chain, .. } => access_chain.iter_mut().for_each(quoted_field),
         _ => {}
     });
+}
+
+/// `.name` after an expression, with the name as a text, as DataFusion takes it.
+fn quoted_field(access: &mut ast::AccessExpr) {
+    if let ast::AccessExpr::Dot(Expr::Identifier(name)) = access {
+        let text = if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() };
+        *access = ast::AccessExpr::Dot(Expr::value(Value::SingleQuotedString(text)));
+    }
 }
 
 /// `(a, b) IN (SELECT …)` compares one value that holds both.

@@ -18,6 +18,7 @@ pub(crate) mod statement;
 pub(crate) mod summary;
 pub(crate) mod supported;
 pub(crate) mod transactions;
+pub(crate) mod type_names;
 pub(crate) mod using;
 #[doc(hidden)]
 pub mod visitor;

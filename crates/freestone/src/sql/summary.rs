@@ -4,8 +4,8 @@ use datafusion::arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::ast::Query;
 
 use super::statement::{parse_query, quote};
+use super::type_names::type_name;
 use crate::error::{Error, Result};
-use crate::provider::metadata::sql_type;
 
 /// The name of the summarized query.
 const ROWS: &str = "freestone$rows";
@@ -37,7 +37,7 @@ pub(crate) fn of(query: &Query, schema: &Schema) -> Result<Box<Query>> {
         let quantile = |part: &str| is_number.then(|| format!("approx_percentile_cont({column}, {part})"));
         let parts = [
             format!("{} AS column_name", literal(field.name())),
-            format!("{} AS column_type", literal(&sql_type(field.data_type()))),
+            format!("{} AS column_type", literal(&type_name(field.data_type()))),
             format!("{} AS min", total("min", of_scalar("min"))),
             format!("{} AS max", total("max", of_scalar("max"))),
             format!(

@@ -50,7 +50,7 @@ fn ours(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 }
 
 fn no_timestamp(from: &DataType) -> datafusion::error::DataFusionError {
-    let from = crate::provider::metadata::sql_type(from);
+    let from = crate::sql::type_names::type_name(from);
     let hint =
         "to_timestamp(n) takes seconds since 1970, to_timestamp_millis(n) and to_timestamp_micros(n) finer units";
     Error::new(ErrorKind::Type, format!("{from} is not cast to TIMESTAMP: the unit is not known"))

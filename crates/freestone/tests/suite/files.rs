@@ -491,7 +491,7 @@ async fn odd_values_print_and_come_back() {
         )
         .await;
     place
-        .check("DESCRIBE again", &["a|TIMESTAMP(0)|true|~", "b|VARCHAR|true|~", "c|BINARY|true|~", "d|DOUBLE|true|~"])
+        .check("DESCRIBE again", &["a|TIMESTAMP_S|true|~", "b|VARCHAR|true|~", "c|BLOB|true|~", "d|DOUBLE|true|~"])
         .await;
 }
 

@@ -16,9 +16,9 @@ use super::options::FileOptions;
 use super::types::common_type;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::{
-    self, ArrowFile, FileFormat, IngestOptions, Kinds, ParquetFile, SpooledFile, TextFile, different_names,
-    sql_type_name, table_type,
+    self, ArrowFile, FileFormat, IngestOptions, Kinds, ParquetFile, SpooledFile, TextFile, different_names, table_type,
 };
+use crate::sql::type_names::type_name;
 
 /// Files that form one table.
 #[derive(Debug)]
@@ -346,7 +346,7 @@ impl United {
                     }
                 }
                 None => {
-                    let (a, b) = (sql_type_name(a), sql_type_name(b));
+                    let (a, b) = (type_name(a), type_name(b));
                     let text = format!(
                         "column {} is {a} in {} and {b} in {}: no type holds the values of both",
                         self.name, self.from, file.name
