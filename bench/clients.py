@@ -1,4 +1,4 @@
-"""Many clients at once: keyed reads and small inserts of 1 and of 100 clients of a server, over PostgreSQL's protocol.
+"""Many clients at once: reads by key and small inserts from 1 and from 100 clients, over PostgreSQL's protocol.
 
 python bench/clients.py --freestone target/release/freestone --seconds 5 --json clients.json
 
