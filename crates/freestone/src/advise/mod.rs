@@ -144,7 +144,7 @@ impl<'a> AdviceContext<'a> {
         Ok(advice)
     }
 
-    /// A preset, with the options `encode` and `medium` of the current design.
+    /// A preset, with the options `encoding` and `medium` of the current design.
     fn plain(&self, preset: Preset) -> Design {
         let Design { encode, medium, .. } = self.table.design.clone();
         Design { encode, medium, ..Design::preset(preset) }
