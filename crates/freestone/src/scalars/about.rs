@@ -1,4 +1,4 @@
-//! Functions that say something of values, of the session and of the system: types, users, versions.
+//! Functions about values, the session and the system: types, users, versions.
 
 use datafusion::arrow::array::{ArrayRef, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
@@ -32,7 +32,7 @@ fn text(call: &Call, text: &str) -> Result<ArrayRef> {
     Ok(std::sync::Arc::new(StringViewArray::from_iter_values(std::iter::repeat_n(text, call.rows()))))
 }
 
-/// Fails with the text in the first row that has one.
+/// Fails with the first text that is not NULL.
 fn error(call: &Call) -> Result<ArrayRef> {
     match texts(call, 0)?.iter().flatten().next() {
         Some(message) => invalid(message),
@@ -40,7 +40,7 @@ fn error(call: &Call) -> Result<ArrayRef> {
     }
 }
 
-/// A type's name in DuckDB.
+/// The name of a type in DuckDB.
 fn type_text(kind: &DataType) -> String {
     let unit = |unit: &TimeUnit| match unit {
         TimeUnit::Second => "_S",
@@ -94,14 +94,14 @@ fn type_text(kind: &DataType) -> String {
     }
 }
 
-/// A field's name, in quotes where it is no word.
+/// The name of a field, quoted if necessary.
 fn name(name: &str) -> String {
     let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     if is_word { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
-/// A type's name in PostgreSQL, or that of DuckDB in lower case where it has none.
+/// The name of a type in PostgreSQL, or its DuckDB name in lower case if PostgreSQL has none.
 fn postgres_type(kind: &DataType) -> String {
     match kind {
         DataType::Null => "unknown".to_owned(),

@@ -453,8 +453,7 @@ fn numbered(tokens: &[TokenWithSpan]) -> Result<Cow<'_, [TokenWithSpan]>> {
     Ok(Cow::Owned(tokens.iter().map(number).collect()))
 }
 
-/// The text with `?` in place of each literal. For text that is not SQL, nothing is returned, because it may contain
-/// literals.
+/// The text with `?` in place of each literal. Empty for text that is not SQL, because it may contain literals.
 pub(crate) fn without_literals(sql: &str) -> String {
     let Ok(tokens) = Tokenizer::new(&DIALECT, sql).tokenize() else { return String::new() };
     let is_literal = |token: &Token| {
