@@ -1,5 +1,5 @@
-//! EXPLAIN, and EXPLAIN ANALYZE of statements that write: those are executed once, and the plan that found their rows is
-//! shown with its counters.
+//! EXPLAIN, and EXPLAIN ANALYZE of statements that write. The latter executes the statement once, and shows the plan
+//! that found its rows, with its counters.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! RETURNING: expressions over the rows that a statement has written or removed.
+//! RETURNING: expressions over the rows that a statement has written or deleted.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::sql::parameters::Parameters;
 use crate::sql::statement::{parse_query, quote};
 use crate::times;
 
-/// The list of a RETURNING, and the name by which it knows the table.
+/// The expressions of a RETURNING, and the name by which they refer to the table.
 pub(crate) struct Returning {
     items: Vec<ast::SelectItem>,
     alias: String,

@@ -1,8 +1,9 @@
-//! Calls of aggregates and window functions, put in a form in which DataFusion answers right.
+//! Rewrites calls of aggregates and window functions for which DataFusion's results can be wrong.
 //!
-//! An ORDER BY inside an aggregate becomes arguments that the aggregate sorts by ([`Ordered`]), so that each has its own: DataFusion
-//! sorts the input once for all, and refuses queries whose aggregates want different orders. Where order makes no difference it
-//! is dropped. A FILTER over window frames becomes an argument too. Reals that are compared (DISTINCT, PARTITION BY, ORDER BY) get the bits of all that are equal to them.
+//! An ORDER BY inside an aggregate becomes arguments by which the aggregate sorts ([`Ordered`]), so that each aggregate
+//! has its own order. DataFusion sorts the input once for all, and refuses queries whose aggregates need different
+//! orders. An ORDER BY without an effect is dropped. A FILTER over window frames becomes an argument, too. Equal floats
+//! that are compared (DISTINCT, PARTITION BY, ORDER BY) are given equal bits.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
-//! Filters stay above aggregates that have a row for no rows.
+//! Keeps filters above aggregates that return a row for no input rows.
 //!
-//! `SELECT count(*) FROM t HAVING (SELECT max(x) FROM u) > 3`: the condition reads no column of the aggregate. DataFusion's rule
-//! moves it below, where it empties the input, and the aggregate gives its row all the same.
+//! In `SELECT count(*) FROM t HAVING (SELECT max(x) FROM u) > 3`, the condition uses no column of the aggregate.
+//! DataFusion's rule pushes it below the aggregate. There it empties the input, but the aggregate still returns its
+//! row.
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;

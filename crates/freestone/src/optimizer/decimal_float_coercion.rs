@@ -1,9 +1,9 @@
-//! Decimals that are compared with reals become reals. DataFusion makes decimals of the reals, `DECIMAL(30, 15)`: reals of
-//! 1e15 and more are an error there, those below 1e-15 are zero, and a column of reals is converted row by row where it can
-//! be compared as it is stored.
+//! Decimal-float coercion: decimals that are compared with floats become floats. DataFusion converts the floats to
+//! `DECIMAL(30, 15)` instead: floats from 1e15 on are an error, those below 1e-15 become zero, and a float column that
+//! could be compared as stored is converted row by row.
 //!
-//! Decimals and integers whose common type needs more than 38 digits (`DECIMAL(38, 3)` and `DECIMAL(4, 4)`) are compared with
-//! up to 76 digits. DataFusion compares them with 38, which is an error for the largest values.
+//! Decimals and integers whose common type needs more than 38 digits (`DECIMAL(38, 3)` and `DECIMAL(4, 4)`) are
+//! compared with up to 76 digits. DataFusion compares them with 38, which is an error for the largest values.
 
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
 use datafusion::common::config::ConfigOptions;

@@ -1,7 +1,8 @@
-//! Corrects which columns of an aggregate determine the others.
+//! Corrects the functional dependencies of aggregates.
 //!
-//! DataFusion takes what determines columns of the input to determine every column of the aggregate: in the groups by `a.id, b.y`
-//! of a join, `a.id` alone, if it is unique in `a`. Rules then drop keys of groups and of orders, and joins, that are needed.
+//! DataFusion assumes that columns which determine the input's columns also determine every column of the aggregate:
+//! for groups by `a.id, b.y` of a join, `a.id` alone if it is unique in `a`. Other rules then drop group keys, sort
+//! keys and joins that are needed.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Refuses conditions that grow without measure when they are pushed down.
+//! Refuses conditions that grow exponentially when they are pushed down.
 //!
-//! DataFusion moves a condition below a projection by putting the projection's expressions in the place of its columns. Where
-//! each of many projections uses the columns of the one below twice, the condition doubles with each of them, within one
-//! call of a rule, which nothing can stop. So its size at the bottom is computed before.
+//! DataFusion pushes a condition below a projection by replacing columns by the projection's expressions. If each of
+//! many projections uses the columns of the one below twice, the condition doubles at each of them, within a single
+//! call of a rule, which cannot be cancelled. So its final size is computed first.
 
 use std::collections::HashMap;
 
@@ -15,9 +15,9 @@ use datafusion::optimizer::AnalyzerRule;
 
 use crate::error::{Error, ErrorKind};
 
-/// Nodes of an expression that still can be planned in a second or so.
+/// The maximum number of nodes of an expression, which can be planned in about a second.
 const NODES_MAX: u64 = 250_000;
-/// What a condition may grow by, whatever its size.
+/// The growth of a condition that is always allowed.
 const GROWTH_MAX: u64 = 4;
 
 /// The check, as the last of the analyzer's rules.

@@ -1,15 +1,16 @@
-//! Filters move towards the scans by the position of their columns, never by name.
+//! Pushes filters towards the scans by the positions of their columns, never by names.
 //!
-//! A filter is pushed down so that a scan skips what does not pass: filters of the query (first pass), and the dynamic
-//! filters that hash joins, Top-N sorts and MIN and MAX make while they run (last pass). DataFusion asks each operator which
-//! of its parent's filters its inputs can take, and the operators look for the columns by name. Two columns of one name, as
-//! after a join of tables that both have an `id`, are then taken for each other, and rows are lost.
+//! A filter is pushed down so that a scan skips rows that do not pass: filters of the query in the first pass, and in
+//! the last pass the dynamic filters that hash joins, Top-N sorts, MIN and MAX create at run time. DataFusion asks each
+//! operator which filters of its parent its inputs accept, and operators find the columns by name. If two columns have
+//! the same name, as after a join of tables that both have an `id`, they are confused, and rows are lost.
 //!
-//! So operators are asked for their own filters only, and told what became of filters; which column of an input a column
-//! of the output is, [`route`] says. An operator that is not listed there lets no filter pass: that costs speed, never rows.
+//! So this rule requests from operators only their own filters, and [`route`] determines which input column each output
+//! column is. An operator that `route` does not list passes no filters. This costs speed, never rows.
 //!
-//! Two more things hold here. No filter passes a limit: below it, it would choose other rows. And a filter that can fail
-//! (a division, a cast, a function) does not pass an operator that leaves out rows, which may be there to guard it.
+//! Two more conditions apply. No filter is pushed below a limit, where it would change the limited rows. And a filter
+//! that can fail (a division, a cast, a function) is not pushed below an operator that drops rows, which may protect
+//! it.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
-//! IN lists joined by AND and OR, united and intersected in three-valued logic.
+//! Merges IN lists that are connected by AND and OR, with three-valued logic.
 //!
-//! DataFusion's simplifier does it too, but forgets that `x` may be NULL when nothing is left of two lists (`x NOT IN (1) OR
-//! x NOT IN (2)` became true), takes a NULL in a list for a value, and two columns of different names for two values. This
-//! rule runs before it, joins all lists of one expression below an AND or OR, and leaves nothing for it to join.
+//! DataFusion's simplifier merges them, too, but ignores that `x` may be NULL if no value is left (`x NOT IN (1) OR x
+//! NOT IN (2)` became true), treats a NULL in a list as a value, and treats two columns with different names as two
+//! values. This rule runs before the simplifier and merges all lists of one expression below an AND or OR, so that
+//! nothing is left for it.
 
 use std::collections::{HashMap, HashSet};
 

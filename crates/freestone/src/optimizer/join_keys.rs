@@ -1,8 +1,9 @@
-//! Keys of joins out of their conditions. `a.x IS NOT DISTINCT FROM b.x` is spelled as equalities of what is never NULL, which are
-//! keys next to all others. Keys that are expressions become columns where the planner needs it.
+//! Extracts the keys of joins from their conditions. `a.x IS NOT DISTINCT FROM b.x` becomes equalities of expressions
+//! that are never NULL, which are ordinary keys. Keys that are expressions become columns where the planner requires
+//! it.
 //!
-//! DataFusion's rule makes the whole join one in which NULL equals NULL. Keys that come to it later, from a filter above or from
-//! joins that are reordered, are then met by NULLs that `=` leaves out.
+//! DataFusion's rule makes NULL equal NULL for the whole join. Keys that are added later, from a filter above or by
+//! join reordering, would then also match NULLs.
 
 use datafusion::common::tree_node::Transformed;
 use std::collections::HashSet;

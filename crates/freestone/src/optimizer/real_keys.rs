@@ -1,8 +1,8 @@
-//! Reals as keys: in groups, DISTINCT, partitions and the orders of windows and aggregates, all NaN are one value whatever their
-//! bits, and -0.0 is 0.0. DataFusion compares bits there. So a function gives each value the bits of all that are equal to it.
+//! Floats as keys: in groups, DISTINCT, partitions and the orders of windows and aggregates, all NaNs are equal, and
+//! -0.0 equals 0.0. DataFusion compares their bits, so a function gives equal values equal bits.
 //!
-//! A group's key that is volatile (`GROUP BY random() < 0.5`) is computed once, below the aggregation: DataFusion computes it
-//! again where a filter of the key is pushed down.
+//! A volatile group key (`GROUP BY random() < 0.5`) is computed once, below the aggregation. DataFusion would compute
+//! it again where a filter on the key is pushed down.
 
 use std::sync::{Arc, LazyLock};
 

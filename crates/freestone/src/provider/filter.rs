@@ -1,4 +1,4 @@
-//! DataFusion's physical expressions as predicates that run on encoded data, and as row filters where they cannot.
+//! Converts DataFusion's physical expressions to predicates that run on encoded data, and the others to row filters.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use super::semi_join_filter::InKeys;
 /// What is scanned: a table as a snapshot has it.
 #[derive(Debug, Clone)]
 pub struct Scanned {
-    /// Keeps the files of the table while a plan lives; `None` in a plan that is kept to run later.
+    /// Pins the files of the table while a plan exists; `None` in a cached plan.
     pub snapshot: Option<Arc<Snapshot>>,
     pub table: Arc<Table>,
 }
@@ -414,13 +414,13 @@ pub fn remap(e: &Arc<dyn PhysicalExpr>, index: impl Fn(usize) -> usize) -> Resul
     Ok(changed.data)
 }
 
-/// A filter that a join or TopK above sharpens while the scan runs.
+/// A filter that a join or Top-N operator above makes more selective while the scan runs.
 #[derive(Debug)]
 struct DynamicExpression {
     filter: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
     scanned: Scanned,
-    /// The generation that was translated last, and what it became: threads share the work.
+    /// The generation that was translated last, and the result, which threads share.
     current: Mutex<(u64, DynamicState)>,
 }
 

@@ -43,18 +43,18 @@ use crate::workload::{AskedPath, TableReads};
 #[derive(Debug, Clone)]
 pub struct FreestoneSource {
     scanned: Scanned,
-    /// The table that the query names, where a copy of it is scanned.
+    /// The table that the query names, if a copy of it is scanned.
     copied: Option<Arc<Table>>,
-    /// The table's columns, and the row id behind them where it is wanted.
+    /// The table's columns, followed by the row id if it is requested.
     table_schema: SchemaRef,
     projection: Vec<usize>,
     schema: SchemaRef,
     conjuncts: Conjuncts,
-    /// The filters as they were given, on the table's columns: for display, and to keep dynamic ones alive.
+    /// The filters on the table's columns as DataFusion passed them: for display, and to keep dynamic ones alive.
     filters: Vec<Arc<dyn PhysicalExpr>>,
-    /// What predicates on referenced tables leave of the dimensions that the table is clustered by.
+    /// The codes that predicates on referenced tables leave in the table's dimensions.
     path_filters: Vec<PathFilter>,
-    /// What predicates that name keys of referenced tables leave of them.
+    /// The codes that predicates on foreign keys leave in them.
     key_codes: Vec<CodeFilter>,
     partitions: usize,
     fetch: Option<usize>,
@@ -166,17 +166,17 @@ impl FreestoneSource {
         self.scanned.snapshot.as_deref()
     }
 
-    /// The table's columns that are put out; the row id counts as the one behind the last.
+    /// The output columns by position in the table; the row id follows the last column.
     pub(crate) fn projection(&self) -> &[usize] {
         &self.projection
     }
 
-    /// What each row that is put out passes, besides filters that no predicate says.
+    /// The predicates that every returned row satisfies, in addition to the row filters.
     pub(super) fn predicates(&self) -> &[ColumnPredicate] {
         &self.conjuncts.predicates
     }
 
-    /// What the scan is asked for, for the log of the workload.
+    /// The parameters of the scan for the workload log.
     pub(crate) fn asked(&self, output: Output) -> TableReads {
         let row_id = self.row_id_column();
         let all = &self.scanned.table.schema;
@@ -198,12 +198,12 @@ impl FreestoneSource {
         }
     }
 
-    /// The same scan without zones that none of whose rows is asked for.
+    /// The same scan with zones pruned by codes of dimensions.
     pub(super) fn with_path_filters(&self, path_filters: Vec<PathFilter>) -> Self {
         FreestoneSource { path_filters, ..self.clone() }
     }
 
-    /// The same scan without what belongs to one run: it keeps no files.
+    /// The same scan without the state of one run: it pins no files.
     pub fn detached(&self) -> Self {
         let mut source = self.clone();
         source.scanned.snapshot = None;

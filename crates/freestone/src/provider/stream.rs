@@ -24,7 +24,8 @@ pub struct ScanStream {
     pub cursor: Cursor,
     pub schema: SchemaRef,
     pub rows_left: Option<usize>,
-    /// Copy what batches show of strings that they pin: where memory is little, whoever keeps batches accounts for all.
+    /// Whether the strings of batches are copied out of the buffers that they pin. If memory is scarce, the consumer's
+    /// accounting must include all memory that a batch keeps alive.
     pub compacts: bool,
     pub metrics: BaselineMetrics,
     pub done: bool,

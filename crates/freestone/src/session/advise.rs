@@ -1,4 +1,4 @@
-//! What a session says about designs: CALIBRATE, ADVISE and WHATIF.
+//! CALIBRATE, ADVISE and WHATIF in a session.
 
 use freestone_advisor::Advice;
 use freestone_store::design::{Design, option_name};

@@ -1,4 +1,4 @@
-//! Joins a plan with the subqueries in expressions over it.
+//! Joins a plan with the subqueries in the expressions over it.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::sets::Comparison;
 use super::single::{nullable, single};
 use super::{Unnester, volatile};
 
-/// A node's input, and what expressions of the node become over it.
+/// The input of a node, and the conversion of the node's expressions to expressions over the lifted input.
 pub(super) struct Over<'a> {
     pub unnester: &'a Unnester,
     pub lifted: Lifted,

@@ -1,4 +1,4 @@
-//! Keys that stand for the columns of outer queries in a plan.
+//! Keys that represent the columns of outer queries in a plan.
 
 use std::sync::Arc;
 

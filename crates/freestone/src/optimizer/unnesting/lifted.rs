@@ -1,4 +1,4 @@
-//! A part of a plan that is evaluated for all rows of the queries around it at once.
+//! A part of a plan that is evaluated for all rows of its outer queries at once.
 
 use std::sync::Arc;
 
@@ -10,17 +10,18 @@ use super::Unnester;
 use super::expressions::{columns, filter, is_null, null_of, project, project_as, substitute, with_column};
 use super::scopes::{is_open, is_volatile_expression, references, replace};
 
-/// A plan, and when its rows are rows for a row of the outer query.
+/// A plan, and the conditions under which its rows belong to a row of the outer query.
 #[derive(Clone)]
 pub(super) struct Lifted {
     /// Depends on nothing.
     pub plan: LogicalPlan,
-    /// The columns of the part that this stands for, over the plan's columns and outer references.
+    /// The columns of the represented part, over the plan's columns and outer references.
     pub output: Vec<Expr>,
-    /// Over the plan's columns and outer references, each with at least one of these: rows belong to an outer row for which all
-    /// are true.
+    /// Conditions over the plan's columns and outer references, each with at least one of the latter. A row belongs to
+    /// an outer row for which all are true.
     pub conditions: Vec<Expr>,
-    /// There is exactly one row for each outer row: where the plan has none, its columns are these, over outer references.
+    /// If present, there is exactly one row for each outer row: if the plan has none, these are its columns, over outer
+    /// references.
     pub empty: Option<Vec<Expr>>,
     /// There is at most one row for each outer row.
     pub is_single: bool,

@@ -1,7 +1,8 @@
-//! Which column of which outer query a reference means.
+//! The resolution of references to outer queries.
 //!
-//! DataFusion's reference to an outer query holds a name and no level: it means the innermost query around it that has the column.
-//! Here it gets a name of its own, `__outer_LEVEL.POSITION`, as soon as it is met; such a reference is called bound.
+//! DataFusion's reference to an outer query has a name but no level: it refers to the innermost outer query with this
+//! column. Here it is replaced by a unique name, `__outer_LEVEL.POSITION`, as soon as it is visited. Such a reference
+//! is called bound.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 /// How names of scopes begin.
 const OUTER: &str = "__outer_";
 
-/// A query around a subquery.
+/// An outer query of a subquery.
 pub(super) struct Scope {
     pub id: String,
     /// Its columns, as they were planned.
@@ -34,7 +35,7 @@ impl Scope {
     }
 }
 
-/// The queries around a subquery, outermost first.
+/// The outer queries of a subquery, outermost first.
 #[derive(Clone, Default)]
 pub(super) struct Scopes {
     scopes: Vec<Arc<Scope>>,

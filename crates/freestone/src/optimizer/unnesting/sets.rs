@@ -1,7 +1,8 @@
 //! Comparisons with the rows of a subquery: IN, ANY and ALL, in three-valued logic.
 //!
-//! `x op ANY S` is true where it is true for a row, else unknown where it is unknown for a row, else false; `x op ALL S` is
-//! `NOT (x inverse op ANY S)`. Of a subquery that depends on nothing, one value says whether it has rows, and whether one is NULL.
+//! `x op ANY S` is true if it is true for a row, otherwise unknown if it is unknown for a row, otherwise false. `x op
+//! ALL S` is `NOT (x inverse op ANY S)`. For an uncorrelated subquery, a single value says whether it has rows, and
+//! whether one is NULL.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The value of a scalar subquery, which is an error where it has a second row.
+//! The value of a scalar subquery, which is an error if there is a second row.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,5 +1,5 @@
-//! Arithmetic on stored integers: what the argument of an aggregate needs of numbers, dates and decimals, which are kept as
-//! integers of 64 bits. Bounds of the columns, known from the zones, prove beforehand that nothing overflows.
+//! Arithmetic on stored integers for the arguments of aggregates: numbers, dates and decimals that are stored as 64-bit
+//! integers. Bounds of the columns, from the zones, prove in advance that nothing overflows.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use freestone_store::schema::kind;
 use crate::exact;
 use crate::provider::statistics::int_bounds;
 
-/// Results stay this far from the ends of 64 bits.
+/// The maximum magnitude of results, with a margin to 64 bits.
 const LARGEST: i128 = 1 << 62;
 
-/// An expression over the columns of a scan, by their places in its projection.
+/// An expression over the columns of a scan, by their positions in its projection.
 #[derive(Debug, Clone, PartialEq)]
 pub enum IntExpression {
     Column(usize),
@@ -28,7 +28,7 @@ pub enum IntExpression {
     Multiply(Box<IntExpression>, Box<IntExpression>),
 }
 
-/// An expression with what is known of its values.
+/// An expression with the bounds of its values.
 #[derive(Debug, Clone)]
 pub struct Compiled {
     pub expression: IntExpression,
@@ -37,7 +37,7 @@ pub struct Compiled {
     pub data_type: DataType,
 }
 
-/// What the columns of an expression stand for: expressions of projections, one below the other, and at last a scan.
+/// The origin of an expression's columns: expressions of projections, one below the other, and finally a scan.
 #[derive(Debug)]
 pub struct InputColumns<'a> {
     pub table: &'a Arc<Table>,
@@ -63,7 +63,7 @@ impl InputColumns<'_> {
         }
     }
 
-    /// The expression over stored integers; `None` for what it cannot say, or might overflow.
+    /// The expression over stored integers; `None` if it is not supported or might overflow.
     pub fn compile(&self, e: &dyn PhysicalExpr, depth: usize) -> Option<Compiled> {
         let compiled = self.compile_unchecked(e, depth)?;
         let (least, greatest) = range(&compiled.data_type)?;

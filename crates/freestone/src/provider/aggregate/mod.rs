@@ -1,9 +1,10 @@
-//! Aggregation inside the scan: COUNT, SUM, AVG, MIN and MAX of numbers, grouped by few keys or not at all, right above a
-//! native table. Zones that qualify as a whole are answered from their aggregates, where those say enough; of the others the
-//! scan hands over stored integers and dictionary codes, which are added up in arrays by group, with no Arrow in between.
+//! Aggregation inside the scan: COUNT, SUM, AVG, MIN and MAX of numbers directly above a native table, grouped by a few
+//! keys or not at all. Zones that qualify as a whole are answered from their aggregates, if these suffice. From other
+//! zones the scan passes stored integers and dictionary codes, which are aggregated in arrays by group, without Arrow
+//! arrays in between.
 //!
-//! A rule puts [`ScanAggregateExec`] in the place of a partial aggregation and of the projections below it. It gives the same
-//! states, so that what comes above stays as it is.
+//! A rule replaces a partial aggregation, and the projections below it, by [`ScanAggregateExec`]. It returns the same
+//! states, so the plan above remains unchanged.
 
 mod exec;
 mod expression;
@@ -31,13 +32,13 @@ use self::groups::Groups;
 use self::states::state_bytes;
 use super::FreestoneSource;
 
-/// Groups that are always worth an array.
+/// The number of groups for which an array is always worthwhile.
 const GROUPS_MIN: usize = 1 << 12;
-/// Bytes of a partition's arrays, at most, where memory is plenty; and the share of the limit where it is not.
+/// The maximum bytes of a partition's arrays if memory is plentiful, and their share of a memory limit.
 const BYTES_MAX: usize = 64 << 20;
 const LIMIT_SHARE: usize = 32;
 
-/// What is computed, over the columns of a scan by their places in its projection.
+/// The computed aggregates, over the columns of a scan by their positions in its projection.
 #[derive(Debug)]
 struct Aggregation {
     groups: Groups,
@@ -180,8 +181,9 @@ impl AggregateInScan {
 }
 
 impl Aggregation {
-    /// Whether the aggregates of any zone say enough, in whatever order rows lie: all rows are one group, and values are
-    /// columns. Sums that a zone does not know, for being too large, and zones of one group are left to the scan to find.
+    /// Whether the aggregates of any zone suffice, regardless of the order of rows: all rows are one group, and values
+    /// are plain columns. Sums that a zone does not know because they are too large, and zones with a single group, are
+    /// detected by the scan.
     fn is_of_zones(&self) -> bool {
         self.groups.is_one() && self.values.iter().all(|value| value.column.is_some())
     }

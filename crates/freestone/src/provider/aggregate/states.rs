@@ -1,4 +1,4 @@
-//! The running state of an aggregation: arrays by group, filled from rows, or from the aggregates of whole zones.
+//! The running state of an aggregation: arrays by group, updated from rows or from the aggregates of whole zones.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub struct States {
     values: Vec<ValueState>,
 }
 
-/// What is known of one value, by group; arrays that nobody asks for are empty.
+/// The state of one value by group. Arrays that are not needed are empty.
 #[derive(Default)]
 struct ValueState {
     /// Rows where it is not NULL, unless that is all.
