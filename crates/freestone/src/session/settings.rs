@@ -113,7 +113,7 @@ pub(crate) fn initial(options: &Options) -> SessionConfig {
         settings.execution.sort_spill_reservation_bytes = merge_bytes;
         settings.execution.parquet.max_row_group_size = memory.row_group_rows;
     }
-    // Groups whose first rows do not shrink go straight to the final aggregation; judge after fewer rows than the
+    // Groups whose first rows do not shrink go straight to the final aggregation; decide after fewer rows than the
     // default, since a scan's first batches are representative.
     settings.execution.skip_partial_aggregation_probe_rows_threshold = 50_000;
     config
