@@ -39,7 +39,7 @@ use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 pub(crate) const REPLACED: [&str; 4] =
     ["rewrite_set_comparison", "decorrelate_predicate_subquery", "scalar_subquery_to_join", "decorrelate_lateral_join"];
 
-/// Turns subqueries into joins.
+/// The rule, which converts subqueries to joins.
 #[derive(Debug)]
 pub(crate) struct Unnesting;
 
@@ -54,28 +54,29 @@ impl AnalyzerRule for Unnesting {
         }
         let unnester = Unnester::default();
         let plan = unnester.closed(plan, &scopes::Scopes::default())?;
-        // A reference has the type that its column had when it was planned; the column may have been given another one.
+        // A reference has the type that its column had when it was planned. If the column's type has changed since,
+        // types are coerced again.
         if unnester.retyped.get() { TypeCoercion::new().analyze(plan, config) } else { Ok(plan) }
     }
 }
 
-/// One run of the algorithm over a plan.
+/// The state of one run of the algorithm.
 #[derive(Default)]
 struct Unnester {
     names: Cell<usize>,
-    /// A column of an outer query has another type than the subquery was planned with.
+    /// A column of an outer query has another type than when the subquery was planned.
     retyped: Cell<bool>,
 }
 
 impl Unnester {
-    /// A name that nothing else in this plan has.
+    /// A name that is unique in the plan.
     fn name(&self, of: &str) -> String {
         self.names.set(self.names.get() + 1);
         format!("__{of}_{}", self.names.get())
     }
 }
 
-/// What cannot be unnested is named.
+/// The error for a subquery that cannot be unnested; `what` is the reason.
 fn refused(what: &str) -> DataFusionError {
     DataFusionError::NotImplemented(format!("a correlated subquery cannot contain {what}; write it as a join"))
 }
