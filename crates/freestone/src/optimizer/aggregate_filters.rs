@@ -10,7 +10,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// DataFusion's rule, but for such filters.
+/// DataFusion's rule, which is not applied to such filters.
 #[derive(Debug, Default)]
 pub(crate) struct FiltersAboveAggregates(PushDownFilter);
 
@@ -35,7 +35,7 @@ impl OptimizerRule for FiltersAboveAggregates {
     }
 }
 
-/// Whether a plan is such an aggregate, or filters of one, which the rule would join.
+/// Whether a plan is such an aggregate, or filters above one, which the rule would merge.
 fn has_row_for_none(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Filter(filter) => has_row_for_none(&filter.input),

@@ -37,7 +37,7 @@ impl AnalyzerRule for Expansion {
             conditions += usize::from(matches!(node, LogicalPlan::Filter(_) | LogicalPlan::Join(_)));
             Ok(TreeNodeRecursion::Continue)
         })?;
-        // Fewer cannot double a condition often enough to matter.
+        // Fewer projections cannot double a condition often enough.
         if projections > 8 && conditions > 0 {
             sizes(&plan)?;
         }
@@ -45,7 +45,7 @@ impl AnalyzerRule for Expansion {
     }
 }
 
-/// The nodes of what each column of a plan is made of, down to the columns that are read or computed otherwise.
+/// For each column of a plan, the number of nodes of its expression after all projections below are substituted.
 fn sizes(plan: &LogicalPlan) -> Result<Vec<u64>> {
     let inputs = plan.inputs();
     let below = inputs.iter().map(|input| sizes(input)).collect::<Result<Vec<_>>>()?;
@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// A condition on columns that are computed from those below in `steps` steps.
+    /// A plan of `steps` projections, each of which uses the columns below twice, and a condition above them.
     fn steps(steps: usize) -> LogicalPlan {
         let schema = Schema::new(vec![Field::new("a", DataType::Int64, true), Field::new("b", DataType::Int64, true)]);
         let mut plan = table_scan(Some("t"), &schema, None).expect("a scan");

@@ -42,7 +42,7 @@ pub(crate) fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
     let at = wraps_scans.unwrap_or_else(|| dynamic_filters_at(&rules));
     let ours: [Rule; 2] = [Arc::new(PathPredicates), Arc::new(AggregateInScan { memory_limit })];
     rules.splice(at..at, ours);
-    // A copy may be in the order that a query asks for.
+    // A copy may have the requested order.
     let pushes_sorts = rules.iter().position(|rule| rule.name() == "PushdownSort");
     rules.insert(pushes_sorts.unwrap_or(at), Arc::new(ChooseCopies));
     rules.push(Arc::new(KeepFileOrder));
