@@ -16,10 +16,10 @@ use futures::Stream;
 
 /// One partition's stream.
 pub struct ScanStream {
-    /// Pins the files while rows are read: the plan may be gone before its stream.
+    /// Pins the files while rows are read, because the plan can be dropped before its stream.
     pub _snapshot: Option<Arc<Snapshot>>,
     pub pieces: Pieces,
-    /// Whether the lengths of rows differ so that a piece's bytes are counted.
+    /// Whether rows can be long, so that the bytes of a piece are counted.
     pub has_texts: bool,
     pub cursor: Cursor,
     pub schema: SchemaRef,

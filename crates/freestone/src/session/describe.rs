@@ -137,7 +137,7 @@ impl Session {
         Ok((scope, sql))
     }
 
-    /// Of a statement that costs nothing: its rows say what they are.
+    /// Executes a statement that takes no time, because its result determines its columns.
     async fn describe_rows(&self, statement: &Statement) -> Result<Description> {
         let schema = match self.execute(statement).await? {
             Outcome::Rows { schema, .. } => Some(schema),
@@ -175,13 +175,13 @@ impl Session {
     }
 }
 
-/// The columns of a plan, with the types that they have once it is analyzed.
+/// The columns of a plan, with their types after analysis.
 fn analyzed_schema(state: &SessionState, plan: LogicalPlan) -> Result<SchemaRef> {
     let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
     Ok(Arc::new(plan.schema().as_arrow().clone()))
 }
 
-/// Types of parameters, where the caller has not chosen one those of the columns that they are assigned to.
+/// The types of parameters. Those without a declared type have the type of the column to which they are assigned.
 fn with_assigned(types: &[Option<DataType>], assigned: Vec<(usize, DataType)>) -> Vec<Option<DataType>> {
     let mut types = types.to_vec();
     for (number, data_type) in assigned {

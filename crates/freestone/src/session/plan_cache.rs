@@ -87,7 +87,7 @@ impl Meaning {
 }
 
 impl Basis {
-    /// Of the names that planning asked for, and those of the tables that foreign keys lead to.
+    /// The meaning of the names that planning resolved, and of the tables to which foreign keys lead.
     fn of(names: BTreeSet<String>, snapshot: &Snapshot) -> Basis {
         let mut waiting: Vec<String> = names.into_iter().collect();
         let mut meanings: BTreeMap<String, Meaning> = BTreeMap::new();
@@ -183,7 +183,7 @@ impl CachedPlan {
     }
 }
 
-/// Whether the plan's functions give the same for the same arguments, at any time.
+/// Whether all functions of the plan always return the same result for the same arguments.
 fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     let mut repeatable = true;
     shared::apply(plan, &mut |node| {
@@ -242,15 +242,15 @@ mod tests {
         let (of_t, of_v) = ("SELECT a + 1 AS b FROM t", "SELECT a + 1 AS b FROM v");
         let before = (run(of_t).await, run(of_v).await);
         assert!(has(&session, of_t) && has(&session, of_v));
-        // A commit of neither.
+        // A commit to another table.
         run("CREATE TABLE w (a INT)").await;
         assert_eq!((run(of_t).await, run(of_v).await), before);
-        // Of one: its next rows are there.
+        // A commit to one of the tables, whose new rows are in the result.
         run("INSERT INTO t VALUES (7)").await;
         assert_eq!(run(of_v).await, before.1);
         assert!(!has(&session, of_t) && has(&session, of_v));
         assert_eq!(run(of_t).await.len(), 2);
-        // Of the table below the view, and of the view itself.
+        // A commit to the table below the view, and one to the view itself.
         run("DELETE FROM u WHERE a = 1").await;
         assert_eq!(run(of_t).await.len(), 2);
         assert!(has(&session, of_t) && !has(&session, of_v));
@@ -258,7 +258,7 @@ mod tests {
         run("DROP VIEW v").await;
         run("CREATE VIEW v AS SELECT a FROM t").await;
         assert_eq!(run(of_v).await.len(), 2);
-        // A table of the same name is another one.
+        // A new table with the name of the view.
         run("DROP VIEW v").await;
         run("DROP TABLE t").await;
         run("CREATE TABLE t (a BIGINT)").await;

@@ -42,17 +42,17 @@ const LIMIT_SHARE: usize = 32;
 #[derive(Debug)]
 struct Aggregation {
     groups: Groups,
-    /// Distinct arguments.
+    /// The distinct arguments.
     values: Vec<Value>,
     functions: Vec<Function>,
 }
 
-/// An aggregate by the place of its argument among the values.
+/// An aggregate, with the position of its argument among the values.
 #[derive(Debug)]
 enum Function {
     CountRows,
     Count(usize),
-    /// Whether there is a column for what is carried out of 128 bits, which here is nothing.
+    /// Whether the state has a column for the carry beyond 128 bits, which is always 0 here.
     Sum {
         value: usize,
         carries: bool,
@@ -65,23 +65,23 @@ enum Function {
     Max(usize),
 }
 
-/// An argument, and what is kept of it.
+/// An argument, and the state that is needed for it.
 #[derive(Debug)]
 struct Value {
-    /// `None`: only whether there is a value counts.
+    /// `None` if only the presence of a value counts.
     expression: Option<IntExpression>,
-    /// The columns that must have a value, by their places.
+    /// The positions of the columns that must not be NULL.
     places: Vec<usize>,
-    /// The column of the table that it is, as it is: its zones have the same aggregates.
+    /// The column of the table, if the argument is a plain column: then the aggregates of zones can be used.
     column: Option<usize>,
-    /// No value is greater, its sign left out.
+    /// The maximum magnitude of the values.
     magnitude: u64,
     is_nullable: bool,
     sums: bool,
     extremes: bool,
 }
 
-/// Puts aggregations into scans.
+/// The rule that moves aggregations into scans.
 #[derive(Debug)]
 pub struct AggregateInScan {
     /// The memory limit of the database, in bytes.
@@ -125,7 +125,7 @@ impl AggregateInScan {
             projections,
             schema: aggregate.input().schema(),
         };
-        // One pass makes the states, whoever takes them.
+        // One pass computes the states, whichever operator takes them.
         let partial = match aggregate.mode() {
             AggregateMode::Partial => None,
             _ => Some(AggregateExec::try_new(
@@ -188,7 +188,8 @@ impl Aggregation {
         self.groups.is_one() && self.values.iter().all(|value| value.column.is_some())
     }
 
-    /// Adds what a function needs; `field` is the place of its first state in the schema, and moves behind its last.
+    /// Adds the values that a function needs. `field` is the position of its first state in the schema, and is moved
+    /// past its last.
     fn function(
         &mut self,
         function: &AggregateFunctionExpr,
@@ -270,7 +271,7 @@ impl Aggregation {
     }
 }
 
-/// Whether partial sums of a value have this type: they have its scale, and are not cut.
+/// Whether partial sums of a value have this type: the scale is the same, and no digits are lost.
 fn is_sum_type(sum: &DataType, value: &Compiled, as_float: bool) -> bool {
     match (sum, &value.data_type) {
         (DataType::Float64, other) => as_float && other.is_integer(),
@@ -283,8 +284,8 @@ fn is_sum_type(sum: &DataType, value: &Compiled, as_float: bool) -> bool {
 type Projections =
     Vec<(Vec<Arc<dyn datafusion::physical_expr::PhysicalExpr>>, datafusion::arrow::datatypes::SchemaRef)>;
 
-/// What stands below projections, and their expressions with the schema that they read, outermost first. Rows that are
-/// only dealt out in turn are taken where they come from.
+/// The input of the projections, and their expressions with the schema of their input, outermost first. Round-robin
+/// repartitioning is skipped.
 fn below(input: &Arc<dyn ExecutionPlan>) -> (Arc<dyn ExecutionPlan>, Projections) {
     let (mut node, mut projections) = (input.clone(), vec![]);
     loop {
