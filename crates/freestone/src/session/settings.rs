@@ -98,7 +98,7 @@ pub(crate) fn initial(options: &Options) -> SessionConfig {
     let settings = config.options_mut();
     // `0.06 + 0.01` is exact, as in the SQL standard and in DuckDB, and so are predicates on decimal columns.
     settings.sql_parser.parse_float_as_decimal = true;
-    // The check compares only nullability, which plan and expressions may judge differently (`b IS TRUE`). At run time,
+    // The check compares only nullability, on which plan and expressions may differ (`b IS TRUE`). At run time,
     // an aggregation has the schema of its input.
     settings.execution.skip_physical_aggregate_schema_check = true;
     settings.execution.time_zone = Some(DEFAULT_ZONE.to_owned());
