@@ -1,12 +1,12 @@
-"""Many clients at once: keyed reads and small inserts of 1 and of 100 clients of a server, over PostgreSQL's protocol.
+"""Many clients at once: reads by key and small inserts from 1 and from 100 clients, over PostgreSQL's protocol.
 
 python bench/clients.py --freestone target/release/freestone --seconds 5 --json clients.json
 
-Needs nothing but Python's standard library. The table is synthetic, made from a seed, and indexed by its key; making it is
-not timed. Each client sends its next statement as soon as the last one is answered: a read of one row by its key, or, of
-some clients' statements, an insert of one row. All clients are one process with one thread. A time is from sending a
-statement to the end of its answer. Rates are statements per second; percentiles are in milliseconds, of reads and of inserts
-apart, so that it is seen whether reads wait for commits. Every read is checked.
+Needs only Python's standard library. The table is generated from a seed and indexed by its key; this is not timed. Each client
+sends its next statement as soon as the previous one is answered: a read of one row by its key, or for a percentage of the
+statements, an insert of one row. All clients run in one process with one thread. A time is from sending a statement to the end of
+its answer. Rates are statements per second. Percentiles are in milliseconds, separately for reads and inserts, to show whether
+reads wait for commits. The result of every read is checked.
 """
 
 import argparse
@@ -32,7 +32,7 @@ FACTOR = 2_654_435_761
 
 
 class Server:
-    """A server of an own database that admits everybody of this machine."""
+    """A server with a database of its own, to which all users of this machine may connect."""
 
     def __init__(self, freestone: Path, folder: str) -> None:
         command = [freestone, "serve", f"{folder}/db", "--pg", "127.0.0.1:0", "--no-auth"]
@@ -50,7 +50,7 @@ class Server:
 
 
 class Client:
-    """A connection that sends simple queries and finds the ends of their answers."""
+    """A connection that sends simple queries and finds the end of each answer."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), 60)
@@ -67,7 +67,7 @@ class Client:
         self.sent = time.perf_counter()
 
     def answer(self) -> bytes | None:
-        """What the server sent up to the end of its answer; None while there is more to come."""
+        """The bytes of a complete answer; None if it is not complete."""
         more = self.socket.recv(1 << 16)
         if not more:
             sys.exit("error: the server hung up")
@@ -88,13 +88,13 @@ class Client:
 
 
 def percentile(times: list[float], share: float) -> float | None:
-    """The milliseconds that this share of the times does not exceed."""
+    """The quantile of the times, in milliseconds."""
     times = sorted(times)
     return round(times[min(len(times) - 1, int(len(times) * share))] * 1000, 2) if times else None
 
 
 def measured(port: int, clients: int, inserts: int, seconds: float, rows: int, chance: random.Random) -> dict[str, Any]:
-    """Rates and percentiles of a number of clients, after a second in which nothing is measured."""
+    """Rates and percentiles for a number of clients, after a second of warm-up."""
     selector = selectors.DefaultSelector()
     times: dict[str, list[float]] = {"read": [], "insert": []}
     began = time.perf_counter()

@@ -2,7 +2,7 @@
 
 python bench/lookups.py --rows 10000000 --values 50 --json lookups.json
 
-Needs the packages freestone and duckdb. The table is synthetic, made from a seed: an id and a string in random order,
+Needs the packages freestone and duckdb. The table is generated from a seed: an id and a string in random order,
 a column that ascends with the row number, and further columns. Each run of a query has other values. The engines take
 turns, and all answers are compared. A time is from the SQL text to the complete Arrow table; medians are in
 milliseconds. Caches are warm: before it is measured, a query runs --warm times with other values.

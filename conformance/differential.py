@@ -1,4 +1,4 @@
-"""What the random differential tests share: their arguments, their tables in both systems, and Freestone's answers."""
+"""Common parts of the random differential tests: arguments, tables in both systems, and Freestone's answers."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ def arguments(count):
     return given[0], int(given[1]) if len(given) > 1 else count, int(given[2]) if len(given) > 2 else 1
 
 
-# Layouts of the tables here. A seed chooses one.
+# Designs of Freestone's tables. The seed chooses one.
 DESIGNS = ["preset = 'auto'", "preset = 'row'", "preset = 'column'", "preset = 'slotted'", "preset = 'pax'", "preset = 'column', page_size = '4KiB'"]
 
 

@@ -1,11 +1,12 @@
-"""Statements and functions that people of DuckDB and PostgreSQL use: runs each in DuckDB and in Freestone and compares.
+"""Common statements and functions of DuckDB and PostgreSQL: runs each in DuckDB and in Freestone, and compares the results.
 
     python3 conformance/everyday.py FREESTONE [SECTION]
 
-FREESTONE is the command line, `make build` builds it. The Python module `duckdb` must be installed. `everyday.sql` has the statements, one per line, in sections that begin with `--! NAME`. A SELECT of
-several expressions is compared expression by expression. `--=` behind a statement has the answer of PostgreSQL, whose functions
-DuckDB lacks. Prints what Freestone refuses or answers differently, and how many
-agree; the exit status is 1 if fewer than `AT_LEAST` in a hundred do.
+FREESTONE is the command line, which `make build` builds. The Python module `duckdb` must be installed. `everyday.sql` contains the
+statements, one per line, in sections that begin with `--! NAME`. A SELECT of several expressions is compared expression by
+expression. For functions that DuckDB lacks, `--=` after a statement gives PostgreSQL's result. Prints the statements that
+Freestone refuses or answers differently, and the number of equal results. The exit status is 1 if fewer than `AT_LEAST` percent
+are equal.
 """
 
 import csv
@@ -53,7 +54,7 @@ def expressions(sql):
 
 
 def value(text):
-    """A value's text in one form for both systems."""
+    """The text of a value in a form that is the same for both systems."""
     text = text.strip()
     if text.lower() in ("true", "false"):
         return text.lower()
@@ -66,10 +67,10 @@ def value(text):
 
 
 def duck(connection, sql):
-    """DuckDB's rows, or its error."""
+    """The rows of DuckDB, or its error."""
     try:
         if sql.startswith(("SELECT", "FROM", "WITH", "VALUES", "TABLE")):
-            # DuckDB's own text of every value, not Python's.
+            # Values as DuckDB's text, not as Python's.
             rows = connection.execute(f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM ({sql})").fetchall()
         else:
             connection.execute(sql)
@@ -96,7 +97,7 @@ class Freestone:
 
 
 def compare(ours, theirs):
-    """What is wrong with our answer, or None."""
+    """The difference of Freestone's answer, or None."""
     if isinstance(theirs, str):
         return None if isinstance(ours, str) else f"DuckDB: {theirs}; ours: {ours}"
     if isinstance(ours, str):
@@ -117,7 +118,7 @@ def main():
                 parts = expressions(statement)
                 for sql in [statement] if parts is None else [f"SELECT {part}" for part in parts]:
                     wrong = compare(ours.run(sql), [[value(known)]] if known else duck(theirs, sql))
-                    # What both have made is there for those that follow.
+                    # Objects that both have created remain for later statements.
                     total += 1
                     agree += wrong is None
                     if wrong:

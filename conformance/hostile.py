@@ -1,7 +1,8 @@
-"""Runs generated hostile statements against a server, as a user who may only read.
+"""Runs generated hostile statements on a server, as a user with the role `read`.
 
-Each statement is answered, or refused, within its timeout and two seconds more; others are served meanwhile; the server's
-resident memory stays within 1.15 times its limit; and the server never ends. Needs nothing but Python's standard library.
+Checks that each statement is answered or refused within its timeout and two more seconds, that other clients are served
+meanwhile, that the server's resident memory stays below 1.15 times its limit, and that the server does not end. Needs only
+Python's standard library.
 
     python3 conformance/hostile.py FREESTONE [--statements 1000] [--seed 1] [--limit 1GB] [--timeout 10s]
 """
@@ -20,7 +21,7 @@ ADMIN, READER, PASSWORD = "ann", "bob", "a long password"
 
 
 class Client:
-    """A client of PostgreSQL's protocol, without authentication but SCRAM."""
+    """A client of PostgreSQL's protocol, which authenticates with SCRAM."""
 
     def __init__(self, port, user):
         self.socket = socket.create_connection(("127.0.0.1", port), 30)
@@ -237,7 +238,7 @@ def main():
         running, ended = {}, threading.Event()
 
         def watch():
-            """Others are served, and the memory stays within its limit."""
+            """Checks that others are served, and that the memory stays within its limit."""
             other = Client(server.port, READER)
             while not ended.is_set():
                 began = time.monotonic()
@@ -282,7 +283,7 @@ def main():
                     print(f"{number + 1} statements, {peak[0] / 1e6:.0f} MB", file=sys.stderr, flush=True)
                 state = answer[:5] if isinstance(answer, str) else "rows"
                 states[state] = states.get(state, 0) + 1
-                # Each of many statements has a time of its own.
+                # Each statement of a script has a timeout of its own.
                 if took > seconds + 2 and kind != "many statements":
                     slow.append(f"{kind} ({number}): {took:.1f} s")
                 if state == "XX000":

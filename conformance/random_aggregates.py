@@ -1,14 +1,15 @@
-"""Random aggregates, windows, grouping sets and set operations, against DuckDB.
+"""Differential test of aggregates, window functions, grouping sets and set operations: compares with DuckDB.
 
     python3 conformance/random_aggregates.py SCRIPT [QUERIES] [SEED] [KIND]
 
-SCRIPT is the command line `freestone`, or the example `script` of the engine; the module
-`duckdb` must be there. Tables hold NULL, NaN, infinities, -0.0, the ends of their types, equal rows, and one table is empty.
-Every aggregate with DISTINCT, FILTER and an ORDER BY of its own, grouping sets, window functions over ROWS, RANGE and GROUPS
-frames, UNION, INTERSECT and EXCEPT with ALL and without. KIND is one of groups, windows, sets; all without it. Prints the
-seed, and each query whose answers differ; ends with 1 if one does.
+SCRIPT is the command line `freestone`, or the example `script` of the engine. The Python module `duckdb` must be installed.
+KIND is groups, windows or sets; without it, all are tested. The tables contain NULL, NaN, infinities, -0.0, the extremes of their
+types and equal rows, and one table is empty. The queries have every aggregate with DISTINCT, FILTER and an ORDER BY of its own,
+grouping sets, window functions over ROWS, RANGE and GROUPS frames, and UNION, INTERSECT and EXCEPT with and without ALL. Prints
+the seed, and each query whose answers differ. The exit status is 1 if there is one.
 
-What docs/sql.md says to differ from DuckDB is not asked: variances of infinities, slopes and correlations of a constant.
+Results for which docs/sql.md documents a difference are not compared: variances of infinities, and slopes and correlations of a
+constant.
 """
 
 import random
@@ -27,7 +28,7 @@ ORDERED = ["id", "k", "i", "d", "e", "dt"]
 
 
 def tables(r):
-    """Statements that make the tables, for both."""
+    """The statements that create the tables in both systems."""
     made = []
     for at, size in enumerate(SIZES):
         made.append(
@@ -73,13 +74,13 @@ def condition(r):
 
 
 def order(r, unique=True):
-    """An order, of all rows if it is unique."""
+    """An ORDER BY; if it is unique, it determines the order of all rows."""
     keys = [f"{key} {r.choice(['ASC', 'DESC'])} NULLS {r.choice(['FIRST', 'LAST'])}" for key in r.sample(KEYS, r.randrange(0, 3))]
     return ", ".join(keys + [f"id {r.choice(['ASC', 'DESC'])}"] * unique) or "id"
 
 
 def plain(r):
-    """An aggregate of one argument whose order does not matter, and its argument."""
+    """An aggregate of one argument that does not depend on the order of rows, and its argument."""
     kind = r.randrange(10)
     if kind < 6:
         return r.choice(["sum", "avg", "min", "max", "count", "sum", "max"]), r.choice(NUMBERS)
@@ -93,12 +94,12 @@ def plain(r):
 
 
 def pair(r):
-    """A statistic of two arguments."""
+    """A statistical aggregate of two arguments."""
     return r.choice(["covar_pop", "covar_samp", "regr_count", "regr_avgx", "regr_sxy", "regr_sxx"])
 
 
 def aggregate(r):
-    """An aggregate as it is written here and there."""
+    """An aggregate as SQL for Freestone and for DuckDB."""
     kind = r.randrange(12)
     distinct = "DISTINCT " if r.random() < 0.2 else ""
     filtered = f" FILTER (WHERE {condition(r)})" if r.random() < 0.2 else ""
@@ -140,7 +141,7 @@ def source(r):
 
 
 def groups(r):
-    """Aggregates with groups, grouping sets or neither."""
+    """A query of aggregates with groups, grouping sets or neither."""
     calls = [aggregate(r) for _ in range(r.randrange(1, 5))]
     keys = r.sample(KEYS, r.randrange(0, 4))
     kind = r.randrange(6) if keys else 0
@@ -179,7 +180,7 @@ def bound(r, units, key, start):
 
 
 def frame(r, key):
-    """A frame that both take, for a window that is sorted by one key and then perhaps by others."""
+    """A frame that both systems accept, for a window that is ordered by one key, and possibly by more."""
     units = r.choice(["ROWS", "ROWS", "RANGE", "GROUPS"])
     start, end = bound(r, units, key, True), bound(r, units, key, False)
     rank = lambda text: 0 if "PRECEDING" in text else 1 if text == "CURRENT ROW" else 2
@@ -189,7 +190,7 @@ def frame(r, key):
 
 
 def call_over(r):
-    """A window function as it is written here and there, whether it looks at frames, and whether it needs a unique order."""
+    """A window function as SQL for Freestone and for DuckDB, whether it uses the frame, and whether it needs a unique order."""
     kind = r.randrange(12)
     filtered = f" FILTER (WHERE {condition(r)})" if r.random() < 0.2 else ""
     nulls = r.random() < 0.4
@@ -268,7 +269,7 @@ def sets(r):
 
 
 def cell(value):
-    """A value in one spelling: reals to seven digits, -0.0 as 0."""
+    """A value in one form: reals with seven digits, -0.0 as 0."""
     text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     if text.lower() in ("nan", "inf", "-inf", "infinity", "-infinity"):
         return text.lower().replace("infinity", "inf")
@@ -287,7 +288,7 @@ def rows_of(answer):
 
 
 def same(found, expected):
-    """Whether rows are the same, reals to six digits: a value may lie between two of seven."""
+    """Whether rows are equal. Reals are compared with six digits, because the seventh may be rounded either way."""
     def equal(a, b):
         try:
             return a == b or ("." in a + b and abs(float(a) - float(b)) <= 1e-6 * abs(float(b)))

@@ -1,12 +1,12 @@
-"""Random expressions over all types of numbers, texts and dates, against DuckDB.
+"""Differential test of expressions over numbers, texts and dates: compares with DuckDB.
 
     python3 conformance/random_expressions.py SCRIPT [EXPRESSIONS] [SEED]
 
-SCRIPT is the command line `freestone`, or the example `script` of the engine; the module
-`duckdb` must be there. Each expression is computed for one row of a table that holds extremes, NULL, NaN, infinities and
--0.0, once over the columns, once with literals in their place, and once as a condition. Prints the seed, and each expression
-whose value differs (WRONG), fails here alone (REFUSED), or fails there alone (ACCEPTED); ends with 1 if one does. What
-docs/sql.md names as different is written so that both mean the same.
+SCRIPT is the command line `freestone`, or the example `script` of the engine. The Python module `duckdb` must be installed.
+Each expression is computed for one row of a table that contains extremes, NULL, NaN, infinities and -0.0: over the columns, with
+literals in their place, and as a condition. Prints the seed, and each expression whose value differs (WRONG), that only Freestone
+refuses (REFUSED), or that only DuckDB refuses (ACCEPTED). The exit status is 1 if there is one. Where docs/sql.md documents a
+difference, the two systems get expressions with the same meaning.
 """
 
 import math
@@ -27,7 +27,7 @@ TYPES = {
 
 
 def value(r, name):
-    """A literal of a type, as text that both read alike."""
+    """A literal of a type, as text that both systems read in the same way."""
     kind = TYPES[name]
     if r.random() < 0.12:
         return f"CAST(NULL AS {kind})"
@@ -49,7 +49,7 @@ def value(r, name):
 
 
 def expression(r, kind, depth, names):
-    """An expression of a kind: `n` a number, `i` an integer, `f` a float, `o` a truth value, `v` a text, `y` a date."""
+    """An expression of a kind: `n` a number, `i` an integer, `f` a float, `o` a boolean, `v` a text, `y` a date."""
     e = lambda k: expression(r, k, depth - 1, names)
     if depth <= 0 or r.random() < 0.15:
         wanted = {"n": "tsibrdmw", "i": "tsib", "f": "rd", "m": "mw", "o": "o", "v": "v", "y": "y"}[kind]
@@ -119,7 +119,7 @@ def expression(r, kind, depth, names):
 
 
 def same(mine, theirs):
-    """Whether a cell of ours is a value of theirs."""
+    """Whether a value of Freestone equals one of DuckDB."""
     if theirs is None:
         return mine == ""
     if isinstance(theirs, bool):

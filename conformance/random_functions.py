@@ -1,11 +1,11 @@
-"""Random calls of functions, against DuckDB.
+"""Differential test of functions: compares with DuckDB.
 
     python3 conformance/random_functions.py SCRIPT [CALLS] [SEED]
 
-SCRIPT is the command line `freestone`, or the example `script` of the engine; the module `duckdb` must be there. Each
-function of `CALLS` over columns and literals with NULL, NaN, infinities, extremes, empty and Unicode texts, and aggregates with
-and without GROUP BY, FILTER and DISTINCT. Results are compared as texts, numbers to nine digits. Prints the seed and each call
-whose answers differ; ends with 1 if one does.
+SCRIPT is the command line `freestone`, or the example `script` of the engine. The Python module `duckdb` must be installed.
+Calls each function of `CALLS` with columns and literals: NULL, NaN, infinities, extremes, empty and Unicode texts; and aggregates
+with and without GROUP BY, FILTER and DISTINCT. Results are compared as texts, numbers with nine digits. Prints the seed, and each
+call whose answers differ. The exit status is 1 if there is one.
 """
 
 import random
@@ -143,12 +143,12 @@ def tables(r):
 
 
 def number(match):
-    """A number to nine digits."""
+    """A number with nine digits."""
     return f"{float(match[0]):.9g}"
 
 
 def cell(text):
-    """One form of a value, whoever writes it."""
+    """A value in a form that is the same for both systems."""
     text = "" if text is None else str(text)
     text = re.sub(r"^(\S+) \(BC\)(.*)$", r"\1\2 BC", text)
     text = {"true": "1", "false": "0", "t": "1", "f": "0"}.get(text.lower(), text)

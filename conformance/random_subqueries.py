@@ -1,7 +1,10 @@
-"""Random queries with subqueries against DuckDB: every kind of subquery, nested up to three levels, over tables with equal column
-names, NULLs, duplicates and no rows. Prints what differs, and the queries that only one of both can answer.
+"""Differential test of subqueries: compares with DuckDB.
 
-Usage: random_subqueries.py SCRIPT [COUNT [SEED]], SCRIPT being the command line `freestone`, or the engine's example `script`.
+    python3 conformance/random_subqueries.py SCRIPT [COUNT [SEED]]
+
+SCRIPT is the command line `freestone`, or the example `script` of the engine. The Python module `duckdb` must be installed.
+The queries have subqueries of every kind, nested up to three levels, over tables with equal column names, NULLs, duplicates and no
+rows. Prints the queries whose answers differ, and those that only one of the two systems answers.
 """
 import sys
 
@@ -12,7 +15,7 @@ DEEPEST = 3
 
 
 def tables(r):
-    """SQL that makes the tables; `e` is empty, `n` has no NULLs."""
+    """The statements that create the tables; `e` is empty, `n` has no NULLs."""
     made = []
     for name, rows in (("t", 9), ("u", 7), ("v", 5), ("e", 0), ("n", 6)):
         null = " NOT NULL" if name == "n" else ""
@@ -34,7 +37,7 @@ class Maker:
         return self.r.choice(free)
 
     def column(self, scopes):
-        """A number of this query, or of one around it."""
+        """A numeric column of this query, or of an outer one."""
         r = self.r
         full = [scope for scope in scopes if scope]
         if not full:
@@ -99,7 +102,7 @@ class Maker:
         return f"{table} AS {name}", (name, ["id", "a", "b"])
 
     def tables_(self, scopes, depth):
-        """A FROM clause, and the scope that it makes."""
+        """A FROM clause, and its scope."""
         r = self.r
         text, first = self.source(scopes, depth, [])
         scope = [first]
@@ -137,7 +140,7 @@ class Maker:
         return f" WHERE {text}"
 
     def correlated(self, scopes):
-        """Often an equality with a query further out, as people write it."""
+        """A condition: often an equality with a column of an outer query, as in common queries."""
         r = self.r
         if len(scopes) < 2 or not scopes[-2] or r.random() < 0.4:
             return ""
@@ -152,7 +155,7 @@ class Maker:
         return given
 
     def further(self, scopes, scope):
-        """A column of a query around this one that no table of this one hides."""
+        """A column of an outer query that no table of this query hides."""
         own = [name for name, _ in scope]
         return self.column([[(name, all) for name, all in other if name not in own] for other in scopes])
 
@@ -161,7 +164,7 @@ class Maker:
         return r.choice(["count(*)", "count({})", "max({})", "min({})", "sum({})", "count(DISTINCT {})", "count(*) + 1"]).format(self.column(scopes[-1:]))
 
     def scalar(self, scopes, depth):
-        """A query of one column and at most one row, or hardly ever more."""
+        """A query of one column with at most one row, and rarely more."""
         r = self.r
         p = r.random()
         if p < 0.06:

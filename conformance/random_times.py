@@ -1,12 +1,12 @@
-"""Random expressions over dates, timestamps and intervals, against DuckDB.
+"""Differential test of dates, timestamps and intervals: compares with DuckDB.
 
     python3 conformance/random_times.py SCRIPT [EXPRESSIONS] [SEED]
 
-SCRIPT is the command line `freestone`, or the example `script` of the engine; the module
-`duckdb` must be there. Every operator and function, over columns with extremes (years 1, 1677, 2262 and 9999, leap days,
-hours that daylight saving skips and repeats) and NULLs; comparisons of dates, timestamps, intervals and texts; groups, joins,
-orders and aggregates of intervals; sessions in several time zones. Prints the seed, and each query whose answers differ; ends
-with 1 if one does. What is compared is text of a form that both write: see `SAME`.
+SCRIPT is the command line `freestone`, or the example `script` of the engine. The Python module `duckdb` must be installed.
+The expressions have every operator and function, over columns with NULLs and extremes (years 1, 1677, 2262 and 9999, leap days,
+hours that daylight saving skips and repeats); comparisons of dates, timestamps, intervals and texts; groups, joins, orders and
+aggregates of intervals; and sessions in several time zones. Results are compared as texts in a form that both systems produce
+(see `SAME`). Prints the seed, and each query whose answers differ. The exit status is 1 if there is one.
 """
 
 import random
@@ -29,14 +29,14 @@ CUTS = ["year", "quarter", "month", "week", "day", "hour", "minute", "second", "
 ZONES = ["UTC", "America/New_York", "Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia"]
 COMPARISONS = ["<", "<=", ">", ">=", "=", "<>", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]
 
-# Results as texts that both write alike; DuckDB has no sum of intervals, so that lengths are summed there.
+# Results as texts that both systems write in the same way. DuckDB has no sum of intervals, so lengths are summed there.
 SAME = {"timestamp": "CAST({} AS VARCHAR)", "date": "CAST({} AS VARCHAR)", "interval": "CAST({} AS VARCHAR)",
         "number": "CAST({} AS DOUBLE)", "boolean": "CAST({} AS INT)", "zoned": "CAST(epoch_us({}) AS BIGINT)"}
 OURS = {**SAME, "zoned": "CAST(extract(epoch FROM {}) * 1000000 AS BIGINT)"}
 
 
 def tables(r):
-    """Statements that make the table, for both."""
+    """The statements that create the table in both systems."""
     rows = []
     for n in range(60):
         cell = lambda text, rate=0.1: "NULL" if r.random() < rate else text
@@ -160,7 +160,7 @@ class Expressions:
         return f"({self.timestamp(1)} {op} {self.timestamp(1)})"
 
     def query(self):
-        """The query for us and for DuckDB."""
+        """The query for Freestone and for DuckDB."""
         r = self.r
         kind = r.choice(["timestamp", "timestamp", "local", "zoned", "date", "interval", "number", "number", "boolean", "boolean", "rows"])
         if kind != "rows":
@@ -169,7 +169,7 @@ class Expressions:
             else:
                 expression = getattr(self, kind)()
             if kind == "interval":
-                # The two split what is left of a month otherwise: lengths are compared.
+                # The two systems split a fraction of a month differently, so lengths are compared.
                 return [f"SELECT id, CAST(extract({part} FROM {expression}) AS DOUBLE) FROM t" for part in ["epoch"]] * 2
             return [f"SELECT id, {form[kind].format(expression)} FROM t" for form in (OURS, SAME)]
         form = r.randrange(6)
@@ -189,7 +189,7 @@ class Expressions:
 
 
 def cell(text):
-    """One form for a number and for years before 1, whoever writes it."""
+    """A value with numbers and years before 1 in a form that is the same for both systems."""
     if text in ("", None):
         return ""
     text = re.sub(r"^(\S+) \(BC\)(.*)$", r"\1\2 BC", text)

@@ -219,8 +219,8 @@ class Connection:
 
         Args:
             table: the name of the table; None for all tables.
-            budget: the most bytes that a table with its copies may need, such as ``"2GB"``.
-            copies: the number of designs that a table may have at once, its own included.
+            budget: the maximum bytes of a table with its copies, such as ``"2GB"``.
+            copies: the maximum number of copies of a table in different designs, including the table itself.
 
         Raises:
             ProgrammingError: there is no such table, or no query on it is in the workload log.

@@ -110,7 +110,7 @@ class Connection:
             self.begin()
 
     def _after(self, operation: str) -> None:
-        """Notes what a statement did to the transaction by itself."""
+        """Updates the state of the transaction after a statement that may have begun or ended one."""
         words = _words(operation)
         if words[0] in ("BEGIN", "START"):
             self._begun = True
@@ -137,7 +137,7 @@ class Connection:
         """Makes the changes of the transaction durable, and visible to others. Does nothing if none is open.
 
         Raises:
-            OperationalError: another transaction has changed the same, or a statement failed. In both cases, the
+            OperationalError: another transaction has changed the same rows, or a statement failed. In both cases, the
                 transaction was rolled back.
         """
         self._end("COMMIT")

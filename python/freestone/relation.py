@@ -41,7 +41,7 @@ class Relation:
 
     @property
     def types(self) -> List[str]:
-        """The types of the columns, such as ``int64``, ``varchar`` or ``decimal(15,2)``."""
+        """The types of the columns, such as ``varchar``, ``decimal(15,2)``, or ``int64`` (64 bits) for BIGINT."""
         return self._query.types
 
     @property

@@ -54,7 +54,7 @@ EXPECTED = [[*values.values(), None] for _, _, values in COLUMNS]
 
 
 def plain(value):
-    """A value that compares equal where it is the same: NaN too, and zones of one offset."""
+    """A value for comparison: NaN equals NaN, and time zones with the same offset are equal."""
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
     if isinstance(value, dt.datetime) and value.tzinfo:

@@ -7,6 +7,7 @@
 //!
 //! Programs in Rust may use [`FreestoneDriver`] without the C interface, as `tests/driver.rs` does.
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
 
 mod connection;

@@ -13,8 +13,11 @@ use crate::error::{engine, invalid, not_found, wire};
 /// The databases that an option applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionScope {
+    /// Databases in this process and on servers.
     Any,
+    /// Databases in this process.
     Embedded,
+    /// Databases on servers.
     Server,
 }
 
@@ -44,8 +47,11 @@ const MEMORY: &str = ":memory:";
 
 /// The location of a database, and how it is opened.
 pub enum Target {
+    /// A database in the memory of this process.
     Memory(Options),
+    /// A database folder, opened in this process.
     Folder(PathBuf, Options),
+    /// A server's address.
     Server(Box<Address>),
 }
 
@@ -55,6 +61,11 @@ pub struct DatabaseOptions {
 }
 
 impl DatabaseOptions {
+    /// The options, with names that were checked.
+    ///
+    /// # Errors
+    ///
+    /// An option is unknown.
     pub fn new(given: impl IntoIterator<Item = (OptionDatabase, OptionValue)>) -> Result<Self> {
         let mut values = BTreeMap::new();
         for (key, value) in given {
@@ -92,6 +103,11 @@ impl DatabaseOptions {
         self.values.get(name).map(|value| truth(name, value)).transpose()
     }
 
+    /// The location that the options specify.
+    ///
+    /// # Errors
+    ///
+    /// An option does not apply to this kind of database, or its value is invalid.
     pub fn target(&self) -> Result<Target> {
         let place = match (self.text("uri")?, self.text("path")?) {
             (Some(_), Some(_)) => return Err(invalid("uri and path both say where the database is; give one of them")),
@@ -202,6 +218,11 @@ pub fn text(name: &str, value: &OptionValue) -> Result<String> {
     }
 }
 
+/// A value as a boolean.
+///
+/// # Errors
+///
+/// The value is neither `true` nor `false`.
 pub fn truth(name: &str, value: &OptionValue) -> Result<bool> {
     match text(name, value)?.as_str() {
         "true" | "1" => Ok(true),

@@ -40,6 +40,7 @@ pub struct Lane {
 }
 
 impl Lane {
+    /// The work of a new connection.
     pub fn on(threads: Arc<Threads>) -> Arc<Lane> {
         Arc::new(Lane { threads, leaving: Mutex::default() })
     }
@@ -142,6 +143,7 @@ pub struct Signals {
 }
 
 impl Signals {
+    /// The signals of these sources, from now on.
     pub fn of(cancels: &[&Cancel]) -> Self {
         let now = |cancel: &Cancel| *cancel.0.borrow();
         Signals { cancels: cancels.iter().map(|cancel| ((*cancel).clone(), now(cancel))).collect() }
@@ -228,20 +230,27 @@ impl<T> Drop for Inlet<T> {
 
 /// The messages of a running statement. The first is the columns of its rows, or the number of changed rows, if known.
 pub enum Message {
+    /// The columns of the rows.
     Schema(SchemaRef),
+    /// The next rows.
     Batch(RecordBatch),
+    /// The end of a statement without rows, with the number of rows that it changed, if known.
     Changed(Option<u64>),
 }
 
 /// The first message of a statement.
 pub enum FirstMessage {
+    /// The statement returns rows.
     Rows(Rows),
+    /// The statement returns no rows; the number of rows that it changed, if known.
     Changed(Option<u64>),
 }
 
 /// The source of the rows of a result.
 pub enum Source {
+    /// The statement runs.
     Running(Inlet<Message>),
+    /// All rows were read, or the statement failed.
     Ended,
     /// The statement was executed again.
     Superseded,
@@ -324,6 +333,7 @@ impl Rows {
         self.current.clone()
     }
 
+    /// The error that ended these rows, if one did.
     pub fn failure(&self) -> Failure {
         self.failure.clone()
     }

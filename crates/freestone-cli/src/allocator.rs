@@ -1,15 +1,15 @@
-//! The allocator: mimalloc, which by default keeps freed memory for a while in case it is wanted again.
+//! The allocator: mimalloc, which by default keeps freed memory for a while, so that it can be reused.
 
 use std::ffi::{c_int, c_long};
 
 #[global_allocator]
 static ALLOCATOR: freestone::Counting<mimalloc::MiMalloc> = freestone::Counting(mimalloc::MiMalloc);
 
-/// Below this limit what is kept for later would be a good part of it.
+/// Below this memory limit, freed memory is returned at once, because it would be a large part of the limit.
 const TIGHT_BYTES: usize = 2 << 30;
 
-/// mimalloc's `mi_option_purge_delay`, in milliseconds, and `mi_option_arena_purge_mult`, what it is multiplied by where
-/// large blocks come from. Their numbers are the same in versions 2 and 3.
+/// mimalloc's option `mi_option_purge_delay`, in milliseconds, and `mi_option_arena_purge_mult`, the factor of that
+/// delay for large blocks. Their numbers are the same in versions 2 and 3.
 const PURGE_DELAY: c_int = 15;
 const ARENA_PURGE_MULT: c_int = 24;
 
@@ -17,8 +17,8 @@ unsafe extern "C" {
     fn mi_option_set(option: c_int, value: c_long);
 }
 
-/// Gives freed memory back to the operating system at once where the limit is so tight that it counts. That costs a
-/// little time: memory that comes back is cleared again.
+/// Returns freed memory to the operating system at once if the memory limit is low. This costs some time, because the
+/// system clears memory before it is used again.
 pub fn keep_within(limit_bytes: usize) {
     if limit_bytes < TIGHT_BYTES {
         // SAFETY: mimalloc is linked, being the allocator, and the call sets a number in a table of options.

@@ -14,7 +14,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use crate::failure::{Failure, note};
 use crate::progress::Meter;
 
-/// The names on a server that a shell may complete.
+/// The query for the names that the shell completes on a server.
 const NAMES: &str = "SELECT table_name FROM information_schema.tables WHERE table_schema <> 'information_schema' \
                      UNION SELECT column_name FROM information_schema.columns \
                      WHERE table_schema <> 'information_schema' ORDER BY 1";
@@ -49,8 +49,8 @@ impl Backend {
         }
     }
 
-    /// What the prompt says of an open transaction: `*` if one is open, `!` if a statement of it failed. Nothing for
-    /// a server, which knows it alone.
+    /// The mark of an open transaction in the prompt: `*`, or `!` if one of its statements failed. Empty for a server,
+    /// whose transaction the shell does not know.
     pub fn transaction_mark(&self) -> &'static str {
         match self {
             Backend::Embedded(session) => match session.transaction_status() {

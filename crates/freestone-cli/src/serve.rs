@@ -21,14 +21,15 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
     let plan = Plan::of(options)?;
     let database = crate::open(args.db.as_deref(), &args.engine)?;
     if let Some(limit) = database.options().memory_limit.filter(|_| database.folder().is_some()) {
-        // The process does nothing else. The tables of a database in memory are no part of its limit.
+        // The process has no other task. The tables of a database in memory are not part of its limit.
         freestone::limit_heap(limit);
     }
     let threads = database.options().threads;
     let workers = runtime(threads)?;
     let connections = runtime(CONNECTION_THREADS)?;
     let served = connections.block_on(async {
-        // Before the address is printed: from then on, a signal stops the server and does not kill it.
+        // The signal handler is installed before the addresses are printed, so that from then on a signal stops the
+        // server properly.
         let stop = stop_signal()?;
         let server = plan.bind(database, workers.handle().clone()).await?;
         if let Some(password) = server.password() {

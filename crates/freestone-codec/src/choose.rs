@@ -1,7 +1,7 @@
 //! The choice of an encoding: statistics of a sample, estimated size and decode cost, and the reasons.
 //!
 //! A few contiguous pieces of the column are encoded under every promising plan, with the size of a page, so a plan's
-//! size is measured and not modelled. Decode costs are constants, measured by `examples/kernels.rs`. A plan's score is
+//! size is measured and not modelled. Decode costs are constants, measured by `benches/kernels.rs`. A plan's score is
 //! `bytes_per_value + decode_ns_per_value * bytes_per_ns`, and the lowest score wins, with two exceptions: a segment
 //! dictionary of integers must save a fifth of the size; and Zstandard must save 15 % of the size, and then wins
 //! whatever its decode cost.
@@ -373,7 +373,7 @@ fn dictionary_bytes(shared: &Shared) -> usize {
     }
 }
 
-/// Nanoseconds to decode a value, measured by `examples/kernels.rs`.
+/// Nanoseconds for decoding one value, measured by `benches/kernels.rs`.
 mod cost {
     pub const CONSTANT: f64 = 0.1;
     pub const PLAIN: f64 = 0.4;

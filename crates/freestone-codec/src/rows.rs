@@ -1,4 +1,4 @@
-//! Which rows of a chunk to decode, and into which number type.
+//! The rows of a chunk to decode, and the number types to decode them into.
 
 /// The rows of a chunk to decode.
 #[derive(Debug, Clone, Copy)]

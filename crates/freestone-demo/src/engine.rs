@@ -23,6 +23,7 @@ pub struct Engine {
 /// The rows of an answer as a multiset: two answers are equal if their rows are, in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
+    /// The number of rows.
     pub rows: u64,
     /// The sum, modulo 2^64, of a hash of each row.
     pub checksum: u64,
@@ -37,8 +38,11 @@ impl std::fmt::Display for Answer {
 /// The repetitions of a query: until `budget` is spent, between `least` and `most` times, after one warm-up run.
 #[derive(Debug, Clone, Copy)]
 pub struct Repeat {
+    /// The minimum number of repetitions.
     pub least: usize,
+    /// The maximum number of repetitions.
     pub most: usize,
+    /// The time after which no further repetition starts.
     pub budget: Duration,
 }
 

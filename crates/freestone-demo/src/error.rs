@@ -13,7 +13,12 @@ pub enum DemoError {
     Data(#[from] freestone_data::WriteError),
     /// A folder or a report could not be read or written.
     #[error("cannot use {}: {source}; check that the folder exists, is writable and has room", path.display())]
-    File { path: PathBuf, source: std::io::Error },
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
     /// Two layouts of the same rows gave different answers: a defect of the engine.
     #[error("{0}; this is a defect: please report it with the command that you ran")]
     Answers(String),

@@ -1,5 +1,6 @@
 //! The demo: one table of synthetic data under several designs, with sizes, times, equal answers and a report.
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
 
 use std::path::{Path, PathBuf};
@@ -42,6 +43,7 @@ impl Default for DemoOptions {
 /// The results of the demo, and its report.
 #[derive(Debug)]
 pub struct Demo {
+    /// The results as data.
     pub findings: Findings,
     /// The HTML page.
     pub report: PathBuf,

@@ -87,34 +87,34 @@ of one TCP stream are measured first and printed. Everything is gone when the co
 Example:
   freestone-lab link --rate 100mbit --delay 25ms --loss 1% -- ping -c 3 10.77.0.2";
 
-/// Each direction of the link is alike.
+/// A link with the same properties in both directions.
 #[derive(Debug, Args)]
 pub struct LinkArgs {
-    /// Bits in a second, as 100mbit or 1gbit
+    /// Bits per second, such as 100mbit or 1gbit
     #[arg(long, value_parser = parse_rate)]
     pub rate: u64,
 
-    /// From one end to the other, as 25ms or 300us; a round trip takes it twice
+    /// The delay in one direction, such as 25ms or 300us; a round trip has two delays
     #[arg(long, value_parser = parse_delay, default_value = "0ms")]
     pub delay: std::time::Duration,
 
-    /// Share of packets that get lost, as 1%
+    /// The share of packets that are lost, such as 1%
     #[arg(long, value_parser = parse_share, default_value = "0%")]
     pub loss: f64,
 
-    /// What may wait to be sent, as 4MB; default: four times rate × round trip
+    /// The bytes that may wait to be sent, such as 4MB [default: four times rate × round trip]
     #[arg(long, value_parser = parse_size)]
     pub queue: Option<usize>,
 
-    /// Of the losses
+    /// The seed of the random losses
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 
-    /// What TCP does about losses, on both ends; default: what the system does
+    /// TCP's congestion control on both ends [default: the system's]
     #[arg(long, value_enum)]
     pub congestion: Option<Control>,
 
-    /// The command, behind --
+    /// The command, after --
     #[arg(last = true, required = true)]
     pub command: Vec<std::ffi::OsString>,
 }
@@ -122,15 +122,15 @@ pub struct LinkArgs {
 /// TCP's congestion control.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub enum Control {
-    /// Halves its rate for a loss
+    /// Halves its rate at each loss
     Reno,
-    /// Linux's default, which slows down for each loss too
+    /// Linux's default, which also reduces its rate at each loss
     Cubic,
-    /// Goes by measured rates: losses by chance cost it little
+    /// Follows measured rates, so that random losses cost it little
     Bbr,
 }
 
-/// `2GB`, `512MiB`, `1.5g` or bytes.
+/// Parses a size: `2GB`, `512MiB`, `1.5g` or bytes.
 fn parse_size(text: &str) -> Result<usize, String> {
     freestone::parse_size(text).map_err(|error| error.to_string())
 }

@@ -9,6 +9,7 @@ use crate::host::Host;
 pub struct Findings {
     /// The experiment's name, as on the command line.
     pub name: String,
+    /// The title of the run on the page.
     pub title: String,
     /// The question that the run answers, in a sentence.
     pub question: String,
@@ -16,9 +17,11 @@ pub struct Findings {
     pub source: String,
     /// The command line that repeats the run.
     pub command: String,
+    /// The machine and the build.
     pub host: Host,
     /// The seconds of the whole run.
     pub seconds: f64,
+    /// The findings in reading order.
     pub parts: Vec<Part>,
 }
 
@@ -38,17 +41,26 @@ impl Findings {
 pub enum Part {
     /// A section's title and text.
     Section(Section),
+    /// A few large figures.
     Tiles(Tiles),
+    /// A table.
     Table(Table),
+    /// Bar charts.
     Bars(Bars),
+    /// A line chart.
     Lines(Lines),
+    /// Statements that were confirmed or refuted.
     Checks(Checks),
+    /// Text with a fixed width.
     Code(Code),
 }
 
+/// A section of the page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Section {
+    /// The heading.
     pub title: String,
+    /// The text below it.
     pub text: String,
 }
 
@@ -59,19 +71,25 @@ pub struct Tiles {
     pub tiles: Vec<(String, String)>,
 }
 
+/// A table with a heading.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Table {
+    /// The heading.
     pub title: String,
+    /// The names of the columns.
     pub header: Vec<String>,
     /// The number of leading columns with text. The others are numbers, aligned to the right.
     pub text_columns: usize,
+    /// The rows, each with one cell per column.
     pub rows: Vec<Vec<Cell>>,
 }
 
 /// A cell of a table. The best of a row or column may be marked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
+    /// The text of the cell.
     pub text: String,
+    /// Whether it is marked as the best.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub best: bool,
 }
@@ -85,22 +103,31 @@ impl<T: Into<String>> From<T> for Cell {
 /// Small adjacent bar charts, one per group, each with a scale of its own. Smaller is better.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bars {
+    /// The heading.
     pub title: String,
+    /// The unit of all values, such as `ms`.
     pub unit: String,
+    /// The charts.
     pub groups: Vec<BarGroup>,
 }
 
+/// One bar chart.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BarGroup {
+    /// The name of the chart.
     pub label: String,
     /// A line below the label.
     pub note: String,
+    /// The bars from top to bottom.
     pub bars: Vec<Bar>,
 }
 
+/// A bar.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bar {
+    /// The name of the bar.
     pub label: String,
+    /// Its length, in the unit of the charts.
     pub value: f64,
     /// A reference value, which is never the best.
     #[serde(default)]
@@ -110,30 +137,42 @@ pub struct Bar {
 /// A line chart over common x values, both axes from 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lines {
+    /// The heading.
     pub title: String,
+    /// The name and unit of the x axis.
     pub x_label: String,
+    /// The name and unit of the y axis.
     pub y_label: String,
+    /// The common x values, ascending.
     pub x: Vec<f64>,
+    /// The lines.
     pub series: Vec<Series>,
     /// A named x value, where two lines cross.
     pub mark: Option<(f64, String)>,
 }
 
+/// A line of a chart.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Series {
+    /// The name of the line.
     pub label: String,
+    /// One y value per x value.
     pub values: Vec<f64>,
 }
 
+/// A list of checks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Checks {
+    /// The checks.
     pub checks: Vec<Check>,
 }
 
 /// A statement that the run confirmed or refuted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Check {
+    /// The statement.
     pub statement: String,
+    /// Whether it is confirmed.
     pub holds: bool,
     /// The figures that support it.
     pub detail: String,
@@ -145,38 +184,47 @@ pub struct Check {
     pub why: String,
 }
 
+/// Text with a fixed width, such as a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Code {
+    /// The description above the text.
     pub caption: String,
+    /// The text.
     pub text: String,
 }
 
 impl Part {
+    /// A section with a heading and text.
     pub fn section(title: impl Into<String>, text: impl Into<String>) -> Part {
         Part::Section(Section { title: title.into(), text: text.into() })
     }
 
+    /// A list of checks.
     pub fn checks(checks: Vec<Check>) -> Part {
         Part::Checks(Checks { checks })
     }
 
+    /// Text with a fixed width, and its description.
     pub fn code(caption: impl Into<String>, text: impl Into<String>) -> Part {
         Part::Code(Code { caption: caption.into(), text: text.into() })
     }
 }
 
 impl Table {
+    /// A table without rows.
     pub fn new(title: impl Into<String>, text_columns: usize, header: &[&str]) -> Table {
         let header = header.iter().map(|name| (*name).to_owned()).collect();
         Table { title: title.into(), header, text_columns, rows: vec![] }
     }
 
+    /// Appends a row.
     pub fn push<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 }
 
 impl Check {
+    /// A check of a statement of this project.
     pub fn new(statement: impl Into<String>, holds: bool, detail: impl Into<String>) -> Check {
         Check { statement: statement.into(), holds, detail: detail.into(), place: String::new(), why: String::new() }
     }

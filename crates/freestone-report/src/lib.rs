@@ -7,6 +7,7 @@
 //! | [`calibration`] | a machine's profile as findings |
 //! | [`page`], [`terminal`] | findings as HTML, and as text |
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
 
 pub mod calibration;

@@ -54,6 +54,7 @@ impl Authority {
         Authority { users: users.map(known), secret: random(), failures: Mutex::default() }
     }
 
+    /// Whether anybody may log in without a password.
     pub fn admits_anybody(&self) -> bool {
         self.users.is_none()
     }
@@ -65,6 +66,7 @@ impl Authority {
         Some(known.users.clone())
     }
 
+    /// The verifier of a user's password; `None` if the user does not exist.
     pub fn verifier(&self, name: &str) -> Option<Verifier> {
         Some(self.users()?.get(name)?.verifier.clone())
     }

@@ -1,5 +1,5 @@
-//! The execution of a statement on the workers, for a connection that waits elsewhere: with a time limit, and ended when
-//! the connection no longer waits.
+//! Execution of statements on the worker threads, while their connection waits on its own. A statement has a time
+//! limit, and ends when its connection no longer waits.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,9 +18,9 @@ use tokio::time::Instant;
 use crate::metrics::Metrics;
 use crate::shared::Shared;
 
-/// Texts that are longer take so long to read that other connections should not wait for it.
+/// Longer texts are parsed on the workers, because parsing them would delay other connections.
 pub(crate) const LONG_TEXT_BYTES: usize = 64 << 10;
-/// Batches that the workers are ahead of a connection.
+/// The number of batches that the workers compute ahead of a connection.
 const BATCHES_AHEAD: usize = 2;
 
 fn too_late(limit: Duration) -> Error {
@@ -28,7 +28,7 @@ fn too_late(limit: Duration) -> Error {
         .with_hint("raise statement_timeout, or ask for less")
 }
 
-/// Waits for work that begins a statement, but not longer than its time.
+/// Waits for work that begins a statement, up to the statement's time limit.
 pub(crate) async fn at_most<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Result<T> {
     match limit {
         Some(limit) => tokio::time::timeout(limit, work).await.map_err(|_| too_late(limit)),
@@ -36,26 +36,26 @@ pub(crate) async fn at_most<T>(limit: Option<Duration>, work: impl Future<Output
     }
 }
 
-/// What a statement answers.
+/// The result of a statement.
 pub(crate) enum Answer {
     Rows(Rows),
     Affected { verb: &'static str, rows: u64 },
     Done { verb: &'static str },
 }
 
-/// Rows of a running statement. Dropping them ends it.
+/// The rows of a running statement. Dropping them ends the statement.
 pub(crate) struct Rows {
     pub schema: SchemaRef,
     parts: mpsc::Receiver<Result<PendingRows>>,
-    /// The memory of the rows that were given last: they are being sent.
+    /// The memory of the batch that was returned last, which is being sent.
     sending: Option<CountedMemory>,
     running: Running,
 }
 
-/// Rows that wait for their client, with their memory.
+/// Rows that were not sent yet, with their memory.
 type PendingRows = (StoredRows, Option<CountedMemory>);
 
-/// Memory of rows that wait, counted as its session's until this is dropped.
+/// Memory of rows that were not sent yet. It counts as the session's memory until this is dropped.
 struct CountedMemory {
     memory: Arc<ReservedMemory>,
     bytes: usize,
@@ -68,7 +68,7 @@ impl Drop for CountedMemory {
 }
 
 impl Rows {
-    /// The next rows of a statement that was not executed to give them as they are stored.
+    /// The next rows of a statement that returns only decoded rows.
     pub async fn next(&mut self) -> Option<Result<RecordBatch>> {
         Some(self.next_part().await?.and_then(|part| match part {
             StoredRows::Decoded(batch) => Ok(batch),
@@ -78,12 +78,12 @@ impl Rows {
         }))
     }
 
-    /// The next rows, decoded or as they are stored.
+    /// The next rows, decoded or in stored form.
     pub async fn next_part(&mut self) -> Option<Result<StoredRows>> {
         self.sending = None;
         let part = self.running.within(self.parts.recv()).await;
         let part = match part {
-            // The workers gave up when its time was over.
+            // The workers ended the statement at its time limit.
             Ok(None) if self.running.is_late() => Some(Err(self.running.too_late())),
             part => part.unwrap_or_else(|error| Some(Err(error))),
         };
@@ -100,16 +100,17 @@ impl Rows {
         part
     }
 
-    /// Waits while rows are being sent, but not past the statement's time.
+    /// Waits for rows to be sent, up to the statement's time limit.
     ///
     /// # Errors
-    /// The statement has no more time.
+    ///
+    /// The time limit has passed.
     pub async fn within<T>(&self, sending: impl Future<Output = T>) -> Result<T> {
         self.running.within(sending).await
     }
 }
 
-/// A statement under way; counted until it is dropped.
+/// A running statement. The metrics count it until this is dropped.
 struct Running {
     shared: Arc<Shared>,
     session: Arc<Session>,
@@ -119,7 +120,7 @@ struct Running {
 }
 
 impl Running {
-    /// Waits, but not past the statement's time. What is there already does not lengthen it.
+    /// Waits for work, up to the statement's time limit. Work that is already complete does not extend the limit.
     async fn within<T>(&self, waiting: impl Future<Output = T>) -> Result<T> {
         let Some(limit) = self.limit else { return Ok(waiting.await) };
         if self.is_late() {
@@ -132,7 +133,7 @@ impl Running {
         self.limit.is_some_and(|limit| self.began.elapsed() >= limit)
     }
 
-    /// Cancels the statement, whose time is over.
+    /// Cancels the statement, whose time limit has passed, and returns the error for its client.
     fn too_late(&self) -> Error {
         self.session.cancel_handle().cancel();
         too_late(self.limit.unwrap_or_default())
@@ -172,7 +173,7 @@ pub(crate) async fn execute(
     .await
 }
 
-/// Executes a statement on the workers; whole columns of a table come as they are stored.
+/// Executes a statement on the workers. If it returns whole columns of a table, they are in stored form.
 pub(crate) async fn execute_stored(
     shared: &Arc<Shared>,
     session: &Arc<Session>,
@@ -206,7 +207,7 @@ where
     let (work, began) = (work(begun), Instant::now());
     let in_time = async move {
         match limit {
-            // What the workers hold is free again then, also where the client takes nothing of what is sent to it.
+            // After the limit, the memory of the statement is free, even if the client reads nothing.
             Some(limit) => drop(tokio::time::timeout_at(began + limit, work).await),
             None => work.await,
         }
@@ -237,8 +238,8 @@ enum Start {
     Done { verb: &'static str },
 }
 
-/// Gives an outcome's rows to the connection. Those that wait for it count as memory; where there is none for them, the
-/// workers wait until the connection has taken what they gave.
+/// Passes the rows of an outcome to the connection. Rows that were not sent yet count as memory. If there is no memory
+/// for more, the workers wait until the connection has taken the previous ones.
 async fn give(session: &Session, outcome: Outcome, begun: oneshot::Sender<Result<Start>>) {
     let (schema, mut stream) = match outcome {
         Outcome::Rows { schema, stream } => (schema, stream),
@@ -255,7 +256,7 @@ async fn give(session: &Session, outcome: Outcome, begun: oneshot::Sender<Result
             Ok(batch) => {
                 let bytes = batch.get_array_memory_size();
                 if memory.grow(bytes).is_err() {
-                    // All places are free again when all rows were taken.
+                    // This waits until the connection has taken all rows.
                     if sender.reserve_many(BATCHES_AHEAD).await.is_err() {
                         return;
                     }
@@ -285,11 +286,11 @@ async fn give_stored(mut query: Box<StoredQuery>, begun: oneshot::Sender<Result<
             }
         }
     };
-    // It ends when nobody takes its rows any more.
+    // The task ends when the receiver of its rows is dropped.
     let _ = tokio::task::spawn_blocking(read).await;
 }
 
-/// The statements of a text. A long one is read on the workers.
+/// Parses the statements of a text, on the workers if the text is long.
 pub(crate) async fn parse(shared: &Shared, session: &Arc<Session>, text: String) -> Result<Vec<Statement>> {
     if text.len() <= LONG_TEXT_BYTES {
         return session.parse(&text);
@@ -298,7 +299,7 @@ pub(crate) async fn parse(shared: &Shared, session: &Arc<Session>, text: String)
     on_blocking(shared, move || session.parse(&text)).await?
 }
 
-/// Runs what takes its time on a thread that may be busy with it.
+/// Runs blocking work on a thread for such work.
 pub(crate) async fn on_blocking<T: Send + 'static>(
     shared: &Shared,
     work: impl FnOnce() -> T + Send + 'static,
@@ -307,7 +308,7 @@ pub(crate) async fn on_blocking<T: Send + 'static>(
     shared.workers.spawn_blocking(work).await.map_err(lost)
 }
 
-/// Runs a future on the workers: planning takes their kind of time.
+/// Runs a future on the workers, for example planning, which needs processor time.
 pub(crate) async fn on_workers<T: Send + 'static>(
     shared: &Shared,
     work: impl Future<Output = Result<T>> + Send + 'static,

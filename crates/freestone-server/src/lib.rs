@@ -5,6 +5,7 @@
 //! the addresses, and [`Server::run`] serves them until it is stopped. Each protocol is a file or folder here that
 //! implements [`protocol::Protocol`]. The protocols use only the crate `freestone`, not the crates below it.
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
 
 mod authority;

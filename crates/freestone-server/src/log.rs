@@ -5,8 +5,10 @@ use tracing_subscriber::EnvFilter;
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
+    /// Text for people.
     #[default]
     Text,
+    /// One JSON object per line.
     Json,
 }
 

@@ -1,4 +1,4 @@
-//! How the server is configured, and what it refuses to be.
+//! The server's configuration, and the checks that it is safe.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -8,45 +8,56 @@ use freestone_wire::Preference;
 
 use crate::error::{Result, ServerError};
 
-/// What `freestone serve` is told.
+/// The options of `freestone serve`.
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
-    /// Addresses of the protocols; those that are `None` are not served. Where all are, Freestone wire is, at its own.
+    /// The address of Freestone wire: `host:port`, a port, or `unix:/path`. A protocol without an address is not
+    /// served. If no protocol has one, Freestone wire is served at its default address.
     pub listen: Option<String>,
+    /// The address of PostgreSQL's protocol.
     pub pg: Option<String>,
+    /// The address of Arrow Flight SQL.
     pub flight: Option<String>,
+    /// The address of the metrics.
     pub metrics: Option<String>,
+    /// The users file.
     pub users: Option<PathBuf>,
-    /// Serve anybody, on loopback addresses alone.
+    /// Everybody may log in, with all rights. Only loopback addresses are allowed with it.
     pub no_auth: bool,
+    /// The PEM file with the certificate and its chain.
     pub tls_cert: Option<PathBuf>,
+    /// The PEM file with the key of the certificate.
     pub tls_key: Option<PathBuf>,
+    /// The limits for clients.
     pub limits: Limits,
 }
 
-/// What clients may use.
+/// The limits for clients.
+/// The maximum number of connections that have logged in.
 #[derive(Debug, Clone)]
 pub struct Limits {
+    /// The maximum number of connections that have logged in.
     pub connections: usize,
-    /// Of these, places that admins alone may take: when all others are taken they can still see why.
+    /// The number of these connections that are reserved for admins, so that they can log in when all others are taken.
     pub reserved: usize,
     /// The maximum number of connections that have not logged in yet. They are counted separately.
     pub logins: usize,
-    /// From a statement's start to its last row.
+    /// The maximum time from a statement's start to its last row.
     pub statement: Option<Duration>,
-    /// Between two requests of a connection.
+    /// The maximum time between two requests of a connection.
     pub idle: Option<Duration>,
-    /// How long a client may take nothing of what is sent to it.
+    /// The maximum time in which a client reads none of the bytes that are sent to it.
     pub write: Option<Duration>,
-    /// Bytes that one session's queries may hold in memory.
+    /// The maximum bytes of memory for the queries of one session.
     pub query_memory: Option<usize>,
-    /// Bytes that results may take in memory that is shared with their clients; an eighth of the machine's where it is not said.
+    /// The maximum bytes of memory for results that is shared with clients. `None` means an eighth of the machine's
+    /// memory.
     pub shared_memory: Option<usize>,
-    /// From accepting a connection to the end of its authentication, whatever the client says meanwhile.
+    /// The maximum time from accepting a connection to the end of its authentication, even if the client sends bytes.
     pub startup: Duration,
-    /// How long running statements may go on once the server is told to stop.
+    /// The time for running statements to end after the server is told to stop.
     pub grace: Duration,
-    /// How Freestone wire encodes results: as is measured to be the fastest, but for experiments.
+    /// How Freestone wire encodes results: in the fastest form by measurement, or in a fixed form, for experiments.
     pub forms: Preference,
 }
 
@@ -68,19 +79,24 @@ impl Default for Limits {
     }
 }
 
-/// An address to listen on, from `host:port` or a port alone, which is one of the loopback interface.
+/// Parses an address to listen on: `host:port`, or a port of the loopback interface.
+///
+/// # Errors
+///
+/// The text is not an address, or its name has none.
 pub fn address(text: &str) -> Result<SocketAddr> {
     let text = if text.parse::<u16>().is_ok() { format!("127.0.0.1:{text}") } else { text.to_owned() };
     let found = text.to_socket_addrs().map_err(|error| {
         ServerError::new(format!("{text} is not an address to listen on: {error}"))
             .with_hint("write it as 127.0.0.1:5432, [::1]:5432 or localhost:5432; port 0 picks a free one")
     })?;
-    // Of a name's addresses a public one counts: it must not be taken for loopback.
+    // If a name has several addresses, a public one is used, so that the server is not mistaken for one on loopback.
     let mut found: Vec<SocketAddr> = found.collect();
     found.sort_by_key(|address| (is_loopback(address.ip()), address.is_ipv6()));
     found.into_iter().next().ok_or_else(|| ServerError::new(format!("{text} resolves to no address")))
 }
 
+/// Whether an address belongs to the loopback interface.
 pub fn is_loopback(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => ip.is_loopback(),
@@ -89,7 +105,7 @@ pub fn is_loopback(ip: IpAddr) -> bool {
 }
 
 impl ServerOptions {
-    /// Refuses what would be open to others: before anything listens.
+    /// Refuses configurations that are open to others without protection. Called before the server listens.
     pub(crate) fn check(&self, addresses: &[SocketAddr], metrics: Option<SocketAddr>) -> Result<()> {
         if self.no_auth && self.users.is_some() {
             return Err(ServerError::new("--no-auth and --users exclude each other"));

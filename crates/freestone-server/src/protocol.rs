@@ -1,4 +1,5 @@
-//! What a protocol is to the server: something that serves the connections of one listener until it is told to stop.
+//! The trait of a protocol, which serves the connections of one listener until the server stops, and the loop that
+//! accepts connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +14,19 @@ use crate::wire::socket::Socket;
 
 #[async_trait]
 pub(crate) trait Protocol: Send + Sync {
-    /// What stands before `://` in its addresses.
+    /// The scheme of its addresses, before `://`.
     fn scheme(&self) -> &'static str;
 
     /// Serves connections until the server stops; returns when the last of them has ended.
     async fn serve(&self, listener: TcpListener, shared: Arc<Shared>);
 }
 
-/// Asks a peer that says nothing whether it is still there, so that one that is gone gives its place back.
+/// Keepalive probes for silent peers, so that the connection of a peer that has disappeared ends.
 fn keepalive() -> TcpKeepalive {
     TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15))
 }
 
-/// What connections come from.
+/// A source of connections.
 pub(crate) trait Listen {
     type Stream;
 
@@ -51,7 +52,7 @@ impl Listen for Socket {
     }
 }
 
-/// Hands each connection to a task of its own.
+/// Starts a task for each connection.
 pub(crate) async fn accept<L: Listen, F>(
     listener: L,
     shared: Arc<Shared>,
@@ -65,7 +66,7 @@ pub(crate) async fn accept<L: Listen, F>(
             accepted = listener.next() => match accepted {
                 Ok(stream) => drop(tasks.spawn(handle(stream, shared.visit(), shared.clone()))),
                 Err(error) => {
-                    // Too many open files, most likely: others must end first.
+                    // The likely reason is too many open files, so others must be closed first.
                     tracing::warn!(%error, "cannot accept a connection; if files are too many: raise `ulimit -n`, or lower --max-connections");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }

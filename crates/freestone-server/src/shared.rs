@@ -1,4 +1,4 @@
-//! What all connections share: the database, who may log in, limits, and the stages of stopping.
+//! The state that all connections share: the database, authentication, limits, metrics, and the stages of stopping.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,18 +21,19 @@ pub(crate) struct Shared {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     pub limits: Limits,
     pub metrics: Arc<Metrics>,
-    /// Where statements run. Connections are served elsewhere, so that busy workers hold up neither clocks nor others.
+    /// The threads that execute statements. Connections are served on other threads, so busy workers delay neither
+    /// timeouts nor other connections.
     pub workers: Handle,
     stopping: watch::Sender<bool>,
-    /// Connections that have logged in.
+    /// The number of connections that have logged in.
     open: AtomicUsize,
-    /// Those that have not, by their numbers, with a word to end them.
+    /// The connections that have not logged in, by number, with a channel to end each.
     entering: Mutex<BTreeMap<u64, oneshot::Sender<()>>>,
     numbers: AtomicU64,
     sessions: Mutex<HashMap<u64, Open>>,
 }
 
-/// A session that can be cancelled from outside by who knows its key.
+/// A session that others can cancel if they have its key.
 struct Open {
     key: [u8; 4],
     cancel: CancelHandle,
@@ -61,8 +62,8 @@ impl Shared {
         })
     }
 
-    /// A place to log in from. Where there are as many as may be, the connection gives way that has waited longest: strangers
-    /// who say nothing keep nobody out.
+    /// A place for a connection that has not logged in. If all such places are taken, the oldest of these connections
+    /// must end, so that silent clients do not prevent others from logging in.
     pub fn visit(self: &Arc<Self>) -> Visit {
         Metrics::add(&self.metrics.connections, 1);
         self.metrics.open.fetch_add(1, Ordering::Relaxed);
@@ -73,7 +74,7 @@ impl Shared {
             && let Some((_, oldest)) = entering.pop_first()
         {
             Metrics::add(&self.metrics.refused, 1);
-            // It may be gone already.
+            // The connection may have ended.
             let _ = oldest.send(());
         }
         entering.insert(number, end);
@@ -84,7 +85,7 @@ impl Shared {
         self.entering.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts and logs a login that failed. Gives how long its client has to wait before it is told.
+    /// Counts and logs a failed login. Returns the delay before the client is told.
     pub fn login_failed(&self, user: &str) -> Duration {
         Metrics::add(&self.metrics.failed_logins, 1);
         let (attempts, wait) = self.authority.failed(user);
@@ -92,14 +93,14 @@ impl Shared {
         wait
     }
 
-    /// A session for a user of a role.
+    /// A session for a user with a role.
     pub fn session(&self, role: Role) -> Arc<Session> {
         Arc::new(self.database.session_with(role.access(self.limits.query_memory)))
     }
 
-    /// Completes once the server shall stop.
+    /// Completes when the server is to stop.
     pub async fn stopping(&self) {
-        // The sender lives as long as this does.
+        // The sender exists as long as this.
         let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
     }
 
@@ -113,7 +114,7 @@ impl Shared {
         }
     }
 
-    /// Makes a session known, to be cancelled by number and key.
+    /// Registers a session, so that it can be cancelled by its number and key.
     pub fn register(&self, visit: &Visit, session: &Session) -> Registered {
         let key = random();
         let number = visit.number;
@@ -121,14 +122,14 @@ impl Shared {
         Registered { shared: visit.shared.clone(), number, key }
     }
 
-    /// As [`Shared::register`], for a session of its own that no connection has.
+    /// The same for a session that belongs to no connection.
     pub fn register_new(self: &Arc<Self>, session: &Session) -> Registered {
         let (key, number) = (random(), self.numbers.fetch_add(1, Ordering::Relaxed));
         self.sessions().insert(number, Open { key, cancel: session.cancel_handle() });
         Registered { shared: self.clone(), number, key }
     }
 
-    /// Cancels what a session executes. Whether there is one is not told.
+    /// Cancels the statement of a session. Does not reveal whether the session exists.
     pub fn cancel(&self, number: u64, key: [u8; 4]) {
         use subtle::ConstantTimeEq;
         if let Some(open) = self.sessions().get(&number)
@@ -139,15 +140,15 @@ impl Shared {
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
-        // Nothing panics while it is held; and if, the map is whole.
+        // No code panics while the lock is held, and the map would be valid even then.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Why a user who has logged in has no place all the same.
+/// The error for a user whose login succeeded when all connections were taken.
 pub(crate) const FULL: &str = "there are as many connections as may be";
 
-/// A connection's place; it is free again when this is dropped.
+/// The place of a connection, which is freed when this is dropped.
 pub(crate) struct Visit {
     shared: Arc<Shared>,
     pub number: u64,
@@ -156,7 +157,7 @@ pub(crate) struct Visit {
 }
 
 impl Visit {
-    /// Completes when the connection has to give way to others, before it has logged in.
+    /// Completes when the connection must end before it has logged in, in favour of others.
     pub fn gives_way(&mut self) -> impl Future<Output = ()> + Send + use<> {
         let word = self.given_way.take();
         async move {
@@ -165,13 +166,13 @@ impl Visit {
                 None => false,
             };
             if !was_asked {
-                // It has logged in.
+                // The connection has logged in.
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// Takes a place among those that have logged in; `false` where there are as many as may be.
+    /// Takes a place among the connections that have logged in. False if all are taken.
     pub fn admit(&mut self, role: Role) -> bool {
         if self.admitted {
             return true;
@@ -200,7 +201,7 @@ impl Drop for Visit {
     }
 }
 
-/// A session that others can cancel, until this is dropped.
+/// A registered session, until this is dropped.
 pub(crate) struct Registered {
     shared: Arc<Shared>,
     pub number: u64,

@@ -36,6 +36,7 @@ impl Role {
         Access { write: self != Role::Read, files: self == Role::Admin, memory }
     }
 
+    /// The role's name in the users file.
     pub fn name(self) -> &'static str {
         match self {
             Role::Read => "read",
@@ -63,9 +64,13 @@ impl FromStr for Role {
 }
 
 /// One user.
+/// The user's rights.
+/// The verifier of the user's password.
 #[derive(Debug, Clone)]
 pub struct User {
+    /// The user's rights.
     pub role: Role,
+    /// The verifier of the user's password.
     pub verifier: Verifier,
 }
 
@@ -147,14 +152,17 @@ impl Users {
         self.users.remove(name).is_some()
     }
 
+    /// The user with this name.
     pub fn get(&self, name: &str) -> Option<&User> {
         self.users.get(name)
     }
 
+    /// All users with their names, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &User)> {
         self.users.iter().map(|(name, user)| (name.as_str(), user))
     }
 
+    /// Whether there are no users.
     pub fn is_empty(&self) -> bool {
         self.users.is_empty()
     }

@@ -117,7 +117,7 @@ impl ColumnData {
         match (&mut self.values, array.data_type()) {
             (Physical::Int(out), data_type) => append_ints(out, array, data_type),
             (Physical::Wide(out), _) => out.extend_from_slice(array.as_primitive::<Decimal128Type>().values()),
-            // NaN is one value: whatever its bits were, it is stored with those that order it last.
+            // All NaNs are equal: they are stored with the bits that sort last.
             (Physical::F64(out), _) => {
                 let one_nan = |v: &f64| if v.is_nan() { f64::NAN } else { *v };
                 out.extend(array.as_primitive::<Float64Type>().values().iter().map(one_nan));
@@ -319,7 +319,7 @@ pub fn compacted(batch: &RecordBatch) -> RecordBatch {
         .expect("the columns have the types and lengths of the batch's")
 }
 
-/// Bytes of a batch; of texts what they show, not what they keep.
+/// The bytes of a batch. For strings these are the bytes of its rows, not of the buffers to which the views refer.
 pub fn shown_bytes(batch: &RecordBatch) -> usize {
     let bytes = |array: &ArrayRef| match array.data_type() {
         DataType::Utf8View => array.len() * 16 + array.as_string_view().total_buffer_bytes_used(),

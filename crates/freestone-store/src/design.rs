@@ -258,7 +258,7 @@ impl Design {
         Ok(self)
     }
 
-    /// Refuses an encoding that cannot hold the values of a column: nobody wants to learn that from a later INSERT or VACUUM.
+    /// Refuses an encoding that cannot represent the type of a column now, and not at a later INSERT or VACUUM.
     fn check_encoding(&self, column: &str, plan: ColumnPlan, schema: &TableSchema) -> Result<()> {
         let at = schema.index_of(column)?;
         let data_type = &schema.columns[at].data_type;

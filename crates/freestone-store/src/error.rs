@@ -23,7 +23,7 @@ pub enum StoreError {
     #[error("{0}")]
     Invalid(String),
 
-    /// What a filter of the caller could not be evaluated for.
+    /// A filter of the caller failed.
     #[error("{0}")]
     Filter(Box<dyn std::error::Error + Send + Sync>),
 
@@ -39,23 +39,23 @@ pub enum StoreError {
     #[error(transparent)]
     Log(#[from] crate::log::LogError),
 
-    /// A transaction that committed meanwhile changed the same. Repeating this one may succeed.
+    /// A transaction that has committed in the meantime changed the same rows or names. Repeating this one may succeed.
     #[error("{0}")]
     Conflict(String),
 
-    /// Transactions wait for each other in a circle.
+    /// Transactions wait for each other: a deadlock.
     #[error("{0}")]
     Deadlock(String),
 
-    /// A lock was not free in time.
+    /// A lock was not free within the time limit.
     #[error("{0}")]
     LockTimeout(String),
 
-    /// The caller did not want to wait any longer.
+    /// The caller cancelled the wait.
     #[error("cancelled while waiting for another transaction")]
     Cancelled,
 
-    /// The error of a commit that several transactions shared.
+    /// The error of a group commit, which all its transactions get.
     #[error(transparent)]
     Shared(std::sync::Arc<StoreError>),
 

@@ -8,7 +8,7 @@ pub const GRANULE_ROWS: usize = 8192;
 pub const MORSEL_ROWS: usize = 64 << 10;
 /// Rows per segment, at most.
 pub const SEGMENT_ROWS: usize = 1 << 20;
-/// A segment ends after this many bytes of Arrow data, whatever its rows.
+/// A segment ends after this many bytes of Arrow data, even if it has fewer rows.
 pub(crate) const SEGMENT_BYTES: usize = 512 << 20;
 
 /// A segment of at most this many rows and bytes is pending: it is stored in the log until it is merged.
@@ -26,7 +26,7 @@ pub(crate) const CHECKPOINT_BYTES: u64 = 4 << 20;
 pub const INDEX_MATCH_ROWS: usize = 64;
 /// The same, if the predicate tests strings without a segment dictionary, whose tests are expensive.
 pub const INDEX_STRING_MATCH_ROWS: usize = 8;
-/// The cost of an entry at the ends of a range, which is only tested, in the same unit.
+/// The cost of an entry at the ends of a range, which must be tested, in the same unit.
 pub const INDEX_TEST_ROWS: usize = 4;
 
 /// The longest single read, in bytes.

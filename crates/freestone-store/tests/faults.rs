@@ -133,7 +133,7 @@ fn drop_table(store: &Store) -> Result<(), StoreError> {
     transaction.commit().map(|_| ())
 }
 
-/// The log must have been folded, or that was not tested.
+/// Checks that the log was folded, because otherwise folding was not tested.
 fn check_folded(memory: &Memory) {
     assert!(memory.files().contains_key("manifest-0000000002.log"), "{:?}", memory.files().keys());
 }
@@ -189,7 +189,7 @@ fn check_state(found: &State, states: &[State], done: usize, open: bool, context
 fn check_crash(faulty: &Faulty, seed: u64, states: &[State], done: usize, context: &str) {
     let context = format!("{context}, power loss {seed}");
     let store = open(faulty.crash(seed)).unwrap_or_else(|e| panic!("{context}: cannot open: {e}"));
-    // The machine is gone, so nobody was told the outcome of the step in progress.
+    // The machine stopped, so no client learned the outcome of the current step.
     check_state(&now(&store), states, done, true, &context);
     let report = store.check(None).unwrap_or_else(|e| panic!("{context}: {e}"));
     assert_eq!(report.problems, Vec::<String>::new(), "{context}");
@@ -253,7 +253,7 @@ fn every_operation_may_fail() {
     run(&open(counted.clone()).expect("opens"), 0);
     let operations = counted.operations();
     let mut failures = 0;
-    // Of the sample every other failure is for good; all operations fail both ways where all are asked for.
+    // In a sample, every second failure is permanent. If all operations are tested, each fails both ways.
     let sample = stride(53) as u64;
     for at in (0..operations).filter(|at| [3, 9, 14].contains(at) || at % sample == 0) {
         for stay_dead in

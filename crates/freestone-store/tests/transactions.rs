@@ -1,5 +1,5 @@
-//! Transactions that are open at the same time: conflicts, waiting, savepoints, compaction below them, and power losses
-//! while several commit.
+//! Concurrent transactions: conflicts, waiting, savepoints, compaction during transactions, and power losses during
+//! commits.
 
 mod common;
 
@@ -109,7 +109,7 @@ fn a_row_that_was_removed_since_the_snapshot_is_a_conflict() {
     change(&store, |transaction| remove(transaction, 3, 3).map(|_| ()));
     assert!(matches!(remove(&mut late, 2, 4), Err(StoreError::Conflict(_))));
     drop(late);
-    // All rows of the segment.
+    // This transaction deletes all rows of the segment.
     let mut late = store.write().expect("writes");
     change(&store, |transaction| transaction.delete_all("t").map(|_| ()));
     assert!(matches!(remove(&mut late, 2, 4), Err(StoreError::Conflict(_))));
@@ -157,7 +157,7 @@ fn what_changes_as_a_whole_is_a_conflict() {
             _ => assert!(matches!(added, Err(StoreError::Conflict(_))), "{name}: {added:?}"),
         }
         digests(&store.snapshot().expect("a snapshot")).expect("copies have their table's rows");
-        // And the other way round: it waits for those who change rows.
+        // The other order: the lock of the table waits for transactions that change rows.
         let store = filled(50, DESIGNS[0]);
         let (mut rows, mut all) = (store.write().expect("writes"), store.write().expect("writes"));
         remove(&mut rows, 0, 3).expect("deletes");
@@ -170,7 +170,7 @@ fn what_changes_as_a_whole_is_a_conflict() {
             "drop" => late.expect("whatever rows it has"),
             _ => assert!(matches!(late, Err(StoreError::Conflict(_))), "{name}: {late:?}"),
         }
-        // A transaction that has read nothing goes on with what it has waited for.
+        // A transaction that has read nothing continues when the other one ends.
         if name != "drop" {
             let mut fresh = store.write().expect("writes");
             change(&store, |transaction| append(transaction, "t", &batch(80..81)));
@@ -192,7 +192,7 @@ fn names_are_given_once() {
     a.lock_name("other").expect("locks");
     b.set_waiting(briefly());
     assert!(matches!(b.lock_name("other"), Err(StoreError::LockTimeout(_))));
-    // Dropped and created again by one transaction.
+    // A table that is dropped and created again in one transaction.
     let mut again = store.write().expect("writes");
     again.drop_table("new").expect("drops");
     again.create_table("new", table_schema(), design(DESIGNS[1])).expect("creates");
@@ -273,7 +273,7 @@ fn compaction_is_in_nobodys_way() {
         assert!(matches!(waits, Err(StoreError::LockTimeout(_))), "marks move with their rows: {waits:?}");
         drop(late);
         change(&store, |transaction| remove(transaction, 140, 141).map(|_| ()));
-        // These rows have moved since its snapshot, and then other rows were removed, before and after.
+        // Compaction has moved these rows since its snapshot. Then other rows were deleted, before and after them.
         assert_eq!(remove(&mut early, 150, 155).expect("deletes"), 6);
         assert_eq!(remove(&mut early, 0, 5).expect("deletes"), 6);
         marked.commit().expect("commits");
@@ -281,7 +281,7 @@ fn compaction_is_in_nobodys_way() {
         early.commit().expect("commits");
         let expected = (6..120).chain(126..130).chain(134..140).chain(142..150).chain(156..170);
         assert_eq!(keys(&store), expected.collect::<Vec<_>>());
-        // A row that is gone is a conflict, wherever it was.
+        // A deleted row is a conflict, in whichever segment it was.
         let mut early = store.write().expect("writes");
         change(&store, |transaction| remove(transaction, 160, 160).map(|_| ()));
         store.vacuum(None).expect("vacuums");
@@ -325,14 +325,14 @@ fn commits_share_syncs() {
     assert!(store.transactions().open().is_empty());
 }
 
-/// What one thread of the model does: its own row moves on, and so does the one that all threads share.
+/// The work of one thread of the model: it changes the key of its own row, and the row that all threads share.
 const TOKEN: i64 = 10_000_000;
 
 struct Progress {
-    /// The key that this thread's row has for certain, and that which it may have.
+    /// The key that this thread's row certainly has, and the key that it may have.
     certain: i64,
     possible: i64,
-    /// Moves of the shared row.
+    /// The number of acknowledged changes of the shared row.
     acknowledged: u64,
     unknown: u64,
 }
@@ -362,7 +362,7 @@ fn work(store: &Store, thread: i64, stop: &AtomicBool, commits: &AtomicU64) -> P
             }
             Err(StoreError::Conflict(_) | StoreError::Deadlock(_)) => {}
             Err(_) => {
-                // The machine is gone: nobody knows the outcome.
+                // The machine stopped, so the outcome is unknown.
                 progress.possible = to;
                 progress.unknown += u64::from(moves_token);
                 stop.store(true, Ordering::Relaxed);
@@ -433,7 +433,8 @@ fn power_may_fail_while_several_commit() {
     println!("{conflicts_are_possible} moves of the shared row, {unknown} of unknown outcome");
 }
 
-/// Commits a second on this machine's disk, by the number of threads. Not a test: `--ignored --nocapture` shows them.
+/// Commits per second on this machine's disk, by the number of threads. Not a test: `--ignored --nocapture` prints
+/// them.
 #[test]
 #[ignore = "a measurement"]
 fn commits_a_second() {

@@ -77,7 +77,7 @@ pub fn choose(columns: &[Vec<Candidate>], link: Link) -> Vec<usize> {
     let mut classes: Vec<u8> = columns.iter().flatten().map(|form| form.class).collect();
     classes.sort_unstable();
     classes.dedup();
-    // A class that no column has stands for the first form of each column.
+    // A class that no column has represents the first form of each column.
     classes.extend((0..=u8::MAX).find(|class| !classes.contains(class)));
     let fixed = classes.into_iter().map(|class| fixed(columns, class));
     let best = fixed.min_by(|a, b| score(a.1, link).total_cmp(&score(b.1, link)));

@@ -74,13 +74,13 @@ pub struct StoredShared {
 /// Rows of one stored chunk.
 #[derive(Clone)]
 pub struct StoredPiece {
-    /// The owner of the bytes, and the range of the chunk in them.
+    /// The owner of the bytes.
     pub owner: Bytes,
-    /// The bytes of the chunk within `bytes`.
+    /// The range of the chunk in the owner's bytes.
     pub range: Range<usize>,
-    /// The number of rows of the chunk to skip, and the number of rows after them.
+    /// The number of rows of the chunk to skip.
     pub skip: usize,
-    /// The number of rows.
+    /// The number of rows after the skipped ones.
     pub rows: usize,
 }
 

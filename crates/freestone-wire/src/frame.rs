@@ -65,11 +65,11 @@ pub enum Kind {
     Progress = 19,
     /// The begin of an upload.
     Upload = 20,
-    /// The end of an upload.
+    /// The beginning of an upload.
     UploadEnd = 21,
     /// A table that a statement may name.
     Input = 22,
-    /// Asks for a pong.
+    /// Requests a pong.
     Ping = 23,
     /// Answers a ping.
     Pong = 24,
@@ -122,7 +122,7 @@ impl Kind {
 pub struct Header {
     /// The kind of the frame.
     pub kind: Kind,
-    /// The stream or statement that the frame belongs to.
+    /// The result or statement to which the frame belongs; 0 for the connection.
     pub id: u32,
     /// The bytes of the payload.
     pub length: u32,

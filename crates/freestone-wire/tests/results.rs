@@ -56,7 +56,8 @@ fn wide(seed: u64) -> RecordBatch {
 async fn stored_chunks_of_many_columns_come_beside_each_other_in_several_frames() {
     let batches: Vec<RecordBatch> = (0..3).map(wide).collect();
     let expected = whole(&batches, &batches[0].schema());
-    // Each pair of options and size with one of the three forms, unless all are asked for: each query takes a second.
+    // Each pair of options and size with one of the three forms. All are tested if FREESTONE_TEST_ALL is set, because
+    // each query takes a second.
     let all = std::env::var_os("FREESTONE_TEST_ALL").is_some();
     let settings = ["shared_memory=false", "", "streams=3", "threads=1&streams=2&ordered=true"];
     for (setting, options) in settings.into_iter().enumerate() {
@@ -330,7 +331,7 @@ async fn tables_go_along_with_statements() {
     let failing = vec![Ok(batch.clone()), Err(WireError::Source("the tap is dry".into())), Ok(batch.clone())];
     let error = run("all", vec![input("a", many()), input("b", failing)]).await.unwrap_err();
     assert_eq!(error.to_string(), "the tap is dry");
-    // A statement that ends while its input's source is still waited for.
+    // A statement that ends while it waits for the rows of an input.
     let row = batch.clone();
     let rows = std::iter::repeat_with(move || {
         std::thread::sleep(std::time::Duration::from_millis(300));

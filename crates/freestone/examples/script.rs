@@ -56,7 +56,7 @@ async fn run(folder: &str, file: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// A cell as CSV has it.
+/// A cell in the form of CSV.
 fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }

@@ -1,7 +1,7 @@
-//! Names to tables, for one statement: the tables and views of one snapshot, and files by name.
+//! The resolution of names for one statement: the tables and views of one snapshot, and files by name.
 //!
-//! Each statement plans against a session state of its own, whose only schema holds the statement's snapshot. Nothing of
-//! it outlives the statement, so no statement can see two snapshots.
+//! Each statement is planned with its own session state, whose only schema contains the statement's snapshot. The state
+//! does not outlive the statement, so no statement can see two snapshots.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -46,13 +46,13 @@ use crate::{definitions, exact, planning, provider, scalars, shared};
 
 pub(crate) const CATALOG: &str = "freestone";
 pub(crate) const SCHEMA: &str = "public";
-/// DuckDB's name of it.
+/// DuckDB's name of the schema `public`.
 const MAIN: &str = "main";
 
-/// The name under which the target of a write is planned, as [`Target`] says.
+/// The name of the target of a write in its plan; see [`Target`].
 pub(crate) const TARGET: &str = "freestone$target";
 
-/// Plans statements on the session's settings as they were when the statement began.
+/// Plans statements, with the session's settings at the time when the statement began.
 #[derive(Clone)]
 pub(crate) struct Planner {
     base: Arc<SessionState>,
@@ -62,32 +62,32 @@ pub(crate) struct Planner {
     log: Arc<WorkloadLog>,
 }
 
-/// What the target of a write is planned as.
+/// The table that represents the target of a write in its plan.
 #[derive(Clone)]
 enum Target {
-    /// DELETE and UPDATE: a table's rows with their row ids.
+    /// For DELETE and UPDATE: the rows of a table with their row ids.
     Rows(String),
-    /// INSERT: columns that all take NULL, so that the check of NOT NULL is ours, which names the row.
+    /// For INSERT: the table's columns, all nullable, because our own check of NOT NULL names the row.
     Columns(SchemaRef),
-    /// RETURNING: the rows that were written or removed.
+    /// For RETURNING: the rows that were written or deleted.
     Written(ArrowTable),
 }
 
-/// What names mean in one statement.
+/// The meaning of names in one statement.
 #[derive(Clone)]
 pub(crate) struct Scope {
     pub snapshot: Arc<Snapshot>,
-    /// What [`TARGET`] stands for.
+    /// The table to which [`TARGET`] refers.
     target: Option<Target>,
-    /// Views being expanded, outermost first.
+    /// The views that are being expanded, outermost first.
     views: Vec<String>,
-    /// What the statement's caller gave it.
+    /// The tables that the caller supplied.
     tables: Arc<HashMap<String, ArrowTable>>,
-    /// The files that it has opened.
+    /// The files that the statement has opened.
     files: OpenFiles,
-    /// Views that are planned already: each is planned once, and mostly run once.
+    /// The views that were planned, so that each is planned only once.
     planned_views: Arc<Mutex<HashMap<String, Arc<dyn TableProvider>>>>,
-    /// The names of tables and views that planning asked for, whether there are such or not.
+    /// The names of tables and views that planning has looked up, whether they exist or not.
     asked: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -104,25 +104,25 @@ impl Scope {
         }
     }
 
-    /// The names of tables and views that planning asked for so far.
+    /// The names of tables and views that planning has looked up so far.
     pub fn asked_names(&self) -> BTreeSet<String> {
         self.asked.lock().clone()
     }
 
-    /// [`TARGET`] is a table with its row ids.
+    /// Makes [`TARGET`] a table with its row ids.
     pub fn with_target_rows(mut self, table: &str) -> Self {
         self.target = Some(Target::Rows(table.to_owned()));
         self
     }
 
-    /// [`TARGET`] has a table's columns.
+    /// Makes [`TARGET`] a relation with a table's columns.
     pub fn with_target_columns(mut self, table: &TableSchema) -> Self {
         let fields = table.columns.iter().map(|column| Field::new(&column.name, column.data_type.clone(), true));
         self.target = Some(Target::Columns(Arc::new(Schema::new(fields.collect::<Vec<_>>()))));
         self
     }
 
-    /// [`TARGET`] is rows that were written or removed.
+    /// Makes [`TARGET`] the rows that were written or deleted.
     pub fn with_target_written(mut self, rows: ArrowTable) -> Self {
         self.target = Some(Target::Written(rows));
         self
@@ -133,18 +133,18 @@ impl Scope {
         self
     }
 
-    /// The statement may name these tables.
+    /// Adds tables of the caller that the statement may name.
     pub fn with_tables(mut self, tables: &Arc<HashMap<String, ArrowTable>>) -> Self {
         self.tables = tables.clone();
         self
     }
 
-    /// Whether a name is one of the database's, or can only be a file's.
+    /// Whether a name is one of the database, or can only be that of a file.
     pub fn knows(&self, name: &str) -> bool {
         self.snapshot.table(name).is_some() || self.snapshot.views().contains_key(name) || naming::is_path(name)
     }
 
-    /// A table of the database, by its name as it is written.
+    /// A table of the database, by its name as written.
     fn table(&self, name: &ast::ObjectName) -> Option<&Arc<Table>> {
         let table = match name.0.as_slice() {
             [part] => names::folded(part.as_ident()?),
@@ -157,13 +157,13 @@ impl Scope {
         self.snapshot.table(&table)
     }
 
-    /// The columns of a table of the database, by its name as it is written.
+    /// The columns of a table of the database, by its name as written.
     fn columns(&self, name: &ast::ObjectName) -> names::Columns {
         let table = self.table(name)?;
         Some(table.schema.columns.iter().map(|column| column.name.clone()).collect())
     }
 
-    /// A table of the caller's. Views do not see them: they mean the same whoever reads them.
+    /// A table of the caller. Views do not see these tables, so their meaning does not depend on the caller.
     fn input_table(&self, name: &str) -> Option<&ArrowTable> {
         self.tables.get(name).filter(|_| self.views.is_empty())
     }
@@ -203,14 +203,15 @@ impl Planner {
             _ => None,
         };
         for function in self.extension.functions.iter().chain(&stored) {
-            // Only functions of a state that takes none are refused.
+            // Registering a function fails only in states that accept no functions.
             let _ = state.register_udf(function.clone());
         }
         state.mark_start_execution();
         state
     }
 
-    /// A session state for a statement: one whose rows depend on the order in which tables are read, reads them in order.
+    /// A session state for a statement. If the statement's rows depend on the order of its tables' rows, the state
+    /// reads tables in order.
     pub fn state_of(&self, scope: &Scope, statement: &ast::Statement) -> SessionState {
         let mut state = self.state(scope);
         if extensions::depends_on_order(statement) {
@@ -219,7 +220,7 @@ impl Planner {
         state
     }
 
-    /// Plans SQL, parameters filled in.
+    /// Plans a statement, with the values of its parameters.
     pub async fn plan(
         &self,
         state: &SessionState,
@@ -236,7 +237,8 @@ impl Planner {
         Ok(plan.with_param_values(ParamValues::from(values))?)
     }
 
-    /// Plans SQL without values, and says what types its parameters have. `known` are those that the caller has chosen.
+    /// Plans a statement without values, and returns the types of its parameters. `known` are the types that the caller
+    /// has declared.
     pub async fn describe(
         &self,
         state: &SessionState,
@@ -284,8 +286,8 @@ impl Planner {
         }
     }
 
-    /// Gives the columns of all queries names of their own, once it is known what columns tables have, and writes what
-    /// needs them otherwise.
+    /// Makes the names of the columns of all queries distinct, which requires the columns of the tables, and rewrites
+    /// the clauses that depend on them.
     async fn resolve_names(&self, state: &SessionState, scope: &Scope, statement: &mut ast::Statement) -> Result<()> {
         if definitions::has_macros(&scope.snapshot) {
             macros::expand(statement, &|name| definitions::macro_text(&scope.snapshot, name))?;
@@ -303,7 +305,7 @@ impl Planner {
         let is_volatile =
             |name: &str| scalar.get(name).is_some_and(|known| known.signature().volatility == Volatility::Volatile);
         let mut pivots = PivotValues::new();
-        // Until the values of all PIVOTs are known.
+        // Repeats until the values of all PIVOTs are known.
         loop {
             let mut resolved = asks.then(|| statement.clone());
             let target = resolved.as_mut().unwrap_or(&mut *statement);
@@ -338,7 +340,7 @@ impl Planner {
         Ok(())
     }
 
-    /// The texts that a query finds, which become columns of a PIVOT.
+    /// The texts that a query returns, which become the columns of a PIVOT.
     async fn pivot_values(&self, state: &SessionState, scope: &Scope, query: Box<ast::Query>) -> Result<Vec<String>> {
         let plan = self.plan(state, scope, ast::Statement::Query(query), &Parameters::default()).await?;
         let plan = state.create_physical_plan(&plan).await?;
@@ -365,7 +367,7 @@ impl Planner {
     ) -> HashMap<String, Arc<[String]>> {
         let mut columns = HashMap::new();
         for (text, query) in extensions::calls_in_from(statement) {
-            // What is wrong with a call is said when the statement is planned.
+            // An error in a call is reported when the statement is planned.
             if let Ok(plan) = self.plan_statement(state, scope, ast::Statement::Query(query)).await {
                 let names = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
                 columns.insert(text, names);
@@ -374,7 +376,7 @@ impl Planner {
         columns
     }
 
-    /// The columns of the views, files and tables of the caller that a statement names.
+    /// The columns of the views, the files and the caller's tables that a statement names.
     async fn columns_of(&self, scope: &Scope, statement: &ast::Statement) -> HashMap<String, Arc<[String]>> {
         let schema =
             StatementSchema { planner: self.clone(), scope: scope.clone(), name: None, lists_broken_views: false };
@@ -385,7 +387,7 @@ impl Planner {
         };
         for name in named {
             let ours = name.schema().is_none_or(|schema| schema == SCHEMA);
-            // What is wrong with a table is said when the statement is planned.
+            // An error in a table is reported when the statement is planned.
             if ours && let Ok(Some(table)) = schema.table(name.table()).await {
                 let names = table.schema().fields().iter().map(|field| field.name().clone()).collect();
                 columns.insert(name.table().to_owned(), names);
@@ -402,7 +404,7 @@ impl Planner {
         })
     }
 
-    /// Plans a statement whose parameters have these types.
+    /// Plans a statement whose parameters have the given types.
     async fn plan_typed(
         &self,
         state: &SessionState,
@@ -418,12 +420,12 @@ impl Planner {
     }
 }
 
-/// Whether a name is one of the database's own schema.
+/// Whether a name is that of the schema `public`.
 pub(crate) fn is_ours(schema: &str) -> bool {
     matches!(schema, SCHEMA | MAIN)
 }
 
-/// The value of an expression that needs no rows.
+/// The value of an expression that reads no rows.
 pub(crate) fn constant(state: &SessionState, sql: ast::Expr) -> Result<ScalarValue> {
     let text = sql.to_string();
     let schema = Arc::new(DFSchema::empty());
@@ -441,7 +443,7 @@ pub(crate) fn constant(state: &SessionState, sql: ast::Expr) -> Result<ScalarVal
     }
 }
 
-/// A planning error, with the tables and views that a missing one might have meant.
+/// Converts a planning error, and suggests existing names for a missing table or view.
 fn explain(error: DataFusionError, scope: &Scope, access: Access) -> Error {
     let Some(name) = Error::missing_table(&error) else { return error.into() };
     let tables = scope.snapshot.tables().map(|table| table.name.as_str());
@@ -534,9 +536,10 @@ impl StatementCatalog {
 struct StatementSchema {
     planner: Planner,
     scope: Scope,
-    /// One of the schemas that were created; nothing for ours.
+    /// The name of a schema that was created; `None` for `public`.
     name: Option<String>,
-    /// Whether a broken view is one without columns, and no error: where all tables are listed, one says nothing of others.
+    /// Whether a view whose query fails is shown without columns instead of causing an error, as in lists of all
+    /// tables.
     lists_broken_views: bool,
 }
 
@@ -590,7 +593,7 @@ impl SchemaProvider for StatementSchema {
             return first.table(name).await;
         }
         if !self.planner.access.files {
-            // Whether there is such a file is nobody's business here.
+            // Whether the file exists must not be revealed here.
             if naming::is_path(name) {
                 self.planner.access.check_files()?;
             }
@@ -602,7 +605,7 @@ impl SchemaProvider for StatementSchema {
         Ok(None)
     }
 
-    /// Known without planning: a view that is broken is listed all the same.
+    /// The type is known without planning, so views whose queries fail are listed, too.
     async fn table_type(&self, name: &str) -> Result<Option<TableType>, DataFusionError> {
         let (snapshot, name) = (&self.scope.snapshot, self.full_name(name));
         let view = snapshot.views().contains_key(&name).then_some(TableType::View);
@@ -616,7 +619,7 @@ impl SchemaProvider for StatementSchema {
 }
 
 impl StatementSchema {
-    /// The name by which a table is kept.
+    /// The full name of a table in the catalog.
     fn full_name(&self, name: &str) -> String {
         match &self.name {
             Some(schema) => definitions::name_in(schema, name),

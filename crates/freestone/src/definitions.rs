@@ -1,7 +1,7 @@
-//! Schemas and macros, which the database keeps among its views: each has an entry among the views whose name no user can
-//! have taken, and whose text is the statement that created it.
+//! Schemas and macros. The database stores them among its views, under names that users cannot use. The text of such an
+//! entry is the statement that created it.
 //!
-//! A table of a schema is kept under the name `schema.table`.
+//! A table of a schema has the name `schema.table` in the catalog.
 
 use freestone_store::{Snapshot, WriteTransaction};
 
@@ -9,12 +9,12 @@ use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sql::macros;
 
-/// Begins the names of entries that are no views.
+/// The prefix of the names of entries that are not views.
 const INTERNAL: &str = "freestone$";
 const MACRO: &str = "freestone$macro:";
 const SCHEMA: &str = "freestone$schema:";
 
-/// The views of a user, by name.
+/// The views that users have created, by name.
 pub(crate) fn views(snapshot: &Snapshot) -> impl Iterator<Item = (&String, &str)> {
     let views = snapshot.views().iter().filter(|(name, _)| !name.starts_with(INTERNAL));
     views.map(|(name, text)| (name, text.as_str()))
@@ -29,12 +29,12 @@ pub(crate) fn has_schema(snapshot: &Snapshot, schema: &str) -> bool {
     snapshot.views().contains_key(&format!("{SCHEMA}{schema}"))
 }
 
-/// The name by which a table of a schema is kept.
+/// The name of a schema's table in the catalog.
 pub(crate) fn name_in(schema: &str, table: &str) -> String {
     format!("{schema}.{table}")
 }
 
-/// The schema that a name is in, if it was created, and the name within it.
+/// The schema of a name and the name within it, if the schema was created.
 pub(crate) fn schema_of<'a>(snapshot: &Snapshot, name: &'a str) -> Option<(&'a str, &'a str)> {
     name.split_once('.').filter(|(schema, _)| has_schema(snapshot, schema))
 }

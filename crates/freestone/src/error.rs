@@ -1,4 +1,4 @@
-//! The one error that users of the engine see: what was wrong, where, and a hint what to do next.
+//! The error type that users of the engine see: what is wrong, where, and a hint about what to do next.
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::SchemaError;
@@ -13,7 +13,7 @@ use crate::provider::ROW_ID_COLUMN;
 use crate::sql::names;
 use crate::sql::names::MARK;
 
-/// What went wrong, for callers that react to it (exception classes, protocol error codes).
+/// The kind of an error, for callers that react to it (exception classes, SQLSTATEs).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The statement is not SQL that this version reads.
@@ -22,15 +22,15 @@ pub enum ErrorKind {
     NotFound,
     /// A name that is already taken.
     Exists,
-    /// A statement or option that reads well and makes no sense.
+    /// A statement or option that can be parsed but has no meaning.
     Invalid,
-    /// Values that the table's declared constraints refuse.
+    /// Values that violate the table's constraints.
     Constraint,
     /// A value that does not fit its type, or types that do not fit each other.
     Type,
     /// Something that this version does not have.
     Unsupported,
-    /// The operating system refused.
+    /// An error of the operating system.
     Io,
     /// Damaged bytes in the database.
     Corrupt,
@@ -40,9 +40,9 @@ pub enum ErrorKind {
     Cancelled,
     /// A write on a database that is open for reading only, or that another process writes.
     ReadOnly,
-    /// The session may not do this.
+    /// The session does not have the right to do this.
     Denied,
-    /// A transaction that committed meanwhile changed the same. Repeating this one may succeed.
+    /// A transaction that has committed in the meantime changed the same rows or names. Repeating this one may succeed.
     Conflict,
     /// Transactions would wait for each other forever.
     Deadlock,
@@ -54,7 +54,7 @@ pub enum ErrorKind {
     Internal,
 }
 
-/// A failed statement: kind, message and, where one can be given, a hint.
+/// A failed statement: kind, message and, if possible, a hint.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
@@ -72,7 +72,7 @@ impl Error {
         Error { kind, message: message.into(), hint: None }
     }
 
-    /// Says where, before what.
+    /// Adds the place before the message.
     pub(crate) fn at(mut self, place: &str) -> Self {
         self.message = format!("{place}: {}", self.message);
         self
@@ -111,7 +111,8 @@ impl Error {
         Error::new(ErrorKind::Cancelled, "the statement was cancelled")
     }
 
-    /// No such `what`; the hint names the most similar of `candidates`, or lists them where they are few.
+    /// The error that `what` does not exist. The hint names the most similar candidate, or lists the candidates if they
+    /// are few.
     pub(crate) fn not_found<'a>(what: &str, name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Self {
         let candidates: Vec<&str> = candidates.into_iter().collect();
         let error = Error::new(ErrorKind::NotFound, format!("no {what} {name}"));
@@ -124,7 +125,7 @@ impl Error {
         }
     }
 
-    /// The table that a planning error misses, if that is what it says.
+    /// The table that a planning error reports as missing, if it is such an error.
     pub(crate) fn missing_table(error: &DataFusionError) -> Option<String> {
         let DataFusionError::Plan(message) = root(error) else { return None };
         let name = message.strip_prefix("table '")?.split_once("' not found")?.0;
@@ -132,7 +133,7 @@ impl Error {
         Some(name.strip_prefix("public.").unwrap_or(name).to_owned())
     }
 
-    /// The function that a planning error misses, if that is what it says.
+    /// The function that a planning error reports as missing, if it is such an error.
     pub(crate) fn missing_function(error: &DataFusionError) -> Option<String> {
         let DataFusionError::Plan(message) = root(error) else { return None };
         Some(message.strip_prefix("Invalid function '")?.split_once('\'')?.0.to_owned())
@@ -195,7 +196,7 @@ impl From<IngestError> for Error {
     }
 }
 
-/// The error below the wrappers that carry context only.
+/// The innermost error, without the wrappers that only add context.
 fn root(error: &DataFusionError) -> &DataFusionError {
     match error {
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => root(inner),
@@ -327,7 +328,7 @@ fn translate_schema(error: &SchemaError) -> Error {
             if valid_fields.iter().any(shared) {
                 return names::ambiguous(&wanted);
             }
-            // The rows that a write finds have a column of the engine's own.
+            // The rows of a write's target have an internal column.
             for valid in valid_fields.iter().filter(|valid| valid.name != ROW_ID_COLUMN) {
                 let name = if qualified { plain_name(valid) } else { valid.name().to_owned() };
                 let name = names::without_marks(&name);
@@ -374,7 +375,7 @@ fn translate_plan(message: String) -> Error {
     Error::invalid(message)
 }
 
-/// Of a VALUES list whose rows differ in length: values given, the row from 1, values expected.
+/// For a VALUES list with rows of different lengths: the number of values, the row from 1, and the expected number.
 fn value_count(message: &str) -> Option<(usize, usize, usize)> {
     let rest = message.strip_prefix("Inconsistent data length across values list: got ")?;
     let (given, rest) = rest.split_once(" values in row ")?;
@@ -382,7 +383,7 @@ fn value_count(message: &str) -> Option<(usize, usize, usize)> {
     Some((given.parse().ok()?, row.parse::<usize>().ok()? + 1, expected.trim_end().parse().ok()?))
 }
 
-/// The function with which other systems read a file, if it is what a message misses.
+/// The function by which other systems read a file, if a message reports it as missing.
 fn file_function(message: &str) -> Option<&str> {
     let name = message.strip_prefix("table function '")?.split_once("' not found")?.0;
     ["read_", "parquet_", "scan_"].iter().any(|prefix| name.starts_with(prefix)).then_some(name)
@@ -394,7 +395,7 @@ fn internal(message: String) -> Error {
         .with_hint("this is a bug; please report the statement that shows it")
 }
 
-/// Drops back traces and the library prefixes that errors collect on their way up.
+/// Removes back traces and the prefixes that libraries add to messages.
 fn clean(message: &str) -> String {
     let message = message.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(message);
     let mut message = message.trim();
@@ -415,11 +416,11 @@ fn clean(message: &str) -> String {
     names::without_marks(&without_structs(message))
 }
 
-/// The message without a parser's struct in it, of which only the names and values that the user wrote are told.
+/// The message with the names and values that the user wrote in place of the debug text of the parser's structs.
 fn without_structs(message: &str) -> String {
     const STRUCTS: [&str; 4] = ["Ident {", "ValueWithSpan {", "span: Span(", "Span {"];
     let Some(inner) = STRUCTS.iter().filter_map(|name| message.find(name)).min() else { return message.to_owned() };
-    // Of structs around it the outermost begins behind the last space before its name and a bracket.
+    // The outermost of nested structs begins after the last space before its name and bracket.
     let before = &message[..inner];
     let bracket = before.find(['{', '(', '[']);
     let start = bracket.map_or(inner, |at| before[..at].trim_end().rfind(' ').map_or(0, |space| space + 1));
@@ -445,7 +446,7 @@ fn lower_first(text: &str) -> String {
     }
 }
 
-/// The candidate within a third of the name's length in edits, letter case aside.
+/// The most similar candidate, regardless of case, if its edit distance is at most a third of the name's length.
 fn closest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let limit = (lower.chars().count() / 3).max(1);

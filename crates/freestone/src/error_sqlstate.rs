@@ -1,11 +1,11 @@
-//! SQLSTATEs of errors, as in the SQL standard and PostgreSQL's appendix A: what servers tell of a kind, and what clients
-//! make of it.
+//! The SQLSTATEs of errors, as in the SQL standard and PostgreSQL's appendix A: from kinds, for servers; and to kinds,
+//! for clients.
 
 use crate::error::{Error, ErrorKind};
 use crate::optimizer::{SEVERAL_ROWS, SEVERAL_ROWS_ONCE};
 
 impl Error {
-    /// The SQLSTATE of the error: of its kind, finer where its message tells.
+    /// The SQLSTATE of the error's kind, or a more specific one if the message determines it.
     pub fn sqlstate(&self) -> &'static str {
         sqlstate(self.kind(), &self.to_string())
     }
@@ -108,7 +108,7 @@ fn is_number_out_of_range(message: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Kinds, with what messages of theirs say.
+    /// The kinds with typical parts of their messages.
     const KINDS: [(ErrorKind, &[&str]); 18] = [
         (ErrorKind::Syntax, &[]),
         (

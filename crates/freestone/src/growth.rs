@@ -1,7 +1,7 @@
 //! Functions whose results can be much larger than their arguments.
 //!
-//! `repeat('x', 2000000000)` is short, and takes two gigabytes in one call, which nothing can stop. So the size of such a
-//! result is computed before it is made, and refused where it is more than an eighth of the memory limit, or more than the
+//! `repeat('x', 2000000000)` allocates two gigabytes in one call, which cannot be cancelled. So the size of such a
+//! result is computed first, and the call fails if it exceeds an eighth of the memory limit, or the memory that the
 //! process has left.
 
 use std::sync::Arc;
@@ -22,25 +22,25 @@ use datafusion::logical_expr::{
 
 use crate::heap;
 
-/// A result may take this part of the memory limit.
+/// A result may have at most 1 / `LIMIT_SHARE` of the memory limit.
 const LIMIT_SHARE: usize = 8;
-/// Results of this size are made under any limit.
+/// Results up to this size are always allowed.
 const BYTES_MIN: usize = 32 << 20;
-/// The most where there is no limit: what the offsets of an array of strings can say.
+/// The maximum without a memory limit, which is the maximum offset in an array of strings.
 const BYTES_MAX: usize = i32::MAX as usize;
 
-/// How large a result gets.
+/// How the size of a result depends on the arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Growth {
     /// A text, repeated a number of times.
     Repeated,
-    /// A text, filled up to a number of characters.
+    /// A text that is padded to a number of characters.
     Padded,
-    /// A text with another one in the place of each occurrence of a third.
+    /// A text in which each occurrence of a second text is replaced by a third.
     Replaced,
     /// A list of a number of equal values.
     Listed,
-    /// A list of the numbers from one to another, in steps.
+    /// The list of numbers from one to another, with a step.
     Counted,
 }
 
@@ -55,7 +55,7 @@ const FUNCTIONS: [(&str, Growth); 8] = [
     ("generate_series", Growth::Counted),
 ];
 
-/// Puts bounded functions in the place of those whose results can be huge.
+/// Replaces the functions whose results can be huge by bounded ones.
 pub(crate) fn register(state: &mut SessionState, memory_limit: Option<usize>) -> Result<()> {
     let bytes_max = memory_limit.map_or(BYTES_MAX, |limit| (limit / LIMIT_SHARE).clamp(BYTES_MIN, BYTES_MAX));
     for (name, growth) in FUNCTIONS {
@@ -65,7 +65,7 @@ pub(crate) fn register(state: &mut SessionState, memory_limit: Option<usize>) ->
     Ok(())
 }
 
-/// A function that fails before it makes a result that is too large.
+/// A function that fails before it allocates a result that is too large.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Bounded {
     inner: Arc<ScalarUDF>,
@@ -88,7 +88,7 @@ impl Bounded {
     }
 }
 
-/// An argument as an array, which has one row where all rows have the same value.
+/// An argument as an array, which has one row if all rows have the same value.
 struct Argument(ArrayRef);
 
 impl Argument {
@@ -99,7 +99,7 @@ impl Argument {
         }))
     }
 
-    /// The place of a row's value; `None` where it is NULL.
+    /// The position of a row's value; `None` if it is NULL.
     fn place(&self, row: usize) -> Option<usize> {
         let at = if self.0.len() == 1 { 0 } else { row };
         (at < self.0.len() && self.0.is_valid(at)).then_some(at)
@@ -120,14 +120,14 @@ impl Argument {
         self.0.as_primitive_opt::<Int64Type>().map(|numbers| numbers.value(at))
     }
 
-    /// The bytes of a value, as far as lists have them.
+    /// The bytes of a value within lists.
     fn width(&self) -> u64 {
         (self.0.get_buffer_memory_size() / self.0.len().max(1)).max(8) as u64
     }
 }
 
 impl Growth {
-    /// The bytes of a result; `None` where the arguments do not tell.
+    /// The bytes of a result; `None` if the arguments do not determine it.
     fn bytes(self, args: &[ColumnarValue], rows: usize) -> Result<Option<u64>> {
         let rows = if args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_))) { 1 } else { rows };
         let args = args.iter().map(Argument::of).collect::<Result<Vec<_>>>()?;

@@ -1,33 +1,34 @@
-//! The bytes of the heap that are in use, counted by the allocator, and their limit for the whole process.
+//! The bytes of the heap in use, counted by the allocator, and their limit for the whole process.
 //!
-//! Operators account for rows that they collect, but not for plans, for batches under way, or for what a function allocates.
-//! With [`Counting`] as its global allocator, a program knows all of it; and a program that is a server of one database
-//! limits all of it with [`limit_heap`]. Then operators spill, or fail, when the *process* has no more memory, and queries
-//! that read on while it is beyond its limit end with an error.
+//! Operators account for rows that they collect, but not for plans, for current batches, or for memory that functions
+//! allocate. A program whose global allocator is [`Counting`] knows the total. If it is a server of one database, it
+//! limits the total by [`limit_heap`]. Operators then spill or fail when the *process* has reached its limit, and
+//! queries that read on while the process is above the limit end with an error.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
-/// What threads count by themselves before they add it to the sum of all.
+/// The bytes that a thread counts locally before it adds them to the total.
 const UNTOLD_BYTES: usize = 16 << 10;
-/// Below this limit, what any process needs would be a good part of it: only what is accounted for is limited then.
+/// Lower limits apply only to accounted memory, because the memory that every process needs would be a large part of
+/// them.
 const LIMIT_BYTES_MIN: usize = 256 << 20;
 
-/// The heap in use by all threads. It can be below zero for a moment, when one thread frees what another has not told yet.
+/// The bytes in use by all threads. The value can be negative for a moment, if one thread frees memory that another
+/// thread has not yet added.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
-/// The limit; 0 where there is none.
+/// The limit; 0 if there is none.
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// Bytes that this thread took of the allocator, less those that it gave back.
+    /// The bytes that this thread has allocated, minus those that it has freed.
     static HELD: Cell<isize> = const { Cell::new(0) };
-    /// The part of them that [`LIVE`] does not have yet.
+    /// The part of these bytes that is not yet in [`LIVE`].
     static UNTOLD: Cell<isize> = const { Cell::new(0) };
 }
 
-/// An allocator that counts what is taken and given back: with it as the global allocator, planning counts against the
-/// memory limit.
+/// A counting allocator. With it as the global allocator, planning counts against the memory limit.
 ///
 /// ```
 /// #[global_allocator]
@@ -37,7 +38,7 @@ thread_local! {
 pub struct Counting<A>(pub A);
 
 fn count(bytes: isize) {
-    // A thread that is ending has no counter any more.
+    // A thread that is ending no longer has a counter.
     let _ = HELD.try_with(|held| held.set(held.get().wrapping_add(bytes)));
     let _ = UNTOLD.try_with(|untold| {
         let sum = untold.get().wrapping_add(bytes);
@@ -50,7 +51,7 @@ fn count(bytes: isize) {
     });
 }
 
-/// Counts an allocation, if it was made.
+/// Counts an allocation if it succeeded.
 fn counted(place: *mut u8, bytes: isize) -> *mut u8 {
     if !place.is_null() {
         count(bytes);
@@ -58,10 +59,10 @@ fn counted(place: *mut u8, bytes: isize) -> *mut u8 {
     place
 }
 
-// SAFETY: every call goes to the allocator below with the arguments that it was made with, and its answer is given back.
+// SAFETY: every call passes its arguments unchanged to the inner allocator and returns its result.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps this method's contract, which is that one's.
+        // SAFETY: the caller satisfies the contract of this method, which is that of the inner allocator.
         counted(unsafe { self.0.alloc(layout) }, layout.size() as isize)
     }
 
@@ -82,24 +83,24 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     }
 }
 
-/// Limits the heap of this process, whose databases all count against it: for a program whose allocator is [`Counting`], and
-/// which does little else than serve a database. Limits below 256 MiB are not enforced in this way.
+/// Limits the heap of this process, including all its databases. For programs whose global allocator is [`Counting`]
+/// and whose main task is to serve a database. Limits below 256 MiB are not enforced in this way.
 pub fn limit_heap(bytes: usize) {
     LIMIT.store(if bytes < LIMIT_BYTES_MIN { 0 } else { bytes }, Ordering::Relaxed);
 }
 
-/// What this thread took, less what it gave back.
+/// The bytes that this thread has allocated, minus those that it has freed.
 pub(crate) fn held() -> isize {
     HELD.get()
 }
 
-/// The bytes that the process may still take; `None` without a limit.
+/// The bytes that the process may still allocate; `None` without a limit.
 pub(crate) fn left() -> Option<usize> {
     let limit = LIMIT.load(Ordering::Relaxed);
     (limit > 0).then(|| limit.saturating_sub(live()))
 }
 
-/// How far the process is beyond its limit, in bytes; 0 within it, and without one.
+/// The bytes by which the process exceeds its limit; 0 below it or without a limit.
 pub(crate) fn excess() -> usize {
     match LIMIT.load(Ordering::Relaxed) {
         0 => 0,

@@ -1,4 +1,4 @@
-//! What a caller gives to a statement besides its text: values of its parameters, and tables in Arrow form by name.
+//! The inputs of a statement besides its text: parameter values, and Arrow tables by name.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,26 +19,27 @@ use datafusion::scalar::ScalarValue;
 use crate::error::{Error, Result};
 use crate::session::Session;
 
-/// Rows in one batch of a table that its owner holds in larger ones, so that all threads get a share.
+/// The maximum number of rows in a batch of a table in memory. Larger batches are divided, so that all threads get a
+/// share.
 const BATCH_ROWS: usize = 64 << 10;
 
-/// Batches that a reader is ahead of those who use them.
+/// The number of batches that are read ahead.
 const BATCHES_AHEAD: usize = 2;
 
-/// Values of a statement's parameters in the order of their numbers, and tables that it may name for as long as it runs.
+/// The parameter values of a statement by number, and the tables that it may name.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     /// The values of the parameters.
     pub values: Vec<ScalarValue>,
-    /// Types that the caller has declared for them, by number. Where there is none, a value is of its own type; a text or
-    /// NULL then takes what its place suggests, as a literal does.
+    /// The declared types of the parameters by number. A value without a declared type has its own type; but a string
+    /// or NULL gets its type from the context, like a literal.
     pub types: Vec<Option<DataType>>,
-    /// Tables by their names as SQL folds them. A table or view of the database with the same name wins.
+    /// The tables by their names in SQL's case. A table or view of the database with the same name takes precedence.
     pub tables: Arc<HashMap<String, ArrowTable>>,
 }
 
-/// Rows in Arrow form that statements read where they are, without a copy. Names, types and nullability of the columns
-/// count; metadata does not.
+/// Rows in Arrow form that statements read in place, without a copy. The names, types and nullability of the columns
+/// matter; their metadata does not.
 #[derive(Clone)]
 pub struct ArrowTable {
     schema: SchemaRef,
@@ -51,11 +52,11 @@ enum Rows {
     Reader(Arc<OpenReader>),
 }
 
-/// Gives the rows of a table from the first on, once for each scan of it. Called on a thread that may block.
+/// Opens the rows of a table from the first one, once per scan. Called on a thread that may block.
 pub type OpenReader = dyn Fn() -> Result<Box<dyn RecordBatchReader + Send>> + Send + Sync;
 
 impl ArrowTable {
-    /// A table of batches that are there: statements may scan it as often as they like, and know how many rows it has.
+    /// A table in memory. Statements may scan it repeatedly, and its number of rows is known.
     ///
     /// # Errors
     /// A batch does not fit the schema.
@@ -70,7 +71,7 @@ impl ArrowTable {
         Ok(ArrowTable { schema, rows: Rows::InMemory(Arc::new(parts)) })
     }
 
-    /// A table whose rows are read while they are used, a few batches at a time.
+    /// A table whose rows are read during the scan, a few batches at a time.
     pub fn of_reader(
         schema: &Schema,
         open: impl Fn() -> Result<Box<dyn RecordBatchReader + Send>> + Send + Sync + 'static,
@@ -83,12 +84,12 @@ impl ArrowTable {
         &self.schema
     }
 
-    /// Whether the rows are there, to be read as often as one likes.
+    /// Whether the rows are in memory, so that they can be read repeatedly.
     pub fn is_in_memory(&self) -> bool {
         matches!(self.rows, Rows::InMemory(_))
     }
 
-    /// The rows from the first on. To be called, and read, on a thread that may block.
+    /// Opens the rows from the first one. Must be called and read on a thread that may block.
     ///
     /// # Errors
     /// The reader cannot be opened.
@@ -114,7 +115,7 @@ impl ArrowTable {
     }
 }
 
-/// Memory of a session, taken for tables that it is given or rows that it gives, until this is dropped.
+/// Memory of a session that is reserved for its input tables or result rows until this is dropped.
 #[derive(Debug)]
 pub struct ReservedMemory(MemoryReservation);
 
@@ -128,7 +129,7 @@ impl ReservedMemory {
         self.0.try_grow(bytes).map_err(error)
     }
 
-    /// Reserves more bytes, even above the limit, for work that has to go on.
+    /// Reserves more bytes, even above the limit, for work that must continue.
     pub fn grow_unchecked(&self, bytes: usize) {
         self.0.grow(bytes);
     }
@@ -140,12 +141,12 @@ impl ReservedMemory {
 }
 
 impl Session {
-    /// Memory for tables that this session's statements are given, within the limits of the session and the database.
+    /// Memory for input tables of this session's statements, within the limits of the session and the database.
     pub fn reserve_memory(&self) -> ReservedMemory {
         self.reserve_memory_for("tables given to a statement")
     }
 
-    /// Memory for something that errors call by this name.
+    /// Memory for a purpose, which error messages name.
     pub fn reserve_memory_for(&self, name: &str) -> ReservedMemory {
         let planner = self.planner();
         let pool = &planner.settings().runtime_env().memory_pool;
@@ -159,7 +160,7 @@ impl fmt::Debug for ArrowTable {
     }
 }
 
-/// The columns without metadata, which is its owner's: what it says of the whole table is not true of a query's result.
+/// The columns without metadata, because metadata about a whole table may not be true of a query's result.
 fn plain(schema: &Schema) -> SchemaRef {
     let field = |field: &Arc<Field>| field.as_ref().clone().with_metadata(HashMap::new());
     Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
@@ -170,7 +171,7 @@ fn conformed(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options)?)
 }
 
-/// The one partition of a table that is read.
+/// The single partition of a table that is read from a reader.
 struct Reading {
     schema: SchemaRef,
     open: Arc<OpenReader>,
@@ -194,7 +195,7 @@ impl PartitionStream for Reading {
             for batch in open()? {
                 let batch = conformed(batch.map_err(Error::from)?, &schema)?;
                 if sender.blocking_send(Ok(batch)).is_err() {
-                    // Nobody reads on: a LIMIT was reached, or the statement was cancelled.
+                    // The receiver was dropped, because a LIMIT was reached or the statement was cancelled.
                     return Ok(());
                 }
             }

@@ -1,8 +1,8 @@
 //! The Freestone engine: SQL over native tables in any layout, and over files.
 //!
-//! A [`Database`] is one folder, or memory. Its [`Session`]s parse scripts into [`Statement`]s and execute them one by
-//! one; each commits on its own, and reads the one snapshot that was there when it began. An [`Outcome`] holds rows that
-//! are computed while they are read, or a count.
+//! A [`Database`] is a folder, or in memory. Its [`Session`]s parse scripts into [`Statement`]s and execute them one by
+//! one. Unless a statement belongs to a transaction of several, it reads the snapshot that was committed when it began,
+//! and commits when it succeeds. An [`Outcome`] has rows, which are computed while they are read, or a count.
 //!
 //! ```
 //! # async fn example() -> freestone::Result<()> {
@@ -14,7 +14,8 @@
 //! # }
 //! ```
 //!
-//! Nothing here knows a protocol, prints, or reads a stored page: those are the server's, the shells' and the store's.
+//! This crate knows no protocol, prints nothing, and does not decode stored pages: these are tasks of the server, the
+//! shell and the store.
 
 #![warn(missing_docs, clippy::missing_errors_doc)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]

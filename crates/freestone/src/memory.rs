@@ -82,10 +82,10 @@ fn is_exchange(consumer: &MemoryConsumer) -> bool {
     consumer.name().starts_with("RepartitionExec")
 }
 
-/// What anybody may have, also when the process is at its limit.
+/// Every consumer may reserve this many bytes, even if the process has reached its limit.
 const SMALL_BYTES: usize = 1 << 20;
 
-/// Refuses memory that the process does not have, whatever the pool has.
+/// Fails if the process has reached its limit, even if the pool has memory.
 fn check_heap(reservation: &MemoryReservation, additional: usize) -> DfResult<()> {
     let held = reservation.size();
     if held + additional <= SMALL_BYTES {

@@ -1,10 +1,10 @@
-//! Planning within limits: it counts as memory of its statement, and ends when the statement does.
+//! Planning within limits: planning counts as memory of its statement, and ends when the statement ends.
 //!
-//! A short text can take minutes and gigabytes to plan. Planning therefore runs on a thread of its own, never on one that
-//! runs other statements, and asks at every node of every rule whether it may go on ([`check`]): not once its statement was
-//! cancelled or timed out, and not once the memory that it took is more than the pool has. The memory is that which the
-//! planning thread took and did not give back, as [`Counting`](heap::Counting) counts it: a program that does not use that
-//! allocator plans without a limit on memory.
+//! A short text can take minutes and gigabytes to plan. So planning runs on its own thread, never on one that runs
+//! other statements, and checks at every node of every rule whether it may continue ([`check`]). It stops when its
+//! statement was cancelled or has timed out, and when its memory exceeds what the pool has. This memory is the number
+//! of bytes that the planning thread has allocated and not freed, as counted by [`Counting`](heap::Counting). In a
+//! program without this allocator, planning has no memory limit.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -23,18 +23,18 @@ use datafusion::physical_plan::ExecutionPlan;
 use crate::context::Cancellation;
 use crate::heap;
 
-/// Memory is asked of the pool in steps of this size: a plan that takes less is not worth the pool's lock.
+/// Memory is requested from the pool in steps of this size.
 const STEP_BYTES: usize = 1 << 20;
 
 thread_local! {
     static CURRENT: RefCell<Option<Planning>> = const { RefCell::new(None) };
 }
 
-/// What one statement's planning may use.
+/// The limits of one statement's planning.
 struct Planning {
     cancellation: Cancellation,
     memory: MemoryReservation,
-    /// What the thread held when planning began.
+    /// The bytes that the thread held when planning began.
     began: isize,
 }
 
@@ -53,10 +53,10 @@ pub(crate) fn within<T>(cancellation: Cancellation, pool: &Arc<dyn MemoryPool>, 
     work()
 }
 
-/// Whether planning may go on. Cheap; always so where nothing is being planned within limits.
+/// Checks whether planning may continue. This is cheap, and always successful outside of limited planning.
 ///
 /// # Errors
-/// Once the statement was cancelled, or its planning takes more memory than there is.
+/// The statement was cancelled, or its planning needs more memory than is available.
 pub(crate) fn check() -> Result<()> {
     CURRENT.with_borrow(|planning| planning.as_ref().map_or(Ok(()), Planning::check))
 }
@@ -183,7 +183,7 @@ mod tests {
             assert!(check().is_ok());
         });
         assert_eq!(pool.reserved(), 0);
-        // What other threads hold is theirs.
+        // Memory of other threads does not count.
         within(Cancellation::of_nobody(), &pool, || {
             let held = std::thread::spawn(|| vec![0_u8; 64 << 20]).join().expect("no panic");
             assert!(check().is_ok());

@@ -67,7 +67,7 @@ fn numbered(advice: &Advice) -> impl Iterator<Item = (String, &Proposal)> {
     [("now".to_owned(), &advice.current)].into_iter().chain(others)
 }
 
-/// What the numbers of the table stand for. Designs are long: a column of them would make the table unreadable.
+/// The designs behind the numbers of the table. They are long, and would make the table unreadable as a column.
 fn designs(f: &mut fmt::Formatter<'_>, advice: &Advice) -> fmt::Result {
     numbered(advice).try_for_each(|(number, proposal)| writeln!(f, "{number:<3}  {}", proposal.design))
 }

@@ -1,5 +1,5 @@
-//! CSV after RFC 4180, with line feeds: a field is quoted only when it must be. NULL is nothing at all; the empty text
-//! is `""`, so that the two can be told apart.
+//! CSV as in RFC 4180, with line feeds. A field is quoted only if this is necessary. NULL is an empty field, and the
+//! empty text is `""`, so that the two can be distinguished.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use super::{ResultWriter, Sink, cell};
 
 pub struct CsvWriter<'a> {
     sink: &'a mut Sink,
-    /// Whether the column's texts may need quotes.
+    /// Whether the column has strings, which may need quotes.
     is_text: Vec<bool>,
     lines: String,
     field: String,

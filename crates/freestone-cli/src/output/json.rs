@@ -1,7 +1,7 @@
-//! JSON as one array of objects or as one object a line.
+//! JSON as one array of objects, or as one object per line.
 //!
-//! Numbers keep every digit: integers and decimals are printed as they are, not by way of a float. JSON has no NaN and
-//! no infinity; they are `null`. What is neither number, truth value nor nested is a string.
+//! Integers and decimals are printed with all digits, without conversion to floats. JSON has no NaN and infinity, so
+//! these are `null`. Values other than numbers, booleans, lists and structs are strings.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use super::{ResultWriter, Sink};
 
 pub struct JsonWriter<'a> {
     sink: &'a mut Sink,
-    /// `"name":` of each column.
+    /// The text `"name":` for each column.
     keys: Vec<String>,
     is_array: bool,
     rows: u64,

@@ -18,7 +18,7 @@ use arrow::record_batch::RecordBatch;
 pub use sink::Sink;
 pub use table::TableLayout;
 
-/// How results are printed.
+/// The format of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// Aligned columns in a frame
@@ -27,7 +27,7 @@ pub enum Format {
     Csv,
     /// One array of objects
     Json,
-    /// One object a line
+    /// One object per line
     Ndjson,
     /// A table for a Markdown page
     Markdown,

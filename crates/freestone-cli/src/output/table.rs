@@ -1,9 +1,10 @@
 //! Aligned columns in a frame.
 //!
-//! The widths come from the first [`BUFFER_ROWS`] rows; later rows stream by in the same widths, and a wider value
-//! pushes its frame to the right. A terminal gets at most [`TableLayout::max_rows`] rows, cut in the middle.
+//! The widths are computed from the first [`BUFFER_ROWS`] rows. Later rows are printed as they arrive, with the same
+//! widths, and a wider value moves the frame of its row to the right. A terminal shows at most
+//! [`TableLayout::max_rows`] rows, the first and the last ones.
 //!
-//! A value of several lines takes several lines of its row; `↵` in the margin stands where it has a line break.
+//! A value of several lines takes several lines of its row; `↵` in the margin marks a line break.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -15,19 +16,19 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::{ResultWriter, Sink, cell};
 
-/// Rows held back to find the widths of the columns.
+/// The maximum number of rows that are buffered to compute the widths of the columns.
 pub const BUFFER_ROWS: usize = 10_000;
 
-/// No column is made narrower than this to fit the terminal.
+/// The minimum width to which a column is reduced so that the table fits the terminal.
 const MIN_WIDTH: usize = 8;
 
 #[derive(Debug, Clone, Default)]
 pub struct TableLayout {
     /// The number of rows to show, the first and the last half of them. `None`: all.
     pub max_rows: Option<usize>,
-    /// The terminal's columns: wide values are cut to fit; the lines of a query plan are wrapped.
+    /// The width of the terminal in columns: wide values are truncated, and the lines of a query plan are wrapped.
     pub max_width: Option<usize>,
-    /// Ends with a line that counts the rows.
+    /// Whether a last line shows the number of rows.
     pub footer: bool,
 }
 
@@ -36,10 +37,10 @@ pub struct TableWriter<'a> {
     layout: TableLayout,
     names: Vec<String>,
     is_right: Vec<bool>,
-    /// Known once the first rows were printed.
+    /// `None` before the first rows are printed.
     frame: Option<Frame>,
     rows: Vec<Vec<String>>,
-    /// With `max_rows`, the last batches; they hold the last half of the rows that will be shown.
+    /// With `max_rows`, the last batches, which contain the last half of the rows that will be shown.
     tail: VecDeque<RecordBatch>,
     tail_rows: usize,
     total_rows: usize,
@@ -89,7 +90,7 @@ impl<'a> TableWriter<'a> {
         self.print_rows()
     }
 
-    /// Prints and forgets the rows held back, with the frame's head before the first of them.
+    /// Prints the buffered rows, after the head of the frame if they are the first, and clears the buffer.
     fn print_rows(&mut self) -> io::Result<()> {
         let rows = std::mem::take(&mut self.rows);
         let mut text = String::new();
@@ -122,7 +123,7 @@ impl<'a> TableWriter<'a> {
         }
         let excess = match self.layout.max_width {
             None => Overflow::Shown,
-            // What EXPLAIN gives is read to its end.
+            // A plan is wrapped, so that it can be read completely.
             Some(_) if self.names == ["plan_type", "plan"] => Overflow::Wrapped,
             Some(_) => Overflow::Cut,
         };
@@ -198,26 +199,26 @@ fn visible_lines(text: &str) -> String {
     }
 }
 
-/// What becomes of a line that is wider than its column.
+/// What happens to a line that is wider than its column.
 #[derive(Clone, Copy, PartialEq)]
 enum Overflow {
-    /// It pushes the frame to the right.
+    /// It is printed completely and moves the frame to the right.
     Shown,
     Cut,
     Wrapped,
 }
 
-/// The shape that every row of one table is printed in.
+/// The widths and borders with which every row of a table is printed.
 struct Frame {
     widths: Vec<usize>,
     is_right: Vec<bool>,
     excess: Overflow,
 }
 
-/// A line of a cell as it is printed.
+/// A line of a cell.
 struct Line<'a> {
     text: Cow<'a, str>,
-    /// The value has a line break here.
+    /// Whether the value has a line break here.
     breaks: bool,
 }
 
@@ -234,7 +235,7 @@ impl Frame {
         text.push('\n');
     }
 
-    /// One row: as many lines as its tallest cell has.
+    /// Appends one row, which has as many lines as its highest cell.
     fn append_row(&self, cells: &[String], text: &mut String) {
         let cells: Vec<Vec<Line<'_>>> =
             cells.iter().zip(&self.widths).map(|(cell, width)| self.lines(cell, *width)).collect();
@@ -261,7 +262,7 @@ impl Frame {
         text.extend(std::iter::repeat_n(' ', if is_right { 0 } else { padding }));
     }
 
-    /// The lines of a cell. A line break at its end shows as its mark alone, without an empty line.
+    /// The lines of a cell. A line break at the end is shown by its mark only, without an empty line.
     fn lines<'a>(&self, cell: &'a str, width: usize) -> Vec<Line<'a>> {
         let mut lines = vec![];
         for part in cell.split_inclusive('\n') {
@@ -282,7 +283,7 @@ impl Frame {
     }
 }
 
-/// A line in pieces of at most `width`, cut behind spaces where there are any; the later ones are indented further.
+/// A line in pieces of at most `width` characters, split after spaces if possible. The later pieces are indented.
 fn wrapped(line: &str, width: usize) -> Vec<String> {
     let indent = line.len() - line.trim_start_matches(' ').len();
     let indent = " ".repeat((indent + 4).min(width / 2));
@@ -301,7 +302,7 @@ fn wrapped(line: &str, width: usize) -> Vec<String> {
     pieces
 }
 
-/// Bytes of the longest start of `line` that is at most `width` wide, but one character at least.
+/// The number of bytes of the longest prefix of `line` whose width is at most `width`, and at least one character.
 fn fitting(line: &str, width: usize) -> usize {
     let mut used = 0;
     for (at, character) in line.char_indices() {
@@ -313,7 +314,7 @@ fn fitting(line: &str, width: usize) -> usize {
     line.len()
 }
 
-/// As much of `cell` as fits into `width` with an ellipsis, padded to `width`.
+/// Appends `cell`, truncated with an ellipsis or padded to `width`.
 fn append_cut(cell: &str, width: usize, text: &mut String) {
     let mut used = 1;
     for character in cell.chars() {
@@ -328,7 +329,7 @@ fn append_cut(cell: &str, width: usize, text: &mut String) {
     text.extend(std::iter::repeat_n(' ', width.saturating_sub(used)));
 }
 
-/// Takes from the widest columns until they fit into `room` together, or none is wider than [`MIN_WIDTH`].
+/// Reduces the widest columns until all fit into `room`, or none is wider than [`MIN_WIDTH`].
 fn fit(widths: &mut [usize], room: usize) {
     while widths.iter().sum::<usize>() > room {
         let Some(widest) = widths.iter_mut().max().filter(|width| **width > MIN_WIDTH) else { return };

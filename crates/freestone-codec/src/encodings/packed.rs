@@ -1,4 +1,4 @@
-//! What the encodings of integers share: walks over vectors of 1024 values, and decoding and filtering of packed values.
+//! Helpers of the encodings of integers: visiting vectors of 1024 values, and decoding and filtering of packed values.
 
 use crate::bitpack::{Packed, VECTOR, Word, by_width};
 use crate::rows::{IntTarget, Rows};

@@ -1,4 +1,4 @@
-//! Who calls: a password once, then a token that stands for a session.
+//! Authentication: a call with a password gets a token, and later calls with this token use its session.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,29 +18,29 @@ use crate::scram;
 use crate::shared::{FULL, Registered, Shared};
 use crate::users::Role;
 
-/// How long a session lives that nobody uses.
+/// A session ends after this time without a call.
 const IDLE: Duration = Duration::from_secs(30 * 60);
-/// Statements that a session holds without having executed them.
+/// The maximum number of statements that a session stores before they are executed.
 const STATEMENTS_MAX: usize = 10_000;
 
 /// A session over Flight SQL.
 pub struct Login {
     pub session: Arc<Session>,
-    /// The user and the role that the session was made for.
+    /// The user and role for which the session was created.
     user: String,
     role: Role,
     _registered: Registered,
     used: Mutex<Instant>,
     statements: Mutex<HashMap<Vec<u8>, Planned>>,
-    /// The open transactions. Each has a session of its own.
+    /// The open transactions. Each has its own session.
     pub transactions: Transactions,
 }
 
-/// A statement that waits to be executed, once or, if it is prepared, often.
+/// A statement that is to be executed: once, or several times if it is prepared.
 #[derive(Clone)]
 pub struct Planned {
     pub statement: Arc<Statement>,
-    /// That of its transaction, if it belongs to one.
+    /// The session of the statement: of its transaction, if it belongs to one.
     pub session: Arc<Session>,
     pub description: Arc<Description>,
     /// Rows of values for its parameters.
@@ -49,7 +49,7 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// Whether it is executed for what it does.
+    /// Whether the statement returns no rows.
     pub fn gives_no_rows(&self) -> bool {
         self.description.schema.is_none()
     }
@@ -60,7 +60,7 @@ impl Login {
         self.statements.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a statement; its handle means nothing to other sessions.
+    /// Stores a statement and returns its handle, which is valid in this session only.
     pub fn keep(&self, planned: Planned) -> Result<Vec<u8>, Status> {
         let mut statements = self.statements();
         if statements.len() >= STATEMENTS_MAX {
@@ -73,7 +73,7 @@ impl Login {
         Ok(handle)
     }
 
-    /// The statement of a handle; one that is not prepared is there once.
+    /// The statement of a handle. It is removed unless it is prepared.
     pub fn take(&self, handle: &[u8]) -> Result<Planned, Status> {
         let mut statements = self.statements();
         let planned = statements.get(handle).cloned().ok_or_else(no_statement)?;
@@ -83,21 +83,23 @@ impl Login {
         Ok(planned)
     }
 
+    /// Sets the parameters of a prepared statement.
     pub fn set_parameters(&self, handle: &[u8], parameters: Vec<RecordBatch>) -> Result<(), Status> {
         self.statements().get_mut(handle).ok_or_else(no_statement)?.parameters = parameters;
         Ok(())
     }
 
+    /// Removes a prepared statement.
     pub fn close(&self, handle: &[u8]) {
         self.statements().remove(handle);
     }
 
-    /// A session for a transaction.
+    /// A new session, for a transaction.
     pub fn new_session(&self, shared: &Shared) -> Arc<Session> {
         shared.session(self.role)
     }
 
-    /// The session for a statement: that of the transaction, if one is named.
+    /// The session of a statement: that of the named transaction, or otherwise that of the login.
     pub fn session_of(&self, transaction: Option<&Bytes>) -> Result<Arc<Session>, Status> {
         match transaction.filter(|id| !id.is_empty()) {
             Some(id) => self.transactions.session(id),
@@ -110,7 +112,7 @@ fn no_statement() -> Status {
     Status::not_found("there is no such statement in this session: it was executed or closed")
 }
 
-/// All sessions, by the hash of what their clients show.
+/// All sessions, by the hash of the token or credentials that their clients send.
 pub struct Logins {
     shared: Arc<Shared>,
     logins: Mutex<HashMap<[u8; 32], Arc<Login>>>,
@@ -121,7 +123,7 @@ impl Logins {
         Logins { shared, logins: Mutex::default() }
     }
 
-    /// The session of a call's token, or of the name and password that it shows instead.
+    /// The session for a call's token, or for the name and password that it has instead.
     pub async fn of<T>(&self, request: &Request<T>) -> Result<Arc<Login>, Status> {
         let login = self.shown(request).await?;
         admit(request, login.role)?;
@@ -148,7 +150,7 @@ impl Logins {
         Err(Status::unauthenticated("the token is not known, or has expired: log in again"))
     }
 
-    /// A new token for a name and password, as `Basic …`.
+    /// A new token for credentials of the form `Basic …`.
     pub async fn token<T>(&self, request: &Request<T>, basic: &str) -> Result<String, Status> {
         let token = scram::random_text();
         let login = self.login(basic, &format!("Bearer {token}")).await?;
@@ -158,7 +160,7 @@ impl Logins {
 
     fn known(&self, key: &[u8; 32]) -> Option<Arc<Login>> {
         let login = self.logins().get(key).cloned()?;
-        // Users that are removed, or have another role, log in again.
+        // Removed users, and users with another role, must log in again.
         if self.shared.authority.role(&login.user) != Some(login.role) {
             self.logins().remove(key);
             return None;
@@ -171,7 +173,7 @@ impl Logins {
         let (user, password) =
             credentials(basic).ok_or_else(|| Status::unauthenticated("the credentials are malformed"))?;
         let (shared, name) = (self.shared.clone(), user.clone());
-        // A verifier takes milliseconds, which belong to no connection.
+        // Checking a password takes milliseconds, which must not delay other connections.
         let right = self.shared.workers.spawn_blocking(move || {
             let authority = &shared.authority;
             let verifier = authority.verifier(&name);
@@ -227,15 +229,15 @@ impl Logins {
     }
 }
 
-/// The connection of a call is one of a user now.
+/// Counts the call's connection as logged in.
 fn admit<T>(request: &Request<T>, role: Role) -> Result<(), Status> {
     let place = request.extensions().get::<Arc<Place>>();
     if place.is_none_or(|place| place.admit(role)) { Ok(()) } else { Err(Status::resource_exhausted(FULL)) }
 }
 
-/// User and password of `Basic base64(user:password)`.
+/// The user and password in `Basic base64(user:password)`.
 fn credentials(basic: &str) -> Option<(String, String)> {
-    // Go's clients leave the padding out.
+    // Clients in Go omit the padding.
     let bytes = BASE64.decode(basic.get(6..)?.trim().trim_end_matches('=')).ok()?;
     let text = String::from_utf8(bytes).ok()?;
     let (user, password) = text.split_once(':')?;

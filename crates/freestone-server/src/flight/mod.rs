@@ -1,4 +1,4 @@
-//! Arrow Flight SQL: what ADBC's stock driver and Apache's JDBC driver speak.
+//! Arrow Flight SQL: the protocol of ADBC's Flight SQL driver and Apache's JDBC driver.
 
 mod ingest;
 mod login;
@@ -30,16 +30,16 @@ use crate::tls;
 use crate::users::Role;
 use service::Service;
 
-/// Bytes of one message from a client: a batch of parameters, or a statement.
+/// The maximum bytes of a message from a client: a batch of parameters, or a statement.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
-/// Bytes of HTTP/2 that a client may send before they are read.
+/// The HTTP/2 flow-control window: the bytes that a client may send before they are read.
 const WINDOW_BYTES: u32 = 4 << 20;
 const STREAMS_MAX: u32 = 64;
-/// What every client of HTTP/2 says first (RFC 9113, section 3.4).
+/// The first bytes of every HTTP/2 client (RFC 9113, section 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// The protocol as the server sees it.
+/// Flight SQL as one of the server's protocols.
 pub(crate) struct Flight;
 
 #[async_trait]
@@ -79,7 +79,7 @@ fn incoming(
     futures::stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) })
 }
 
-/// Encrypts a connection where that is asked for, and hands it on.
+/// Accepts TLS if it is configured, waits for the client's first bytes, and passes the connection on.
 async fn greet(
     stream: TcpStream,
     mut visit: Visit,
@@ -109,7 +109,7 @@ async fn greet(
     let _ = sender.send(Ok(ConnectedClient { stream, greeting: PREFACE, place, stranger: Some(Box::pin(ends)) })).await;
 }
 
-/// A stream whose client has begun to speak HTTP/2. Nothing else ends the wait for one that says nothing.
+/// A stream whose client has begun to use HTTP/2. Waiting for the preface here gives silent clients a time limit.
 async fn enter(stream: TcpStream, shared: &Shared) -> io::Result<Box<dyn Stream>> {
     let mut stream: Box<dyn Stream> = match &shared.tls {
         None => Box::new(stream),
@@ -130,11 +130,11 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-/// A connection's place, and whether a call over it has shown who calls.
+/// A connection's place among all, and whether a call over it was authenticated.
 pub(crate) struct Place(Mutex<(Visit, bool)>);
 
 impl Place {
-    /// A call over the connection has shown to be of a user of this role; `false` where all places are taken.
+    /// Records that a call of a user with this role was authenticated. False if all places are taken.
     pub fn admit(&self, role: Role) -> bool {
         let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         place.1 = place.0.admit(role);
@@ -149,10 +149,10 @@ impl Place {
 /// A client's connection, with its place.
 struct ConnectedClient {
     stream: Box<dyn Stream>,
-    /// What has been read of the stream already and is still to be given.
+    /// Bytes that were already read from the stream, and are to be delivered first.
     greeting: &'static [u8],
     place: Arc<Place>,
-    /// Completes when the connection ends, if nobody has logged in over it; nothing once somebody has.
+    /// Completes when the connection must end because nobody has logged in over it. `None` after a login.
     stranger: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 

@@ -36,7 +36,7 @@ use crate::shared::Shared;
 const END_SAVEPOINT_RELEASE: i32 = 1;
 const END_SAVEPOINT_ROLLBACK: i32 = 2;
 
-/// Batches of parameters of one statement, in bytes.
+/// The maximum bytes of all parameter batches of one statement.
 const PARAMETER_BYTES_MAX: usize = 256 << 20;
 
 type Result<T, E = Status> = std::result::Result<T, E>;
@@ -60,8 +60,8 @@ impl Service {
         execution::on_workers(&self.shared, async move { session.relations().await }).await.map_err(status)
     }
 
-    /// Executes a statement that gives no rows, at once: a client that asks for none might never redeem a ticket. What it
-    /// gets is for nothing.
+    /// Executes a statement without rows at once, because a client that expects no rows might never redeem its ticket.
+    /// The ticket that it gets returns no rows.
     async fn executed(&self, planned: &Planned, request: Request<FlightDescriptor>) -> Result<Response<FlightInfo>> {
         statements::update(&self.shared, planned).await?;
         info(&TicketStatementQuery { statement_handle: vec![].into() }, &Schema::empty(), request)
@@ -72,7 +72,7 @@ impl Service {
     }
 }
 
-/// How a client gets the rows of a command: by the command itself.
+/// The flight information of a command, whose ticket is the command.
 fn info(
     command: &impl ProstMessageExt,
     schema: &Schema,
@@ -96,9 +96,9 @@ fn types() -> Result<XdbcTypeInfoData> {
     metadata::type_info().map_err(internal)
 }
 
-/// The batches of a client's upload.
+/// The batches that a client sends.
 async fn received(stream: PeekableFlightDataStream) -> Result<Vec<RecordBatch>> {
-    // A message without a header carries the command alone.
+    // A message without a header has only the command.
     let stream = stream.try_filter(|data| futures::future::ready(!data.data_header.is_empty()));
     let mut batches = FlightRecordBatchStream::new_from_flight_data(stream.map_err(|status| status.into()));
     let (mut all, mut bytes) = (vec![], 0);
@@ -238,7 +238,7 @@ impl FlightSqlService for Service {
         let login = self.login(&request).await?;
         let mut planned = login.take(&command.prepared_statement_handle)?;
         if !planned.description.parameters.is_empty() {
-            // Values come with this call, or came with one before.
+            // Values are in this call, or were in an earlier one.
             let given = received(request.into_inner()).await?;
             if !given.is_empty() {
                 planned.parameters = given;
@@ -320,7 +320,7 @@ impl FlightSqlService for Service {
         login.transactions.end_savepoint(&self.shared, &command.savepoint_id, releases).await
     }
 
-    /// Cancels what the session and its transactions execute.
+    /// Cancels the running statements of the session and of its transactions.
     async fn do_action_cancel_query(
         &self,
         _: ActionCancelQueryRequest,

@@ -1,4 +1,4 @@
-//! Statements over Flight SQL: planned, bound to values, executed, and their rows as messages.
+//! Statements over Flight SQL: planning, binding of values, execution, and rows as messages.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use super::login::Planned;
 use crate::execution::{self, Answer, Rows};
 use crate::shared::Shared;
 
-/// Bytes of a message with rows: large enough to be quick, and below what every client takes by default.
+/// The bytes of a message with rows: large enough to be efficient, and below the default limit of every client.
 const MESSAGE_BYTES: usize = 2 << 20;
 
 pub type Messages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send + 'static>>;
 
-/// An error as gRPC has them, which has no field for a SQLSTATE: it stands at the message's end.
+/// An error as a gRPC status. It has no field for a SQLSTATE, so the SQLSTATE is at the end of the message.
 pub fn status(error: Error) -> Status {
     let state = error.sqlstate();
     let message = match error.hint() {
@@ -48,7 +48,7 @@ pub fn status(error: Error) -> Status {
     }
 }
 
-/// Plans the one statement of a text.
+/// Plans a text, which must be one statement.
 pub async fn plan(shared: &Shared, session: Arc<Session>, sql: &str, is_prepared: bool) -> Result<Planned, Status> {
     let parsed = execution::parse(shared, &session, sql.to_owned()).await.map_err(|error| {
         session.fail_transaction();
@@ -65,7 +65,7 @@ pub async fn plan(shared: &Shared, session: Arc<Session>, sql: &str, is_prepared
     Ok(Planned { statement, session, description, parameters: vec![], is_prepared })
 }
 
-/// The statement as it is with the values that it was bound to: their types decide of what types its rows are.
+/// The statement planned with the values that it was bound to, whose types determine the types of its rows.
 pub async fn bound(shared: &Shared, planned: Planned) -> Result<Planned, Status> {
     let Some(values) = values(&planned)?.into_iter().next().filter(|values| !values.is_empty()) else {
         return Ok(planned);
@@ -81,7 +81,7 @@ pub async fn bound(shared: &Shared, planned: Planned) -> Result<Planned, Status>
     Ok(Planned { description, ..planned })
 }
 
-/// The columns of a statement's rows as they are sent; none where it gives none.
+/// The columns of a statement's rows as they are sent; none if it returns no rows.
 pub fn schema(description: &Description) -> SchemaRef {
     description.schema.as_ref().map_or_else(|| Arc::new(Schema::empty()), |schema| Strings::Plain.schema(schema))
 }
@@ -93,7 +93,7 @@ pub fn parameter_schema(description: &Description) -> Schema {
     Schema::new(description.parameters.iter().enumerate().map(field).collect::<Vec<_>>())
 }
 
-/// A schema as Flight SQL's results hold it.
+/// A schema as bytes, in the form that Flight SQL's results contain.
 pub fn schema_bytes(schema: &Schema) -> Result<Vec<u8>, Status> {
     let options = IpcWriteOptions::default();
     let message: IpcMessage = SchemaAsIpc::new(schema, &options).try_into().map_err(internal)?;
@@ -104,14 +104,14 @@ pub fn internal(error: impl std::fmt::Display) -> Status {
     Status::internal(error.to_string())
 }
 
-/// Executes a statement for its rows, once for each row of its parameters.
+/// Executes a statement once per row of its parameters, and returns its rows.
 pub async fn query(shared: &Arc<Shared>, planned: &Planned) -> Result<Messages, Status> {
     let schema = schema(&planned.description);
     let mut all = values(planned)?.into_iter();
     let first = all.next().unwrap_or_default();
     let started = start(shared, planned, first).await?;
     let (shared, planned) = (shared.clone(), planned.clone());
-    // The next row's execution starts when the one before has ended.
+    // The next execution starts when the previous one has ended.
     let later = futures::stream::iter(all).then(move |row| {
         let (shared, planned) = (shared.clone(), planned.clone());
         async move { start(&shared, &planned, row).await.map(batches) }
@@ -122,12 +122,12 @@ pub async fn query(shared: &Arc<Shared>, planned: &Planned) -> Result<Messages, 
     Ok(messages(schema, rows))
 }
 
-/// The rows of a statement that gives none.
+/// The messages of a statement without rows.
 pub fn nothing() -> Messages {
     messages(Arc::new(Schema::empty()), futures::stream::empty())
 }
 
-/// Executes a statement for what it changes: the number of rows.
+/// Executes a statement and returns the number of rows that it changed.
 pub async fn update(shared: &Arc<Shared>, planned: &Planned) -> Result<i64, Status> {
     let mut changed = 0;
     for row in values(planned)? {
@@ -150,7 +150,7 @@ async fn start(shared: &Arc<Shared>, planned: &Planned, row: Vec<ScalarValue>) -
     execution::execute(shared, &planned.session, &planned.statement, inputs, limit).await.map_err(status)
 }
 
-/// Values of the parameters, row by row; one row without values where there are none.
+/// The values of the parameters, row by row; one row without values if there are no parameters.
 fn values(planned: &Planned) -> Result<Vec<Vec<ScalarValue>>, Status> {
     let expected = planned.description.parameters.len();
     let given: usize = planned.parameters.iter().map(RecordBatch::num_rows).sum();
@@ -174,7 +174,7 @@ fn values(planned: &Planned) -> Result<Vec<Vec<ScalarValue>>, Status> {
     Ok(all)
 }
 
-/// The rows of an answer; a statement that gives none has none.
+/// The rows of an answer; none if the statement returns no rows.
 fn batches(answer: Answer) -> Pin<Box<dyn Stream<Item = Result<RecordBatch, Status>> + Send>> {
     let Answer::Rows(rows) = answer else { return Box::pin(futures::stream::empty()) };
     Box::pin(futures::stream::unfold(Some(rows), |rows: Option<Rows>| async move {
@@ -185,7 +185,7 @@ fn batches(answer: Answer) -> Pin<Box<dyn Stream<Item = Result<RecordBatch, Stat
     }))
 }
 
-/// Rows as messages of a bounded size.
+/// Rows as messages of limited size.
 pub fn messages(schema: SchemaRef, rows: impl Stream<Item = Result<RecordBatch, Status>> + Send + 'static) -> Messages {
     let rows = rows.map_err(|status| FlightError::Tonic(Box::new(status)));
     let encoded =

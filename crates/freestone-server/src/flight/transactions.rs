@@ -1,4 +1,4 @@
-//! The transactions of a login. Flight SQL names them with each statement, so several can be open at the same time, and each
+//! The transactions of a login. Each statement names its transaction, so several can be open at the same time, and each
 //! has a session of its own.
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::execution;
 use crate::scram;
 use crate::shared::Shared;
 
-/// The transactions that a login can have open.
+/// The maximum number of open transactions of a login.
 const TRANSACTIONS_MAX: usize = 100;
 
 /// The open transactions, by their handles.
@@ -23,7 +23,7 @@ pub struct Transactions {
 
 struct Open {
     session: Arc<Session>,
-    /// Handles of savepoints are their names.
+    /// The handles of savepoints, which are their names.
     savepoints: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl Transactions {
         self.open().get(id).map(|open| open.session.clone()).ok_or_else(none)
     }
 
-    /// Cancels what the transactions execute.
+    /// Cancels the running statements of the transactions.
     pub fn cancel(&self) {
         self.open().values().for_each(|open| open.session.cancel_handle().cancel());
     }

@@ -26,7 +26,7 @@ impl Connection {
         let [Work::Statement(statement)] = works.as_slice() else {
             return Err(PgError::syntax("COPY takes one query").into());
         };
-        // Before it is executed: an error means that nothing happened.
+        // Checked before it is executed, so that after an error nothing has happened.
         if !statement.is_query()? {
             let error = PgError::unsupported("COPY … TO takes a query that changes nothing");
             return Err(error.with_hint("execute the statement alone, with RETURNING for its rows").into());
@@ -38,7 +38,7 @@ impl Connection {
         let names: Vec<String> =
             columns(&as_named(&statement.text, rows.schema.clone())).into_iter().map(|(name, _)| name).collect();
         self.replies.copy(b'H', binary, names.len());
-        // As PostgreSQL does, with the first row in one message: psycopg reads it so.
+        // The header and the first row are in one message, as psycopg expects from PostgreSQL.
         let mut head = if binary { BINARY_HEADER } else { &[] };
         if copy.options.header && !binary {
             self.replies.message(b'd', |out| write_header(out, &names, &copy.options));
@@ -65,8 +65,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes the client's data. Text is kept in a file of its own, and loaded when all of it has come; binary rows are
-    /// inserted while they come.
+    /// Receives the client's data. Text is written to a file and loaded when it is complete; binary rows are inserted
+    /// as they arrive.
     pub async fn copy_in(&mut self, copy: &CopyIn) -> Result<(), Failure> {
         if !self.session.access().write {
             return Err(PgError::new(sqlstate::INSUFFICIENT_PRIVILEGE, "this user may only read").into());
@@ -88,7 +88,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The columns of a table that are copied into; an error where there is no such table.
+    /// The columns of the table into which rows are copied.
     async fn copied_columns(&self, copy: &CopyIn) -> Result<SchemaRef, Failure> {
         let session = self.session.clone();
         let relations = execution::on_workers(&self.shared, async move { session.relations().await }).await?;
@@ -108,14 +108,14 @@ impl Connection {
         Ok(Arc::new(chosen.map_err(|error| PgError::new(sqlstate::DUPLICATE_COLUMN, error.to_string()))?))
     }
 
-    /// Inserts binary rows while they come.
+    /// Inserts binary rows as they arrive.
     async fn copy_binary(&mut self, table: &str, schema: SchemaRef) -> Result<u64, Failure> {
         let (sender, parts) = insert::channel();
         let (shared, session) = (self.shared.clone(), self.session.clone());
         let inserting = insert::insert(&shared, &session, Target::Table(table), &schema, parts);
         let bringing = self.receive_binary(&schema, sender);
         let (inserted, brought) = tokio::join!(inserting, bringing);
-        // What the client did wrong says more than that the insertion was given up.
+        // An error in the client's data is more informative than the error of the insertion that it ended.
         brought?;
         Ok(inserted?)
     }
@@ -125,12 +125,12 @@ impl Connection {
         let mut failed: Option<PgError> = None;
         loop {
             match self.next_message().await? {
-                // What comes after an error is read to the end: the client has sent it already.
+                // After an error, the remaining data is read and discarded, because the client has sent it already.
                 Message::CopyData(_) if failed.is_some() => {}
                 Message::CopyData(bytes) => match rows.push(&bytes) {
                     Ok(()) => {
                         while let Some(batch) = rows.full_batch()? {
-                            // Where the insertion has failed, it says why.
+                            // If the insertion has failed, its own result says why.
                             let _ = sender.send(Ok(Some(batch))).await;
                         }
                     }
@@ -142,7 +142,7 @@ impl Connection {
                 _ => return Err(PgError::new(sqlstate::PROTOCOL_VIOLATION, "this message has no place in COPY").into()),
             }
         }
-        // The sender is dropped without an end where there was an error, and nothing is kept.
+        // After an error, the sender is dropped without the end of the rows, so that nothing is inserted.
         if let Some(error) = failed {
             return Err(error.into());
         }
@@ -156,7 +156,7 @@ impl Connection {
         let mut failed = None;
         loop {
             match self.next_message().await? {
-                // What comes after an error is read to the end: the client has sent it already.
+                // After an error, the remaining data is read and discarded, because the client has sent it already.
                 Message::CopyData(bytes) => {
                     if failed.is_none() {
                         failed = spool.push(&bytes).err();
@@ -191,7 +191,7 @@ impl Connection {
     }
 }
 
-/// An error of loading a file of ours as one of the data that the client sent: the file's name means nothing to it.
+/// Converts an error of loading our temporary file to one about the data, because its name means nothing to the client.
 fn of_client(error: &Error, path: &str) -> Error {
     let plain = |text: &str| text.replace(path, "the data of COPY");
     let translated = Error::new(error.kind(), plain(&error.to_string()));
@@ -273,10 +273,10 @@ fn write_quoted(out: &mut Vec<u8>, value: &[u8], quote: u8) {
     out.push(quote);
 }
 
-/// A client's data on its way to the engine, as CSV in a file that nobody else can name.
+/// A client's data, written as CSV to a temporary file that has no name.
 struct Spool {
     file: std::io::BufWriter<tempfile::NamedTempFile>,
-    /// `None`: the data is CSV already.
+    /// `None` if the data is already CSV.
     text: Option<TextFormat>,
 }
 
@@ -302,7 +302,7 @@ impl Spool {
         self.file.into_inner().map_err(|error| disk(error.into_error()))
     }
 
-    /// What the engine is told of the file.
+    /// The engine's options for loading the file.
     fn load_options(&self, options: &CopyOptions) -> Vec<(String, String)> {
         let option = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let mut all = vec![option("format", "csv"), option("header", if options.header { "true" } else { "false" })];
@@ -319,11 +319,11 @@ fn disk(error: std::io::Error) -> PgError {
     Error::new(freestone::ErrorKind::Io, format!("cannot keep the data of COPY: {error}")).into()
 }
 
-/// PostgreSQL's text format, turned into CSV line by line.
+/// Converts PostgreSQL's text format to CSV, line by line.
 pub struct TextFormat {
     delimiter: u8,
     null: Arc<str>,
-    /// The start of a line whose end has not come.
+    /// The beginning of a line that is not complete yet.
     partial: Vec<u8>,
     ended: bool,
 }
@@ -381,7 +381,7 @@ impl TextFormat {
     }
 }
 
-/// Where a field ends: at a delimiter that no backslash stands before.
+/// The end of a field: the first delimiter without a backslash before it.
 fn field_end(line: &[u8], start: usize, delimiter: u8) -> usize {
     let mut at = start;
     while at < line.len() {

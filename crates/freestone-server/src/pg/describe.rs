@@ -19,16 +19,16 @@ use crate::execution;
 use crate::shared::Shared;
 use crate::sqlstate;
 
-/// Prepared statements and portals that one client may have.
+/// The maximum number of prepared statements, and of portals, per client.
 const PREPARED_MAX: usize = 10_000;
 
-/// What is to be done for a statement.
+/// The action for a statement.
 #[derive(Debug, Clone)]
 pub enum Work {
     Empty,
     Utility(Utility),
     Statement(Arc<Statement>),
-    /// A cursor, and the query that gives its rows.
+    /// A cursor, and its query.
     Declare(Declare, Arc<Statement>),
 }
 
@@ -36,23 +36,23 @@ pub enum Work {
 #[derive(Debug, Clone)]
 pub struct Prepared {
     work: Work,
-    /// The parameters' types as the client chose them; 0 where it did not.
+    /// The types of the parameters that the client declared; 0 for those that it did not.
     declared: Vec<u32>,
     description: Option<Arc<Description>>,
 }
 
-/// A statement with its values.
+/// A prepared statement with its values.
 pub struct Portal {
     pub work: Work,
     pub inputs: Inputs,
     pub formats: Vec<i16>,
     pub described: Option<Arc<Description>>,
-    /// Its rows, once it was executed and is not at its end.
+    /// The remaining rows, after a first execution that did not return all of them.
     pub cursor: Option<Cursor>,
     pub done: bool,
 }
 
-/// The work of every statement of a text. A long text is read on the workers.
+/// The actions for the statements of a text. A long text is parsed on the workers.
 async fn understand(shared: &Shared, session: &Arc<Session>, sql: &str) -> Result<Vec<Work>, PgError> {
     if sql.len() <= execution::LONG_TEXT_BYTES {
         return understand_here(session, sql);
@@ -81,7 +81,7 @@ fn understand_one(session: &Session, statement: Statement) -> Result<Work, PgErr
     }
 }
 
-/// The work of a statement that is the engine's.
+/// The action for a statement of the engine.
 fn understand_query(session: &Session, statement: Statement) -> Result<Work, PgError> {
     let Some(rewritten) = catalog::rewrite(&statement.text) else {
         return Ok(Work::Statement(Arc::new(statement)));
@@ -92,13 +92,13 @@ fn understand_query(session: &Session, statement: Statement) -> Result<Work, PgE
     }
 }
 
-/// The columns of rows, as clients are told of them.
+/// The columns of rows as they are described to clients.
 pub fn columns(schema: &SchemaRef) -> Vec<(String, ColumnType)> {
     let name = |name: &str| name.split(catalog::AGAIN).next().unwrap_or_default().to_owned();
     schema.fields().iter().map(|field| (name(field.name()), ColumnType::of(field.data_type()))).collect()
 }
 
-/// The format of a column: each its own, one for all, or text.
+/// The format of a column: each column has its own, or one applies to all, or all are text.
 pub fn format_of(formats: &[i16], at: usize) -> i16 {
     match formats {
         [] => 0,
@@ -108,13 +108,14 @@ pub fn format_of(formats: &[i16], at: usize) -> i16 {
 }
 
 impl Connection {
-    /// The work of every statement of a client's text, within the time that a statement has.
+    /// The actions for the statements of a client's text, within the time limit of a statement.
     pub async fn understand(&self, sql: &str) -> Result<Vec<Work>, PgError> {
         let understanding = understand(&self.shared, &self.session, sql);
         execution::at_most(self.settings.statement_limit(), understanding).await?
     }
 
-    /// Answers a message of the extended protocol. An error within is the client's, and the connection goes on.
+    /// Answers a message of the extended protocol. The inner error is one for the client, after which the connection
+    /// continues.
     pub async fn extended(&mut self, message: Message) -> Result<Result<(), PgError>, End> {
         let answered = match message {
             Message::Parse { name, sql, types } => self.parse(name, &sql, types).await,
@@ -124,7 +125,7 @@ impl Connection {
             Message::Close { target, name } => {
                 match target {
                     Target::Statement => drop(self.prepared.remove(&name)),
-                    // A cursor of SQL is a portal too.
+                    // A cursor of SQL is also a portal.
                     Target::Portal => drop((self.portals.remove(&name), self.cursors.remove(&name))),
                 }
                 self.replies.bare(b'3');
@@ -143,7 +144,7 @@ impl Connection {
     }
 
     async fn parse(&mut self, name: String, sql: &str, declared: Vec<u32>) -> Result<(), Failure> {
-        // The unnamed statement ends with the next one, also where that fails.
+        // The unnamed statement is replaced by the next one, even if that fails.
         if name.is_empty() {
             self.prepared.remove("");
         }
@@ -179,7 +180,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What a statement takes and gives; found once.
+    /// The parameters and columns of a statement, computed once.
     async fn description(&self, prepared: &mut Prepared) -> Result<Arc<Description>, Failure> {
         if let Some(description) = &prepared.description {
             return Ok(description.clone());
@@ -187,7 +188,7 @@ impl Connection {
         let description = match &prepared.work {
             Work::Statement(statement) => self.planned(statement, &prepared.declared).await?,
             Work::Declare(_, query) => Description { schema: None, ..self.planned(query, &prepared.declared).await? },
-            // What a name stands for changes.
+            // The meaning of a cursor's name can change, so this is not cached.
             Work::Utility(Utility::Fetch(fetch)) => return self.describe_fetch(fetch).map(Arc::new),
             Work::Utility(Utility::Show(name)) => self.describe_show(name).await?,
             _ => Description { parameters: vec![], schema: None },
@@ -272,7 +273,7 @@ impl Connection {
                         let schema = portal.described.as_ref().and_then(|description| description.schema.clone());
                         (schema, portal.formats.clone())
                     }
-                    // A cursor of SQL is a portal too, whose rows are text.
+                    // A cursor of SQL is also a portal, whose rows are text.
                     (None, Some(cursor)) => (Some(cursor.schema.clone()), vec![]),
                     (None, None) => return Err(no_portal(name).into()),
                 }
@@ -293,7 +294,7 @@ impl Connection {
     }
 }
 
-/// Text that has no type of its own is TEXT, as for PostgreSQL.
+/// Strings without a type of their own are TEXT, as in PostgreSQL.
 fn parameter_oid(planned: &DataType) -> u32 {
     match ColumnType::of(planned).oid() {
         oid if oid == types::VARCHAR.oid => types::TEXT.oid,

@@ -1,4 +1,4 @@
-//! Execution of statements: simple queries whole, portals as far as the client wants.
+//! Execution of statements: simple queries completely, portals for as many rows as the client requests.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::values::Column;
 use crate::execution::{self, Answer, Rows};
 use crate::sqlstate;
 
-/// Why a message was not answered as it wants: an error for the client, or the connection's end.
+/// The reason why a message failed: an error for the client, or the end of the connection.
 #[derive(Debug)]
 pub enum Failure {
     End(End),
@@ -52,7 +52,7 @@ impl Failure {
     }
 }
 
-/// The rows of a statement from where they have been sent.
+/// The rows of a statement that were not sent yet.
 pub struct Cursor {
     rows: Rows,
     batch: Option<Sending>,
@@ -60,7 +60,7 @@ pub struct Cursor {
     pub tag: &'static str,
 }
 
-/// A batch that is being sent: its columns in the client's formats, and how many of its rows were sent.
+/// A batch that is being sent: its columns in the client's formats, and the number of rows sent.
 struct Sending {
     batch: RecordBatch,
     columns: Vec<Column>,
@@ -72,7 +72,7 @@ impl Cursor {
         Cursor { rows, batch: None, formats, tag }
     }
 
-    /// Columns and place of the next row; `None` at the end.
+    /// The columns of the current batch, and the position of the next row in them; `None` at the end.
     pub async fn row(&mut self) -> Result<Option<(&[Column], usize)>, PgError> {
         while self.batch.as_ref().is_none_or(|sending| sending.sent >= sending.batch.num_rows()) {
             let Some(batch) = self.rows.next().await.transpose()? else { return Ok(None) };
@@ -84,12 +84,12 @@ impl Cursor {
         Ok(Some((&sending.columns, sending.sent - 1)))
     }
 
-    /// Waits while rows are being sent, but not past the time of the statement.
+    /// Waits for rows to be sent, up to the statement's time limit.
     pub async fn within<T>(&self, sending: impl Future<Output = T>) -> Result<T, PgError> {
         Ok(self.rows.within(sending).await?)
     }
 
-    /// From now on the rows are in these formats.
+    /// Changes the formats of the remaining rows.
     pub fn change_formats(&mut self, formats: &[i16]) -> Result<(), PgError> {
         if self.formats != formats {
             self.formats = formats.to_vec();
@@ -108,7 +108,7 @@ fn prepared(batch: &RecordBatch, formats: &[i16]) -> Result<Vec<Column>, PgError
 }
 
 impl Connection {
-    /// All statements of a text, up to the first that fails.
+    /// Executes the statements of a text in order, up to the first error.
     pub async fn simple_query(&mut self, sql: &str) -> Result<(), End> {
         match self.run_script(sql).await {
             Ok(()) => {}
@@ -152,14 +152,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Tells the client what it should know of a statement that is complete.
+    /// Sends the notices of a completed statement to the client.
     fn give_notice(&mut self, statement: &Statement) {
         if let Some(notice) = statement.notice() {
             self.replies.notice(&PgError::notice(notice));
         }
     }
 
-    /// A statement that asks for the catalog sees the database as it is now.
+    /// Refreshes the catalog for a statement that queries it, so that it sees the current database.
     pub async fn refresh_catalog(&self, statement: &Statement) -> Result<(), Failure> {
         if catalog::is_asked_for(&statement.text) {
             let (session, catalog) = (self.session.clone(), self.catalog.clone());
@@ -175,7 +175,7 @@ impl Connection {
         Ok(Connection::while_there(&self.gone(), executing).await??)
     }
 
-    /// After an error in a transaction, nothing runs until its end.
+    /// Refuses statements after an error in a transaction, until the transaction ends.
     fn check_status(&self, work: &Work) -> Result<(), PgError> {
         let ends =
             matches!(work, Work::Empty | Work::Utility(Utility::Commit | Utility::Rollback | Utility::RollbackTo(_)));
@@ -189,7 +189,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Executes a portal from where it is, for at most `rows_max` rows (0: all).
+    /// Executes a portal from its current position, for at most `rows_max` rows (0: all).
     pub async fn run_portal(&mut self, portal: &mut Portal, rows_max: usize) -> Result<(), Failure> {
         let work = portal.work.clone();
         self.check_status(&work)?;
@@ -228,7 +228,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends rows, and how it ended; whether there are no more.
+    /// Sends rows, and then the command tag or the notice that the portal is suspended. Returns whether all rows were
+    /// sent.
     async fn send_rows(&mut self, cursor: &mut Cursor, rows_max: usize) -> Result<bool, Failure> {
         let gone = self.gone();
         let mut count = 0u64;
@@ -250,7 +251,8 @@ impl Connection {
         Ok(true)
     }
 
-    /// `formats`: those of a portal; without one, the columns of rows are told before them.
+    /// Executes a statement of PostgreSQL's own. `formats` are those of a portal; without a portal, the columns are
+    /// described before the rows.
     async fn utility(&mut self, utility: &Utility, formats: Option<&[i16]>) -> Result<(), Failure> {
         match utility {
             Utility::Begin(_) | Utility::Commit | Utility::Rollback => self.transaction(utility).await?,
@@ -258,7 +260,7 @@ impl Connection {
             Utility::Savepoint(_) | Utility::Release(_) | Utility::RollbackTo(_) => self.savepoint(utility).await?,
             Utility::Fetch(fetch) => self.fetch(fetch, formats).await?,
             Utility::Close(name) => self.close_cursor(name.as_deref())?,
-            // It has a query, and so is work of its own.
+            // A cursor has a query, so `Work::Declare` executes it.
             Utility::Declare(_) => return Err(PgError::syntax("a cursor is of one query").into()),
             Utility::Set { name, value } => {
                 self.set(name, value.as_deref()).await?;
@@ -320,7 +322,7 @@ impl Connection {
         self.set(name, None).await
     }
 
-    /// A statement of the engine whose answer does not matter.
+    /// Executes a statement of the engine whose result is not needed.
     pub async fn engine(&self, sql: &str) -> Result<(), Failure> {
         for statement in self.session.parse(sql)? {
             self.start(&statement, Inputs::default()).await?;
@@ -328,7 +330,7 @@ impl Connection {
         Ok(())
     }
 
-    /// One row with the value, under the setting's name; all settings with their values.
+    /// Sends one row with the value of a setting, in a column with its name; or all settings with their values.
     async fn show(&mut self, name: &str, with_columns: bool) -> Result<(), Failure> {
         let batch = self.shown(name).await?;
         if with_columns {
@@ -368,14 +370,14 @@ impl Connection {
     }
 }
 
-/// Rows of text.
+/// A batch of strings.
 fn texts(names: &[&str], columns: Vec<Vec<String>>) -> RecordBatch {
     let fields: Vec<Field> = names.iter().map(|name| Field::new(*name, DataType::Utf8, true)).collect();
     let columns = columns.into_iter().map(|values| Arc::new(StringArray::from(values)) as _).collect();
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns of one length and of their types")
 }
 
-/// Names and values of the engine's SHOW.
+/// The names and values that the engine's SHOW returns.
 fn pairs(batch: &RecordBatch) -> Result<Vec<(String, String)>, PgError> {
     let columns = prepared(batch, &[])?;
     let text = |at: usize, row: usize| {
@@ -388,7 +390,7 @@ fn pairs(batch: &RecordBatch) -> Result<Vec<(String, String)>, PgError> {
     Ok((0..batch.num_rows()).map(|row| (text(0, row), text(1, row))).collect())
 }
 
-/// Rows must be what the client was told: it reads them by that.
+/// Checks that rows have the columns that were described to the client, which interprets them accordingly.
 fn check_columns(described: Option<&Description>, schema: &SchemaRef) -> Result<(), PgError> {
     let told = described.and_then(|description| description.schema.as_ref());
     let types = |schema: &SchemaRef| columns(schema).into_iter().map(|(_, kind)| kind.oid()).collect::<Vec<_>>();
@@ -402,12 +404,12 @@ fn check_columns(described: Option<&Description>, schema: &SchemaRef) -> Result<
     Ok(())
 }
 
-/// What a statement with rows is called when it is complete.
+/// The command tag of a statement with rows.
 fn tag_of(sql: &str) -> &'static str {
     let word = sql.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
     match word.to_ascii_uppercase().as_str() {
         "EXPLAIN" => "EXPLAIN",
-        // Their rows are those of RETURNING.
+        // These return rows if they have RETURNING.
         "INSERT" => "INSERT",
         "UPDATE" => "UPDATE",
         "DELETE" => "DELETE",

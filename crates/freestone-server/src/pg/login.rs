@@ -18,10 +18,10 @@ use crate::sqlstate;
 use crate::tls;
 use crate::users::Role;
 
-/// The first byte of a TLS client that does not ask before.
+/// The first byte of a client that begins with TLS, without requesting it first.
 const TLS_HANDSHAKE: u8 = 0x16;
 const MECHANISM: &str = "SCRAM-SHA-256";
-/// GS2 headers without channel binding. Over TLS clients say `y` where the server offers none.
+/// The GS2 headers without channel binding. Over TLS, clients send `y` if the server offers no channel binding.
 const UNBOUND: [&str; 2] = ["n,,", "y,,"];
 
 /// An authenticated client.
@@ -29,11 +29,11 @@ pub struct Client {
     pub stream: Box<dyn Stream>,
     pub user: String,
     pub role: Role,
-    /// What the client's startup said besides its user.
+    /// The parameters of the startup message, except the user.
     pub parameters: Vec<(String, String)>,
 }
 
-/// Why a client was not let in. It never says the password.
+/// The reason why a client could not log in. It never contains the password.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
     #[error("{}", .0.message)]
@@ -52,7 +52,7 @@ impl From<PgError> for LoginError {
 
 type Result<T, E = LoginError> = std::result::Result<T, E>;
 
-/// Lets a client in. `None`: it asked to cancel a statement, or has gone.
+/// Authenticates a client. `None` if it sent a request to cancel, or has disconnected.
 pub async fn enter(stream: TcpStream, shared: &Arc<Shared>, visit: &mut Visit) -> Result<Option<Client>> {
     let is_local = is_loopback(stream.peer_addr()?.ip());
     let Some((mut stream, startup, encrypted)) = greet(stream, shared).await? else { return Ok(None) };
@@ -81,7 +81,7 @@ pub async fn enter(stream: TcpStream, shared: &Arc<Shared>, visit: &mut Visit) -
     }
 }
 
-/// Answers requests for encryption, up to the message that matters.
+/// Answers requests for encryption, and returns the startup message that follows.
 async fn greet(mut stream: TcpStream, shared: &Arc<Shared>) -> Result<Option<(Box<dyn Stream>, Startup, bool)>> {
     let mut first = [0; 1];
     if stream.peek(&mut first).await? == 0 {
@@ -92,7 +92,7 @@ async fn greet(mut stream: TcpStream, shared: &Arc<Shared>) -> Result<Option<(Bo
     {
         return encrypted(stream, config).await;
     }
-    // One request for each kind of encryption.
+    // A client may request each kind of encryption once.
     for _ in 0..3 {
         let startup = match frame::read_startup(&mut stream).await {
             Ok(Some(startup)) => startup,
@@ -154,7 +154,7 @@ async fn admit(
     Ok((user, role, parameters))
 }
 
-/// SCRAM-SHA-256.
+/// Authenticates the client by SCRAM-SHA-256.
 async fn authenticate(
     stream: &mut Box<dyn Stream>,
     shared: &Arc<Shared>,
@@ -216,7 +216,7 @@ async fn send(stream: &mut Box<dyn Stream>, replies: &mut Replies) -> Result<()>
     Ok(())
 }
 
-/// The error, to the client. It may be gone already.
+/// Sends the error to the client, which may have disconnected.
 async fn tell(stream: &mut (impl AsyncWriteExt + AsyncReadExt + Unpin), error: &LoginError) {
     let mut replies = Replies::default();
     match error {

@@ -1,6 +1,7 @@
-//! PostgreSQL's protocol, version 3: what psql, psycopg, JDBC and their kind speak.
+//! PostgreSQL's protocol, version 3: for psql, psycopg, JDBC and other clients of PostgreSQL.
 //!
-//! The frames are read here and not by a library: bytes of strangers must neither panic nor be believed.
+//! Frames are parsed by our own code, because bytes of unauthenticated clients must neither cause panics nor large
+//! allocations.
 
 mod array;
 mod calendar;
@@ -41,7 +42,7 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Stream for T {}
 
-/// The protocol as the server sees it.
+/// PostgreSQL's protocol as one of the server's protocols.
 pub(crate) struct Postgres;
 
 #[async_trait]
@@ -64,7 +65,7 @@ async fn handle(stream: TcpStream, mut visit: Visit, shared: Arc<Shared>) {
     };
     match entered {
         Ok(Ok(Some(guest))) => connection::run(guest, visit, shared).await,
-        // It was a request to cancel, or the client has gone.
+        // The client sent a request to cancel, or has disconnected.
         Ok(Ok(None)) => {}
         Ok(Err(error)) => tracing::info!(connection = visit.number, %error, "login failed"),
         Err(_) => tracing::info!(connection = visit.number, "login took too long"),

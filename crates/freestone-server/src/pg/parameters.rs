@@ -215,7 +215,7 @@ pub(super) fn binary(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
             Ok(ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano { months, days, nanoseconds })))
         }
         types::BYTEA => Ok(ScalarValue::Binary(Some(bytes.to_vec()))),
-        // Behind a byte with the version of its form.
+        // The binary form is the text after one byte with a version.
         types::JSONB => match bytes {
             [1, json @ ..] => text(json, types::TEXT),
             _ => Err("it has another version than 1".into()),

@@ -8,7 +8,7 @@ use super::values::Column;
 #[derive(Debug, Default)]
 pub struct Replies {
     pub bytes: Vec<u8>,
-    /// How many of the bytes were sent.
+    /// The number of bytes that were sent.
     pub sent: usize,
 }
 
@@ -21,7 +21,7 @@ pub enum Status {
 }
 
 impl Replies {
-    /// Forgets what was sent, which is all, and keeps so much memory for the next messages.
+    /// Removes all messages, which were sent, and keeps at most `kept_bytes` of memory for the next ones.
     pub fn clear(&mut self, kept_bytes: usize) {
         self.sent = 0;
         self.bytes.clear();
@@ -154,7 +154,7 @@ impl Replies {
     }
 }
 
-/// Writes text and its terminating zero byte. Zero bytes within the text, which would end it early, are left out.
+/// Writes text and its terminating zero byte. Zero bytes within the text, which would end it early, are omitted.
 fn text(out: &mut Vec<u8>, text: &str) {
     out.extend(text.bytes().filter(|byte| *byte != 0));
     out.push(0);

@@ -187,7 +187,7 @@ impl Settings {
         self.milliseconds("statement_timeout").into_iter().chain(self.limit).min()
     }
 
-    /// How long a client may be in a transaction without a statement.
+    /// The maximum time of a transaction without a running statement.
     pub fn idle_in_transaction_limit(&self) -> Option<Duration> {
         self.milliseconds("idle_in_transaction_session_timeout")
     }
@@ -198,11 +198,11 @@ impl Settings {
     }
 }
 
-/// The level by which a level is known here.
+/// The engine's name of an isolation level.
 ///
 /// # Errors
 ///
-/// There is no such level, or it is stricter than those that there are.
+/// The level does not exist, or is stricter than those of the engine.
 pub fn level(text: &str) -> Result<&'static str, PgError> {
     match text {
         "read committed" | "read uncommitted" => Ok("read committed"),

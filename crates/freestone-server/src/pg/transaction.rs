@@ -1,5 +1,5 @@
-//! The transaction of a client: BEGIN to ROLLBACK, and the settings that go with it. The engine has the transaction; here
-//! are the messages and warnings of PostgreSQL.
+//! A client's transaction, from BEGIN to COMMIT or ROLLBACK, and the settings that depend on it. The engine implements
+//! transactions; this module adds PostgreSQL's messages and warnings.
 
 use super::connection::Connection;
 use super::error::PgError;
@@ -13,10 +13,10 @@ const CURRENT: &str = "transaction_read_only";
 const DEFAULT_LEVEL: &str = "default_transaction_isolation";
 const CURRENT_LEVEL: &str = "transaction_isolation";
 
-/// What is known of the transaction that a client is in.
+/// The state of a client's transaction.
 #[derive(Debug, Default)]
 pub struct Transaction {
-    /// Settings that hold until its end, and the values that they had before.
+    /// Settings that are valid until the end of the transaction, with their earlier values.
     local: Vec<(String, String)>,
 }
 
@@ -62,7 +62,7 @@ impl Connection {
         let access = if read_only { "READ ONLY" } else { "READ WRITE" };
         self.engine(&format!("BEGIN ISOLATION LEVEL {level}, {access}")).await?;
         self.status = Status::InTransaction;
-        // It takes these values.
+        // The value is valid.
         let _ = self.settings.set(CURRENT_LEVEL, Some(&level));
         self.set_read_only(read_only);
         self.replies.complete("BEGIN");
@@ -72,7 +72,7 @@ impl Connection {
     async fn end_transaction(&mut self, commits: bool) -> Result<(), Failure> {
         self.status = Status::Idle;
         for (name, value) in std::mem::take(&mut self.transaction).local.into_iter().rev() {
-            // They had these values.
+            // The value was valid before.
             if let Ok(changed) = self.settings.set(&name, Some(&value)) {
                 self.changed(changed);
             }
@@ -86,7 +86,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Drivers set savepoints unasked, before each statement that may fail.
+    /// Drivers set savepoints on their own before each statement that may fail.
     pub async fn savepoint(&mut self, utility: &Utility) -> Result<(), Failure> {
         if self.status == Status::Idle {
             return Err(PgError::new(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "savepoints are for transactions")
@@ -107,7 +107,7 @@ impl Connection {
         Ok(())
     }
 
-    /// `SET TRANSACTION`, which is for the current one; alone it does nothing.
+    /// `SET TRANSACTION` applies to the current transaction. Outside of a transaction it has no effect.
     pub async fn set_transaction(&mut self, modes: Modes) -> Result<(), Failure> {
         if self.status != Status::Idle {
             let level = modes.level.map(|level| format!("ISOLATION LEVEL {level}"));
@@ -125,7 +125,8 @@ impl Connection {
         Ok(())
     }
 
-    /// `SET LOCAL`: the value goes with the transaction; without one nothing happens, as in PostgreSQL.
+    /// `SET LOCAL`: the value is valid until the end of the transaction. Outside of a transaction it has no effect, as
+    /// in PostgreSQL.
     pub async fn set_local(&mut self, name: &str, value: Option<&str>) -> Result<(), Failure> {
         let Some((name, before)) = self.settings.show(name).map(|(name, value)| (name, value.to_owned())) else {
             return Err(PgError::unsupported(format!("SET LOCAL {name} is not available"))
@@ -144,7 +145,7 @@ impl Connection {
         Ok(())
     }
 
-    /// After a change of a setting that the engine or the session follows.
+    /// Applies a changed setting to the engine or the session, if it concerns them.
     pub async fn follow_setting(&mut self, name: &str) -> Result<(), Failure> {
         if Connection::is_read_only_setting(name) {
             self.follow_read_only();
@@ -160,12 +161,12 @@ impl Connection {
         self.settings.show(name).map(|(_, value)| value.to_owned()).unwrap_or_default()
     }
 
-    /// Whether a change of this setting is one of what may be written.
+    /// Whether this setting says if the session or transaction is read-only.
     pub fn is_read_only_setting(name: &str) -> bool {
         name.eq_ignore_ascii_case(DEFAULT) || name.eq_ignore_ascii_case(CURRENT)
     }
 
-    /// After a change of settings: they decide what the session may write.
+    /// Applies the settings that say whether the session may write.
     pub fn follow_read_only(&mut self) {
         let in_transaction = self.status != Status::Idle;
         self.set_read_only(self.is_on(if in_transaction { CURRENT } else { DEFAULT }));
@@ -180,7 +181,7 @@ impl Connection {
     }
 
     fn set_read_only(&mut self, read_only: bool) {
-        // It takes these values.
+        // The value is valid.
         let _ = self.settings.set(CURRENT, Some(if read_only { "on" } else { "off" }));
         self.session.set_read_only(read_only);
     }

@@ -1,4 +1,4 @@
-//! Statements that are PostgreSQL's own and the connection's business: settings, transactions, cursors, COPY over the
+//! PostgreSQL's own statements, which the connection executes: settings, transactions, cursors, and COPY over the
 //! connection.
 
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
@@ -21,7 +21,7 @@ pub enum Utility {
         name: String,
         value: Option<String>,
     },
-    /// For the rest of the transaction.
+    /// Valid until the end of the transaction.
     SetLocal {
         name: String,
         value: Option<String>,
@@ -40,11 +40,11 @@ pub enum Utility {
     Savepoint(String),
     Release(String),
     RollbackTo(String),
-    /// Accepted, and nothing happens: UNLISTEN.
+    /// Accepted without an effect: UNLISTEN.
     Nothing(&'static str),
 }
 
-/// What is said of a transaction: its isolation level, and whether it may only read.
+/// The modes of a transaction: its isolation level, and whether it is read-only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Modes {
     pub level: Option<&'static str>,
@@ -62,7 +62,7 @@ pub struct CopyOut {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Declare {
     pub name: String,
-    /// Whether it outlives its transaction.
+    /// Whether it exists beyond its transaction.
     pub hold: bool,
     pub query: String,
 }
@@ -71,7 +71,7 @@ pub struct Declare {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetch {
     pub name: String,
-    /// `None`: all that are left.
+    /// The maximum number of rows; `None` means all remaining rows.
     pub rows_max: Option<u64>,
     pub tag: &'static str,
 }
@@ -100,7 +100,7 @@ pub struct CopyOptions {
     pub quote: u8,
 }
 
-/// What a statement is, if it is one of those; else it is the engine's.
+/// Parses a statement of this kind; `None` if it is a statement of the engine.
 pub fn utility(sql: &str) -> Result<Option<Utility>> {
     let Ok(tokens) = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize() else { return Ok(None) };
     let tokens: Vec<Token> =
@@ -172,7 +172,7 @@ fn set_value(mut words: Tokens) -> Result<Option<Utility>> {
         "CHARACTERISTICS" => {
             let modes = words.modes()?;
             let set = |name: &str, value: &str| Utility::Set { name: name.into(), value: Some(value.into()) };
-            // Both at once are more than drivers say.
+            // Drivers do not set both at once.
             return Ok(Some(match (modes.level, modes.read_only) {
                 (None, None) => Utility::Nothing("SET"),
                 (Some(level), None) => set("default_transaction_isolation", level),
@@ -274,7 +274,7 @@ fn copy(mut words: Tokens) -> Result<Option<Utility>> {
         ("FROM", "STDIN") if query.is_none() => {
             Ok(Some(Utility::CopyIn(CopyIn { table, columns, options: copy_options(words)? })))
         }
-        // A file, or something that the engine says better what is wrong with.
+        // A file, or a text for which the engine has a better error message.
         _ => Ok(None),
     }
 }
@@ -352,13 +352,13 @@ fn one_byte(option: &str, value: Option<String>) -> Result<u8> {
     }
 }
 
-/// The tokens still to read.
+/// The remaining tokens.
 struct Tokens<'a> {
     tokens: &'a [Token],
 }
 
 impl Tokens<'_> {
-    /// The next token as an upper-case word; empty where it is none.
+    /// The next token as an upper-case word; empty if it is not a word.
     fn peek(&self) -> String {
         match self.tokens.first() {
             Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
@@ -384,7 +384,7 @@ impl Tokens<'_> {
         self.tokens.iter().any(|t| matches!(t, Token::Word(w) if w.value.eq_ignore_ascii_case(word)))
     }
 
-    /// What READ ONLY or READ WRITE among the words says.
+    /// Parses READ ONLY and READ WRITE among the words.
     fn modes(&self) -> Result<Modes> {
         let words: Vec<String> = self.tokens.iter().map(|token| token.to_string().to_ascii_lowercase()).collect();
         let read_only = words.windows(2).filter(|pair| pair[0] == "read").find_map(|pair| match pair[1].as_str() {
@@ -408,7 +408,7 @@ impl Tokens<'_> {
         self.name().ok_or_else(|| PgError::syntax("syntax error: expected the name of a savepoint"))
     }
 
-    /// A count of rows, if one is next.
+    /// Parses a number of rows, if one follows.
     fn number(&mut self) -> Result<Option<u64>> {
         let Some(Token::Number(digits, _)) = self.tokens.first() else { return Ok(None) };
         self.tokens = &self.tokens[1..];
@@ -423,7 +423,7 @@ impl Tokens<'_> {
         Some(if word.quote_style.is_some() { word.value.clone() } else { word.value.to_lowercase() })
     }
 
-    /// A table's name; a schema before it is ours, or nobody's.
+    /// The name of a table. A schema before it must be ours.
     fn qualified_name(&mut self) -> Option<String> {
         let mut name = self.name()?;
         while matches!(self.tokens.first(), Some(Token::Period)) {
@@ -480,7 +480,7 @@ impl Tokens<'_> {
         Some(value)
     }
 
-    /// All that is left as one value; `None` for DEFAULT.
+    /// All remaining tokens as one value; `None` for DEFAULT.
     fn value(&mut self) -> Option<String> {
         let mut parts = vec![];
         while let Some(part) = self.next_value() {
@@ -499,7 +499,7 @@ impl Tokens<'_> {
         name.to_lowercase()
     }
 
-    /// The name of a setting of SHOW and RESET.
+    /// The name of a setting in SHOW and RESET.
     fn setting(&mut self) -> String {
         match (self.peek().as_str(), self.tokens.len()) {
             ("TIME", 2) => "timezone".into(),

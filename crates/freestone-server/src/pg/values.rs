@@ -54,12 +54,12 @@ enum Values {
 }
 
 impl Column {
-    /// Prepares a column. Types without a form of their own are written as the engine writes them as text.
+    /// Prepares a column. Types without a PostgreSQL form are written as the engine's text.
     pub fn new(array: &ArrayRef, binary: bool) -> Result<Column, ArrowError> {
         Ok(Column { values: Values::of(array, binary)?, array: array.clone(), binary })
     }
 
-    /// Writes the length of a row's value and the value, as DataRow and binary COPY have them.
+    /// Writes the length of a row's value and the value, as in DataRow messages and binary COPY.
     pub fn write_sized(&self, row: usize, out: &mut Vec<u8>) {
         if self.is_null(row) {
             out.extend((-1i32).to_be_bytes());
@@ -132,7 +132,7 @@ impl Column {
         }
     }
 
-    /// `{a,"b c",NULL}`
+    /// Writes a list in PostgreSQL's text form, such as `{a,"b c",NULL}`.
     fn write_array_text(&self, rows: std::ops::Range<usize>, out: &mut Vec<u8>) {
         out.push(b'{');
         for (at, row) in rows.enumerate() {
@@ -232,7 +232,8 @@ fn text(array: &ArrayRef) -> Result<StringViewArray, ArrowError> {
     Ok((0..array.len()).map(|row| (!shown.is_null(row)).then(|| value(row))).collect())
 }
 
-/// Microseconds, rounded down. Seconds that have no microseconds in 64 bits go to the end of time.
+/// Microseconds, rounded down. Seconds that exceed the range of microseconds in 64 bits become the first or last
+/// timestamp.
 fn micros(array: &ArrayRef) -> Result<PrimitiveArray<TimestampMicrosecondType>, ArrowError> {
     let DataType::Timestamp(unit, _) = array.data_type() else {
         return Err(ArrowError::CastError("a timestamp was expected".into()));
@@ -260,7 +261,7 @@ pub fn hex(byte: u8) -> [u8; 2] {
     [digit(byte >> 4), digit(byte & 15)]
 }
 
-/// The shortest text that reads as the same value, with an exponent where PostgreSQL has one.
+/// The shortest text that is read as the same value, with an exponent in the cases in which PostgreSQL writes one.
 fn float_text(out: &mut Vec<u8>, value: f64, shortest: &(impl std::fmt::Display + std::fmt::LowerExp), digits: i32) {
     if value.is_nan() {
         return out.extend(b"NaN");

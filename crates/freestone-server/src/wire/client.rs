@@ -1,4 +1,4 @@
-//! One client after its login: its requests, one after the other, and their answers.
+//! One client after its login: its requests in order, and their answers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::pg::PgError;
 use crate::shared::{FULL, Shared, Visit};
 use crate::sqlstate;
 
-/// What a client has.
+/// The state of a client.
 struct Client {
     shared: Arc<Shared>,
     session: Arc<Session>,
     prepared: HashMap<u32, Statement>,
 }
 
-/// Serves a client until it leaves, is idle for too long, or the server stops.
+/// Serves a client until it disconnects, is idle for too long, or the server stops.
 pub async fn run(mut connection: Connection, mut visit: Visit, shared: Arc<Shared>) {
-    // A user that was there a moment ago may be gone.
+    // The user may have been removed since the login.
     let Some(role) = shared.authority.role(connection.user()) else { return };
     if !visit.admit(role) {
         return refuse(connection, &shared).await;
@@ -54,7 +54,7 @@ pub async fn run(mut connection: Connection, mut visit: Visit, shared: Arc<Share
     tracing::info!(connection = visit.number, "disconnected");
 }
 
-/// Answers a client's first request by saying that it has no place.
+/// Answers a client's first request with the error that all connections are taken.
 async fn refuse(mut connection: Connection, shared: &Shared) {
     let refused = async {
         let reply = match connection.next().await {
@@ -79,7 +79,7 @@ async fn idle(shared: &Shared) {
 }
 
 impl Client {
-    /// Answers a request; an error is one of the connection, not of a statement.
+    /// Answers a request. An error is one of the connection, not of a statement.
     async fn answer(&mut self, request: Request) -> Result<(), WireError> {
         match request {
             Request::Query { sql, parameters, inputs, reply } => {
@@ -174,7 +174,7 @@ impl Client {
             received = inputs::receive(&self.session, inputs) => received,
             () = reply.cancelled() => Err(Error::cancelled()),
         };
-        // Kept until the last row is sent: what goes on bringing rows ends with it.
+        // The received tables exist until the last row is sent, because their tasks end with them.
         let received = match received {
             Ok(received) => received,
             Err(error) => return reply.fail(sql_error(error)).await,
@@ -217,7 +217,7 @@ impl Client {
     }
 }
 
-/// Sends the rows of a statement, for as long as the client takes them.
+/// Sends the rows of a statement while the client reads them.
 async fn send(mut rows: Rows, reply: Reply, forms: Preference, session: &Session) -> Result<(), WireError> {
     let mut sender = reply.rows_as(&rows.schema, forms)?;
     let cancelled = sender.cancelled();
@@ -226,7 +226,7 @@ async fn send(mut rows: Rows, reply: Reply, forms: Preference, session: &Session
         let part = tokio::select! {
             part = rows.next_part() => part,
             () = &mut cancelled => {
-                // Work that does not yield would not notice that nobody waits for it.
+                // Work that does not yield would otherwise not notice that the client has disconnected.
                 session.cancel_handle().cancel();
                 Some(Err(Error::cancelled()))
             }
@@ -245,7 +245,7 @@ async fn send(mut rows: Rows, reply: Reply, forms: Preference, session: &Session
     }
 }
 
-/// Rows as the wire takes them.
+/// Rows as a batch of the protocol.
 fn batch(part: StoredRows, rows: &Rows) -> Result<Batch, WireError> {
     match part {
         StoredRows::Decoded(batch) => Ok(batch.into()),
@@ -270,7 +270,7 @@ fn stored(data_type: &DataType, column: StoredColumn) -> Column {
     })
 }
 
-/// The values of parameters, which come as one row.
+/// The values of parameters, which arrive as one row.
 fn values(parameters: Option<RecordBatch>) -> freestone::Result<Vec<ScalarValue>> {
     let Some(row) = parameters else { return Ok(vec![]) };
     let value = |column: &ArrayRef| ScalarValue::try_from_array(column, 0).map_err(Error::from);

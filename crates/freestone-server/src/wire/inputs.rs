@@ -1,4 +1,4 @@
-//! Tables that a client gives to one statement.
+//! Tables that a client sends for one statement.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use tokio::task::JoinSet;
 use super::upload::bring;
 use crate::insert;
 
-/// The tables of one statement, with what they need for as long as it runs.
+/// The tables of one statement, with the tasks and the memory that they need while it runs.
 #[derive(Default)]
 pub struct ReceivedTables {
     pub tables: Arc<HashMap<String, ArrowTable>>,
-    /// Tasks that pass rows on; they end with this.
+    /// Tasks that pass rows on. They end when this is dropped.
     bringing: JoinSet<()>,
-    /// Memory of tables that are held here.
+    /// The memory of tables that are stored here as a whole.
     _memory: Option<ReservedMemory>,
 }
 
-/// Takes the rows of whole inputs, and begins to pass on those of the others.
+/// Receives the rows of whole inputs, and starts to pass on those of the others.
 pub async fn receive(session: &Session, inputs: Vec<Input>) -> Result<ReceivedTables> {
     if inputs.is_empty() {
         return Ok(ReceivedTables::default());
@@ -57,7 +57,7 @@ async fn collect(schema: &SchemaRef, mut rows: UploadStream, memory: &ReservedMe
     ArrowTable::of_batches(schema, batches)
 }
 
-/// The client does not go on.
+/// The error of a client that sends no more rows.
 fn lost(error: WireError) -> Error {
     match error {
         WireError::Cancelled => Error::cancelled(),

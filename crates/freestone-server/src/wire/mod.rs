@@ -1,5 +1,5 @@
-//! Freestone wire: the listener of the protocol in `docs/protocol.md`, whose frames are `freestone-wire`'s. Rows of a stored
-//! table are sent as they are stored.
+//! Freestone wire: the listener of the protocol in `docs/protocol.md`; the crate `freestone-wire` implements its
+//! frames. Whole columns of a table are sent in stored form.
 
 mod client;
 mod inputs;
@@ -21,10 +21,10 @@ use crate::protocol::{self, Protocol};
 use crate::shared::{Shared, Visit};
 use crate::tls;
 
-/// The protocol as the server sees it.
+/// Freestone wire as one of the server's protocols.
 pub(crate) struct Wire;
 
-/// The users of the server; where it admits anybody, whoever comes with an empty password.
+/// The users of the server. If it admits anybody, every name is valid with an empty password.
 struct Users {
     shared: Arc<Shared>,
     nobody: Verifier,
@@ -98,13 +98,13 @@ async fn handle(
     };
     match accepted.unwrap_or(Err(WireError::Timeout("before the client had authenticated itself"))) {
         Ok(Some(connection)) => client::run(connection, visit, shared).await,
-        // It was a request to cancel, or a further stream of a session.
+        // The client sent a request to cancel, or an additional stream for a session.
         Ok(None) => {}
         Err(error) => tracing::info!(connection = visit.number, %error, "login failed"),
     }
 }
 
-/// A stream that is encrypted where it has to be: with a certificate, all but those of this machine are.
+/// Accepts TLS where it is required: if there is a certificate, for all clients except those of this machine.
 async fn enter(stream: TcpStream, shared: &Shared) -> Result<Stream> {
     let Some(config) = &shared.tls else { return Stream::tcp(stream) };
     if is_tls(&stream).await? {

@@ -18,7 +18,7 @@ use crate::server::{PASSWORD, TestServer};
 
 /// A result larger than any memory.
 const HUGE: &str = "SELECT value, repeat('freestone ', 20) || value AS s FROM generate_series(1, 1000000000)";
-/// Held by tests that measure memory or take much of it.
+/// A lock that is held by tests that measure memory or need much of it.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 /// The maximum growth of the process while no client reads these results.
 const GROWTH_BYTES_MAX: u64 = 300 << 20;
@@ -117,7 +117,8 @@ async fn strangers_keep_nobody_out() {
         client.query("SELECT 42 AS a", None).await.expect("begun").collect().await.expect("rows");
     }
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-    // Those that were closed last, by us or by the server, may still be counted: never more than its places for both kinds.
+    // Connections that were just closed, by the test or by the server, may still be counted. Each of the two kinds has
+    // a limit.
     let open = server.metric("connections").await;
     assert!(open <= 30.0, "{open} connections");
     server.until_between("connections", 0.0, 20.0).await;
@@ -131,7 +132,7 @@ async fn who_calls_nothing_over_flight_loses_the_connection() {
     let limits = Limits { startup: Duration::from_millis(500), ..Limits::default() };
     let server = server(limits, false).await;
     let mut stream = TcpStream::connect(server.address("flight")).await.expect("a connection");
-    // The preface of HTTP/2 and empty settings: a client that has begun, and never logs in.
+    // The preface of HTTP/2 and empty settings: a client that begins a connection and never logs in.
     let said = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat();
     stream.write_all(&said).await.expect("sent");
     server.until("connections", 1.0).await;
@@ -272,10 +273,10 @@ async fn a_client_that_never_reads_is_given_up() {
     server.stop().await;
 }
 
-/// How long one of the hostile statements may take.
+/// The statement timeout of the hostile statements.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// `first`, and levels that each name the one below twice.
+/// Views on `levels` levels; each reads the one below twice. `first` is the lowest.
 fn chain(levels: usize, first: &str, step: impl Fn(&str) -> String) -> String {
     let steps = (1..=levels).map(|at| format!(", c{at} AS ({})", step(&format!("c{}", at - 1))));
     format!("WITH c0 AS ({first}){} SELECT * FROM c{levels}", steps.collect::<String>())
@@ -285,7 +286,7 @@ fn joined(count: usize, separator: &str, term: impl Fn(usize) -> String) -> Stri
     (0..count).map(term).collect::<Vec<_>>().join(separator)
 }
 
-/// One statement of each kind: deep, wide, long, exponential, endless, or of values that are too large.
+/// One statement of each kind: deep, wide, long, exponential, endless, or with values that are too large.
 fn hostile_statements(chance: &mut StdRng) -> Vec<String> {
     let mut n = |low: usize, high: usize| chance.random_range(low..=high);
     let numbers = "generate_series(1, 1000)";
@@ -364,7 +365,7 @@ async fn hostile_statements_end_in_time_and_hold_nobody_up() {
                     let code = error.code().unwrap_or_else(|| panic!("{start} (seed {seed}): {error:?}"));
                     assert_ne!(code.code(), "XX000", "{start} (seed {seed}): {error:?}");
                 }
-                // Much more than it should be: the machine may be busy.
+                // The limit is much higher than necessary, because the machine may be busy.
                 let took = begun.elapsed();
                 assert!(took < TIMEOUT + Duration::from_secs(20), "{start} (seed {seed}) took {took:?}");
             }
@@ -397,7 +398,7 @@ async fn a_client_that_never_reads_loses_its_statement_in_time() {
     let mut stream = raw(&server).await;
     ask(&mut stream, HUGE).await;
     server.until("statements_running", 0.0).await;
-    // What it was sent can still be read, and ends with the error.
+    // The data that was sent before the error can still be read.
     let (mut said, mut buffer) = (vec![], vec![0; 1 << 20]);
     while !said.ends_with(b"Z\0\0\0\x05I") {
         let count = stream.read(&mut buffer).await.expect("rows");

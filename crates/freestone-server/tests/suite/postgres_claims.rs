@@ -1,5 +1,5 @@
-//! What a client of PostgreSQL's protocol asks for happens, or is an error after which nothing happened; and its parameters
-//! have the types that it declares.
+//! Every clause that a client of PostgreSQL's protocol sends either has its effect or is an error without any effect.
+//! Parameters have the types that the client declares.
 
 use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
@@ -95,7 +95,7 @@ async fn explaining_a_write_by_running_it_is_a_write() {
     server.stop().await;
 }
 
-/// The one value of a query with one parameter, as text.
+/// The value of a query with one parameter and one result value, as text.
 async fn asked(client: &Client, sql: &str, kind: Type, value: &(dyn ToSql + Sync)) -> String {
     let statement = client.prepare_typed(sql, &[kind]).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     let rows = client.query(&statement, &[value]).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));

@@ -100,7 +100,8 @@ impl Cursor {
         self.table.open_segment(morsel.segment).map_or(GRANULE_ROWS, |segment| segment.zone_rows())
     }
 
-    /// The bytes of the batches that are full; of strings those that the batches show, not the buffers that they keep.
+    /// The bytes of the complete batches. For strings these are the bytes of their rows, not of the buffers to which
+    /// the views refer.
     pub fn ready_bytes(&self) -> usize {
         self.ready.iter().map(column::shown_bytes).sum()
     }

@@ -134,36 +134,36 @@ impl Morsels {
     }
 }
 
-/// Bytes of rows that a thread may have in hand before they are taken from it.
+/// The maximum bytes of rows that a thread holds before its consumer takes them.
 const PIECE_BYTES: usize = 8 << 20;
-/// The same for each row of a batch, where batches are smaller because memory is little.
+/// The same per row of a batch, for smaller batches, which are used if memory is scarce.
 const PIECE_BYTES_PER_BATCH_ROW: usize = 1 << 10;
 
-/// One thread's way through a queue in pieces of morsels: as many rows at a time as fit into few megabytes, which is found out
-/// from those before. Of texts a row may have any length.
+/// Divides the morsels of one thread into pieces whose rows take a few megabytes, because strings can make rows large.
+/// The number of rows per piece is estimated from the earlier pieces.
 #[derive(Debug)]
 pub struct Pieces {
     morsels: Morsels,
-    /// What is left of a morsel.
+    /// The remaining rows of a morsel.
     rest: Option<Morsel>,
-    /// The morsel after it.
+    /// The following morsel.
     next: Option<Morsel>,
-    /// The piece that was said to be next.
+    /// The piece that was announced as the next one.
     announced: Option<Morsel>,
-    /// Rows of a piece.
+    /// The number of rows per piece.
     rows: usize,
     bytes_max: usize,
 }
 
 impl Pieces {
-    /// `has_texts`: whether the rows may be longer than one would think.
+    /// `has_texts`: whether rows have strings, so that their size varies.
     pub fn new(morsels: Morsels, has_texts: bool, batch_rows: usize) -> Self {
         let rows = if has_texts { GRANULE_ROWS } else { usize::MAX };
         let bytes_max = PIECE_BYTES.min(batch_rows.saturating_mul(PIECE_BYTES_PER_BATCH_ROW));
         Pieces { morsels, rest: None, next: None, announced: None, rows, bytes_max }
     }
 
-    /// A piece, and the one after it if that is known already. Pieces begin with a zone.
+    /// The next piece, and the one after it if it is known. Pieces begin at a zone.
     pub fn take(&mut self, zone_rows: impl Fn(&Morsel) -> usize) -> Option<(Morsel, Option<Morsel>)> {
         let whole = match self.rest.take() {
             Some(rest) => rest,
@@ -188,7 +188,7 @@ impl Pieces {
         Some((piece, self.announced.clone()))
     }
 
-    /// Tells what a piece gave.
+    /// Records the bytes of the last piece, to estimate the size of the next ones.
     pub fn gave(&mut self, bytes: usize) {
         if bytes > self.bytes_max {
             self.rows = (self.rows.min(1 << 30) / (bytes / self.bytes_max + 1)).max(1);

@@ -43,7 +43,7 @@ pub struct AppendContext {
     pub write_bytes: usize,
     /// Whether small appends may be stored in the log.
     pub allow_pending: bool,
-    /// Whether batches have one more column, with the row ids that their rows had before. The segments tell them.
+    /// Whether batches have an additional column with the earlier row ids of their rows, which the segments return.
     pub tracks: bool,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct NewSegment {
     pub rows: u32,
     pub bytes: u64,
     pub pending: Option<Arc<Vec<u8>>>,
-    /// The earlier row ids of the rows, if they are tracked.
+    /// The earlier ids of the rows, if the caller asked for them.
     pub origins: Vec<i64>,
 }
 
@@ -287,7 +287,7 @@ struct Target {
 }
 
 impl Target {
-    /// The columns of the table, and the row ids that rows had before.
+    /// The number of columns of a batch: those of the table, and the earlier row ids.
     fn given_columns(&self) -> usize {
         self.schema.columns.len() + usize::from(self.tracks)
     }
@@ -317,7 +317,7 @@ impl Target {
         }
     }
 
-    /// The row ids that rows had before, if they are tracked.
+    /// The earlier ids of the rows, if the caller asked for them.
     fn origins(&self, columns: &[ColumnData]) -> Vec<i64> {
         match columns.get(self.schema.columns.len()) {
             Some(ColumnData { values: Physical::Int(ids), .. }) if self.tracks => ids.clone(),

@@ -122,7 +122,7 @@ impl Commit {
         self.attachments.len() - 1
     }
 
-    /// Adds the operations of another commit behind those of this one.
+    /// Appends the operations of another commit.
     pub fn extend(&mut self, other: Commit) {
         let offset = self.attachments.len();
         self.attachments.extend(other.attachments);

@@ -6,7 +6,8 @@ use parking_lot::Mutex;
 
 use crate::table::{Resources, segment_file};
 
-/// The segments that one transaction has written. Unless they are handed to a commit, dropping this removes them.
+/// The segment files that one transaction has written. Dropping this removes them, unless they were handed over to a
+/// commit.
 #[derive(Debug)]
 pub struct NewFiles {
     resources: Arc<Resources>,
@@ -20,7 +21,7 @@ impl NewFiles {
         NewFiles { resources, opening, ids: Mutex::default() }
     }
 
-    /// The opening of the log to which the ids belong.
+    /// The number of the log's opening, to which the ids belong.
     pub fn opening(&self) -> u64 {
         self.opening
     }
@@ -34,19 +35,19 @@ impl NewFiles {
         self.ids.lock().len()
     }
 
-    /// A file with this id is about to be created.
+    /// Adds a file that is about to be created.
     pub fn add(&self, id: u64) {
         self.resources.unnamed.lock().ids.insert(id);
         self.ids.lock().push(id);
     }
 
-    /// The file with this id is somebody else's.
+    /// Removes a file that belongs to another transaction.
     pub fn take_back(&self, id: u64) {
         self.ids.lock().retain(|known| *known != id);
         self.resources.unnamed.lock().ids.remove(&id);
     }
 
-    /// A commit names the files, or may name them: the log decides what becomes of them.
+    /// Leaves the files to the log, because a commit names them or may name them.
     pub fn hand_over(&self) {
         let ids = std::mem::take(&mut *self.ids.lock());
         let mut unnamed = self.resources.unnamed.lock();
@@ -62,7 +63,7 @@ impl NewFiles {
             let keep = keep.min(ids.len());
             ids.drain(keep..).collect()
         };
-        // While this is locked, the log is not opened again, so the files are still ours.
+        // While this is locked, the log cannot be opened again, so the files are still ours.
         let mut unnamed = self.resources.unnamed.lock();
         for id in gone {
             if unnamed.opening == self.opening {

@@ -1,8 +1,8 @@
-//! Group commit. Transactions that commit at the same time share one record and one sync of the log.
+//! Group commit: transactions that commit at the same time share one record and one sync of the log.
 //!
-//! A transaction that commits joins a queue. The first one that finds no leader leads: it takes all that wait, brings
-//! their changes to the newest state, one after the other, appends one record for all of them, and makes it visible.
-//! Meanwhile the next group gathers. Nothing is visible before it is durable.
+//! A transaction that commits joins a queue. If there is no leader, it becomes the leader: it takes all transactions
+//! from the queue, applies their changes to the newest state in order, appends one record for all of them, and then
+//! makes it visible. In the meantime the next group forms. Nothing is visible before it is durable.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use crate::log::LogWriter;
 
 /// The states that a member of a group sees.
 pub struct Newest<'a> {
-    /// Includes the members of the group before.
+    /// The newest state with the changes of the earlier members of the group.
     pub state: &'a State,
     /// The last commit that readers may see.
     pub visible: u64,
-    /// The commit that the group will be.
+    /// The sequence of the group's commit.
     pub sequence: u64,
 }
 
-/// What a member contributes: operations on the newest state, or none.
+/// The contribution of a member: operations on the newest state, or none.
 pub type Work = Box<dyn FnOnce(&Newest<'_>) -> Result<Commit> + Send>;
 
-/// The transactions that wait for their commit.
+/// The transactions that wait for a leader.
 #[derive(Default)]
 pub struct CommitQueue {
     queue: Mutex<Queue>,
@@ -133,22 +133,22 @@ impl Store {
         if members.iter().any(|(_, files)| !files.is_empty()) {
             self.resources.medium.sync_folder("segments")?;
         }
-        // From here on the files may belong to a commit, even if this fails. The next opening of the log decides, and
-        // removes files of no commit.
+        // From here on a commit may name the files, even if this fails. The next opening of the log decides this, and
+        // removes files that no commit names.
         members.iter().for_each(|(_, files)| files.hand_over());
         let sequence = log.append(&commit.to_bytes())?;
-        // If this fails, the commit is durable all the same, and the next snapshot tries to read it again.
+        // If this fails, the commit is durable nevertheless, and the next snapshot tries to read it again.
         if let Ok(state) = self.newest()
             && log.len_since_base() > CHECKPOINT_BYTES
         {
-            // After a failed checkpoint the log is longer than necessary, but correct.
+            // After a failed checkpoint, the log is longer than necessary but correct.
             let _ = log.checkpoint(&Commit::of_state(&state).to_bytes());
         }
         Ok(sequence)
     }
 }
 
-/// The end of a leader's work, also if it panics: others must not wait for it.
+/// Ends the leader's work, also after a panic, so that the others do not wait forever.
 struct Leader<'a> {
     store: &'a Store,
     tickets: Vec<u64>,
@@ -195,7 +195,7 @@ impl Together {
         Together { state: State::clone(now), commit: Commit::default(), visible: now.sequence, members: vec![] }
     }
 
-    /// Adds the changes of a member. Returns whether there are any.
+    /// Adds the changes of a member. Returns whether it has any.
     fn add(&mut self, work: Work) -> Result<bool> {
         let sequence = self.visible + 1;
         let commit = work(&Newest { state: &self.state, visible: self.visible, sequence })?;

@@ -1,8 +1,8 @@
-//! What the open transactions of a process know of each other: locks on tables, names and rows, who waits for whom, and
-//! where compaction has moved rows.
+//! Locks of the open transactions of a process: on tables, names and rows. Also which transaction waits for which, and
+//! the new positions of rows that compaction has moved.
 //!
-//! All of it is in memory, and nothing of it decides whether a commit is correct: a commit is checked against the newest
-//! state in any case. Locks let a transaction wait for the outcome of another one instead of failing at its commit.
+//! All of this is in memory, and no commit depends on it for correctness, because each commit is checked against the
+//! newest state. Locks let a transaction wait for the outcome of another one, instead of failing when it commits.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -15,20 +15,20 @@ use roaring::RoaringBitmap;
 use crate::error::{Result, StoreError};
 use crate::table::Table;
 
-/// How often a waiting transaction asks whether it was cancelled.
+/// The interval at which a waiting transaction checks whether it was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(20);
-/// The place of a row that was not there any more when its segment was rewritten.
+/// The position of a row that was deleted before its segment was rewritten.
 pub const NO_PLACE: u64 = u64::MAX;
 
-/// Rows of segments.
+/// Row numbers by segment.
 pub type Rows = BTreeMap<u64, RoaringBitmap>;
 
-/// How long, and until what, a transaction waits for others.
+/// The conditions that end a wait for other transactions.
 #[derive(Clone, Default)]
 pub struct Waiting {
-    /// The longest time; `None` for no limit.
+    /// The time limit; `None` for no limit.
     pub timeout: Option<Duration>,
-    /// Asked repeatedly while waiting: whether to go on.
+    /// Called repeatedly during a wait. If it returns false, the wait ends.
     pub goes_on: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
 
@@ -41,24 +41,24 @@ impl fmt::Debug for Waiting {
 /// How a transaction uses a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// It changes rows, as others may at the same time.
+    /// It changes rows, and others may do so at the same time.
     Shared,
-    /// It changes the table as a whole.
+    /// It locks the whole table.
     Exclusive,
 }
 
-/// An open transaction, for users.
+/// An open transaction, as shown to users.
 #[derive(Debug, Clone)]
 pub struct OpenTransaction {
     /// The number of the transaction.
     pub id: u64,
     /// The commit on which it is based.
     pub base: u64,
-    /// When it began.
+    /// The time of its start.
     pub began: SystemTime,
     /// The ids of the tables that it changes.
     pub tables: Vec<u64>,
-    /// The transactions whose end it waits for.
+    /// The transactions for which it waits.
     pub waits_for: Vec<u64>,
 }
 
@@ -75,7 +75,7 @@ struct Shared {
     open: BTreeMap<u64, Open>,
     tables: HashMap<u64, TableLock>,
     names: HashMap<String, u64>,
-    /// By segment: the rows that each transaction has marked.
+    /// For each segment, the rows that each transaction has locked.
     rows: HashMap<u64, Vec<(u64, RoaringBitmap)>>,
     waits: HashMap<u64, BTreeSet<u64>>,
     moved: HashMap<u64, Moved>,
@@ -91,11 +91,11 @@ struct Open {
 struct TableLock {
     shared: HashSet<u64>,
     exclusive: Option<u64>,
-    /// Transactions that wait for the table as a whole: new ones that share it queue behind them.
+    /// Transactions that wait for an exclusive lock of the table. Later shared locks must wait for these.
     wanted: BTreeSet<u64>,
 }
 
-/// Where the rows of a segment are since it was rewritten.
+/// The new positions of the rows of a segment that was rewritten.
 #[derive(Debug)]
 pub struct Moved {
     /// The commit that replaced the segment.
@@ -105,12 +105,12 @@ pub struct Moved {
     pub places: Vec<u64>,
 }
 
-/// The open transactions of a store, for users.
+/// The open transactions of a store, as shown to users.
 #[derive(Debug, Clone)]
 pub struct TransactionList(pub(super) Arc<Transactions>);
 
 impl TransactionList {
-    /// Those that are open now.
+    /// The transactions that are open now.
     pub fn open(&self) -> Vec<OpenTransaction> {
         self.0.list()
     }
@@ -133,7 +133,7 @@ impl Transactions {
         }
     }
 
-    /// Ends a transaction: its locks are free.
+    /// Ends a transaction and frees its locks.
     pub fn end(&self, id: u64) {
         let mut shared = self.shared.lock();
         shared.open.remove(&id);
@@ -154,7 +154,7 @@ impl Transactions {
         self.released.notify_all();
     }
 
-    /// Locks a table, and returns whether that took waiting.
+    /// Locks a table. Returns whether it had to wait.
     pub fn lock_table(&self, me: u64, table: u64, mode: Mode, name: &str, waiting: &Waiting) -> Result<bool> {
         let take = |shared: &mut Shared| {
             let lock = shared.tables.entry(table).or_default();
@@ -176,7 +176,7 @@ impl Transactions {
         taken
     }
 
-    /// Locks a table if nobody prevents it.
+    /// Locks a table if it is free.
     pub fn try_lock_table(&self, me: u64, table: u64, mode: Mode) -> bool {
         let mut shared = self.shared.lock();
         let lock = shared.tables.entry(table).or_default();
@@ -198,7 +198,7 @@ impl Transactions {
         })
     }
 
-    /// Marks rows of a segment as being changed, wherever compaction has moved them.
+    /// Locks rows of a segment that are to be changed, at their current positions if compaction has moved them.
     pub fn lock_rows(&self, me: u64, segment: u64, rows: &RoaringBitmap, waiting: &Waiting) -> Result<bool> {
         self.acquire(me, waiting, "a row", |shared| {
             let mut found = Rows::new();
@@ -250,7 +250,7 @@ impl Transactions {
         outcome
     }
 
-    /// The place of rows of a segment in a newer state of its table; `None` if one of them is not there any more.
+    /// The positions of rows in a newer state of their table; `None` if one of them no longer exists.
     pub fn places(&self, table: &Table, segment: u64, rows: RoaringBitmap) -> Option<Rows> {
         let mut found = Rows::new();
         let shared = self.shared.lock();
@@ -258,7 +258,7 @@ impl Transactions {
         shared.follow(segment, rows, &is_there, &mut found).then_some(found)
     }
 
-    /// Segments were rewritten. Marks of their rows become marks of the rows' new places.
+    /// Records that segments were rewritten, and moves the locks of their rows.
     pub fn moved(&self, moves: Vec<(u64, Moved)>) {
         let mut shared = self.shared.lock();
         for (segment, moved) in moves {
@@ -313,7 +313,7 @@ impl TableLock {
 }
 
 impl Shared {
-    /// Follows rows to the segments for which `is_last` holds. Returns whether all of them have a place.
+    /// Traces rows to the segments for which `is_last` is true. Returns whether all of them have a position.
     fn follow(
         &self,
         segment: u64,
@@ -356,7 +356,7 @@ impl Shared {
         }
     }
 
-    /// Whether one of these transactions waits for `me`, directly or through others.
+    /// Whether one of the transactions waits for `me`, directly or through others.
     fn leads_to(&self, from: &BTreeSet<u64>, me: u64) -> bool {
         let mut seen: BTreeSet<u64> = from.clone();
         let mut next: Vec<u64> = from.iter().copied().collect();
@@ -461,7 +461,7 @@ mod tests {
         transactions.moved(vec![(7, Moved { sequence: 4, segments: Arc::new(vec![20, 21]), places })]);
         assert!(transactions.lock_rows(b, 20, &rows(&[5]), &briefly()).is_err());
         assert!(transactions.lock_rows(b, 21, &rows(&[3]), &briefly()).is_err());
-        // An older transaction names the old place.
+        // An older transaction uses the old position.
         assert!(transactions.lock_rows(b, 7, &rows(&[2]), &briefly()).is_err());
         assert!(transactions.lock_rows(b, 21, &rows(&[4]), &briefly()).is_ok());
         transactions.end(a);

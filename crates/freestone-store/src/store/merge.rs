@@ -1,12 +1,11 @@
 //! Compaction, concurrent with readers and writers: segments are replaced by new ones with the same rows.
 //!
 //! Rows that are appended to a clustered table are stored in segments of their own, which cover the whole space of the
-//! dimensions, and a scan reads a part of each. Runs of similar size become one, so that each row is rewritten only a
-//! few times, however many loads there are. Small inserts stay in the log until there are many, and then become a
-//! segment.
+//! dimensions, so a scan reads a part of each. Runs of similar size are merged into one, so each row is rewritten only
+//! a few times, even after many loads. Small inserts stay in the log until there are many, and then become a segment.
 //!
-//! The new segments are written without a lock of the log. Then a commit replaces the old ones. Rows that were deleted
-//! meanwhile are deleted in the new segments, too, and open transactions are told where their rows are.
+//! The new segments are written without a lock of the log. A commit then replaces the old ones. Rows that were deleted
+//! in the meantime are deleted in the new segments, too, and open transactions receive the new positions of their rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ use crate::limits::{COMPACTION_RUNS, PENDING_SEGMENTS};
 use crate::scan::{ScanRequest, for_each_batch, split_row_id};
 use crate::table::{SegmentEntry, Table};
 
-/// How segments are rewritten.
+/// The parameters of a rewrite.
 pub(super) struct Compaction<'a> {
     pub which: &'a [usize],
     pub write_bytes: usize,
@@ -45,7 +44,7 @@ impl Store {
     /// # Errors
     /// The medium fails, or another process writes.
     pub fn merge_runs(&self, write_bytes: usize, goes_on: impl Fn() -> bool) -> Result<bool> {
-        // A vacuum does the same.
+        // VACUUM, which holds this lock, does the same work.
         let Some(_maintenance) = self.maintenance.try_lock() else { return Ok(false) };
         let snapshot = self.snapshot()?;
         for table in snapshot.state.all() {
@@ -53,11 +52,11 @@ impl Store {
             if which.is_empty() {
                 continue;
             }
-            // The other threads are for statements that a user waits for.
+            // The other threads are left to users' statements.
             let compaction = Compaction { which: &which, write_bytes, threads: 1, goes_on: &goes_on };
             let merged = self.compact(table, &compaction);
             if merged.is_err() {
-                // For example, rows have lost the rows that they reference. VACUUM reports that.
+                // For example, referenced rows may be missing. VACUUM reports this.
                 *self.refused.lock() = identity(table, &which);
             }
             return merged;
@@ -80,7 +79,7 @@ impl Store {
         if !self.reader.lock().state.all().any(|table| is_due(&table)) {
             return Ok(());
         }
-        // Whoever does the same at this moment is enough.
+        // If another thread merges now, nothing is left to do here.
         let Some(_merging) = self.merging.try_lock() else { return Ok(()) };
         let snapshot = self.snapshot()?;
         for table in snapshot.state.all().filter(is_due) {
@@ -99,8 +98,8 @@ impl Store {
         if !self.transactions.try_lock_table(transaction.id(), of, Mode::Shared) {
             return Ok(false);
         }
-        // With the lock nobody replaces the table as a whole, so its segments are still there, or other compaction has
-        // replaced them.
+        // While the lock is held, the table cannot be replaced as a whole. So its segments still exist, unless another
+        // compaction has replaced them.
         let Some(segments) = transaction.rewritten(table, compaction)? else { return Ok(false) };
         let old: Vec<SegmentEntry> = compaction.which.iter().map(|at| table.segments[*at].clone()).collect();
         let places = Places::of(compaction.which, &old, &segments);
@@ -131,7 +130,8 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// The rows of segments as new ones, which tell where each row was. `None` if the work was abandoned.
+    /// Writes the rows of segments to new segments, and returns these with the old positions of their rows. `None` if
+    /// the work was abandoned.
     fn rewritten(&mut self, table: &Arc<Table>, compaction: &Compaction<'_>) -> Result<Option<Vec<NewSegment>>> {
         let which = compaction.which;
         let rows = which.iter().map(|at| table.segments[*at].live_rows()).sum();
@@ -156,7 +156,7 @@ impl WriteTransaction {
     }
 }
 
-/// The rows of a scan, whose last column is the row ids, with these as signed numbers.
+/// The rows of a scan. Their last column, the row ids, becomes signed.
 fn ids_signed(batch: &RecordBatch) -> Result<RecordBatch> {
     let mut columns = batch.columns().to_vec();
     let ids = columns.pop().ok_or_else(|| StoreError::invalid("a scan without row ids"))?;
@@ -166,7 +166,7 @@ fn ids_signed(batch: &RecordBatch) -> Result<RecordBatch> {
     RecordBatch::try_from_iter_with_nullable(named).map_err(|error| StoreError::invalid(error.to_string()))
 }
 
-/// Where the rows of rewritten segments are.
+/// The new positions of the rows of rewritten segments.
 struct Places {
     /// By old segment: the places of its rows, as in [`Moved`].
     by_segment: HashMap<u64, Vec<u64>>,
@@ -196,7 +196,7 @@ impl Places {
     }
 }
 
-/// The operations that replace segments: none if they are not there any more.
+/// The operations that replace segments; none if the segments no longer exist.
 fn replacement(
     newest: &Newest<'_>,
     table: &Table,
@@ -227,7 +227,7 @@ fn replacement(
     commit.push(Operation::RemoveSegments { table: table.id, segments: gone });
     for (segment, deleted) in new.iter().zip(deleted) {
         if deleted.len() == u64::from(segment.rows) {
-            // Its file is removed by the next vacuum.
+            // The next vacuum removes its file.
             continue;
         }
         let (id, rows, bytes) = (segment.id, segment.rows, segment.bytes);

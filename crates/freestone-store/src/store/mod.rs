@@ -83,7 +83,7 @@ impl std::ops::Deref for Store {
     }
 }
 
-/// What the handles of a store share.
+/// The state that the handles of a store share.
 #[derive(Debug)]
 pub struct Inner {
     resources: Arc<Resources>,
@@ -98,12 +98,12 @@ pub struct Inner {
     maintenance: Mutex<()>,
     /// The segments of the last merge that failed, because it would fail again.
     refused: Mutex<Vec<u64>>,
-    /// Locked by whoever merges pending segments.
+    /// Locked while pending segments are merged.
     merging: Mutex<()>,
     transactions: Arc<Transactions>,
     commits: CommitQueue,
-    /// Marks that changes of open transactions have instead of a commit. They are never used again, not even by other
-    /// processes, because segments tell them.
+    /// Stamps of changes by open transactions, which have no commit yet. A stamp is never reused, not even by another
+    /// process, because segments contain it.
     stamps: AtomicU64,
     pins: Option<ReaderPins>,
 }
@@ -119,7 +119,7 @@ struct Reader {
 #[derive(Debug)]
 pub struct Snapshot {
     state: Arc<State>,
-    /// Of a transaction's changes: the snapshot on which it is based.
+    /// For a state with a transaction's changes: the snapshot on which the transaction is based.
     base: Option<Arc<Snapshot>>,
     _pin: Option<Pin>,
 }
@@ -130,7 +130,7 @@ impl Snapshot {
         self.state.sequence
     }
 
-    /// Whether it contains changes that are not committed, which only their transaction sees.
+    /// Whether it contains uncommitted changes, which only their transaction sees.
     pub fn has_own_changes(&self) -> bool {
         self.base.is_some()
     }
@@ -269,7 +269,7 @@ impl Store {
         reader.state = Arc::new(state);
     }
 
-    /// Lets tables read the segments that are open already.
+    /// Passes the shared resources to the tables, so that segments that are already open are reused.
     fn give_resources(&self, state: &mut State) {
         for table in state.tables.values_mut().chain(state.copies.values_mut()) {
             if table.resources.is_none() {
@@ -278,7 +278,7 @@ impl Store {
         }
     }
 
-    /// Begins a transaction that changes something.
+    /// Begins a transaction that will change data.
     ///
     /// # Errors
     /// Another process writes, or the database is open read-only.
@@ -296,12 +296,13 @@ impl Store {
         WriteTransaction::new(self)
     }
 
-    /// The open transactions of this process, now and later. The list does not keep the store open.
+    /// The open transactions of this process. The list is current whenever it is read, and does not keep the store
+    /// open.
     pub fn transactions(&self) -> TransactionList {
         TransactionList(self.transactions.clone())
     }
 
-    /// A mark for changes that are not committed.
+    /// A stamp for uncommitted changes.
     fn stamp(&self) -> u64 {
         self.stamps.fetch_add(1, Ordering::Relaxed)
     }
@@ -318,14 +319,14 @@ impl Store {
         if self.options.read_only {
             return Err(StoreError::ReadOnly("the database is open for reading only".into()));
         }
-        // A log that somebody uses is open.
+        // If the lock is taken, another thread uses the log, so it is open.
         let Some(mut log) = self.writer.try_lock() else {
             return Ok(());
         };
         if log.as_ref().is_some_and(|log| !log.is_poisoned()) {
             return Ok(());
         }
-        // Before the lock is free for other processes: from then on ids may be theirs.
+        // This must happen before other processes can lock the log, because they may reuse ids from then on.
         self.resources.unnamed.lock().opening += 1;
         *log = None;
         let (writer, _) = Log::open_writer(self.resources.medium.clone())?;

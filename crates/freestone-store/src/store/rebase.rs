@@ -1,8 +1,8 @@
-//! From what a transaction has changed to a commit on the newest state.
+//! Rebasing: from a transaction's changes to a commit on the newest state.
 //!
-//! A transaction keeps two states: its base, and that with its changes. Their difference is what it did. Commits of
-//! other transactions since its base are no obstacle, unless they changed the same: the same row, or a table, view or
-//! name as a whole.
+//! A transaction has two states: its base, and the base with its changes. Their difference is what it changed. Commits
+//! of other transactions since the base conflict only if they changed the same row, or the same table, view or name as
+//! a whole.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::state::State;
 use crate::error::{Result, StoreError};
 use crate::table::{SegmentEntry, Table};
 
-/// Finds the places of rows of a segment in a newer state of its table; `None` if one is not there any more.
+/// Finds the positions of rows in a newer state of their table; `None` if one of them no longer exists.
 pub type Places<'a> = &'a dyn Fn(&Table, u64, RoaringBitmap) -> Option<Rows>;
 
-/// The operations that bring the difference between `base` and `mine` to the state `now`.
+/// The operations that apply the difference between `base` and `mine` to the state `now`.
 ///
 /// # Errors
-/// [`StoreError::Conflict`] if a commit since `base` changed the same.
+/// [`StoreError::Conflict`] if a commit since `base` changed the same rows, table, view or name.
 pub fn rebase(base: &State, mine: &State, now: &State, places: Places<'_>) -> Result<Commit> {
     let (all_base, all_now) = (base, now);
     let states = States { base: by_id(base), mine: by_id(mine), now: by_id(now), all_base, all_now };
@@ -41,7 +41,7 @@ pub fn rebase(base: &State, mine: &State, now: &State, places: Places<'_>) -> Re
     Ok(commit)
 }
 
-/// An error that a repetition of the transaction does not have.
+/// An error that may not occur if the transaction is repeated.
 pub fn conflict(what: impl std::fmt::Display) -> StoreError {
     StoreError::Conflict(format!("could not serialize: {what} since this transaction began"))
 }
@@ -67,7 +67,7 @@ fn drop_tables(states: &States<'_>, commit: &mut Commit) -> Result<()> {
         if !states.now.contains_key(&table.id) {
             return Err(conflict(format!("table {} was dropped", table.name)));
         }
-        // A table takes its copies along.
+        // Dropping a table also drops its copies.
         let goes_with_table = table.copy_of.as_ref().is_some_and(|of| !states.mine.contains_key(&of.table));
         if !goes_with_table {
             commit.push(Operation::DropTable { table: table.id });
@@ -97,7 +97,7 @@ fn views(states: &States<'_>, mine: &State, commit: &mut Commit) -> Result<()> {
     Ok(())
 }
 
-/// The name of something new must be free, apart from what this transaction drops or renames.
+/// Checks that the name of a new object is free, or that this transaction drops or renames the object that has it.
 fn check_name(states: &States<'_>, name: &str) -> Result<()> {
     let gives_up =
         |id: u64| states.base.contains_key(&id) && states.mine.get(&id).is_none_or(|table| table.name != name);
@@ -190,7 +190,8 @@ impl Group<'_> {
         self.states.base.get(&copy.id).is_some_and(|old| Arc::ptr_eq(old, copy))
     }
 
-    /// Whether the changes hold only for exactly the rows of the base: the table was rewritten, or one of its copies.
+    /// Whether the changes are valid only if the rows are those of the base, because the table or one of its copies was
+    /// rewritten.
     fn needs_same_rows(&self, changes_rows: bool) -> bool {
         let was_current = |copy: &Table| self.states.base.get(&copy.id).is_some_and(|old| old.is_current());
         let rewritten = |copy: &&Arc<Table>| copy.is_current() && (changes_rows || !was_current(copy));
@@ -215,7 +216,7 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// Added rows must be in every copy that has all rows.
+    /// Checks that added rows were added to every copy that has all rows.
     fn check_copies(&self) -> Result<()> {
         let of_table = |copy: &&&Arc<Table>| copy.copy_of.as_ref().is_some_and(|of| of.table == self.table.id);
         for copy in self.states.now.values().filter(of_table).filter(|copy| copy.is_current()) {
@@ -226,7 +227,7 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// Removes the rows that this transaction has removed, from wherever they are now.
+    /// Deletes the rows that this transaction has deleted, at their current positions.
     fn remove_rows(&self, now: &Table, commit: &mut Commit) -> Result<()> {
         let mine: HashMap<u64, &SegmentEntry> = self.table.segments.iter().map(|entry| (entry.id, entry)).collect();
         let mut removed = Rows::new();
@@ -276,7 +277,7 @@ impl Group<'_> {
     fn change_copy(&self, copy: &Table, changes_rows: bool, commit: &mut Commit) {
         let Some(old) = self.states.base.get(&copy.id) else { return create_copy(copy, commit) };
         if !self.states.now.contains_key(&copy.id) {
-            // Dropped since, and nobody misses its rows.
+            // The table was dropped in the meantime.
             return;
         }
         let gone = |entry: &&SegmentEntry| !copy.segments.iter().any(|mine| mine.id == entry.id);

@@ -33,7 +33,7 @@ pub struct VacuumReport {
 
 impl Store {
     /// Rewrites segments with deleted rows and small segments, of one table or all, and removes files that neither the
-    /// current state nor any live reader of any process needs. Leaves out tables that an open transaction changes as a
+    /// current state nor any live reader of any process needs. Skips tables that an open transaction has locked as a
     /// whole.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Store {
         Ok(report)
     }
 
-    /// Rewrites the segments for which that is worthwhile, and returns their number.
+    /// Rewrites the segments for which this is worthwhile, and returns their number.
     fn tidy(&self, snapshot: &Snapshot, table: &Arc<Table>) -> Result<usize> {
         let which = worth_rewriting(&|name| snapshot.table(name).cloned(), table)?;
         let (write_bytes, threads) = (self.options.write_bytes, self.options.threads);
@@ -69,7 +69,7 @@ impl Store {
         Ok(if !which.is_empty() && self.compact(table, &compaction)? { which.len() } else { 0 })
     }
 
-    /// Writes all rows of a copy that is not current, and returns the number of its segments before.
+    /// Writes all rows of a copy that is not current, and returns its previous number of segments.
     fn refill(&self, table: &Table, copy: &Table) -> Result<usize> {
         let mut transaction = self.write()?;
         if !self.transactions.try_lock_table(transaction.id(), table.id, Mode::Exclusive) {
@@ -145,13 +145,13 @@ impl Store {
         Ok(gone)
     }
 
-    /// Removes files that no commit names and no open transaction is writing, of killed or failed transactions, and
-    /// returns their number. For the holder of the log.
+    /// Removes files of killed or failed transactions, which no commit names and no open transaction is writing, and
+    /// returns their number. The caller must hold the log.
     pub(super) fn remove_orphans(&self, newest: &State) -> Result<usize> {
         let medium = &self.resources.medium;
         let mut found = unknown_segments(medium, newest)?;
         found.extend(medium.list(runs::FOLDER)?);
-        // After the list: what is created later is not in it.
+        // The list of files was read before this, so it does not contain files that are created later.
         let unnamed = self.resources.unnamed.lock();
         let in_use: HashSet<String> =
             unnamed.ids.iter().flat_map(|id| [segment_file(*id), runs::run_file(*id)]).collect();

@@ -1,7 +1,7 @@
 //! Write transactions: changes are collected, segments are written, and one log record commits all of it.
 //!
-//! A transaction holds no lock of the log while it is open. It has a base, which is the snapshot on which it began, and
-//! a state of its own with its changes. Its commit brings the difference of the two to the newest state.
+//! A transaction does not lock the log while it is open. It starts from a snapshot, its base, and collects its changes
+//! in a state of its own. Its commit applies the difference of the two to the newest state ([`super::rebase`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ pub struct WriteTransaction {
     /// The state including the changes so far.
     state: State,
     is_changed: bool,
-    /// Whether nothing was read yet, so that a newer base changes nothing that anybody knows.
+    /// Whether nothing was read yet, so that the base can still be replaced by a newer one.
     is_fresh: bool,
-    /// The base of its oldest savepoint, to which it may return.
+    /// The base of the oldest savepoint to which it may return.
     oldest_savepoint: Option<u64>,
     next_id: Arc<AtomicU64>,
-    /// From the first write on.
+    /// `None` before the first write.
     files: Option<Arc<NewFiles>>,
     waiting: Waiting,
     write_bytes: usize,
@@ -108,17 +108,17 @@ impl WriteTransaction {
         self.is_changed
     }
 
-    /// Whether it has neither read nor changed anything.
+    /// Whether it has neither read nor changed data.
     pub fn is_fresh(&self) -> bool {
         self.is_fresh && !self.is_changed
     }
 
-    /// How it waits for other transactions.
+    /// Sets the conditions that end its waits for other transactions.
     pub fn set_waiting(&mut self, waiting: Waiting) {
         self.waiting = waiting;
     }
 
-    /// Makes sure that this process may write, and that ids are free. Before the first change.
+    /// Makes this process the writer, and reserves ids. Called before the first change.
     ///
     /// # Errors
     /// Another process writes, or the database is open read-only.
@@ -136,11 +136,11 @@ impl WriteTransaction {
         self.files.clone().ok_or_else(|| StoreError::invalid("the transaction cannot write"))
     }
 
-    /// Bases the transaction on the newest commit, with its changes so far: from now on it sees what others have
+    /// Bases the transaction, with its changes so far, on the newest commit, so that it sees what others have
     /// committed.
     ///
     /// # Errors
-    /// Another transaction has changed the same.
+    /// Another transaction has changed the same rows or names.
     pub fn refresh(&mut self) -> Result<()> {
         let base = self.store.snapshot()?;
         if base.sequence() == self.base.sequence() {
@@ -160,13 +160,13 @@ impl WriteTransaction {
         Ok(())
     }
 
-    /// Says which rows it may name by their places in old segments.
+    /// Announces the base, whose row positions the transaction may use. The store keeps track of moved rows since then.
     fn announce_base(&self) {
         let base = self.base.sequence();
         self.store.transactions.set_base(self.id, self.oldest_savepoint.map_or(base, |oldest| oldest.min(base)));
     }
 
-    /// A state to which the transaction can return, until [`WriteTransaction::forget_savepoints`].
+    /// A state to which the transaction can return, until [`WriteTransaction::forget_savepoints`] is called.
     pub fn savepoint(&mut self) -> Savepoint {
         self.oldest_savepoint.get_or_insert(self.base.sequence());
         let files = self.files.as_ref().map_or(0, |files| files.len());
@@ -188,7 +188,7 @@ impl WriteTransaction {
         if now.sequence() != self.base.sequence() { self.refresh() } else { Ok(()) }
     }
 
-    /// The transaction returns to none of its savepoints any more.
+    /// Forgets all savepoints.
     pub fn forget_savepoints(&mut self) {
         self.oldest_savepoint = None;
         self.announce_base();
@@ -234,8 +234,8 @@ impl WriteTransaction {
         Ok(())
     }
 
-    /// Locks a table for changes of rows, or as a whole. If the transaction has read nothing yet, it is then based on
-    /// the newest commit, so that it does not fail because of what it has waited for.
+    /// Locks a table for changes of rows, or as a whole. If the transaction has not read anything yet, it is then based
+    /// on the newest commit, so that it does not conflict with the transaction for which it waited.
     ///
     /// # Errors
     /// See [`StoreError::Conflict`], [`StoreError::Deadlock`] and [`StoreError::LockTimeout`].
@@ -253,14 +253,14 @@ impl WriteTransaction {
         self.prepare_write()?;
         let id = table.copy_of.as_ref().map_or(table.id, |of| of.table);
         if self.base.state.table_by_id(id).is_err() {
-            // Nobody else sees it.
+            // Only this transaction sees the table.
             return Ok(());
         }
         self.store.transactions.lock_table(self.id, id, mode, &table.name, &self.waiting)?;
         if self.is_fresh() {
             return Ok(());
         }
-        // What makes the commit fail in any case is told now.
+        // A conflict that would make the commit fail is reported now.
         let newest = self.store.newest()?;
         let (Ok(now), Ok(base)) = (newest.table_by_id(id), self.base.state.table_by_id(id)) else {
             return Err(conflict(format!("table {} was dropped", table.name)));
@@ -271,7 +271,8 @@ impl WriteTransaction {
         Ok(())
     }
 
-    /// Locks the name of a table or view that is created or dropped. Others wait until the outcome is known.
+    /// Locks the name of a table or view that is created or dropped. Other transactions that need the name wait for the
+    /// outcome.
     ///
     /// # Errors
     /// As for [`WriteTransaction::lock`].
@@ -529,7 +530,7 @@ impl WriteTransaction {
         Ok(deleted)
     }
 
-    /// Marks rows that others can see, and fails if one of them was changed since the base.
+    /// Locks rows that others can see, and fails if one of them was changed since the base.
     fn lock_rows(&self, table: &Table, by_segment: &BTreeMap<usize, RoaringBitmap>) -> Result<()> {
         let Ok(base) = self.base.state.table_by_id(table.id) else { return Ok(()) };
         let is_shared = |id: u64| base.segments.iter().any(|entry| entry.id == id);
@@ -573,7 +574,7 @@ impl WriteTransaction {
         self.perform(&Operation::SetDesign { table: table.id, design })
     }
 
-    /// Replaces all segments of a table by the given ones.
+    /// Replaces all segments of a table by these.
     fn replace(&mut self, table: &Table, appended: Appended) -> Result<()> {
         self.remove_segments(table)?;
         self.append(appended).map(|_| ())
@@ -582,8 +583,8 @@ impl WriteTransaction {
     /// Makes the changes durable and visible, and returns the commit's sequence.
     ///
     /// # Errors
-    /// Another transaction has changed the same, or the log cannot be written. The error says whether the outcome is
-    /// known.
+    /// Another transaction has changed the same rows or names, or the log cannot be written. The error says whether the
+    /// outcome is known.
     pub fn commit(mut self) -> Result<u64> {
         if !self.is_changed {
             return Ok(self.base.sequence());
@@ -600,14 +601,15 @@ impl WriteTransaction {
             }),
         )?;
         let store = self.store.clone();
-        // Others wait for its locks.
+        // This frees the locks for which other transactions wait.
         drop(self);
-        // What cannot be merged now is merged after a later commit.
+        // If merging fails, a later commit tries it again.
         let _ = store.merge_pending();
         Ok(sequence)
     }
 
-    /// Small appends of this transaction stay in the log until they are many. Then one segment replaces them.
+    /// Merges the small appends of this transaction into one segment when there are many of them. Until then they stay
+    /// in the log.
     fn merge_own_pending(&mut self) -> Result<()> {
         let tables: Vec<u64> = self.state.all().map(|table| table.id).collect();
         for id in tables {

@@ -1,4 +1,4 @@
-//! A table at one commit: its design, its segments, and what all snapshots share about them.
+//! A table at one commit: its design, its segments, and the resources that its snapshots share.
 
 mod key_map;
 mod resources;

@@ -20,8 +20,8 @@ pub type ColumnState = (u64, u64, Vec<u64>, usize);
 /// The files of all open transactions of this process, by their ids.
 #[derive(Debug, Default)]
 pub struct Unnamed {
-    /// How often the log was opened for writing. Between two openings another process may have written, and may have
-    /// used the same ids.
+    /// The number of times that the log was opened for writing. Between two openings, another process may have written
+    /// and may have used the same ids.
     pub opening: u64,
     pub ids: HashSet<u64>,
 }

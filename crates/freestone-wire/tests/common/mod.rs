@@ -187,7 +187,7 @@ async fn run(sql: &str, parameters: Option<RecordBatch>, reply: Reply, tables: &
             return reply.fail(SqlError::new(sqlstate::QUERY_CANCELED, "cancelled")).await;
         }
         "cut" => {
-            // A server that notices that nobody wants the rows, and does not ask why.
+            // The server knows only that nobody reads the rows, and not the reason.
             let schema = &tables.schemas[words[1]];
             let mut rows = reply.rows(schema)?;
             rows.send(tables.tables[words[1]][0].clone()).await?;

@@ -80,7 +80,7 @@ impl<'a> AdviceContext<'a> {
     ) -> Result<Self> {
         let sample = Sample::of(table, sample::ROWS_MAX)?;
         if sample.rows == 0 {
-            return Err(Error::invalid(format!("table {} is empty: there is nothing to judge designs by", table.name))
+            return Err(Error::invalid(format!("table {} is empty: there are no rows to compare designs with", table.name))
                 .with_hint("load rows first"));
         }
         let threads = database.options().threads.max(1);
@@ -144,7 +144,7 @@ impl<'a> AdviceContext<'a> {
         Ok(advice)
     }
 
-    /// A preset, with the options `encode` and `medium` of the current design.
+    /// A preset, with the options `encoding` and `medium` of the current design.
     fn plain(&self, preset: Preset) -> Design {
         let Design { encode, medium, .. } = self.table.design.clone();
         Design { encode, medium, ..Design::preset(preset) }

@@ -155,7 +155,7 @@ impl Trial {
     }
 }
 
-/// Stands for an aggregation: values are decoded for it, except those of zones that qualify as a whole.
+/// Takes the place of an aggregation: values are decoded for it, except those of zones that qualify as a whole.
 struct Counter {
     rows: usize,
     takes_zones: bool,

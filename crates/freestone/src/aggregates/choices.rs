@@ -1,4 +1,4 @@
-//! Values of the rows in which others are extreme: `arg_max(name, score)`, `arg_min`, and the n greatest of each.
+//! Values from the rows with extreme values: `arg_max(name, score)`, `arg_min`, and the n largest or smallest.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use datafusion::error::Result;
 use super::collected::{Collected, Groups, Reduce};
 use crate::error::Error;
 
-/// The functions that `max(x, n)` and `min(x, n)` become.
+/// The functions that implement `max(x, n)` and `min(x, n)`.
 pub(crate) const GREATEST: &str = "freestone_greatest";
 pub(crate) const LEAST: &str = "freestone_least";
 
-/// More values than this are not asked for.
+/// The maximum n.
 const COUNT_MAX: i64 = 1_000_000;
 
 pub(super) fn functions() -> Vec<Collected> {
@@ -60,7 +60,7 @@ fn list_of(value: &DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(value.clone(), true)))
 }
 
-/// The comparison of two places of a column; of reals, NaN is greater than all others.
+/// A comparator of two rows of a column. For floats, NaN is greater than all other values.
 pub(super) fn comparator(column: &ArrayRef, descending: bool) -> Result<DynComparator> {
     if *column.data_type() == DataType::Null {
         return Ok(Box::new(|_, _| Ordering::Equal));
@@ -68,7 +68,7 @@ pub(super) fn comparator(column: &ArrayRef, descending: bool) -> Result<DynCompa
     Ok(make_comparator(column, column, SortOptions { descending, nulls_first: false })?)
 }
 
-/// The places of the rows with the greatest or least values of each group, best first; among equal ones, the first that came.
+/// The rows with the largest or smallest values of each group, best first. Equal values remain in the order of arrival.
 fn best(groups: &Groups, greatest: bool) -> Result<Vec<Vec<u32>>> {
     let by = groups.columns.len() - if has_count(groups) { 2 } else { 1 };
     let compare = comparator(&groups.columns[by], greatest)?;
@@ -87,7 +87,7 @@ fn best(groups: &Groups, greatest: bool) -> Result<Vec<Vec<u32>>> {
         .collect()
 }
 
-/// Whether the last argument says how many rows are wanted.
+/// Whether the last argument is the number of rows.
 fn has_count(groups: &Groups) -> bool {
     matches!(groups.to, DataType::List(_)) && groups.columns.len() != 1 && {
         let value = list_of(groups.columns[0].data_type());
@@ -117,7 +117,7 @@ fn several_of(groups: &Groups, greatest: bool) -> Result<ArrayRef> {
     lists(groups, &groups.columns[0], places)
 }
 
-/// Lists of the values at places; NULL for a group without any.
+/// Lists of the values of rows; NULL for groups without any.
 pub(super) fn lists(groups: &Groups, values: &ArrayRef, places: Vec<Vec<u32>>) -> Result<ArrayRef> {
     let lengths: Vec<usize> = places.iter().map(Vec::len).collect();
     let nulls = NullBuffer::from(lengths.iter().map(|length| *length > 0).collect::<Vec<_>>());

@@ -1,5 +1,5 @@
-//! Aggregates that are computed from all rows of a group at once. Each is a function over the rows of all groups, in which
-//! the rows of a group are adjacent and in the order of their arrival.
+//! Aggregates that are computed from all rows of a group at once. Each is a function over the rows of all groups, in
+//! which the rows of a group are adjacent and in the order of their arrival.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -18,14 +18,14 @@ use super::order_by::{Finish, RowGroups, Rows, of_lists, row_fields};
 use crate::error::{Error, ErrorKind};
 use crate::sql::type_names::type_name;
 
-/// The number of collected rows at which they are reduced to those that count.
+/// The number of collected rows at which rows without an effect are removed.
 const REDUCED_FROM: usize = 1 << 16;
 
 /// The rows of groups.
 pub(super) struct Groups<'a> {
-    /// One per argument.
+    /// One column per argument.
     pub columns: &'a [ArrayRef],
-    /// Where each group begins, and where the last one ends.
+    /// The first row of each group, and the end of the last one.
     pub offsets: &'a [usize],
     /// The type of the result.
     pub to: &'a DataType,
@@ -34,7 +34,7 @@ pub(super) struct Groups<'a> {
 }
 
 impl Groups<'_> {
-    /// The places of each group's rows in which the first arguments are not NULL.
+    /// The rows of each group in which the first `arguments` columns are not NULL.
     pub fn places(&self, arguments: usize) -> impl Iterator<Item = Vec<usize>> {
         let nulls: Vec<_> = self.columns[..arguments].iter().map(|column| column.logical_nulls()).collect();
         self.offsets.windows(2).map(move |pair| {
@@ -44,7 +44,7 @@ impl Groups<'_> {
     }
 }
 
-/// The places of the rows that are needed.
+/// Returns the positions of the rows that have an effect.
 pub(super) type Reduce = fn(&Groups) -> Result<Vec<u32>>;
 
 /// An aggregate as data.
@@ -52,13 +52,13 @@ pub(super) type Reduce = fn(&Groups) -> Result<Vec<u32>>;
 pub(super) struct Collected {
     pub name: &'static str,
     pub aliases: Vec<String>,
-    /// What it takes, for error messages.
+    /// A description of the accepted arguments, for error messages.
     pub takes: &'static str,
-    /// The types that arguments are cast to; nothing where it does not take them.
+    /// The types to which arguments are cast; `None` if they are not accepted.
     pub coercion: fn(&[DataType]) -> Option<Vec<DataType>>,
     pub result: fn(&[DataType]) -> DataType,
     pub finish: fn(&Groups) -> Result<ArrayRef>,
-    /// The places of the rows that are needed, where the others need not be kept.
+    /// Returns the rows that have an effect, if others need not be stored.
     pub reduce: Option<Reduce>,
     pub within_group: bool,
     pub signature: Signature,
@@ -199,7 +199,7 @@ impl Maker {
     }
 }
 
-/// The places of all rows by group, in the order of arrival, and where the groups begin.
+/// The rows sorted by group, each group in the order of arrival, and the offsets of the groups.
 fn by_group(groups: &[u32], count: usize) -> (Vec<u32>, Vec<usize>) {
     let mut offsets = vec![0usize; count + 1];
     groups.iter().for_each(|group| offsets[*group as usize + 1] += 1);
@@ -226,7 +226,7 @@ struct CollectedAccumulator {
     maker: Maker,
     rows: Rows,
     count: usize,
-    /// The rows that the last reduction kept.
+    /// The number of rows that remained after the last reduction.
     reduced: usize,
 }
 

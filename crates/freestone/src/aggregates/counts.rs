@@ -1,4 +1,4 @@
-//! How often values occur: `mode`, `histogram`, `entropy` and `approx_top_k`.
+//! Frequencies of values: `mode`, `histogram`, `entropy` and `approx_top_k`.
 
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) fn functions() -> Vec<Collected> {
     ]
 }
 
-/// A map from values to how often they occur.
+/// A map from values to their frequencies.
 fn counts_of(value: &DataType) -> DataType {
     let key = Field::new("key", value.clone(), false);
     let count = Field::new("value", DataType::UInt64, true);
@@ -38,13 +38,13 @@ fn counts_of(value: &DataType) -> DataType {
     DataType::Map(Arc::new(entries), false)
 }
 
-/// A value of a group: the place where it came first, and how often it occurs.
+/// A value of a group: the row of its first occurrence, and its frequency.
 struct Run {
     first: usize,
     count: u64,
 }
 
-/// The different values of each group, in their order.
+/// The distinct values of each group in sorted order.
 fn runs(groups: &Groups) -> Result<Vec<Vec<Run>>> {
     let compare = comparator(&groups.columns[0], false)?;
     let of_group = |mut places: Vec<usize>| {
@@ -61,7 +61,7 @@ fn runs(groups: &Groups) -> Result<Vec<Vec<Run>>> {
     Ok(groups.places(1).map(of_group).collect())
 }
 
-/// The value that occurs most often; among equally frequent ones, that which came first.
+/// The most frequent value; of equally frequent ones, the first to occur.
 fn mode(groups: &Groups) -> Result<ArrayRef> {
     let most =
         |runs: Vec<Run>| runs.into_iter().min_by_key(|run| (Reverse(run.count), run.first)).map(|run| run.first as u32);
@@ -87,7 +87,7 @@ fn histogram(groups: &Groups) -> Result<ArrayRef> {
     Ok(Arc::new(MapArray::try_new(entries.clone(), offsets, columns, Some(nulls), false)?))
 }
 
-/// The entropy of the frequencies, in bits; zero without values.
+/// The entropy of the frequencies in bits; 0 without values.
 fn entropy(groups: &Groups) -> Result<ArrayRef> {
     let of_group = |runs: &Vec<Run>| {
         let total = runs.iter().map(|run| run.count).sum::<u64>() as f64;
@@ -97,7 +97,7 @@ fn entropy(groups: &Groups) -> Result<ArrayRef> {
     Ok(Arc::new(Float64Array::from_iter_values(runs(groups)?.iter().map(of_group))))
 }
 
-/// The most frequent values, most frequent first.
+/// The most frequent values, in descending order of frequency.
 fn top(groups: &Groups) -> Result<ArrayRef> {
     let wanted = groups.columns[1].as_primitive::<Int64Type>();
     let of_group = |mut runs: Vec<Run>| -> Result<Vec<u32>> {

@@ -1,6 +1,6 @@
-//! Aggregate functions that replace those of DataFusion: `sum` and `avg`, which are exact or an error; `min` and `max`
-//! of floats; variances and related functions; and the collection and sorting of rows for aggregates with an ORDER BY. And
-//! aggregates that need all values of a group, which users of DuckDB know: modes, quantiles, histograms.
+//! Aggregate functions that replace those of DataFusion: `sum` and `avg`, which are exact or fail; `min` and `max` of
+//! floats; variances and related functions; and the collection and sorting of rows for aggregates with an ORDER BY.
+//! Also aggregates of DuckDB that need all values of a group: modes, quantiles, histograms.
 
 mod average;
 mod choices;

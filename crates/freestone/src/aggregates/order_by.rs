@@ -297,12 +297,12 @@ impl Accumulator for OrderedAccumulator {
     }
 }
 
-/// What becomes of the rows of groups.
+/// Computes the results from the rows of groups.
 pub(super) trait Finish: Send + Sync {
     /// The result of each of the first `count` groups, from the columns of all rows and the group of each.
     fn finish(&self, columns: &[ArrayRef], groups: Vec<u32>, count: usize) -> Result<ArrayRef>;
 
-    /// The places of the rows that are needed; nothing where all are.
+    /// The positions of the rows that have an effect; `None` if all have.
     fn reduced(&self, _columns: &[ArrayRef], _groups: &[u32], _count: usize) -> Result<Option<Vec<u32>>> {
         Ok(None)
     }
@@ -337,11 +337,11 @@ pub(super) struct RowGroups {
     /// The group of each row.
     groups: Vec<u32>,
     count: usize,
-    /// The rows that the last reduction kept.
+    /// The number of rows that remained after the last reduction.
     reduced: usize,
 }
 
-/// The number of rows at which they are reduced to those that are needed.
+/// The number of rows at which rows without an effect are removed.
 const REDUCED_FROM: usize = 1 << 16;
 
 impl RowGroups {

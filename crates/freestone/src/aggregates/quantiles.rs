@@ -1,8 +1,8 @@
-//! Quantiles of all values of a group, of one fraction or of a list of fractions, and what is computed from them: `median`
-//! and `mad`.
+//! Quantiles of all values of a group, for one fraction or a list of fractions, and `median` and `mad`.
 //!
-//! `quantile_cont` interpolates between two values, of dates and timestamps in microseconds. `quantile_disc` gives the first
-//! value that this fraction of all values does not exceed. A negative fraction counts from the greatest value.
+//! `quantile_cont` interpolates between two values, for dates and timestamps in microseconds. `quantile_disc` returns
+//! the smallest value such that at least this fraction of all values does not exceed it. A negative fraction counts from
+//! the largest value.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(super) fn functions() -> Vec<Collected> {
     ]
 }
 
-/// The type of a value between two others; that of the values where there is none between them.
+/// The type of interpolated values; the type of the values if there is none between them.
 fn interpolated(value: &DataType) -> DataType {
     match value {
         DataType::Date32 | DataType::Date64 => DataType::Timestamp(TimeUnit::Microsecond, None),
@@ -51,7 +51,7 @@ fn is_interpolated(value: &DataType) -> bool {
     value.is_numeric() || matches!(value, DataType::Date32 | DataType::Timestamp(..) | DataType::Null)
 }
 
-/// A value as it is collected: numbers as reals.
+/// The type in which values are collected; numbers are collected as DOUBLE.
 fn collected(value: &DataType) -> DataType {
     match value {
         DataType::Date64 => DataType::Date32,
@@ -111,7 +111,7 @@ fn disc_type(types: &[DataType]) -> DataType {
     if matches!(types[1], DataType::List(_)) { list_of(types[0].clone()) } else { types[0].clone() }
 }
 
-/// The fractions that a group asks for, in which it says the same in all rows.
+/// The fractions for a group, which must be the same in all its rows.
 fn wanted(groups: &Groups, row: usize) -> Result<Vec<f64>> {
     let at = &groups.columns[1];
     let (values, range) = match at.data_type() {
@@ -134,7 +134,7 @@ fn wanted(groups: &Groups, row: usize) -> Result<Vec<f64>> {
         .collect()
 }
 
-/// The places of each group's values in their order.
+/// The rows of each group, sorted by value.
 fn ordered(groups: &Groups) -> Result<Vec<Vec<usize>>> {
     let compare = comparator(&groups.columns[0], groups.descending)?;
     let sorted = |mut places: Vec<usize>| {
@@ -144,7 +144,7 @@ fn ordered(groups: &Groups) -> Result<Vec<Vec<usize>>> {
     Ok(groups.places(1).map(sorted).collect())
 }
 
-/// The place of the value at a fraction of a number of values; a negative one counts from the end.
+/// The index of the value at a fraction; negative fractions count from the end.
 fn discrete(fraction: f64, count: usize) -> usize {
     let place = |fraction: f64| ((fraction * count as f64).ceil() as usize).saturating_sub(1).min(count - 1);
     if fraction < 0.0 || fraction == 0.0 && fraction.is_sign_negative() {
@@ -154,7 +154,7 @@ fn discrete(fraction: f64, count: usize) -> usize {
     }
 }
 
-/// The places between which a fraction lies, and how far it is from the first.
+/// The two indexes between which a fraction lies, and its distance from the first.
 fn continuous(fraction: f64, count: usize) -> (usize, usize, f64) {
     let fraction = if fraction < 0.0 { 1.0 + fraction } else { fraction };
     let place = fraction * (count - 1) as f64;
@@ -176,7 +176,7 @@ fn quantiles(groups: &Groups, interpolates: bool) -> Result<ArrayRef> {
         DataType::List(field) if is_list => field.data_type().clone(),
         other => other.clone(),
     };
-    // A place for each fraction; one without a value for a group that has none, unless the result is a list.
+    // The position of each fraction. `None` for a group without values, unless the result is a list.
     let mut marks: Vec<Option<(usize, usize, f64)>> = vec![];
     for (places, fractions) in ordered.iter().zip(&wanted_by_group) {
         let mark = |fraction: &f64| match interpolates {
@@ -204,7 +204,7 @@ fn quantiles(groups: &Groups, interpolates: bool) -> Result<ArrayRef> {
     Ok(Arc::new(ListArray::try_new(field, OffsetBuffer::from_lengths(lengths), values, Some(nulls))?))
 }
 
-/// The values between pairs of places.
+/// The interpolated values between pairs of rows.
 fn between(column: &ArrayRef, marks: &[Option<(usize, usize, f64)>], to: &DataType) -> Result<ArrayRef> {
     if column.data_type() == to && !matches!(to, DataType::Float64 | DataType::Timestamp(..)) {
         let places: UInt32Array = marks.iter().map(|mark| mark.map(|(low, ..)| low as u32)).collect();
@@ -232,7 +232,7 @@ fn between(column: &ArrayRef, marks: &[Option<(usize, usize, f64)>], to: &DataTy
     Ok(Arc::new(marks.iter().map(|mark| mark.map(value)).collect::<Float64Array>()))
 }
 
-/// A real between two others, without overflow of their difference.
+/// A value between two floats, without overflow of their difference.
 fn midway(low: f64, high: f64, share: f64) -> f64 {
     if low == high || share == 0.0 { low } else { low * (1.0 - share) + high * share }
 }
@@ -256,7 +256,7 @@ fn median(groups: &Groups) -> Result<ArrayRef> {
     between(&groups.columns[0], &marks, groups.to)
 }
 
-/// The median of the distances from the median.
+/// The median of the absolute deviations from the median.
 fn mad(groups: &Groups) -> Result<ArrayRef> {
     let values = groups.columns[0].as_primitive::<Float64Type>();
     let median = |sorted: &[f64]| {
@@ -277,7 +277,7 @@ fn mad(groups: &Groups) -> Result<ArrayRef> {
     Ok(Arc::new(groups.places(1).map(of_group).collect::<Float64Array>()))
 }
 
-/// NaN is greater than all others.
+/// NaN is greater than all other values.
 fn order(a: &f64, b: &f64) -> Ordering {
     a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }

@@ -1,4 +1,4 @@
-//! Shapes of distributions, products, and sums with compensation for what rounding loses.
+//! Shapes of distributions, products, and sums with compensation of rounding errors.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn of_groups(groups: &Groups, value: impl Fn(&[f64]) -> Option<f64>) -> Result<A
     Ok(Arc::new(groups.places(1).map(of_group).collect::<Float64Array>()))
 }
 
-/// The means of the squared, cubed and fourth powers of the distances from the mean.
+/// The second, third and fourth central moments.
 fn moments(values: &[f64]) -> (f64, f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -45,18 +45,18 @@ fn moments(values: &[f64]) -> (f64, f64, f64) {
     (power(2), power(3), power(4))
 }
 
-/// The skewness of a sample (the adjusted Fisher-Pearson coefficient); NULL of fewer than three values.
+/// The skewness of a sample (the adjusted Fisher-Pearson coefficient); NULL for fewer than three values.
 fn skewness(values: &[f64]) -> Option<f64> {
     let count = values.len() as f64;
     if values.len() < 3 {
         return None;
     }
     let (second, third, _) = moments(values);
-    // What does not vary has no shape.
+    // The skewness of constant values is undefined.
     (second != 0.0).then(|| (count * (count - 1.0)).sqrt() / (count - 2.0) * third / second.powf(1.5))
 }
 
-/// The excess kurtosis, of a sample where there are at least four values, or of all values where there are two.
+/// The excess kurtosis: of a sample with at least four values, or of a population with at least two.
 fn kurtosis(values: &[f64], sample: bool) -> Option<f64> {
     let count = values.len() as f64;
     if values.len() < if sample { 4 } else { 2 } {
@@ -70,8 +70,8 @@ fn kurtosis(values: &[f64], sample: bool) -> Option<f64> {
     Some((count - 1.0) / ((count - 2.0) * (count - 3.0)) * ((count + 1.0) * excess + 6.0))
 }
 
-/// The sum of Kahan and Babuška in Neumaier's form ("Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen",
-/// 1974).
+/// The Kahan-Babuška sum in the form of Neumaier ("Rundungsfehleranalyse einiger Verfahren zur Summation endlicher
+/// Summen", 1974).
 fn compensated_sum(values: &[f64]) -> f64 {
     let (mut sum, mut lost) = (0.0f64, 0.0f64);
     for value in values {
@@ -79,7 +79,7 @@ fn compensated_sum(values: &[f64]) -> f64 {
         lost += if sum.abs() >= value.abs() { sum - next + value } else { value - next + sum };
         sum = next;
     }
-    // Infinities have nothing that was lost.
+    // Infinities need no compensation.
     if lost.is_finite() { sum + lost } else { sum }
 }
 

@@ -1,4 +1,4 @@
-//! The cancellation of statements: by a handle, or because nobody waits for them any more.
+//! Cancellation of statements: by a handle, or because nobody waits for them any more.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -18,12 +18,14 @@ use super::panicked;
 use crate::error::{Error, Result};
 use crate::heap;
 
-/// Queries that were asked fewer times for their rows are small, and are let through when the process has too little memory.
+/// The number of polls below which a query counts as small. Small queries continue when the process has too little
+/// memory.
 const POLLS_MIN: usize = 16;
-/// Beyond the limit of the process by this part of it, queries that go on end: what they hold counts nowhere else.
+/// Queries end when the process exceeds its limit by 1 / `EXCESS_SHARE`, because their own memory is not fully
+/// accounted for.
 const EXCESS_SHARE: usize = 20;
 
-/// Cancels the statements that a session executes when it is called; later ones run.
+/// Cancels the statements that a session is executing when it is called. Later statements are not affected.
 #[derive(Clone)]
 pub struct CancelHandle {
     sender: Arc<watch::Sender<u64>>,
@@ -65,19 +67,19 @@ pub(crate) struct Cancellation {
 }
 
 impl Cancellation {
-    /// Of a statement that nobody cancels.
+    /// For a statement that cannot be cancelled.
     #[cfg(test)]
     pub fn of_nobody() -> Self {
         let (_, receiver) = watch::channel(0);
         Cancellation { receiver, began: 0, abandoned: Arc::default() }
     }
 
-    /// The same statement, without regard to whether somebody waits for it.
+    /// The same statement, which continues even if nobody waits for it.
     pub fn unwatched(&self) -> Self {
         Cancellation { abandoned: Arc::default(), ..self.clone() }
     }
 
-    /// A guard for the future that waits for the statement. When it is dropped, nobody waits any more.
+    /// A guard for the future that waits for the statement. Dropping it means that nobody waits any more.
     pub fn guard(&self) -> AbandonGuard {
         AbandonGuard(self.abandoned.clone())
     }
@@ -93,7 +95,7 @@ impl Cancellation {
     pub fn cancelled(&self) -> impl Future<Output = ()> + Send + 'static {
         let (mut receiver, began) = (self.receiver.clone(), self.began);
         async move {
-            // The session is gone: nobody can cancel any more.
+            // The session no longer exists, so nobody can cancel the statement.
             if receiver.wait_for(|generation| *generation != began).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -101,7 +103,7 @@ impl Cancellation {
     }
 }
 
-/// Marks a write as abandoned when the future that waits for it is dropped; after its end that means nothing.
+/// Marks a write as abandoned when the future that waits for it is dropped. Has no effect after the end of the write.
 pub(crate) struct AbandonGuard(Arc<AtomicBool>);
 
 impl Drop for AbandonGuard {
@@ -110,14 +112,14 @@ impl Drop for AbandonGuard {
     }
 }
 
-/// A stream that ends with an error once its statement is cancelled.
+/// A stream that ends with an error when its statement is cancelled.
 pub(crate) struct CancellableStream {
     inner: Option<SendableRecordBatchStream>,
     schema: SchemaRef,
     cancelled: Pin<Box<dyn Future<Output = ()> + Send>>,
     cancellation: Cancellation,
     polls: usize,
-    /// Where the stream is all of the statement: that nobody reads it any more ends what still works for it.
+    /// For a stream that is the whole statement: dropping it also ends the work behind it.
     _guard: Option<AbandonGuard>,
 }
 
@@ -128,7 +130,7 @@ impl CancellableStream {
         CancellableStream { _guard: Some(guard), ..Self::new(inner, cancellation) }
     }
 
-    /// Rows within a statement, which goes on after them.
+    /// Rows within a statement that continues after them.
     pub fn new(inner: SendableRecordBatchStream, cancellation: Cancellation) -> Self {
         let schema = inner.schema();
         let cancelled = Box::pin(cancellation.cancelled());
@@ -163,7 +165,7 @@ impl Stream for CancellableStream {
     }
 }
 
-/// Whether the process has memory for queries that go on.
+/// Fails if the process has no memory for queries to continue.
 fn check_heap() -> Result<(), DataFusionError> {
     let (excess, limit) = (heap::excess(), heap::limit());
     if excess <= limit / EXCESS_SHARE {

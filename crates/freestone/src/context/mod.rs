@@ -1,5 +1,5 @@
-//! What every part of the engine shares about a running statement: its outcome, its cancellation and its progress. Nothing
-//! here knows SQL, sessions or tables.
+//! The context of a running statement, for all parts of the engine: its outcome, its cancellation and its progress.
+//! Nothing here knows SQL, sessions or tables.
 
 mod cancellation;
 mod outcome;

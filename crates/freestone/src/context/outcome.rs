@@ -11,7 +11,7 @@ use futures::StreamExt;
 
 use crate::error::Result;
 
-/// What a statement gives back.
+/// The result of a statement.
 pub enum Outcome {
     /// Rows, computed while they are read.
     #[allow(missing_docs)]
@@ -19,13 +19,13 @@ pub enum Outcome {
     /// The number of rows that were written or removed.
     #[allow(missing_docs)]
     Affected { verb: &'static str, rows: u64 },
-    /// It is done, and there is nothing to count.
+    /// The statement is complete and has no count.
     #[allow(missing_docs)]
     Done { verb: &'static str },
 }
 
 impl Outcome {
-    /// Rows that are there already.
+    /// Rows that were computed already.
     pub(crate) fn batch(batch: RecordBatch) -> Outcome {
         let schema = batch.schema();
         let stream = futures::stream::iter([Ok(batch)]);
@@ -33,7 +33,7 @@ impl Outcome {
         Outcome::Rows { schema, stream: Box::pin(stream) }
     }
 
-    /// The same; an error among its rows is an error of its transaction.
+    /// The same outcome. An error while its rows are read also fails the transaction.
     pub(crate) fn telling(self, failed: Failure) -> Outcome {
         let Outcome::Rows { schema, stream } = self else { return self };
         let stream = stream.inspect(move |rows| {
@@ -59,7 +59,7 @@ impl Outcome {
     }
 }
 
-/// Whether a statement of a transaction has failed. Rows that are computed later may tell it.
+/// Whether a statement of a transaction has failed, which may also happen later while its rows are read.
 #[derive(Clone, Default)]
 pub(crate) struct Failure(Arc<AtomicBool>);
 
@@ -73,12 +73,12 @@ impl Failure {
     }
 }
 
-/// Told how far long work has come, in units of its own (bytes of input for COPY). Called from worker threads.
+/// Receives the progress of long work, in units of the work (bytes of input for COPY). Called from worker threads.
 pub trait Progress: Send + Sync {
-    /// Work of `total` units begins; `None` where nobody knows how much it is.
+    /// Work of `total` units begins; `None` if the amount is unknown.
     fn begin(&self, task: &str, total: Option<u64>);
-    /// The number of units that are done since it began.
+    /// The number of units that are complete.
     fn advance(&self, done: u64);
-    /// The work has ended, well or not.
+    /// The work has ended, successfully or not.
     fn end(&self);
 }

@@ -1,4 +1,4 @@
-//! A panic ends its statement and nothing else.
+//! Panics as errors: a panic ends its statement and nothing else.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;

@@ -1,4 +1,4 @@
-//! Dates and times beyond the years that calendars of libraries know, and the infinite ones that PostgreSQL and DuckDB have.
+//! Dates and times outside of the range of calendar libraries, and infinite ones, which PostgreSQL and DuckDB have.
 
 use std::fmt::Write as _;
 
@@ -67,7 +67,7 @@ fn append_timestamp(value: i64, per_second: i64, digits: usize, has_zone: bool, 
     }
 }
 
-/// A time of day, 24:00:00 and beyond too.
+/// A time of day, also from 24:00:00 on.
 fn append_clock(value: i64, per_second: i64, digits: usize, text: &mut String) {
     let (value, sign) = (value.unsigned_abs(), if value < 0 { "-" } else { "" });
     let (seconds, fraction) = (value / per_second.unsigned_abs(), value % per_second.unsigned_abs());

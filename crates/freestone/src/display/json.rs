@@ -1,5 +1,5 @@
-//! Values as JSON. Numbers keep every digit: integers and decimals are written as they are, not by way of a float. Lists are
-//! arrays, structs and maps are objects; what is neither number nor truth value nor nested is a string.
+//! Values as JSON. Integers and decimals are written with all digits, without conversion to floats. Lists are arrays;
+//! structs and maps are objects. Values other than numbers, booleans and nested ones are strings.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -11,16 +11,16 @@ use arrow::error::ArrowError;
 
 use super::{ValueTexts, value_type};
 
-/// How NaN and infinities are written, for which JSON has no form.
+/// The form of NaN and infinities, which JSON does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NonFinite {
-    /// As `null`: every reader takes it, and the value is lost.
+    /// `null`, which every reader accepts. The value is lost.
     Null,
-    /// As `NaN`, `Infinity` and `-Infinity`, which Python, JavaScript's literals and we read.
+    /// `NaN`, `Infinity` and `-Infinity`, which Python, JavaScript and this engine read.
     Named,
 }
 
-/// One array and how its values are written.
+/// The values of one array, and how they are written.
 pub struct JsonValues<'a> {
     texts: ValueTexts<'a>,
     form: Form<'a>,
@@ -28,7 +28,7 @@ pub struct JsonValues<'a> {
 }
 
 enum Form<'a> {
-    /// The text is valid JSON as it is.
+    /// The text is valid JSON.
     Literal,
     Float,
     Text,
@@ -40,7 +40,7 @@ enum Form<'a> {
 
 impl<'a> JsonValues<'a> {
     /// # Errors
-    /// Types of which nothing knows how to write them.
+    /// A type that cannot be written.
     pub fn new(array: &'a dyn Array, non_finite: NonFinite) -> Result<Self, ArrowError> {
         let boxed = |array: &'a dyn Array| JsonValues::new(array, non_finite).map(Box::new);
         let form = match array.data_type() {
@@ -153,7 +153,7 @@ impl<'a> JsonValues<'a> {
     }
 }
 
-/// `"name":`, as it stands in every object.
+/// `"name":`, as in each object.
 pub fn json_key(name: &str) -> String {
     let mut key = String::new();
     append_json_string(name, &mut key);

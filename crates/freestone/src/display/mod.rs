@@ -1,5 +1,5 @@
-//! Values as text, the same wherever text is written: dates and timestamps in ISO 8601, decimals digit by digit, bytes in
-//! hexadecimal, intervals as in DuckDB. Every value has a text: also those for which calendars end, as other systems store them.
+//! Values as text, in the same form everywhere: dates and timestamps in ISO 8601, decimals with all digits, bytes in
+//! hexadecimal, intervals as in DuckDB. Every value has a text, even outside of the range of calendar libraries.
 
 mod calendar;
 mod json;
@@ -15,7 +15,7 @@ use crate::times::interval_of;
 
 pub use json::{JsonValues, NonFinite, append_json_string, json_key};
 
-/// The values of one array, ready to be written.
+/// The values of one array, prepared for writing.
 pub struct ValueTexts<'a> {
     array: &'a dyn Array,
     formatter: ArrayFormatter<'a>,
@@ -23,9 +23,9 @@ pub struct ValueTexts<'a> {
 
 impl<'a> ValueTexts<'a> {
     /// # Errors
-    /// Types of which nothing knows how to write them.
+    /// A type that cannot be written.
     pub fn new(array: &'a dyn Array) -> Result<Self, ArrowError> {
-        // The NULLs of a list or struct; others have no text.
+        // For NULLs within a list or struct. Other NULLs have no text.
         let options = FormatOptions::new().with_null("NULL");
         Ok(Self { array, formatter: ArrayFormatter::try_new(array, &options)? })
     }
@@ -59,7 +59,7 @@ impl<'a> ValueTexts<'a> {
         if self.formatter.value(row).write(text).is_ok() {
             return;
         }
-        // No calendar has the value.
+        // The value is outside of the range of the calendar.
         text.truncate(start);
         if !calendar::append(self.array, row, text) {
             let _ = write!(text, "{}", self.formatter.value(row));
@@ -78,7 +78,7 @@ pub(crate) fn texts_of(array: &ArrayRef) -> Result<StringViewArray, ArrowError> 
     Ok((0..array.len()).map(|row| (!values.is_null(row)).then(|| text(row))).collect())
 }
 
-/// The type of the values, whatever they are wrapped in.
+/// The type of the values, without dictionaries and other wrappers.
 pub fn value_type(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => value_type(values),

@@ -1,5 +1,5 @@
-//! Bounds of what integers and decimals can be, from their types and literals: where they rule out an overflow, nothing
-//! needs to be checked.
+//! Bounds of integers and decimals, from their types and from literals. Operations whose bounds rule out an overflow
+//! need no check.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
@@ -8,17 +8,17 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 
 use super::{casts, decimals};
 
-/// The least and the greatest value, in units of the last digit of a type.
+/// The minimum and maximum, in units of the last digit of a type.
 type Range = (i128, i128);
 
-/// What is known of an expression: its type, and the values that it would have if the type had no ends.
+/// The type of an expression, and the range of values that it would have without the type's limits.
 struct ValueRange {
     data_type: DataType,
     range: Option<Range>,
 }
 
 impl ValueRange {
-    /// The values that it has: what is outside of its type is an error.
+    /// The range of its values: others are errors, because they are outside of the type.
     fn values(&self) -> Option<Range> {
         let all = casts::range(&self.data_type)?;
         let (low, high) = self.range.unwrap_or(all);
@@ -26,7 +26,7 @@ impl ValueRange {
     }
 }
 
-/// Whether the result of an operation is one of its type, whatever its operands are.
+/// Whether the result of an operation fits its type for all operands.
 pub(super) fn rule_out_overflow(operation: &Expr, schema: &DFSchema) -> bool {
     let Some(known) = known(operation, schema) else { return false };
     let Some((all, found)) = casts::range(&known.data_type).zip(known.range) else { return false };
@@ -88,7 +88,7 @@ pub(crate) fn result_range(op: Operator, a: Range, b: Range) -> Option<Range> {
     Some((*ends.iter().min()?, *ends.iter().max()?))
 }
 
-/// A range in units of more digits behind the point.
+/// The range in units with more digits after the point.
 fn rescaled((low, high): Range, digits: i8) -> Option<Range> {
     let by = 10i128.checked_pow(u32::try_from(digits).ok()?)?;
     Some((low.checked_mul(by)?, high.checked_mul(by)?))

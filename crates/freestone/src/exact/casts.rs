@@ -1,7 +1,7 @@
 //! Casts that round or can fail.
 //!
-//! Floats become the nearest integer, halves the even one, as in PostgreSQL and DuckDB; decimals are rounded with halves
-//! away from zero. What the type does not hold is an error, and NULL for TRY_CAST.
+//! Floats are rounded half to even when they become integers, as in PostgreSQL and DuckDB. Decimals are rounded half
+//! away from zero. A value outside of the range of the type is an error, or NULL for TRY_CAST.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorKind};
 
 const DAY_MS: i64 = 86_400_000;
 
-/// Whether a cast is computed here: it rounds, or fails for some values.
+/// Whether a cast is computed by this module, because it rounds or can fail.
 pub(super) fn is_ours(from: &DataType, to: &DataType) -> bool {
     use DataType::{Date32, Date64, Decimal128, Float16, Float32, Float64};
     match (from, to) {
@@ -29,7 +29,7 @@ pub(super) fn is_ours(from: &DataType, to: &DataType) -> bool {
         (Float16 | Float32 | Float64, to) if to.is_integer() => true,
         (Decimal128(..), to) if to.is_integer() => true,
         (Decimal128(..), Decimal128(..)) => !is_exact(from, to),
-        // Fewer digits are floats as they are, and a quotient of two such is rounded once.
+        // Decimals of at most 15 digits are exact as DOUBLE, so their quotients are rounded only once.
         (Decimal128(precision, _), Float64) => *precision > 15,
         (Decimal128(precision, _), Float32) => *precision > 7,
         (Float64, Float32 | Float16) | (Date64, Date32) => true,
@@ -39,17 +39,17 @@ pub(super) fn is_ours(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Whether each integer or decimal of a type is one of another.
+/// Whether every integer or decimal of a type can be represented by another type.
 pub(super) fn is_exact(from: &DataType, to: &DataType) -> bool {
     let Some(((least, greatest), scale)) = range(from).zip(super::decimals::scale(from)) else { return false };
     let Some(((to_least, to_greatest), to_scale)) = range(to).zip(super::decimals::scale(to)) else { return false };
     let Some(by) = 10i128.checked_pow(u32::try_from(to_scale - scale).unwrap_or(u32::MAX)) else { return false };
-    // In units of the target's last digit; what overflows there is too large for it.
+    // In units of the target's last digit. If this overflows, the value is too large for the target.
     let scaled = |value: i128| value.checked_mul(by);
     scaled(least).is_some_and(|value| value >= to_least) && scaled(greatest).is_some_and(|value| value <= to_greatest)
 }
 
-/// The least and the greatest value of a type, in units of its last digit.
+/// The minimum and maximum of a type, in units of its last digit.
 pub(super) fn range(data_type: &DataType) -> Option<(i128, i128)> {
     use DataType::*;
     Some(match data_type {
@@ -69,10 +69,10 @@ pub(super) fn range(data_type: &DataType) -> Option<(i128, i128)> {
     })
 }
 
-/// The values in another type.
+/// Converts values to another type.
 ///
 /// # Errors
-/// A value that the type does not hold, unless it is to be NULL.
+/// A value outside of the range of the type, unless `or_null` is set.
 pub(crate) fn cast(array: &ArrayRef, to: &DataType, or_null: bool) -> Result<ArrayRef> {
     let converted = converted(array, to)?;
     if !or_null && converted.null_count() > array.null_count() {
@@ -87,7 +87,7 @@ pub(crate) fn cast(array: &ArrayRef, to: &DataType, or_null: bool) -> Result<Arr
     Ok(converted)
 }
 
-/// The values in another type, those that it does not hold as NULL.
+/// Converts values to another type. Those outside of its range become NULL.
 fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     use DataType::{Date32, Date64, Decimal128, Float16, Float32, Float64};
     Ok(match (array.data_type(), to) {
@@ -124,7 +124,7 @@ fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     })
 }
 
-/// A float as a text says it: a number that is too large is not infinity, and a NaN has no sign.
+/// A float that was parsed from a text. A finite number that is too large is not infinity, and NaN has no sign.
 fn finite(text: &str, float: f64) -> Option<f64> {
     let says_infinity = || text.contains(['i', 'I']);
     match float {
@@ -138,10 +138,10 @@ fn plain(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     Ok(cast_with_options(array, to, &CastOptions { safe: true, ..CastOptions::default() })?)
 }
 
-/// The nearest integer, of two the even one.
+/// The value rounded half to even.
 fn integral(value: f64) -> Option<i128> {
     let rounded = value.round_ties_even();
-    // Past these no integer type has values.
+    // No integer type contains larger values.
     (rounded.abs() < 1e20).then_some(rounded as i128)
 }
 

@@ -1,5 +1,5 @@
-//! Arithmetic of decimals: sums, products and remainders that are exact or fail, quotients that are the nearest DOUBLE, and
-//! rounding.
+//! Arithmetic of decimals: sums, products and remainders, which are exact or fail; quotients, which are the nearest
+//! DOUBLE; and rounding.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use datafusion::logical_expr::{ColumnarValue, Operator};
 
 use super::function::{as_decimal, out_of_range};
 
-/// The most digits of a decimal.
+/// The maximum number of digits of a decimal.
 const DIGITS: u32 = 38;
-/// The first magnitude that has more digits.
+/// The smallest magnitude with more digits.
 const END: i128 = 10i128.pow(DIGITS);
-/// Integers up to this are DOUBLEs as they are.
+/// Integers up to this one are exact as DOUBLE.
 const DOUBLE_EXACT: u128 = 1 << 53;
 
-/// Digits behind the point.
+/// The number of digits after the point.
 pub(super) fn scale(data_type: &DataType) -> Option<i8> {
     match data_type {
         DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => Some(*scale),
@@ -90,7 +90,7 @@ pub(super) fn binary(op: Operator, left: &ColumnarValue, right: &ColumnarValue, 
     }
 }
 
-/// The computed values as of the type that the operation has.
+/// The computed values with the type of the operation's result.
 fn with_type(
     value: ColumnarValue,
     op: Operator,
@@ -126,7 +126,7 @@ fn of_decimal(value: &ColumnarValue) -> Result<i8> {
     }
 }
 
-/// 10 to a power that a decimal can have; nothing where it is larger, and all digits are gone.
+/// A power of 10; `None` if it exceeds 38 digits, in which case no digit of a value remains.
 fn power(exponent: i8) -> Option<i128> {
     10i128.checked_pow(u32::try_from(exponent).ok()?)
 }
@@ -135,7 +135,7 @@ fn fits(value: i128) -> bool {
     -END < value && value < END
 }
 
-/// The quotient rounded to an integer, halves away from zero.
+/// The quotient, rounded half away from zero.
 fn rounded_quotient(value: i256, by: i128) -> Option<i128> {
     let by = i256::from(by);
     let (quotient, rest) = (value.checked_div(by)?, value.checked_rem(by)?);
@@ -144,15 +144,15 @@ fn rounded_quotient(value: i256, by: i128) -> Option<i128> {
     if is_half { quotient.checked_add(away)?.to_i128() } else { quotient.to_i128() }
 }
 
-/// A decimal's value in units of `10^by` of them, halves away from zero.
+/// A value divided by `10^by`, rounded half away from zero.
 pub(super) fn rounded(value: i128, by: i128) -> i128 {
     let (quotient, rest) = (value / by, value % by);
-    // Twice the rest may not fit.
+    // Twice the remainder may overflow.
     let is_half = rest.unsigned_abs() >= by.unsigned_abs() - rest.unsigned_abs();
     if is_half && rest != 0 { quotient + value.signum() } else { quotient }
 }
 
-/// Applies a function to the values of two operands, each one value or many.
+/// Applies a function to the values of two operands, each of which is a scalar or an array.
 fn each<R: ArrowPrimitiveType>(
     left: &ColumnarValue,
     right: &ColumnarValue,
@@ -183,7 +183,7 @@ fn each<R: ArrowPrimitiveType>(
     })
 }
 
-/// The quotients of decimals and integers, each the DOUBLE that is nearest to it.
+/// The quotients of decimals and integers, each the nearest DOUBLE.
 pub(super) fn quotients(left: &ColumnarValue, right: &ColumnarValue) -> Result<ColumnarValue> {
     let (left, right) = (as_decimal(left)?, as_decimal(right)?);
     let shift = i32::from(of_decimal(&right)?) - i32::from(of_decimal(&left)?);
@@ -195,7 +195,7 @@ pub(super) fn quotients(left: &ColumnarValue, right: &ColumnarValue) -> Result<C
     })
 }
 
-/// 10 to a power, 1 for negative ones.
+/// A power of 10; 1 for negative exponents.
 fn power_256(exponent: i32) -> Option<i256> {
     i256::from(10).checked_pow(u32::try_from(exponent).unwrap_or(0))
 }
@@ -204,7 +204,7 @@ fn power_256(exponent: i32) -> Option<i256> {
 fn quotient(a: i128, b: i128, up: i256, down: i256) -> f64 {
     let negative = (a < 0) != (b < 0);
     let magnitude = match (small(a, up), small(b, down)) {
-        // Both are DOUBLEs as they are, and their quotient is rounded once.
+        // Both are exact as DOUBLE, and their quotient is rounded once.
         (Some(a), Some(b)) => a / b,
         _ => {
             let magnitude = |value: i128, by: i256| i256::from_parts(value.unsigned_abs(), 0).wrapping_mul(by);
@@ -214,7 +214,7 @@ fn quotient(a: i128, b: i128, up: i256, down: i256) -> f64 {
     if negative && a != 0 { -magnitude } else { magnitude }
 }
 
-/// The magnitude of a product, where a DOUBLE holds it exactly.
+/// The magnitude of a product, if it is exact as DOUBLE.
 fn small(value: i128, by: i256) -> Option<f64> {
     let product = value.unsigned_abs().checked_mul(by.to_i128()?.unsigned_abs())?;
     (product <= DOUBLE_EXACT).then_some(product as f64)
@@ -225,7 +225,8 @@ fn nearest(a: i256, b: i256) -> f64 {
     if a == i256::ZERO {
         return 0.0;
     }
-    // 64 bits of the quotient, by division bit by bit, and whether anything is left: one rounding, in the conversion.
+    // Computes 64 bits of the quotient by long division, and whether there is a remainder. So the only rounding is that
+    // of the conversion.
     let (whole, mut rest) = (a.wrapping_div(b), a.wrapping_rem(b));
     let width = 256 - whole.leading_zeros() as i32;
     let (mut bits, mut exponent, mut inexact) = (0u64, 0, false);
@@ -250,7 +251,7 @@ fn nearest(a: i256, b: i256) -> f64 {
     ((bits | u64::from(inexact)) as f64) * 2f64.powi(exponent)
 }
 
-/// Decimals as the DOUBLEs that are nearest to them.
+/// Decimals as their nearest DOUBLEs.
 pub(super) fn doubles(array: &ArrayRef) -> Result<ArrayRef> {
     let DataType::Decimal128(_, scale) = array.data_type() else {
         return internal_err!("a decimal of type {}", array.data_type());
@@ -282,7 +283,7 @@ mod tests {
         assert_eq!(divided(1, 38, END - 1, 0), 1e-76);
         assert_eq!(divided(1234567890123456789012345678901234567, 20, 1, 0), 12_345_678_901_234_568.0);
         assert_eq!(divided(64053151420411946063694043751862251568, 37, 1, 0), 6.405_315_142_041_195);
-        // 2^53 + 1 lies between two DOUBLEs, and a little more than that is the upper one.
+        // 2^53 + 1 is between two DOUBLEs; a slightly larger number is rounded up.
         assert_eq!(divided(9_007_199_254_740_993, 0, 1, 0), 9_007_199_254_740_992.0);
         assert_eq!(divided(90_071_992_547_409_930_001, 4, 1, 0), 9_007_199_254_740_994.0);
     }
@@ -307,7 +308,7 @@ mod tests {
         assert_eq!(product(value(END / 10, 0), value(9, 0), 0), Some(END / 10 * 9));
         assert_eq!(product(value(END / 10, 0), value(10, 0), 0), None);
         assert_eq!(product(value(i128::MAX, 0), value(2, 0), 0), None);
-        // 1.5 × 0.5 of 30 digits each is rounded to 30.
+        // 1.5 × 0.5, with scale 30 each, is rounded to scale 30.
         let (a, b) = (15 * 10i128.pow(29), 5 * 10i128.pow(29));
         assert_eq!(product(value(a, 30), value(b, 30), 30), Some(75 * 10i128.pow(28)));
     }

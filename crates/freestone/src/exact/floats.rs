@@ -1,9 +1,9 @@
-//! NaN is one value: equal to itself, and greater than all others.
+//! A single NaN, which is equal to itself and greater than all other values.
 //!
-//! Arrow compares floats by their bits, and processors give NaNs of several: that of `0.0 / 0.0` has a sign, and is less
-//! than all numbers. So what computes floats, and what reads them from files and from callers, is made to give the one NaN
-//! whose order is right; stored columns hold that one.
-//! DataFusion compares and groups `-0.0` as `0.0`, but sorts it before: a sort key that has another behind it is `0.0`.
+//! Arrow compares floats by their bits, and processors produce NaNs with different bits: the NaN of `0.0 / 0.0` has a
+//! sign and sorts before all numbers. So expressions that compute floats, and scans of files and callers' tables,
+//! convert every NaN to the one that sorts last. Stored columns contain only this NaN. DataFusion compares and groups
+//! `-0.0` as `0.0`, but sorts it first. So `-0.0` becomes `0.0` in a sort key that is followed by another key.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use datafusion::logical_expr::{
 use super::{Exact, function};
 use crate::provider::FreestoneTable;
 
-/// Functions whose float is one of their arguments, or never NaN.
+/// Functions whose result is one of their arguments, or never NaN.
 const KEEPING: [&str; 11] =
     ["abs", "ceil", "coalesce", "floor", "greatest", "least", "nullif", "pi", "random", "round", "trunc"];
 
-/// A float as the one NaN, if it is one; `zeros`: and as `0.0`, if it is `-0.0`.
+/// Replaces every NaN by the single one and, with `zeros`, `-0.0` by `0.0`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Canonical {
     zeros: bool,
@@ -60,7 +60,7 @@ impl Canonical {
     }
 }
 
-/// The array itself where nothing is to be replaced, as is the rule.
+/// The array with some values replaced; the array itself if there are none, as usual.
 fn replaced<T: ArrowPrimitiveType>(
     array: &ArrayRef,
     differs: impl Fn(T::Native) -> bool,
@@ -111,7 +111,7 @@ impl ScalarUDFImpl for Canonical {
     }
 }
 
-/// An expression that computes a float, with one NaN; what is computed from others needs that only once.
+/// An expression that computes floats, with a single NaN. Nested expressions need this only once.
 pub(super) fn canonical(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
     match expression {
         Expr::Literal(ScalarValue::Float64(Some(v)), metadata) if v.is_nan() && v.to_bits() != f64::NAN.to_bits() => {
@@ -128,7 +128,7 @@ pub(super) fn canonical(expression: Expr, schema: &DFSchema) -> Transformed<Expr
     }
 }
 
-/// `CASE x WHEN …`, which compares by bits.
+/// Rewrites `CASE x WHEN …`, which compares bits.
 fn of_case(mut case: Case) -> Case {
     let compared = |operand: Box<Expr>| match *operand {
         Expr::Literal(ScalarValue::Float64(Some(v)), metadata) => {
@@ -174,7 +174,7 @@ fn is_float_type(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Float64 | DataType::Float32)
 }
 
-/// Arithmetic of what is computed: which NaN it reads does not matter.
+/// Removes the conversion from operands of arithmetic, to which the kind of NaN does not matter.
 fn with_plain_operands(mut expression: Expr) -> Expr {
     match &mut expression {
         Expr::BinaryExpr(BinaryExpr { left, right, .. }) => {
@@ -196,7 +196,7 @@ fn plain(operand: &mut Expr) {
     }
 }
 
-/// A sort in which `-0.0` and `0.0` are equal: where another key decides between them.
+/// A sort in which `-0.0` and `0.0` are equal in keys that are followed by another key.
 pub(super) fn in_sort(mut sort: Sort) -> Result<LogicalPlan> {
     let schema = sort.input.schema().clone();
     let keys = sort.expr.len();
@@ -208,7 +208,7 @@ pub(super) fn in_sort(mut sort: Sort) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Sort(sort))
 }
 
-/// A scan of what is not stored here, whose floats may hold any NaN.
+/// A scan of data that is not stored in the database, which may contain any NaN.
 pub(super) fn in_scan(scan: TableScan) -> Result<Transformed<LogicalPlan>> {
     let has_floats = scan.projected_schema.fields().iter().any(|field| is_float_type(field.data_type()));
     let is_ours = |scan: &TableScan| {

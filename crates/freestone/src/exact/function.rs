@@ -1,4 +1,4 @@
-//! The function that computes an operation exactly, or fails.
+//! A function that computes an operation exactly or fails.
 
 use std::sync::Arc;
 
@@ -22,18 +22,18 @@ use super::{casts, decimals};
 use crate::error::{Error, ErrorKind};
 use crate::sql::type_names::type_name;
 
-/// What is computed.
+/// The operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Operation {
     /// `+`, `-`, `*` and shifts of integers of one type; `+`, `-`, `*` and `%` of decimals.
     Binary(Operator),
-    /// The quotient of decimals or integers, the DOUBLE that is nearest to it.
+    /// The quotient of decimals or integers: the nearest DOUBLE.
     Quotient,
-    /// The product of decimals whose digits behind the point are too many: rounded to those of the longer one.
+    /// The product of decimals whose scales add up to more than 38, rounded to the larger of them.
     RoundedProduct,
-    /// `-` before an integer.
+    /// Unary minus of an integer.
     Negative,
-    /// A cast; `or_null`: TRY_CAST.
+    /// A cast; with `or_null`, TRY_CAST.
     Cast { to: DataType, or_null: bool },
 }
 
@@ -50,7 +50,7 @@ impl Exact {
         Exact { operation, signature: Signature::any(operands, Volatility::Immutable) }
     }
 
-    /// The type of a cast, and whether what it does not hold is NULL.
+    /// The type of a cast, and whether values outside of it become NULL.
     pub fn cast_to(&self) -> Option<(&DataType, bool)> {
         match &self.operation {
             Operation::Cast { to, or_null } => Some((to, *or_null)),
@@ -58,12 +58,12 @@ impl Exact {
         }
     }
 
-    /// Whether this is a quotient, which fails for zero only.
+    /// Whether this is a quotient, which fails only for a division by zero.
     pub fn is_quotient(&self) -> bool {
         self.operation == Operation::Quotient
     }
 
-    /// The operator that this computes, where it is one of `+`, `-`, `*`.
+    /// The operator, if it is one of `+`, `-`, `*`.
     pub fn operator(&self) -> Option<Operator> {
         match &self.operation {
             Operation::Binary(op @ (Operator::Plus | Operator::Minus | Operator::Multiply)) => Some(*op),
@@ -71,7 +71,7 @@ impl Exact {
         }
     }
 
-    /// The operation of these operands; of literals, its result.
+    /// The call with these operands, or its result if they are literals.
     pub fn call(self, operands: Vec<Expr>) -> Expr {
         let values: Option<Vec<ScalarValue>> = operands
             .iter()
@@ -83,7 +83,7 @@ impl Exact {
         if let Some(values) = values {
             let types: Vec<DataType> = values.iter().map(ScalarValue::data_type).collect();
             let arguments = values.into_iter().map(ColumnarValue::Scalar).collect::<Vec<_>>();
-            // What fails does so when the statement runs, and only for rows that need it.
+            // An error must occur when the statement runs, and only for rows that are evaluated.
             if let Ok(data_type) = self.return_type(&types)
                 && let Ok(ColumnarValue::Scalar(value)) = self.compute(&arguments, &data_type)
                 && value.data_type() == data_type
@@ -94,7 +94,7 @@ impl Exact {
         self.of(operands)
     }
 
-    /// The operation of these operands as an expression of that name, computed later.
+    /// The call with these operands under this name, evaluated later.
     pub fn of(self, operands: Vec<Expr>) -> Expr {
         ScalarUDF::new_from_impl(self).call(operands)
     }
@@ -132,7 +132,7 @@ impl ScalarUDFImpl for Exact {
         }
     }
 
-    /// The name of the expression in whose place this is: columns keep theirs.
+    /// The name of the replaced expression, so that columns keep their names.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         Ok(match (&self.operation, args) {
             (Operation::Cast { .. }, [operand]) => operand.schema_name().to_string(),
@@ -183,7 +183,7 @@ impl ScalarUDFImpl for Exact {
         self.compute(&args.args, args.return_field.data_type())
     }
 
-    /// As nothing wraps, sums and casts keep the order of what they are made of.
+    /// Since nothing wraps around, sums and casts preserve the order of their operands.
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
         Ok(match (&self.operation, inputs) {
             (Operation::Binary(Operator::Plus), [left, right]) => left.sort_properties.add(&right.sort_properties),
@@ -199,7 +199,7 @@ impl ScalarUDFImpl for Exact {
     }
 }
 
-/// A sum, difference or product of a physical plan, checked or not: its operands around the operator.
+/// The operands and operator of a sum, difference or product in a physical plan, checked or not.
 pub(crate) fn arithmetic(e: &dyn PhysicalExpr) -> Option<(&PhysicalExprRef, Operator, &PhysicalExprRef)> {
     if let Some(binary) = e.downcast_ref::<BinaryExpr>() {
         return Some((binary.left(), *binary.op(), binary.right()));
@@ -212,7 +212,7 @@ pub(crate) fn arithmetic(e: &dyn PhysicalExpr) -> Option<(&PhysicalExprRef, Oper
     }
 }
 
-/// Applies a kernel to an operand, one value or many.
+/// Applies a kernel to an operand, which is a scalar or an array.
 pub(crate) fn unary(operand: &ColumnarValue, f: impl Fn(&ArrayRef) -> Result<ArrayRef>) -> Result<ColumnarValue> {
     match operand {
         ColumnarValue::Array(array) => Ok(ColumnarValue::Array(f(array)?)),
@@ -256,7 +256,7 @@ fn integers(op: Operator, left: &ColumnarValue, right: &ColumnarValue) -> Result
     })
 }
 
-/// `value << by` is the value times a power of two, `value >> by` its integral quotient, rounded down.
+/// `value << by` is the value times a power of two. `value >> by` is the value divided by it, rounded down.
 fn shifts(op: Operator, left: &ArrayRef, right: &ArrayRef) -> Result<ArrayRef> {
     let data_type = left.data_type().clone();
     let by = cast(right, &DataType::Int64)?;
@@ -265,7 +265,7 @@ fn shifts(op: Operator, left: &ArrayRef, right: &ArrayRef) -> Result<ArrayRef> {
         let sign = if op == Operator::BitwiseShiftLeft { "<<" } else { ">>" };
         ArrowError::ArithmeticOverflow(format!("{value} {sign} {by}"))
     };
-    // Wider than any integer, so that what is lost is seen when it is brought back.
+    // The computation is wider than any integer type, so that an overflow is detected in the conversion back.
     let shift = |value: i128, by: i64| match (op, u32::try_from(by)) {
         (_, Err(_)) => None,
         (Operator::BitwiseShiftLeft, Ok(0..=64)) => Some(value << by),
@@ -292,7 +292,7 @@ fn shifts(op: Operator, left: &ArrayRef, right: &ArrayRef) -> Result<ArrayRef> {
     casts::cast(&shifted, &data_type, false)
 }
 
-/// An overflow in the words of SQL.
+/// Converts an overflow error of Arrow to an SQL error.
 pub(super) fn out_of_range(error: ArrowError, data_type: &DataType) -> DataFusionError {
     match error {
         ArrowError::ArithmeticOverflow(what) => {
@@ -303,7 +303,7 @@ pub(super) fn out_of_range(error: ArrowError, data_type: &DataType) -> DataFusio
     }
 }
 
-/// The error of a value that its type does not hold.
+/// The error of a value outside of the range of its type.
 pub(super) fn overflow(what: impl std::fmt::Display, data_type: &DataType) -> DataFusionError {
     let message = format!("{what} is out of range for {}", type_name(data_type));
     let error = Error::new(ErrorKind::Type, message);
@@ -315,7 +315,7 @@ pub(super) fn overflow(what: impl std::fmt::Display, data_type: &DataType) -> Da
     error.with_hint(hint).into()
 }
 
-/// The values of a decimal or integer operand, in units of its last digit, and its scale.
+/// The values of a decimal or integer operand in units of its last digit, and its scale.
 pub(super) fn as_decimal(value: &ColumnarValue) -> Result<ColumnarValue> {
     let data_type = value.data_type();
     let wanted = match &data_type {

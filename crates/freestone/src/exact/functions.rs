@@ -1,4 +1,4 @@
-//! Functions of numbers that DataFusion has not, or not for all decimals.
+//! Functions of numbers that DataFusion does not have, or not for all decimals.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use super::function::unary;
 use crate::error::{Error, ErrorKind};
 use crate::sql::forms::similar_as_regex;
 
-/// The name of the function that makes a regular expression of a pattern of SIMILAR TO.
+/// The function that converts a pattern of SIMILAR TO to a regular expression.
 pub(crate) const SIMILAR: &str = "freestone_similar";
 
-/// All of them; those of DataFusion's names take the place of its own.
+/// All functions of this module. Those with names of DataFusion's functions replace these.
 pub(super) fn all(state: &SessionState) -> Result<Vec<Arc<ScalarUDF>>> {
     let rounding = |name: &str, up: bool| -> Result<ScalarUDF> {
         Ok(ScalarUDF::new_from_impl(Rounding { inner: state.udf(name)?, up }))
@@ -37,7 +37,7 @@ pub(super) fn all(state: &SessionState) -> Result<Vec<Arc<ScalarUDF>>> {
     Ok(all.map(Arc::new).collect())
 }
 
-/// `ceil` and `floor`, of decimals as a decimal without digits behind the point and room for one more before it.
+/// `ceil` and `floor`. For decimals, the result is a decimal of scale 0 with one more integer digit.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Rounding {
     inner: Arc<ScalarUDF>,
@@ -95,7 +95,7 @@ impl ScalarUDFImpl for Rounding {
     }
 }
 
-/// Logarithms, which zero and negative numbers have not.
+/// Logarithms, which fail for zero and negative numbers.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Logarithm {
     inner: Arc<ScalarUDF>,
@@ -136,7 +136,7 @@ impl ScalarUDFImpl for Logarithm {
     }
 }
 
-/// `sign`: -1, 0 or 1, and NaN of NaN.
+/// `sign`: -1, 0 or 1; NaN for NaN.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Sign {
     signature: Signature,
@@ -182,7 +182,7 @@ impl ScalarUDFImpl for Sign {
     }
 }
 
-/// A pattern of SIMILAR TO that is not known before the statement runs, as a regular expression.
+/// Converts a pattern of SIMILAR TO that is not a literal to a regular expression.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Similar {
     signature: Signature,

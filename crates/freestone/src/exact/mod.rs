@@ -1,12 +1,12 @@
-//! Numbers that are exact, or an error: no arithmetic and no cast gives a value that is not the right one.
+//! Exact numbers: arithmetic and casts return the correct value or an error.
 //!
-//! DataFusion's integers wrap when they overflow, its decimals go past their digits, its casts cut digits off, and its
-//! simplifier moves a cast from a column to the literal on the other side even where several values of the column become that
-//! literal. So once types are known, each operation that can fail or lose digits becomes a function of ours, [`Exact`],
-//! which computes it and which no rule of DataFusion takes apart. Operations whose bounds rule that out ([`bounds`]) stay as
-//! they are, which is the case for nearly all: sums of INT columns, products of decimals that have room.
+//! In DataFusion, integers wrap around, decimals exceed their digits, and casts truncate. Its simplifier also moves a
+//! cast from a column to a literal, even if several values of the column are cast to that literal. So after types are
+//! known, each operation that can fail or lose digits is replaced by a function, [`Exact`], which no rule of DataFusion
+//! changes. Operations whose bounds rule this out ([`bounds`]) remain as they are. These are nearly all: sums of INT
+//! columns, products of decimals with enough digits.
 //!
-//! A NaN is one value whatever its bits: what makes floats gives [`floats::Canonical`] ones.
+//! There is a single NaN: expressions that compute floats return [`floats::Canonical`] ones.
 
 mod bounds;
 mod casts;
@@ -36,7 +36,7 @@ use function::Operation;
 pub(crate) use function::{Exact, arithmetic, unary};
 pub(crate) use functions::SIMILAR;
 
-/// Gives a session the operators and functions of numbers.
+/// Registers the operators and functions of numbers in a session.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_expr_planner(Arc::new(planner::Numbers))?;
     for function in functions::all(state)? {
@@ -45,7 +45,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     Ok(())
 }
 
-/// Puts functions in the place of operations that can fail or lose digits.
+/// Replaces operations that can fail or lose digits by functions.
 #[derive(Debug)]
 pub(crate) struct ExactNumbers;
 
@@ -68,7 +68,7 @@ fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     expressions::changed(plan, in_expression)
 }
 
-/// An expression whose types are known, with all that it computes made exact.
+/// Makes an expression exact, including its sub-expressions. Its types must be known.
 pub(crate) fn exact(expression: Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(expression.transform_up(|e| Ok(in_expression(e, schema)))?.data)
 }
@@ -88,7 +88,7 @@ fn in_expression(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
     }
 }
 
-/// What of ours computes an expression; nothing where it can neither fail nor lose a digit.
+/// The operation that replaces an expression; `None` if the expression can neither fail nor lose digits.
 fn operation(expression: &Expr, schema: &DFSchema) -> Option<Operation> {
     match expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
@@ -122,7 +122,7 @@ fn operation(expression: &Expr, schema: &DFSchema) -> Option<Operation> {
     }
 }
 
-/// Decimals whose result may need more digits than there are.
+/// Whether the result of an operation on decimals may need more digits than a decimal has.
 fn is_wide(expression: &Expr, left: &DataType, right: &DataType, schema: &DFSchema) -> bool {
     let is_decimal = |data_type: &DataType| matches!(data_type, DataType::Decimal128(..));
     let (DataType::Decimal128(_, left_scale), DataType::Decimal128(_, right_scale)) = (left, right) else {

@@ -1,4 +1,4 @@
-//! Operators whose type is not DataFusion's, when SQL becomes a plan.
+//! Operators whose result types differ from DataFusion's, when SQL is planned.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, plan_err};
@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use super::decimals;
 use super::function::{Exact, Operation};
 
-/// Plans `/` of decimals, `*` of decimals with more than 38 digits behind the point together, and `//`.
+/// Plans `/` of decimals, `*` of decimals whose scales add up to more than 38, and `//`.
 #[derive(Debug)]
 pub(super) struct Numbers;
 

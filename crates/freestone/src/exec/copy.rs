@@ -1,4 +1,4 @@
-//! `COPY … FROM` files. `COPY … TO` a file is [`crate::export`]'s.
+//! `COPY … FROM` files. [`crate::export`] has `COPY … TO` a file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::ingest::{FileFormat, FileReader, IngestError, IngestOptions, Location
 use crate::provider::files::FileOptions;
 use crate::sql::statement::{CopyFrom, OptionList};
 
-/// `COPY table [(columns)] FROM 'file' (options)`. The name may be a folder or a pattern; files are read in the order
-/// of their names, and of a file's columns those that the table has, by name.
+/// `COPY table [(columns)] FROM 'file' (options)`. The name may be a folder or a pattern. Files are read in the order
+/// of their names. Columns of files are assigned by name, and those that the table does not have are ignored.
 pub(crate) fn copy_from(
     transaction: &mut WriteTransaction,
     context: &WriteContext,
@@ -47,7 +47,7 @@ pub(crate) fn copy_from(
     Ok(Outcome::Affected { verb: "COPY", rows })
 }
 
-/// The columns to read: those named, in that order, else the table's.
+/// The columns to read: the named ones, in that order, or those of the table.
 fn read_schema(table: &TableSchema, columns: &[String]) -> Result<SchemaRef> {
     let schema = table.to_arrow();
     if columns.is_empty() {
@@ -61,7 +61,7 @@ fn read_schema(table: &TableSchema, columns: &[String]) -> Result<SchemaRef> {
     Ok(Arc::new(schema.project(&indices)?))
 }
 
-/// A file to read: what comes from a pipe is one of its own.
+/// A file to read. A pipe is read from a temporary file with its contents.
 struct Input {
     path: PathBuf,
     spooled: Option<SpooledFile>,
@@ -76,7 +76,7 @@ impl Input {
         self.spooled.as_ref().map_or(&self.path, SpooledFile::path)
     }
 
-    /// An error under the name that the user gave.
+    /// The error with the name that the user wrote.
     fn renamed(&self, error: IngestError) -> IngestError {
         match &self.spooled {
             Some(_) => error.in_source(self.path.display().to_string()),
@@ -91,10 +91,10 @@ struct Loading {
     table: SchemaRef,
     files: std::vec::IntoIter<Input>,
     current: Option<Input>,
-    /// Columns whose values the current file's folders name: one row of them.
+    /// One row with the columns whose values follow from the folders of the current file, as in `year=2024/`.
     named: Option<RecordBatch>,
     reader: Option<FileReader>,
-    /// Bytes of the files before the one that is read.
+    /// The bytes of the files before the current one.
     bytes_before: u64,
     options: IngestOptions,
 }
@@ -105,7 +105,7 @@ impl Loading {
         self.bytes_before + self.reader.as_ref().map_or(0, FileReader::bytes_done)
     }
 
-    /// A batch with the table's columns: those not read are NULL.
+    /// A batch with the table's columns; those that were not read are NULL.
     fn completed(&self, batch: RecordBatch) -> Result<RecordBatch> {
         if self.named.is_none() && self.read == self.table {
             return Ok(batch);
@@ -121,7 +121,7 @@ impl Loading {
         Ok(RecordBatch::try_new(self.table.clone(), columns)?)
     }
 
-    /// Takes the values that a file's folders name for columns that are read; the others are to be read of the file.
+    /// Sets the values that follow from the folders of a file, and returns the columns to read from the file itself.
     fn take_named(&mut self, file: &Input) -> Result<SchemaRef> {
         let partitions = ingest::partitions(&file.path);
         let named = |field: &FieldRef| partitions.iter().rev().find(|(name, _)| name == field.name());
@@ -154,7 +154,7 @@ impl Iterator for Loading {
             }
             let file = self.files.next()?;
             self.bytes_before = self.bytes_done();
-            // What the file says of itself is asked under its own name, which tells its format.
+            // The schema is inferred under the file's own name, whose extension tells the format.
             let format = self.options.format.or_else(|| FileFormat::of_path(&file.path));
             let options = IngestOptions { format, ..self.options.clone() };
             let opened = self.take_named(&file).and_then(|schema| {
@@ -169,7 +169,7 @@ impl Iterator for Loading {
     }
 }
 
-/// Tells how many bytes of the files are loaded.
+/// Reports the number of loaded bytes.
 struct Watched<'a> {
     progress: Option<&'a dyn Progress>,
     loading: Loading,

@@ -1,5 +1,5 @@
-//! EXPLAIN, and EXPLAIN ANALYZE of statements that write: those are executed once, and the plan that found their rows is
-//! shown with its counters.
+//! EXPLAIN, and EXPLAIN ANALYZE of statements that write. The latter executes the statement once, and shows the plan
+//! that found its rows, with its counters.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::session::Session;
 use crate::sql::parameters::Parameters;
 use crate::sql::visitor;
 
-/// The plans that a write ran, in their order.
+/// The plans that a write executed, in order.
 pub(crate) type PlansRun = Arc<Mutex<Vec<Arc<dyn ExecutionPlan>>>>;
 
 impl Session {
@@ -67,8 +67,8 @@ impl Session {
     }
 }
 
-/// Reads the options in parentheses that have words of their own: `EXPLAIN (ANALYZE, VERBOSE off, FORMAT text)`. The others
-/// stay, and are refused.
+/// Removes the options in parentheses that also have keywords: `EXPLAIN (ANALYZE, VERBOSE off, FORMAT text)`. Other
+/// options remain, and are refused.
 pub(crate) fn rewrite(sql: &mut impl VisitMut) {
     struct Options;
     impl VisitorMut for Options {

@@ -1,4 +1,4 @@
-//! RETURNING: expressions over the rows that a statement has written or removed.
+//! RETURNING: expressions over the rows that a statement has written or deleted.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use crate::sql::parameters::Parameters;
 use crate::sql::statement::{parse_query, quote};
 use crate::times;
 
-/// The list of a RETURNING, and the name by which it knows the table.
+/// The expressions of a RETURNING, and the name by which they refer to the table.
 pub(crate) struct Returning {
     items: Vec<ast::SelectItem>,
     alias: String,
 }
 
 impl Returning {
-    /// Takes it out of a statement.
+    /// Removes the clause from a statement.
     pub fn take(items: &mut Option<Vec<ast::SelectItem>>, alias: &str) -> Option<Returning> {
         items.take().map(|items| Returning { items, alias: alias.to_owned() })
     }
@@ -37,7 +37,7 @@ impl Returning {
         let columns =
             schema.columns.iter().map(|column| Field::new(&column.name, column.data_type.clone(), column.nullable));
         let schema = Arc::new(Schema::new(columns.collect::<Vec<_>>()));
-        // Rows of a query have names of their own.
+        // Batches of a query can have other column names.
         let named = rows.into_iter().map(|batch| RecordBatch::try_new(schema.clone(), batch.columns().to_vec()));
         let rows = ArrowTable::of_batches(&schema, named.collect::<Result<Vec<_>, _>>()?)?;
         let items = self.items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -45,7 +45,7 @@ impl Returning {
         Ok((scope.with_target_written(rows), ast::Statement::Query(query)))
     }
 
-    /// The rows that the statement gives.
+    /// The result rows of the statement.
     pub fn rows(
         self,
         context: &WriteContext,
@@ -56,7 +56,7 @@ impl Returning {
     ) -> Result<Outcome> {
         let (scope, query) = self.query(Scope::new(snapshot), schema, written)?;
         let (mut state, plan) = context.plan(&scope, query, parameters)?;
-        // In the order of the rows.
+        // One partition preserves the order of the rows.
         state.config_mut().options_mut().execution.target_partitions = 1;
         let schema = Arc::new(plan.schema().as_arrow().clone());
         let mut rows = vec![];

@@ -1,11 +1,11 @@
-//! Values that a statement stores: exact, or an error with row and column.
+//! Conversion of the values that a statement stores: exact, or an error with row and column.
 //!
-//! DataFusion casts what is inserted to the types of the columns, so that 1.5 becomes 1 in an INT. Here rows come as their
-//! query makes them, and are brought to the table's types by [`conform`], which loses nothing: INSERT, UPDATE, CREATE TABLE
-//! with columns, parameters and rows that clients bring alike.
+//! DataFusion casts inserted values to the types of the columns, so that 1.5 becomes 1 in an INT column. Here, rows
+//! keep the types of their query, and [`conform`] converts them exactly to the table's types. This applies to INSERT,
+//! UPDATE, CREATE TABLE with columns, parameters, and rows that clients send.
 //!
-//! `VALUES` has one type per column, in which 9007199254740993 next to 1.5e0 would lose its last digit. So where the cells of
-//! a column are not all of one kind, each is brought to the column's type for itself, by the function [`Stored`].
+//! `VALUES` has one type per column. In a DOUBLE column, 9007199254740993 would lose its last digit. So if the cells of
+//! a column have different types, each cell is converted to the column's type separately, by the function [`Stored`].
 
 use std::sync::Arc;
 

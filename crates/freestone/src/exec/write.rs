@@ -1,4 +1,4 @@
-//! What statements that write have besides their transaction.
+//! The context of statements that write, in addition to their transaction.
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -20,19 +20,19 @@ use crate::optimizer::physical;
 use crate::planning;
 use crate::sql::parameters::Parameters;
 
-/// What a write needs besides its transaction. Used on a thread that may block.
+/// The context of a write, in addition to its transaction. Used on a thread that may block.
 pub(crate) struct WriteContext {
     pub(crate) planner: Planner,
     pub(crate) runtime: Handle,
     pub(crate) cancellation: Cancellation,
     pub(crate) division: Division,
-    /// What the write has taken of the memory that all statements share, until it ends.
+    /// The memory that the write has reserved from the pool that all statements share, until it ends.
     pub(crate) memory: Mutex<Vec<MemoryReservation>>,
-    /// Where the plans that run are kept, if somebody wants to show them.
+    /// The executed plans, if they will be shown.
     pub(crate) plans: Option<PlansRun>,
-    /// How the write waits for other transactions.
+    /// The conditions under which the write waits for other transactions.
     pub(crate) waiting: Waiting,
-    /// How it locks a table whose rows it changes.
+    /// The mode in which it locks a table whose rows it changes.
     pub(crate) row_lock: LockMode,
 }
 

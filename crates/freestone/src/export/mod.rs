@@ -44,9 +44,9 @@ pub(crate) struct Export {
     form: Form,
     packing: Packing,
     threads: usize,
-    /// The ending of the names of files within folders.
+    /// The extension of the files within folders.
     extension: String,
-    /// The columns that folders are named by; none for one file.
+    /// The columns whose values name the folders; empty for a single file.
     partition_by: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ impl Export {
         Ok(Export { path: path.to_owned(), form, packing, threads: threads.max(1), extension, partition_by })
     }
 
-    /// The columns that folders are named by: the rows to write must be sorted by them.
+    /// The columns whose values name the folders. The rows to be written must be sorted by them.
     pub fn partition_by(&self) -> &[String] {
         &self.partition_by
     }
@@ -145,7 +145,7 @@ impl Export {
         Ok(count)
     }
 
-    /// Writes all rows to one file, which has no name yet.
+    /// Writes all rows to one file that does not have its final name yet.
     async fn write_file(self, rows: SendableRecordBatchStream) -> Result<(Complete, u64)> {
         let target = Target::create(&self.path)?;
         match self.form.clone() {

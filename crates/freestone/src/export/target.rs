@@ -87,7 +87,7 @@ impl Target {
     }
 }
 
-/// A file that is complete and has its temporary name still.
+/// A complete file that still has its temporary name.
 #[derive(Debug)]
 pub(super) struct Complete {
     path: PathBuf,

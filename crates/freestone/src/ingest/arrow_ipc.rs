@@ -17,15 +17,15 @@ use super::convert::{ColumnMatch, Location, conform, table_fields};
 use super::error::{IngestError, Reason, arrow_text};
 use super::parallel::{MorselEnd, MorselError, Ordered, Source, Worker, guarded};
 
-/// What a file that is not the one it was is refused with.
+/// The error for a file that was changed while it was read.
 const CHANGED: &str = "the file changed while it was read";
 
-/// Rows of a batch. Values of type Null take no bytes, so that their number could be any.
+/// The maximum number of rows of a batch. Values of type Null take no bytes, so a damaged file could claim any number.
 const BATCH_ROWS_MAX: usize = 1 << 31;
 
 const STREAM_READ_BYTES: usize = 4 << 20;
 
-/// The columns that the file declares, in the types that tables hold.
+/// The columns that the file declares, with the types that tables use for them.
 pub(super) fn schema(path: &Path) -> Result<SchemaRef, IngestError> {
     let (schema, _) = open(path)?;
     Ok(Arc::new(Schema::new(table_fields(&path.display().to_string(), schema.fields())?)))
@@ -40,7 +40,7 @@ pub(super) fn read(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> 
 
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
 
-/// An Arrow file, of which it is known what it holds.
+/// An Arrow file whose schema was read.
 #[derive(Debug)]
 pub(crate) struct ArrowFile {
     path: PathBuf,
@@ -68,7 +68,7 @@ impl ArrowFile {
 
     /// A reader of some of the columns, in this order.
     pub fn reader(&self, columns: &[usize]) -> Result<ArrowReader, IngestError> {
-        // A number of rows is checked only where a column is read.
+        // The number of rows can only be checked if a column is read.
         let counted = || self.schema.fields().iter().position(|field| field.data_type() != &DataType::Null);
         let read = if columns.is_empty() { counted().into_iter().collect() } else { columns.to_vec() };
         let opened = opened(&self.path, Some(&read))?;
@@ -92,7 +92,7 @@ pub(crate) struct ArrowReader {
 }
 
 impl ArrowReader {
-    /// Goes to a batch of a file that is no stream.
+    /// Moves to a batch of a file; not for streams.
     pub fn seek(&mut self, batch: usize) -> Result<(), IngestError> {
         match &mut self.opened {
             Opened::File(reader) => reader.set_index(batch).map_err(|error| malformed(&self.path, &arrow_text(&error))),
@@ -100,7 +100,7 @@ impl ArrowReader {
         }
     }
 
-    /// The next batch, with the columns that were asked for.
+    /// The next batch, with the requested columns.
     pub fn next(&mut self) -> Result<Option<RecordBatch>, IngestError> {
         let (path, opened, columns) = (&self.path, &mut self.opened, &self.columns);
         guarded(&path.display().to_string(), || {
@@ -171,8 +171,8 @@ fn open_file(
     FileReader::try_new(BufReader::with_capacity(1 << 20, file), columns.map(<[usize]>::to_vec))
 }
 
-/// Refuses a footer whose blocks leave the file. The reader allocates what a block claims to be long before it reads
-/// it, and a failed allocation ends the process.
+/// Refuses a footer with blocks outside of the file. The reader allocates the claimed length of a block before it reads
+/// the block, and a failed allocation would end the process.
 fn check_footer(file: &mut File, length: u64) -> Result<(), ArrowError> {
     let damaged = |text: &str| ArrowError::ParseError(text.to_string());
     if length < 10 {
@@ -200,8 +200,8 @@ fn check_footer(file: &mut File, length: u64) -> Result<(), ArrowError> {
     Ok(())
 }
 
-/// Batches of a stream. Bytes are given to the decoder as they are read, so a message that claims to be longer than
-/// what follows it costs no more memory than that.
+/// The batches of a stream. The decoder gets bytes as they are read, so a message that claims to be longer than the
+/// rest of the file needs no additional memory.
 struct StreamBatches {
     file: File,
     decoder: StreamDecoder,
@@ -213,7 +213,7 @@ impl StreamBatches {
     fn open(file: File) -> Result<(SchemaRef, Batches), ArrowError> {
         let mut this =
             Self { file, decoder: StreamDecoder::new(), bytes: Buffer::from(Vec::<u8>::new()), ended: false };
-        // The schema is a message of its own; reading stops at the first batch at the latest.
+        // The schema is a separate message, which is read before the first batch.
         while this.decoder.schema().is_none() {
             if !this.fill()? {
                 return Err(ArrowError::ParseError("it ends before its schema".into()));
@@ -226,7 +226,7 @@ impl StreamBatches {
         Ok((schema, Box::new(this)))
     }
 
-    /// Reads on when all bytes are used; false at the file's end.
+    /// Reads more bytes when all have been used. False at the end of the file.
     fn fill(&mut self) -> Result<bool, ArrowError> {
         if self.bytes.is_empty() {
             let mut bytes = Vec::with_capacity(STREAM_READ_BYTES);
@@ -259,7 +259,8 @@ impl Iterator for StreamBatches {
     }
 }
 
-/// A stream starts with its first message's length, after a mark of four 0xff bytes since format version 5.
+/// Whether a file is a stream: it begins with the length of its first message, after four bytes 0xff since format
+/// version 5.
 fn starts_a_stream(head: &[u8], file_bytes: u64) -> bool {
     let length = match head {
         [0xff, 0xff, 0xff, 0xff, a, b, c, d] => i32::from_le_bytes([*a, *b, *c, *d]),

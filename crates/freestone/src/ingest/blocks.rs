@@ -1,4 +1,4 @@
-//! Text files → blocks of whole records, read by one thread at a time; what CSV and JSON have in common.
+//! Splits text files into blocks of whole records, for CSV and JSON. One thread at a time reads.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -10,7 +10,8 @@ use super::csv_tokens::count_lines;
 use super::error::{IngestError, Reason};
 use super::parallel::Source;
 
-/// Buffers on their way back from the workers: fresh pages cost several times as much to fill as warm ones.
+/// Buffers that workers have returned for reuse, because filling new pages costs several times as much as filling used
+/// ones.
 #[derive(Clone, Default)]
 pub(crate) struct BufferPool(Arc<Mutex<Vec<Vec<u8>>>>);
 
@@ -26,52 +27,53 @@ impl BufferPool {
     }
 }
 
-/// Where the last complete record of some bytes ends, that start with a record (or, if the flag is set, the file).
+/// Finds the end of the last complete record in some bytes, which begin with a record or, if the flag is set, with the
+/// file.
 pub(crate) type CutRecords = Box<dyn Fn(&[u8], bool) -> Option<usize> + Send>;
 
-/// A run of whole records.
+/// Consecutive whole records.
 pub(crate) struct Block {
     pub bytes: Vec<u8>,
-    /// Line ends and bytes of the file before the block.
+    /// The number of line ends before the block, and its offset in the file.
     pub first_line: u64,
     pub first_byte: u64,
-    /// The file starts here.
+    /// Whether the block begins the file.
     pub first: bool,
-    /// The file ends here. There is always a last block in which it does, unless the file cannot be read.
+    /// Whether the block ends the file. There is always such a block, unless the file cannot be read.
     pub last: bool,
-    /// The block ends within a record, which is longer than this.
+    /// If the block ends within a record that exceeds the limit: the limit.
     pub too_long: Option<usize>,
-    /// The file could not be read on.
+    /// The error if the file could not be read further.
     pub failed: Option<IngestError>,
 }
 
 impl Block {
-    /// The block's text up to where it must not be read on, and why not.
+    /// The valid part of the block's text, and the reason why the rest is invalid.
     pub fn valid_text(&self) -> (&str, Option<Reason>) {
         let too_long = self.too_long.map(|limit_bytes| Reason::RecordTooLong { limit_bytes });
         match std::str::from_utf8(&self.bytes) {
             Ok(text) => (text, too_long),
-            // The limit of a record may fall within a character.
+            // The maximum length of a record may be reached within a character.
             Err(error) if too_long.is_some() && error.error_len().is_none() => (utf8_prefix(&self.bytes), too_long),
             Err(error) => (utf8_prefix(&self.bytes), Some(Reason::InvalidUtf8 { byte: error.valid_up_to() as u64 })),
         }
     }
 
-    /// Line ends before an offset.
+    /// The number of line ends before an offset.
     pub fn lines_before(&self, offset: usize) -> u64 {
         count_lines(&self.bytes[..offset.min(self.bytes.len())])
     }
 }
 
-/// Reads a text file block by block, each ending where a record does.
+/// Reads a text file in blocks that end at the end of a record.
 pub(crate) struct BlockSource {
     path: PathBuf,
     text: Box<dyn Read + Send>,
-    /// Makes line feeds of the carriage returns that end the lines of an old file.
+    /// For files whose lines end with carriage returns: replaces these by line feeds.
     returns: Option<Returns>,
     cut: CutRecords,
     pool: BufferPool,
-    /// The start of a record whose end has not been read.
+    /// The beginning of a record that is not complete yet.
     carry: Vec<u8>,
     block_bytes: usize,
     record_bytes_max: usize,
@@ -82,7 +84,7 @@ pub(crate) struct BlockSource {
 }
 
 impl BlockSource {
-    /// Opens a text file, unpacking it where it is compressed.
+    /// Opens a text file, which is decompressed if necessary.
     pub fn open(path: &Path, options: &IngestOptions, pool: BufferPool, cut: CutRecords) -> Result<Self, IngestError> {
         Ok(Self {
             path: path.to_path_buf(),
@@ -100,7 +102,7 @@ impl BlockSource {
         })
     }
 
-    /// Lines end with carriage returns, outside of these quotes.
+    /// Specifies that lines end with carriage returns outside of quotes.
     pub fn with_returns(mut self, quote: u8) -> Self {
         self.returns = Some(Returns { quote, quoted: false });
         self
@@ -113,7 +115,7 @@ impl BlockSource {
         Block { bytes, first_line, first_byte, first, last: false, too_long: None, failed: None }
     }
 
-    /// Reads until `bytes` are `wanted` long; true at the file's end.
+    /// Reads until `bytes` has the length `wanted`. True at the end of the file.
     fn fill(&mut self, bytes: &mut Vec<u8>, wanted: usize) -> std::io::Result<bool> {
         let (had, missing) = (bytes.len(), wanted.saturating_sub(bytes.len()));
         bytes.reserve(missing);
@@ -164,14 +166,14 @@ impl Source for BlockSource {
     }
 }
 
-/// Files whose lines end with carriage returns alone, as on systems of long ago.
+/// Conversion of files whose lines end with carriage returns only, as on early Mac OS.
 struct Returns {
     quote: u8,
     quoted: bool,
 }
 
 impl Returns {
-    /// Makes line feeds of the carriage returns outside of quotes.
+    /// Replaces carriage returns outside of quotes by line feeds.
     fn replace(&mut self, bytes: &mut [u8]) {
         for byte in bytes {
             self.quoted ^= *byte == self.quote;
@@ -182,7 +184,8 @@ impl Returns {
     }
 }
 
-/// Makes line feeds of the carriage returns at a file's start that end its lines; true if they do.
+/// Replaces carriage returns at line ends in the first bytes of a file by line feeds. Returns whether its lines end
+/// with them.
 pub(super) fn replace_returns(head: &mut [u8], quote: u8) -> bool {
     let ends_lines = !head.contains(&b'\n') && has_return_outside_quotes(head, quote);
     if ends_lines {
@@ -191,7 +194,7 @@ pub(super) fn replace_returns(head: &mut [u8], quote: u8) -> bool {
     ends_lines
 }
 
-/// How a text file is packed, by its first bytes.
+/// The compression of a text file, detected by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Packing {
     None,
@@ -212,12 +215,12 @@ fn packing(file: &mut File) -> std::io::Result<Packing> {
     })
 }
 
-/// Whether any place of a file can be read without what comes before it.
+/// Whether a file can be read from any position, because it is not compressed.
 pub(super) fn is_plain(path: &Path) -> bool {
     File::open(path).and_then(|mut file| packing(&mut file)).is_ok_and(|packing| packing == Packing::None)
 }
 
-/// A text file's text, unpacked where it is compressed.
+/// The decompressed text of a file.
 fn open_text(path: &Path) -> Result<Box<dyn Read + Send>, IngestError> {
     let opened = || -> std::io::Result<Box<dyn Read + Send>> {
         let mut file = File::open(path)?;
@@ -231,7 +234,7 @@ fn open_text(path: &Path) -> Result<Box<dyn Read + Send>, IngestError> {
     opened().map_err(|error| read_error(path, &error))
 }
 
-/// A file that cannot be read, or not be unpacked.
+/// The error of a file that cannot be read or decompressed.
 fn read_error(path: &Path, error: &std::io::Error) -> IngestError {
     use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
     let is_damage = matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof) || !is_plain(path);
@@ -257,7 +260,7 @@ fn has_return_outside_quotes(text: &[u8], quote: u8) -> bool {
     })
 }
 
-/// Refuses what is plainly no text of ours, by its first bytes; returns where the text starts.
+/// Refuses files that are certainly not text in a supported encoding. Returns the start of the text.
 pub(super) fn check_head(path: &Path, head: &[u8]) -> Result<usize, IngestError> {
     let refused = match head {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {

@@ -18,7 +18,7 @@ use super::fields::{Cells, Fields};
 use super::values::{self, ZoneRule};
 use crate::sql::type_names::type_name;
 
-/// Why one cell is refused.
+/// The reason why a cell is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CellProblem {
     Null,
@@ -42,8 +42,8 @@ pub(crate) trait ColumnBuilder: Send {
     /// Appends one value, `None` being NULL.
     fn append(&mut self, text: Option<&str>) -> Result<(), CellProblem>;
 
-    /// Appends cells from top to bottom; the error names the row within `cells`. Compiled anew for each builder, so
-    /// that the loop holds the parser and calls nothing through a table.
+    /// Appends cells from top to bottom. The error contains the row within `cells`. Each builder has its own compiled
+    /// version of this loop, so that the parser is inlined.
     fn append_cells(&mut self, cells: Cells<'_>) -> Result<(), (usize, CellProblem)> {
         for (row, text) in cells.iter().enumerate() {
             self.append(text).map_err(|problem| (row, problem))?;
@@ -51,31 +51,32 @@ pub(crate) trait ColumnBuilder: Send {
         Ok(())
     }
 
-    /// Takes the column's values and starts anew.
+    /// Returns the column's values and resets the builder.
     fn finish(&mut self) -> ArrayRef;
 }
 
-/// What texts mean besides values.
+/// The treatment of empty and doubtful texts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CellRules {
-    /// NULL in a NOT NULL text column is the empty string: an unquoted empty CSV field means both.
+    /// An unquoted empty CSV field, which is NULL, is the empty string in a NOT NULL string column.
     pub empty_is_text: bool,
-    /// An empty text in a column of another type than text and bytes is NULL: programs that quote all fields write it so.
+    /// An empty text is NULL in columns of types other than VARCHAR and BINARY, because programs that quote all fields
+    /// write NULL in this way.
     pub empty_is_null: bool,
-    /// The column's type was inferred: a text that the inference would not have taken for the type is an error, though it
+    /// The column's type was inferred: a text for which the type would not have been inferred is an error, even if it
     /// could be converted.
     pub strict: bool,
 }
 
 impl CellRules {
-    /// Those of CSV files for the columns of a table.
+    /// The rules of CSV files for the columns of a table.
     pub const CSV: CellRules = CellRules { empty_is_text: false, empty_is_null: true, strict: false };
 }
 
-/// The largest integers of which a double holds each.
+/// The largest integer up to which every integer is exact as DOUBLE.
 const EXACT_INTEGER_MAX: u64 = 1 << 53;
 
-/// A double as it is inferred: no code with leading zeros, no integer that it does not hold.
+/// Parses a double under the rules of inference: no leading zeros, and no integer that is not exact as DOUBLE.
 fn strict_float64(bytes: &[u8]) -> Result<f64, ValueProblem> {
     let value = values::float64(bytes)?;
     if values::has_leading_zero(bytes) {
@@ -185,7 +186,7 @@ pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Bo
 pub(crate) struct BatchBuilder {
     schema: SchemaRef,
     builders: Vec<Box<dyn ColumnBuilder>>,
-    /// The field that each column is read from; `None` is NULL throughout.
+    /// The field from which each column is read; `None` for a column of NULLs.
     sources: Vec<Option<usize>>,
     rows: usize,
 }
@@ -220,7 +221,7 @@ impl BatchBuilder {
     /// Appends records of `columns` fields each.
     pub fn append(&mut self, text: &str, fields: &Fields, columns: usize) -> Result<(), BadCell> {
         let mut bad: Option<BadCell> = None;
-        // Columns are parsed one after the other; after an error only the rows before it can hold an earlier one.
+        // Columns are parsed one after the other. After an error, only earlier rows can contain the first error.
         let mut rows = fields.rows();
         for (column, builder) in self.builders.iter_mut().enumerate() {
             let Some(source) = self.sources[column] else {
@@ -276,7 +277,7 @@ fn numbers<T: ArrowPrimitiveType>(
     Box::new(Numbers::<T, _> { values: Vec::new(), nulls: nulls(), data_type, nullable, empty_is_null, parse })
 }
 
-/// Numbers that are parsed at a wider type and then must fit.
+/// A builder for numbers that are parsed with a wider type and then checked.
 fn narrow<T: ArrowPrimitiveType, W>(
     field: &ColumnField,
     empty_is_null: bool,

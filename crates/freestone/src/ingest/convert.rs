@@ -1,9 +1,10 @@
-//! Batches of any origin → a table's schema, without loss or with an error that names the first value lost.
+//! Converts batches of any origin to a table's schema, without loss or with an error that names the first value that
+//! would change.
 //!
-//! Text is parsed as in a CSV file. Other conversions are Arrow's casts, checked: a value that became NULL was out of
-//! range, and one that does not come back when the cast is undone was cut. Binary floating point is the exception: a
-//! DOUBLE or a DECIMAL is rounded to a REAL, a DECIMAL to a DOUBLE, and a DOUBLE fits a DECIMAL when the two agree to 15
-//! digits.
+//! Text is parsed as in a CSV file. Other conversions are Arrow's casts with checks: a value that became NULL was out
+//! of range, and a value that differs after the cast is reversed was truncated. Floats are the exception: a DOUBLE or
+//! DECIMAL is rounded to REAL, a DECIMAL is rounded to DOUBLE, and a DOUBLE is accepted as DECIMAL if the two are equal
+//! in 15 digits.
 
 use std::sync::Arc;
 
@@ -19,19 +20,19 @@ use super::infer::column_index;
 use crate::exact;
 use crate::sql::type_names::type_name;
 
-/// How the columns of a batch find those of the schema.
+/// How the columns of a batch are matched with those of the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnMatch {
-    /// By name, case deciding only between names that differ in nothing else. Columns not in the schema are left out.
+    /// By name, regardless of case unless names differ only in case. Columns that are not in the schema are ignored.
     Name,
     /// By position, as in `INSERT … SELECT`: the numbers of columns must agree.
     Position,
 }
 
-/// What an error of [`conform`] says about the place.
+/// The place for error messages of [`conform`].
 #[derive(Debug, Clone)]
 pub struct Location {
-    /// The file, or what stands for it (such as `INSERT`).
+    /// The name of the file, or of the statement (such as `INSERT`).
     pub source: String,
     /// Number (from 1) of the batch's first row.
     pub first_row: u64,
@@ -54,7 +55,7 @@ pub fn conform(
     conform_columns(&columns, batch.num_rows(), schema, at)
 }
 
-/// Converts columns to the fields of `schema`, one by one: as [`conform`], where it is known which becomes which.
+/// Converts columns to the fields of `schema` in their order; see [`conform`].
 pub(crate) fn conform_columns(
     columns: &[ArrayRef],
     rows: usize,
@@ -88,7 +89,7 @@ pub(crate) fn conform_columns(
         .map_err(|error| failed(Reason::Internal(error.to_string())))
 }
 
-/// The type in which tables hold a type of a file; `None` for those they do not hold.
+/// The type that tables use for a type of a file; `None` if they cannot store it.
 pub(crate) fn table_type(data_type: &DataType) -> Option<DataType> {
     Some(match data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => DataType::Utf8View,
@@ -121,7 +122,7 @@ pub(crate) fn table_type(data_type: &DataType) -> Option<DataType> {
     })
 }
 
-/// A nested type without notes on its fields, all of which may be NULL: what two files have to agree in.
+/// A nested type without metadata, with nullable fields. Two files must agree in it.
 pub(crate) fn bare(data_type: &DataType) -> DataType {
     let field = |field: &Arc<ColumnField>| Arc::new(ColumnField::new(field.name(), bare(field.data_type()), true));
     match data_type {
@@ -133,7 +134,7 @@ pub(crate) fn bare(data_type: &DataType) -> DataType {
     }
 }
 
-/// A file's declared fields in the types that tables hold.
+/// The fields that a file declares, with the types that tables use for them.
 pub(super) fn table_fields(source: &str, fields: &arrow::datatypes::Fields) -> Result<Vec<ColumnField>, IngestError> {
     let convert = |field: &Arc<ColumnField>| {
         let data_type = table_type(field.data_type()).ok_or_else(|| {
@@ -173,7 +174,7 @@ struct BadValue {
 
 type Converted = Result<ArrayRef, BadValue>;
 
-/// Outer error: there is no such conversion. Inner error: a value that does not survive it.
+/// The outer error: there is no conversion between the types. The inner error: a value cannot be converted exactly.
 fn convert_column(array: &ArrayRef, target: &ColumnField) -> Result<Converted, Reason> {
     let (from, to) = (array.data_type(), target.data_type());
     if from == to {
@@ -183,13 +184,13 @@ fn convert_column(array: &ArrayRef, target: &ColumnField) -> Result<Converted, R
         DataType::Null => return Ok(Ok(new_null_array(to, array.len()))),
         DataType::Dictionary(_, values) => return convert_column(&plain_cast(array, values)?, target),
         DataType::RunEndEncoded(_, values) => return convert_column(&plain_cast(array, values.data_type())?, target),
-        // Lists and structs that differ in what their fields say besides their types.
+        // Lists and structs that differ only in the metadata of their fields.
         nested if nested.is_nested() && bare(nested) == bare(to) => return Ok(Ok(plain_cast(array, to)?)),
         _ => {}
     }
     match (class(from), class(to)) {
         (Some(Class::Text), Some(Class::Text)) | (Some(Class::Binary), Some(Class::Binary)) => {
-            // FixedSizeBinary reaches the views over Binary only.
+            // FixedSizeBinary can be cast to views only through Binary.
             let plain = if matches!(from, DataType::FixedSizeBinary(_)) {
                 plain_cast(array, &DataType::Binary)?
             } else {
@@ -215,7 +216,7 @@ fn convert_column(array: &ArrayRef, target: &ColumnField) -> Result<Converted, R
     }
 }
 
-/// Types between which values convert. Numbers do not become dates.
+/// The classes of types that can be converted to each other. Numbers cannot be converted to dates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Number,
@@ -273,7 +274,7 @@ fn utf8_of_binary(array: &ArrayRef) -> Result<Converted, Reason> {
 
 fn checked_cast(array: &ArrayRef, to: &DataType) -> Result<Converted, Reason> {
     let unsupported = |error| Reason::Unsupported(arrow_text(&error));
-    // The digits of a decimal that a float does not hold are rounded, as those of its literals are.
+    // Digits of a decimal that a float cannot represent are rounded, as in literals.
     if matches!(array.data_type(), DataType::Decimal128(..)) && to.is_floating() {
         return exact::cast(array, to, false).map(Ok).map_err(|error| Reason::Unsupported(error.to_string()));
     }
@@ -293,7 +294,7 @@ fn checked_cast(array: &ArrayRef, to: &DataType) -> Result<Converted, Reason> {
     if always_exact(array.data_type(), to) {
         return Ok(Ok(converted));
     }
-    // -0.0 comes back from an integer as 0.0 and is none the less exact.
+    // -0.0 becomes 0.0 when an integer is converted back, and is nevertheless exact.
     let original: ArrayRef = match array.data_type() {
         DataType::Float32 => Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(|value| value + 0.0)),
         DataType::Float64 => Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(|value| value + 0.0)),
@@ -315,13 +316,13 @@ fn always_exact(from: &DataType, to: &DataType) -> bool {
     same_sign && from_bytes <= to_bytes
 }
 
-/// Floats into a REAL must stay finite; into a DECIMAL they must agree with it to 15 digits.
+/// Checks that floats remain finite as REAL, and agree with a DECIMAL in 15 digits.
 fn check_floats(array: &ArrayRef, converted: &ArrayRef) -> Result<(), BadValue> {
     let as_doubles = |array: &ArrayRef| plain_cast(array, &DataType::Float64).ok();
     let (Some(before), Some(after)) = (as_doubles(array), as_doubles(converted)) else { return Ok(()) };
     let (before, after) = (before.as_primitive::<Float64Type>(), after.as_primitive::<Float64Type>());
     let to_decimal = !converted.data_type().is_floating();
-    // A single carries 7 digits, whatever the double nearest to it shows after them.
+    // A REAL has 7 significant digits; the further digits of its DOUBLE are not significant.
     let tolerance = if array.data_type() == &DataType::Float64 { 1e-15 } else { 1e-6 };
     for (row, (before, after)) in before.iter().zip(after.iter()).enumerate() {
         let (Some(before), Some(after)) = (before, after) else { continue };

@@ -1,8 +1,8 @@
 //! CSV files: header, blocks, parallel parsing.
 //!
-//! One thread at a time reads a block and looks for the last place where a record ends (a pass over the quotes only);
-//! everything else, from fields to typed columns, is done by all threads at once. What a block says about its place in
-//! the file (lines, rows, bytes) counts from its own start; the consumer knows what came before.
+//! One thread at a time reads a block and finds the end of its last record, which only requires a search for quotes.
+//! Everything else, from fields to typed columns, is done by all threads in parallel. Positions within a block (lines,
+//! rows, bytes) are relative to its start; the consumer adds those of the earlier blocks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,18 +19,19 @@ use super::infer;
 use super::parallel::{MorselEnd, MorselError, Ordered, Worker};
 use super::{FileFormat, IngestOptions, NO_QUOTE};
 
-/// Records tokenized before their columns are parsed: few enough that text and fields stay in the second-level cache.
+/// The number of records that are tokenized before their columns are parsed, so that text and fields remain in the
+/// second-level cache.
 const RECORDS_A_STEP: usize = 1024;
 
-/// How a CSV file is laid out: found out once, for all that read it.
+/// The layout of a CSV file, which is determined once for all readers.
 #[derive(Debug, Clone)]
 pub(crate) struct CsvLayout {
     pub dialect: Dialect,
-    /// The first record holds names.
+    /// Whether the first record contains names.
     pub header: bool,
     /// Fields of each record.
     pub columns: usize,
-    /// Where the first record starts: behind a byte order mark, lines to skip, and a line that names the delimiter.
+    /// The start of the first record, after a byte order mark, skipped lines, and a line that specifies the delimiter.
     pub start: usize,
     /// Lines end with carriage returns alone.
     pub returns: bool,
@@ -67,7 +68,7 @@ pub(super) fn read(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> 
     Ordered::start(name, source, workers)
 }
 
-/// The layout of a file whose columns are a table's, and the field that each column is read from.
+/// The layout of a file for a table, and the field from which each column is read.
 fn layout_for(
     path: &Path,
     schema: &SchemaRef,
@@ -83,7 +84,7 @@ fn layout_for(
         return Ok(by_position(false, width));
     }
     let mut names: Vec<String> = first.into_iter().map(Option::unwrap_or_default).collect();
-    // dbgen's trailing delimiter, if the header has it too.
+    // If the header has dbgen's trailing delimiter, too, it has an additional empty name.
     if opened.layout.dialect.delimiter == b'|' && names.len() == width + 1 && names.last().is_some_and(String::is_empty)
     {
         names.pop();
@@ -91,12 +92,12 @@ fn layout_for(
     let mismatch = |text| IngestError::new(path.display().to_string(), Reason::ColumnMismatch(text)).at_line(1);
     match infer::match_names(&names, schema).map_err(mismatch)? {
         Some(sources) => Ok((layout(true, names.len()), sources)),
-        // Not one name is known: these are other names for the same columns.
+        // No name matches, so these are other names for the same columns.
         None => Ok(by_position(true, width)),
     }
 }
 
-/// A file's start, as far as it can be told without its types.
+/// The information in the first bytes of a file that does not require types.
 pub(super) struct Opening {
     pub layout: CsvLayout,
     /// The fields of the first record, `None` being NULL; `None` for a file without records.
@@ -104,8 +105,8 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// Reads a file's start. Where neither an option nor the extension says what the delimiter is, it is found out;
-    /// `expected` is how many fields a record should have.
+    /// Reads the first bytes of a file. If neither an option nor the extension specifies the delimiter, it is detected;
+    /// `expected` is the expected number of fields.
     pub fn of(path: &Path, options: &IngestOptions, expected: Option<usize>) -> Result<Self, IngestError> {
         let mut bytes_wanted = 64 << 10;
         loop {
@@ -124,7 +125,7 @@ impl Opening {
             let found = Tokenizer::new(text, start, &dialect).record(None, &mut fields);
             let is_last = complete || head.len() >= options.record_bytes_max();
             if is_last || matches!(found, Ok(RecordEnd::Record { closed: true })) {
-                // A record that is not well formed is reported when it is read, with its place.
+                // A malformed record is reported with its place when it is read.
                 let first = matches!(found, Ok(RecordEnd::Record { .. })).then(|| {
                     let cells = Cells { text, fields: &fields, column: 0, columns: 1, rows: usize::MAX };
                     cells.iter().map(|text| text.map(str::to_string)).collect()
@@ -137,7 +138,7 @@ impl Opening {
     }
 }
 
-/// Where the records start, and the delimiter that a line `sep=;` before them names, as spreadsheets write it.
+/// The start of the records, and the delimiter of a line `sep=;` before them, which spreadsheets write.
 fn preamble(text: &str, mark: usize, skip: usize) -> (usize, Option<u8>) {
     let line_end = |from: usize| text[from..].find('\n').map(|at| from + at + 1);
     let mut start = mark;
@@ -161,13 +162,13 @@ fn by_extension(path: &Path) -> Option<u8> {
     }
 }
 
-/// Delimiters that are found out, the likeliest first.
+/// The delimiters that are detected, most likely first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
-/// Records that are looked at to find it out.
+/// The maximum number of records for detecting the delimiter.
 const DELIMITED_RECORDS: usize = 64;
 
-/// The delimiter that cuts all of the first records into one number of fields: the number that is expected, else the
-/// greatest. A comma if none does.
+/// The delimiter that splits all of the first records into equal numbers of fields: the expected number, or otherwise
+/// the largest. A comma if there is none.
 fn found_delimiter(text: &str, options: &IngestOptions, expected: Option<usize>, complete: bool) -> u8 {
     let fields_of = |delimiter: u8| {
         let dialect =
@@ -201,12 +202,12 @@ fn found_delimiter(text: &str, options: &IngestOptions, expected: Option<usize>,
         let fits = widths.iter().find(|(_, width)| *width == expected);
         return fits.map_or(b',', |(delimiter, _)| *delimiter);
     }
-    // The first of those with most fields.
+    // Among those with the most fields, the first is chosen.
     let best = widths.iter().rev().max_by_key(|(_, width)| *width);
     best.filter(|(_, width)| *width > 1).map_or(b',', |(delimiter, _)| *delimiter)
 }
 
-/// The file's structure bytes.
+/// The delimiter, quote and escape character of a file.
 fn dialect(path: &Path, options: &IngestOptions, delimiter: u8) -> Result<Dialect, IngestError> {
     let dialect = Dialect {
         delimiter,
@@ -225,7 +226,7 @@ fn dialect(path: &Path, options: &IngestOptions, delimiter: u8) -> Result<Dialec
     Err(IngestError::new(path.display().to_string(), Reason::BadOption(problem.into())))
 }
 
-/// The extension of a file, below that of its compression.
+/// The extension of a file, without that of its compression.
 fn extension(path: &Path) -> String {
     FileFormat::extension_of(path).unwrap_or_default()
 }
@@ -264,7 +265,7 @@ impl CsvParser {
         Self { layout, batch_rows, schema, builder, fields: Fields::default(), pool }
     }
 
-    /// Parses a block's records; the number of rows.
+    /// Parses the records of a block, and returns the number of rows.
     fn parse(&mut self, block: &Block, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<u64, MorselError> {
         let (text, ends_early) = block.valid_text();
         let columns = self.layout.columns;
@@ -309,7 +310,7 @@ impl CsvParser {
     }
 }
 
-/// Ends the records before one with a carriage return in a value that is not quoted: most likely it ended a line.
+/// Truncates the records before one with a carriage return in an unquoted value, because it was probably a line end.
 fn cut_at_return(text: &str, fields: &mut Fields, columns: usize) -> Option<BadRecord> {
     let cells = Cells { text, fields, column: 0, columns: 1, rows: usize::MAX };
     let is_cut = |field: Field| !field.is_quoted() && cells.text_of(field).is_some_and(|text| text.contains('\r'));
@@ -320,7 +321,7 @@ fn cut_at_return(text: &str, fields: &mut Fields, columns: usize) -> Option<BadR
     Some(BadRecord { offset, reason: Reason::Malformed(text.into()), at_end: false })
 }
 
-/// Tokenizes up to `step` records; true at the end of the text, and the record that could not be.
+/// Tokenizes up to `step` records. Returns true at the end of the text, and the malformed record, if any.
 fn tokenize(
     tokenizer: &mut Tokenizer<'_>,
     columns: usize,
@@ -333,7 +334,7 @@ fn tokenize(
         let start = tokenizer.position();
         let found = tokenizer.record(Some(columns), fields);
         if let Err(bad) = check_record(&found, start, ends_early) {
-            // A record that runs into the end of a text that ends early is not one of the rows.
+            // If the text ends early, a record that touches its end is not counted as a row.
             if found.is_ok_and(|found| found != RecordEnd::End) {
                 fields.starts.pop();
             }
@@ -348,7 +349,7 @@ fn tokenize(
     (false, None)
 }
 
-/// Where the text ends early, whatever touches its end is bad for that reason.
+/// If the text ends early, a record at its end is malformed for that reason.
 fn check_record(
     found: &Result<RecordEnd, BadRecord>,
     start: usize,
@@ -366,7 +367,7 @@ fn check_record(
 }
 
 fn record_error(block: &Block, bad: BadRecord, row: u64) -> MorselError {
-    // The search for the record may have started before empty lines: the line is the record's own.
+    // The search for the record may have begun before empty lines, but the reported line is that of the record.
     let mut offset = bad.offset;
     while let Some(b'\n' | b'\r') = block.bytes.get(offset) {
         offset += 1;

@@ -1,7 +1,7 @@
-//! CSV bytes → records and fields (RFC 4180), and the search for a place where a block may be cut.
+//! CSV bytes → records and fields (RFC 4180), and the search for the end of the last record of a block.
 //!
-//! Both functions must agree on what a quote is: a quote opens only as the first byte of a field; inside, two quotes
-//! (or the escape and any byte) stand for one character; elsewhere it is plain text.
+//! Both functions must agree on quotes: a quote is special only as the first byte of a field. Within quotes, two quotes
+//! (or the escape character and any byte) represent one character. Elsewhere a quote is an ordinary character.
 
 use super::error::Reason;
 use super::fields::{Field, Fields};
@@ -19,14 +19,14 @@ pub(crate) struct Dialect {
 /// A record that is not well formed. Offsets are in the block.
 #[derive(Debug)]
 pub(crate) struct BadRecord {
-    /// Where the line to be named is: the record's start, or the quote that is not closed.
+    /// The offset of the line to report: the record's start, or the unclosed quote.
     pub offset: usize,
     pub reason: Reason,
-    /// The fault is that the text ends here.
+    /// Whether the error is that the text ends here.
     pub at_end: bool,
 }
 
-/// What [`Tokenizer::record`] found.
+/// The result of [`Tokenizer::record`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RecordEnd {
     /// No record but the end of the text.
@@ -53,9 +53,9 @@ impl<'a> Tokenizer<'a> {
         self.position
     }
 
-    /// Appends the next record's fields to `fields`. With `expected`, another number of fields is an error, except for
-    /// one empty field more after a last `|`, as dbgen writes it. Empty lines are skipped, but where a record has one field:
-    /// there they are records, whose field is empty.
+    /// Appends the fields of the next record to `fields`. With `expected`, another number of fields is an error, except
+    /// for an additional empty field after a last `|`, as dbgen writes. Empty lines are skipped unless records have a
+    /// single field; then they are records with an empty field.
     pub fn record(&mut self, expected: Option<usize>, fields: &mut Fields) -> Result<RecordEnd, BadRecord> {
         let bytes = self.text.as_bytes();
         if expected != Some(1) {
@@ -117,7 +117,7 @@ impl<'a> Tokenizer<'a> {
         let end = self.scan.next(bytes);
         let mut value_end = end;
         if bytes.get(end) != Some(&self.dialect.delimiter) {
-            // Programs that write the line end of a line that has one give two carriage returns.
+            // Programs that write CRLF for a line that already ends with CR produce two carriage returns.
             while value_end > start && bytes[value_end - 1] == b'\r' {
                 value_end -= 1;
             }
@@ -328,7 +328,7 @@ fn find_either(bytes: &[u8], from: usize, first: u8, second: u8) -> Option<usize
 pub(crate) fn find_byte(bytes: &[u8], from: usize, byte: u8) -> Option<usize> {
     let pattern = repeat(byte);
     let mut at = from;
-    // Four words a step while nothing matches: this pass over the file is the one that no thread shares.
+    // Four words per step while nothing matches, because this pass over the file is not parallel.
     while let Some(chunk) = bytes.get(at..at + 32) {
         if chunk.iter().fold(false, |any, candidate| any | (*candidate == byte)) {
             break;

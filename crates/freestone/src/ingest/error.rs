@@ -1,7 +1,7 @@
-//! What can be wrong with a file, said so that its owner finds the byte: file, line, row, column, value, expected type.
+//! Errors of files, with their place: file, line, row, column, value, expected type.
 //!
-//! Lines are physical and count from 1, the line on which the record starts. Rows are records and count from 1, header
-//! and empty lines left out. The first bad row in file order is the one reported, whatever the number of threads.
+//! Lines are physical lines from 1; a record's line is the one on which it begins. Rows are records from 1, without
+//! header and empty lines. The first bad row in file order is reported, regardless of the number of threads.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,15 +9,15 @@ use std::path::Path;
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 
-/// An error of reading or converting data. `Display` is the message for the user, [`IngestError::hint`] the way out.
+/// An error of reading or converting data. `Display` is the message for the user, and [`IngestError::hint`] the hint.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{}", self.message())]
 pub struct IngestError(Box<Details>);
 
-/// Where the error is and what it is. Fields that do not apply to the format are `None`.
+/// The place and the reason of an error. Fields that do not apply to the format are `None`.
 #[derive(Debug, Clone)]
 pub struct Details {
-    /// The file as the caller named it, or what stands for it (such as `INSERT`). May be empty.
+    /// The name of the file, or of the statement (such as `INSERT`). May be empty.
     pub source: String,
     /// Physical line (from 1) on which the record starts: CSV and JSON only.
     pub line: Option<u64>,
@@ -25,11 +25,11 @@ pub struct Details {
     pub row: Option<u64>,
     /// The name of the column.
     pub column: Option<String>,
-    /// Why it was refused.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// Why a file, a record or a value is refused.
+/// The reason why a file, a record or a value is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// The file cannot be opened or read.
@@ -38,15 +38,15 @@ pub enum Reason {
     NoFile,
     /// No file matches a pattern, or is in a folder.
     NoneFound(String),
-    /// The extension says nothing about the format.
+    /// The format cannot be determined from the extension.
     UnknownFormat,
-    /// An option that cannot be used, with the valid ones.
+    /// An invalid option, with the valid ones.
     BadOption(String),
-    /// The bytes are not of the format at all, or are cut off or damaged.
+    /// The bytes are not of the format, truncated or damaged.
     Malformed(String),
-    /// The file's columns do not fit the table's.
+    /// The columns of the file do not match those of the table.
     ColumnMismatch(String),
-    /// A type that no file can be read into, or that no conversion reaches.
+    /// A type that cannot be read or converted.
     Unsupported(String),
     /// A record with another number of fields than the first one.
     #[allow(missing_docs)]
@@ -55,7 +55,7 @@ pub enum Reason {
     UnterminatedQuote,
     /// Bytes between a closing quote and the next delimiter.
     AfterQuote,
-    /// A record past the limit of `max_record_bytes`.
+    /// A record that exceeds the limit `max_record_bytes`.
     #[allow(missing_docs)]
     RecordTooLong { limit_bytes: usize },
     /// Not UTF-8, at this byte of the file (from 0).
@@ -70,14 +70,14 @@ pub enum Reason {
     Internal(String),
 }
 
-/// What is wrong with one value.
+/// The problem of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueProblem {
-    /// It does not read as the type.
+    /// It cannot be parsed as the type.
     Syntax,
-    /// It is of the type's kind but outside of its range.
+    /// It is outside of the range of the type.
     Range,
-    /// It has digits (or a time of day) that the type cannot hold.
+    /// It has digits (or a time of day) that the type cannot represent.
     Precision,
     /// It has a zone offset and the type has no zone.
     UnexpectedZone,
@@ -132,7 +132,7 @@ impl IngestError {
         &self.0
     }
 
-    /// What the user can do about it.
+    /// What the user can do about the error.
     pub fn hint(&self) -> String {
         match &self.0.reason {
             Reason::Io(_) => "check that the file exists and may be read".into(),
@@ -243,7 +243,7 @@ impl ValueProblem {
     }
 }
 
-/// An error of an Arrow kernel or decoder, stripped of its class name.
+/// The text of an Arrow error without its class.
 pub(crate) fn arrow_text(error: &ArrowError) -> String {
     let text = error.to_string();
     match text.split_once(": ") {

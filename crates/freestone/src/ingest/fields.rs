@@ -1,4 +1,4 @@
-//! The fields of some records as places in their text: what the tokenizers of CSV and JSON give to the columns.
+//! The fields of some records as ranges of their text: the result of the tokenizers of CSV and JSON.
 
 /// One field: a range of the block's text or of the side text, with three flags in the top bits of `end`.
 #[derive(Debug, Clone, Copy)]
@@ -49,9 +49,9 @@ impl Field {
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     pub fields: Vec<Field>,
-    /// Where each record starts in the block.
+    /// The start of each record in the block.
     pub starts: Vec<u32>,
-    /// Values that are not verbatim in the block: those with escapes.
+    /// Values with escapes, which are not literally in the block.
     pub side: String,
 }
 
@@ -66,14 +66,14 @@ impl Fields {
         self.starts.len()
     }
 
-    /// Leaves the first records only.
+    /// Removes all but the first records.
     pub fn truncate(&mut self, rows: usize, columns: usize) {
         self.starts.truncate(rows);
         self.fields.truncate(rows * columns);
     }
 }
 
-/// One column of [`Fields`], to be read from top to bottom.
+/// One column of [`Fields`], from top to bottom.
 #[derive(Clone, Copy)]
 pub(crate) struct Cells<'a> {
     pub text: &'a str,

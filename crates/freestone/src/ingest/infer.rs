@@ -1,4 +1,5 @@
-//! Types and names of columns that a file does not declare: guessed from a sample, re-checked by the read itself.
+//! Types and names of columns that a file does not declare. They are inferred from a sample, and checked again for
+//! every row that is read.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -15,7 +16,8 @@ use super::fields::{Cells, Fields};
 use super::values::{self, ZoneRule, has_leading_zero, is_digits};
 use super::{FileFormat, IngestOptions};
 
-/// The types that every value seen so far reads as. A column starts with all of them and loses what a value refuses.
+/// The types that all values so far have. Initially all types are set, and each value removes those that it does not
+/// have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kinds(u16);
 
@@ -32,11 +34,11 @@ const UNSEEN: u16 = 128;
 const FLAT: u16 = 256;
 
 impl Kinds {
-    /// Nothing but text.
+    /// Only text.
     pub const TEXT: Kinds = Kinds(FLAT);
     pub const ANY: Kinds = Kinds(0x1ff);
 
-    /// What both read as: the kinds of a column that two files share.
+    /// The types that both have: those of a column in two files.
     pub fn and(self, other: Kinds) -> Kinds {
         Kinds(self.0 & other.0)
     }
@@ -45,22 +47,22 @@ impl Kinds {
         self.0 & UNSEEN == 0
     }
 
-    /// Narrows by an unquoted CSV value, or any text that may be of any type.
+    /// Restricts the types by an unquoted CSV value, or any text that may have any type.
     pub fn see_text(&mut self, text: &str) {
         self.see(text, BOOLEAN | BIGINT | DOUBLE | DATE | TIME | TIMESTAMP | TIMESTAMP_ZONE);
     }
 
-    /// Narrows by a JSON string: a date or a time, but no number.
+    /// Restricts the types by a JSON string: a date or time, but not a number.
     pub fn see_json_string(&mut self, text: &str) {
         self.see(text, DATE | TIME | TIMESTAMP | TIMESTAMP_ZONE);
     }
 
-    /// Narrows by a JSON number, `true` or `false`.
+    /// Restricts the types by a JSON number, `true` or `false`.
     pub fn see_json_literal(&mut self, text: &str) {
         self.see(text, BOOLEAN | BIGINT | DOUBLE);
     }
 
-    /// Notes an object or an array: the column holds JSON texts.
+    /// Records an object or an array: the column contains JSON text.
     pub fn see_nested(&mut self) {
         self.0 = 0;
     }
@@ -80,7 +82,7 @@ impl Kinds {
         self.0 = left;
     }
 
-    /// The narrowest type left; text for a column without values.
+    /// The first remaining type; VARCHAR for a column without values.
     pub fn data_type(self) -> DataType {
         let has = |kind| self.0 & (kind | UNSEEN) == kind;
         if has(BOOLEAN) {
@@ -103,7 +105,7 @@ impl Kinds {
     }
 }
 
-/// Whether a value is plainly of a kind. Stricter than the parsers: 0 and 1 are numbers, 007 is a code.
+/// Whether a value clearly has a type. This is stricter than the parsers: 0 and 1 are numbers, 007 is a code.
 fn reads_as(bytes: &[u8], kind: u16) -> bool {
     let micros = TimeUnit::Microsecond;
     match kind {
@@ -117,7 +119,7 @@ fn reads_as(bytes: &[u8], kind: u16) -> bool {
     }
 }
 
-/// A number that a double holds as written, as far as integers go: long identifiers stay text.
+/// Whether a number is exact as DOUBLE if it is an integer, so that long identifiers remain text.
 fn is_double(bytes: &[u8]) -> bool {
     const EXACT_MAX: u64 = 1 << 53;
     if has_leading_zero(bytes) || values::float64(bytes).is_err() {
@@ -129,7 +131,8 @@ fn is_double(bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether a CSV file's first record is a header: names are there, all different, and none reads as a value.
+/// Whether the first record of a CSV file is a header: its fields are distinct names, and none of them is a value of
+/// another type.
 pub(super) fn is_header(first: &[Option<String>]) -> bool {
     let names: Option<Vec<&str>> = first.iter().map(Option::as_deref).collect();
     let Some(names) = names else { return false };
@@ -139,15 +142,15 @@ pub(super) fn is_header(first: &[Option<String>]) -> bool {
     !names.is_empty() && names.iter().enumerate().all(is_name)
 }
 
-/// Whether a text reads as no number, date, time or boolean.
+/// Whether a text is not a number, date, time or boolean.
 fn is_plain_text(text: &str) -> bool {
     let mut kinds = Kinds::ANY;
     kinds.see_text(text);
     kinds.data_type() == DataType::Utf8View && !has_leading_zero(text.as_bytes())
 }
 
-/// Whether a CSV file's first record is a header, by what the records behind it hold: a text above numbers is a name,
-/// whatever else the line has. Where all columns are texts, names must look like names.
+/// Whether the first record of a CSV file is a header, judging by the following records: a text in a column of numbers
+/// is a name, regardless of the other fields. If all columns are text, the names must look like names.
 fn is_header_above(first: &[Option<String>], kinds: &[Kinds]) -> bool {
     let differs = |(name, kinds): (&Option<String>, &Kinds)| match name.as_deref().map(str::trim) {
         Some(name) if !name.is_empty() && kinds.is_seen() => {
@@ -158,8 +161,8 @@ fn is_header_above(first: &[Option<String>], kinds: &[Kinds]) -> bool {
     first.iter().zip(kinds).any(differs) || is_header(first)
 }
 
-/// As [`is_header`], knowing the table: a record of texts for a table of texts is data unless it holds a column's name; and
-/// one that holds nothing but names of columns is a header, whatever they look like.
+/// As [`is_header`], for a known table. If the record and the table have only text, it is data unless it contains a
+/// column's name. A record that contains only names of columns is a header in any case.
 pub(super) fn is_header_for(first: &[Option<String>], schema: &Schema) -> bool {
     let named = first.iter().flatten().any(|name| column_index(schema, name).is_some());
     let all_named = named && first.iter().flatten().all(|name| column_index(schema, name).is_some());
@@ -170,7 +173,7 @@ pub(super) fn is_header_for(first: &[Option<String>], schema: &Schema) -> bool {
     is_header(first) && (named || typed)
 }
 
-/// The index of a column: exactly as spelled, or else the only one that differs in case.
+/// The index of a column: by exact name, or otherwise the only one that differs in case.
 pub(super) fn column_index(schema: &Schema, name: &str) -> Option<usize> {
     let name = name.trim();
     schema.fields().iter().position(|field| field.name() == name).or_else(|| {
@@ -180,8 +183,8 @@ pub(super) fn column_index(schema: &Schema, name: &str) -> Option<usize> {
     })
 }
 
-/// The field that each column is read from, by the header's names. `None` when no name is known and their number is
-/// the columns': then position decides.
+/// The field from which each column is read, by the names of the header. `None` if no name is known and their number is
+/// that of the columns, which are then matched by position.
 pub(super) fn match_names(names: &[String], schema: &Schema) -> Result<Option<Vec<Option<usize>>>, String> {
     let found: Vec<Option<usize>> = names.iter().map(|name| column_index(schema, name)).collect();
     let columns = || schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ");
@@ -203,20 +206,20 @@ pub(super) fn match_names(names: &[String], schema: &Schema) -> Result<Option<Ve
     }
 }
 
-/// Bytes of the first sample, and number and bytes of those that follow at even distances through the file.
+/// The bytes of the first sample, and the number and bytes of those at equal distances through the file.
 const HEAD_BYTES: usize = 4 << 20;
 const PROBES: u64 = 16;
 const PROBE_BYTES: usize = 64 << 10;
 
-/// What a CSV file tells of itself.
+/// The inferred properties of a CSV file.
 #[derive(Debug, Clone)]
 pub(crate) struct CsvFile {
     pub layout: CsvLayout,
-    /// The columns' names, all different: from the header, else `column1`, ….
+    /// The distinct names of the columns: from the header, or `column1`, ….
     pub names: Vec<String>,
-    /// What the values of each column read as.
+    /// The types that the values of each column have.
     pub kinds: Vec<Kinds>,
-    /// Bytes of a row, about.
+    /// The approximate bytes of a row.
     pub row_bytes: usize,
 }
 
@@ -229,13 +232,13 @@ pub(super) fn csv_schema(path: &Path, options: &IngestOptions) -> Result<SchemaR
     Ok(Arc::new(Schema::new(fields)))
 }
 
-/// Looks at a CSV file's first bytes, and at some through the rest of it.
+/// Samples the first bytes of a CSV file and other parts of it.
 pub(crate) fn csv_file(path: &Path, options: &IngestOptions, head_bytes: usize) -> Result<CsvFile, IngestError> {
     let Opening { layout, .. } = Opening::of(path, options, None)?;
     let dialect = &layout.dialect;
     let mut head = read_head(path, head_bytes)?;
     let mut whole = head.len() < head_bytes;
-    // A record longer than the sample: take all that a record may have.
+    // If a record is longer than the sample, the sample is extended to the maximum length of a record.
     let first_end = |head: &[u8]| head.get(layout.start..).and_then(|records| last_record_end(records, dialect));
     if !whole && first_end(&head).is_none() {
         head = read_head(path, options.record_bytes_max())?;
@@ -287,7 +290,7 @@ pub(crate) fn csv_file(path: &Path, options: &IngestOptions, head_bytes: usize) 
     Ok(CsvFile { layout, names, kinds, row_bytes: (seen / sample.rows.max(1)).max(1) })
 }
 
-/// Names for columns, all different.
+/// Distinct names for the columns.
 fn column_names(first: &[Option<String>], header: bool) -> Vec<String> {
     let given = |(index, name): (usize, &Option<String>)| {
         let given = name.as_deref().map(str::trim).filter(|name| header && !name.is_empty());
@@ -296,7 +299,7 @@ fn column_names(first: &[Option<String>], header: bool) -> Vec<String> {
     different_names(first.iter().enumerate().map(given))
 }
 
-/// Names with a number behind those that were there before: a table has no two columns of one name.
+/// Adds a number to names that occurred before, because the names of a table's columns must be distinct.
 pub(crate) fn different_names(given: impl Iterator<Item = String>) -> Vec<String> {
     let given: Vec<String> = given.collect();
     let mut taken: std::collections::HashSet<String> = given.iter().cloned().collect();
@@ -325,9 +328,9 @@ struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// The first record's fields, without dbgen's empty one after the last `|`: that is, when it is empty in the
-    /// second record as well, or there is none. Of a header that ends in a delimiter, and has a field more than the
-    /// records behind it, the empty name is left out.
+    /// The fields of the first record, without dbgen's empty field after the last `|`, which is detected if it is empty
+    /// in the second record as well, or there is no second record. If a header ends with a delimiter and has one more
+    /// field than the records, the empty name is removed.
     fn first_record(&mut self, text: &str, head: &[u8], next: usize) -> Vec<Option<String>> {
         let cells = Cells { text, fields: &self.fields, column: 0, columns: 1, rows: usize::MAX };
         let mut first: Vec<Option<String>> = cells.iter().map(|text| text.map(str::to_string)).collect();
@@ -349,7 +352,7 @@ impl Sample<'_> {
     fn see_fields(&mut self, text: &str) {
         let cells = Cells { text, fields: &self.fields, column: 0, columns: 1, rows: self.columns };
         for (kinds, value) in self.kinds.iter_mut().zip(cells.iter()) {
-            // Programs that quote all fields write NULL as an empty text: it says nothing of the others.
+            // Programs that quote all fields write NULL as an empty text, which says nothing about the type.
             if let Some(value) = value.filter(|value| !value.is_empty()) {
                 kinds.see_text(value);
             }
@@ -357,8 +360,9 @@ impl Sample<'_> {
         self.rows += 1;
     }
 
-    /// Sees up to `rows` records from `position` on, those only that have the right number of fields and end in the
-    /// sample: a bad record has its error when it is read. Returns where it ended, the text's end where it could not go on.
+    /// Samples up to `rows` records from `position` on, if they have the expected number of fields and end within the
+    /// sample. A bad record is reported when it is read. Returns the end of the last record, or the end of the text if
+    /// it cannot continue.
     fn see_records(&mut self, text: &str, position: usize, whole: bool, rows: usize) -> usize {
         let mut tokenizer = Tokenizer::new(text, position, self.dialect);
         for _ in 0..rows {
@@ -366,7 +370,7 @@ impl Sample<'_> {
             match tokenizer.record(Some(self.columns), &mut self.fields) {
                 Ok(RecordEnd::Record { closed }) if closed || whole => self.see_fields(text),
                 Err(bad) if !bad.at_end => {
-                    // A record with text after a quote has not been passed: there is no telling where it ends.
+                    // The end of a record with text after a quote is not known.
                     if bad.reason == Reason::AfterQuote {
                         return text.len();
                     }
@@ -388,7 +392,8 @@ fn probe(path: &Path, sample: &mut Sample<'_>) -> Result<(), IngestError> {
         bytes.clear();
         file.seek(SeekFrom::Start(at)).map_err(failed)?;
         (&file).take(PROBE_BYTES as u64).read_to_end(&mut bytes).map_err(failed)?;
-        // From a line end to the next: within quotes it may be no record, which costs a type at most.
+        // The sample begins after a line end. If this is within quotes, it may not be a record, which at most makes a
+        // type less specific.
         let Some(newline) = find_byte(&bytes, 0, b'\n') else { continue };
         let text = utf8_prefix(&bytes[newline + 1..]);
         sample.see_records(text, 0, false, usize::MAX);
@@ -396,7 +401,7 @@ fn probe(path: &Path, sample: &mut Sample<'_>) -> Result<(), IngestError> {
     Ok(())
 }
 
-/// As [`probe`], where all of the file is there, of which the first records have been seen.
+/// As [`probe`], for a file that is completely in memory and whose first records were sampled already.
 fn probe_text(rest: &[u8], sample: &mut Sample<'_>) {
     if rest.len() <= PROBES as usize * PROBE_BYTES {
         sample.see_records(utf8_prefix(rest), 0, true, usize::MAX);

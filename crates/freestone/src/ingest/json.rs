@@ -1,8 +1,8 @@
-//! JSON files: objects one after the other (NDJSON or not) or in one array; each a row, each member a column.
+//! JSON files: objects one after the other (NDJSON or not) or in one array. Each object is a row, each member a column.
 //!
-//! As with CSV, one thread at a time cuts the file into blocks of whole objects and all threads parse them. Numbers
-//! keep their text until the column's type reads it, so that no digit passes through a double. Objects and arrays within
-//! a row are texts: the JSON as it is in the file.
+//! As with CSV, one thread at a time splits the file into blocks of whole objects, and all threads parse them. Numbers
+//! remain text until they are parsed as the column's type, so that no digit is lost in a double. Objects and arrays
+//! within a row become text: the JSON as it is in the file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ const OBJECTS_A_STEP: usize = 1024;
 const SAMPLE_BYTES: usize = 2 << 20;
 const SAMPLE_BYTES_MAX: usize = 16 << 20;
 
-/// What a JSON file tells of itself.
+/// The inferred properties of a JSON file.
 #[derive(Debug, Clone)]
 pub(crate) struct JsonFile {
-    /// The objects are in one array.
+    /// Whether the objects are in one array.
     pub array: bool,
-    /// The members of its first objects, and what their values read as.
+    /// The members of the first objects, and the types that their values have.
     pub columns: Vec<(String, Kinds)>,
-    /// Bytes of a row, about.
+    /// The approximate bytes of a row.
     pub row_bytes: usize,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn schema(path: &Path, options: &IngestOptions) -> Result<SchemaRef, 
     Ok(Arc::new(Schema::new(fields)))
 }
 
-/// Looks at a JSON file's first objects: in its first bytes, or in more of them where these are few objects.
+/// Samples the first objects of a JSON file: in its first bytes, or in more if these contain few objects.
 pub(crate) fn json_file(path: &Path, options: &IngestOptions) -> Result<JsonFile, IngestError> {
     for wanted in [SAMPLE_BYTES, SAMPLE_BYTES_MAX] {
         let head = checked_head(path, wanted)?;
@@ -86,7 +86,7 @@ pub(crate) fn json_file(path: &Path, options: &IngestOptions) -> Result<JsonFile
     file_of(path, &head, whole, options).map(|(file, _)| file)
 }
 
-/// What a JSON file's first bytes tell, and from how many objects.
+/// The properties inferred from the first bytes of a JSON file, and the number of objects in them.
 fn file_of(path: &Path, head: &[u8], whole: bool, options: &IngestOptions) -> Result<(JsonFile, usize), IngestError> {
     let name = path.display().to_string();
     let complete = if whole { head.len() } else { last_object_end(head, true).unwrap_or(head.len()) };
@@ -96,7 +96,7 @@ fn file_of(path: &Path, head: &[u8], whole: bool, options: &IngestOptions) -> Re
     let located = |offset: usize, reason| IngestError::new(&name, reason).at_line(count_lines(&head[..offset]) + 1);
     let mut rows = 0;
     for _ in 0..options.sample_rows.max(1) {
-        // Members mostly come in the order of the columns: the next one is tried first.
+        // Members are mostly in the order of the columns, so the next column is tried first.
         let mut next = 0;
         let found = objects.next(|text, key, value| {
             let known = || columns.iter().position(|(name, _)| *name == key);
@@ -119,7 +119,7 @@ fn file_of(path: &Path, head: &[u8], whole: bool, options: &IngestOptions) -> Re
         match found {
             Ok(Some(_)) => rows += 1,
             Ok(None) => break,
-            // The sample ends where the text stops being UTF-8: that is the error, not what it cuts.
+            // The sample ends where the text is not UTF-8. That is the error, not the truncated object.
             Err(bad) if text.len() < complete && bad.at_end => {
                 return Err(located(text.len(), Reason::InvalidUtf8 { byte: text.len() as u64 }));
             }
@@ -147,8 +147,8 @@ fn is_array(head: &[u8]) -> bool {
     head[mark_bytes(head)..].trim_ascii_start().starts_with(b"[")
 }
 
-/// Where the last complete object ends that is not within another. A line end within a string is an error of the file,
-/// and starts the search anew.
+/// The end of the last complete top-level object. A line end within a string is an error of the file, and restarts the
+/// search.
 fn last_object_end(bytes: &[u8], first: bool) -> Option<usize> {
     if let Some(end) = last_line_end(bytes) {
         return Some(end);
@@ -181,8 +181,8 @@ fn last_object_end(bytes: &[u8], first: bool) -> Option<usize> {
     end
 }
 
-/// Where the last object ends that has a line end and the next object behind it. No string has a line end, and within an
-/// object or an array a comma would be between the two.
+/// The end of the last object that is followed by a line end and the next object. Strings contain no line ends, and
+/// within an object or array a comma would separate the two.
 fn last_line_end(bytes: &[u8]) -> Option<usize> {
     let mut before = bytes.len();
     loop {
@@ -194,16 +194,16 @@ fn last_line_end(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// What a member's values may be, besides what its column's type reads.
+/// The values that are accepted for a member, in addition to the rules of its column's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Member {
-    /// The type was declared: whatever it reads; an object or an array is a text.
+    /// The type was declared: everything that can be parsed as the type. Objects and arrays are text.
     Any,
-    /// Inferred as a number or a boolean: a string is an error, though it could be converted.
+    /// The type was inferred as a number or boolean: a string is an error, even if it could be converted.
     Unquoted,
-    /// Inferred from strings: an object or an array is an error, because it would be mistaken for a string.
+    /// The type was inferred from strings: an object or array is an error, because it could be mistaken for a string.
     Plain,
-    /// Inferred from objects and arrays: the JSON text of every value, strings with their quotes.
+    /// The type was inferred from objects and arrays: the JSON text of every value, with the quotes of strings.
     Json,
 }
 
@@ -296,7 +296,7 @@ fn take_objects(
     while fields.rows() < step {
         let row_start = fields.fields.len();
         fields.fields.resize(row_start + columns, Field::NULL);
-        // Members mostly come in the order of the columns: the next one is tried first.
+        // Members are mostly in the order of the columns, so the next column is tried first.
         let mut next = 0;
         let found = objects.next(|text, key, value| {
             let column = match schema.fields().get(next) {

@@ -1,5 +1,5 @@
-//! The grammar of JSON: objects and their members as places in the text. Whether a value fits its column is decided in
-//! [`super::json`].
+//! The grammar of JSON: objects and their members as ranges of the text. [`super::json`] decides whether values fit
+//! their columns.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use super::blocks::mark_bytes;
 use super::error::Reason;
 use super::values::hex_digit;
 
-/// A member's value, as a place in the text.
+/// The value of a member, as a range of the text.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Value {
     Null,
@@ -16,7 +16,7 @@ pub(super) enum Value {
         start: usize,
         end: usize,
     },
-    /// What is between a string's quotes.
+    /// The text between a string's quotes.
     Text {
         start: usize,
         end: usize,
@@ -29,17 +29,17 @@ pub(super) enum Value {
     },
 }
 
-/// What is not JSON, or no object that makes a row.
+/// Text that is not JSON, or not an object that is a row.
 #[derive(Debug)]
 pub(super) struct BadObject {
     pub offset: usize,
     pub reason: Reason,
-    /// The fault is that the text ends here.
+    /// Whether the error is that the text ends here.
     pub at_end: bool,
     pub column: Option<String>,
 }
 
-/// Why a member of an object is refused.
+/// The reason why a member of an object is refused.
 pub(super) struct Refused {
     pub reason: Reason,
     pub column: Option<String>,
@@ -50,9 +50,9 @@ pub(super) struct Objects<'a> {
     text: &'a str,
     pub position: usize,
     array: bool,
-    /// The array's `[` is still to come.
+    /// Whether the array's `[` is still expected.
     before_array: bool,
-    /// No object has been read since the array's `[`.
+    /// Whether no object was read since the array's `[`.
     before_first: bool,
     after_array: bool,
     last: bool,
@@ -66,7 +66,8 @@ impl<'a> Objects<'a> {
         Self { text, position, array, before_array: before, before_first: before, after_array: false, last }
     }
 
-    /// Gives the next object's members to `member` and returns where the object starts; `None` at the text's end.
+    /// Passes the members of the next object to `member`, and returns the object's start; `None` at the end of the
+    /// text.
     pub fn next(
         &mut self,
         mut member: impl FnMut(&str, &str, Value) -> Result<(), Refused>,
@@ -211,7 +212,7 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// Passes the string at the position: what is between its quotes, and whether there are escapes in it.
+    /// Skips a string. Returns the range between its quotes, and whether it has escapes.
     fn string(&mut self) -> Result<(usize, usize, bool), BadObject> {
         let bytes = self.text.as_bytes();
         let start = self.position + 1;
@@ -231,9 +232,9 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// Passes an array or an object, however deep it is.
+    /// Skips an array or object of any depth.
     fn nested(&mut self) -> Result<(), BadObject> {
-        // The brackets that are open: whether each is that of an object.
+        // The open brackets: whether each is that of an object.
         let mut open: Vec<bool> = vec![];
         loop {
             self.skip_blanks();
@@ -261,8 +262,7 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// Passes the brackets that close behind a value, and the comma and the key before the next one; true at the end of
-    /// the outermost bracket.
+    /// Skips the closing brackets after a value, the comma, and the next key. True at the end of the outermost bracket.
     fn close(&mut self, open: &mut Vec<bool>) -> Result<bool, BadObject> {
         while let Some(is_object) = open.last().copied() {
             self.skip_blanks();
@@ -286,14 +286,14 @@ impl<'a> Objects<'a> {
         Ok(true)
     }
 
-    /// Passes a key and its colon.
+    /// Skips a key and its colon.
     fn nested_key(&mut self) -> Result<(), BadObject> {
         self.key()?;
         self.skip_blanks();
         self.expect(b':')
     }
 
-    /// Passes a value that is neither an array nor an object.
+    /// Skips a value other than an array or object.
     fn checked_value(&mut self) -> Result<(), BadObject> {
         let offset = self.position;
         if let Value::Text { start, end, escaped: true } = self.value()? {
@@ -308,7 +308,7 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// Numbers that JSON does not have and programs write none the less.
+/// Whether a text is NaN or an infinity, which JSON does not have, but programs write.
 fn is_special(text: &[u8]) -> bool {
     matches!(text, b"NaN" | b"Infinity" | b"-Infinity")
 }
@@ -335,7 +335,7 @@ fn is_number(text: &[u8]) -> bool {
     rest.is_empty()
 }
 
-/// Appends what a string's inside stands for.
+/// Appends a string with its escapes replaced.
 pub(super) fn unescape(raw: &str, into: &mut String) -> Result<(), Reason> {
     let bad = |escape: &str| Reason::Malformed(format!("not valid JSON: escape '\\{escape}' in a string"));
     let mut rest = raw;
@@ -355,7 +355,7 @@ pub(super) fn unescape(raw: &str, into: &mut String) -> Result<(), Reason> {
                 let shown = || escape.chars().take(5).collect::<String>();
                 let high = hex_unit(&escape.as_bytes()[1..]).ok_or_else(|| bad(&shown()))?;
                 used = 5;
-                // Characters above 0xffff are written as two surrogates; half of one is no character.
+                // Characters above U+FFFF are written as two surrogates. An unpaired surrogate is an error.
                 let code = match (high, escape.as_bytes().get(5..7)) {
                     (0xd800..=0xdbff, Some(b"\\u")) => {
                         used = 11;

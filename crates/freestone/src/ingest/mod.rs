@@ -1,11 +1,11 @@
-//! Files → typed Arrow record batches, with bounded memory, parallel parsing and errors exact to the row.
+//! Files → typed Arrow record batches, with bounded memory, parallel parsing, and errors with row and column.
 //!
-//! [`infer_schema`] tells a file's columns, [`read_file`] reads it as batches of exactly the schema it is given, in file
-//! order, parsed by several threads ahead of the consumer. [`conform()`] brings batches of any origin to a table's types.
-//! Conversions are lossless or errors: nothing is rounded (but decimal text to binary floating point), cut or wrapped.
+//! [`infer_schema`] determines the columns of a file. [`read_file`] reads it as batches with a given schema, in file
+//! order, parsed by several threads ahead of the consumer. [`conform()`] converts batches of any origin to a table's
+//! types. Conversions are exact or errors: nothing is rounded (except decimal text as floats), truncated or wrapped.
 //!
-//! Nothing here knows tables, SQL or DataFusion. Memory: about `threads + 2` blocks of `block_bytes`, and for each two
-//! batches (CSV, JSON), or as many row groups' pages and batches (Parquet).
+//! This module does not depend on tables, SQL or DataFusion. Memory: about `threads + 2` blocks of `block_bytes`, with
+//! two batches each (CSV, JSON), or the pages and batches of as many row groups (Parquet).
 
 mod arrow_ipc;
 mod blocks;
@@ -60,7 +60,8 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
-    /// The format that a file's extension stands for. That of a compressed file of text is the one below: `x.csv.gz`.
+    /// The format for a file's extension. For a compressed text file, it is the extension before that of the
+    /// compression: `x.csv.gz`.
     pub fn of_path(path: &Path) -> Option<Self> {
         let extension = Self::extension_of(path)?;
         let format = match extension.as_str() {
@@ -104,37 +105,38 @@ fn is_packed(path: &Path) -> bool {
 /// A byte that no text has, for files in which no character is a quote.
 pub(crate) const NO_QUOTE: u8 = 0xff;
 
-/// How to read a file. The defaults suit a comma-separated file, and the others by their extension.
+/// The options for reading a file. The defaults are those of a comma-separated file, and depend on the extension.
 #[derive(Debug, Clone)]
 pub struct IngestOptions {
     /// `None`: by extension.
     pub format: Option<FileFormat>,
-    /// CSV: whether the first record holds names. `None`: as it looks; never in a `.tbl` file.
+    /// CSV: whether the first record contains names. `None`: detected; never for `.tbl` files.
     pub header: Option<bool>,
-    /// CSV: `None` is `|` in a `.tbl` file, a tab in a `.tsv` file, else the one of `,`, `;`, tab and `|` that cuts all of
-    /// the first records alike.
+    /// CSV: `None` is `|` for `.tbl` files, a tab for `.tsv` files, and otherwise the one of `,`, `;`, tab and `|` that
+    /// splits all of the first records into equal numbers of fields.
     pub delimiter: Option<u8>,
-    /// CSV: the quote character; [`NO_QUOTE`] where no character is a quote.
+    /// CSV: the quote character; [`NO_QUOTE`] if no character is a quote.
     pub quote: u8,
     /// CSV: `None` means that quotes are doubled.
     pub escape: Option<u8>,
     /// CSV: the unquoted texts that are NULL.
     pub nulls: Vec<String>,
-    /// CSV: lines before the first record that are left out.
+    /// CSV: the number of lines to skip before the first record.
     pub skip: usize,
     /// CSV and JSON: all columns without a declared type are VARCHAR.
     pub all_varchar: bool,
     /// Parsing threads; 0 counts as 1.
     pub threads: usize,
-    /// Most rows of a batch. Batches may be smaller: they end with their block of the file.
+    /// The maximum number of rows of a batch. A batch ends at the latest with its block of the file.
     pub batch_rows: usize,
-    /// Rows at the file's start that tell its columns' types.
+    /// The number of rows at the start of the file from which types are inferred.
     pub sample_rows: usize,
     /// Bytes of text that one thread parses at a time.
     pub block_bytes: usize,
     /// Longest record of a text file, in bytes.
     pub max_record_bytes: usize,
-    /// Bytes that a read may hold, about: smaller blocks and batches, and fewer threads. `None`: as above.
+    /// The approximate maximum bytes of memory for a read, with smaller blocks and batches and fewer threads. `None`:
+    /// no limit.
     pub memory_bytes: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! File names, folders and patterns → the files meant.
+//! File names, folders and patterns → the files that they match.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use super::FileFormat;
 use super::error::{IngestError, Reason};
 
-/// The files that a name stands for, sorted: itself, the data files in a folder (by extension, without those whose name
-/// starts with `.` or `_`) and in its folders named `key=value`, or those that match a pattern of `*` (within a name), `?`,
-/// `[a-z]` and `**` (any folders).
+/// The files that a name matches, sorted: the file itself; the data files in a folder (by extension, without names that
+/// start with `.` or `_`) and in its folders named `key=value`; or the files that match a pattern of `*` (within a
+/// name), `?`, `[a-z]` and `**` (any folders).
 ///
 /// # Errors
-/// If there is none, or a folder cannot be read.
+/// There is no such file, or a folder cannot be read.
 pub fn expand_paths(pattern: &str) -> Result<Vec<PathBuf>, IngestError> {
     let path = Path::new(pattern);
-    // A file whose name holds pattern characters is meant literally.
+    // An existing file takes precedence over a pattern.
     if path.is_file() || is_special(path) {
         return Ok(vec![path.to_path_buf()]);
     }
@@ -42,7 +42,7 @@ pub fn expand_paths(pattern: &str) -> Result<Vec<PathBuf>, IngestError> {
     Ok(found)
 }
 
-/// What is in a folder without data files, for an error.
+/// The contents of a folder without data files, for an error.
 fn contents(folder: &Path) -> Result<String, IngestError> {
     const SHOWN: usize = 5;
     let mut names: Vec<String> = list(folder)?
@@ -62,7 +62,7 @@ fn contents(folder: &Path) -> Result<String, IngestError> {
     })
 }
 
-/// The data files in a folder, and in its folders that are parts of a table by the value of a column.
+/// The data files in a folder, and in its folders named `key=value`.
 fn in_folder(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), IngestError> {
     for entry in list(folder)? {
         if entry.is_dir() {
@@ -76,7 +76,7 @@ fn in_folder(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), IngestError>
     Ok(())
 }
 
-/// The columns whose values a file's folders name as `key=value`, from the outermost in; `None` is NULL.
+/// The columns and values in the names of a file's folders, outermost first; `None` is NULL.
 pub(crate) fn partitions(path: &Path) -> Vec<(String, Option<String>)> {
     let folders = path.parent().into_iter().flat_map(Path::components);
     folders.filter_map(|folder| partition(&folder.as_os_str().to_string_lossy())).collect()
@@ -155,7 +155,7 @@ fn walk(at: PathBuf, components: &[&str], found: &mut Vec<PathBuf>) -> Result<()
     Ok(())
 }
 
-/// The entries of a folder but hidden ones, as paths that start with its own.
+/// The entries of a folder, except hidden ones, as paths that begin with the folder's.
 fn list(folder: &Path) -> Result<Vec<PathBuf>, IngestError> {
     let opened = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let failed = |error: std::io::Error| IngestError::io(opened, &error);

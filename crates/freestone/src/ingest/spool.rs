@@ -1,5 +1,5 @@
-//! Pipes and devices as files: what comes from them is kept until it is read, since readers look at a file's start first, and
-//! formats have an end to begin with.
+//! Pipes and devices as files. Their content is written to a temporary file first, because readers sample the beginning
+//! of a file, and some formats begin at the end.
 
 use std::fs::File;
 use std::io;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use super::error::IngestError;
 
-/// What came from a pipe, in a file without a name.
+/// The content of a pipe, in a file without a name.
 #[derive(Debug, Clone)]
 pub(crate) struct SpooledFile {
     path: PathBuf,
-    /// The path above is good as long as this is open.
+    /// The path is valid while this is open.
     _file: Arc<File>,
 }
 
@@ -23,10 +23,10 @@ impl SpooledFile {
     }
 }
 
-/// What comes from a path to its end, where it is no file; `None` where it is one, which is read in its place.
+/// The complete content of a pipe or device; `None` if the path is a file, which can be read directly.
 ///
 /// # Errors
-/// A pipe that cannot be read, and a disk that is full.
+/// The pipe cannot be read, or the disk is full.
 pub(crate) fn spooled(path: &Path) -> Result<Option<SpooledFile>, IngestError> {
     let failed = |error: io::Error| IngestError::io(path, &error);
     let metadata = std::fs::metadata(path).map_err(failed)?;
@@ -40,7 +40,7 @@ pub(crate) fn spooled(path: &Path) -> Result<Option<SpooledFile>, IngestError> {
     Ok(Some(SpooledFile { path, _file: Arc::new(kept) }))
 }
 
-/// A file in the folder for temporary files, which is gone when nothing has it open.
+/// A temporary file that is removed when it is closed.
 fn unnamed_file() -> io::Result<File> {
     let folder = std::env::temp_dir();
     let mut number = 0;

@@ -1,4 +1,5 @@
-//! Text files for readers that take blocks in any order: what a file is like, its blocks, and parsers of them.
+//! Text files for readers that read blocks in any order: the inferred properties of a file, its blocks, and their
+//! parsers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,12 +16,12 @@ use super::json::{self, JsonFile, JsonParser, Member, json_file};
 use super::parallel::Worker;
 use super::{FileFormat, IngestOptions};
 
-/// Bytes at a file's start that tell its columns where there is one file, and where there are many.
+/// The bytes at the start of a file from which columns are inferred, for a single file and for many.
 const HEAD_BYTES: usize = 4 << 20;
 const HEAD_BYTES_OF_MANY: usize = 256 << 10;
 const MANY: usize = 16;
 
-/// What a text file tells of itself.
+/// The inferred properties of a text file.
 #[derive(Debug, Clone)]
 pub(crate) enum TextFile {
     Csv(CsvFile),
@@ -39,7 +40,7 @@ impl TextFile {
         }
     }
 
-    /// The columns' names, all different, and what their values read as.
+    /// The distinct names of the columns, and the types that their values have.
     pub fn columns(&self) -> Vec<(String, Kinds)> {
         match self {
             TextFile::Csv(file) => file.names.iter().cloned().zip(file.kinds.iter().copied()).collect(),
@@ -47,7 +48,7 @@ impl TextFile {
         }
     }
 
-    /// Whether the columns' names are the file's own.
+    /// Whether the names of the columns are in the file.
     pub fn has_names(&self) -> bool {
         match self {
             TextFile::Csv(file) => file.layout.header,
@@ -55,7 +56,7 @@ impl TextFile {
         }
     }
 
-    /// Bytes of a row, about.
+    /// The approximate bytes of a row.
     pub fn row_bytes(&self) -> usize {
         match self {
             TextFile::Csv(file) => file.row_bytes,
@@ -71,8 +72,8 @@ impl TextFile {
         }
     }
 
-    /// A parser of the file's blocks. Each column of `schema` is read from the file's column at its place in `sources`;
-    /// `inferred` tells what the values of the columns without a declared type read as.
+    /// A parser for the blocks of the file. Each column of `schema` is read from the file's column at its position in
+    /// `sources`. `inferred` has the types of the values of columns without a declared type.
     pub fn parser(
         &self,
         path: &Path,
@@ -103,7 +104,7 @@ impl TextFile {
 }
 
 impl JsonFile {
-    /// The members of the file's objects, those that are read in the types in which they are.
+    /// The members of the file's objects. Those to be read have the types of the schema.
     fn members(&self, schema: &SchemaRef, sources: &[Option<usize>]) -> SchemaRef {
         let field = |(at, (name, kinds)): (usize, &(String, Kinds))| {
             let read = sources.iter().position(|source| *source == Some(at));
@@ -113,7 +114,7 @@ impl JsonFile {
         Arc::new(Schema::new(self.columns.iter().enumerate().map(field).collect::<Vec<_>>()))
     }
 
-    /// What the values of each member may be. Members that are not read may be anything.
+    /// The values that are accepted for each member. Members that are not read may have any.
     fn rules(&self, schema: &SchemaRef, sources: &[Option<usize>], inferred: &[Option<Kinds>]) -> Vec<Member> {
         let rule = |at: usize| {
             let Some(read) = sources.iter().position(|source| *source == Some(at)) else { return Member::Any };

@@ -1,7 +1,7 @@
-//! Text → values, exactly or not at all: leaf functions over bytes that neither round, wrap nor guess.
+//! Text → values, exact or an error: functions over bytes that neither round, wrap around nor guess.
 //!
-//! Each function has a fast path for the common form and a slow one for the rest (blanks around, exponents, long
-//! digit strings), so that the rest costs nothing where it does not occur.
+//! Each function has a fast path for the usual form and a slow path for others (blanks around the value, exponents,
+//! many digits), so that these cost nothing if they do not occur.
 
 use arrow::datatypes::TimeUnit;
 
@@ -132,7 +132,7 @@ pub(crate) fn date(bytes: &[u8]) -> Parsed<i32> {
     }
 }
 
-/// `HH:MM[:SS[.fraction]]` in `unit`s since midnight.
+/// Parses `HH:MM[:SS[.fraction]]` to `unit`s since midnight.
 pub(crate) fn time(bytes: &[u8], unit: TimeUnit) -> Parsed<i64> {
     let (time, zone) = clock(bytes.trim_ascii())?;
     if !zone.is_empty() {
@@ -144,11 +144,11 @@ pub(crate) fn time(bytes: &[u8], unit: TimeUnit) -> Parsed<i64> {
 /// How a timestamp column treats zone offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ZoneRule {
-    /// The column has no zone: an offset in the value is an error.
+    /// The column has no zone, so an offset in the value is an error.
     Naive,
-    /// The column has a zone of this fixed offset, assumed where the value has none.
+    /// The column's zone has a constant offset, which is used if the value has none.
     Fixed { offset_seconds: i32 },
-    /// The column's zone changes its offset over the year: the value must bring one.
+    /// The offset of the column's zone varies over the year, so the value must have an offset.
     OffsetNeeded,
 }
 
@@ -198,7 +198,7 @@ fn named_offset(zone: &[u8], local_seconds: i64) -> Option<i32> {
     i32::try_from(Zone::parse(name)?.offset_of_local(local_seconds)?).ok()
 }
 
-/// `\xHEX` as the bytes it spells, other text as its own bytes.
+/// Parses `\xHEX` to the bytes that it represents; other text to its own bytes.
 pub(crate) fn binary(bytes: &[u8], into: &mut Vec<u8>) -> Parsed<()> {
     into.clear();
     let Some(digits) = bytes.strip_prefix(b"\\x") else {
@@ -310,7 +310,7 @@ fn slow_decimal(bytes: &[u8], scale: u32, limit: i128) -> Parsed<i128> {
     Ok(if negative { -scaled } else { scaled })
 }
 
-/// An exponent, held within ±1,000,000: past that the result is out of range or lost whatever the exact figure.
+/// Parses an exponent, limited to ±1,000,000, beyond which the result is out of range or inexact in any case.
 fn signed_exponent(bytes: &[u8]) -> Parsed<i64> {
     let (negative, digits) = split_sign(bytes);
     let magnitude = match long_digits(digits) {
@@ -325,7 +325,7 @@ fn names_infinity(text: &str) -> bool {
     text.bytes().any(|byte| byte.eq_ignore_ascii_case(&b'i'))
 }
 
-/// Whether a text is `infinity` or `-infinity`: the sign.
+/// For `infinity` and `-infinity`: whether it is positive.
 fn infinity(bytes: &[u8]) -> Option<bool> {
     let (negative, name) = split_sign(bytes);
     (name.eq_ignore_ascii_case(b"infinity") || name.eq_ignore_ascii_case(b"inf")).then_some(!negative)
@@ -389,7 +389,7 @@ fn clock(bytes: &[u8]) -> Parsed<(Clock, &[u8])> {
             rest = &after[length..];
         }
     }
-    // The end of a day has two names.
+    // 24:00:00 is the end of a day.
     let is_end = hour == 24 && minute == 0 && second == 0 && nanos == 0;
     if hour > 23 && !is_end || minute > 59 || second > 59 {
         return Err(Range);

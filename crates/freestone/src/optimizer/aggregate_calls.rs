@@ -1,8 +1,9 @@
-//! Calls of aggregates and window functions, put in a form in which DataFusion answers right.
+//! Rewrites calls of aggregates and window functions for which DataFusion's results can be wrong.
 //!
-//! An ORDER BY inside an aggregate becomes arguments that the aggregate sorts by ([`Ordered`]), so that each has its own: DataFusion
-//! sorts the input once for all, and refuses queries whose aggregates want different orders. Where order makes no difference it
-//! is dropped. A FILTER over window frames becomes an argument too. Reals that are compared (DISTINCT, PARTITION BY, ORDER BY) get the bits of all that are equal to them.
+//! An ORDER BY inside an aggregate becomes arguments by which the aggregate sorts ([`Ordered`]), so that each aggregate
+//! has its own order. DataFusion sorts the input once for all, and refuses queries whose aggregates need different
+//! orders. An ORDER BY without an effect is dropped. A FILTER over window frames becomes an argument, too. Equal floats
+//! that are compared (DISTINCT, PARTITION BY, ORDER BY) are given equal bits.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use crate::windows::nothing;
 /// Aggregates whose result depends on the order of their rows.
 const ORDER_MATTERS: [&str; 6] = ["any_value", "array_agg", "first_value", "last_value", "nth_value", "string_agg"];
 
-/// Puts calls in our form. After types are coerced.
+/// The rule. It runs after type coercion.
 #[derive(Debug)]
 pub(crate) struct AggregateCalls;
 
@@ -86,7 +87,7 @@ fn aggregate(mut call: AggregateFunction, schema: &DFSchema) -> Result<Transform
     Ok(Transformed::yes(Expr::AggregateFunction(call)))
 }
 
-/// The call with what its rows are sorted by among its arguments.
+/// The call with its sort keys as further arguments.
 fn ordered(mut call: AggregateFunction, order: Vec<SortExpr>) -> Result<AggregateFunction> {
     let arguments = call.params.args.len();
     let distinct = std::mem::take(&mut call.params.distinct);
@@ -104,7 +105,7 @@ fn ordered(mut call: AggregateFunction, order: Vec<SortExpr>) -> Result<Aggregat
     Ok(call)
 }
 
-/// The expression without the casts around it.
+/// The expression without surrounding casts.
 fn bare(e: &Expr) -> &Expr {
     match e {
         Expr::Cast(Cast { expr, .. }) => bare(expr),
@@ -134,7 +135,7 @@ fn window(mut call: WindowFunction, schema: &DFSchema) -> Transformed<Expr> {
     transformed(Expr::WindowFunction(Box::new(call)), changed)
 }
 
-/// Whether a frame ends before it begins.
+/// Whether a frame ends before it begins, so that it has no rows.
 fn holds_nothing(frame: &WindowFrame) -> bool {
     match (&frame.start_bound, &frame.end_bound) {
         (WindowFrameBound::Preceding(start), WindowFrameBound::Preceding(end)) => !start.is_null() && start < end,

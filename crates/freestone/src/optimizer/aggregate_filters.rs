@@ -1,7 +1,8 @@
-//! Filters stay above aggregates that have a row for no rows.
+//! Keeps filters above aggregates that return a row for no input rows.
 //!
-//! `SELECT count(*) FROM t HAVING (SELECT max(x) FROM u) > 3`: the condition reads no column of the aggregate. DataFusion's rule
-//! moves it below, where it empties the input, and the aggregate gives its row all the same.
+//! In `SELECT count(*) FROM t HAVING (SELECT max(x) FROM u) > 3`, the condition uses no column of the aggregate.
+//! DataFusion's rule pushes it below the aggregate. There it empties the input, but the aggregate still returns its
+//! row.
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
@@ -9,7 +10,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// DataFusion's rule, but for such filters.
+/// DataFusion's rule, which is not applied to such filters.
 #[derive(Debug, Default)]
 pub(crate) struct FiltersAboveAggregates(PushDownFilter);
 
@@ -34,7 +35,7 @@ impl OptimizerRule for FiltersAboveAggregates {
     }
 }
 
-/// Whether a plan is such an aggregate, or filters of one, which the rule would join.
+/// Whether a plan is such an aggregate, or filters above one, which the rule would merge.
 fn has_row_for_none(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Filter(filter) => has_row_for_none(&filter.input),

@@ -1,9 +1,9 @@
-//! Decimals that are compared with reals become reals. DataFusion makes decimals of the reals, `DECIMAL(30, 15)`: reals of
-//! 1e15 and more are an error there, those below 1e-15 are zero, and a column of reals is converted row by row where it can
-//! be compared as it is stored.
+//! Decimal-float coercion: decimals that are compared with floats become floats. DataFusion converts the floats to
+//! `DECIMAL(30, 15)` instead: floats from 1e15 on are an error, those below 1e-15 become zero, and a float column that
+//! could be compared as stored is converted row by row.
 //!
-//! Decimals and integers whose common type needs more than 38 digits (`DECIMAL(38, 3)` and `DECIMAL(4, 4)`) are compared with
-//! up to 76 digits. DataFusion compares them with 38, which is an error for the largest values.
+//! Decimals and integers whose common type needs more than 38 digits (`DECIMAL(38, 3)` and `DECIMAL(4, 4)`) are
+//! compared with up to 76 digits. DataFusion compares them with 38, which is an error for the largest values.
 
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
 use datafusion::common::config::ConfigOptions;
@@ -16,7 +16,7 @@ use datafusion::optimizer::AnalyzerRule;
 use crate::optimizer::expressions;
 use crate::optimizer::expressions::of_one_type;
 
-/// Makes decimals that are compared with reals, or that share a result with reals, reals of the same width.
+/// Converts decimals to floats if they are compared with floats, or are branches of one result with floats.
 #[derive(Debug)]
 pub(crate) struct DecimalFloatCoercion;
 
@@ -50,8 +50,8 @@ fn in_expression(mut expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
     if changed { Transformed::yes(expression) } else { Transformed::no(expression) }
 }
 
-/// The digits that `round` keeps, of the type that it takes: below a cast, they are no literal for DataFusion, and the type
-/// of a rounded decimal is another before and after constants are computed.
+/// Makes the digits argument of `round` a literal of its final type. DataFusion does not see a literal below a cast, so
+/// the type of a rounded decimal would change when constants are computed.
 fn with_plain_digits(expression: &mut Expr) -> bool {
     if let Expr::ScalarFunction(call) = expression
         && call.func.name() == "round"
@@ -65,7 +65,8 @@ fn with_plain_digits(expression: &mut Expr) -> bool {
     false
 }
 
-/// The decimal that holds all values of some exact numbers, if it has more than 38 digits. NULL is of every type.
+/// The decimal type that holds all values of some integer and decimal types, if it has more than 38 digits. NULL has
+/// every type.
 fn widest(types: &[DataType]) -> Option<DataType> {
     if !types.iter().any(|kind| matches!(kind, DataType::Decimal128(..))) {
         return None;
@@ -104,7 +105,8 @@ fn as_reals(operands: Vec<&mut Expr>, types: Vec<DataType>) -> bool {
     changed
 }
 
-/// Literals by their digits: the quotient of a cast may differ from them in its last digit.
+/// Converts a decimal to a float. Literals are converted from their text, because dividing by a power of ten can differ
+/// in the last digit.
 fn as_real(decimal: Expr, real: &DataType) -> Expr {
     let digits = match &decimal {
         Expr::Literal(ScalarValue::Decimal128(Some(v), precision, scale), _) => {

@@ -1,7 +1,8 @@
-//! Corrects which columns of an aggregate determine the others.
+//! Corrects the functional dependencies of aggregates.
 //!
-//! DataFusion takes what determines columns of the input to determine every column of the aggregate: in the groups by `a.id, b.y`
-//! of a join, `a.id` alone, if it is unique in `a`. Rules then drop keys of groups and of orders, and joins, that are needed.
+//! DataFusion assumes that columns which determine the input's columns also determine every column of the aggregate:
+//! for groups by `a.id, b.y` of a join, `a.id` alone if it is unique in `a`. Other rules then drop group keys, sort
+//! keys and joins that are needed.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// Runs before each rule that reads dependencies.
+/// The rule, which runs before each rule that reads dependencies.
 #[derive(Debug)]
 pub(crate) struct Dependencies;
 
@@ -40,7 +41,7 @@ impl OptimizerRule for Dependencies {
             LogicalPlan::Aggregate(aggregate) => Ok(Transformed::yes(self::corrected(aggregate)?.data)),
             node => node.recompute_schema().map(Transformed::yes),
         })?;
-        // It is no change that other rules wait for.
+        // Reported as no change, so that the optimizer does not run another pass because of it.
         Ok(Transformed::no(recomputed.data))
     }
 }
@@ -55,7 +56,8 @@ fn corrected(mut aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
 }
 
-/// The keys together determine all, and those of them that determine the other keys in the input.
+/// The dependencies of an aggregate: all keys together determine all columns, and so do those keys that determine the
+/// other keys in the input.
 fn dependencies(aggregate: &Aggregate) -> FunctionalDependencies {
     let group = &aggregate.group_expr;
     if group.is_empty() || matches!(group.as_slice(), [Expr::GroupingSet(_)]) {

@@ -26,7 +26,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use freestone_codec::Distinct;
 
-/// At most one of this many views may be new.
+/// The expression is evaluated per distinct view if at most one of this many views is distinct.
 const ROWS_PER_TEXT: usize = 8;
 
 /// Finds these expressions in projections. It is the last rule, because other rules cannot analyze its result.
@@ -106,7 +106,7 @@ impl PerText {
     }
 }
 
-/// Whether an expression costs more than finding the distinct views. Comparisons do not.
+/// Whether an expression takes longer than finding the distinct views. Comparisons do not.
 fn is_dear(expr: &Arc<dyn PhysicalExpr>) -> Result<bool> {
     expr.exists(|node| {
         let operator = node.downcast_ref::<BinaryExpr>().map(|binary| *binary.op());

@@ -1,8 +1,8 @@
-//! Refuses conditions that grow without measure when they are pushed down.
+//! Refuses conditions that grow exponentially when they are pushed down.
 //!
-//! DataFusion moves a condition below a projection by putting the projection's expressions in the place of its columns. Where
-//! each of many projections uses the columns of the one below twice, the condition doubles with each of them, within one
-//! call of a rule, which nothing can stop. So its size at the bottom is computed before.
+//! DataFusion pushes a condition below a projection by replacing columns by the projection's expressions. If each of
+//! many projections uses the columns of the one below twice, the condition doubles at each of them, within a single
+//! call of a rule, which cannot be cancelled. So its final size is computed first.
 
 use std::collections::HashMap;
 
@@ -15,9 +15,9 @@ use datafusion::optimizer::AnalyzerRule;
 
 use crate::error::{Error, ErrorKind};
 
-/// Nodes of an expression that still can be planned in a second or so.
+/// The maximum number of nodes of an expression, which can be planned in about a second.
 const NODES_MAX: u64 = 250_000;
-/// What a condition may grow by, whatever its size.
+/// The growth of a condition that is always allowed.
 const GROWTH_MAX: u64 = 4;
 
 /// The check, as the last of the analyzer's rules.
@@ -37,7 +37,7 @@ impl AnalyzerRule for Expansion {
             conditions += usize::from(matches!(node, LogicalPlan::Filter(_) | LogicalPlan::Join(_)));
             Ok(TreeNodeRecursion::Continue)
         })?;
-        // Fewer cannot double a condition often enough to matter.
+        // Fewer projections cannot double a condition often enough.
         if projections > 8 && conditions > 0 {
             sizes(&plan)?;
         }
@@ -45,7 +45,7 @@ impl AnalyzerRule for Expansion {
     }
 }
 
-/// The nodes of what each column of a plan is made of, down to the columns that are read or computed otherwise.
+/// For each column of a plan, the number of nodes of its expression after all projections below are substituted.
 fn sizes(plan: &LogicalPlan) -> Result<Vec<u64>> {
     let inputs = plan.inputs();
     let below = inputs.iter().map(|input| sizes(input)).collect::<Result<Vec<_>>>()?;
@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// A condition on columns that are computed from those below in `steps` steps.
+    /// A plan of `steps` projections, each of which uses the columns below twice, and a condition above them.
     fn steps(steps: usize) -> LogicalPlan {
         let schema = Schema::new(vec![Field::new("a", DataType::Int64, true), Field::new("b", DataType::Int64, true)]);
         let mut plan = table_scan(Some("t"), &schema, None).expect("a scan");

@@ -1,4 +1,4 @@
-//! Changes to the expressions of a logical plan, their making, and which of their operands have to be of one type.
+//! Helpers for expressions of logical plans: changes, construction, and operands that must have a common type.
 
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -39,8 +39,8 @@ pub(crate) fn size(expression: &Expr) -> usize {
     nodes
 }
 
-/// The parts joined by AND or OR in a tree that is as deep as the logarithm of their number: whatever walks a chain of
-/// thousands of them otherwise needs as many frames, and rules that look for one operand within the other square their number.
+/// The parts joined by AND or OR as a balanced tree. A chain of thousands of parts would need as many stack frames in
+/// every visit, and rules that search one operand within another would take quadratic time.
 pub(crate) fn balanced(mut parts: Vec<Expr>, op: Operator) -> Option<Expr> {
     while parts.len() > 1 {
         let mut pairs = Vec::with_capacity(parts.len().div_ceil(2));

@@ -1,15 +1,16 @@
-//! Filters move towards the scans by the position of their columns, never by name.
+//! Pushes filters towards the scans by the positions of their columns, never by names.
 //!
-//! A filter is pushed down so that a scan skips what does not pass: filters of the query (first pass), and the dynamic
-//! filters that hash joins, Top-N sorts and MIN and MAX make while they run (last pass). DataFusion asks each operator which
-//! of its parent's filters its inputs can take, and the operators look for the columns by name. Two columns of one name, as
-//! after a join of tables that both have an `id`, are then taken for each other, and rows are lost.
+//! A filter is pushed down so that a scan skips rows that do not pass: filters of the query in the first pass, and in
+//! the last pass the dynamic filters that hash joins, Top-N sorts, MIN and MAX create at run time. DataFusion asks each
+//! operator which filters of its parent its inputs accept, and operators find the columns by name. If two columns have
+//! the same name, as after a join of tables that both have an `id`, they are confused, and rows are lost.
 //!
-//! So operators are asked for their own filters only, and told what became of filters; which column of an input a column
-//! of the output is, [`route`] says. An operator that is not listed there lets no filter pass: that costs speed, never rows.
+//! So this rule requests from operators only their own filters, and [`route`] determines which input column each output
+//! column is. An operator that `route` does not list passes no filters. This costs speed, never rows.
 //!
-//! Two more things hold here. No filter passes a limit: below it, it would choose other rows. And a filter that can fail
-//! (a division, a cast, a function) does not pass an operator that leaves out rows, which may be there to guard it.
+//! Two more conditions apply. No filter is pushed below a limit, where it would change the limited rows. And a filter
+//! that can fail (a division, a cast, a function) is not pushed below an operator that drops rows, which may protect
+//! it.
 
 use std::sync::Arc;
 
@@ -50,26 +51,27 @@ use crate::provider::ScanAggregateExec;
 type Filter = Arc<dyn PhysicalExpr>;
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The rule, once for filters of the query, and once, as one of the last, for dynamic filters.
+/// The rule, which runs twice: for filters of the query, and as one of the last rules for dynamic filters.
 #[derive(Debug)]
 pub(crate) struct FilterPushdown {
     phase: FilterPushdownPhase,
 }
 
 impl FilterPushdown {
-    /// Before most rules: filters of the query; operators may be replaced.
+    /// The run before most rules, for filters of the query. It may replace operators.
     pub fn first() -> Self {
         Self { phase: FilterPushdownPhase::Pre }
     }
 
-    /// After all rules that change the shape of the plan: filters that one operator changes and another reads.
+    /// The run after all rules that change the shape of the plan, for dynamic filters: one operator updates them, and
+    /// another reads them.
     pub fn last() -> Self {
         Self { phase: FilterPushdownPhase::Post }
     }
 }
 
 impl PhysicalOptimizerRule for FilterPushdown {
-    /// The name of DataFusion's rule, in whose place it is.
+    /// The name of DataFusion's rule that it replaces.
     fn name(&self) -> &str {
         match self.phase {
             FilterPushdownPhase::Pre => "FilterPushdown",
@@ -94,7 +96,7 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Pushes filters on a node's output, and those of the node, as far as they go.
+    /// Pushes filters on a node's output, and the node's own filters, as far as possible.
     fn pass_into_node(&self, node: &Plan, filters: &[Filter]) -> Result<FilterPushdownPropagation<Plan>> {
         match node.downcast_ref::<FilterExec>() {
             Some(filter) if self.phase == FilterPushdownPhase::Pre && !filters.is_empty() => {
@@ -104,7 +106,7 @@ impl Pass<'_> {
         }
     }
 
-    /// A filter takes those of its parent as its own: what its input does not take, it tests.
+    /// A filter operator also evaluates its parent's filters that its input does not accept.
     fn pass_into_filter(
         &self,
         node: &Plan,
@@ -113,7 +115,7 @@ impl Pass<'_> {
     ) -> Result<FilterPushdownPropagation<Plan>> {
         let route = route(node, 0)?;
         let taken: Vec<Option<Filter>> = filters.iter().map(|f| follow(&route, f)).collect::<Result<_>>()?;
-        // Its own first: they may be there to guard the others.
+        // Its own conditions come first, because they may guard the others.
         let all: Vec<Filter> =
             std::iter::once(filter.predicate().clone()).chain(taken.iter().flatten().cloned()).collect();
         let merged: Plan = match all.len() {
@@ -165,7 +167,7 @@ impl Pass<'_> {
             return internal_err!("{} answered {} of {} filters", node.name(), done.filters.len(), filters.len());
         }
         if is_join {
-            // What one side tests needs no test above.
+            // A filter that one side evaluates is not evaluated again above.
             done.filters = answers;
         }
         if done.updated_node.is_none() && !Arc::ptr_eq(&changed, node) {
@@ -174,7 +176,8 @@ impl Pass<'_> {
         Ok(done)
     }
 
-    /// Pushes filters of a node and of its parent into an input; what is `None` does not go there.
+    /// Pushes filters of a node and of its parent into an input. `None` stands for a filter that does not apply to this
+    /// input.
     fn pass_into_child(
         &self,
         child: &Plan,
@@ -197,8 +200,9 @@ impl Pass<'_> {
     }
 }
 
-/// Whether the bounds that MIN and MAX have found so far say which rows an aggregation needs: each must be of a column. DataFusion
-/// leaves out those of expressions, and drops the rows that they need: `min(a), min(b + 1)` is wrong then.
+/// Whether the bounds that MIN and MAX have found so far determine which rows an aggregation needs. For this, each
+/// argument must be a column. DataFusion ignores arguments that are expressions, and drops rows that they need:
+/// `min(a), min(b + 1)` is then wrong.
 fn is_bounded(aggregate: &AggregateExec) -> bool {
     aggregate.aggr_expr().iter().all(|function| {
         matches!(function.expressions().as_slice(), [argument] if argument.downcast_ref::<Column>().is_some())
@@ -209,15 +213,16 @@ fn any(results: &[PushedDown]) -> PushedDown {
     results.iter().fold(PushedDown::No, |all, result| all.or(*result))
 }
 
-/// What the columns of a node's output are in one of its inputs.
+/// How the columns of a node's output are computed from one of its inputs.
 struct Route {
-    /// For each column of the output: an expression over the input, if there is one.
+    /// For each output column, an expression over the input, or `None` if there is none.
     columns: Vec<Option<PhysicalExprRef>>,
-    /// The schema of the output, where rows of the input may be missing in it: what can fail could fail for them.
+    /// The schema of the output, if the node can drop rows of the input. A filter that can fail could then fail for a
+    /// dropped row.
     loses_rows: Option<SchemaRef>,
 }
 
-/// A filter on a node's output as one on its input; `None` where it does not pass.
+/// Converts a filter on a node's output to one on its input; `None` if this is not possible.
 fn follow(route: &Option<Route>, filter: &Filter) -> Result<Option<Filter>> {
     let Some(route) = route else { return Ok(None) };
     let guarded = route.loses_rows.as_ref().is_some_and(|schema| can_fail(filter, schema));
@@ -230,7 +235,7 @@ fn follow(route: &Option<Route>, filter: &Filter) -> Result<Option<Filter>> {
         match route.columns.get(column.index()).cloned().flatten() {
             Some(below) => {
                 found = true;
-                // What is put there is not looked at again: its columns are the input's.
+                // The replacement is not searched, because its columns are those of the input.
                 Ok(Transformed::new(below, true, TreeNodeRecursion::Jump))
             }
             None => {
@@ -242,7 +247,7 @@ fn follow(route: &Option<Route>, filter: &Filter) -> Result<Option<Filter>> {
     Ok((found && !lost).then_some(followed.data))
 }
 
-/// How filters on a node's output pass to one of its inputs; `None` where none does.
+/// The route from a node's output to one of its inputs; `None` if no filter may be pushed to it.
 fn route(node: &Plan, at: usize) -> Result<Option<Route>> {
     let Some(&child) = node.children().get(at) else { return Ok(None) };
     if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
@@ -279,7 +284,7 @@ fn route(node: &Plan, at: usize) -> Result<Option<Route>> {
     Ok(Some(route))
 }
 
-/// Whether a node gives the rows of each input with the same columns.
+/// Whether a node returns the rows of each input with unchanged columns.
 fn keeps_columns(node: &Plan) -> bool {
     node.is::<SortExec>()
         || node.is::<SortPreservingMergeExec>()
@@ -294,7 +299,7 @@ fn column(schema: &Schema, at: usize) -> PhysicalExprRef {
     Arc::new(Column::new(schema.field(at).name(), at))
 }
 
-/// A filter is made for the types of the columns above: where those below are others, it does not pass.
+/// A filter has the types of the output's columns, so it is not pushed to an input where they differ.
 fn drop_other_types(route: &mut Route, output: &Schema, input: &Schema) {
     for (at, below) in route.columns.iter_mut().enumerate() {
         let above = output.fields().get(at).map(|field| field.data_type().clone());
@@ -305,8 +310,8 @@ fn drop_other_types(route: &mut Route, output: &Schema, input: &Schema) {
     }
 }
 
-/// A filter on what is grouped by rules out groups as a whole. It does not pass where there is a group of no rows, nor on
-/// what some grouping sets leave out, nor below a limit on groups, except the one of the Top-N that made the filter.
+/// A filter on group keys removes whole groups. It is not pushed if a group exists without input rows, if some grouping
+/// sets omit the key, or below a limit on groups, except for the filter of the Top-N with that limit.
 fn through_aggregate(aggregate: &AggregateExec, child: &Plan) -> Option<Route> {
     let group = aggregate.group_expr();
     let is_limited = aggregate.limit_options().is_some_and(|limit| limit.descending().is_none());
@@ -322,7 +327,7 @@ fn through_aggregate(aggregate: &AggregateExec, child: &Plan) -> Option<Route> {
     Some(route)
 }
 
-/// A filter on what all windows are partitioned by rules out partitions as a whole.
+/// A filter on columns by which all windows are partitioned removes whole partitions.
 fn through_windows<'a>(partitions: impl Iterator<Item = &'a [PhysicalExprRef]>, input: &Schema) -> Route {
     let partitions: Vec<_> = partitions.collect();
     let is_key = |at: usize| {
@@ -333,14 +338,14 @@ fn through_windows<'a>(partitions: impl Iterator<Item = &'a [PhysicalExprRef]>, 
     Route { columns: columns.collect(), loses_rows: None }
 }
 
-/// What is to be known of a join.
+/// The common properties of the join operators.
 struct Join<'a> {
     left: &'a Plan,
     right: &'a Plan,
     join_type: JoinType,
-    /// The columns put out, of all that the join has.
+    /// The positions of the output columns among all columns of the join.
     projection: Option<&'a [usize]>,
-    /// Pairs of equal keys.
+    /// The pairs of keys that are equal.
     on: &'a [(PhysicalExprRef, PhysicalExprRef)],
 }
 
@@ -381,7 +386,8 @@ impl<'a> Join<'a> {
         Route { columns: put_out.into_iter().map(below).collect(), loses_rows: None }
     }
 
-    /// Whether a row of the output that a filter on columns of one side rules out is ruled out with its row of that side.
+    /// Whether a filter on columns of one side can remove input rows of that side, because it would remove all their
+    /// output rows.
     fn takes_filters(&self, side: JoinSide) -> bool {
         use JoinType::*;
         match side {
@@ -391,8 +397,8 @@ impl<'a> Join<'a> {
         }
     }
 
-    /// The key of the side that a semi join does not put out, equal to a key of the side that it does. Reals are equal and
-    /// not the same where zeros differ in sign.
+    /// The key of the side that a semi join does not return, for a key of the side that it returns. Not for floats,
+    /// because zeros of different sign are equal, but not the same value.
     fn matching_key(&self, side: JoinSide, of_other: usize) -> Option<PhysicalExprRef> {
         let is_column = |key: &PhysicalExprRef| key.downcast_ref::<Column>().is_some_and(|key| key.index() == of_other);
         let (found, schema) = match (self.join_type, side) {
@@ -409,7 +415,7 @@ impl<'a> Join<'a> {
     }
 }
 
-/// Whether an expression may be an error for some rows.
+/// Whether an expression can fail for some rows.
 fn can_fail(expr: &PhysicalExprRef, schema: &Schema) -> bool {
     let fails = |node: &PhysicalExprRef| -> bool {
         if let Some(binary) = node.downcast_ref::<BinaryExpr>() {
@@ -433,7 +439,7 @@ fn can_fail(expr: &PhysicalExprRef, schema: &Schema) -> bool {
     expr.exists(|node| Ok(fails(node))).unwrap_or(true)
 }
 
-/// Whether each value of one type is one of another.
+/// Whether each value of the type `from` is a value of the type `to`.
 fn widens(from: &DataType, to: &DataType) -> bool {
     use DataType::*;
     match (from, to) {

@@ -1,6 +1,7 @@
-//! Grouping sets, ROLLUP and CUBE make rows in which keys are NULL. DataFusion's aggregation says of its output all the same what
-//! holds of its input: that a key is constant, that rows come in its order or are spread by it, that the keys are unique. So
-//! sorts are left out, and with one thread groups come out twice. Here what is known ends on both sides of such an aggregation.
+//! Grouping sets, ROLLUP and CUBE return rows in which keys are NULL. DataFusion's aggregation still claims the
+//! properties of its input for its output: constant keys, the order and partitioning of rows, unique keys. So sorts are
+//! dropped, and with one thread groups are returned twice. Here, an operator without known properties is inserted on
+//! both sides of such an aggregation.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,10 +1,11 @@
-//! What can fail is evaluated only where its guard leaves it open: `y = 0 OR 6 / y < 3`, `y > 0 AND 6 / y > 2`.
+//! Evaluates expressions that can fail only for rows that their guard leaves: `y = 0 OR 6 / y < 3`, `y > 0 AND 6 / y >
+//! 2`.
 //!
-//! DataFusion evaluates both sides of AND and OR over whole batches, takes conjunctions apart, moves their parts into scans
-//! and below joins, and orders them anew; and its simplifier makes ANDs and ORs of a CASE of booleans. So an AND or OR whose
-//! right side can fail becomes a CASE over its left side, which evaluates each branch for its own rows and is never taken
-//! apart: `CASE y > 0 WHEN true THEN 6 / y > 2 …`. A condition keeps its other conjuncts outside of the CASE, so that they are pushed
-//! into scans and make hash joins as before.
+//! DataFusion evaluates both sides of AND and OR over whole batches. It splits conjunctions, moves their parts into
+//! scans and below joins, and reorders them; and its simplifier converts a CASE of booleans to ANDs and ORs. So an AND
+//! or OR whose right side can fail becomes a CASE over its left side, which evaluates each branch for its own rows and
+//! is never split: `CASE y > 0 WHEN true THEN 6 / y > 2 …`. The other conjuncts of a condition remain outside of the
+//! CASE, so that they are pushed into scans and used for hash joins as before.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;

@@ -1,8 +1,9 @@
-//! IN lists joined by AND and OR, united and intersected in three-valued logic.
+//! Merges IN lists that are connected by AND and OR, with three-valued logic.
 //!
-//! DataFusion's simplifier does it too, but forgets that `x` may be NULL when nothing is left of two lists (`x NOT IN (1) OR
-//! x NOT IN (2)` became true), takes a NULL in a list for a value, and two columns of different names for two values. This
-//! rule runs before it, joins all lists of one expression below an AND or OR, and leaves nothing for it to join.
+//! DataFusion's simplifier merges them, too, but ignores that `x` may be NULL if no value is left (`x NOT IN (1) OR x
+//! NOT IN (2)` became true), treats a NULL in a list as a value, and treats two columns with different names as two
+//! values. This rule runs before the simplifier and merges all lists of one expression below an AND or OR, so that
+//! nothing is left for it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +20,7 @@ use datafusion::optimizer::AnalyzerRule;
 use crate::exact::Canonical;
 use crate::optimizer::expressions::balanced;
 
-/// Joins IN lists before the simplifier does.
+/// The rule.
 #[derive(Debug)]
 pub(crate) struct InLists;
 
@@ -36,7 +37,7 @@ impl AnalyzerRule for InLists {
 fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&plan);
     plan.map_expressions(|expression| {
-        // The simplifier makes lists of `x = 1 OR x = 2` as well.
+        // The simplifier converts `x = 1 OR x = 2` to a list, too.
         if !expression.exists(|e| Ok(matches!(e, Expr::InList(_)) || is_binary(e, Operator::Or)))? {
             return Ok(Transformed::no(expression));
         }
@@ -49,7 +50,7 @@ fn is_binary(expression: &Expr, wanted: Operator) -> bool {
     matches!(expression, Expr::BinaryExpr(BinaryExpr { op, .. }) if *op == wanted)
 }
 
-/// The expression with its lists joined, and no NOT before a list, an AND or an OR.
+/// Merges the lists of an expression, in which NOT has been moved to the leaves.
 fn joined(expression: Expr) -> Result<Expr> {
     match expression {
         Expr::Not(inner) => not(*inner),
@@ -86,7 +87,7 @@ fn unknown() -> Expr {
     Expr::Literal(ScalarValue::Boolean(None), None)
 }
 
-/// A list of values alone: a NULL in it is a separate condition, and columns are compared one by one.
+/// A list that contains only values. A NULL in it becomes a separate condition, and columns are compared one by one.
 fn as_values(list: InList) -> Expr {
     let InList { expr, list, negated } = list;
     let list: Vec<Expr> = list.into_iter().map(folded).collect();
@@ -109,7 +110,7 @@ fn is_null(expression: &Expr) -> bool {
     matches!(expression, Expr::Literal(value, _) if value.is_null())
 }
 
-/// Its two zeros are equal, and differ as literals; what is computed may be one.
+/// A literal zero, or an expression that could be one. The two float zeros are equal, but differ as literals.
 fn is_float_zero(expression: &Expr) -> bool {
     match expression {
         Expr::ScalarFunction(call) => call.func.inner().is::<Canonical>(),
@@ -119,7 +120,7 @@ fn is_float_zero(expression: &Expr) -> bool {
     }
 }
 
-/// A literal in place of its cast.
+/// A cast of a literal as a literal.
 fn folded(expression: Expr) -> Expr {
     if let Expr::Cast(Cast { expr, field }) = &expression
         && let Expr::Literal(value, _) = expr.as_ref()
@@ -130,16 +131,16 @@ fn folded(expression: Expr) -> Expr {
     expression
 }
 
-/// The lists over one expression, in an AND or OR.
+/// The lists over one expression in an AND or OR.
 struct Lists {
     of: Expr,
-    /// Where the first of them stood.
+    /// The position of the first list.
     at: usize,
     within: Option<Values>,
     without: Option<Values>,
 }
 
-/// Different values in the order in which they were written.
+/// Distinct values, in their original order.
 #[derive(Default)]
 struct Values {
     list: Vec<Expr>,
@@ -162,7 +163,7 @@ impl Values {
     }
 }
 
-/// The parts of an AND or OR, with the lists over one expression joined into one, or one IN and one NOT IN.
+/// The parts of an AND or OR in which all lists over one expression are merged into one list, or one IN and one NOT IN.
 fn join_lists(parts: Vec<Expr>, op: Operator) -> Vec<Expr> {
     let mut found: Vec<Lists> = vec![];
     let mut places: HashMap<Expr, usize> = HashMap::new();
@@ -181,7 +182,7 @@ fn join_lists(parts: Vec<Expr>, op: Operator) -> Vec<Expr> {
         });
         let lists = &mut found[place];
         let side = if list.negated { &mut lists.without } else { &mut lists.within };
-        // IN lists are intersected by AND, NOT IN lists by OR; the others are united.
+        // AND intersects IN lists, and OR intersects NOT IN lists; otherwise they are united.
         let intersects = (op == Operator::And) != list.negated;
         match side {
             Some(values) if intersects => values.intersect(list.list),
@@ -193,7 +194,7 @@ fn join_lists(parts: Vec<Expr>, op: Operator) -> Vec<Expr> {
     kept.into_iter().map(|(_, part)| part).collect()
 }
 
-/// A part as a list of values; below an OR, `column = value` is one.
+/// A part as a list. Below an OR, `column = value` is a list of one value.
 fn as_list(part: Expr, op: Operator) -> std::result::Result<InList, Expr> {
     match part {
         Expr::InList(list) if !list.expr.is_volatile() && list.list.iter().all(|e| matches!(e, Expr::Literal(..))) => {
@@ -212,11 +213,11 @@ fn as_list(part: Expr, op: Operator) -> std::result::Result<InList, Expr> {
     }
 }
 
-/// What the lists over one expression are together.
+/// The condition that is equivalent to the merged lists over one expression.
 fn one(lists: Lists, op: Operator) -> Expr {
     let Lists { of, within, without, .. } = lists;
     let list = |values: Vec<Expr>, negated: bool| match (values.len(), negated) {
-        // Nothing is in no list, and all is outside of it; of NULL neither is known.
+        // Without values, IN is false and NOT IN is true, but unknown if the expression is NULL.
         (0, false) => of.clone().is_null().and(unknown()),
         (0, true) => of.clone().is_not_null().or(unknown()),
         (1, false) => of.clone().eq(values.into_iter().next().unwrap_or_else(unknown)),

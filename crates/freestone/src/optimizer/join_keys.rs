@@ -1,8 +1,9 @@
-//! Keys of joins out of their conditions. `a.x IS NOT DISTINCT FROM b.x` is spelled as equalities of what is never NULL, which are
-//! keys next to all others. Keys that are expressions become columns where the planner needs it.
+//! Extracts the keys of joins from their conditions. `a.x IS NOT DISTINCT FROM b.x` becomes equalities of expressions
+//! that are never NULL, which are ordinary keys. Keys that are expressions become columns where the planner requires
+//! it.
 //!
-//! DataFusion's rule makes the whole join one in which NULL equals NULL. Keys that come to it later, from a filter above or from
-//! joins that are reordered, are then met by NULLs that `=` leaves out.
+//! DataFusion's rule makes NULL equal NULL for the whole join. Keys that are added later, from a filter above or by
+//! join reordering, would then also match NULLs.
 
 use datafusion::common::tree_node::Transformed;
 use std::collections::HashSet;
@@ -15,7 +16,7 @@ use datafusion::logical_expr::utils::{can_hash, conjunction, find_valid_equijoin
 use datafusion::logical_expr::{Expr, ExprSchemable, Join, LogicalPlan, Operator, Projection, binary_expr, lit, when};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// The rule, in the place of DataFusion's of the same name.
+/// The rule, with the name of DataFusion's rule that it replaces.
 #[derive(Debug)]
 pub(crate) struct JoinKeys;
 
@@ -35,7 +36,7 @@ impl OptimizerRule for JoinKeys {
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Join(mut join) = plan else { return Ok(Transformed::no(plan)) };
         let mut changed = false;
-        // Where NULL equals NULL (INTERSECT and EXCEPT), an equality is no key.
+        // If NULL equals NULL in the join (INTERSECT and EXCEPT), an ordinary equality cannot be one of its keys.
         if (join.on.is_empty() || join.null_equality == NullEquality::NullEqualsNothing)
             && let Some(filter) = join.filter.take()
         {
@@ -60,8 +61,8 @@ impl OptimizerRule for JoinKeys {
     }
 }
 
-/// Whether a key has to be a column: DataFusion's planner calls each side by one name where a key is none, so that columns of
-/// one name, or keys that look alike, are an error.
+/// Whether the keys must be columns. If a key is an expression, DataFusion's planner names both sides in the same way,
+/// so columns with equal names, or keys with equal text, are an error.
 fn needs_columns(join: &Join) -> bool {
     let is_column = |e: &Expr| matches!(e, Expr::Column(_));
     let has_equal = |plan: &LogicalPlan| {
@@ -76,7 +77,7 @@ fn needs_columns(join: &Join) -> bool {
 fn with_columns(mut join: Join, config: &dyn OptimizerConfig) -> Result<LogicalPlan> {
     let schema = join.schema.clone();
     let (mut left, mut right) = (columns(join.left.schema()), columns(join.right.schema()));
-    // Under the side's qualifier: a mark join gives its column that of its right side.
+    // The column has the side's qualifier, because the mark column of a mark join has the qualifier of its right side.
     let qualifier = |plan: &LogicalPlan| plan.schema().iter().next().and_then(|(qualifier, _)| qualifier.cloned());
     let named = |e: &mut Expr, side: &mut Vec<Expr>, qualifier: Option<TableReference>| {
         if !matches!(e, Expr::Column(_)) {
@@ -106,7 +107,7 @@ fn columns(schema: &DFSchema) -> Vec<Expr> {
     schema.columns().into_iter().map(Expr::Column).collect()
 }
 
-/// The sides of an equality between both sides of a join, if a hash join takes them.
+/// The two sides of an equality, if it compares both sides of a join and a hash join supports it.
 fn key(condition: &Expr, left: &DFSchema, right: &DFSchema) -> Result<Option<(Expr, Expr)>> {
     let Expr::BinaryExpr(BinaryExpr { left: l, op: Operator::Eq, right: r }) = condition else { return Ok(None) };
     let Some((l, r)) = find_valid_equijoin_key_pair(l, r, left, right)? else { return Ok(None) };
@@ -114,7 +115,7 @@ fn key(condition: &Expr, left: &DFSchema, right: &DFSchema) -> Result<Option<(Ex
     Ok(hashed.then_some((l, r)))
 }
 
-/// An equality under which NULL is a value, between both sides of a join, as equalities of what is never NULL.
+/// `a IS NOT DISTINCT FROM b` between the sides of a join, as equalities of expressions that are never NULL.
 fn without_null(condition: Expr, left: &DFSchema, right: &DFSchema) -> Result<Vec<Expr>> {
     let Expr::BinaryExpr(BinaryExpr { left: l, op: Operator::IsNotDistinctFrom, right: r }) = &condition else {
         return Ok(vec![condition]);

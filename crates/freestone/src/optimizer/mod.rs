@@ -1,4 +1,5 @@
-//! Rules of ours in the place of DataFusion's, where those can answer wrong: one file per rule.
+//! Rules that replace or extend those of DataFusion: one file per rule. Most replace rules that can return wrong
+//! results.
 
 mod aggregate_calls;
 mod aggregate_filters;
@@ -49,8 +50,8 @@ use crate::windows::WindowFrames;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// DataFusion's analyzer rules with ours: shared queries first, those of operands around type coercion, and those that rely on
-/// types after it.
+/// DataFusion's analyzer rules with ours: shared queries first, rules for operands around type coercion, and rules that
+/// need types after it.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     let at = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
@@ -92,8 +93,8 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     planning::optimizer_rules(rules)
 }
 
-/// DataFusion's physical rules, each that can answer wrong replaced by ours of the same name, in the same place; and before
-/// them, ours for nodes of which they would believe what is not so.
+/// DataFusion's physical rules, in which each rule that can return wrong results is replaced by ours. Our rules for
+/// nodes whose properties are claimed wrongly come before them.
 fn corrected(rules: Vec<Rule>) -> Vec<Rule> {
     let corrected = |rule: Rule| -> Rule {
         match rule.name() {

@@ -32,15 +32,17 @@ pub(crate) async fn plan_once(
     state.create_physical_plan(logical).await
 }
 
-/// DataFusion's rules, with ours before those that each run applies: what they find is kept with the plan.
+/// DataFusion's rules, with ours before those that are applied for each run, so that their results are cached with the
+/// plan.
 pub(crate) fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
     let mut rules = corrected(PhysicalOptimizer::default().rules);
-    // Scans are bare until that rule wraps them; and an aggregation inside a scan hides its columns from what is above.
+    // Scans are not wrapped before that rule. An aggregation inside a scan hides the scan's columns from the rules
+    // after it.
     let wraps_scans = rules.iter().position(|rule| rule.name() == "EnsureCooperative");
     let at = wraps_scans.unwrap_or_else(|| dynamic_filters_at(&rules));
     let ours: [Rule; 2] = [Arc::new(PathPredicates), Arc::new(AggregateInScan { memory_limit })];
     rules.splice(at..at, ours);
-    // A copy may be in the order that a query asks for.
+    // A copy may have the requested order.
     let pushes_sorts = rules.iter().position(|rule| rule.name() == "PushdownSort");
     rules.insert(pushes_sorts.unwrap_or(at), Arc::new(ChooseCopies));
     rules.push(Arc::new(KeepFileOrder));
@@ -49,7 +51,7 @@ pub(crate) fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
     planning::physical_rules(rules)
 }
 
-/// The place of the rule that makes dynamic filters, which is applied for each run, as all behind it.
+/// The position of the rule that creates dynamic filters. It and all rules after it are applied for each run.
 pub(crate) fn dynamic_filters_at(rules: &[Rule]) -> usize {
     rules.iter().rposition(|rule| rule.name().starts_with("FilterPushdown")).unwrap_or(rules.len())
 }

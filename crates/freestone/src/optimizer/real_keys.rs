@@ -1,8 +1,8 @@
-//! Reals as keys: in groups, DISTINCT, partitions and the orders of windows and aggregates, all NaN are one value whatever their
-//! bits, and -0.0 is 0.0. DataFusion compares bits there. So a function gives each value the bits of all that are equal to it.
+//! Floats as keys: in groups, DISTINCT, partitions and the orders of windows and aggregates, all NaNs are equal, and
+//! -0.0 equals 0.0. DataFusion compares their bits, so a function gives equal values equal bits.
 //!
-//! A group's key that is volatile (`GROUP BY random() < 0.5`) is computed once, below the aggregation: DataFusion computes it
-//! again where a filter of the key is pushed down.
+//! A volatile group key (`GROUP BY random() < 0.5`) is computed once, below the aggregation. DataFusion would compute
+//! it again where a filter on the key is pushed down.
 
 use std::sync::{Arc, LazyLock};
 
@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-/// Gives keys the bits of all that are equal to them. After types are coerced.
+/// The rule. It runs after type coercion.
 #[derive(Debug)]
 pub(crate) struct GroupKeys;
 
@@ -46,7 +46,7 @@ fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             Ok(Transformed::yes(LogicalPlan::Aggregate(Aggregate::try_new(input, group_expr, aggregate.aggr_expr)?)))
         }
         LogicalPlan::Distinct(Distinct::On(mut on)) => {
-            // What the rows are sorted by is sought among these columns by its name.
+            // The sort columns of DISTINCT ON are found among these columns by name.
             let mut keys = Keys { schema: on.input.schema().clone(), columns: vec![], others: vec![] };
             for key in on.on_expr.iter().filter(|key| matches!(key, Expr::Column(_))) {
                 keys.below(key.clone())?;
@@ -61,17 +61,17 @@ fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
 }
 
-/// Keys of a group that are computed below it.
+/// Group keys that are computed below the aggregation.
 struct Keys {
     schema: Arc<DFSchema>,
-    /// Columns of reals, which are replaced.
+    /// Float columns, which are replaced.
     columns: Vec<Column>,
-    /// Expressions, which are added under the names that the group has for them.
+    /// Expressions, which are added under the names of the group columns.
     others: Vec<Expr>,
 }
 
 impl Keys {
-    /// What to group by in the place of a key, which is computed below the group where that is needed.
+    /// The group key in place of `key`, which is computed below the aggregation if necessary.
     fn below(&mut self, key: Expr) -> Result<Expr> {
         let mut all = |keys: Vec<Expr>| keys.into_iter().map(|key| self.below(key)).collect::<Result<Vec<_>>>();
         match key {
@@ -112,7 +112,7 @@ impl Keys {
         Ok(Expr::Column(column))
     }
 
-    /// The input with the keys computed.
+    /// The input with the computed keys.
     fn projection(self, input: Arc<LogicalPlan>) -> Result<LogicalPlan> {
         let column = |column: Column| match self.columns.contains(&column) {
             true => one_value(Expr::Column(column.clone())).alias_qualified(column.relation, column.name),
@@ -124,7 +124,7 @@ impl Keys {
     }
 }
 
-/// The rows with every real given the bits of all that are equal to it, and whether there are any.
+/// The rows with normalized floats, and whether there is a float column.
 pub(super) fn normalized(plan: Arc<LogicalPlan>) -> Result<(Arc<LogicalPlan>, bool)> {
     let columns = plan.schema().columns();
     let reals = columns.iter().map(|column| real(&plan, column)).collect::<Result<Vec<_>>>()?;
@@ -142,7 +142,7 @@ fn real(plan: &LogicalPlan, column: &Column) -> Result<bool> {
     Ok(plan.schema().field_from_column(column)?.data_type().is_floating())
 }
 
-/// Wraps an expression of a real type, and tells whether it is one.
+/// Wraps an expression if it has a float type, and returns whether it has one.
 pub(super) fn wrap(key: &mut Expr, schema: &DFSchema) -> bool {
     let is_real = key.get_type(schema).is_ok_and(|data_type| data_type.is_floating()) && !is_wrapped(key);
     if is_real {
@@ -161,7 +161,7 @@ fn one_value(key: Expr) -> Expr {
     FUNCTION.call(vec![key])
 }
 
-/// `real_key(x)`: NaN with the same bits for all, 0.0 for -0.0, and what it is for all else.
+/// `real_key(x)`: one bit pattern for all NaNs, 0.0 for -0.0, and `x` otherwise.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct RealKey {
     signature: Signature,

@@ -1,11 +1,11 @@
-//! Redundant joins. If a query uses no column of a joined table, as queries of wide views do, the join can be removed
-//! if each row has exactly one match.
+//! Redundant-join elimination. If a query uses no column of a joined table, as queries of wide views do, the join can
+//! be removed if each row has exactly one match.
 //!
 //! An outer join keeps every row of its preserved side, and keeps it once if the key of the other side is unique. An
 //! inner join with a whole table, without a filter, drops only rows without a match. If every reference has its row,
 //! those are the rows with a NULL key. If the other table has a filter and is not large, the join is replaced by a test
-//! for its keys (see `in_keys`). Keys are declared but not enforced, so the rows are checked: once per state of the
-//! tables, and only for declared keys, because the check costs about as much as the join.
+//! for its keys (see `semi_join_filter`). Keys are declared but not enforced, so the rows are checked: once per state
+//! of the tables, and only for declared keys, because the check costs about as much as the join.
 
 use std::collections::HashSet;
 use std::sync::Arc;

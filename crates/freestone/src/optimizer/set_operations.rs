@@ -1,8 +1,8 @@
-//! INTERSECT ALL and EXCEPT ALL count: a row that is three times on the left and once on the right is once in the intersection
-//! and twice in the difference. DataFusion plans a semi or an anti join of all columns, which does not count. Here equal rows are
-//! numbered on both sides, and the numbers are joined as well.
+//! INTERSECT ALL and EXCEPT ALL count equal rows: a row that occurs three times on the left and once on the right is
+//! once in the intersection and twice in the difference. DataFusion plans a semi or anti join on all columns, which
+//! does not count. Here equal rows are numbered on both sides, and the join includes the numbers.
 //!
-//! Of reals, all NaN are one value and -0.0 is 0.0 in every set operation.
+//! In every set operation, all NaNs are equal, and -0.0 equals 0.0.
 
 use std::sync::Arc;
 

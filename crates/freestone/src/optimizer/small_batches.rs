@@ -1,8 +1,8 @@
-//! Batches that stay small when long values are computed of their rows.
+//! Splits batches for expressions whose values are long.
 //!
-//! Operators take thousands of rows at a time. Where each row becomes a text of a megabyte (`repeat('x', 1000000) || a`), that is
-//! gigabytes in one call. So below a projection or filter with such expressions, batches are cut: a few rows of each are tried
-//! first, and show how many fit.
+//! Operators process thousands of rows at a time. If each row becomes a text of a megabyte (`repeat('x', 1000000) ||
+//! a`), this needs gigabytes in one call. So below a projection or filter with such expressions, batches are split. The
+//! expressions are first evaluated for a few rows of each batch, to find how many rows fit.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! DataFusion's physical expressions as predicates that run on encoded data, and as row filters where they cannot.
+//! Converts DataFusion's physical expressions to predicates that run on encoded data, and the others to row filters.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,15 +23,15 @@ use crate::exact::Canonical;
 use super::keys::{code_filters, key_set};
 use super::semi_join_filter::InKeys;
 
-/// What is scanned: a table as a snapshot has it.
+/// The scanned table in a snapshot.
 #[derive(Debug, Clone)]
 pub struct Scanned {
-    /// Keeps the files of the table while a plan lives; `None` in a plan that is kept to run later.
+    /// Pins the files of the table while a plan exists; `None` in a cached plan.
     pub snapshot: Option<Arc<Snapshot>>,
     pub table: Arc<Table>,
 }
 
-/// A filter on the table's columns, taken apart.
+/// The conjuncts of a filter on the table's columns.
 #[derive(Debug, Clone, Default)]
 pub struct Conjuncts {
     pub predicates: Vec<ColumnPredicate>,
@@ -80,7 +80,7 @@ fn add_static(
     Ok(())
 }
 
-/// Adds a predicate; two ranges of one column become one.
+/// Adds a predicate. Two ranges of one column are intersected.
 fn add_predicate(new: ColumnPredicate, predicates: &mut Vec<ColumnPredicate>) {
     if let Predicate::Int(IntPredicate::Range { low, high }) = &new.predicate {
         for old in predicates.iter_mut().filter(|p| p.column == new.column) {
@@ -133,7 +133,7 @@ fn column(e: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     e.downcast_ref::<Column>().map(Column::index)
 }
 
-/// A column that is compared: stored ones hold one NaN, and their two zeros are equal to [`comparison`].
+/// The column of a comparison. Stored columns have only one NaN, and [`comparison`] treats their two zeros as equal.
 fn compared(e: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     match ScalarFunctionExpr::try_downcast_func::<Canonical>(e.as_ref()) {
         Some(call) => column(call.args().first()?),
@@ -162,7 +162,7 @@ fn never_bytes() -> Predicate {
     Predicate::Bytes(BytesPredicate::In(vec![]))
 }
 
-/// A literal as the codecs see it.
+/// A literal in the representation of the codecs.
 enum Key {
     Int(i128),
     Bytes(Vec<u8>),
@@ -203,7 +203,8 @@ fn key(value: &ScalarValue, data_type: &DataType) -> Option<Key> {
     }))
 }
 
-/// The first and the last key that are equal to a key. A float's two zeros are equal, and neighbours in total order.
+/// The minimum and maximum of the keys that are equal to a key. The two zeros of a float are equal, and adjacent in the
+/// total order.
 fn equals(key: i128, data_type: &DataType) -> (i128, i128) {
     let negative_zero = i128::from(f64_key(-0.0));
     let is_zero = data_type.is_floating() && (negative_zero..=0).contains(&key);
@@ -288,7 +289,7 @@ fn one_of(column: usize, values: Vec<ScalarValue>, negated: bool, schema: &Schem
     Some(ColumnPredicate { column, predicate })
 }
 
-/// `a = 1 OR a = 2 OR a IN (3, 4)`: short lists come expanded.
+/// `a = 1 OR a = 2 OR a IN (3, 4)`, because DataFusion expands short lists.
 fn any_of(or: &BinaryExpr, schema: &Schema) -> Option<ColumnPredicate> {
     let mut values = vec![];
     let mut on = None;
@@ -349,7 +350,7 @@ pub struct ExpressionFilter {
 }
 
 impl ExpressionFilter {
-    /// `filter` has the table's columns.
+    /// `filter` is over the table's columns.
     pub fn new(filter: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<Self> {
         let mut found = BTreeSet::new();
         filter.apply(|e| {
@@ -380,7 +381,7 @@ impl RowFilter for ExpressionFilter {
     }
 }
 
-/// A filter of a table whose columns have other places in another.
+/// A filter of a table, applied to another table in which the columns have other positions.
 #[derive(Debug)]
 pub struct Renumbered {
     filter: Arc<dyn RowFilter>,
@@ -388,7 +389,7 @@ pub struct Renumbered {
 }
 
 impl Renumbered {
-    /// `places`: where in the other table each column is.
+    /// `places` are the positions of the columns in the other table.
     pub fn new(filter: Arc<dyn RowFilter>, places: &[usize]) -> Self {
         let columns = filter.columns().iter().map(|column| places[*column]).collect();
         Renumbered { filter, columns }
@@ -414,13 +415,13 @@ pub fn remap(e: &Arc<dyn PhysicalExpr>, index: impl Fn(usize) -> usize) -> Resul
     Ok(changed.data)
 }
 
-/// A filter that a join or TopK above sharpens while the scan runs.
+/// A filter that a join or Top-N operator above makes more selective while the scan runs.
 #[derive(Debug)]
 struct DynamicExpression {
     filter: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
     scanned: Scanned,
-    /// The generation that was translated last, and what it became: threads share the work.
+    /// The generation that was translated last, and the result, which threads share.
     current: Mutex<(u64, DynamicState)>,
 }
 
@@ -457,7 +458,7 @@ impl DynamicFilter for DynamicExpression {
 
     fn prepare(&self) {
         if let Some(mut current) = self.current.try_lock() {
-            // An error shows again where it is reported.
+            // An error occurs again at a place that reports it.
             let _ = self.refresh(&mut current);
         }
     }

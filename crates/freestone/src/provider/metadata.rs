@@ -56,7 +56,7 @@ fn version() -> Arc<ScalarUDF> {
     VERSION.clone()
 }
 
-/// What the functions tell of.
+/// The data that the functions show.
 struct Known {
     snapshot: Arc<Snapshot>,
     transactions: TransactionList,
@@ -144,7 +144,7 @@ fn transactions(list: &TransactionList, snapshot: &Snapshot) -> Result<RecordBat
     ])
 }
 
-/// `freestone_tables()`: one row a table.
+/// `freestone_tables()`: one row per table.
 fn tables(snapshot: &Snapshot) -> Result<RecordBatch> {
     let tables: Vec<&Arc<Table>> = snapshot.tables().collect();
     batch(vec![
@@ -157,7 +157,7 @@ fn tables(snapshot: &Snapshot) -> Result<RecordBatch> {
     ])
 }
 
-/// `freestone_copies()`: one row a copy of a table. Those that are not current wait for VACUUM, and are not read.
+/// `freestone_copies()`: one row per copy of a table. Copies that are not current are not read before the next VACUUM.
 fn copies(snapshot: &Snapshot) -> Result<RecordBatch> {
     let with_copies = snapshot.tables().flat_map(|table| snapshot.copies(table).map(move |copy| (table, copy)));
     let copies: Vec<(&Arc<Table>, &Arc<Table>)> = with_copies.collect();
@@ -174,7 +174,7 @@ fn copies(snapshot: &Snapshot) -> Result<RecordBatch> {
     ])
 }
 
-/// `freestone_views()`: one row a view, with its query; also of views whose query fails.
+/// `freestone_views()`: one row per view, with its query, also for views whose query fails.
 fn views(snapshot: &Snapshot) -> Result<RecordBatch> {
     batch(vec![
         ("name", false, texts(definitions::views(snapshot).map(|(name, _)| Some(name.clone())))),
@@ -182,7 +182,7 @@ fn views(snapshot: &Snapshot) -> Result<RecordBatch> {
     ])
 }
 
-/// `freestone_keys()`: one row a column of a declared key. Keys of a table have numbers, the primary key's is 0.
+/// `freestone_keys()`: one row per column of a declared key. The keys of a table are numbered; the primary key is 0.
 fn keys(snapshot: &Snapshot) -> Result<RecordBatch> {
     type Row = (String, &'static str, u64, u64, String, Option<String>, Option<String>);
     let mut rows: Vec<Row> = vec![];
@@ -213,7 +213,7 @@ fn keys(snapshot: &Snapshot) -> Result<RecordBatch> {
     ])
 }
 
-/// `freestone_workload()`: what queries asked of the tables, those that took most time first.
+/// `freestone_workload()`: the scans of queries, in descending order of their total time.
 fn workload(scans: &[LoggedScan]) -> Result<RecordBatch> {
     let texts_of = |of: fn(&LoggedScan) -> String| texts(scans.iter().map(|scan| Some(of(scan))));
     let floats = |of: fn(&LoggedScan) -> f64| Arc::new(scans.iter().map(of).collect::<Float64Array>()) as ArrayRef;
@@ -232,7 +232,7 @@ fn workload(scans: &[LoggedScan]) -> Result<RecordBatch> {
     ])
 }
 
-/// A conjunct in words: `price range 0.25`.
+/// A conjunct as text: `price range 0.25`.
 fn predicate(predicate: &LoggedPredicate) -> String {
     test(&predicate.column, predicate.form, predicate.selectivity)
 }
@@ -246,7 +246,7 @@ fn test(of: &str, form: PredicateForm, selectivity: f64) -> String {
     format!("{of} {} {selectivity:.3}", format!("{form:?}").to_lowercase())
 }
 
-/// `freestone_design('t')`: the options that make the table's design, one a row.
+/// `freestone_design('t')`: one row per option of the table's design.
 fn design(table: &Arc<Table>) -> Result<RecordBatch> {
     let options = table.design.to_options();
     batch(vec![
@@ -259,7 +259,7 @@ fn open_segments(table: &Arc<Table>) -> Result<Vec<Arc<Segment>>> {
     (0..table.segments.len()).map(|at| Ok(table.open_segment(at)?)).collect()
 }
 
-/// `freestone_segments('t')`: one row a segment, in the order of scans.
+/// `freestone_segments('t')`: one row per segment, in the order of scans.
 fn segments(table: &Arc<Table>) -> Result<RecordBatch> {
     let entries = &table.segments;
     let opened = open_segments(table)?;
@@ -292,7 +292,7 @@ fn groups(segment: &Segment) -> String {
     description.groups.iter().map(group).collect::<Vec<_>>().join(", ")
 }
 
-/// `freestone_columns('t')`: one row a column, over all segments. The least and the greatest of strings are prefixes.
+/// `freestone_columns('t')`: one row per column, over all segments. The minimum and maximum of strings are prefixes.
 fn columns(table: &Arc<Table>) -> Result<RecordBatch> {
     let opened = open_segments(table)?;
     let described = &table.schema.columns;
@@ -325,7 +325,7 @@ fn columns(table: &Arc<Table>) -> Result<RecordBatch> {
     ])
 }
 
-/// `freestone_zones('t')`: one row a zone of a column of a segment.
+/// `freestone_zones('t')`: one row per zone of a column of a segment.
 fn zones(table: &Arc<Table>) -> Result<RecordBatch> {
     let opened = open_segments(table)?;
     let mut at: Vec<(u64, u64, usize, u64)> = vec![];
@@ -482,7 +482,7 @@ fn table_info(table: &Table) -> Result<RecordBatch> {
     ])
 }
 
-/// `DESCRIBE t`: one row a column.
+/// `DESCRIBE t`: one row per column.
 pub(crate) fn describe_table(table: &Table) -> Result<RecordBatch> {
     let columns = &table.schema.columns;
     let key = |name: &String| {

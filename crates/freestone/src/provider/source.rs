@@ -43,18 +43,19 @@ use crate::workload::{AskedPath, TableReads};
 #[derive(Debug, Clone)]
 pub struct FreestoneSource {
     scanned: Scanned,
-    /// The table that the query names, where a copy of it is scanned.
+    /// The table that the query names, if a copy of it is scanned.
     copied: Option<Arc<Table>>,
-    /// The table's columns, and the row id behind them where it is wanted.
+    /// The table's columns, followed by the row id if it is requested.
     table_schema: SchemaRef,
     projection: Vec<usize>,
     schema: SchemaRef,
     conjuncts: Conjuncts,
-    /// The filters as they were given, on the table's columns: for display, and to keep dynamic ones alive.
+    /// The filters on the table's columns as DataFusion passed them, for display and because dynamic filters must stay
+    /// alive.
     filters: Vec<Arc<dyn PhysicalExpr>>,
-    /// What predicates on referenced tables leave of the dimensions that the table is clustered by.
+    /// The codes that predicates on referenced tables leave in the table's dimensions.
     path_filters: Vec<PathFilter>,
-    /// What predicates that name keys of referenced tables leave of them.
+    /// The codes that predicates on foreign keys leave in the dimensions.
     key_codes: Vec<CodeFilter>,
     partitions: usize,
     fetch: Option<usize>,
@@ -99,12 +100,12 @@ impl FreestoneSource {
         }
     }
 
-    /// The scan that a plan's node is, if it is one of a native table.
+    /// The native scan of a plan's node, if it is one.
     pub fn of(node: &Arc<dyn ExecutionPlan>) -> Option<&Self> {
         node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref()
     }
 
-    /// The table that is scanned: the one that the query names, or a copy of it.
+    /// The scanned table, which is the table that the query names or a copy of it.
     pub(crate) fn table(&self) -> &Arc<Table> {
         &self.scanned.table
     }
@@ -114,12 +115,12 @@ impl FreestoneSource {
         self.copied.as_ref().unwrap_or(&self.scanned.table)
     }
 
-    /// The place in the table that the query names of a column of the one that is scanned.
+    /// The position of a scanned column in the table that the query names.
     pub(super) fn named_column(&self, column: usize) -> usize {
         self.scanned.table.copy_of.as_ref().map_or(column, |of| of.columns[column])
     }
 
-    /// The place in the table that is scanned of a column of the one that the query names, if it has that.
+    /// The position of a column of the named table in the scanned table, if the latter has the column.
     pub(super) fn scanned_column(&self, column: usize) -> Option<usize> {
         match &self.scanned.table.copy_of {
             Some(of) => of.columns.binary_search(&column).ok(),
@@ -134,7 +135,7 @@ impl FreestoneSource {
         }
     }
 
-    /// The same scan of a copy of its table; `None` where that lacks a column, or the scan needs the table itself.
+    /// The same scan on a copy of its table; `None` if the copy lacks a column, or the scan needs the table itself.
     pub(super) fn on_copy(&self, copy: &Arc<Table>) -> Result<Option<Self>> {
         let (Some(of), Some(snapshot)) = (&copy.copy_of, &self.scanned.snapshot) else { return Ok(None) };
         if self.ordered || self.copied.is_some() || !self.conjuncts.dynamic.is_empty() {
@@ -166,17 +167,17 @@ impl FreestoneSource {
         self.scanned.snapshot.as_deref()
     }
 
-    /// The table's columns that are put out; the row id counts as the one behind the last.
+    /// The output columns by position in the table; the row id follows the last column.
     pub(crate) fn projection(&self) -> &[usize] {
         &self.projection
     }
 
-    /// What each row that is put out passes, besides filters that no predicate says.
+    /// The predicates that every returned row satisfies, in addition to the row filters.
     pub(super) fn predicates(&self) -> &[ColumnPredicate] {
         &self.conjuncts.predicates
     }
 
-    /// What the scan is asked for, for the log of the workload.
+    /// The parameters of the scan for the workload log.
     pub(crate) fn asked(&self, output: Output) -> TableReads {
         let row_id = self.row_id_column();
         let all = &self.scanned.table.schema;
@@ -198,19 +199,19 @@ impl FreestoneSource {
         }
     }
 
-    /// The same scan without zones that none of whose rows is asked for.
+    /// The same scan with zones pruned by codes of dimensions.
     pub(super) fn with_path_filters(&self, path_filters: Vec<PathFilter>) -> Self {
         FreestoneSource { path_filters, ..self.clone() }
     }
 
-    /// The same scan without what belongs to one run: it keeps no files.
+    /// The same scan without the state of one run: it pins no files.
     pub fn detached(&self) -> Self {
         let mut source = self.clone();
         source.scanned.snapshot = None;
         source
     }
 
-    /// A scan made by [`FreestoneSource::detached`], for one run on the snapshot that it was planned for.
+    /// The scan of one run, on its snapshot, from a scan made by [`FreestoneSource::detached`].
     pub fn attached(&self, snapshot: &Arc<Snapshot>) -> Self {
         let mut source = self.clone();
         source.scanned.snapshot = Some(snapshot.clone());
@@ -220,14 +221,15 @@ impl FreestoneSource {
         source
     }
 
-    /// Adds a filter on the table's columns; it is applied exactly.
+    /// Adds a filter on the table's columns, which is applied exactly.
     pub fn add_table_filter(&mut self, filter: Arc<dyn PhysicalExpr>) -> Result<()> {
         self.conjuncts.add(&filter, &self.table_schema, &self.scanned)?;
         self.filters.push(filter);
         Ok(())
     }
 
-    /// Prunes by the keys that the filters so far name, where the table is clustered by what they reference.
+    /// Prunes by the foreign keys in the filters so far, if the table is clustered by attributes of the referenced
+    /// tables.
     pub fn find_key_codes(&mut self) -> Result<()> {
         if let Some(snapshot) = &self.scanned.snapshot {
             self.key_codes = code_filters(snapshot, &self.scanned.table, &self.conjuncts.predicates)?;
@@ -235,12 +237,12 @@ impl FreestoneSource {
         Ok(())
     }
 
-    /// Keeps the table's files while a run reads them.
+    /// Pins the table's files while a run reads them.
     pub(super) fn shared_snapshot(&self) -> Option<Arc<Snapshot>> {
         self.scanned.snapshot.clone()
     }
 
-    /// Whether the scan gives all rows that its filters leave, in any order, and no row ids.
+    /// Whether the scan returns all rows that satisfy its filters, in any order, without row ids.
     pub(super) fn is_plain(&self) -> bool {
         !self.ordered && self.fetch.is_none() && !self.projection.contains(&self.row_id_column())
     }
@@ -250,12 +252,12 @@ impl FreestoneSource {
         self.ordered
     }
 
-    /// Whether the scan gives all rows of the table.
+    /// Whether the scan returns all rows of the table.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_plain() && self.filters.is_empty() && self.path_filters.is_empty()
     }
 
-    /// Rows that the filters leave, by a guess.
+    /// The estimated number of rows that satisfy the filters.
     pub(super) fn estimated_rows(&self) -> usize {
         let (projection, row_filters) = (&self.projection[..0], self.conjuncts.row_filters.len());
         let all = statistics(&self.scanned.table, projection, &self.conjuncts.predicates, row_filters);
@@ -289,7 +291,7 @@ impl FreestoneSource {
         }
     }
 
-    /// The morsels that the zones leave; the first call counts what there is to scan.
+    /// The morsels that are left after zone pruning. The first call sets the counters of the table's zones and pages.
     pub(super) fn surviving_morsels(&self) -> Result<Vec<Morsel>> {
         let ignored = ScanMetrics::default();
         let metrics = if self.scan_metrics.begin() { self.scan_metrics.as_ref() } else { &ignored };
@@ -297,7 +299,7 @@ impl FreestoneSource {
             .map_err(|error| DataFusionError::External(Box::new(error)))
     }
 
-    /// The morsels of one partition where order matters: a contiguous share.
+    /// The morsels of one partition if the order matters: a contiguous share.
     fn share(&self, partition: usize) -> Result<Vec<Morsel>> {
         let morsels = self.surviving_morsels()?;
         let (from, to) =
@@ -328,7 +330,7 @@ impl FreestoneSource {
         })
     }
 
-    /// Counters of the store's scan appear as metrics of the plan.
+    /// Registers the counters of the store's scan as metrics of the plan.
     fn register_gauges(&self) {
         let mut gauges = self.gauges.lock();
         if gauges.is_empty() {
@@ -339,10 +341,10 @@ impl FreestoneSource {
         }
     }
 
-    /// The sort columns of the table, as far as they are projected, if all rows are in their order from first to last.
+    /// The projected prefix of the table's sort columns, if all rows are in this order.
     fn sorted_output(&self) -> Option<Vec<PhysicalSortExpr>> {
         let sort = self.scanned.table.design.sort_columns(&self.scanned.table.schema);
-        // A clustered table is sorted within the groups of its keys only.
+        // A clustered table is sorted only within the groups of equal keys.
         let clustered = !self.scanned.table.design.cluster.is_empty();
         if sort.is_empty() || clustered || !globally_sorted(&self.scanned.table, &sort) {
             return None;
@@ -357,7 +359,7 @@ impl FreestoneSource {
     }
 }
 
-/// Whether each segment is sorted, and starts behind the end of the one before on the first sort column.
+/// Whether each segment is sorted, and its first sort column starts after the end of the previous segment.
 fn globally_sorted(table: &Table, sort: &[usize]) -> bool {
     let mut last: Option<i128> = None;
     for at in 0..table.segments.len() {
@@ -385,7 +387,7 @@ fn globally_sorted(table: &Table, sort: &[usize]) -> bool {
     true
 }
 
-/// The plan with others in the place of its scans, from left to right, where `change` gives one.
+/// The plan with its native scans replaced, from left to right, if `change` returns another one.
 pub(crate) fn with_sources(
     plan: Arc<dyn ExecutionPlan>,
     mut change: impl FnMut(&FreestoneSource) -> Option<FreestoneSource>,
@@ -413,7 +415,7 @@ impl DataSource for FreestoneSource {
         if self.ordered {
             return None;
         }
-        // An error shows again, and is reported, when the partitions are opened one by one.
+        // An error occurs again, and is reported, when the partitions are opened.
         let morsels = self.surviving_morsels().ok()?;
         Some(Arc::new(MorselQueue::new(morsels, self.partitions)))
     }
@@ -446,7 +448,7 @@ impl DataSource for FreestoneSource {
             let words: Vec<_> = self.path_filters.iter().map(|f| f.words.as_str()).collect();
             write!(f, ", clustered={}", words.join(" AND "))?;
         }
-        // What cannot be read now is an error of the scan, not of its words.
+        // A read error is reported by the scan, not by its description.
         if let Ok(Some(key)) = index_asked(&self.scanned.table, &self.request(0)) {
             let names: Vec<_> = key.iter().map(|c| self.scanned.table.schema.columns[*c].name.as_str()).collect();
             write!(f, ", index=[{}]", names.join(", "))?;
@@ -501,7 +503,7 @@ impl DataSource for FreestoneSource {
                 _ => return Ok(None),
             }
         }
-        // The store gives the row id last, and each column once.
+        // The store returns each column once, and the row id last.
         let mut once = columns.clone();
         once.sort_unstable();
         once.dedup();
@@ -525,7 +527,7 @@ impl DataSource for FreestoneSource {
         for filter in &filters {
             let on_table = remap(filter, |index| self.projection[index])?;
             let on_row_id = collect_columns(&on_table).iter().any(|c| c.index() == self.row_id_column());
-            // Behind a limit, a filter would see other rows.
+            // A filter above a limit would see other rows than one below it.
             if on_row_id || self.fetch.is_some() {
                 pushed.push(PushedDown::No);
             } else {

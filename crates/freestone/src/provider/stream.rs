@@ -16,15 +16,16 @@ use futures::Stream;
 
 /// One partition's stream.
 pub struct ScanStream {
-    /// Pins the files while rows are read: the plan may be gone before its stream.
+    /// Pins the files while rows are read, because the plan can be dropped before its stream.
     pub _snapshot: Option<Arc<Snapshot>>,
     pub pieces: Pieces,
-    /// Whether the lengths of rows differ so that a piece's bytes are counted.
+    /// Whether rows can be long, so that the bytes of a piece are counted.
     pub has_texts: bool,
     pub cursor: Cursor,
     pub schema: SchemaRef,
     pub rows_left: Option<usize>,
-    /// Copy what batches show of strings that they pin: where memory is little, whoever keeps batches accounts for all.
+    /// Whether the strings of batches are copied out of the buffers that they pin. If memory is scarce, the consumer's
+    /// accounting must include all memory that a batch keeps alive.
     pub compacts: bool,
     pub metrics: BaselineMetrics,
     pub done: bool,

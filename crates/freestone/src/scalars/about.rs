@@ -1,4 +1,4 @@
-//! Functions that say something of values, of the session and of the system: types, users, versions.
+//! Functions about values, the session and the system: types, users, versions.
 
 use datafusion::arrow::array::{ArrayRef, StringViewArray};
 use datafusion::arrow::datatypes::DataType;
@@ -33,7 +33,7 @@ fn text(call: &Call, text: &str) -> Result<ArrayRef> {
     Ok(std::sync::Arc::new(StringViewArray::from_iter_values(std::iter::repeat_n(text, call.rows()))))
 }
 
-/// Fails with the text in the first row that has one.
+/// Fails with the first text that is not NULL.
 fn error(call: &Call) -> Result<ArrayRef> {
     match texts(call, 0)?.iter().flatten().next() {
         Some(message) => invalid(message),
@@ -41,7 +41,7 @@ fn error(call: &Call) -> Result<ArrayRef> {
     }
 }
 
-/// A type's name in PostgreSQL, or that of DuckDB in lower case where it has none.
+/// The name of a type in PostgreSQL, or its DuckDB name in lower case if PostgreSQL has none.
 fn postgres_type(kind: &DataType) -> String {
     match kind {
         DataType::Null => "unknown".to_owned(),

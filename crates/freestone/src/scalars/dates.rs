@@ -60,7 +60,7 @@ pub(super) fn all() -> Vec<Scalar> {
 
 const DIFFERENCE: &[&[Kind]] = &[&[Text, Time, Time]];
 
-/// Names of functions, and the parts that they give.
+/// The names of functions, and their date parts.
 const PARTS: [(&[&str], &str); 23] = [
     (&["year"], "year"),
     (&["isoyear"], "isoyear"),
@@ -87,7 +87,7 @@ const PARTS: [(&[&str], &str); 23] = [
     (&["dow"], "dow"),
 ];
 
-/// A function of one part. A call becomes one of `date_part`, by which zones can be pruned.
+/// A function for one date part. A call is converted to one of `date_part`, for which zones can be pruned.
 fn of_part(names: &'static [&'static str], name: &'static str) -> Scalar {
     let coercion = |types: &[DataType]| match types {
         [time] => Some(vec![taken_by_parts(time)?]),
@@ -178,7 +178,7 @@ fn make_time(call: &Call) -> Result<ArrayRef> {
     finished((0..hours.len()).map(row).collect::<Result<Int64Array>>()?, &call.to)
 }
 
-/// What two times are compared by: microseconds of a clock, since 1970 or since midnight.
+/// The microseconds by which two times are compared: in local time, since 1970 or since midnight.
 fn micros(times: &ArrayRef, zone: &Zone) -> Result<Int64Array> {
     if *times.data_type() == DataType::Date32 {
         return map(&integers(times)?, |days| days.checked_mul(DAY_US).map_or_else(|| too_large("timestamp"), Ok));
@@ -241,7 +241,7 @@ fn micros_of(part: Part) -> i64 {
     }
 }
 
-/// How many boundaries of a part lie between two times.
+/// The number of boundaries of a part between two times.
 fn boundaries(part: Part, from: i64, to: i64) -> Option<i64> {
     if let Some(length) = months_of(part) {
         return Some(months(to).div_euclid(length) - months(from).div_euclid(length));
@@ -255,7 +255,7 @@ fn boundaries(part: Part, from: i64, to: i64) -> Option<i64> {
     })
 }
 
-/// How many whole parts lie between two times.
+/// The number of whole parts between two times.
 fn whole(part: Part, from: i64, to: i64) -> Option<i64> {
     let length = match part {
         Part::IsoYear => Some(12),
@@ -307,7 +307,7 @@ fn time_bucket(call: &Call) -> Result<ArrayRef> {
     }
 }
 
-/// The start of the bucket that a time is in.
+/// The start of the bucket that contains a time.
 fn bucket(width: Interval, value: i64, offset: Option<Interval>, origin: Option<i64>) -> Result<i64> {
     let shift = |value: i64, sign: i64| match offset {
         Some(offset) => stepped(value, offset, sign),

@@ -1,4 +1,4 @@
-//! Texts of bytes and numbers, and back: hexadecimal, binary, Base64, percent-encoding, SHA-1.
+//! Encoding and decoding of bytes and numbers as text: hexadecimal, binary, Base64, percent-encoding, SHA-1.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ fn as_blob(call: &Call, fails: bool) -> Result<ArrayRef> {
     Ok(Arc::new(rows.collect::<Result<BinaryViewArray>>()?))
 }
 
-/// A text of each row's bytes.
+/// The encoded text of each row's bytes.
 fn written(call: &Call, text: impl Fn(&[u8]) -> String) -> Result<ArrayRef> {
     let rows: StringViewArray = match call.array(0)?.data_type() {
         DataType::BinaryView => bytes(call, 0)?.iter().map(|bytes| bytes.map(&text)).collect(),
@@ -106,7 +106,7 @@ fn from_base64(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The digits of integers without leading zeros, and of bytes with all; negative integers have 64 bits.
+/// The digits of integers, without leading zeros, and of bytes, with them. Negative integers have 64 bits.
 fn digits(call: &Call, base: u32) -> Result<ArrayRef> {
     if *call.array(0)?.data_type() == DataType::Int64 {
         let text = |value: i64| if base == 16 { format!("{value:X}") } else { format!("{value:b}") };
@@ -120,7 +120,7 @@ fn digits(call: &Call, base: u32) -> Result<ArrayRef> {
     })
 }
 
-/// Bytes of digits with a fixed number of bits; the first byte may have fewer digits.
+/// The bytes that digits of a fixed number of bits represent. The first byte may have fewer digits.
 fn packed(text: &str, bits: usize) -> Option<Vec<u8>> {
     let per_byte = 8 / bits;
     let digits = text.chars().map(|c| c.to_digit(1 << bits)).collect::<Option<Vec<u32>>>()?;
@@ -130,7 +130,7 @@ fn packed(text: &str, bits: usize) -> Option<Vec<u8>> {
     Some(first.into_iter().chain(rest.chunks(per_byte).map(byte)).collect())
 }
 
-/// `to_base(number, base [, least length])`.
+/// `to_base(number, base [, minimum length])`.
 fn to_base(call: &Call) -> Result<ArrayRef> {
     let (values, bases) = (ints(call, 0)?, ints(call, 1)?);
     let lengths = if call.count() == 3 { Some(ints(call, 2)?) } else { None };

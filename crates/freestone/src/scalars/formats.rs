@@ -1,4 +1,4 @@
-//! `format('{:.2f}', x)` and `printf('%.2f', x)`: values in the places of a text.
+//! `format('{:.2f}', x)` and `printf('%.2f', x)`: values formatted into a text.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::kinds::{REAL, TEXT};
 use super::rows::{invalid, texts};
 use crate::times::{Call, exact_cast};
 
-/// A place is so wide at most.
+/// The maximum width of a formatted value.
 const WIDTH_MAX: usize = 10_000;
 
 pub(super) fn all() -> Vec<Scalar> {
@@ -31,19 +31,19 @@ enum Part {
     Place(usize, Spec),
 }
 
-/// How a value is written.
+/// The specification of how a value is formatted.
 #[derive(Debug, Clone, PartialEq)]
 struct Spec {
     fill: char,
-    /// `<`, `>`, `^`, or nothing for that of the value's type.
+    /// `<`, `>`, `^`, or `None` for the alignment of the value's type.
     align: Option<char>,
     sign: Option<char>,
     alternate: bool,
-    /// Zeros between sign and digits.
+    /// Whether zeros are inserted between sign and digits.
     zeros: bool,
     width: usize,
     precision: Option<usize>,
-    /// What separates groups of three digits.
+    /// The separator of groups of three digits.
     thousands: Option<char>,
     kind: Option<char>,
 }
@@ -64,7 +64,7 @@ impl Default for Spec {
     }
 }
 
-/// Values of a column in the forms that specifiers distinguish.
+/// The values of a column in the representations that specifiers distinguish.
 enum Values {
     Integers(Decimal128Array),
     Reals(Float64Array),
@@ -96,7 +96,7 @@ impl Values {
     }
 }
 
-/// Writes each row's values in the places of its format; NULL where one of them is NULL.
+/// Formats each row's values by its format. NULL if a value or the format is NULL.
 fn formatted(call: &Call, read: fn(&str) -> Result<Vec<Part>>) -> Result<ArrayRef> {
     let formats = texts(call, 0)?;
     let values = (1..call.count()).map(|at| Values::of(&call.array(at)?)).collect::<Result<Vec<_>>>()?;
@@ -124,7 +124,7 @@ fn formatted(call: &Call, read: fn(&str) -> Result<Vec<Part>>) -> Result<ArrayRe
     Ok(Arc::new((0..formats.len()).map(&mut row).collect::<Result<StringViewArray>>()?))
 }
 
-/// Collects parts; characters outside of places become literals.
+/// Collects the parts. Characters outside of specifications are literals.
 #[derive(Default)]
 struct Parts {
     parts: Vec<Part>,
@@ -214,7 +214,7 @@ fn brace_spec(text: &str) -> Result<Spec> {
     }
 }
 
-/// The number at a place, if there is one.
+/// Parses the number at a position, if there is one.
 fn number(characters: &[char], at: &mut usize) -> Result<Option<usize>> {
     let digits: String = characters[*at..].iter().take_while(|c| c.is_ascii_digit()).collect();
     *at += digits.len();
@@ -261,7 +261,7 @@ fn percents(format: &str) -> Result<Vec<Part>> {
             at += 1;
             spec.precision = Some(number(&characters, &mut at)?.unwrap_or(0));
         }
-        // The length of a C type.
+        // The length modifier of a C type.
         while characters.get(at).is_some_and(|c| "lhqjzt".contains(*c)) {
             at += 1;
         }
@@ -345,7 +345,7 @@ fn sign_of(is_negative: bool, spec: &Spec) -> &'static str {
     }
 }
 
-/// Digits in groups of three before the point.
+/// The digits before the point in groups of three.
 fn grouped(digits: &str, spec: &Spec) -> String {
     let Some(separator) = spec.thousands else { return digits.to_owned() };
     let whole = digits.bytes().take_while(u8::is_ascii_digit).count();
@@ -382,7 +382,7 @@ fn real(text: &mut String, value: f64, spec: &Spec) -> Result<()> {
     Ok(())
 }
 
-/// Rust's exponent with a sign and two digits at least.
+/// Converts Rust's exponent to one with a sign and at least two digits.
 fn exponent(text: &str) -> String {
     let Some((digits, exponent)) = text.split_once('e') else { return text.to_owned() };
     let (sign, exponent) = match exponent.strip_prefix('-') {
@@ -392,7 +392,7 @@ fn exponent(text: &str) -> String {
     format!("{digits}e{sign}{exponent:0>2}")
 }
 
-/// So many digits in the shorter of the two notations, as C has it with `%g`.
+/// A number with `precision` significant digits, in the shorter of the two notations, as C's `%g` writes it.
 fn general(size: f64, precision: usize, keeps_zeros: bool) -> String {
     let precision = precision.max(1);
     let scientific = format!("{size:.*e}", precision - 1);
@@ -416,7 +416,7 @@ fn shortest(size: f64) -> String {
     if size != 0.0 && !(1e-4..1e16).contains(&size) { exponent(&format!("{size:e}")) } else { format!("{size:?}") }
 }
 
-/// Writes digits behind their sign in the width of a place.
+/// Appends sign and digits, padded to the width of the specification.
 fn padded(text: &mut String, sign: &str, digits: &str, spec: &Spec, align: char) {
     let length = sign.chars().count() + digits.chars().count();
     let missing = spec.width.saturating_sub(length);

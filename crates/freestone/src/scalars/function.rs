@@ -22,17 +22,17 @@ type Kernel = Box<dyn Fn(&Call) -> Result<ArrayRef> + Send + Sync>;
 /// The type of the result for arguments of these types, of which some may be constants.
 type TypeOf = Box<dyn Fn(&[DataType], &[Option<&ScalarValue>]) -> Result<DataType> + Send + Sync>;
 
-/// The types that arguments of other types are cast to; nothing where no form takes them.
+/// The types to which arguments are cast; `None` if the function does not accept their types.
 type Coercion = Box<dyn Fn(&[DataType]) -> Option<Vec<DataType>> + Send + Sync>;
 
-/// An expression that takes a call's place when constants are known.
+/// Replaces a call by an equivalent expression when constants are known.
 type Simplification = Box<dyn Fn(Vec<Expr>) -> Expr + Send + Sync>;
 
 /// A function of the values of one row.
 pub(super) struct Scalar {
     name: &'static str,
     aliases: Vec<String>,
-    /// The arguments that it takes, for error messages.
+    /// A description of the accepted arguments, for error messages.
     takes: String,
     coercion: Coercion,
     result: TypeOf,
@@ -64,7 +64,7 @@ impl Scalar {
         Scalar { result: Box::new(result), ..Scalar::new(names, forms, DataType::Null, kernel) }
     }
 
-    /// A function whose arguments are looked at together.
+    /// A function whose argument types are checked together.
     pub fn with_coercion(
         names: &[&'static str],
         takes: &str,
@@ -84,12 +84,12 @@ impl Scalar {
         }
     }
 
-    /// A function whose results differ from call to call, or from statement to statement.
+    /// Sets the volatility of a function whose results differ per call or per statement.
     pub fn of_volatility(self, volatility: Volatility) -> Scalar {
         Scalar { signature: Signature::user_defined(volatility), ..self }
     }
 
-    /// The expression that takes the place of every call.
+    /// Sets the expression that replaces every call.
     pub fn simplified(self, simplification: impl Fn(Vec<Expr>) -> Expr + Send + Sync + 'static) -> Scalar {
         Scalar { simplification: Some(Box::new(simplification)), ..self }
     }
@@ -99,7 +99,7 @@ impl Scalar {
     }
 }
 
-/// The types that a form casts its arguments to.
+/// The types to which a form casts its arguments; `None` if it does not accept them.
 fn accepted(form: &[Kind], types: &[DataType]) -> Option<Vec<DataType>> {
     let (fixed, rest) = match form.split_last() {
         Some((Kind::Rest, fixed)) => (fixed, true),
@@ -145,7 +145,7 @@ impl ScalarUDFImpl for Scalar {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        // What is wrong with them is said by what gives the result's type: here it would be wrapped.
+        // Wrong arguments are reported when the result's type is computed, because an error here would be wrapped.
         Ok((self.coercion)(types).unwrap_or_else(|| types.to_vec()))
     }
 

@@ -1,11 +1,11 @@
-//! What a function that does not exist might have been.
+//! Suggestions for a function that does not exist.
 
 use datafusion::execution::session_state::SessionState;
 
 use super::macros;
 use crate::error::{Error, ErrorKind};
 
-/// Names of other systems, and what is written for them.
+/// Function names of other systems, and their equivalents.
 const SYNONYMS: [(&str, &str); 44] = [
     ("array_size", "len(list)"),
     ("arraysize", "len(list)"),
@@ -53,7 +53,7 @@ const SYNONYMS: [(&str, &str); 44] = [
     ("zeroifnull", "coalesce(x, 0)"),
 ];
 
-/// The error of a name that no function of a session has: what is written instead, a name that is very similar, or nothing.
+/// The error for a name that is not a function of the session: with the equivalent, a similar name, or no hint.
 pub(crate) fn missing(name: &str, state: &SessionState) -> Error {
     if let Some((_, instead)) = SYNONYMS.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)) {
         let error = Error::new(ErrorKind::NotFound, format!("no function {name}"));

@@ -1,5 +1,5 @@
-//! JSON in texts: values by paths, their types, keys and lengths, and JSON of other values. `a -> 'path'` is `json_extract`,
-//! `a ->> 'path'` is `json_extract_string`.
+//! Functions of JSON texts: values by path, their types, keys and lengths, and JSON from other values. `a -> 'path'` is
+//! `json_extract`, and `a ->> 'path'` is `json_extract_string`.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use super::rows::{any_null, bool_of_pairs, invalid, texts};
 use crate::display::{JsonValues, NonFinite, ValueTexts, append_json_string, texts_of};
 use crate::times::{Call, exact_cast};
 
-/// The functions that casts to JSON become: a text that is not JSON is an error, or NULL.
+/// The functions that implement casts to JSON. For text that is not JSON, the result is an error, or NULL for TRY_CAST.
 pub(super) const AS_JSON: &str = "freestone_json";
 pub(super) const AS_JSON_OR_NULL: &str = "freestone_json_or_null";
 
-/// A text with paths in it: one path, several, or the position of an item.
+/// A JSON text and its paths: one path, several, or the position of an item.
 const PATHS: &[&[Kind]] = &[&[Text, Text], &[Text, Int], &[Text, List]];
 const OPTIONAL_PATH: &[&[Kind]] = &[&[Text], &[Text, Text]];
 
@@ -62,12 +62,12 @@ pub(super) fn all() -> Vec<Scalar> {
     ]
 }
 
-/// The value of a text, or an error.
+/// Parses a text, or returns the error.
 fn known(text: &str) -> Result<Node<'_>> {
     parse(text).map_or_else(|| invalid(format!("malformed JSON: {}", start_of(text))), Ok)
 }
 
-/// A text, or its start where it is long.
+/// A text for messages, truncated if it is long.
 fn start_of(text: &str) -> String {
     match text.char_indices().nth(80) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -85,7 +85,7 @@ pub(super) fn extract_string() -> Scalar {
     Scalar::typed(&["json_extract_string"], PATHS, extracted, |call| at_paths(call, |node| node.plain()))
 }
 
-/// A text, or a list where there are several paths or a path leads to several values.
+/// The type of the result: text, or a list if there are several paths or a path can match several values.
 fn extracted(types: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<DataType> {
     let text = constants.get(1).copied().flatten().and_then(|path| path.try_as_str().flatten());
     let is_list = match text {
@@ -95,7 +95,7 @@ fn extracted(types: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<D
     Ok(if is_list { list_of(TEXT) } else { TEXT })
 }
 
-/// The last paths that were read, since they are mostly the same in all rows.
+/// The last parsed paths, because paths are mostly the same in all rows.
 #[derive(Default)]
 struct Paths {
     known: Vec<(String, Vec<Step>)>,
@@ -163,7 +163,7 @@ fn at_several(values: &StringViewArray, at: &ArrayRef, value: fn(&Node) -> Optio
     Ok(Arc::new(lists.finish()))
 }
 
-/// All values that a path leads to.
+/// All values that a path matches.
 fn at_many(values: &StringViewArray, at: &StringViewArray, value: fn(&Node) -> Option<String>) -> Result<ArrayRef> {
     let mut paths = Paths::default();
     let mut lists = ListBuilder::new(StringViewBuilder::new());
@@ -195,7 +195,7 @@ fn as_json(call: &Call, strict: bool) -> Result<ArrayRef> {
     Ok(Arc::new(values.iter().map(row).collect::<Result<StringViewArray>>()?))
 }
 
-/// The steps of the second argument, in each row; none where there is no second argument.
+/// The parsed path of each row from the optional second argument.
 fn optional_paths(call: &Call) -> Result<Option<StringViewArray>> {
     if call.count() > 1 { texts(call, 1).map(Some) } else { Ok(None) }
 }
@@ -220,7 +220,7 @@ fn of_texts(call: &Call, value: impl Fn(&Node) -> Option<String>) -> Result<Arra
     Ok(Arc::new(at_path(call, value)?.into_iter().collect::<StringViewArray>()))
 }
 
-/// The number of items; zero for what is no array.
+/// The number of items; 0 for values that are not arrays.
 fn array_length(call: &Call) -> Result<ArrayRef> {
     let length = |node: &Node| match node {
         Node::Array(items) => Some(items.len() as i64),
@@ -244,7 +244,7 @@ fn keys(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(lists.finish()))
 }
 
-/// A value as JSON; NULL is NULL.
+/// A value as JSON; NULL for NULL.
 fn to_json(call: &Call) -> Result<ArrayRef> {
     let values = call.array(0)?;
     let json = JsonValues::new(values.as_ref(), NonFinite::Null)?;

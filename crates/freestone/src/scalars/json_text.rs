@@ -1,4 +1,4 @@
-//! JSON texts as trees, whose numbers and strings are parts of the text, and paths into them.
+//! A parser of JSON texts. Numbers and strings of the tree are slices of the text. Also paths into trees.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use datafusion::error::Result;
 use super::rows::invalid;
 use crate::display::append_json_string;
 
-/// Values that are nested deeper are no JSON to us, so that no text exhausts the stack.
+/// The maximum depth. Text with deeper nesting is rejected, so that no text exhausts the stack.
 const DEPTH_MAX: usize = 1000;
 
 /// A value.
@@ -15,15 +15,15 @@ const DEPTH_MAX: usize = 1000;
 pub(super) enum Node<'a> {
     Null,
     Bool(bool),
-    /// As it is written.
+    /// The text of the number, unchanged.
     Number(&'a str),
-    /// Without quotes, with escapes.
+    /// Without quotes, and with its escapes.
     Text(&'a str),
     Array(Vec<Node<'a>>),
     Object(Vec<(&'a str, Node<'a>)>),
 }
 
-/// Reads a text; nothing where it is not JSON.
+/// Parses a text; `None` if it is not JSON.
 pub(super) fn parse(text: &str) -> Option<Node<'_>> {
     let mut reader = Reader { text, at: 0 };
     let node = reader.value(0)?;
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What is between quotes.
+    /// The text between quotes.
     fn string(&mut self) -> Option<&'a str> {
         self.take(b'"')?;
         let start = self.at;
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A string without its escapes. Halves of surrogate pairs that stand alone become replacement characters.
+/// A string with its escapes replaced. Unpaired surrogates become replacement characters.
 pub(super) fn unescaped(raw: &str) -> String {
     if !raw.contains('\\') {
         return raw.to_owned();
@@ -248,7 +248,7 @@ impl<'a> Node<'a> {
         text
     }
 
-    /// A string without quotes, and other values as JSON; nothing for `null`.
+    /// A string without quotes, and other values as JSON; `None` for `null`.
     pub fn plain(&self) -> Option<String> {
         match self {
             Node::Null => None,
@@ -257,7 +257,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The type that DuckDB gives the value.
+    /// The name of the value's type in DuckDB.
     pub fn kind(&self) -> &'static str {
         match self {
             Node::Null => "NULL",
@@ -292,7 +292,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Whether the value has another in it: equal to it, to an item, or an object whose entries are all among its own.
+    /// Whether the value contains another: it is equal to it, has an equal item, or has all entries of an object.
     pub fn contains(&self, part: &Node) -> bool {
         let is_equal = match (self, part) {
             (Node::Text(a), Node::Text(b)) => unescaped(a) == unescaped(b),
@@ -318,13 +318,13 @@ impl<'a> Node<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     Key(String),
-    /// Of an array; from its end where it is negative.
+    /// An item of an array; negative positions count from the end.
     Item(i64),
     AnyKey,
     AnyItem,
 }
 
-/// A path: `$.a[0].b`, `/a/0/b`, or one key.
+/// Parses a path: `$.a[0].b`, `/a/0/b`, or one key.
 pub(super) fn path(text: &str) -> Result<Vec<Step>> {
     match text.chars().next() {
         Some('$') => json_path(&text[1..]).map_or_else(|| invalid(format!("'{text}' is no path of JSON")), Ok),
@@ -372,18 +372,18 @@ fn json_path(mut rest: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// Whether a path may lead to several values.
+/// Whether a path can match several values.
 pub(super) fn is_many(steps: &[Step]) -> bool {
     steps.iter().any(|step| matches!(step, Step::AnyKey | Step::AnyItem))
 }
 
-/// The values that a path leads to.
+/// The values that a path matches.
 pub(super) fn found<'n, 'a>(node: &'n Node<'a>, steps: &[Step]) -> Vec<&'n Node<'a>> {
     let mut found = vec![node];
     for step in steps {
         let of = |node: &'n Node<'a>| -> Vec<&'n Node<'a>> {
             match (step, node) {
-                // A number in a pointer may be a key.
+                // In a JSON pointer, a number may be a key.
                 (Step::Item(at), Node::Object(_)) => node.key(&at.to_string()).into_iter().collect(),
                 (Step::Item(at), _) => node.item(*at).into_iter().collect(),
                 (Step::Key(name), _) => node.key(name).into_iter().collect(),

@@ -1,4 +1,4 @@
-//! Kinds of arguments: which types a function takes in a place, and what they are cast to.
+//! Kinds of arguments: the types that a function accepts, and the types to which they are cast.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ pub(super) enum Kind {
     Int,
     /// Numbers, as DOUBLE.
     Real,
-    /// Integers, decimals and reals, as they are.
+    /// Integers, decimals and floats, without a cast.
     Number,
-    /// Dates and timestamps, as they are.
+    /// Dates and timestamps, without a cast.
     Date,
-    /// Dates, timestamps and times of day, as they are.
+    /// Dates, timestamps and times of day, without a cast.
     Time,
     Span,
-    /// Lists, as lists of 32-bit offsets.
+    /// Lists, with 32-bit offsets.
     List,
     Struct,
     Map,
     Any,
-    /// More arguments of any type.
+    /// Any number of further arguments of any type.
     Rest,
 }
 
@@ -39,7 +39,7 @@ pub(super) const REAL: DataType = DataType::Float64;
 pub(super) const BOOL: DataType = DataType::Boolean;
 
 impl Kind {
-    /// The type that an argument of some type is cast to; nothing where the kind does not take it.
+    /// The type to which an argument is cast; `None` if the kind does not accept it.
     pub fn accepts(self, given: &DataType) -> Option<DataType> {
         let given = match given {
             DataType::Dictionary(_, values) => values,
@@ -47,7 +47,7 @@ impl Kind {
         };
         let is_null = *given == DataType::Null;
         match self {
-            // Of any offsets, so that a literal stays one until its value is asked for.
+            // Strings of any Arrow type are accepted without a cast, so that a literal remains a literal.
             Kind::Text if is_null => Some(TEXT),
             Kind::Text => is_text(given).then(|| given.clone()),
             Kind::Bytes => (given.is_binary() || is_null).then_some(BYTES),
@@ -101,7 +101,7 @@ fn date(given: &DataType) -> Option<DataType> {
     }
 }
 
-/// The field of a list's values.
+/// The item field of a list.
 pub(super) fn list(given: &DataType) -> Option<FieldRef> {
     match given {
         DataType::List(field)
@@ -114,12 +114,12 @@ pub(super) fn list(given: &DataType) -> Option<FieldRef> {
     }
 }
 
-/// A list of such values.
+/// A list of values of this type.
 pub(super) fn list_of(values: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(values, true)))
 }
 
-/// The same time with a resolution of microseconds.
+/// The time type with microseconds.
 pub(super) fn in_micros(time: &DataType) -> DataType {
     match time {
         DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
@@ -127,7 +127,7 @@ pub(super) fn in_micros(time: &DataType) -> DataType {
     }
 }
 
-/// A form's arguments in words.
+/// A description of a form's arguments.
 pub(super) fn described(form: &[Kind]) -> String {
     match form {
         [] => "no arguments".to_owned(),

@@ -1,4 +1,4 @@
-//! `list_aggregate(list, 'name', …)`: an aggregate of the values of each list.
+//! `list_aggregate(list, 'name', …)`: an aggregate over the values of each list.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::times::{Call, behind_planned, exact_cast};
 
 type Functions = Arc<HashMap<String, Arc<AggregateUDF>>>;
 
-/// The function over the aggregates of a session.
+/// The function, with the aggregates of a session.
 pub(super) fn list_aggregate(functions: &HashMap<String, Arc<AggregateUDF>>) -> Scalar {
     let functions: Functions = Arc::new(functions.clone());
     let known = functions.clone();
@@ -43,7 +43,7 @@ pub(super) fn list_aggregate(functions: &HashMap<String, Arc<AggregateUDF>>) -> 
     )
 }
 
-/// An aggregate with the types of its arguments.
+/// An aggregate and the types of its arguments.
 struct Prepared {
     function: Arc<AggregateUDF>,
     fields: Vec<FieldRef>,
@@ -97,7 +97,7 @@ fn aggregated(call: &Call, functions: &Functions) -> Result<ArrayRef> {
     let all = BooleanArray::from(vec![true; owners.len()]);
     groups.update_batch(&columns, &owners, Some(&all), lists.len())?;
     let result = exact_cast(&groups.evaluate(EmitTo::All)?, &call.to)?;
-    // A list that is NULL has no aggregate, also where no values have one.
+    // The result for a NULL list is NULL, even if the aggregate of no values is not.
     match lists.nulls() {
         Some(nulls) if nulls.null_count() > 0 => {
             let is_null = BooleanArray::new(!nulls.inner(), None);
@@ -107,7 +107,7 @@ fn aggregated(call: &Call, functions: &Functions) -> Result<ArrayRef> {
     }
 }
 
-/// What accumulators are made of.
+/// Creates accumulators.
 #[derive(Clone)]
 struct Maker {
     function: Arc<AggregateUDF>,
@@ -118,7 +118,7 @@ struct Maker {
 }
 
 impl Maker {
-    /// Arguments behind the first are constants to the aggregate, as far as they are known.
+    /// Arguments after the first are passed to the aggregate as constants, if they are known.
     fn new(prepared: &Prepared, constants: Vec<Option<ScalarValue>>) -> Result<Maker> {
         let schema =
             Arc::new(Schema::new(prepared.fields.iter().map(|field| field.as_ref().clone()).collect::<Vec<_>>()));

@@ -52,13 +52,13 @@ pub(super) fn all() -> Vec<Scalar> {
     ]
 }
 
-/// Lists of the values at some places of a list's values.
+/// Lists of the values at given positions of a list array's values.
 pub(super) fn taken(lists: &ListArray, places: Vec<u32>, lengths: Vec<usize>, valid: Vec<bool>) -> Result<ListArray> {
     let values = take(lists.values(), &UInt32Array::from(places), None)?;
     of_lengths(lists.data_type(), values, lengths, Some(NullBuffer::from(valid)))
 }
 
-/// Lists of these lengths.
+/// Lists with these lengths.
 pub(super) fn of_lengths(
     to: &DataType,
     values: ArrayRef,
@@ -72,7 +72,7 @@ pub(super) fn of_lengths(
     Ok(ListArray::try_new(field, OffsetBuffer::from_lengths(lengths), values, nulls)?)
 }
 
-/// Whether each row's list has a value; NULL where the list or the value is NULL.
+/// Whether each row's list contains a value; NULL if the list or the value is NULL.
 pub(super) fn has(
     values: &ArrayRef,
     offsets: &[i32],
@@ -95,7 +95,7 @@ pub(super) fn has(
     Ok(Arc::new((0..offsets.len() - 1).map(row).collect::<BooleanArray>()))
 }
 
-/// The direction of a sort, and where its NULLs are.
+/// The direction of a sort, and the position of NULLs.
 fn options(call: &Call, reverses: bool) -> Result<Option<SortOptions>> {
     let mut sort = SortOptions { descending: reverses, nulls_first: false };
     for (at, is_direction) in [(1, !reverses), (2, false)] {
@@ -118,7 +118,7 @@ fn options(call: &Call, reverses: bool) -> Result<Option<SortOptions>> {
     Ok(Some(sort))
 }
 
-/// The places of each list's values in their order.
+/// The positions of each list's values in sorted order.
 fn order(lists: &ListArray, options: SortOptions) -> Result<Vec<u32>> {
     let values = lists.values();
     let offsets = lists.value_offsets();
@@ -146,7 +146,7 @@ fn sorted(call: &Call, reverses: bool) -> Result<ArrayRef> {
     Ok(Arc::new(of_lengths(&call.to, values, lengths(&lists), lists.nulls().cloned())?))
 }
 
-/// The positions, from 1, of each list's values in their order.
+/// The positions, from 1, of each list's values in sorted order.
 fn grades(call: &Call) -> Result<ArrayRef> {
     let lists = lists(call, 0)?;
     let Some(options) = options(call, false)? else { return Ok(call.nulls()) };
@@ -162,7 +162,7 @@ fn grades(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(of_lengths(&call.to, values, lengths(&lists), lists.nulls().cloned())?))
 }
 
-/// The number of different values, without NULL.
+/// The number of distinct values, excluding NULL.
 fn unique(call: &Call) -> Result<ArrayRef> {
     let lists = lists(call, 0)?;
     let options = SortOptions { descending: false, nulls_first: false };
@@ -213,7 +213,7 @@ fn list_where(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(taken(&values, places, lengths, valid)?))
 }
 
-/// The values at positions from 1; NULL for positions that a list does not have.
+/// The values at positions from 1; NULL for positions outside of the list.
 fn list_select(call: &Call) -> Result<ArrayRef> {
     let (values, positions) = (lists(call, 0)?, lists(call, 1)?);
     let wanted = exact_cast(positions.values(), &INT)?;
@@ -235,7 +235,7 @@ fn list_select(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(of_lengths(&call.to, chosen, lengths, Some(NullBuffer::from(valid)))?))
 }
 
-/// Sums of products of two lists of numbers of one length.
+/// The sums of products of two lists of numbers with equal lengths.
 struct Products {
     inner: f64,
     left: f64,

@@ -1,4 +1,4 @@
-//! Functions that are defined by expressions, and other names of functions, put in the place of calls in parsed SQL. So
+//! Functions that are defined by expressions, and aliases of functions. Their calls are replaced in parsed SQL. So
 //! `add(a, b)` has the types, errors and pruning of `a + b`.
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use crate::sql::dialect::SqlDialect;
 use crate::sql::forms::call;
 use crate::sql::visitor;
 
-/// Names of DuckDB and PostgreSQL, and the functions that they are other names of.
+/// Names in DuckDB and PostgreSQL, and the functions of which they are aliases.
 pub(super) const RENAMED: [(&str, &str); 60] = [
     ("aggregate", "list_aggregate"),
     ("apply", "array_transform"),
@@ -81,7 +81,8 @@ pub(super) const RENAMED: [(&str, &str); 60] = [
     ("array_select", "list_select"),
 ];
 
-/// A function that an expression defines. Clauses of a call (OVER, FILTER, DISTINCT, ORDER BY) are those of the aggregates in it.
+/// A function that is defined by an expression. Clauses of a call (OVER, FILTER, DISTINCT, ORDER BY) apply to the
+/// aggregates in it.
 struct Definition {
     name: &'static str,
     parameters: &'static [&'static str],
@@ -177,13 +178,13 @@ static EXPRESSIONS: LazyLock<Expressions> = LazyLock::new(|| {
 
 static NAMES: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| RENAMED.into_iter().collect());
 
-/// The names that calls may have and that no function of the session has.
+/// The names of calls that are replaced and that are not functions of the session.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let special = ["alias", "struct_pack"];
     RENAMED.iter().map(|(name, _)| *name).chain(DEFINITIONS.iter().map(|definition| definition.name)).chain(special)
 }
 
-/// How many arguments a function of this module takes; none where it is not one.
+/// The numbers of arguments that a function of this module accepts; empty if it has no such function.
 pub(super) fn argument_counts(name: &str) -> Vec<usize> {
     if name == "alias" {
         return vec![1];
@@ -191,7 +192,7 @@ pub(super) fn argument_counts(name: &str) -> Vec<usize> {
     DEFINITIONS.iter().filter(|known| known.name == name).map(|known| known.parameters.len()).collect()
 }
 
-/// Puts all such calls in terms of functions that there are.
+/// Replaces all such calls.
 pub(crate) fn rewrite(sql: &mut impl VisitMut) {
     visitor::expressions_mut(sql, &mut rewrite_one);
 }
@@ -254,7 +255,7 @@ fn expand(expr: &mut Expr, name: &str) {
     let name = match NAMES.get(name) {
         Some(other) => {
             function.name = ObjectName::from(vec![Ident::new(*other)]);
-            // A definition may be of the name that was written.
+            // A definition is found by the written name.
             if argument_counts(name).is_empty() { other } else { name }
         }
         None => name,
@@ -322,7 +323,7 @@ fn text(text: &str) -> Expr {
     Expr::value(Value::SingleQuotedString(text.to_owned()))
 }
 
-/// Calls whose arguments are read as they are written.
+/// Calls whose arguments have a special syntax.
 fn special(name: &str, function: &Function) -> Option<Expr> {
     let FunctionArguments::List(list) = &function.args else { return None };
     if has_clauses(function) {
@@ -343,7 +344,7 @@ fn special(name: &str, function: &Function) -> Option<Expr> {
             Some(call(name, std::iter::once(argument(first)?).chain(fields.into_iter().flatten()).collect()))
         }
         "regexp_extract" => groups(list.args.iter().map(argument).collect::<Option<Vec<_>>>()?),
-        // `date_part(['year', 'month'], x)` has a field per part.
+        // `date_part(['year', 'month'], x)` becomes a struct with a field per part.
         _ => match list.args.as_slice() {
             [parts, time] => {
                 let (Expr::Array(parts), time) = (argument(parts)?, argument(time)?) else { return None };
@@ -355,7 +356,7 @@ fn special(name: &str, function: &Function) -> Option<Expr> {
     }
 }
 
-/// `regexp_extract(text, pattern, ['a', 'b'])` has a field per group.
+/// `regexp_extract(text, pattern, ['a', 'b'])` becomes a struct with a field per group.
 fn groups(mut arguments: Vec<Expr>) -> Option<Expr> {
     let Some(Expr::Array(names)) = arguments.get(2).cloned() else { return None };
     let mut fields = vec![];
@@ -366,7 +367,7 @@ fn groups(mut arguments: Vec<Expr>) -> Option<Expr> {
     Some(call("named_struct", fields))
 }
 
-/// `a := 1` as the arguments `'a', 1`; a column without a name has its own.
+/// Converts `a := 1` to the arguments `'a', 1`. A column without `:=` keeps its name.
 fn field(argument: &FunctionArg) -> Option<[Expr; 2]> {
     match argument {
         FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => Some([text(&name.value), value.clone()]),

@@ -1,5 +1,6 @@
-//! Scalar functions that users of DuckDB and PostgreSQL expect and DataFusion lacks, or has with other results. One file per
-//! subject; each function is a [`function::Scalar`]: its names, the arguments that it takes, and a kernel over arrays.
+//! Scalar functions of DuckDB and PostgreSQL that DataFusion does not have, or has with other results. There is one
+//! file per subject. Each function is a [`function::Scalar`]: its names, the accepted arguments, and a kernel over
+//! arrays.
 
 mod about;
 mod dates;
@@ -35,7 +36,7 @@ pub(crate) use hints::missing;
 pub(crate) use macros::rewrite;
 pub(crate) use planner::planner;
 
-/// Gives a session these functions, once it has its aggregates.
+/// Registers these functions in a session that has its aggregates.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     let all = [
         about::all(),
@@ -59,7 +60,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     Ok(())
 }
 
-/// Whether a function is one of these, all of which can be an error for some arguments.
+/// Whether a function is one of these, each of which can fail for some arguments.
 pub(crate) fn can_fail(function: &ScalarUDF) -> bool {
     function.inner().is::<function::Scalar>()
 }

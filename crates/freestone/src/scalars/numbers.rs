@@ -17,7 +17,7 @@ use super::kinds::{BOOL, INT, REAL};
 use super::rows::{any_null, bytes, ints, invalid, reals, too_large};
 use crate::times::{Call, exact_cast, map};
 
-/// The function that `~a` becomes.
+/// The function that implements `~a`.
 pub(super) const BITS_NOT: &str = "freestone_bits_not";
 
 pub(super) fn all() -> Vec<Scalar> {
@@ -51,7 +51,7 @@ fn checked(call: &Call, value: impl Fn(f64) -> Result<f64>) -> Result<ArrayRef> 
     Ok(Arc::new(map::<Float64Type, Float64Type>(&reals(call, 0)?, value)?))
 }
 
-/// A question of numbers; dates and timestamps are finite.
+/// A test of numbers; dates and timestamps are finite.
 fn test(call: &Call, is: fn(f64) -> bool) -> Result<ArrayRef> {
     let values = call.array(0)?;
     if values.data_type().is_temporal() {
@@ -61,14 +61,14 @@ fn test(call: &Call, is: fn(f64) -> bool) -> Result<ArrayRef> {
     Ok(Arc::new(reals(call, 0)?.iter().map(|value| value.map(is)).collect::<BooleanArray>()))
 }
 
-/// The next even number away from zero.
+/// The value rounded away from zero to an even number.
 fn even(value: f64) -> f64 {
     let up = value.abs().ceil();
     let size = if up % 2.0 == 1.0 { up + 1.0 } else { up };
     if value < 0.0 { -size } else { size }
 }
 
-/// The gamma function by its logarithm, and by products where that is exact.
+/// The gamma function: from its logarithm, or as a product where that is exact.
 fn gamma(value: f64) -> Result<f64> {
     if value == 0.0 || value < 0.0 && value.fract() == 0.0 {
         return invalid("gamma of zero or a negative integer is not defined");
@@ -143,7 +143,7 @@ fn round_even(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(rows.collect::<Float64Array>()))
 }
 
-/// The bits that are set; those of a negative integer in the width of its type.
+/// The number of bits that are set. Negative integers have the width of their type.
 fn bit_count(call: &Call) -> Result<ArrayRef> {
     let values = call.array(0)?;
     let counts: Int64Array = match values.data_type() {
@@ -189,7 +189,7 @@ fn max_of(kind: &DataType) -> u64 {
     }
 }
 
-/// The number of the bucket that a value falls into. The buckets have equal widths between two bounds, as in PostgreSQL.
+/// The number of the bucket that contains a value. The buckets have equal widths between two bounds, as in PostgreSQL.
 fn width_bucket(call: &Call) -> Result<ArrayRef> {
     let (values, lows, highs, counts) = (reals(call, 0)?, reals(call, 1)?, reals(call, 2)?, ints(call, 3)?);
     let row = |row: usize| -> Result<Option<i64>> {
@@ -213,7 +213,7 @@ fn width_bucket(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new((0..values.len()).map(row).collect::<Result<Int64Array>>()?))
 }
 
-/// A number for equal values, the same in all sessions of a version.
+/// A hash that is equal for equal values, in all sessions of a version.
 fn hash(call: &Call) -> Result<ArrayRef> {
     let columns = (0..call.count()).map(|at| call.array(at)).collect::<Result<Vec<_>>>()?;
     let state = datafusion::common::hash_utils::RandomState::with_seed(0x66_72_65_65);
@@ -222,7 +222,8 @@ fn hash(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(UInt64Array::from(hashes)))
 }
 
-/// A generator of a session: SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+/// A session's random number generator: SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators", 2014).
 #[derive(Clone)]
 struct Random(Arc<AtomicU64>);
 
@@ -235,14 +236,14 @@ impl Default for Random {
 }
 
 impl Random {
-    /// Numbers from 0 to 1, without 1.
+    /// Random numbers in [0, 1).
     fn values(&self, count: usize) -> ArrayRef {
         let first = self.0.fetch_add(STEP.wrapping_mul(count as u64), Ordering::Relaxed);
         let value = |at: u64| (mixed(first.wrapping_add(STEP.wrapping_mul(at + 1))) >> 11) as f64 / (1u64 << 53) as f64;
         Arc::new(Float64Array::from_iter_values((0..count as u64).map(value)))
     }
 
-    /// `setseed(x)`: the numbers that follow depend on x only, if one thread asks for them.
+    /// `setseed(x)`: the following random numbers depend on x only, if one thread computes them.
     fn seed(&self, call: &Call) -> Result<ArrayRef> {
         for seed in reals(call, 0)?.iter().flatten() {
             if !(-1.0..=1.0).contains(&seed) {

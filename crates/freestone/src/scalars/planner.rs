@@ -1,4 +1,4 @@
-//! Operators and subscripts that are functions of ours: `json -> 'path'`, `text ^@ 'start'`, `text[2:3]`.
+//! Operators and subscripts that are implemented by functions: `json -> 'path'`, `text ^@ 'start'`, `text[2:3]`.
 
 use std::sync::{Arc, LazyLock};
 
@@ -15,7 +15,7 @@ static EXTRACT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(
 static EXTRACT_STRING: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(json::extract_string()));
 static CUT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(text::cut_function()));
 
-/// Plans them.
+/// Plans these operators.
 #[derive(Debug)]
 pub(super) struct Operators;
 
@@ -46,7 +46,7 @@ impl ExprPlanner for Operators {
     }
 }
 
-/// The planner, which goes before those that would take such operands for lists.
+/// The planner, which must precede those that would interpret such operands as lists.
 pub(crate) fn planner() -> Arc<dyn ExprPlanner> {
     Arc::new(Operators)
 }

@@ -29,16 +29,16 @@ pub(super) fn all() -> Vec<Scalar> {
     ]
 }
 
-/// The last regular expression that was compiled, since they are mostly the same in all rows.
+/// The last compiled regular expression, because patterns are mostly the same in all rows.
 #[derive(Default)]
 struct LastRegex {
-    /// Whether matches have to be the whole text.
+    /// Whether a match must be the whole text.
     is_whole: bool,
     known: Option<(String, String, Regex, bool)>,
 }
 
 impl LastRegex {
-    /// A pattern with its options, and whether they say that all matches are meant.
+    /// A pattern with its options, and whether these request all matches.
     fn compiled(&mut self, pattern: &str, options: &str) -> Result<(&Regex, bool)> {
         if self.known.as_ref().is_none_or(|(known, with, ..)| known != pattern || with != options) {
             let (regex, is_global) = compiled(pattern, options, self.is_whole)?;
@@ -61,7 +61,7 @@ fn compiled(pattern: &str, options: &str, is_whole: bool) -> Result<(Regex, bool
             'm' | 'n' | 'p' => dot_is_all = false,
             'l' => is_literal = true,
             'g' => is_global = true,
-            // Whatever the options of PostgreSQL say besides these is on anyhow.
+            // The other options of PostgreSQL are the default here.
             'u' | ' ' | '\t' | '\n' => {}
             other => {
                 let error = Error::invalid(format!("'{other}' is no option of a regular expression"));
@@ -81,7 +81,7 @@ fn compiled(pattern: &str, options: &str, is_whole: bool) -> Result<(Regex, bool
     }
 }
 
-/// The options of a row, none where they are not given; nothing where they are NULL.
+/// The options of a row, empty if the argument is missing; `None` if they are NULL.
 fn options_of(options: Option<&StringViewArray>, row: usize) -> Option<&str> {
     match options {
         Some(options) if options.is_null(row) => None,
@@ -112,7 +112,7 @@ fn groups(call: &Call, at: usize) -> Result<Option<Int64Array>> {
     if at < call.count() { ints(call, at).map(Some) } else { Ok(None) }
 }
 
-/// The number of a group: the whole match where none is given.
+/// The number of a group; the whole match by default.
 fn group_of(groups: Option<&Int64Array>, row: usize, regex: &Regex) -> Result<Option<usize>> {
     let group = match groups {
         Some(groups) if groups.is_null(row) => return Ok(None),
@@ -125,7 +125,7 @@ fn group_of(groups: Option<&Int64Array>, row: usize, regex: &Regex) -> Result<Op
     }
 }
 
-/// The text of a group; empty where it did not take part in the match.
+/// The text of a group; empty if it was not part of the match.
 fn text_of<'a>(captures: &Captures<'a>, group: usize) -> &'a str {
     captures.get(group).map_or("", |found| found.as_str())
 }
@@ -190,7 +190,7 @@ fn split(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(parts.finish()))
 }
 
-/// The parts of a text between matches. An empty match is behind a character.
+/// The parts of a text between matches. An empty match is after a character.
 fn pieces<'a>(regex: &Regex, text: &'a str) -> Vec<&'a str> {
     let mut pieces = vec![];
     let mut start = 0;
@@ -225,7 +225,7 @@ fn replace(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new((0..values.len()).map(&mut row).collect::<Result<StringViewArray>>()?))
 }
 
-/// A text as the pattern of itself, with a backslash before all ASCII characters but letters, digits and `_`.
+/// A text as a pattern that matches it: with a backslash before all ASCII characters except letters, digits and `_`.
 fn quoted(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for c in text.chars() {
@@ -237,7 +237,7 @@ fn quoted(text: &str) -> String {
     pattern
 }
 
-/// A replacement, in which `\1` is the first group, `\0` and `\&` the whole match, and `\\` a backslash.
+/// Expands a replacement: `\1` is the first group, `\0` and `\&` are the whole match, and `\\` is a backslash.
 fn substituted(captures: &Captures, by: &str) -> String {
     let mut text = String::new();
     let mut characters = by.chars();

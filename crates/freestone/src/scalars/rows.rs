@@ -1,4 +1,4 @@
-//! Arguments as arrays of a known type, and results from them.
+//! Arguments as arrays of a known type, and the construction of results.
 
 use std::sync::Arc;
 
@@ -43,18 +43,18 @@ pub(super) fn lists(call: &Call, at: usize) -> Result<ListArray> {
     }
 }
 
-/// `value` of each text that is not NULL, as text.
+/// Applies `value` to each text that is not NULL; the result is text.
 pub(super) fn text_of_text(call: &Call, value: impl Fn(&str) -> Result<String>) -> Result<ArrayRef> {
     let texts = texts(call, 0)?;
     Ok(Arc::new(texts.iter().map(|text| text.map(&value).transpose()).collect::<Result<StringViewArray>>()?))
 }
 
-/// `value` of each text that is not NULL, as an integer.
+/// Applies `value` to each text that is not NULL; the result is an integer.
 pub(super) fn int_of_text(call: &Call, value: impl Fn(&str) -> i64) -> Result<ArrayRef> {
     Ok(Arc::new(texts(call, 0)?.iter().map(|text| text.map(&value)).collect::<Int64Array>()))
 }
 
-/// `value` of each pair of texts of which none is NULL.
+/// Applies `value` to each pair of texts without NULL.
 pub(super) fn of_pairs<P: ArrowPrimitiveType>(
     call: &Call,
     value: impl Fn(&str, &str) -> Result<P::Native>,
@@ -64,14 +64,14 @@ pub(super) fn of_pairs<P: ArrowPrimitiveType>(
     Ok(Arc::new(rows.collect::<Result<PrimitiveArray<P>>>()?))
 }
 
-/// `value` of each pair of texts of which none is NULL.
+/// Applies `value` to each pair of texts without NULL.
 pub(super) fn bool_of_pairs(call: &Call, value: impl Fn(&str, &str) -> Result<bool>) -> Result<ArrayRef> {
     let (a, b) = (texts(call, 0)?, texts(call, 1)?);
     let rows = a.iter().zip(b.iter()).map(|(a, b)| a.zip(b).map(|(a, b)| value(a, b)).transpose());
     Ok(Arc::new(rows.collect::<Result<BooleanArray>>()?))
 }
 
-/// The value of an argument that has to be the same in all rows; nothing where it is NULL, or not given.
+/// The value of an argument that must be constant; `None` if it is NULL or missing.
 pub(super) fn constant(call: &Call, at: usize, what: &str) -> Result<Option<String>> {
     if at >= call.count() { Ok(None) } else { call.text(at, what) }
 }
@@ -85,7 +85,7 @@ pub(super) fn invalid<T>(message: impl Into<String>) -> Result<T> {
     Err(Error::invalid(message).into())
 }
 
-/// An error of a result that its type does not hold.
+/// The error of a result outside of the range of its type.
 pub(super) fn too_large<T>(what: &str) -> Result<T> {
     Err(crate::times::out_of_range(what))
 }

@@ -1,4 +1,4 @@
-//! How alike two strings are, counted in characters.
+//! Similarity of two strings, counted in characters.
 
 use std::collections::HashSet;
 
@@ -12,9 +12,9 @@ use super::kinds::{INT, REAL};
 use super::rows::{invalid, of_pairs};
 use crate::times::Call;
 
-/// The share that common beginnings add to the similarity of Jaro and Winkler, per character.
+/// The weight per character of a common prefix in the similarity of Jaro and Winkler.
 const PREFIX_WEIGHT: f64 = 0.1;
-/// Only pairs that are this similar get it.
+/// The minimum similarity for which a common prefix counts.
 const PREFIX_FROM: f64 = 0.7;
 
 pub(super) fn all() -> Vec<Scalar> {
@@ -41,7 +41,8 @@ fn hamming(a: &str, b: &str) -> Result<i64> {
     Ok(a.chars().zip(b.chars()).filter(|(a, b)| a != b).count() as i64)
 }
 
-/// The number of insertions, deletions and substitutions that make one text of the other, and of swaps of neighbours.
+/// The minimum number of insertions, deletions, substitutions and, optionally, swaps of adjacent characters that
+/// convert one text to the other.
 fn edits(a: &str, b: &str, swaps: bool) -> i64 {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     match swaps {
@@ -61,8 +62,8 @@ fn edits(a: &str, b: &str, swaps: bool) -> i64 {
     }
 }
 
-/// The distance of Damerau and Levenshtein without limits on edits between the characters of a swap (Lowrance and Wagner, "An
-/// extension of the string-to-string correction problem", 1975).
+/// The unrestricted Damerau-Levenshtein distance, in which the characters of a swap may be edited, too (Lowrance and
+/// Wagner, "An extension of the string-to-string correction problem", 1975).
 fn edits_and_swaps(a: &[char], b: &[char]) -> i64 {
     use std::collections::HashMap;
     let width = b.len() + 2;
@@ -96,7 +97,7 @@ fn edits_and_swaps(a: &[char], b: &[char]) -> i64 {
     distances[at(a.len() + 1, b.len() + 1)] as i64
 }
 
-/// The share of the different characters of two texts that are in both.
+/// The number of distinct characters in both texts, divided by the number in either.
 fn jaccard(a: &str, b: &str) -> Result<f64> {
     if a.is_empty() || b.is_empty() {
         return invalid("jaccard compares texts that are not empty");
@@ -106,7 +107,7 @@ fn jaccard(a: &str, b: &str) -> Result<f64> {
     Ok(common as f64 / (a.len() + b.len() - common) as f64)
 }
 
-/// A similarity, zero where it is below the third argument.
+/// A similarity, or 0 if it is less than the third argument.
 fn cut(call: &Call, similarity: fn(&[char], &[char]) -> f64) -> Result<ArrayRef> {
     use std::sync::Arc;
 
@@ -126,7 +127,7 @@ fn cut(call: &Call, similarity: fn(&[char], &[char]) -> f64) -> Result<ArrayRef>
     Ok(Arc::new(rows.collect::<Float64Array>()))
 }
 
-/// The similarity of Jaro: the shares of common characters that are near each other, less those in another order.
+/// The Jaro similarity: from the numbers of common characters that are near each other, and of those in another order.
 fn jaro(a: &[char], b: &[char]) -> f64 {
     if a.is_empty() || b.is_empty() {
         return f64::from(u8::from(a.is_empty() && b.is_empty()));

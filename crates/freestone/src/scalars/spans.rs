@@ -1,4 +1,4 @@
-//! Intervals of a number of units, and times of a number of ticks: `to_days(3)`, `epoch_ms(0)`.
+//! Intervals from a number of units, and times from a number of ticks: `to_days(3)`, `epoch_ms(0)`.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub(super) fn all() -> Vec<Scalar> {
     ]
 }
 
-/// A function of a whole number of units.
+/// A function of an integral number of units.
 fn units(name: &'static str, unit: Interval) -> Scalar {
     Scalar::new(&[name], &[&[Int]], INTERVAL, move |call| {
         let of = |count| unit.checked_times(count).map(stored).map_or_else(|| too_large("interval"), Ok);
@@ -52,7 +52,7 @@ fn units(name: &'static str, unit: Interval) -> Scalar {
     })
 }
 
-/// A function of a number of units, whose fractions count down to microseconds.
+/// A function of a number of units, with fractions up to microseconds.
 fn fractional(name: &'static str, micros: f64) -> Scalar {
     Scalar::new(&[name], &[&[Real]], INTERVAL, move |call| {
         let counts: Float64Array = reals(call, 0)?;
@@ -67,7 +67,8 @@ fn fractional(name: &'static str, micros: f64) -> Scalar {
     })
 }
 
-/// Ticks since 1970, since midnight, or of an interval. `epoch_ms` of a number is the timestamp that many milliseconds after 1970.
+/// Ticks since 1970 or midnight, or of an interval. `epoch_ms` of a number is the timestamp that many milliseconds
+/// after 1970.
 fn epoch(name: &'static str, per_second: i64) -> Scalar {
     let forms: &'static [&'static [super::kinds::Kind]] =
         if name == "epoch_ms" { &[&[Int], &[Span], &[Time]] } else { &[&[Span], &[Time]] };
@@ -89,7 +90,7 @@ fn epoch(name: &'static str, per_second: i64) -> Scalar {
                 }
                 _ => {
                     let (values, own) = ticks(&values)?;
-                    // To the nearest tick, halves up.
+                    // To the nearest tick, with halves rounded up.
                     let half = i128::from(own / per_second / 2);
                     let of = |value: i64| in_ticks(i128::from(value) + half, own, per_second);
                     Ok(Arc::new(map::<_, Int64Type>(&values, of)?))
@@ -99,13 +100,13 @@ fn epoch(name: &'static str, per_second: i64) -> Scalar {
     )
 }
 
-/// Ticks of one length in ticks of another, rounded down.
+/// Converts ticks to ticks of another length, rounded down.
 fn in_ticks(value: i128, from: i64, to: i64) -> Result<i64> {
     let scaled = (value * i128::from(to)).div_euclid(i128::from(from));
     i64::try_from(scaled).or_else(|_| too_large("BIGINT"))
 }
 
-/// A function that makes a timestamp of ticks since 1970.
+/// A function that converts ticks since 1970 to a timestamp.
 fn made(name: &'static str, unit: TimeUnit) -> Scalar {
     let to = if unit == TimeUnit::Nanosecond { DataType::Timestamp(unit, None) } else { TIMESTAMP };
     Scalar::new(&[name], &[&[Int]], to, move |call| from_ticks(call, unit))

@@ -1,4 +1,4 @@
-//! `strftime` and `strptime`: times as texts of a format, and back, with DuckDB's specifiers.
+//! `strftime` and `strptime`: formatting and parsing of times, with DuckDB's specifiers.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) fn all() -> Vec<Scalar> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
     Literal(String),
-    /// A specifier; without padding behind `%-`.
+    /// A specifier; without padding if it begins with `%-`.
     Field {
         letter: char,
         padded: bool,
@@ -86,7 +86,7 @@ fn unknown<T>(format: &str) -> Result<T> {
         .into())
 }
 
-/// The pieces of the last format, since formats are mostly the same in all rows.
+/// The pieces of the last format, because formats are mostly the same in all rows.
 #[derive(Default)]
 struct LastFormat {
     known: Option<(String, Vec<Piece>)>,
@@ -101,7 +101,7 @@ impl LastFormat {
     }
 }
 
-/// A moment of a clock: days since 1970, and nanoseconds since midnight.
+/// A local time: days since 1970, and nanoseconds since midnight.
 struct Moment<'a> {
     days: i64,
     ns: i64,
@@ -176,7 +176,7 @@ fn push_field(text: &mut String, letter: char, padded: bool, moment: &Moment) {
         'S' => (seconds % 60, 2),
         'u' => (weekday(days) + 1, 1),
         'w' => ((weekday(days) + 1) % 7, 1),
-        // Weeks that begin on Sunday or Monday; days before the first are in week 0.
+        // Weeks begin on Sunday or Monday; days before the first one are in week 0.
         'U' => ((day_of_year(days) + 6 - (weekday(days) + 1) % 7) / 7, 2),
         'W' => ((day_of_year(days) + 6 - weekday(days)) / 7, 2),
         'V' => (iso_week(days).1, 2),
@@ -201,7 +201,7 @@ fn push_offset(text: &mut String, seconds: i64) {
     }
 }
 
-/// TIMESTAMP, or TIMESTAMP WITH TIME ZONE where the format has an offset.
+/// TIMESTAMP, or TIMESTAMP WITH TIME ZONE if the format has an offset.
 fn type_of_formats(_: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<DataType> {
     let format = constants.get(1).copied().flatten();
     let is_zoned = format.is_some_and(|format| {
@@ -251,7 +251,8 @@ fn strptime(call: &Call, strict: bool) -> Result<ArrayRef> {
     finished((0..values.len()).map(&mut row).collect::<Result<Int64Array>>()?, &call.to)
 }
 
-/// What a text says in microseconds: with an offset in UTC; without, as it says, or in the session's time zone.
+/// The microseconds of a parsed text: in UTC if it has an offset, otherwise in local time or in the session's time
+/// zone.
 fn micros(parsed: &Parsed, call: &Call) -> Result<i64> {
     let local = parsed.days.checked_mul(DAY_SECONDS * 1_000_000).and_then(|day| day.checked_add(parsed.ns / 1_000));
     let Some(local) = local else { return too_large("timestamp") };

@@ -1,11 +1,11 @@
-//! Texts of a format as times: the reading side of [`super::strftime`].
+//! Parsing of times by a format: the inverse of [`super::strftime`].
 
 use super::dates::{day_name, month_name};
 use super::strftime::Piece;
 use crate::times::calendar::{checked_days, days_of, iso_year_start, weekday};
 use crate::times::{SECOND_NS, Zone};
 
-/// What a text says: days since 1970, nanoseconds since midnight, and the time zone, if it has one.
+/// The content of a text: days since 1970, nanoseconds since midnight, and the time zone, if there is one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parsed {
     pub days: i64,
@@ -13,7 +13,7 @@ pub(super) struct Parsed {
     pub zone: Option<Zone>,
 }
 
-/// The fields that a text has.
+/// The parsed fields of a text.
 #[derive(Debug, Default)]
 struct Fields {
     year: Option<i64>,
@@ -22,9 +22,9 @@ struct Fields {
     day_of_year: Option<i64>,
     iso_year: Option<i64>,
     iso_week: Option<i64>,
-    /// From Monday.
+    /// 0 is Monday.
     weekday: Option<i64>,
-    /// The week of a year whose weeks begin on Sunday or Monday.
+    /// The week of the year, and whether weeks begin on Sunday.
     week: Option<(i64, bool)>,
     hour: i64,
     is_half_day: bool,
@@ -35,7 +35,7 @@ struct Fields {
     zone: Option<Zone>,
 }
 
-/// Reads a text; nothing where it has not this format.
+/// Parses a text; `None` if it does not match the format.
 pub(super) fn parse(text: &str, pieces: &[Piece]) -> Option<Parsed> {
     let mut fields = Fields::default();
     let mut rest = text.trim_start();
@@ -49,14 +49,14 @@ pub(super) fn parse(text: &str, pieces: &[Piece]) -> Option<Parsed> {
     rest.trim_end().is_empty().then(|| fields.finished()).flatten()
 }
 
-/// The number at the start of a text, of at most `digits_max` digits, and what follows.
+/// The number of at most `digits_max` digits at the start of a text, and the rest.
 fn number(text: &str, digits_max: usize) -> Option<(i64, usize, &str)> {
     let digits = text.bytes().take(digits_max).take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at(digits);
     Some((number.parse().ok()?, digits, rest))
 }
 
-/// The position of the name at the start of a text, in any case.
+/// The index of the name at the start of a text, regardless of case.
 fn name(text: &str, names: impl Iterator<Item = &'static str>, length: Option<usize>) -> Option<(i64, &str)> {
     for (at, name) in names.enumerate() {
         let name = length.map_or(name, |length| &name[..length]);
@@ -114,7 +114,7 @@ impl Fields {
             'j' => self.day_of_year = Some(value),
             'V' => self.iso_week = Some(value),
             'U' | 'W' => self.week = Some((value, letter == 'U')),
-            // As in POSIX: 69 to 99 are of the last century.
+            // As in POSIX: 69 to 99 are 1969 to 1999.
             _ => self.year = Some(if value >= 69 { 1900 + value } else { 2000 + value }),
         }
         Some(rest)
@@ -180,7 +180,7 @@ impl Fields {
         Some(Parsed { days: self.days()?, ns: seconds * SECOND_NS + self.ns, zone: self.zone })
     }
 
-    /// The date; without one, it is 1900-01-01.
+    /// The date; 1900-01-01 if the text has none.
     fn days(&self) -> Option<i64> {
         if self.iso_year.is_some() || self.iso_week.is_some() {
             let days = iso_year_start(self.iso_year?) + (self.iso_week? - 1) * 7 + self.weekday.unwrap_or(0);

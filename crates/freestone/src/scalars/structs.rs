@@ -19,7 +19,7 @@ use super::rows::{invalid, lists};
 use crate::error::Error;
 use crate::times::{Call, exact_cast};
 
-/// The function that a map's value comes from, without a list around it.
+/// The function that returns the value of a map's key, not in a list.
 const MAP_VALUE: &str = "freestone_map_value";
 
 pub(super) fn all() -> Vec<Scalar> {
@@ -48,7 +48,7 @@ fn fields(of: &DataType) -> Result<&Fields> {
     }
 }
 
-/// The names and values that a struct gets: `'a', 1, 'b', 2`.
+/// The fields of a struct from the arguments `'a', 1, 'b', 2`.
 fn given(types: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<Vec<FieldRef>> {
     let pairs = types[1..].chunks(2).zip(constants[1..].chunks(2));
     pairs
@@ -65,11 +65,11 @@ fn given(types: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<Vec<F
         .collect()
 }
 
-/// The struct with more fields. Fields with known names are replaced, if that is asked for.
+/// The struct with further fields. With `replaces`, fields with existing names are replaced.
 fn changed(types: &[DataType], constants: &[Option<&ScalarValue>], replaces: bool) -> Result<DataType> {
     let mut all: Vec<FieldRef> = fields(&types[0])?.iter().cloned().collect();
     if types.len() > 1 && constants.iter().all(Option::is_none) {
-        // What the names are is known once constants are.
+        // The names are known only after constants were evaluated.
         return Ok(types[0].clone());
     }
     for field in given(types, constants)? {
@@ -154,7 +154,7 @@ fn map_has(call: &Call, is_key: bool) -> Result<ArrayRef> {
     super::lists::has(values, maps.value_offsets(), maps.nulls(), &call.array(1)?)
 }
 
-/// The value of a key; NULL where the map does not have it.
+/// The value of a key; NULL if the map does not contain it.
 fn map_value(call: &Call) -> Result<ArrayRef> {
     let maps = call.array(0)?;
     let maps = maps.as_map();
@@ -173,7 +173,7 @@ fn map_value(call: &Call) -> Result<ArrayRef> {
     Ok(take(maps.values(), &(0..maps.len()).map(place).collect::<UInt32Array>(), None)?)
 }
 
-/// A map of lists of pairs.
+/// The map type for a list of pairs.
 fn map_of_entries(pairs: &DataType) -> Result<DataType> {
     let field = list(pairs);
     let fields = match field.as_ref().map(|field| field.data_type()) {
@@ -186,7 +186,7 @@ fn map_of_entries(pairs: &DataType) -> Result<DataType> {
     Ok(DataType::Map(Arc::new(entries), false))
 }
 
-/// Maps of these entries, whose keys have to be different and not NULL.
+/// Maps with these entries. Keys must be distinct and not NULL.
 fn maps(to: &DataType, columns: [ArrayRef; 2], lengths: Vec<usize>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     let DataType::Map(field, is_sorted) = to else { return invalid(format!("{to} is no map")) };
     let [keys, values] = columns;
@@ -223,7 +223,7 @@ fn map_from_entries(call: &Call) -> Result<ArrayRef> {
     maps(&call.to, columns, lengths(offsets), pairs.nulls().cloned())
 }
 
-/// The entries of several maps; of a key in more than one, the last value.
+/// The entries of several maps. If several contain a key, the last value is used.
 fn map_concat(call: &Call) -> Result<ArrayRef> {
     let (key, value) = entries(&call.to)?;
     let all = (0..call.count()).map(|at| call.array(at)).collect::<Result<Vec<_>>>()?;
@@ -258,7 +258,7 @@ fn map_concat(call: &Call) -> Result<ArrayRef> {
     }
     let columns =
         [take(&keys, &UInt32Array::from(from_keys), None)?, take(&values, &UInt32Array::from(from_values), None)?];
-    // NULL of nothing but NULLs.
+    // The result is NULL only if all maps are NULL.
     let valid: Vec<bool> = (0..rows).map(|row| all.iter().any(|map| map.is_valid(row))).collect();
     maps(&call.to, columns, lengths, Some(NullBuffer::from(valid)))
 }

@@ -1,4 +1,4 @@
-//! Functions of strings that need no regular expression.
+//! Functions of strings without regular expressions.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ pub(super) fn all() -> Vec<Scalar> {
     ]
 }
 
-/// The function that `'text'[2:3]` becomes.
+/// The function that implements `'text'[2:3]`.
 pub(super) fn cut_function() -> Scalar {
     Scalar::new(&["freestone_cut"], &[&[Text, Int, Int]], TEXT, cut)
 }
@@ -86,7 +86,7 @@ fn length(call: &Call) -> Result<ArrayRef> {
     }))
 }
 
-/// Whether a text has another in it, a list a value, or a map a key.
+/// Whether a text contains another, a list a value, or a map a key.
 fn contains(call: &Call) -> Result<ArrayRef> {
     let (all, part) = (call.array(0)?, call.array(1)?);
     match all.data_type() {
@@ -109,7 +109,7 @@ fn string_split(call: &Call) -> Result<ArrayRef> {
     for (value, separator) in values.iter().zip(separators.iter()) {
         match (value, separator) {
             (None, _) => parts.append_null(),
-            // What is not known separates nothing.
+            // A NULL separator does not split the text.
             (Some(value), None) => parts.append_value([Some(value)]),
             (Some(""), _) => parts.append_value([Some("")]),
             (Some(value), Some("")) => {
@@ -152,7 +152,7 @@ fn repeat(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(rows.collect::<Result<StringViewArray>>()?))
 }
 
-/// What separates the folders of a path: `/`, `\` or both, as the last argument says.
+/// Whether a character separates folders: `/`, `\` or both, depending on the last argument.
 type IsSeparator = fn(char) -> bool;
 
 fn separator(name: Option<&str>) -> Result<IsSeparator> {
@@ -181,7 +181,7 @@ fn of_path(call: &Call, at: usize, value: impl Fn(&str, IsSeparator) -> String) 
 fn file_name(call: &Call) -> Result<ArrayRef> {
     let has_flag = call.count() > 1 && *call.array(1)?.data_type() == BOOL;
     let cuts = if has_flag { Some(bools(call, 1)?) } else { None };
-    // Whether the extension is cut off is mostly the same for all rows.
+    // Whether the extension is removed is mostly the same for all rows.
     let cut = cuts.as_ref().is_some_and(|cuts| !cuts.is_empty() && cuts.is_valid(0) && cuts.value(0));
     of_path(call, if has_flag { 2 } else { 1 }, |path, is| {
         let name = path.rsplit(is).next().unwrap_or_default();
@@ -192,7 +192,7 @@ fn file_name(call: &Call) -> Result<ArrayRef> {
     })
 }
 
-/// The folder that a path begins with: `/` where it is absolute.
+/// The first folder of a path; `/` if the path is absolute.
 fn first_folder(path: &str, is: IsSeparator) -> &str {
     match path.find(is) {
         Some(0) => &path[..1],
@@ -228,7 +228,7 @@ fn parse_path(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(parts.finish()))
 }
 
-/// A bar whose width shows a value between two bounds, in eighths of a character. Its width is 80 unless it is given.
+/// A bar that shows the position of a value between two bounds, in eighths of a character. The default width is 80.
 fn bar(call: &Call) -> Result<ArrayRef> {
     let numbers = (0..call.count()).map(|at| reals(call, at)).collect::<Result<Vec<_>>>()?;
     let row = |row: usize| -> Result<Option<String>> {
@@ -272,7 +272,7 @@ fn like_escape(call: &Call, folds: bool, negated: bool) -> Result<ArrayRef> {
     Ok(Arc::new((0..values.len()).map(row).collect::<Result<BooleanArray>>()?))
 }
 
-/// A character of a pattern.
+/// A part of a pattern.
 #[derive(Clone, Copy, PartialEq)]
 enum Wild {
     Any,
@@ -295,7 +295,7 @@ fn is_like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool> {
         });
     }
     let text: Vec<char> = text.chars().collect();
-    // After a mismatch, the last `%` takes one more character.
+    // After a mismatch, the last `%` is extended by one character.
     let (mut at, mut place, mut last) = (0, 0, None);
     while at < text.len() {
         match wild.get(place) {
@@ -315,7 +315,7 @@ fn is_like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool> {
     Ok(wild[place..].iter().all(|wild| *wild == Wild::Any))
 }
 
-/// A name as SQL has it: in quotes, unless it is a word in lower case.
+/// A name as an SQL identifier, quoted unless it is a word in lower case.
 fn quoted_name(name: &str) -> String {
     let is_word = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
@@ -327,7 +327,7 @@ fn quoted_text(text: &str) -> String {
     format!("{start}{}'", text.replace('\'', "''").replace('\\', "\\\\"))
 }
 
-/// A number of bytes in the largest unit of which there is at least one, with one digit after the point.
+/// A number of bytes in the largest unit that is not larger than it, with one decimal digit.
 fn sizes(call: &Call, base: u64, units: &[&str; 6]) -> Result<ArrayRef> {
     let text = |bytes: i64| {
         let sign = if bytes < 0 { "-" } else { "" };
@@ -352,7 +352,7 @@ fn without_accents(text: &str) -> String {
     if text.is_ascii() { text.to_owned() } else { text.nfd().filter(|c| !is_combining_mark(*c)).nfc().collect() }
 }
 
-/// The characters of a text from a position to another, both from 1, or from the end where they are negative.
+/// The characters from one position to another. Both count from 1, or from the end if they are negative.
 fn cut(call: &Call) -> Result<ArrayRef> {
     let (values, starts, ends) = (texts(call, 0)?, ints(call, 1)?, ints(call, 2)?);
     let row = |row: usize| {

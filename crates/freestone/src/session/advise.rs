@@ -1,4 +1,4 @@
-//! What a session says about designs: CALIBRATE, ADVISE and WHATIF.
+//! CALIBRATE, ADVISE and WHATIF in a session.
 
 use freestone_advisor::Advice;
 use freestone_store::design::{Design, option_name};
@@ -12,11 +12,11 @@ use crate::sql::statement::{Command, WhatIfRequest};
 use crate::{advise, workload};
 
 impl Session {
-    /// Advice on the designs of one table, or of all that queries read, by the log of what ran or by a given workload.
-    /// Finalists are stored as a sample and timed; nothing of the database changes.
+    /// Recommends designs for one table, or for all tables that queries read, from the workload log or a workload of
+    /// the caller. The best designs are stored as samples and measured. The database does not change.
     ///
     /// # Errors
-    /// When the table is not there or empty, no query reads it, or a query of the workload cannot be planned.
+    /// The table does not exist or is empty, no query reads it, or a query of the workload cannot be planned.
     pub async fn advise(&self, options: AdviseOptions) -> Result<Vec<Advice>> {
         let snapshot = self.scope()?.snapshot;
         if let Some(name) = &options.table
@@ -37,7 +37,7 @@ impl Session {
         .await
     }
 
-    /// What the queries of a script ask of tables.
+    /// The scans of the queries in a script, by table.
     async fn planned_work(&self, script: &str, only: Option<&str>) -> Result<Vec<TableWork>> {
         let mut works = vec![];
         for (statement, weight) in advise::weighted_statements(script)? {
@@ -55,7 +55,7 @@ impl Session {
         Ok(works)
     }
 
-    /// WHATIF: what one query would cost in a design, predicted and on a sample.
+    /// WHATIF: the time of one query in another design, predicted and measured on a sample.
     pub(crate) async fn what_if(&self, request: WhatIfRequest, parameters: &Parameters) -> Result<Outcome> {
         let WhatIfRequest { table, options, query } = request;
         let name = advise::shortened(&query.to_string());
@@ -86,7 +86,7 @@ impl Session {
         Ok(Outcome::batch(advise::what_if_batch(&answer)?))
     }
 
-    /// CALIBRATE: measures this machine and gives the profile's rows.
+    /// CALIBRATE: measures this machine, and returns the rows of the profile.
     pub(crate) async fn calibrate_here(&self) -> Result<Outcome> {
         self.access().check_files()?;
         let progress = self.progress();

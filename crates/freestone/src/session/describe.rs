@@ -1,4 +1,5 @@
-//! What a statement takes and gives, found without executing it; and what the database has, as data.
+//! Descriptions: the parameters and result columns of a statement, found without executing it; and the database's
+//! tables, as data.
 
 use std::sync::Arc;
 
@@ -17,12 +18,12 @@ use crate::sql::parameters::Parameters;
 use crate::sql::statement::{Command, Statement, parse_query};
 use crate::sql::{names, statement};
 
-/// What a statement takes and gives.
+/// The parameters and result columns of a statement.
 #[derive(Debug, Clone)]
 pub struct Description {
-    /// Types of `$1`, `$2`, …; VARCHAR where nothing says.
+    /// The types of `$1`, `$2`, …; VARCHAR if nothing determines a type.
     pub parameters: Vec<DataType>,
-    /// The columns of its rows; `None` where it gives none.
+    /// The columns of its rows; `None` if it returns none.
     pub schema: Option<SchemaRef>,
 }
 
@@ -31,7 +32,7 @@ pub struct Description {
 pub struct Relation {
     /// The name.
     pub name: String,
-    /// A view's columns are empty where it is broken.
+    /// The columns; empty for a view whose query fails.
     pub schema: Option<SchemaRef>,
     /// The number of rows. `None` for a view.
     pub rows: Option<u64>,
@@ -55,7 +56,7 @@ pub struct Reference {
 }
 
 impl Session {
-    /// Plans a statement without executing it. `types` are those that the caller has chosen for parameters.
+    /// Plans a statement without executing it. `types` are the types of parameters that the caller has declared.
     ///
     /// # Errors
     /// The statement cannot be parsed or planned.
@@ -136,7 +137,7 @@ impl Session {
         Ok((scope, sql))
     }
 
-    /// Of a statement that costs nothing: its rows say what they are.
+    /// Executes a statement that takes no time, because its result determines its columns.
     async fn describe_rows(&self, statement: &Statement) -> Result<Description> {
         let schema = match self.execute(statement).await? {
             Outcome::Rows { schema, .. } => Some(schema),
@@ -174,13 +175,13 @@ impl Session {
     }
 }
 
-/// The columns of a plan, with the types that they have once it is analyzed.
+/// The columns of a plan, with their types after analysis.
 fn analyzed_schema(state: &SessionState, plan: LogicalPlan) -> Result<SchemaRef> {
     let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
     Ok(Arc::new(plan.schema().as_arrow().clone()))
 }
 
-/// Types of parameters, where the caller has not chosen one those of the columns that they are assigned to.
+/// The types of parameters. Those without a declared type have the type of the column to which they are assigned.
 fn with_assigned(types: &[Option<DataType>], assigned: Vec<(usize, DataType)>) -> Vec<Option<DataType>> {
     let mut types = types.to_vec();
     for (number, data_type) in assigned {

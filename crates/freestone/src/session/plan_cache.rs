@@ -1,9 +1,10 @@
-//! Plans of queries that come again: planning a star join costs as much as running it on a small input, so a session keeps
-//! what it planned.
+//! The plan cache of a session. Planning a star join takes as long as running it on a small input, so plans of repeated
+//! queries are cached.
 //!
-//! A kept plan is one before its dynamic filters: those tie joins to the scans below them and hold for one run. So each run
-//! gets its own copy of the plan, and the last rules of the optimizer. A kept plan pins no files. After a commit it is kept
-//! if what it relies on is as it was: all that the query's names meant, and the tables that these refer to.
+//! A plan is cached before its dynamic filters are created, because these connect joins to the scans below them and are
+//! valid for a single run. So each run gets a copy of the plan, to which the last optimizer rules are applied. A cached
+//! plan pins no files. After a commit it remains valid if the meaning of all names in the query, and the tables to
+//! which they refer, did not change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -28,13 +29,13 @@ use crate::shared::Connect;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// Plans that a session keeps; they are forgotten together when there are more.
+/// The maximum number of plans of a session. When it is exceeded, all are removed.
 const PLANS: usize = 256;
 
 /// The plans of one session.
 #[derive(Debug, Default)]
 pub(crate) struct Plans {
-    /// The commit for whose snapshot they are good.
+    /// The commit of the snapshot for which they are valid.
     sequence: u64,
     by_query: HashMap<String, CachedPlan>,
 }
@@ -45,19 +46,19 @@ pub(crate) struct CachedPlan {
     plan: Arc<dyn ExecutionPlan>,
     last_rules: Vec<Rule>,
     context: Arc<TaskContext>,
-    /// What the workload log calls the query; nothing where it is not logged.
+    /// The text of the query for the workload log; `None` if it is not logged.
     logged: Option<Arc<str>>,
     basis: Basis,
 }
 
-/// What names meant when a plan was made.
+/// The meaning of names when a plan was made.
 #[derive(Debug, Clone)]
 struct Basis {
     names: Arc<[(String, Meaning)]>,
     macros: Arc<[(String, String)]>,
 }
 
-/// What a name means in one snapshot: the same while no commit changes it.
+/// The meaning of a name in one snapshot, which is equal as long as no commit changes it.
 #[derive(Debug)]
 struct Meaning {
     table: Option<Arc<Table>>,
@@ -86,7 +87,7 @@ impl Meaning {
 }
 
 impl Basis {
-    /// Of the names that planning asked for, and those of the tables that foreign keys lead to.
+    /// The meaning of the names that planning resolved, and of the tables to which foreign keys lead.
     fn of(names: BTreeSet<String>, snapshot: &Snapshot) -> Basis {
         let mut waiting: Vec<String> = names.into_iter().collect();
         let mut meanings: BTreeMap<String, Meaning> = BTreeMap::new();
@@ -109,7 +110,7 @@ impl Basis {
 }
 
 impl Plans {
-    /// A copy, for one run, of the plan kept for a query, if it is good for this snapshot.
+    /// A copy for one run of the cached plan of a query, if it is valid for this snapshot.
     pub fn find(&mut self, query: &str, snapshot: &Snapshot) -> Result<Option<CachedPlan>> {
         if self.sequence != snapshot.sequence() {
             self.by_query.retain(|_, kept| kept.basis.holds_in(snapshot));
@@ -119,7 +120,7 @@ impl Plans {
         self.by_query.get(query).map(copy).transpose()
     }
 
-    /// Keeps a plan, unless a newer snapshot was asked for meanwhile.
+    /// Caches a plan, unless a newer snapshot was used in the meantime.
     pub fn keep(&mut self, query: String, snapshot: &Snapshot, plan: CachedPlan) {
         if self.sequence == snapshot.sequence() {
             if self.by_query.len() >= PLANS {
@@ -129,14 +130,14 @@ impl Plans {
         }
     }
 
-    /// Forgets all plans, as after a change of settings.
+    /// Removes all plans, for example after a change of settings.
     pub fn clear(&mut self) {
         self.by_query.clear();
     }
 }
 
 impl CachedPlan {
-    /// Plans a query up to its dynamic filters, and says whether it gives the same as long as its tables do.
+    /// Plans a query up to its dynamic filters. Also returns whether its result depends only on its tables.
     pub async fn new(
         state: &SessionState,
         logical: &LogicalPlan,
@@ -156,7 +157,7 @@ impl CachedPlan {
         Ok((CachedPlan { plan, last_rules, context, logged, basis }, lasting))
     }
 
-    /// The plan as it is kept.
+    /// The cached plan.
     pub fn plan(&self) -> &Arc<dyn ExecutionPlan> {
         &self.plan
     }
@@ -165,7 +166,7 @@ impl CachedPlan {
         self.logged.as_ref()
     }
 
-    /// The plan for one run, on a snapshot that it is good for.
+    /// The plan for one run, on a snapshot for which it is valid.
     pub fn start(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -182,7 +183,7 @@ impl CachedPlan {
     }
 }
 
-/// Whether the plan's functions give the same for the same arguments, at any time.
+/// Whether all functions of the plan always return the same result for the same arguments.
 fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     let mut repeatable = true;
     shared::apply(plan, &mut |node| {
@@ -201,7 +202,7 @@ fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     Ok(repeatable)
 }
 
-/// Whether all that a plan reads, shared queries included, is native tables, which a snapshot holds still.
+/// Whether a plan, including its shared queries, only reads native tables, which do not change within a snapshot.
 fn reads_tables_only(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     let mut only = true;
     plan.apply(|node| {
@@ -241,15 +242,15 @@ mod tests {
         let (of_t, of_v) = ("SELECT a + 1 AS b FROM t", "SELECT a + 1 AS b FROM v");
         let before = (run(of_t).await, run(of_v).await);
         assert!(has(&session, of_t) && has(&session, of_v));
-        // A commit of neither.
+        // A commit to another table.
         run("CREATE TABLE w (a INT)").await;
         assert_eq!((run(of_t).await, run(of_v).await), before);
-        // Of one: its next rows are there.
+        // A commit to one of the tables, whose new rows are in the result.
         run("INSERT INTO t VALUES (7)").await;
         assert_eq!(run(of_v).await, before.1);
         assert!(!has(&session, of_t) && has(&session, of_v));
         assert_eq!(run(of_t).await.len(), 2);
-        // Of the table below the view, and of the view itself.
+        // A commit to the table below the view, and one to the view itself.
         run("DELETE FROM u WHERE a = 1").await;
         assert_eq!(run(of_t).await.len(), 2);
         assert!(has(&session, of_t) && !has(&session, of_v));
@@ -257,7 +258,7 @@ mod tests {
         run("DROP VIEW v").await;
         run("CREATE VIEW v AS SELECT a FROM t").await;
         assert_eq!(run(of_v).await.len(), 2);
-        // A table of the same name is another one.
+        // A new table with the name of the view.
         run("DROP VIEW v").await;
         run("DROP TABLE t").await;
         run("CREATE TABLE t (a BIGINT)").await;

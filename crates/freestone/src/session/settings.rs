@@ -37,7 +37,7 @@ impl ConfigExtension for FreestoneSettings {
     const PREFIX: &'static str = "freestone";
 }
 
-/// Short names, and the settings they stand for.
+/// Short names of settings.
 const ALIASES: [(&str, &str); 8] = [
     ("copies", "freestone.copies"),
     ("lock_timeout", "freestone.lock_timeout"),
@@ -52,11 +52,11 @@ const ALIASES: [(&str, &str); 8] = [
 const TIME_ZONE: &str = "datafusion.execution.time_zone";
 const DEFAULT_ZONE: &str = "UTC";
 
-/// Settings fixed when the database is opened: shown, never set.
+/// Settings that are fixed when the database is opened: SHOW shows them, and SET is an error.
 const FIXED: [&str; 3] = ["freestone.memory_limit", "freestone.read_only", "freestone.cache_bytes"];
 
-/// Settings of DataFusion from which nothing follows here, or which would make names mean something else than this engine
-/// reads: neither shown nor taken. What ends with a dot stands for all that begin so.
+/// Settings of DataFusion that have no effect here, or would change the meaning of names. They are neither shown nor
+/// accepted. A name that ends with a dot stands for all names with this prefix.
 const WITHOUT_EFFECT: [&str; 7] = [
     "datafusion.catalog.",
     "datafusion.format.",
@@ -70,7 +70,7 @@ const WITHOUT_EFFECT: [&str; 7] = [
 /// The values of `freestone.workload`.
 const WORKLOAD: [&str; 3] = ["on", "literals", "off"];
 
-/// The text of a query for the workload log; nothing where the session wants none.
+/// The text of a query for the workload log; `None` if the session does not log it.
 pub(crate) fn logged_text(state: &SessionState, sql: &ast::Statement) -> Option<Arc<str>> {
     let own = state.config_options().extensions.get::<FreestoneSettings>()?;
     if own.workload == "off" {
@@ -82,13 +82,13 @@ pub(crate) fn logged_text(state: &SessionState, sql: &ast::Statement) -> Option<
     Some(if own.workload == "literals" { text.into() } else { statement::without_literals(&text).into() })
 }
 
-/// The configuration that a session starts with.
+/// The initial configuration of a session.
 pub(crate) fn initial(options: &Options) -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_target_partitions(options.threads.max(1))
         .with_default_catalog_and_schema("freestone", "public")
         .with_create_default_catalog_and_schema(false)
-        // Each statement has its own, of what it sees.
+        // Each statement has an information schema of its own, of its snapshot.
         .with_information_schema(false)
         .with_option_extension(FreestoneSettings::default());
     let memory = memory::spill_settings(options);
@@ -96,10 +96,10 @@ pub(crate) fn initial(options: &Options) -> SessionConfig {
         config = config.with_batch_size(memory.batch_rows);
     }
     let settings = config.options_mut();
-    // SQL's meaning of 0.06 + 0.01, and DuckDB's: exact decimals, so that predicates on decimal columns are exact too.
+    // `0.06 + 0.01` is exact, as in the SQL standard and in DuckDB, and so are predicates on decimal columns.
     settings.sql_parser.parse_float_as_decimal = true;
-    // Plan and expressions may differ in what they think can be NULL (`b IS TRUE`): only that is compared there, and an
-    // aggregation has the schema of its input as it runs.
+    // The check compares only nullability, on which plan and expressions may differ (`b IS TRUE`). At run time,
+    // an aggregation has the schema of its input.
     settings.execution.skip_physical_aggregate_schema_check = true;
     settings.execution.time_zone = Some(DEFAULT_ZONE.to_owned());
     settings.execution.parquet.pushdown_filters = true;
@@ -108,25 +108,28 @@ pub(crate) fn initial(options: &Options) -> SessionConfig {
         join_settings(&mut settings.optimizer, &mut settings.execution, options.threads.max(1));
     }
     if let Some(memory) = memory {
-        // Every sorting thread keeps this back for merging what it spilled: under a small limit the default is all.
+        // Each sorting thread reserves this memory for merging its spilled runs. With a small limit, the default would
+        // be all memory.
         let merge_bytes = memory.merge_bytes.min(settings.execution.sort_spill_reservation_bytes);
         settings.execution.sort_spill_reservation_bytes = merge_bytes;
         settings.execution.parquet.max_row_group_size = memory.row_group_rows;
     }
-    // Groups whose first rows do not shrink go straight to the final aggregation; judge after fewer rows than the
+    // Groups whose first rows do not shrink go straight to the final aggregation; decide after fewer rows than the
     // default, since a scan's first batches are representative.
     settings.execution.skip_partial_aggregation_probe_rows_threshold = 50_000;
     config
 }
 
-/// Rows and bytes of a join's smaller side that one thread collects for all, divided by the threads.
+/// The maximum rows and bytes of a join's smaller side that one thread collects for all, divided by the number of
+/// threads.
 const COLLECTED_ROWS: usize = 16 << 20;
 const COLLECTED_BYTES: usize = 1 << 30;
 /// Join keys are array positions if at least one in this many possible keys exists; each possible key takes 4 bytes.
 const DENSE_KEYS: f64 = 1.0 / 50.0;
 
-/// How joins look for their keys where memory is plenty. Dealing out the rows of both sides by hashes costs more than one
-/// table for all threads, as long as these are few; and scans test the keys of one table at once, of several one by one.
+/// How hash joins are executed if memory is plentiful. With few threads, partitioning both sides by hashes costs more
+/// than one hash table for all threads. Also, a scan can test the keys of one table as a set, but those of several
+/// tables only one by one.
 fn join_settings(optimizer: &mut OptimizerOptions, execution: &mut ExecutionOptions, threads: usize) {
     optimizer.hash_join_single_partition_threshold_rows = COLLECTED_ROWS / threads;
     optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES / threads;
@@ -137,7 +140,7 @@ fn join_settings(optimizer: &mut OptimizerOptions, execution: &mut ExecutionOpti
 pub(crate) fn set(state: &mut SessionState, name: &str, value: &str) -> Result<()> {
     let name = resolve(state, name)?;
     if name == "freestone.design" {
-        // Any schema does: a preset names no columns.
+        // Any schema will do, because a preset names no columns.
         Design::default().with_options([("preset", value)], &TableSchema::default())?;
     }
     if name == "freestone.workload" && !WORKLOAD.contains(&value) {
@@ -152,7 +155,7 @@ pub(crate) fn set(state: &mut SessionState, name: &str, value: &str) -> Result<(
     })
 }
 
-/// The name of a time zone, however it is written: a number is one of hours.
+/// The name of a time zone from any of its forms. A number stands for hours.
 fn zone_name(value: &str) -> Result<String> {
     if ["default", "local"].iter().any(|word| value.eq_ignore_ascii_case(word)) {
         return Ok(DEFAULT_ZONE.to_owned());
@@ -166,7 +169,7 @@ fn zone_name(value: &str) -> Result<String> {
     }
 }
 
-/// `RESET name`: back to what the session started with.
+/// `RESET name`: restores the initial value.
 pub(crate) fn reset(state: &mut SessionState, options: &Options, name: &str) -> Result<()> {
     let initial = initial(options);
     if name == "all" {
@@ -223,7 +226,7 @@ fn resolve(state: &SessionState, name: &str) -> Result<String> {
 
 fn settable(config: &SessionConfig) -> Vec<(String, Option<String>)> {
     let entries = config.options().entries().into_iter();
-    // Entries of ours come without their prefix.
+    // Our entries come without their prefix.
     let name = |key: String| if key.contains('.') { key } else { format!("{}.{key}", FreestoneSettings::PREFIX) };
     let has_effect =
         |name: &str| !WITHOUT_EFFECT.iter().any(|none| name == *none || none.ends_with('.') && name.starts_with(none));

@@ -1,4 +1,5 @@
-//! The transaction of a session, from BEGIN to COMMIT or ROLLBACK, and the statements that are one by themselves.
+//! The transaction of a session, from BEGIN to COMMIT or ROLLBACK, and statements outside of BEGIN, each of which is a
+//! transaction.
 
 use std::sync::Arc;
 
@@ -11,29 +12,29 @@ use crate::exec::write::WriteContext;
 use crate::session::{Session, settings};
 use crate::sql::transactions::{Isolation, TransactionCommand, TransactionModes};
 
-/// A statement outside of a transaction that conflicted so often locks its table as a whole, so that it gets through.
+/// After this many conflicts, a statement outside of a transaction locks its whole table, so that it succeeds.
 const ATTEMPTS_WITH_ROW_LOCKS: usize = 3;
 
-/// The transaction of a session, for those who show it.
+/// The state of a session's transaction, for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionStatus {
-    /// Each statement is a transaction by itself.
+    /// Each statement is a transaction.
     Idle,
     /// A transaction is open.
     Open,
-    /// A statement failed, and only the end of the transaction, or of the part since a savepoint, is accepted.
+    /// A statement failed. Only the end of the transaction, or a return to a savepoint, is accepted.
     Failed,
 }
 
-/// The place of a session's transaction.
+/// The transaction of a session, if one is open.
 #[derive(Default)]
 pub(crate) struct Block(Arc<Mutex<Option<Open>>>);
 
 struct Open {
     id: u64,
-    /// Somewhere else while a statement writes.
+    /// `None` while a statement writes with it.
     transaction: Option<WriteTransaction>,
-    /// What statements read that run at the same time as one that writes.
+    /// The snapshot for statements that run at the same time as one that writes.
     snapshot: Option<Arc<Snapshot>>,
     isolation: Isolation,
     read_only: bool,
@@ -54,7 +55,7 @@ impl Session {
         }
     }
 
-    /// What fails if a statement of the open transaction fails.
+    /// The failure flag of the open transaction.
     pub(crate) fn transaction_failure(&self) -> Option<Failure> {
         self.block.0.lock().as_ref().map(|open| open.failed.clone())
     }
@@ -67,19 +68,19 @@ impl Session {
         Ok(())
     }
 
-    /// Notes that a statement of the open transaction failed. Protocols also call it when they refuse one by themselves.
+    /// Records that a statement of the open transaction failed. Protocols also call it when they refuse a statement.
     pub fn fail_transaction(&self) {
         if let Some(open) = self.block.0.lock().as_mut() {
             open.fail();
         }
     }
 
-    /// In a transaction, a statement that cannot be planned fails like one that cannot be executed.
+    /// Records the failure of planning a statement of the transaction, which counts like a failure of its execution.
     pub(crate) fn fail_transaction_of<T>(&self, planned: Result<T>) -> Result<T> {
         planned.inspect_err(|_| self.fail_transaction())
     }
 
-    /// Refuses what cannot be a part of a transaction.
+    /// Refuses a statement that cannot be part of a transaction.
     pub(crate) fn check_outside(&self, what: &str) -> Result<()> {
         match self.transaction_status() {
             TransactionStatus::Idle => Ok(()),
@@ -88,7 +89,7 @@ impl Session {
         }
     }
 
-    /// What a statement reads that begins now.
+    /// The snapshot for a statement that begins now.
     pub(crate) fn snapshot(&self) -> Result<Arc<Snapshot>> {
         match self.block.0.lock().as_mut() {
             None => Ok(self.database().store().snapshot()?),
@@ -142,7 +143,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the transaction, and makes its changes durable unless one of its statements failed.
+    /// Ends the transaction. Its changes become durable, unless one of its statements failed.
     async fn commit(&self) -> Result<()> {
         let transaction = {
             let mut block = self.block.0.lock();
@@ -166,8 +167,8 @@ impl Session {
         .await
     }
 
-    /// Runs a statement that writes, in the session's transaction or as one by itself. `repeats`: whether the work may
-    /// be done again if it conflicts with another transaction.
+    /// Runs a statement that writes, in the session's transaction or as one of its own. `repeats`: whether the work may
+    /// be repeated if it conflicts with another transaction.
     pub(crate) async fn run_write<F>(&self, context: WriteContext, repeats: bool, work: F) -> Result<Outcome>
     where
         F: Fn(&mut WriteTransaction, &WriteContext) -> Result<Outcome> + Send + 'static,
@@ -197,7 +198,7 @@ impl Session {
     }
 }
 
-/// A statement outside of a transaction: it commits when it succeeds, and begins again when it conflicts.
+/// Runs a statement outside of a transaction: it commits if it succeeds, and is repeated if it conflicts.
 fn alone(store: &Store, repeats: bool, mut context: WriteContext, work: Work<'_>) -> Result<Outcome> {
     let mut attempts = 0;
     loop {
@@ -260,7 +261,7 @@ impl Block {
         work(self.0.lock().as_mut().ok_or_else(none)?)
     }
 
-    /// The transaction, for a statement that changes it.
+    /// Takes the transaction for a statement that changes it.
     fn take_for_write(&self) -> Result<Option<(WriteTransaction, Isolation)>> {
         let mut block = self.0.lock();
         let Some(open) = block.as_mut() else { return Ok(None) };
@@ -276,10 +277,10 @@ impl Block {
         Ok(Some((transaction, open.isolation)))
     }
 
-    /// Gives it back after the statement.
+    /// Returns the transaction after the statement.
     fn put_back(&self, transaction: WriteTransaction, succeeded: bool) {
         let mut block = self.0.lock();
-        // Otherwise it was rolled back meanwhile.
+        // If this is not the open transaction, it was rolled back in the meantime.
         if let Some(open) = block.as_mut().filter(|open| open.id == transaction.id()) {
             open.transaction = Some(transaction);
             open.snapshot = None;
@@ -292,7 +293,7 @@ impl Block {
 }
 
 impl Open {
-    /// If there is no savepoint to return to, others need not wait for the transaction any more.
+    /// Without a savepoint to return to, the transaction frees its locks, so that others need not wait.
     fn fail(&mut self) {
         self.failed.set();
         if self.savepoints.is_empty() {
@@ -376,7 +377,7 @@ impl Open {
 
 fn none() -> Error {
     Error::new(ErrorKind::Transaction, "no transaction is open")
-        .with_hint("BEGIN one; outside, each statement commits by itself")
+        .with_hint("BEGIN one; outside, each statement is a transaction of its own")
 }
 
 fn failed() -> Error {

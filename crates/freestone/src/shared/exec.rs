@@ -1,4 +1,4 @@
-//! The operators of shared queries: one on top, which has the queries, and their scans.
+//! The operators of shared queries: one at the top of the plan, which owns the queries, and the scans of their rows.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,7 +30,7 @@ pub(super) struct Body {
     pub plan: Arc<dyn ExecutionPlan>,
 }
 
-/// A plan, with the shared queries that its scans read.
+/// A plan with the shared queries that its scans read.
 #[derive(Debug)]
 pub(super) struct SharedQueriesExec {
     main: Arc<dyn ExecutionPlan>,
@@ -122,7 +122,7 @@ impl ExecutionPlan for SharedQueriesExec {
 pub(super) struct SharedScanExec {
     id: u64,
     query: String,
-    /// The places of its columns in the query's rows.
+    /// The positions of its columns in the query's rows.
     places: Vec<usize>,
     statistics: Arc<Statistics>,
     properties: Arc<PlanProperties>,

@@ -1,16 +1,16 @@
-//! Queries that one statement reads several times, run once.
+//! Shared queries: common table expressions and views that a statement reads several times and runs once.
 //!
-//! DataFusion puts the plan of a common table expression, or of a view, in every place that names it. Queries that read each
-//! other twice so become plans of exponential size; and where such a query calls `random()`, each place sees other rows. So:
+//! DataFusion inlines the plan of a common table expression or view at every reference. If such queries read each other
+//! twice, plans become exponentially large; and if one calls `random()`, each reference sees other rows. Therefore:
 //!
-//! 1. While SQL becomes a plan, such a query is a leaf ([`reference`]): a [`Reference`] to its plan.
-//! 2. The first rule of the analyzer ([`resolve`]) counts the references of the whole statement. A query that is read once, or
-//!    is a cheap scan, takes the place of its references, as in DataFusion. Of the others each reference becomes the scan of a
-//!    table, to which the optimizer pushes projections and filters.
-//! 3. The query planner ([`planner`]) plans each query once: the columns that any scan wants, and the rows that any of their
-//!    filters lets through.
-//! 4. While the plan runs ([`exec`]), the first scan that wants rows starts the query. Its rows are kept ([`rows`]) in memory,
-//!    or in spill files where the pool has none left, and all scans read them.
+//! 1. While SQL is planned, a reference to such a query is a leaf ([`reference`]): a [`Reference`] to its plan.
+//! 2. The first analyzer rule ([`resolve`]) counts the references in the whole statement. A query that is read once, or
+//!    is a cheap scan, replaces its references, as in DataFusion. For any other query, each reference becomes the scan
+//!    of a table, into which the optimizer pushes projections and filters.
+//! 3. The query planner ([`planner`]) plans each query once, with the columns that any scan reads and the rows that any
+//!    scan's filters accept.
+//! 4. While the plan runs ([`exec`]), the first scan that requests rows starts the query. Its rows are stored
+//!    ([`rows`]) in memory, or in spill files if the pool has no memory left, and all scans read them.
 
 mod exec;
 mod planner;

@@ -1,4 +1,4 @@
-//! Plans of statements with shared queries: each query is planned once, for what all of its scans want.
+//! Plans statements with shared queries. Each query is planned once, for all of its scans.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,10 +28,10 @@ use super::exec::{Body, SharedQueriesExec, SharedScanExec};
 use super::resolve::SharedTable;
 use crate::planning;
 
-/// Scans whose filters are joined by OR for the query below them.
+/// The maximum number of scans whose filters are combined by OR and applied in the shared query.
 const FILTERS_MAX: usize = 8;
 
-/// DataFusion's planner, with shared queries.
+/// DataFusion's query planner, extended by shared queries.
 #[derive(Debug)]
 pub(crate) struct SharedPlanner;
 
@@ -57,7 +57,8 @@ impl QueryPlanner for SharedPlanner {
     }
 }
 
-/// A node that stands for a plan with its shared queries, planned but for the physical rules; `None` if it has none.
+/// A node that represents a plan with its shared queries, planned except for the physical rules; `None` if there are no
+/// shared queries.
 async fn with_shared(main: &LogicalPlan, session: &dyn Session) -> Result<Option<LogicalPlan>> {
     let mut wanted: BTreeMap<u64, Wanted> = BTreeMap::new();
     want_what_scans_do(main, &mut wanted)?;
@@ -67,7 +68,8 @@ async fn with_shared(main: &LogicalPlan, session: &dyn Session) -> Result<Option
     let Some(state) = session.as_any().downcast_ref::<SessionState>() else {
         return internal_err!("shared queries are planned by the engine's own sessions");
     };
-    // Those with greater ids read those with smaller ones: so all that is wanted of one is known when its turn comes.
+    // Queries with larger ids read those with smaller ids. So when a query is planned, all requirements of its scans
+    // are known.
     let mut optimized: Vec<(Wanted, LogicalPlan)> = vec![];
     while let Some((_, query)) = wanted.pop_last() {
         planning::check()?;
@@ -75,7 +77,7 @@ async fn with_shared(main: &LogicalPlan, session: &dyn Session) -> Result<Option
         want_what_scans_do(&body, &mut wanted)?;
         optimized.push((query, body));
     }
-    // The physical rules run over the whole.
+    // The physical rules are applied to the whole plan later.
     let bare = SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(vec![]).build();
     let planner = DefaultPhysicalPlanner::default();
     let mut planned: HashMap<u64, Arc<PlannedTable>> = HashMap::new();
@@ -90,7 +92,7 @@ async fn with_shared(main: &LogicalPlan, session: &dyn Session) -> Result<Option
     texts.push(main.display_indent().to_string());
     texts.reverse();
     let initial = planner.create_physical_plan(&with_planned_scans(main.clone(), &planned)?, &bare).await?;
-    // As in the texts, what reads stands before what is read.
+    // As in `texts`, a query comes before those that it reads.
     bodies.reverse();
     let plan: Arc<dyn ExecutionPlan> = Arc::new(SharedQueriesExec::new(initial, bodies));
     let node = Planned { schema: main.schema().clone(), plan, text: texts.join("\n") };
@@ -101,20 +103,20 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// What the scans of one shared query want of it.
+/// The columns and rows that the scans of one shared query require.
 struct Wanted {
     id: u64,
     name: String,
     query: LogicalPlan,
-    /// The query's columns, as its scans name them.
+    /// The query's columns with the names that its scans use.
     schema: SchemaRef,
-    /// Places of columns.
+    /// The positions of the required columns.
     columns: BTreeSet<usize>,
-    /// Each scan's filters; none where one takes all rows.
+    /// The filters of each scan; `None` if a scan has no filter.
     filters: Option<Vec<Expr>>,
 }
 
-/// Adds what the scans of a plan want.
+/// Adds the requirements of the scans of a plan.
 fn want_what_scans_do(plan: &LogicalPlan, wanted: &mut BTreeMap<u64, Wanted>) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         let LogicalPlan::TableScan(scan) = node else { return Ok(TreeNodeRecursion::Continue) };
@@ -147,12 +149,12 @@ fn want_what_scans_do(plan: &LogicalPlan, wanted: &mut BTreeMap<u64, Wanted>) ->
 }
 
 impl Wanted {
-    /// The columns that are computed, which are at least one.
+    /// The positions of the columns to be computed, at least one.
     fn places(&self) -> Vec<usize> {
         if self.columns.is_empty() { vec![0] } else { self.columns.iter().copied().collect() }
     }
 
-    /// The query with the columns and rows that are wanted.
+    /// The query, restricted to the required columns and rows.
     fn body(&self) -> Result<LogicalPlan> {
         let column = |at: usize| Expr::Column(Column::from(self.query.schema().qualified_field(at)));
         let mut builder = LogicalPlanBuilder::from(self.query.clone());
@@ -167,7 +169,7 @@ impl Wanted {
     }
 }
 
-/// The plan with its scans of shared queries ready to be planned.
+/// Replaces the scans of shared queries in a plan by tables that can be planned.
 fn with_planned_scans(plan: LogicalPlan, planned: &HashMap<u64, Arc<PlannedTable>>) -> Result<LogicalPlan> {
     let ready = |node: LogicalPlan| {
         let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
@@ -180,13 +182,13 @@ fn with_planned_scans(plan: LogicalPlan, planned: &HashMap<u64, Arc<PlannedTable
     Ok(plan.transform_up_with_subqueries(ready)?.data)
 }
 
-/// A shared query that is planned, as a table.
+/// A planned shared query as a table.
 #[derive(Debug)]
 struct PlannedTable {
     id: u64,
     name: String,
     schema: SchemaRef,
-    /// The place of each column of the table among those that are computed.
+    /// The position of each column of the table among the computed columns.
     places: HashMap<usize, usize>,
     statistics: Arc<Statistics>,
 }
@@ -231,7 +233,7 @@ impl TableProvider for PlannedTable {
     }
 }
 
-/// A statement's plan with its shared queries, as a leaf: it is planned already.
+/// A statement's plan with its shared queries, as a leaf that is already planned.
 #[derive(Debug, Clone)]
 struct Planned {
     schema: DFSchemaRef,

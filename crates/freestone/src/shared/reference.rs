@@ -1,4 +1,4 @@
-//! References to queries, in plans that are not analyzed yet.
+//! References to shared queries in plans that are not analyzed yet.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -27,35 +27,35 @@ use crate::error::{Error, ErrorKind};
 use crate::planning;
 use crate::sql::{names, statement, visitor};
 
-/// Begins the alias by which a derived table says that it is the query of a common table expression.
+/// The prefix of the alias that marks a derived table as the query of a common table expression.
 const MARK: &str = "freestone$shared$";
-/// The same of those that are MATERIALIZED, and NOT MATERIALIZED.
+/// The same for those declared MATERIALIZED, and NOT MATERIALIZED.
 const MATERIALIZED_MARK: &str = "freestone$materialized$";
 const NOT_MATERIALIZED_MARK: &str = "freestone$inline$";
-/// Nodes of a plan with what depends on the place where it stands, which cannot be shared.
+/// The maximum number of nodes of a plan that cannot be shared, because it depends on its context.
 const NODES_MAX: usize = 20_000;
 
-/// Whether a query is run once, as its author has it.
+/// Whether the query's author requires that it runs once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Materialized {
-    /// As it seems better.
+    /// Not specified.
     Open,
     Yes,
-    /// In every place, if it gives the same there and the plan stays small.
+    /// NOT MATERIALIZED: planned at each reference, if it returns the same rows each time and the plan stays small.
     No,
 }
 
 /// A query that may be read several times.
 #[derive(Debug)]
 pub(crate) struct SharedQuery {
-    /// Greater than those of all queries that its plan refers to.
+    /// Larger than the ids of all queries that its plan refers to.
     pub id: u64,
     pub name: String,
     pub plan: LogicalPlan,
     pub materialized: Materialized,
-    /// The parameters in the plan, each once.
+    /// The parameters in the plan, without duplicates.
     placeholders: Vec<Expr>,
-    /// The same query with values for its parameters.
+    /// The query with values for its parameters, by these values.
     bound: Mutex<Vec<(Vec<Expr>, Arc<SharedQuery>)>>,
 }
 
@@ -67,7 +67,7 @@ impl SharedQuery {
         Ok(Arc::new(SharedQuery { id: IDS.fetch_add(1, Relaxed), name, plan, materialized, placeholders, bound }))
     }
 
-    /// The query with values for its parameters: the same one for the same values.
+    /// The query with values for its parameters. Equal values give the same query.
     fn with_values(&self, values: Vec<Expr>) -> Result<Arc<SharedQuery>> {
         let mut bound = self.bound.lock();
         if let Some((_, known)) = bound.iter().find(|(known, _)| *known == values) {
@@ -89,7 +89,7 @@ impl SharedQuery {
     }
 }
 
-/// The parameters of a plan, each once.
+/// The parameters of a plan, without duplicates.
 fn placeholders(plan: &LogicalPlan) -> Result<Vec<Expr>> {
     let mut all: Vec<Expr> = vec![];
     each_expression(plan, &mut |expression| {
@@ -112,14 +112,14 @@ fn each_expression(plan: &LogicalPlan, visit: &mut impl FnMut(&Expr)) -> Result<
     Ok(())
 }
 
-/// The leaf of a plan that stands for the rows of a query.
+/// A leaf of a plan that represents the rows of a shared query.
 #[derive(Debug, Clone)]
 pub(crate) struct Reference {
     pub query: Arc<SharedQuery>,
 }
 
 impl Reference {
-    /// The reference that a node is.
+    /// The reference in a node, if it is one.
     pub fn of(node: &LogicalPlan) -> Option<&Reference> {
         let LogicalPlan::Extension(extension) = node else { return None };
         extension.node.as_any().downcast_ref()
@@ -178,7 +178,7 @@ impl UserDefinedLogicalNodeCore for Reference {
     }
 }
 
-/// A reference to a new query, or its plan where that depends on what is around it.
+/// A reference to a new query, or its plan if the query depends on its context.
 pub(crate) fn referenced(name: &str, plan: LogicalPlan, materialized: Materialized) -> Result<LogicalPlan> {
     if depends_on_context(&plan)? {
         return Ok(plan);
@@ -187,11 +187,10 @@ pub(crate) fn referenced(name: &str, plan: LogicalPlan, materialized: Materializ
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(Reference { query }) }))
 }
 
-/// Whether a query's rows depend on the place where it stands: on columns of a query around it, or on the step of a
-/// recursive query.
+/// Whether a query's rows depend on its context: on columns of an outer query, or on the step of a recursive query.
 ///
 /// # Errors
-/// Where the plan is so large that it must have such queries in it, many times over.
+/// The plan is too large, because it contains such queries many times.
 fn depends_on_context(plan: &LogicalPlan) -> Result<bool> {
     let mut nodes = 0;
     plan.apply_with_subqueries(|_| {
@@ -207,7 +206,7 @@ fn depends_on_context(plan: &LogicalPlan) -> Result<bool> {
         }
     })?;
     plan.apply_with_subqueries(|node| {
-        // A subquery's outer columns are those of the query, if it has them.
+        // A subquery's outer columns belong to this query if it has them.
         outer.retain(|column| !node.schema().has_column(column));
         if let LogicalPlan::RecursiveQuery(query) = node {
             recursive.insert(query.name.clone());
@@ -231,7 +230,7 @@ fn too_large() -> Error {
     Error::new(ErrorKind::Resource, message).with_hint("read each of them once, or move them out of the subquery")
 }
 
-/// Calls `visit` with every node of a plan, and of the queries that it refers to: each query once.
+/// Calls `visit` with every node of a plan, and of the queries to which it refers. Each query is visited once.
 pub(crate) fn apply(
     plan: &LogicalPlan,
     visit: &mut impl FnMut(&LogicalPlan) -> Result<TreeNodeRecursion>,
@@ -253,8 +252,8 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Marks the common table expressions that a statement names more than once, or says are MATERIALIZED: their queries become
-/// references when they are planned.
+/// Marks the common table expressions that a statement names more than once or declares as MATERIALIZED. Their queries
+/// become references when they are planned.
 pub(crate) fn mark(statement: &mut (impl Visit + VisitMut)) {
     let mut uses = Uses::default();
     let _ = visitor::visit(statement, &mut uses);
@@ -263,7 +262,7 @@ pub(crate) fn mark(statement: &mut (impl Visit + VisitMut)) {
     }
 }
 
-/// How often each name is that of a table.
+/// Counts how often each name is used as a table.
 #[derive(Default)]
 struct Uses {
     by_name: HashMap<String, usize>,
@@ -318,7 +317,7 @@ fn names_itself(cte: &Cte, name: &str) -> bool {
     uses.by_name.contains_key(name)
 }
 
-/// Makes of the query of `r`, which names `r`, `WITH RECURSIVE r AS (query) SELECT * FROM r`.
+/// Replaces the query of a recursive `r` by `WITH RECURSIVE r AS (query) SELECT * FROM r`.
 fn enclose(cte: &mut Cte) {
     let Ok(mut around) = statement::parse_query("WITH RECURSIVE r AS (SELECT 1) SELECT * FROM r") else { return };
     if let (Some(with), SetExpr::Select(select)) = (&mut around.with, around.body.as_mut())
@@ -330,8 +329,8 @@ fn enclose(cte: &mut Cte) {
     }
 }
 
-/// The tokens of a statement in which `AS [NOT] MATERIALIZED (query)`, which the parser does not read, is written as
-/// `AS (SELECT * FROM (query) AS mark)`.
+/// Replaces `AS [NOT] MATERIALIZED (query)`, which the parser does not read, by `AS (SELECT * FROM (query) AS mark)` in
+/// the tokens of a statement.
 pub(crate) fn with_marks(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let is = |at: usize, keyword: Keyword| {
         tokens.get(at).is_some_and(|token| matches!(&token.token, Token::Word(word) if word.keyword == keyword))
@@ -340,7 +339,7 @@ pub(crate) fn with_marks(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         return tokens;
     }
     let mut marked = Vec::with_capacity(tokens.len() + 16);
-    // For each open parenthesis the mark that its end gets.
+    // For each open parenthesis, the mark to be written at its end.
     let mut open: Vec<Option<&str>> = vec![];
     let mut at = 0;
     while at < tokens.len() {
@@ -375,7 +374,7 @@ pub(crate) fn with_marks(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     marked
 }
 
-/// Takes the query out of `SELECT * FROM (query) AS mark`, and gives the mark.
+/// Unwraps the query of `SELECT * FROM (query) AS mark`, and returns the mark.
 fn unwrap(query: &mut Box<Query>) -> Option<&'static str> {
     let SetExpr::Select(select) = query.body.as_mut() else { return None };
     let [TableWithJoins { relation: TableFactor::Derived { subquery, alias: Some(alias), .. }, joins }] =
@@ -390,7 +389,7 @@ fn unwrap(query: &mut Box<Query>) -> Option<&'static str> {
     Some(mark)
 }
 
-/// Makes of a query `SELECT * FROM (query) AS mark`.
+/// Wraps a query as `SELECT * FROM (query) AS mark`.
 fn wrap(query: &mut Box<Query>, mark: String) {
     let Ok(mut around) = statement::parse_query("SELECT * FROM (SELECT 1) AS mark") else { return };
     if let SetExpr::Select(select) = around.body.as_mut()
@@ -403,7 +402,7 @@ fn wrap(query: &mut Box<Query>, mark: String) {
     }
 }
 
-/// Plans marked queries as references, and checks at every table of a statement whether planning may go on.
+/// Plans marked queries as references, and checks at each table of a statement whether planning may continue.
 #[derive(Debug)]
 pub(crate) struct SharedRelations;
 

@@ -1,4 +1,4 @@
-//! The first rule of the analyzer: which queries are run once for all who read them, and which stand in each place.
+//! The first analyzer rule: decides which queries are shared and which are inlined at their references.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -17,14 +17,15 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::reference::{Materialized, Reference, SharedQuery};
 
-/// A query of so few nodes, with all that it refers to, may be planned for each reference.
+/// A query with at most this many nodes, including those of the queries to which it refers, may be inlined at each
+/// reference.
 const NODES_MAX: usize = 12;
-/// Nodes of all copies of a query that is NOT MATERIALIZED.
+/// The maximum number of nodes of all copies of a query that is NOT MATERIALIZED.
 const COPIED_NODES_MAX: usize = 1000;
-/// References that a cheap query may stand in the place of.
+/// The maximum number of references at which a cheap query is inlined.
 const COPIES_MAX: usize = 8;
 
-/// Shares queries, or puts them where they are read. `rules` are those behind it: they analyze what is shared.
+/// Shares queries or inlines them. `rules` are the following analyzer rules, which also analyze the shared queries.
 #[derive(Debug)]
 pub(crate) struct Resolve {
     pub rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>>,
@@ -42,7 +43,7 @@ impl AnalyzerRule for Resolve {
         }
         queries.count_copies();
         let analyzer = Analyzer::with_rules(self.rules.clone());
-        // A query comes after those that it refers to.
+        // A query comes after those to which it refers.
         let mut answers = Answers::default();
         for (number, (id, known)) in queries.0.iter().enumerate() {
             let body = answers.put_into(known.query.plan.clone())?;
@@ -60,11 +61,11 @@ impl AnalyzerRule for Resolve {
     }
 }
 
-/// What stands in the place of references to a query, by its id.
+/// The replacement of the references to each query, by the query's id.
 #[derive(Default)]
 struct Answers {
     plans: BTreeMap<u64, LogicalPlan>,
-    /// Whether the types of one are others than its references have.
+    /// Whether the types of a query differ from those of its references.
     changed: bool,
 }
 
@@ -82,22 +83,22 @@ impl Answers {
     }
 }
 
-/// The queries that a plan refers to, by their ids.
+/// The queries to which a plan refers, by id.
 struct Queries(BTreeMap<u64, QueryUses>);
 
 struct QueryUses {
     query: Arc<SharedQuery>,
-    /// References in the plan itself.
+    /// The number of references in the plan itself.
     uses_in_plan: usize,
-    /// References in the query, by the id of what they refer to.
+    /// The number of references in the query, by the id of the referenced query.
     refers_to: BTreeMap<u64, usize>,
-    /// Whether nothing is saved by running it once: scans whose rows are filtered and projected.
+    /// Whether running it once saves nothing: it only scans, filters and projects.
     cheap: bool,
-    /// Whether it gives other rows each time.
+    /// Whether it may return other rows each time.
     volatile: bool,
-    /// Nodes of its plan, those of all that it refers to counted for each reference.
+    /// The number of nodes of its plan, counting those of the referenced queries at each reference.
     nodes: usize,
-    /// How often it would be run if it stood in every place.
+    /// The number of times that it would run if it were inlined at each reference.
     copies: usize,
 }
 
@@ -112,7 +113,7 @@ impl QueryUses {
     }
 }
 
-/// What is counted of one plan.
+/// The counts of one plan.
 #[derive(Default)]
 struct Counts {
     references: BTreeMap<u64, usize>,
@@ -143,7 +144,7 @@ impl Counts {
     }
 }
 
-/// Whether a node gives the rows that it reads, or some of them, and their columns.
+/// Whether a node only passes on its input's rows, or some of them, and their columns.
 fn passes_rows_on(node: &LogicalPlan) -> bool {
     matches!(
         node,
@@ -188,7 +189,8 @@ impl Queries {
         Ok(Queries(all))
     }
 
-    /// Finds what a query costs with all that it refers to, then how often each would be run: a shared one is run once.
+    /// Computes the size of each query including its references, and then how often each would run; a shared query runs
+    /// once.
     fn count_copies(&mut self) {
         let mut costs: BTreeMap<u64, (bool, bool, usize)> = BTreeMap::new();
         for (id, known) in &mut self.0 {
@@ -201,7 +203,7 @@ impl Queries {
             costs.insert(*id, (known.cheap, known.volatile, known.nodes));
         }
         let mut copies: BTreeMap<u64, usize> = self.0.iter().map(|(id, known)| (*id, known.uses_in_plan)).collect();
-        // A query comes before those that it refers to.
+        // A query comes before those to which it refers.
         for (id, known) in self.0.iter_mut().rev() {
             known.copies = copies.get(id).copied().unwrap_or(0);
             let runs = if known.is_shared() { 1 } else { known.copies };
@@ -213,19 +215,19 @@ impl Queries {
     }
 }
 
-/// The rows of a shared query, as a table that the optimizer pushes projections and filters to.
+/// The rows of a shared query, as a table into which the optimizer pushes projections and filters.
 #[derive(Debug)]
 pub(super) struct SharedTable {
     pub id: u64,
     pub name: String,
     /// The analyzed query.
     pub body: LogicalPlan,
-    /// Its columns, each under a name of its own.
+    /// Its columns, with distinct names.
     schema: SchemaRef,
 }
 
 impl SharedTable {
-    /// A scan that gives a query's columns under the names that they have there.
+    /// A scan that returns a query's columns under the names that its reference uses.
     fn scan_of(name: String, id: u64, body: LogicalPlan) -> Result<LogicalPlan> {
         let mut fields: Vec<Field> = vec![];
         let mut taken = HashSet::new();
@@ -255,7 +257,7 @@ impl TableProvider for SharedTable {
         TableType::Temporary
     }
 
-    /// A filter that every scan has leaves out rows of the query; each scan's own filter stays above it.
+    /// A filter in every scan reduces the rows of the query. Each scan's own filter remains above it.
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         let pushdown = |filter: &&Expr| {
             if filter.is_volatile() || reads_elsewhere(filter) {
@@ -278,7 +280,7 @@ impl TableProvider for SharedTable {
     }
 }
 
-/// Whether an expression reads more than the columns of its row.
+/// Whether an expression reads more than the columns of its input.
 fn reads_elsewhere(filter: &Expr) -> bool {
     let elsewhere = |e: &Expr| {
         use Expr::{Exists, InSubquery, OuterReferenceColumn, ScalarSubquery, SetComparison};

@@ -1,4 +1,4 @@
-//! The rows of a shared query while a plan runs: made once, read by every scan as often as it likes.
+//! The rows of a shared query while a plan runs: computed once, and read by every scan as often as necessary.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 
 use crate::context::panicked;
 
-/// Bytes of rows that a spill file holds: scans read whole files.
+/// The bytes of rows in a spill file. A scan reads whole files.
 const FILE_BYTES: usize = 16 << 20;
 
 /// The rows of one shared query in one run of its plan.
@@ -31,14 +31,14 @@ pub(super) struct Rows {
     made: Arc<RowsSoFar>,
 }
 
-/// Where the rows come from, and who makes them: they end when nobody can read the rows any more.
+/// The source of the rows and the tasks that compute them. The tasks end when nobody can read the rows any more.
 #[derive(Default)]
 struct Source {
     plan: Option<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)>,
     makers: Option<JoinSet<()>>,
 }
 
-/// What has been made of the rows.
+/// The rows that were computed so far.
 #[derive(Default)]
 struct RowsSoFar {
     state: Mutex<State>,
@@ -48,15 +48,15 @@ struct RowsSoFar {
 #[derive(Default)]
 struct State {
     parts: Vec<Part>,
-    /// Partitions of the query that are still running.
+    /// The number of the query's partitions that are still running.
     running: usize,
     failed: Option<Arc<DataFusionError>>,
-    /// The memory of the parts that are in memory.
+    /// The memory reserved for the parts in memory.
     memory: Option<Arc<MemoryReservation>>,
     spills: Option<SpillManager>,
 }
 
-/// Some rows, in the order in which they came.
+/// Some rows, in the order of their arrival.
 #[derive(Clone)]
 enum Part {
     Memory(RecordBatch),
@@ -70,12 +70,12 @@ impl fmt::Debug for Rows {
 }
 
 impl Rows {
-    /// Says what gives the rows. It runs once a scan wants them.
+    /// Sets the plan that computes the rows. It runs when the first scan requests rows.
     pub fn come_from(&self, plan: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) {
         self.source.lock().plan.get_or_insert_with(|| (plan.clone(), context.clone()));
     }
 
-    /// Some of the columns of every `of`-th part, from the `share`-th on.
+    /// Reads columns of every `of`-th part, starting with part `share`.
     pub fn read(
         self: Arc<Self>,
         schema: SchemaRef,
@@ -97,7 +97,7 @@ impl Rows {
         Box::pin(RecordBatchStreamAdapter::new(schema, batches))
     }
 
-    /// Starts the query, if nobody has.
+    /// Starts the query if it has not been started.
     fn begin(&self) -> Result<()> {
         let mut source = self.source.lock();
         if source.makers.is_some() {
@@ -129,7 +129,7 @@ impl Rows {
 }
 
 impl RowsSoFar {
-    /// The rows of a part, once it is there; `None` behind the last.
+    /// The rows of a part, when they are available; `None` after the last part.
     async fn part(&self, at: usize) -> Result<Option<SendableRecordBatchStream>> {
         loop {
             let changed = self.changed.notified();
@@ -165,7 +165,7 @@ impl RowsSoFar {
     }
 }
 
-/// Makes the rows of one partition.
+/// Computes the rows of one partition.
 struct Maker {
     made: Arc<RowsSoFar>,
     memory: Arc<MemoryReservation>,
@@ -184,7 +184,7 @@ impl Maker {
         });
     }
 
-    /// Keeps rows in memory while the pool has some, and in files when it has none.
+    /// Stores rows in memory while the pool has some, and otherwise in files.
     async fn keep(&self, mut rows: SendableRecordBatchStream) -> Result<()> {
         while let Some(batch) = rows.try_next().await? {
             if batch.num_rows() == 0 {

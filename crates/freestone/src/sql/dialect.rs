@@ -1,8 +1,9 @@
 //! The dialect of SQL that is parsed: sqlparser's generic one, with the operators and the precedence of PostgreSQL.
 //!
-//! `^` is a power and `#` exclusive or, both of integers alone; a sign binds more tightly than `^`; `|`, `&`, `#`, `<<`,
-//! `>>`, `||` and the operators of patterns bind alike, more loosely than `+`; LIKE and BETWEEN bind more tightly than `=`;
-//! and what is right of IS DISTINCT FROM ends before AND, which the parser would take into it. `1_000_000` is one number.
+//! `^` is exponentiation, and `#` is the exclusive or of integers. A sign has a higher precedence than `^`. `|`, `&`,
+//! `#`, `<<`, `>>`, `||` and the pattern operators have the same precedence, which is lower than that of `+`. LIKE and
+//! BETWEEN have a higher precedence than `=`. The right operand of IS DISTINCT FROM ends before AND, which the parser
+//! would include. `1_000_000` is one number.
 
 use std::any::TypeId;
 
@@ -14,16 +15,16 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::expressions;
 
-/// Signs before an expression.
+/// The precedence of a sign before an expression.
 const SIGN: u8 = 46;
-/// Operators without a rank of their own.
+/// The precedence of operators without an entry of their own.
 const OTHER: u8 = 25;
 
 /// The dialect of every statement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SqlDialect;
 
-/// What the generic dialect says.
+/// Methods that return what the generic dialect returns.
 macro_rules! generic {
     ($($question:ident)*) => {
         $(fn $question(&self) -> bool {
@@ -86,7 +87,8 @@ impl Dialect for SqlDialect {
         }
     }
 
-    /// An alias of a table: STRAIGHT_JOIN stands for POSITIONAL JOIN, as [`super::spellings`] says.
+    /// Whether a word is the alias of a table. STRAIGHT_JOIN is not, because it represents POSITIONAL JOIN; see
+    /// [`super::spellings`].
     fn is_table_factor_alias(&self, explicit: bool, keyword: &Keyword, parser: &mut Parser) -> bool {
         explicit || *keyword != Keyword::STRAIGHT_JOIN && self.is_table_alias(keyword, parser)
     }
@@ -156,7 +158,7 @@ impl Dialect for SqlDialect {
     }
 }
 
-/// `left IS [NOT] DISTINCT FROM right`, where the parser stands before IS.
+/// Parses `left IS [NOT] DISTINCT FROM right`, with the parser at IS.
 fn distinct_from(parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
     let negated = if parser.parse_keywords(&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM]) {
         false

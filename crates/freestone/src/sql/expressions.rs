@@ -1,5 +1,6 @@
-//! Expressions of DuckDB and PostgreSQL that the parser does not read by itself: `lambda x: x + 1`, `[x FOR x IN list IF
-//! …]`, a name before an expression (`a: 42`), `#1` for the first column of FROM, `GLOB`, `IN` a list without parentheses, `BETWEEN SYMMETRIC`, and `**`.
+//! Expressions of DuckDB and PostgreSQL that the parser does not support: `lambda x: x + 1`, `[x FOR x IN list IF …]`,
+//! a name before an expression (`a: 42`), `#1` for the first column of FROM, `GLOB`, `IN` with a list without
+//! parentheses, `BETWEEN SYMMETRIC`, and `**`.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens, Value,
@@ -14,10 +15,10 @@ use super::forms::call;
 
 type Parsed<T> = Result<T, ParserError>;
 
-/// The call that stands for `#1`, the first column of FROM.
+/// The call that represents `#1`, the first column of FROM.
 pub(crate) const POSITION: &str = "freestone$position";
 
-/// An expression that begins where the parser stands; nothing where it is none of these forms.
+/// Parses an expression of one of these forms at the parser's position; `None` if there is none.
 pub(crate) fn prefix(parser: &mut Parser) -> Option<Parsed<Expr>> {
     match &parser.peek_token_ref().token {
         Token::LBracket if is_comprehension(parser) => Some(comprehension(parser)),
@@ -42,7 +43,7 @@ pub(crate) fn prefix(parser: &mut Parser) -> Option<Parsed<Expr>> {
     }
 }
 
-/// The precedence of these operators, where the parser stands before one.
+/// The precedence of the operator at the parser's position, if it is one of these.
 pub(crate) fn precedence(parser: &Parser) -> Option<u8> {
     let [first, second] = parser.peek_tokens_ref();
     match (&first.token, &second.token) {
@@ -55,7 +56,7 @@ pub(crate) fn precedence(parser: &Parser) -> Option<u8> {
     }
 }
 
-/// An expression that continues one; nothing where an operator of the parser's own follows.
+/// Parses the rest of an expression after `left`; `None` if one of the parser's own operators follows.
 pub(crate) fn infix(parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Parsed<Expr>> {
     let [first, second, third] = parser.peek_tokens_ref();
     let negated = matches!(&first.token, Token::Word(word) if word.keyword == Keyword::NOT);
@@ -114,13 +115,13 @@ fn negation(expr: Expr, negated: bool) -> Expr {
     if negated { nested(Expr::UnaryOp { op: Not, expr: Box::new(nested(expr)) }) } else { nested(expr) }
 }
 
-/// `value IN list` is `value = ANY(list)`.
+/// Converts `value IN list` to `value = ANY(list)`.
 fn in_list(value: Expr, list: Expr, negated: bool) -> Expr {
     let (left, right) = (Box::new(value), Box::new(list));
     negation(Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, is_some: false }, negated)
 }
 
-/// `value BETWEEN SYMMETRIC a AND b` takes the bounds in either order.
+/// Converts `value BETWEEN SYMMETRIC a AND b`, whose bounds may be in either order.
 fn symmetric(parser: &mut Parser, value: &Expr, negated: bool) -> Parsed<Expr> {
     let precedence = SqlDialect.prec_value(Precedence::Between);
     let low = parser.parse_subexpr(precedence)?;
@@ -135,7 +136,7 @@ fn symmetric(parser: &mut Parser, value: &Expr, negated: bool) -> Parsed<Expr> {
     Ok(negation(binary(between(&low, &high), BinaryOperator::Or, between(&high, &low)), negated))
 }
 
-/// `value GLOB pattern`: a pattern in quotes is a regular expression from here on.
+/// Converts `value GLOB pattern`. A literal pattern becomes a regular expression.
 fn glob(value: Expr, pattern: Expr, negated: bool) -> Expr {
     let matches = match &pattern {
         Expr::Value(text) if matches!(text.value, Value::SingleQuotedString(_)) => {
@@ -148,8 +149,8 @@ fn glob(value: Expr, pattern: Expr, negated: bool) -> Expr {
     negation(matches, negated)
 }
 
-/// A pattern of GLOB as a regular expression of the whole text: `*` is any text, `?` any character, `[a-c]` one of a set
-/// and `[!a-c]` one outside of it.
+/// A GLOB pattern as a regular expression for the whole text: `*` is any text, `?` any character, `[a-c]` a character
+/// of a set and `[!a-c]` a character outside of it.
 fn glob_as_regex(pattern: &str) -> String {
     let mut out = String::from("(?s)^");
     let mut characters = pattern.chars().peekable();
@@ -185,7 +186,7 @@ fn glob_as_regex(pattern: &str) -> String {
     out
 }
 
-/// Whether the tokens between LAMBDA and a colon are names.
+/// Whether only names are between LAMBDA and a colon.
 fn ends_in_colon(parser: &Parser) -> bool {
     for at in 1.. {
         match &parser.peek_nth_token_ref(at).token {
@@ -217,7 +218,7 @@ pub(crate) fn lambda_of(names: Vec<Ident>, body: Expr) -> Expr {
     })
 }
 
-/// Whether the bracket where the parser stands holds `expression FOR name`.
+/// Whether the bracket at the parser's position contains `expression FOR name`.
 fn is_comprehension(parser: &Parser) -> bool {
     let mut depth = 0usize;
     for at in 0.. {
@@ -235,7 +236,7 @@ fn is_comprehension(parser: &Parser) -> bool {
     false
 }
 
-/// `[result FOR name[, position] IN list [IF condition]]`: a filter and a transformation of the list.
+/// Converts `[result FOR name[, position] IN list [IF condition]]` to a filter and a transformation of the list.
 fn comprehension(parser: &mut Parser) -> Parsed<Expr> {
     parser.expect_token(&Token::LBracket)?;
     let result = parser.parse_expr()?;
@@ -251,8 +252,8 @@ fn comprehension(parser: &mut Parser) -> Parsed<Expr> {
     Ok(call("list_transform", vec![list, lambda_of(names, result)]))
 }
 
-/// Whether a `name:` where the parser stands begins an item of SELECT: it follows SELECT, DISTINCT, or a comma between
-/// items.
+/// Whether the `name:` at the parser's position begins an item of SELECT: it follows SELECT, DISTINCT, or a comma
+/// between items.
 fn begins_item(parser: &Parser) -> bool {
     let mut depth = 0usize;
     let mut is_first = true;
@@ -287,7 +288,7 @@ fn begins_item(parser: &Parser) -> bool {
     false
 }
 
-/// `name: expression`, which is `expression AS name`.
+/// Parses `name: expression`, which means `expression AS name`.
 fn named(parser: &mut Parser) -> Parsed<Expr> {
     let name = parser.parse_identifier()?;
     parser.expect_token(&Token::Colon)?;

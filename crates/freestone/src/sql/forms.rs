@@ -1,6 +1,5 @@
-//! Forms of SQL that DataFusion reads otherwise or not at all, put in its words before they are planned: `SIMILAR
-//! TO`, whose pattern is SQL's and covers the whole text, the operand of `IS DISTINCT FROM`, fields of structs,
-//! and rows before IN (SELECT …).
+//! Rewrites forms of SQL that DataFusion plans differently or not at all: `SIMILAR TO`, whose pattern is that of SQL
+//! and must match the whole text; the operand of `IS DISTINCT FROM`; fields of structs; and rows before IN (SELECT …).
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value};
@@ -55,7 +54,7 @@ fn quoted_field(access: &mut ast::AccessExpr) {
     }
 }
 
-/// `(a, b) IN (SELECT …)` compares one value that holds both.
+/// Converts `(a, b) IN (SELECT …)` to the comparison of a single value that contains both.
 fn one_row_value(row: &mut Expr, subquery: &mut Box<ast::Query>) {
     let Expr::Tuple(values) = row else { return };
     let names: Vec<String> = (0..values.len()).map(|at| format!("__row_{at}")).collect();
@@ -87,7 +86,8 @@ pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     })
 }
 
-/// The flags of a regular expression, `u` in the place of none: it is on anyhow, and DataFusion takes no empty text.
+/// Replaces empty flags of a regular expression by `u`, which is the default, because DataFusion does not accept empty
+/// text.
 fn filled_flags(function: &mut ast::Function, at: usize) {
     let FunctionArguments::List(list) = &mut function.args else { return };
     let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(flags))) = list.args.get_mut(at) else { return };
@@ -110,8 +110,8 @@ fn filled_flags(function: &mut ast::Function, at: usize) {
     };
 }
 
-/// A pattern of SIMILAR TO as a regular expression of the whole text: `%` and `_` are any characters, and `| * + ? { } ( )
-/// [ ]` mean what they do there; all else is itself.
+/// A pattern of SIMILAR TO as a regular expression for the whole text: `%` and `_` are wildcards, `| * + ? { } ( ) [ ]`
+/// have their meaning in SQL, and other characters represent themselves.
 pub(crate) fn similar_as_regex(pattern: &str, escape: Option<char>) -> String {
     let mut out = String::from("(?s)^(?:");
     let mut characters = pattern.chars();

@@ -1,23 +1,24 @@
-//! `FROM t` without SELECT and `TABLE t`, which are `SELECT * FROM t`, wherever a query may begin, as in DuckDB.
+//! Completes `FROM t` without SELECT and `TABLE t`, which mean `SELECT * FROM t`, wherever a query may begin, as in
+//! DuckDB.
 //!
-//! The parser itself reads such a query without columns, and no WHERE behind it. So the tokens are completed before it
-//! sees them.
+//! The parser reads such a query without columns, and supports no WHERE after it. So the tokens are completed before
+//! they are parsed.
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// What the tokens of one level of parentheses are at.
+/// The position within one level of parentheses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
     /// Where a query may begin.
     Start,
     /// Between WITH and the query, or between INSERT and its rows.
     Before,
-    /// In CREATE or PREPARE, whose query begins behind AS.
+    /// In CREATE or PREPARE, whose query begins after AS.
     Definition,
     Inside,
 }
 
-/// The tokens of a statement, with `SELECT *` where it is left out.
+/// The tokens of a statement, with the omitted `SELECT *`.
 pub(crate) fn completed(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut complete = Vec::with_capacity(tokens.len());
     let mut places = vec![Place::Start];

@@ -1,5 +1,5 @@
-//! `LIKE … ESCAPE '/'`: any one character may escape, as in SQL; DataFusion knows the backslash alone. So the pattern is put
-//! in its words before it is planned.
+//! `LIKE … ESCAPE '/'`: in SQL, any one character may be the escape character. DataFusion only supports the backslash,
+//! so patterns are rewritten before they are planned.
 
 use datafusion::sql::sqlparser::ast::{self, Expr, Value, ValueWithSpan};
 use datafusion::sql::sqlparser::parser::Parser;
@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use crate::sql::dialect::SqlDialect;
 use crate::sql::visitor;
 
-/// Puts the patterns of all LIKEs into ones that backslashes escape.
+/// Rewrites the patterns of all LIKEs with backslashes as the escape character.
 pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
     visitor::expressions_mut(sql, &mut |expr| {
         if let Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } = expr
@@ -27,7 +27,7 @@ fn text(value: &ValueWithSpan) -> Option<&str> {
     }
 }
 
-/// The pattern with backslashes in place of the escape character, where that is one character or, for none, empty.
+/// The pattern with backslashes in place of the escape character, which is one character, or empty for none.
 fn with_backslashes(pattern: &Expr, escape: &str) -> Option<Expr> {
     let mut characters = escape.chars();
     let (escape, None) = (characters.next(), characters.next()) else { return None };
@@ -36,12 +36,12 @@ fn with_backslashes(pattern: &Expr, escape: &str) -> Option<Expr> {
     {
         return Some(Expr::value(Value::SingleQuotedString(escaped_anew(known, escape))));
     }
-    // What is not known before the statement runs is put in other words while it does.
+    // A pattern that is not a literal is rewritten when the statement runs.
     let doubled = format!(r"replace({pattern}, '\', '\\')");
     let call = match escape {
         Some('\\') => return Some(pattern.clone()),
         None => doubled,
-        // In a class of its own no character but ^, which is escaped, means anything else.
+        // In a character class, every character except ^, which is escaped, represents itself.
         Some(escape) => {
             let escape = escape.to_string().replace('\'', "''").replace('^', r"\^");
             format!(r"regexp_replace({doubled}, '[{escape}](.)', '\\\1', 'gs')")

@@ -1,7 +1,7 @@
-//! Macros: expressions and queries with parameters, under the names that CREATE MACRO gives them. A call is replaced by the
-//! definition, with the arguments in the places of the parameters, before a statement is planned.
+//! Macros: expressions and queries with parameters, with names from CREATE MACRO. Before a statement is planned, each
+//! call is replaced by the macro's definition, with the arguments in place of the parameters.
 //!
-//! The database keeps the text of each CREATE MACRO, as it keeps the text of views.
+//! The database stores the text of each CREATE MACRO, as it stores the text of views.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use super::statement::{Command, parse_script};
 use super::visitor;
 use crate::error::{Error, Result};
 
-/// Macros within macros.
+/// The maximum depth of macros that call macros.
 const LEVELS_MAX: usize = 32;
 
 /// The text of the CREATE MACRO of a name.
@@ -25,7 +25,7 @@ pub(crate) type Macros<'a> = dyn Fn(&str) -> Option<String> + 'a;
 /// Replaces the calls of macros.
 ///
 /// # Errors
-/// A call has other arguments than its macro has parameters, or macros call each other.
+/// The arguments of a call do not match the macro's parameters, or macros call each other recursively.
 pub(crate) fn expand(sql: &mut impl VisitMut, macros: &Macros) -> Result<()> {
     expand_within(sql, macros, 0)
 }
@@ -178,7 +178,7 @@ impl Macro {
     }
 }
 
-/// Puts arguments in the places of parameters, also in subqueries.
+/// Replaces parameters by arguments, also in subqueries.
 fn substitute(sql: &mut impl VisitMut, arguments: &HashMap<String, Expr>) {
     visitor::expressions_mut(sql, &mut |expr| {
         let Expr::Identifier(name) = &*expr else { return };
@@ -192,7 +192,7 @@ fn substitute(sql: &mut impl VisitMut, arguments: &HashMap<String, Expr>) {
 /// Checks the text of a CREATE MACRO.
 ///
 /// # Errors
-/// It does not read as one, or two parameters have the same name.
+/// It cannot be parsed, or two parameters have the same name.
 pub(crate) fn check(name: &str, text: &str) -> Result<()> {
     let known = Macro::read(name, text)?;
     let mut seen = std::collections::HashSet::new();

@@ -1,5 +1,5 @@
-//! Clauses of DuckDB that the parser has no words for, written as clauses that it reads and that mean nothing else here.
-//! [`super::extensions`] turns the parsed clauses into what they stand for.
+//! Clauses of DuckDB that the parser does not support, written as clauses that it supports and that have no other use
+//! here. [`super::extensions`] then rewrites the parsed clauses.
 //!
 //! | written | parsed as |
 //! |---|---|
@@ -12,25 +12,25 @@
 //! | `PIVOT t ON a USING sum(b) GROUP BY c` | `SELECT "freestone$pivot"(a), sum(b) FROM t GROUP BY c` |
 //! | `UNPIVOT t ON a, b INTO NAME n VALUE v` | `SELECT "freestone$unpivot"(n, v), a, b FROM t` |
 //!
-//! A query that is written with these words itself, which no system but one knows, reads them as names.
+//! If a query uses GLOBAL or STRAIGHT_JOIN itself, as in ClickHouse and MySQL, they are names.
 
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
-/// The call that stands for USING SAMPLE, with a unit, an amount, and a seed.
+/// The call that represents USING SAMPLE, with a unit, an amount, and a seed.
 pub(crate) const SAMPLE: &str = "freestone$sample";
-/// The call that stands for a LIMIT in percent.
+/// The call that represents a LIMIT in percent.
 pub(crate) const PERCENT: &str = "freestone$percent";
-/// The alias that stands for BY NAME.
+/// The alias that represents BY NAME.
 pub(crate) const BY_NAME: &str = "freestone$by_name";
-/// The call that stands for ON in a PIVOT statement, with its expressions.
+/// The call that represents ON in a PIVOT statement, with its expressions.
 pub(crate) const PIVOT: &str = "freestone$pivot";
-/// The call that stands for INTO in an UNPIVOT statement: the name of the column of names, and those of the values.
+/// The call that represents INTO in an UNPIVOT statement: the name of the column of names, and those of the values.
 pub(crate) const UNPIVOT: &str = "freestone$unpivot";
-/// An argument of [`UNPIVOT`]: rows with NULL are kept.
+/// An argument of [`UNPIVOT`]: rows with NULL are included.
 pub(crate) const INCLUDE_NULLS: &str = "freestone$include_nulls";
 
-/// The tokens of a CREATE TABLE in which columns named `key` and `index` are quoted: the parser would read the beginning of
-/// an index, which no table declares here.
+/// The tokens of a CREATE TABLE in which columns named `key` and `index` are quoted, because the parser would parse
+/// them as the beginning of an index.
 pub(crate) fn with_columns(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let word = |token: Option<&TokenWithSpan>, known: &str| match token.map(|token| &token.token) {
         Some(Token::Word(word)) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(known),
@@ -58,7 +58,7 @@ pub(crate) fn with_columns(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan>
     tokens
 }
 
-/// The tokens of a statement in words of the parser.
+/// The tokens of a statement with these clauses replaced.
 pub(crate) fn written(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     const WORDS: [&str; 12] = [
         "ASOF",
@@ -99,7 +99,7 @@ pub(crate) fn written(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     writer.out
 }
 
-/// `CREATE FUNCTION` of DuckDB, which is CREATE MACRO, and `INSERT INTO t (VALUES …)` without the parentheses.
+/// Replaces DuckDB's `CREATE FUNCTION` by CREATE MACRO, and removes the parentheses of `INSERT INTO t (VALUES …)`.
 fn of_definition(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     match word(tokens.first()).as_str() {
         "CREATE" => {
@@ -195,7 +195,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes the clause that begins here; whether there is one.
+    /// Replaces the clause that begins here. Returns whether there is one.
     fn clause(&mut self) -> bool {
         match (self.word(0).as_str(), self.word(1).as_str()) {
             ("ASOF", next) if self.is_join(next) => {
@@ -264,7 +264,7 @@ impl Writer<'_> {
         true
     }
 
-    /// `LIMIT n %` and `LIMIT n PERCENT`, where nothing that the sign could divide follows.
+    /// Replaces `LIMIT n %` and `LIMIT n PERCENT`, if no operand of a modulo operator follows.
     fn limit(&mut self) -> bool {
         let Some(amount @ Token::Number(..)) = self.tokens.get(self.at + 1).map(|token| token.token.clone()) else {
             return false;
@@ -283,7 +283,7 @@ impl Writer<'_> {
         true
     }
 
-    /// `STRUCT(a INT, b TEXT)` as a type, which the parser reads as `STRUCT<a INT, b TEXT>`.
+    /// Replaces the type `STRUCT(a INT, b TEXT)` by `STRUCT<a INT, b TEXT>`, which the parser supports.
     fn struct_type(&mut self) -> bool {
         let is_name = |token: Option<&TokenWithSpan>| matches!(token.map(|token| &token.token), Some(Token::Word(_)));
         let named = is_name(self.tokens.get(self.at + 2)) && is_name(self.tokens.get(self.at + 3));
@@ -315,7 +315,7 @@ impl Writer<'_> {
         true
     }
 
-    /// BY NAME and BY POSITION behind the table of an INSERT.
+    /// Replaces BY NAME and BY POSITION after the table of an INSERT.
     fn by_name(&mut self) -> bool {
         let is_insert = self.tokens.iter().take(self.at).any(|token| word(Some(token)) == "INSERT")
             && self.tokens.get(self.at.wrapping_sub(2)).is_some_and(|before| {
@@ -331,17 +331,17 @@ impl Writer<'_> {
     }
 }
 
-/// What stands behind SAMPLE.
+/// The specification after SAMPLE.
 struct Sample {
     percent: bool,
     amount: Token,
     seed: Option<Token>,
-    /// How many tokens it takes.
+    /// The number of its tokens.
     tokens: usize,
 }
 
 impl Sample {
-    /// `10`, `10%`, `10 PERCENT (method, seed)`, `method(10 ROWS)`, each with REPEATABLE (seed).
+    /// Parses `10`, `10%`, `10 PERCENT (method, seed)`, `method(10 ROWS)`, each with an optional REPEATABLE (seed).
     fn read(tokens: &[TokenWithSpan]) -> Option<Sample> {
         let token = |at: usize| tokens.get(at).map(|token| &token.token);
         let is_method =
@@ -374,13 +374,13 @@ impl Sample {
             seed = token(at + 2).cloned();
             at += 4;
         }
-        // PostgreSQL's methods take percents.
+        // The sizes of PostgreSQL's methods are percentages.
         let percent = percent.unwrap_or(begins_with_method && word(tokens.first()) != "RESERVOIR");
         Some(Sample { percent, amount, seed, tokens: at })
     }
 }
 
-/// Writes statements PIVOT and UNPIVOT, wherever a query may begin.
+/// Replaces PIVOT and UNPIVOT statements, wherever a query may begin.
 fn pivots(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let begins = |at: usize| {
         let is_pivot = matches!(word(tokens.get(at)).as_str(), "PIVOT" | "UNPIVOT" | "PIVOT_WIDER" | "PIVOT_LONGER");
@@ -400,7 +400,7 @@ fn pivots(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             Some(pivot) => {
                 let mut written = tokens[..at].to_vec();
                 written.extend(pivot.written());
-                // The rest may hold further ones.
+                // The rest may contain further ones.
                 written.extend(pivots(tokens[pivot.end..].to_vec()));
                 written
             }
@@ -408,7 +408,7 @@ fn pivots(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     }
 }
 
-/// Whether PIVOT has its operand before it: what follows is `(aggregate FOR …)`.
+/// Whether PIVOT is a clause after a table: `(aggregate FOR …)` follows.
 fn is_clause(tokens: &[TokenWithSpan], at: usize) -> bool {
     let mut depth = 0usize;
     for token in &tokens[at + 1..] {
@@ -429,10 +429,10 @@ struct Pivot<'a> {
     is_unpivot: bool,
     span: Span,
     source: &'a [TokenWithSpan],
-    /// Nothing for all rows.
+    /// Empty for all rows.
     on: &'a [TokenWithSpan],
     using: &'a [TokenWithSpan],
-    /// GROUP BY, ORDER BY and LIMIT, as they are written.
+    /// GROUP BY, ORDER BY and LIMIT, unchanged.
     rest: &'a [TokenWithSpan],
     includes_nulls: bool,
     end: usize,
@@ -481,7 +481,7 @@ impl<'a> Pivot<'a> {
             includes_nulls = word(source.first()) == "INCLUDE";
             source = source.get(2..)?;
         }
-        // ON (a, b) INTO …: the parentheses are those of a list.
+        // In `ON (a, b) INTO …`, the parentheses enclose a list.
         if is_unpivot && on_tokens.first().is_some_and(|token| token.token == Token::LParen) && encloses(on_tokens) {
             on_tokens = &on_tokens[1..on_tokens.len() - 1];
         }

@@ -1,8 +1,8 @@
-//! From a script to statements, and from a statement to what it asks for.
+//! From a script to statements, and from a statement to the command to execute.
 //!
-//! SQL that sqlparser reads goes through it unchanged. Freestone's own statements (`COPY … FROM`, `ALTER TABLE … SET
-//! DESIGN`, `VACUUM`, `CHECK`, `SET`, …) are read here from the same tokens, so that strings, comments and dollar quotes
-//! mean the same everywhere.
+//! SQL that sqlparser supports is parsed by it. Freestone's own statements (`COPY … FROM`, `ALTER TABLE … SET DESIGN`,
+//! `VACUUM`, `CHECK`, `SET`, …) are parsed here from the same tokens, so that strings, comments and dollar quotes have
+//! the same meaning everywhere.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -31,23 +31,23 @@ const DIALECT: SqlDialect = SqlDialect;
 pub struct Statement {
     /// The statement's text, without the closing semicolon.
     pub text: String,
-    /// The line of the script it begins on, from 1.
+    /// The line of the script on which it begins, from 1.
     pub line: usize,
     /// What the statement does.
     pub kind: StatementKind,
     tokens: Arc<Vec<TokenWithSpan>>,
-    /// Memory for what is made of the text, where that is much.
+    /// Memory reserved for parsing and planning a long text.
     memory: Option<Arc<MemoryReservation>>,
-    /// Why the tokens end early: a quote that nothing closes.
+    /// The error that ends the tokens early, such as an unclosed quote.
     broken: Option<Error>,
 }
 
 /// How a statement names its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParameterNames {
-    /// `$1`, `$2`, … or one `?` for each; the greatest number.
+    /// `$1`, `$2`, …, or one `?` for each; the largest number.
     Numbers(usize),
-    /// `$name`: the names in the order of their numbers, which is that of their first appearance.
+    /// `$name`: the names in the order of their first appearance, which is that of their numbers.
     Names(Vec<String>),
 }
 
@@ -109,7 +109,7 @@ pub(crate) enum Command {
     /// Statistics of each column of a query's rows.
     Summarize(Box<ast::Statement>),
     ShowAllTables,
-    /// A schema that further names are looked up in: ours is the only one.
+    /// USE of a schema, of which only ours is possible.
     Use,
     Calibrate,
     Transaction(TransactionCommand),
@@ -117,7 +117,7 @@ pub(crate) enum Command {
     WhatIf(Box<WhatIfRequest>),
 }
 
-/// `ALTER TABLE table ADD COPY name [(columns)] [WITH (options)]`: all columns where none is named.
+/// `ALTER TABLE table ADD COPY name [(columns)] [WITH (options)]`; without a list, all columns.
 #[derive(Debug, Clone)]
 pub(crate) struct AddCopy {
     pub table: String,
@@ -126,13 +126,13 @@ pub(crate) struct AddCopy {
     pub options: OptionList,
 }
 
-/// `ADVISE [table] [COPIES n] [BUDGET 'size']`: all tables where none is named.
+/// `ADVISE [table] [COPIES n] [BUDGET 'size']`; without a name, all tables.
 #[derive(Debug, Clone)]
 pub(crate) struct AdviseRequest {
     pub table: Option<String>,
-    /// Copies of the table, itself included, that may be advised.
+    /// The maximum number of copies of a table, including the table.
     pub copies: Option<usize>,
-    /// Bytes that the table may take.
+    /// The maximum bytes of a table with its copies.
     pub budget: Option<usize>,
 }
 
@@ -162,8 +162,8 @@ pub(crate) struct CopyTo {
     pub options: OptionList,
 }
 
-/// Splits a script at its semicolons. A quote that nothing closes makes the rest one statement, whose execution says so:
-/// the statements before it can still run.
+/// Splits a script at its semicolons. An unclosed quote makes the rest one statement that fails when it is executed, so
+/// the earlier statements can still run.
 pub fn parse_script(script: &str) -> Vec<Statement> {
     let mut tokens = Vec::new();
     let broken = Tokenizer::new(&DIALECT, script).tokenize_with_location_into_buf(&mut tokens).err();
@@ -191,8 +191,8 @@ pub fn parse_script(script: &str) -> Vec<Statement> {
     statements
 }
 
-/// About how many tokens a text has, found without reading it as SQL: words, and characters that are none. What stands in
-/// quotes is one.
+/// The approximate number of tokens of a text, counted without tokenizing it: words and other characters. Text in
+/// quotes counts as one.
 pub(crate) fn expected_tokens(text: &str) -> usize {
     let (mut tokens, mut in_word, mut quote) = (0, false, None);
     for byte in text.bytes() {
@@ -209,11 +209,11 @@ pub(crate) fn expected_tokens(text: &str) -> usize {
     tokens
 }
 
-/// Whether a script ends a statement: what an interactive shell asks before it executes what was typed.
+/// Whether a script ends at the end of a statement. An interactive shell checks this before it executes the input.
 pub fn is_complete(script: &str) -> bool {
     let mut tokens = Vec::new();
     if let Err(error) = Tokenizer::new(&DIALECT, script).tokenize_with_location_into_buf(&mut tokens) {
-        // What nothing can complete is executed as it is, to show the error.
+        // Input that cannot be completed is executed, so that the error is shown.
         return !["nterminated", "EOF"].iter().any(|part| error.message.contains(part));
     }
     let last = tokens.iter().rev().find(|t| !matches!(t.token, Token::Whitespace(_) | Token::EOF));
@@ -243,7 +243,7 @@ fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
 }
 
 impl ParameterNames {
-    /// How many values the statement takes.
+    /// The number of values that the statement needs.
     pub fn count(&self) -> usize {
         match self {
             ParameterNames::Numbers(count) => *count,
@@ -253,22 +253,22 @@ impl ParameterNames {
 }
 
 impl Statement {
-    /// What the statement asks for.
+    /// The command of the statement.
     pub(crate) fn command(&self) -> Result<Command> {
         depth::with_stack(self.tokens.len(), || guarded_now(|| self.parsed()))
     }
 
-    /// Whether it ends a transaction, or the part since a savepoint: what is accepted after a failed statement.
+    /// Whether it ends a transaction or returns to a savepoint. Such statements are accepted after a failed statement.
     pub fn ends_transaction(&self) -> bool {
         matches!((Cursor { tokens: &self.tokens }).upper(0).as_str(), "COMMIT" | "END" | "ROLLBACK" | "ABORT")
     }
 
-    /// Keeps the memory that its text was given for as long as it lives.
+    /// Holds the memory that was reserved for its text until it is dropped.
     pub(crate) fn hold(&mut self, memory: &Arc<MemoryReservation>) {
         self.memory = Some(memory.clone());
     }
 
-    /// The number of the statement's tokens, which bounds how deeply it nests.
+    /// The number of the statement's tokens, which limits its depth.
     pub(crate) fn tokens(&self) -> usize {
         self.tokens.len()
     }
@@ -311,7 +311,7 @@ impl Statement {
         parameter_names(&self.tokens)
     }
 
-    /// Whether the statement is a query: it gives rows and changes nothing.
+    /// Whether the statement is a query, which returns rows and changes nothing.
     ///
     /// # Errors
     /// The statement cannot be parsed.
@@ -319,7 +319,8 @@ impl Statement {
         Ok(matches!(self.command()?, Command::Sql(sql) if matches!(*sql, ast::Statement::Query(_))))
     }
 
-    /// Whether executing the statement changes the database, by what it says: EXECUTE may, and is not among them.
+    /// Whether the text of the statement shows that it changes the database. EXECUTE may also change it, but is not
+    /// included.
     pub fn writes(&self) -> bool {
         match self.command() {
             Ok(Command::Sql(sql)) => match *sql {
@@ -338,7 +339,7 @@ impl Statement {
         }
     }
 
-    /// What the user should know of the statement once it is executed.
+    /// A notice for the user after the statement was executed.
     pub fn notice(&self) -> Option<String> {
         let first = Cursor { tokens: &self.tokens };
         if first.upper(0) != "CREATE" {
@@ -354,8 +355,8 @@ impl Statement {
         declared.then(|| notice.to_owned())
     }
 
-    /// The tables that the statement names, as SQL folds their names: those without a schema, or of the database's own.
-    /// Tables that a query defines itself (WITH) are not among them.
+    /// The tables that the statement names, with names folded as in SQL: those without a schema or with the database's
+    /// own. Tables that the query defines in WITH are not included.
     ///
     /// # Errors
     /// The statement cannot be parsed.
@@ -366,7 +367,7 @@ impl Statement {
             Command::Describe { table } => return Ok(vec![table]),
             _ => return Ok(vec![]),
         };
-        // What a statement makes or fills is a table of the database.
+        // The target of a statement is always a table of the database.
         let sql = match sql {
             ast::Statement::CreateTable(ast::CreateTable { query, .. }) => query.map(ast::Statement::Query),
             ast::Statement::Insert(ast::Insert { source, .. }) => source.map(ast::Statement::Query),
@@ -380,7 +381,7 @@ impl Statement {
         Ok(named.into_iter().filter(ours).map(|name| name.table().to_owned()).collect())
     }
 
-    /// The text of the statement from its first top-level `AS` on: a view's query as it was written.
+    /// The text of the statement after its first top-level `AS`: a view's query as it was written.
     pub(crate) fn text_after_as(&self) -> Option<&str> {
         let start = self.tokens.first()?.span.start;
         let mut depth = 0;
@@ -403,7 +404,7 @@ impl Statement {
     }
 }
 
-/// How parameters are named, from a statement's tokens.
+/// The parameter names, from a statement's tokens.
 fn parameter_names(tokens: &[TokenWithSpan]) -> Result<ParameterNames> {
     let (mut marks, mut numbers, mut names) = (0, 0, Vec::<String>::new());
     for token in tokens {
@@ -426,7 +427,7 @@ fn parameter_names(tokens: &[TokenWithSpan]) -> Result<ParameterNames> {
     }
 }
 
-/// The tokens with every parameter as a number: `?` takes the next one, `$name` that of its first appearance.
+/// The tokens with numbered parameters: `?` gets the next number, `$name` that of its first appearance.
 fn numbered(tokens: &[TokenWithSpan]) -> Result<Cow<'_, [TokenWithSpan]>> {
     let is_parameter = |token: &TokenWithSpan| matches!(token.token, Token::Placeholder(_));
     if !tokens.iter().any(is_parameter) {
@@ -452,7 +453,7 @@ fn numbered(tokens: &[TokenWithSpan]) -> Result<Cow<'_, [TokenWithSpan]>> {
     Ok(Cow::Owned(tokens.iter().map(number).collect()))
 }
 
-/// The text with `?` in the place of each literal. What does not read as SQL has nothing that may be kept.
+/// The text with `?` in place of each literal. Empty for text that is not SQL, because it may contain literals.
 pub(crate) fn without_literals(sql: &str) -> String {
     let Ok(tokens) = Tokenizer::new(&DIALECT, sql).tokenize() else { return String::new() };
     let is_literal = |token: &Token| {
@@ -474,19 +475,19 @@ pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
     })
 }
 
-/// `SELECT 1`, to build a query from.
+/// `SELECT 1`, as the base of a constructed query.
 pub(crate) fn bare_query() -> Result<Box<ast::Query>> {
     Ok(Parser::new(&DIALECT).try_with_sql("SELECT 1")?.parse_query()?)
 }
 
-/// What every query and statement goes through once it is parsed: its depth is bounded, and forms that DataFusion reads
-/// otherwise, or not at all, are written in its words.
+/// Processes every parsed query and statement: limits its depth, and rewrites forms that DataFusion plans differently
+/// or not at all.
 fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     depth::bound(sql)?;
     explain::rewrite(sql);
     extensions::rewrite(sql)?;
     supported::check(sql)?;
-    // Before anything else is written otherwise: columns are called by what the user wrote.
+    // This comes before all rewrites, because columns are named by the original text.
     names::give(sql);
     fetch::rewrite(sql);
     like_escape::rewrite(sql);
@@ -499,8 +500,8 @@ fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     Ok(())
 }
 
-/// A parser of tokens in which `FROM t` alone is a query, files with options are calls, and `1e300` a DOUBLE, as SQL has it: DataFusion would make a
-/// decimal of it, whose scale has an end.
+/// A parser for tokens in which `FROM t` is completed, files with options are calls, and `1e300` is a DOUBLE.
+/// DataFusion would make it a decimal, whose scale is limited.
 fn parser(tokens: &[TokenWithSpan]) -> Result<Parser<'static>> {
     depth::check_nesting(tokens)?;
     let mut read = Vec::with_capacity(tokens.len());
@@ -523,7 +524,7 @@ fn parser(tokens: &[TokenWithSpan]) -> Result<Parser<'static>> {
 fn advise(mut cursor: Cursor) -> Result<Command> {
     const FORM: &str = "ADVISE [table] [COPIES n] [BUDGET 'size']";
     cursor.skip_word("TABLE");
-    // A table may have the name of a clause.
+    // A table may be named like a clause.
     let is_clause = matches!(cursor.upper(0).as_str(), "COPIES" | "BUDGET") && cursor.tokens.len() > 1;
     let table = if cursor.tokens.is_empty() || is_clause { None } else { Some(cursor.object_name(FORM)?) };
     let copies = match cursor.skip_word("COPIES") {
@@ -659,7 +660,7 @@ fn set(mut cursor: Cursor) -> Result<Command> {
     Ok(Command::Set { name, value })
 }
 
-/// What follows `SET TIME ZONE`.
+/// Parses the rest of `SET TIME ZONE`.
 fn set_time_zone(mut cursor: Cursor) -> Result<Command> {
     const FORM: &str = "SET TIME ZONE 'name', 'offset', hours, INTERVAL 'offset' HOUR TO MINUTE, LOCAL or DEFAULT";
     let _ = cursor.skip(&Token::Eq) || cursor.skip_word("TO");
@@ -699,7 +700,7 @@ fn summarize(cursor: Cursor) -> Result<Command> {
     Ok(Command::Summarize(Box::new(query)))
 }
 
-/// `USE schema`: names are looked up in ours.
+/// `USE schema`: only our schema is allowed.
 fn use_schema(mut cursor: Cursor) -> Result<Command> {
     let schema = cursor.identifier("USE public")?;
     cursor.expect_end()?;
@@ -710,7 +711,7 @@ fn use_schema(mut cursor: Cursor) -> Result<Command> {
     }
 }
 
-/// The PRAGMAs of DuckDB and SQLite that show something.
+/// The PRAGMAs of DuckDB and SQLite that return information.
 fn pragma(mut cursor: Cursor) -> Result<Command> {
     let name = cursor.identifier("PRAGMA table_info('table')")?;
     match name.as_str() {
@@ -764,7 +765,7 @@ fn describe(cursor: Cursor) -> Result<Command> {
     Ok(Command::Describe { table })
 }
 
-/// The tokens still to read.
+/// The remaining tokens.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
     tokens: &'a [TokenWithSpan],
@@ -779,7 +780,7 @@ impl<'a> Cursor<'a> {
         *self = self.after(1);
     }
 
-    /// The token at an index as upper-case text, empty past the end or where it is quoted.
+    /// The token at an index as upper-case text; empty after the end or for a quoted word.
     pub(super) fn upper(&self, index: usize) -> String {
         match self.tokens.get(index).map(|t| &t.token) {
             Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
@@ -816,7 +817,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// The whole rest as SQL of the parser's own.
+    /// Parses the rest with sqlparser.
     fn sql(&self) -> Result<ast::Statement> {
         let mut parser = parser(self.tokens)?;
         let mut statement = extensions::statement(parser.parse_statement()?)?;
@@ -827,7 +828,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The whole rest as a query; nothing where it does not begin like one.
+    /// Parses the rest as a query; `None` if it does not begin like one.
     fn sql_of_query(&self) -> Option<Result<ast::Statement>> {
         let begins =
             matches!(self.upper(0).as_str(), "SELECT" | "WITH" | "VALUES" | "FROM" | "(" | "PIVOT" | "UNPIVOT");
@@ -837,7 +838,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// A query in parentheses; moves past the closing one.
+    /// Parses a query in parentheses, including the closing one.
     fn parenthesized_query(&mut self) -> Result<Box<ast::Query>> {
         let mut depth = 0usize;
         for (i, token) in self.tokens.iter().enumerate() {
@@ -860,7 +861,7 @@ impl<'a> Cursor<'a> {
         Err(self.unexpected("a closing parenthesis"))
     }
 
-    /// A table's name: unquoted ones in lower case, our only schema's name allowed before it.
+    /// Parses the name of a table: lower case if unquoted, optionally with our schema.
     fn object_name(&mut self, form: &str) -> Result<String> {
         let mut name = self.identifier(form)?;
         while self.skip(&Token::Period) {
@@ -916,7 +917,7 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// A number that something is counted with, from 1 on.
+    /// Parses a count, from 1 on.
     fn count(&mut self, form: &str) -> Result<usize> {
         let count = match self.tokens.first().map(|t| &t.token) {
             Some(Token::Number(text, _)) => text.parse().ok().filter(|count| *count > 0),
@@ -927,7 +928,7 @@ impl<'a> Cursor<'a> {
         Ok(count)
     }
 
-    /// `(name value, name = value, name, …)`, or nothing.
+    /// Parses `(name value, name = value, name, …)`, if present.
     fn optional_options(&mut self) -> Result<OptionList> {
         let mut options = Vec::new();
         if !self.skip(&Token::LParen) {
@@ -955,7 +956,7 @@ impl<'a> Cursor<'a> {
             Some(Token::DollarQuotedString(text)) => text.value.clone(),
             Some(Token::Number(digits, _)) => format!("{sign}{digits}"),
             Some(Token::Word(word)) => match self.tokens.get(1..4).map(|rest| [0, 1, 2].map(|at| &rest[at].token)) {
-                // A codec with its level: zstd(3).
+                // A codec with its level, such as zstd(3).
                 Some([Token::LParen, Token::Number(level, _), Token::RParen]) => {
                     *self = self.after(3);
                     format!("{}({level})", word.value)
@@ -968,7 +969,7 @@ impl<'a> Cursor<'a> {
         Ok(value)
     }
 
-    /// A list in parentheses or brackets, as text: `(a, "b c")`.
+    /// A list in parentheses or brackets as text, such as `(a, "b c")`.
     fn option_list(&mut self) -> Result<String> {
         let (mut text, mut depth) = (String::new(), 0);
         loop {
@@ -989,7 +990,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A setting's dotted name, to the end of the statement.
+    /// Parses the dotted name of a setting at the end of the statement.
     fn setting_name(mut self) -> Result<String> {
         let name = self.setting_name_part()?;
         self.expect_end()?;
@@ -1005,7 +1006,7 @@ impl<'a> Cursor<'a> {
         Ok(name.to_ascii_lowercase())
     }
 
-    /// The rest as a plain value: one string without its quotes, or the tokens as written.
+    /// The rest as a plain value: a string without its quotes, or the tokens as written.
     fn rest_text(&self) -> String {
         match self.tokens {
             [TokenWithSpan { token: Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text), .. }] => {
@@ -1041,7 +1042,7 @@ fn is_word(word: &Word, keyword: &str) -> bool {
     word.quote_style.is_none() && word.value.eq_ignore_ascii_case(keyword)
 }
 
-/// An identifier as SQL folds it: lower case unless quoted.
+/// An identifier as SQL folds it: in lower case unless quoted.
 fn fold(word: &Word) -> String {
     match word.quote_style {
         Some(_) => word.value.clone(),
@@ -1049,7 +1050,7 @@ fn fold(word: &Word) -> String {
     }
 }
 
-/// Byte offsets of the tokenizer's positions (lines and characters from 1).
+/// Byte offsets for the tokenizer's positions (lines and characters from 1).
 struct Offsets<'a> {
     script: &'a str,
     lines: Vec<usize>,

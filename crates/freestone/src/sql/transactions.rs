@@ -3,17 +3,17 @@
 use super::statement::{Command, Cursor};
 use crate::error::{Error, Result};
 
-/// What a transaction sees of others.
+/// The isolation level of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Isolation {
-    /// All statements read the snapshot with which the first one began: REPEATABLE READ.
+    /// All statements read the snapshot of the first statement: REPEATABLE READ.
     #[default]
     Snapshot,
-    /// Each statement reads what is committed when it begins.
+    /// Each statement reads the rows that were committed when it began.
     ReadCommitted,
 }
 
-/// How a transaction begins, as far as the statement says.
+/// The modes that a statement specifies for a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TransactionModes {
     pub isolation: Option<Isolation>,
@@ -24,7 +24,7 @@ pub struct TransactionModes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TransactionCommand {
     Begin(TransactionModes),
-    /// `SET TRANSACTION`: for the open transaction, before its first statement.
+    /// `SET TRANSACTION`, for the open transaction before its first statement.
     Set(TransactionModes),
     Commit,
     Rollback,
@@ -33,7 +33,7 @@ pub(crate) enum TransactionCommand {
     RollbackTo(String),
 }
 
-/// Reads BEGIN, START TRANSACTION, COMMIT, END, ROLLBACK, ABORT, SAVEPOINT and RELEASE.
+/// Parses BEGIN, START TRANSACTION, COMMIT, END, ROLLBACK, ABORT, SAVEPOINT and RELEASE.
 pub(super) fn parse(word: &str, mut rest: Cursor) -> Result<Command> {
     let command = match word {
         "BEGIN" => {
@@ -69,14 +69,14 @@ pub(super) fn parse(word: &str, mut rest: Cursor) -> Result<Command> {
     Ok(Command::Transaction(command))
 }
 
-/// Reads what follows SET TRANSACTION.
+/// Parses the rest of SET TRANSACTION.
 pub(super) fn parse_set(mut rest: Cursor) -> Result<Command> {
     let modes = modes(&mut rest)?;
     rest.expect_end()?;
     Ok(Command::Transaction(TransactionCommand::Set(modes)))
 }
 
-/// The words that may follow COMMIT and ROLLBACK.
+/// Skips the words that may follow COMMIT and ROLLBACK.
 fn end(rest: &mut Cursor) -> Result<()> {
     if rest.upper(0) == "PREPARED" {
         return Err(Error::unsupported("transactions in two phases are not available"));
@@ -110,7 +110,7 @@ fn modes(rest: &mut Cursor) -> Result<TransactionModes> {
             });
             rest.advance();
         } else {
-            // What it asks for holds in any case: no transaction waits because of what it reads.
+            // DEFERRABLE has no effect, because reading never waits.
             rest.skip_word("NOT");
             if !rest.skip_word("DEFERRABLE") {
                 return Err(rest.unexpected(FORM));

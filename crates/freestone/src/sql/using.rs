@@ -1,9 +1,10 @@
-//! `USING` and `NATURAL` of RIGHT and FULL joins, and JOINs that have no condition.
+//! `USING` and `NATURAL` of RIGHT and FULL joins, and JOINs without a condition.
 //!
-//! The merged column of a join is the left column for INNER and LEFT, the right one for RIGHT, and COALESCE of both for
-//! FULL. DataFusion takes the left column for all of them. So where a FROM has a RIGHT or FULL join with USING or NATURAL,
-//! its joins are written with ON before planning, and names of merged columns become what they stand for. Where the columns
-//! of a table are not known (a table function without a list of columns, say), such a join is refused.
+//! The merged column of a join is the left column for INNER and LEFT, the right column for RIGHT, and COALESCE of both
+//! for FULL. DataFusion uses the left column for all of them. So if a FROM has a RIGHT or FULL join with USING or
+//! NATURAL, its joins are rewritten with ON before planning, and names of merged columns are replaced by these
+//! expressions. If the columns of a table are not known, such as those of a table function without a column list, the
+//! join is refused.
 
 use std::ops::ControlFlow;
 
@@ -18,7 +19,7 @@ use crate::sql::dialect::SqlDialect;
 use crate::sql::names::{Columns, folded};
 use crate::sql::visitor;
 
-/// Refuses `a JOIN b` without ON or USING: CROSS JOIN is how all pairs are asked for.
+/// Refuses `a JOIN b` without ON or USING. CROSS JOIN returns all pairs.
 pub(crate) fn check(sql: &impl ast::Visit) -> Result<()> {
     struct Conditions;
     impl ast::Visitor for Conditions {
@@ -70,7 +71,7 @@ pub(crate) fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinCon
     }
 }
 
-/// Writes `(a JOIN b …) JOIN c …` as `a JOIN b … JOIN c …`, which is the same, where the joins within merge columns.
+/// Rewrites `(a JOIN b …) JOIN c …` as the equivalent `a JOIN b … JOIN c …` if the inner joins merge columns.
 pub(crate) fn flatten(tables: &mut TableWithJoins) {
     while merges_outer(tables)
         && let TableFactor::NestedJoin { table_with_joins, alias: None } = &mut tables.relation
@@ -81,11 +82,10 @@ pub(crate) fn flatten(tables: &mut TableWithJoins) {
     }
 }
 
-/// Puts RIGHT and FULL joins by USING and NATURAL in words that DataFusion reads right. `columns` are those of each table
-/// of each item of FROM.
+/// Rewrites RIGHT and FULL joins with USING and NATURAL. `columns` are those of each table of each item of FROM.
 ///
 /// # Errors
-/// Where the columns of a table matter and are not known.
+/// The columns of a table are needed and not known.
 pub(crate) fn rewrite(select: &mut Select, order: Option<&mut OrderBy>, columns: &[Vec<Columns>]) -> Result<()> {
     if !select.from.iter().any(merges_outer) {
         return Ok(());
@@ -96,7 +96,7 @@ pub(crate) fn rewrite(select: &mut Select, order: Option<&mut OrderBy>, columns:
     })
 }
 
-/// Nothing where a name cannot be resolved.
+/// `None` if a name cannot be resolved.
 fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, columns: &[Vec<Columns>]) -> Option<()> {
     let mut from = Vec::new();
     for (tables, columns) in select.from.iter_mut().zip(columns) {
@@ -142,7 +142,7 @@ fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, columns: &[Vec<Co
     if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = order {
         let named: Vec<String> = select.projection.iter().filter_map(output_name).collect();
         for key in keys {
-            // A name of the output is meant before one of the tables.
+            // In ORDER BY, an output column takes precedence over a column of a table.
             let is_output = matches!(&key.expr, Expr::Identifier(name) if named.contains(&folded(name)));
             if !is_output {
                 replace(key, &merged);
@@ -152,7 +152,7 @@ fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, columns: &[Vec<Co
     Some(())
 }
 
-/// Writes the joins of one item of FROM with ON.
+/// Rewrites the joins of one item of FROM with ON.
 fn joined(tables: &mut TableWithJoins, columns: &[Columns]) -> Option<Joined> {
     let mut columns = columns.iter();
     let mut factor = |factor: &TableFactor| -> Option<Factor> {
@@ -204,7 +204,7 @@ fn joined(tables: &mut TableWithJoins, columns: &[Columns]) -> Option<Joined> {
             column.owners.push(right.alias.value.clone());
             merged.push(column);
         }
-        // Tables without a common column are joined by all pairs.
+        // NATURAL without a common column joins all pairs.
         *constraint = JoinConstraint::On(condition.or_else(|| parsed("true"))?);
         merged.append(&mut joined.merged);
         joined.merged = merged;
@@ -213,7 +213,7 @@ fn joined(tables: &mut TableWithJoins, columns: &[Columns]) -> Option<Joined> {
     Some(joined)
 }
 
-/// The name by which expressions know a table.
+/// The name by which expressions refer to a table.
 pub(crate) fn table_name(factor: &TableFactor) -> Option<Ident> {
     match factor {
         TableFactor::Table { alias: Some(alias), .. }
@@ -237,7 +237,7 @@ struct Merged {
     name: String,
     ident: Ident,
     expr: Expr,
-    /// The tables whose columns it stands for.
+    /// The tables whose columns are merged.
     owners: Vec<String>,
 }
 
@@ -254,7 +254,7 @@ struct Joined {
 }
 
 impl Joined {
-    /// The one table that has a column.
+    /// The only table that has a column.
     fn owner(&self, name: &str) -> Option<&Ident> {
         if let [only] = self.factors.as_slice() {
             return Some(&only.alias);
@@ -287,7 +287,7 @@ impl Joined {
         Some(common)
     }
 
-    /// What `*` stands for: the merged columns, then those of each table that are not merged.
+    /// Expands `*`: the merged columns, then the other columns of each table.
     fn expand(&self, items: &mut Vec<SelectItem>) {
         for merged in &self.merged {
             items.push(SelectItem::ExprWithAlias { expr: merged.expr.clone(), alias: merged.ident.clone() });
@@ -359,7 +359,7 @@ fn output_name(item: &SelectItem) -> Option<String> {
     }
 }
 
-/// Puts what merged columns stand for in the place of their names, but not in subqueries, whose names may be their own.
+/// Replaces the names of merged columns by their expressions, except in subqueries, whose names may be their own.
 fn replace(sql: &mut impl VisitMut, merged: &[&Merged]) {
     struct Replacer<'a> {
         merged: &'a [&'a Merged],

@@ -1,4 +1,4 @@
-//! SUM, AVG, MIN and MAX of intervals: by length, and with fields that do not wrap.
+//! SUM, AVG, MIN and MAX of intervals: compared by length, without wrapping fields.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -16,13 +16,13 @@ use super::arrays::{INTERVAL, interval_of, intervals, is_span, out_of_range, sto
 use super::interval::Interval;
 use crate::error::Error;
 
-/// The function of a name over intervals, if it is one of those.
+/// The function with this name over intervals, if it is one of these.
 pub(crate) fn over_intervals(name: &str) -> Option<Arc<AggregateUDF>> {
     let at = ["sum", "avg", "min", "max"].iter().position(|known| *known == name)?;
     FUNCTIONS.get(at).cloned()
 }
 
-/// The least of intervals that are of one length: one to stand for them.
+/// The smallest of several intervals of equal length, which represents them.
 pub(crate) fn any_interval() -> Arc<AggregateUDF> {
     FUNCTIONS[2].clone()
 }
@@ -174,8 +174,8 @@ impl Accumulator for Sum {
     }
 }
 
-/// What intervals are ordered by: their length, and among those of one length their fields, so that a result does not depend
-/// on the order of the rows.
+/// The order of intervals: by length, and for equal lengths by fields, so that results do not depend on the order of
+/// rows.
 fn order(span: Interval) -> (i128, i32, i32) {
     (span.length_ns(), span.months, span.days)
 }
@@ -211,7 +211,7 @@ impl Accumulator for Extreme {
     }
 }
 
-/// Least and greatest in a frame that moves.
+/// The minimum and maximum in a sliding window frame.
 #[derive(Debug)]
 struct Window {
     values: BTreeMap<(i128, i32, i32), (Interval, u64)>,
@@ -266,13 +266,13 @@ impl Accumulator for Window {
     }
 }
 
-/// AVG while a query is planned: that of the session, but for intervals, which it does not take. The rule that knows types
-/// puts the right one in its place, so that this one never runs.
+/// AVG during planning: that of the session, extended by intervals. When the types are known, a rule replaces it by the
+/// right function, so it is never executed.
 pub(crate) fn planned_average(inner: Arc<AggregateUDF>) -> AggregateUDF {
     AggregateUDF::new_from_impl(Average { inner, signature: Signature::user_defined(Volatility::Immutable) })
 }
 
-/// What stands for a function while a query is planned.
+/// The function behind a placeholder that is used during planning.
 pub(crate) fn behind(function: &AggregateUDF) -> Option<Arc<AggregateUDF>> {
     let inner: &dyn std::any::Any = function.inner().as_ref();
     inner.downcast_ref::<Average>().map(|average| average.inner.clone())

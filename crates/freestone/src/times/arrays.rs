@@ -1,4 +1,4 @@
-//! Times in Arrow's arrays as numbers: days of dates, ticks of timestamps, intervals by their fields.
+//! Times in Arrow arrays as numbers: days of dates, ticks of timestamps, fields of intervals.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind};
 
 pub(crate) type Intervals = PrimitiveArray<IntervalMonthDayNanoType>;
 
-/// INTERVAL as expressions have it.
+/// The type of INTERVAL expressions.
 pub(crate) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 /// TIMESTAMP, in microseconds.
@@ -36,7 +36,7 @@ pub(crate) fn is_time_of_day(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Time32(_) | DataType::Time64(_))
 }
 
-/// INTERVAL and Arrow's durations.
+/// Whether a type is INTERVAL or an Arrow duration.
 pub(crate) fn is_span(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Interval(_) | DataType::Duration(_))
 }
@@ -54,7 +54,7 @@ pub(crate) fn per_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// The unit, or microseconds where it is coarser.
+/// The unit, or microseconds if it is coarser.
 pub(crate) fn at_least_us(unit: TimeUnit) -> TimeUnit {
     if unit == TimeUnit::Nanosecond { unit } else { TimeUnit::Microsecond }
 }
@@ -64,7 +64,7 @@ pub(crate) fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
     if per_second(a) >= per_second(b) { a } else { b }
 }
 
-/// Arrow's cast, with an error for what does not fit.
+/// Arrow's cast, with an error for values that cannot be converted.
 pub(crate) fn exact_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if array.data_type() == to {
         return Ok(array.clone());
@@ -72,7 +72,7 @@ pub(crate) fn exact_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     Ok(cast_with_options(array, to, &CastOptions { safe: false, ..CastOptions::default() })?)
 }
 
-/// Integers of any width, days of dates, ticks of timestamps and times of day.
+/// Integers of any width, days of dates, ticks of timestamps and times of day, as 64-bit integers.
 pub(crate) fn integers(array: &ArrayRef) -> Result<Int64Array> {
     let array = match array.data_type() {
         DataType::Date32 | DataType::Time32(_) => exact_cast(array, &DataType::Int32)?,
@@ -81,7 +81,7 @@ pub(crate) fn integers(array: &ArrayRef) -> Result<Int64Array> {
     Ok(exact_cast(&array, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
 }
 
-/// The ticks of timestamps or times of day, and how many there are in a second.
+/// The ticks of timestamps or times of day, and the number of ticks per second.
 pub(crate) fn ticks(array: &ArrayRef) -> Result<(Int64Array, i64)> {
     let unit = match array.data_type() {
         DataType::Timestamp(unit, _) | DataType::Time32(unit) | DataType::Time64(unit) => *unit,
@@ -90,7 +90,7 @@ pub(crate) fn ticks(array: &ArrayRef) -> Result<(Int64Array, i64)> {
     Ok((integers(array)?, per_second(unit)))
 }
 
-/// The ticks of timestamps as a clock shows them: those with a time zone in that of the session.
+/// The ticks of timestamps in local time. Timestamps with a time zone are converted to that of the session.
 pub(crate) fn local_ticks(array: &ArrayRef, zone: &Zone) -> Result<(Int64Array, i64)> {
     let (values, per_second) = ticks(array)?;
     match array.data_type() {
@@ -131,7 +131,7 @@ pub(crate) fn stored(interval: Interval) -> IntervalMonthDayNano {
     IntervalMonthDayNano::new(interval.months, interval.days, interval.ns)
 }
 
-/// Integers as dates, times of day or timestamps of some type.
+/// Integers as dates, times of day or timestamps.
 pub(crate) fn finished(values: Int64Array, to: &DataType) -> Result<ArrayRef> {
     let values: ArrayRef = Arc::new(values);
     match to {
@@ -143,7 +143,7 @@ pub(crate) fn finished(values: Int64Array, to: &DataType) -> Result<ArrayRef> {
     }
 }
 
-/// `change` of each value that is not NULL.
+/// Applies `change` to each value that is not NULL.
 pub(crate) fn map<A: ArrowPrimitiveType, O: ArrowPrimitiveType>(
     values: &PrimitiveArray<A>,
     change: impl Fn(A::Native) -> Result<O::Native>,
@@ -151,7 +151,7 @@ pub(crate) fn map<A: ArrowPrimitiveType, O: ArrowPrimitiveType>(
     values.try_unary::<_, O, DataFusionError>(change)
 }
 
-/// `combine` of each pair of which none is NULL.
+/// Applies `combine` to each pair without NULL.
 pub(crate) fn zip<A: ArrowPrimitiveType, B: ArrowPrimitiveType, O: ArrowPrimitiveType>(
     a: &PrimitiveArray<A>,
     b: &PrimitiveArray<B>,

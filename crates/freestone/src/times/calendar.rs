@@ -29,7 +29,8 @@ pub struct Civil {
     pub day: i64,
 }
 
-/// Year, month and day of a number of days (Howard Hinnant's `civil_from_days`). Years start in March here, so that the leap day is a year's last.
+/// Year, month and day of a day number (Howard Hinnant's `civil_from_days`). Years begin in March here, so that the
+/// leap day is the last day of a year.
 pub fn civil(days: i64) -> Civil {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
@@ -42,7 +43,7 @@ pub fn civil(days: i64) -> Civil {
     Civil { year, month, day }
 }
 
-/// The number of days of a date that exists.
+/// The day number of a valid date.
 pub(crate) fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let (year, from_march) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
@@ -51,7 +52,7 @@ pub(crate) fn days_of(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// The number of days of a date, if there is such a date.
+/// The day number of a date, if the date is valid.
 pub(crate) fn checked_days(year: i64, month: i64, day: i64) -> Option<i64> {
     let exists = year.abs() <= 10_000_000 && (1..=12).contains(&month) && day >= 1 && day <= days_in_month(year, month);
     exists.then(|| days_of(year, month, day))
@@ -66,7 +67,7 @@ pub(crate) fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// The date `months` months later. A day that the month does not have is its last.
+/// The date a number of months later. A day after the end of the month becomes its last day.
 pub(crate) fn add_months(days: i64, months: i64) -> i64 {
     if months == 0 {
         return days;
@@ -77,7 +78,7 @@ pub(crate) fn add_months(days: i64, months: i64) -> i64 {
     days_of(year, month, day.min(days_in_month(year, month)))
 }
 
-/// The day of the week, Monday is 0.
+/// The day of the week; 0 is Monday.
 pub(crate) fn weekday(days: i64) -> i64 {
     (days + 3).rem_euclid(7)
 }
@@ -87,20 +88,21 @@ pub(crate) fn day_of_year(days: i64) -> i64 {
     days - days_of(civil(days).year, 1, 1) + 1
 }
 
-/// Year and week as ISO 8601 counts them: weeks begin on Monday, and belong to the year that has their Thursday.
+/// The ISO 8601 year and week: weeks begin on Monday, and belong to the year that contains their Thursday.
 pub(crate) fn iso_week(days: i64) -> (i64, i64) {
     let thursday = days - weekday(days) + 3;
     let year = civil(thursday).year;
     (year, (thursday - days_of(year, 1, 1)) / 7 + 1)
 }
 
-/// The Monday that an ISO year begins with.
+/// The Monday on which an ISO year begins.
 pub(crate) fn iso_year_start(year: i64) -> i64 {
     let fourth = days_of(year, 1, 4);
     fourth - weekday(fourth)
 }
 
-/// The number of the century, millennium or other run of years that a year is in, the first of which begins with year 1.
+/// The number of the century, millennium or other period of years that contains a year. The first period begins with
+/// year 1.
 pub(crate) fn run_of_years(year: i64, length: i64) -> i64 {
     let run = (year - 1).div_euclid(length);
     if run >= 0 { run + 1 } else { run }

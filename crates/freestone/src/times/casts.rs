@@ -1,5 +1,4 @@
-//! Casts of times that are ours, put in the place of DataFusion's once operands have one type, so that those are there, too,
-//! that DataFusion adds.
+//! Replaces casts of times by ours. Runs after type coercion, so that casts added by DataFusion are included.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
@@ -26,7 +25,7 @@ impl AnalyzerRule for TimeCasts {
     }
 }
 
-/// An expression with all casts that are ours.
+/// The expression with all casts of times replaced.
 pub(crate) fn with_ours(expression: Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(expression.transform_up(|e| ours(e, schema))?.data)
 }

@@ -1,4 +1,4 @@
-//! Functions that make times of numbers, texts, time zones and each other.
+//! Functions that construct times from numbers, texts and time zones.
 
 use std::sync::Arc;
 
@@ -157,7 +157,7 @@ fn of_fields(call: &Call) -> Result<ArrayRef> {
     finished((0..seconds.len()).map(row).collect::<Result<Int64Array>>()?, &call.to)
 }
 
-/// `timezone(zone, time)`, which AT TIME ZONE becomes: the zone is a name, an offset or an interval.
+/// `timezone(zone, time)`, which implements AT TIME ZONE: the zone is a name, an offset or an interval.
 fn takes_zone(types: &[DataType]) -> Result<Vec<DataType>> {
     let [zone, time] = types else { return wrong_types("timezone", "a time zone and a timestamp", types) };
     let zone = if is_span(zone) { INTERVAL } else { DataType::Utf8 };
@@ -197,7 +197,7 @@ fn at_zone(call: &Call) -> Result<ArrayRef> {
     finished((0..values.len()).map(row).collect::<Result<Int64Array>>()?, &call.to)
 }
 
-/// The zones of names, each different one read once.
+/// The zones with given names. Each distinct name is parsed once.
 fn named(names: &ArrayRef) -> Result<Vec<Option<Zone>>> {
     let names = exact_cast(names, &DataType::Utf8)?;
     let mut last: Option<(String, Zone)> = None;
@@ -234,7 +234,7 @@ fn takes_two(types: &[DataType]) -> Result<Vec<DataType>> {
     Ok(vec![if zoned { timestamptz() } else { TIMESTAMP }; 2])
 }
 
-/// The years, months, days and time between two timestamps, as a calendar counts them.
+/// The difference of two timestamps in calendar years, months, days and time.
 fn age(call: &Call) -> Result<ArrayRef> {
     let (later, per_second) = local_ticks(&call.array(0)?, &call.zone)?;
     let (earlier, _) = local_ticks(&call.array(1)?, &call.zone)?;
@@ -249,7 +249,7 @@ fn age(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(spans))
 }
 
-/// A month that is borrowed for days is that of the second argument of `age`.
+/// If days are borrowed from a month, it is the month of the second argument of `age`.
 fn between(later: i64, earlier: i64, per_second: i64, borrows_earlier: bool) -> Option<Interval> {
     let day = per_second * DAY_SECONDS;
     let (a, b) = (civil(later.div_euclid(day)), civil(earlier.div_euclid(day)));

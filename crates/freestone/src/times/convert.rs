@@ -1,4 +1,5 @@
-//! Casts from, to and between times, where Arrow's read other texts, ignore the session's time zone, or wrap.
+//! Casts from, to and between times for which Arrow's casts read other texts, ignore the session's time zone, or wrap
+//! around.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::error::{Error, ErrorKind};
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// Whether a cast is ours.
+/// Whether a cast is computed by this module.
 pub(crate) fn is_ours(from: &DataType, to: &DataType) -> bool {
     use DataType::{Date32, Date64, Timestamp};
     match (from, to) {
@@ -37,13 +38,13 @@ pub(crate) fn is_ours(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// A cast as a function.
+/// A cast as a function call.
 pub(crate) fn call(argument: Expr, to: DataType, or_null: bool) -> Expr {
     let signature = Signature::any(1, Volatility::Immutable);
     ScalarUDF::new_from_impl(TimeCast { to, or_null, signature }).call(vec![argument])
 }
 
-/// What such a call casts.
+/// The argument of such a call.
 pub(crate) fn argument(expression: &Expr) -> Option<&Expr> {
     let Expr::ScalarFunction(call) = expression else { return None };
     let function: &dyn std::any::Any = call.func.inner().as_ref();
@@ -53,7 +54,7 @@ pub(crate) fn argument(expression: &Expr) -> Option<&Expr> {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct TimeCast {
     to: DataType,
-    /// What does not fit is NULL, and no error.
+    /// Whether values outside of the range become NULL instead of an error.
     or_null: bool,
     signature: Signature,
 }
@@ -63,7 +64,7 @@ impl ScalarUDFImpl for TimeCast {
         "time_cast"
     }
 
-    /// With the type, so that casts of one argument to two types are two columns.
+    /// The name contains the type, so that casts of one argument to two types are different columns.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         let cast = if self.or_null { "TRY_CAST" } else { "CAST" };
         Ok(args.first().map_or_else(String::new, |argument| format!("{cast}({argument} AS {})", self.to)))
@@ -93,7 +94,7 @@ fn converted(values: &ArrayRef, or_null: bool, call: &Call) -> Result<ArrayRef> 
     let converted = from_times(values, call);
     match converted {
         Err(_) if or_null => {
-            // Row by row, so that one that does not fit is NULL and the others are not.
+            // Row by row, so that only the rows outside of the range are NULL.
             let rows = (0..values.len()).map(|row| from_times(&values.slice(row, 1), call));
             let rows: Vec<ArrayRef> =
                 rows.map(|row| row.unwrap_or_else(|_| datafusion::arrow::array::new_null_array(to, 1))).collect();
@@ -145,7 +146,7 @@ fn from_times(values: &ArrayRef, call: &Call) -> Result<ArrayRef> {
     }
 }
 
-/// Ticks in another unit, rounded where it is coarser.
+/// Ticks in another unit, rounded if it is coarser.
 fn rescaled(value: i64, from: i64, to: i64) -> Result<i64> {
     match from > to {
         true => Ok(rounded_quotient(i128::from(value), i128::from(from / to)) as i64),
@@ -194,7 +195,7 @@ fn not_read(text: &str, to: &DataType) -> Error {
     Error::new(ErrorKind::Type, format!("invalid {kind}: '{text}'")).with_hint(hint)
 }
 
-/// The days or ticks of a text.
+/// Parses a text to days or ticks.
 fn time_of(text: &str, to: &DataType, session: &Zone) -> Result<i64, Error> {
     let written = text::parse(text).ok_or_else(|| not_read(text, to))?;
     let found = match to {
@@ -202,7 +203,7 @@ fn time_of(text: &str, to: &DataType, session: &Zone) -> Result<i64, Error> {
         DataType::Timestamp(unit, zone) => instant(&written, per_second(*unit), zone.is_some(), session),
         DataType::Time32(unit) | DataType::Time64(unit) => {
             let ns = i128::from(written.ns.ok_or_else(|| not_read(text, to))?);
-            // Midnight at the end of a day is none of a clock's times.
+            // 24:00:00 is not a value of TIME.
             let ns = ns % i128::from(DAY_NS);
             Some(rounded_quotient(ns, i128::from(SECOND_NS / per_second(*unit))) as i64)
         }
@@ -217,7 +218,7 @@ fn time_of(text: &str, to: &DataType, session: &Zone) -> Result<i64, Error> {
     }
 }
 
-/// An offset or a zone behind a timestamp counts whether or not the type has one, as in DuckDB.
+/// An offset or a zone after a timestamp is applied even if the type has no zone, as in DuckDB.
 fn instant(written: &Written, per_second: i64, has_zone: bool, session: &Zone) -> Option<i64> {
     let ticks = written.ticks(per_second)?;
     let zone = match &written.zone {
@@ -229,7 +230,7 @@ fn instant(written: &Written, per_second: i64, has_zone: bool, session: &Zone) -
     ticks.checked_sub(offset * per_second)
 }
 
-/// Times as texts.
+/// Times as text.
 fn texts(values: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
     if is_span(values.data_type()) {
         let spans = intervals(values)?;
@@ -260,15 +261,15 @@ fn texts(values: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
     Ok(Arc::new(texts))
 }
 
-/// Whether a text is a timestamp whose instant depends on the session's time zone, or on a zone's name.
+/// Whether a text is a timestamp whose instant depends on the session's time zone or on a zone's name.
 pub(crate) fn is_zoned_by_name(text: &str) -> bool {
     let written = text::parse(text).filter(|written| written.days.is_some());
     written
         .is_some_and(|written| !matches!(written.zone.as_deref().map(Zone::parse), Some(Some(Zone::Fixed(_)) | None)))
 }
 
-/// Text of a literal in the form that Arrow reads as well, for the places where it does; nothing where it is not of that
-/// type, or needs the session's time zone.
+/// The text of a literal in a form that Arrow also reads, for the places where Arrow parses it. `None` if it is not of
+/// that type, or depends on the session's time zone.
 pub(crate) fn plain_literal(text: &str, to: &DataType) -> Option<String> {
     let written = text::parse(text)?;
     let zone = written.zone.as_deref().map(Zone::parse);

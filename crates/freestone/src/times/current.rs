@@ -1,4 +1,4 @@
-//! The time that a statement began at, in the session's time zone: `now()`, CURRENT_DATE and their like.
+//! The time at which the statement began, in the session's time zone: `now()`, CURRENT_DATE and similar functions.
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
@@ -13,7 +13,7 @@ use super::zone::{UTC, Zone};
 
 const DAY_US: i64 = 86_400_000_000;
 
-/// All of them.
+/// All functions of this module.
 pub(crate) fn functions() -> Vec<ScalarUDF> {
     let functions: [(&'static str, Kind, &[&str]); 4] = [
         (

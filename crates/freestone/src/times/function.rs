@@ -1,4 +1,4 @@
-//! Scalar functions as data: a name, the types that they take and give, and a kernel over arrays.
+//! Scalar functions as data: a name, the argument and result types, and a kernel over arrays.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -23,9 +23,9 @@ pub(crate) struct TimeFunction {
     pub name: &'static str,
     pub aliases: Vec<String>,
     pub form: Form,
-    /// The types that arguments of such types are cast to.
+    /// Returns the types to which arguments are cast.
     pub takes: fn(&[DataType]) -> Result<Vec<DataType>>,
-    /// The type of the result for arguments of those types, of which some may be constants.
+    /// Returns the type of the result for these argument types. Some arguments may be constants.
     pub gives: fn(&[DataType], &[Option<&ScalarValue>]) -> Result<DataType>,
     pub run: fn(&Call) -> Result<ArrayRef>,
     pub order: Order,
@@ -35,24 +35,24 @@ pub(crate) struct TimeFunction {
 
 type Preimage = fn(&[Expr], &Expr, &SimplifyContext) -> Result<PreimageResult>;
 
-/// How a call is named in a result's heading.
+/// The form of a call in the name of a result column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Call,
     /// `a + b`.
     Operator(&'static str),
-    /// `(- a)`, as a heading has it.
+    /// `(- a)`.
     Negative,
 }
 
-/// Which of the arguments the results are ordered by, where they do not depend on a time zone.
+/// The argument by which results are ordered, if they do not depend on a time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     None,
     ByArgument(usize),
 }
 
-/// One batch of arguments.
+/// The arguments for one batch.
 pub(crate) struct Call {
     args: Vec<ColumnarValue>,
     rows: usize,
@@ -72,7 +72,7 @@ impl Call {
         self.rows
     }
 
-    /// An argument that is the same in all rows.
+    /// An argument that is constant.
     pub fn constant(&self, at: usize) -> Option<&ScalarValue> {
         match self.args.get(at) {
             Some(ColumnarValue::Scalar(value)) => Some(value),
@@ -91,7 +91,7 @@ impl Call {
         }
     }
 
-    /// An argument that has to be one text; nothing where it is NULL.
+    /// A text argument that must be constant; `None` if it is NULL.
     pub fn text(&self, at: usize, what: &str) -> Result<Option<String>> {
         match self.args.get(at) {
             Some(ColumnarValue::Scalar(value)) => Ok(value.try_as_str().flatten().map(str::to_owned)),
@@ -99,7 +99,7 @@ impl Call {
         }
     }
 
-    /// NULL in every row.
+    /// NULL for every row.
     pub fn nulls(&self) -> ArrayRef {
         datafusion::arrow::array::new_null_array(&self.to, self.rows)
     }
@@ -159,7 +159,7 @@ impl ScalarUDFImpl for TimeFunction {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        // What is wrong with them is said by what gives the result's type: here it would be wrapped.
+        // Wrong arguments are reported when the result's type is computed, because an error here would be wrapped.
         Ok((self.takes)(types).unwrap_or_else(|_| types.to_vec()))
     }
 
@@ -193,7 +193,7 @@ impl ScalarUDFImpl for TimeFunction {
     }
 }
 
-/// Runs a kernel: over one row where all arguments are constants.
+/// Runs a kernel; if all arguments are constants, over a single row.
 pub(crate) fn evaluate(args: ScalarFunctionArgs, run: impl FnOnce(&Call) -> Result<ArrayRef>) -> Result<ColumnarValue> {
     let is_constant = args.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
     let rows = if is_constant { 1 } else { args.number_rows };
@@ -204,7 +204,7 @@ pub(crate) fn evaluate(args: ScalarFunctionArgs, run: impl FnOnce(&Call) -> Resu
     })
 }
 
-/// Runs a kernel for each row, also where all arguments are constants.
+/// Runs a kernel for each row, even if all arguments are constants.
 pub(crate) fn evaluate_rows(
     args: ScalarFunctionArgs,
     run: impl FnOnce(&Call) -> Result<ArrayRef>,
@@ -213,7 +213,7 @@ pub(crate) fn evaluate_rows(
     Ok(ColumnarValue::Array(run(&Call::new(args, rows))?))
 }
 
-/// A call as a heading has it.
+/// The name of a call for a result column.
 fn named(name: &str, form: Form, args: &[Expr]) -> String {
     let texts: Vec<String> = args.iter().map(|argument| argument.schema_name().to_string()).collect();
     match (form, texts.as_slice()) {
@@ -223,7 +223,7 @@ fn named(name: &str, form: Form, args: &[Expr]) -> String {
     }
 }
 
-/// What is wrong with a call's arguments.
+/// The error of wrong argument types.
 pub(crate) fn wrong_types<T>(name: &str, takes: &str, types: &[DataType]) -> Result<T> {
     let given: Vec<String> = types.iter().map(crate::sql::type_names::type_name).collect();
     let message = format!("{name} takes {takes}, and was given ({})", given.join(", "));

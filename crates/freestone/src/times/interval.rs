@@ -1,5 +1,5 @@
-//! Intervals: months, days and nanoseconds, which stand side by side as in PostgreSQL. Where two are compared, a month is 30
-//! days and a day 24 hours.
+//! Intervals of months, days and nanoseconds, which are separate fields as in PostgreSQL. In comparisons, a month has
+//! 30 days and a day 24 hours.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    /// The length that intervals are compared by.
+    /// The length by which intervals are compared.
     pub fn length_ns(self) -> i128 {
         let days = i128::from(self.months) * i128::from(DAYS_PER_MONTH) + i128::from(self.days);
         days * i128::from(DAY_NS) + i128::from(self.ns)
@@ -28,7 +28,7 @@ impl Interval {
         seconds * i128::from(SECOND_NS) + i128::from(self.ns)
     }
 
-    /// The interval of a length: days, and hours of the length's sign. Nothing where there are too many days.
+    /// The interval of a length, in days and hours with the sign of the length. `None` if there are too many days.
     pub fn of_length(ns: i128) -> Option<Interval> {
         let days = i32::try_from(ns / i128::from(DAY_NS)).ok()?;
         Some(Interval { months: 0, days, ns: (ns % i128::from(DAY_NS)) as i64 })
@@ -56,13 +56,13 @@ impl Interval {
         Some(Interval { months: times(self.months)?, days: times(self.days)?, ns: self.ns.checked_mul(count)? })
     }
 
-    /// The interval times a real, as PostgreSQL has it: what is left of a month becomes days, what is left of a day time,
+    /// The interval times a float, as in PostgreSQL: fractions of months become days, fractions of days become time,
     /// rounded to microseconds.
     pub fn multiplied(self, by: f64) -> Option<Interval> {
         self.with_fields(|field| field * by)
     }
 
-    /// The interval by a real other than zero, as [`Interval::multiplied`].
+    /// The interval divided by a float other than zero, as in [`Interval::multiplied`].
     pub fn divided(self, by: f64) -> Option<Interval> {
         self.with_fields(|field| field / by)
     }
@@ -84,7 +84,7 @@ impl Interval {
         fits.then_some(Interval { months: whole_months, days: all_days, ns: us as i64 * 1_000 })
     }
 
-    /// Whole 24 hours as days and whole 30 days as months, all of one sign.
+    /// Converts full 24 hours to days and full 30 days to months, all with the same sign.
     pub fn justified(self) -> Option<Interval> {
         let days = i32::try_from(i64::from(self.days) + self.ns / DAY_NS).ok()?;
         let months = i32::try_from(i64::from(self.months) + i64::from(days) / DAYS_PER_MONTH).ok()?;
@@ -92,13 +92,13 @@ impl Interval {
         Some(span.with_signs_of_months(true).with_signs_of_days())
     }
 
-    /// Whole 24 hours as days.
+    /// Converts full 24 hours to days.
     pub fn hours_justified(self) -> Option<Interval> {
         let days = i32::try_from(i64::from(self.days) + self.ns / DAY_NS).ok()?;
         Some(Interval { days, ns: self.ns % DAY_NS, ..self }.with_signs_of_days())
     }
 
-    /// Whole 30 days as months.
+    /// Converts full 30 days to months.
     pub fn days_justified(self) -> Option<Interval> {
         let days = i64::from(self.days);
         let months = i32::try_from(i64::from(self.months) + days / DAYS_PER_MONTH).ok()?;
@@ -128,7 +128,7 @@ impl Interval {
         self
     }
 
-    /// As DuckDB writes it: `1 year 2 months 3 days 04:05:06.789`.
+    /// The text as in DuckDB: `1 year 2 months 3 days 04:05:06.789`.
     pub fn text(self) -> String {
         let mut text = String::new();
         let mut part = |count: i32, unit: &str| {
@@ -154,13 +154,13 @@ impl Interval {
     }
 }
 
-/// The whole part of a real, if it is an `i32`.
+/// The integral part of a float, if it fits.
 fn whole(value: f64) -> Option<i32> {
     let whole = value.trunc();
     (whole >= f64::from(i32::MIN) && whole <= f64::from(i32::MAX)).then_some(whole as i32)
 }
 
-/// `HH:MM:SS` and the digits of the fraction that are not zeros at its end.
+/// Appends `HH:MM:SS` and the fraction without trailing zeros.
 pub(crate) fn push_clock(text: &mut String, ns: u64) {
     let (seconds, fraction) = (ns / SECOND_NS as u64, ns % SECOND_NS as u64);
     let _ = write!(text, "{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60);
@@ -171,7 +171,7 @@ pub(crate) fn push_clock(text: &mut String, ns: u64) {
     }
 }
 
-/// A quotient, rounded to the nearest, halves away from zero.
+/// A quotient, rounded half away from zero.
 pub(crate) fn rounded_quotient(value: i128, by: i128) -> i128 {
     let half = by / 2;
     if value >= 0 { (value + half) / by } else { (value - half) / by }

@@ -1,4 +1,4 @@
-//! Intervals as texts: PostgreSQL's forms, those of the SQL standard, and ISO 8601.
+//! Parsing of intervals: the forms of PostgreSQL, of the SQL standard, and of ISO 8601.
 
 use super::interval::{DAYS_PER_MONTH, Interval, SECOND_NS, rounded_quotient};
 
@@ -22,7 +22,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// The unit of a name, which may be short or in the plural.
+    /// The unit with this name, which may be abbreviated or plural.
     pub fn named(name: &str) -> Option<Unit> {
         Some(match name.to_ascii_lowercase().as_str() {
             "ns" | "nsec" | "nsecs" | "nanosecond" | "nanoseconds" => Unit::Nanosecond,
@@ -99,7 +99,7 @@ impl Number {
         Some(Number { digits: digits * sign, scale: fraction.len() as u32 })
     }
 
-    /// A number times `count`: the whole part, and the rest in billionths.
+    /// The number times `count`: the integral part, and the rest in billionths.
     fn times(self, count: i64) -> Option<(i64, i64)> {
         let power = 10i128.pow(self.scale);
         let product = self.digits * i128::from(count);
@@ -108,7 +108,7 @@ impl Number {
     }
 }
 
-/// Adds up the parts of an interval.
+/// The sum of the parts of an interval.
 #[derive(Default)]
 struct Sum {
     months: i64,
@@ -127,7 +127,7 @@ impl Sum {
         } else {
             let (months, left) = number.times(unit.months()?)?;
             self.months = self.months.checked_add(months)?;
-            // Of a year whole months are left, of a month days.
+            // Fractions of years become full months; fractions of months become days.
             if unit == Unit::Month {
                 let days = i128::from(left) * i128::from(DAYS_PER_MONTH);
                 let billion = i128::from(SECOND_NS);
@@ -145,7 +145,7 @@ impl Sum {
         Some(())
     }
 
-    /// `[+-]H:M[:S[.fraction]]`, or `M:S` where the interval is one of minutes and seconds.
+    /// Parses `[+-]H:M[:S[.fraction]]`, or `M:S` for an interval of minutes and seconds.
     fn add_clock(&mut self, text: &str, ends_in_seconds: bool) -> Option<()> {
         let negative = text.starts_with('-');
         let digits = text.trim_start_matches(['-', '+']);
@@ -178,14 +178,14 @@ impl Sum {
     }
 }
 
-/// Which units a literal names behind its text: `INTERVAL '1-2' YEAR TO MONTH`.
+/// The units that follow a literal: `INTERVAL '1-2' YEAR TO MONTH`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fields {
     pub first: Unit,
     pub last: Unit,
 }
 
-/// Reads an interval as PostgreSQL does: `1 year 2 mons`, `3 days 04:05:06`, `1-2`, `P1Y2M3DT4H`, `1 week ago`.
+/// Parses an interval as PostgreSQL does: `1 year 2 mons`, `3 days 04:05:06`, `1-2`, `P1Y2M3DT4H`, `1 week ago`.
 pub(crate) fn parse(text: &str, fields: Option<Fields>) -> Option<Interval> {
     let text = text.trim();
     if text.starts_with(['P', 'p']) {
@@ -220,7 +220,7 @@ pub(crate) fn parse(text: &str, fields: Option<Fields>) -> Option<Interval> {
                 at += 1;
                 unit
             }
-            // Days stand before a time of day.
+            // A number before a time of day is a number of days.
             Some((next, None)) if next.contains(':') => Unit::Day,
             Some(_) => return None,
             None => fields.map_or(Unit::Second, |fields| fields.last),
@@ -230,7 +230,7 @@ pub(crate) fn parse(text: &str, fields: Option<Fields>) -> Option<Interval> {
     sum.finish(ago)
 }
 
-/// Numbers, names and clocks, one from the other.
+/// Splits a text into numbers, names and times of day.
 fn words(text: &str) -> Option<Vec<&str>> {
     let mut words = vec![];
     for word in text.split(|c: char| c.is_ascii_whitespace() || c == ',').filter(|word| !word.is_empty()) {
@@ -248,7 +248,7 @@ fn words(text: &str) -> Option<Vec<&str>> {
     Some(words)
 }
 
-/// `1-2`: years and months.
+/// Parses `1-2`: years and months.
 fn year_and_month(word: &str) -> Option<(i64, i64)> {
     let (years, months) = word.trim_start_matches(['-', '+']).split_once('-')?;
     let number = |digits: &str| {
@@ -258,7 +258,7 @@ fn year_and_month(word: &str) -> Option<(i64, i64)> {
     Some((number(years)?, number(months).filter(|months| *months < 12)?))
 }
 
-/// What follows the `P` of ISO 8601: `1Y2M3DT4H5M6.5S`.
+/// Parses the text after the `P` of ISO 8601: `1Y2M3DT4H5M6.5S`.
 fn parse_iso(text: &str) -> Option<Interval> {
     let mut sum = Sum::default();
     let (mut in_time, mut rest, mut any) = (false, text, false);

@@ -1,5 +1,5 @@
-//! Literals of times and forms of SQL over them, put in the words of functions before they are planned: `AT TIME ZONE`,
-//! intervals as PostgreSQL writes them, timestamps without seconds.
+//! Rewrites literals of times, and forms of SQL with them, as function calls before they are planned: `AT TIME ZONE`,
+//! intervals in PostgreSQL's forms, timestamps without seconds.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::{
@@ -80,8 +80,8 @@ fn call(name: &str, args: Vec<Expr>) -> Expr {
     })
 }
 
-/// Puts a timestamp in the form that DataFusion reads where it reads them itself. Gives the call for one that takes the session's
-/// time zone, which DataFusion would take for UTC.
+/// Rewrites a timestamp literal in the form that DataFusion reads. For one that depends on the session's time zone,
+/// returns a call, because DataFusion would use UTC.
 fn plain_text(value: &mut Value, data_type: &ast::DataType) -> Option<Expr> {
     let Value::SingleQuotedString(text) = value else { return None };
     let to = ddl::sql_type(data_type).filter(|to| matches!(to, DataType::Timestamp(..)))?;
@@ -94,7 +94,7 @@ fn plain_text(value: &mut Value, data_type: &ast::DataType) -> Option<Expr> {
     None
 }
 
-/// An interval in months, days and nanoseconds; `INTERVAL (n) DAY` as a product.
+/// An interval in months, days and nanoseconds. `INTERVAL (n) DAY` becomes a product.
 fn plain_interval(literal: &ast::Interval) -> Option<Expr> {
     if let Some(value) = value_of(literal) {
         return Some(written(value));

@@ -1,6 +1,6 @@
-//! Dates, times, timestamps and intervals: what SQL says of them, in microseconds from year 1 to 9999 and beyond, in the
-//! session's time zone, with errors for what leaves the range. DataFusion's functions and operators of the same names are
-//! replaced by these.
+//! Dates, times, timestamps and intervals with the semantics of SQL: microseconds, years 1 to 9999 and beyond, the
+//! session's time zone, and errors for values outside of the range. These functions and operators replace DataFusion's
+//! with the same names.
 
 mod aggregates;
 pub(crate) mod arrays;
@@ -44,7 +44,7 @@ pub(crate) use parts::{Part, date_part, part_of_times, part_type, taken_by_parts
 pub(crate) use rules::{TimeComparisons, TimeOperands, TimePlanner};
 pub(crate) use zone::{Zone, missing as missing_zone};
 
-/// Makes our functions those of a session.
+/// Registers the functions in a session.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     let functions = constructors::functions().into_iter().chain([
         parts::date_part(),

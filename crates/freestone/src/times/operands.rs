@@ -1,5 +1,6 @@
-//! Operands that are times, put in types that compare and combine without loss, before DataFusion puts them in its own: it
-//! makes nanoseconds of whatever meets a date or a text, which hold 1677 to 2262 only, and orders intervals field by field.
+//! Converts operands that are times to types in which they can be compared and combined without loss, before DataFusion
+//! converts them. DataFusion converts a date or text that meets a timestamp to nanoseconds, whose range is 1677 to
+//! 2262, and compares intervals field by field.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use super::zone::{UTC, Zone};
 use super::{aggregates, casts, convert, interval_text, operators};
 use crate::optimizer::expressions::{OneType, of_one_type};
 
-/// What is known while operands are looked at.
+/// The context of an expression whose operands are converted.
 pub(crate) struct Context<'a> {
     pub schema: &'a DFSchema,
     pub options: &'a Arc<ConfigOptions>,
@@ -29,7 +30,7 @@ impl Context<'_> {
         expression.get_type(self.schema).unwrap_or(DataType::Null)
     }
 
-    /// The value of an expression without columns.
+    /// The value of a constant expression.
     fn constant(&self, expression: &Expr) -> Option<ScalarValue> {
         if let Expr::Literal(value, _) = expression {
             return Some(value.clone());
@@ -48,7 +49,7 @@ impl Context<'_> {
     }
 }
 
-/// Whether an expression's value is not known before the rows are.
+/// Whether the value of an expression depends on rows.
 fn varies(expression: &Expr) -> bool {
     match expression {
         Expr::ScalarFunction(call) => call.func.signature().volatility == Volatility::Volatile,
@@ -62,7 +63,7 @@ fn varies(expression: &Expr) -> bool {
     }
 }
 
-/// An expression with its operands in types of ours; nothing where it has no times.
+/// Converts the operands of an expression. Returns false if they have no times.
 pub(crate) fn corrected(expression: &mut Expr, context: &Context) -> bool {
     match expression {
         Expr::BinaryExpr(binary) if is_arithmetic(binary.op) => {
@@ -115,7 +116,7 @@ fn is_arithmetic(op: Operator) -> bool {
     matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide)
 }
 
-/// An operator over times as a call. A text is an interval, or what the other operand is.
+/// An operator over times as a function call. A text operand is an interval, or has the type of the other operand.
 pub(crate) fn arithmetic(
     op: Operator,
     left: &Expr,
@@ -138,14 +139,14 @@ pub(crate) fn arithmetic(
     Some(operators::function(op, &a, &b)?.call(vec![left, right]))
 }
 
-/// The aggregate that takes a function's place: ours for intervals, or the one behind a name that was only planned with.
+/// The aggregate that replaces a function: ours for intervals, or the one behind a placeholder.
 fn aggregate(function: &AggregateUDF, args: &[Expr], context: &Context) -> Option<Arc<AggregateUDF>> {
     let spans = args.first().is_some_and(|argument| is_span(&context.type_of(argument)));
     let ours = if spans { aggregates::over_intervals(function.name()) } else { None };
     ours.filter(|ours| **ours != *function).or_else(|| aggregates::behind(function))
 }
 
-/// Puts what intervals are compared by in their place.
+/// Replaces intervals by the values by which they are compared.
 pub(crate) fn keyed<'a>(expressions: impl Iterator<Item = &'a mut Expr>, context: &Context) -> bool {
     let mut changed = false;
     for expression in expressions {
@@ -172,13 +173,14 @@ fn comparable(expression: &mut Expr, context: &Context) -> bool {
     changed
 }
 
-/// Puts operands in one type; for a comparison, in what compares them.
+/// Converts operands to a common type or, for a comparison, to comparable values.
 pub(crate) fn aligned(group: OneType, context: &Context) -> bool {
     let OneType { operands, compared } = group;
     let kinds: Vec<(DataType, bool)> =
         operands.iter().map(|e| (context.type_of(e), matches!(e, Expr::Literal(..)))).collect();
     let Some(common) = common(&kinds, compared) else { return false };
-    // Where the zone is always the same, so is the order of local times: what has no columns is converted.
+    // If the time zone has a constant offset, it preserves the order of local times, so only the constant operands are
+    // converted.
     let common = match &common {
         Common::Type(DataType::Timestamp(unit, Some(_))) if compared && is_fixed(context) => {
             let zoned_are_constant = operands.iter().zip(&kinds).all(|(operand, (kind, _))| {
@@ -216,7 +218,7 @@ fn is_fixed(context: &Context) -> bool {
     matches!(Zone::of_session(context.options), Zone::Fixed(_))
 }
 
-/// Whether two types hold the same ticks; the names of zones say nothing of them.
+/// Whether two types have the same ticks, regardless of the names of their zones.
 fn same(a: &DataType, b: &DataType) -> bool {
     match (a, b) {
         (DataType::Timestamp(a, a_zone), DataType::Timestamp(b, b_zone)) => {
@@ -230,15 +232,15 @@ pub(crate) fn cast(expression: Expr, to: &DataType) -> Expr {
     Expr::Cast(Cast::new(Box::new(expression), to.clone()))
 }
 
-/// What operands are brought to.
+/// The form to which operands are converted.
 #[derive(Debug, PartialEq)]
 enum Common {
     Type(DataType),
-    /// A number that compares them; texts are read as this type before.
+    /// A number for comparisons; texts are first parsed as this type.
     Key(DataType),
 }
 
-/// The type that columns of one result are brought to, where they are different times.
+/// The common type of result columns with different time types.
 pub(crate) fn common_result(types: &[DataType]) -> Option<DataType> {
     let kinds: Vec<(DataType, bool)> = types.iter().map(|kind| (kind.clone(), false)).collect();
     match common(&kinds, false)? {
@@ -247,7 +249,7 @@ pub(crate) fn common_result(types: &[DataType]) -> Option<DataType> {
     }
 }
 
-/// What operands of these types, of which some are literals, are brought to; nothing where there is nothing to do.
+/// The form for operands of these types, some of which are literals; `None` if nothing needs to be converted.
 fn common(kinds: &[(DataType, bool)], compared: bool) -> Option<Common> {
     let texts_are_read = kinds.iter().all(|(kind, is_literal)| !is_text(kind) || compared || *is_literal);
     let known: Vec<&DataType> = kinds.iter().map(|(kind, _)| kind).filter(|kind| **kind != DataType::Null).collect();
@@ -288,11 +290,11 @@ fn common(kinds: &[(DataType, bool)], compared: bool) -> Option<Common> {
     let finest = units.iter().copied().fold(least, finer);
     let loses = compared && finest == TimeUnit::Nanosecond && times.iter().any(|kind| unit(kind) != Some(finest));
     let to = DataType::Timestamp(finest, zone);
-    // Nanoseconds do not hold all of the others.
+    // The range of nanoseconds does not contain all values of the other types.
     Some(if loses && !to_be_moved(&times) { Common::Key(to) } else { Common::Type(to) })
 }
 
-/// Whether some have a time zone and others do not, so that they are converted before they are compared.
+/// Whether only some types have a time zone, so that the others are converted before the comparison.
 fn to_be_moved(times: &[&DataType]) -> bool {
     let zoned = times.iter().filter(|kind| matches!(kind, DataType::Timestamp(_, Some(_)))).count();
     zoned > 0 && zoned < times.len()
@@ -305,7 +307,7 @@ fn unit(kind: &DataType) -> Option<TimeUnit> {
     }
 }
 
-/// Compares columns in their own unit, where [`in_coarse_unit`] can.
+/// Replaces comparisons so that columns are compared in their own unit, if [`in_coarse_unit`] supports them.
 pub(crate) fn narrowed(expression: &mut Expr, context: &Context) -> bool {
     let narrowed = in_coarse_unit(expression, context);
     let changes = narrowed.is_some();
@@ -313,8 +315,8 @@ pub(crate) fn narrowed(expression: &mut Expr, context: &Context) -> bool {
     changes
 }
 
-/// A comparison of a date, or of timestamps of one unit, with constants of another: with what the constants are in the
-/// column's own unit, so that the column is read as it is stored.
+/// A comparison of a date or timestamp column with constants of another unit, converted to the column's own unit, so
+/// that the column is compared as stored.
 fn in_coarse_unit(expression: &Expr, context: &Context) -> Option<Expr> {
     match expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
@@ -376,7 +378,7 @@ fn uncast(expression: &Expr, context: &Context) -> Option<(Expr, DataType)> {
     (is_time && has_column).then(|| (inner.clone(), kind))
 }
 
-/// The greatest value of a type that is not above a constant timestamp of another type, and whether it is the same.
+/// The largest value of a type that is not after a constant timestamp of another type, and whether the two are equal.
 fn floor(constant: &Expr, to: &DataType, context: &Context) -> Option<(ScalarValue, bool)> {
     let kind = context.type_of(constant);
     let DataType::Timestamp(unit, zone) = &kind else { return None };

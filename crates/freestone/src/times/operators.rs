@@ -1,5 +1,5 @@
-//! `+`, `-`, `*` and `/` of dates, timestamps and intervals. Months and days are steps of the calendar, in the session's time
-//! zone where a timestamp has one; what leaves the range is an error.
+//! `+`, `-`, `*` and `/` of dates, timestamps and intervals. Months and days are calendar steps, in the session's time
+//! zone for timestamps with a time zone. Results outside of the range are errors.
 
 use std::sync::{Arc, LazyLock};
 
@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind};
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// The function of an operator over such operands, if it is one of times that is ours.
+/// The function for an operator with these operand types, if it is computed by this module.
 pub(crate) fn function(operator: Operator, left: &DataType, right: &DataType) -> Option<Arc<ScalarUDF>> {
     types(operator, left, right)?;
     let at =
@@ -60,7 +60,8 @@ fn gives(operator: Operator, given: &[DataType]) -> Result<DataType> {
     )
 }
 
-/// The types that operands are cast to, and that of the result; nothing where the operator is not one of ours.
+/// The types to which the operands are cast, and the result type; `None` if the operator is not computed by this
+/// module.
 fn types(operator: Operator, left: &DataType, right: &DataType) -> Option<(DataType, DataType, DataType)> {
     use DataType::{Date32, Date64, Float64, Int64, Null, Time64, Timestamp};
     let (left, right) = match (left, right) {
@@ -76,7 +77,7 @@ fn types(operator: Operator, left: &DataType, right: &DataType) -> Option<(DataT
         (Operator::Plus | Operator::Minus, Date32, other) if is_span(other) => (Date32, INTERVAL, TIMESTAMP),
         (Operator::Plus | Operator::Minus, Date32, other) if is_time_of_day(other) => (Date32, time(), TIMESTAMP),
         (Operator::Plus, Date32, Null) => (Date32, INTERVAL, TIMESTAMP),
-        // What is not known is of the other operand's type, as in PostgreSQL.
+        // An unknown operand has the type of the other one, as in PostgreSQL.
         (Operator::Minus, Date32, Null) | (Operator::Minus, Null, Date32) => (Date32, Date32, Int64),
         (Operator::Minus, Timestamp(..), Null) => (left.clone(), left.clone(), INTERVAL),
         (Operator::Plus | Operator::Minus, Timestamp(unit, zone), other) if is_span(other) || *other == Null => {
@@ -134,7 +135,7 @@ fn minus(call: &Call) -> Result<ArrayRef> {
     }
 }
 
-/// Dates and timestamps moved by days, times of day or intervals, forth or back.
+/// Dates and timestamps plus or minus days, times of day or intervals.
 fn moved(times: &ArrayRef, by: &ArrayRef, sign: i64, call: &Call) -> Result<ArrayRef> {
     let is_date = *times.data_type() == DataType::Date32;
     let values = match by.data_type() {
@@ -169,12 +170,13 @@ fn by_intervals(times: &ArrayRef, by: &Intervals, is_date: bool, sign: i64, call
     })
 }
 
-/// Microseconds of a clock an interval further, or back.
+/// A local time in microseconds plus or minus an interval.
 pub(crate) fn stepped(micros: i64, by: Interval, sign: i64) -> Result<i64> {
     step(micros, by, sign, 1_000_000, None)?.ok_or_else(|| out_of_range("timestamp"))
 }
 
-/// Ticks an interval further: first months, then days, then hours. Nothing out of range.
+/// Ticks plus an interval: first its months, then its days, then its time. `None` if the result is outside of the
+/// range.
 pub(super) fn step(start: i64, by: Interval, sign: i64, per_second: i64, zone: Option<&Zone>) -> Result<Option<i64>> {
     let mut ticks = start;
     if by.months != 0 || by.days != 0 {
@@ -190,7 +192,7 @@ pub(super) fn step(start: i64, by: Interval, sign: i64, per_second: i64, zone: O
     Ok(sign.checked_mul(time).and_then(|time| ticks.checked_add(time)))
 }
 
-/// Between two timestamps: days of 24 hours, and the rest.
+/// The difference of two timestamps: days of 24 hours, and a time.
 fn difference(left: &ArrayRef, right: &ArrayRef) -> Result<ArrayRef> {
     let ((left, a), (right, b)) = (ticks(left)?, ticks(right)?);
     let (a, b) = (i128::from(SECOND_NS / a), i128::from(SECOND_NS / b));
@@ -250,13 +252,14 @@ fn negative(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(negated))
 }
 
-/// What instants and spans are compared by where their native forms do not do: nanoseconds, which a decimal holds all of.
+/// The value by which instants and intervals are compared if their native form is not suitable: nanoseconds as a
+/// decimal, which can represent all of them.
 pub(crate) static KEY: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let gives = |_: &[DataType], _: &[Option<&ScalarValue>]| Ok(LENGTH);
     TimeFunction::new("time_key", |types| Ok(types.to_vec()), gives, key).into_udf()
 });
 
-/// Digits of 2^31 months in nanoseconds, and more.
+/// Enough digits for 2^31 months in nanoseconds.
 const LENGTH: DataType = DataType::Decimal128(38, 0);
 
 fn key(call: &Call) -> Result<ArrayRef> {
@@ -282,7 +285,7 @@ fn key(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(keys.with_data_type(LENGTH)))
 }
 
-/// The interval of the same length that has days and hours only: equal intervals become one.
+/// The interval of the same length in days and time, so that equal intervals become identical.
 pub(crate) static CANONICAL: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let gives = |_: &[DataType], _: &[Option<&ScalarValue>]| Ok(INTERVAL);
     TimeFunction::new("interval_canonical", |_| Ok(vec![INTERVAL]), gives, canonical).into_udf()
@@ -310,7 +313,7 @@ static EXTREMES: LazyLock<[Arc<ScalarUDF>; 2]> = LazyLock::new(|| {
     ]
 });
 
-/// The longest or shortest interval of each row; NULLs do not count.
+/// The longest or shortest interval of each row, ignoring NULLs.
 fn furthest(call: &Call, longest: bool) -> Result<ArrayRef> {
     let spans = (0..call.count()).map(|at| intervals(&call.array(at)?)).collect::<Result<Vec<_>>>()?;
     let rows = spans.first().map_or(0, Intervals::len);

@@ -1,4 +1,4 @@
-//! Timestamps with a time zone in a result: they are stored as instants, and shown in the session's zone.
+//! Timestamps with a time zone in results: they are stored as instants and shown in the session's time zone.
 
 use std::sync::Arc;
 
@@ -31,13 +31,13 @@ pub(crate) fn shown_schema(schema: SchemaRef, options: &ConfigOptions) -> Schema
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// Whether a result needs no other zone than its types have.
+/// Whether a result can be shown without changing time zones.
 pub(crate) fn is_shown_as_stored(schema: &Schema, options: &ConfigOptions) -> bool {
     let zoned = |field: &Arc<Field>| matches!(field.data_type(), DataType::Timestamp(_, Some(_)));
     Zone::of_session(options).is_utc() || !schema.fields().iter().any(zoned)
 }
 
-/// Rows with their timestamps in the session's zone.
+/// The rows with timestamps in the session's time zone.
 pub(crate) fn in_zone_of_session(
     stream: SendableRecordBatchStream,
     options: &ConfigOptions,

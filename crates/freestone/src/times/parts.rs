@@ -1,4 +1,4 @@
-//! Parts of times: what `date_part` and EXTRACT give.
+//! Date parts, the results of `date_part` and EXTRACT.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::error::Error;
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// A part of a time, coarsest first as far as they are ordered.
+/// A date part. Those with a length are ordered, coarsest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
     Millennium,
@@ -86,7 +86,7 @@ impl Part {
         (Part::Hour..=Part::Nanosecond).contains(&self)
     }
 
-    /// What a date has of the part.
+    /// The part of a date.
     fn of_days(self, days: i64) -> i64 {
         match self {
             Part::Millennium => run_of_years(civil(days).year, 1_000),
@@ -105,7 +105,7 @@ impl Part {
         }
     }
 
-    /// What a time of day has of the part, in ticks, of which a second has the given number.
+    /// The part of a time of day in ticks, with the given number of ticks per second.
     fn of_clock(self, ticks: i64, per_second: i64) -> i64 {
         let (second, fraction) = (ticks / per_second, ticks % per_second);
         let in_minute = |scale: i64| {
@@ -122,7 +122,7 @@ impl Part {
         }
     }
 
-    /// The first day of the part that a day is in.
+    /// The first day of the part that contains a day.
     pub fn start_of(self, days: i64) -> i64 {
         let year = || civil(days).year;
         match self {
@@ -141,7 +141,7 @@ impl Part {
         }
     }
 
-    /// How long the part is, in ticks; nothing for those of the calendar.
+    /// The length of the part in ticks; `None` for calendar parts.
     pub fn ticks(self, per_second: i64) -> Option<i64> {
         Some(match self {
             Part::Hour => 3_600 * per_second,
@@ -155,7 +155,7 @@ impl Part {
     }
 }
 
-/// `date_part('year', time)`, which EXTRACT becomes.
+/// `date_part('year', time)`, which implements EXTRACT.
 pub(crate) fn date_part() -> TimeFunction {
     let function = TimeFunction::new("date_part", takes_part, gives_part, run_part).with_alias("datepart");
     TimeFunction { preimage: Some(years_preimage), ..function }
@@ -169,7 +169,7 @@ fn takes_part(types: &[DataType]) -> Result<Vec<DataType>> {
     Ok(vec![if is_text(part) { part.clone() } else { DataType::Utf8 }, time])
 }
 
-/// The type in which a value's parts are taken, if it has parts.
+/// The type from which the parts of a value are computed, if it has parts.
 pub(crate) fn taken_by_parts(time: &DataType) -> Option<DataType> {
     Some(match time {
         DataType::Date64 => DataType::Date32,
@@ -184,12 +184,12 @@ pub(crate) fn taken_by_parts(time: &DataType) -> Option<DataType> {
 fn gives_part(types: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<DataType> {
     let [_, time] = types else { return wrong_types("date_part", "a part's name and a time", types) };
     let name = constants.first().copied().flatten().and_then(|value| value.try_as_str().flatten());
-    // What the optimizer makes of constants only later is a whole number for now.
+    // If the part becomes constant only in the optimizer, the type is INT until then.
     let Some(name) = name else { return Ok(DataType::Int32) };
     part_type(name, time)
 }
 
-/// The type of a part of a name.
+/// The result type of a part.
 pub(crate) fn part_type(name: &str, time: &DataType) -> Result<DataType> {
     Ok(match part_of(name, time)? {
         Part::Epoch | Part::Julian => DataType::Float64,
@@ -198,7 +198,7 @@ pub(crate) fn part_type(name: &str, time: &DataType) -> Result<DataType> {
     })
 }
 
-/// The part of a name, if times of that type have it.
+/// The part with this name, if the type has it.
 fn part_of(name: &str, time: &DataType) -> Result<Part> {
     let Some(part) = Part::named(name) else {
         let message = format!("{name} is no part of a time");
@@ -227,7 +227,7 @@ fn run_part(call: &Call) -> Result<ArrayRef> {
     part_of_times(&name, &times, call)
 }
 
-/// The part of a name of each time.
+/// The part of each time.
 pub(crate) fn part_of_times(name: &str, times: &ArrayRef, call: &Call) -> Result<ArrayRef> {
     let part = part_of(name, times.data_type())?;
     if is_span(times.data_type()) {
@@ -255,7 +255,7 @@ fn of_times(part: Part, times: &ArrayRef, zone: &Zone, to: &DataType) -> Result<
     typed(map::<_, Int64Type>(&values, |value| Ok(of(value)))?, to)
 }
 
-/// Whole numbers in the type that the function said.
+/// Integers in the declared result type.
 fn typed(values: Int64Array, to: &DataType) -> Result<ArrayRef> {
     match to {
         DataType::Int32 => {
@@ -277,7 +277,7 @@ fn epoch(times: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(map::<_, Float64Type>(&values, |value| Ok(value as f64 / per_second as f64))?))
 }
 
-/// The Julian day, with the part of it that has passed since midnight.
+/// The Julian day, including the fraction of the day since midnight.
 fn julian(times: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
     const OF_1970: i64 = 2_440_588;
     if *times.data_type() == DataType::Date32 {
@@ -302,10 +302,10 @@ fn offsets(part: Part, times: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
     Ok(Arc::new(offsets))
 }
 
-/// Parts of intervals: years and months of the months, days, and hours that may be more than 24.
+/// Parts of intervals: years and months from the months, days, and hours, which may exceed 24.
 fn of_intervals(part: Part, spans: &Intervals, to: &DataType) -> Result<ArrayRef> {
     if part == Part::Epoch {
-        // A year is 365.25 days here, as in PostgreSQL and DuckDB.
+        // A year has 365.25 days here, as in PostgreSQL and DuckDB.
         let seconds = |span: Interval| {
             let (years, months) = (i64::from(span.months / 12), i64::from(span.months % 12));
             let whole = years * 31_557_600 + (months * 30 + i64::from(span.days)) * DAY_SECONDS + span.ns / SECOND_NS;
@@ -330,7 +330,7 @@ fn of_intervals(part: Part, spans: &Intervals, to: &DataType) -> Result<ArrayRef
     typed(map::<_, Int64Type>(spans, |span| Ok(of(interval_of(span))))?, to)
 }
 
-/// The times of a year, so that a comparison of the year becomes one of times, which zones can be pruned by.
+/// The times of a year, so that a comparison of the year becomes a comparison of times, which can prune zones.
 fn years_preimage(args: &[Expr], literal: &Expr, info: &SimplifyContext) -> Result<PreimageResult> {
     let [Expr::Literal(name, _), time] = args else { return Ok(PreimageResult::None) };
     let Expr::Literal(ScalarValue::Int32(Some(year)), _) = literal else { return Ok(PreimageResult::None) };

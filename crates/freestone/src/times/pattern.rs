@@ -1,5 +1,5 @@
-//! PostgreSQL's patterns of times: `YYYY-MM-DD HH24:MI:SS`, of `to_char` and `to_timestamp`. A letter that is part of no field is an
-//! error that names it, and not text.
+//! PostgreSQL's patterns of times, such as `YYYY-MM-DD HH24:MI:SS`, for `to_char` and `to_timestamp`. A letter that
+//! does not belong to a field is an error that names it.
 
 use std::fmt::Write;
 
@@ -16,9 +16,9 @@ pub(crate) enum Piece {
     Text(String),
     Field {
         name: &'static str,
-        /// `FM`: without blanks and zeros that fill.
+        /// `FM`: without padding.
         plain: bool,
-        /// `TH` and `th`: an ending as of 1st, 2nd.
+        /// `TH` and `th`: an ordinal suffix, as in 1st.
         ending: Option<bool>,
         case: Case,
     },
@@ -31,7 +31,7 @@ pub(crate) enum Case {
     Lower,
 }
 
-/// Fields, each before those that it begins with.
+/// The fields. If one is a prefix of another, the longer one is first.
 const FIELDS: [&str; 54] = [
     "Y,YYY", "YYYY", "YYY", "YY", "IYYY", "IYY", "IY", "IDDD", "ID", "IW", "I", "HH24", "HH12", "HH", "MONTH", "MON",
     "MI", "MM", "MS", "SSSSS", "SSSS", "SS", "US", "FF1", "FF2", "FF3", "FF4", "FF5", "FF6", "DDD", "DAY", "DD", "DY",
@@ -39,7 +39,7 @@ const FIELDS: [&str; 54] = [
     "AD", "Y", "FX",
 ];
 
-/// Reads a pattern.
+/// Parses a pattern.
 pub(crate) fn parse(pattern: &str) -> Result<Vec<Piece>> {
     let mut pieces: Vec<Piece> = vec![];
     let mut rest = pattern;
@@ -94,7 +94,7 @@ fn unknown(rest: &str, pattern: &str) -> datafusion::error::DataFusionError {
     Error::invalid(format!("the pattern '{pattern}' has a field {word} that is not known")).with_hint(hint).into()
 }
 
-/// The text up to the closing quote, and what follows it.
+/// The text up to the closing quote, and the rest.
 fn quoted(rest: &str) -> (String, &str) {
     let mut text = String::new();
     let mut characters = rest.char_indices();
@@ -124,18 +124,18 @@ fn case_of(word: &str) -> Case {
     }
 }
 
-/// A time to be written.
+/// A time to be formatted.
 pub(crate) struct Shown {
     pub days: i64,
-    /// Since midnight.
+    /// Nanoseconds since midnight.
     pub ns: i64,
-    /// Seconds east of UTC and the zone's name, where the time has a zone.
+    /// Seconds east of UTC and the zone's name, if the time has a zone.
     pub offset: Option<(i64, String)>,
-    /// Whether it is a time of day, without a date.
+    /// Whether it is a time of day without a date.
     pub is_clock: bool,
 }
 
-/// A time in a pattern's form.
+/// Formats a time.
 pub(crate) fn write(pieces: &[Piece], time: &Shown) -> Result<String> {
     let mut text = String::new();
     for piece in pieces {
@@ -175,7 +175,7 @@ fn push_number(text: &mut String, value: i64, width: usize, plain: bool) {
     let _ = if plain { write!(text, "{value}") } else { write!(text, "{value:0width$}") };
 }
 
-/// Writes a field of the time of day, if it is one.
+/// Appends a field of the time of day. Returns false if it is another field.
 fn write_clock(text: &mut String, name: &str, time: &Shown, plain: bool, case: Case) -> bool {
     let seconds = time.ns / SECOND_NS;
     let fraction = time.ns % SECOND_NS;
@@ -203,7 +203,7 @@ fn write_clock(text: &mut String, name: &str, time: &Shown, plain: bool, case: C
 fn write_date(text: &mut String, name: &str, time: &Shown, plain: bool, case: Case) {
     let date = civil(time.days);
     let (iso_year, iso_week) = iso_week(time.days);
-    // The year before 1 is 1 BC.
+    // The year before year 1 is 1 BC.
     let shown_year = |year: i64| if year > 0 { year } else { 1 - year };
     let (year, iso_year) = (shown_year(date.year), shown_year(iso_year));
     let mut number = |value: i64, width: usize| push_number(text, value, width, plain);
@@ -277,7 +277,7 @@ fn cased(word: &str, case: Case) -> String {
     }
 }
 
-/// Reads a text of a pattern's form: microseconds since 1970-01-01 00:00:00, as a clock shows them.
+/// Parses a text by a pattern, to microseconds of local time since 1970-01-01 00:00:00.
 pub(crate) fn read(pieces: &[Piece], text: &str) -> Result<i64> {
     let mut fields = Fields { year: 1, month: 1, day: 1, ..Fields::default() };
     let mut rest = text.trim();
@@ -318,7 +318,7 @@ struct Fields {
 }
 
 impl Fields {
-    /// Reads a field; gives what follows it.
+    /// Parses a field, and returns the rest of the text.
     fn read<'a>(&mut self, name: &str, text: &'a str) -> Option<&'a str> {
         let number = |most: usize| {
             let digits = text.bytes().take(most).take_while(u8::is_ascii_digit).count();

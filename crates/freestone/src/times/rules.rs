@@ -1,4 +1,4 @@
-//! Where times are put in order: while SQL is planned, before operands get one type, and once constants are known.
+//! The stages at which times are converted: when SQL is planned, before type coercion, and when constants are known.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use super::{aggregates, operators, parts};
 use crate::optimizer::expressions;
 use crate::optimizer::expressions::OneType;
 
-/// Plans operators over times, before DataFusion looks at the types of their operands.
+/// Plans operators over times before DataFusion checks the types of their operands.
 #[derive(Debug)]
 pub(crate) struct TimePlanner;
 
@@ -48,7 +48,7 @@ impl ExprPlanner for TimePlanner {
     }
 }
 
-/// Comparisons that DataFusion would refuse: the rule below does the others.
+/// Plans comparisons that DataFusion would refuse. The rule below converts all others.
 fn planned_comparison(
     mut binary: RawBinaryExpr,
     left: &DataType,
@@ -76,7 +76,7 @@ fn planned_comparison(
     PlannerResult::Planned(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), operator, Box::new(right))))
 }
 
-/// Puts operands that are times in types of ours.
+/// The analyzer rule that converts operands that are times.
 #[derive(Debug)]
 pub(crate) struct TimeOperands;
 
@@ -91,7 +91,7 @@ impl AnalyzerRule for TimeOperands {
         let rewritten = plan.transform_up_with_subqueries(|plan| {
             let changed = node(plan, &options)?;
             any |= changed.transformed;
-            // Types of inputs may have changed as well.
+            // The types of inputs may have changed as well.
             if any { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
         })?;
         Ok(rewritten.data)
@@ -128,7 +128,7 @@ fn node(plan: LogicalPlan, options: &Arc<ConfigOptions>) -> Result<Transformed<L
     Ok(Transformed::new_transformed(of_kind.data, transformed | of_kind.transformed))
 }
 
-/// Groups by intervals are groups by their lengths. Each shows the least interval of its group.
+/// Groups by intervals become groups by their lengths. The result of each group is its smallest interval.
 fn grouped(aggregate: Aggregate, options: &Arc<ConfigOptions>) -> Result<Transformed<LogicalPlan>> {
     let schema = aggregate.input.schema().clone();
     let is_interval = |e: &Expr| e.get_type(&schema).is_ok_and(|kind| is_span(&kind));
@@ -156,7 +156,7 @@ fn grouped(aggregate: Aggregate, options: &Arc<ConfigOptions>) -> Result<Transfo
     Ok(Transformed::yes(under_names(inner, &named, shown)?))
 }
 
-/// In grouping sets, where a key may be left out, intervals of one length become one in days and hours.
+/// In grouping sets, which may omit a key, intervals of equal length become one in days and time.
 fn grouped_in_sets(aggregate: Aggregate, is_interval: impl Fn(&Expr) -> bool) -> Result<Transformed<LogicalPlan>> {
     let mut names: Vec<String> = vec![];
     let mut canonical = |e: &mut Expr| {
@@ -185,7 +185,7 @@ fn grouped_in_sets(aggregate: Aggregate, is_interval: impl Fn(&Expr) -> bool) ->
     Ok(Transformed::yes(under_names(inner, &named, columns)?))
 }
 
-/// The columns of an aggregation under the names that those above know.
+/// The columns of an aggregation with the names that the plan above uses.
 fn under_names(aggregate: Aggregate, named: &DFSchema, columns: Vec<usize>) -> Result<LogicalPlan> {
     let found = aggregate.schema.columns();
     let output = named.iter().zip(columns).map(|((qualifier, field), at)| {
@@ -195,7 +195,7 @@ fn under_names(aggregate: Aggregate, named: &DFSchema, columns: Vec<usize>) -> R
     Ok(LogicalPlan::Projection(projection))
 }
 
-/// DISTINCT of rows with intervals is a group by all columns.
+/// DISTINCT of rows with intervals becomes a group by all columns.
 fn distinct_rows(distinct: Distinct, options: &Arc<ConfigOptions>) -> Result<Transformed<LogicalPlan>> {
     match distinct {
         Distinct::All(input) if input.schema().fields().iter().any(|field| is_span(field.data_type())) => {
@@ -216,7 +216,7 @@ fn distinct_rows(distinct: Distinct, options: &Arc<ConfigOptions>) -> Result<Tra
     }
 }
 
-/// Brings columns of united queries that are different times to one type.
+/// Converts the columns of a UNION with different time types to a common type.
 fn united(union: Union) -> Result<Transformed<LogicalPlan>> {
     let Some(first) = union.inputs.first() else { return Ok(Transformed::no(LogicalPlan::Union(union))) };
     let width = first.schema().fields().len();
@@ -250,7 +250,7 @@ fn united(union: Union) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Union(union)))
 }
 
-/// `a IN (SELECT b …)`: both sides in what compares them.
+/// Converts both sides of `a IN (SELECT b …)` to comparable values.
 fn in_subquery(expression: &mut Expr, schema: &DFSchema, options: &Arc<ConfigOptions>) -> Result<bool> {
     let (left, subquery) = match expression {
         Expr::InSubquery(InSubquery { expr, subquery, .. }) => (expr, subquery),
@@ -265,7 +265,7 @@ fn in_subquery(expression: &mut Expr, schema: &DFSchema, options: &Arc<ConfigOpt
     let column = Expr::Column(Column::from((qualifier, field)));
     let mut both = schema.clone();
     both.merge(&inner);
-    // A column of the query and one around it may have one name: types come from where each is.
+    // A column of the subquery and an outer one may have the same name, so each type is determined in its own schema.
     let (mut a, mut b) = (typed(left, schema), typed(&column, &inner));
     let context = Context { schema: &both, options };
     if !aligned(OneType { operands: vec![&mut a, &mut b], compared: true }, &context) {
@@ -278,14 +278,14 @@ fn in_subquery(expression: &mut Expr, schema: &DFSchema, options: &Arc<ConfigOpt
     Ok(true)
 }
 
-/// A stand-in for an expression that has its type wherever it is.
+/// A placeholder that has the type of an expression in any schema.
 fn typed(expression: &Expr, schema: &DFSchema) -> Expr {
     let kind = expression.get_type(schema).unwrap_or(DataType::Null);
     let field = datafusion::arrow::datatypes::Field::new("\u{1}operand", kind, true);
     Expr::OuterReferenceColumn(Arc::new(field), Column::new_unqualified("\u{1}operand"))
 }
 
-/// The expression in the place of its stand-in.
+/// Replaces the placeholder by the expression.
 fn replaced(with_stand_in: Expr, by: &Expr) -> Result<Expr> {
     use datafusion::common::tree_node::TreeNode;
     let is_stand_in = |e: &Expr| matches!(e, Expr::OuterReferenceColumn(_, column) if column.name == "\u{1}operand");
@@ -294,7 +294,7 @@ fn replaced(with_stand_in: Expr, by: &Expr) -> Result<Expr> {
     Ok(replaced.data)
 }
 
-/// Compares columns of dates and timestamps as they are stored, with constants that were not known before.
+/// Compares date and timestamp columns as stored, with constants that were not known before.
 #[derive(Debug)]
 pub(crate) struct TimeComparisons;
 

@@ -1,4 +1,5 @@
-//! `generate_series` and `range` over dates and timestamps: from a start to an end, forth or back, an interval a step.
+//! `generate_series` and `range` over dates and timestamps: from a start to an end, in steps of an interval, which may
+//! be negative.
 
 use std::any::Any;
 use std::fmt;
@@ -22,7 +23,7 @@ use super::operators::step;
 use super::zone::Zone;
 use crate::error::Error;
 
-/// Puts these in front of the session's functions of the same names, which take numbers.
+/// Registers these functions, which take precedence over the session's functions of the same names over numbers.
 pub(crate) fn register(state: &mut SessionState) {
     for (name, includes_end) in [("generate_series", true), ("range", false)] {
         if let Some(numbers) = state.table_functions().get(name).cloned() {
@@ -169,19 +170,19 @@ impl TableProvider for SeriesTable {
     }
 }
 
-/// The times that are still to come.
+/// The remaining times.
 #[derive(Debug, Clone)]
 struct Rows {
     name: &'static str,
     schema: SchemaRef,
-    /// Nothing where an argument is NULL.
+    /// `None` if an argument is NULL.
     start: Option<i64>,
     next: Option<i64>,
     end: i64,
     by: Interval,
     forth: bool,
     includes_end: bool,
-    /// The zone whose days and months are stepped; nothing where that is UTC.
+    /// The zone of calendar steps; `None` for UTC.
     zone: Option<Zone>,
     batch_rows: usize,
 }
@@ -210,7 +211,7 @@ impl LazyBatchGenerator for Rows {
                 break;
             };
             values.push(value);
-            // What is behind the range is behind the end.
+            // A value outside of the range is also after the end.
             let next = step(value, self.by, 1, per_second(*unit), zone)?;
             self.next = next.filter(|next| *next != value);
         }

@@ -1,31 +1,31 @@
-//! Dates and times as texts, read and written as PostgreSQL and DuckDB do.
+//! Parsing and formatting of dates and times as in PostgreSQL and DuckDB.
 
 use std::fmt::Write;
 
 use super::calendar::{Civil, checked_days, civil};
 use super::interval::{DAY_NS, SECOND_NS, push_clock, rounded_quotient};
 
-/// A date, a time of day or both, as a text has them.
+/// A parsed date, time of day, or both.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Written {
-    /// Days since 1970-01-01; nothing in a time of day.
+    /// Days since 1970-01-01; `None` for a time of day.
     pub days: Option<i64>,
-    /// Nanoseconds since midnight, up to the whole day; nothing in a date.
+    /// Nanoseconds since midnight, at most a day; `None` for a date.
     pub ns: Option<i64>,
-    /// What stands behind: an offset or the name of a time zone.
+    /// The offset or the name of a time zone that follows.
     pub zone: Option<String>,
 }
 
 impl Written {
-    /// Ticks since 1970-01-01 00:00:00, rounded. A second has the given number of ticks.
+    /// Ticks since 1970-01-01 00:00:00, rounded, with the given number of ticks per second.
     pub fn ticks(&self, per_second: i64) -> Option<i64> {
         let ns = i128::from(self.days?) * i128::from(DAY_NS) + i128::from(self.ns.unwrap_or(0));
         i64::try_from(rounded_quotient(ns, i128::from(SECOND_NS / per_second))).ok()
     }
 }
 
-/// Reads `2024-01-05`, `2024-1-5 10:00`, `20240105T101112.5Z`, `2024-01-05 10:00:00 Europe/Berlin`, `10:00:00`, with ` BC`
-/// behind dates before the year 1.
+/// Parses `2024-01-05`, `2024-1-5 10:00`, `20240105T101112.5Z`, `2024-01-05 10:00:00 Europe/Berlin`, `10:00:00`, with `
+/// BC` after dates before year 1.
 pub(crate) fn parse(text: &str) -> Option<Written> {
     let mut rest = text.trim();
     let mut written = Written::default();
@@ -56,7 +56,7 @@ pub(crate) fn parse(text: &str) -> Option<Written> {
     Some(written)
 }
 
-/// `YYYY-M-D`, with slashes as well, or `YYYYMMDD`: the date, which need not exist, and what follows it.
+/// Parses `YYYY-M-D`, also with slashes, or `YYYYMMDD`. Returns the date, which may be invalid, and the rest.
 fn date(text: &str) -> Option<(Civil, &str)> {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let number = |text: &str| text.parse::<i64>().ok();
@@ -84,7 +84,7 @@ fn date(text: &str) -> Option<(Civil, &str)> {
     Some((Civil { year: sign * number(year)?, month: number(month)?, day: number(day)? }, rest))
 }
 
-/// The year 1 BC is 0.
+/// Year 1 BC is year 0.
 fn before_christ(date: Civil, rest: &str) -> (Civil, &str) {
     match rest {
         " BC" | " (BC)" => (Civil { year: 1 - date.year, ..date }, ""),
@@ -92,7 +92,7 @@ fn before_christ(date: Civil, rest: &str) -> (Civil, &str) {
     }
 }
 
-/// `H:MM[:SS[.fraction]]` and what follows it, without blanks between.
+/// Parses `H:MM[:SS[.fraction]]`, and returns the rest.
 fn clock(text: &str) -> Option<(i64, &str)> {
     let number = |text: &str, most: i64| {
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -117,7 +117,7 @@ fn clock(text: &str) -> Option<(i64, &str)> {
     (total <= DAY_NS).then(|| (total, rest.trim_start()))
 }
 
-/// Nanoseconds of the digits behind a point, rounded.
+/// Nanoseconds from the digits after the point, rounded.
 fn fraction(digits: &str) -> Option<i64> {
     if digits.is_empty() || digits.len() > 30 {
         return None;
@@ -127,7 +127,7 @@ fn fraction(digits: &str) -> Option<i64> {
     Some(first.parse::<i64>().ok()? + i64::from(up))
 }
 
-/// `2024-01-05`, and ` BC` behind it before the year 1.
+/// `2024-01-05`, with ` BC` before year 1.
 pub(crate) fn date_text(days: i64) -> String {
     let mut text = String::with_capacity(10);
     let before_christ = push_date(&mut text, days);
@@ -135,7 +135,7 @@ pub(crate) fn date_text(days: i64) -> String {
     text
 }
 
-/// `2024-01-05 10:00:00.5`, and ` BC` behind it before the year 1. `ns` are those since midnight.
+/// `2024-01-05 10:00:00.5`, with ` BC` before year 1. `ns` is since midnight.
 pub(crate) fn timestamp_text(days: i64, ns: u64) -> String {
     let mut text = String::with_capacity(26);
     let before_christ = push_date(&mut text, days);
@@ -145,7 +145,7 @@ pub(crate) fn timestamp_text(days: i64, ns: u64) -> String {
     text
 }
 
-/// The same with the offset of a time zone: `+00`, `-03:30`.
+/// The same, with the offset of a time zone: `+00`, `-03:30`.
 pub(crate) fn zoned_text(days: i64, ns: u64, offset_seconds: i64) -> String {
     let mut text = String::with_capacity(29);
     let before_christ = push_date(&mut text, days);

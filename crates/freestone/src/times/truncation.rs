@@ -1,4 +1,4 @@
-//! `date_trunc` and `date_bin`: the start of the part, or of the multiple of an interval, that a time is in.
+//! `date_trunc` and `date_bin`: the start of the part, or of the multiple of an interval, that contains a time.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ fn run_trunc(call: &Call) -> Result<ArrayRef> {
 
 fn cut(part: Part, value: i64, per_second: i64) -> Result<i64> {
     if let Some(length) = part.ticks(per_second) {
-        // Units that the timestamp does not have are cut off already.
+        // The timestamp has no finer units.
         return if length > 1 {
             value.checked_sub(value.rem_euclid(length)).ok_or_else(|| out_of_range("timestamp"))
         } else {
@@ -88,7 +88,7 @@ fn cut(part: Part, value: i64, per_second: i64) -> Result<i64> {
     part.start_of(value.div_euclid(day)).checked_mul(day).ok_or_else(|| out_of_range("timestamp"))
 }
 
-/// Days and longer parts begin at the zone's midnight; within a day the offset stays what it is.
+/// Days and longer parts begin at midnight of the zone. Within a day, the offset does not change.
 fn cut_zoned(part: Part, value: i64, per_second: i64, zone: &Zone) -> Result<i64> {
     let local = to_local(value, per_second, zone)?;
     let start = cut(part, local, per_second)?;
@@ -117,7 +117,7 @@ fn cut_intervals(part: Part, spans: &Intervals) -> Result<Intervals> {
     map(spans, |span| Ok(stored(cut(interval_of(span)))))
 }
 
-/// `date_bin(stride, time [, origin])`: the start of the stride that a time is in, counted from the origin.
+/// `date_bin(stride, time [, origin])`: the start of the interval that contains a time, counted from the origin.
 pub(crate) fn date_bin() -> TimeFunction {
     let function = TimeFunction::new("date_bin", takes_bin, gives_bin, run_bin);
     TimeFunction { order: Order::ByArgument(1), ..function }
@@ -184,7 +184,7 @@ fn bin_months(stride: i64, value: i64, origin: i64, day: i64) -> Result<i64> {
         days.checked_mul(day).and_then(|start| start.checked_add(origin.rem_euclid(day)))
     };
     let count = passed.div_euclid(stride);
-    // The last month may have begun on a later day than that of the value.
+    // The last month may begin on a later day than that of the value.
     let start = at(count).filter(|start| *start <= value).or_else(|| at(count - 1));
     start.ok_or_else(|| out_of_range("timestamp"))
 }

@@ -7,11 +7,11 @@ use datafusion::common::config::ConfigOptions;
 use super::calendar::{civil, days_in_month, days_of, weekday};
 use crate::error::Error;
 
-/// The greatest offset from UTC, as in PostgreSQL.
+/// The largest offset from UTC, as in PostgreSQL.
 const OFFSET_SECONDS_MAX: i64 = 16 * 3_600;
 const DAY_SECONDS: i64 = 86_400;
 
-/// The zone of the stored form of TIMESTAMP WITH TIME ZONE.
+/// The time zone in which TIMESTAMP WITH TIME ZONE is stored.
 pub(crate) const UTC: &str = "+00:00";
 
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +22,7 @@ pub(crate) enum Zone {
 }
 
 impl Zone {
-    /// Reads `UTC`, `Z`, `+02`, `+02:00`, `+0200` or the name of a zone of the IANA's list, in any case.
+    /// Parses `UTC`, `Z`, `+02`, `+02:00`, `+0200` or the name of an IANA time zone, regardless of case.
     pub fn parse(text: &str) -> Option<Zone> {
         let text = text.trim();
         if ["utc", "gmt", "z", "zulu", "etc/utc", "etc/gmt"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
@@ -37,7 +37,7 @@ impl Zone {
         if is_name { named().map(Zone::Named) } else { None }
     }
 
-    /// A zone that many hours east of UTC, as `SET TIME ZONE -3.5` has it.
+    /// A zone with an offset in hours, as in `SET TIME ZONE -3.5`.
     pub fn of_hours(hours: f64) -> Option<Zone> {
         let minutes = hours * 60.0;
         let is_offset = minutes.fract() == 0.0 && minutes.abs() * 60.0 < OFFSET_SECONDS_MAX as f64;
@@ -64,7 +64,7 @@ impl Zone {
         matches!(self, Zone::Fixed(0))
     }
 
-    /// Seconds east of UTC at an instant.
+    /// The offset at an instant, in seconds east of UTC.
     pub fn offset_at(&self, utc_seconds: i64) -> Option<i64> {
         match self {
             Zone::Fixed(seconds) => Some(*seconds),
@@ -75,13 +75,13 @@ impl Zone {
         }
     }
 
-    /// The offset of a local time. One that the zone skips is taken by the offset before the gap, one that it has twice by
-    /// the offset after it, as in PostgreSQL.
+    /// The offset of a local time. A skipped local time has the offset before the gap, and a repeated one the offset
+    /// after the change, as in PostgreSQL.
     pub fn offset_of_local(&self, local_seconds: i64) -> Option<i64> {
         let before = self.offset_at(local_seconds.checked_sub(DAY_SECONDS)?)?;
         let after = self.offset_at(local_seconds.checked_add(DAY_SECONDS)?)?;
         if before == after {
-            // Both changes of a short time, as of Ramadan in some places, lie within.
+            // The interval contains both changes of a short period, such as Ramadan in some places.
             let between = self.offset_at(local_seconds - before)?;
             let holds = between == before || self.offset_at(local_seconds - between)? == between;
             return Some(if holds { between } else { before });
@@ -98,16 +98,16 @@ impl Zone {
     }
 }
 
-/// The error of a name that is no zone's.
+/// The error of an unknown zone.
 pub(crate) fn missing(name: &str) -> Error {
     Error::invalid(format!("no time zone {name}"))
         .with_hint("write an offset such as '+02:00', or a name such as 'Europe/Berlin'")
 }
 
-/// The list of zones has changes of offsets up to the year 2100. Later years are as an earlier one that begins on the same day of
-/// the week and is as long; 28 years have one of each kind.
+/// The zone data ends in 2100. A later year has the offsets of an earlier year that begins on the same weekday and has
+/// the same length; 28 years contain one of each kind.
 const LAST_YEAR: i64 = 2090;
-/// Before it, every zone has its first offset.
+/// Before this year, every zone has its first offset.
 const FIRST_YEAR: i64 = 1700;
 
 fn in_known_years(utc_seconds: i64) -> i64 {
@@ -124,7 +124,7 @@ fn in_known_years(utc_seconds: i64) -> i64 {
     utc_seconds - (days_of(year, 1, 1) - days_of(alike, 1, 1)) * DAY_SECONDS
 }
 
-/// `+H`, `+HH`, `+HHMM`, `+HH:MM` or `+HH:MM:SS` in seconds.
+/// Parses `+H`, `+HH`, `+HHMM`, `+HH:MM` or `+HH:MM:SS` to seconds.
 fn offset(text: &str) -> Option<i64> {
     let sign = if text.starts_with('-') { -1 } else { 1 };
     let digits = &text[1..];
@@ -187,13 +187,13 @@ mod tests {
         assert_eq!(offset(2024, 1, 1, 0), Some(-18_000));
         assert_eq!(offset(2024, 7, 1, 0), Some(-14_400));
         assert_eq!(offset(2024, 3, 10, 1), Some(-18_000));
-        // 02:00 to 03:00 does not exist; 01:00 to 02:00 is there twice.
+        // 02:00 to 03:00 does not exist, and 01:00 to 02:00 occurs twice.
         assert_eq!(offset(2024, 3, 10, 2), Some(-18_000));
         assert_eq!(offset(2024, 3, 10, 3), Some(-14_400));
         assert_eq!(offset(2024, 11, 3, 0), Some(-14_400));
         assert_eq!(offset(2024, 11, 3, 1), Some(-18_000));
         assert_eq!(offset(2024, 11, 3, 2), Some(-18_000));
-        // Rules go on where the list of changes ends; before it begins, towns have their own time.
+        // After the end of the data its rules continue; before its beginning, each place has local mean time.
         assert_eq!(offset(2262, 7, 1, 0), Some(-14_400));
         assert_eq!(offset(9999, 12, 31, 0), Some(-18_000));
         assert_eq!(offset(9999, 3, 14, 1), Some(-18_000));

@@ -1,4 +1,5 @@
-//! What a session may not do, however it is asked; and what statements are found to take and give.
+//! Operations that a session's permissions exclude, in all their forms; and the parameters and columns that statements
+//! are described with.
 
 use std::fs;
 
@@ -80,7 +81,7 @@ async fn memory_of_a_session_has_its_own_limit() {
     let session = database.session_with(Access { memory: Some(1 << 20), ..Access::default() });
     let sql =
         "SELECT count(*) FROM (SELECT DISTINCT value * 2 AS v, value::VARCHAR AS s FROM generate_series(1, 3000000))";
-    // It spills or fails, and either way leaves the pool as it was.
+    // It spills or fails. In both cases it returns its memory to the pool.
     if let Ok(outcome) = session.sql(sql).await
         && let Err(error) = outcome.collect().await
     {

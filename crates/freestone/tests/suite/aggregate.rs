@@ -1,4 +1,5 @@
-//! Aggregation inside the scan gives what DataFusion's gives, on every design, whatever is NULL, deleted or pruned.
+//! Aggregation inside the scan returns the results of DataFusion's aggregation, under every design, with NULLs, deleted
+//! rows and pruned zones.
 
 use freestone::{Database, Options, Session};
 use rand::rngs::StdRng;
@@ -12,7 +13,7 @@ fn session(threads: usize) -> Session {
     Database::in_memory(options).expect("a database in memory").session()
 }
 
-/// Columns of all types that are computed with, some without NULLs, one with nothing else.
+/// Columns of all types with which aggregates compute: some without NULLs, one with only NULLs.
 const TABLE: &str = "SELECT
     CAST(v AS INT) AS id,
     CAST(CASE WHEN v % 7 = 0 THEN NULL ELSE v % 200 - 100 END AS TINYINT) AS tiny,
@@ -110,19 +111,19 @@ async fn random_aggregations_agree_with_datafusion() {
         let session = session(1 + seed % 3);
         let mut rng = StdRng::seed_from_u64(seed as u64);
         run(&session, &format!("CREATE TABLE t WITH ({design}) AS {TABLE}")).await;
-        // A segment more, and rows that are gone.
+        // One more segment, and deleted rows.
         run(&session, "INSERT INTO t SELECT * FROM t WHERE id % 5 = 2").await;
         run(&session, "DELETE FROM t WHERE id BETWEEN 9000 AND 9100 OR id % 4001 = 0").await;
         for _ in 0..60 {
             let query = query(&mut rng);
-            // Behind a limit no rule applies.
+            // The rule does not apply above a LIMIT.
             let expected = answer(&session, &query("(SELECT * FROM t LIMIT 1000000000) AS t")).await;
             assert_eq!(answer(&session, &query("t")).await, expected, "{design}: {}", query("t"));
         }
     }
 }
 
-/// The plan of a query with what it did.
+/// The text of EXPLAIN ANALYZE for a query.
 async fn analyzed(session: &Session, sql: &str) -> String {
     answer(session, &format!("EXPLAIN ANALYZE {sql}")).await
 }
@@ -138,14 +139,14 @@ fn counter(plan: &str, name: &str) -> u64 {
 async fn whole_zones_are_not_read() {
     let session = session(2);
     run(&session, &format!("CREATE TABLE t WITH (design = 'column', sort = 'id') AS {TABLE}")).await;
-    // All zones as a whole: nothing is decoded.
+    // All zones qualify as a whole, so nothing is decoded.
     let all = analyzed(&session, "SELECT count(*), sum(big), min(day), avg(price) FROM t").await;
     assert!(all.contains("ScanAggregateExec"), "{all}");
     assert_eq!((counter(&all, "zones_aggregated"), counter(&all, "values_decoded")), (15, 0), "{all}");
-    // Of those that a bound cuts, the rest is.
+    // Rows are decoded only in zones of which a part qualifies.
     let cut = analyzed(&session, "SELECT count(*), sum(big) FROM t WHERE id > 5000").await;
     assert_eq!((counter(&cut, "zones_aggregated"), counter(&cut, "zones_pruned")), (12, 2), "{cut}");
-    // Groups that are one in a zone; the value is an expression, whose zones say nothing.
+    // The group key is constant in each zone. The argument is an expression, for which zones have no aggregates.
     run(
         &session,
         &format!("CREATE TABLE s WITH (design = 'column') AS SELECT (id - 1) / 2048 AS g, * FROM ({TABLE}) AS x"),
@@ -155,7 +156,7 @@ async fn whole_zones_are_not_read() {
     assert_eq!(counter(&grouped, "zones_aggregated"), 15, "{grouped}");
     let computed = analyzed(&session, "SELECT sum(price * rate) FROM t").await;
     assert_eq!(counter(&computed, "zones_aggregated"), 0, "{computed}");
-    // A zone that lost a row is not whole any more.
+    // A zone with a deleted row is not answered as a whole.
     run(&session, "DELETE FROM t WHERE id = 77").await;
     let deleted = analyzed(&session, "SELECT count(*) FROM t").await;
     assert!(answer(&session, "SELECT count(*) AS n FROM t").await.contains("| 29999 |"), "{deleted}");

@@ -1,5 +1,5 @@
-//! Files as people bring them: bounds that say less than they seem to, damaged ones, several of one pattern, and what is
-//! written and read back.
+//! Files as users have them: Parquet bounds that are less exact than they seem, damaged files, patterns that match
+//! several files; and files that Freestone wrote, read back.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -189,7 +189,7 @@ async fn types_that_parquet_stores_otherwise() {
         .await;
 }
 
-/// A file of timestamps as days of Julius Scaliger and nanoseconds of the day.
+/// A Parquet file of INT96 timestamps: Julian day numbers, and nanoseconds of the day.
 fn int96(place: &Place, name: &str, values: &[(u32, u64)]) {
     let schema = Arc::new(parse_message_type("message m { required int96 t; }").expect("a schema"));
     let file = File::create(place.path(name)).expect("a file");
@@ -285,8 +285,8 @@ async fn csv_files_of_one_pattern() {
 #[tokio::test]
 async fn one_rule_for_a_value() {
     let place = Place::new();
-    // The type is found in the first rows, and in places through the rest; what comes elsewhere is taken as these would have
-    // been, or not at all.
+    // The type is inferred from the first rows and from samples of the rest. A value elsewhere is converted to that
+    // type, or is an error.
     for (name, first, late, shown, error) in [
         ("code", "12345", "00501", "00501", "'00501' is not a BIGINT"),
         ("big", "1.5", "9007199254740993", "9007199254740993", "'9007199254740993' does not fit a DOUBLE without loss"),
@@ -420,7 +420,7 @@ async fn damaged_files_are_named() {
         place.write("cut.parquet", &whole[..cut]);
         place.check_error("SELECT sum(a) FROM '@/cut.parquet'", "cut.parquet").await;
     }
-    // A byte changed anywhere is an error, or changes a value: never a panic.
+    // A changed byte causes an error or another value, but never a panic.
     for at in (0..whole.len()).step_by(whole.len() / 300 + 1) {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x5a;
@@ -542,7 +542,7 @@ async fn nested_json_is_text() {
     place.check("SELECT count(*) FROM n WHERE v LIKE '[1%'", &["1"]).await;
     place.run("CREATE TABLE m (id INT, v VARCHAR, w INT)").await.expect("a table");
     place.check_error("COPY m FROM '@/n.json'", "n.json, line 1, column w: 's' is not an INTEGER").await;
-    // A value past the sample that would be mistaken for a string.
+    // A value after the sample that could be confused with a string.
     place.write("late.json", format!("{}{{\"v\":[1]}}\n", "{\"v\":\"[1]\"}\n".repeat(3)));
     place
         .check_error("SELECT * FROM '@/late.json' (SAMPLE_ROWS 2)", "late.json, line 4, column v: nested value [1]")
@@ -559,7 +559,7 @@ async fn nested_json_is_text() {
 #[tokio::test]
 async fn values_past_the_sample_are_errors_with_a_way_out() {
     let place = Place::new();
-    // Five megabytes: the odd value is in a part of which the sample sees nothing.
+    // Five megabytes, so that the unusual value is in a part that the sample does not contain.
     let lines = "12345,abcdefghijklmnopqrstuvwxyz\n".repeat(320_000);
     let cut = lines.len() / 2 + 17 * 33 * 1024 + 33;
     let at = lines[..cut].rfind('\n').expect("lines") + 1;
@@ -646,7 +646,7 @@ async fn folders_by_values() {
     }
     place.check_error("COPY t TO '@/e' (FORMAT csv, PARTITION_BY (none))", "no column none").await;
     place.check_error("COPY t TO '@/e' (FORMAT csv, PARTITION_BY (k, s, v))", "names all columns").await;
-    // What fails in one file leaves none.
+    // If one file of a COPY fails, no file remains.
     place
         .check_error(
             "COPY (SELECT k, 1 / (3 - v::INT) AS q FROM t) TO '@/half' (FORMAT csv, PARTITION_BY k)",

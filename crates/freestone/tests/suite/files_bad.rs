@@ -1,4 +1,4 @@
-//! Files that are made to harm: numbers that lie, many columns, much text in few bytes; and places that cannot be read or
+//! Malicious files: wrong counts, very many columns, data that expands to much text; and places that cannot be read or
 //! written.
 
 use arrow::record_batch::RecordBatch;
@@ -35,7 +35,7 @@ async fn hostile_files() {
     let members: Vec<String> = names.iter().map(|name| format!("\"{name}\":1")).collect();
     place.write("wide.json", format!("{{{}}}\n", members.join(",")).repeat(2));
     place.check("SELECT sum(c19999), count(*) FROM '@/wide.json'", &["2|2"]).await;
-    // Much text in few bytes: it is read in blocks.
+    // Much text in few bytes, which is read in blocks.
     let mut packed = flate2::write::GzEncoder::new(vec![], flate2::Compression::best());
     std::io::Write::write_all(&mut packed, "a\n".repeat(30_000_000).as_bytes()).expect("bytes");
     place.write("bomb.csv.gz", packed.finish().expect("bytes"));
@@ -44,7 +44,7 @@ async fn hostile_files() {
     std::io::Write::write_all(&mut packed, &vec![b'x'; 100 << 20]).expect("bytes");
     place.write("line.csv.gz", packed.finish().expect("bytes"));
     place.check_error("SELECT count(*) FROM '@/line.csv.gz'", "a record longer than 64 MiB").await;
-    // A folder with the name of a file, a file that goes, and one that nobody may read.
+    // A folder with the name of a file, a file that disappears, and one without read permission.
     place.path("folder.parquet/x");
     place.check_error("SELECT * FROM '@/folder.parquet'", "the folder holds no data file, it is empty").await;
     place.check_error("SELECT * FROM '@/gone.parquet'", "gone.parquet: no such file").await;

@@ -1,4 +1,4 @@
-//! Functions under the names that users of DuckDB and PostgreSQL know, and hints for names that are none.
+//! Functions under their names in DuckDB and PostgreSQL, and hints for names that do not exist.
 
 use freestone::{Database, ErrorKind, Options};
 
@@ -21,7 +21,7 @@ async fn documented_functions_exist() {
     let names = documented();
     assert!(names.len() > 300, "{} names", names.len());
     for name in names {
-        // Without arguments most are an error, but not one of the name.
+        // Without arguments most functions fail, but not with an error about the name.
         if let Err(error) = session.sql(&format!("SELECT {name}()")).await {
             assert_ne!(error.kind(), ErrorKind::NotFound, "{name}: {error}");
             assert_ne!(error.kind(), ErrorKind::Internal, "{name}: {error}");

@@ -126,7 +126,7 @@ fn parquet_files() -> Vec<Vec<u8>> {
     forms.into_iter().map(write).collect()
 }
 
-/// An integer as Thrift's compact form has it: seven bits per byte, the sign in the lowest.
+/// An integer in Thrift's compact form: seven bits per byte, with the sign in the lowest bit (zigzag).
 fn varint(value: i64) -> Vec<u8> {
     let mut rest = (value << 1 ^ value >> 63) as u64;
     let mut bytes = vec![];
@@ -138,7 +138,7 @@ fn varint(value: i64) -> Vec<u8> {
     bytes
 }
 
-/// Cuts a file, flips or overwrites bytes, or puts other numbers in its last part, whose length stays right.
+/// Truncates a file, flips or overwrites bytes, or changes numbers in its last part, whose length remains correct.
 fn damage(random: &mut StdRng, file: &[u8], is_parquet: bool) -> Vec<u8> {
     let mut bytes = file.to_vec();
     let place = random.random_range(0..bytes.len());

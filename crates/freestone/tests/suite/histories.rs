@@ -1,7 +1,8 @@
-//! Random histories of several sessions, and a checker of what they saw.
+//! Random histories of several sessions, and a checker of the isolation that they had.
 //!
-//! Every key has one row with a version, which each write increments, and the transaction that wrote it last. So what a
-//! transaction read says which writes it has seen, and the order of all writes of a key is known.
+//! Each key has one row with a version, which each write increments, and the transaction that wrote it last. So the
+//! rows that a transaction read determine which writes it saw, and the versions determine the order of all writes of a
+//! key.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,19 +18,20 @@ const KEYS: i64 = 6;
 /// A row as it was read: key, version, writer.
 type Row = (i64, i64, i64);
 
-/// What one transaction did.
+/// The reads and writes of one transaction.
 #[derive(Debug, Clone, Default)]
 struct Done {
     id: i64,
     is_committed: bool,
-    /// Each query of all keys. Those of one snapshot must be equal, but for its own writes.
+    /// The result of each query of all keys. Results of one snapshot must be equal, except for the transaction's own
+    /// writes.
     reads: Vec<Vec<Row>>,
-    /// Key and version of what it wrote.
+    /// Key and version of each write.
     writes: Vec<(i64, i64)>,
     has_snapshot: bool,
 }
 
-/// Looks for what neither isolation level allows, and for what snapshots do not allow.
+/// Checks for anomalies that neither level allows, and for those that only snapshots exclude.
 fn check(history: &[Done], last: &[Row]) -> Result<(), String> {
     let mut writers: HashMap<(i64, i64), i64> = (0..KEYS).map(|key| ((key, 0), 0)).collect();
     for done in history.iter().filter(|done| done.is_committed) {
@@ -63,7 +65,7 @@ fn check(history: &[Done], last: &[Row]) -> Result<(), String> {
     Ok(())
 }
 
-/// One query sees committed writes and its own, and of every other transaction all writes or none.
+/// Checks that a query sees committed writes and its own, and of every other transaction all writes or none.
 fn check_read(
     done: &Done,
     read: &[Row],
@@ -113,7 +115,7 @@ async fn transaction(session: &Session, random: &mut StdRng, done: &mut Done) ->
         let written = rows(session, &format!("{ALL} WHERE key = {key}")).await?;
         done.writes.push((key, written[0].1));
         if random.random_range(0..3) == 0 {
-            // Enough small rows that the log is merged below open transactions.
+            // Enough small rows that pending segments are merged while transactions are open.
             session.sql("INSERT INTO others VALUES (1)").await?;
         }
     }
@@ -133,7 +135,7 @@ async fn work(database: Arc<Database>, thread: i64, count: i64, seed: u64) -> Ve
             Ok(()) => done.is_committed = true,
             Err(error) => {
                 assert!(["40001", "40P01"].contains(&error.sqlstate()), "{}: {error}", error.sqlstate());
-                // After a failed COMMIT there is none.
+                // After a failed COMMIT there is no transaction to roll back.
                 let _ = session.sql("ROLLBACK").await;
             }
         }

@@ -1,12 +1,12 @@
-//! Histories of several sessions, as data: `isolation/*.txt`. Each line is a statement of one session, and what it gives.
+//! Histories of several sessions as data: `isolation/*.txt`. Each line is a statement of one session, with its outcome.
 //!
 //! ```text
 //! # a history's name
-//! A: SQL                 it succeeds, or gives the rows that follow
-//! = 1|10, 2|20           rows of the statement before, sorted
+//! A: SQL                 it succeeds, or returns the rows of the next line
+//! = 1|10, 2|20           the rows of the previous statement, sorted
 //! A: SQL !40001          it fails with this SQLSTATE
 //! A: SQL ~               it waits
-//! A~                     what it has waited for is over, and it succeeds; `A~ !40001`: it fails
+//! A~                     the waiting statement succeeds now; `A~ !40001`: it fails
 //! ```
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use freestone::{Database, Error, Options, Session};
 use tokio::task::JoinHandle;
 
 const SETUP: [&str; 2] = ["CREATE TABLE test (id INT, value INT)", "INSERT INTO test VALUES (1, 10), (2, 20)"];
-/// A statement that has not ended after this time waits.
+/// A statement that has not ended after this time counts as waiting.
 const WAITS: Duration = Duration::from_millis(150);
 
 type Rows = Result<Vec<String>, Error>;

@@ -1,4 +1,4 @@
-//! The engine's integration tests, in one program: each that links DataFusion costs more than it runs.
+//! The engine's integration tests in one binary, because linking DataFusion takes longer than most tests.
 
 mod access;
 mod aggregate;
@@ -24,6 +24,6 @@ mod slt;
 mod ssb;
 mod tpch;
 
-/// As programs of this project have it: planning counts as memory.
+/// The allocator that programs with this engine should use, so that planning counts as memory.
 #[global_allocator]
 static ALLOCATOR: freestone::Counting<std::alloc::System> = freestone::Counting(std::alloc::System);

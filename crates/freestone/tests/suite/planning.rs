@@ -10,7 +10,7 @@ fn options() -> Options {
     Options { threads: 2, memory_limit: Some(256 << 20), ..Options::default() }
 }
 
-/// Runs a statement as the server does: others wait for it, and it ends with its time.
+/// Runs a statement as the server does: asynchronously, with a timeout.
 fn run(options: Options, set_up: &[String], sql: &str, time: Duration) -> Result<Vec<Vec<String>>, Error> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).thread_stack_size(freestone::THREAD_STACK_BYTES).enable_all().build();
@@ -133,7 +133,7 @@ fn what_depends_on_its_place_is_not_copied_without_end() {
     let sql = format!("SELECT ({sql} SELECT max(v) FROM c30) FROM generate_series(1, 3) AS t (value)");
     let error = run(options(), &[], &sql, Duration::from_secs(120)).expect_err("too complex");
     assert_eq!(error.sqlstate(), "54001", "{error}");
-    // NOT MATERIALIZED is a wish.
+    // NOT MATERIALIZED is only a preference.
     let joined = |below| format!("SELECT a.v + b.v AS v FROM c{below} AS a JOIN c{below} AS b ON a.v = b.v");
     let sql = levels(30, "SELECT 1 AS v", joined).replace("AS (", "AS NOT MATERIALIZED (") + " SELECT v FROM c30";
     let found = run(options(), &[], &sql, Duration::from_secs(60)).expect("rows");

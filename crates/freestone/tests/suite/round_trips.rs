@@ -1,6 +1,7 @@
-//! What COPY writes it reads back as it was: random tables of all types, through every format.
+//! COPY reads back the rows that it wrote: random tables of all types, through every format.
 //!
-//! `FREESTONE_TEST_ROUNDS` is the number of tables, `FREESTONE_TEST_SEED` the seed of the first one. A failure prints its seed.
+//! `FREESTONE_TEST_ROUNDS` is the number of tables, `FREESTONE_TEST_SEED` the seed of the first one. A failure prints
+//! its seed.
 
 use std::fmt::Write as _;
 
@@ -9,7 +10,7 @@ use freestone::{Database, Options, Session};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// A type of a column, and how one of its values is written in SQL.
+/// A type of a column, and a function that returns a random value as SQL text.
 type Kind = (&'static str, fn(&mut StdRng) -> String);
 
 const KINDS: &[Kind] = &[
@@ -38,7 +39,7 @@ const KINDS: &[Kind] = &[
     ("DECIMAL(38, 10)", |r| pick(r, &["1234567890123456789012345678.0123456789", "-0.0000000001", "0"])),
     ("DECIMAL(38, 38)", |r| pick(r, &["0.99999999999999999999999999999999999999", "-1e-38::DECIMAL(38, 38)", "0"])),
     ("DATE", |r| match r.random_range(0..6) {
-        // Years that a literal cannot have.
+        // Years outside the range of literals.
         0 => format!("DATE '2024-02-29' + INTERVAL '{} years'", pick(r, &["9000", "-2100", "100000"])),
         _ => format!("DATE '{}'", pick(r, &["0001-01-01", "9999-12-31", "1970-01-01", "1582-10-15", "2024-02-29"])),
     }),
@@ -82,7 +83,7 @@ fn pick(random: &mut StdRng, values: &[&str]) -> String {
     values[random.random_range(0..values.len())].to_owned()
 }
 
-/// The columns of a random table, and its rows as SQL writes them.
+/// The columns of a random table, and its rows as SQL text.
 fn table(random: &mut StdRng) -> (String, Vec<String>) {
     let kinds: Vec<&Kind> =
         (0..random.random_range(1..7)).map(|_| &KINDS[random.random_range(0..KINDS.len())]).collect();
@@ -120,7 +121,7 @@ async fn shown(session: &Session, sql: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// The ending of a file, the options to write it, and those to read it.
+/// The extension of a file, the options for writing it, and the options for reading it.
 const FORMS: [(&str, &str, &str); 18] = [
     ("parquet", "", ""),
     ("parquet", "(COMPRESSION none, ROW_GROUP_SIZE 7)", ""),
@@ -154,7 +155,7 @@ async fn check(session: &Session, folder: &str, seed: u64) -> Result<(), String>
     }
     let before = run("SELECT * FROM t".into()).await?;
     for (ending, to, from) in FORMS {
-        // A JSON file of no objects has no columns either.
+        // A JSON file without objects has no columns.
         if rows.is_empty() && ending.contains("json") {
             continue;
         }

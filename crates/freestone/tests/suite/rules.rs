@@ -1,21 +1,21 @@
-//! Every rule that changes plans is there because somebody decided so: when an upgrade of DataFusion adds one, or another
-//! order, this test fails until it is in the list, with what it does or why it is not DataFusion's.
+//! The list of all rules that change plans, in their order. If an upgrade of DataFusion adds a rule or changes the order,
+//! this test fails until the rule is in the list, with a decision and its reason.
 
 use freestone::{Database, Options};
 
-/// What was decided about a rule.
+/// Whose rule it is.
 #[derive(Debug)]
 enum Decision {
-    /// DataFusion's, as it is: the differential tests cover it.
+    /// DataFusion's, unchanged. The differential tests cover it.
     Kept,
-    /// Ours, of the same name, in the place of DataFusion's.
+    /// Ours, with the name of the rule of DataFusion that it replaces.
     Replaced,
     /// Ours.
     Ours,
 }
 use Decision::{Kept, Ours, Replaced};
 
-/// The rules in the order in which they run first; physical ones that run twice come twice.
+/// The rules in the order of their first run. Physical rules that run twice are listed twice.
 const RULES: &[(&str, Decision, &str)] = &[
     ("shared_queries", Ours, "queries that are read several times are run once"),
     ("set_operations", Ours, "INTERSECT ALL and EXCEPT ALL count; reals in sets"),
@@ -30,7 +30,7 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("guards", Ours, "what can fail is evaluated where its guard holds"),
     ("aggregate_calls", Ours, "an order for each aggregate"),
     ("group_keys", Ours, "reals and volatile expressions as keys"),
-    ("expansion", Ours, "conditions that grow without measure are refused"),
+    ("expansion", Ours, "conditions whose normal form would become too large are refused"),
     ("optimize_unions", Kept, "flattens unions"),
     ("unions_to_filter", Kept, "unions of one table become one filter"),
     ("simplify_expressions", Kept, "constants, IN lists"),

@@ -1,4 +1,4 @@
-//! What sessions promise besides SQL's results: snapshots, cancelling, limits, progress, what survives closing.
+//! Properties of sessions: snapshots, cancellation, limits, progress, and the state after a database was closed.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -39,9 +39,9 @@ async fn number(session: &Session, sql: &str) -> freestone::Result<i64> {
     Ok(integer(batch.column(0)))
 }
 
-/// Rows enough for a scan in many batches, made by SQL.
+/// Enough rows for a scan of many batches.
 const ROWS: &str = "SELECT value AS a, 'row ' || value AS b FROM generate_series(1, 300000)";
-/// Work without an end that a test would wait for.
+/// A query that takes far longer than a test waits.
 const ENDLESS: &str = "SELECT x.value AS a FROM generate_series(1, 1000) AS x, generate_series(1, 1000000000) AS y \
                        WHERE x.value * y.value % 7 = 9";
 
@@ -67,7 +67,7 @@ fn a_statement_reads_the_snapshot_it_began_with() {
 fn cancelling_stops_queries_and_writes() {
     check(|session| async move {
         let cancel = session.cancel_handle();
-        // As a signal handler does: from a thread that no query keeps busy.
+        // Cancels from a thread that executes no query, as a signal handler does.
         let cancel_soon = || {
             let cancel = cancel.clone();
             std::thread::spawn(move || {
@@ -81,7 +81,7 @@ fn cancelling_stops_queries_and_writes() {
         cancel_soon();
         let error = session.sql(&format!("CREATE TABLE t AS {ENDLESS}")).await.err().expect("it was cancelled");
         assert_eq!(error.kind(), ErrorKind::Cancelled);
-        // Later statements run, and nothing of the cancelled one is left.
+        // Later statements run, and the cancelled one leaves nothing.
         assert_eq!(number(&session, "SELECT count(*) FROM freestone_tables()").await?, 0);
         session.sql("CREATE TABLE t (a INT)").await?;
         Ok(())
@@ -145,7 +145,7 @@ fn sorting_beyond_the_memory_limit_spills() {
             "SELECT count(*) FROM (SELECT row_number() OVER (ORDER BY b DESC) AS n FROM t) WHERE n > 10",
         );
         assert_eq!(rows.await?, 999_990);
-        // What cannot spill is an error that says what to do.
+        // An operator that cannot spill returns an error that says what to do.
         let sql = "SELECT count(*) FROM t AS x JOIN t AS y ON x.b = y.b WHERE x.a <> y.a";
         match number(&session, sql).await {
             Ok(rows) => assert_eq!(rows, 0),

@@ -1,5 +1,5 @@
-//! Bytes of a Parquet file by their place: threads share no position, and what a damaged file claims of lengths is checked
-//! before memory is taken.
+//! Reads a Parquet file by position, so that threads share no file position. Lengths that a damaged file claims are
+//! checked before memory is allocated.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
-/// Bytes read at once where the reader does not know how many it needs: the header of a page is shorter.
+/// The bytes to read if the required number is not known. The header of a page is shorter.
 const READ_AHEAD_BYTES: usize = 8 << 10;
 
-/// A file of known length, read by place.
+/// A file of known length, read by position.
 #[derive(Debug, Clone)]
 pub(crate) struct FileChunks {
     file: Arc<File>,
@@ -50,7 +50,7 @@ impl ChunkReader for FileChunks {
     }
 }
 
-/// Reads on from a place.
+/// A reader that starts at a position.
 pub(crate) struct ChunkRead {
     chunks: FileChunks,
     next: u64,

@@ -1,7 +1,7 @@
-//! A Parquet file that is open: its metadata, and the types in which its columns are read.
+//! An open Parquet file: its metadata, and the types in which its columns are read.
 //!
-//! Text and bytes are read as views, whatever Arrow schema the writer left in the file. INT96, which writers of old use for
-//! timestamps, is read in microseconds: nanoseconds end in 2262. A UUID becomes its text.
+//! Strings and binaries are read as views, regardless of the Arrow schema in the file. INT96, which old writers use for
+//! timestamps, is read in microseconds, because nanoseconds end in 2262. A UUID becomes its text.
 
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::ingest::convert::table_type;
 use crate::ingest::error::{IngestError, Reason};
 use crate::ingest::parallel::guarded;
 
-/// What tells that a file is still the one whose metadata was read.
+/// Identifies the state of a file, to detect changes after its metadata was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     length: u64,
@@ -42,18 +42,18 @@ pub(crate) struct ParquetFile {
     columns: Vec<FileColumn>,
 }
 
-/// The key under which a file of ours names the columns, by their places, whose timestamps are whole seconds.
+/// The metadata key under which our own files list the columns whose timestamps are whole seconds.
 pub(crate) const SECONDS_KEY: &str = "freestone:seconds";
 
-/// A column of a file, at the top of its schema.
+/// A top-level column of a file.
 #[derive(Debug, Clone)]
 struct FileColumn {
-    /// Its place among the columns that are stored, unless it is nested.
+    /// Its position among the stored columns, unless it is nested.
     leaf: Option<usize>,
     is_uuid: bool,
     /// Timestamps are whole seconds, written in milliseconds.
     is_seconds: bool,
-    /// Bounds of the file mean what they say in the type that the column is read in.
+    /// Whether the file's bounds are valid for the type in which the column is read.
     has_bounds: bool,
 }
 
@@ -91,7 +91,7 @@ impl ParquetFile {
         self.metadata.schema()
     }
 
-    /// The column's type in a table; `None` where no table holds it.
+    /// The type of the column in a table; `None` if tables cannot store it.
     pub fn table_type(&self, column: usize) -> Option<DataType> {
         match (&self.columns[column], self.schema().field(column).data_type()) {
             (FileColumn { is_uuid: true, .. }, _) => Some(DataType::Utf8View),
@@ -117,12 +117,12 @@ impl ParquetFile {
         self.columns[column].is_uuid
     }
 
-    /// What reads these columns.
+    /// The projection for these columns.
     pub fn mask(&self, columns: impl IntoIterator<Item = usize>) -> ProjectionMask {
         ProjectionMask::roots(self.metadata.parquet_schema(), columns)
     }
 
-    /// Opens the file to read its rows; a file that has changed since its metadata was read is an error.
+    /// Opens the file for reading its rows. An error if it has changed since its metadata was read.
     pub fn chunks(&self) -> Result<FileChunks, IngestError> {
         let failed = |error: std::io::Error| IngestError::io(&self.path, &error);
         let file = File::open(&self.path).map_err(failed)?;
@@ -132,7 +132,7 @@ impl ParquetFile {
         Ok(FileChunks::new(file, self.identity.length))
     }
 
-    /// The error of bytes that do not decode.
+    /// The error of bytes that cannot be decoded.
     pub fn malformed(&self, error: &ParquetError, row_group: usize) -> IngestError {
         let reason = Reason::Malformed(format!("{} (row group {row_group})", parquet_text(error)));
         IngestError::new(self.name(), reason)
@@ -163,8 +163,8 @@ fn columns(metadata: &ArrowReaderMetadata) -> Vec<FileColumn> {
     roots.iter().enumerate().map(column).collect()
 }
 
-/// Asks the reader for text and binary as views, for no dictionaries, and for INT96 in microseconds; where it refuses, the
-/// file's own types stay.
+/// Configures the reader to return strings and binaries as views, no dictionaries, and INT96 in microseconds. If it
+/// refuses, the types of the file remain.
 fn in_our_types(metadata: ArrowReaderMetadata, columns: &[FileColumn]) -> ArrowReaderMetadata {
     let descriptor = metadata.parquet_schema();
     let is_int96 = |at: usize| {
@@ -194,8 +194,8 @@ fn in_our_types(metadata: ArrowReaderMetadata, columns: &[FileColumn]) -> ArrowR
     ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options).unwrap_or(metadata)
 }
 
-/// Bounds are of values as they are stored. Where the writer's Arrow schema changes the type (seconds that are stored as
-/// milliseconds), they are not those of the values that are read.
+/// Bounds refer to values as they are stored. If the writer's Arrow schema changes the type (seconds that are stored as
+/// milliseconds), they are not valid for the values that are read.
 fn with_bounds(columns: Vec<FileColumn>, metadata: &ArrowReaderMetadata) -> Vec<FileColumn> {
     let descriptor = metadata.parquet_schema();
     let plain = parquet_to_arrow_schema(descriptor, None);
@@ -223,7 +223,7 @@ fn same_bytes(stored: &DataType, read: &DataType) -> bool {
         || is_timestamp(stored).is_some() && is_timestamp(stored) == is_timestamp(read)
 }
 
-/// Refuses numbers of rows that cannot be.
+/// Refuses impossible numbers of rows.
 fn check_counts(metadata: &ArrowReaderMetadata) -> Result<(), String> {
     let metadata = metadata.metadata();
     let mut rows = 0i64;
@@ -243,7 +243,7 @@ fn check_counts(metadata: &ArrowReaderMetadata) -> Result<(), String> {
     }
 }
 
-/// UUIDs as they are written: 32 digits in five groups.
+/// UUIDs as text: 32 digits in five groups.
 pub(crate) fn uuid_texts(column: &ArrayRef) -> ArrayRef {
     let Some(bytes) = column.as_fixed_size_binary_opt() else { return Arc::clone(column) };
     let mut texts = StringViewBuilder::with_capacity(column.len());

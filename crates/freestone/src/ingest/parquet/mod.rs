@@ -171,7 +171,7 @@ impl RowGroupWorker {
         Ok(MorselEnd { lines: 0, rows, bytes: group.bytes })
     }
 
-    /// The batch with UUIDs as texts, but where the table has a column of bytes for them.
+    /// The batch with UUIDs as text, unless the table's column is BINARY.
     fn with_uuids(&self, batch: RecordBatch) -> RecordBatch {
         let file_schema = self.file.schema();
         let is_uuid = |name: &str| file_schema.index_of(name).is_ok_and(|at| self.file.is_uuid(at));

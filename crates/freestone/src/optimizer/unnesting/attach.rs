@@ -1,4 +1,4 @@
-//! Joins a plan with the subqueries in expressions over it.
+//! Joins a plan with the subqueries in the expressions that are evaluated over it.
 
 use std::sync::Arc;
 
@@ -20,16 +20,16 @@ use super::sets::Comparison;
 use super::single::{nullable, single};
 use super::{Unnester, volatile};
 
-/// A node's input, and what expressions of the node become over it.
+/// The lifted input of a node, which converts the node's expressions to expressions over the lifted plan.
 pub(super) struct Over<'a> {
     pub unnester: &'a Unnester,
     pub lifted: Lifted,
-    /// The input as it was planned, whose columns the expressions name.
+    /// The original schema of the input, whose columns the expressions name.
     pub schema: DFSchemaRef,
     pub scopes: &'a Scopes,
-    /// Only its different rows matter.
+    /// Only the distinct rows of the input matter, so rows may be repeated.
     is_set: bool,
-    /// The input as subqueries see it.
+    /// The input as the outer query of its subqueries, once one of them needs it.
     scope: Option<Arc<Scope>>,
     known: Vec<(Expr, Expr)>,
 }
@@ -43,7 +43,8 @@ impl<'a> Over<'a> {
         Over { is_set, ..self }
     }
 
-    /// An expression over the input as one over the lifted plan, with bound references and without subqueries.
+    /// Converts an expression over the input to one over the lifted plan. Its references are bound, and its subqueries
+    /// are replaced by columns or values.
     pub fn expression(&mut self, expression: Expr) -> Result<Expr> {
         let replaced = expression.transform_up(|e| match e {
             Expr::Column(column) => {
@@ -77,7 +78,7 @@ impl<'a> Over<'a> {
         self.lifted.keep(values)
     }
 
-    /// A condition of a filter: a semi or anti join, or else what is left of it.
+    /// Applies a condition of a filter: as a semi or anti join, or by returning the condition that is left to apply.
     fn condition(&mut self, condition: Expr) -> Result<Option<Expr>> {
         let (condition, negated) = match condition {
             Expr::Not(inner) => (*inner, true),
@@ -103,7 +104,7 @@ impl<'a> Over<'a> {
         }
     }
 
-    /// The column or expression that stands for a subquery.
+    /// The column or expression that replaces a subquery.
     fn value(&mut self, subquery: Expr) -> Result<Expr> {
         if let Some((_, value)) = self.known.iter().find(|(known, _)| *known == subquery) {
             return Ok(value.clone());
@@ -136,12 +137,13 @@ impl<'a> Over<'a> {
         Ok(value)
     }
 
-    /// A subquery over the input's columns, and over outer queries further out. Where only its different rows matter, it is a set.
+    /// Lifts a subquery, which may use columns of the input and of outer queries. With `is_set`, only its distinct rows
+    /// matter.
     pub fn sub(&mut self, subquery: Subquery, is_set: bool) -> Result<Lifted> {
         self.sub_of(Arc::unwrap_or_clone(subquery.subquery), is_set)
     }
 
-    /// A subquery of which it only matters whether it has a row.
+    /// Lifts a subquery of which only matters whether it returns a row.
     fn existing(&mut self, subquery: Subquery) -> Result<Lifted> {
         let mut sub = self.sub_of(without_limit(Arc::unwrap_or_clone(subquery.subquery))?, true)?;
         sub.output.clear();
@@ -157,12 +159,12 @@ impl<'a> Over<'a> {
         if depends && (is_volatile(&sub.plan) || sub.has_volatile() && !sub.is_one_row()) {
             return Err(volatile());
         }
-        // What depends on nothing is evaluated once, not for each row.
+        // An uncorrelated subquery with a volatile function is evaluated once, not per row.
         let sub = if depends || !sub.has_volatile() { sub } else { sub.with_columns(self.unnester)? };
         if sub.is_one_row() { Ok(sub) } else { sub.renamed(self.unnester, self.lifted.plan.schema()) }
     }
 
-    /// The input as a scope of subqueries. Its columns depend on nothing then.
+    /// The input as an outer query of its subqueries. Its columns are first made independent of the queries around it.
     pub fn scope(&mut self) -> Result<Arc<Scope>> {
         if let Some(scope) = &self.scope {
             return Ok(scope.clone());
@@ -183,13 +185,13 @@ impl<'a> Over<'a> {
         Ok(scope)
     }
 
-    /// Puts columns of the plan in the place of outer references.
+    /// Replaces outer references in expressions by columns of the plan.
     pub fn place(&mut self, expressions: &mut [Expr]) -> Result<()> {
         self.fill(expressions)?;
         self.unnester.bind(&mut self.lifted, expressions, self.scopes)
     }
 
-    /// Puts columns of the plan in the place of references to it.
+    /// Replaces references to this input by columns of the plan.
     fn fill(&self, expressions: &mut [Expr]) -> Result<()> {
         let Some(scope) = &self.scope else { return Ok(()) };
         for e in expressions {
@@ -204,14 +206,14 @@ impl<'a> Over<'a> {
         Ok(())
     }
 
-    /// A column that says whether a row of a subquery matches.
+    /// Adds a column that says whether a row of the subquery matches (a mark join).
     pub fn mark(&mut self, right: LogicalPlan, on: Vec<Expr>) -> Result<Expr> {
         self.join(right, on, JoinType::LeftMark)?;
         let schema = self.lifted.plan.schema();
         Ok(column(schema, schema.fields().len() - 1))
     }
 
-    /// Keeps the rows for which a subquery has rows, or has none.
+    /// Keeps the rows for which a subquery returns rows, or with `negated`, those for which it returns none.
     fn keep_existing(&mut self, sub: Lifted, negated: bool) -> Result<Option<Expr>> {
         if sub.empty.is_some() || sub.is_one_row() || sub.conditions.is_empty() {
             let mark = self.exists(sub)?;
@@ -221,11 +223,12 @@ impl<'a> Over<'a> {
         Ok(None)
     }
 
-    /// Keeps the rows that have a match, or those that have none.
+    /// Keeps the rows that have a match, or with `negated`, those that have none.
     pub fn semi(&mut self, right: LogicalPlan, mut on: Vec<Expr>, negated: bool) -> Result<()> {
         self.fill(&mut on)?;
         if self.is_set && !negated && on.iter().any(is_open) {
-            // As rows may come twice, what queries further out decide is left to them.
+            // Rows may be repeated here, so an inner join can be used. Conditions on queries further out are left to
+            // those queries.
             let (open, closed) = on.into_iter().partition(is_open);
             self.lifted.plan = join(self.lifted.plan.clone(), right, closed, JoinType::Inner)?;
             return self.lifted.keep(open);
@@ -233,7 +236,7 @@ impl<'a> Over<'a> {
         self.join(right, on, if negated { JoinType::LeftAnti } else { JoinType::LeftSemi })
     }
 
-    /// Whether a subquery has a row.
+    /// Whether a subquery returns a row.
     fn exists(&mut self, sub: Lifted) -> Result<Expr> {
         if sub.empty.is_some() {
             return Ok(lit(true));
@@ -249,12 +252,12 @@ impl<'a> Over<'a> {
         self.mark(sub.plan, sub.conditions)
     }
 
-    /// An aggregate of a plan that depends on nothing, as a value.
+    /// The value of an aggregate over a plan without outer references.
     pub fn aggregated(&mut self, plan: LogicalPlan, value: Expr) -> Result<Expr> {
         self.once(LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(plan), vec![], vec![value])?))
     }
 
-    /// The value of a plan that depends on nothing and has one row.
+    /// The value of a plan with one row and without outer references.
     pub fn once(&mut self, plan: LogicalPlan) -> Result<Expr> {
         if height(&plan) < HEIGHT_MAX {
             return Ok(alone(plan));
@@ -264,13 +267,13 @@ impl<'a> Over<'a> {
         first(&sub.output)
     }
 
-    /// Conditions over outer references alone.
+    /// A conjunction of conditions that use only outer references.
     fn condition_of(&mut self, mut conditions: Vec<Expr>) -> Result<Option<Expr>> {
         self.place(&mut conditions)?;
         Ok(conjunction(conditions))
     }
 
-    /// The one value of a subquery.
+    /// The value of a scalar subquery.
     fn scalar(&mut self, mut sub: Lifted) -> Result<Expr> {
         sub.output.truncate(1);
         if sub.is_one_row() && sub.empty.is_none() {
@@ -303,14 +306,15 @@ impl<'a> Over<'a> {
         Ok(value)
     }
 
-    /// The value of a subquery with one row or none for each row.
+    /// The value of a subquery that returns at most one row per outer row.
     pub fn joined_value(&mut self, mut sub: Lifted) -> Result<Expr> {
         sub.output.truncate(1);
         sub.empty.iter_mut().for_each(|empty| empty.truncate(1));
         first(&self.joined_values(sub)?)
     }
 
-    /// The columns of a subquery that is joined with each row; they are NULL, or what they are without rows, where none matches.
+    /// Joins a subquery that returns at most one row per outer row, and returns its columns. Without a match they are
+    /// NULL, or the values of `empty`.
     pub fn joined_values(&mut self, mut sub: Lifted) -> Result<Vec<Expr>> {
         let mut presence = None;
         if sub.needs_presence() {
@@ -338,10 +342,11 @@ pub(super) fn no_column() -> DataFusionError {
     DataFusionError::Plan("a subquery used as an expression needs a column".into())
 }
 
-/// Scalar subqueries within each other: DataFusion's rules take twice as long for each level. Those further in are joined.
+/// The maximum nesting of scalar subqueries that remain in the plan, because DataFusion's rules take twice as long per
+/// level. Those further inside are joined.
 const HEIGHT_MAX: usize = 3;
 
-/// How many scalar subqueries are within each other in a plan.
+/// The nesting depth of scalar subqueries in a plan.
 fn height(plan: &LogicalPlan) -> usize {
     let mut most = 0;
     let seen = plan.apply(|node| {
@@ -358,12 +363,12 @@ fn height(plan: &LogicalPlan) -> usize {
     most
 }
 
-/// A scalar subquery that depends on nothing.
+/// A scalar subquery without outer references.
 fn alone(plan: LogicalPlan) -> Expr {
     Expr::ScalarSubquery(Subquery { subquery: Arc::new(plan), outer_ref_columns: vec![], spans: Default::default() })
 }
 
-/// A subquery of which only the different rows matter, without what orders them, or says that they are different.
+/// A subquery of which only the distinct rows matter, without ORDER BY and DISTINCT.
 fn without_order(plan: LogicalPlan) -> LogicalPlan {
     match plan {
         LogicalPlan::Sort(sort) if sort.fetch.is_none() => without_order(Arc::unwrap_or_clone(sort.input)),
@@ -372,7 +377,7 @@ fn without_order(plan: LogicalPlan) -> LogicalPlan {
     }
 }
 
-/// A subquery of which it only matters whether it has a row.
+/// A subquery of which only matters whether it returns a row, without a LIMIT that does not change this.
 fn without_limit(plan: LogicalPlan) -> Result<LogicalPlan> {
     match without_order(plan) {
         LogicalPlan::Limit(limit) => {

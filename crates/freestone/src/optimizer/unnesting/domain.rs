@@ -1,4 +1,4 @@
-//! Keys that stand for the columns of outer queries in a plan.
+//! Keys of a plan, which represent columns of outer queries.
 
 use std::sync::Arc;
 
@@ -12,17 +12,18 @@ use super::lifted::{Lifted, exchanged};
 use super::scopes::{Scopes, is_open, is_volatile, is_volatile_expression, place, references};
 use super::{Unnester, refused};
 
-/// An expression over outer references, and what it is equal to in the rows of a plan.
+/// An expression over outer references, and an expression over a plan that is equal to it in the rows that belong to
+/// the outer row.
 #[derive(Clone)]
 pub(super) struct Key {
     pub outer: Expr,
     pub inner: Expr,
-    /// Rows where it is NULL belong to no outer row.
+    /// The equality is `=`, so rows with NULL belong to no outer row. Otherwise it is IS NOT DISTINCT FROM.
     pub is_strict: bool,
 }
 
 impl Key {
-    /// When a row belongs to an outer row.
+    /// The condition under which a row belongs to an outer row.
     pub fn condition(&self) -> Expr {
         let operator = if self.is_strict { Operator::Eq } else { Operator::IsNotDistinctFrom };
         binary_expr(self.outer.clone(), operator, self.inner.clone())
@@ -30,8 +31,8 @@ impl Key {
 }
 
 impl Unnester {
-    /// Makes keys the only conditions of a plan: nothing but they depends on outer queries then, nor do `others`, expressions over
-    /// its plan.
+    /// Changes a plan so that equalities with keys are its only conditions. Neither the rest of the plan nor `others`,
+    /// expressions over it, use outer queries afterwards.
     pub fn settle(&self, lifted: &mut Lifted, others: &mut [Expr], scopes: &Scopes) -> Result<Vec<Key>> {
         let wanted = references(others.iter().chain(&lifted.output).chain(&lifted.conditions));
         if wanted.is_empty() {
@@ -61,7 +62,7 @@ impl Unnester {
         self.settle_by_domain(lifted, others, &wanted, scopes)
     }
 
-    /// The same, with keys for these references and no others, in their order.
+    /// Like [`Unnester::settle`], with exactly one key per reference of `wanted`, in this order.
     pub fn settle_for(&self, lifted: &mut Lifted, wanted: &[Expr], scopes: &Scopes) -> Result<Vec<Key>> {
         let mut others = wanted.to_vec();
         let keys = self.settle(lifted, &mut others, scopes)?;
@@ -74,7 +75,7 @@ impl Unnester {
         self.settle_by_domain(lifted, &mut [], wanted, scopes)
     }
 
-    /// Makes expressions over a plan free of outer references, by columns of the plan that are equal to them.
+    /// Replaces outer references in expressions over a plan by equal columns of the plan.
     pub fn bind(&self, lifted: &mut Lifted, others: &mut [Expr], scopes: &Scopes) -> Result<()> {
         let wanted = references(others.iter());
         if wanted.is_empty() {
@@ -92,7 +93,7 @@ impl Unnester {
         self.settle(lifted, others, scopes).map(|_| ())
     }
 
-    /// Gives every outer row its row in the plan.
+    /// Changes a plan with `empty` so that it has an actual row for every outer row.
     pub fn complete(&self, lifted: &mut Lifted, scopes: &Scopes) -> Result<()> {
         if lifted.empty.is_none() {
             return Ok(());
@@ -117,7 +118,7 @@ impl Unnester {
         Ok(())
     }
 
-    /// Outer columns for which a condition holds that they are equal to something, and those conditions.
+    /// The keys that follow from conditions of equality, and the positions of these conditions.
     fn keys_of_equalities(&self, lifted: &Lifted) -> (Vec<Key>, Vec<usize>) {
         let (mut keys, mut used): (Vec<Key>, _) = (vec![], vec![]);
         for (at, condition) in lifted.conditions.iter().enumerate() {
@@ -131,7 +132,7 @@ impl Unnester {
         (keys, used)
     }
 
-    /// Joins the plan with the different values of outer columns.
+    /// Joins the plan with the domain, the distinct values of outer columns, whose columns become the keys.
     fn settle_by_domain(
         &self,
         lifted: &mut Lifted,
@@ -158,7 +159,7 @@ impl Unnester {
         Ok(keys)
     }
 
-    /// The different values of outer columns.
+    /// The domain: the distinct values of outer columns.
     fn domain(&self, wanted: &[Expr], scopes: &Scopes) -> Result<(LogicalPlan, Vec<Key>)> {
         let mut ids: Vec<&str> = vec![];
         for reference in wanted {
@@ -196,7 +197,7 @@ impl Unnester {
     }
 }
 
-/// What a condition says that an expression over outer columns is equal to, if it is of the same type.
+/// The key that follows from a condition, if it is an equality of an outer and an inner expression of the same type.
 fn equality(condition: &Expr, schema: &DFSchema) -> Option<Key> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
     let is_strict = match op {
@@ -216,7 +217,7 @@ fn equality(condition: &Expr, schema: &DFSchema) -> Option<Key> {
     (same_type && !is_volatile).then(|| Key { outer: outer.as_ref().clone(), inner: inner.as_ref().clone(), is_strict })
 }
 
-/// Whether a condition is never true where a reference is NULL.
+/// Whether a condition is never true if the reference is NULL.
 fn rejects_null(condition: &Expr, reference: &Expr) -> bool {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return false };
     let is_comparison =

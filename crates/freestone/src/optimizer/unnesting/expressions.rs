@@ -1,4 +1,4 @@
-//! Small pieces of plans and expressions.
+//! Helpers that build plans and expressions.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) fn plain(name: impl Into<String>) -> Expr {
     Expr::Column(Column::new_unqualified(name))
 }
 
-/// The expression under the name that a schema has at a position.
+/// The expression with the name of the column at a position of a schema.
 pub(super) fn named(expression: Expr, schema: &DFSchema, at: usize) -> Expr {
     let (qualifier, field) = schema.qualified_field(at);
     let is_named = match &expression {
@@ -38,7 +38,7 @@ pub(super) fn named(expression: Expr, schema: &DFSchema, at: usize) -> Expr {
     if is_named { expression } else { expression.unalias().alias_qualified(qualifier.cloned(), field.name()) }
 }
 
-/// The changed expression under the name of the one that it was.
+/// The changed expression with the name of the original one.
 pub(super) fn as_was(expression: Expr, was: &Expr) -> Expr {
     if expression == *was {
         return expression;
@@ -47,7 +47,7 @@ pub(super) fn as_was(expression: Expr, was: &Expr) -> Expr {
     expression.unalias().alias_qualified(qualifier, name)
 }
 
-/// The expressions under the names of a schema.
+/// A projection whose columns have the names of a schema.
 pub(super) fn project_as(input: LogicalPlan, expressions: Vec<Expr>, schema: &DFSchema) -> Result<LogicalPlan> {
     project(input, expressions.into_iter().enumerate().map(|(at, e)| named(e, schema, at)).collect())
 }
@@ -56,7 +56,7 @@ pub(super) fn project(input: LogicalPlan, expressions: Vec<Expr>) -> Result<Logi
     Ok(LogicalPlan::Projection(Projection::try_new(expressions, Arc::new(input))?))
 }
 
-/// The columns of a plan, and one more.
+/// The plan with one more column.
 pub(super) fn with_column(input: LogicalPlan, expression: Expr, name: &str) -> Result<LogicalPlan> {
     let mut expressions = columns(input.schema());
     expressions.push(expression.alias(name));
@@ -70,7 +70,7 @@ pub(super) fn filter(input: LogicalPlan, conjuncts: Vec<Expr>) -> Result<Logical
     }
 }
 
-/// A join under these conditions.
+/// A join with these conditions.
 pub(super) fn join(left: LogicalPlan, right: LogicalPlan, on: Vec<Expr>, join_type: JoinType) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Join(Join::try_new(
         Arc::new(left),
@@ -92,7 +92,7 @@ pub(super) fn equal(left: Expr, right: Expr) -> Expr {
     binary_expr(left, Operator::Eq, right)
 }
 
-/// True, else unknown, else false.
+/// `CASE WHEN is_true THEN TRUE WHEN is_unknown THEN NULL ELSE FALSE END`.
 pub(super) fn three_valued(is_true: Expr, is_unknown: Option<Expr>) -> Result<Expr> {
     let Some(is_unknown) = is_unknown else { return Ok(is_true) };
     when(is_true, lit(true)).when(is_unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))
@@ -102,7 +102,7 @@ pub(super) fn count_rows() -> Expr {
     count(lit(1i64))
 }
 
-/// The expression with its columns, of a schema, replaced by what they are.
+/// The expression with each column of a schema replaced by the expression at its position in `output`.
 pub(super) fn substitute(expression: Expr, schema: &DFSchema, output: &[Expr]) -> Result<Expr> {
     replace(expression, |e| match e {
         Expr::Column(column) => schema.maybe_index_of_column(column).and_then(|at| output.get(at)).cloned(),
@@ -110,7 +110,7 @@ pub(super) fn substitute(expression: Expr, schema: &DFSchema, output: &[Expr]) -
     })
 }
 
-/// Whether the expression is NULL because a part of it is.
+/// Whether the expression is certainly NULL, because a literal NULL in it makes it NULL.
 pub(super) fn is_null(expression: &Expr) -> bool {
     match expression {
         Expr::Literal(value, _) => value.is_null(),

@@ -1,4 +1,4 @@
-//! Aggregates over the rows of each binding.
+//! Aggregates per outer row.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use super::lifted::Lifted;
 use super::scopes::{Scopes, has_subquery};
 use super::{Unnester, refused};
 
-/// An aggregate by keys, among others.
+/// An aggregate whose group keys include the keys of outer columns.
 pub(super) struct Grouped {
     pub plan: LogicalPlan,
-    /// The keys over that plan.
+    /// The keys, over the columns of this plan.
     pub keys: Vec<Key>,
-    /// What it is grouped by besides the keys, then the aggregates.
+    /// The columns of the original aggregate: its group keys, then its aggregates.
     pub output: Vec<Expr>,
-    /// Nothing besides the keys.
+    /// The keys are the only group keys.
     pub by_keys_only: bool,
 }
 
@@ -68,7 +68,7 @@ impl Unnester {
         })
     }
 
-    /// Aggregates of the rows of each binding.
+    /// Groups by the keys in addition to the original group keys.
     pub fn grouped(
         &self,
         plan: LogicalPlan,
@@ -100,7 +100,7 @@ impl Unnester {
         Ok(Grouped { plan: LogicalPlan::Aggregate(aggregate), keys, output, by_keys_only })
     }
 
-    /// Aggregates under names that differ from each other, and from those of columns.
+    /// The aggregates with names that are distinct, and differ from those of the columns.
     fn apart(&self, aggregates: Vec<Expr>, columns: &[Expr]) -> Vec<Expr> {
         let aggregates: Vec<Expr> = aggregates.into_iter().map(Expr::unalias).collect();
         let all = aggregates.iter().chain(columns);
@@ -111,7 +111,8 @@ impl Unnester {
         aggregates.into_iter().map(|e| e.alias(self.name("v"))).collect()
     }
 
-    /// The keys are in each set, in front: the bits of a grouping set's number stay where they are.
+    /// Adds the keys to the front of each grouping set, so that the bits of the other keys in the grouping id do not
+    /// change.
     fn grouped_by_sets(
         &self,
         plan: LogicalPlan,
@@ -150,7 +151,7 @@ impl Unnester {
     }
 }
 
-/// What the columns of an aggregate without GROUP BY are where it aggregates no rows.
+/// The values of an aggregate without GROUP BY over no rows.
 fn defaults(node: &Aggregate) -> Result<Vec<Expr>> {
     let fields = node.schema.fields().iter();
     let defaults = node.aggr_expr.iter().zip(fields).map(|(e, field)| {
@@ -167,7 +168,7 @@ fn defaults(node: &Aggregate) -> Result<Vec<Expr>> {
     defaults.collect()
 }
 
-/// The lists of keys of a grouping set.
+/// ROLLUP, CUBE and GROUPING SETS as lists of keys.
 fn explicit_sets(set: &GroupingSet) -> Vec<Vec<Expr>> {
     match set {
         GroupingSet::GroupingSets(sets) => sets.clone(),
@@ -180,14 +181,14 @@ fn explicit_sets(set: &GroupingSet) -> Vec<Vec<Expr>> {
     }
 }
 
-/// The number of a grouping set in the type that it had: bits of other keys are cut off.
+/// The grouping id in its original type, without the bits of the added keys.
 fn grouping_number(value: Expr, from: &DFSchema, to: &DFSchema, at: usize) -> Result<Expr> {
     let mask = lit(ScalarValue::UInt64(Some((1u64 << at.min(63)) - 1)));
     let wide = value.cast_to(&DataType::UInt64, from)?;
     binary_expr(wide, Operator::BitwiseAnd, mask).cast_to(to.field(at).data_type(), from)
 }
 
-/// Grouping sets with an empty set have a row for no rows: that set becomes an aggregate without GROUP BY.
+/// Replaces empty grouping sets, which return a row even if there are no input rows, by aggregates without GROUP BY.
 fn without_empty_sets(node: &Aggregate) -> Result<LogicalPlan> {
     let [Expr::GroupingSet(set)] = node.group_expr.as_slice() else { return Ok(LogicalPlan::Aggregate(node.clone())) };
     let keys: Vec<Expr> = grouping_set_to_exprlist(&node.group_expr)?.into_iter().cloned().collect();
@@ -221,7 +222,7 @@ fn without_empty_sets(node: &Aggregate) -> Result<LogicalPlan> {
         let output = columns(only.schema());
         return project_as(only, output, &node.schema);
     }
-    // A union has no qualifiers.
+    // The columns of a union have no qualifiers.
     let union = LogicalPlan::Union(Union::try_new(inputs)?);
     let output = columns(union.schema());
     project_as(union, output, &node.schema)

@@ -40,7 +40,7 @@ impl Unnester {
         self.join_apart(node, left.lifted, right, scopes, is_set)
     }
 
-    /// A join of two sides of which neither uses the other.
+    /// A join whose sides do not use each other's columns.
     fn join_apart(
         &self,
         node: Join,
@@ -112,7 +112,7 @@ impl Unnester {
         if is_inner {
             above = on;
         } else if !on.is_empty() {
-            // As if they were a filter of the right side, which sees the left one.
+            // The condition is treated like a filter of the right side, which may use columns of the left one.
             let on = on.into_iter().map(|e| seen_from_right(e, &scope, node.right.schema())).collect::<Result<_>>()?;
             self.complete(&mut right, &inside)?;
             let mut over = Over::new(self, right, node.right.schema().clone(), &inside);
@@ -149,7 +149,7 @@ impl Unnester {
         Ok(lifted)
     }
 
-    /// Both sides get keys, which are merged: of a row that one side lacks, the other side's.
+    /// A full join. Both sides get keys, which are merged, because a row may be missing on either side.
     fn join_full(&self, node: Join, mut left: Lifted, mut right: Lifted, scopes: &Scopes) -> Result<Lifted> {
         let on = conditions(&node);
         let joined = Lifted { output: [left.output.clone(), right.output.clone()].concat(), ..left.clone() };
@@ -192,7 +192,7 @@ impl Unnester {
     }
 }
 
-/// A side of a full join whose output and keys are columns, without the rows that belong to no outer row.
+/// One side of a full join, with its output and keys as columns, and without rows that belong to no outer row.
 fn keyed_columns(
     unnester: &Unnester,
     mut lifted: Lifted,
@@ -210,7 +210,7 @@ fn keyed_columns(
     Ok((lifted, keys))
 }
 
-/// The conditions of a join, its keys among them.
+/// All conditions of a join, including equalities of its keys.
 fn conditions(node: &Join) -> Vec<Expr> {
     let operator = match node.null_equality {
         NullEquality::NullEqualsNull => Operator::IsNotDistinctFrom,
@@ -232,7 +232,7 @@ fn swapped(node: Join) -> Result<Join> {
     Join::try_new(node.right, node.left, on, node.filter, join_type, how, nulls, false)
 }
 
-/// A condition of a join with references to the left side in place of its columns.
+/// A condition of a join in which columns of the left side are references to an outer query.
 fn seen_from_right(condition: Expr, scope: &Scope, right: &DFSchema) -> Result<Expr> {
     replace(condition, |e| match e {
         Expr::Column(column) if right.maybe_index_of_column(column).is_none() => {

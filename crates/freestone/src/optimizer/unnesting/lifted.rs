@@ -1,4 +1,4 @@
-//! A part of a plan that is evaluated for all rows of the queries around it at once.
+//! A part of a plan, converted so that it is evaluated once for all rows of its outer queries.
 
 use std::sync::Arc;
 
@@ -10,31 +10,32 @@ use super::Unnester;
 use super::expressions::{columns, filter, is_null, null_of, project, project_as, substitute, with_column};
 use super::scopes::{is_open, is_volatile_expression, references, replace};
 
-/// A plan, and when its rows are rows for a row of the outer query.
+/// A plan, and the conditions under which its rows belong to a row of the outer query.
 #[derive(Clone)]
 pub(super) struct Lifted {
-    /// Depends on nothing.
+    /// A plan without outer references.
     pub plan: LogicalPlan,
-    /// The columns of the part that this stands for, over the plan's columns and outer references.
+    /// The columns of the original part, as expressions over columns of `plan` and outer references.
     pub output: Vec<Expr>,
-    /// Over the plan's columns and outer references, each with at least one of these: rows belong to an outer row for which all
-    /// are true.
+    /// Conditions over columns of `plan` and outer references; each has at least one outer reference. A row belongs to
+    /// an outer row if all conditions are true.
     pub conditions: Vec<Expr>,
-    /// There is exactly one row for each outer row: where the plan has none, its columns are these, over outer references.
+    /// If present, the original part returns exactly one row per outer row: without a row in `plan`, its columns are
+    /// these expressions over outer references. An example is an aggregate without GROUP BY.
     pub empty: Option<Vec<Expr>>,
-    /// There is at most one row for each outer row.
+    /// At most one row belongs to an outer row.
     pub is_single: bool,
 }
 
 impl Lifted {
-    /// What depends on nothing.
+    /// A plan without outer references.
     pub fn of(plan: LogicalPlan) -> Lifted {
         let output = columns(plan.schema());
         let is_single = matches!(&plan, LogicalPlan::EmptyRelation(_));
         Lifted { plan, output, conditions: vec![], empty: None, is_single }
     }
 
-    /// Whether the plan with its output is all.
+    /// Whether nothing in it uses outer references.
     pub fn is_closed(&self) -> bool {
         self.conditions.is_empty() && self.empty.is_none() && !self.output.iter().any(is_open)
     }
@@ -43,17 +44,17 @@ impl Lifted {
         references(self.conditions.iter().chain(&self.output).chain(self.empty.iter().flatten()))
     }
 
-    /// One row without a table.
+    /// Whether the plan is one row without columns, as in a SELECT without FROM.
     pub fn is_one_row(&self) -> bool {
         matches!(&self.plan, LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: true, .. }))
     }
 
-    /// Whether an expression over it may give another value each time. (Its plan may be volatile, too.)
+    /// Whether an output or condition calls a volatile function. (The plan itself may do so, too.)
     pub fn has_volatile(&self) -> bool {
         self.conditions.iter().chain(&self.output).any(is_volatile_expression)
     }
 
-    /// The plan under the names of a schema; it must be closed.
+    /// The plan with the names of a schema. It must be closed.
     pub fn under(self, schema: &DFSchema) -> Result<LogicalPlan> {
         let unchanged = self.plan.schema().fields().len() == schema.fields().len()
             && self.output == columns(schema)
@@ -61,7 +62,7 @@ impl Lifted {
         if unchanged { Ok(self.plan) } else { project_as(self.plan, self.output, schema) }
     }
 
-    /// Keeps the rows for which all of these are true.
+    /// Keeps the rows for which all conditions are true.
     pub fn keep(&mut self, conditions: Vec<Expr>) -> Result<()> {
         let (open, closed): (Vec<_>, Vec<_>) = conditions.into_iter().partition(is_open);
         self.plan = filter(self.plan.clone(), closed)?;
@@ -69,7 +70,7 @@ impl Lifted {
         Ok(())
     }
 
-    /// All expressions over the plan changed.
+    /// Changes all outputs, conditions and `empty` expressions.
     pub fn map(&mut self, change: impl Fn(Expr) -> Result<Expr>) -> Result<()> {
         for e in self.output.iter_mut().chain(&mut self.conditions).chain(self.empty.iter_mut().flatten()) {
             *e = change(std::mem::take(e))?;
@@ -77,7 +78,7 @@ impl Lifted {
         Ok(())
     }
 
-    /// The plan with names of columns that a plan with this schema, which it is joined with, does not have.
+    /// Renames the columns of the plan, so that it can be joined with a plan of the schema `other`.
     pub fn renamed(mut self, unnester: &Unnester, other: &DFSchema) -> Result<Lifted> {
         let old = self.plan.schema().clone();
         let alias = unnester.name("sq");
@@ -96,14 +97,15 @@ impl Lifted {
         Ok(self)
     }
 
-    /// Its output as these expressions over its plan. What can be computed without an outer row becomes a column.
+    /// Sets the output to expressions over the plan. Those without outer references become columns of the plan.
     pub fn projected(mut self, unnester: &Unnester, output: Vec<Expr>) -> Result<Lifted> {
         self.output = output;
         let computed = |e: &Expr| !is_open(e) && !matches!(e, Expr::Column(_) | Expr::Literal(..));
         if self.output.iter().any(computed) { self.computed(unnester, computed) } else { Ok(self) }
     }
 
-    /// Every output that is open by nothing is a column: above an outer join it is NULL where its row is missing.
+    /// Makes each output without outer references a column of the plan. Above an outer join, it is then NULL where the
+    /// row is missing.
     pub fn with_columns(self, unnester: &Unnester) -> Result<Lifted> {
         let computed = |e: &Expr| !is_open(e) && !matches!(e, Expr::Column(_));
         if self.output.iter().any(computed) { self.computed(unnester, computed) } else { Ok(self) }
@@ -129,15 +131,15 @@ impl Lifted {
         Ok(self)
     }
 
-    /// A column that is true in every row: it is NULL where an outer join finds none.
+    /// Adds a column that is true in every row, and so is NULL above an outer join where the row is missing.
     pub fn with_presence(mut self, unnester: &Unnester) -> Result<(Lifted, Expr)> {
         let name = unnester.name("here");
         self.plan = with_column(self.plan, lit(true), &name)?;
         Ok((self, super::expressions::plain(name)))
     }
 
-    /// Its output above an outer join that has NULLs where it has no row. References must be filled; `presence` is needed where
-    /// [`Self::needs_presence`] says so.
+    /// The output above an outer join. Its outer references must be replaced before. `presence` is the column of
+    /// [`Self::with_presence`], if [`Self::needs_presence`].
     pub fn output_or_empty(&self, presence: Option<&Expr>, schema: &DFSchema) -> Result<Vec<Expr>> {
         let mut all = vec![];
         for (at, value) in self.output.iter().enumerate() {
@@ -161,19 +163,20 @@ impl Lifted {
         self.output.iter().enumerate().any(|(at, value)| !self.is_null_where_missing(value, empty(at)))
     }
 
-    /// Whether an outer join makes the value what it has to be.
+    /// Whether the value has the required result above an outer join where the row is missing: the result is NULL, and
+    /// the value is a column.
     fn is_null_where_missing(&self, value: &Expr, empty: Option<&Expr>) -> bool {
         let is_own = |column: &Column| self.plan.schema().maybe_index_of_column(column).is_some();
         matches!(value, Expr::Column(column) if is_own(column)) && empty.is_none_or(is_null)
     }
 
-    /// Substitutes expressions over the plan for others, in all but the conditions given.
+    /// Replaces expressions by others, as in [`exchanged`].
     pub fn exchange(&mut self, pairs: &[(Expr, Expr)]) -> Result<()> {
         self.map(|e| exchanged(e, pairs))
     }
 }
 
-/// Expressions with parts of them exchanged.
+/// The expression with each occurrence of the first of a pair replaced by the second.
 pub(super) fn exchanged(expression: Expr, pairs: &[(Expr, Expr)]) -> Result<Expr> {
     replace(expression, |e| pairs.iter().find(|(old, _)| old == e).map(|(_, new)| new.clone()))
 }

@@ -1,16 +1,18 @@
-//! One algorithm for every subquery: all become joins (Neumann and Kemper, "Unnesting Arbitrary Queries", BTW 2015; Neumann,
-//! Leis and Kemper, "The Complete Story of Joins (in HyPer)", BTW 2017).
+//! Unnesting: one algorithm that converts every subquery to joins (Neumann and Kemper, "Unnesting Arbitrary Queries",
+//! BTW 2015; Neumann, Leis and Kemper, "The Complete Story of Joins (in HyPer)", BTW 2017).
 //!
-//! A subquery is [`Lifted`](lifted::Lifted): its plan is evaluated for all rows of the outer query at once, together with the
-//! conditions under which a row of it belongs to a row of the outer query. Filters only add to those conditions. Operators that
-//! look at the rows of one binding together (aggregates, windows, LIMIT, DISTINCT, set operations) need a key per outer column
-//! first: in `R.x = outer.x`, `R.x` is that key; where no such equality stands, the plan is joined with the different values of
-//! the outer columns, which are the key then ([`domain`]). What comes out is joined with the outer query ([`attach`]): EXISTS, IN,
-//! ANY and ALL give a mark that is true, false or unknown, and are semi and anti joins where a filter only keeps what is true; a
-//! scalar subquery is a left join that is an error where a second row matches ([`single`]).
+//! A subquery is [`Lifted`](lifted::Lifted): its plan is evaluated for all rows of the outer query at once, together
+//! with the conditions under which a row of it belongs to a row of the outer query. Filters only add conditions.
+//! Operators that process all rows of one outer row together (aggregates, windows, LIMIT, DISTINCT, set operations)
+//! first need a key per outer column. In `R.x = outer.x`, `R.x` is that key. If there is no such equality, the plan is
+//! joined with the distinct values of the outer columns (the *domain*), which are then the keys ([`domain`]). The
+//! result is joined with the outer query ([`attach`]). EXISTS, IN, ANY and ALL give a mark that is true, false or
+//! unknown; in a filter, they are semi and anti joins. A scalar subquery is a left join, which fails if a second row
+//! matches ([`single`]).
 //!
-//! A scalar subquery that depends on nothing stays: it is evaluated once, before the query. The rule runs in the analysis, after all
-//! types are known, because DataFusion refuses plans with most correlated subqueries before its optimizer begins.
+//! An uncorrelated scalar subquery remains, and is evaluated once, before the query. The rule runs in the analysis,
+//! after all types are known, because DataFusion refuses plans with most correlated subqueries before its optimizer
+//! begins.
 
 mod attach;
 mod domain;
@@ -37,7 +39,7 @@ use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 pub(crate) const REPLACED: [&str; 4] =
     ["rewrite_set_comparison", "decorrelate_predicate_subquery", "scalar_subquery_to_join", "decorrelate_lateral_join"];
 
-/// Turns subqueries into joins.
+/// The rule, which converts subqueries to joins.
 #[derive(Debug)]
 pub(crate) struct Unnesting;
 
@@ -52,28 +54,29 @@ impl AnalyzerRule for Unnesting {
         }
         let unnester = Unnester::default();
         let plan = unnester.closed(plan, &scopes::Scopes::default())?;
-        // A reference has the type that its column had when it was planned; the column may have been given another one.
+        // A reference has the type that its column had when it was planned. If the column's type has changed since,
+        // types are coerced again.
         if unnester.retyped.get() { TypeCoercion::new().analyze(plan, config) } else { Ok(plan) }
     }
 }
 
-/// One run of the algorithm over a plan.
+/// The state of one run of the algorithm.
 #[derive(Default)]
 struct Unnester {
     names: Cell<usize>,
-    /// A column of an outer query has another type than the subquery was planned with.
+    /// A column of an outer query has another type than when the subquery was planned.
     retyped: Cell<bool>,
 }
 
 impl Unnester {
-    /// A name that nothing else in this plan has.
+    /// A name that is unique in the plan.
     fn name(&self, of: &str) -> String {
         self.names.set(self.names.get() + 1);
         format!("__{of}_{}", self.names.get())
     }
 }
 
-/// What cannot be unnested is named.
+/// The error for a subquery that cannot be unnested; `what` is the reason.
 fn refused(what: &str) -> DataFusionError {
     DataFusionError::NotImplemented(format!("a correlated subquery cannot contain {what}; write it as a join"))
 }

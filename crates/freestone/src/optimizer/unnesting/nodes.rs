@@ -20,7 +20,7 @@ use super::scopes::{Scopes, depends, has_subquery, is_open};
 use super::{Unnester, refused};
 
 impl Unnester {
-    /// The plan without subqueries, but for scalar ones that depend on nothing; it must not depend on outer queries itself.
+    /// Unnests a plan that uses no outer queries. Only uncorrelated scalar subqueries remain in it.
     pub fn closed(&self, plan: LogicalPlan, scopes: &Scopes) -> Result<LogicalPlan> {
         let schema = plan.schema().clone();
         let shown = plan.display().to_string();
@@ -32,7 +32,8 @@ impl Unnester {
         lifted.under(&schema)
     }
 
-    /// The plan, evaluated for all rows of the queries around it at once. Where only its different rows matter, it is a set.
+    /// Lifts a plan, so that it is evaluated once for all rows of its outer queries. With `is_set`, only its distinct
+    /// rows matter.
     pub fn lift(&self, plan: LogicalPlan, scopes: &Scopes, is_set: bool) -> Result<Lifted> {
         if !depends(&plan) {
             return Ok(Lifted::of(plan));
@@ -79,7 +80,7 @@ impl Unnester {
         }
     }
 
-    /// An input, and what expressions over it become.
+    /// Lifts an input, for expressions over it.
     pub fn over<'a>(&'a self, input: Arc<LogicalPlan>, scopes: &'a Scopes, is_set: bool) -> Result<Over<'a>> {
         let schema = input.schema().clone();
         let lifted = self.lift(Arc::unwrap_or_clone(input), scopes, is_set)?;
@@ -112,7 +113,7 @@ impl Unnester {
         Ok(lifted)
     }
 
-    /// Long expressions over outer references are computed, so that they are not repeated within each other.
+    /// Computes long expressions over outer references as columns, so that they are not repeated inside each other.
     fn shorten(&self, lifted: &mut Lifted, scopes: &Scopes) -> Result<()> {
         const NODES_MAX: usize = 100;
         if lifted.output.iter().all(|e| crate::optimizer::expressions::size(e) <= NODES_MAX) {
@@ -169,7 +170,7 @@ impl Unnester {
         }
         let mut over = self.over(node.input, scopes, is_set)?;
         if !over.lifted.is_closed() {
-            // What it is joined with has no order.
+            // The sort has no effect, because the join with the outer query does not preserve the order.
             return Ok(over.lifted);
         }
         let expr = sorted(&mut over, node.expr)?;
@@ -180,7 +181,7 @@ impl Unnester {
         Ok(over.lifted)
     }
 
-    /// The rows of each binding are numbered; those with the right numbers stay.
+    /// Numbers the rows per outer row, and keeps those with the numbers that the limit allows.
     fn lift_limit(&self, node: Limit, scopes: &Scopes) -> Result<Lifted> {
         if node.skip.iter().chain(&node.fetch).any(|e| has_subquery(e) || is_open(e)) {
             return Err(refused("LIMIT or OFFSET by a column or a subquery"));
@@ -188,7 +189,7 @@ impl Unnester {
         let with_input =
             |input| Arc::new(LogicalPlan::Limit(Limit { input, skip: node.skip.clone(), fetch: node.fetch.clone() }));
         let (input, by) = match Arc::unwrap_or_clone(node.input.clone()) {
-            // Below the projection is the order.
+            // The order is that of the input of the projection.
             LogicalPlan::Projection(projection) => {
                 let (input, schema) = (with_input(projection.input), projection.schema);
                 let projection = Projection::try_new_with_schema(projection.expr, input, schema)?;
@@ -289,7 +290,7 @@ impl Unnester {
         Ok(keyed(plan, width, keys))
     }
 
-    /// The output under the names of a schema, then a column per key, as the plan itself.
+    /// Makes the output, with the names of a schema, and one column per key the columns of the plan.
     fn with_keys(&self, lifted: Lifted, keys: Vec<Key>, schema: &DFSchema) -> Result<Lifted> {
         let output = lifted.output.into_iter().enumerate().map(|(at, e)| named(e, schema, at));
         let mut output: Vec<Expr> = output.collect();
@@ -352,7 +353,7 @@ impl Unnester {
     }
 }
 
-/// A union with the columns of a schema, then others of these names.
+/// A union with the columns of a schema, followed by columns with these names.
 fn union(inputs: Vec<Arc<LogicalPlan>>, schema: &DFSchema, names: &[String]) -> Result<LogicalPlan> {
     let Some(first) = inputs.first() else { return Ok(LogicalPlan::default()) };
     let mut fields = vec![];
@@ -384,7 +385,7 @@ fn is_one(fetch: Option<&Expr>) -> bool {
     matches!(fetch, Some(Expr::Literal(value, _)) if value.to_string() == "1")
 }
 
-/// VALUES as SELECTs of one row each.
+/// VALUES as a union of SELECTs with one row each.
 fn values_as_union(node: Values) -> Result<LogicalPlan> {
     let mut inputs = vec![];
     for row in node.values {

@@ -1,7 +1,8 @@
-//! Which column of which outer query a reference means.
+//! The resolution of references to outer queries.
 //!
-//! DataFusion's reference to an outer query holds a name and no level: it means the innermost query around it that has the column.
-//! Here it gets a name of its own, `__outer_LEVEL.POSITION`, as soon as it is met; such a reference is called bound.
+//! DataFusion's reference to an outer query has a name but no level: it refers to the innermost outer query with this
+//! column. Here it is replaced by a unique name, `__outer_LEVEL.POSITION`, as soon as it is visited. Such a reference
+//! is called bound.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -13,17 +14,17 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 
-/// How names of scopes begin.
+/// The prefix of the names of scopes.
 const OUTER: &str = "__outer_";
 
-/// A query around a subquery.
+/// An outer query of a subquery.
 pub(super) struct Scope {
     pub id: String,
-    /// Its columns, as they were planned.
+    /// The columns of the query, as they were planned.
     pub schema: DFSchemaRef,
-    /// Its rows, or more than those; what depends on nothing.
+    /// A plan without outer references that returns the rows of the query, and possibly more.
     pub plan: LogicalPlan,
-    /// Its columns over that plan.
+    /// The columns of the query, as expressions over `plan`.
     pub output: Vec<Expr>,
 }
 
@@ -34,11 +35,11 @@ impl Scope {
     }
 }
 
-/// The queries around a subquery, outermost first.
+/// The outer queries of a subquery, outermost first.
 #[derive(Clone, Default)]
 pub(super) struct Scopes {
     scopes: Vec<Arc<Scope>>,
-    /// Left sides of joins: only a LATERAL subquery sees them.
+    /// Left sides of joins, which only LATERAL subqueries may use.
     siblings: Vec<Arc<Scope>>,
 }
 
@@ -55,7 +56,7 @@ impl Scopes {
         scopes
     }
 
-    /// Within LATERAL.
+    /// The scopes within a LATERAL subquery.
     pub fn seen_laterally(&self) -> Scopes {
         let scopes = self.scopes.iter().chain(&self.siblings).cloned().collect();
         Scopes { scopes, siblings: vec![] }
@@ -66,9 +67,11 @@ impl Scopes {
         found.ok_or_else(|| DataFusionError::Internal(format!("no outer query {id}")))
     }
 
-    /// The bound reference that a reference means. `retyped` is told where the column got another type than it was planned with.
+    /// Binds a reference. Sets `retyped` if the type of the column differs from the one with which the reference was
+    /// planned.
     pub fn bound(&self, planned: &DataType, column: Column, retyped: &Cell<bool>) -> Result<Expr> {
-        // A subquery of a LATERAL one is not marked as LATERAL: what else is not found is on the left side.
+        // A subquery inside a LATERAL one is not marked as LATERAL. Names that are not found elsewhere are columns of
+        // the left side.
         let found = self.scopes.iter().rev().chain(self.siblings.iter().rev()).find_map(|scope| {
             let at = scope.schema.maybe_index_of_column(&column)?;
             if scope.schema.field(at).data_type() != planned {
@@ -114,7 +117,7 @@ pub(super) fn depends(plan: &LogicalPlan) -> bool {
     plan.exists(|node| Ok(in_node(node))).unwrap_or(true)
 }
 
-/// Whether a part of FROM may use columns of a plan with this schema, as LATERAL does.
+/// Whether an item of FROM may use columns of a plan with this schema, as LATERAL items do.
 pub(super) fn may_use(plan: &LogicalPlan, schema: &DFSchema) -> bool {
     let mut found = false;
     let seen = plan.apply_with_subqueries(|node| {
@@ -133,12 +136,12 @@ pub(super) fn is_bound(column: &Column) -> bool {
     column.relation.as_ref().is_some_and(|relation| relation.table().starts_with(OUTER))
 }
 
-/// Whether the expression uses outer queries.
+/// Whether the expression contains outer references.
 pub(super) fn is_open(expression: &Expr) -> bool {
     expression.contains_outer()
 }
 
-/// The bound references in expressions, each once.
+/// The distinct bound references in expressions.
 pub(super) fn references<'a>(expressions: impl IntoIterator<Item = &'a Expr>) -> Vec<Expr> {
     let mut found = vec![];
     for expression in expressions {
@@ -153,7 +156,7 @@ pub(super) fn references<'a>(expressions: impl IntoIterator<Item = &'a Expr>) ->
     found
 }
 
-/// The scope and the position of a bound reference.
+/// The id of the scope, and the column's position in it.
 pub(super) fn place(reference: &Expr) -> Result<(&str, usize)> {
     let Expr::OuterReferenceColumn(_, Column { relation: Some(relation), name, .. }) = reference else {
         return Err(DataFusionError::Internal(format!("{reference} is no bound reference")));
@@ -162,7 +165,7 @@ pub(super) fn place(reference: &Expr) -> Result<(&str, usize)> {
     Ok((relation.table(), at))
 }
 
-/// The expression with the columns of a scope in place of references to it.
+/// Replaces the references to a scope by expressions for its columns.
 pub(super) fn filled(expression: Expr, scope: &str, output: &[Expr]) -> Result<Expr> {
     replace(expression, |e| match place(e) {
         Ok((id, at)) if id == scope => output.get(at).cloned(),
@@ -170,7 +173,7 @@ pub(super) fn filled(expression: Expr, scope: &str, output: &[Expr]) -> Result<E
     })
 }
 
-/// The expression with parts of it replaced; what is put in is not looked at.
+/// Replaces parts of an expression. The replacements are not searched.
 pub(super) fn replace(expression: Expr, replacement: impl Fn(&Expr) -> Option<Expr>) -> Result<Expr> {
     let replaced = expression.transform_down(|e| match replacement(&e) {
         Some(other) => Ok(Transformed::new(other, true, TreeNodeRecursion::Jump)),
@@ -179,7 +182,7 @@ pub(super) fn replace(expression: Expr, replacement: impl Fn(&Expr) -> Option<Ex
     Ok(replaced.data)
 }
 
-/// Whether a function of the plan may give another value each time.
+/// Whether the plan calls a volatile function.
 pub(super) fn is_volatile(plan: &LogicalPlan) -> bool {
     let mut volatile = false;
     let seen = plan.apply_with_subqueries(|node| {
@@ -191,7 +194,7 @@ pub(super) fn is_volatile(plan: &LogicalPlan) -> bool {
     seen.is_err() || volatile
 }
 
-/// Like [`Expr::is_volatile`], but that a second row is an error changes no value.
+/// Like [`Expr::is_volatile`], except that the check for a second row ([`super::single`]) does not count.
 pub(super) fn is_volatile_expression(expression: &Expr) -> bool {
     let volatile = |e: &Expr| match e {
         Expr::ScalarFunction(call) if call.func.name() == super::single::NAME => false,

@@ -1,7 +1,8 @@
 //! Comparisons with the rows of a subquery: IN, ANY and ALL, in three-valued logic.
 //!
-//! `x op ANY S` is true where it is true for a row, else unknown where it is unknown for a row, else false; `x op ALL S` is
-//! `NOT (x inverse op ANY S)`. Of a subquery that depends on nothing, one value says whether it has rows, and whether one is NULL.
+//! `x op ANY S` is true if it is true for a row, otherwise unknown if it is unknown for a row, otherwise false. `x op
+//! ALL S` is `NOT (x inverse op ANY S)`. For an uncorrelated subquery, a single value says whether it has rows, and
+//! whether one is NULL.
 
 use std::sync::Arc;
 
@@ -19,14 +20,14 @@ use super::expressions::{count_rows, equal, filter, plain, project, three_valued
 use super::lifted::Lifted;
 use super::scopes::is_open;
 
-/// `value operator ANY (subquery)`; the value is one over the plan already.
+/// `value operator ANY (subquery)`. The value is an expression over the lifted plan.
 pub(super) struct Comparison {
     pub value: Expr,
     pub operator: Operator,
     pub subquery: Lifted,
 }
 
-/// What `emptiness` is for no rows, for rows none of which is NULL, and for rows one of which is NULL.
+/// The results of `emptiness`: no rows; rows without NULL; rows with NULL.
 const EMPTY: i64 = 0;
 const WITHOUT_NULL: i64 = 1;
 const WITH_NULL: i64 = 2;
@@ -46,7 +47,7 @@ impl Comparison {
         Ok((Comparison { value, operator, subquery }, negated))
     }
 
-    /// The operator of ANY: for ALL, the one that says the opposite.
+    /// The operator for ANY. `op ALL` is the negation of ANY with the inverse operator.
     pub fn operator(operator: Operator, is_all: bool) -> Result<Operator> {
         let found = if is_all { operator.negate() } else { Some(operator) };
         found.ok_or_else(|| DataFusionError::NotImplemented(format!("{operator} ALL (subquery) is not available")))
@@ -61,12 +62,12 @@ impl Comparison {
         element.ok_or_else(no_column)
     }
 
-    /// One row, and its comparison is all; or a plan without rows of its own.
+    /// Whether the subquery has exactly one row, so that ANY is a single comparison; or is a SELECT without FROM.
     fn is_one(&self) -> bool {
         self.subquery.empty.is_some() || self.subquery.is_one_row()
     }
 
-    /// When a row makes the comparison unknown. None: never.
+    /// The condition under which a row makes the comparison unknown; `None` if this cannot happen.
     fn unknown(&self, over: &Over<'_>, element: &Expr) -> Result<Option<Expr>> {
         if row(&self.value).is_some() {
             return Ok(Some(self.with(element).is_null()));
@@ -81,7 +82,7 @@ impl Comparison {
         Ok(sides.into_iter().reduce(Expr::or))
     }
 
-    /// The subquery again, under other names.
+    /// The same subquery with other column names, for a second join.
     fn again(&self, over: &Over<'_>) -> Result<Comparison> {
         let subquery = self.subquery.clone().renamed(over.unnester, over.lifted.plan.schema())?;
         Ok(Comparison { value: self.value.clone(), operator: self.operator, subquery })
@@ -113,7 +114,7 @@ impl Over<'_> {
         three_valued(is_true, Some(is_unknown))
     }
 
-    /// Of one row.
+    /// ANY over a subquery with one row.
     fn any_of_one(&mut self, comparison: Comparison) -> Result<Expr> {
         let Comparison { value, operator, mut subquery } = comparison;
         if subquery.empty.is_some() {
@@ -133,7 +134,7 @@ impl Over<'_> {
         }
     }
 
-    /// Of a subquery that depends on nothing.
+    /// ANY over an uncorrelated subquery.
     fn any_of_closed(&mut self, comparison: &Comparison, element: &Expr) -> Result<Expr> {
         let unknown = comparison.unknown(self, element)?;
         let is_true = self.any_true_of_closed(comparison, element)?;
@@ -165,7 +166,7 @@ impl Over<'_> {
         }
     }
 
-    /// Keeps the rows for which a comparison is true, or is false.
+    /// Keeps the rows for which a comparison is true, or with `negated`, those for which it is false.
     pub fn keep_compared(&mut self, comparison: Comparison, negated: bool) -> Result<Option<Expr>> {
         let is_closed = comparison.subquery.is_closed();
         let by_value = comparison.operator != Operator::Eq || !comparison.value.any_column_refs();
@@ -194,7 +195,7 @@ impl Over<'_> {
         Ok(None)
     }
 
-    /// Whether a subquery that depends on nothing has rows, and NULL among them, as one value.
+    /// One value that says whether an uncorrelated subquery has rows, and whether one is NULL.
     fn emptiness(&mut self, subquery: &Lifted, element: &Expr) -> Result<Expr> {
         let counts = vec![count_rows().alias("__rows"), count(element.clone()).alias("__values")];
         let counted = Aggregate::try_new(Arc::new(subquery.plan.clone()), vec![], counts)?;
@@ -206,14 +207,14 @@ impl Over<'_> {
     }
 }
 
-/// A comparison; rows are equal where all their values are.
+/// The comparison of two values. Rows of values are compared value by value.
 fn compared(value: &Expr, operator: Operator, element: &Expr) -> Expr {
     let equal_at = |(value, name): (Expr, String)| binary_expr(value, operator, get_field(element.clone(), name));
     let whole = || binary_expr(value.clone(), operator, element.clone());
     row(value).and_then(|row| row.into_iter().map(equal_at).reduce(Expr::and)).unwrap_or_else(whole)
 }
 
-/// The values of a row, and the names that they have in it. None: it is one value.
+/// The parts of a row `(a, b)`, with the names of its fields; `None` for a single value.
 fn row(value: &Expr) -> Option<Vec<(Expr, String)>> {
     match value {
         Expr::Alias(alias) => row(&alias.expr),
@@ -229,7 +230,7 @@ fn row(value: &Expr) -> Option<Vec<(Expr, String)>> {
     }
 }
 
-/// Whether the greatest of some values is greater than another exactly if one of them is.
+/// Whether `x < ANY (…)` is equal to `x < max(…)` for the type, and likewise for the other comparisons.
 fn is_ordered(data_type: &DataType) -> bool {
     data_type.is_integer()
         || data_type.is_decimal()

@@ -1,4 +1,4 @@
-//! The value of a scalar subquery, which is an error where it has a second row.
+//! Scalar subqueries, which may return at most one row.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,22 +14,23 @@ use datafusion::logical_expr::{
 use super::expressions::{columns, project};
 use crate::error::{Error, ErrorKind};
 
-/// What the error says; its SQLSTATE is 21000.
+/// The message of the error; its SQLSTATE is 21000.
 pub(crate) const SEVERAL_ROWS: &str = "more than one row returned by a subquery used as an expression";
 
-/// What DataFusion says of a subquery that is evaluated once.
+/// DataFusion's message for a subquery that is evaluated once.
 pub(crate) const SEVERAL_ROWS_ONCE: &str = "Scalar subquery returned more than one row";
 
 /// The function's name.
 pub(super) const NAME: &str = "__single_row";
 
-/// `value`, or an error where `rows` is above 1.
+/// A call that returns `value`, or an error if `rows` is greater than 1.
 pub(super) fn single(value: Expr, rows: Expr) -> Expr {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::from(Single::default())));
     FUNCTION.call(vec![value, rows])
 }
 
-/// The plan of a scalar subquery with a column that may be NULL: a subquery without a row is NULL, which DataFusion forgets.
+/// The plan of a scalar subquery with a nullable column. Without a row its value is NULL, which DataFusion's types
+/// ignore.
 pub(super) fn nullable(plan: LogicalPlan) -> Result<LogicalPlan> {
     if plan.schema().field(0).is_nullable() || is_whole(&plan) {
         return Ok(plan);
@@ -39,7 +40,7 @@ pub(super) fn nullable(plan: LogicalPlan) -> Result<LogicalPlan> {
     project(plan, vec![value])
 }
 
-/// Whether the plan has a row in any case.
+/// Whether the plan always returns a row.
 fn is_whole(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(node) => is_whole(&node.input),
@@ -50,8 +51,8 @@ fn is_whole(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Declared volatile, so that no rule moves it below the join: rows of the subquery that no row of the outer query asks for
-/// must not raise the error.
+/// The function. It is volatile, so that no rule moves it below the join, where it would fail for rows of the subquery
+/// that match no outer row.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Single {
     signature: Signature,

@@ -38,8 +38,8 @@ pub struct ScanAggregateExec {
 }
 
 impl ScanAggregateExec {
-    /// `equal` says which columns are equal or constant, as in the aggregation that this stands for: sorts of what is above
-    /// were left out because of it.
+    /// `equal` contains the equal and constant columns of the replaced aggregation, because sorts above were dropped
+    /// for them.
     pub(super) fn new(
         aggregation: Arc<Aggregation>,
         scan: Arc<dyn ExecutionPlan>,

@@ -1,5 +1,5 @@
-//! Arithmetic on stored integers: what the argument of an aggregate needs of numbers, dates and decimals, which are kept as
-//! integers of 64 bits. Bounds of the columns, known from the zones, prove beforehand that nothing overflows.
+//! Arithmetic on stored integers for the arguments of aggregates: numbers, dates and decimals that are stored as 64-bit
+//! integers. Bounds of the columns, from the zones, prove in advance that nothing overflows.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use freestone_store::schema::kind;
 use crate::exact;
 use crate::provider::statistics::int_bounds;
 
-/// Results stay this far from the ends of 64 bits.
+/// The maximum magnitude of results, with a margin to 64 bits.
 const LARGEST: i128 = 1 << 62;
 
-/// An expression over the columns of a scan, by their places in its projection.
+/// An expression over the columns of a scan, by their positions in its projection.
 #[derive(Debug, Clone, PartialEq)]
 pub enum IntExpression {
     Column(usize),
@@ -28,7 +28,7 @@ pub enum IntExpression {
     Multiply(Box<IntExpression>, Box<IntExpression>),
 }
 
-/// An expression with what is known of its values.
+/// An expression with the bounds of its values.
 #[derive(Debug, Clone)]
 pub struct Compiled {
     pub expression: IntExpression,
@@ -37,15 +37,15 @@ pub struct Compiled {
     pub data_type: DataType,
 }
 
-/// What the columns of an expression stand for: expressions of projections, one below the other, and at last a scan.
+/// The origin of an expression's columns: expressions of projections, one below the other, and finally a scan.
 #[derive(Debug)]
 pub struct InputColumns<'a> {
     pub table: &'a Arc<Table>,
-    /// The columns of the table that the scan gives.
+    /// The columns of the table that the scan returns.
     pub scanned: &'a [usize],
-    /// Outermost first: expressions, and the schema that they read.
+    /// Expressions and the schema of their input, outermost first.
     pub projections: Vec<(Vec<Arc<dyn PhysicalExpr>>, SchemaRef)>,
-    /// The schema that an aggregate's arguments read.
+    /// The schema of the aggregates' arguments.
     pub schema: SchemaRef,
 }
 
@@ -54,7 +54,7 @@ impl InputColumns<'_> {
         depth.checked_sub(1).map_or(&self.schema, |above| &self.projections[above].1)
     }
 
-    /// The place in the scan's projection that a plain column comes from.
+    /// The position in the scan's projection of a plain column.
     pub fn place(&self, e: &dyn PhysicalExpr, depth: usize) -> Option<usize> {
         let at = e.downcast_ref::<Column>()?.index();
         match self.projections.get(depth) {
@@ -63,7 +63,7 @@ impl InputColumns<'_> {
         }
     }
 
-    /// The expression over stored integers; `None` for what it cannot say, or might overflow.
+    /// The expression over stored integers; `None` if it is not supported or might overflow.
     pub fn compile(&self, e: &dyn PhysicalExpr, depth: usize) -> Option<Compiled> {
         let compiled = self.compile_unchecked(e, depth)?;
         let (least, greatest) = range(&compiled.data_type)?;
@@ -88,7 +88,7 @@ impl InputColumns<'_> {
             let target = cast.target_field().data_type();
             return is_number(&inner.data_type).then(|| inner.rescaled(target)).flatten();
         }
-        // The bounds decide here, so a check of ours for overflow is not needed.
+        // Overflow is excluded by the bounds, so checked operations can be replaced by unchecked ones.
         let (left, op, right) = exact::arithmetic(e)?;
         let result = e.data_type(self.schema(depth)).ok()?;
         let (left, right) = (self.compile(left.as_ref(), depth)?, self.compile(right.as_ref(), depth)?);
@@ -145,13 +145,13 @@ impl Compiled {
         Some(Compiled { expression, low, high, data_type: result })
     }
 
-    /// The greatest magnitude of a value.
+    /// The maximum magnitude of a value.
     pub fn magnitude(&self) -> u64 {
         self.low.unsigned_abs().max(self.high.unsigned_abs()) as u64
     }
 }
 
-/// The least and the greatest value of a type that is stored as an integer of 64 bits and is its own value.
+/// The minimum and maximum of a type whose values are stored as equal 64-bit integers.
 fn range(data_type: &DataType) -> Option<(i128, i128)> {
     use DataType::*;
     let signed = |bits: u32| Some((-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1));
@@ -171,12 +171,12 @@ fn range(data_type: &DataType) -> Option<(i128, i128)> {
     }
 }
 
-/// Whether values of the type may be computed with.
+/// Whether arithmetic is possible with values of the type.
 fn is_number(data_type: &DataType) -> bool {
     data_type.is_integer() || matches!(data_type, DataType::Decimal128(_, _))
 }
 
-/// Digits behind the point.
+/// The number of decimal digits after the point.
 fn scale(data_type: &DataType) -> Option<i32> {
     match data_type {
         DataType::Decimal128(_, scale) => Some((*scale).into()),
@@ -184,7 +184,7 @@ fn scale(data_type: &DataType) -> Option<i32> {
     }
 }
 
-/// Values of some rows.
+/// The values of an expression for some rows.
 pub enum IntValues<'a> {
     Constant(i64),
     Stored(&'a [i64]),
@@ -192,7 +192,7 @@ pub enum IntValues<'a> {
 }
 
 impl IntExpression {
-    /// The places of the columns that it reads.
+    /// Adds the positions of the columns that it reads.
     pub fn places(&self, out: &mut Vec<usize>) {
         match self {
             IntExpression::Column(place) => out.push(*place),
@@ -204,7 +204,7 @@ impl IntExpression {
         }
     }
 
-    /// The values for the rows of `columns`; where a column is NULL they mean nothing.
+    /// The values for the rows of `columns`. If a column is NULL, the value is undefined.
     pub fn evaluate<'a>(&self, columns: &'a [ColumnBuffer]) -> Result<IntValues<'a>, String> {
         match self {
             IntExpression::Column(place) => match columns.get(*place).map(|column| &column.decoded) {

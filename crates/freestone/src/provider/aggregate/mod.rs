@@ -1,9 +1,10 @@
-//! Aggregation inside the scan: COUNT, SUM, AVG, MIN and MAX of numbers, grouped by few keys or not at all, right above a
-//! native table. Zones that qualify as a whole are answered from their aggregates, where those say enough; of the others the
-//! scan hands over stored integers and dictionary codes, which are added up in arrays by group, with no Arrow in between.
+//! Aggregation inside the scan: COUNT, SUM, AVG, MIN and MAX of numbers directly above a native table, grouped by a few
+//! keys or not at all. Zones that qualify as a whole are answered from their aggregates, if these suffice. From other
+//! zones the scan passes stored integers and dictionary codes, which are aggregated in arrays by group, without Arrow
+//! arrays in between.
 //!
-//! A rule puts [`ScanAggregateExec`] in the place of a partial aggregation and of the projections below it. It gives the same
-//! states, so that what comes above stays as it is.
+//! A rule replaces a partial aggregation, and the projections below it, by [`ScanAggregateExec`]. It returns the same
+//! states, so the plan above remains unchanged.
 
 mod exec;
 mod expression;
@@ -31,27 +32,27 @@ use self::groups::Groups;
 use self::states::state_bytes;
 use super::FreestoneSource;
 
-/// Groups that are always worth an array.
+/// The number of groups for which an array is always worthwhile.
 const GROUPS_MIN: usize = 1 << 12;
-/// Bytes of a partition's arrays, at most, where memory is plenty; and the share of the limit where it is not.
+/// The maximum bytes of a partition's arrays if memory is plentiful, and their share of a memory limit.
 const BYTES_MAX: usize = 64 << 20;
 const LIMIT_SHARE: usize = 32;
 
-/// What is computed, over the columns of a scan by their places in its projection.
+/// The computed aggregates, over the columns of a scan by their positions in its projection.
 #[derive(Debug)]
 struct Aggregation {
     groups: Groups,
-    /// Distinct arguments.
+    /// The distinct arguments.
     values: Vec<Value>,
     functions: Vec<Function>,
 }
 
-/// An aggregate by the place of its argument among the values.
+/// An aggregate, with the position of its argument among the values.
 #[derive(Debug)]
 enum Function {
     CountRows,
     Count(usize),
-    /// Whether there is a column for what is carried out of 128 bits, which here is nothing.
+    /// Whether the state has a column for the carry beyond 128 bits, which is always 0 here.
     Sum {
         value: usize,
         carries: bool,
@@ -64,23 +65,23 @@ enum Function {
     Max(usize),
 }
 
-/// An argument, and what is kept of it.
+/// An argument, and the state that is needed for it.
 #[derive(Debug)]
 struct Value {
-    /// `None`: only whether there is a value counts.
+    /// `None` if only the presence of a value counts.
     expression: Option<IntExpression>,
-    /// The columns that must have a value, by their places.
+    /// The positions of the columns that must not be NULL.
     places: Vec<usize>,
-    /// The column of the table that it is, as it is: its zones have the same aggregates.
+    /// The column of the table, if the argument is a plain column: then the aggregates of zones can be used.
     column: Option<usize>,
-    /// No value is greater, its sign left out.
+    /// The maximum magnitude of the values.
     magnitude: u64,
     is_nullable: bool,
     sums: bool,
     extremes: bool,
 }
 
-/// Puts aggregations into scans.
+/// The rule that moves aggregations into scans.
 #[derive(Debug)]
 pub struct AggregateInScan {
     /// The memory limit of the database, in bytes.
@@ -124,7 +125,7 @@ impl AggregateInScan {
             projections,
             schema: aggregate.input().schema(),
         };
-        // One pass makes the states, whoever takes them.
+        // One pass computes the states, whichever operator takes them.
         let partial = match aggregate.mode() {
             AggregateMode::Partial => None,
             _ => Some(AggregateExec::try_new(
@@ -180,13 +181,15 @@ impl AggregateInScan {
 }
 
 impl Aggregation {
-    /// Whether the aggregates of any zone say enough, in whatever order rows lie: all rows are one group, and values are
-    /// columns. Sums that a zone does not know, for being too large, and zones of one group are left to the scan to find.
+    /// Whether the aggregates of any zone suffice, regardless of the order of rows: all rows are one group, and values
+    /// are plain columns. Sums that a zone does not know because they are too large, and zones with a single group, are
+    /// detected by the scan.
     fn is_of_zones(&self) -> bool {
         self.groups.is_one() && self.values.iter().all(|value| value.column.is_some())
     }
 
-    /// Adds what a function needs; `field` is the place of its first state in the schema, and moves behind its last.
+    /// Adds the values that a function needs. `field` is the position of its first state in the schema, and is moved
+    /// past its last.
     fn function(
         &mut self,
         function: &AggregateFunctionExpr,
@@ -268,7 +271,7 @@ impl Aggregation {
     }
 }
 
-/// Whether partial sums of a value have this type: they have its scale, and are not cut.
+/// Whether partial sums of a value have this type: the scale is the same, and no digits are lost.
 fn is_sum_type(sum: &DataType, value: &Compiled, as_float: bool) -> bool {
     match (sum, &value.data_type) {
         (DataType::Float64, other) => as_float && other.is_integer(),
@@ -281,8 +284,8 @@ fn is_sum_type(sum: &DataType, value: &Compiled, as_float: bool) -> bool {
 type Projections =
     Vec<(Vec<Arc<dyn datafusion::physical_expr::PhysicalExpr>>, datafusion::arrow::datatypes::SchemaRef)>;
 
-/// What stands below projections, and their expressions with the schema that they read, outermost first. Rows that are
-/// only dealt out in turn are taken where they come from.
+/// The input of the projections, and their expressions with the schema of their input, outermost first. Round-robin
+/// repartitioning is skipped.
 fn below(input: &Arc<dyn ExecutionPlan>) -> (Arc<dyn ExecutionPlan>, Projections) {
     let (mut node, mut projections) = (input.clone(), vec![]);
     loop {

@@ -1,4 +1,4 @@
-//! The running state of an aggregation: arrays by group, filled from rows, or from the aggregates of whole zones.
+//! The running state of an aggregation: arrays by group, updated from rows or from the aggregates of whole zones.
 
 use std::sync::Arc;
 
@@ -16,31 +16,31 @@ use super::expression::{IntExpression, IntValues};
 use super::{Aggregation, Function, Value};
 use crate::provider::keys::cast_to;
 
-/// One partition's state.
+/// The state of one partition.
 pub struct States {
     aggregation: Arc<Aggregation>,
-    /// Rows by group.
+    /// The number of rows, by group.
     rows: Vec<u64>,
-    /// By value.
+    /// The states of the values.
     values: Vec<ValueState>,
 }
 
-/// What is known of one value, by group; arrays that nobody asks for are empty.
+/// The state of one value by group. Arrays that are not needed are empty.
 #[derive(Default)]
 struct ValueState {
-    /// Rows where it is not NULL, unless that is all.
+    /// The number of rows that are not NULL, by group; empty if it equals the number of rows.
     counts: Vec<u64>,
     sums: Sums,
     least: Vec<i64>,
     greatest: Vec<i64>,
 }
 
-/// Sums of 64 bits, moved to 128 before they could overflow.
+/// Sums of 64 bits, which are added to sums of 128 bits before they could overflow.
 #[derive(Default)]
 struct Sums {
     narrow: Vec<i64>,
     wide: Vec<i128>,
-    /// What may have been added to a narrow sum since it was moved.
+    /// An upper bound of what was added to a 64-bit sum since then.
     pending: u128,
 }
 
@@ -54,7 +54,8 @@ impl Sums {
         self.pending = 0;
     }
 
-    /// Makes room for `rows` more values of at most `magnitude`; `false` if 64 bits might not hold the sum of them alone.
+    /// Prepares for `rows` more values with at most `magnitude`. Returns `false` if even their own sum might exceed 64
+    /// bits.
     fn prepare(&mut self, rows: usize, magnitude: u64) -> bool {
         let more = rows as u128 * u128::from(magnitude);
         if more > i64::MAX as u128 {
@@ -77,7 +78,7 @@ impl Sums {
     }
 }
 
-/// Bytes that the state of an aggregation takes.
+/// The bytes of the state of an aggregation.
 pub fn state_bytes(aggregation: &Aggregation) -> usize {
     let of_value = |value: &Value| {
         8 * usize::from(value.is_nullable) + 24 * usize::from(value.sums) + 16 * usize::from(value.extremes)
@@ -98,7 +99,7 @@ impl States {
         States { rows: vec![0; groups], values, aggregation }
     }
 
-    /// Groups that have rows; a single group for all is there even without.
+    /// The groups with rows. The single group of an aggregation without keys always exists.
     pub fn groups(&self) -> Vec<usize> {
         let all = self.aggregation.groups.is_one();
         (0..self.rows.len()).filter(|group| all || self.rows[*group] > 0).collect()
@@ -119,7 +120,7 @@ impl States {
                     columns.extend(carries.then(|| nothing_carried(groups)));
                 }
                 Function::Average { value, carries } => {
-                    // DataFusion divides by every count that it gets.
+                    // DataFusion divides by every count, so a count of 0 is NULL.
                     let count = |g: usize| Some(self.count(*value, g).into()).filter(|count| *count > 0);
                     columns.push(integers(groups, count, &next())?);
                     let next = || schema.field(columns.len()).data_type().clone();
@@ -139,7 +140,7 @@ impl States {
         Ok(columns)
     }
 
-    /// The group and the values of a zone, if its aggregates say them.
+    /// The group and the values of a zone, if its aggregates determine them.
     fn of_zone(&self, segment: &Segment, zone: usize, rows: usize) -> Option<(usize, Vec<ZoneValue>)> {
         let group = self.aggregation.groups.of_zone(segment, zone, rows)?;
         let values = self.aggregation.values.iter().map(|value| zone_value(value, segment, zone, rows));
@@ -159,12 +160,12 @@ impl States {
     }
 }
 
-/// What sums of 64-bit integers carry out of 128 bits.
+/// The carry of sums of 64-bit integers beyond 128 bits, which is 0.
 fn nothing_carried(groups: &[usize]) -> ArrayRef {
     Arc::new(Int64Array::from(vec![0; groups.len()]))
 }
 
-/// An array of a type that holds integers; counts and extremes fit theirs, and sums are decimals of 38 digits.
+/// An array of an integer type. Counts and extremes fit their types, and sums are decimals of 38 digits.
 fn integers(groups: &[usize], value: impl Fn(usize) -> Option<i128>, data_type: &DataType) -> Result<ArrayRef> {
     let values = groups.iter().map(|group| value(*group));
     Ok(match data_type {
@@ -193,7 +194,7 @@ impl Sink for States {
 
     fn take_rows(&mut self, ordinal: usize, columns: &[ColumnBuffer], rows: usize) -> Result<(), StoreError> {
         let aggregation = self.aggregation.clone();
-        // Granules are small enough for the narrow sums, whatever the scan hands over.
+        // Granules are small enough for the 64-bit sums, whatever the scan passes.
         debug_assert!(rows <= GRANULE_ROWS);
         if aggregation.groups.is_one() {
             self.rows[0] += rows as u64;
@@ -211,7 +212,7 @@ impl Sink for States {
     }
 }
 
-/// What the aggregates of a zone say of a value.
+/// The aggregates of a zone for a value.
 struct ZoneValue {
     count: u64,
     sum: i128,
@@ -244,7 +245,7 @@ impl ValueState {
         }
     }
 
-    /// Rows of a single group.
+    /// Adds rows of a single group.
     fn take_all(&mut self, value: &Value, columns: &[ColumnBuffer], rows: usize) -> Result<(), String> {
         let valid = valid_rows(value, columns, rows);
         if let Some(count) = self.counts.first_mut() {
@@ -331,7 +332,7 @@ impl ValueState {
     }
 }
 
-/// The rows in which all columns of a value have one; `None`: all rows.
+/// The rows in which no column of a value is NULL; `None` for all rows.
 fn valid_rows(value: &Value, columns: &[ColumnBuffer], rows: usize) -> Option<Vec<u64>> {
     let mut valid: Option<Vec<u64>> = None;
     for words in value.places.iter().filter_map(|place| columns.get(*place)?.valid_rows()) {
@@ -344,13 +345,13 @@ fn valid_rows(value: &Value, columns: &[ColumnBuffer], rows: usize) -> Option<Ve
 }
 
 impl Value {
-    /// A value of an expression of numbers, or, without one, whether a column has a value.
+    /// The values of an expression, or without an expression, whether the columns have a value.
     pub fn new(expression: Option<IntExpression>, places: Vec<usize>, column: Option<usize>, magnitude: u64) -> Self {
         Value { expression, places, column, magnitude, is_nullable: false, sums: false, extremes: false }
     }
 }
 
-/// An error of the scan as DataFusion reports it.
+/// The error of a scan as an error of DataFusion.
 pub fn external(error: StoreError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }

@@ -1,8 +1,8 @@
-//! The files that a name stands for, and their common columns.
+//! The files that a name matches, and their common columns.
 //!
-//! Columns are matched by name. A column of text files has a type of which the values of all files are. Declared types
-//! of several files are converted to a common type without loss; if there is none, that is an error that names both
-//! files. Folders with names `key=value` add one column each.
+//! Columns are matched by name. The type of a column of text files fits the values of all files. Different declared
+//! types of several files are converted to a common type without loss; if there is none, that is an error that names
+//! both files. Folders with names `key=value` add one column each.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

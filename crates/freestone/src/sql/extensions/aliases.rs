@@ -1,5 +1,5 @@
-//! Names of columns that a SELECT uses again: in `SELECT a + 1 AS b, b * 2`, and in WHERE and GROUP BY. A column of the
-//! tables in FROM is meant before a name that SELECT gives.
+//! Aliases of a SELECT that are used again: in `SELECT a + 1 AS b, b * 2`, and in WHERE and GROUP BY. A column of the
+//! tables in FROM takes precedence over an alias.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::sql::names::folded;
 use crate::sql::visitor;
 
-/// Whether a SELECT uses a name that it gives, or the former name of a table function's column.
+/// Whether a SELECT uses one of its aliases, or the former name of a table function's column.
 pub(super) fn asks(select: &Select) -> bool {
     let given: Vec<String> = select.projection.iter().filter_map(|item| given(item).map(|(name, _)| name)).collect();
     let mut look = |expr: &Expr| {
@@ -32,7 +32,7 @@ pub(super) fn asks(select: &Select) -> bool {
     uses || select.from.iter().any(|tables| !functions_of(tables).is_empty())
 }
 
-/// The name that a user gives an expression.
+/// The alias that a user gives to an expression.
 fn given(item: &SelectItem) -> Option<(String, &Expr)> {
     match item {
         SelectItem::ExprWithAlias { expr, alias } if alias.span != Span::empty() => Some((folded(alias), expr)),
@@ -59,7 +59,7 @@ pub(crate) fn functions_of(tables: &datafusion::sql::sqlparser::ast::TableWithJo
     factors.filter_map(function).collect()
 }
 
-/// Puts what names stand for in their places.
+/// Replaces aliases by their expressions.
 pub(super) fn replace(select: &mut Select, sources: &Sources, is_volatile: &dyn Fn(&str) -> bool) -> Result<()> {
     let Some(columns) = &sources.names else { return Ok(()) };
     let mut known: HashMap<String, Expr> = HashMap::new();
@@ -72,7 +72,7 @@ pub(super) fn replace(select: &mut Select, sources: &Sources, is_volatile: &dyn 
         }
     }
     substitute(&mut select.selection, &known, is_volatile, &mut error);
-    // A name alone is one that DataFusion knows.
+    // A key that is only an alias is resolved by DataFusion.
     if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
         let own = keys.iter_mut().filter(|key| !matches!(key, Expr::Identifier(_)));
         own.for_each(|key| substitute(key, &known, is_volatile, &mut error));
@@ -105,7 +105,7 @@ pub(super) fn replace_values(part: &mut impl VisitMut, sources: &Sources) {
     });
 }
 
-/// Replaces names in a part of a SELECT, subqueries excluded, and names of lambdas' parameters excluded.
+/// Replaces aliases in a part of a SELECT, except in its subqueries and where a lambda has a parameter of this name.
 fn substitute(
     part: &mut impl VisitMut,
     known: &HashMap<String, Expr>,
@@ -122,7 +122,7 @@ fn substitute(
 struct Names<'a> {
     known: &'a HashMap<String, Expr>,
     is_volatile: &'a dyn Fn(&str) -> bool,
-    /// The parameters of the lambdas around.
+    /// The parameters of the enclosing lambdas.
     parameters: Vec<Vec<String>>,
     depth: usize,
     error: &'a mut Option<Error>,
@@ -151,7 +151,7 @@ impl VisitorMut for Names<'_> {
         ControlFlow::Continue(())
     }
 
-    // After the sub-expressions, so that what is put in place is not visited.
+    // After the sub-expressions, so that replacements are not visited.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Lambda(_) = expr {
             self.parameters.pop();

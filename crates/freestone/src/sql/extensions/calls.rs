@@ -1,4 +1,4 @@
-//! Calls of functions: `x.f(y)`, which is `f(x, y)`, names of schemas before functions, and lambdas written with an arrow.
+//! Function calls: `x.f(y)`, which means `f(x, y)`, function names with a schema, and lambdas written with an arrow.
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 use crate::sql::expressions::lambda_of;
 use crate::sql::names::folded;
 
-/// Schemas whose functions are ours. Functions of `pg_catalog` have it in their name.
+/// Schemas whose functions are ours. The names of functions of `pg_catalog` include the schema.
 const SCHEMAS: [&str; 6] = ["main", "public", "freestone", "system", "pg_catalog", "information_schema"];
 
 /// Functions that take a lambda.
@@ -69,7 +69,8 @@ fn method(call: &mut Function) {
     call.name = ObjectName(vec![last]);
 }
 
-/// `(expression).f(x)` and `'text'.f(x)`, also several behind one another. Nothing where the chain calls no function.
+/// Converts `(expression).f(x)` and `'text'.f(x)`, also chains of such calls. `None` if the chain does not call a
+/// function.
 fn chained(root: &Expr, accesses: &[AccessExpr]) -> Option<Expr> {
     let is_call = |access: &AccessExpr| matches!(access, AccessExpr::Dot(Expr::Function(_)));
     if !accesses.iter().any(is_call) {
@@ -98,7 +99,7 @@ fn chained(root: &Expr, accesses: &[AccessExpr]) -> Option<Expr> {
     Some(value)
 }
 
-/// Arguments `x -> …` of functions that take lambdas.
+/// Converts arguments `x -> …` of functions that take lambdas.
 fn lambdas(call: &mut Function) {
     let Some(name) = call.name.0.last().and_then(|part| part.as_ident()).map(folded) else { return };
     if !WITH_LAMBDAS.contains(&name.as_str()) {
@@ -123,8 +124,8 @@ fn lambdas(call: &mut Function) {
     }
 }
 
-/// The parameters and the body of `x -> body`. The arrow binds more tightly than most operators, so it may be deep on the
-/// left of the body.
+/// The parameters and the body of `x -> body`. The arrow has a higher precedence than most operators, so it may be deep
+/// in the left part of the body.
 fn arrow(expr: &Expr) -> Option<(Vec<Ident>, Expr)> {
     match expr {
         Expr::BinaryOp { left, op: BinaryOperator::Arrow, right } => {

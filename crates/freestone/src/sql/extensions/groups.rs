@@ -1,5 +1,5 @@
-//! GROUP BY: the empty group `()`, and columns that a primary key determines, which GROUP BY does not have to name, as in
-//! PostgreSQL.
+//! GROUP BY: the empty group `()`, and columns that are determined by a primary key and therefore need not be in GROUP
+//! BY, as in PostgreSQL.
 
 use std::ops::ControlFlow;
 
@@ -19,7 +19,7 @@ pub(crate) struct Keyed {
     pub columns: Vec<String>,
 }
 
-/// `GROUP BY ()` makes one group of all rows.
+/// Converts `GROUP BY ()`, which makes one group of all rows.
 pub(super) fn without_empty(select: &mut Select) {
     let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
     let is_empty = |key: &Expr| matches!(key, Expr::Tuple(parts) if parts.is_empty());
@@ -28,12 +28,12 @@ pub(super) fn without_empty(select: &mut Select) {
     }
     keys.retain(|key| !is_empty(key));
     if keys.is_empty() && select.having.is_none() {
-        // HAVING without GROUP BY makes one group.
+        // HAVING without GROUP BY also makes one group.
         select.having = Some(Expr::value(Value::Boolean(true)));
     }
 }
 
-/// Whether a SELECT has groups by columns, which may be a primary key.
+/// Whether a SELECT is grouped by columns, which may be a primary key.
 pub(crate) fn asks(select: &Select) -> bool {
     matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if !keys.is_empty() && keys.iter().all(is_column))
 }
@@ -42,7 +42,7 @@ fn is_column(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
 
-/// The names of the tables of a FROM that may have a primary key, with what to call them.
+/// The names of the tables of a FROM that may have a primary key, with their aliases.
 pub(crate) fn tables(select: &Select) -> Vec<(datafusion::sql::sqlparser::ast::ObjectName, Ident)> {
     let factors = select
         .from
@@ -59,7 +59,7 @@ pub(crate) fn tables(select: &Select) -> Vec<(datafusion::sql::sqlparser::ast::O
     factors.filter_map(table).collect()
 }
 
-/// Adds the columns to GROUP BY that are used outside of aggregates and that a primary key in GROUP BY determines.
+/// Adds columns to GROUP BY that are used outside of aggregates and determined by a primary key in GROUP BY.
 pub(crate) fn by_keys(
     select: &mut Select,
     mut order: Option<&mut OrderBy>,
@@ -100,7 +100,7 @@ pub(crate) fn by_keys(
     }
 }
 
-/// The columns outside of aggregates and subqueries.
+/// Collects the columns outside of aggregates and subqueries.
 struct Used<'a> {
     found: Vec<Expr>,
     aggregates: usize,

@@ -1,8 +1,8 @@
 //! ASOF JOIN and POSITIONAL JOIN as joins with a condition.
 //!
-//! `a ASOF JOIN b ON a.k = b.k AND a.t >= b.t` joins each row of `a` with the last row of `b` that is not after it. So each
-//! row of `b` gets the next `t` of its `k`, by LEAD, and the condition is that `a.t` is before this next one. POSITIONAL JOIN
-//! numbers the rows of both sides and is a FULL JOIN by the numbers.
+//! `a ASOF JOIN b ON a.k = b.k AND a.t >= b.t` joins each row of `a` with the last row of `b` that is not after it. So
+//! LEAD computes for each row of `b` the next `t` with the same `k`, and the join's condition is that `a.t` is before
+//! this next value. POSITIONAL JOIN numbers the rows of both sides and is a FULL JOIN on these numbers.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderBy,
@@ -16,12 +16,12 @@ use crate::error::{Error, Result};
 use crate::sql::names::{Columns, folded};
 use crate::sql::using::{constraint_mut, table_name};
 
-/// What the joins of a SELECT's FROM leave behind.
+/// The changes by rewritten joins of a FROM that the rest of the SELECT must take into account.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Leftovers {
-    /// Columns that are not the user's, with their tables.
+    /// Internal columns, with their tables.
     pub hidden: Vec<(Ident, String)>,
-    /// Columns of tables that have another name now.
+    /// Columns of tables that were renamed.
     pub renamed: Vec<(Ident, String, Ident)>,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn asks(select: &Select) -> bool {
     select.from.iter().any(has)
 }
 
-/// Writes the joins of one item of FROM, whose tables have these columns.
+/// Rewrites the joins of one item of FROM, whose tables have these columns.
 pub(crate) fn rewrite(tables: &mut TableWithJoins, columns: &[Columns], left: &mut Leftovers) -> Result<()> {
     for at in 0..tables.joins.len() {
         if tables.joins[at].global {
@@ -67,7 +67,7 @@ pub(crate) fn rewrite(tables: &mut TableWithJoins, columns: &[Columns], left: &m
     Ok(())
 }
 
-/// A table with further columns, under its own name.
+/// A subquery with the columns of a table and further ones, under the table's name.
 fn extended(factor: &mut TableFactor, items: Vec<SelectItem>, name: Ident) -> Result<()> {
     if is_lateral(factor) {
         return Err(Error::unsupported("LATERAL behind ASOF JOIN and POSITIONAL JOIN is not available"));
@@ -81,7 +81,7 @@ fn is_lateral(factor: &TableFactor) -> bool {
     matches!(factor, TableFactor::Derived { lateral: true, .. } | TableFactor::Function { lateral: true, .. })
 }
 
-/// The name of a table, which gets one if it has none.
+/// The name of a table. A table without one gets a name.
 fn named(factor: &mut TableFactor, left: &Leftovers) -> Ident {
     table_name(factor).unwrap_or_else(|| {
         let name = quoted(&format!("__table{}", left.hidden.len()));
@@ -109,11 +109,11 @@ fn positional(tables: &mut TableWithJoins, left: &mut Leftovers) -> Result<()> {
     Ok(())
 }
 
-/// The parts of the condition of an ASOF JOIN.
+/// The parts of an ASOF JOIN's condition.
 struct Condition {
     /// Equal expressions of the left and the right side.
     equal: Vec<(Expr, Expr)>,
-    /// Conditions that the rows of a match must meet as well, which only name the right side.
+    /// Conditions on the right side only, which a matching row must also satisfy.
     left: Expr,
     op: BinaryOperator,
     right: Expr,
@@ -155,7 +155,7 @@ fn as_of(join: &mut Join, before: &[&Columns], own: Columns, left: &mut Leftover
     extended(&mut join.relation, items, name)
 }
 
-/// An expression of the right side as it is written inside of the subquery, where no column has another name.
+/// An expression of the right side in terms of the subquery's input, where no column is renamed.
 fn inner_name(mut expr: Expr, table: &Ident, left: &Leftovers) -> Expr {
     each_own_expr(&mut expr, &mut |part| {
         let Expr::CompoundIdentifier(names) = part else { return };
@@ -169,7 +169,7 @@ fn inner_name(mut expr: Expr, table: &Ident, left: &Leftovers) -> Expr {
     expr
 }
 
-/// The condition of the join that ASOF JOIN becomes.
+/// The condition of the join that replaces an ASOF JOIN.
 fn matching(condition: &Condition, next: Expr) -> Expr {
     let mut all = None;
     for (left, right) in &condition.equal {
@@ -188,7 +188,7 @@ fn matching(condition: &Condition, next: Expr) -> Expr {
     and(Some(and(all, after)), bounds)
 }
 
-/// `USING (k, t)` of the right table: its columns get other names, so that a name alone is the left column.
+/// Converts `USING (k, t)`. The columns of the right table are renamed, so that an unqualified name is the left column.
 fn using(names: Vec<Ident>, table: &Ident, left: &mut Leftovers) -> Result<(Condition, Vec<SelectItem>)> {
     let excluded = names.iter().map(|name| ObjectName::from(vec![name.clone()])).collect();
     let opt_exclude = Some(ExcludeSelectItem::Multiple(excluded));
@@ -211,7 +211,7 @@ fn using(names: Vec<Ident>, table: &Ident, left: &mut Leftovers) -> Result<(Cond
     Ok((Condition { equal, left: left_time, op: BinaryOperator::GtEq, right: right_time }, items))
 }
 
-/// Takes the condition apart into equalities and the one inequality.
+/// Divides the condition into equalities and the one inequality.
 fn parts(condition: &Expr, table: &Ident, before: &[&Columns], own: &Columns) -> Result<Condition> {
     let mut conjuncts = vec![];
     split(condition, &mut conjuncts);
@@ -264,7 +264,7 @@ fn split<'a>(expr: &'a Expr, conjuncts: &mut Vec<&'a Expr>) {
     }
 }
 
-/// Whether an expression is one of the right side; nothing where it is of both or of neither.
+/// Whether an expression belongs to the right side; `None` if it belongs to both or neither.
 fn is_right(expr: &Expr, table: &Ident, before: &[&Columns], own: &Columns) -> Option<bool> {
     let mut sides = vec![];
     let has =
@@ -287,7 +287,7 @@ fn is_right(expr: &Expr, table: &Ident, before: &[&Columns], own: &Columns) -> O
     sides.iter().all(|side| *side == first).then_some(first)
 }
 
-/// Takes the columns that are not the user's out of stars, and calls columns by the names that they have now.
+/// Removes internal columns from wildcards, and uses the new names of renamed columns.
 pub(crate) fn finish(select: &mut Select, order: Option<&mut OrderBy>, left: &Leftovers) {
     if left.hidden.is_empty() {
         return;
@@ -315,7 +315,7 @@ pub(crate) fn finish(select: &mut Select, order: Option<&mut OrderBy>, left: &Le
     }
 }
 
-/// Calls a column by the name that it has now.
+/// Uses the new name of a column.
 fn rename(expr: &mut Expr, renamed: &[(Ident, String, Ident)]) {
     let Expr::CompoundIdentifier(names) = expr else { return };
     let [table, name] = names.as_mut_slice() else { return };

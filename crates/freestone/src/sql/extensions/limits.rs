@@ -11,11 +11,11 @@ use crate::sql::forms::call;
 use crate::sql::names::folded;
 use crate::sql::spellings::PERCENT;
 
-/// Which rows of a query remain.
+/// The rows of a query that remain.
 enum Kept {
     /// The first rows, and those that are equal in ORDER BY to the last of them.
     WithTies(Expr),
-    /// This part of all rows.
+    /// This share of all rows, in percent.
     Percent(Expr),
 }
 
@@ -42,7 +42,7 @@ pub(super) fn rewrite(query: &mut Query) -> Result<()> {
     Ok(())
 }
 
-/// Takes the clause from the query.
+/// Removes the clause from the query and returns it.
 fn take(query: &mut Query) -> Result<Option<Kept>> {
     if let Some(Fetch { with_ties: true, percent: false, quantity }) = &query.fetch {
         let rows = quantity.clone().unwrap_or_else(|| number(1));
@@ -73,7 +73,7 @@ fn together_with(clause: &str) -> Error {
         .with_hint("put the query in a subquery, and order its rows by names")
 }
 
-/// Makes the body a subquery: the rows of DISTINCT and set operations are counted after them.
+/// Makes the body a subquery, so that rows are counted after DISTINCT and set operations.
 fn within(query: &mut Query, keys: &[OrderByExpr]) -> Result<()> {
     let by_name = |key: &OrderByExpr| matches!(key.expr, Expr::Identifier(_));
     if !keys.iter().all(by_name) {
@@ -86,7 +86,7 @@ fn within(query: &mut Query, keys: &[OrderByExpr]) -> Result<()> {
     Ok(())
 }
 
-/// A key of ORDER BY as an expression over FROM: names and positions of columns stand for what they select.
+/// A key of ORDER BY as an expression over FROM: aliases and positions are replaced by their expressions.
 fn of_item(mut key: OrderByExpr, select: &Select) -> Result<OrderByExpr> {
     let expr_of = |item: &SelectItem| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr.clone()),
@@ -116,7 +116,7 @@ fn same(a: &Ident, b: &Ident) -> bool {
     folded(a) == folded(b)
 }
 
-/// The condition in QUALIFY. Rows that OFFSET skips are counted.
+/// The condition in QUALIFY. Rows that OFFSET skips are included in the count.
 fn condition(kept: Kept, keys: Vec<OrderByExpr>, limit: Option<&LimitClause>) -> Result<Expr> {
     let offset = match limit {
         Some(LimitClause::LimitOffset { offset: Some(Offset { value, .. }), .. }) => Some(value.clone()),

@@ -1,7 +1,7 @@
-//! Forms of DuckDB's and PostgreSQL's queries that DataFusion does not plan, written as queries that it plans.
+//! Forms of DuckDB's and PostgreSQL's queries that DataFusion does not plan, rewritten as queries that it plans.
 //!
-//! [`rewrite`] needs nothing but the text, and runs when a statement has been parsed. What needs the columns of the tables
-//! in FROM runs later, when names are resolved: [`Sources`] holds what is known of the FROM of one SELECT.
+//! [`rewrite`] needs only the text and runs after a statement has been parsed. Rewrites that need the columns of the
+//! tables in FROM run later, when names are resolved; [`Sources`] has the known columns of one SELECT's FROM.
 
 mod aliases;
 mod calls;
@@ -28,16 +28,16 @@ pub(crate) use aliases::functions_of;
 pub(crate) use pivots::{PivotValues, asks as is_pivot};
 pub(crate) use stars::{Evaluate, Sources, Starred};
 
-/// Functions in FROM that have one column, which has the name of the function.
+/// Functions in FROM with a single column, which has the name of the function.
 const ONE_COLUMN: [&str; 3] = ["range", "generate_series", "unnest"];
 
-/// The name of a column of a table function before it had the function's.
+/// The former name of the column of a table function.
 const VALUE: &str = "value";
 
-/// Writes the forms that can be written without knowing tables.
+/// Rewrites the forms that do not depend on tables.
 ///
 /// # Errors
-/// A form that cannot be written so, with what to write instead.
+/// A form cannot be rewritten. The hint says what to write instead.
 pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
     struct Forms(Result<()>);
     impl Forms {
@@ -84,10 +84,10 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
     forms.0
 }
 
-/// Writes a statement whose kind changes: `SELECT … INTO table`, which is CREATE TABLE AS.
+/// Rewrites a statement whose kind changes: `SELECT … INTO table`, which is CREATE TABLE AS.
 ///
 /// # Errors
-/// Of kind [`crate::ErrorKind::Unsupported`], for a statement that another one is written for.
+/// Of kind [`crate::ErrorKind::Unsupported`], with the statement to write instead.
 pub(crate) fn statement(statement: ast::Statement) -> Result<ast::Statement> {
     use ast::Statement as Sql;
     let refused = |what: &str, hint: &str| Err(Error::unsupported(format!("{what} is not available")).with_hint(hint));
@@ -129,14 +129,14 @@ pub(crate) fn statement(statement: ast::Statement) -> Result<ast::Statement> {
     }
 }
 
-/// `name: expression` becomes `expression AS name`.
+/// Converts `name: expression` to `expression AS name`.
 fn named_item(item: &mut SelectItem) {
     if let SelectItem::UnnamedExpr(Expr::Named { expr, name }) = item {
         *item = SelectItem::ExprWithAlias { expr: (**expr).clone(), alias: name.clone() };
     }
 }
 
-/// SEMI JOIN and ANTI JOIN are those of the left side.
+/// Converts SEMI JOIN and ANTI JOIN to their LEFT forms.
 fn join_kind(operator: &mut JoinOperator) {
     *operator = match std::mem::replace(operator, JoinOperator::CrossApply) {
         JoinOperator::Semi(constraint) => JoinOperator::LeftSemi(constraint),
@@ -145,7 +145,7 @@ fn join_kind(operator: &mut JoinOperator) {
     };
 }
 
-/// Calls of table functions in lower case: DataFusion does not fold their names.
+/// Folds the names of table functions to lower case, which DataFusion does not do.
 fn lower_case(factor: &mut TableFactor) {
     let (TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. }) = factor else { return };
     if let Some(ast::ObjectNamePart::Identifier(name)) = name.0.last_mut() {
@@ -179,15 +179,15 @@ fn column_of_function(factor: &mut TableFactor) {
     }
 }
 
-/// Whether a SELECT has a form that is written with the columns of its tables.
+/// Whether a SELECT has a form whose rewrite needs the columns of its tables.
 pub(crate) fn asks_for_columns(select: &Select) -> bool {
     stars::asks(select) || aliases::asks(select) || joins::asks(select) || pivots::asks(select)
 }
 
-/// Writes the forms of one SELECT and its ORDER BY that need the columns of its tables.
+/// Rewrites the forms of one SELECT and its ORDER BY that need the columns of its tables.
 ///
 /// # Errors
-/// A form needs columns that are not known, or is none that can be written otherwise.
+/// A form needs columns that are not known, or cannot be rewritten.
 pub(crate) fn with_columns(
     select: &mut Select,
     mut order: Option<&mut OrderBy>,
@@ -204,14 +204,14 @@ pub(crate) fn with_columns(
     orders::of_select(select, order, sources)
 }
 
-/// The error of a form that needs the columns of a table which are not known.
+/// The error of a form that needs the unknown columns of a table.
 fn unknown_columns(what: &str) -> Error {
     Error::unsupported(format!("{what} needs the columns of all tables in FROM, and those of one are not known"))
         .with_hint("give a table function a list of columns: f(…) AS t (a, b)")
 }
 
-/// Whether a query's rows depend on the order in which tables are read: POSITIONAL JOIN pairs rows by it, and a seed
-/// makes a sample the same each time.
+/// Whether a query's rows depend on the order in which tables are read: POSITIONAL JOIN pairs rows by it, and a seeded
+/// sample should be reproducible.
 pub(crate) fn depends_on_order(statement: &ast::Statement) -> bool {
     struct Ordered;
     impl ast::Visitor for Ordered {
@@ -320,7 +320,8 @@ fn ascending(expr: Expr) -> ast::OrderByExpr {
     ast::OrderByExpr { expr, options: ast::OrderByOptions { asc: None, nulls_first: None }, with_fill: None }
 }
 
-/// Calls a function with each expression of a part of a query, before its sub-expressions, but not of its subqueries.
+/// Calls a function with each expression of a part of a query, before its sub-expressions, except those of its
+/// subqueries.
 fn each_own_expr(part: &mut impl VisitMut, change: &mut dyn FnMut(&mut Expr)) {
     struct Own<'a> {
         change: &'a mut dyn FnMut(&mut Expr),

@@ -10,7 +10,7 @@ pub(crate) fn is_by_all(order: Option<&OrderBy>) -> bool {
     matches!(order, Some(OrderBy { kind: OrderByKind::All(_), .. }))
 }
 
-/// Writes ORDER BY ALL as positions, if it is known how many columns there are.
+/// Replaces ORDER BY ALL by positions, if the number of columns is known.
 pub(crate) fn by_all(order: Option<&mut OrderBy>, columns: Option<usize>) {
     let (Some(order), Some(columns)) = (order, columns) else { return };
     let OrderByKind::All(options) = &order.kind else { return };
@@ -22,7 +22,7 @@ pub(crate) fn by_all(order: Option<&mut OrderBy>, columns: Option<usize>) {
     order.kind = OrderByKind::Expressions((1..=columns).map(key).collect());
 }
 
-/// Writes the ORDER BY ALL of a SELECT as positions, stars written out.
+/// Replaces the ORDER BY ALL of a SELECT by positions, after expanding wildcards.
 pub(super) fn of_select(select: &mut Select, order: Option<&mut OrderBy>, sources: &Sources) -> Result<()> {
     if !is_by_all(order.as_deref()) {
         return Ok(());

@@ -1,6 +1,6 @@
-//! PIVOT and UNPIVOT, as statements and in FROM. All forms become a SELECT with a call of [`PIVOT`] or [`UNPIVOT`] first,
-//! as [`super::super::spellings`] says; once the columns of its FROM are known, it becomes an ordinary SELECT: an aggregate
-//! with FILTER for each value, or a list for each column that UNNEST turns into rows.
+//! PIVOT and UNPIVOT, as statements and in FROM. All forms are first converted to a SELECT that begins with a call of
+//! [`PIVOT`] or [`UNPIVOT`]; see [`super::super::spellings`]. When the columns of its FROM are known, it becomes an
+//! ordinary SELECT: for PIVOT, an aggregate with FILTER for each value; for UNPIVOT, lists that UNNEST turns into rows.
 
 use std::collections::HashMap;
 
@@ -17,13 +17,13 @@ use crate::sql::forms::call;
 use crate::sql::names::folded;
 use crate::sql::spellings::{INCLUDE_NULLS, PIVOT, UNPIVOT};
 
-/// A PIVOT makes no more columns than this.
+/// The maximum number of columns of a PIVOT.
 const COLUMNS_MAX: usize = 10_000;
 
-/// The values of dynamic pivots, by the query that finds them.
+/// The values of dynamic pivots, by the query that returns them.
 pub(crate) type PivotValues = HashMap<String, Vec<String>>;
 
-/// Writes PIVOT and UNPIVOT behind a table as a subquery.
+/// Rewrites PIVOT and UNPIVOT after a table as a subquery.
 pub(super) fn factor(factor: &mut TableFactor) -> Result<()> {
     let (query, name) = match factor {
         TableFactor::Pivot { table, aggregate_functions, value_column, value_source, default_on_null, alias } => {
@@ -82,7 +82,7 @@ fn on_of(columns: &[Expr], source: &PivotValueSource) -> Result<Expr> {
     })
 }
 
-/// The arguments of the call that stands for PIVOT or UNPIVOT.
+/// The arguments of the call that represents PIVOT or UNPIVOT.
 fn marker(select: &Select, name: &str) -> Option<Vec<Expr>> {
     let (SelectItem::UnnamedExpr(Expr::Function(function))
     | SelectItem::ExprWithAlias { expr: Expr::Function(function), .. }) = select.projection.first()?
@@ -100,13 +100,13 @@ fn marker(select: &Select, name: &str) -> Option<Vec<Expr>> {
     list.args.iter().map(argument).collect()
 }
 
-/// Whether a SELECT stands for one of them.
+/// Whether a SELECT represents PIVOT or UNPIVOT.
 pub(crate) fn asks(select: &Select) -> bool {
     marker(select, PIVOT).is_some() || marker(select, UNPIVOT).is_some()
 }
 
-/// Writes a SELECT that stands for PIVOT or UNPIVOT as an ordinary one. Where the values of a PIVOT have to be looked up
-/// first, the query that finds them.
+/// Rewrites a SELECT that represents PIVOT or UNPIVOT as an ordinary one. If the values of a PIVOT are not known yet,
+/// returns the query for them.
 pub(crate) fn rewrite(
     select: &mut Select,
     sources: &Sources,
@@ -122,7 +122,7 @@ pub(crate) fn rewrite(
     Ok(None)
 }
 
-/// A value of ON: a condition that selects its rows, and its text in names of columns.
+/// A value of ON: the condition for its rows, and its text in column names.
 struct OnValue {
     condition: Expr,
     text: String,
@@ -143,7 +143,7 @@ fn pivot(
             alias: Ident { value: "count(*)".into(), quote_style: Some('"'), span: Span::empty() },
         });
     }
-    // Without ON, PIVOT is an aggregation, of all rows without GROUP BY.
+    // Without ON, PIVOT is a plain aggregation; without GROUP BY too, it aggregates all rows.
     let groups = match (&select.group_by, on.is_empty()) {
         (GroupByExpr::Expressions(keys, _), true) => keys.clone(),
         _ => groups(select, &on, &items, sources)?,
@@ -200,7 +200,7 @@ fn groups(select: &Select, on: &[Expr], items: &[SelectItem], sources: &Sources)
     Ok(star.iter().filter(|column| !used.contains(&column.name)).map(Starred::expr).collect())
 }
 
-/// The values of an expression of ON; or the query that finds them, if they are not known yet.
+/// The values of an expression of ON; or the query for them, if they are not known yet.
 fn values_of(
     on: &Expr,
     select: &Select,
@@ -243,7 +243,7 @@ fn as_text(expr: &Expr) -> Expr {
 fn of_list(expr: &Expr, value: &Expr) -> Result<OnValue> {
     let (value, name) = match value {
         Expr::Named { expr, name } => ((**expr).clone(), Some(name.value.clone())),
-        // A name in a list is its text.
+        // A name in a list represents its text.
         Expr::Identifier(name) => (text(&name.value), None),
         other => (other.clone(), None),
     };
@@ -267,7 +267,7 @@ fn of_list(expr: &Expr, value: &Expr) -> Result<OnValue> {
     Ok(OnValue { condition: condition.unwrap_or(Expr::value(Value::Boolean(true))), text })
 }
 
-/// The query for all values of an expression, as texts in their order.
+/// The query for all distinct values of an expression, as texts in ascending order.
 fn distinct_values(expr: &Expr, select: &Select) -> Result<Box<Query>> {
     let mut query = crate::sql::statement::bare_query()?;
     let SetExpr::Select(inner) = query.body.as_mut() else { return Ok(query) };
@@ -280,7 +280,7 @@ fn distinct_values(expr: &Expr, select: &Select) -> Result<Box<Query>> {
         vec![SelectItem::ExprWithAlias { expr: value, alias: quoted("text") }],
         derived(query, Some(alias(quoted("__values")))),
     )?;
-    // Only the order of the outermost query is kept.
+    // Only the order of the outermost query is preserved.
     texts.order_by = Some(datafusion::sql::sqlparser::ast::OrderBy {
         kind: datafusion::sql::sqlparser::ast::OrderByKind::Expressions(vec![super::ascending(Expr::Identifier(
             quoted("value"),
@@ -319,7 +319,7 @@ fn aggregate(item: &SelectItem, condition: &Expr, value: &str, aggregates: usize
     Ok(SelectItem::ExprWithAlias { expr: filtered, alias: quoted(&name) })
 }
 
-/// Columns that UNPIVOT turns into one row, and the name of the row.
+/// The columns that UNPIVOT converts to one row, and the name of the row.
 struct Unpivoted {
     columns: Vec<Expr>,
     name: String,

@@ -1,6 +1,6 @@
-//! Samples: `TABLESAMPLE` of a table, and `USING SAMPLE` of all of FROM. A part in percent takes each row with this
-//! probability; a number of rows takes that number, each with the same probability. With a seed, the sample is the same each
-//! time that the same rows are read.
+//! Samples: `TABLESAMPLE` of a table, and `USING SAMPLE` of the result of FROM. A percentage selects each row with this
+//! probability. A number selects that number of rows, all with the same probability. With a seed, the sample is
+//! reproducible for the same input rows.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause, OrderBy,
@@ -14,13 +14,13 @@ use crate::sql::forms::call;
 use crate::sql::spellings::SAMPLE;
 use crate::sql::using::table_name;
 
-/// Begins the text that is hashed for a row of a sample with a seed.
+/// The prefix of the text that is hashed for each row in a seeded sample.
 const SEED: &str = "freestone$seed:";
 
-/// The number of a row, in a sample with a seed.
+/// The column with the number of each row in a seeded sample.
 const NUMBER: &str = "freestone$number";
 
-/// How much of the rows, and by which seed.
+/// The size and the seed of a sample.
 struct Amount {
     percent: bool,
     amount: Expr,
@@ -28,7 +28,7 @@ struct Amount {
 }
 
 impl Amount {
-    /// A number between 0 and 1 for each row; with a seed, a text of hexadecimal digits.
+    /// A random number between 0 and 1 for each row; with a seed, a text of hexadecimal digits.
     fn chance(&self) -> Expr {
         match &self.seed {
             None => call("random", vec![]),
@@ -40,7 +40,7 @@ impl Amount {
         }
     }
 
-    /// The condition that a row is in a sample in percent.
+    /// The condition for rows of a percentage sample.
     fn condition(&self) -> Result<Expr> {
         let percent: f64 = self.amount.to_string().parse().map_err(|_| not_a_number(&self.amount))?;
         if !(0.0..=100.0).contains(&percent) {
@@ -48,7 +48,7 @@ impl Amount {
         }
         let bound = match &self.seed {
             None => number(format!("{:?}", percent / 100.0)),
-            // All hash values are below a bound that begins with g.
+            // All hashes are less than a bound that begins with g.
             Some(_) if percent == 100.0 => text("g"),
             Some(_) => text(&format!("{:08x}", (percent / 100.0 * f64::from(u32::MAX)) as u32)),
         };
@@ -60,13 +60,13 @@ fn not_a_number(amount: &Expr) -> Error {
     Error::invalid(format!("a sample takes a number, not {amount}")).with_hint("10 PERCENT, 10 % or 10 ROWS")
 }
 
-/// Whether an expression belongs to a sample with a seed.
+/// Whether an expression belongs to a seeded sample.
 pub(super) fn is_seeded(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(&value.value,
         datafusion::sql::sqlparser::ast::Value::SingleQuotedString(text) if text.starts_with(SEED)))
 }
 
-/// Writes `t TABLESAMPLE …` as a subquery.
+/// Rewrites `t TABLESAMPLE …` as a subquery.
 pub(super) fn of_factor(factor: &mut TableFactor) -> Result<()> {
     let sample = match factor {
         TableFactor::Table { sample, .. } | TableFactor::Derived { sample, .. } => sample.take(),
@@ -89,7 +89,7 @@ pub(super) fn of_factor(factor: &mut TableFactor) -> Result<()> {
     Ok(())
 }
 
-/// A subquery of a sample of a table, under the name of the table.
+/// A subquery with a sample of a table, under the name of the table.
 fn sampled(factor: TableFactor, amount: &Amount) -> Result<TableFactor> {
     let name = table_name(&factor).map(alias);
     let mut query = match &amount.seed {
@@ -114,7 +114,7 @@ fn sampled(factor: TableFactor, amount: &Amount) -> Result<TableFactor> {
     Ok(derived(query, name))
 }
 
-/// Writes USING SAMPLE, which stands in QUALIFY, in the SELECTs of a query.
+/// Rewrites USING SAMPLE, which was parsed in QUALIFY, in the SELECTs of a query.
 pub(super) fn of_query(query: &mut Query) -> Result<()> {
     of_body(&mut query.body)
 }
@@ -150,7 +150,7 @@ fn sample_of_select(select: &mut Select) -> Result<()> {
     }
 }
 
-/// The sample among the conditions of QUALIFY, and the conditions without it.
+/// Removes the sample from the conditions of QUALIFY. Returns both.
 fn without_sample(condition: Expr) -> (Option<Amount>, Option<Expr>) {
     match condition {
         Expr::Function(function)

@@ -1,5 +1,5 @@
-//! Stars and `COLUMNS(…)`, written out: `* RENAME`, `* REPLACE` and `* ILIKE`, and an expression for each of several
-//! columns, as in `max(COLUMNS('price_.*'))`.
+//! Expansion of wildcards and `COLUMNS(…)`: `* RENAME`, `* REPLACE` and `* ILIKE`, and an expression for each of
+//! several columns, as in `max(COLUMNS('price_.*'))`.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -22,7 +22,7 @@ use crate::sql::visitor;
 /// Evaluates an expression without columns.
 pub(crate) type Evaluate<'a> = dyn Fn(Expr) -> Result<ScalarValue> + 'a;
 
-/// A column that a star stands for.
+/// A column of an expanded wildcard.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Starred {
     pub table: Option<Ident>,
@@ -39,7 +39,7 @@ impl Starred {
         }
     }
 
-    /// The column with its table, also where a join has merged it.
+    /// The column with its table, even if a join has merged it.
     pub fn qualified(&self) -> Expr {
         Starred { merged: false, ..self.clone() }.expr()
     }
@@ -51,11 +51,11 @@ impl Starred {
 
 /// The columns of the FROM of one SELECT.
 pub(crate) struct Sources<'a> {
-    /// What `*` stands for; nothing where the columns of a table are not known.
+    /// The columns of `*`; `None` if the columns of a table are not known.
     pub star: Option<Vec<Starred>>,
-    /// All names that a column can be called by.
+    /// All names by which a column can be referenced.
     pub names: Option<HashSet<String>>,
-    /// The names of tables that are functions with one column, each with the name of the column.
+    /// The aliases of table functions with a single column, each with the name of the column.
     pub functions: Vec<(Ident, Ident)>,
     pub evaluate: &'a Evaluate<'a>,
 }
@@ -86,14 +86,14 @@ fn is_columns(function: &Function) -> bool {
     name.is_some_and(|name| name.quote_style.is_none() && name.value.eq_ignore_ascii_case("columns"))
 }
 
-/// The number of `#1`.
+/// The number in a call that represents `#1`.
 fn position(function: &Function) -> Option<String> {
     let FunctionArguments::List(list) = &function.args else { return None };
     let name = function.name.0.last().and_then(|part| part.as_ident())?;
     (name.value == POSITION).then(|| list.args.first().map(ToString::to_string).unwrap_or_default())
 }
 
-/// Puts columns in the places of `#1`.
+/// Replaces `#1` by columns.
 fn positions(part: &mut impl VisitMut, sources: &Sources, wrong: &mut Option<Error>) {
     each_own_expr(part, &mut |expr| {
         let Expr::Function(function) = &*expr else { return };
@@ -117,7 +117,7 @@ fn has_options(options: &WildcardAdditionalOptions) -> bool {
     options.opt_exclude.is_some() || options.opt_except.is_some() || changes_names(options)
 }
 
-/// Whether a star has options other than EXCLUDE of plain names, which DataFusion plans.
+/// Whether a wildcard has options other than EXCLUDE of plain names, which DataFusion supports.
 fn changes_names(options: &WildcardAdditionalOptions) -> bool {
     let is_qualified = |name: &ObjectName| name.0.len() > 1;
     let excludes_qualified = match &options.opt_exclude {
@@ -128,12 +128,12 @@ fn changes_names(options: &WildcardAdditionalOptions) -> bool {
     excludes_qualified || options.opt_rename.is_some() || options.opt_replace.is_some() || options.opt_ilike.is_some()
 }
 
-/// Writes the stars with options and calls of COLUMNS of a SELECT out.
+/// Expands the wildcards with options and the calls of COLUMNS of a SELECT.
 pub(super) fn expand(select: &mut Select, sources: &Sources) -> Result<()> {
     expand_stars(select, sources, &|options| has_options(options) && (sources.star.is_some() || changes_names(options)))
 }
 
-/// Writes all stars and calls of COLUMNS of a SELECT out.
+/// Expands all wildcards and calls of COLUMNS of a SELECT.
 pub(super) fn expand_all(select: &mut Select, sources: &Sources) -> Result<()> {
     expand_stars(select, sources, &|_| true)
 }
@@ -144,7 +144,7 @@ fn expand_stars(
     is_written_out: &dyn Fn(&WildcardAdditionalOptions) -> bool,
 ) -> Result<()> {
     let mut wrong = None;
-    // A column by its position has the name of the column.
+    // A column referenced by its position has the name of the column.
     for item in &mut select.projection {
         if let SelectItem::ExprWithAlias { expr: Expr::Function(function), alias } = &*item
             && alias.span == Span::empty()
@@ -201,7 +201,7 @@ fn expand_stars(
     Ok(())
 }
 
-/// Writes COLUMNS in ORDER BY out.
+/// Expands COLUMNS in ORDER BY.
 pub(crate) fn expand_order(order: &mut OrderBy, sources: &Sources) -> Result<()> {
     let mut wrong = None;
     positions(order, sources, &mut wrong);
@@ -227,7 +227,7 @@ pub(crate) fn expand_order(order: &mut OrderBy, sources: &Sources) -> Result<()>
     Ok(())
 }
 
-/// An expression, and the name that it has in the result.
+/// An expression with its name in the result.
 struct Named {
     expr: Expr,
     name: String,
@@ -258,7 +258,7 @@ fn of_table(sources: &Sources, name: &ObjectName) -> Result<Vec<Starred>> {
     Ok(own)
 }
 
-/// The columns of a star, as its options say.
+/// The columns of a wildcard after its options are applied.
 fn starred(mut star: Vec<Starred>, options: &WildcardAdditionalOptions, sources: &Sources) -> Result<Vec<Named>> {
     let excluded: Vec<ObjectName> = match &options.opt_exclude {
         Some(ExcludeSelectItem::Single(name)) => vec![name.clone()],
@@ -336,7 +336,7 @@ fn each_column(expr: Expr, alias: Option<Ident>, sources: &Sources, items: &mut 
         });
         return Ok(());
     };
-    // A name that the text of the expression gave, and no user.
+    // A name that was derived from the expression's text, not given by the user.
     let alias = alias.filter(|alias| alias.span != Span::empty());
     for Named { expr: copy, name } in all {
         let name = match &alias {
@@ -349,7 +349,7 @@ fn each_column(expr: Expr, alias: Option<Ident>, sources: &Sources, items: &mut 
     Ok(())
 }
 
-/// The alias of a column: `\0` is its name, and `\1` what the first group of the pattern matches.
+/// The alias of a column: `\0` is its name, and `\1` the first group of the pattern's match.
 fn by_pattern(expr: &Expr, alias: &Ident, name: &str, sources: &Sources) -> Result<String> {
     let mut pattern = None;
     each_own_expr(&mut expr.clone(), &mut |part| {
@@ -375,7 +375,7 @@ fn text_of(value: ScalarValue) -> Option<String> {
     }
 }
 
-/// The argument of a call of COLUMNS, and the table before it.
+/// The argument of a call of COLUMNS, and the qualifying table.
 fn columns_call(expr: &Expr) -> Option<(Option<ObjectName>, FunctionArgExpr)> {
     let Expr::Function(function) = expr else { return None };
     let Function { name, args: FunctionArguments::List(list), over: None, .. } = function else { return None };
@@ -384,7 +384,7 @@ fn columns_call(expr: &Expr) -> Option<(Option<ObjectName>, FunctionArgExpr)> {
     Some(((!before.is_empty()).then(|| ObjectName(before.to_vec())), argument.clone()))
 }
 
-/// The copies of an expression, one per column of its COLUMNS; nothing where it has none.
+/// The copies of an expression, one per column of its COLUMNS; `None` without COLUMNS.
 fn copies(expr: &Expr, sources: &Sources) -> Result<Option<Vec<Named>>> {
     let mut found: Vec<(Option<ObjectName>, FunctionArgExpr)> = vec![];
     each_own_expr(&mut expr.clone(), &mut |part| {

@@ -1,5 +1,5 @@
-//! A WITH in a subquery may have the name of an outer one. DataFusion allows each name once; in SQL, the innermost is
-//! meant.
+//! A WITH in a subquery may define a name that an outer WITH defines. In SQL, the innermost definition is used.
+//! DataFusion allows each name only once, so inner ones are renamed.
 
 use std::ops::ControlFlow;
 

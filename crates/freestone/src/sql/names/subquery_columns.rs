@@ -42,7 +42,7 @@ enum Place {
     Within,
 }
 
-/// What is known while names are resolved.
+/// The information that is available when names are resolved.
 pub(crate) struct Known<'a> {
     pub tables: &'a Tables<'a>,
     /// The columns of a table function, by the text of its call.
@@ -57,11 +57,11 @@ pub(crate) struct Known<'a> {
 }
 
 /// Gives the columns of all queries different names, rewrites RIGHT and FULL joins with USING as joins with ON, and the
-/// forms of [`extensions`] that need columns. The queries that find the values of a PIVOT, if those are not known: then
-/// the statement is not resolved yet.
+/// forms of [`extensions`] that need columns. If the values of a PIVOT are not known, returns the queries for them, and
+/// the statement must be resolved again.
 ///
 /// # Errors
-/// A reference is ambiguous, or the columns for a form are not known.
+/// A reference is ambiguous, or the columns that a form needs are not known.
 pub(crate) fn resolve(statement: &mut Statement, known: &Known) -> Result<Vec<Query>> {
     let mut resolver =
         Resolver { known, ctes: vec![], definitions: vec![], left: Leftovers::default(), wanted: vec![] };
@@ -85,8 +85,8 @@ pub(crate) fn resolve(statement: &mut Statement, known: &Known) -> Result<Vec<Qu
     Ok(resolver.wanted)
 }
 
-/// Whether the columns of tables are needed for that: a subquery has a wildcard over several tables, or there is a join
-/// that merges columns.
+/// Whether this needs the columns of tables: a subquery has a wildcard over several tables, or there is a join that
+/// merges columns.
 pub(crate) fn asks_for_columns(statement: &mut Statement) -> bool {
     struct Asking {
         depth: usize,
@@ -123,13 +123,13 @@ fn asks(body: &SetExpr, within: bool) -> bool {
 
 struct Resolver<'a> {
     known: &'a Known<'a>,
-    /// The visible WITHs. Of several with one name, the last is meant.
+    /// The visible WITHs. If several have the same name, the last is used.
     ctes: Vec<(String, Columns)>,
     /// Their definitions.
     definitions: Vec<Cte>,
-    /// What the joins of the current FROM leave behind.
+    /// The changes by rewritten joins of the current FROM.
     left: Leftovers,
-    /// Queries whose results have to be known first.
+    /// Queries whose results are needed first.
     wanted: Vec<Query>,
 }
 
@@ -235,7 +235,7 @@ impl<'a> Resolver<'a> {
         tables.filter_map(keyed).collect()
     }
 
-    /// What the forms of a SELECT need to know of its FROM.
+    /// The columns of FROM that the forms of a SELECT need.
     fn sources(&self, select: &Select, from: &[Vec<Columns>], left: &Leftovers) -> Sources<'a> {
         let mut star = Some(vec![]);
         for (tables, columns) in select.from.iter().zip(from) {
@@ -248,7 +248,7 @@ impl<'a> Resolver<'a> {
         let all: Option<Vec<&Arc<[String]>>> = from.iter().flatten().map(Option::as_ref).collect();
         let names = all.map(|all| all.into_iter().flat_map(|columns| columns.iter().cloned()).collect());
         let functions = select.from.iter().flat_map(extensions::functions_of).collect();
-        // The right columns of an ASOF JOIN by USING are merged with the left ones.
+        // The right columns of an ASOF JOIN with USING are merged with the left ones.
         if let Some(star) = &mut star {
             star.retain(|column| !left.merges(column));
         }

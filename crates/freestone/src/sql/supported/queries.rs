@@ -12,7 +12,7 @@ pub(super) fn query(query: &Query) -> Result<()> {
     let Query { with, body, order_by, limit_clause, fetch, locks, for_clause, settings, format_clause, pipe_operators } =
         query;
     none_of(&[
-        // Both are written otherwise before, unless they are together.
+        // Each was rewritten before, but the combination cannot be.
         (fetch.as_ref().is_some_and(|fetch| fetch.with_ties || fetch.percent), "FETCH … PERCENT WITH TIES"),
         (fetch.is_some() && limit_clause.as_ref().is_some_and(limits), "FETCH together with LIMIT"),
         (!locks.is_empty(), "FOR UPDATE and FOR SHARE: locking of rows"),
@@ -148,7 +148,7 @@ fn wildcard(options: &ast::WildcardAdditionalOptions) -> Result<()> {
 }
 
 fn join(join: &ast::Join) -> Result<()> {
-    // GLOBAL stands for ASOF, and STRAIGHT_JOIN for POSITIONAL JOIN.
+    // GLOBAL represents ASOF, and STRAIGHT_JOIN represents POSITIONAL JOIN.
     let ast::Join { relation: _, global: _, join_operator } = join;
     match join_operator {
         JoinOperator::Join(_)
