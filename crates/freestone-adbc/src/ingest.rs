@@ -8,9 +8,10 @@ use std::sync::Arc;
 use adbc_core::error::{Error, Result};
 use adbc_core::options::{IngestMode, OptionValue};
 use arrow::datatypes::Schema;
+use freestone::quote;
 
 use crate::error::{invalid, not_found};
-use crate::link::{Backend, Link, Reader, empty_query, literal, quote};
+use crate::link::{Backend, Link, Reader, empty_query, literal};
 use crate::options::text;
 
 /// The parameters of an ingestion.

@@ -7,7 +7,7 @@ use adbc_core::error::Result;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchReader, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use freestone::{ArrowTable, Inputs, Outcome, ScalarValue, Session, Statement, Strings};
+use freestone::{ArrowTable, Inputs, Outcome, ScalarValue, Session, Statement, Strings, quote};
 use freestone_wire::client::{self, Client, Prepared as RemotePrepared, ResultStream, Upload};
 use freestone_wire::wire_type;
 use futures::StreamExt;
@@ -361,11 +361,6 @@ async fn read(mut reader: Reader) -> Result<(Option<RecordBatch>, Reader)> {
 fn scalars(row: &RecordBatch) -> Result<Vec<ScalarValue>> {
     let value = |column: &ArrayRef| ScalarValue::try_from_array(column, 0).map_err(engine);
     row.columns().iter().map(value).collect()
-}
-
-/// A name as a quoted identifier of SQL.
-pub fn quote(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// A text as a string literal of SQL.

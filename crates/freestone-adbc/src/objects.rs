@@ -8,10 +8,11 @@ use adbc_core::schemas::{GET_OBJECTS_SCHEMA, GET_TABLE_TYPES_SCHEMA};
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};
 use arrow::json::ReaderBuilder;
+use freestone::quote;
 use serde_json::{Value, json};
 
 use crate::error::{engine, internal};
-use crate::link::{Link, quote};
+use crate::link::Link;
 use crate::{CATALOG, SCHEMA};
 
 const TABLE: &str = "TABLE";

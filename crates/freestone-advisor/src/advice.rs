@@ -5,7 +5,7 @@ mod confirm;
 mod statements;
 mod text;
 
-use freestone_store::design::{Design, Preset};
+use freestone_store::design::{Design, Preset, quoted};
 use serde::{Deserialize, Serialize};
 
 pub use confirm::{Confirmation, MeasuredQuery, Measurement};
@@ -556,8 +556,4 @@ fn copy_statements(table: &str, name: &str, design: &Design, columns: &[String])
     };
     let add = format!("ALTER TABLE {table} ADD COPY {name}{list} WITH ({design});");
     (add, format!("ALTER TABLE {table} DROP COPY {name};"))
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }

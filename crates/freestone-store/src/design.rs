@@ -621,7 +621,12 @@ pub(crate) fn unquote(name: &str) -> String {
 
 pub(crate) fn quote(name: &str) -> String {
     let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if plain && !name.is_empty() { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+    if plain && !name.is_empty() { name.to_owned() } else { quoted(name) }
+}
+
+/// A name as a quoted identifier of SQL.
+pub fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 fn quote_list(names: &[String]) -> String {

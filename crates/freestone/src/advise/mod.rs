@@ -80,8 +80,11 @@ impl<'a> AdviceContext<'a> {
     ) -> Result<Self> {
         let sample = Sample::of(table, sample::ROWS_MAX)?;
         if sample.rows == 0 {
-            return Err(Error::invalid(format!("table {} is empty: there are no rows to compare designs with", table.name))
-                .with_hint("load rows first"));
+            return Err(Error::invalid(format!(
+                "table {} is empty: there are no rows to compare designs with",
+                table.name
+            ))
+            .with_hint("load rows first"));
         }
         let threads = database.options().threads.max(1);
         let cache_bytes = database.options().cache_bytes as f64;

@@ -12,6 +12,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
+pub use freestone_store::design::quoted as quote;
 
 use crate::context::guarded_now;
 use crate::error::{Error, Result};
@@ -593,11 +594,6 @@ fn copy(mut cursor: Cursor) -> Result<Command> {
 enum Source {
     Table(String),
     Query(Box<ast::Query>),
-}
-
-/// A name as a quoted SQL identifier.
-pub fn quote(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 fn alter(cursor: Cursor) -> Result<Command> {
