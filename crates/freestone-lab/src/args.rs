@@ -35,6 +35,10 @@ pub enum Command {
         #[arg(long)]
         queries: Option<usize>,
 
+        /// Nanoseconds to add to emulated persistent memory per line read and per line flushed, as 60,400
+        #[arg(long, value_name = "READ,WRITE", value_parser = parse_latencies, default_value = "0,0")]
+        latencies: [u64; 2],
+
         /// A further design of SSB's fact table, as the options of ALTER TABLE … SET DESIGN. Can be repeated
         #[arg(long = "design", value_name = "OPTIONS")]
         designs: Vec<String>,
@@ -180,6 +184,13 @@ fn parse_share(text: &str) -> Result<f64, String> {
     }
 }
 
+fn parse_latencies(text: &str) -> Result<[u64; 2], String> {
+    let numbers = text.split_once(',').and_then(|(read, write)| Some([read.parse().ok()?, write.parse().ok()?]));
+    numbers
+        .filter(|numbers| numbers.iter().all(|ns| *ns <= 100_000))
+        .ok_or_else(|| "two numbers of nanoseconds, as 60,400".into())
+}
+
 fn parse_named_file(text: &str) -> Result<(String, PathBuf), String> {
     let (name, file) = text.split_once('=').ok_or("a name, = and a file")?;
     Ok((name.into(), file.into()))
@@ -196,6 +207,8 @@ mod tests {
         assert_eq!((parse_share("1%"), parse_share("0.5 %")), (Ok(0.01), Ok(0.005)));
         assert!(["100", "mbit", "1mb", "-1mbit"].iter().all(|text| parse_rate(text).is_err()));
         assert!(["5", "5m", "1e400s"].iter().all(|text| parse_delay(text).is_err()));
+        assert_eq!(parse_latencies("60,400"), Ok([60, 400]));
+        assert!(["60", "60,", "-1,4", "1,1000000"].iter().all(|text| parse_latencies(text).is_err()));
         assert!(["1", "101%", "%"].iter().all(|text| parse_share(text).is_err()));
     }
 

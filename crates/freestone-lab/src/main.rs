@@ -72,12 +72,12 @@ fn print(line: &str) -> Result<(), Failure> {
 fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::List => list(),
-        Command::Run { names, rows, scale, queries, designs, output } => {
-            let (rows, scale, queries) = (*rows, *scale, *queries);
+        Command::Run { names, rows, scale, queries, latencies, designs, output } => {
+            let (rows, scale, queries, latencies) = (*rows, *scale, *queries, *latencies);
             let (designs, output) = (designs.clone(), output.clone());
             run_experiments(
                 names,
-                &RunOptions { rows, scale, queries, designs, output, threads: 0, versions: versions() },
+                &RunOptions { rows, scale, queries, latencies, designs, output, threads: 0, versions: versions() },
             )
         }
         Command::Report { output } => print(&experiments::report(output)?.display().to_string()),

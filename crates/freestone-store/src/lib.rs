@@ -21,6 +21,7 @@ pub mod log;
 pub mod media;
 pub mod memory;
 pub mod page;
+pub mod persistent;
 pub mod plain;
 pub mod scan;
 pub mod schema;

@@ -10,6 +10,7 @@ mod holloway;
 mod holloway_size;
 mod memory_layouts;
 mod protocol;
+mod ptable;
 mod scaling;
 mod scanner;
 mod ssb;
@@ -37,7 +38,7 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the report.
-pub const EXPERIMENTS: [Experiment; 16] = [
+pub const EXPERIMENTS: [Experiment; 22] = [
     codecs::EXPERIMENT,
     holloway_size::EXPERIMENT,
     holloway::SCANS,
@@ -46,6 +47,12 @@ pub const EXPERIMENTS: [Experiment; 16] = [
     halverson::SCANS,
     calibrator::EXPERIMENT,
     memory_layouts::EXPERIMENT,
+    ptable::NODES,
+    ptable::POINTS,
+    ptable::BLOCKS,
+    ptable::SCANS,
+    ptable::WRITES,
+    ptable::RECOVERY,
     crossover::EXPERIMENT,
     advice::EXPERIMENT,
     tpch::EXPERIMENT,
@@ -65,6 +72,8 @@ pub struct RunOptions {
     pub scale: Option<f64>,
     /// The number of random queries per point of the papers' figures. The default is 10 (Holloway and DeWitt ran 50).
     pub queries: Option<usize>,
+    /// Nanoseconds that emulated persistent memory takes longer for each line read and for each line flushed.
+    pub latencies: [u64; 2],
     /// Further designs of SSB's fact table, in the form of `ALTER TABLE … SET DESIGN`.
     pub designs: Vec<String>,
     /// The folder for results, and for databases during a run. It is created if missing.
@@ -143,8 +152,12 @@ impl RunOptions {
         let rows = self.rows.map_or(String::new(), |rows| format!(" --rows {rows}"));
         let scale = self.scale.map_or(String::new(), |scale| format!(" --scale {scale}"));
         let queries = self.queries.map_or(String::new(), |queries| format!(" --queries {queries}"));
+        let latencies = match self.latencies {
+            [0, 0] => String::new(),
+            [read, write] => format!(" --latencies {read},{write}"),
+        };
         let designs = self.designs.iter().map(|design| format!(" --design \"{design}\""));
-        format!("freestone-lab run {name}{rows}{scale}{queries}{}", designs.collect::<String>())
+        format!("freestone-lab run {name}{rows}{scale}{queries}{latencies}{}", designs.collect::<String>())
     }
 
     fn engine_options(&self) -> freestone::Options {

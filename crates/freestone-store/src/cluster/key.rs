@@ -3,8 +3,19 @@
 /// Bits of a key.
 pub const KEY_BITS: u32 = 64;
 
-/// The assignment of the dimensions' bits to the bits of the key: round robin, the most significant bits of all
-/// dimensions first (Götze, Baumann and Sattler 2018, section II.B).
+/// The order of the dimensions' bits in the key. The bits of one dimension are always in their own order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum BitOrder {
+    /// The most significant bits of all dimensions first, then the next of each, and so on.
+    #[default]
+    RoundRobin,
+    /// All bits of the first dimension, then all of the second, and so on.
+    MajorMinor,
+    /// The dimension of each bit of the key, from the most significant. Bits that are left follow round robin.
+    Pattern(Vec<usize>),
+}
+
+/// The assignment of the dimensions' bits to the bits of the key (Götze, Baumann and Sattler 2018, section II.B).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interleave {
     /// For each bit of the key, from the most significant: the dimension, and the bit of its code.
@@ -24,6 +35,43 @@ impl Interleave {
         }
         places.truncate(bits.min(KEY_BITS) as usize);
         Interleave { places, widths: widths.to_vec() }
+    }
+
+    /// An assignment in another order.
+    ///
+    /// # Errors
+    /// A pattern names a dimension that there is not, or one more often than it has bits.
+    pub fn ordered(widths: &[u32], bits: u32, order: &BitOrder) -> Result<Self, String> {
+        let wanted: Vec<usize> = match order {
+            BitOrder::RoundRobin => vec![],
+            BitOrder::MajorMinor => (0..widths.len()).flat_map(|d| vec![d; widths[d] as usize]).collect(),
+            BitOrder::Pattern(pattern) => pattern.clone(),
+        };
+        let mut left = widths.to_vec();
+        let mut places = vec![];
+        for dimension in wanted {
+            let bits = left.get_mut(dimension).ok_or_else(|| {
+                format!("the pattern names dimension {dimension}, and the last is {}", widths.len().saturating_sub(1))
+            })?;
+            *bits = bits.checked_sub(1).ok_or_else(|| {
+                format!("the pattern names dimension {dimension} more often than its {} bits", widths[dimension])
+            })?;
+            places.push((dimension, *bits));
+        }
+        let rest = Interleave::new(&left, u32::MAX).places;
+        places.extend(rest);
+        places.truncate(bits.min(KEY_BITS) as usize);
+        Ok(Interleave { places, widths: widths.to_vec() })
+    }
+
+    /// The bits of a key that belong to a dimension.
+    pub fn mask(&self, dimension: usize) -> u64 {
+        self.places.iter().fold(0, |mask, (of, _)| mask << 1 | u64::from(*of == dimension))
+    }
+
+    /// The bits of a key that a dimension's code gives. They are in the order of the codes.
+    pub fn deposit(&self, dimension: usize, code: u32) -> u64 {
+        self.places.iter().fold(0, |key, (of, bit)| key << 1 | u64::from(*of == dimension && code >> bit & 1 == 1))
     }
 
     /// The number of bits of a key.
@@ -62,6 +110,20 @@ mod tests {
         assert_eq!(key.codes(0b111001, 0), (0b101, 0b101));
         assert_eq!(Interleave::new(&[3, 1, 2], 3).codes(0b111, 0), (0b100, 0b111));
         assert_eq!(Interleave::new(&[], 64).key(|_| 0), 0);
+    }
+
+    #[test]
+    fn bits_go_in_any_order() {
+        let places = |order: &BitOrder| Interleave::ordered(&[3, 1, 2], 64, order).map(|key| key.places);
+        assert_eq!(places(&BitOrder::RoundRobin), Ok(Interleave::new(&[3, 1, 2], 64).places));
+        assert_eq!(places(&BitOrder::MajorMinor), Ok(vec![(0, 2), (0, 1), (0, 0), (1, 0), (2, 1), (2, 0)]));
+        let pattern = |pattern: &[usize]| BitOrder::Pattern(pattern.to_vec());
+        assert_eq!(places(&pattern(&[2, 2, 0])), Ok(vec![(2, 1), (2, 0), (0, 2), (0, 1), (1, 0), (0, 0)]));
+        assert!(places(&pattern(&[3])).expect_err("refused").contains("dimension 3"));
+        assert!(places(&pattern(&[1, 1])).expect_err("refused").contains("its 1 bits"));
+        let key = Interleave::new(&[3, 1, 2], 64);
+        assert_eq!((key.mask(0), key.mask(1), key.mask(2)), (0b100101, 0b010000, 0b001010));
+        assert_eq!(key.deposit(0, 0b101) | key.deposit(1, 1) | key.deposit(2, 0b10), 0b111001);
     }
 
     proptest! {

@@ -14,7 +14,7 @@ mod key;
 mod resolve;
 
 pub use integrity::{is_unique, references};
-pub use key::{Interleave, KEY_BITS};
+pub use key::{BitOrder, Interleave, KEY_BITS};
 pub(crate) use resolve::is_clustered;
 pub use resolve::{Clustering, DimensionCodes, Hop, Route, Tables, codes_of_path, key_bits};
 

@@ -18,6 +18,7 @@ mod buffer;
 mod disk;
 mod faulty;
 mod memory;
+pub mod region;
 mod system;
 mod threads;
 #[cfg(target_os = "linux")]

@@ -1,0 +1,331 @@
+//! Transactions: rows are written where nobody looks, and become rows by one word, or by the redo slot.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use parking_lot::MutexGuard;
+
+use super::super::link::seal;
+use super::super::pool::UnitKind;
+use super::journal::{CHANGE_MAX, Change, Journal};
+use super::{BlockState, INTENTS, PTable, Place, Writer, place, slot_of, unit_of};
+use crate::column::{ColumnData, Physical};
+use crate::error::{Result, StoreError};
+
+/// A transaction of the one writer. Nothing of it remains unless it is committed.
+#[derive(Debug)]
+pub struct Transaction<'a> {
+    table: &'a PTable,
+    writer: MutexGuard<'a, Writer>,
+}
+
+impl PTable {
+    /// Begins a transaction. Waits until the one before has ended.
+    pub fn begin(&self) -> Transaction<'_> {
+        Transaction { table: self, writer: self.writer.lock() }
+    }
+
+    /// Adds one row durably.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::insert`].
+    pub fn insert(&self, columns: &[ColumnData], row: usize) -> Result<()> {
+        let mut transaction = self.begin();
+        transaction.insert(columns, row)?;
+        transaction.commit()
+    }
+}
+
+impl Transaction<'_> {
+    /// Adds a row, whose columns have the types of the table's.
+    ///
+    /// # Errors
+    /// A column is NULL that must not be, the row does not fit into a block, or the pool is full.
+    pub fn insert(&mut self, columns: &[ColumnData], row: usize) -> Result<()> {
+        let table = self.table;
+        table.check_row(columns, row)?;
+        let strings = table.string_bytes(columns, row);
+        let key = table.clusters.key(columns, row);
+        let (unit, slot, state) = loop {
+            let unit = table.block_for(key);
+            let state = table.block_state(&mut self.writer, unit)?;
+            match table.free_slot(&self.writer, unit) {
+                Some(slot) if state.heap_top >= table.geometry.heap + strings => break (unit, slot, state),
+                _ => table.make_room(&mut self.writer, unit, key, strings)?,
+            }
+        };
+        let block = table.block(unit);
+        let structure = table.structure.read();
+        let version = structure.version(unit).filter(|_| state.has_freed);
+        if let Some(version) = version {
+            version.fetch_add(1, Ordering::AcqRel);
+        }
+        let heap_top = block.write_row(slot, columns, row, state.heap_top);
+        if let Some(version) = version {
+            version.fetch_add(1, Ordering::AcqRel);
+        }
+        self.writer.blocks.insert(unit, BlockState { heap_top, ..state });
+        let prefix = columns[table.key[0]].order_prefix(row);
+        self.writer.inserted.push((place(unit, slot), prefix));
+        Ok(())
+    }
+
+    /// Removes the row at a place. Places are those of reads since the transaction began.
+    ///
+    /// # Errors
+    /// There is no such row.
+    pub fn delete(&mut self, at: Place) -> Result<()> {
+        let table = self.table;
+        let is_row = table.is_row(at) && !self.writer.deleted.iter().any(|(deleted, _)| *deleted == at);
+        if !is_row {
+            return Err(StoreError::invalid(format!("there is no row at place {at:#x}")));
+        }
+        let prefix = table.prefix_at(at)?;
+        self.writer.deleted.push((at, prefix));
+        Ok(())
+    }
+
+    /// Replaces the row at a place.
+    ///
+    /// # Errors
+    /// Those of [`insert`](Self::insert) and [`delete`](Self::delete).
+    pub fn update(&mut self, at: Place, columns: &[ColumnData], row: usize) -> Result<()> {
+        self.delete(at)?;
+        self.insert(columns, row)
+    }
+
+    /// Makes the changes durable, all together.
+    ///
+    /// # Errors
+    /// The pool is full; then nothing has changed.
+    pub fn commit(mut self) -> Result<()> {
+        let (table, writer) = (self.table, &mut *self.writer);
+        let (inserted, deleted) = (writer.inserted.clone(), writer.deleted.clone());
+        if inserted.is_empty() && deleted.is_empty() {
+            return Ok(());
+        }
+        let words = table.validity_words(&inserted, &deleted);
+        if words.len() == 1 && inserted.len() + deleted.len() <= 2 {
+            table.commit_word(words[0], &inserted, &deleted)?;
+        } else {
+            let places = inserted.iter().chain(&deleted).map(|(at, _)| *at).collect();
+            table.commit_change(writer, &Change { words, places }, &inserted, &deleted, |_| ())?;
+        }
+        table.rows.fetch_add(inserted.len() as u64, Ordering::Relaxed);
+        table.rows.fetch_sub(deleted.len() as u64, Ordering::Relaxed);
+        writer.inserted.clear();
+        writer.deleted.clear();
+        for (at, _) in &deleted {
+            if let Some(state) = writer.blocks.get_mut(&unit_of(*at)) {
+                state.has_freed = true;
+            }
+        }
+        for (at, _) in deleted {
+            table.remove_if_empty(writer, unit_of(at));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        // Slots without their bits are free. What was written to them may be overwritten.
+        self.writer.inserted.clear();
+        self.writer.deleted.clear();
+    }
+}
+
+impl PTable {
+    /// Commits a change of one word, with one row or two.
+    fn commit_word(
+        &self,
+        (word, value): (u64, u64),
+        inserted: &[(Place, u64)],
+        deleted: &[(Place, u64)],
+    ) -> Result<()> {
+        let region = self.region();
+        let mut places = inserted.iter().chain(deleted).map(|(at, _)| seal(*at));
+        let intents = [places.next().unwrap_or(0), places.next().unwrap_or(0)];
+        region.store(self.head + INTENTS, intents[0]);
+        region.store(self.head + INTENTS + 8, intents[1]);
+        region.flush(self.head + INTENTS, 16);
+        let added = inserted.iter().try_for_each(|(at, prefix)| self.tree.add((*prefix, *at)));
+        if added.is_err() {
+            self.tree.forget();
+            return added;
+        }
+        region.fence();
+        // Readers by key must see the old row or the new one of an update, not none.
+        let readers = (!deleted.is_empty()).then(|| self.structure.write());
+        region.store(word, value);
+        region.flush(word, 8);
+        self.tree.settle();
+        drop(readers);
+        for (at, prefix) in deleted {
+            self.tree.take((*prefix, *at))?;
+        }
+        region.fence();
+        Ok(())
+    }
+
+    /// Commits a change of several words: those of `change`, and the tree's entries of rows. `publish` runs with them,
+    /// while no reader looks at the table.
+    pub(super) fn commit_change(
+        &self,
+        writer: &mut Writer,
+        change: &Change,
+        inserted: &[(Place, u64)],
+        deleted: &[(Place, u64)],
+        publish: impl FnOnce(&mut super::Structure),
+    ) -> Result<()> {
+        let region = self.region();
+        self.reserve(&mut writer.journal, change)?;
+        writer.journal.prepare(region, change);
+        let added = inserted.iter().try_for_each(|(at, prefix)| self.tree.add((*prefix, *at)));
+        region.fence();
+        self.tree.settle();
+        if added.is_err() {
+            for (at, prefix) in inserted {
+                self.tree.take((*prefix, *at))?;
+            }
+            region.fence();
+            writer.journal.clear(region);
+            return added;
+        }
+        writer.journal.commit(region, change);
+        region.fence();
+        let mut structure = self.structure.write();
+        for (word, value) in &change.words {
+            region.store(*word, *value);
+            region.flush(*word, 8);
+        }
+        for (at, prefix) in deleted {
+            self.tree.take((*prefix, *at))?;
+        }
+        region.fence();
+        publish(&mut structure);
+        drop(structure);
+        writer.journal.clear(region);
+        Ok(())
+    }
+
+    /// Makes room in the redo slot.
+    fn reserve(&self, journal: &mut Journal, change: &Change) -> Result<()> {
+        if change.words.len().max(change.places.len()) > CHANGE_MAX {
+            return Err(StoreError::invalid(format!(
+                "a transaction changes at most {CHANGE_MAX} rows in persistent memory; divide it"
+            )));
+        }
+        while journal.capacity() < Journal::words_of(change) {
+            let unit = self.pool.claim(UnitKind::Redo, self.id, (journal.extensions(), 0))?;
+            journal.extend(self.pool.content(unit));
+        }
+        Ok(())
+    }
+
+    /// The validity words that change, with their new values.
+    fn validity_words(&self, inserted: &[(Place, u64)], deleted: &[(Place, u64)]) -> Vec<(u64, u64)> {
+        let mut words: BTreeMap<u64, u64> = BTreeMap::new();
+        let loaded = self.region().words();
+        let mut change = |at: Place, is_row: bool| {
+            let (word, bit) = self.geometry.bit(slot_of(at));
+            let offset = self.pool.offset(unit_of(at)) + word;
+            let value = words.entry(offset).or_insert_with(|| loaded.load(offset));
+            *value = if is_row { *value | bit } else { *value & !bit };
+        };
+        inserted.iter().for_each(|(at, _)| change(*at, true));
+        deleted.iter().for_each(|(at, _)| change(*at, false));
+        words.into_iter().collect()
+    }
+
+    fn check_row(&self, columns: &[ColumnData], row: usize) -> Result<()> {
+        self.check_kinds(columns, 0..self.schema.columns.len())?;
+        for ((column, place), data) in self.schema.columns.iter().zip(&self.geometry.columns).zip(columns) {
+            if !column.nullable && !data.is_valid(row) {
+                return Err(StoreError::Constraint(format!("column {} must not be NULL", column.name)));
+            }
+            if let Physical::Int(values) = &data.values
+                && data.is_valid(row)
+                && !place.holds(values[row])
+            {
+                let message = format!("{} is out of the range of column {}", values[row], column.name);
+                return Err(StoreError::Constraint(message));
+            }
+        }
+        let (strings, room) = (self.string_bytes(columns, row), self.geometry.bytes - self.geometry.heap);
+        if strings > room {
+            return Err(StoreError::Constraint(format!(
+                "a row with {strings} bytes of strings does not fit into a block, which has room for {room}; choose a \
+                 larger page_size"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Checks that `data` are values of the given columns.
+    pub(super) fn check_kinds(&self, data: &[ColumnData], columns: impl ExactSizeIterator<Item = usize>) -> Result<()> {
+        let expected = columns.len();
+        let kinds = columns.zip(data).all(|(column, data)| data.values().kind() == self.geometry.columns[column].kind);
+        if data.len() != expected || !kinds {
+            let message = format!("{} columns of other types than the {expected} that the table has", data.len());
+            return Err(StoreError::Constraint(message));
+        }
+        Ok(())
+    }
+
+    fn string_bytes(&self, columns: &[ColumnData], row: usize) -> u64 {
+        let len = |data: &ColumnData| match &data.values {
+            Physical::Bytes { .. } if data.is_valid(row) => data.bytes(row).len() as u64,
+            _ => 0,
+        };
+        columns.iter().map(len).sum()
+    }
+
+    /// The last block for a key.
+    pub(super) fn block_for(&self, key: u64) -> u64 {
+        let structure = self.structure.read();
+        let at = structure.blocks.floor((key, u64::MAX)).expect("the first block begins with the smallest key");
+        structure.blocks.get(at).1
+    }
+
+    /// The free space of a block.
+    pub(super) fn block_state(&self, writer: &mut Writer, unit: u64) -> Result<BlockState> {
+        if let Some(state) = writer.blocks.get(&unit) {
+            return Ok(*state);
+        }
+        let block = self.block(unit);
+        let heap_top = block.heap_top(block.valid_slots().into_iter())?;
+        let state = BlockState { heap_top, has_freed: false };
+        writer.blocks.insert(unit, state);
+        Ok(state)
+    }
+
+    /// A slot without a row, which the transaction under way has not used either.
+    fn free_slot(&self, writer: &Writer, unit: u64) -> Option<usize> {
+        let block = self.block(unit);
+        let mut used: Vec<u64> = vec![];
+        if !writer.inserted.is_empty() {
+            used.resize(self.geometry.words, 0);
+            let here = writer.inserted.iter().filter(|(at, _)| unit_of(*at) == unit);
+            here.for_each(|(at, _)| crate::bitmap::set(&mut used, slot_of(*at)));
+        }
+        (0..self.geometry.words).find_map(|at| {
+            let taken = block.validity(at) | used.get(at).copied().unwrap_or(0);
+            let slot = at * 64 + taken.trailing_ones() as usize;
+            (slot < self.geometry.slots.min(at * 64 + 64)).then_some(slot)
+        })
+    }
+
+    /// Whether a committed row is at a place.
+    fn is_row(&self, at: Place) -> bool {
+        let is_block = self.structure.read().version(unit_of(at)).is_some();
+        is_block && slot_of(at) < self.geometry.slots && self.block(unit_of(at)).is_valid(slot_of(at))
+    }
+
+    /// The order prefix of the key in a slot.
+    pub(super) fn prefix_at(&self, at: Place) -> Result<u64> {
+        let mut data = ColumnData::new(self.geometry.columns[self.key[0]].kind);
+        self.block(unit_of(at)).append(self.key[0], &[slot_of(at)], &mut data)?;
+        Ok(data.order_prefix(0))
+    }
+}
