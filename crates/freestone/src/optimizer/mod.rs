@@ -13,6 +13,7 @@ mod grouping_sets;
 mod guards;
 mod in_lists;
 mod join_keys;
+mod long_patterns;
 pub(crate) mod physical;
 mod real_keys;
 mod redundant_joins;
@@ -35,6 +36,7 @@ use grouping_sets::GroupingSets;
 use guards::{GuardedScans, Guards};
 use in_lists::InLists;
 use join_keys::JoinKeys;
+use long_patterns::LongPatterns;
 use real_keys::GroupKeys;
 use redundant_joins::RedundantJoins;
 use set_operations::SetOperations;
@@ -42,6 +44,7 @@ use unnesting::Unnesting;
 pub(crate) use unnesting::{SEVERAL_ROWS, SEVERAL_ROWS_ONCE};
 
 use crate::exact::ExactNumbers;
+use crate::growth::Concatenations;
 use crate::planning;
 use crate::shared::Resolve;
 use crate::times::{TimeCasts, TimeComparisons, TimeOperands};
@@ -51,7 +54,7 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// DataFusion's analyzer rules with ours: shared queries first, those of operands around type coercion, and those that rely on
 /// types after it.
-pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+pub(crate) fn analyzer_rules(memory_limit: Option<usize>) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     let at = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
     rules.insert((at + 1).min(rules.len()), Arc::new(TimeCasts));
@@ -60,6 +63,8 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.insert(0, Arc::new(SetOperations));
     rules.push(Arc::new(Unnesting));
     rules.push(Arc::new(ExactNumbers));
+    rules.push(Arc::new(Concatenations { memory_limit }));
+    rules.push(Arc::new(LongPatterns));
     rules.push(Arc::new(InLists));
     rules.push(Arc::new(Guards));
     rules.push(Arc::new(AggregateCalls));
