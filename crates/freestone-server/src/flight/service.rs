@@ -57,7 +57,9 @@ impl Service {
 
     async fn relations(&self, login: &Login) -> Result<Vec<Relation>> {
         let session = login.session.clone();
-        execution::on_workers(&self.shared, async move { session.relations().await }).await.map_err(status)
+        execution::on_workers(&self.shared, self.shared.limits.statement, async move { session.relations().await })
+            .await
+            .map_err(status)
     }
 
     /// Executes a statement that gives no rows, at once: a client that asks for none might never redeem a ticket. What it
