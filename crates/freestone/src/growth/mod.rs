@@ -108,6 +108,14 @@ struct Bounded {
     bytes_max: usize,
 }
 
+/// The bytes of a constant text.
+fn constant_bytes(expression: &Expr) -> usize {
+    match expression {
+        Expr::Literal(value, _) => value.try_as_str().flatten().map_or(0, str::len),
+        _ => 0,
+    }
+}
+
 /// An argument as an array, which has one row where all rows have the same value.
 struct Argument(ArrayRef);
 
@@ -241,6 +249,11 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        // Constants would be put together at once.
+        let bytes: usize = args.iter().map(constant_bytes).sum();
+        if self.growth == Some(Growth::Joined) && bytes > BYTES_MIN {
+            return Ok(ExprSimplifyResult::Original(args));
+        }
         self.inner.inner().simplify(args, info)
     }
 
