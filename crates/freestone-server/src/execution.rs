@@ -20,12 +20,28 @@ use crate::shared::Shared;
 
 /// Longer texts are parsed on the workers, because parsing them would delay other connections.
 pub(crate) const LONG_TEXT_BYTES: usize = 64 << 10;
+/// Batches of more bytes are large: a client that does not read them holds much memory.
+const LARGE_BYTES: usize = 1 << 20;
 /// The number of batches that the workers compute ahead of a connection.
 const BATCHES_AHEAD: usize = 2;
 
 fn too_late(limit: Duration) -> Error {
     Error::new(ErrorKind::Cancelled, format!("the statement took longer than {} ms", limit.as_millis()))
         .with_hint("raise statement_timeout, or ask for less")
+}
+
+/// The time of a statement, which begins with its text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    began: Instant,
+    limit: Option<Duration>,
+}
+
+impl Clock {
+    /// The time of a statement that begins now.
+    pub fn start(limit: Option<Duration>) -> Self {
+        Clock { began: Instant::now(), limit }
+    }
 }
 
 /// Waits for work that begins a statement, up to the statement's time limit.
@@ -55,10 +71,32 @@ pub(crate) struct Rows {
 /// Rows that were not sent yet, with their memory.
 type PendingRows = (StoredRows, Option<CountedMemory>);
 
-/// Memory of rows that were not sent yet. It counts as the session's memory until this is dropped.
-struct CountedMemory {
+/// Memory of what waits for its client or for the server, counted as its session's until this is dropped.
+pub(crate) struct CountedMemory {
     memory: Arc<ReservedMemory>,
     bytes: usize,
+}
+
+impl CountedMemory {
+    pub fn nothing(memory: Arc<ReservedMemory>) -> Self {
+        CountedMemory { memory, bytes: 0 }
+    }
+
+    /// Counts more.
+    ///
+    /// # Errors
+    /// There is no more memory.
+    pub fn grow(&mut self, bytes: usize) -> Result<()> {
+        self.memory.grow(bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for CountedMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CountedMemory({} bytes)", self.bytes)
+    }
 }
 
 impl Drop for CountedMemory {
@@ -161,10 +199,10 @@ pub(crate) async fn execute(
     session: &Arc<Session>,
     statement: &Statement,
     inputs: Inputs,
-    limit: Option<Duration>,
+    clock: Clock,
 ) -> Result<Answer> {
     let (worker, statement) = (session.clone(), statement.clone());
-    start(shared, session, limit, |begun| async move {
+    start(shared, session, clock, |begun| async move {
         match worker.execute_with_inputs(&statement, inputs).await {
             Ok(outcome) => give(&worker, outcome, begun).await,
             Err(error) => drop(begun.send(Err(error))),
@@ -179,10 +217,10 @@ pub(crate) async fn execute_stored(
     session: &Arc<Session>,
     statement: &Statement,
     inputs: Inputs,
-    limit: Option<Duration>,
+    clock: Clock,
 ) -> Result<Answer> {
     let (worker, statement) = (session.clone(), statement.clone());
-    start(shared, session, limit, |begun| async move {
+    start(shared, session, clock, |begun| async move {
         match worker.execute_stored(&statement, inputs).await {
             Ok(freestone::Answer::Outcome(outcome)) => give(&worker, outcome, begun).await,
             Ok(freestone::Answer::Stored(query)) => give_stored(query, begun).await,
@@ -195,7 +233,7 @@ pub(crate) async fn execute_stored(
 async fn start<F>(
     shared: &Arc<Shared>,
     session: &Arc<Session>,
-    limit: Option<Duration>,
+    Clock { began, limit }: Clock,
     work: impl FnOnce(oneshot::Sender<Result<Start>>) -> F,
 ) -> Result<Answer>
 where
@@ -204,7 +242,7 @@ where
     let (begun, begin) = oneshot::channel();
     Metrics::add(&shared.metrics.statements, 1);
     shared.metrics.running.fetch_add(1, Ordering::Relaxed);
-    let (work, began) = (work(begun), Instant::now());
+    let work = work(begun);
     let in_time = async move {
         match limit {
             // After the limit, the memory of the statement is free, even if the client reads nothing.
@@ -238,8 +276,9 @@ enum Start {
     Done { verb: &'static str },
 }
 
-/// Passes the rows of an outcome to the connection. Rows that were not sent yet count as memory. If there is no memory
-/// for more, the workers wait until the connection has taken the previous ones.
+/// Gives an outcome's rows to the connection. Those that wait for it count as memory; where there is none for them, the
+/// workers wait until the connection has taken what they gave. Where the process has no memory for large rows, the statement
+/// fails: its client may never read them.
 async fn give(session: &Session, outcome: Outcome, begun: oneshot::Sender<Result<Start>>) {
     let (schema, mut stream) = match outcome {
         Outcome::Rows { schema, stream } => (schema, stream),
@@ -255,6 +294,13 @@ async fn give(session: &Session, outcome: Outcome, begun: oneshot::Sender<Result
         let part = match batch {
             Ok(batch) => {
                 let bytes = batch.get_array_memory_size();
+                if bytes > LARGE_BYTES
+                    && let Err(error) = session.check_memory()
+                {
+                    drop((batch, stream));
+                    let _ = sender.send(Err(error)).await;
+                    return;
+                }
                 if memory.grow(bytes).is_err() {
                     // This waits until the connection has taken all rows.
                     if sender.reserve_many(BATCHES_AHEAD).await.is_err() {
@@ -290,13 +336,18 @@ async fn give_stored(mut query: Box<StoredQuery>, begun: oneshot::Sender<Result<
     let _ = tokio::task::spawn_blocking(read).await;
 }
 
-/// Parses the statements of a text, on the workers if the text is long.
-pub(crate) async fn parse(shared: &Shared, session: &Arc<Session>, text: String) -> Result<Vec<Statement>> {
+/// The statements of a text. A long one is read on the workers, within the time of one statement.
+pub(crate) async fn parse(
+    shared: &Shared,
+    session: &Arc<Session>,
+    limit: Option<Duration>,
+    text: String,
+) -> Result<Vec<Statement>> {
     if text.len() <= LONG_TEXT_BYTES {
         return session.parse(&text);
     }
     let session = session.clone();
-    on_blocking(shared, move || session.parse(&text)).await?
+    at_most(limit, on_blocking(shared, move || session.parse(&text))).await??
 }
 
 /// Runs blocking work on a thread for such work.
@@ -308,11 +359,22 @@ pub(crate) async fn on_blocking<T: Send + 'static>(
     shared.workers.spawn_blocking(work).await.map_err(lost)
 }
 
-/// Runs a future on the workers, for example planning, which needs processor time.
+/// Runs a future on the workers, for at most the time of a statement: planning takes their kind of time. It ends when
+/// nobody waits for it any more.
 pub(crate) async fn on_workers<T: Send + 'static>(
     shared: &Shared,
+    limit: Option<Duration>,
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     let lost = |_| Error::new(ErrorKind::Internal, "internal error: the worker ended without an answer");
-    shared.workers.spawn(work).await.map_err(lost)?
+    /// Ends the work when nobody waits for it.
+    struct AbortGuard(AbortHandle);
+    impl Drop for AbortGuard {
+        fn drop(&mut self) {
+            self.0.abort();
+        }
+    }
+    let task = shared.workers.spawn(work);
+    let _ends = AbortGuard(task.abort_handle());
+    at_most(limit, task).await?.map_err(lost)?
 }

@@ -9,7 +9,7 @@ use arrow::error::ArrowError;
 use freestone::{ArrowTable, Error, ErrorKind, Inputs, Session, quote};
 use tokio::sync::mpsc;
 
-use crate::execution::{self, Answer};
+use crate::execution::{self, Answer, Clock};
 use crate::shared::Shared;
 
 /// The name of the rows in the statement that inserts them.
@@ -58,7 +58,7 @@ pub async fn insert(
         .map_err(|_| Error::new(ErrorKind::Invalid, format!("rows cannot be inserted into {target:?}")))?;
     let tables = HashMap::from([(ROWS.to_owned(), table(schema, parts))]);
     let inputs = Inputs { tables: Arc::new(tables), ..Inputs::default() };
-    match execution::execute_stored(shared, session, &statement, inputs, None).await? {
+    match execution::execute_stored(shared, session, &statement, inputs, Clock::start(None)).await? {
         Answer::Affected { rows, .. } => Ok(rows),
         Answer::Done { .. } => Ok(0),
         Answer::Rows(_) => Err(Error::new(ErrorKind::Internal, "internal error: an insertion gave rows")),

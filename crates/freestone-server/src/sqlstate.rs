@@ -29,6 +29,7 @@ pub const UNDEFINED_TABLE: &str = "42P01";
 pub const DUPLICATE_CURSOR: &str = "42P03";
 pub const DUPLICATE_PREPARED_STATEMENT: &str = "42P05";
 pub const TOO_MANY_CONNECTIONS: &str = "53300";
+pub const OUT_OF_MEMORY: &str = "53200";
 pub const PROGRAM_LIMIT_EXCEEDED: &str = "54000";
 pub const CANT_CHANGE_RUNTIME_PARAM: &str = "55P02";
 pub const QUERY_CANCELED: &str = "57014";

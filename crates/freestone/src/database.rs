@@ -10,12 +10,14 @@ use freestone_store::media::DiskOptions;
 use freestone_store::{Repaired, Store, StoreOptions};
 
 use crate::compaction::Merger;
+use crate::context;
 use crate::error::Result;
 use crate::memory;
 use crate::memory::{Division, SpillPool};
 use crate::options::Options;
 use crate::session::Session;
 use crate::session::access::Access;
+use crate::session::plan_cache::KeptPlans;
 use crate::workload::WorkloadLog;
 
 /// The number of memory consumers that an out-of-memory error names.
@@ -29,6 +31,7 @@ pub struct Database {
     runtime: Arc<RuntimeEnv>,
     merger: Merger,
     workload: Arc<WorkloadLog>,
+    plans: Arc<KeptPlans>,
     folder: Option<PathBuf>,
 }
 
@@ -66,12 +69,14 @@ impl Database {
     }
 
     fn over(store: Store, options: Options, division: Division, folder: Option<&Path>) -> Result<Arc<Database>> {
+        context::inherit();
         let runtime = runtime(&options, &division)?;
         let options = Options { cache_bytes: division.cache, ..options };
         let merger = Merger::default();
         let workload = Arc::new(WorkloadLog::new(folder, options.read_only));
+        let plans = KeptPlans::new(options.memory_limit);
         let (store, folder) = (Arc::new(store), folder.map(Path::to_owned));
-        Ok(Arc::new(Database { store, options, division, runtime, merger, workload, folder }))
+        Ok(Arc::new(Database { store, options, division, runtime, merger, workload, plans, folder }))
     }
 
     /// A new session with its own settings.
@@ -102,6 +107,11 @@ impl Database {
     /// The workload log.
     pub(crate) fn workload(&self) -> &Arc<WorkloadLog> {
         &self.workload
+    }
+
+    /// The memory of the plans that sessions keep.
+    pub(crate) fn kept_plans(&self) -> &Arc<KeptPlans> {
+        &self.plans
     }
 
     pub(crate) fn division(&self) -> &Division {

@@ -16,6 +16,7 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::scalar::ScalarValue;
 
+use crate::context;
 use crate::error::{Error, Result};
 use crate::session::Session;
 
@@ -144,6 +145,14 @@ impl Session {
     /// Memory for input tables of this session's statements, within the limits of the session and the database.
     pub fn reserve_memory(&self) -> ReservedMemory {
         self.reserve_memory_for("tables given to a statement")
+    }
+
+    /// Whether the process has memory for rows that wait for somebody.
+    ///
+    /// # Errors
+    /// It is beyond its limit.
+    pub fn check_memory(&self) -> Result<()> {
+        Ok(context::check_heap()?)
     }
 
     /// Memory for a purpose, which error messages name.

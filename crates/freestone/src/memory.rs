@@ -85,14 +85,16 @@ fn is_exchange(consumer: &MemoryConsumer) -> bool {
 /// Every consumer may reserve this many bytes, even if the process has reached its limit.
 const SMALL_BYTES: usize = 1 << 20;
 
-/// Fails if the process has reached its limit, even if the pool has memory.
+/// Refuses memory that the process does not have, whatever the pool has. An operator that spills copies what it holds while it
+/// does, so it needs as much again.
 fn check_heap(reservation: &MemoryReservation, additional: usize) -> DfResult<()> {
     let held = reservation.size();
     if held + additional <= SMALL_BYTES {
         return Ok(());
     }
+    let to_spill = if spills(reservation.consumer()) { held } else { 0 };
     match heap::left() {
-        Some(left) if additional > left => Err(resources_datafusion_err!(
+        Some(left) if additional.saturating_add(to_spill) > left => Err(resources_datafusion_err!(
             "{} holds {held} bytes and needs {additional} more, of which the process has {left} left of {}",
             reservation.consumer().name(),
             heap::limit()

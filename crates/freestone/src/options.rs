@@ -60,3 +60,16 @@ pub fn parse_size(text: &str) -> Result<usize> {
     let bytes = number * factor;
     if bytes.is_finite() && bytes >= 1.0 { Ok(bytes as usize) } else { Err(invalid()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_limit_there_is_one() {
+        let memory = freestone_store::memory::limit().expect("Linux says how much there is");
+        let options = Options::default();
+        assert_eq!(options.memory_limit, Some(memory / 4 * 3));
+        assert!(memory > 1 << 20 && options.cache_bytes <= memory / 8);
+    }
+}

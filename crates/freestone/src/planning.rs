@@ -20,7 +20,7 @@ use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, Optimizer
 use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::context::Cancellation;
+use crate::context::{self, Cancellation};
 use crate::heap;
 
 /// Memory is requested from the pool in steps of this size.
@@ -48,9 +48,10 @@ pub(crate) fn within<T>(cancellation: Cancellation, pool: &Arc<dyn MemoryPool>, 
         }
     }
     let memory = MemoryConsumer::new("planning the statement").register(pool);
+    let statement = cancellation.clone();
     let planning = Planning { cancellation, memory, began: heap::held() };
     let _ended = EndGuard(CURRENT.replace(Some(planning)));
-    work()
+    context::within(Some(statement), work)
 }
 
 /// Checks whether planning may continue. This is cheap, and always successful outside of limited planning.
@@ -61,10 +62,19 @@ pub(crate) fn check() -> Result<()> {
     CURRENT.with_borrow(|planning| planning.as_ref().map_or(Ok(()), Planning::check))
 }
 
+/// The bytes that planning on this thread took and did not give back so far: those of the plan, at its end.
+pub(crate) fn taken() -> usize {
+    CURRENT.with_borrow(|planning| planning.as_ref().map_or(0, Planning::taken))
+}
+
 impl Planning {
+    fn taken(&self) -> usize {
+        usize::try_from(heap::held().wrapping_sub(self.began)).unwrap_or(0)
+    }
+
     fn check(&self) -> Result<()> {
         self.cancellation.check()?;
-        let held = usize::try_from(heap::held().wrapping_sub(self.began)).unwrap_or(0);
+        let held = self.taken();
         let reserved = self.memory.size();
         if held <= reserved + STEP_BYTES {
             return Ok(());

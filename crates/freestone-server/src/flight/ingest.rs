@@ -14,7 +14,7 @@ use tonic::Status;
 use super::login::Login;
 use super::metadata::{CATALOG, SCHEMA};
 use super::statements::status;
-use crate::execution;
+use crate::execution::{self, Clock};
 use crate::insert::{self, Target};
 use crate::shared::Shared;
 
@@ -73,7 +73,9 @@ fn check(command: &CommandStatementIngest) -> Result<()> {
 /// Whether the table is to be created. A table that is replaced is dropped here.
 async fn is_new(shared: &Arc<Shared>, session: &Arc<Session>, command: &CommandStatementIngest) -> Result<bool> {
     let asked = session.clone();
-    let relations = execution::on_workers(shared, async move { asked.relations().await }).await.map_err(status)?;
+    let relations = execution::on_workers(shared, shared.limits.statement, async move { asked.relations().await })
+        .await
+        .map_err(status)?;
     let exists = relations.iter().any(|relation| relation.name == command.table);
     let Some(options) = &command.table_definition_options else {
         return Err(Status::invalid_argument("what to do with a table that exists, or does not, is not said"));
@@ -86,7 +88,9 @@ async fn is_new(shared: &Arc<Shared>, session: &Arc<Session>, command: &CommandS
         (true, _, TableExistsOption::Fail) => Err(Status::already_exists(format!("table {name} exists"))),
         (true, _, TableExistsOption::Replace) => {
             for statement in session.parse(&format!("DROP TABLE {}", quote(name))).map_err(status)? {
-                execution::execute(shared, session, &statement, Inputs::default(), None).await.map_err(status)?;
+                execution::execute(shared, session, &statement, Inputs::default(), Clock::start(None))
+                    .await
+                    .map_err(status)?;
             }
             Ok(true)
         }

@@ -57,7 +57,9 @@ impl Service {
 
     async fn relations(&self, login: &Login) -> Result<Vec<Relation>> {
         let session = login.session.clone();
-        execution::on_workers(&self.shared, async move { session.relations().await }).await.map_err(status)
+        execution::on_workers(&self.shared, self.shared.limits.statement, async move { session.relations().await })
+            .await
+            .map_err(status)
     }
 
     /// Executes a statement without rows at once, because a client that expects no rows might never redeem its ticket.

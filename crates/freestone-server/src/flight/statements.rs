@@ -16,7 +16,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use tonic::Status;
 
 use super::login::Planned;
-use crate::execution::{self, Answer, Rows};
+use crate::execution::{self, Answer, Clock, Rows};
 use crate::shared::Shared;
 
 /// The bytes of a message with rows: large enough to be efficient, and below the default limit of every client.
@@ -50,18 +50,20 @@ pub fn status(error: Error) -> Status {
 
 /// Plans a text, which must be one statement.
 pub async fn plan(shared: &Shared, session: Arc<Session>, sql: &str, is_prepared: bool) -> Result<Planned, Status> {
-    let parsed = execution::parse(shared, &session, sql.to_owned()).await.map_err(|error| {
-        session.fail_transaction();
-        status(error)
-    })?;
+    let parsed =
+        execution::parse(shared, &session, shared.limits.statement, sql.to_owned()).await.map_err(|error| {
+            session.fail_transaction();
+            status(error)
+        })?;
     let statement = match <[Statement; 1]>::try_from(parsed) {
         Ok([statement]) => Arc::new(statement),
         Err(other) if other.is_empty() => return Err(Status::invalid_argument("there is no statement in the text")),
         Err(_) => return Err(Status::invalid_argument("expected one statement; send the others by themselves")),
     };
     let (describes, planned) = (session.clone(), statement.clone());
-    let describing = execution::on_workers(shared, async move { describes.describe_statement(&planned, &[]).await });
-    let description = Arc::new(describing.await.map_err(status)?);
+    let describing = async move { describes.describe_statement(&planned, &[]).await };
+    let described = execution::on_workers(shared, shared.limits.statement, describing).await;
+    let description = Arc::new(described.map_err(status)?);
     Ok(Planned { statement, session, description, parameters: vec![], is_prepared })
 }
 
@@ -75,8 +77,9 @@ pub async fn bound(shared: &Shared, planned: Planned) -> Result<Planned, Status>
     }
     let (session, statement) = (planned.session.clone(), planned.statement.clone());
     let inputs = Inputs { values, ..Inputs::default() };
-    let planning = execution::on_workers(shared, async move { session.schema(&statement, inputs).await });
-    let schema = planning.await.map_err(status)?.or_else(|| planned.description.schema.clone());
+    let planning = async move { session.schema(&statement, inputs).await };
+    let planned_schema = execution::on_workers(shared, shared.limits.statement, planning).await;
+    let schema = planned_schema.map_err(status)?.or_else(|| planned.description.schema.clone());
     let description = Arc::new(Description { schema, parameters: planned.description.parameters.clone() });
     Ok(Planned { description, ..planned })
 }
@@ -147,7 +150,7 @@ pub async fn update(shared: &Arc<Shared>, planned: &Planned) -> Result<i64, Stat
 async fn start(shared: &Arc<Shared>, planned: &Planned, row: Vec<ScalarValue>) -> Result<Answer, Status> {
     let limit = shared.limits.statement;
     let inputs = Inputs { values: row, ..Inputs::default() };
-    execution::execute(shared, &planned.session, &planned.statement, inputs, limit).await.map_err(status)
+    execution::execute(shared, &planned.session, &planned.statement, inputs, Clock::start(limit)).await.map_err(status)
 }
 
 /// The values of the parameters, row by row; one row without values if there are no parameters.

@@ -8,7 +8,7 @@ use freestone::{Inputs, Session, quote};
 use tonic::Status;
 
 use super::statements::status;
-use crate::execution;
+use crate::execution::{self, Clock};
 use crate::scram;
 use crate::shared::Shared;
 
@@ -76,7 +76,7 @@ impl Transactions {
 
 async fn execute(shared: &Arc<Shared>, session: &Arc<Session>, sql: &str) -> Result<(), Status> {
     for statement in session.parse(sql).map_err(status)? {
-        execution::execute(shared, session, &statement, Inputs::default(), None).await.map_err(status)?;
+        execution::execute(shared, session, &statement, Inputs::default(), Clock::start(None)).await.map_err(status)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use freestone::Session;
+use freestone::{ReservedMemory, Session};
 use freestone_wire::transport::WriteTimeout;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -19,6 +19,7 @@ use super::login::Client;
 use super::reply::{Replies, Status};
 use super::settings::{Changed, Settings};
 use super::transaction::Transaction;
+use crate::execution::CountedMemory;
 use crate::metrics::Metrics;
 use crate::shared::{Shared, Visit};
 use crate::sqlstate;
@@ -45,8 +46,8 @@ impl From<std::io::Error> for End {
 
 pub type Result<T, E = End> = std::result::Result<T, E>;
 
-/// A message, and its share of the bytes that may be queued.
-type Incoming = (Result<Message, FrameError>, Option<OwnedSemaphorePermit>);
+/// A message with its share of the bytes that may be queued, and its memory, if it is large.
+type Incoming = (Result<Message, FrameError>, Option<OwnedSemaphorePermit>, CountedMemory);
 
 pub struct Connection {
     pub shared: Arc<Shared>,
@@ -63,6 +64,8 @@ pub struct Connection {
     writer: Box<dyn AsyncWrite + Send + Sync + Unpin>,
     messages: mpsc::Receiver<Incoming>,
     gone: watch::Receiver<bool>,
+    /// What the client has sent and keeps.
+    pub memory: Arc<ReservedMemory>,
 }
 
 /// Serves a client until it disconnects.
@@ -77,7 +80,8 @@ pub async fn run(guest: Client, visit: Visit, shared: Arc<Shared>) {
     };
     let (sender, messages) = mpsc::channel(MESSAGES_AHEAD);
     let (went, gone) = watch::channel(false);
-    let reading = tokio::spawn(read(reader, sender, went));
+    let memory = Arc::new(session.reserve_memory_for("messages of a client"));
+    let reading = tokio::spawn(read(reader, memory.clone(), sender, went));
     let settings = Settings::new(&guest.user, guest.role == crate::users::Role::Admin, shared.limits.statement);
     let mut connection = Connection {
         shared,
@@ -94,6 +98,7 @@ pub async fn run(guest: Client, visit: Visit, shared: Arc<Shared>) {
         writer,
         messages,
         gone,
+        memory,
     };
     tracing::info!(connection = visit.number, user = connection.user, role = %guest.role, "connected over PostgreSQL's protocol");
     let ended = match connection.begin(guest.parameters, registered.number, registered.key).await {
@@ -110,10 +115,16 @@ pub async fn run(guest: Client, visit: Visit, shared: Arc<Shared>) {
 }
 
 /// Reads messages ahead, so that a disconnect is noticed while a statement of the client runs.
-async fn read(mut stream: impl AsyncRead + Unpin, sender: mpsc::Sender<Incoming>, went: watch::Sender<bool>) {
+async fn read(
+    mut stream: impl AsyncRead + Unpin,
+    memory: Arc<ReservedMemory>,
+    sender: mpsc::Sender<Incoming>,
+    went: watch::Sender<bool>,
+) {
     let budget = Arc::new(Semaphore::new(FRAME_BYTES_MAX));
     loop {
-        let message = match frame::read(&mut stream, FRAME_BYTES_MAX).await {
+        let mut counted = CountedMemory::nothing(memory.clone());
+        let message = match frame::read(&mut stream, FRAME_BYTES_MAX, |bytes| counted.grow(bytes)).await {
             Ok(Some(message)) => Ok(message),
             Ok(None) | Err(FrameError::Io(_)) => break,
             Err(error) => Err(error),
@@ -123,7 +134,7 @@ async fn read(mut stream: impl AsyncRead + Unpin, sender: mpsc::Sender<Incoming>
             Err(_) => None,
         };
         let ends = message.is_err();
-        if sender.send((message, permit)).await.is_err() || ends {
+        if sender.send((message, permit, counted)).await.is_err() || ends {
             break;
         }
     }
@@ -170,6 +181,16 @@ impl Connection {
                 Message::Flush => self.flush().await?,
                 // The client sent these messages before it knew that its COPY had failed.
                 Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => {}
+                Message::Unread { kind, reason } => {
+                    self.fail(&PgError::unread(&reason));
+                    match kind {
+                        b'Q' => self.ready().await?,
+                        _ => {
+                            self.flush().await?;
+                            self.skip_to_sync().await?;
+                        }
+                    }
+                }
                 message => {
                     if let Err(error) = self.extended(message).await? {
                         self.fail(&error);
@@ -219,8 +240,8 @@ impl Connection {
 
     pub async fn next_message(&mut self) -> Result<Message> {
         match self.messages.recv().await {
-            Some((Ok(message), _)) => Ok(message),
-            Some((Err(error), _)) => Err(End::Told(error.into())),
+            Some((Ok(message), ..)) => Ok(message),
+            Some((Err(error), ..)) => Err(End::Told(error.into())),
             None => Err(End::Gone),
         }
     }

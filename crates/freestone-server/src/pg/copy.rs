@@ -91,7 +91,13 @@ impl Connection {
     /// The columns of the table into which rows are copied.
     async fn copied_columns(&self, copy: &CopyIn) -> Result<SchemaRef, Failure> {
         let session = self.session.clone();
-        let relations = execution::on_workers(&self.shared, async move { session.relations().await }).await?;
+        let relations =
+            execution::on_workers(
+                &self.shared,
+                self.settings.statement_limit(),
+                async move { session.relations().await },
+            )
+            .await?;
         let table = relations.into_iter().find(|relation| relation.name == copy.table);
         let Some(schema) = table.and_then(|table| table.schema) else {
             return Err(PgError::new(sqlstate::UNDEFINED_TABLE, format!("no table {}", copy.table)).into());
@@ -136,6 +142,7 @@ impl Connection {
                     }
                     Err(error) => failed = Some(error),
                 },
+                Message::Unread { reason, .. } => failed = Some(PgError::unread(&reason)),
                 Message::CopyDone => break,
                 Message::CopyFail(reason) => return Err(given_up(&reason).into()),
                 Message::Flush | Message::Sync => {}
@@ -162,6 +169,7 @@ impl Connection {
                         failed = spool.push(&bytes).err();
                     }
                 }
+                Message::Unread { reason, .. } => failed = Some(PgError::unread(&reason)),
                 Message::CopyDone => break,
                 Message::CopyFail(reason) => {
                     return Err(given_up(&reason).into());
@@ -179,11 +187,9 @@ impl Connection {
         let path = file.path().to_string_lossy().into_owned();
         let ours = path.clone();
         let (session, table, columns) = (self.session.clone(), copy.table.clone(), copy.columns.clone());
-        let loading =
-            execution::on_workers(
-                &self.shared,
-                async move { session.load_file(&table, columns, &path, options).await },
-            );
+        let loading = execution::on_workers(&self.shared, None, async move {
+            session.load_file(&table, columns, &path, options).await
+        });
         match Connection::while_there(&self.gone(), loading).await?.map_err(|error| of_client(&error, &ours))? {
             freestone::Outcome::Affected { rows, .. } => Ok(rows),
             _ => Ok(0),

@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
-use freestone::{Description, Inputs, Session, Statement};
+use freestone::{Description, Error, Inputs, Session, Statement};
 
 use super::catalog;
 use super::connection::{Connection, End};
@@ -15,12 +15,16 @@ use super::names::as_named;
 use super::parameters;
 use super::types::{self, ColumnType};
 use super::utility::{self, Declare, Utility};
-use crate::execution;
+use crate::execution::{self, CountedMemory};
 use crate::shared::Shared;
 use crate::sqlstate;
 
 /// The maximum number of prepared statements, and of portals, per client.
 const PREPARED_MAX: usize = 10_000;
+/// How often the text of a prepared statement is there: as text, in tokens, and in what is parsed.
+const TEXT_COPIES: usize = 4;
+/// What a prepared statement or portal takes besides texts and values.
+const PREPARED_BYTES: usize = 2 << 10;
 
 /// The action for a statement.
 #[derive(Debug, Clone)]
@@ -39,6 +43,8 @@ pub struct Prepared {
     /// The types of the parameters that the client declared; 0 for those that it did not.
     declared: Vec<u32>,
     description: Option<Arc<Description>>,
+    /// The memory of the text and what it becomes.
+    _memory: Arc<CountedMemory>,
 }
 
 /// A prepared statement with its values.
@@ -50,6 +56,8 @@ pub struct Portal {
     /// The remaining rows, after a first execution that did not return all of them.
     pub cursor: Option<Cursor>,
     pub done: bool,
+    /// The memory of the values.
+    _memory: CountedMemory,
 }
 
 /// The actions for the statements of a text. A long text is parsed on the workers.
@@ -161,7 +169,9 @@ impl Connection {
             )
             .into());
         }
-        let mut prepared = Prepared { work, declared, description: None };
+        let bytes = sql.len().saturating_mul(TEXT_COPIES).saturating_add(PREPARED_BYTES);
+        let mut prepared =
+            Prepared { work, declared, description: None, _memory: Arc::new(self.counted("statements", bytes)?) };
         if let Work::Statement(_) | Work::Declare(..) = &prepared.work
             && self.status != super::reply::Status::Failed
         {
@@ -202,8 +212,8 @@ impl Connection {
         self.refresh_catalog(statement).await?;
         let (session, planned) = (self.session.clone(), statement.clone());
         let declared: Vec<_> = declared.iter().map(|oid| types::parameter_type(*oid)).collect();
-        let planning =
-            execution::on_workers(&self.shared, async move { session.describe_statement(&planned, &declared).await });
+        let describing = async move { session.describe_statement(&planned, &declared).await };
+        let planning = execution::on_workers(&self.shared, self.settings.statement_limit(), describing);
         let description = Connection::while_there(&self.gone(), planning).await??;
         let schema = description.schema.map(|schema| as_named(&statement.text, schema));
         Ok(Description { schema, ..description })
@@ -237,6 +247,8 @@ impl Connection {
                 PgError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, format!("there are {PREPARED_MAX} portals")).into()
             );
         }
+        let bytes: usize = bind.values.iter().flatten().map(Vec::len).sum();
+        let memory = self.counted("portals", bytes.saturating_add(PREPARED_BYTES))?;
         self.prepared.insert(bind.statement, prepared.clone());
         let portal = Portal {
             work: prepared.work,
@@ -245,6 +257,7 @@ impl Connection {
             described: Some(description),
             cursor: None,
             done: false,
+            _memory: memory,
         };
         self.portals.insert(bind.portal, portal);
         self.replies.bare(b'2');
@@ -284,6 +297,17 @@ impl Connection {
             None => self.replies.bare(b'n'),
         }
         Ok(())
+    }
+
+    /// Counts memory of statements or portals, which a client may keep.
+    fn counted(&self, what: &str, bytes: usize) -> Result<CountedMemory, PgError> {
+        let mut counted = CountedMemory::nothing(self.memory.clone());
+        let full = |error: Error| {
+            PgError::new(sqlstate::OUT_OF_MEMORY, format!("there is no memory for more {what} of the client: {error}"))
+                .with_hint("close some of them")
+        };
+        counted.grow(bytes).map_err(full)?;
+        Ok(counted)
     }
 
     async fn execute_portal(&mut self, name: &str, rows_max: usize) -> Result<(), Failure> {

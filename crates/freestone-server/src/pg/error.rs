@@ -39,6 +39,12 @@ impl PgError {
         self
     }
 
+    /// A message for which there was no memory.
+    pub fn unread(reason: &str) -> Self {
+        PgError::new(sqlstate::OUT_OF_MEMORY, format!("there is no memory for a message of the client: {reason}"))
+            .with_hint("send values in smaller messages, or raise --memory-limit")
+    }
+
     pub fn syntax(message: impl Into<String>) -> Self {
         PgError::new(sqlstate::SYNTAX_ERROR, message)
     }

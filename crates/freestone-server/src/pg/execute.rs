@@ -15,7 +15,7 @@ use super::reply::Status;
 use super::settings::Settings;
 use super::utility::Utility;
 use super::values::Column;
-use crate::execution::{self, Answer, Rows};
+use crate::execution::{self, Answer, Clock, Rows};
 use crate::sqlstate;
 
 /// The reason why a message failed: an error for the client, or the end of the connection.
@@ -119,26 +119,30 @@ impl Connection {
     }
 
     async fn run_script(&mut self, sql: &str) -> Result<(), Failure> {
+        let mut clock = Clock::start(self.settings.statement_limit());
         let works = self.understand(sql).await.map_err(|error| error.placed_in(sql))?;
         if works.is_empty() {
             self.replies.bare(b'I');
         }
-        for work in works {
+        for (at, work) in works.into_iter().enumerate() {
+            if at > 0 {
+                clock = Clock::start(self.settings.statement_limit());
+            }
             self.check_status(&work)?;
             match &work {
                 Work::Empty => self.replies.bare(b'I'),
                 Work::Utility(utility) => self.utility(utility, None).await?,
                 Work::Declare(declare, query) => self.declare(declare, query, Inputs::default()).await?,
                 Work::Statement(statement) => {
-                    self.run_simple(statement).await.map_err(|trouble| trouble.placed_in(sql))?;
+                    self.run_simple(clock, statement).await.map_err(|trouble| trouble.placed_in(sql))?;
                 }
             }
         }
         Ok(())
     }
 
-    async fn run_simple(&mut self, statement: &Statement) -> Result<(), Failure> {
-        match self.start(statement, Inputs::default()).await? {
+    async fn run_simple(&mut self, clock: Clock, statement: &Statement) -> Result<(), Failure> {
+        match self.start_within(clock, statement, Inputs::default()).await? {
             Answer::Rows(rows) => {
                 self.replies.columns(&columns(&as_named(&statement.text, rows.schema.clone())), |_| 0);
                 let mut cursor = Cursor::new(rows, vec![], tag_of(&statement.text));
@@ -163,15 +167,19 @@ impl Connection {
     pub async fn refresh_catalog(&self, statement: &Statement) -> Result<(), Failure> {
         if catalog::is_asked_for(&statement.text) {
             let (session, catalog) = (self.session.clone(), self.catalog.clone());
-            execution::on_workers(&self.shared, async move { catalog.refresh(&session).await }).await?;
+            let refreshing = async move { catalog.refresh(&session).await };
+            execution::on_workers(&self.shared, self.settings.statement_limit(), refreshing).await?;
         }
         Ok(())
     }
 
     pub async fn start(&self, statement: &Statement, inputs: Inputs) -> Result<Answer, Failure> {
+        self.start_within(Clock::start(self.settings.statement_limit()), statement, inputs).await
+    }
+
+    async fn start_within(&self, clock: Clock, statement: &Statement, inputs: Inputs) -> Result<Answer, Failure> {
         self.refresh_catalog(statement).await?;
-        let limit = self.settings.statement_limit();
-        let executing = execution::execute(&self.shared, &self.session, statement, inputs, limit);
+        let executing = execution::execute(&self.shared, &self.session, statement, inputs, clock);
         Ok(Connection::while_there(&self.gone(), executing).await??)
     }
 

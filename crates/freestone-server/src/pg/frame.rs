@@ -17,6 +17,8 @@ const STARTUP_BYTES_MAX: usize = 10_000;
 pub const FRAME_BYTES_MAX: usize = 64 << 20;
 /// The step by which the buffer of a body grows.
 const GROWTH_BYTES: usize = 256 << 10;
+/// The bytes that are read at once of a body that is skipped.
+const SKIPPED_BYTES: usize = 64 << 10;
 /// The time limit from the first byte of a message to its last.
 const FRAME_SECONDS_MAX: u64 = 120;
 
@@ -80,6 +82,11 @@ pub enum Message {
     CopyData(Vec<u8>),
     CopyDone,
     CopyFail(String),
+    /// A message of this kind for whose body there was no memory; its bytes were skipped.
+    Unread {
+        kind: u8,
+        reason: String,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,8 +115,10 @@ pub async fn read_startup(stream: &mut (impl AsyncRead + Unpin)) -> Result<Optio
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
         other => other?,
     };
-    let body = read_body(stream, i32::from_be_bytes(length), STARTUP_BYTES_MAX).await?;
-    parse_startup(&body).map(Some)
+    match read_body(stream, i32::from_be_bytes(length), STARTUP_BYTES_MAX, |_| Ok(())).await? {
+        Body::Read(body) => parse_startup(&body).map(Some),
+        Body::Skipped(_) => Err(FrameError::Malformed("a startup message that was not read")),
+    }
 }
 
 pub fn parse_startup(body: &[u8]) -> Result<Startup> {
@@ -132,12 +141,17 @@ pub fn parse_startup(body: &[u8]) -> Result<Startup> {
     }
 }
 
-/// Reads one message; `None` if the client has disconnected. There is no time limit for its first byte.
+/// Reads one message; `None` if the client has disconnected. There is no time limit for its first byte. `reserve` takes
+/// memory for the bytes of a large message, as they arrive.
 ///
 /// # Errors
 ///
 /// The message is malformed, too long, or incomplete after the time limit.
-pub async fn read(stream: &mut (impl AsyncRead + Unpin), bytes_max: usize) -> Result<Option<Message>> {
+pub async fn read(
+    stream: &mut (impl AsyncRead + Unpin),
+    bytes_max: usize,
+    reserve: impl FnMut(usize) -> freestone::Result<()>,
+) -> Result<Option<Message>> {
     let mut kind = [0; 1];
     if stream.read(&mut kind).await? == 0 {
         return Ok(None);
@@ -145,10 +159,13 @@ pub async fn read(stream: &mut (impl AsyncRead + Unpin), bytes_max: usize) -> Re
     let body = async {
         let mut length = [0; 4];
         stream.read_exact(&mut length).await?;
-        read_body(stream, i32::from_be_bytes(length), bytes_max).await
+        read_body(stream, i32::from_be_bytes(length), bytes_max, reserve).await
     };
     let body = tokio::time::timeout(Duration::from_secs(FRAME_SECONDS_MAX), body).await;
-    parse(kind[0], body.map_err(|_| FrameError::Slow)??).map(Some)
+    match body.map_err(|_| FrameError::Slow)?? {
+        Body::Read(body) => parse(kind[0], body).map(Some),
+        Body::Skipped(reason) => Ok(Some(Message::Unread { kind: kind[0], reason })),
+    }
 }
 
 /// Reads one message of a client that is not yet authenticated, which must be small.
@@ -157,10 +174,22 @@ pub async fn read(stream: &mut (impl AsyncRead + Unpin), bytes_max: usize) -> Re
 ///
 /// As for [`read`].
 pub async fn read_unproven(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<Message>> {
-    read(stream, STARTUP_BYTES_MAX).await
+    read(stream, STARTUP_BYTES_MAX, |_| Ok(())).await
 }
 
-async fn read_body(stream: &mut (impl AsyncRead + Unpin), length: i32, limit: usize) -> Result<Vec<u8>> {
+/// The body of a message.
+enum Body {
+    Read(Vec<u8>),
+    /// There was no memory for it, for this reason.
+    Skipped(String),
+}
+
+async fn read_body(
+    stream: &mut (impl AsyncRead + Unpin),
+    length: i32,
+    limit: usize,
+    mut reserve: impl FnMut(usize) -> freestone::Result<()>,
+) -> Result<Body> {
     let bytes = i64::from(length) - 4;
     if bytes < 0 {
         return Err(FrameError::Malformed("a message's length is less than that of its length"));
@@ -172,10 +201,30 @@ async fn read_body(stream: &mut (impl AsyncRead + Unpin), length: i32, limit: us
     let mut body = Vec::new();
     while body.len() < bytes {
         let start = body.len();
-        body.resize(bytes.min(start + GROWTH_BYTES), 0);
+        let end = bytes.min(start + GROWTH_BYTES);
+        // Small messages need no memory of the pool.
+        if start > 0
+            && let Err(error) = reserve(end - start)
+        {
+            drop(body);
+            skip(stream, bytes - start).await?;
+            return Ok(Body::Skipped(error.to_string()));
+        }
+        body.resize(end, 0);
         stream.read_exact(&mut body[start..]).await?;
     }
-    Ok(body)
+    Ok(Body::Read(body))
+}
+
+async fn skip(stream: &mut (impl AsyncRead + Unpin), bytes: usize) -> Result<()> {
+    let mut buffer = vec![0; SKIPPED_BYTES];
+    let mut left = bytes;
+    while left > 0 {
+        let part = left.min(SKIPPED_BYTES);
+        stream.read_exact(&mut buffer[..part]).await?;
+        left -= part;
+    }
+    Ok(())
 }
 
 /// Parses a message from its kind and body.
@@ -324,8 +373,31 @@ mod tests {
         for length in [0, 3, -1, i32::MIN, i32::MAX] {
             let mut bytes = vec![b'Q'];
             bytes.extend(length.to_be_bytes());
-            assert!(read(&mut bytes.as_slice(), FRAME_BYTES_MAX).await.is_err(), "{length}");
+            assert!(read(&mut bytes.as_slice(), FRAME_BYTES_MAX, |_| Ok(())).await.is_err(), "{length}");
         }
-        assert!(read(&mut &b""[..], 10).await.expect("an end").is_none());
+        assert!(read(&mut &b""[..], 10, |_| Ok(())).await.expect("an end").is_none());
+    }
+
+    #[tokio::test]
+    async fn bodies_without_memory_are_skipped() {
+        let text = vec![b'x'; GROWTH_BYTES * 3];
+        let mut bytes = vec![b'Q'];
+        bytes.extend((text.len() as i32 + 5).to_be_bytes());
+        bytes.extend(&text);
+        bytes.extend(b"\0X\0\0\0\x04");
+        for (room, is_read) in [(GROWTH_BYTES * 4, true), (GROWTH_BYTES, false), (0, false)] {
+            let (mut rest, mut taken) = (bytes.as_slice(), 0);
+            let message = read(&mut rest, FRAME_BYTES_MAX, |bytes| {
+                taken += bytes;
+                if taken <= room { Ok(()) } else { Err(freestone::Error::new(freestone::ErrorKind::Resource, "full")) }
+            });
+            match message.await.expect("a message").expect("a message") {
+                Message::Query(sql) => assert!(is_read && sql.len() == text.len()),
+                other => assert!(!is_read && other == Message::Unread { kind: b'Q', reason: "full".into() }),
+            }
+            // What follows is read as if nothing had happened.
+            let next = read(&mut rest, FRAME_BYTES_MAX, |_| Ok(())).await.expect("a message");
+            assert_eq!(next, Some(Message::Terminate));
+        }
     }
 }

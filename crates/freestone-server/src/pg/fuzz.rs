@@ -15,7 +15,7 @@ pub fn frames(bytes: &[u8]) {
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
         let mut rest = bytes;
-        while let Ok(Some(_)) = frame::read(&mut rest, 1 << 20).await {}
+        while let Ok(Some(_)) = frame::read(&mut rest, 1 << 20, |_| Ok(())).await {}
     });
 }
 

@@ -11,7 +11,7 @@ use freestone_wire::{Batch, Column, Preference, SqlError, StoredPiece, StoredSha
 
 use super::inputs::{self, ReceivedTables};
 use super::upload;
-use crate::execution::{self, Answer, Rows};
+use crate::execution::{self, Answer, Clock, Rows};
 use crate::pg::PgError;
 use crate::shared::{FULL, Shared, Visit};
 use crate::sqlstate;
@@ -83,7 +83,7 @@ impl Client {
     async fn answer(&mut self, request: Request) -> Result<(), WireError> {
         match request {
             Request::Query { sql, parameters, inputs, reply } => {
-                match execution::parse(&self.shared, &self.session, sql).await {
+                match execution::parse(&self.shared, &self.session, self.shared.limits.statement, sql).await {
                     Ok(statements) => self.execute(&statements, parameters, inputs, reply).await,
                     Err(error) => reply.fail(sql_error(error)).await,
                 }
@@ -120,10 +120,11 @@ impl Client {
         inputs: &[Input],
         reply: Reply,
     ) -> Result<(), WireError> {
-        let statements = match execution::parse(&self.shared, &self.session, sql.to_owned()).await {
-            Ok(statements) => statements,
-            Err(error) => return reply.fail(sql_error(error)).await,
-        };
+        let statements =
+            match execution::parse(&self.shared, &self.session, self.shared.limits.statement, sql.to_owned()).await {
+                Ok(statements) => statements,
+                Err(error) => return reply.fail(sql_error(error)).await,
+            };
         let [statement] = &statements[..] else {
             return reply
                 .fail(SqlError::new(sqlstate::SYNTAX_ERROR, "exactly one statement can be prepared at a time"))
@@ -149,12 +150,12 @@ impl Client {
         let (session, statement) = (self.session.clone(), statement.clone());
         if parameters.is_none() && inputs.is_empty() {
             let describing = async move { session.describe_statement(&statement, &[]).await };
-            return execution::on_workers(&self.shared, describing).await;
+            return execution::on_workers(&self.shared, self.shared.limits.statement, describing).await;
         }
         let types = parameters.iter().flat_map(|row| row.columns()).map(|column| column.data_type().clone()).collect();
         let inputs = Inputs { values: values(parameters)?, tables: inputs::columns(inputs)?, ..Inputs::default() };
-        let schema =
-            execution::on_workers(&self.shared, async move { session.schema(&statement, inputs).await }).await?;
+        let planning = async move { session.schema(&statement, inputs).await };
+        let schema = execution::on_workers(&self.shared, self.shared.limits.statement, planning).await?;
         Ok(Description { parameters: types, schema })
     }
 
@@ -207,13 +208,14 @@ impl Client {
         let limit = self.shared.limits.statement;
         let before_last = Inputs { values: values.clone(), ..Inputs::default() };
         for statement in before {
-            let answer = execution::execute(&self.shared, &self.session, statement, before_last.clone(), limit).await?;
+            let (clock, inputs) = (Clock::start(limit), before_last.clone());
+            let answer = execution::execute(&self.shared, &self.session, statement, inputs, clock).await?;
             if let Answer::Rows(mut rows) = answer {
                 while rows.next().await.transpose()?.is_some() {}
             }
         }
         let inputs = Inputs { values, tables: received.tables.clone(), ..Inputs::default() };
-        execution::execute_stored(&self.shared, &self.session, last, inputs, limit).await
+        execution::execute_stored(&self.shared, &self.session, last, inputs, Clock::start(limit)).await
     }
 }
 

@@ -128,6 +128,100 @@ async fn strangers_keep_nobody_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_silent_strangers_keep_nobody_out() {
+    let _alone = ALONE.lock().await;
+    let server = server(Limits::default(), false).await;
+    let mut strangers = vec![];
+    for _ in 0..1000 {
+        strangers.push(TcpStream::connect(server.address("postgres")).await.expect("a connection"));
+    }
+    let began = Instant::now();
+    for user in ["ann", "rita"] {
+        let client = connect_as(&server, user, PASSWORD).await.expect("a connection");
+        assert!(client.simple_query("SELECT 42").await.expect("rows").len() > 1);
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    // Those that did not log in have places of their own, and not for long.
+    server.until_between("connections", 0.0, 202.0).await;
+    server.until_between("connections", 0.0, 2.0).await;
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    drop(strangers);
+    server.stop().await;
+}
+
+/// The SQLSTATE of the answer to what was sent, up to the next ReadyForQuery; nothing where it is no error.
+async fn state(stream: &mut TcpStream) -> Option<String> {
+    let (mut said, mut buffer) = (vec![], vec![0; 1 << 16]);
+    while !said.ends_with(b"Z\0\0\0\x05I") {
+        let count = stream.read(&mut buffer).await.expect("an answer");
+        assert!(count > 0, "the server has hung up");
+        said.extend_from_slice(&buffer[..count]);
+    }
+    let at =
+        said.windows(7).position(|bytes| bytes.starts_with(b"\0C") && bytes[2..].iter().all(u8::is_ascii_alphanumeric));
+    at.map(|at| String::from_utf8_lossy(&said[at + 2..at + 7]).into_owned())
+}
+
+/// A message of PostgreSQL's protocol.
+fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    [&[kind][..], &(body.len() as i32 + 4).to_be_bytes(), body].concat()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_clients_send_and_keep_counts_as_memory() {
+    let options = ServerOptions { pg: Some("127.0.0.1:0".to_owned()), no_auth: true, ..Default::default() };
+    let small = freestone::Options { threads: 2, memory_limit: Some(64 << 20), ..freestone::Options::default() };
+    let server = TestServer::start_over(options, small).await;
+    let mut stream = raw(&server).await;
+    let long = vec![b'x'; 60 << 20];
+    // A query, and a statement to prepare: the connection goes on behind each.
+    stream.write_all(&message(b'Q', &[b"SELECT length('", &long[..], b"')\0"].concat())).await.expect("sent");
+    assert_eq!(state(&mut stream).await.as_deref(), Some("53200"));
+    let parse = message(b'P', &[b"\0SELECT length('", &long[..], b"')\0\0\0"].concat());
+    stream.write_all(&[parse, message(b'S', b"")].concat()).await.expect("sent");
+    assert_eq!(state(&mut stream).await.as_deref(), Some("53200"));
+    ask(&mut stream, "SELECT 42").await;
+    assert_eq!(state(&mut stream).await, None);
+    // Statements that are kept.
+    let text = format!("SELECT length('{}')", "x".repeat(60_000));
+    let mut failed = None;
+    for at in 0..1000 {
+        let parse = message(b'P', format!("s{at}\0{text}\0\0\0").as_bytes());
+        stream.write_all(&[parse, message(b'S', b"")].concat()).await.expect("sent");
+        failed = state(&mut stream).await;
+        if failed.is_some() {
+            break;
+        }
+    }
+    assert_eq!(failed.as_deref(), Some("53200"));
+    ask(&mut stream, "DEALLOCATE ALL").await;
+    assert_eq!(state(&mut stream).await, None);
+    let parse = message(b'P', format!("s\0{text}\0\0\0").as_bytes());
+    stream.write_all(&[parse, message(b'S', b"")].concat()).await.expect("sent");
+    assert_eq!(state(&mut stream).await, None);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_of_the_extended_protocol_is_planned_within_its_time() {
+    let _alone = ALONE.lock().await;
+    let limits = Limits { statement: Some(Duration::from_millis(200)), ..Limits::default() };
+    let server = server(limits, true).await;
+    let mut sql =
+        format!("SELECT {} FROM generate_series(1, 2)", joined(500, ", ", |i| format!("value + {i} AS c{i}")));
+    for _ in 0..30 {
+        sql = format!("SELECT DISTINCT * FROM ({sql})");
+    }
+    let mut stream = raw(&server).await;
+    let began = Instant::now();
+    let parse = message(b'P', format!("\0{sql}\0\0\0").as_bytes());
+    stream.write_all(&[parse, message(b'S', b"")].concat()).await.expect("sent");
+    assert_eq!(state(&mut stream).await.as_deref(), Some("57014"));
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_calls_nothing_over_flight_loses_the_connection() {
     let limits = Limits { startup: Duration::from_millis(500), ..Limits::default() };
     let server = server(limits, false).await;

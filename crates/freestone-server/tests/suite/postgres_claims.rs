@@ -138,3 +138,22 @@ async fn parameters_have_their_declared_types() {
     assert_eq!(rows.len(), 2);
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_of_copied_data_name_no_file_of_the_server() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client.batch_execute("CREATE TABLE t (a INT)").await.expect("made");
+    for (options, data) in [("", "no number\n"), (" (FORMAT csv)", "1,2\n"), (" (FORMAT csv)", "\"open\n")] {
+        let sink = client.copy_in(&format!("COPY t FROM STDIN{options}")).await.expect("begun");
+        futures::pin_mut!(sink);
+        futures::SinkExt::send(&mut sink, bytes::Bytes::from_static(data.as_bytes())).await.expect("sent");
+        let error = sink.finish().await.expect_err("wrong data");
+        let told =
+            error.as_db_error().map(|error| format!("{} {:?}", error.message(), error.hint())).unwrap_or_default();
+        assert!(told.contains("the data of COPY"), "{told}");
+        assert!(!told.contains("freestone-copy-") && !told.contains(".csv"), "{told}");
+    }
+    assert_eq!(count(&client).await, "0");
+    server.stop().await;
+}

@@ -25,11 +25,16 @@ pub struct TestServer {
 
 impl TestServer {
     pub async fn start(options: ServerOptions) -> TestServer {
+        TestServer::start_over(options, Options { threads: 2, ..Options::default() }).await
+    }
+
+    /// A server of a database with these options.
+    pub async fn start_over(options: ServerOptions, of_database: Options) -> TestServer {
         let folder = tempfile::tempdir().expect("a folder");
         let users = users_file(&folder);
         let options = ServerOptions { users: (!options.no_auth).then(|| users.clone()), ..options };
         let plan = Plan::of(options).expect("a plan");
-        let database = Database::in_memory(Options { threads: 2, ..Options::default() }).expect("a database");
+        let database = Database::in_memory(of_database).expect("a database");
         let workers = tokio::runtime::Handle::current();
         let server = plan.bind(database, workers).await.expect("a server");
         let addresses = server.addresses();

@@ -14,7 +14,7 @@ use datafusion::physical_plan::{RecordBatchStream, SendableRecordBatchStream};
 use futures::{Stream, StreamExt};
 use tokio::sync::watch;
 
-use super::panicked;
+use super::{current, panicked};
 use crate::error::{Error, Result};
 use crate::heap;
 
@@ -142,8 +142,10 @@ impl Stream for CancellableStream {
     type Item = Result<RecordBatch, DataFusionError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let statement = self.cancellation.clone();
         let Some(inner) = self.inner.as_mut() else { return Poll::Ready(None) };
-        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| inner.poll_next_unpin(context)));
+        let poll = || current::within(Some(statement), || inner.poll_next_unpin(context));
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(poll));
         let polled = polled.unwrap_or_else(|panic| Poll::Ready(Some(Err(panicked(&*panic).into()))));
         let cancelled = self.cancellation.is_cancelled() || self.cancelled.as_mut().poll(context).is_ready();
         if cancelled && !matches!(polled, Poll::Ready(None)) {
@@ -166,7 +168,10 @@ impl Stream for CancellableStream {
 }
 
 /// Fails if the process has no memory for queries to continue.
-fn check_heap() -> Result<(), DataFusionError> {
+///
+/// # Errors
+/// It is beyond its limit.
+pub(crate) fn check_heap() -> Result<(), DataFusionError> {
     let (excess, limit) = (heap::excess(), heap::limit());
     if excess <= limit / EXCESS_SHARE {
         return Ok(());

@@ -2,11 +2,13 @@
 //! Nothing here knows SQL, sessions or tables.
 
 mod cancellation;
+mod current;
 mod outcome;
 mod panics;
 
 pub use cancellation::CancelHandle;
-pub(crate) use cancellation::{CancellableStream, Cancellation, Canceller};
+pub(crate) use cancellation::{CancellableStream, Cancellation, Canceller, check_heap};
+pub(crate) use current::{check, inherit, within};
 pub(crate) use outcome::Failure;
 pub use outcome::{Outcome, Progress};
 pub(crate) use panics::{guarded_now, panicked};

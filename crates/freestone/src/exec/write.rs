@@ -1,6 +1,7 @@
 //! The context of statements that write, in addition to their transaction.
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
@@ -12,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::catalog::{Planner, Scope};
-use crate::context::{CancellableStream, Cancellation};
+use crate::context::{self, CancellableStream, Cancellation};
 use crate::error::{Error, Result};
 use crate::exec::explain::PlansRun;
 use crate::memory::{self, Division};
@@ -102,9 +103,12 @@ impl WriteContext {
         if let Some(plans) = &self.plans {
             plans.lock().push(physical.clone());
         }
-        let stream = execute_stream(physical, state.task_ctx())?;
-        // Scan and encoding overlap: the plan runs in a task of its own, a few batches ahead.
-        let stream = datafusion::physical_plan::common::spawn_buffered(stream, 4);
+        let start = || {
+            let rows = execute_stream(physical, state.task_ctx())?;
+            // Scan and encoding overlap: the plan runs in a task of its own, a few batches ahead.
+            Ok::<_, DataFusionError>(datafusion::physical_plan::common::spawn_buffered(rows, 4))
+        };
+        let stream = context::within(Some(self.cancellation.clone()), start)?;
         let stream = CancellableStream::new(stream, self.cancellation.clone());
         Ok(Batches { stream, runtime: self.runtime.clone() })
     }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -14,10 +15,13 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coop::make_cooperative;
 use datafusion::physical_plan::execution_plan::{CardinalityEffect, ReplaceChildrenOptions};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties, replace_children_if_necessary,
 };
+use futures::TryStreamExt;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -40,9 +44,12 @@ impl PhysicalOptimizerRule for GroupingSets {
             if !has_sets(&node) {
                 return Ok(Transformed::no(node));
             }
-            let children: Vec<Plan> = node.children().into_iter().map(unordered).collect();
+            let sets =
+                node.downcast_ref::<AggregateExec>().map_or(1, |aggregate| aggregate.group_expr().groups().len());
+            let rows = (ROWS_TIMES_SETS / sets.max(1)).max(ROWS_MIN);
+            let children: Vec<Plan> = node.children().into_iter().map(|child| unordered(child, rows)).collect();
             let node = replace_children_if_necessary(node, children)?;
-            Ok(Transformed::yes(unordered(&node)))
+            Ok(Transformed::yes(unordered(&node, usize::MAX)))
         })?;
         Ok(changed.data)
     }
@@ -52,22 +59,29 @@ impl PhysicalOptimizerRule for GroupingSets {
     }
 }
 
-fn unordered(plan: &Plan) -> Plan {
+fn unordered(plan: &Plan, rows_max: usize) -> Plan {
     match plan.downcast_ref::<UnorderedExec>() {
         Some(_) => plan.clone(),
-        None => Arc::new(UnorderedExec::new(plan.clone())),
+        None => Arc::new(UnorderedExec::new(plan.clone(), rows_max)),
     }
 }
+
+/// An aggregation groups each row once per set before it lets others run: rows times sets are at most this many at a time.
+const ROWS_TIMES_SETS: usize = 1 << 18;
+/// Batches are not cut into fewer rows.
+const ROWS_MIN: usize = 64;
 
 /// Rows as they come, of which nothing is known.
 #[derive(Debug)]
 pub(crate) struct UnorderedExec {
     input: Plan,
+    /// Larger batches are cut.
+    rows_max: usize,
     properties: Arc<PlanProperties>,
 }
 
 impl UnorderedExec {
-    fn new(input: Plan) -> Self {
+    fn new(input: Plan, rows_max: usize) -> Self {
         let known = input.properties();
         let properties = PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
@@ -76,7 +90,7 @@ impl UnorderedExec {
             known.boundedness,
         );
         let properties = Arc::new(properties.with_scheduling_type(known.scheduling_type));
-        UnorderedExec { input, properties }
+        UnorderedExec { input, rows_max, properties }
     }
 }
 
@@ -112,7 +126,7 @@ impl ExecutionPlan for UnorderedExec {
 
     fn replace_children(self: Arc<Self>, mut children: Vec<Plan>, _: ReplaceChildrenOptions) -> Result<Plan> {
         match children.pop() {
-            Some(input) => Ok(Arc::new(UnorderedExec::new(input))),
+            Some(input) => Ok(Arc::new(UnorderedExec::new(input, self.rows_max))),
             None => internal_err!("rows without an order have no input"),
         }
     }
@@ -124,7 +138,18 @@ impl ExecutionPlan for UnorderedExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.input.execute(partition, context)
+        let input = self.input.execute(partition, context)?;
+        if self.rows_max == usize::MAX {
+            return Ok(input);
+        }
+        let (schema, rows_max) = (input.schema(), self.rows_max);
+        let pieces = move |batch: RecordBatch| {
+            let rows = batch.num_rows();
+            let piece = move |at| Ok(batch.slice(at, rows_max.min(rows - at)));
+            futures::stream::iter((0..rows).step_by(rows_max).map(piece))
+        };
+        let rows = RecordBatchStreamAdapter::new(schema, input.map_ok(pieces).try_flatten());
+        Ok(make_cooperative(Box::pin(rows)))
     }
 
     fn supports_limit_pushdown(&self) -> bool {

@@ -14,6 +14,7 @@ mod grouping_sets;
 mod guards;
 mod in_lists;
 mod join_keys;
+mod long_patterns;
 pub(crate) mod physical;
 mod real_keys;
 mod redundant_joins;
@@ -36,6 +37,7 @@ use grouping_sets::GroupingSets;
 use guards::{GuardedScans, Guards};
 use in_lists::InLists;
 use join_keys::JoinKeys;
+use long_patterns::LongPatterns;
 use real_keys::GroupKeys;
 use redundant_joins::RedundantJoins;
 use set_operations::SetOperations;
@@ -43,6 +45,7 @@ use unnesting::Unnesting;
 pub(crate) use unnesting::{SEVERAL_ROWS, SEVERAL_ROWS_ONCE};
 
 use crate::exact::ExactNumbers;
+use crate::growth::Concatenations;
 use crate::planning;
 use crate::shared::Resolve;
 use crate::times::{TimeCasts, TimeComparisons, TimeOperands};
@@ -52,7 +55,7 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// DataFusion's analyzer rules with ours: shared queries first, rules for operands around type coercion, and rules that
 /// need types after it.
-pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+pub(crate) fn analyzer_rules(memory_limit: Option<usize>) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     let at = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
     rules.insert((at + 1).min(rules.len()), Arc::new(TimeCasts));
@@ -61,6 +64,8 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.insert(0, Arc::new(SetOperations));
     rules.push(Arc::new(Unnesting));
     rules.push(Arc::new(ExactNumbers));
+    rules.push(Arc::new(Concatenations { memory_limit }));
+    rules.push(Arc::new(LongPatterns));
     rules.push(Arc::new(InLists));
     rules.push(Arc::new(Guards));
     rules.push(Arc::new(AggregateCalls));

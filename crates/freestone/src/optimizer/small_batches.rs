@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::Schema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -24,16 +25,23 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt, TryStreamExt};
 
+use crate::growth::CONCATENATION;
+use crate::memory::ROWS_OF_PLENTY;
+
 /// The bytes that are computed at a time.
 const STEP_BYTES: usize = 2 << 20;
 /// Rows of each batch that are tried, and more of them where values are short.
 const TRIED_ROWS: usize = 8;
 const SHORT_ROWS: usize = 128;
 const SHORT_BYTES: usize = 4 << 10;
+/// The bytes of a batch of many columns, in which a value of another type than a number is counted as a view.
+const WIDE_BYTES: usize = 8 << 20;
+const VIEW_BYTES: usize = 16;
 /// Constants that are longer make long values.
 const LONG_BYTES: usize = 256;
-/// Functions of long values, in addition to `||`.
-const FUNCTIONS: [&str; 10] = [
+/// Functions of long values.
+const FUNCTIONS: [&str; 11] = [
+    CONCATENATION,
     "array_repeat",
     "array_resize",
     "concat",
@@ -65,10 +73,11 @@ impl PhysicalOptimizerRule for SmallBatches {
                 Ok(TreeNodeRecursion::Continue)
             })?;
             let [input] = node.children()[..] else { return Ok(Transformed::no(node)) };
-            if long.is_empty() || input.is::<StepsExec>() {
+            let rows_max = (WIDE_BYTES / width(&node.schema()).max(1)).max(1);
+            if long.is_empty() && rows_max >= ROWS_OF_PLENTY || input.is::<StepsExec>() {
                 return Ok(Transformed::no(node));
             }
-            let steps = StepsExec { input: input.clone(), long };
+            let steps = StepsExec { input: input.clone(), long, rows_max };
             let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
             Ok(Transformed::yes(node.replace_children(vec![Arc::new(steps)], options)?))
         };
@@ -78,6 +87,11 @@ impl PhysicalOptimizerRule for SmallBatches {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// The bytes of a row, without those of texts and lists.
+fn width(schema: &Schema) -> usize {
+    schema.fields().iter().map(|field| field.data_type().primitive_width().unwrap_or(VIEW_BYTES)).sum()
 }
 
 /// Adds the parts of an expression that make long values, and the whole of it, if it has such.
@@ -106,6 +120,8 @@ struct StepsExec {
     input: Arc<dyn ExecutionPlan>,
     /// The expressions that make long values of a row.
     long: Vec<Arc<dyn PhysicalExpr>>,
+    /// Larger batches are cut, whatever their values.
+    rows_max: usize,
 }
 
 impl DisplayAs for StepsExec {
@@ -148,7 +164,7 @@ impl ExecutionPlan for StepsExec {
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match <[_; 1]>::try_from(children) {
-            Ok([input]) => Ok(Arc::new(StepsExec { input, long: self.long.clone() })),
+            Ok([input]) => Ok(Arc::new(StepsExec { input, long: self.long.clone(), rows_max: self.rows_max })),
             Err(children) => internal_err!("{} inputs of an operator that has one", children.len()),
         }
     }
@@ -160,14 +176,14 @@ impl ExecutionPlan for StepsExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, context)?;
         let schema = input.schema();
-        let long = self.long.clone();
-        let cut = move |batch: RecordBatch| futures::stream::iter(pieces(batch, &long)).map(Ok);
+        let (long, rows_max) = (self.long.clone(), self.rows_max);
+        let cut = move |batch: RecordBatch| futures::stream::iter(pieces(batch, &long, rows_max)).map(Ok);
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, input.map_ok(cut).try_flatten())))
     }
 }
 
 /// A batch in pieces of which long values can be computed.
-fn pieces(batch: RecordBatch, long: &[Arc<dyn PhysicalExpr>]) -> Vec<RecordBatch> {
+fn pieces(batch: RecordBatch, long: &[Arc<dyn PhysicalExpr>], rows_max: usize) -> Vec<RecordBatch> {
     let (rows, tried) = (batch.num_rows(), batch.num_rows().min(TRIED_ROWS));
     if rows <= 1 {
         return vec![batch];
@@ -183,6 +199,7 @@ fn pieces(batch: RecordBatch, long: &[Arc<dyn PhysicalExpr>]) -> Vec<RecordBatch
         // What is wrong with a value is said by whoever computes it.
         Err(_) => tried,
     };
+    let step = step.min(rows_max);
     if step >= rows {
         return vec![batch];
     }
@@ -211,7 +228,8 @@ mod tests {
         let column = Arc::new(Int64Array::from_iter_values(0..10));
         let batch = RecordBatch::try_new(schema, vec![column]).expect("a batch");
         let check = |long: Arc<dyn PhysicalExpr>, expected: &[usize]| {
-            let rows: Vec<usize> = pieces(batch.clone(), &[long]).iter().map(RecordBatch::num_rows).collect();
+            let rows: Vec<usize> =
+                pieces(batch.clone(), &[long], usize::MAX).iter().map(RecordBatch::num_rows).collect();
             assert_eq!(rows, expected);
         };
         check(Arc::new(Column::new("a", 0)), &[10]);
@@ -219,6 +237,8 @@ mod tests {
         check(lit("x".repeat(STEP_BYTES * 2)), &[1; 10]);
         // There is no such column.
         check(Arc::new(Column::new("b", 7)), &[8, 2]);
-        assert_eq!(pieces(batch.slice(0, 0), &[]).len(), 1);
+        assert_eq!(pieces(batch.slice(0, 0), &[], usize::MAX).len(), 1);
+        let rows: Vec<usize> = pieces(batch, &[], 4).iter().map(RecordBatch::num_rows).collect();
+        assert_eq!(rows, [4, 4, 2]);
     }
 }

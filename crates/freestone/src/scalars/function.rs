@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
 };
 
 use super::kinds::{Kind, described};
+use crate::growth;
 use crate::times::{Call, evaluate, evaluate_rows, wrong_types};
 
 /// Computes a function for all rows of its arguments.
@@ -39,6 +40,8 @@ pub(super) struct Scalar {
     kernel: Kernel,
     signature: Signature,
     simplification: Option<Simplification>,
+    /// Whether one row can take long.
+    is_slow: bool,
 }
 
 impl Scalar {
@@ -81,7 +84,14 @@ impl Scalar {
             kernel: Box::new(kernel),
             signature: Signature::user_defined(Volatility::Immutable),
             simplification: None,
+            is_slow: false,
         }
+    }
+
+    /// A function that can take long for one row: it is called for a few rows at a time, so that its statement can be
+    /// cancelled between them.
+    pub fn slow(self) -> Scalar {
+        Scalar { is_slow: true, ..self }
     }
 
     /// Sets the volatility of a function whose results differ per call or per statement.
@@ -166,7 +176,10 @@ impl ScalarUDFImpl for Scalar {
         if self.signature.volatility == Volatility::Volatile {
             return evaluate_rows(args, |call| (self.kernel)(call));
         }
-        evaluate(args, |call| (self.kernel)(call))
+        match self.is_slow {
+            true => growth::in_steps(args, &|args| evaluate(args, |call| (self.kernel)(call))),
+            false => evaluate(args, |call| (self.kernel)(call)),
+        }
     }
 
     fn simplify(&self, args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {

@@ -60,6 +60,11 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     Ok(())
 }
 
+/// LIKE as a function, for patterns that take long to match.
+pub(crate) fn like(folds: bool, negated: bool) -> ScalarUDF {
+    ScalarUDF::new_from_impl(text::like(folds, negated))
+}
+
 /// Whether a function is one of these, each of which can fail for some arguments.
 pub(crate) fn can_fail(function: &ScalarUDF) -> bool {
     function.inner().is::<function::Scalar>()

@@ -19,12 +19,13 @@ const FORMS: &[&[Kind]] = &[&[Text, Text], &[Text, Text, Text]];
 const GROUP_FORMS: &[&[Kind]] = &[&[Text, Text], &[Text, Text, Int], &[Text, Text, Int, Text]];
 pub(super) fn all() -> Vec<Scalar> {
     vec![
-        Scalar::new(&["regexp_matches"], FORMS, BOOL, |call| matches(call, false)),
-        Scalar::new(&["regexp_full_match"], FORMS, BOOL, |call| matches(call, true)),
-        Scalar::new(&["regexp_extract"], GROUP_FORMS, TEXT, extract),
-        Scalar::new(&["regexp_extract_all"], GROUP_FORMS, list_of(TEXT), extract_all),
-        Scalar::new(&["regexp_replace"], &[&[Text, Text, Text], &[Text, Text, Text, Text]], TEXT, replace),
-        Scalar::new(&["string_split_regex", "regexp_split_to_array", "str_split_regex"], FORMS, list_of(TEXT), split),
+        Scalar::new(&["regexp_matches"], FORMS, BOOL, |call| matches(call, false)).slow(),
+        Scalar::new(&["regexp_full_match"], FORMS, BOOL, |call| matches(call, true)).slow(),
+        Scalar::new(&["regexp_extract"], GROUP_FORMS, TEXT, extract).slow(),
+        Scalar::new(&["regexp_extract_all"], GROUP_FORMS, list_of(TEXT), extract_all).slow(),
+        Scalar::new(&["regexp_replace"], &[&[Text, Text, Text], &[Text, Text, Text, Text]], TEXT, replace).slow(),
+        Scalar::new(&["string_split_regex", "regexp_split_to_array", "str_split_regex"], FORMS, list_of(TEXT), split)
+            .slow(),
         Scalar::new(&["regexp_escape"], &[&[Text]], TEXT, |call| text_of_text(call, |text| Ok(quoted(text)))),
     ]
 }

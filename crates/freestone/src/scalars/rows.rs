@@ -65,7 +65,7 @@ pub(super) fn of_pairs<P: ArrowPrimitiveType>(
 }
 
 /// Applies `value` to each pair of texts without NULL.
-pub(super) fn bool_of_pairs(call: &Call, value: impl Fn(&str, &str) -> Result<bool>) -> Result<ArrayRef> {
+pub(super) fn bool_of_pairs(call: &Call, mut value: impl FnMut(&str, &str) -> Result<bool>) -> Result<ArrayRef> {
     let (a, b) = (texts(call, 0)?, texts(call, 1)?);
     let rows = a.iter().zip(b.iter()).map(|(a, b)| a.zip(b).map(|(a, b)| value(a, b)).transpose());
     Ok(Arc::new(rows.collect::<Result<BooleanArray>>()?))

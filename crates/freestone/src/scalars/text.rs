@@ -12,7 +12,8 @@ use datafusion::error::Result;
 use super::function::Scalar;
 use super::kinds::Kind::{Any, Bool, Int, List, Map, Real, Text};
 use super::kinds::{BOOL, INT, TEXT, list_of};
-use super::rows::{any_null, bools, int_of_text, ints, invalid, lists, reals, text_of_text, texts};
+use super::rows::{any_null, bool_of_pairs, bools, int_of_text, ints, invalid, lists, reals, text_of_text, texts};
+use crate::context;
 use crate::times::Call;
 
 /// The maximum bytes of repeated texts, or values of repeated lists, per batch.
@@ -47,10 +48,10 @@ pub(super) fn all() -> Vec<Scalar> {
         }),
         Scalar::new(&["parse_path"], &[&[Text], &[Text, Text]], list_of(TEXT), parse_path),
         Scalar::new(&["bar"], &[&[Real, Real, Real], &[Real, Real, Real, Real]], TEXT, bar),
-        Scalar::new(&["like_escape"], &[&[Text, Text, Text]], BOOL, |call| like_escape(call, false, false)),
-        Scalar::new(&["ilike_escape"], &[&[Text, Text, Text]], BOOL, |call| like_escape(call, true, false)),
-        Scalar::new(&["not_like_escape"], &[&[Text, Text, Text]], BOOL, |call| like_escape(call, false, true)),
-        Scalar::new(&["not_ilike_escape"], &[&[Text, Text, Text]], BOOL, |call| like_escape(call, true, true)),
+        Scalar::new(&["like_escape"], &[&[Text, Text, Text]], BOOL, |call| like_escape(call, false, false)).slow(),
+        Scalar::new(&["ilike_escape"], &[&[Text, Text, Text]], BOOL, |call| like_escape(call, true, false)).slow(),
+        Scalar::new(&["not_like_escape"], &[&[Text, Text, Text]], BOOL, |call| like_escape(call, false, true)).slow(),
+        Scalar::new(&["not_ilike_escape"], &[&[Text, Text, Text]], BOOL, |call| like_escape(call, true, true)).slow(),
         Scalar::new(&["quote_ident"], &[&[Text]], TEXT, |call| text_of_text(call, |text| Ok(quoted_name(text)))),
         Scalar::new(&["quote_literal"], &[&[Text]], TEXT, |call| text_of_text(call, |text| Ok(quoted_text(text)))),
         Scalar::new(&["format_bytes", "formatreadablesize", "pg_size_pretty"], &[&[Int]], TEXT, |call| {
@@ -253,6 +254,30 @@ fn bar(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new((0..numbers[0].len()).map(row).collect::<Result<StringViewArray>>()?))
 }
 
+/// LIKE and ILIKE for patterns that are long, or differ from row to row. A backslash escapes, unless it is the last character.
+pub(super) fn like(folds: bool, negated: bool) -> Scalar {
+    let name = match (folds, negated) {
+        (false, false) => "like",
+        (true, false) => "ilike",
+        (false, true) => "not_like",
+        (true, true) => "not_ilike",
+    };
+    Scalar::new(&[name], &[&[Text, Text]], BOOL, move |call| {
+        let folded = |text: &str| if folds { text.to_lowercase() } else { text.to_owned() };
+        let mut last: Option<(String, Vec<Wild>)> = None;
+        bool_of_pairs(call, |text, pattern| {
+            if last.as_ref().is_none_or(|(known, _)| known != pattern) {
+                let escapes = pattern.len() - pattern.trim_end_matches('\\').len();
+                let complete = if escapes % 2 == 1 { format!("{pattern}\\") } else { pattern.to_owned() };
+                last = Some((pattern.to_owned(), wilds(&folded(&complete), Some('\\'))?));
+            }
+            let wild = last.as_ref().map_or(&[][..], |(_, wild)| wild);
+            Ok(matches_wild(&folded(text), wild)? != negated)
+        })
+    })
+    .slow()
+}
+
 /// `like_escape(text, pattern, escape)`.
 fn like_escape(call: &Call, folds: bool, negated: bool) -> Result<ArrayRef> {
     let (values, patterns, escapes) = (texts(call, 0)?, texts(call, 1)?, texts(call, 2)?);
@@ -272,6 +297,9 @@ fn like_escape(call: &Call, folds: bool, negated: bool) -> Result<ArrayRef> {
     Ok(Arc::new((0..values.len()).map(row).collect::<Result<BooleanArray>>()?))
 }
 
+/// The characters that are compared with a pattern before the statement is asked whether it goes on.
+const STEPS_UNCHECKED: usize = 1 << 20;
+
 /// A part of a pattern.
 #[derive(Clone, Copy, PartialEq)]
 enum Wild {
@@ -281,6 +309,10 @@ enum Wild {
 }
 
 fn is_like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool> {
+    matches_wild(text, &wilds(pattern, escape)?)
+}
+
+fn wilds(pattern: &str, escape: Option<char>) -> Result<Vec<Wild>> {
     let mut wild = vec![];
     let mut characters = pattern.chars();
     while let Some(c) = characters.next() {
@@ -294,10 +326,18 @@ fn is_like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool> {
             c => Wild::Exactly(c),
         });
     }
+    Ok(wild)
+}
+
+fn matches_wild(text: &str, wild: &[Wild]) -> Result<bool> {
     let text: Vec<char> = text.chars().collect();
     // After a mismatch, the last `%` is extended by one character.
-    let (mut at, mut place, mut last) = (0, 0, None);
+    let (mut at, mut place, mut last, mut steps) = (0, 0, None, 0usize);
     while at < text.len() {
+        steps += 1;
+        if steps.is_multiple_of(STEPS_UNCHECKED) {
+            context::check()?;
+        }
         match wild.get(place) {
             Some(Wild::Any) => {
                 last = Some((place, at));

@@ -4,7 +4,7 @@ pub(crate) mod access;
 mod advise;
 pub(crate) mod describe;
 mod memory_cap;
-mod plan_cache;
+pub(crate) mod plan_cache;
 pub(crate) mod settings;
 pub(crate) mod transaction;
 
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{FunctionRegistry, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
@@ -31,7 +31,9 @@ use tokio::runtime::Handle;
 
 use crate::advise::{AdviseOptions, advice_batch};
 use crate::catalog::{Planner, Scope, constant};
-use crate::context::{CancelHandle, CancellableStream, Cancellation, Canceller, Failure, Outcome, Progress, panicked};
+use crate::context::{
+    self, CancelHandle, CancellableStream, Cancellation, Canceller, Failure, Outcome, Progress, panicked,
+};
 use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::explain::PlansRun;
@@ -60,6 +62,11 @@ const LONG_TEXT_BYTES: usize = 64 << 10;
 const TOKEN_BYTES: usize = 500;
 /// How often the text itself is there: in tokens, in what is parsed, and as the name of a kept plan.
 const TEXT_COPIES: usize = 4;
+/// Statements that a session may have prepared.
+const PREPARED_MAX: usize = 10_000;
+/// What a prepared statement takes, and as a multiple of its text.
+const PREPARED_BYTES: usize = 2 << 10;
+const PREPARED_SHARE: usize = 100;
 /// Statements of more tokens take so long to read that others should not wait for it.
 const LONG_TOKENS: usize = 2000;
 
@@ -82,6 +89,7 @@ struct Prepared {
     statement: ast::Statement,
     /// Those that PREPARE declares.
     types: Vec<Option<DataType>>,
+    _memory: Arc<MemoryReservation>,
 }
 
 impl Session {
@@ -97,7 +105,7 @@ impl Session {
             .with_relation_planners(vec![Arc::new(SharedRelations)])
             .with_query_planner(Arc::new(SharedPlanner))
             .with_type_planner(Arc::new(ddl::SqlTypes))
-            .with_analyzer_rules(optimizer::analyzer_rules())
+            .with_analyzer_rules(optimizer::analyzer_rules(database.options().memory_limit))
             .with_optimizer_rules(optimizer::optimizer_rules())
             .with_physical_optimizer_rules(optimizer::physical::rules(database.options().memory_limit))
             .build();
@@ -120,11 +128,11 @@ impl Session {
                 database.store().transactions(),
                 database.workload().clone(),
             )),
+            plans: Mutex::new(Plans::new(database.kept_plans().clone())),
             database,
             prepared: Mutex::default(),
             cancel: Canceller::new(),
             progress: RwLock::default(),
-            plans: Mutex::default(),
             access,
             read_only: AtomicBool::new(false),
             block: Block::default(),
@@ -539,7 +547,8 @@ impl Session {
         let cancellation = self.cancellation();
         let (plan, context) = kept.start(snapshot, &cancellation)?;
         let watch = self.watch(kept, &plan, None);
-        let stream = CancellableStream::of_query(execute_stream(plan, context)?, cancellation);
+        let rows = context::within(Some(cancellation.clone()), || execute_stream(plan, context))?;
+        let stream = CancellableStream::of_query(rows, cancellation);
         let stream = Watched { inner: Box::pin(stream), watch };
         Ok(shown_rows(Box::pin(stream), self.planner().settings().config_options()))
     }
@@ -677,19 +686,26 @@ impl Session {
             Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) => {}
             _ => return Err(Error::unsupported("PREPARE takes SELECT, INSERT, UPDATE and DELETE")),
         }
+        let memory = MemoryConsumer::new("a prepared statement").register(&state.runtime_env().memory_pool);
+        memory.try_grow(statement.to_string().len().saturating_mul(PREPARED_SHARE).saturating_add(PREPARED_BYTES))?;
+        let memory = Arc::new(memory);
         let mut prepared = self.prepared.lock();
+        if prepared.len() >= PREPARED_MAX {
+            let error = Error::new(ErrorKind::Resource, format!("the session has {PREPARED_MAX} prepared statements"));
+            return Err(error.with_hint("DEALLOCATE some of them"));
+        }
         if prepared.contains_key(&name) {
             return Err(Error::new(ErrorKind::Exists, format!("prepared statement {name} exists"))
                 .with_hint(format!("DEALLOCATE {name} first")));
         }
-        prepared.insert(name, Prepared { statement, types });
+        prepared.insert(name, Prepared { statement, types, _memory: memory });
         Ok(Outcome::Done { verb: "PREPARE" })
     }
 
     async fn execute_prepared(&self, name: &ast::ObjectName, values: Vec<ast::Expr>) -> Result<Outcome> {
         let name = ddl::object_name(name)?;
         let prepared = self.prepared.lock().get(&name).cloned();
-        let Some(Prepared { statement, types }) = prepared else { return Err(self.not_prepared(&name)) };
+        let Some(Prepared { statement, types, .. }) = prepared else { return Err(self.not_prepared(&name)) };
         if !types.is_empty() && types.len() != values.len() {
             let (expected, actual) = (types.len(), values.len());
             return Err(Error::invalid(format!("{name} takes {expected} parameters and was given {actual}")));
@@ -829,7 +845,7 @@ impl OneRun {
     }
 
     fn stream(self) -> Result<SendableRecordBatchStream> {
-        let rows = execute_stream(self.plan, self.context)?;
+        let rows = context::within(Some(self.cancellation.clone()), || execute_stream(self.plan, self.context))?;
         Ok(Box::pin(CancellableStream::of_query(rows, self.cancellation)))
     }
 }

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -23,6 +24,7 @@ use crate::context::Cancellation;
 use crate::definitions;
 use crate::optimizer::cancellable_joins::CancellableJoins;
 use crate::optimizer::physical;
+use crate::planning;
 use crate::provider::{FreestoneSource, with_sources};
 use crate::shared;
 use crate::shared::Connect;
@@ -31,13 +33,42 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// The maximum number of plans of a session. When it is exceeded, all are removed.
 const PLANS: usize = 256;
+/// Larger plans are not kept.
+const PLAN_BYTES_MAX: usize = 4 << 20;
+/// The plans of all sessions take at most this part of the memory limit.
+const LIMIT_SHARE: usize = 16;
+/// The bytes of all kept plans where there is no limit.
+const KEPT_BYTES_MAX: usize = 256 << 20;
+
+/// The memory of the plans that all sessions of a database keep.
+#[derive(Debug)]
+pub(crate) struct KeptPlans {
+    bytes: AtomicUsize,
+    bytes_max: usize,
+}
+
+impl KeptPlans {
+    pub fn new(memory_limit: Option<usize>) -> Arc<KeptPlans> {
+        let bytes_max = memory_limit.map_or(KEPT_BYTES_MAX, |limit| (limit / LIMIT_SHARE).min(KEPT_BYTES_MAX));
+        Arc::new(KeptPlans { bytes: AtomicUsize::new(0), bytes_max })
+    }
+
+    /// Counts a plan, if there is room for it.
+    fn add(&self, bytes: usize) -> bool {
+        let fits = |all: usize| all.checked_add(bytes).filter(|all| *all <= self.bytes_max);
+        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+    }
+}
 
 /// The plans of one session.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Plans {
     /// The commit of the snapshot for which they are valid.
     sequence: u64,
     by_query: HashMap<String, CachedPlan>,
+    /// The bytes of these plans, as they are counted in those of all sessions.
+    bytes: usize,
+    of_all: Arc<KeptPlans>,
 }
 
 /// A plan before its dynamic filters.
@@ -49,6 +80,8 @@ pub(crate) struct CachedPlan {
     /// The text of the query for the workload log; `None` if it is not logged.
     logged: Option<Arc<str>>,
     basis: Basis,
+    /// What planning left behind in memory, and the text.
+    bytes: usize,
 }
 
 /// The meaning of names when a plan was made.
@@ -110,11 +143,16 @@ impl Basis {
 }
 
 impl Plans {
+    pub fn new(of_all: Arc<KeptPlans>) -> Plans {
+        Plans { sequence: 0, by_query: HashMap::new(), bytes: 0, of_all }
+    }
+
     /// A copy for one run of the cached plan of a query, if it is valid for this snapshot.
     pub fn find(&mut self, query: &str, snapshot: &Snapshot) -> Result<Option<CachedPlan>> {
         if self.sequence != snapshot.sequence() {
             self.by_query.retain(|_, kept| kept.basis.holds_in(snapshot));
             self.sequence = snapshot.sequence();
+            self.count_again();
         }
         let copy = |kept: &CachedPlan| Ok(CachedPlan { plan: reset_plan_states(kept.plan.clone())?, ..kept.clone() });
         self.by_query.get(query).map(copy).transpose()
@@ -122,17 +160,40 @@ impl Plans {
 
     /// Caches a plan, unless a newer snapshot was used in the meantime.
     pub fn keep(&mut self, query: String, snapshot: &Snapshot, plan: CachedPlan) {
-        if self.sequence == snapshot.sequence() {
-            if self.by_query.len() >= PLANS {
-                self.by_query.clear();
-            }
-            self.by_query.insert(query, plan);
+        let bytes = plan.bytes.saturating_add(query.len());
+        if self.sequence != snapshot.sequence() || bytes > PLAN_BYTES_MAX {
+            return;
         }
+        if self.by_query.len() >= PLANS {
+            self.clear();
+        }
+        if !self.of_all.add(bytes) {
+            self.clear();
+            if !self.of_all.add(bytes) {
+                return;
+            }
+        }
+        self.bytes += bytes;
+        self.by_query.insert(query, CachedPlan { bytes, ..plan });
+    }
+
+    /// Gives back the memory of plans that were forgotten.
+    fn count_again(&mut self) {
+        let bytes = self.by_query.values().map(|plan| plan.bytes).sum::<usize>().min(self.bytes);
+        self.of_all.bytes.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+        self.bytes = bytes;
     }
 
     /// Removes all plans, for example after a change of settings.
     pub fn clear(&mut self) {
         self.by_query.clear();
+        self.count_again();
+    }
+}
+
+impl Drop for Plans {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 
@@ -154,7 +215,7 @@ impl CachedPlan {
         let plan = with_sources(plan, |source| Some(source.detached()))?;
         let basis = Basis::of(scope.asked_names(), &scope.snapshot);
         let (last_rules, context) = (rules[last..].to_vec(), state.task_ctx());
-        Ok((CachedPlan { plan, last_rules, context, logged, basis }, lasting))
+        Ok((CachedPlan { plan, last_rules, context, logged, basis, bytes: planning::taken() }, lasting))
     }
 
     /// The cached plan.

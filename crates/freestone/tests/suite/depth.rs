@@ -49,6 +49,20 @@ fn lists_are_answered() {
 }
 
 #[test]
+fn wide_statements_are_answered_or_refused_with_the_limit() {
+    let columns = |count| format!("SELECT {} FROM t", joined(count, ", ", |i| format!("a + {i} AS c{i}")));
+    check(columns(1_600), Ok(3));
+    check(columns(20_000), Err("a SELECT has 20000 expressions (at most 10000)"));
+    check(format!("SELECT {} FROM t", joined(2_000, ", ", |_| "a".into())), Ok(3));
+    let sets = |keys: usize| format!("SELECT count(*) FROM t GROUP BY CUBE ({})", joined(keys, ", ", |_| "a".into()));
+    check(sets(13), Err("8192 grouping sets (at most 4096)"));
+    check(
+        format!("SELECT count(*) FROM t GROUP BY ROLLUP (a), {}", "CUBE (a, s), ".repeat(6) + "a"),
+        Err("grouping sets"),
+    );
+}
+
+#[test]
 fn deep_expressions_are_answered_or_refused_with_the_limit() {
     for (count, expected) in [(150, Ok(3)), (3_000, Err("nests too deeply"))] {
         check(format!("SELECT {} FROM t", joined(count, " + ", |_| "a".into())), expected);

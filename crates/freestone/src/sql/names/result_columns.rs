@@ -2,6 +2,8 @@
 //!
 //! Wildcards remain here, because columns of several tables are distinguished by their tables.
 
+use std::collections::HashMap;
+
 use datafusion::sql::sqlparser::ast::{Expr, Ident, SelectItem, SelectItemQualifiedWildcardKind};
 
 use super::{MARK, folded};
@@ -20,15 +22,19 @@ pub(super) fn output_name(item: &SelectItem) -> Option<String> {
 pub(super) fn apart_items(items: &mut [SelectItem]) {
     let names: Vec<Option<Name>> = items.iter().map(Name::of).collect();
     let wildcards: Vec<Option<String>> = items.iter().filter_map(wildcard).collect();
+    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    let first_wildcard = names.iter().position(Option::is_none).unwrap_or(names.len());
     for at in 0..items.len() {
         let Some(name) = &names[at] else { continue };
-        let before = names[..at].iter().position(|other| other.as_ref().is_some_and(|other| other.is(name)));
+        let of_text = places.entry(name.text()).or_default();
+        let before = of_text.iter().copied().find(|other| names[*other].as_ref().is_some_and(|other| other.is(name)));
+        of_text.push(at);
         let is_in_wildcard = wildcards.iter().any(|table| is_column_of(&items[at], table.as_deref()));
         if before.is_none() && !is_in_wildcard {
             continue;
         }
         // Positions after a wildcard are not known.
-        let same = before.filter(|before| names[..=*before].iter().all(Option::is_some));
+        let same = before.filter(|before| *before < first_wildcard);
         let alias = match same {
             Some(same) => format!("{MARK}{at}{MARK}{same}"),
             None => format!("{}{MARK}{at}", name.text()),

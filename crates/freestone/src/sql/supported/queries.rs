@@ -6,7 +6,12 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::{none_of, refused};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The maximum number of expressions in one SELECT: planning takes time in proportion to its square.
+const ITEMS_MAX: usize = 10_000;
+/// The maximum number of grouping sets, which is PostgreSQL's.
+const GROUPING_SETS_MAX: usize = 4096;
 
 pub(super) fn query(query: &Query) -> Result<()> {
     let Query { with, body, order_by, limit_clause, fetch, locks, for_clause, settings, format_clause, pipe_operators } =
@@ -108,6 +113,7 @@ fn select(select: &Select) -> Result<()> {
         (!sort_by.is_empty(), "SORT BY"),
         (value_table_mode.is_some(), "SELECT AS STRUCT and AS VALUE"),
     ])?;
+    check_counts(projection.len(), group_by)?;
     let (GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers)) = group_by;
     none_of(&[(!modifiers.is_empty(), "WITH ROLLUP, CUBE and TOTALS behind GROUP BY")])
         .map_err(|error| error.with_hint("write GROUP BY ROLLUP (…) or CUBE (…)"))?;
@@ -119,6 +125,41 @@ fn select(select: &Select) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses what takes too long to plan or to group by.
+fn check_counts(items: usize, group_by: &GroupByExpr) -> Result<()> {
+    let too_many = |count: String, most: usize, hint: &str| {
+        let message = format!("the statement is too complex: {count} (at most {most})");
+        Err(Error::new(ErrorKind::Resource, message).with_hint(hint))
+    };
+    if items > ITEMS_MAX {
+        return too_many(
+            format!("a SELECT has {items} expressions"),
+            ITEMS_MAX,
+            "select lists, or in several statements",
+        );
+    }
+    let GroupByExpr::Expressions(keys, _) = group_by else { return Ok(()) };
+    let sets = keys.iter().map(grouping_sets).fold(1, u64::saturating_mul);
+    if sets > GROUPING_SETS_MAX as u64 {
+        let hint = "name the sets that are needed in GROUPING SETS (…)";
+        return too_many(format!("GROUP BY has {sets} grouping sets"), GROUPING_SETS_MAX, hint);
+    }
+    Ok(())
+}
+
+/// The number of grouping sets of one element of GROUP BY.
+fn grouping_sets(key: &Expr) -> u64 {
+    match key {
+        Expr::Cube(keys) => u32::try_from(keys.len()).ok().and_then(|keys| 2u64.checked_pow(keys)).unwrap_or(u64::MAX),
+        Expr::Rollup(keys) => keys.len() as u64 + 1,
+        Expr::GroupingSets(sets) => {
+            let of_set = |set: &Vec<Expr>| set.iter().map(grouping_sets).fold(1, u64::saturating_mul);
+            sets.iter().map(of_set).fold(0, u64::saturating_add)
+        }
+        _ => 1,
+    }
 }
 
 fn item(item: &SelectItem) -> Result<()> {

@@ -120,3 +120,60 @@ fn clauses_of_definitions_that_nothing_executes_are_refused() {
     let accepted = "CREATE TABLE t (a INT CONSTRAINT c PRIMARY KEY, b INT REFERENCES u (b) ON DELETE NO ACTION)";
     assert!(parse_script(accepted)[0].command().is_ok());
 }
+
+/// Every other clause that the parser reads in this dialect and that nothing executes. Those that it does not read are
+/// syntax errors.
+#[test]
+fn no_other_clause_is_dropped() {
+    check(&[
+        ("FROM t |> WHERE a = 1", "|>"),
+        ("SELECT a FROM t |> WHERE a = 1", "|>"),
+        ("SELECT a FROM t WITH ORDINALITY", "WITH ORDINALITY"),
+        ("SELECT a FROM UNNEST([1]) WITH ORDINALITY", "WITH ORDINALITY"),
+        ("SELECT quantile(0.5)(a) FROM t", "a second list of arguments"),
+        ("SELECT a FROM TABLE(f(1))", "TABLE(…)"),
+        ("SELECT a FROM JSON_TABLE('[]', '$[*]' COLUMNS (a INT PATH '$')) AS j", "JSON_TABLE"),
+        ("SELECT a FROM OPENJSON('[]')", "OPENJSON"),
+        ("SELECT a FROM t MATCH_RECOGNIZE (PATTERN (A) DEFINE A AS a > 1)", "MATCH_RECOGNIZE"),
+        ("SELECT a FROM XMLTABLE('/x' PASSING '<x/>' COLUMNS a INT)", "XMLTABLE"),
+        ("SELECT any_value(a HAVING MAX b) FROM t", "HAVING in a function"),
+        ("SELECT group_concat(a SEPARATOR ',') FROM t", "SEPARATOR"),
+        ("SELECT json_object('a' VALUE 1 ABSENT ON NULL)", "a clause of JSON functions"),
+        ("SELECT CONVERT(a USING utf8mb4) FROM t", "CONVERT"),
+        ("SELECT CONVERT(a, CHAR) FROM t", "CONVERT"),
+        ("SELECT _utf8 'x'", "a value that"),
+        ("SELECT a MEMBER OF ('[1]') FROM t", "MEMBER OF"),
+        ("SELECT MATCH (a) AGAINST ('x') FROM t", "MATCH … AGAINST"),
+        ("SELECT a FROM t OUTER APPLY u", "APPLY"),
+        ("SELECT a FROM t ARRAY JOIN u", "ARRAY JOIN"),
+        ("WITH x AS (SELECT 1 AS a) MERGE INTO t USING x ON t.a = x.a WHEN MATCHED THEN DELETE", "WITH … MERGE"),
+        ("DROP INDEX i ON t", "ON behind DROP"),
+        ("DROP TEMPORARY TABLE t", "DROP TEMPORARY"),
+        ("EXPLAIN QUERY PLAN SELECT 1", "EXPLAIN QUERY PLAN"),
+        ("EXPLAIN ESTIMATE SELECT 1", "EXPLAIN ESTIMATE"),
+        ("EXECUTE p USING 1", "EXECUTE … USING"),
+        ("INSERT OR REPLACE INTO t VALUES (1)", "INSERT OR …"),
+        ("INSERT IGNORE INTO t VALUES (1)", "INSERT IGNORE"),
+        ("INSERT INTO t AS x VALUES (1)", "a name for the table of INSERT"),
+        ("REPLACE INTO t VALUES (1)", "REPLACE INTO"),
+        ("INSERT HIGH_PRIORITY INTO t VALUES (1)", "a priority of INSERT"),
+        ("INSERT INTO t VALUES (1) AS new", "a name for the rows of INSERT"),
+        ("UPDATE OR REPLACE t SET a = 1", "UPDATE OR …"),
+        ("UPDATE t SET a = 1 ORDER BY a", "ORDER BY in UPDATE"),
+        ("TRUNCATE t ON CLUSTER c", "ON CLUSTER"),
+        ("CREATE TABLE t (a INT) STORED AS PARQUET", "the format or place"),
+        ("CREATE TABLE t (a INT) WITHOUT ROWID", "WITHOUT ROWID"),
+        ("CREATE TABLE t CLONE u", "CLONE"),
+        ("CREATE TABLE t ON CLUSTER c (a INT)", "ON CLUSTER"),
+        ("CREATE TABLE t (a INT) ORDER BY a", "PRIMARY KEY and ORDER BY"),
+        ("CREATE TABLE t (a INT, PRIMARY KEY i USING BTREE (a))", "an index of a PRIMARY KEY"),
+        ("CREATE TABLE t (a INT, FOREIGN KEY i (a) REFERENCES u (a))", "an index of a FOREIGN KEY"),
+        ("CREATE SECURE VIEW v AS SELECT 1", "a SECURE view"),
+        ("CREATE VIEW v (a COMMENT 'x') AS SELECT 1", "a type or option"),
+        ("CREATE VIEW v AS SELECT 1 WITH NO SCHEMA BINDING", "WITH NO SCHEMA BINDING"),
+        ("CREATE VIEW v TO t AS SELECT 1", "TO behind"),
+        ("CREATE ALGORITHM = MERGE VIEW v AS SELECT 1", "ALGORITHM"),
+        ("CREATE VIEW v COMMENT = 'x' AS SELECT 1", "COMMENT"),
+        ("CREATE TABLE t (a INT) SORTKEY (a)", "an option behind the columns"),
+    ]);
+}

@@ -4,9 +4,12 @@
 //! result is computed first, and the call fails if it exceeds an eighth of the memory limit, or the memory that the
 //! process has left.
 
+mod concatenation;
+mod steps;
+
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait};
 use datafusion::arrow::datatypes::{DataType, FieldRef, Int64Type};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::resources_datafusion_err;
@@ -21,6 +24,8 @@ use datafusion::logical_expr::{
 };
 
 use crate::heap;
+pub(crate) use concatenation::{CONCATENATION, Concatenations};
+pub(crate) use steps::in_steps;
 
 /// A result may have at most 1 / `LIMIT_SHARE` of the memory limit.
 const LIMIT_SHARE: usize = 8;
@@ -38,13 +43,21 @@ enum Growth {
     Padded,
     /// A text in which each occurrence of a second text is replaced by a third.
     Replaced,
+    /// Texts or lists, one behind the other.
+    Joined,
     /// A list of a number of equal values.
     Listed,
     /// The list of numbers from one to another, with a step.
     Counted,
 }
 
-const FUNCTIONS: [(&str, Growth); 8] = [
+/// Functions of DataFusion that can take long for one row.
+const SLOW: [&str; 4] = ["regexp_like", "regexp_match", "regexp_count", "regexp_instr"];
+
+const FUNCTIONS: [(&str, Growth); 11] = [
+    ("concat", Growth::Joined),
+    ("concat_ws", Growth::Joined),
+    ("array_concat", Growth::Joined),
     ("repeat", Growth::Repeated),
     ("lpad", Growth::Padded),
     ("rpad", Growth::Padded),
@@ -57,34 +70,49 @@ const FUNCTIONS: [(&str, Growth); 8] = [
 
 /// Replaces the functions whose results can be huge by bounded ones.
 pub(crate) fn register(state: &mut SessionState, memory_limit: Option<usize>) -> Result<()> {
-    let bytes_max = memory_limit.map_or(BYTES_MAX, |limit| (limit / LIMIT_SHARE).clamp(BYTES_MIN, BYTES_MAX));
-    for (name, growth) in FUNCTIONS {
+    let bytes_max = bytes_max(memory_limit);
+    let growing = FUNCTIONS.map(|(name, growth)| (name, Some(growth)));
+    for (name, growth) in growing.into_iter().chain(SLOW.map(|name| (name, None))) {
         let Some(inner) = state.scalar_functions().get(name).cloned() else { continue };
         state.register_udf(Arc::new(ScalarUDF::from(Bounded { inner, growth, bytes_max })))?;
     }
     Ok(())
 }
 
-/// A function that fails before it allocates a result that is too large.
+/// The largest result under a memory limit.
+fn bytes_max(memory_limit: Option<usize>) -> usize {
+    memory_limit.map_or(BYTES_MAX, |limit| (limit / LIMIT_SHARE).clamp(BYTES_MIN, BYTES_MAX))
+}
+
+/// Whether a function may make a result of this size.
+///
+/// # Errors
+/// The result is larger than `bytes_max`, or than what the process has left.
+fn check_size(function: &str, bytes: u64, bytes_max: usize) -> Result<()> {
+    if bytes <= BYTES_MIN as u64 {
+        return Ok(());
+    }
+    let most = bytes_max.min(heap::left().unwrap_or(usize::MAX)) as u64;
+    if bytes <= most {
+        return Ok(());
+    }
+    Err(resources_datafusion_err!("{function} would make {bytes} bytes at once (at most {most})"))
+}
+
+/// A function that fails before it makes a result that is too large, or that is called for a few rows at a time.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Bounded {
     inner: Arc<ScalarUDF>,
-    growth: Growth,
+    /// How large its results get; `None` for a function that takes long.
+    growth: Option<Growth>,
     bytes_max: usize,
 }
 
-impl Bounded {
-    fn check(&self, args: &ScalarFunctionArgs) -> Result<()> {
-        let bytes = self.growth.bytes(&args.args, args.number_rows)?.unwrap_or(0);
-        if bytes <= BYTES_MIN as u64 {
-            return Ok(());
-        }
-        let left = heap::left().unwrap_or(usize::MAX);
-        let most = self.bytes_max.min(left) as u64;
-        if bytes <= most {
-            return Ok(());
-        }
-        Err(resources_datafusion_err!("{} would make {bytes} bytes at once (at most {most})", self.inner.name()))
+/// The bytes of a constant text.
+fn constant_bytes(expression: &Expr) -> usize {
+    match expression {
+        Expr::Literal(value, _) => value.try_as_str().flatten().map_or(0, str::len),
+        _ => 0,
     }
 }
 
@@ -120,6 +148,21 @@ impl Argument {
         self.0.as_primitive_opt::<Int64Type>().map(|numbers| numbers.value(at))
     }
 
+    /// The bytes of all values of texts or lists, the text of views included.
+    fn all_bytes(&self) -> u64 {
+        fn of_lists<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> u64 {
+            let width = lists.values().get_buffer_memory_size() / lists.values().len().max(1);
+            let offsets = lists.offsets();
+            let items = offsets[lists.len()].as_usize() - offsets[0].as_usize();
+            (items as u64).saturating_mul(width.max(1) as u64)
+        }
+        match self.0.data_type() {
+            DataType::List(_) => of_lists(self.0.as_list::<i32>()),
+            DataType::LargeList(_) => of_lists(self.0.as_list::<i64>()),
+            _ => (0..self.0.len()).filter_map(|row| self.text(row)).map(|text| text.len() as u64).sum(),
+        }
+    }
+
     /// The bytes of a value within lists.
     fn width(&self) -> u64 {
         (self.0.get_buffer_memory_size() / self.0.len().max(1)).max(8) as u64
@@ -145,6 +188,10 @@ impl Growth {
                     return Some(whole);
                 }
                 Some(whole.saturating_add((text.matches(from).count() as u64).saturating_mul(to.len() as u64)))
+            })),
+            (Growth::Joined, args) => Some(args.iter().fold(0, |sum: u64, arg| {
+                let times = if arg.0.len() == 1 { rows as u64 } else { 1 };
+                sum.saturating_add(arg.all_bytes().saturating_mul(times))
             })),
             (Growth::Listed, [value, count, ..]) => {
                 let width = value.width();
@@ -191,11 +238,22 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        self.check(&args)?;
-        self.inner.invoke_with_args(args)
+        match self.growth {
+            Some(growth) => {
+                let bytes = growth.bytes(&args.args, args.number_rows)?.unwrap_or(0);
+                check_size(self.inner.name(), bytes, self.bytes_max)?;
+                self.inner.invoke_with_args(args)
+            }
+            None => in_steps(args, &|args| self.inner.invoke_with_args(args)),
+        }
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        // Constants would be put together at once.
+        let bytes: usize = args.iter().map(constant_bytes).sum();
+        if self.growth == Some(Growth::Joined) && bytes > BYTES_MIN {
+            return Ok(ExprSimplifyResult::Original(args));
+        }
         self.inner.inner().simplify(args, info)
     }
 
@@ -222,7 +280,7 @@ impl ScalarUDFImpl for Bounded {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::{Int64Array, StringArray};
+    use datafusion::arrow::array::{Int64Array, ListArray, StringArray};
     use datafusion::scalar::ScalarValue;
 
     use super::*;
@@ -255,5 +313,13 @@ mod tests {
         check(Growth::Counted, &[counts], Some(24));
         check(Growth::Counted, &[text("2024-01-01"), text("2025-01-01")], Some(0));
         check(Growth::Listed, &[number(1), number(1 << 40)], Some(8 << 40));
+        check(Growth::Joined, &[text("abc"), number(7), ColumnarValue::Scalar(ScalarValue::Utf8(None))], Some(3));
+        let texts = ColumnarValue::Array(Arc::new(StringArray::from(vec![Some("a"), None, Some("abc")])));
+        check(Growth::Joined, &[text("xy"), texts], Some(10));
+        let lists =
+            ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1); 8]), None, Some(vec![None; 8])]);
+        let expected = (lists.values().get_buffer_memory_size() / 16 * 16) as u64;
+        check(Growth::Joined, &[ColumnarValue::Array(Arc::new(lists.clone()))], Some(expected));
+        check(Growth::Joined, &[ColumnarValue::Array(Arc::new(lists.slice(0, 2)))], Some(expected / 2));
     }
 }
