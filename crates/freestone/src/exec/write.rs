@@ -1,5 +1,7 @@
 //! What statements that write have besides their transaction.
 
+use std::sync::Arc;
+
 use datafusion::arrow::array::RecordBatch;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::session_state::SessionState;
@@ -12,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::catalog::{Planner, Scope};
-use crate::context::{CancellableStream, Cancellation};
+use crate::context::{CancellableStream, Cancellation, Progress};
 use crate::error::{Error, Result};
 use crate::exec::explain::PlansRun;
 use crate::memory::{self, Division};
@@ -30,6 +32,8 @@ pub(crate) struct WriteContext {
     pub(crate) memory: Mutex<Vec<MemoryReservation>>,
     /// Where the plans that run are kept, if somebody wants to show them.
     pub(crate) plans: Option<PlansRun>,
+    /// Who is told how much of files is read.
+    pub(crate) progress: Option<Arc<dyn Progress>>,
     /// How the write waits for other transactions.
     pub(crate) waiting: Waiting,
     /// How it locks a table whose rows it changes.
@@ -88,7 +92,7 @@ impl WriteContext {
         sql: ast::Statement,
         parameters: &Parameters,
     ) -> Result<(SessionState, LogicalPlan)> {
-        let scope = &scope.clone().with_tables(&parameters.tables);
+        let scope = &scope.clone().with_tables(&parameters.tables).with_progress(self.progress.clone());
         let state = self.planner.state_of(scope, &sql);
         let plan = self.within_limits(|| self.runtime.block_on(self.planner.plan(&state, scope, sql, parameters)))?;
         Ok((state, plan))

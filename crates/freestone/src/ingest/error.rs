@@ -149,7 +149,7 @@ impl IngestError {
             Reason::ColumnMismatch(_) => "name the columns as the table does, or read the file with SELECT".into(),
             Reason::Unsupported(_) => "convert the column with a CAST in a SELECT over the file".into(),
             Reason::FieldCount { .. } => {
-                "check the options DELIMITER and QUOTE, and quote values that hold them".into()
+                "check the options DELIMITER, QUOTE and SKIP, and quote values that hold a delimiter".into()
             }
             Reason::UnterminatedQuote => "close the quote, or set another QUOTE if the character is plain text".into(),
             Reason::AfterQuote => "double a quote that is part of the value, or set ESCAPE".into(),

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field as ColumnField, Schema, SchemaRef, TimeUnit};
 
-use super::blocks::{is_plain, read_head, replace_returns, utf8_prefix};
+use super::blocks::{BufferPool, is_plain, read_head, replace_returns, utf8_prefix};
 use super::csv::{CsvLayout, Opening};
 use super::csv_tokens::{Dialect, RecordEnd, Tokenizer, count_lines, find_byte, last_record_end};
 use super::error::{IngestError, Reason};
 use super::fields::{Cells, Fields};
+use super::parallel::Source;
 use super::values::{self, ZoneRule, has_leading_zero, is_digits};
 use super::{FileFormat, IngestOptions};
 
@@ -245,7 +246,7 @@ pub(crate) fn csv_file(path: &Path, options: &IngestOptions, head_bytes: usize) 
         replace_returns(&mut head, dialect.quote);
     }
     let text = utf8_prefix(&head);
-    let mut sample = Sample { dialect, columns: 0, kinds: Vec::new(), fields: Fields::default(), rows: 0 };
+    let mut sample = Sample { dialect, columns: 0, kinds: Vec::new(), fields: Fields::default(), rows: 0, bytes: 0 };
     let mut tokenizer = Tokenizer::new(text, layout.start.min(text.len()), dialect);
     let located = |offset: usize, reason| {
         IngestError::new(path.display().to_string(), reason).at_line(count_lines(&head[..offset]) + 1)
@@ -265,8 +266,14 @@ pub(crate) fn csv_file(path: &Path, options: &IngestOptions, head_bytes: usize) 
     sample.columns = first.len();
     sample.kinds = vec![Kinds::ANY; first.len()];
     let first_fields = std::mem::take(&mut sample.fields);
-    let seen_to = sample.see_records(text, tokenizer.position(), whole, options.sample_rows);
-    if !whole && is_plain(path) {
+    let all = options.sample_rows == usize::MAX;
+    let seen_to = match all && !whole {
+        true => text.len(),
+        false => sample.see_records(text, tokenizer.position(), whole, options.sample_rows),
+    };
+    if all && !whole {
+        see_file(path, &layout, options, &mut sample)?;
+    } else if !whole && is_plain(path) {
         probe(path, &mut sample)?;
     } else if whole {
         probe_text(&text.as_bytes()[seen_to..], &mut sample);
@@ -282,7 +289,7 @@ pub(crate) fn csv_file(path: &Path, options: &IngestOptions, head_bytes: usize) 
         true => vec![Kinds::TEXT; first.len()],
         false => sample.kinds,
     };
-    let seen = if whole { text.len() } else { text.len().min(head_bytes) };
+    let seen = if all { sample.bytes.max(text.len()) } else { text.len().min(head_bytes) };
     let layout = CsvLayout { header, columns: first.len(), ..layout.clone() };
     Ok(CsvFile { layout, names, kinds, row_bytes: (seen / sample.rows.max(1)).max(1) })
 }
@@ -322,6 +329,8 @@ struct Sample<'a> {
     kinds: Vec<Kinds>,
     fields: Fields,
     rows: usize,
+    /// Bytes of the file, where all of it is seen.
+    bytes: usize,
 }
 
 impl Sample<'_> {
@@ -376,6 +385,35 @@ impl Sample<'_> {
         }
         tokenizer.position()
     }
+}
+
+/// Sees all records of a file but the first one.
+fn see_file(
+    path: &Path,
+    layout: &CsvLayout,
+    options: &IngestOptions,
+    sample: &mut Sample<'_>,
+) -> Result<(), IngestError> {
+    let pool = BufferPool::default();
+    let mut blocks = layout.blocks(path, options, pool.clone())?;
+    while let Some(block) = blocks.next_morsel() {
+        if let Some(error) = block.failed {
+            return Err(error);
+        }
+        // What is wrong with a text is reported when it is read.
+        let (text, _) = block.valid_text();
+        let mut position = 0;
+        if block.first {
+            let mut first = Tokenizer::new(text, layout.start.min(text.len()), sample.dialect);
+            // It was read before, so that it is known to be a record.
+            let _ = first.record(None, &mut Fields::default());
+            position = first.position();
+        }
+        sample.see_records(text, position, block.last, usize::MAX);
+        sample.bytes += block.bytes.len();
+        pool.give(block.bytes);
+    }
+    Ok(())
 }
 
 fn probe(path: &Path, sample: &mut Sample<'_>) -> Result<(), IngestError> {

@@ -365,7 +365,10 @@ async fn text_is_unpacked() {
     ];
     place.write("b.csv.bz2", bytes);
     place.check("SELECT * FROM '@/b.csv.bz2'", &["3|z"]).await;
-    place.check_error("COPY (SELECT 1 AS a) TO '@/c.csv.bz2'", "text files are not compressed by bzip2").await;
+    place.run("COPY (SELECT 3 AS a, 'z' AS b) TO '@/c.csv.bz2'").await.expect("written");
+    place.check("SELECT * FROM '@/c.csv.bz2'", &["3|z"]).await;
+    assert!(fs::read(place.path("c.csv.bz2")).expect("a file").starts_with(b"BZh9"));
+    place.check_error("COPY (SELECT 1 AS a) TO '@/c.parquet' (COMPRESSION bzip2)", "not compressed by bzip2").await;
     let whole = fs::read(place.path("z.csv.gz")).expect("a file");
     place.write("cut.csv.gz", &whole[..whole.len() - 9]);
     place.check_error("SELECT * FROM '@/cut.csv.gz'", "cut.csv.gz").await;
@@ -571,6 +574,44 @@ async fn values_past_the_sample_are_errors_with_a_way_out() {
 }
 
 #[tokio::test]
+async fn all_rows_can_decide() {
+    let place = Place::new();
+    let sample = "(SAMPLE_ROWS 2)";
+    place.write("t.json", format!("{}{{\"a\":\"x\",\"b\":2}}\n", "{\"a\":1}\n".repeat(5)));
+    place.check_error(&format!("SELECT a FROM '@/t.json' {sample}"), "t.json, line 6, column a: '\"x\"'").await;
+    place.check_error(&format!("SELECT count(*) FROM '@/t.json' {sample}"), "line 6: member 'b' is no column").await;
+    for (name, rows) in [("t.json", "5|1|2"), ("u.json", "300000|1|2")] {
+        if name == "u.json" {
+            place.write(name, format!("[{}{{\"a\":\"x\",\"b\":2}}]", "{\"a\":100000000},\n".repeat(300_000)));
+        }
+        let all = format!("FROM '@/{name}' (SAMPLE_ROWS -1)");
+        let sql = format!("SELECT count(*) FILTER (a <> 'x'), count(*) FILTER (a = 'x'), max(b) {all}");
+        place.check(&sql, &[rows]).await;
+    }
+    place.write("cut.json", format!("[{}", "{\"a\":100000000},\n".repeat(10_000)));
+    place.check_error("SELECT * FROM '@/cut.json' (SAMPLE_ROWS -1)", "cut.json, line 10001").await;
+    let lines = "12345,abcdefghijklmnopqrstuvwxyz\n".repeat(400_000);
+    let middle = lines.len() / 33 / 2 * 33 + 33 * 4_321;
+    place.write("z.csv", format!("c,t\n{}00501,x\n{}", &lines[..middle], &lines[middle..]));
+    place.check_error("SELECT sum(c) FROM '@/z.csv'", "column c: '00501' is not").await;
+    place.check("SELECT count(*), min(c) FROM read_csv('@/z.csv', sample_size => -1)", &["400001|00501"]).await;
+    place.check("SELECT sum(c) FROM '@/z.csv' (SAMPLE_ROWS -1, TYPES 'c BIGINT')", &["4938000501"]).await;
+}
+
+#[tokio::test]
+async fn members_whose_names_differ_in_case() {
+    let place = Place::new();
+    place.write("c.json", "{\"a\":1}\n{\"A\":2}\n{\"a\":3}\n{\"a\":4,\"A\":5}\n");
+    place.check("SELECT a, \"A\" FROM '@/c.json'", &["1|~", "~|2", "3|~", "4|5"]).await;
+    let error = "c.json, line 4: two members are column 'a'";
+    place.check_error("SELECT a FROM '@/c.json' (SAMPLE_ROWS 1)", error).await;
+    place.run("CREATE TABLE c (a INT)").await.expect("a table");
+    place.check_error("COPY c FROM '@/c.json'", error).await;
+    place.write("d.json", "{\"A\":5,\"a\":4}\n");
+    place.check_error("COPY c FROM '@/d.json'", "d.json, line 1: two members are column 'a'").await;
+}
+
+#[tokio::test]
 async fn options_that_people_use() {
     let place = Place::new();
     place.write("o.csv", "1;NA;'x'\n2;-;y\n");
@@ -653,5 +694,7 @@ async fn folders_by_values() {
             "division by zero",
         )
         .await;
-    assert!(!place.path("half/k=1/x").parent().expect("a folder").join("data_0.csv").exists());
+    assert!(!place.folder.path().join("half").exists());
+    place.check_error("COPY (SELECT 1 / (v::INT - 1) AS q FROM t) TO '@/new/folder/f.csv'", "division by zero").await;
+    assert!(!place.folder.path().join("new").exists());
 }
