@@ -408,6 +408,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + '
 
 fn parquet_error(path: &str, error: &ParquetError) -> Error {
     let text = error.to_string();
+    let text = text.strip_prefix("External: ").unwrap_or(&text);
     let kind = if matches!(error, ParquetError::NYI(_)) { ErrorKind::Unsupported } else { ErrorKind::Io };
     Error::new(kind, format!("cannot write {path}: {text}"))
 }

@@ -262,8 +262,10 @@ fn open_text(path: &Path) -> Result<(Box<dyn Read + Send>, Arc<AtomicU64>), Inge
 /// A file that cannot be read, or not be unpacked.
 fn read_error(path: &Path, error: &std::io::Error) -> IngestError {
     use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
-    let is_damage = matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof) || !is_plain(path);
-    if is_damage && path.is_file() {
+    let is_damage = matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof);
+    // Decoders have errors of other kinds, too. A file that cannot be opened any more is no damage.
+    let is_packed = || File::open(path).and_then(|mut file| packing(&mut file)).is_ok_and(|kind| kind != Packing::None);
+    if path.is_file() && (is_damage || is_packed()) {
         let text = format!("the compressed file cannot be unpacked: {error}");
         return IngestError::new(path.display().to_string(), Reason::Malformed(text));
     }

@@ -9,6 +9,8 @@ use std::path::Path;
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 
+use super::FileFormat;
+
 /// An error of reading or converting data. `Display` is the message for the user, [`IngestError::hint`] the way out.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{}", self.message())]
@@ -139,11 +141,12 @@ impl IngestError {
             Reason::NoFile | Reason::NoneFound(_) => {
                 "give a file, a folder with data files in it, or a pattern such as 'dir/*.csv'".into()
             }
-            Reason::UnknownFormat => {
-                "name the format: FORMAT csv, json, parquet or arrow (known extensions: .csv .tsv .tbl .json .ndjson \
+            Reason::UnknownFormat => match FileFormat::way_to_read(Path::new(&self.0.source)) {
+                Some(way) => way.into(),
+                None => "name the format: FORMAT csv, json, parquet or arrow (known extensions: .csv .tsv .tbl .json .ndjson \
                  .jsonl .parquet .pq .arrow .arrows .ipc .feather)"
-                    .into()
-            }
+                    .into(),
+            },
             Reason::BadOption(_) => "see the options of COPY".into(),
             Reason::Malformed(_) => "check the file's format and that it was written completely".into(),
             Reason::ColumnMismatch(_) => "name the columns as the table does, or read the file with SELECT".into(),

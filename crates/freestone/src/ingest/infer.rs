@@ -111,7 +111,8 @@ fn reads_as(bytes: &[u8], kind: u16) -> bool {
         BOOLEAN => bytes.eq_ignore_ascii_case(b"true") || bytes.eq_ignore_ascii_case(b"false"),
         BIGINT => values::signed(bytes).is_ok() && !has_leading_zero(bytes),
         DOUBLE => is_double(bytes),
-        DATE => bytes.len() == 10 && values::date(bytes).is_ok(),
+        // A time behind it, also midnight, makes a timestamp.
+        DATE => !bytes.contains(&b':') && values::date(bytes).is_ok(),
         TIME => values::time(bytes, micros).is_ok(),
         TIMESTAMP => values::timestamp(bytes, micros, ZoneRule::Naive).is_ok(),
         _ => values::timestamp(bytes, micros, ZoneRule::OffsetNeeded).is_ok(),
@@ -121,7 +122,8 @@ fn reads_as(bytes: &[u8], kind: u16) -> bool {
 /// A number that a double holds as written, as far as integers go: long identifiers stay text.
 fn is_double(bytes: &[u8]) -> bool {
     const EXACT_MAX: u64 = 1 << 53;
-    if has_leading_zero(bytes) || values::float64(bytes).is_err() {
+    let value = values::float64(bytes);
+    if has_leading_zero(bytes) || value.is_err() || value.is_ok_and(|value| values::loses_whole_digits(bytes, value)) {
         return false;
     }
     match values::signed(bytes) {
@@ -156,7 +158,14 @@ fn is_header_above(first: &[Option<String>], kinds: &[Kinds]) -> bool {
         }
         _ => false,
     };
-    first.iter().zip(kinds).any(differs) || is_header(first)
+    first.iter().zip(kinds).any(differs) || is_header(first) || is_index_header(first, kinds)
+}
+
+/// Whether a record has names for all columns but the first one, which has whole numbers: data frames are written with
+/// their row numbers like this.
+fn is_index_header(first: &[Option<String>], kinds: &[Kinds]) -> bool {
+    let (Some((None, names)), Some(index)) = (first.split_first(), kinds.first()) else { return false };
+    index.is_seen() && index.data_type() == DataType::Int64 && is_header(names)
 }
 
 /// As [`is_header`], knowing the table: a record of texts for a table of texts is data unless it holds a column's name; and
@@ -295,7 +304,7 @@ pub(crate) fn csv_file(path: &Path, options: &IngestOptions, head_bytes: usize) 
 }
 
 /// Names for columns, all different.
-fn column_names(first: &[Option<String>], header: bool) -> Vec<String> {
+pub(super) fn column_names(first: &[Option<String>], header: bool) -> Vec<String> {
     let given = |(index, name): (usize, &Option<String>)| {
         let given = name.as_deref().map(str::trim).filter(|name| header && !name.is_empty());
         given.map_or_else(|| format!("column{}", index + 1), str::to_string)
