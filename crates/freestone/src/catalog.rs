@@ -29,6 +29,7 @@ use freestone_store::schema::TableSchema;
 use freestone_store::{Snapshot, Table, TransactionList};
 use parking_lot::Mutex;
 
+use crate::context::Progress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::ddl;
 use crate::exec::stored_values::Stored;
@@ -130,6 +131,12 @@ impl Scope {
 
     pub fn with_view(mut self, view: &str) -> Self {
         self.views.push(view.to_owned());
+        self
+    }
+
+    /// Scans of files report their progress.
+    pub fn with_progress(mut self, progress: Option<Arc<dyn Progress>>) -> Self {
+        self.files = self.files.with_progress(progress);
         self
     }
 

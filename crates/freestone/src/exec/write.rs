@@ -1,5 +1,7 @@
 //! The context of statements that write, in addition to their transaction.
 
+use std::sync::Arc;
+
 use datafusion::arrow::array::RecordBatch;
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -13,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::catalog::{Planner, Scope};
-use crate::context::{self, CancellableStream, Cancellation};
+use crate::context::{self, CancellableStream, Cancellation, Progress};
 use crate::error::{Error, Result};
 use crate::exec::explain::PlansRun;
 use crate::memory::{self, Division};
@@ -31,6 +33,8 @@ pub(crate) struct WriteContext {
     pub(crate) memory: Mutex<Vec<MemoryReservation>>,
     /// The executed plans, if they will be shown.
     pub(crate) plans: Option<PlansRun>,
+    /// Who is told how much of files is read.
+    pub(crate) progress: Option<Arc<dyn Progress>>,
     /// The conditions under which the write waits for other transactions.
     pub(crate) waiting: Waiting,
     /// The mode in which it locks a table whose rows it changes.
@@ -89,7 +93,7 @@ impl WriteContext {
         sql: ast::Statement,
         parameters: &Parameters,
     ) -> Result<(SessionState, LogicalPlan)> {
-        let scope = &scope.clone().with_tables(&parameters.tables);
+        let scope = &scope.clone().with_tables(&parameters.tables).with_progress(self.progress.clone());
         let state = self.planner.state_of(scope, &sql);
         let plan = self.within_limits(|| self.runtime.block_on(self.planner.plan(&state, scope, sql, parameters)))?;
         Ok((state, plan))

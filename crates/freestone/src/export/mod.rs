@@ -3,6 +3,7 @@
 //! Several threads format text, which is written in the order of the rows. Columns of Parquet are encoded by several
 //! threads. A file is renamed to its name when it is complete ([`target`]).
 
+mod codec;
 mod csv;
 mod parquet;
 mod partitions;
@@ -11,7 +12,6 @@ mod target;
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
-use ::parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use ::parquet::errors::ParquetError;
 use arrow::error::ArrowError;
 use arrow::ipc::CompressionType;
@@ -26,10 +26,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::FileFormat;
 use crate::provider::files::{boolean, byte, number, unknown_format};
 use crate::sql::statement::OptionList;
+use codec::{Codec, Packing};
 use csv::CsvForm;
 use parquet::{ParquetForm, ParquetOut};
 pub(crate) use partitions::sorted;
-use target::{Complete, Target};
+use target::{Complete, NewFolders, Target, io_error};
 
 const OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, COMPRESSION, COMPRESSION_LEVEL, ROW_GROUP_SIZE, \
                        PARTITION_BY";
@@ -48,6 +49,7 @@ pub(crate) struct Export {
     extension: String,
     /// The columns whose values name the folders; empty for a single file.
     partition_by: Vec<String>,
+    folders: NewFolders,
 }
 
 #[derive(Debug, Clone)]
@@ -57,14 +59,6 @@ enum Form {
     Json,
     Parquet(ParquetForm),
     Arrow(Option<CompressionType>),
-}
-
-/// The compression of a text file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Packing {
-    None,
-    Gzip(u32),
-    Zstd(i32),
 }
 
 impl Export {
@@ -123,8 +117,10 @@ impl Export {
             Packing::None => kind,
             Packing::Gzip(_) => format!("{kind}.gz"),
             Packing::Zstd(_) => format!("{kind}.zst"),
+            Packing::Bzip2(_) => format!("{kind}.bz2"),
         };
-        Ok(Export { path: path.to_owned(), form, packing, threads: threads.max(1), extension, partition_by })
+        let (path, threads, folders) = (path.to_owned(), threads.max(1), NewFolders::default());
+        Ok(Export { path, form, packing, threads, extension, partition_by, folders })
     }
 
     /// The columns whose values name the folders. The rows to be written must be sorted by them.
@@ -147,7 +143,7 @@ impl Export {
 
     /// Writes all rows to one file that does not have its final name yet.
     async fn write_file(self, rows: SendableRecordBatchStream) -> Result<(Complete, u64)> {
-        let target = Target::create(&self.path)?;
+        let target = Target::create(&self.path, &self.folders)?;
         match self.form.clone() {
             Form::Csv(form) => {
                 let schema = rows.schema();
@@ -277,6 +273,7 @@ enum TextOut {
     Plain(BufWriter<Target>),
     Gzip(flate2::write::GzEncoder<BufWriter<Target>>),
     Zstd(zstd::stream::write::Encoder<'static, BufWriter<Target>>),
+    Bzip2(bzip2::write::BzEncoder<BufWriter<Target>>),
 }
 
 impl TextOut {
@@ -289,6 +286,7 @@ impl TextOut {
                 Ok(out) => TextOut::Zstd(out),
                 Err(error) => return Err(Error::new(ErrorKind::Io, error.to_string())),
             },
+            Packing::Bzip2(level) => TextOut::Bzip2(bzip2::write::BzEncoder::new(out, bzip2::Compression::new(level))),
         })
     }
 
@@ -297,6 +295,7 @@ impl TextOut {
             TextOut::Plain(out) => out.get_ref(),
             TextOut::Gzip(out) => out.get_ref().get_ref(),
             TextOut::Zstd(out) => out.get_ref().get_ref(),
+            TextOut::Bzip2(out) => out.get_ref().get_ref(),
         }
     }
 
@@ -305,16 +304,19 @@ impl TextOut {
             TextOut::Plain(out) => out.write_all(bytes),
             TextOut::Gzip(out) => out.write_all(bytes),
             TextOut::Zstd(out) => out.write_all(bytes),
+            TextOut::Bzip2(out) => out.write_all(bytes),
         };
         written.map_err(|error| self.target().failed(&error))
     }
 
     fn finish(self) -> Result<Complete> {
-        let failed = |error: std::io::Error| Error::new(ErrorKind::Io, format!("cannot write: {error}"));
+        let path = self.target().path().to_path_buf();
+        let failed = |error: std::io::Error| io_error(&path, &error);
         let out = match self {
             TextOut::Plain(out) => out,
             TextOut::Gzip(out) => out.finish().map_err(failed)?,
             TextOut::Zstd(out) => out.finish().map_err(failed)?,
+            TextOut::Bzip2(out) => out.finish().map_err(failed)?,
         };
         into_target(out)?.complete()
     }
@@ -406,6 +408,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + '
 
 fn parquet_error(path: &str, error: &ParquetError) -> Error {
     let text = error.to_string();
+    let text = text.strip_prefix("External: ").unwrap_or(&text);
     let kind = if matches!(error, ParquetError::NYI(_)) { ErrorKind::Unsupported } else { ErrorKind::Io };
     Error::new(kind, format!("cannot write {path}: {text}"))
 }
@@ -413,107 +416,4 @@ fn parquet_error(path: &str, error: &ParquetError) -> Error {
 fn write_error(path: &str, error: ArrowError) -> Error {
     let error = Error::from(error);
     Error::new(error.kind(), format!("cannot write {path}: {error}"))
-}
-
-/// COMPRESSION and COMPRESSION_LEVEL. `zstd(3)` specifies both.
-#[derive(Debug)]
-struct Codec {
-    name: Option<String>,
-    level: Option<usize>,
-}
-
-/// The name of a codec, and its minimum, default and maximum level.
-type KnownCodec = (&'static str, Option<(usize, usize, usize)>);
-const CODECS: [KnownCodec; 9] = [
-    ("zstd", Some((1, 3, 22))),
-    ("gzip", Some((0, 6, 9))),
-    ("brotli", Some((0, 4, 11))),
-    ("snappy", None),
-    ("lz4", None),
-    ("lz4_raw", None),
-    ("none", None),
-    ("uncompressed", None),
-    ("false", None),
-];
-
-impl Codec {
-    fn read(name: Option<&String>, level: Option<&String>) -> Result<Codec> {
-        let level = level.map(|level| number("COMPRESSION_LEVEL", level)).transpose()?;
-        let Some(name) = name else { return Ok(Codec { name: None, level }) };
-        let name = name.to_ascii_lowercase();
-        let (name, inside) = match name.strip_suffix(')').and_then(|rest| rest.split_once('(')) {
-            Some((name, inside)) => (name.trim().to_owned(), Some(number("COMPRESSION_LEVEL", inside.trim())?)),
-            None => (name, None),
-        };
-        if !CODECS.iter().any(|(known, _)| *known == name) {
-            return Err(Error::invalid(format!("unknown compression {name}"))
-                .with_hint("the compressions are zstd, gzip, brotli, snappy, lz4, none"));
-        }
-        Ok(Codec { name: Some(name), level: level.or(inside) })
-    }
-
-    /// The requested level, or the default of a codec with levels.
-    fn level(&self, name: &str) -> Result<usize> {
-        let levels = CODECS.iter().find(|(known, _)| *known == name).and_then(|(_, levels)| *levels);
-        match (levels, self.level) {
-            (None, None) => Ok(0),
-            (None, Some(_)) => Err(Error::invalid(format!("compression {name} has no levels"))),
-            (Some((_, default, _)), None) => Ok(default),
-            (Some((least, _, greatest)), Some(level)) if (least..=greatest).contains(&level) => Ok(level),
-            (Some((least, _, greatest)), Some(level)) => {
-                Err(Error::invalid(format!("compression {name} has levels {least} to {greatest}, not {level}")))
-            }
-        }
-    }
-
-    fn parquet(&self) -> Result<Compression> {
-        let name = self.name.as_deref().unwrap_or("zstd");
-        let level = self.level(name)?;
-        let bad = |error: ParquetError| Error::invalid(error.to_string());
-        Ok(match name {
-            "zstd" => Compression::ZSTD(ZstdLevel::try_new(level as i32).map_err(bad)?),
-            "gzip" => Compression::GZIP(GzipLevel::try_new(level as u32).map_err(bad)?),
-            "brotli" => Compression::BROTLI(BrotliLevel::try_new(level as u32).map_err(bad)?),
-            "snappy" => Compression::SNAPPY,
-            // The LZ4 codec of Parquet is deprecated, and some readers refuse it.
-            "lz4" | "lz4_raw" => Compression::LZ4_RAW,
-            _ => Compression::UNCOMPRESSED,
-        })
-    }
-
-    fn arrow(&self) -> Result<Option<CompressionType>> {
-        let name = self.name.as_deref().unwrap_or("none");
-        let is_default = self.level.is_none();
-        Ok(match name {
-            "none" | "uncompressed" | "false" => None,
-            "zstd" if is_default => Some(CompressionType::ZSTD),
-            "lz4" if is_default => Some(CompressionType::LZ4_FRAME),
-            _ => {
-                return Err(Error::unsupported(format!("Arrow files are not compressed by {name} at a level"))
-                    .with_hint("the compressions of Arrow files are zstd, lz4 and none, without levels"));
-            }
-        })
-    }
-
-    /// The compression of text: as requested, or by the extension.
-    fn packing(&self, path: &str) -> Result<Packing> {
-        let ending = |ending: &str| path.to_ascii_lowercase().ends_with(ending);
-        let name = match self.name.as_deref() {
-            Some(name) => name,
-            None if ending(".gz") => "gzip",
-            None if ending(".zst") => "zstd",
-            None if ending(".bz2") => "bzip2",
-            None => "none",
-        };
-        let level = self.level(name)?;
-        Ok(match name {
-            "gzip" => Packing::Gzip(level as u32),
-            "zstd" => Packing::Zstd(level as i32),
-            "none" | "uncompressed" | "false" => Packing::None,
-            _ => {
-                return Err(Error::unsupported(format!("text files are not compressed by {name}"))
-                    .with_hint("the compressions of text files are gzip, zstd and none"));
-            }
-        })
-    }
 }

@@ -1,6 +1,7 @@
 //! `COPY … TO 'folder' (PARTITION_BY (a, b))`: one file per combination of values, in folders with names `a=1/b=x`.
 //!
-//! The rows come sorted by these columns, so one file is written at a time. All files appear when all are complete.
+//! The rows come sorted by these columns, so one file is written at a time. All files appear when all are complete. A
+//! statement that fails leaves neither files nor new folders.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -173,7 +174,7 @@ pub(super) async fn write(export: Export, mut rows: SendableRecordBatchStream) -
         complete.push(file);
         count += rows;
     }
-    blocking(move || complete.into_iter().try_for_each(Complete::publish)).await?;
+    blocking(move || Complete::publish_all(complete)).await?;
     Ok(count)
 }
 

@@ -5,6 +5,9 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -22,6 +25,8 @@ pub(super) struct Target {
 struct Temporary {
     path: PathBuf,
     is_kept: bool,
+    /// Dropped after the file is removed.
+    _folders: NewFolders,
 }
 
 impl Drop for Temporary {
@@ -32,12 +37,46 @@ impl Drop for Temporary {
     }
 }
 
+/// The folders that a statement has created. Those that are empty at its end are removed.
+#[derive(Debug, Clone, Default)]
+pub(super) struct NewFolders(Arc<Mutex<CreatedFolders>>);
+
+/// The folders, each after the one that contains it.
+#[derive(Debug, Default)]
+struct CreatedFolders(Vec<PathBuf>);
+
+impl NewFolders {
+    /// Creates a folder and those that contain it, as far as they are missing.
+    fn create(&self, folder: &Path) -> io::Result<()> {
+        let missing: Vec<&Path> =
+            folder.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).collect();
+        let mut created = self.0.lock();
+        for folder in missing.into_iter().rev() {
+            match fs::create_dir(folder) {
+                Ok(()) => created.0.push(folder.to_path_buf()),
+                Err(_) if folder.is_dir() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for CreatedFolders {
+    fn drop(&mut self) {
+        for folder in self.0.iter().rev() {
+            // Folders with files in them remain.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
 impl Target {
     /// Starts a file. The name is taken literally, and missing folders are created.
     ///
     /// # Errors
     /// The file cannot be created.
-    pub fn create(name: &str) -> Result<Target> {
+    pub fn create(name: &str, folders: &NewFolders) -> Result<Target> {
         let path = PathBuf::from(name);
         if name.is_empty() || name.ends_with('/') || path.is_dir() {
             return Err(
@@ -55,9 +94,9 @@ impl Target {
         // A symbolic link remains, and its target is replaced.
         let place = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
         let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        fs::create_dir_all(folder).map_err(failed)?;
+        folders.create(folder).map_err(failed)?;
         let (file, temporary) = temporary_in(folder).map_err(failed)?;
-        let temporary = Temporary { path: temporary, is_kept: false };
+        let temporary = Temporary { path: temporary, is_kept: false, _folders: folders.clone() };
         if let Ok(old) = fs::metadata(&place) {
             // The new file gets the permissions of the old one.
             if old.permissions().readonly() {
@@ -81,6 +120,11 @@ impl Target {
         Ok(Complete { path: self.path, temporary: self.temporary })
     }
 
+    /// The file that is written.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The error of writing to the file.
     pub fn failed(&self, error: &io::Error) -> Error {
         io_error(&self.path, error)
@@ -95,6 +139,25 @@ pub(super) struct Complete {
 }
 
 impl Complete {
+    /// Gives new files their names. If that fails for one, none of them remains.
+    ///
+    /// # Errors
+    /// A file cannot be renamed.
+    pub fn publish_all(files: Vec<Complete>) -> Result<()> {
+        let mut published: Vec<PathBuf> = vec![];
+        for file in files {
+            let path = file.path.clone();
+            if let Err(error) = file.publish() {
+                for path in &published {
+                    let _ = fs::remove_file(path);
+                }
+                return Err(error);
+            }
+            published.push(path);
+        }
+        Ok(())
+    }
+
     /// Gives the file its name.
     ///
     /// # Errors
@@ -124,7 +187,7 @@ impl Write for Target {
     }
 }
 
-fn io_error(path: &Path, error: &io::Error) -> Error {
+pub(super) fn io_error(path: &Path, error: &io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot write {}: {error}", path.display()))
         .with_hint("check that the folder may be written to and that the disk has room")
 }
@@ -159,7 +222,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for name in ["a b.csv", "100%.csv", "x[1]?*:.csv", "noext", "new/folder/x"] {
             let path = folder.path().join(name);
-            let mut target = Target::create(&path.to_string_lossy()).expect("a target");
+            let mut target = Target::create(&path.to_string_lossy(), &NewFolders::default()).expect("a target");
             target.write_all(b"new").expect("bytes");
             assert!(!path.exists());
             target.complete().and_then(Complete::publish).expect("a file");
@@ -173,11 +236,43 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("f");
         fs::write(&path, "old").expect("a file");
-        let mut target = Target::create(&path.to_string_lossy()).expect("a target");
+        let mut target = Target::create(&path.to_string_lossy(), &NewFolders::default()).expect("a target");
         target.write_all(b"half").expect("bytes");
         drop(target);
         assert_eq!(fs::read(&path).expect("the file"), b"old");
         assert_eq!(names(folder.path()), ["f"]);
-        assert!(Target::create(&folder.path().to_string_lossy()).is_err());
+        assert!(Target::create(&folder.path().to_string_lossy(), &NewFolders::default()).is_err());
+    }
+
+    #[test]
+    fn empty_new_folders_are_removed() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folders = NewFolders::default();
+        let start = |name: &str| {
+            let path = folder.path().join(name).to_string_lossy().into_owned();
+            Target::create(&path, &folders).and_then(Target::complete).expect("a file")
+        };
+        let files = vec![start("new/k=1/x"), start("new/k=2/x")];
+        drop(folders.clone());
+        assert_eq!(names(&folder.path().join("new")), ["k=1", "k=2"]);
+        drop(files);
+        drop(folders);
+        assert!(names(folder.path()).is_empty());
+        fs::create_dir(folder.path().join("old")).expect("a folder");
+        drop(Target::create(&folder.path().join("old/x").to_string_lossy(), &NewFolders::default()));
+        assert_eq!(names(folder.path()), ["old"]);
+    }
+
+    #[test]
+    fn files_that_cannot_all_be_published_disappear() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let start = |name: &str| {
+            let path = folder.path().join(name).to_string_lossy().into_owned();
+            Target::create(&path, &NewFolders::default()).and_then(Target::complete).expect("a file")
+        };
+        let files = vec![start("a"), start("b")];
+        fs::create_dir(folder.path().join("b")).expect("a folder in the way");
+        assert!(Complete::publish_all(files).is_err());
+        assert_eq!(names(folder.path()), ["b"]);
     }
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::IngestOptions;
@@ -69,6 +70,8 @@ impl Block {
 pub(crate) struct BlockSource {
     path: PathBuf,
     text: Box<dyn Read + Send>,
+    /// Bytes that were read of the file, which may be compressed.
+    file_bytes: Arc<AtomicU64>,
     /// For files whose lines end with carriage returns: replaces these by line feeds.
     returns: Option<Returns>,
     cut: CutRecords,
@@ -86,9 +89,11 @@ pub(crate) struct BlockSource {
 impl BlockSource {
     /// Opens a text file, which is decompressed if necessary.
     pub fn open(path: &Path, options: &IngestOptions, pool: BufferPool, cut: CutRecords) -> Result<Self, IngestError> {
+        let (text, file_bytes) = open_text(path)?;
         Ok(Self {
             path: path.to_path_buf(),
-            text: open_text(path)?,
+            text,
+            file_bytes,
             returns: None,
             cut,
             pool,
@@ -106,6 +111,11 @@ impl BlockSource {
     pub fn with_returns(mut self, quote: u8) -> Self {
         self.returns = Some(Returns { quote, quoted: false });
         self
+    }
+
+    /// Bytes that were read of the file, which may be compressed.
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes.load(Ordering::Relaxed)
     }
 
     fn block(&mut self, bytes: Vec<u8>, first: bool) -> Block {
@@ -220,25 +230,45 @@ pub(super) fn is_plain(path: &Path) -> bool {
     File::open(path).and_then(|mut file| packing(&mut file)).is_ok_and(|packing| packing == Packing::None)
 }
 
-/// The decompressed text of a file.
-fn open_text(path: &Path) -> Result<Box<dyn Read + Send>, IngestError> {
+/// A file that counts the bytes that are read of it.
+struct Counted {
+    file: File,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read(into)?;
+        self.bytes.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// A text file's text, unpacked where it is compressed, and the number of bytes that were read of the file.
+fn open_text(path: &Path) -> Result<(Box<dyn Read + Send>, Arc<AtomicU64>), IngestError> {
+    let bytes = Arc::new(AtomicU64::new(0));
     let opened = || -> std::io::Result<Box<dyn Read + Send>> {
         let mut file = File::open(path)?;
-        Ok(match packing(&mut file)? {
+        let packing = packing(&mut file)?;
+        let file = Counted { file, bytes: Arc::clone(&bytes) };
+        Ok(match packing {
             Packing::None => Box::new(file),
             Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(std::io::BufReader::new(file))),
             Packing::Zstd => Box::new(zstd::stream::read::Decoder::new(file)?),
             Packing::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(std::io::BufReader::new(file))),
         })
     };
-    opened().map_err(|error| read_error(path, &error))
+    let text = opened().map_err(|error| read_error(path, &error))?;
+    Ok((text, bytes))
 }
 
 /// The error of a file that cannot be read or decompressed.
 fn read_error(path: &Path, error: &std::io::Error) -> IngestError {
     use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
-    let is_damage = matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof) || !is_plain(path);
-    if is_damage && path.is_file() {
+    let is_damage = matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof);
+    // Decoders have errors of other kinds, too. A file that cannot be opened any more is no damage.
+    let is_packed = || File::open(path).and_then(|mut file| packing(&mut file)).is_ok_and(|kind| kind != Packing::None);
+    if path.is_file() && (is_damage || is_packed()) {
         let text = format!("the compressed file cannot be unpacked: {error}");
         return IngestError::new(path.display().to_string(), Reason::Malformed(text));
     }
@@ -248,7 +278,7 @@ fn read_error(path: &Path, error: &std::io::Error) -> IngestError {
 /// The first `bytes_wanted` bytes of a file, or all of it.
 pub(super) fn read_head(path: &Path, bytes_wanted: usize) -> Result<Vec<u8>, IngestError> {
     let mut head = Vec::new();
-    let read = open_text(path)?.take(bytes_wanted as u64).read_to_end(&mut head);
+    let read = open_text(path)?.0.take(bytes_wanted as u64).read_to_end(&mut head);
     read.map(|_| head).map_err(|error| read_error(path, &error))
 }
 

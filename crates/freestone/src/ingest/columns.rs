@@ -82,6 +82,9 @@ fn strict_float64(bytes: &[u8]) -> Result<f64, ValueProblem> {
     if values::has_leading_zero(bytes) {
         return Err(ValueProblem::Syntax);
     }
+    if values::loses_whole_digits(bytes, value) {
+        return Err(ValueProblem::Precision);
+    }
     if value.abs() >= EXACT_INTEGER_MAX as f64 && values::is_digits(bytes) {
         return match values::signed(bytes) {
             Ok(integer) if integer.unsigned_abs() <= EXACT_INTEGER_MAX => Ok(value),
@@ -118,9 +121,9 @@ pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Bo
             }
             DataType::Float64 => return Ok(numbers::<Float64Type>(field, empty_is_null, strict_float64)),
             DataType::Date32 => {
-                let parse = |bytes: &[u8]| match bytes.len() {
-                    10 => values::date(bytes),
-                    _ => Err(ValueProblem::Precision),
+                let parse = |bytes: &[u8]| match bytes.contains(&b':') {
+                    false => values::date(bytes),
+                    true => Err(ValueProblem::Precision),
                 };
                 return Ok(numbers::<Date32Type>(field, empty_is_null, parse));
             }

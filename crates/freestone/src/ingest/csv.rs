@@ -83,12 +83,13 @@ fn layout_for(
     if !header {
         return Ok(by_position(false, width));
     }
-    let mut names: Vec<String> = first.into_iter().map(Option::unwrap_or_default).collect();
+    let mut first = first;
     // If the header has dbgen's trailing delimiter, too, it has an additional empty name.
-    if opened.layout.dialect.delimiter == b'|' && names.len() == width + 1 && names.last().is_some_and(String::is_empty)
-    {
-        names.pop();
+    let ends_empty = first.last().is_some_and(|name| name.as_ref().is_none_or(String::is_empty));
+    if opened.layout.dialect.delimiter == b'|' && first.len() == width + 1 && ends_empty {
+        first.pop();
     }
+    let names = infer::column_names(&first, true);
     let mismatch = |text| IngestError::new(path.display().to_string(), Reason::ColumnMismatch(text)).at_line(1);
     match infer::match_names(&names, schema).map_err(mismatch)? {
         Some(sources) => Ok((layout(true, names.len()), sources)),

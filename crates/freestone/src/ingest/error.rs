@@ -9,6 +9,8 @@ use std::path::Path;
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 
+use super::FileFormat;
+
 /// An error of reading or converting data. `Display` is the message for the user, and [`IngestError::hint`] the hint.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{}", self.message())]
@@ -139,17 +141,18 @@ impl IngestError {
             Reason::NoFile | Reason::NoneFound(_) => {
                 "give a file, a folder with data files in it, or a pattern such as 'dir/*.csv'".into()
             }
-            Reason::UnknownFormat => {
-                "name the format: FORMAT csv, json, parquet or arrow (known extensions: .csv .tsv .tbl .json .ndjson \
+            Reason::UnknownFormat => match FileFormat::way_to_read(Path::new(&self.0.source)) {
+                Some(way) => way.into(),
+                None => "name the format: FORMAT csv, json, parquet or arrow (known extensions: .csv .tsv .tbl .json .ndjson \
                  .jsonl .parquet .pq .arrow .arrows .ipc .feather)"
-                    .into()
-            }
+                    .into(),
+            },
             Reason::BadOption(_) => "see the options of COPY".into(),
             Reason::Malformed(_) => "check the file's format and that it was written completely".into(),
             Reason::ColumnMismatch(_) => "name the columns as the table does, or read the file with SELECT".into(),
             Reason::Unsupported(_) => "convert the column with a CAST in a SELECT over the file".into(),
             Reason::FieldCount { .. } => {
-                "check the options DELIMITER and QUOTE, and quote values that hold them".into()
+                "check the options DELIMITER, QUOTE and SKIP, and quote values that hold a delimiter".into()
             }
             Reason::UnterminatedQuote => "close the quote, or set another QUOTE if the character is plain text".into(),
             Reason::AfterQuote => "double a quote that is part of the value, or set ESCAPE".into(),

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field as ColumnField, Schema, SchemaRef, TimeUnit};
 
-use super::blocks::{is_plain, read_head, replace_returns, utf8_prefix};
+use super::blocks::{BufferPool, is_plain, read_head, replace_returns, utf8_prefix};
 use super::csv::{CsvLayout, Opening};
 use super::csv_tokens::{Dialect, RecordEnd, Tokenizer, count_lines, find_byte, last_record_end};
 use super::error::{IngestError, Reason};
 use super::fields::{Cells, Fields};
+use super::parallel::Source;
 use super::values::{self, ZoneRule, has_leading_zero, is_digits};
 use super::{FileFormat, IngestOptions};
 
@@ -112,7 +113,8 @@ fn reads_as(bytes: &[u8], kind: u16) -> bool {
         BOOLEAN => bytes.eq_ignore_ascii_case(b"true") || bytes.eq_ignore_ascii_case(b"false"),
         BIGINT => values::signed(bytes).is_ok() && !has_leading_zero(bytes),
         DOUBLE => is_double(bytes),
-        DATE => bytes.len() == 10 && values::date(bytes).is_ok(),
+        // A time behind it, also midnight, makes a timestamp.
+        DATE => !bytes.contains(&b':') && values::date(bytes).is_ok(),
         TIME => values::time(bytes, micros).is_ok(),
         TIMESTAMP => values::timestamp(bytes, micros, ZoneRule::Naive).is_ok(),
         _ => values::timestamp(bytes, micros, ZoneRule::OffsetNeeded).is_ok(),
@@ -122,7 +124,8 @@ fn reads_as(bytes: &[u8], kind: u16) -> bool {
 /// Whether a number is exact as DOUBLE if it is an integer, so that long identifiers remain text.
 fn is_double(bytes: &[u8]) -> bool {
     const EXACT_MAX: u64 = 1 << 53;
-    if has_leading_zero(bytes) || values::float64(bytes).is_err() {
+    let value = values::float64(bytes);
+    if has_leading_zero(bytes) || value.is_err() || value.is_ok_and(|value| values::loses_whole_digits(bytes, value)) {
         return false;
     }
     match values::signed(bytes) {
@@ -158,7 +161,14 @@ fn is_header_above(first: &[Option<String>], kinds: &[Kinds]) -> bool {
         }
         _ => false,
     };
-    first.iter().zip(kinds).any(differs) || is_header(first)
+    first.iter().zip(kinds).any(differs) || is_header(first) || is_index_header(first, kinds)
+}
+
+/// Whether a record has names for all columns but the first one, which has whole numbers: data frames are written with
+/// their row numbers like this.
+fn is_index_header(first: &[Option<String>], kinds: &[Kinds]) -> bool {
+    let (Some((None, names)), Some(index)) = (first.split_first(), kinds.first()) else { return false };
+    index.is_seen() && index.data_type() == DataType::Int64 && is_header(names)
 }
 
 /// As [`is_header`], for a known table. If the record and the table have only text, it is data unless it contains a
@@ -248,7 +258,7 @@ pub(crate) fn csv_file(path: &Path, options: &IngestOptions, head_bytes: usize) 
         replace_returns(&mut head, dialect.quote);
     }
     let text = utf8_prefix(&head);
-    let mut sample = Sample { dialect, columns: 0, kinds: Vec::new(), fields: Fields::default(), rows: 0 };
+    let mut sample = Sample { dialect, columns: 0, kinds: Vec::new(), fields: Fields::default(), rows: 0, bytes: 0 };
     let mut tokenizer = Tokenizer::new(text, layout.start.min(text.len()), dialect);
     let located = |offset: usize, reason| {
         IngestError::new(path.display().to_string(), reason).at_line(count_lines(&head[..offset]) + 1)
@@ -268,8 +278,14 @@ pub(crate) fn csv_file(path: &Path, options: &IngestOptions, head_bytes: usize) 
     sample.columns = first.len();
     sample.kinds = vec![Kinds::ANY; first.len()];
     let first_fields = std::mem::take(&mut sample.fields);
-    let seen_to = sample.see_records(text, tokenizer.position(), whole, options.sample_rows);
-    if !whole && is_plain(path) {
+    let all = options.sample_rows == usize::MAX;
+    let seen_to = match all && !whole {
+        true => text.len(),
+        false => sample.see_records(text, tokenizer.position(), whole, options.sample_rows),
+    };
+    if all && !whole {
+        see_file(path, &layout, options, &mut sample)?;
+    } else if !whole && is_plain(path) {
         probe(path, &mut sample)?;
     } else if whole {
         probe_text(&text.as_bytes()[seen_to..], &mut sample);
@@ -285,13 +301,13 @@ pub(crate) fn csv_file(path: &Path, options: &IngestOptions, head_bytes: usize) 
         true => vec![Kinds::TEXT; first.len()],
         false => sample.kinds,
     };
-    let seen = if whole { text.len() } else { text.len().min(head_bytes) };
+    let seen = if all { sample.bytes.max(text.len()) } else { text.len().min(head_bytes) };
     let layout = CsvLayout { header, columns: first.len(), ..layout.clone() };
     Ok(CsvFile { layout, names, kinds, row_bytes: (seen / sample.rows.max(1)).max(1) })
 }
 
 /// Distinct names for the columns.
-fn column_names(first: &[Option<String>], header: bool) -> Vec<String> {
+pub(super) fn column_names(first: &[Option<String>], header: bool) -> Vec<String> {
     let given = |(index, name): (usize, &Option<String>)| {
         let given = name.as_deref().map(str::trim).filter(|name| header && !name.is_empty());
         given.map_or_else(|| format!("column{}", index + 1), str::to_string)
@@ -325,6 +341,8 @@ struct Sample<'a> {
     kinds: Vec<Kinds>,
     fields: Fields,
     rows: usize,
+    /// Bytes of the file, where all of it is seen.
+    bytes: usize,
 }
 
 impl Sample<'_> {
@@ -380,6 +398,35 @@ impl Sample<'_> {
         }
         tokenizer.position()
     }
+}
+
+/// Sees all records of a file but the first one.
+fn see_file(
+    path: &Path,
+    layout: &CsvLayout,
+    options: &IngestOptions,
+    sample: &mut Sample<'_>,
+) -> Result<(), IngestError> {
+    let pool = BufferPool::default();
+    let mut blocks = layout.blocks(path, options, pool.clone())?;
+    while let Some(block) = blocks.next_morsel() {
+        if let Some(error) = block.failed {
+            return Err(error);
+        }
+        // What is wrong with a text is reported when it is read.
+        let (text, _) = block.valid_text();
+        let mut position = 0;
+        if block.first {
+            let mut first = Tokenizer::new(text, layout.start.min(text.len()), sample.dialect);
+            // It was read before, so that it is known to be a record.
+            let _ = first.record(None, &mut Fields::default());
+            position = first.position();
+        }
+        sample.see_records(text, position, block.last, usize::MAX);
+        sample.bytes += block.bytes.len();
+        pool.give(block.bytes);
+    }
+    Ok(())
 }
 
 fn probe(path: &Path, sample: &mut Sample<'_>) -> Result<(), IngestError> {

@@ -18,7 +18,7 @@ use super::error::{IngestError, Reason, ValueProblem};
 use super::fields::{Field, Fields};
 use super::infer::{Kinds, column_index};
 use super::json_tokens::{BadObject, Objects, Refused, Value, string_end, unescape};
-use super::parallel::{MorselEnd, MorselError, Ordered, Worker};
+use super::parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
 use crate::sql::type_names::type_name;
 
 /// Objects parsed before their columns are.
@@ -68,8 +68,12 @@ pub(super) fn schema(path: &Path, options: &IngestOptions) -> Result<SchemaRef, 
     Ok(Arc::new(Schema::new(fields)))
 }
 
-/// Samples the first objects of a JSON file: in its first bytes, or in more if these contain few objects.
+/// Looks at a JSON file's first objects: in its first bytes, or in more of them where these are few objects; or at all
+/// objects, if that is what the options say.
 pub(crate) fn json_file(path: &Path, options: &IngestOptions) -> Result<JsonFile, IngestError> {
+    if options.sample_rows == usize::MAX {
+        return whole_file(path, options);
+    }
     for wanted in [SAMPLE_BYTES, SAMPLE_BYTES_MAX] {
         let head = checked_head(path, wanted)?;
         let whole = head.len() < wanted;
@@ -91,50 +95,106 @@ fn file_of(path: &Path, head: &[u8], whole: bool, options: &IngestOptions) -> Re
     let name = path.display().to_string();
     let complete = if whole { head.len() } else { last_object_end(head, true).unwrap_or(head.len()) };
     let text = utf8_prefix(&head[..complete]);
-    let mut columns: Vec<(String, Kinds)> = Vec::new();
+    let mut sample = Sample::default();
     let mut objects = Objects::new(text, is_array(head), true, whole);
     let located = |offset: usize, reason| IngestError::new(&name, reason).at_line(count_lines(&head[..offset]) + 1);
-    let mut rows = 0;
-    for _ in 0..options.sample_rows.max(1) {
-        // Members are mostly in the order of the columns, so the next column is tried first.
-        let mut next = 0;
-        let found = objects.next(|text, key, value| {
-            let known = || columns.iter().position(|(name, _)| *name == key);
-            let is_next = columns.get(next).is_some_and(|(name, _)| *name == key);
-            let index = if is_next { Some(next) } else { known() }.unwrap_or_else(|| {
-                columns.push((key.to_string(), Kinds::ANY));
-                columns.len() - 1
-            });
-            next = index + 1;
-            let kinds = &mut columns[index].1;
-            match value {
-                Value::Null => {}
-                Value::Literal { start, end } => kinds.see_json_literal(&text[start..end]),
-                Value::Text { start, end, escaped: false } => kinds.see_json_string(&text[start..end]),
-                Value::Text { .. } => kinds.see_json_string("text with escapes"),
-                Value::Nested { .. } => kinds.see_nested(),
-            }
-            Ok(())
-        });
-        match found {
-            Ok(Some(_)) => rows += 1,
-            Ok(None) => break,
-            // The sample ends where the text is not UTF-8. That is the error, not the truncated object.
-            Err(bad) if text.len() < complete && bad.at_end => {
-                return Err(located(text.len(), Reason::InvalidUtf8 { byte: text.len() as u64 }));
-            }
-            Err(bad) => return Err(located(bad.offset, bad.reason)),
+    match sample.see(&mut objects, options.sample_rows.max(1)) {
+        Ok(()) => {}
+        // The sample ends where the text stops being UTF-8: that is the error, not what it cuts.
+        Err(bad) if text.len() < complete && bad.at_end => {
+            return Err(located(text.len(), Reason::InvalidUtf8 { byte: text.len() as u64 }));
         }
+        Err(bad) => return Err(located(bad.offset, bad.reason)),
     }
-    if columns.is_empty() {
-        let reason = Reason::Malformed("the file has no members to make columns of".into());
-        return Err(IngestError::new(name, reason));
+    let (rows, bytes) = (sample.rows, objects.position);
+    Ok((sample.file(name, is_array(head), bytes, options)?, rows))
+}
+
+/// What all objects of a JSON file tell.
+fn whole_file(path: &Path, options: &IngestOptions) -> Result<JsonFile, IngestError> {
+    let name = path.display().to_string();
+    let array = is_array(&checked_head(path, 64 << 10)?);
+    let pool = BufferPool::default();
+    let mut blocks = blocks(path, options, pool.clone())?;
+    let (mut sample, mut bytes) = (Sample::default(), 0);
+    while let Some(block) = blocks.next_morsel() {
+        if let Some(error) = block.failed {
+            return Err(error);
+        }
+        let (text, ends_early) = block.valid_text();
+        let mut objects = Objects::new(text, array, block.first, block.last && ends_early.is_none());
+        let seen = sample.see(&mut objects, usize::MAX);
+        let (offset, reason) = match (seen, ends_early) {
+            (Err(bad), Some(reason)) if bad.at_end => (bad.offset, reason),
+            (Err(bad), _) => (bad.offset, bad.reason),
+            (Ok(()), Some(reason)) => (text.len(), reason),
+            (Ok(()), None) => {
+                bytes += block.bytes.len();
+                pool.give(block.bytes);
+                continue;
+            }
+        };
+        let reason = match reason {
+            Reason::InvalidUtf8 { byte } => Reason::InvalidUtf8 { byte: block.first_byte + byte },
+            other => other,
+        };
+        return Err(IngestError::new(name, reason).at_line(block.first_line + block.lines_before(offset) + 1));
     }
-    if options.all_varchar {
-        columns.iter_mut().for_each(|(_, kinds)| *kinds = Kinds::TEXT);
+    sample.file(name, array, bytes, options)
+}
+
+/// What objects tell of their members.
+#[derive(Default)]
+struct Sample {
+    columns: Vec<(String, Kinds)>,
+    rows: usize,
+}
+
+impl Sample {
+    /// Sees up to `rows` objects.
+    fn see(&mut self, objects: &mut Objects<'_>, rows: usize) -> Result<(), BadObject> {
+        let columns = &mut self.columns;
+        for _ in 0..rows {
+            // Members mostly come in the order of the columns: the next one is tried first.
+            let mut next = 0;
+            let found = objects.next(|text, key, value| {
+                let known = || columns.iter().position(|(name, _)| *name == key);
+                let is_next = columns.get(next).is_some_and(|(name, _)| *name == key);
+                let index = if is_next { Some(next) } else { known() }.unwrap_or_else(|| {
+                    columns.push((key.to_string(), Kinds::ANY));
+                    columns.len() - 1
+                });
+                next = index + 1;
+                let kinds = &mut columns[index].1;
+                match value {
+                    Value::Null => {}
+                    Value::Literal { start, end } => kinds.see_json_literal(&text[start..end]),
+                    Value::Text { start, end, escaped: false } => kinds.see_json_string(&text[start..end]),
+                    Value::Text { .. } => kinds.see_json_string("text with escapes"),
+                    Value::Nested { .. } => kinds.see_nested(),
+                }
+                Ok(())
+            })?;
+            if found.is_none() {
+                break;
+            }
+            self.rows += 1;
+        }
+        Ok(())
     }
-    let row_bytes = (objects.position / rows.max(1)).max(1);
-    Ok((JsonFile { array: is_array(head), columns, row_bytes }, rows))
+
+    /// What is known of a file of which this many bytes were seen.
+    fn file(self, name: String, array: bool, bytes: usize, options: &IngestOptions) -> Result<JsonFile, IngestError> {
+        let Sample { mut columns, rows } = self;
+        if columns.is_empty() {
+            let reason = Reason::Malformed("the file has no members to make columns of".into());
+            return Err(IngestError::new(name, reason));
+        }
+        if options.all_varchar {
+            columns.iter_mut().for_each(|(_, kinds)| *kinds = Kinds::TEXT);
+        }
+        Ok(JsonFile { array, columns, row_bytes: (bytes / rows.max(1)).max(1) })
+    }
 }
 
 fn checked_head(path: &Path, bytes_wanted: usize) -> Result<Vec<u8>, IngestError> {
@@ -298,6 +358,8 @@ fn take_objects(
         fields.fields.resize(row_start + columns, Field::NULL);
         // Members are mostly in the order of the columns, so the next column is tried first.
         let mut next = 0;
+        // The columns of members whose names differ from theirs in case.
+        let mut alike: Vec<usize> = vec![];
         let found = objects.next(|text, key, value| {
             let column = match schema.fields().get(next) {
                 Some(field) if field.name().as_str() == key => next,
@@ -308,6 +370,15 @@ fn take_objects(
                 })?,
             };
             next = column + 1;
+            let is_exact = schema.field(column).name().as_str() == key;
+            if alike.contains(&column) || !is_exact && !fields.fields[row_start + column].is_null() {
+                let name = schema.field(column).name();
+                let text = format!("two members are column '{name}': their names differ only in case");
+                return Err(Refused { reason: Reason::ColumnMismatch(text), column: None });
+            }
+            if !is_exact {
+                alike.push(column);
+            }
             let field = field(text, value, rules[column], schema.field(column), &mut fields.side);
             let refused = |reason| Refused { reason, column: Some(schema.field(column).name().clone()) };
             fields.fields[row_start + column] = field.map_err(refused)?;

@@ -90,6 +90,21 @@ impl FileFormat {
         Some(stem.extension()?.to_str()?.to_ascii_lowercase())
     }
 
+    /// What to do with a file that cannot be read, by its ending.
+    pub(crate) fn way_to_read(path: &Path) -> Option<&'static str> {
+        Some(match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "xlsx" | "xls" | "xlsm" | "xlsb" | "ods" => {
+                "spreadsheets are not read: save the sheet as CSV, or convert it, with pandas.read_excel('…').to_parquet('…')"
+            }
+            "xz" | "lz4" | "br" | "z" | "zip" | "tar" | "7z" | "rar" => {
+                "decompress the file first: text files that are compressed with gzip, zstd or bzip2 are read as they are"
+            }
+            "avro" | "orc" => "convert the file to Parquet first, with the program that wrote it or with pyarrow",
+            "db" | "sqlite" | "sqlite3" | "duckdb" => "export the tables of the database to Parquet or CSV first",
+            _ => return None,
+        })
+    }
+
     /// Whether files of the format are text, which may be compressed.
     pub fn is_text(self) -> bool {
         matches!(self, Self::Csv | Self::Json)

@@ -88,6 +88,23 @@ pub(crate) fn has_leading_zero(bytes: &[u8]) -> bool {
     matches!(digits, [b'0', b'0'..=b'9', ..])
 }
 
+/// Whether a number without an exponent has an integer part that its double does not represent.
+pub(crate) fn loses_whole_digits(bytes: &[u8], value: f64) -> bool {
+    const EXACT_MAX: f64 = (1u64 << 53) as f64;
+    if value.abs() < EXACT_MAX || !value.is_finite() || bytes.iter().any(|byte| matches!(byte, b'e' | b'E')) {
+        return false;
+    }
+    let (_, digits) = split_sign(bytes.trim_ascii());
+    let point = digits.iter().position(|byte| *byte == b'.').unwrap_or(digits.len());
+    let (whole, fraction) = digits.split_at(point);
+    let has_fraction = fraction.iter().any(|byte| !matches!(byte, b'.' | b'0'));
+    // A double has an integer of its own for each multiple of a power of two, which 128 bits hold up to 38 digits.
+    let integer = whole
+        .iter()
+        .try_fold(0u128, |sum, digit| sum.checked_mul(10)?.checked_add(u128::from(digit.wrapping_sub(b'0'))));
+    has_fraction || integer.is_some_and(|integer| integer != value.abs() as u128)
+}
+
 /// Whether a text is digits, signs and blanks only.
 pub(crate) fn is_digits(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b' '))
@@ -549,6 +566,24 @@ mod tests {
         check(float32, &[("3.4028235e38", Ok(f32::MAX)), ("1e39", Err(Range))]);
         assert!(float64(b"NaN").is_ok_and(f64::is_nan));
         check(boolean, &[("TRUE", Ok(true)), ("no", Ok(false)), ("2", Err(Syntax)), ("", Err(Syntax))]);
+    }
+
+    #[test]
+    fn digits_that_doubles_lose() {
+        for (text, expected) in [
+            ("9007199254740991.5", false),
+            ("12345678901234567.89", true),
+            ("-12345678901234567.0", true),
+            ("12345678901234568.00", false),
+            (" 12345678901234568. ", false),
+            ("1.2345678901234567e16", false),
+            ("0.1234567890123456789", false),
+            ("inf", false),
+            ("1e300", false),
+        ] {
+            let value = float64(text.as_bytes()).expect(text);
+            assert_eq!(loses_whole_digits(text.as_bytes(), value), expected, "{text}");
+        }
     }
 
     #[test]

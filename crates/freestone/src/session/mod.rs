@@ -365,7 +365,7 @@ impl Session {
     }
 
     pub(crate) fn scope(&self) -> Result<Scope> {
-        Ok(Scope::new(self.snapshot()?))
+        Ok(Scope::new(self.snapshot()?).with_progress(self.progress()))
     }
 
     pub(crate) fn state(&self, scope: &Scope) -> SessionState {
@@ -766,6 +766,7 @@ impl Session {
             division: *self.database.division(),
             memory: Mutex::default(),
             plans,
+            progress: self.progress(),
             row_lock: LockMode::Shared,
         };
         self.run_write(context, repeats, work).await

@@ -11,6 +11,7 @@ use super::arrays::timestamptz;
 use super::convert::{is_zoned_by_name, plain_literal};
 use super::interval::Interval;
 use super::interval_text::{Fields, Unit, parse};
+use super::text;
 use crate::exec::ddl;
 use crate::sql::visitor;
 
@@ -39,6 +40,9 @@ fn rewrite_one(expr: &mut Expr) {
             }
         }
         Expr::TypedString(typed) => {
+            if has_nanoseconds(&typed.value.value, &typed.data_type) {
+                typed.data_type = ast::DataType::Timestamp(Some(9), ast::TimezoneInfo::None);
+            }
             if let Some(call) = plain_text(&mut typed.value.value, &typed.data_type) {
                 *expr = call;
             }
@@ -78,6 +82,17 @@ fn call(name: &str, args: Vec<Expr>) -> Expr {
         over: None,
         within_group: vec![],
     })
+}
+
+/// Whether a `TIMESTAMP '…'` has a fraction that microseconds do not represent, in a year that nanoseconds do.
+fn has_nanoseconds(value: &Value, data_type: &ast::DataType) -> bool {
+    let ast::DataType::Timestamp(None, ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone) = data_type else {
+        return false;
+    };
+    let Value::SingleQuotedString(text) = value else { return false };
+    let Some(written) = text::parse(text) else { return false };
+    let is_in_range = |days| (1678..=2261).contains(&super::calendar::civil(days).year);
+    written.days.is_some_and(is_in_range) && written.ns.is_some_and(|ns| ns % 1_000 != 0)
 }
 
 /// Rewrites a timestamp literal in the form that DataFusion reads. For one that depends on the session's time zone,
@@ -177,6 +192,8 @@ mod tests {
             ("SELECT TIMESTAMPTZ '2024-01-05'", "SELECT to_timestamp('2024-01-05')"),
             ("SELECT TIMESTAMPTZ '2024-01-05 10:00Z'", "SELECT TIMESTAMPTZ '2024-01-05 10:00:00+00:00'"),
             ("SELECT '2024-01-05 10:00'::TIMESTAMP", "SELECT '2024-01-05 10:00:00'::TIMESTAMP"),
+            ("SELECT TIMESTAMP '2024-01-05 10:00:00.000000001'", "SELECT TIMESTAMP(9) '2024-01-05 10:00:00.000000001'"),
+            ("SELECT TIMESTAMP '2024-01-05 10:00:00.123456000'", "SELECT TIMESTAMP '2024-01-05 10:00:00.123456'"),
             ("SELECT age(a) FROM t", "SELECT age(current_date(), a) FROM t"),
         ] {
             let mut statements = Parser::parse_sql(&GenericDialect {}, sql).expect(sql);

@@ -90,6 +90,14 @@ impl Place {
         assert_eq!(self.run(sql).await, Ok(expected), "{sql}");
     }
 
+    /// The error of a statement.
+    async fn failure(&self, sql: &str) -> freestone::Error {
+        match self.session.sql(sql).await {
+            Ok(rows) => rows.collect().await.expect_err(sql),
+            Err(error) => error,
+        }
+    }
+
     pub(crate) async fn check_error(&self, sql: &str, part: &str) {
         match self.run(sql).await {
             Ok(rows) => panic!("{sql}: {rows:?} instead of an error with {part}"),
@@ -137,6 +145,20 @@ async fn zero_has_two_signs() {
     place.check("SELECT count(*) FROM '@/z.parquet' WHERE x < 0", &["0"]).await;
     place.check("SELECT count(*) FROM '@/z.parquet' WHERE x IN (0.0, 9.0)", &["2"]).await;
     place.check("SELECT id FROM '@/z.parquet' WHERE x = 5.0", &["4"]).await;
+}
+
+#[tokio::test]
+async fn joins_find_both_zeros() {
+    let place = Place::new();
+    for (name, values) in [("a.parquet", vec![-0.0, 1.0, 0.0, -0.0, f64::NAN]), ("b.parquet", vec![-0.0, -0.0])] {
+        place.parquet(name, vec![("x", doubles(&values))], 1);
+    }
+    place.parquet("c.parquet", vec![("x", doubles(&[f64::NAN, 1.0]))], 1);
+    place.check("SELECT count(*) FROM '@/a.parquet' a JOIN '@/b.parquet' b ON a.x = b.x", &["6"]).await;
+    place.check("SELECT count(*) FROM '@/a.parquet' WHERE x IN (SELECT x FROM '@/b.parquet')", &["3"]).await;
+    place.check("SELECT count(*) FROM '@/a.parquet' a JOIN '@/c.parquet' b ON a.x = b.x", &["2"]).await;
+    place.check("SELECT count(*) FROM '@/a.parquet' a JOIN '@/b.parquet' b ON a.x + 1 = b.x + 1", &["6"]).await;
+    place.check("SELECT x FROM '@/a.parquet' ORDER BY x DESC LIMIT 3", &["NaN", "1.0", "0.0"]).await;
 }
 
 #[tokio::test]
@@ -312,6 +334,23 @@ async fn csv_as_programs_write_it() {
     let place = Place::new();
     place.write("index.csv", ",city,n\n0,Oslo,3\n1,Rome,5\n");
     place.check("SELECT sum(n), max(column1) FROM '@/index.csv'", &["8|1"]).await;
+    place.write("texts.csv", ",city\n0,Oslo\n1,Rome\n");
+    place.check("SELECT column1, city FROM '@/texts.csv'", &["0|Oslo", "1|Rome"]).await;
+    place.write("data.csv", ",Oslo\nx,Rome\n");
+    place.check("SELECT column1, column2 FROM '@/data.csv'", &["~|Oslo", "x|Rome"]).await;
+    for name in ["index.csv", "texts.csv"] {
+        let sql = format!("CREATE TABLE t AS SELECT * FROM '@/{name}'");
+        place.run(&sql).await.expect("a table");
+        place.run(&format!("COPY t FROM '@/{name}'")).await.expect("rows");
+        place.check("SELECT count(*), count(DISTINCT city), sum(column1) FROM t", &["4|2|2"]).await;
+        place.run("DROP TABLE t").await.expect("no table");
+    }
+    place.write("digits.csv", "a,b\n12345678901234567.89,1\n1.5,12345678901234568.0\n");
+    place.check("SELECT a, b FROM '@/digits.csv'", &["12345678901234567.89|1.0", "1.5|1.2345678901234568e16"]).await;
+    place.write("days.csv", "d\n2024-01-01\ninfinity\n+12345-06-07\n");
+    place
+        .check("SELECT d, arrow_typeof(d) FROM '@/days.csv' OFFSET 1", &["infinity|Date32", "+12345-06-07|Date32"])
+        .await;
     place.write("twice.csv", "id,name,name\n1,a,b\n");
     place.check("SELECT id, name, name_1 FROM '@/twice.csv'", &["1|a|b"]).await;
     place.write("years.csv", "id,2023,2024\n1,5,6\n");
@@ -365,7 +404,10 @@ async fn text_is_unpacked() {
     ];
     place.write("b.csv.bz2", bytes);
     place.check("SELECT * FROM '@/b.csv.bz2'", &["3|z"]).await;
-    place.check_error("COPY (SELECT 1 AS a) TO '@/c.csv.bz2'", "text files are not compressed by bzip2").await;
+    place.run("COPY (SELECT 3 AS a, 'z' AS b) TO '@/c.csv.bz2'").await.expect("written");
+    place.check("SELECT * FROM '@/c.csv.bz2'", &["3|z"]).await;
+    assert!(fs::read(place.path("c.csv.bz2")).expect("a file").starts_with(b"BZh9"));
+    place.check_error("COPY (SELECT 1 AS a) TO '@/c.parquet' (COMPRESSION bzip2)", "not compressed by bzip2").await;
     let whole = fs::read(place.path("z.csv.gz")).expect("a file");
     place.write("cut.csv.gz", &whole[..whole.len() - 9]);
     place.check_error("SELECT * FROM '@/cut.csv.gz'", "cut.csv.gz").await;
@@ -570,6 +612,110 @@ async fn values_past_the_sample_are_errors_with_a_way_out() {
     place.check("SELECT count(*) FROM '@/z.csv' (TYPES 'c VARCHAR') WHERE c = '00501'", &["1"]).await;
 }
 
+/// Keeps what a statement reports.
+#[derive(Default)]
+struct Reports(std::sync::Mutex<Vec<(Option<u64>, u64)>>, std::sync::atomic::AtomicUsize);
+
+impl freestone::Progress for Reports {
+    fn begin(&self, task: &str, total: Option<u64>) {
+        assert_eq!(task, "reading files");
+        self.0.lock().expect("reports").push((total, 0));
+    }
+
+    fn advance(&self, done: u64) {
+        self.0.lock().expect("reports").last_mut().expect("work that began").1 = done;
+    }
+
+    fn end(&self) {
+        self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scans_of_files_report_progress() {
+    let place = Place::new();
+    let rows = "1,abcdefghijklmnopqrstuvwxyz\n".repeat(300_000);
+    place.write("p.csv", format!("a,b\n{rows}"));
+    let mut packed = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, format!("a,b\n{rows}").as_bytes()).expect("bytes");
+    place.write("p.csv.gz", packed.finish().expect("bytes"));
+    let random: Vec<i64> =
+        (0..200_000).map(|at: i64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64.cast_signed())).collect();
+    place.parquet("p.parquet", vec![("a", longs(&random))], 50_000);
+    for name in ["p.csv", "p.csv.gz", "p.parquet"] {
+        for sql in ["SELECT count(a) FROM '@/NAME'", "CREATE TABLE t AS SELECT * FROM '@/NAME'"] {
+            let reports = Arc::new(Reports::default());
+            place.session.set_progress(Some(reports.clone()));
+            place.run(&sql.replace("NAME", name)).await.expect("a result");
+            place.session.set_progress(None);
+            let told = reports.0.lock().expect("reports").clone();
+            let whole = |(total, done): &(Option<u64>, u64)| *total == Some(*done) && *done > 1_000;
+            assert!(told.len() == 1 && whole(&told[0]), "{sql} {name}: {told:?}");
+            assert_eq!(reports.1.load(std::sync::atomic::Ordering::Relaxed), 1, "{sql} {name}");
+        }
+        place.run("DROP TABLE t").await.expect("no table");
+    }
+}
+
+#[tokio::test]
+async fn all_rows_can_decide() {
+    let place = Place::new();
+    let sample = "(SAMPLE_ROWS 2)";
+    place.write("t.json", format!("{}{{\"a\":\"x\",\"b\":2}}\n", "{\"a\":1}\n".repeat(5)));
+    place.check_error(&format!("SELECT a FROM '@/t.json' {sample}"), "t.json, line 6, column a: '\"x\"'").await;
+    place.check_error(&format!("SELECT count(*) FROM '@/t.json' {sample}"), "line 6: member 'b' is no column").await;
+    for (name, rows) in [("t.json", "5|1|2"), ("u.json", "300000|1|2")] {
+        if name == "u.json" {
+            place.write(name, format!("[{}{{\"a\":\"x\",\"b\":2}}]", "{\"a\":100000000},\n".repeat(300_000)));
+        }
+        let all = format!("FROM '@/{name}' (SAMPLE_ROWS -1)");
+        let sql =
+            format!("SELECT count(CASE WHEN a <> 'x' THEN 1 END), count(CASE WHEN a = 'x' THEN 1 END), max(b) {all}");
+        place.check(&sql, &[rows]).await;
+    }
+    place.write("cut.json", format!("[{}", "{\"a\":100000000},\n".repeat(10_000)));
+    place.check_error("SELECT * FROM '@/cut.json' (SAMPLE_ROWS -1)", "cut.json, line 10001").await;
+    let lines = "12345,abcdefghijklmnopqrstuvwxyz\n".repeat(400_000);
+    let middle = lines.len() / 33 / 2 * 33 + 33 * 4_321;
+    place.write("z.csv", format!("c,t\n{}00501,x\n{}", &lines[..middle], &lines[middle..]));
+    place.check_error("SELECT sum(c) FROM '@/z.csv'", "column c: '00501' is not").await;
+    place.check("SELECT count(*), min(c) FROM read_csv('@/z.csv', sample_size => -1)", &["400001|00501"]).await;
+    place.check("SELECT sum(c) FROM '@/z.csv' (SAMPLE_ROWS -1, TYPES 'c BIGINT')", &["4938000501"]).await;
+}
+
+#[tokio::test]
+async fn files_of_other_programs() {
+    let place = Place::new();
+    for (name, hint) in
+        [("a.xlsx", "spreadsheets"), ("a.csv.xz", "decompress"), ("a.orc", "Parquet"), ("a.txt", "FORMAT csv")]
+    {
+        place.write(name, "a,b\n1,2\n");
+        let path = place.path(name).display().to_string();
+        for sql in [format!("SELECT * FROM '{path}'"), format!("COPY t FROM '{path}'")] {
+            place.run("CREATE TABLE IF NOT EXISTS t (a INT, b INT)").await.expect("a table");
+            let error = place.failure(&sql).await;
+            assert!(
+                error.hint().is_some_and(|text| text.contains(hint) || text.contains("FORMAT")),
+                "{sql}: {error:?}"
+            );
+        }
+    }
+    place.check("SELECT * FROM read_csv('@/a.txt')", &["1|2"]).await;
+}
+
+#[tokio::test]
+async fn members_whose_names_differ_in_case() {
+    let place = Place::new();
+    place.write("c.json", "{\"a\":1}\n{\"A\":2}\n{\"a\":3}\n{\"a\":4,\"A\":5}\n");
+    place.check("SELECT a, \"A\" FROM '@/c.json'", &["1|~", "~|2", "3|~", "4|5"]).await;
+    let error = "c.json, line 4: two members are column 'a'";
+    place.check_error("SELECT a FROM '@/c.json' (SAMPLE_ROWS 1)", error).await;
+    place.run("CREATE TABLE c (a INT)").await.expect("a table");
+    place.check_error("COPY c FROM '@/c.json'", error).await;
+    place.write("d.json", "{\"A\":5,\"a\":4}\n");
+    place.check_error("COPY c FROM '@/d.json'", "d.json, line 1: two members are column 'a'").await;
+}
+
 #[tokio::test]
 async fn options_that_people_use() {
     let place = Place::new();
@@ -653,5 +799,7 @@ async fn folders_by_values() {
             "division by zero",
         )
         .await;
-    assert!(!place.path("half/k=1/x").parent().expect("a folder").join("data_0.csv").exists());
+    assert!(!place.folder.path().join("half").exists());
+    place.check_error("COPY (SELECT 1 / (v::INT - 1) AS q FROM t) TO '@/new/folder/f.csv'", "division by zero").await;
+    assert!(!place.folder.path().join("new").exists());
 }

@@ -122,7 +122,7 @@ async fn shown(session: &Session, sql: &str) -> Result<String, String> {
 }
 
 /// The extension of a file, the options for writing it, and the options for reading it.
-const FORMS: [(&str, &str, &str); 18] = [
+const FORMS: [(&str, &str, &str); 20] = [
     ("parquet", "", ""),
     ("parquet", "(COMPRESSION none, ROW_GROUP_SIZE 7)", ""),
     ("parquet", "(COMPRESSION snappy)", ""),
@@ -135,12 +135,14 @@ const FORMS: [(&str, &str, &str); 18] = [
     ("json", "", ""),
     ("ndjson.gz", "", ""),
     ("json.zst", "(COMPRESSION_LEVEL 3)", ""),
+    ("ndjson.bz2", "", ""),
     ("csv", "(HEADER true)", "(HEADER true)"),
     ("csv", "(HEADER false)", "(HEADER false)"),
     ("tsv", "(HEADER true, NULL 'n/a')", "(HEADER true, NULL 'n/a')"),
     ("csv", QUOTED, QUOTED),
     ("csv.gz", "(HEADER true)", "(HEADER true)"),
     ("csv.zst", "(HEADER true)", "(HEADER true)"),
+    ("csv.bz2", "(HEADER true)", "(HEADER true)"),
 ];
 
 const QUOTED: &str = "(HEADER true, DELIMITER ';', QUOTE '''', ESCAPE '\\', NULL 'NULL')";

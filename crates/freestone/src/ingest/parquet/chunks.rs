@@ -4,8 +4,9 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
@@ -17,11 +18,60 @@ const READ_AHEAD_BYTES: usize = 8 << 10;
 pub(crate) struct FileChunks {
     file: Arc<File>,
     length: u64,
+    pool: PagePool,
+}
+
+/// Buffers of pages that are not used any more. Fresh memory would be cleared twice before a page is read into it.
+#[derive(Debug, Clone, Default)]
+struct PagePool(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl PagePool {
+    /// The number of unused buffers, and their bytes, at most.
+    const BUFFERS_MAX: usize = 4;
+    const BUFFER_BYTES_MAX: usize = 2 << 20;
+
+    /// A buffer of at least this many bytes.
+    fn take(&self, length: usize) -> Vec<u8> {
+        let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        if buffer.capacity() < length {
+            return vec![0; length];
+        }
+        if buffer.len() < length {
+            buffer.resize(length, 0);
+        }
+        buffer
+    }
+
+    fn give(&self, buffer: Vec<u8>) {
+        let mut buffers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if buffers.len() < Self::BUFFERS_MAX && buffer.capacity() <= Self::BUFFER_BYTES_MAX {
+            buffers.push(buffer);
+        }
+    }
+}
+
+/// The first bytes of a buffer that returns to its pool.
+struct PageBytes {
+    buffer: Vec<u8>,
+    length: usize,
+    pool: PagePool,
+}
+
+impl AsRef<[u8]> for PageBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.buffer[..self.length]
+    }
+}
+
+impl Drop for PageBytes {
+    fn drop(&mut self) {
+        self.pool.give(std::mem::take(&mut self.buffer));
+    }
 }
 
 impl FileChunks {
     pub fn new(file: File, length: u64) -> Self {
-        Self { file: Arc::new(file), length }
+        Self { file: Arc::new(file), length, pool: PagePool::default() }
     }
 }
 
@@ -38,15 +88,15 @@ impl ChunkReader for FileChunks {
         Ok(ChunkRead { chunks: self.clone(), next: start, buffer: Vec::new(), used: 0 })
     }
 
-    fn get_bytes(&self, start: u64, length: usize) -> Result<bytes::Bytes> {
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
         let end = start.checked_add(length as u64);
         if end.is_none_or(|end| end > self.length) {
             let text = format!("it claims {length} bytes at {start}, and has {} in all", self.length);
             return Err(ParquetError::EOF(text));
         }
-        let mut bytes = vec![0; length];
-        self.file.read_exact_at(&mut bytes, start)?;
-        Ok(bytes.into())
+        let mut buffer = self.pool.take(length);
+        self.file.read_exact_at(&mut buffer[..length], start)?;
+        Ok(Bytes::from_owner(PageBytes { buffer, length, pool: self.pool.clone() }))
     }
 }
 
@@ -72,5 +122,30 @@ impl Read for ChunkRead {
         out[..taken].copy_from_slice(&rest[..taken]);
         self.used += taken;
         Ok(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn buffers_come_back() {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&(0..=255).collect::<Vec<u8>>()).expect("bytes");
+        let chunks = FileChunks::new(file, 256);
+        let first = chunks.get_bytes(10, 100).expect("bytes");
+        let second = chunks.get_bytes(20, 3).expect("bytes");
+        assert_eq!((first[0], first.len(), &second[..]), (10, 100, &[20, 21, 22][..]));
+        let part = first.slice(1..3);
+        drop((first, second));
+        assert_eq!((&part[..], chunks.pool.0.lock().expect("a pool").len()), (&[11, 12][..], 1));
+        drop(part);
+        let again = chunks.get_bytes(200, 50).expect("bytes");
+        assert_eq!((again[0], again.len()), (200, 50));
+        assert!(chunks.get_bytes(200, 57).is_err());
+        assert_eq!(chunks.get_bytes(256, 0).expect("no bytes").len(), 0);
     }
 }

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
-use datafusion::arrow::compute::{and, filter_record_batch, prep_null_mask_filter};
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use datafusion::arrow::buffer::BooleanBuffer;
+use datafusion::arrow::compute::{and, filter_record_batch, or, prep_null_mask_filter};
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type, Schema};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
-use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
+use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::scalar::ScalarValue;
@@ -86,6 +87,8 @@ pub(super) struct Tests {
 #[derive(Debug, Clone)]
 struct DynamicTest {
     filter: Arc<dyn PhysicalExpr>,
+    /// The columns of floats that it reads. Joins compare `-0.0` and `0.0` as equal, and their filters do not.
+    floats: Vec<usize>,
     tested: usize,
     passed: usize,
     /// The number of batches to skip.
@@ -105,10 +108,12 @@ impl Tests {
         let schema = table.project(tested)?;
         let own: Vec<_> =
             filters.own.iter().map(|filter| per_text(remap(filter, place)?, &schema)).collect::<Result<_>>()?;
-        let dynamic = filters
-            .dynamic
-            .iter()
-            .map(|filter| Ok(DynamicTest { filter: remap(filter, place)?, tested: 0, passed: 0, rest: 0 }));
+        let dynamic = filters.dynamic.iter().map(|filter| {
+            let filter = remap(filter, place)?;
+            let mut floats: Vec<usize> = collect_columns(&filter).iter().map(Column::index).collect();
+            floats.retain(|at| schema.field(*at).data_type().is_floating());
+            Ok(DynamicTest { filter, floats, tested: 0, passed: 0, rest: 0 })
+        });
         let own = (!own.is_empty()).then(|| conjunction(own));
         Ok(Tests { own, dynamic: dynamic.collect::<Result<_>>()?, measured })
     }
@@ -151,9 +156,9 @@ impl DynamicTest {
         let own = match few {
             Some(before) => {
                 let left = filter_record_batch(batch, before)?;
-                mask_of(&self.filter, &left)?.map(|mask| spread(before, &mask))
+                self.mask(&left)?.map(|mask| spread(before, &mask))
             }
-            None => mask_of(&self.filter, batch)?,
+            None => self.mask(batch)?,
         };
         let Some(own) = own else { return Ok(None) };
         let rows = few.map_or(batch.num_rows(), BooleanArray::true_count);
@@ -167,6 +172,34 @@ impl DynamicTest {
         }
         Ok(Some(own))
     }
+}
+
+impl DynamicTest {
+    /// The rows that may pass; `None` if all may.
+    fn mask(&self, batch: &RecordBatch) -> Result<Option<BooleanArray>> {
+        let Some(mut mask) = mask_of(&self.filter, batch)? else { return Ok(None) };
+        for column in &self.floats {
+            mask = or(&mask, &zeros(batch.column(*column)))?;
+        }
+        Ok(Some(mask))
+    }
+}
+
+/// The rows with `0.0` or `-0.0`. NULL counts as either.
+fn zeros(array: &ArrayRef) -> BooleanArray {
+    let rows = array.len();
+    let zeros = match array.data_type() {
+        DataType::Float64 => {
+            let values = array.as_primitive::<Float64Type>().values();
+            BooleanBuffer::collect_bool(rows, |row| values[row] == 0.0)
+        }
+        DataType::Float32 => {
+            let values = array.as_primitive::<Float32Type>().values();
+            BooleanBuffer::collect_bool(rows, |row| values[row] == 0.0)
+        }
+        _ => BooleanBuffer::new_set(rows),
+    };
+    BooleanArray::new(zeros, None)
 }
 
 /// The rows for which a filter is true; `None` if it is true for all. NULL is not true.
@@ -202,6 +235,15 @@ mod tests {
         let all = BooleanArray::from(vec![true, false, true, true, false]);
         let left = BooleanArray::from(vec![false, true, true]);
         assert_eq!(spread(&all, &left), BooleanArray::from(vec![false, false, true, true, false]));
+    }
+
+    #[test]
+    fn both_zeros_are_zeros() {
+        use datafusion::arrow::array::{Float32Array, Float64Array};
+        let expected = BooleanArray::from(vec![true, true, false, false]);
+        let doubles: ArrayRef = Arc::new(Float64Array::from(vec![0.0, -0.0, f64::NAN, 5e-324]));
+        let reals: ArrayRef = Arc::new(Float32Array::from(vec![0.0, -0.0, f32::NAN, 1e-45]));
+        assert_eq!((zeros(&doubles), zeros(&reals)), (expected.clone(), expected));
     }
 
     #[test]

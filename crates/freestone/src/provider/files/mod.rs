@@ -13,6 +13,7 @@ pub(crate) mod naming;
 mod options;
 mod order;
 mod parquet;
+mod progress;
 mod pruning;
 mod reader;
 mod set;
@@ -31,32 +32,42 @@ use parking_lot::Mutex;
 pub(crate) use functions::{FUNCTIONS, FilesFunction};
 pub(crate) use options::{FileOptions, boolean, byte, number, unknown_format};
 pub(crate) use order::KeepFileOrder;
+use progress::ReadProgress;
 use set::FileSet;
 use table::FilesTable;
 
+use crate::context::Progress;
 use crate::error::Result;
 
 /// The files that a statement has opened. Each is opened once, however often the statement is planned, because a pipe
 /// can be read only once.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct OpenFiles(Arc<Mutex<HashMap<String, Arc<FileSet>>>>);
+pub(crate) struct OpenFiles {
+    sets: Arc<Mutex<HashMap<String, Arc<FileSet>>>>,
+    progress: Arc<ReadProgress>,
+}
 
 impl OpenFiles {
+    /// The same files, whose scans report their progress.
+    pub fn with_progress(self, told: Option<Arc<dyn Progress>>) -> Self {
+        Self { progress: Arc::new(ReadProgress::new(told)), ..self }
+    }
+
     /// A table over the files that match names, folders or patterns.
     ///
     /// # Errors
     /// There is no such file, or a file cannot be read.
     pub fn table(&self, names: &[String], options: &FileOptions) -> Result<Arc<dyn TableProvider>> {
         let key = format!("{names:?} {options:?}");
-        let known = self.0.lock().get(&key).cloned();
+        let known = self.sets.lock().get(&key).cloned();
         let set = match known {
             Some(set) => set,
             None => {
                 let set = Arc::new(FileSet::open(names, options)?);
-                self.0.lock().insert(key, set.clone());
+                self.sets.lock().insert(key, set.clone());
                 set
             }
         };
-        Ok(Arc::new(FilesTable::new(set)))
+        Ok(Arc::new(FilesTable::new(set, self.progress.clone())))
     }
 }

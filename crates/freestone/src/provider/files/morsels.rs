@@ -36,10 +36,37 @@ pub(super) struct Queue(Mutex<Cut>);
 pub(super) struct Cut {
     scan: Arc<Scan>,
     pieces: VecDeque<Piece>,
-    /// The text file that is being split into blocks.
-    open: Option<(usize, BlockSource)>,
+    open: Option<OpenText>,
     /// The buffers of blocks that were released.
     pool: BufferPool,
+}
+
+/// The text file that is being split into blocks.
+struct OpenText {
+    file: usize,
+    blocks: BlockSource,
+    /// The bytes of the file that are reported as read.
+    told_bytes: u64,
+}
+
+impl Piece {
+    /// The bytes of the file that are read for it.
+    fn bytes(self, set: &FileSet) -> u64 {
+        let file = |at: usize| &set.files[at];
+        match self {
+            Piece::Group { file: at, group } => match &file(at).contents {
+                Contents::Parquet(parquet) => {
+                    u64::try_from(parquet.metadata().metadata().row_group(group).compressed_size()).unwrap_or(0)
+                }
+                _ => 0,
+            },
+            Piece::Batch { file: at, .. } => match &file(at).contents {
+                Contents::Arrow(arrow) => file(at).bytes / arrow.batches().unwrap_or(1).max(1) as u64,
+                _ => 0,
+            },
+            Piece::Text { file: at } => file(at).bytes,
+        }
+    }
 }
 
 impl Queue {
@@ -61,7 +88,8 @@ impl Cut {
     pub fn new(scan: &Arc<Scan>, (part, parts): (usize, usize)) -> Self {
         let all = pieces(scan);
         let (from, to) = (all.len() * part / parts.max(1), all.len() * (part + 1) / parts.max(1));
-        let pieces = all[from..to].iter().copied().collect();
+        let pieces: VecDeque<Piece> = all[from..to].iter().copied().collect();
+        scan.progress.begin(pieces.iter().map(|piece| piece.bytes(&scan.set)).sum());
         Self { scan: Arc::clone(scan), pieces, open: None, pool: BufferPool::default() }
     }
 
@@ -82,17 +110,25 @@ impl Source for Cut {
 
     fn next_morsel(&mut self) -> Option<Result<Morsel>> {
         loop {
-            if let Some((file, blocks)) = &mut self.open {
-                match blocks.next_morsel() {
-                    Some(block) => return Some(Ok(Morsel::Block { file: *file, block: Box::new(block) })),
+            if let Some(open) = &mut self.open {
+                let block = open.blocks.next_morsel();
+                let read_bytes = open.blocks.file_bytes();
+                self.scan.progress.advance(read_bytes.saturating_sub(open.told_bytes));
+                open.told_bytes = read_bytes;
+                match block {
+                    Some(block) => return Some(Ok(Morsel::Block { file: open.file, block: Box::new(block) })),
                     None => self.open = None,
                 }
             }
-            match self.pieces.pop_front()? {
+            let piece = self.pieces.pop_front()?;
+            if !matches!(piece, Piece::Text { .. }) {
+                self.scan.progress.advance(piece.bytes(&self.scan.set));
+            }
+            match piece {
                 Piece::Group { file, group } => return Some(Ok(Morsel::Group { file, group })),
                 Piece::Batch { file, batch } => return Some(Ok(Morsel::Batch { file, batch })),
                 Piece::Text { file } => match self.blocks(file) {
-                    Ok(blocks) => self.open = blocks.map(|blocks| (file, blocks)),
+                    Ok(blocks) => self.open = blocks.map(|blocks| OpenText { file, blocks, told_bytes: 0 }),
                     Err(error) => return Some(Err(error)),
                 },
             }

@@ -14,12 +14,19 @@ use crate::provider::files::{FileOptions, OpenFiles};
 /// Whether a table name is that of a file: it has a path separator, a wildcard, or one of the known extensions. The
 /// name of a folder without any of these is accepted if the folder has data files.
 pub(crate) fn is_file_name(name: &str) -> bool {
-    is_path(name) || is_folder(name) && ingest::expand_paths(name).is_ok()
+    is_path(name) || is_folder(name) && ingest::expand_paths(name).is_ok() || is_other_file(name)
 }
 
 /// Whether a name can only be that of files, whatever tables exist.
 pub(crate) fn is_path(name: &str) -> bool {
     name.contains(['/', '*', '?']) || format(name).is_some()
+}
+
+/// Whether a file of this name exists, or would have an ending that is known from other programs. To read it is an error,
+/// which says what to do.
+fn is_other_file(name: &str) -> bool {
+    let path = Path::new(name);
+    FileFormat::way_to_read(path).is_some() || path.extension().is_some() && path.is_file()
 }
 
 /// Whether a folder of this name exists.

@@ -15,15 +15,17 @@ use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use super::filters::{Filters, Measured, Tests};
 use super::morsels::Morsel;
 use super::parquet::GroupReader;
+use super::progress::ReadProgress;
 use super::pruning::{DynamicPruning, Pruning};
 use super::set::{ColumnSource, Contents, FileSet, SetFile};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ingest::{BufferPool, IngestError, Location, TextParser, conform_columns, uuid_texts};
+use crate::ingest::{BufferPool, FileFormat, IngestError, Location, Reason, TextParser, conform_columns, uuid_texts};
 
 /// The parameters of one run of a scan, which its partitions share.
 #[derive(Debug)]
 pub(super) struct Scan {
     pub set: Arc<FileSet>,
+    pub progress: Arc<ReadProgress>,
     pub filters: Filters,
     pub pruning: Pruning,
     /// The output columns of the table, in the order of the plan.
@@ -358,17 +360,24 @@ fn guarded<T>(file: &SetFile, decode: impl FnOnce() -> Result<T>) -> Result<T> {
 /// The error of a value. If the type was inferred, the hint says how to specify it in the query.
 fn with_way_out(error: IngestError, set: &FileSet) -> Error {
     let details = error.details();
+    let name = set.name.replace('\'', "''");
+    if set.format == FileFormat::Json && matches!(details.reason, Reason::ColumnMismatch(_)) {
+        let plain = Error::from(error);
+        return Error::new(plain.kind(), plain.to_string()).with_hint(format!(
+            "the columns are those of the file's first rows; to find those of all rows: FROM '{name}' (SAMPLE_ROWS -1)"
+        ));
+    }
     let inferred = details.column.as_ref().and_then(|column| set.schema.index_of(column).ok());
     let is_inferred = inferred.is_some_and(|at| set.inferred[at].is_some());
-    let column = details.column.clone().unwrap_or_default();
-    let is_value = matches!(details.reason, crate::ingest::Reason::Value { .. });
+    let column = details.column.clone().unwrap_or_default().replace('\'', "''");
+    let is_value = matches!(details.reason, Reason::Value { .. });
     let plain = Error::from(error);
     if !is_inferred || !is_value {
         return plain;
     }
     let kind = plain.kind();
     Error::new(kind, plain.to_string()).with_hint(format!(
-        "the type was found in the file's first rows; declare it: FROM '{}' (TYPES '\"{column}\" VARCHAR')",
-        set.name
+        "the type was found in the file's first rows; declare it: FROM '{name}' (TYPES '\"{column}\" VARCHAR'), or let all \
+         rows decide: FROM '{name}' (SAMPLE_ROWS -1)"
     ))
 }

@@ -165,6 +165,9 @@ fn format(name: &str, paths: &[PathBuf], options: &FileOptions) -> Result<FileFo
     }
     let format = paths.first().and_then(|path| FileFormat::of_path(path));
     let Some(format) = format else {
+        if let Some(way) = paths.first().and_then(|path| FileFormat::way_to_read(path)) {
+            return Err(Error::unsupported(format!("{name} is no file of a known format")).with_hint(way));
+        }
         return Err(Error::unsupported(format!("cannot tell the format of {name} from its ending")).with_hint(
             "files are read by their endings (.csv, .tsv, .tbl, .json, .ndjson, .parquet, .arrow), or name the format: \
              FROM 'name' (FORMAT csv)",

@@ -20,6 +20,7 @@ use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 
 use super::filters::Filters;
 use super::morsels::{self, Cut, Queue};
+use super::progress::ReadProgress;
 use super::pruning::Pruning;
 use super::reader::{Counters, Reader, Scan};
 use super::set::FileSet;
@@ -35,6 +36,7 @@ const SMALL_BYTES: u64 = 1 << 20;
 #[derive(Debug, Clone)]
 pub(super) struct FilesSource {
     set: Arc<FileSet>,
+    progress: Arc<ReadProgress>,
     projection: Vec<usize>,
     schema: SchemaRef,
     /// The filters on the table's columns.
@@ -49,12 +51,12 @@ pub(super) struct FilesSource {
 }
 
 impl FilesSource {
-    pub fn new(set: Arc<FileSet>, projection: Vec<usize>, target: usize) -> Self {
+    pub fn new(set: Arc<FileSet>, progress: Arc<ReadProgress>, projection: Vec<usize>, target: usize) -> Self {
         let bytes: u64 = set.files.iter().map(|file| file.bytes).sum();
         let partitions = if bytes <= SMALL_BYTES { 1 } else { morsels::count(&set).clamp(1, target.max(1)) };
         let schema = projected(&set.schema, &projection);
         let (filters, metrics) = (Filters::default(), ExecutionPlanMetricsSet::new());
-        Self { set, projection, schema, filters, target, partitions, fetch: None, ordered: false, metrics }
+        Self { set, progress, projection, schema, filters, target, partitions, fetch: None, ordered: false, metrics }
     }
 
     /// The scan of a plan's node, if it is a scan of files.
@@ -86,6 +88,7 @@ impl FilesSource {
         };
         Arc::new(Scan {
             set: self.set.clone(),
+            progress: self.progress.clone(),
             filters: self.filters.clone(),
             pruning: Pruning::new(&self.filters.own, &self.set.schema),
             projection: self.projection.clone(),

@@ -11,6 +11,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::progress::ReadProgress;
 use super::set::FileSet;
 use super::source::FilesSource;
 
@@ -18,11 +19,12 @@ use super::source::FilesSource;
 #[derive(Debug)]
 pub(super) struct FilesTable {
     set: Arc<FileSet>,
+    progress: Arc<ReadProgress>,
 }
 
 impl FilesTable {
-    pub fn new(set: Arc<FileSet>) -> Self {
-        Self { set }
+    pub fn new(set: Arc<FileSet>, progress: Arc<ReadProgress>) -> Self {
+        Self { set, progress }
     }
 }
 
@@ -53,7 +55,8 @@ impl TableProvider for FilesTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let all: Vec<usize> = (0..self.set.schema.fields().len()).collect();
         let projection = projection.cloned().unwrap_or(all);
-        let mut source = FilesSource::new(self.set.clone(), projection, state.config().target_partitions());
+        let (set, progress) = (self.set.clone(), self.progress.clone());
+        let mut source = FilesSource::new(set, progress, projection, state.config().target_partitions());
         let schema = DFSchema::try_from(self.set.schema.clone())?;
         for filter in filters {
             source.add_filter(&state.create_physical_expr(filter.clone(), &schema)?);
