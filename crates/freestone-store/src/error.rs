@@ -31,6 +31,11 @@ pub enum StoreError {
     #[error("{0}")]
     Constraint(String),
 
+    /// Two rows with the same key, where a table allows one.
+    #[allow(missing_docs)]
+    #[error("duplicate key ({key}) in table {table}: {constraint} ({columns}) allows each key once")]
+    DuplicateKey { table: String, constraint: String, columns: String, key: String },
+
     /// The database is open read-only, or another process writes.
     #[error("{0}")]
     ReadOnly(String),

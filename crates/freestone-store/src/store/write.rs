@@ -12,6 +12,7 @@ use roaring::RoaringBitmap;
 use super::appender::{Appended, Appender};
 use super::commit::{Commit, Operation};
 use super::files::NewFiles;
+use super::keys::AddedKeys;
 use super::locks::{Mode, Waiting};
 use super::rebase::{conflict, live_rows, rebase};
 use super::state::State;
@@ -43,6 +44,8 @@ pub struct WriteTransaction {
     files: Option<Arc<NewFiles>>,
     waiting: Waiting,
     write_bytes: usize,
+    /// The rows whose keys are not checked yet.
+    pub(super) added_keys: AddedKeys,
 }
 
 /// A state of a transaction to which it can return.
@@ -79,6 +82,7 @@ impl WriteTransaction {
             files: None,
             waiting: Waiting::default(),
             write_bytes,
+            added_keys: AddedKeys::default(),
         })
     }
 
@@ -106,6 +110,14 @@ impl WriteTransaction {
     /// Whether it has changed anything.
     pub fn is_changed(&self) -> bool {
         self.is_changed
+    }
+
+    /// Whether nobody has committed anything since the snapshot on which the transaction is based.
+    ///
+    /// # Errors
+    /// As for [`Store::snapshot`].
+    pub fn is_current(&self) -> Result<bool> {
+        Ok(self.store.newest()?.sequence == self.base.sequence())
     }
 
     /// Whether it has neither read nor changed anything.
@@ -179,6 +191,7 @@ impl WriteTransaction {
     /// The changes before it cannot be based on the newest commit that the transaction has seen.
     pub fn roll_back_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         self.state = savepoint.state.clone();
+        self.added_keys.clear();
         self.is_changed = savepoint.is_changed;
         let now = std::mem::replace(&mut self.base, savepoint.base.clone());
         if let Some(files) = &self.files {
@@ -213,7 +226,7 @@ impl WriteTransaction {
         self.state.copies_of(table.id).map(|copy| self.with_resources(copy)).collect()
     }
 
-    fn with_resources(&self, table: &Arc<Table>) -> Arc<Table> {
+    pub(super) fn with_resources(&self, table: &Arc<Table>) -> Arc<Table> {
         let mut table = table.clone();
         if table.resources.is_none() {
             Arc::make_mut(&mut table).resources = Some(self.store.resources.clone());
@@ -453,13 +466,33 @@ impl WriteTransaction {
         Ok(Appender::new(table.id, table.schema.clone(), design, clustering, context))
     }
 
-    /// Adds the rows of an appender, and returns their number.
+    /// Adds the rows of an appender, and returns their number. [`WriteTransaction::check_keys`] checks their keys.
     ///
     /// # Errors
     /// The table was dropped meanwhile.
     pub fn append(&mut self, appended: Appended) -> Result<u64> {
+        self.append_changed(appended, &|_| true)
+    }
+
+    /// The same for rows that replace others, of which only some columns have changed, by their positions.
+    ///
+    /// # Errors
+    /// As for [`WriteTransaction::append`].
+    pub fn append_changed(&mut self, appended: Appended, is_changed: &dyn Fn(usize) -> bool) -> Result<u64> {
+        let schema = &self.state.table_by_id(appended.table).map_err(StoreError::Invalid)?.schema;
+        for (at, key) in schema.unique_keys.iter().enumerate() {
+            if schema.positions(&key.columns)?.into_iter().any(is_changed) {
+                let added = self.added_keys.entry((appended.table, at)).or_default();
+                added.extend(appended.segments.iter().map(|segment| segment.id));
+            }
+        }
+        self.append_kept(appended)
+    }
+
+    /// Adds rows whose keys were in the table before.
+    fn append_kept(&mut self, appended: Appended) -> Result<u64> {
         for copy in appended.copies {
-            self.append(copy)?;
+            self.append_kept(copy)?;
         }
         let added = appended.segments.into_iter();
         let added = added.map(|new| SegmentEntry::new(new.id, new.rows, new.bytes, new.pending)).collect::<Vec<_>>();
@@ -576,7 +609,7 @@ impl WriteTransaction {
     /// Replaces all segments of a table by the given ones.
     fn replace(&mut self, table: &Table, appended: Appended) -> Result<()> {
         self.remove_segments(table)?;
-        self.append(appended).map(|_| ())
+        self.append_kept(appended).map(|_| ())
     }
 
     /// Makes the changes durable and visible, and returns the commit's sequence.
@@ -588,6 +621,7 @@ impl WriteTransaction {
         if !self.is_changed {
             return Ok(self.base.sequence());
         }
+        self.check_keys()?;
         self.merge_own_pending()?;
         let files = self.files()?;
         let (store, base) = (self.store.clone(), self.base.clone());
@@ -625,13 +659,42 @@ impl WriteTransaction {
             for_each_batch(&table, request, |unit| own.contains(&unit.segment), |batch| appender.push(&batch))?;
             let segments = own.iter().map(|at| table.segments[*at].id).collect();
             self.perform(&Operation::RemoveSegments { table: table.id, segments })?;
-            self.append(appender.finish()?)?;
+            self.append_kept(appender.finish()?)?;
         }
         Ok(())
     }
 
     pub(super) fn store(&self) -> &Store {
         &self.store
+    }
+
+    pub(super) fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+
+    pub(super) fn write_bytes(&self) -> usize {
+        self.write_bytes
+    }
+
+    /// Whether other transactions can see a table.
+    pub(super) fn is_shared(&self, table: u64) -> bool {
+        self.base.state.table_by_id(table).is_ok()
+    }
+
+    /// The number of the newest commit, and a table as it would be if this transaction committed now.
+    ///
+    /// # Errors
+    /// Another transaction has changed the same.
+    pub(super) fn newest_view(&self, table: u64) -> Result<(u64, Arc<Table>)> {
+        let newest = self.store.newest()?;
+        if newest.sequence == self.base.sequence() {
+            return Ok((newest.sequence, self.table_by_id(table)?));
+        }
+        let places = |table: &Table, segment, rows| self.store.transactions.places(table, segment, rows);
+        let commit = rebase(&self.base.state, &self.state, &newest, &places)?;
+        let state = commit.apply(&newest, self.store.stamp()).map_err(StoreError::Invalid)?;
+        let view = state.table_by_id(table).map_err(StoreError::Invalid)?;
+        Ok((newest.sequence, self.with_resources(view)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod batch_insert;
 pub(crate) mod check;
+pub(crate) mod constraints;
 pub(crate) mod copy;
 pub(crate) mod ddl;
 pub(crate) mod dml;
@@ -9,4 +10,5 @@ pub(crate) mod explain;
 pub(crate) mod returning;
 pub(crate) mod stored;
 pub(crate) mod stored_values;
+pub(crate) mod upsert;
 pub(crate) mod write;

@@ -203,7 +203,7 @@ fn alone(store: &Store, repeats: bool, mut context: WriteContext, work: Work<'_>
     loop {
         let mut transaction = store.write()?;
         transaction.set_waiting(context.waiting.clone());
-        let done = work(&mut transaction, &context).and_then(|outcome| {
+        let done = statement(&mut transaction, &context, work).and_then(|outcome| {
             context.check_cancelled()?;
             transaction.commit()?;
             Ok(outcome)
@@ -233,12 +233,12 @@ fn in_block(
     transaction.set_waiting(context.waiting.clone());
     transaction.prepare_write()?;
     if isolation == Isolation::Snapshot {
-        return work(transaction, context);
+        return statement(transaction, context, work);
     }
     transaction.refresh()?;
     let before = transaction.savepoint();
     loop {
-        match work(transaction, context) {
+        match statement(transaction, context, work) {
             Err(error) if repeats && error.kind() == ErrorKind::Conflict => {
                 context.check_cancelled()?;
                 context.begin_again();
@@ -248,6 +248,13 @@ fn in_block(
             done => return done,
         }
     }
+}
+
+/// The work of a statement, with the checks that come at its end.
+fn statement(transaction: &mut WriteTransaction, context: &WriteContext, work: Work<'_>) -> Result<Outcome> {
+    let outcome = work(transaction, context)?;
+    transaction.check_keys()?;
+    Ok(outcome)
 }
 
 /// A deadlock ends as well when one of its statements begins again.

@@ -346,8 +346,11 @@ impl Statement {
         }
         let Ok(Command::Sql(sql)) = self.command() else { return None };
         let ast::Statement::CreateTable(create) = *sql else { return None };
-        let is_key = |constraint: &ast::TableConstraint| matches!(constraint, ast::TableConstraint::PrimaryKey(_));
-        let is_primary = |option: &ast::ColumnOptionDef| matches!(option.option, ast::ColumnOption::PrimaryKey(_));
+        let is_loose = |characteristics: &Option<ast::ConstraintCharacteristics>| {
+            characteristics.as_ref().is_some_and(|characteristics| characteristics.enforced == Some(false))
+        };
+        let is_key = |constraint: &ast::TableConstraint| matches!(constraint, ast::TableConstraint::PrimaryKey(key) if is_loose(&key.characteristics));
+        let is_primary = |option: &ast::ColumnOptionDef| matches!(&option.option, ast::ColumnOption::PrimaryKey(key) if is_loose(&key.characteristics));
         let declared = create.constraints.iter().any(is_key)
             || create.columns.iter().any(|column| column.options.iter().any(is_primary));
         let notice = "PRIMARY KEY is declared and not enforced when rows are written: CHECK tells which rows break it";

@@ -196,7 +196,7 @@ async fn orders(session: &Session) {
     for sql in [
         "CREATE TABLE cust (id BIGINT PRIMARY KEY, segment VARCHAR)",
         "INSERT INTO cust SELECT v * 1000000007, 's' || (v % 5) FROM generate_series(1, 5000) AS t(v)",
-        "CREATE TABLE ord (id BIGINT PRIMARY KEY, cust BIGINT, day DATE, price DOUBLE,
+        "CREATE TABLE ord (id BIGINT PRIMARY KEY NOT ENFORCED, cust BIGINT, day DATE, price DOUBLE,
             FOREIGN KEY (cust) REFERENCES cust (id))",
         "INSERT INTO ord SELECT v * 1000003, CASE WHEN v % 101 = 0 THEN NULL ELSE (v % 5100) * 1000000007 END,
             CASE WHEN v % 103 = 0 THEN NULL ELSE DATE '1994-01-01' + CAST(v * 7919 % 1500 AS INT) END,

@@ -1,0 +1,160 @@
+//! The constraints of a CREATE TABLE.
+
+use datafusion::sql::sqlparser::ast;
+use freestone_store::schema::{ForeignKey, TableSchema, UniqueKey};
+
+use crate::error::{Error, Result};
+use crate::exec::ddl::{identifier, object_name};
+
+/// Constraints as they are declared, with the columns as the statement names them.
+#[derive(Default)]
+pub(crate) struct Constraints {
+    primary: Option<Key>,
+    unique: Vec<Key>,
+    foreign: Vec<ForeignKey>,
+}
+
+/// A PRIMARY KEY or UNIQUE.
+struct Key {
+    name: Option<String>,
+    columns: Vec<String>,
+    is_enforced: bool,
+}
+
+impl Constraints {
+    /// Takes the constraints out of the statement, which DataFusion would refuse, and refuses what is not available.
+    pub fn take(create: &mut ast::CreateTable) -> Result<Constraints> {
+        let mut found = Constraints::default();
+        for constraint in std::mem::take(&mut create.constraints) {
+            match constraint {
+                ast::TableConstraint::PrimaryKey(key) => {
+                    let columns = index_columns(&key.columns)?;
+                    found.set_primary(Key::new(key.name, columns, key.characteristics.as_ref()))?;
+                }
+                ast::TableConstraint::Unique(key) => {
+                    let columns = index_columns(&key.columns)?;
+                    found.add_unique(Key::new(key.name, columns, key.characteristics.as_ref()))?;
+                }
+                ast::TableConstraint::ForeignKey(key) => found.foreign.push(foreign_key(key, None)?),
+                other => return Err(no_constraint(&other.to_string())),
+            }
+        }
+        for column in &mut create.columns {
+            found.take_from(column)?;
+        }
+        Ok(found)
+    }
+
+    /// Takes the constraints of one column.
+    fn take_from(&mut self, column: &mut ast::ColumnDef) -> Result<()> {
+        let name = identifier(&column.name);
+        let mut kept = Vec::with_capacity(column.options.len());
+        for option in std::mem::take(&mut column.options) {
+            let of_column = |own: Option<ast::Ident>, characteristics: Option<&ast::ConstraintCharacteristics>| {
+                Key::new(option.name.clone().or(own), vec![name.clone()], characteristics)
+            };
+            match &option.option {
+                ast::ColumnOption::PrimaryKey(key) => {
+                    self.set_primary(of_column(key.name.clone(), key.characteristics.as_ref()))?;
+                }
+                ast::ColumnOption::Unique(key) => {
+                    self.add_unique(of_column(key.name.clone(), key.characteristics.as_ref()))?;
+                }
+                ast::ColumnOption::ForeignKey(key) => self.foreign.push(foreign_key(key.clone(), Some(&name))?),
+                ast::ColumnOption::Null | ast::ColumnOption::NotNull => kept.push(option),
+                other => return Err(no_constraint(&other.to_string())),
+            }
+        }
+        column.options = kept;
+        Ok(())
+    }
+
+    /// Adds the constraints to the columns of a new table.
+    ///
+    /// # Errors
+    /// A constraint names a column that the table does not have, or two have the same name.
+    pub fn apply(self, table: &str, mut schema: TableSchema) -> Result<TableSchema> {
+        let primary = self.primary.as_ref().map_or(&[][..], |key| key.columns.as_slice());
+        for column in schema.columns.iter_mut().filter(|column| primary.contains(&column.name)) {
+            column.nullable = false;
+        }
+        schema.primary_key = primary.to_vec();
+        schema.foreign_keys = self.foreign;
+        let own = table.rsplit_once('.').map_or(table, |(_, own)| own);
+        if let Some(Key { name, columns, is_enforced: true }) = self.primary {
+            let name = name.unwrap_or_else(|| format!("{own}_pkey"));
+            schema.unique_keys.push(UniqueKey { name, columns });
+        }
+        for Key { name, columns, .. } in self.unique {
+            let name = name.unwrap_or_else(|| free_name(&schema, &format!("{own}_{}_key", columns.join("_"))));
+            schema.unique_keys.push(UniqueKey { name, columns });
+        }
+        Ok(schema.validated()?)
+    }
+
+    fn set_primary(&mut self, key: Key) -> Result<()> {
+        if self.primary.replace(key).is_some() {
+            return Err(Error::invalid("a table has one PRIMARY KEY only"));
+        }
+        Ok(())
+    }
+
+    fn add_unique(&mut self, key: Key) -> Result<()> {
+        if !key.is_enforced {
+            return Err(Error::unsupported("UNIQUE NOT ENFORCED is not available")
+                .with_hint("a PRIMARY KEY can be NOT ENFORCED: then it is a promise to the planner"));
+        }
+        self.unique.push(key);
+        Ok(())
+    }
+}
+
+impl Key {
+    fn new(
+        name: Option<ast::Ident>,
+        columns: Vec<String>,
+        characteristics: Option<&ast::ConstraintCharacteristics>,
+    ) -> Key {
+        let is_enforced = characteristics.and_then(|characteristics| characteristics.enforced).unwrap_or(true);
+        Key { name: name.as_ref().map(identifier), columns, is_enforced }
+    }
+}
+
+/// The name, or the name with a number, as PostgreSQL has it.
+fn free_name(schema: &TableSchema, name: &str) -> String {
+    let is_free = |name: &String| schema.unique_keys.iter().all(|key| key.name != *name);
+    let numbered = (1..).map(|number| format!("{name}{number}"));
+    std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
+}
+
+fn no_constraint(what: &str) -> Error {
+    Error::unsupported(format!("{what} is not available in this version")).with_hint(
+        "columns take NOT NULL, PRIMARY KEY, UNIQUE and REFERENCES; tables take PRIMARY KEY, UNIQUE and FOREIGN KEY",
+    )
+}
+
+fn index_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {
+    columns
+        .iter()
+        .map(|column| match &column.column.expr {
+            ast::Expr::Identifier(name) => Ok(identifier(name)),
+            other => Err(Error::invalid(format!("a key names columns; {other} is an expression"))),
+        })
+        .collect()
+}
+
+fn foreign_key(key: ast::ForeignKeyConstraint, column: Option<&str>) -> Result<ForeignKey> {
+    let columns = match column {
+        Some(column) => vec![column.to_owned()],
+        None => key.columns.iter().map(identifier).collect(),
+    };
+    let referenced: Vec<String> = key.referred_columns.iter().map(identifier).collect();
+    if !referenced.is_empty() && referenced.len() != columns.len() {
+        return Err(Error::invalid(format!(
+            "FOREIGN KEY names {} columns and references {}",
+            columns.len(),
+            referenced.len()
+        )));
+    }
+    Ok(ForeignKey { columns, table: object_name(&key.foreign_table)?, referenced })
+}
