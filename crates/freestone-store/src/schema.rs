@@ -29,7 +29,16 @@ pub struct UniqueKey {
     pub columns: Vec<String>,
 }
 
-/// `FOREIGN KEY (columns) REFERENCES table (referenced)`: declared, but not enforced.
+/// `CHECK (condition)`: no row makes the condition false.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckConstraint {
+    /// The name of the constraint, which is unique in its table.
+    pub name: String,
+    /// The condition in SQL. The store does not read it.
+    pub condition: String,
+}
+
+/// `FOREIGN KEY (columns) REFERENCES table (referenced)`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignKey {
     /// The columns that reference.
@@ -38,6 +47,9 @@ pub struct ForeignKey {
     pub table: String,
     /// The referenced columns.
     pub referenced: Vec<String>,
+    /// Whether the referenced row of every row must be there. Then the referenced columns are an enforced key.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub enforced: bool,
 }
 
 /// The columns and declared constraints of a table.
@@ -54,6 +66,9 @@ pub struct TableSchema {
     /// The keys that are enforced. If it is enforced, the primary key is one of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unique_keys: Vec<UniqueKey>,
+    /// The conditions that all rows satisfy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckConstraint>,
 }
 
 impl TableSchema {
@@ -116,9 +131,11 @@ impl TableSchema {
                 }
             }
         }
-        for (at, key) in self.unique_keys.iter().enumerate() {
-            if self.unique_keys[..at].iter().any(|other| other.name == key.name) {
-                return Err(StoreError::invalid(format!("constraint {} is declared twice", key.name)));
+        let mut seen = std::collections::HashSet::new();
+        let names = self.unique_keys.iter().map(|key| &key.name).chain(self.checks.iter().map(|check| &check.name));
+        for name in names {
+            if !seen.insert(name) {
+                return Err(StoreError::invalid(format!("constraint {name} is declared twice")));
             }
         }
         Ok(self)
@@ -130,7 +147,7 @@ impl TableSchema {
         let has = |key: &[String]| key.iter().all(|name| columns.iter().any(|column| column.name == *name));
         let primary_key = if has(&self.primary_key) { self.primary_key.clone() } else { vec![] };
         let foreign_keys = self.foreign_keys.iter().filter(|key| has(&key.columns)).cloned().collect();
-        TableSchema { columns, primary_key, foreign_keys, unique_keys: vec![] }
+        TableSchema { columns, primary_key, foreign_keys, ..TableSchema::default() }
     }
 
     /// The position of a column.

@@ -282,6 +282,7 @@ fn translate_store(error: &StoreError) -> Error {
         StoreError::CorruptPage { .. } | StoreError::Corrupt { .. } => ErrorKind::Corrupt,
         StoreError::Invalid(_) | StoreError::Filter(_) => ErrorKind::Invalid,
         StoreError::Constraint(_) | StoreError::DuplicateKey { .. } => ErrorKind::Constraint,
+        StoreError::MissingReference { .. } | StoreError::StillReferenced { .. } => ErrorKind::Constraint,
         StoreError::ReadOnly(_) => ErrorKind::ReadOnly,
         StoreError::Encode { .. } => ErrorKind::Internal,
     };

@@ -31,6 +31,15 @@ pub fn is_unique(table: &Arc<Table>, column: usize) -> Result<bool> {
 /// # Errors
 /// One of the columns cannot be read.
 pub fn references(table: &Arc<Table>, column: usize, to: &Arc<Table>, key: usize) -> Result<bool> {
+    let (name, referenced) = (&table.schema.columns[column].name, &to.schema.columns[key].name);
+    let is_enforced = table.schema.foreign_keys.iter().any(|foreign| {
+        let is_of = foreign.columns.as_slice() == std::slice::from_ref(name);
+        let is_to = foreign.table == to.name && foreign.referenced.as_slice() == std::slice::from_ref(referenced);
+        foreign.enforced && is_of && is_to
+    });
+    if is_enforced {
+        return Ok(true);
+    }
     let types = (&table.schema.columns[column].data_type, &to.schema.columns[key].data_type);
     if types.0 != types.1 || types.0.is_floating() {
         return Ok(false);

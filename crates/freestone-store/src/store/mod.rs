@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use appender::AppendContext;
 pub use appender::{Appended, Appender};
 pub use check::CheckReport;
+pub use keys::is_comparable;
 pub use locks::{Mode as LockMode, OpenTransaction, Waiting};
 pub use repair::Repaired;
 pub use vacuum::VacuumReport;

@@ -3,7 +3,7 @@
 //! A transaction holds no lock of the log while it is open. It has a base, which is the snapshot on which it began, and
 //! a state of its own with its changes. Its commit brings the difference of the two to the newest state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ use roaring::RoaringBitmap;
 use super::appender::{Appended, Appender};
 use super::commit::{Commit, Operation};
 use super::files::NewFiles;
-use super::keys::AddedKeys;
+use super::keys::{AddedKeys, AddedReferences, RemovedRows};
 use super::locks::{Mode, Waiting};
 use super::rebase::{conflict, live_rows, rebase};
 use super::state::State;
@@ -46,6 +46,12 @@ pub struct WriteTransaction {
     write_bytes: usize,
     /// The rows whose keys are not checked yet.
     pub(super) added_keys: AddedKeys,
+    /// The rows whose references are not checked yet.
+    pub(super) added_references: AddedReferences,
+    /// The segments with new rows of tables that have conditions, by table.
+    added_rows: BTreeMap<u64, BTreeSet<u64>>,
+    /// Rows that are gone, to which others may refer.
+    pub(super) removed_rows: RemovedRows,
 }
 
 /// A state of a transaction to which it can return.
@@ -83,6 +89,9 @@ impl WriteTransaction {
             waiting: Waiting::default(),
             write_bytes,
             added_keys: AddedKeys::default(),
+            added_references: AddedReferences::default(),
+            added_rows: BTreeMap::new(),
+            removed_rows: RemovedRows::default(),
         })
     }
 
@@ -192,6 +201,9 @@ impl WriteTransaction {
     pub fn roll_back_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         self.state = savepoint.state.clone();
         self.added_keys.clear();
+        self.added_references.clear();
+        self.removed_rows.clear();
+        self.added_rows.clear();
         self.is_changed = savepoint.is_changed;
         let now = std::mem::replace(&mut self.base, savepoint.base.clone());
         if let Some(files) = &self.files {
@@ -395,6 +407,8 @@ impl WriteTransaction {
     pub fn truncate(&mut self, name: &str) -> Result<()> {
         let table = self.table(name)?;
         self.lock_table(&table, Mode::Exclusive)?;
+        let all = table.segments.iter().enumerate().map(|(at, entry)| (at, live_rows(entry)));
+        self.note_removed(&table, all, &|_| true)?;
         self.remove_segments(&table)?;
         self.perform(&Operation::Changed { table: table.id })?;
         for copy in self.copies(&table) {
@@ -486,7 +500,38 @@ impl WriteTransaction {
                 added.extend(appended.segments.iter().map(|segment| segment.id));
             }
         }
+        for (at, key) in schema.foreign_keys.iter().enumerate().filter(|(_, key)| key.enforced) {
+            if schema.positions(&key.columns)?.into_iter().any(is_changed) {
+                let added = self.added_references.entry((appended.table, at)).or_default();
+                added.extend(appended.segments.iter().map(|segment| segment.id));
+            }
+        }
+        if !schema.checks.is_empty() {
+            let added = self.added_rows.entry(appended.table).or_default();
+            added.extend(appended.segments.iter().map(|segment| segment.id));
+        }
         self.append_kept(appended)
+    }
+
+    /// The rows that were added since the last call to tables with conditions: for each such table, its name and a
+    /// snapshot in which it has only these rows.
+    pub fn take_added_rows(&mut self) -> Vec<(String, Arc<Snapshot>)> {
+        let mut taken = vec![];
+        for (id, segments) in std::mem::take(&mut self.added_rows) {
+            let Ok(name) = self.state.table_by_id(id).map(|table| table.name.clone()) else { continue };
+            let mut state = self.state.clone();
+            let only = |table: &mut Table| table.segments.retain(|entry| segments.contains(&entry.id));
+            let copies: Vec<u64> = state.copies_of(id).map(|copy| copy.id).collect();
+            copies.iter().for_each(|copy| {
+                state.copies.remove(copy);
+            });
+            if state.change_table(id, only).is_ok() {
+                self.store.give_resources(&mut state);
+                let (state, base) = (Arc::new(state), Some(self.base.clone()));
+                taken.push((name, Arc::new(Snapshot { state, base, _pin: None })));
+            }
+        }
+        taken
     }
 
     /// Adds rows whose keys were in the table before.
@@ -510,6 +555,19 @@ impl WriteTransaction {
     /// The table does not exist, or see [`StoreError::Conflict`], [`StoreError::Deadlock`] and
     /// [`StoreError::LockTimeout`].
     pub fn delete(&mut self, name: &str, row_ids: impl IntoIterator<Item = u64>) -> Result<u64> {
+        self.delete_changed(name, row_ids, &|_| true)
+    }
+
+    /// The same for rows that others replace, of which only some columns have changed, by their positions.
+    ///
+    /// # Errors
+    /// As for [`WriteTransaction::delete`].
+    pub fn delete_changed(
+        &mut self,
+        name: &str,
+        row_ids: impl IntoIterator<Item = u64>,
+        is_changed: &dyn Fn(usize) -> bool,
+    ) -> Result<u64> {
         let table = self.table(name)?;
         let mut by_segment: BTreeMap<usize, RoaringBitmap> = BTreeMap::new();
         for id in row_ids {
@@ -524,7 +582,7 @@ impl WriteTransaction {
         }
         self.lock_table(&table, Mode::Shared)?;
         self.lock_rows(&table, &by_segment)?;
-        self.delete_rows(&table, by_segment)
+        self.delete_rows(&table, by_segment, is_changed)
     }
 
     /// Deletes all rows of a table. Rows that others add at the same time remain.
@@ -536,10 +594,16 @@ impl WriteTransaction {
         let all = table.segments.iter().enumerate().map(|(at, entry)| (at, live_rows(entry))).collect();
         self.lock_table(&table, Mode::Shared)?;
         self.lock_rows(&table, &all)?;
-        self.delete_rows(&table, all)
+        self.delete_rows(&table, all, &|_| true)
     }
 
-    fn delete_rows(&mut self, table: &Table, by_segment: BTreeMap<usize, RoaringBitmap>) -> Result<u64> {
+    fn delete_rows(
+        &mut self,
+        table: &Table,
+        by_segment: BTreeMap<usize, RoaringBitmap>,
+        is_changed: &dyn Fn(usize) -> bool,
+    ) -> Result<u64> {
+        self.note_removed(table, by_segment.iter().map(|(at, rows)| (*at, rows.clone())), is_changed)?;
         let mut deleted = 0;
         let mut changed: BTreeMap<u64, RoaringBitmap> = BTreeMap::new();
         for (at, rows) in by_segment.into_iter().filter(|(_, rows)| !rows.is_empty()) {
@@ -674,6 +738,11 @@ impl WriteTransaction {
 
     pub(super) fn write_bytes(&self) -> usize {
         self.write_bytes
+    }
+
+    /// All tables, including this transaction's changes.
+    pub(super) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.state.tables.values()
     }
 
     /// Whether other transactions can see a table.

@@ -1,17 +1,22 @@
 //! The constraints of a CREATE TABLE.
 
 use datafusion::sql::sqlparser::ast;
-use freestone_store::schema::{ForeignKey, TableSchema, UniqueKey};
+use freestone_store::schema::{CheckConstraint, ForeignKey, TableSchema, UniqueKey};
+use freestone_store::{Snapshot, is_comparable};
 
 use crate::error::{Error, Result};
 use crate::exec::ddl::{identifier, object_name};
+use crate::exec::row_checks;
 
 /// Constraints as they are declared, with the columns as the statement names them.
 #[derive(Default)]
 pub(crate) struct Constraints {
     primary: Option<Key>,
     unique: Vec<Key>,
-    foreign: Vec<ForeignKey>,
+    /// With what the statement says of their enforcement.
+    foreign: Vec<(ForeignKey, Option<bool>)>,
+    /// Names and conditions.
+    checks: Vec<(Option<String>, ast::Expr)>,
 }
 
 /// A PRIMARY KEY or UNIQUE.
@@ -36,6 +41,7 @@ impl Constraints {
                     found.add_unique(Key::new(key.name, columns, key.characteristics.as_ref()))?;
                 }
                 ast::TableConstraint::ForeignKey(key) => found.foreign.push(foreign_key(key, None)?),
+                ast::TableConstraint::Check(check) => found.add_check(check.name.clone(), &check)?,
                 other => return Err(no_constraint(&other.to_string())),
             }
         }
@@ -61,6 +67,9 @@ impl Constraints {
                     self.add_unique(of_column(key.name.clone(), key.characteristics.as_ref()))?;
                 }
                 ast::ColumnOption::ForeignKey(key) => self.foreign.push(foreign_key(key.clone(), Some(&name))?),
+                ast::ColumnOption::Check(check) => {
+                    self.add_check(option.name.clone().or(check.name.clone()), check)?;
+                }
                 ast::ColumnOption::Null | ast::ColumnOption::NotNull => kept.push(option),
                 other => return Err(no_constraint(&other.to_string())),
             }
@@ -73,13 +82,12 @@ impl Constraints {
     ///
     /// # Errors
     /// A constraint names a column that the table does not have, or two have the same name.
-    pub fn apply(self, table: &str, mut schema: TableSchema) -> Result<TableSchema> {
+    pub fn apply(self, table: &str, mut schema: TableSchema, base: &Snapshot) -> Result<TableSchema> {
         let primary = self.primary.as_ref().map_or(&[][..], |key| key.columns.as_slice());
         for column in schema.columns.iter_mut().filter(|column| primary.contains(&column.name)) {
             column.nullable = false;
         }
         schema.primary_key = primary.to_vec();
-        schema.foreign_keys = self.foreign;
         let own = table.rsplit_once('.').map_or(table, |(_, own)| own);
         if let Some(Key { name, columns, is_enforced: true }) = self.primary {
             let name = name.unwrap_or_else(|| format!("{own}_pkey"));
@@ -89,6 +97,31 @@ impl Constraints {
             let name = name.unwrap_or_else(|| free_name(&schema, &format!("{own}_{}_key", columns.join("_"))));
             schema.unique_keys.push(UniqueKey { name, columns });
         }
+        for (mut key, wanted) in self.foreign {
+            let referenced = match key.table == table {
+                true => Some(&schema),
+                false => base.table(&key.table).map(|table| &table.schema),
+            };
+            let found = referenced.and_then(|referenced| enforceable(&key, &schema, referenced));
+            match (found, wanted) {
+                (Some(columns), None | Some(true)) => (key.referenced, key.enforced) = (columns, true),
+                (None, Some(true)) => {
+                    let hint = "that needs an enforced PRIMARY KEY or UNIQUE of the same types in the other table";
+                    let what = format!("FOREIGN KEY ({}) cannot be ENFORCED", key.columns.join(", "));
+                    return Err(Error::invalid(what).with_hint(hint));
+                }
+                _ => {}
+            }
+            schema.foreign_keys.push(key);
+        }
+        for (name, condition) in self.checks {
+            let usual = match row_checks::columns(&condition, &schema).as_slice() {
+                [column] => format!("{own}_{column}_check"),
+                _ => format!("{own}_check"),
+            };
+            let name = name.unwrap_or_else(|| free_name(&schema, &usual));
+            schema.checks.push(CheckConstraint { name, condition: condition.to_string() });
+        }
         Ok(schema.validated()?)
     }
 
@@ -96,6 +129,15 @@ impl Constraints {
         if self.primary.replace(key).is_some() {
             return Err(Error::invalid("a table has one PRIMARY KEY only"));
         }
+        Ok(())
+    }
+
+    fn add_check(&mut self, name: Option<ast::Ident>, check: &ast::CheckConstraint) -> Result<()> {
+        if check.enforced == Some(false) {
+            return Err(Error::unsupported("CHECK NOT ENFORCED is not available").with_hint("leave it out"));
+        }
+        row_checks::refuse_subqueries(&check.expr)?;
+        self.checks.push((name.as_ref().map(identifier), check.expr.as_ref().clone()));
         Ok(())
     }
 
@@ -120,17 +162,30 @@ impl Key {
     }
 }
 
+/// The columns to which a foreign key refers, if it can be enforced: they are an enforced key, and of the same types.
+fn enforceable(key: &ForeignKey, own: &TableSchema, other: &TableSchema) -> Option<Vec<String>> {
+    let referenced = if key.referenced.is_empty() { &other.primary_key } else { &key.referenced };
+    other.enforced_key(referenced)?;
+    let data_type =
+        |schema: &TableSchema, name: &String| Some(schema.columns[schema.index_of(name).ok()?].data_type.clone());
+    let is_alike = |(from, to): (&String, &String)| {
+        data_type(own, from).zip(data_type(other, to)).is_some_and(|(from, to)| is_comparable(&from, &to))
+    };
+    let is_whole = key.columns.len() == referenced.len() && key.columns.iter().zip(referenced).all(is_alike);
+    is_whole.then(|| referenced.clone())
+}
+
 /// The name, or the name with a number, as PostgreSQL has it.
 fn free_name(schema: &TableSchema, name: &str) -> String {
-    let is_free = |name: &String| schema.unique_keys.iter().all(|key| key.name != *name);
+    let taken = || schema.unique_keys.iter().map(|key| &key.name).chain(schema.checks.iter().map(|check| &check.name));
+    let is_free = |name: &String| taken().all(|other| other != name);
     let numbered = (1..).map(|number| format!("{name}{number}"));
     std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
 }
 
 fn no_constraint(what: &str) -> Error {
-    Error::unsupported(format!("{what} is not available in this version")).with_hint(
-        "columns take NOT NULL, PRIMARY KEY, UNIQUE and REFERENCES; tables take PRIMARY KEY, UNIQUE and FOREIGN KEY",
-    )
+    Error::unsupported(format!("{what} is not available in this version"))
+        .with_hint("there are NOT NULL, PRIMARY KEY, UNIQUE, CHECK, and REFERENCES or FOREIGN KEY")
 }
 
 fn index_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {
@@ -143,7 +198,7 @@ fn index_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {
         .collect()
 }
 
-fn foreign_key(key: ast::ForeignKeyConstraint, column: Option<&str>) -> Result<ForeignKey> {
+fn foreign_key(key: ast::ForeignKeyConstraint, column: Option<&str>) -> Result<(ForeignKey, Option<bool>)> {
     let columns = match column {
         Some(column) => vec![column.to_owned()],
         None => key.columns.iter().map(identifier).collect(),
@@ -156,5 +211,6 @@ fn foreign_key(key: ast::ForeignKeyConstraint, column: Option<&str>) -> Result<F
             referenced.len()
         )));
     }
-    Ok(ForeignKey { columns, table: object_name(&key.foreign_table)?, referenced })
+    let wanted = key.characteristics.and_then(|characteristics| characteristics.enforced);
+    Ok((ForeignKey { columns, table: object_name(&key.foreign_table)?, referenced, enforced: false }, wanted))
 }

@@ -8,7 +8,7 @@ use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::sqlparser::ast;
 use freestone_store::design::{Design, option_name};
-use freestone_store::schema::TableSchema;
+use freestone_store::schema::{ForeignKey, TableSchema};
 use freestone_store::{LockMode, Snapshot, Store, WriteTransaction};
 
 use crate::catalog::{CATALOG, Scope, is_ours};
@@ -17,6 +17,7 @@ use crate::definitions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::constraints::Constraints;
 use crate::exec::dml;
+use crate::exec::row_checks;
 use crate::exec::stored_values::{Places, check_count};
 use crate::exec::write::WriteContext;
 use crate::session::settings;
@@ -72,9 +73,15 @@ pub(crate) fn create_table(
             None => TableSchema::from_arrow(&declared)?,
         },
     };
-    let schema = constraints.apply(&name, columns)?;
+    let schema = constraints.apply(&name, columns, &scope.snapshot)?;
+    row_checks::validate(context, &scope, &schema)?;
+    for key in schema.foreign_keys.iter().filter(|key| key.enforced) {
+        // Nobody drops it meanwhile.
+        transaction.lock(&key.table, LockMode::Shared)?;
+    }
     let design = design(settings::default_design(context.planner().settings())?, &options, &schema)?;
     if exists {
+        check_unreferenced(&scope.snapshot, std::slice::from_ref(&name))?;
         transaction.drop_table(&name)?;
     }
     transaction.create_table(&name, schema.clone(), design)?;
@@ -163,6 +170,9 @@ pub(crate) fn drop(
     if cascade && object_type != ast::ObjectType::Schema {
         check_dependents(&base, names)?;
     }
+    if object_type == ast::ObjectType::Table {
+        check_unreferenced(&base, &names.iter().map(object_name).collect::<Result<Vec<_>>>()?)?;
+    }
     let (what, verb) = match object_type {
         ast::ObjectType::Table => ("table", "DROP TABLE"),
         ast::ObjectType::View => ("view", "DROP VIEW"),
@@ -196,6 +206,23 @@ pub(crate) fn drop(
         }
     }
     Ok(Outcome::Done { verb })
+}
+
+/// Refuses to drop a table to which rows of another one refer.
+fn check_unreferenced(base: &Snapshot, dropped: &[String]) -> Result<()> {
+    for table in base.tables().filter(|table| !dropped.contains(&table.name)) {
+        let refers = |key: &&ForeignKey| key.enforced && dropped.contains(&key.table);
+        if let Some(key) = table.schema.foreign_keys.iter().find(refers) {
+            let (from, columns) = (&table.name, key.columns.join(", "));
+            let hint = format!("drop table {from} as well");
+            return Err(Error::invalid(format!(
+                "FOREIGN KEY ({columns}) of table {from} depends on table {}",
+                key.table
+            ))
+            .with_hint(hint));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses CASCADE where something depends on what is dropped: nothing is dropped that the statement does not name.

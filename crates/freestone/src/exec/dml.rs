@@ -23,6 +23,7 @@ use crate::definitions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::ddl;
 use crate::exec::ddl::{identifier, object_name};
+use crate::exec::merge::{self, MergeQuery};
 use crate::exec::returning::Returning;
 use crate::exec::stored_values::{Places, check_count, prepare_values};
 use crate::exec::upsert::{self, Conflict, Upsert};
@@ -42,6 +43,7 @@ pub(crate) fn is_write(sql: &ast::Statement) -> bool {
         Sql::Insert(_)
             | Sql::Delete(_)
             | Sql::Update(_)
+            | Sql::Merge(_)
             | Sql::Truncate(_)
             | Sql::CreateTable(_)
             | Sql::CreateView(_)
@@ -64,6 +66,7 @@ pub(crate) fn perform(
         Sql::Insert(insert) => self::insert(transaction, context, insert, parameters),
         Sql::Delete(delete) => self::delete(transaction, context, delete, parameters),
         Sql::Update(update) => self::update(transaction, context, update, parameters),
+        Sql::Merge(merge) => merge::merge(transaction, context, merge, parameters),
         Sql::Truncate(truncate) => self::truncate(transaction, &truncate),
         Sql::CreateTable(create) => ddl::create_table(transaction, context, create, parameters),
         Sql::CreateView(create) => ddl::create_view(transaction, context, create, text),
@@ -215,7 +218,7 @@ fn update(
         appender.push(&batch)?;
     }
     let (appended, written) = appender.finish_kept()?;
-    transaction.delete(&target, row_ids)?;
+    transaction.delete_changed(&target, row_ids, &|column| assigned.contains(&column))?;
     let rows = transaction.append_changed(appended, &|column| assigned.contains(&column))?;
     match returning {
         Some(returning) => returning.rows(context, snapshot, parameters, &table.schema, written),
@@ -254,6 +257,12 @@ pub(crate) fn returned(statement: &ast::Statement, snapshot: Arc<Snapshot>) -> R
             let name = delete_target(&delete)?;
             let alias = delete_alias(&delete, &name);
             (name, Returning::take(&mut delete.returning, &alias))
+        }
+        ast::Statement::Merge(mut merge) => {
+            let name = merge::merge_target(&merge)?;
+            let mut items = merge::returning_items(&mut merge)?;
+            let returning = Returning::take(&mut items, &merge::merge_alias(&merge, &name));
+            (name, returning.map(|returning| returning.with_action("")))
         }
         _ => return Ok(None),
     };
@@ -344,6 +353,13 @@ pub(crate) fn row_query(statement: ast::Statement, snapshot: &Snapshot) -> Resul
             let target = update_target(&update)?;
             let table = snapshot.table(&target).ok_or_else(|| no_table(snapshot, &target))?;
             let query = update_query(update, &target, &table.schema)?;
+            Ok((Some(target), ast::Statement::Query(query)))
+        }
+        ast::Statement::Merge(mut merge) => {
+            merge.output = None;
+            let target = merge::merge_target(&merge)?;
+            let table = snapshot.table(&target).ok_or_else(|| no_table(snapshot, &target))?;
+            let query = MergeQuery::of(merge, &target, &table.schema)?.query;
             Ok((Some(target), ast::Statement::Query(query)))
         }
         ast::Statement::Insert(ast::Insert { source: Some(query), .. })

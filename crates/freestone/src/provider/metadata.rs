@@ -562,11 +562,16 @@ fn create_statement(table: &Table) -> String {
         let name = named(&key.name, format!("{own_name}_{}_key", key.columns.join("_")));
         parts.push(format!("{name}UNIQUE ({})", list(&key.columns)));
     }
+    for check in &table.schema.checks {
+        let name = named(&check.name, format!("{own_name}_check"));
+        parts.push(format!("{name}CHECK ({})", check.condition));
+    }
     for key in &table.schema.foreign_keys {
         let referenced =
             if key.referenced.is_empty() { String::new() } else { format!(" ({})", list(&key.referenced)) };
         let (columns, table) = (list(&key.columns), bare_or_quoted(&key.table));
-        parts.push(format!("FOREIGN KEY ({columns}) REFERENCES {table}{referenced}"));
+        let promise = if key.enforced { "" } else { " NOT ENFORCED" };
+        parts.push(format!("FOREIGN KEY ({columns}) REFERENCES {table}{referenced}{promise}"));
     }
     let name = bare_or_quoted(&table.name);
     format!("CREATE TABLE {name} (\n  {}\n) WITH ({})", parts.join(",\n  "), table.design)

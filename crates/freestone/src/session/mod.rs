@@ -674,8 +674,8 @@ impl Session {
                 })
                 .await?;
             }
-            Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) => {}
-            _ => return Err(Error::unsupported("PREPARE takes SELECT, INSERT, UPDATE and DELETE")),
+            Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) | Sql::Merge(_) => {}
+            _ => return Err(Error::unsupported("PREPARE takes SELECT, INSERT, UPDATE, DELETE and MERGE")),
         }
         let mut prepared = self.prepared.lock();
         if prepared.contains_key(&name) {

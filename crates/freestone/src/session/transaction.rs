@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use crate::context::{Cancellation, Failure, Outcome};
 use crate::error::{Error, ErrorKind, Result};
+use crate::exec::row_checks;
 use crate::exec::write::WriteContext;
 use crate::session::{Session, settings};
 use crate::sql::transactions::{Isolation, TransactionCommand, TransactionModes};
@@ -253,6 +254,7 @@ fn in_block(
 /// The work of a statement, with the checks that come at its end.
 fn statement(transaction: &mut WriteTransaction, context: &WriteContext, work: Work<'_>) -> Result<Outcome> {
     let outcome = work(transaction, context)?;
+    row_checks::check(transaction, context)?;
     transaction.check_keys()?;
     Ok(outcome)
 }

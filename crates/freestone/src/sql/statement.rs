@@ -19,8 +19,8 @@ use crate::exec::{dml, explain};
 use crate::sql::dialect::SqlDialect;
 use crate::sql::transactions::TransactionCommand;
 use crate::sql::{
-    depth, extensions, fetch, file_calls, forms, from_first, like_escape, named_windows, names, spellings, supported,
-    transactions, using,
+    depth, extensions, fetch, file_calls, forms, from_first, like_escape, merge_forms, named_windows, names, spellings,
+    supported, transactions, using,
 };
 use crate::{definitions, scalars, shared, times};
 
@@ -231,7 +231,7 @@ fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
     match (Cursor { tokens }).upper(0).as_str() {
         "SELECT" | "WITH" | "VALUES" | "TABLE" | "FROM" | "(" | "EXPLAIN" | "DESCRIBE" | "DESC" | "PIVOT"
         | "UNPIVOT" | "PIVOT_WIDER" | "PIVOT_LONGER" | "SUMMARIZE" | "PRAGMA" => StatementKind::Query,
-        "INSERT" | "DELETE" | "UPDATE" | "TRUNCATE" | "COPY" => StatementKind::Write,
+        "INSERT" | "DELETE" | "UPDATE" | "MERGE" | "TRUNCATE" | "COPY" => StatementKind::Write,
         "CREATE" | "DROP" | "ALTER" => StatementKind::Definition,
         "SET" | "RESET" | "SHOW" | "PREPARE" | "DEALLOCATE" | "USE" => StatementKind::Session,
         "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" => StatementKind::Session,
@@ -509,6 +509,7 @@ fn parser(tokens: &[TokenWithSpan]) -> Result<Parser<'static>> {
     let mut read = Vec::with_capacity(tokens.len());
     let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
     let words = spellings::written(spellings::with_columns(words.cloned().collect()));
+    let words = merge_forms::written(words);
     for token in shared::with_marks(file_calls::written(from_first::completed(&words))) {
         match &token.token {
             Token::Number(digits, _) if digits.contains(['e', 'E']) => {

@@ -85,6 +85,11 @@ impl KeyHashes {
         self.sorted.is_empty()
     }
 
+    /// The hashes, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        self.sorted.iter().copied()
+    }
+
     pub fn contains(&self, hash: u64) -> bool {
         let bucket = bucket(hash, self.starts.len() - 1);
         self.sorted[self.starts[bucket] as usize..self.starts[bucket + 1] as usize].contains(&hash)

@@ -11,6 +11,7 @@
 
 mod hashes;
 mod locks;
+mod references;
 mod rows;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 use hashes::Share;
 pub use locks::{KeyId, KeyLocks, KeyUse, Keys};
+pub use references::{AddedReferences, RemovedRows, is_comparable};
 use rows::{KeyColumns, KeyedRow, ReadKeys, common_hashes, rows_with};
 
 use super::write::WriteTransaction;
@@ -50,8 +52,15 @@ impl WriteTransaction {
                 check.run()?;
             }
         }
-        Ok(())
+        self.check_references()
     }
+}
+
+/// The parts in which the keys of so many rows are checked, each of which fits the memory.
+fn shares(rows: u64, write_bytes: usize) -> impl Iterator<Item = Share> {
+    let rows_max = (write_bytes / MEMORY_SHARE / HASH_BYTES).clamp(1 << 10, 1 << 31) as u64;
+    let of = rows.div_ceil(rows_max);
+    (0..of).map(move |number| Share { number, of })
 }
 
 /// A check of one key of a table, for rows in some segments.
@@ -78,18 +87,17 @@ impl<'t> Check<'t> {
         if rows == 0 {
             return Ok(());
         }
-        let rows_max = (self.transaction.write_bytes() / MEMORY_SHARE / HASH_BYTES).clamp(1 << 10, 1 << 31) as u64;
-        let shares = rows.div_ceil(rows_max);
-        if shares > 1 && self.transaction.is_shared(self.table.id) {
+        let shares: Vec<Share> = shares(rows, self.transaction.write_bytes()).collect();
+        let is_one = shares.len() == 1;
+        if !is_one && self.transaction.is_shared(self.table.id) {
             self.lock(&Keys::All)?;
         }
-        for number in 0..shares {
-            let share = Share { number, of: shares };
+        for share in shares {
             let is_added = |morsel: &Morsel| self.is_added(self.table, morsel);
             let keys = ReadKeys::read(self.table, &self.key, is_added, share, self.threads)?;
             self.check_among_each_other(&keys)?;
             match self.transaction.is_shared(self.table.id) {
-                true => self.check_against_others(&keys, shares == 1)?,
+                true => self.check_against_others(&keys, is_one)?,
                 false => {
                     self.check_view(self.table, &keys, &HashSet::new())?.map_or(Ok(()), |row| Err(self.twice(&row)))?
                 }
