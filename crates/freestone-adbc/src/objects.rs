@@ -195,10 +195,10 @@ struct Key {
 
 impl Key {
     fn to_json(&self) -> Value {
-        let is_primary = self.usage.is_empty();
-        let name = match is_primary {
-            true => format!("{}_pkey", self.table),
-            false => format!("{}_{}_fkey", self.table, self.columns.join("_")),
+        let name = match self.kind.as_str() {
+            "PRIMARY KEY" => format!("{}_pkey", self.table),
+            "UNIQUE" => format!("{}_{}_key", self.table, self.columns.join("_")),
+            _ => format!("{}_{}_fkey", self.table, self.columns.join("_")),
         };
         let usage = self.usage.iter().map(|(table, column)| {
             json!({"fk_catalog": CATALOG, "fk_db_schema": SCHEMA, "fk_table": table, "fk_column_name": column})
@@ -207,7 +207,7 @@ impl Key {
             "constraint_name": name,
             "constraint_type": self.kind,
             "constraint_column_names": self.columns,
-            "constraint_column_usage": if is_primary { Value::Null } else { usage.collect() },
+            "constraint_column_usage": if self.usage.is_empty() { Value::Null } else { usage.collect() },
         })
     }
 }

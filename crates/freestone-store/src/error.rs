@@ -31,6 +31,21 @@ pub enum StoreError {
     #[error("{0}")]
     Constraint(String),
 
+    /// Two rows with the same key, where a table allows one.
+    #[allow(missing_docs)]
+    #[error("duplicate key ({key}) in table {table}: {constraint} ({columns}) allows each key once")]
+    DuplicateKey { table: String, constraint: String, columns: String, key: String },
+
+    /// A row refers to a row that is not there.
+    #[allow(missing_docs)]
+    #[error("FOREIGN KEY ({columns}) of table {table}: the key ({key}) is not in table {referenced}")]
+    MissingReference { table: String, columns: String, referenced: String, key: String },
+
+    /// A row would go to which another one refers.
+    #[allow(missing_docs)]
+    #[error("FOREIGN KEY ({columns}) of table {table} still refers to the key ({key}) of table {referenced}")]
+    StillReferenced { table: String, columns: String, referenced: String, key: String },
+
     /// The database is open read-only, or another process writes.
     #[error("{0}")]
     ReadOnly(String),

@@ -33,6 +33,6 @@ mod table;
 pub use error::StoreError;
 pub use store::{
     Appended, Appender, CheckReport, LockMode, OpenTransaction, Repaired, Savepoint, Snapshot, Store, StoreOptions,
-    TransactionList, VacuumReport, Waiting, WriteTransaction,
+    TransactionList, VacuumReport, Waiting, WriteTransaction, is_comparable,
 };
 pub use table::{CopyOf, SegmentEntry, Table};

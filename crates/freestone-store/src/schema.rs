@@ -19,7 +19,26 @@ pub struct Column {
     pub nullable: bool,
 }
 
-/// `FOREIGN KEY (columns) REFERENCES table (referenced)`: declared, but not enforced.
+/// `PRIMARY KEY (columns)` or `UNIQUE (columns)`, enforced: no two rows have the same values in these columns. A row with
+/// NULL in one of them is equal to no other row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UniqueKey {
+    /// The name of the constraint, which is unique in its table.
+    pub name: String,
+    /// The columns.
+    pub columns: Vec<String>,
+}
+
+/// `CHECK (condition)`: no row makes the condition false.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckConstraint {
+    /// The name of the constraint, which is unique in its table.
+    pub name: String,
+    /// The condition in SQL. The store does not read it.
+    pub condition: String,
+}
+
+/// `FOREIGN KEY (columns) REFERENCES table (referenced)`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignKey {
     /// The columns that reference.
@@ -28,6 +47,9 @@ pub struct ForeignKey {
     pub table: String,
     /// The referenced columns.
     pub referenced: Vec<String>,
+    /// Whether the referenced row of every row must be there. Then the referenced columns are an enforced key.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub enforced: bool,
 }
 
 /// The columns and declared constraints of a table.
@@ -41,6 +63,12 @@ pub struct TableSchema {
     /// The declared foreign keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub foreign_keys: Vec<ForeignKey>,
+    /// The keys that are enforced. If it is enforced, the primary key is one of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unique_keys: Vec<UniqueKey>,
+    /// The conditions that all rows satisfy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckConstraint>,
 }
 
 impl TableSchema {
@@ -58,6 +86,27 @@ impl TableSchema {
         TableSchema { columns, ..Default::default() }.validated()
     }
 
+    /// The enforced key of exactly these columns, in any order.
+    pub fn enforced_key(&self, columns: &[String]) -> Option<&UniqueKey> {
+        let is_of = |key: &&UniqueKey| {
+            key.columns.len() == columns.len() && key.columns.iter().all(|name| columns.contains(name))
+        };
+        self.unique_keys.iter().find(is_of)
+    }
+
+    /// The primary key, if it is enforced.
+    pub fn enforced_primary_key(&self) -> Option<&UniqueKey> {
+        if self.primary_key.is_empty() { None } else { self.unique_keys.iter().find(|k| k.columns == self.primary_key) }
+    }
+
+    /// The columns of a key, by position.
+    ///
+    /// # Errors
+    /// `Invalid`, with the name of a column that does not exist.
+    pub fn positions(&self, columns: &[String]) -> Result<Vec<usize>> {
+        columns.iter().map(|name| self.index_of(name)).collect()
+    }
+
     /// Checks that there is a column, that names are unique, and that keys name columns.
     ///
     /// # Errors
@@ -72,20 +121,33 @@ impl TableSchema {
                 return Err(StoreError::invalid(format!("column {} is declared twice", column.name)));
             }
         }
-        let keys = self.primary_key.iter().chain(self.foreign_keys.iter().flat_map(|k| &k.columns));
-        for name in keys {
-            self.index_of(name)?;
+        let foreign = self.foreign_keys.iter().map(|key| &key.columns);
+        let unique = self.unique_keys.iter().map(|key| &key.columns);
+        for columns in [&self.primary_key].into_iter().chain(foreign).chain(unique) {
+            for (at, name) in columns.iter().enumerate() {
+                self.index_of(name)?;
+                if columns[..at].contains(name) {
+                    return Err(StoreError::invalid(format!("column {name} appears twice in a key")));
+                }
+            }
+        }
+        let mut seen = std::collections::HashSet::new();
+        let names = self.unique_keys.iter().map(|key| &key.name).chain(self.checks.iter().map(|check| &check.name));
+        for name in names {
+            if !seen.insert(name) {
+                return Err(StoreError::invalid(format!("constraint {name} is declared twice")));
+            }
         }
         Ok(self)
     }
 
-    /// Some of the columns, with the keys that consist of them.
+    /// Some of the columns, with the declared keys that consist of them. Nothing is enforced.
     pub fn of_columns(&self, columns: &[usize]) -> TableSchema {
         let columns: Vec<Column> = columns.iter().map(|column| self.columns[*column].clone()).collect();
         let has = |key: &[String]| key.iter().all(|name| columns.iter().any(|column| column.name == *name));
         let primary_key = if has(&self.primary_key) { self.primary_key.clone() } else { vec![] };
         let foreign_keys = self.foreign_keys.iter().filter(|key| has(&key.columns)).cloned().collect();
-        TableSchema { columns, primary_key, foreign_keys }
+        TableSchema { columns, primary_key, foreign_keys, ..TableSchema::default() }
     }
 
     /// The position of a column.

@@ -282,7 +282,8 @@ fn translate_store(error: &StoreError) -> Error {
         StoreError::Log(_) => ErrorKind::Io,
         StoreError::CorruptPage { .. } | StoreError::Corrupt { .. } => ErrorKind::Corrupt,
         StoreError::Invalid(_) | StoreError::Filter(_) => ErrorKind::Invalid,
-        StoreError::Constraint(_) => ErrorKind::Constraint,
+        StoreError::Constraint(_) | StoreError::DuplicateKey { .. } => ErrorKind::Constraint,
+        StoreError::MissingReference { .. } | StoreError::StillReferenced { .. } => ErrorKind::Constraint,
         StoreError::ReadOnly(_) => ErrorKind::ReadOnly,
         StoreError::Encode { .. } => ErrorKind::Internal,
     };

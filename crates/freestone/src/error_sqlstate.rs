@@ -2,6 +2,7 @@
 //! for clients.
 
 use crate::error::{Error, ErrorKind};
+use crate::exec::upsert::{CHANGED_TWICE, NO_KEY};
 use crate::optimizer::{SEVERAL_ROWS, SEVERAL_ROWS_ONCE};
 
 impl Error {
@@ -31,7 +32,7 @@ impl ErrorKind {
             "55P03" => ErrorKind::LockTimeout,
             "25001" | "25P01" | "25P02" => ErrorKind::Transaction,
             state if state.starts_with("23") => ErrorKind::Constraint,
-            "22023" | "21000" => ErrorKind::Invalid,
+            "22023" | "21000" | "2BP01" => ErrorKind::Invalid,
             state if state.starts_with("22") => ErrorKind::Type,
             state if state.starts_with("42") => ErrorKind::Invalid,
             state if state.starts_with("53") || state.starts_with("54") => ErrorKind::Resource,
@@ -51,14 +52,20 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::NotFound if says(&["no schema"]) => "3F000",
         ErrorKind::NotFound if says(&["no file"]) => "58P01",
         ErrorKind::NotFound if says(&["no savepoint"]) => "3B001",
+        ErrorKind::NotFound if says(&["no constraint"]) => "42704",
         ErrorKind::NotFound => "42P01",
         ErrorKind::Exists if says(&["prepared statement"]) => "42P05",
         ErrorKind::Exists => "42P07",
         ErrorKind::Invalid if says(&["could come from several tables"]) => "42702",
         ErrorKind::Invalid if says(&["appears twice"]) => "42701",
         ErrorKind::Invalid if says(&["GROUP BY"]) => "42803",
-        ErrorKind::Invalid if says(&[SEVERAL_ROWS, SEVERAL_ROWS_ONCE]) => "21000",
+        ErrorKind::Invalid if says(&[SEVERAL_ROWS, SEVERAL_ROWS_ONCE, CHANGED_TWICE]) => "21000",
+        ErrorKind::Invalid if says(&["depends on"]) => "2BP01",
+        ErrorKind::Invalid if says(&[NO_KEY]) => "42P10",
         ErrorKind::Invalid => "22023",
+        ErrorKind::Constraint if says(&["duplicate key ("]) => "23505",
+        ErrorKind::Constraint if says(&["FOREIGN KEY ("]) => "23503",
+        ErrorKind::Constraint if says(&["violates CHECK"]) => "23514",
         ErrorKind::Constraint if says(&["NOT NULL"]) => "23502",
         ErrorKind::Constraint => "23000",
         ErrorKind::Type if says(&["division by zero", "Divide by zero"]) => "22012",
@@ -122,14 +129,22 @@ mod tests {
                 "no schema x",
                 "no file x",
                 "no savepoint x",
+                "no constraint x",
             ],
         ),
         (ErrorKind::Exists, &["prepared statement x exists"]),
         (
             ErrorKind::Invalid,
-            &["x could come from several tables", "x appears twice", "must be in GROUP BY", SEVERAL_ROWS],
+            &[
+                "x could come from several tables",
+                "x appears twice",
+                "must be in GROUP BY",
+                SEVERAL_ROWS,
+                CHANGED_TWICE,
+                NO_KEY,
+            ],
         ),
-        (ErrorKind::Constraint, &["x is NOT NULL"]),
+        (ErrorKind::Constraint, &["x is NOT NULL", "duplicate key (x)", "FOREIGN KEY (x)", "violates CHECK"]),
         (
             ErrorKind::Type,
             &["division by zero", "Overflow", "Cannot cast string 'x'", "timestamp out of range", "invalid DATE: 'x'"],

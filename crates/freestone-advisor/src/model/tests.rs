@@ -185,6 +185,7 @@ fn star() -> ScanModel {
                 columns: vec!["shop".into()],
                 table: "shop".into(),
                 referenced: vec![],
+                enforced: false,
             }),
         }
         transaction.create_table(name, schema, Design::default()).expect("a table");

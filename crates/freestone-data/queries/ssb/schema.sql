@@ -17,7 +17,7 @@ CREATE TABLE date (
     d_lastdayinmonthfl TINYINT NOT NULL,
     d_holidayfl TINYINT NOT NULL,
     d_weekdayfl TINYINT NOT NULL,
-    PRIMARY KEY (d_datekey)
+    PRIMARY KEY (d_datekey) NOT ENFORCED
 );
 
 CREATE TABLE part (
@@ -30,7 +30,7 @@ CREATE TABLE part (
     p_type VARCHAR NOT NULL,
     p_size INT NOT NULL,
     p_container VARCHAR NOT NULL,
-    PRIMARY KEY (p_partkey)
+    PRIMARY KEY (p_partkey) NOT ENFORCED
 );
 
 CREATE TABLE supplier (
@@ -41,7 +41,7 @@ CREATE TABLE supplier (
     s_nation VARCHAR NOT NULL,
     s_region VARCHAR NOT NULL,
     s_phone VARCHAR NOT NULL,
-    PRIMARY KEY (s_suppkey)
+    PRIMARY KEY (s_suppkey) NOT ENFORCED
 );
 
 CREATE TABLE customer (
@@ -53,7 +53,7 @@ CREATE TABLE customer (
     c_region VARCHAR NOT NULL,
     c_phone VARCHAR NOT NULL,
     c_mktsegment VARCHAR NOT NULL,
-    PRIMARY KEY (c_custkey)
+    PRIMARY KEY (c_custkey) NOT ENFORCED
 );
 
 CREATE TABLE lineorder (
@@ -74,10 +74,10 @@ CREATE TABLE lineorder (
     lo_tax INT NOT NULL,
     lo_commitdate INT NOT NULL,
     lo_shipmode VARCHAR NOT NULL,
-    PRIMARY KEY (lo_orderkey, lo_linenumber),
-    FOREIGN KEY (lo_custkey) REFERENCES customer (c_custkey),
-    FOREIGN KEY (lo_partkey) REFERENCES part (p_partkey),
-    FOREIGN KEY (lo_suppkey) REFERENCES supplier (s_suppkey),
-    FOREIGN KEY (lo_orderdate) REFERENCES date (d_datekey),
-    FOREIGN KEY (lo_commitdate) REFERENCES date (d_datekey)
+    PRIMARY KEY (lo_orderkey, lo_linenumber) NOT ENFORCED,
+    FOREIGN KEY (lo_custkey) REFERENCES customer (c_custkey) NOT ENFORCED,
+    FOREIGN KEY (lo_partkey) REFERENCES part (p_partkey) NOT ENFORCED,
+    FOREIGN KEY (lo_suppkey) REFERENCES supplier (s_suppkey) NOT ENFORCED,
+    FOREIGN KEY (lo_orderdate) REFERENCES date (d_datekey) NOT ENFORCED,
+    FOREIGN KEY (lo_commitdate) REFERENCES date (d_datekey) NOT ENFORCED
 );

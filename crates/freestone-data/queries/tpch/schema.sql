@@ -3,7 +3,7 @@ CREATE TABLE region (
     r_regionkey BIGINT NOT NULL,
     r_name VARCHAR NOT NULL,
     r_comment VARCHAR NOT NULL,
-    PRIMARY KEY (r_regionkey)
+    PRIMARY KEY (r_regionkey) NOT ENFORCED
 );
 
 CREATE TABLE nation (
@@ -11,8 +11,8 @@ CREATE TABLE nation (
     n_name VARCHAR NOT NULL,
     n_regionkey BIGINT NOT NULL,
     n_comment VARCHAR NOT NULL,
-    PRIMARY KEY (n_nationkey),
-    FOREIGN KEY (n_regionkey) REFERENCES region (r_regionkey)
+    PRIMARY KEY (n_nationkey) NOT ENFORCED,
+    FOREIGN KEY (n_regionkey) REFERENCES region (r_regionkey) NOT ENFORCED
 );
 
 CREATE TABLE part (
@@ -25,7 +25,7 @@ CREATE TABLE part (
     p_container VARCHAR NOT NULL,
     p_retailprice DECIMAL(15, 2) NOT NULL,
     p_comment VARCHAR NOT NULL,
-    PRIMARY KEY (p_partkey)
+    PRIMARY KEY (p_partkey) NOT ENFORCED
 );
 
 CREATE TABLE supplier (
@@ -36,8 +36,8 @@ CREATE TABLE supplier (
     s_phone VARCHAR NOT NULL,
     s_acctbal DECIMAL(15, 2) NOT NULL,
     s_comment VARCHAR NOT NULL,
-    PRIMARY KEY (s_suppkey),
-    FOREIGN KEY (s_nationkey) REFERENCES nation (n_nationkey)
+    PRIMARY KEY (s_suppkey) NOT ENFORCED,
+    FOREIGN KEY (s_nationkey) REFERENCES nation (n_nationkey) NOT ENFORCED
 );
 
 CREATE TABLE partsupp (
@@ -46,9 +46,9 @@ CREATE TABLE partsupp (
     ps_availqty INT NOT NULL,
     ps_supplycost DECIMAL(15, 2) NOT NULL,
     ps_comment VARCHAR NOT NULL,
-    PRIMARY KEY (ps_partkey, ps_suppkey),
-    FOREIGN KEY (ps_partkey) REFERENCES part (p_partkey),
-    FOREIGN KEY (ps_suppkey) REFERENCES supplier (s_suppkey)
+    PRIMARY KEY (ps_partkey, ps_suppkey) NOT ENFORCED,
+    FOREIGN KEY (ps_partkey) REFERENCES part (p_partkey) NOT ENFORCED,
+    FOREIGN KEY (ps_suppkey) REFERENCES supplier (s_suppkey) NOT ENFORCED
 );
 
 CREATE TABLE customer (
@@ -60,8 +60,8 @@ CREATE TABLE customer (
     c_acctbal DECIMAL(15, 2) NOT NULL,
     c_mktsegment VARCHAR NOT NULL,
     c_comment VARCHAR NOT NULL,
-    PRIMARY KEY (c_custkey),
-    FOREIGN KEY (c_nationkey) REFERENCES nation (n_nationkey)
+    PRIMARY KEY (c_custkey) NOT ENFORCED,
+    FOREIGN KEY (c_nationkey) REFERENCES nation (n_nationkey) NOT ENFORCED
 );
 
 CREATE TABLE orders (
@@ -74,8 +74,8 @@ CREATE TABLE orders (
     o_clerk VARCHAR NOT NULL,
     o_shippriority INT NOT NULL,
     o_comment VARCHAR NOT NULL,
-    PRIMARY KEY (o_orderkey),
-    FOREIGN KEY (o_custkey) REFERENCES customer (c_custkey)
+    PRIMARY KEY (o_orderkey) NOT ENFORCED,
+    FOREIGN KEY (o_custkey) REFERENCES customer (c_custkey) NOT ENFORCED
 );
 
 CREATE TABLE lineitem (
@@ -95,9 +95,9 @@ CREATE TABLE lineitem (
     l_shipinstruct VARCHAR NOT NULL,
     l_shipmode VARCHAR NOT NULL,
     l_comment VARCHAR NOT NULL,
-    PRIMARY KEY (l_orderkey, l_linenumber),
-    FOREIGN KEY (l_orderkey) REFERENCES orders (o_orderkey),
-    FOREIGN KEY (l_partkey) REFERENCES part (p_partkey),
-    FOREIGN KEY (l_suppkey) REFERENCES supplier (s_suppkey),
-    FOREIGN KEY (l_partkey, l_suppkey) REFERENCES partsupp (ps_partkey, ps_suppkey)
+    PRIMARY KEY (l_orderkey, l_linenumber) NOT ENFORCED,
+    FOREIGN KEY (l_orderkey) REFERENCES orders (o_orderkey) NOT ENFORCED,
+    FOREIGN KEY (l_partkey) REFERENCES part (p_partkey) NOT ENFORCED,
+    FOREIGN KEY (l_suppkey) REFERENCES supplier (s_suppkey) NOT ENFORCED,
+    FOREIGN KEY (l_partkey, l_suppkey) REFERENCES partsupp (ps_partkey, ps_suppkey) NOT ENFORCED
 );

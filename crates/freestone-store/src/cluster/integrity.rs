@@ -1,5 +1,5 @@
-//! Whether the rows satisfy declared keys, which nothing enforces: whether keys are unique, and whether each reference
-//! has its row. Checked once per state of the tables, and cached.
+//! Whether the rows satisfy declared keys: whether keys are unique, and whether each reference has its row. For keys
+//! that nothing enforces, the rows are read once per state of the tables, and the result is cached.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,6 +19,9 @@ const SPARSE: i128 = 64;
 /// # Errors
 /// The column cannot be read.
 pub fn is_unique(table: &Arc<Table>, column: usize) -> Result<bool> {
+    if table.schema.enforced_key(std::slice::from_ref(&table.schema.columns[column].name)).is_some() {
+        return Ok(true);
+    }
     table.answer(vec![table.column_state(column)], || Ok(no_value_twice(&read_columns(table, &[column])?[0])))
 }
 
@@ -28,6 +31,15 @@ pub fn is_unique(table: &Arc<Table>, column: usize) -> Result<bool> {
 /// # Errors
 /// One of the columns cannot be read.
 pub fn references(table: &Arc<Table>, column: usize, to: &Arc<Table>, key: usize) -> Result<bool> {
+    let (name, referenced) = (&table.schema.columns[column].name, &to.schema.columns[key].name);
+    let is_enforced = table.schema.foreign_keys.iter().any(|foreign| {
+        let is_of = foreign.columns.as_slice() == std::slice::from_ref(name);
+        let is_to = foreign.table == to.name && foreign.referenced.as_slice() == std::slice::from_ref(referenced);
+        foreign.enforced && is_of && is_to
+    });
+    if is_enforced {
+        return Ok(true);
+    }
     let types = (&table.schema.columns[column].data_type, &to.schema.columns[key].data_type);
     if types.0 != types.1 || types.0.is_floating() {
         return Ok(false);

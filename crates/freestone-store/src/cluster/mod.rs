@@ -15,8 +15,8 @@ mod resolve;
 
 pub use integrity::{is_unique, references};
 pub use key::{BitOrder, Interleave, KEY_BITS};
-pub(crate) use resolve::is_clustered;
 pub use resolve::{Clustering, DimensionCodes, Hop, Route, Tables, codes_of_path, key_bits};
+pub(crate) use resolve::{is_clustered, value_at};
 
 pub use crate::design::{DimensionPath, keys_of};
 pub use crate::segment::bins::{Bins, MAX_DISTINCT, Value};

@@ -466,7 +466,7 @@ fn codes_of_values(column: &ColumnData, bins: &Bins) -> Vec<u32> {
     (0..column.len()).map(code).collect()
 }
 
-pub(super) fn value_at(column: &ColumnData, row: usize) -> Option<Value> {
+pub(crate) fn value_at(column: &ColumnData, row: usize) -> Option<Value> {
     if !column.is_valid(row) {
         return None;
     }

@@ -15,13 +15,16 @@ use super::writer::{parallel, write_segment};
 use crate::column::{ColumnData, Physical};
 use crate::design::{Design, Preset};
 use crate::error::{Result, StoreError};
-use crate::limits::GRANULE_ROWS;
+use crate::limits::{GRANULE_ROWS, ZONE_ROWS};
 use crate::media::{self, Pending, ReadFile, ReadRequest};
 use crate::schema::{Column, TableSchema};
 use crate::sort::sort_order;
 
-/// The key columns and the bytes of each index of a design. Segments of at most one granule have no indexes, because a
-/// scan is as fast.
+/// The number of zones that a search for a key may test, on average. With more, the key has an index.
+const ZONES_PER_SEARCH: usize = 4;
+
+/// The key columns and the bytes of each index: those of the design, and of the enforced keys that zone pruning does
+/// not find. Segments of at most one granule have no indexes, because a scan is as fast.
 pub(super) fn write(
     schema: &TableSchema,
     design: &Design,
@@ -31,17 +34,52 @@ pub(super) fn write(
     if columns.first().is_none_or(|column| column.len() <= GRANULE_ROWS) {
         return Ok(vec![]);
     }
-    parallel(&design.index, threads, |names| {
-        let key = names.iter().map(|name| schema.index_of(name)).collect::<Result<Vec<usize>>>()?;
+    let keys = keys(schema, design, columns)?;
+    parallel(&keys, threads, |key| {
         let order = sort_order(&key.iter().map(|c| &columns[*c]).collect::<Vec<_>>());
         let mut entries: Vec<ColumnData> = key.iter().map(|c| columns[*c].permute(&order)).collect();
         let rows = order.into_iter().map(i64::from).collect();
         entries.push(ColumnData { values: Physical::Int(rows), validity: None });
-        let entry_design = Design { page_size: design.page_size, sort: names.clone(), ..Design::preset(Preset::Pax) };
-        let schema = entry_schema(schema, &key);
+        let sort = key.iter().map(|c| schema.columns[*c].name.clone()).collect();
+        let entry_design = Design { page_size: design.page_size, sort, ..Design::preset(Preset::Pax) };
+        let schema = entry_schema(schema, key);
         let bytes = write_segment(&schema, &entry_design, &entries, SegmentClustering::default(), 1)?;
-        Ok((key.into_iter().map(|c| c as u32).collect(), bytes))
+        Ok((key.iter().map(|c| *c as u32).collect(), bytes))
     })
+}
+
+/// The columns of each index that a segment of these rows has.
+fn keys(schema: &TableSchema, design: &Design, columns: &[ColumnData]) -> Result<Vec<Vec<usize>>> {
+    let mut keys = design.index.iter().map(|names| schema.positions(names)).collect::<Result<Vec<_>>>()?;
+    let unique = schema.unique_keys.iter().map(|key| schema.positions(&key.columns));
+    let unique = unique.collect::<Result<Vec<_>>>()?;
+    for key in &unique {
+        // An index whose first columns are all of a key's: of this key, or of one that is a part of it.
+        let begins_with = |index: &[usize], key: &[usize]| {
+            index.len() >= key.len() && index[..key.len()].iter().all(|column| key.contains(column))
+        };
+        let is_part = |index: &[usize]| {
+            unique.iter().any(|part| part.iter().all(|c| key.contains(c)) && begins_with(index, part))
+        };
+        let is_served =
+            keys.iter().any(|index| is_part(index)) || key.iter().any(|column| zones_find(&columns[*column]));
+        if !is_served {
+            keys.push(key.clone());
+        }
+    }
+    Ok(keys)
+}
+
+/// Whether the zones lead to a value of a column: few of them overlap.
+fn zones_find(column: &ColumnData) -> bool {
+    let rows: Vec<usize> = (0..column.len()).collect();
+    let range = |rows: &[usize]| {
+        let values = rows.iter().filter(|row| column.is_valid(**row)).map(|row| column.order_prefix(*row));
+        values.fold((u64::MAX, 0), |(low, high), value| (low.min(value), high.max(value)))
+    };
+    let zones: Vec<(u64, u64)> = rows.chunks(ZONE_ROWS).map(range).collect();
+    let overlaps = |(low, high): &(u64, u64)| zones.iter().filter(|other| other.0 <= *high && *low <= other.1).count();
+    zones.iter().map(overlaps).sum::<usize>() <= ZONES_PER_SEARCH * zones.len()
 }
 
 /// The columns of an index: those of the key, then the row's number.
@@ -143,5 +181,42 @@ impl ReadFile for Part {
     fn start(&self, requests: &[ReadRequest]) -> Pending {
         let moved: Vec<_> = requests.iter().map(|r| ReadRequest { offset: self.offset + r.offset, ..*r }).collect();
         self.file.start(&moved)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::UniqueKey;
+
+    fn ints(values: impl Iterator<Item = i64>) -> ColumnData {
+        ColumnData { values: Physical::Int(values.collect()), validity: None }
+    }
+
+    #[test]
+    fn keys_that_zones_do_not_find_have_an_index() {
+        let rows = 20 * ZONE_ROWS as i64;
+        let scattered = || ints((0..rows).map(|row| row * 7919 % rows));
+        let ascending = || ints(0..rows);
+        let nearly = || ints((0..rows).map(|row| row ^ 1023));
+        assert!(zones_find(&ascending()) && zones_find(&nearly()) && !zones_find(&scattered()));
+        let column = |name: &str| Column { name: name.into(), data_type: DataType::Int64, nullable: true };
+        let key = |names: &[&str]| UniqueKey {
+            name: names.concat(),
+            columns: names.iter().map(ToString::to_string).collect(),
+        };
+        let schema = TableSchema {
+            columns: vec![column("a"), column("b"), column("c")],
+            unique_keys: vec![key(&["a"]), key(&["b"]), key(&["c", "a"]), key(&["c", "b"])],
+            ..TableSchema::default()
+        };
+        let columns = [scattered(), ascending(), scattered()];
+        let of = |index: &[&str]| {
+            let index = index.iter().map(|name| vec![name.to_string()]).collect();
+            keys(&schema, &Design { index, ..Design::default() }, &columns).unwrap()
+        };
+        // The second key and the last are found by b, and the third by the index of the first.
+        assert_eq!(of(&[]), [vec![0]]);
+        assert_eq!(of(&["c"]), [vec![2], vec![0]]);
     }
 }

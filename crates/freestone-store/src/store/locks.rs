@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::{Condvar, Mutex};
 use roaring::RoaringBitmap;
 
+use super::keys::{KeyId, KeyLocks, KeyUse, Keys};
 use crate::error::{Result, StoreError};
 use crate::table::Table;
 
@@ -77,6 +78,7 @@ struct Shared {
     names: HashMap<String, u64>,
     /// For each segment, the rows that each transaction has locked.
     rows: HashMap<u64, Vec<(u64, RoaringBitmap)>>,
+    keys: KeyLocks,
     waits: HashMap<u64, BTreeSet<u64>>,
     moved: HashMap<u64, Moved>,
 }
@@ -139,6 +141,7 @@ impl Transactions {
         shared.open.remove(&id);
         shared.waits.remove(&id);
         shared.names.retain(|_, holder| *holder != id);
+        shared.keys.end(id);
         shared.tables.retain(|_, lock| {
             lock.shared.remove(&id);
             lock.wanted.remove(&id);
@@ -206,6 +209,35 @@ impl Transactions {
             let blockers = found.iter().flat_map(|(segment, rows)| shared.holders(me, *segment, rows)).collect();
             if BTreeSet::is_empty(&blockers) {
                 found.into_iter().for_each(|(segment, rows)| shared.mark(me, segment, rows));
+            }
+            blockers
+        })
+    }
+
+    /// Waits until no other open transaction is changing a row. Returns whether that took waiting.
+    pub fn wait_for_row(&self, me: u64, segment: u64, row: u32, waiting: &Waiting) -> Result<bool> {
+        let rows = RoaringBitmap::from_iter([row]);
+        self.acquire(me, waiting, "a row", |shared| {
+            let mut found = Rows::new();
+            shared.follow(segment, rows.clone(), &|segment, shared| !shared.moved.contains_key(&segment), &mut found);
+            found.iter().flat_map(|(segment, rows)| shared.holders(me, *segment, rows)).collect()
+        })
+    }
+
+    /// Locks keys that rows are given, lose or refer to, and returns whether that took waiting. `name` is the table's.
+    pub fn lock_keys(
+        &self,
+        me: u64,
+        key: KeyId,
+        how: KeyUse,
+        keys: &Keys,
+        name: &str,
+        waiting: &Waiting,
+    ) -> Result<bool> {
+        self.acquire(me, waiting, &format!("a key of table {name}"), |shared| {
+            let blockers = shared.keys.blockers(me, key, how, keys);
+            if blockers.is_empty() {
+                shared.keys.add(me, key, how, keys.clone());
             }
             blockers
         })

@@ -3,7 +3,7 @@
 //! A transaction does not lock the log while it is open. It starts from a snapshot, its base, and collects its changes
 //! in a state of its own. Its commit applies the difference of the two to the newest state ([`super::rebase`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,6 +12,7 @@ use roaring::RoaringBitmap;
 use super::appender::{Appended, Appender};
 use super::commit::{Commit, Operation};
 use super::files::NewFiles;
+use super::keys::{AddedKeys, AddedReferences, RemovedRows};
 use super::locks::{Mode, Waiting};
 use super::rebase::{conflict, live_rows, rebase};
 use super::state::State;
@@ -43,6 +44,14 @@ pub struct WriteTransaction {
     files: Option<Arc<NewFiles>>,
     waiting: Waiting,
     write_bytes: usize,
+    /// The rows whose keys are not checked yet.
+    pub(super) added_keys: AddedKeys,
+    /// The rows whose references are not checked yet.
+    pub(super) added_references: AddedReferences,
+    /// The segments with new rows of tables that have conditions, by table.
+    added_rows: BTreeMap<u64, BTreeSet<u64>>,
+    /// Rows that are gone, to which others may refer.
+    pub(super) removed_rows: RemovedRows,
 }
 
 /// A state of a transaction to which it can return.
@@ -79,6 +88,10 @@ impl WriteTransaction {
             files: None,
             waiting: Waiting::default(),
             write_bytes,
+            added_keys: AddedKeys::default(),
+            added_references: AddedReferences::default(),
+            added_rows: BTreeMap::new(),
+            removed_rows: RemovedRows::default(),
         })
     }
 
@@ -106,6 +119,14 @@ impl WriteTransaction {
     /// Whether it has changed anything.
     pub fn is_changed(&self) -> bool {
         self.is_changed
+    }
+
+    /// Whether nobody has committed anything since the snapshot on which the transaction is based.
+    ///
+    /// # Errors
+    /// As for [`Store::snapshot`].
+    pub fn is_current(&self) -> Result<bool> {
+        Ok(self.store.newest()?.sequence == self.base.sequence())
     }
 
     /// Whether it has neither read nor changed data.
@@ -179,6 +200,10 @@ impl WriteTransaction {
     /// The changes before it cannot be based on the newest commit that the transaction has seen.
     pub fn roll_back_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         self.state = savepoint.state.clone();
+        self.added_keys.clear();
+        self.added_references.clear();
+        self.removed_rows.clear();
+        self.added_rows.clear();
         self.is_changed = savepoint.is_changed;
         let now = std::mem::replace(&mut self.base, savepoint.base.clone());
         if let Some(files) = &self.files {
@@ -213,7 +238,7 @@ impl WriteTransaction {
         self.state.copies_of(table.id).map(|copy| self.with_resources(copy)).collect()
     }
 
-    fn with_resources(&self, table: &Arc<Table>) -> Arc<Table> {
+    pub(super) fn with_resources(&self, table: &Arc<Table>) -> Arc<Table> {
         let mut table = table.clone();
         if table.resources.is_none() {
             Arc::make_mut(&mut table).resources = Some(self.store.resources.clone());
@@ -383,6 +408,8 @@ impl WriteTransaction {
     pub fn truncate(&mut self, name: &str) -> Result<()> {
         let table = self.table(name)?;
         self.lock_table(&table, Mode::Exclusive)?;
+        let all = table.segments.iter().enumerate().map(|(at, entry)| (at, live_rows(entry)));
+        self.note_removed(&table, all, &|_| true)?;
         self.remove_segments(&table)?;
         self.perform(&Operation::Changed { table: table.id })?;
         for copy in self.copies(&table) {
@@ -454,13 +481,64 @@ impl WriteTransaction {
         Ok(Appender::new(table.id, table.schema.clone(), design, clustering, context))
     }
 
-    /// Adds the rows of an appender, and returns their number.
+    /// Adds the rows of an appender, and returns their number. [`WriteTransaction::check_keys`] checks their keys.
     ///
     /// # Errors
     /// The table was dropped meanwhile.
     pub fn append(&mut self, appended: Appended) -> Result<u64> {
+        self.append_changed(appended, &|_| true)
+    }
+
+    /// The same for rows that replace others, of which only some columns have changed, by their positions.
+    ///
+    /// # Errors
+    /// As for [`WriteTransaction::append`].
+    pub fn append_changed(&mut self, appended: Appended, is_changed: &dyn Fn(usize) -> bool) -> Result<u64> {
+        let schema = &self.state.table_by_id(appended.table).map_err(StoreError::Invalid)?.schema;
+        for (at, key) in schema.unique_keys.iter().enumerate() {
+            if schema.positions(&key.columns)?.into_iter().any(is_changed) {
+                let added = self.added_keys.entry((appended.table, at)).or_default();
+                added.extend(appended.segments.iter().map(|segment| segment.id));
+            }
+        }
+        for (at, key) in schema.foreign_keys.iter().enumerate().filter(|(_, key)| key.enforced) {
+            if schema.positions(&key.columns)?.into_iter().any(is_changed) {
+                let added = self.added_references.entry((appended.table, at)).or_default();
+                added.extend(appended.segments.iter().map(|segment| segment.id));
+            }
+        }
+        if !schema.checks.is_empty() {
+            let added = self.added_rows.entry(appended.table).or_default();
+            added.extend(appended.segments.iter().map(|segment| segment.id));
+        }
+        self.append_kept(appended)
+    }
+
+    /// The rows that were added since the last call to tables with conditions: for each such table, its name and a
+    /// snapshot in which it has only these rows.
+    pub fn take_added_rows(&mut self) -> Vec<(String, Arc<Snapshot>)> {
+        let mut taken = vec![];
+        for (id, segments) in std::mem::take(&mut self.added_rows) {
+            let Ok(name) = self.state.table_by_id(id).map(|table| table.name.clone()) else { continue };
+            let mut state = self.state.clone();
+            let only = |table: &mut Table| table.segments.retain(|entry| segments.contains(&entry.id));
+            let copies: Vec<u64> = state.copies_of(id).map(|copy| copy.id).collect();
+            copies.iter().for_each(|copy| {
+                state.copies.remove(copy);
+            });
+            if state.change_table(id, only).is_ok() {
+                self.store.give_resources(&mut state);
+                let (state, base) = (Arc::new(state), Some(self.base.clone()));
+                taken.push((name, Arc::new(Snapshot { state, base, _pin: None })));
+            }
+        }
+        taken
+    }
+
+    /// Adds rows whose keys were in the table before.
+    fn append_kept(&mut self, appended: Appended) -> Result<u64> {
         for copy in appended.copies {
-            self.append(copy)?;
+            self.append_kept(copy)?;
         }
         let added = appended.segments.into_iter();
         let added = added.map(|new| SegmentEntry::new(new.id, new.rows, new.bytes, new.pending)).collect::<Vec<_>>();
@@ -478,6 +556,19 @@ impl WriteTransaction {
     /// The table does not exist, or see [`StoreError::Conflict`], [`StoreError::Deadlock`] and
     /// [`StoreError::LockTimeout`].
     pub fn delete(&mut self, name: &str, row_ids: impl IntoIterator<Item = u64>) -> Result<u64> {
+        self.delete_changed(name, row_ids, &|_| true)
+    }
+
+    /// The same for rows that others replace, of which only some columns have changed, by their positions.
+    ///
+    /// # Errors
+    /// As for [`WriteTransaction::delete`].
+    pub fn delete_changed(
+        &mut self,
+        name: &str,
+        row_ids: impl IntoIterator<Item = u64>,
+        is_changed: &dyn Fn(usize) -> bool,
+    ) -> Result<u64> {
         let table = self.table(name)?;
         let mut by_segment: BTreeMap<usize, RoaringBitmap> = BTreeMap::new();
         for id in row_ids {
@@ -492,7 +583,7 @@ impl WriteTransaction {
         }
         self.lock_table(&table, Mode::Shared)?;
         self.lock_rows(&table, &by_segment)?;
-        self.delete_rows(&table, by_segment)
+        self.delete_rows(&table, by_segment, is_changed)
     }
 
     /// Deletes all rows of a table. Rows that others add at the same time remain.
@@ -504,10 +595,16 @@ impl WriteTransaction {
         let all = table.segments.iter().enumerate().map(|(at, entry)| (at, live_rows(entry))).collect();
         self.lock_table(&table, Mode::Shared)?;
         self.lock_rows(&table, &all)?;
-        self.delete_rows(&table, all)
+        self.delete_rows(&table, all, &|_| true)
     }
 
-    fn delete_rows(&mut self, table: &Table, by_segment: BTreeMap<usize, RoaringBitmap>) -> Result<u64> {
+    fn delete_rows(
+        &mut self,
+        table: &Table,
+        by_segment: BTreeMap<usize, RoaringBitmap>,
+        is_changed: &dyn Fn(usize) -> bool,
+    ) -> Result<u64> {
+        self.note_removed(table, by_segment.iter().map(|(at, rows)| (*at, rows.clone())), is_changed)?;
         let mut deleted = 0;
         let mut changed: BTreeMap<u64, RoaringBitmap> = BTreeMap::new();
         for (at, rows) in by_segment.into_iter().filter(|(_, rows)| !rows.is_empty()) {
@@ -577,7 +674,7 @@ impl WriteTransaction {
     /// Replaces all segments of a table by these.
     fn replace(&mut self, table: &Table, appended: Appended) -> Result<()> {
         self.remove_segments(table)?;
-        self.append(appended).map(|_| ())
+        self.append_kept(appended).map(|_| ())
     }
 
     /// Makes the changes durable and visible, and returns the commit's sequence.
@@ -589,6 +686,7 @@ impl WriteTransaction {
         if !self.is_changed {
             return Ok(self.base.sequence());
         }
+        self.check_keys()?;
         self.merge_own_pending()?;
         let files = self.files()?;
         let (store, base) = (self.store.clone(), self.base.clone());
@@ -627,13 +725,47 @@ impl WriteTransaction {
             for_each_batch(&table, request, |unit| own.contains(&unit.segment), |batch| appender.push(&batch))?;
             let segments = own.iter().map(|at| table.segments[*at].id).collect();
             self.perform(&Operation::RemoveSegments { table: table.id, segments })?;
-            self.append(appender.finish()?)?;
+            self.append_kept(appender.finish()?)?;
         }
         Ok(())
     }
 
     pub(super) fn store(&self) -> &Store {
         &self.store
+    }
+
+    pub(super) fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+
+    pub(super) fn write_bytes(&self) -> usize {
+        self.write_bytes
+    }
+
+    /// All tables, including this transaction's changes.
+    pub(super) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.state.tables.values()
+    }
+
+    /// Whether other transactions can see a table.
+    pub(super) fn is_shared(&self, table: u64) -> bool {
+        self.base.state.table_by_id(table).is_ok()
+    }
+
+    /// The number of the newest commit, and a table as it would be if this transaction committed now.
+    ///
+    /// # Errors
+    /// Another transaction has changed the same.
+    pub(super) fn newest_view(&self, table: u64) -> Result<(u64, Arc<Table>)> {
+        let newest = self.store.newest()?;
+        if newest.sequence == self.base.sequence() {
+            return Ok((newest.sequence, self.table_by_id(table)?));
+        }
+        let places = |table: &Table, segment, rows| self.store.transactions.places(table, segment, rows);
+        let commit = rebase(&self.base.state, &self.state, &newest, &places)?;
+        let state = commit.apply(&newest, self.store.stamp()).map_err(StoreError::Invalid)?;
+        let view = state.table_by_id(table).map_err(StoreError::Invalid)?;
+        Ok((newest.sequence, self.with_resources(view)))
     }
 }
 

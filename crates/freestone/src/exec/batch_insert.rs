@@ -12,7 +12,8 @@ impl Statement {
     pub fn for_each_row_of(&self, table: &str) -> Option<Statement> {
         let Ok(Command::Sql(sql)) = self.command() else { return None };
         let ast::Statement::Insert(mut insert) = *sql else { return None };
-        if insert.returning.is_some() {
+        // Of rows with equal keys each is inserted, or updates, after the one before.
+        if insert.returning.is_some() || insert.on.is_some() || insert.or.is_some() {
             return None;
         }
         let source = insert.source.take()?;
@@ -65,6 +66,8 @@ mod tests {
             "update t set a = ?",
             "select ?",
             "insert into t values (?) returning a",
+            "insert into t values (?) on conflict do nothing",
+            "insert or replace into t values (?)",
             "insert into t values (?",
         ] {
             check(other, None);

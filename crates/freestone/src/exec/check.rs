@@ -1,6 +1,6 @@
 //! CHECK: damage that the store finds, and violations of declared keys.
 //!
-//! Keys are used in planning, but not enforced when rows are written. CHECK shows whether they are satisfied.
+//! Keys are used in planning, whether they are enforced or not. CHECK shows whether the rows satisfy them.
 
 use std::sync::Arc;
 
@@ -60,23 +60,26 @@ pub(crate) fn key_questions(snapshot: &Snapshot, table: Option<&str>) -> Vec<Que
     let mut questions = Vec::new();
     for checked in snapshot.tables().filter(|checked| table.is_none_or(|name| checked.name == name)) {
         if !checked.schema.primary_key.is_empty() {
-            questions.push(primary_question(checked));
+            questions.push(key_question(checked, "PRIMARY KEY", &checked.schema.primary_key));
         }
+        let primary = checked.schema.enforced_primary_key();
+        let unique = checked.schema.unique_keys.iter().filter(|key| Some(*key) != primary);
+        questions.extend(unique.map(|key| key_question(checked, "UNIQUE", &key.columns)));
         let foreign = checked.schema.foreign_keys.iter();
         questions.extend(foreign.map(|key| foreign_question(snapshot, checked, key)));
     }
     questions
 }
 
-fn primary_question(table: &Table) -> Question {
-    let key = &table.schema.primary_key;
+fn key_question(table: &Table, kind: &str, key: &[String]) -> Question {
     let columns = list("", key);
+    let present = key.iter().map(|name| format!("{} IS NOT NULL", quote(name))).collect::<Vec<_>>().join(" AND ");
     Question {
         sql: format!(
-            "SELECT {columns} FROM {} GROUP BY {columns} HAVING count(*) > 1 ORDER BY {columns} LIMIT 1",
+            "SELECT {columns} FROM {} WHERE {present} GROUP BY {columns} HAVING count(*) > 1 ORDER BY {columns} LIMIT 1",
             quote(&table.name)
         ),
-        violation: format!("table {}: PRIMARY KEY ({}) has ({{}}) more than once", table.name, key.join(", ")),
+        violation: format!("table {}: {kind} ({}) has ({{}}) more than once", table.name, key.join(", ")),
     }
 }
 

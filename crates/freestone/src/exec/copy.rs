@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, StringViewArray, UInt32Array, new_null_array};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, StringViewArray, UInt32Array, new_null_array};
 use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use freestone_store::schema::TableSchema;
-use freestone_store::{LockMode, WriteTransaction};
+use freestone_store::{LockMode, StoreError, WriteTransaction};
 
 use crate::context::{Outcome, Progress};
 use crate::error::{Error, ErrorKind, Result};
@@ -31,20 +32,55 @@ pub(crate) fn copy_from(
     context.prepare_append(transaction, None)?;
     let memory_bytes = context.prepare_parse()?;
     let options = IngestOptions { memory_bytes, ..from_options(&request.options, context.threads())? };
-    let files = ingest::expand_paths(&request.path)?.into_iter().map(Input::new).collect::<Result<Vec<_>>>()?;
-    let loading = Loading {
-        read: read_schema(&table.schema, &request.columns)?,
-        table: table.schema.to_arrow(),
-        files: files.into_iter(),
-        current: None,
-        named: None,
-        reader: None,
-        bytes_before: 0,
-        options,
-    };
+    let loading = Loading::new(request, &table.schema, options.clone())?;
     let watched = Watched::new(progress, &request.table, loading);
     let rows = dml::append(transaction, context, &request.table, &table.schema, Places::all(&table.schema), watched)?;
+    transaction.check_keys().map_err(|error| {
+        let place = place_of(&error, &table.schema, || Loading::new(request, &table.schema, options));
+        let error = Error::from(error);
+        // Without a place the error says enough.
+        place.ok().flatten().map_or(error.clone(), |place| error.at(&place))
+    })?;
     Ok(Outcome::Affected { verb: "COPY", rows })
+}
+
+/// Where the files have the key of an error: the second of the rows with it, or the only one.
+fn place_of(
+    error: &StoreError,
+    schema: &TableSchema,
+    again: impl FnOnce() -> Result<Loading>,
+) -> Result<Option<String>> {
+    let StoreError::DuplicateKey { constraint, key, .. } = error else { return Ok(None) };
+    let Some(unique) = schema.unique_keys.iter().find(|unique| unique.name == *constraint) else { return Ok(None) };
+    let columns = schema.positions(&unique.columns)?;
+    let mut loading = again()?;
+    // What comes from a pipe is there once.
+    if loading.files.as_slice().iter().any(|file| file.spooled.is_some()) {
+        return Ok(None);
+    }
+    let (mut found, mut file, mut row) = (None, None, 0);
+    while let Some(batch) = loading.next() {
+        let batch = batch?;
+        let path = loading.current.as_ref().map(|input| input.path.display().to_string());
+        if path != file {
+            (file, row) = (path, 0);
+        }
+        let options = FormatOptions::default();
+        let values = columns.iter().map(|at| ArrayFormatter::try_new(batch.column(*at).as_ref(), &options));
+        let values = values.collect::<Result<Vec<_>, _>>()?;
+        for at in 0..batch.num_rows() {
+            row += 1;
+            let is_null = columns.iter().any(|column| batch.column(*column).is_null(at));
+            let shown = || values.iter().map(|value| value.value(at).to_string()).collect::<Vec<_>>().join(", ");
+            if !is_null && shown() == *key {
+                let place = format!("{}, row {row}", file.as_deref().unwrap_or_default());
+                if found.replace(place).is_some() {
+                    return Ok(found);
+                }
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// The columns to read: the named ones, in that order, or those of the table.
@@ -100,6 +136,20 @@ struct Loading {
 }
 
 impl Loading {
+    fn new(request: &CopyFrom, table: &TableSchema, options: IngestOptions) -> Result<Loading> {
+        let files = ingest::expand_paths(&request.path)?.into_iter().map(Input::new).collect::<Result<Vec<_>>>()?;
+        Ok(Loading {
+            read: read_schema(table, &request.columns)?,
+            table: table.to_arrow(),
+            files: files.into_iter(),
+            current: None,
+            named: None,
+            reader: None,
+            bytes_before: 0,
+            options,
+        })
+    }
+
     /// Bytes of the files whose rows have been delivered.
     fn bytes_done(&self) -> u64 {
         self.bytes_before + self.reader.as_ref().map_or(0, FileReader::bytes_done)

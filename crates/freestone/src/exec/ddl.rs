@@ -15,7 +15,9 @@ use crate::catalog::{CATALOG, Scope, is_ours};
 use crate::context::Outcome;
 use crate::definitions;
 use crate::error::{Error, ErrorKind, Result};
+use crate::exec::constraints::Constraints;
 use crate::exec::dml;
+use crate::exec::row_checks;
 use crate::exec::stored_values::{Places, check_count};
 use crate::exec::write::WriteContext;
 use crate::session::settings;
@@ -46,7 +48,7 @@ pub(crate) fn create_table(
         return Err(taken(&name));
     }
     definitions::check_schema(&base, schema_name(&create.name).as_deref())?;
-    let keys = take_keys(&mut create)?;
+    let constraints = Constraints::take(&mut create)?;
     let options = take_options(&mut create)?;
     // DataFusion checks a name against its own catalog; ours is checked above, against the transaction's snapshot.
     create.name = ast::ObjectName::from(vec![ast::Ident::with_quote('"', "freestone$new")]);
@@ -71,9 +73,15 @@ pub(crate) fn create_table(
             None => TableSchema::from_arrow(&declared)?,
         },
     };
-    let schema = keys.apply(columns)?;
+    let schema = constraints.apply(&name, columns, &scope.snapshot)?;
+    row_checks::validate(context, &scope, &schema)?;
+    for key in schema.foreign_keys.iter().filter(|key| key.enforced) {
+        // Nobody drops it meanwhile.
+        transaction.lock(&key.table, LockMode::Shared)?;
+    }
     let design = design(settings::default_design(context.planner().settings())?, &options, &schema)?;
     if exists {
+        check_unreferenced(&scope.snapshot, std::slice::from_ref(&name))?;
         transaction.drop_table(&name)?;
     }
     transaction.create_table(&name, schema.clone(), design)?;
@@ -162,6 +170,9 @@ pub(crate) fn drop(
     if cascade && object_type != ast::ObjectType::Schema {
         check_dependents(&base, names)?;
     }
+    if object_type == ast::ObjectType::Table {
+        check_unreferenced(&base, &names.iter().map(object_name).collect::<Result<Vec<_>>>()?)?;
+    }
     let (what, verb) = match object_type {
         ast::ObjectType::Table => ("table", "DROP TABLE"),
         ast::ObjectType::View => ("view", "DROP VIEW"),
@@ -195,6 +206,23 @@ pub(crate) fn drop(
         }
     }
     Ok(Outcome::Done { verb })
+}
+
+/// Refuses to drop a table to which rows of another one refer.
+fn check_unreferenced(base: &Snapshot, dropped: &[String]) -> Result<()> {
+    for table in base.tables().filter(|table| !dropped.contains(&table.name)) {
+        let refers = |key: &&ForeignKey| key.enforced && dropped.contains(&key.table);
+        if let Some(key) = table.schema.foreign_keys.iter().find(refers) {
+            let (from, columns) = (&table.name, key.columns.join(", "));
+            let hint = format!("drop table {from} as well");
+            return Err(Error::invalid(format!(
+                "FOREIGN KEY ({columns}) of table {from} depends on table {}",
+                key.table
+            ))
+            .with_hint(hint));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses CASCADE where something depends on what is dropped: nothing is dropped that the statement does not name.
@@ -302,91 +330,6 @@ fn design(start: Design, options: &OptionList, schema: &TableSchema) -> Result<D
     let design = start.with_options(options.iter().map(|(name, value)| (name.as_str(), value.as_str())), schema)?;
     design.check_order(schema)?;
     Ok(design)
-}
-
-/// Keys as declared, with the columns as the statement names them.
-#[derive(Default)]
-struct Keys {
-    primary: Vec<String>,
-    foreign: Vec<ForeignKey>,
-}
-
-impl Keys {
-    fn apply(self, mut schema: TableSchema) -> Result<TableSchema> {
-        for column in &mut schema.columns {
-            if self.primary.contains(&column.name) {
-                column.nullable = false;
-            }
-        }
-        schema.primary_key = self.primary;
-        schema.foreign_keys = self.foreign;
-        Ok(schema.validated()?)
-    }
-}
-
-/// Takes the keys out of the statement, which DataFusion would refuse, and refuses what Freestone does not have.
-fn take_keys(create: &mut ast::CreateTable) -> Result<Keys> {
-    let mut keys = Keys::default();
-    for constraint in std::mem::take(&mut create.constraints) {
-        match constraint {
-            ast::TableConstraint::PrimaryKey(key) => set_primary(&mut keys, index_columns(&key.columns)?)?,
-            ast::TableConstraint::ForeignKey(key) => keys.foreign.push(foreign_key(key, None)?),
-            other => return Err(no_constraint(&other.to_string())),
-        }
-    }
-    for column in &mut create.columns {
-        let name = identifier(&column.name);
-        let mut kept = Vec::with_capacity(column.options.len());
-        for option in std::mem::take(&mut column.options) {
-            match option.option {
-                ast::ColumnOption::PrimaryKey(_) => set_primary(&mut keys, vec![name.clone()])?,
-                ast::ColumnOption::ForeignKey(key) => keys.foreign.push(foreign_key(key, Some(&name))?),
-                ast::ColumnOption::Null | ast::ColumnOption::NotNull => kept.push(option),
-                other => return Err(no_constraint(&other.to_string())),
-            }
-        }
-        column.options = kept;
-    }
-    Ok(keys)
-}
-
-fn set_primary(keys: &mut Keys, columns: Vec<String>) -> Result<()> {
-    if !keys.primary.is_empty() {
-        return Err(Error::invalid("a table has one PRIMARY KEY only"));
-    }
-    keys.primary = columns;
-    Ok(())
-}
-
-fn no_constraint(what: &str) -> Error {
-    Error::unsupported(format!("{what} is not available in this version"))
-        .with_hint("columns take NOT NULL, PRIMARY KEY and REFERENCES; tables take PRIMARY KEY and FOREIGN KEY")
-}
-
-fn index_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {
-    columns
-        .iter()
-        .map(|column| match &column.column.expr {
-            ast::Expr::Identifier(name) => Ok(identifier(name)),
-            other => Err(Error::invalid(format!("a key names columns; {other} is an expression"))),
-        })
-        .collect()
-}
-
-fn foreign_key(key: ast::ForeignKeyConstraint, column: Option<&str>) -> Result<ForeignKey> {
-    let columns = match column {
-        Some(column) => vec![column.to_owned()],
-        None => key.columns.iter().map(identifier).collect(),
-    };
-    let referenced: Vec<String> = key.referred_columns.iter().map(identifier).collect();
-    if !referenced.is_empty() && referenced.len() != columns.len() {
-        return Err(Error::invalid(format!(
-            "FOREIGN KEY names {} columns and references {}",
-            columns.len(),
-            referenced.len()
-        )));
-    }
-    Ok(ForeignKey { columns, table: object_name(&key.foreign_table)?, referenced })
 }
 
 /// The options of `WITH (…)`, taken out of the statement.

@@ -4,6 +4,7 @@
 //! the transaction's snapshot, which includes what it has changed before.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, BooleanArray, RecordBatch, UInt64Array};
@@ -22,15 +23,17 @@ use crate::definitions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::ddl;
 use crate::exec::ddl::{identifier, object_name};
+use crate::exec::merge::{self, MergeQuery};
 use crate::exec::returning::Returning;
 use crate::exec::stored_values::{Places, check_count, prepare_values};
+use crate::exec::upsert::{self, Conflict, Upsert};
 use crate::exec::write::{Batches, WriteContext};
 use crate::ingest::{ColumnMatch, Location, conform};
 use crate::provider::ROW_ID_COLUMN;
 use crate::sql::parameters::Parameters;
 use crate::sql::spellings::BY_NAME;
 use crate::sql::statement::parse_query;
-use crate::sql::{macros, names};
+use crate::sql::{macros, names, visitor};
 
 /// Whether a statement changes the database.
 pub(crate) fn is_write(sql: &ast::Statement) -> bool {
@@ -40,6 +43,7 @@ pub(crate) fn is_write(sql: &ast::Statement) -> bool {
         Sql::Insert(_)
             | Sql::Delete(_)
             | Sql::Update(_)
+            | Sql::Merge(_)
             | Sql::Truncate(_)
             | Sql::CreateTable(_)
             | Sql::CreateView(_)
@@ -62,6 +66,7 @@ pub(crate) fn perform(
         Sql::Insert(insert) => self::insert(transaction, context, insert, parameters),
         Sql::Delete(delete) => self::delete(transaction, context, delete, parameters),
         Sql::Update(update) => self::update(transaction, context, update, parameters),
+        Sql::Merge(merge) => merge::merge(transaction, context, merge, parameters),
         Sql::Truncate(truncate) => self::truncate(transaction, &truncate),
         Sql::CreateTable(create) => ddl::create_table(transaction, context, create, parameters),
         Sql::CreateView(create) => ddl::create_view(transaction, context, create, text),
@@ -92,8 +97,11 @@ fn insert(
     parameters: &Parameters,
 ) -> Result<Outcome> {
     let name = insert_target(&insert)?;
-    let returning = Returning::take(&mut insert.returning, &name);
-    let table = find(transaction, &name, LockMode::Shared)?;
+    let table = find(transaction, &name, upsert::lock_mode(&insert, context))?;
+    let by_name = insert.table_alias.take_if(|alias| alias.alias.value == BY_NAME).is_some();
+    let alias = insert_alias(&insert, &name);
+    insert.table_alias = None;
+    let returning = Returning::take(&mut insert.returning, &alias);
     let mut source = match insert.source.take() {
         Some(source) => source,
         // DEFAULT VALUES: no column has a default, so all are NULL.
@@ -102,13 +110,14 @@ fn insert(
             parse_query("VALUES (NULL)")?
         }
     };
-    if insert.table_alias.take().is_some_and(|alias| alias.alias.value == BY_NAME) {
+    if by_name {
         let query = ast::Statement::Query(source.clone());
         let (_, plan) = context.plan(&Scope::new(transaction.snapshot()), query, parameters)?;
         let fields = names::shown(Arc::new(plan.schema().as_arrow().clone()));
         insert.columns = fields.fields().iter().map(|field| column_name(field.name())).collect();
     }
     let places = Places::named(&table.schema, &insert.columns)?;
+    let conflict = Conflict::take(&mut insert, &table.schema)?;
     prepare_values(&mut source, &places, &table.schema)?;
     let snapshot = transaction.snapshot();
     let scope = Scope::new(snapshot.clone()).with_target_columns(&table.schema);
@@ -116,6 +125,10 @@ fn insert(
     check_count(places.given(), plan.schema().fields().len())?;
     context.prepare_append(transaction, plan.max_rows())?;
     let batches = run_in_order(context, state, &plan)?;
+    if let Some(conflict) = conflict {
+        let upsert = Upsert { transaction, context, table, snapshot, parameters, alias };
+        return upsert.run(conflict, &places, batches, returning);
+    }
     let Some(returning) = returning else {
         let rows = append(transaction, context, &name, &table.schema, places, batches)?;
         return Ok(Outcome::Affected { verb: "INSERT", rows });
@@ -130,7 +143,7 @@ fn insert(
     returning.rows(context, snapshot, parameters, &table.schema, written)
 }
 
-fn column_name(name: &str) -> ast::ObjectName {
+pub(crate) fn column_name(name: &str) -> ast::ObjectName {
     ast::ObjectName::from(vec![ast::Ident::with_quote('"', name)])
 }
 
@@ -185,6 +198,8 @@ fn update(
     let target = update_target(&update)?;
     let returning = Returning::take(&mut update.returning, &alias_of(&update.table.relation, &target));
     let table = find(transaction, &target, context.row_lock)?;
+    let assigned = update.assignments.iter().map(|assignment| assigned_column(&table.schema, assignment));
+    let assigned = assigned.collect::<Result<HashSet<usize>>>()?;
     let snapshot = transaction.snapshot();
     let scope = Scope::new(snapshot.clone()).with_target_rows(&target);
     let query = ast::Statement::Query(update_query(update, &target, &table.schema)?);
@@ -203,8 +218,8 @@ fn update(
         appender.push(&batch)?;
     }
     let (appended, written) = appender.finish_kept()?;
-    transaction.delete(&target, row_ids)?;
-    let rows = transaction.append(appended)?;
+    transaction.delete_changed(&target, row_ids, &|column| assigned.contains(&column))?;
+    let rows = transaction.append_changed(appended, &|column| assigned.contains(&column))?;
     match returning {
         Some(returning) => returning.rows(context, snapshot, parameters, &table.schema, written),
         None => Ok(Outcome::Affected { verb: "UPDATE", rows }),
@@ -230,7 +245,8 @@ pub(crate) fn returned(statement: &ast::Statement, snapshot: Arc<Snapshot>) -> R
     let (name, returning) = match statement.clone() {
         ast::Statement::Insert(mut insert) => {
             let name = insert_target(&insert)?;
-            (name.clone(), Returning::take(&mut insert.returning, &name))
+            let alias = insert_alias(&insert, &name);
+            (name, Returning::take(&mut insert.returning, &alias))
         }
         ast::Statement::Update(mut update) => {
             let name = update_target(&update)?;
@@ -241,6 +257,12 @@ pub(crate) fn returned(statement: &ast::Statement, snapshot: Arc<Snapshot>) -> R
             let name = delete_target(&delete)?;
             let alias = delete_alias(&delete, &name);
             (name, Returning::take(&mut delete.returning, &alias))
+        }
+        ast::Statement::Merge(mut merge) => {
+            let name = merge::merge_target(&merge)?;
+            let mut items = merge::returning_items(&mut merge)?;
+            let returning = Returning::take(&mut items, &merge::merge_alias(&merge, &name));
+            (name, returning.map(|returning| returning.with_action("")))
         }
         _ => return Ok(None),
     };
@@ -254,7 +276,7 @@ pub(crate) fn planned(statement: ast::Statement, snapshot: Arc<Snapshot>) -> Res
     if let ast::Statement::Insert(mut insert) = statement {
         let name = insert_target(&insert)?;
         let table = snapshot.table(&name).cloned().ok_or_else(|| no_table(&snapshot, &name))?;
-        insert.returning = None;
+        (insert.returning, insert.on, insert.or, insert.table_alias) = (None, None, None, None);
         insert.table = ast::TableObject::TableName(target_name());
         return Ok((Scope::new(snapshot).with_target_columns(&table.schema), ast::Statement::Insert(insert)));
     }
@@ -263,25 +285,53 @@ pub(crate) fn planned(statement: ast::Statement, snapshot: Arc<Snapshot>) -> Res
     Ok((target.iter().fold(scope, |scope, target| scope.with_target_rows(target)), query))
 }
 
-/// Parameters that UPDATE assigns to columns as they are: their numbers, from 1, and the columns' types.
+/// Parameters that UPDATE assigns to columns as they are, and those of ON CONFLICT: their numbers, from 1, and the
+/// columns' types.
 pub(crate) fn assigned(statement: &ast::Statement, snapshot: &Snapshot) -> Vec<(usize, DataType)> {
-    let ast::Statement::Update(update) = statement else { return vec![] };
-    let table = update_target(update).ok().and_then(|target| snapshot.table(&target).cloned());
-    let Some(table) = table else { return vec![] };
-    let assigned = |assignment: &ast::Assignment| {
-        let (ast::AssignmentTarget::ColumnName(name), ast::Expr::Value(value)) =
-            (&assignment.target, &assignment.value)
-        else {
-            return None;
-        };
-        let ast::Value::Placeholder(placeholder) = &value.value else { return None };
-        let number: usize =
-            placeholder.strip_prefix('$')?.parse().ok().filter(|number| (1..=65_535).contains(number))?;
-        let column = name.0.last().and_then(|part| part.as_ident()).map(identifier)?;
-        let column = table.schema.columns.iter().find(|known| known.name == column)?;
-        Some((number, column.data_type.clone()))
+    let (target, assignments) = match statement {
+        ast::Statement::Update(update) => (update_target(update), &update.assignments),
+        ast::Statement::Insert(insert) => match &insert.on {
+            Some(ast::OnInsert::OnConflict(ast::OnConflict {
+                action: ast::OnConflictAction::DoUpdate(update),
+                ..
+            })) => (insert_target(insert), &update.assignments),
+            _ => return vec![],
+        },
+        _ => return vec![],
     };
-    update.assignments.iter().filter_map(assigned).collect()
+    let Some(table) = target.ok().and_then(|target| snapshot.table(&target).cloned()) else { return vec![] };
+    let is_insert = matches!(statement, ast::Statement::Insert(_));
+    let mut found = vec![];
+    for assignment in assignments {
+        let Ok(column) = assigned_column(&table.schema, assignment) else { continue };
+        let data_type = &table.schema.columns[column].data_type;
+        match &assignment.value {
+            ast::Expr::Value(_) => found.extend(placeholder(&assignment.value).map(|n| (n, data_type.clone()))),
+            // Of ON CONFLICT nothing else is planned before it is executed.
+            expression if is_insert => {
+                let _ = visitor::expressions(expression, &mut |part| {
+                    found.extend(placeholder(part).map(|number| (number, data_type.clone())));
+                    ControlFlow::Continue(())
+                });
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The number of a parameter, from 1.
+fn placeholder(expression: &ast::Expr) -> Option<usize> {
+    let ast::Expr::Value(value) = expression else { return None };
+    let ast::Value::Placeholder(placeholder) = &value.value else { return None };
+    placeholder.strip_prefix('$')?.parse().ok().filter(|number| (1..=65_535).contains(number))
+}
+
+/// The name by which the expressions of an INSERT know its table.
+fn insert_alias(insert: &ast::Insert, target: &str) -> String {
+    let own = || target.rsplit_once('.').map_or(target, |(_, own)| own).to_owned();
+    let alias = insert.table_alias.as_ref().filter(|alias| alias.alias.value != BY_NAME);
+    alias.map_or_else(own, |alias| identifier(&alias.alias))
 }
 
 fn insert_target(insert: &ast::Insert) -> Result<String> {
@@ -303,6 +353,13 @@ pub(crate) fn row_query(statement: ast::Statement, snapshot: &Snapshot) -> Resul
             let target = update_target(&update)?;
             let table = snapshot.table(&target).ok_or_else(|| no_table(snapshot, &target))?;
             let query = update_query(update, &target, &table.schema)?;
+            Ok((Some(target), ast::Statement::Query(query)))
+        }
+        ast::Statement::Merge(mut merge) => {
+            merge.output = None;
+            let target = merge::merge_target(&merge)?;
+            let table = snapshot.table(&target).ok_or_else(|| no_table(snapshot, &target))?;
+            let query = MergeQuery::of(merge, &target, &table.schema)?.query;
             Ok((Some(target), ast::Statement::Query(query)))
         }
         ast::Statement::Insert(ast::Insert { source: Some(query), .. })
@@ -346,7 +403,7 @@ pub(crate) fn append(
 }
 
 /// An appender of the store behind the checks of the engine.
-struct Appending {
+pub(crate) struct Appending {
     appender: Appender,
     schema: SchemaRef,
     places: Places,
@@ -356,7 +413,7 @@ struct Appending {
 }
 
 impl Appending {
-    fn new(appender: Appender, schema: &TableSchema, places: Places) -> Self {
+    pub fn new(appender: Appender, schema: &TableSchema, places: Places) -> Self {
         Appending { appender, schema: schema.to_arrow(), places, rows: 0, kept: None }
     }
 
@@ -365,14 +422,11 @@ impl Appending {
         self
     }
 
-    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let batch = self.places.arranged(batch, &self.schema)?;
-        check_not_null(&self.schema, &batch, self.rows)?;
-        let at = Location { source: String::new(), first_row: self.rows + 1 };
-        let stored = conform(&batch, &self.schema, ColumnMatch::Position, &at)?;
+        let stored = stored_rows(batch, &self.places, &self.schema, self.rows)?;
         self.appender.push(&stored)?;
         if let Some(kept) = &mut self.kept {
             kept.push(stored);
@@ -381,13 +435,26 @@ impl Appending {
         Ok(())
     }
 
-    fn finish(self) -> Result<Appended> {
+    pub fn finish(self) -> Result<Appended> {
         Ok(self.appender.finish()?)
     }
 
     fn finish_kept(self) -> Result<(Appended, Vec<RecordBatch>)> {
         Ok((self.appender.finish()?, self.kept.unwrap_or_default()))
     }
+}
+
+/// Rows of a statement in the form in which a table stores them, behind `rows_before` others.
+pub(crate) fn stored_rows(
+    batch: &RecordBatch,
+    places: &Places,
+    schema: &SchemaRef,
+    rows_before: u64,
+) -> Result<RecordBatch> {
+    let batch = places.arranged(batch, schema)?;
+    check_not_null(schema, &batch, rows_before)?;
+    let at = Location { source: String::new(), first_row: rows_before + 1 };
+    Ok(conform(&batch, schema, ColumnMatch::Position, &at)?)
 }
 
 fn check_not_null(schema: &SchemaRef, batch: &RecordBatch, rows_before: u64) -> Result<()> {
@@ -438,7 +505,7 @@ fn only_reads(plan: &LogicalPlan) -> bool {
     simple
 }
 
-fn row_id_column(batch: &RecordBatch) -> Result<&UInt64Array> {
+pub(crate) fn row_id_column(batch: &RecordBatch) -> Result<&UInt64Array> {
     let column = batch.columns().first().and_then(|column| column.as_any().downcast_ref::<UInt64Array>());
     column.ok_or_else(|| Error::new(ErrorKind::Internal, "internal error: the row ids are missing"))
 }
@@ -507,26 +574,8 @@ fn update_target(update: &ast::Update) -> Result<String> {
 }
 
 fn update_query(mut update: ast::Update, target: &str, schema: &TableSchema) -> Result<Box<ast::Query>> {
-    let mut values: Vec<Option<ast::Expr>> = vec![None; schema.columns.len()];
-    for assignment in update.assignments {
-        let ast::AssignmentTarget::ColumnName(name) = &assignment.target else {
-            return Err(Error::unsupported("UPDATE assigns to one column at a time"));
-        };
-        let last = name.0.last().and_then(|part| part.as_ident()).map(identifier).unwrap_or_default();
-        let position = schema.columns.iter().position(|column| column.name == last);
-        let names = schema.columns.iter().map(|column| column.name.as_str());
-        let position = position.ok_or_else(|| Error::not_found("column", &last, names))?;
-        if values[position].replace(assignment.value).is_some() {
-            return Err(Error::invalid(format!("column {last} is assigned twice")));
-        }
-    }
     let alias = retarget(&mut update.table.relation, target);
-    let quoted = |name: &str| ast::Ident::with_quote('"', name);
-    let items = schema.columns.iter().zip(values).map(|(column, value)| ast::SelectItem::ExprWithAlias {
-        expr: value.unwrap_or_else(|| ast::Expr::CompoundIdentifier(vec![alias.clone(), quoted(&column.name)])),
-        alias: quoted(&format!("new {}", column.name)),
-    });
-    let items = items.collect();
+    let items = set_values(schema, update.assignments, &alias)?;
     let mut from = vec![update.table];
     match update.from {
         Some(ast::UpdateTableFromKind::BeforeSet(tables) | ast::UpdateTableFromKind::AfterSet(tables)) => {
@@ -535,6 +584,38 @@ fn update_query(mut update: ast::Update, target: &str, schema: &TableSchema) -> 
         None => {}
     }
     row_id_query(from, update.selection, items)
+}
+
+/// The values of all columns of a row after `SET column = expression, …`. Columns that are not assigned keep theirs.
+pub(crate) fn set_values(
+    schema: &TableSchema,
+    assignments: Vec<ast::Assignment>,
+    alias: &ast::Ident,
+) -> Result<Vec<ast::SelectItem>> {
+    let mut values: Vec<Option<ast::Expr>> = vec![None; schema.columns.len()];
+    for assignment in assignments {
+        let position = assigned_column(schema, &assignment)?;
+        if values[position].replace(assignment.value).is_some() {
+            let name = &schema.columns[position].name;
+            return Err(Error::invalid(format!("column {name} is assigned twice")));
+        }
+    }
+    let quoted = |name: &str| ast::Ident::with_quote('"', name);
+    let items = schema.columns.iter().zip(values).map(|(column, value)| ast::SelectItem::ExprWithAlias {
+        expr: value.unwrap_or_else(|| ast::Expr::CompoundIdentifier(vec![alias.clone(), quoted(&column.name)])),
+        alias: quoted(&format!("new {}", column.name)),
+    });
+    Ok(items.collect())
+}
+
+/// The column to which an assignment gives a value.
+pub(crate) fn assigned_column(schema: &TableSchema, assignment: &ast::Assignment) -> Result<usize> {
+    let ast::AssignmentTarget::ColumnName(name) = &assignment.target else {
+        return Err(Error::unsupported("UPDATE assigns to one column at a time"));
+    };
+    let last = name.0.last().and_then(|part| part.as_ident()).map(identifier).unwrap_or_default();
+    let names = schema.columns.iter().map(|column| column.name.as_str());
+    schema.columns.iter().position(|column| column.name == last).ok_or_else(|| Error::not_found("column", &last, names))
 }
 
 /// Makes a table of the statement stand for [`TARGET`], under the name that the statement's expressions use.

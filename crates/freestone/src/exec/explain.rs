@@ -103,7 +103,7 @@ fn argument(argument: Option<&ast::Expr>) -> String {
 /// Whether a write finds its rows by a query.
 fn has_rows(statement: &Statement) -> bool {
     match statement {
-        Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => true,
+        Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) | Statement::Merge(_) => true,
         Statement::CreateTable(ast::CreateTable { query, .. }) => query.is_some(),
         _ => false,
     }

@@ -2,11 +2,15 @@
 
 pub(crate) mod batch_insert;
 pub(crate) mod check;
+pub(crate) mod constraints;
 pub(crate) mod copy;
 pub(crate) mod ddl;
 pub(crate) mod dml;
 pub(crate) mod explain;
+pub(crate) mod merge;
 pub(crate) mod returning;
+pub(crate) mod row_checks;
 pub(crate) mod stored;
 pub(crate) mod stored_values;
+pub(crate) mod upsert;
 pub(crate) mod write;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::{Field, Schema};
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::sqlparser::ast;
@@ -12,12 +12,13 @@ use freestone_store::schema::TableSchema;
 
 use crate::catalog::{Scope, TARGET};
 use crate::context::Outcome;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exec::ddl::identifier;
 use crate::exec::write::WriteContext;
 use crate::inputs::ArrowTable;
-use crate::sql::names;
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{parse_query, quote};
+use crate::sql::{names, visitor};
 use crate::times;
 
 /// The expressions of a RETURNING, and the name by which they refer to the table.
@@ -54,19 +55,87 @@ impl Returning {
         schema: &TableSchema,
         written: Vec<RecordBatch>,
     ) -> Result<Outcome> {
+        let rows = self.batches(context, snapshot, parameters, schema, written)?;
+        Ok(outcome(context, rows))
+    }
+
+    /// The rows that a MERGE gives, by what it has done with them. `merge_action` and `merge_action()` say that.
+    pub fn rows_of_merge(
+        self,
+        context: &WriteContext,
+        snapshot: &Arc<Snapshot>,
+        parameters: &Parameters,
+        schema: &TableSchema,
+        groups: [(&str, Vec<RecordBatch>); 3],
+    ) -> Result<Outcome> {
+        let mut all: Option<Returned> = None;
+        for (action, rows) in groups {
+            let items = self.items.iter().map(|item| with_action(item.clone(), action)).collect();
+            let returning = Returning { items, alias: self.alias.clone() };
+            let Returned { schema, batches } =
+                returning.batches(context, snapshot.clone(), parameters, schema, rows)?;
+            all.get_or_insert_with(|| Returned { schema, batches: vec![] }).batches.extend(batches);
+        }
+        let rows = all.ok_or_else(|| Error::new(ErrorKind::Internal, "internal error: a MERGE without clauses"))?;
+        Ok(outcome(context, rows))
+    }
+
+    fn batches(
+        self,
+        context: &WriteContext,
+        snapshot: Arc<Snapshot>,
+        parameters: &Parameters,
+        schema: &TableSchema,
+        written: Vec<RecordBatch>,
+    ) -> Result<Returned> {
         let (scope, query) = self.query(Scope::new(snapshot), schema, written)?;
         let (mut state, plan) = context.plan(&scope, query, parameters)?;
         // One partition preserves the order of the rows.
         state.config_mut().options_mut().execution.target_partitions = 1;
         let schema = Arc::new(plan.schema().as_arrow().clone());
-        let mut rows = vec![];
-        for batch in context.run(&state, &plan)? {
-            rows.push(batch?);
-        }
-        let schema = rows.first().map_or(schema, RecordBatch::schema);
-        let rows = futures::stream::iter(rows.into_iter().map(Ok));
-        let rows: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(schema, rows));
-        let stream = times::in_zone_of_session(names::shown_rows(rows), state.config_options());
-        Ok(Outcome::Rows { schema: stream.schema(), stream })
+        let batches = context.run(&state, &plan)?.collect::<Result<Vec<_>>>()?;
+        Ok(Returned { schema: batches.first().map_or(schema, RecordBatch::schema), batches })
     }
+
+    /// The same list for an action of MERGE.
+    pub fn with_action(mut self, action: &str) -> Returning {
+        self.items = self.items.into_iter().map(|item| with_action(item, action)).collect();
+        self
+    }
+}
+
+struct Returned {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+fn outcome(context: &WriteContext, rows: Returned) -> Outcome {
+    let batches = futures::stream::iter(rows.batches.into_iter().map(Ok));
+    let rows: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(rows.schema, batches));
+    let stream = times::in_zone_of_session(names::shown_rows(rows), context.planner().settings().config_options());
+    Outcome::Rows { schema: stream.schema(), stream }
+}
+
+/// An item in which `merge_action` and `merge_action()` are a text.
+fn with_action(mut item: ast::SelectItem, action: &str) -> ast::SelectItem {
+    const NAME: &str = "merge_action";
+    let is_action = |expr: &ast::Expr| match expr {
+        ast::Expr::Identifier(name) => identifier(name) == NAME,
+        ast::Expr::Function(call) => call.name.to_string().eq_ignore_ascii_case(NAME),
+        _ => false,
+    };
+    let text = || ast::Expr::value(ast::Value::SingleQuotedString(action.to_owned()));
+    if let ast::SelectItem::UnnamedExpr(expr) = &item
+        && is_action(expr)
+    {
+        return ast::SelectItem::ExprWithAlias { expr: text(), alias: ast::Ident::with_quote('"', NAME) };
+    }
+    if let ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, .. } = &mut item {
+        visitor::own_expressions_mut(expr, &mut |part| {
+            if is_action(part) {
+                *part = text();
+            }
+        });
+    }
+    item
 }

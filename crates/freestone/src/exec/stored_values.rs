@@ -69,7 +69,7 @@ impl Places {
     }
 
     /// The table's columns in the order in which they are given.
-    fn targets(&self) -> Vec<usize> {
+    pub fn targets(&self) -> Vec<usize> {
         let mut targets: Vec<(usize, usize)> =
             self.0.iter().enumerate().filter_map(|(at, place)| place.map(|place| (place, at))).collect();
         targets.sort_unstable();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::error::DataFusionError;
-use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execute_stream;
@@ -80,6 +80,18 @@ impl WriteContext {
         let bytes = taken.size();
         self.memory.lock().push(taken);
         Ok(Some(bytes))
+    }
+
+    /// Takes memory for rows that the write keeps until its end.
+    ///
+    /// # Errors
+    /// The memory limit is reached.
+    pub fn hold(&self, bytes: usize) -> Result<()> {
+        let pool = &self.planner.settings().runtime_env().memory_pool;
+        let taken = MemoryConsumer::new("rows of a statement").register(pool);
+        taken.try_grow(bytes)?;
+        self.memory.lock().push(taken);
+        Ok(())
     }
 
     fn within_limits<T>(&self, plan: impl FnOnce() -> T) -> T {

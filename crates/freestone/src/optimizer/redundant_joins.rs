@@ -4,8 +4,8 @@
 //! An outer join keeps every row of its preserved side, and keeps it once if the key of the other side is unique. An
 //! inner join with a whole table, without a filter, drops only rows without a match. If every reference has its row,
 //! those are the rows with a NULL key. If the other table has a filter and is not large, the join is replaced by a test
-//! for its keys (see `semi_join_filter`). Keys are declared but not enforced, so the rows are checked: once per state
-//! of the tables, and only for declared keys, because the check costs about as much as the join.
+//! for its keys (see `in_keys`). Unless keys are enforced, the rows are checked: once per state of the
+//! tables, and only for declared keys, because the check costs about as much as the join.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -197,8 +197,10 @@ impl Origin {
 
     /// Whether the column is a declared key of its table, and is unique.
     fn is_key_of_its_table(&self) -> bool {
+        let schema = &self.table.schema;
+        let key = std::slice::from_ref(self.name());
         !self.repeats
-            && self.table.schema.primary_key == [self.name().clone()]
+            && (schema.primary_key == key || schema.enforced_key(key).is_some())
             && is_unique(&self.table, self.column).unwrap_or(false)
     }
 

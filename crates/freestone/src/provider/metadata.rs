@@ -182,7 +182,8 @@ fn views(snapshot: &Snapshot) -> Result<RecordBatch> {
     ])
 }
 
-/// `freestone_keys()`: one row per column of a declared key. The keys of a table are numbered; the primary key is 0.
+/// `freestone_keys()`: one row a column of a key. Keys of a table have numbers: the primary key's is 0, foreign keys are
+/// next, then UNIQUE.
 fn keys(snapshot: &Snapshot) -> Result<RecordBatch> {
     type Row = (String, &'static str, u64, u64, String, Option<String>, Option<String>);
     let mut rows: Vec<Row> = vec![];
@@ -199,6 +200,13 @@ fn keys(snapshot: &Snapshot) -> Result<RecordBatch> {
                 let (name, target) = (table.name.clone(), Some(key.table.clone()));
                 let (number, place) = (number as u64 + 1, at as u64 + 1);
                 rows.push((name, "FOREIGN KEY", number, place, column.clone(), target, referenced.get(at).cloned()));
+            }
+        }
+        let primary = table.schema.enforced_primary_key();
+        let unique = table.schema.unique_keys.iter().filter(|key| Some(*key) != primary);
+        for (key, number) in unique.zip(table.schema.foreign_keys.len() as u64 + 1..) {
+            for (column, place) in key.columns.iter().zip(1..) {
+                rows.push((table.name.clone(), "UNIQUE", number, place, column.clone(), None, None));
             }
         }
     }
@@ -488,7 +496,9 @@ pub(crate) fn describe_table(table: &Table) -> Result<RecordBatch> {
     let key = |name: &String| {
         let primary = table.schema.primary_key.contains(name).then(|| "PRIMARY KEY".to_owned());
         let foreign = table.schema.foreign_keys.iter().find(|key| key.columns.contains(name));
-        primary.or_else(|| foreign.map(|key| format!("REFERENCES {}", key.table)))
+        let unique = table.schema.unique_keys.iter().any(|key| key.columns == [name.clone()]);
+        let foreign = foreign.map(|key| format!("REFERENCES {}", key.table));
+        primary.or(foreign).or_else(|| unique.then(|| "UNIQUE".to_owned()))
     };
     batch(vec![
         ("column", false, texts(columns.iter().map(|column| Some(column.name.clone())))),
@@ -536,14 +546,32 @@ fn create_statement(table: &Table) -> String {
         let not_null = if column.nullable { "" } else { " NOT NULL" };
         parts.push(format!("{} {}{not_null}", bare_or_quoted(&column.name), type_name(&column.data_type)));
     }
-    if !table.schema.primary_key.is_empty() {
-        parts.push(format!("PRIMARY KEY ({})", list(&table.schema.primary_key)));
+    let primary = &table.schema.primary_key;
+    let own_name = table.name.rsplit_once('.').map_or(table.name.as_str(), |(_, own)| own);
+    let named = |name: &str, usual: String| match name == usual {
+        true => String::new(),
+        false => format!("CONSTRAINT {} ", bare_or_quoted(name)),
+    };
+    let enforced = table.schema.enforced_primary_key();
+    if !primary.is_empty() {
+        let name = enforced.map_or_else(String::new, |key| named(&key.name, format!("{own_name}_pkey")));
+        let promise = if enforced.is_none() { " NOT ENFORCED" } else { "" };
+        parts.push(format!("{name}PRIMARY KEY ({}){promise}", list(primary)));
+    }
+    for key in table.schema.unique_keys.iter().filter(|key| Some(*key) != enforced) {
+        let name = named(&key.name, format!("{own_name}_{}_key", key.columns.join("_")));
+        parts.push(format!("{name}UNIQUE ({})", list(&key.columns)));
+    }
+    for check in &table.schema.checks {
+        let name = named(&check.name, format!("{own_name}_check"));
+        parts.push(format!("{name}CHECK ({})", check.condition));
     }
     for key in &table.schema.foreign_keys {
         let referenced =
             if key.referenced.is_empty() { String::new() } else { format!(" ({})", list(&key.referenced)) };
         let (columns, table) = (list(&key.columns), bare_or_quoted(&key.table));
-        parts.push(format!("FOREIGN KEY ({columns}) REFERENCES {table}{referenced}"));
+        let promise = if key.enforced { "" } else { " NOT ENFORCED" };
+        parts.push(format!("FOREIGN KEY ({columns}) REFERENCES {table}{referenced}{promise}"));
     }
     let name = bare_or_quoted(&table.name);
     format!("CREATE TABLE {name} (\n  {}\n) WITH ({})", parts.join(",\n  "), table.design)

@@ -98,7 +98,7 @@ impl Session {
                 })
                 .await
             }
-            Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) => {
+            Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) | Sql::Merge(_) => {
                 let snapshot = self.snapshot()?;
                 let types = with_assigned(types, dml::assigned(&sql, &snapshot));
                 let returned = dml::returned(&sql, snapshot.clone())?;

@@ -683,8 +683,8 @@ impl Session {
                 })
                 .await?;
             }
-            Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) => {}
-            _ => return Err(Error::unsupported("PREPARE takes SELECT, INSERT, UPDATE and DELETE")),
+            Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) | Sql::Merge(_) => {}
+            _ => return Err(Error::unsupported("PREPARE takes SELECT, INSERT, UPDATE, DELETE and MERGE")),
         }
         let memory = MemoryConsumer::new("a prepared statement").register(&state.runtime_env().memory_pool);
         memory.try_grow(statement.to_string().len().saturating_mul(PREPARED_SHARE).saturating_add(PREPARED_BYTES))?;

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use crate::context::{Cancellation, Failure, Outcome};
 use crate::error::{Error, ErrorKind, Result};
+use crate::exec::row_checks;
 use crate::exec::write::WriteContext;
 use crate::session::{Session, settings};
 use crate::sql::transactions::{Isolation, TransactionCommand, TransactionModes};
@@ -204,7 +205,7 @@ fn alone(store: &Store, repeats: bool, mut context: WriteContext, work: Work<'_>
     loop {
         let mut transaction = store.write()?;
         transaction.set_waiting(context.waiting.clone());
-        let done = work(&mut transaction, &context).and_then(|outcome| {
+        let done = statement(&mut transaction, &context, work).and_then(|outcome| {
             context.check_cancelled()?;
             transaction.commit()?;
             Ok(outcome)
@@ -234,12 +235,12 @@ fn in_block(
     transaction.set_waiting(context.waiting.clone());
     transaction.prepare_write()?;
     if isolation == Isolation::Snapshot {
-        return work(transaction, context);
+        return statement(transaction, context, work);
     }
     transaction.refresh()?;
     let before = transaction.savepoint();
     loop {
-        match work(transaction, context) {
+        match statement(transaction, context, work) {
             Err(error) if repeats && error.kind() == ErrorKind::Conflict => {
                 context.check_cancelled()?;
                 context.begin_again();
@@ -249,6 +250,14 @@ fn in_block(
             done => return done,
         }
     }
+}
+
+/// The work of a statement, with the checks that come at its end.
+fn statement(transaction: &mut WriteTransaction, context: &WriteContext, work: Work<'_>) -> Result<Outcome> {
+    let outcome = work(transaction, context)?;
+    row_checks::check(transaction, context)?;
+    transaction.check_keys()?;
+    Ok(outcome)
 }
 
 /// A deadlock ends as well when one of its statements begins again.

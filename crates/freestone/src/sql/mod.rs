@@ -10,6 +10,7 @@ pub(crate) mod forms;
 pub(crate) mod from_first;
 pub(crate) mod like_escape;
 pub(crate) mod macros;
+pub(crate) mod merge_forms;
 pub(crate) mod named_windows;
 pub(crate) mod names;
 pub(crate) mod parameters;

@@ -20,8 +20,8 @@ use crate::exec::{dml, explain};
 use crate::sql::dialect::SqlDialect;
 use crate::sql::transactions::TransactionCommand;
 use crate::sql::{
-    depth, extensions, fetch, file_calls, forms, from_first, like_escape, named_windows, names, spellings, supported,
-    transactions, using,
+    depth, extensions, fetch, file_calls, forms, from_first, like_escape, merge_forms, named_windows, names, spellings,
+    supported, transactions, using,
 };
 use crate::{definitions, scalars, shared, times};
 
@@ -232,7 +232,7 @@ fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
     match (Cursor { tokens }).upper(0).as_str() {
         "SELECT" | "WITH" | "VALUES" | "TABLE" | "FROM" | "(" | "EXPLAIN" | "DESCRIBE" | "DESC" | "PIVOT"
         | "UNPIVOT" | "PIVOT_WIDER" | "PIVOT_LONGER" | "SUMMARIZE" | "PRAGMA" => StatementKind::Query,
-        "INSERT" | "DELETE" | "UPDATE" | "TRUNCATE" | "COPY" => StatementKind::Write,
+        "INSERT" | "DELETE" | "UPDATE" | "MERGE" | "TRUNCATE" | "COPY" => StatementKind::Write,
         "CREATE" | "DROP" | "ALTER" => StatementKind::Definition,
         "SET" | "RESET" | "SHOW" | "PREPARE" | "DEALLOCATE" | "USE" => StatementKind::Session,
         "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" => StatementKind::Session,
@@ -348,8 +348,11 @@ impl Statement {
         }
         let Ok(Command::Sql(sql)) = self.command() else { return None };
         let ast::Statement::CreateTable(create) = *sql else { return None };
-        let is_key = |constraint: &ast::TableConstraint| matches!(constraint, ast::TableConstraint::PrimaryKey(_));
-        let is_primary = |option: &ast::ColumnOptionDef| matches!(option.option, ast::ColumnOption::PrimaryKey(_));
+        let is_loose = |characteristics: &Option<ast::ConstraintCharacteristics>| {
+            characteristics.as_ref().is_some_and(|characteristics| characteristics.enforced == Some(false))
+        };
+        let is_key = |constraint: &ast::TableConstraint| matches!(constraint, ast::TableConstraint::PrimaryKey(key) if is_loose(&key.characteristics));
+        let is_primary = |option: &ast::ColumnOptionDef| matches!(&option.option, ast::ColumnOption::PrimaryKey(key) if is_loose(&key.characteristics));
         let declared = create.constraints.iter().any(is_key)
             || create.columns.iter().any(|column| column.options.iter().any(is_primary));
         let notice = "PRIMARY KEY is declared and not enforced when rows are written: CHECK tells which rows break it";
@@ -508,6 +511,7 @@ fn parser(tokens: &[TokenWithSpan]) -> Result<Parser<'static>> {
     let mut read = Vec::with_capacity(tokens.len());
     let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
     let words = spellings::written(spellings::with_columns(words.cloned().collect()));
+    let words = merge_forms::written(words);
     for token in shared::with_marks(file_calls::written(from_first::completed(&words))) {
         match &token.token {
             Token::Number(digits, _) if digits.contains(['e', 'E']) => {

@@ -15,14 +15,14 @@ const CLUSTER: &str = "cluster = 'cust.region, day.year, part:4, cust.mgr.grade'
 /// Two hierarchies, a path of two foreign keys, keys with gaps, negative ones, and rows whose key is NULL.
 async fn star(session: &Session) {
     for sql in [
-        "CREATE TABLE boss (id BIGINT PRIMARY KEY, grade VARCHAR)",
+        "CREATE TABLE boss (id BIGINT PRIMARY KEY NOT ENFORCED, grade VARCHAR)",
         "INSERT INTO boss SELECT v * 1000000000000, 'g' || (v % 4) FROM generate_series(-10, 9) AS t(v)",
-        "CREATE TABLE cust (id INT PRIMARY KEY, region VARCHAR, nation VARCHAR, city VARCHAR, mgr BIGINT,
+        "CREATE TABLE cust (id INT PRIMARY KEY NOT ENFORCED, region VARCHAR, nation VARCHAR, city VARCHAR, mgr BIGINT,
             FOREIGN KEY (mgr) REFERENCES boss (id))",
         "INSERT INTO cust SELECT v, 'r' || (v % 5), 'n' || (v % 25), 'c' || (v % 100), (v % 20 - 10) * 1000000000000
             FROM generate_series(-500, 499) AS t(v)",
         "UPDATE cust SET region = NULL WHERE id = 17",
-        "CREATE TABLE day (id DATE PRIMARY KEY, year INT, month INT)",
+        "CREATE TABLE day (id DATE PRIMARY KEY NOT ENFORCED, year INT, month INT)",
         "INSERT INTO day SELECT d, CAST(date_part('year', d) AS INT),
             CAST(date_part('year', d) * 100 + date_part('month', d) AS INT)
             FROM (SELECT DATE '2020-01-01' + v AS d FROM generate_series(0, 1400) AS t(v))",
@@ -194,9 +194,9 @@ async fn orders(session: &Session) {
         FOREIGN KEY (ord) REFERENCES ord (id), FOREIGN KEY (other) REFERENCES ord (id))";
     let cluster = "cluster = 'ord.day, ord.cust.segment, other.price', cluster_missing = 'null'";
     for sql in [
-        "CREATE TABLE cust (id BIGINT PRIMARY KEY, segment VARCHAR)",
+        "CREATE TABLE cust (id BIGINT PRIMARY KEY NOT ENFORCED, segment VARCHAR)",
         "INSERT INTO cust SELECT v * 1000000007, 's' || (v % 5) FROM generate_series(1, 5000) AS t(v)",
-        "CREATE TABLE ord (id BIGINT PRIMARY KEY, cust BIGINT, day DATE, price DOUBLE,
+        "CREATE TABLE ord (id BIGINT PRIMARY KEY NOT ENFORCED, cust BIGINT, day DATE, price DOUBLE,
             FOREIGN KEY (cust) REFERENCES cust (id))",
         "INSERT INTO ord SELECT v * 1000003, CASE WHEN v % 101 = 0 THEN NULL ELSE (v % 5100) * 1000000007 END,
             CASE WHEN v % 103 = 0 THEN NULL ELSE DATE '1994-01-01' + CAST(v * 7919 % 1500 AS INT) END,

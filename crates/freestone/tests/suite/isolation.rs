@@ -127,3 +127,8 @@ fn run_file(file: &Path) {
 fn anomalies() {
     run_file(Path::new("tests/isolation/anomalies.txt"));
 }
+
+#[test]
+fn keys() {
+    run_file(Path::new("tests/isolation/keys.txt"));
+}

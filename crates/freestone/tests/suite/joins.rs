@@ -12,9 +12,9 @@ async fn star() -> Session {
         Database::in_memory(Options { threads: 2, ..Options::default() }).expect("memory is there");
     let session = database.session();
     for sql in [
-        "CREATE TABLE nation (code VARCHAR PRIMARY KEY, name VARCHAR)",
+        "CREATE TABLE nation (code VARCHAR PRIMARY KEY NOT ENFORCED, name VARCHAR)",
         "INSERT INTO nation SELECT 'n' || v, 'nation ' || v FROM generate_series(0, 6) AS t(v)",
-        "CREATE TABLE cust (id INT PRIMARY KEY, nation VARCHAR, age INT, FOREIGN KEY (nation) REFERENCES nation (code))",
+        "CREATE TABLE cust (id INT PRIMARY KEY NOT ENFORCED, nation VARCHAR, age INT, FOREIGN KEY (nation) REFERENCES nation (code))",
         "INSERT INTO cust SELECT v, CASE WHEN v % 5 = 0 THEN NULL ELSE 'n' || ((v + 70) % 7) END, v % 90
             FROM generate_series(-50, 49) AS t(v)",
         "CREATE TABLE fact (cust INT, other INT NOT NULL, x BIGINT,

@@ -13,6 +13,7 @@ mod fuzz;
 mod histories;
 mod isolation;
 mod joins;
+mod keyed;
 mod panics;
 mod parameters;
 mod planning;

@@ -1,7 +1,7 @@
 //! Statements that change rows or define objects, and those of the session.
 
 use datafusion::sql::sqlparser::ast::{
-    self, CreateTable, CreateView, Delete, HiveDistributionStyle, Insert, Statement, Truncate, Update,
+    self, CreateTable, CreateView, Delete, HiveDistributionStyle, Insert, SqliteOnConflict, Statement, Truncate, Update,
 };
 
 use super::none_of;
@@ -13,6 +13,7 @@ pub(super) fn statement(statement: &Statement) -> Result<()> {
         Statement::Insert(insert) => self::insert(insert),
         Statement::Update(update) => self::update(update),
         Statement::Delete(delete) => self::delete(delete),
+        Statement::Merge(merge) => self::merge(merge),
         Statement::Truncate(truncate) => self::truncate(truncate),
         Statement::CreateTable(create) => create_table(create),
         Statement::CreateView(create) => create_view(create),
@@ -96,6 +97,7 @@ fn insert(insert: &Insert) -> Result<()> {
         multi_table_else_clause,
     } = insert;
     let into_table = matches!(table, ast::TableObject::TableName(_));
+    let unclear_alias = table_alias.as_ref().is_some_and(|name| !name.explicit && name.alias.value != BY_NAME);
     let several = multi_table_insert_type.is_some()
         || !multi_table_into_clauses.is_empty()
         || !multi_table_when_clauses.is_empty()
@@ -103,15 +105,16 @@ fn insert(insert: &Insert) -> Result<()> {
     none_of(&[
         (output.is_some(), "OUTPUT: RETURNING is the same"),
         (!optimizer_hints.is_empty(), "a hint for the optimizer"),
-        (or.is_some(), "INSERT OR …"),
+        (or.is_some_and(|or| !matches!(or, SqliteOnConflict::Replace | SqliteOnConflict::Ignore)), "INSERT OR …"),
         (*ignore, "INSERT IGNORE"),
         (!into_table, "INSERT INTO anything but a table"),
-        (table_alias.as_ref().is_some_and(|name| name.alias.value != BY_NAME), "a name for the table of INSERT"),
+        (unclear_alias, "a name for the table of INSERT without AS"),
         (*overwrite, "INSERT OVERWRITE"),
         (!assignments.is_empty(), "INSERT … SET"),
         (partitioned.is_some() || !after_columns.is_empty(), "PARTITION in INSERT"),
-        (on.is_some(), "ON CONFLICT and ON DUPLICATE KEY"),
-        (*replace_into, "REPLACE INTO"),
+        (matches!(on, Some(ast::OnInsert::DuplicateKeyUpdate(_))), "ON DUPLICATE KEY: write ON CONFLICT DO UPDATE"),
+        (on.is_some() && or.is_some(), "INSERT OR … with ON CONFLICT"),
+        (*replace_into, "REPLACE INTO: write INSERT OR REPLACE INTO"),
         (priority.is_some(), "a priority of INSERT"),
         (insert_alias.is_some(), "a name for the rows of INSERT"),
         (settings.is_some(), "SETTINGS in INSERT"),
@@ -163,6 +166,21 @@ fn delete(delete: &Delete) -> Result<()> {
         (!tables.is_empty(), "DELETE of several tables"),
         (!order_by.is_empty(), "ORDER BY in DELETE"),
         (limit.is_some(), "LIMIT in DELETE"),
+    ])
+}
+
+fn merge(merge: &ast::Merge) -> Result<()> {
+    let ast::Merge { merge_token: _, optimizer_hints, into: _, table: _, source: _, on: _, clauses, output } = merge;
+    let conditions = clauses.iter().any(|clause| match &clause.action {
+        ast::MergeAction::Insert(insert) => insert.insert_predicate.is_some(),
+        ast::MergeAction::Update(update) => update.update_predicate.is_some() || update.delete_predicate.is_some(),
+        ast::MergeAction::Delete { .. } => false,
+    });
+    none_of(&[
+        (!optimizer_hints.is_empty(), "a hint for the optimizer"),
+        (clauses.is_empty(), "MERGE without WHEN"),
+        (conditions, "WHERE in a clause of MERGE: write WHEN MATCHED AND condition"),
+        (matches!(output, Some(ast::OutputClause::Output { .. })), "OUTPUT: RETURNING is the same"),
     ])
 }
 
@@ -292,6 +310,7 @@ fn create_table(create: &CreateTable) -> Result<()> {
         match option {
             ast::ColumnOption::PrimaryKey(key) => primary(key),
             ast::ColumnOption::ForeignKey(key) => foreign(key),
+            ast::ColumnOption::Unique(key) => unique(key),
             // Everything except NULL and NOT NULL is refused when keys are read from the columns.
             _ => Ok(()),
         }
@@ -302,6 +321,7 @@ fn constraint(constraint: &ast::TableConstraint) -> Result<()> {
     match constraint {
         ast::TableConstraint::PrimaryKey(key) => primary(key),
         ast::TableConstraint::ForeignKey(key) => foreign(key),
+        ast::TableConstraint::Unique(key) => unique(key),
         // Refused when the keys of a table are read from the statement.
         _ => Ok(()),
     }
@@ -316,8 +336,41 @@ fn primary(key: &ast::PrimaryKeyConstraint) -> Result<()> {
     none_of(&[
         (index_name.is_some() || index_type.is_some() || !index_options.is_empty(), "an index of a PRIMARY KEY"),
         (ordered, "an order in a PRIMARY KEY"),
-        (characteristics.is_some(), "DEFERRABLE and ENFORCED"),
-    ])
+    ])?;
+    timing(characteristics.as_ref())
+}
+
+fn unique(key: &ast::UniqueConstraint) -> Result<()> {
+    let ast::UniqueConstraint {
+        name: _,
+        index_name,
+        index_type_display: _,
+        index_type,
+        columns,
+        index_options,
+        characteristics,
+        nulls_distinct,
+    } = key;
+    let has_index = index_name.is_some() || index_type.is_some() || !index_options.is_empty();
+    let ordered = columns.iter().any(|ast::IndexColumn { column, operator_class }| {
+        let ast::OrderByExpr { expr: _, options, with_fill } = column;
+        options.asc.is_some() || options.nulls_first.is_some() || with_fill.is_some() || operator_class.is_some()
+    });
+    none_of(&[
+        (has_index, "an index of UNIQUE"),
+        (ordered, "an order in UNIQUE"),
+        (matches!(nulls_distinct, ast::NullsDistinctOption::NotDistinct), "NULLS NOT DISTINCT"),
+    ])?;
+    timing(characteristics.as_ref())
+}
+
+/// Constraints hold at the end of each statement.
+fn timing(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<()> {
+    let Some(ast::ConstraintCharacteristics { deferrable, initially, enforced: _ }) = characteristics else {
+        return Ok(());
+    };
+    let deferred = *deferrable == Some(true) || matches!(initially, Some(ast::DeferrableInitial::Deferred));
+    none_of(&[(deferred, "DEFERRABLE: constraints hold at the end of each statement")])
 }
 
 fn foreign(key: &ast::ForeignKeyConstraint) -> Result<()> {
@@ -333,15 +386,16 @@ fn foreign(key: &ast::ForeignKeyConstraint) -> Result<()> {
         characteristics,
     } = key;
     let acts = |action: &Option<ast::ReferentialAction>| {
-        action.as_ref().is_some_and(|action| *action != ast::ReferentialAction::NoAction)
+        use ast::ReferentialAction::{NoAction, Restrict};
+        action.as_ref().is_some_and(|action| !matches!(action, NoAction | Restrict))
     };
     none_of(&[
         (index_name.is_some(), "an index of a FOREIGN KEY"),
-        (acts(on_delete), "ON DELETE of a FOREIGN KEY"),
-        (acts(on_update), "ON UPDATE of a FOREIGN KEY"),
+        (acts(on_delete), "ON DELETE CASCADE and SET in a FOREIGN KEY"),
+        (acts(on_update), "ON UPDATE CASCADE and SET in a FOREIGN KEY"),
         (match_kind.is_some(), "MATCH of a FOREIGN KEY"),
-        (characteristics.is_some(), "DEFERRABLE and ENFORCED"),
-    ])
+    ])?;
+    timing(characteristics.as_ref())
 }
 
 fn create_view(create: &CreateView) -> Result<()> {

@@ -1,0 +1,216 @@
+//! The constraints of a CREATE TABLE.
+
+use datafusion::sql::sqlparser::ast;
+use freestone_store::schema::{CheckConstraint, ForeignKey, TableSchema, UniqueKey};
+use freestone_store::{Snapshot, is_comparable};
+
+use crate::error::{Error, Result};
+use crate::exec::ddl::{identifier, object_name};
+use crate::exec::row_checks;
+
+/// Constraints as they are declared, with the columns as the statement names them.
+#[derive(Default)]
+pub(crate) struct Constraints {
+    primary: Option<Key>,
+    unique: Vec<Key>,
+    /// With what the statement says of their enforcement.
+    foreign: Vec<(ForeignKey, Option<bool>)>,
+    /// Names and conditions.
+    checks: Vec<(Option<String>, ast::Expr)>,
+}
+
+/// A PRIMARY KEY or UNIQUE.
+struct Key {
+    name: Option<String>,
+    columns: Vec<String>,
+    is_enforced: bool,
+}
+
+impl Constraints {
+    /// Takes the constraints out of the statement, which DataFusion would refuse, and refuses what is not available.
+    pub fn take(create: &mut ast::CreateTable) -> Result<Constraints> {
+        let mut found = Constraints::default();
+        for constraint in std::mem::take(&mut create.constraints) {
+            match constraint {
+                ast::TableConstraint::PrimaryKey(key) => {
+                    let columns = index_columns(&key.columns)?;
+                    found.set_primary(Key::new(key.name, columns, key.characteristics.as_ref()))?;
+                }
+                ast::TableConstraint::Unique(key) => {
+                    let columns = index_columns(&key.columns)?;
+                    found.add_unique(Key::new(key.name, columns, key.characteristics.as_ref()))?;
+                }
+                ast::TableConstraint::ForeignKey(key) => found.foreign.push(foreign_key(key, None)?),
+                ast::TableConstraint::Check(check) => found.add_check(check.name.clone(), &check)?,
+                other => return Err(no_constraint(&other.to_string())),
+            }
+        }
+        for column in &mut create.columns {
+            found.take_from(column)?;
+        }
+        Ok(found)
+    }
+
+    /// Takes the constraints of one column.
+    fn take_from(&mut self, column: &mut ast::ColumnDef) -> Result<()> {
+        let name = identifier(&column.name);
+        let mut kept = Vec::with_capacity(column.options.len());
+        for option in std::mem::take(&mut column.options) {
+            let of_column = |own: Option<ast::Ident>, characteristics: Option<&ast::ConstraintCharacteristics>| {
+                Key::new(option.name.clone().or(own), vec![name.clone()], characteristics)
+            };
+            match &option.option {
+                ast::ColumnOption::PrimaryKey(key) => {
+                    self.set_primary(of_column(key.name.clone(), key.characteristics.as_ref()))?;
+                }
+                ast::ColumnOption::Unique(key) => {
+                    self.add_unique(of_column(key.name.clone(), key.characteristics.as_ref()))?;
+                }
+                ast::ColumnOption::ForeignKey(key) => self.foreign.push(foreign_key(key.clone(), Some(&name))?),
+                ast::ColumnOption::Check(check) => {
+                    self.add_check(option.name.clone().or(check.name.clone()), check)?;
+                }
+                ast::ColumnOption::Null | ast::ColumnOption::NotNull => kept.push(option),
+                other => return Err(no_constraint(&other.to_string())),
+            }
+        }
+        column.options = kept;
+        Ok(())
+    }
+
+    /// Adds the constraints to the columns of a new table.
+    ///
+    /// # Errors
+    /// A constraint names a column that the table does not have, or two have the same name.
+    pub fn apply(self, table: &str, mut schema: TableSchema, base: &Snapshot) -> Result<TableSchema> {
+        let primary = self.primary.as_ref().map_or(&[][..], |key| key.columns.as_slice());
+        for column in schema.columns.iter_mut().filter(|column| primary.contains(&column.name)) {
+            column.nullable = false;
+        }
+        schema.primary_key = primary.to_vec();
+        let own = table.rsplit_once('.').map_or(table, |(_, own)| own);
+        if let Some(Key { name, columns, is_enforced: true }) = self.primary {
+            let name = name.unwrap_or_else(|| format!("{own}_pkey"));
+            schema.unique_keys.push(UniqueKey { name, columns });
+        }
+        for Key { name, columns, .. } in self.unique {
+            let name = name.unwrap_or_else(|| free_name(&schema, &format!("{own}_{}_key", columns.join("_"))));
+            schema.unique_keys.push(UniqueKey { name, columns });
+        }
+        for (mut key, wanted) in self.foreign {
+            let referenced = match key.table == table {
+                true => Some(&schema),
+                false => base.table(&key.table).map(|table| &table.schema),
+            };
+            let found = referenced.and_then(|referenced| enforceable(&key, &schema, referenced));
+            match (found, wanted) {
+                (Some(columns), None | Some(true)) => (key.referenced, key.enforced) = (columns, true),
+                (None, Some(true)) => {
+                    let hint = "that needs an enforced PRIMARY KEY or UNIQUE of the same types in the other table";
+                    let what = format!("FOREIGN KEY ({}) cannot be ENFORCED", key.columns.join(", "));
+                    return Err(Error::invalid(what).with_hint(hint));
+                }
+                _ => {}
+            }
+            schema.foreign_keys.push(key);
+        }
+        for (name, condition) in self.checks {
+            let usual = match row_checks::columns(&condition, &schema).as_slice() {
+                [column] => format!("{own}_{column}_check"),
+                _ => format!("{own}_check"),
+            };
+            let name = name.unwrap_or_else(|| free_name(&schema, &usual));
+            schema.checks.push(CheckConstraint { name, condition: condition.to_string() });
+        }
+        Ok(schema.validated()?)
+    }
+
+    fn set_primary(&mut self, key: Key) -> Result<()> {
+        if self.primary.replace(key).is_some() {
+            return Err(Error::invalid("a table has one PRIMARY KEY only"));
+        }
+        Ok(())
+    }
+
+    fn add_check(&mut self, name: Option<ast::Ident>, check: &ast::CheckConstraint) -> Result<()> {
+        if check.enforced == Some(false) {
+            return Err(Error::unsupported("CHECK NOT ENFORCED is not available").with_hint("leave it out"));
+        }
+        row_checks::refuse_subqueries(&check.expr)?;
+        self.checks.push((name.as_ref().map(identifier), check.expr.as_ref().clone()));
+        Ok(())
+    }
+
+    fn add_unique(&mut self, key: Key) -> Result<()> {
+        if !key.is_enforced {
+            return Err(Error::unsupported("UNIQUE NOT ENFORCED is not available")
+                .with_hint("a PRIMARY KEY can be NOT ENFORCED: then it is a promise to the planner"));
+        }
+        self.unique.push(key);
+        Ok(())
+    }
+}
+
+impl Key {
+    fn new(
+        name: Option<ast::Ident>,
+        columns: Vec<String>,
+        characteristics: Option<&ast::ConstraintCharacteristics>,
+    ) -> Key {
+        let is_enforced = characteristics.and_then(|characteristics| characteristics.enforced).unwrap_or(true);
+        Key { name: name.as_ref().map(identifier), columns, is_enforced }
+    }
+}
+
+/// The columns to which a foreign key refers, if it can be enforced: they are an enforced key, and of the same types.
+fn enforceable(key: &ForeignKey, own: &TableSchema, other: &TableSchema) -> Option<Vec<String>> {
+    let referenced = if key.referenced.is_empty() { &other.primary_key } else { &key.referenced };
+    other.enforced_key(referenced)?;
+    let data_type =
+        |schema: &TableSchema, name: &String| Some(schema.columns[schema.index_of(name).ok()?].data_type.clone());
+    let is_alike = |(from, to): (&String, &String)| {
+        data_type(own, from).zip(data_type(other, to)).is_some_and(|(from, to)| is_comparable(&from, &to))
+    };
+    let is_whole = key.columns.len() == referenced.len() && key.columns.iter().zip(referenced).all(is_alike);
+    is_whole.then(|| referenced.clone())
+}
+
+/// The name, or the name with a number, as PostgreSQL has it.
+fn free_name(schema: &TableSchema, name: &str) -> String {
+    let taken = || schema.unique_keys.iter().map(|key| &key.name).chain(schema.checks.iter().map(|check| &check.name));
+    let is_free = |name: &String| taken().all(|other| other != name);
+    let numbered = (1..).map(|number| format!("{name}{number}"));
+    std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
+}
+
+fn no_constraint(what: &str) -> Error {
+    Error::unsupported(format!("{what} is not available in this version"))
+        .with_hint("there are NOT NULL, PRIMARY KEY, UNIQUE, CHECK, and REFERENCES or FOREIGN KEY")
+}
+
+fn index_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {
+    columns
+        .iter()
+        .map(|column| match &column.column.expr {
+            ast::Expr::Identifier(name) => Ok(identifier(name)),
+            other => Err(Error::invalid(format!("a key names columns; {other} is an expression"))),
+        })
+        .collect()
+}
+
+fn foreign_key(key: ast::ForeignKeyConstraint, column: Option<&str>) -> Result<(ForeignKey, Option<bool>)> {
+    let columns = match column {
+        Some(column) => vec![column.to_owned()],
+        None => key.columns.iter().map(identifier).collect(),
+    };
+    let referenced: Vec<String> = key.referred_columns.iter().map(identifier).collect();
+    if !referenced.is_empty() && referenced.len() != columns.len() {
+        return Err(Error::invalid(format!(
+            "FOREIGN KEY names {} columns and references {}",
+            columns.len(),
+            referenced.len()
+        )));
+    }
+    let wanted = key.characteristics.and_then(|characteristics| characteristics.enforced);
+    Ok((ForeignKey { columns, table: object_name(&key.foreign_table)?, referenced, enforced: false }, wanted))
+}

@@ -1,0 +1,105 @@
+//! CHECK constraints: conditions on single rows, which no row of a table makes false.
+//!
+//! The rows that a statement has added are tested together at its end, by a query that reads only these rows.
+
+use std::ops::ControlFlow;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::sql::sqlparser::ast;
+use freestone_store::WriteTransaction;
+use freestone_store::schema::TableSchema;
+
+use crate::catalog::{Scope, TARGET};
+use crate::error::{Error, ErrorKind, Result};
+use crate::exec::ddl::identifier;
+use crate::exec::write::WriteContext;
+use crate::sql::parameters::Parameters;
+use crate::sql::statement::{parse_query, quote};
+use crate::sql::visitor;
+
+/// Refuses conditions that depend on other rows.
+pub(crate) fn refuse_subqueries(condition: &ast::Expr) -> Result<()> {
+    let refused = visitor::expressions(condition, &mut |part| match part {
+        ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    match refused {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => {
+            Err(Error::unsupported("a subquery in CHECK is not available").with_hint("CHECK sees one row only"))
+        }
+    }
+}
+
+/// The columns of a table that a condition names, in the order of the table.
+pub(crate) fn columns(condition: &ast::Expr, schema: &TableSchema) -> Vec<String> {
+    let mut named = vec![];
+    let _ = visitor::expressions(condition, &mut |part| {
+        match part {
+            ast::Expr::Identifier(name) => named.push(identifier(name)),
+            ast::Expr::CompoundIdentifier(names) => named.extend(names.last().map(identifier)),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    });
+    schema.columns.iter().map(|column| &column.name).filter(|name| named.contains(name)).cloned().collect()
+}
+
+/// Plans the conditions of a new table, so that what cannot be planned fails when it is declared.
+///
+/// # Errors
+/// A condition names a column that the table does not have, or is no condition.
+pub(crate) fn validate(context: &WriteContext, scope: &Scope, schema: &TableSchema) -> Result<()> {
+    let scope = scope.clone().with_target_columns(schema);
+    for check in &schema.checks {
+        let query = parse_query(&format!("SELECT 1 FROM {} WHERE ({})", quote(TARGET), check.condition))?;
+        let planned = context.plan(&scope, ast::Statement::Query(query), &Parameters::default());
+        let analyzed = planned.and_then(|(state, plan)| {
+            Ok(state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?)
+        });
+        analyzed.map_err(|error| error.at(&format!("CHECK ({})", check.condition)))?;
+    }
+    Ok(())
+}
+
+/// Tests the rows that were added since the last call.
+///
+/// # Errors
+/// A row makes a condition false, or a condition cannot be computed for it.
+pub(crate) fn check(transaction: &mut WriteTransaction, context: &WriteContext) -> Result<()> {
+    for (name, added) in transaction.take_added_rows() {
+        let Some(table) = added.table(&name).cloned() else { continue };
+        for check in &table.schema.checks {
+            let name = quote(&name);
+            let query = parse_query(&format!("SELECT * FROM {name} WHERE NOT ({}) LIMIT 1", check.condition))?;
+            let scope = Scope::new(added.clone());
+            let (state, plan) = context.plan(&scope, ast::Statement::Query(query), &Parameters::default())?;
+            for batch in context.run(&state, &plan)? {
+                let batch = batch?;
+                if batch.num_rows() > 0 {
+                    let (check, condition) = (&check.name, &check.condition);
+                    let message = format!(
+                        "a row violates CHECK {check} ({condition}) of table {}: {}",
+                        table.name,
+                        shown(&batch)?
+                    );
+                    return Err(Error::new(ErrorKind::Constraint, message));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The values of the first row: `a = 1, b = x`.
+fn shown(batch: &RecordBatch) -> Result<String> {
+    let options = FormatOptions::default().with_null("NULL");
+    let schema = batch.schema();
+    let value = |(field, column): (&std::sync::Arc<datafusion::arrow::datatypes::Field>, _)| {
+        let formatter = ArrayFormatter::try_new(column, &options)?;
+        Ok::<_, Error>(format!("{} = {}", field.name(), formatter.value(0)))
+    };
+    let columns = batch.columns().iter().map(AsRef::as_ref);
+    Ok(schema.fields().iter().zip(columns).map(value).collect::<Result<Vec<_>>>()?.join(", "))
+}
