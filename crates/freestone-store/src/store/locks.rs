@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::{Condvar, Mutex};
 use roaring::RoaringBitmap;
 
-use super::keys::{KeyId, KeyLocks, KeyUse, Keys};
+use super::key_locks::{KeyId, KeyLocks, KeyUse, Keys};
 use crate::error::{Result, StoreError};
 use crate::table::Table;
 

@@ -5,6 +5,7 @@ mod check;
 mod commit;
 mod files;
 mod group;
+mod key_locks;
 mod keys;
 mod locks;
 mod merge;

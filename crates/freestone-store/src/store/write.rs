@@ -12,7 +12,7 @@ use roaring::RoaringBitmap;
 use super::appender::{Appended, Appender};
 use super::commit::{Commit, Operation};
 use super::files::NewFiles;
-use super::keys::{AddedKeys, AddedReferences, RemovedRows};
+use super::key_locks::{AddedKeys, AddedReferences, RemovedRows};
 use super::locks::{Mode, Waiting};
 use super::rebase::{conflict, live_rows, rebase};
 use super::state::State;

@@ -9,19 +9,17 @@
 //! then sees the row or does not. So a key that was checked remains free for its transaction, and a commit need not
 //! check it again.
 
-mod hashes;
-mod locks;
 mod references;
 mod rows;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use hashes::Share;
-pub use locks::{KeyId, KeyLocks, KeyUse, Keys};
-pub use references::{AddedReferences, RemovedRows, is_comparable};
+pub use references::is_comparable;
 use rows::{KeyColumns, KeyedRow, ReadKeys, common_hashes, rows_with};
 
+use super::key_locks::hashes::Share;
+use super::key_locks::{KeyId, KeyUse, Keys};
 use super::write::WriteTransaction;
 use crate::error::{Result, StoreError};
 use crate::scan::Morsel;
@@ -33,9 +31,6 @@ const MEMORY_SHARE: usize = 8;
 const SUSPECTS: usize = 1024;
 /// The bytes of a hash while it is collected and sorted, and of its part of the directory.
 const HASH_BYTES: usize = 20;
-
-/// The segments whose rows have new keys, by key.
-pub type AddedKeys = BTreeMap<KeyId, BTreeSet<u64>>;
 
 impl WriteTransaction {
     /// Checks the keys of all rows that were added since the last call. To be called at the end of each statement; a

@@ -3,24 +3,20 @@
 //! It holds at the end of each statement, as for unique keys. Whoever adds a row that refers to a key locks the key
 //! against removal, and whoever removes a key locks it against references.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use arrow_schema::DataType;
 use roaring::RoaringBitmap;
 
 use super::rows::{KeyColumns, ReadKeys, common_hashes, rows_with};
-use super::{KeyId, KeyUse, Keys, SUSPECTS, same_key, shares};
+use super::{SUSPECTS, same_key, shares};
 use crate::error::{Result, StoreError};
 use crate::schema::ForeignKey;
+use crate::store::key_locks::{KeyId, KeyUse, Keys};
 use crate::store::rebase::live_rows;
 use crate::store::write::WriteTransaction;
 use crate::table::{SegmentEntry, Table};
-
-/// The segments whose rows have new references, by table and foreign key.
-pub type AddedReferences = BTreeMap<(u64, usize), BTreeSet<u64>>;
-/// Removed rows, by table: segments of which all other rows count as deleted.
-pub type RemovedRows = BTreeMap<u64, Vec<SegmentEntry>>;
 
 /// A foreign key with both tables. The columns of both are in the order of the referenced key.
 struct Reference {

@@ -10,7 +10,6 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::DataType;
 use freestone_codec::{BytesBound, BytesPredicate, IntPredicate, Kind, Predicate};
 
-use super::hashes::{Collected, KeyHashes, Share, normalized, of_rows};
 use crate::cluster::{Value, value_at};
 use crate::column::ColumnData;
 use crate::error::{Result, StoreError};
@@ -19,6 +18,7 @@ use crate::scan::{
     ColumnPredicate, Cursor, Morsel, MorselQueue, Morsels, ScanMetrics, ScanRequest, morsels, surviving_morsels,
 };
 use crate::schema::kind;
+use crate::store::key_locks::hashes::{Collected, KeyHashes, Share, normalized, of_rows};
 use crate::table::Table;
 
 /// Up to this number of keys, a scan looks for each of them. With more, it looks for all keys between the smallest and

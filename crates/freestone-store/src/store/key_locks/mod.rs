@@ -1,9 +1,20 @@
-//! Locks of keys: which keys open transactions have added or removed, and to which their rows refer.
+//! Locks of keys: which keys open transactions have added or removed, and to which their rows refer. And what a
+//! transaction has changed whose keys are not checked yet.
 
-use std::collections::{BTreeSet, HashMap};
+pub mod hashes;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::hashes::KeyHashes;
+use self::hashes::KeyHashes;
+use crate::table::SegmentEntry;
+
+/// The segments whose rows have new keys, by key.
+pub type AddedKeys = BTreeMap<KeyId, BTreeSet<u64>>;
+/// The segments whose rows have new references, by table and foreign key.
+pub type AddedReferences = BTreeMap<(u64, usize), BTreeSet<u64>>;
+/// Removed rows, by table: segments of which all other rows count as deleted.
+pub type RemovedRows = BTreeMap<u64, Vec<SegmentEntry>>;
 
 /// A key of a table: the table's id, and the position of the key among those that it enforces.
 pub type KeyId = (u64, usize);
