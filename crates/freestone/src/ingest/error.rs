@@ -6,7 +6,6 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 
 use super::FileFormat;
