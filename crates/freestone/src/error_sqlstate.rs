@@ -56,6 +56,8 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::Exists => "42P07",
         ErrorKind::Invalid if says(&["could come from several tables"]) => "42702",
         ErrorKind::Invalid if says(&["appears twice"]) => "42701",
+        ErrorKind::Invalid if says(&["LATERAL reference"]) => "42P10",
+        ErrorKind::Invalid if says(&["window functions are not allowed", "window frame"]) => "42P20",
         ErrorKind::Invalid if says(&["GROUP BY"]) => "42803",
         ErrorKind::Invalid if says(&[SEVERAL_ROWS, SEVERAL_ROWS_ONCE]) => "21000",
         ErrorKind::Invalid => "22023",
@@ -127,7 +129,14 @@ mod tests {
         (ErrorKind::Exists, &["prepared statement x exists"]),
         (
             ErrorKind::Invalid,
-            &["x could come from several tables", "x appears twice", "must be in GROUP BY", SEVERAL_ROWS],
+            &[
+                "x could come from several tables",
+                "x appears twice",
+                "a LATERAL reference",
+                "window functions are not allowed in WHERE",
+                "must be in GROUP BY",
+                SEVERAL_ROWS,
+            ],
         ),
         (ErrorKind::Constraint, &["x is NOT NULL"]),
         (

@@ -16,7 +16,7 @@ mod join_keys;
 pub(crate) mod physical;
 mod real_keys;
 mod redundant_joins;
-mod set_operations;
+pub(crate) mod set_operations;
 mod small_batches;
 mod unnesting;
 
@@ -45,6 +45,7 @@ use crate::exact::ExactNumbers;
 use crate::planning;
 use crate::shared::Resolve;
 use crate::times::{TimeCasts, TimeComparisons, TimeOperands};
+use crate::untyped::UntypedTexts;
 use crate::windows::WindowFrames;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
@@ -58,6 +59,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.insert(at, Arc::new(DecimalFloatCoercion));
     rules.insert(at, Arc::new(TimeOperands));
     rules.insert(0, Arc::new(SetOperations));
+    rules.insert(0, Arc::new(UntypedTexts));
     rules.push(Arc::new(Unnesting));
     rules.push(Arc::new(ExactNumbers));
     rules.push(Arc::new(InLists));
