@@ -186,7 +186,8 @@ def frame(r, key):
     rank = lambda text: 0 if "PRECEDING" in text else 1 if text == "CURRENT ROW" else 2
     if rank(start) > rank(end):
         start, end = "CURRENT ROW", "UNBOUNDED FOLLOWING"
-    return units, f"{units} BETWEEN {start} AND {end}"
+    exclude = r.choice(["", "", "", " EXCLUDE CURRENT ROW", " EXCLUDE GROUP", " EXCLUDE TIES", " EXCLUDE NO OTHERS"])
+    return units, f"{units} BETWEEN {start} AND {end}{exclude}"
 
 
 def call_over(r):

@@ -58,6 +58,8 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::Exists => "42P07",
         ErrorKind::Invalid if says(&["could come from several tables"]) => "42702",
         ErrorKind::Invalid if says(&["appears twice"]) => "42701",
+        ErrorKind::Invalid if says(&["LATERAL reference"]) => "42P10",
+        ErrorKind::Invalid if says(&["window functions are not allowed", "window frame"]) => "42P20",
         ErrorKind::Invalid if says(&["GROUP BY"]) => "42803",
         ErrorKind::Invalid if says(&[SEVERAL_ROWS, SEVERAL_ROWS_ONCE, CHANGED_TWICE]) => "21000",
         ErrorKind::Invalid if says(&["depends on"]) => "2BP01",
@@ -138,6 +140,8 @@ mod tests {
             &[
                 "x could come from several tables",
                 "x appears twice",
+                "a LATERAL reference",
+                "window functions are not allowed in WHERE",
                 "must be in GROUP BY",
                 SEVERAL_ROWS,
                 CHANGED_TWICE,

@@ -51,6 +51,7 @@ mod sql;
 mod times;
 #[doc(hidden)]
 pub use times::calendar;
+mod untyped;
 mod windows;
 mod workload;
 

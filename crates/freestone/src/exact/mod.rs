@@ -111,7 +111,10 @@ fn operation(expression: &Expr, schema: &DFSchema) -> Option<Operation> {
         Expr::Cast(cast) => {
             let from = cast.expr.get_type(schema).ok()?;
             let to = cast.field.data_type();
-            casts::is_ours(&from, to).then(|| Operation::Cast { to: to.clone(), or_null: false })
+            // A text in quotes that is no such value is an error only where a row needs it; DataFusion's cast is one in planning.
+            let is_text = matches!(&*cast.expr, Expr::Literal(..)) && from.is_string();
+            let reads_number = is_text && (to.is_numeric() || *to == DataType::Boolean);
+            (reads_number || casts::is_ours(&from, to)).then(|| Operation::Cast { to: to.clone(), or_null: false })
         }
         Expr::TryCast(cast) => {
             let from = cast.expr.get_type(schema).ok()?;

@@ -64,7 +64,7 @@ pub(crate) struct OneType<'a> {
 }
 
 /// Functions whose arguments have one type.
-const OF_ONE_TYPE: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
+pub(crate) const OF_ONE_TYPE: [&str; 5] = ["coalesce", "greatest", "least", "nullif", "nvl"];
 
 /// The operands of an expression, together where they have to be of one type.
 pub(crate) fn of_one_type(expression: &mut Expr) -> Vec<OneType<'_>> {

@@ -239,10 +239,12 @@ fn node_can_fail(node: &Expr, schema: &DFSchema) -> bool {
     }
 }
 
-/// What is checked for overflow is an error for some rows; types whose bounds rule that out have no check.
+/// What is checked for overflow is an error for some rows; types whose bounds rule that out have no check. Of literals, what
+/// can be computed is a literal already.
 fn exact_can_fail(exact: &Exact, operands: &[Expr], schema: &DFSchema) -> bool {
     match (exact.cast_to(), operands) {
         (Some((_, true)), _) => false,
+        (_, operands) if operands.iter().all(|operand| matches!(operand, Expr::Literal(..))) => true,
         (Some((to, false)), [operand]) => {
             operand.any_column_refs() && operand.get_type(schema).map_or(true, |from| cast_can_fail(&from, to))
         }

@@ -18,7 +18,7 @@ mod long_patterns;
 pub(crate) mod physical;
 mod real_keys;
 mod redundant_joins;
-mod set_operations;
+pub(crate) mod set_operations;
 mod small_batches;
 mod unnesting;
 
@@ -49,6 +49,7 @@ use crate::growth::Concatenations;
 use crate::planning;
 use crate::shared::Resolve;
 use crate::times::{TimeCasts, TimeComparisons, TimeOperands};
+use crate::untyped::UntypedTexts;
 use crate::windows::WindowFrames;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
@@ -62,6 +63,7 @@ pub(crate) fn analyzer_rules(memory_limit: Option<usize>) -> Vec<Arc<dyn Analyze
     rules.insert(at, Arc::new(DecimalFloatCoercion));
     rules.insert(at, Arc::new(TimeOperands));
     rules.insert(0, Arc::new(SetOperations));
+    rules.insert(0, Arc::new(UntypedTexts));
     rules.push(Arc::new(Unnesting));
     rules.push(Arc::new(ExactNumbers));
     rules.push(Arc::new(Concatenations { memory_limit }));

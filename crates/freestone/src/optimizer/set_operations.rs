@@ -48,7 +48,8 @@ fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
 }
 
-fn is_set_operation(join: &Join) -> bool {
+/// Whether a join is INTERSECT or EXCEPT, before other rules make such joins.
+pub(crate) fn is_set_operation(join: &Join) -> bool {
     matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
         && join.null_equality == NullEquality::NullEqualsNull
         && join.filter.is_none()

@@ -46,12 +46,16 @@ use crate::planning::BoundedExpressions;
 use crate::provider::metadata;
 use crate::shared::{SharedPlanner, SharedRelations};
 use crate::sql::depth::OnStack;
+use crate::sql::laterals::Laterals;
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{AdviseRequest, Command, CopyFrom, Statement};
 use crate::sql::{depth, names, parameters, statement};
 use crate::times::TimePlanner;
+use crate::untyped::{TypedValues, UntypedPlanner};
 use crate::workload::{Watch, Watched};
-use crate::{aggregates, definitions, exact, growth, optimizer, planning, scalars, shared, times, windows, workload};
+use crate::{
+    aggregates, definitions, exact, growth, optimizer, planning, scalars, shared, times, untyped, windows, workload,
+};
 use access::{Access, Extension};
 use plan_cache::{CachedPlan, Plans};
 use transaction::Block;
@@ -100,9 +104,14 @@ impl Session {
         let mut state = SessionStateBuilder::new()
             .with_config(settings::initial(database.options()))
             .with_runtime_env(runtime)
-            .with_expr_planners(vec![Arc::new(BoundedExpressions), Arc::new(TimePlanner), scalars::planner()])
+            .with_expr_planners(vec![
+                Arc::new(BoundedExpressions),
+                Arc::new(UntypedPlanner),
+                Arc::new(TimePlanner),
+                scalars::planner(),
+            ])
             .with_default_features()
-            .with_relation_planners(vec![Arc::new(SharedRelations)])
+            .with_relation_planners(vec![Arc::new(SharedRelations), Arc::new(Laterals), Arc::new(TypedValues)])
             .with_query_planner(Arc::new(SharedPlanner))
             .with_type_planner(Arc::new(ddl::SqlTypes))
             .with_analyzer_rules(optimizer::analyzer_rules(database.options().memory_limit))
@@ -121,6 +130,8 @@ impl Session {
         let _ = exact::register(&mut state);
         let _ = scalars::register(&mut state);
         let _ = growth::register(&mut state, database.options().memory_limit);
+        // Behind all others, as it takes the functions that it plans from them.
+        let _ = untyped::register(&mut state);
         Session {
             planner: RwLock::new(Planner::new(
                 state,

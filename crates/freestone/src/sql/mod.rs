@@ -1,5 +1,6 @@
 //! From text to statements: the parser, its dialect, and rewrites of parsed statements before they are planned.
 
+pub(crate) mod case_results;
 pub(crate) mod depth;
 pub(crate) mod dialect;
 pub(crate) mod expressions;
@@ -7,7 +8,9 @@ pub(crate) mod extensions;
 pub(crate) mod fetch;
 pub(crate) mod file_calls;
 pub(crate) mod forms;
+pub(crate) mod frame_exclusion;
 pub(crate) mod from_first;
+pub(crate) mod laterals;
 pub(crate) mod like_escape;
 pub(crate) mod macros;
 pub(crate) mod merge_forms;
@@ -21,5 +24,6 @@ pub(crate) mod supported;
 pub(crate) mod transactions;
 pub(crate) mod type_names;
 pub(crate) mod using;
+pub(crate) mod values;
 #[doc(hidden)]
 pub mod visitor;

@@ -1,4 +1,4 @@
-//! Expands named windows and HAVING before a query is planned. DataFusion resolves `OVER w` only in the SELECT list,
+//! Expands named windows and HAVING before a query is planned, and refuses window functions where there are no windows. DataFusion resolves `OVER w` only in the SELECT list,
 //! and ignores the PARTITION BY of `w` in `OVER (w ORDER BY x)`. It refuses HAVING in a query without groups and
 //! aggregates, for which SQL defines a single group.
 
@@ -10,8 +10,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::error::{Error, Result};
+use crate::sql::extensions::each_own_expr;
 use crate::sql::names::folded;
-use crate::sql::{statement, visitor};
+use crate::sql::{frame_exclusion, statement, visitor};
 
 /// Expands named windows and HAVING without groups, and refuses invalid windows.
 pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
@@ -57,6 +58,9 @@ impl VisitorMut for Rewrite {
 fn in_select(select: &mut Select) -> Result<()> {
     let windows = windows_of(select)?;
     select.named_window.clear();
+    without_windows(&mut select.selection, "WHERE")?;
+    without_windows(&mut select.group_by, "GROUP BY")?;
+    without_windows(&mut select.having, "HAVING")?;
     for item in &mut select.projection {
         use_windows(item, &windows)?;
     }
@@ -66,6 +70,17 @@ fn in_select(select: &mut Select) -> Result<()> {
         select.having = Some(if has_groups { condition } else { of_one_group(condition) });
     }
     Ok(())
+}
+
+/// Refuses window functions in a clause that is evaluated before them.
+fn without_windows(clause: &mut impl VisitMut, name: &str) -> Result<()> {
+    let mut found = false;
+    each_own_expr(clause, &mut |expr| found |= matches!(expr, Expr::Function(call) if call.over.is_some()));
+    if !found {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("window functions are not allowed in {name}"))
+        .with_hint("write the condition behind QUALIFY, or compute the function in a subquery of FROM"))
 }
 
 /// The condition AND an aggregate that is always true, so that all rows are one group.
@@ -108,7 +123,7 @@ fn find<'a>(windows: &'a [(String, WindowSpec)], name: &Ident) -> Result<&'a Win
 fn extended(window: &WindowSpec, windows: &[(String, WindowSpec)]) -> Result<WindowSpec> {
     let Some(name) = &window.window_name else { return Ok(window.clone()) };
     let base = find(windows, name)?;
-    if !window.partition_by.is_empty() {
+    if !window.partition_by.iter().all(frame_exclusion::is_mark) {
         return Err(Error::invalid(format!("window {name} cannot be given another PARTITION BY")));
     }
     if !window.order_by.is_empty() && !base.order_by.is_empty() {
@@ -121,7 +136,7 @@ fn extended(window: &WindowSpec, windows: &[(String, WindowSpec)]) -> Result<Win
     let order_by = if window.order_by.is_empty() { &base.order_by } else { &window.order_by };
     Ok(WindowSpec {
         window_name: None,
-        partition_by: base.partition_by.clone(),
+        partition_by: window.partition_by.iter().chain(&base.partition_by).cloned().collect(),
         order_by: order_by.clone(),
         window_frame: window.window_frame.clone(),
     })

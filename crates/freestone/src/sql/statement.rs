@@ -20,8 +20,8 @@ use crate::exec::{dml, explain};
 use crate::sql::dialect::SqlDialect;
 use crate::sql::transactions::TransactionCommand;
 use crate::sql::{
-    depth, extensions, fetch, file_calls, forms, from_first, like_escape, merge_forms, named_windows, names, spellings,
-    supported, transactions, using,
+    case_results, depth, extensions, fetch, file_calls, forms, frame_exclusion, from_first, like_escape, merge_forms,
+    named_windows, names, spellings, supported, transactions, using, values,
 };
 use crate::{definitions, scalars, shared, times};
 
@@ -501,6 +501,8 @@ fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     using::check(sql)?;
     named_windows::rewrite(sql)?;
     names::rename_shadowing(sql);
+    values::rewrite(sql);
+    case_results::rewrite(sql);
     Ok(())
 }
 
@@ -510,7 +512,7 @@ fn parser(tokens: &[TokenWithSpan]) -> Result<Parser<'static>> {
     depth::check_nesting(tokens)?;
     let mut read = Vec::with_capacity(tokens.len());
     let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
-    let words = spellings::written(spellings::with_columns(words.cloned().collect()));
+    let words = frame_exclusion::written(spellings::written(spellings::with_columns(words.cloned().collect())));
     let words = merge_forms::written(words);
     for token in shared::with_marks(file_calls::written(from_first::completed(&words))) {
         match &token.token {

@@ -16,8 +16,8 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::error::{Error, Result};
 use crate::sql::dialect::SqlDialect;
-use crate::sql::names::{Columns, folded};
-use crate::sql::visitor;
+use crate::sql::names::{Columns, Factored, folded};
+use crate::sql::{statement, visitor};
 
 /// Refuses `a JOIN b` without ON or USING. CROSS JOIN returns all pairs.
 pub(crate) fn check(sql: &impl ast::Visit) -> Result<()> {
@@ -71,8 +71,12 @@ pub(crate) fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinCon
     }
 }
 
-/// Rewrites `(a JOIN b …) JOIN c …` as the equivalent `a JOIN b … JOIN c …` if the inner joins merge columns.
-pub(crate) fn flatten(tables: &mut TableWithJoins) {
+/// Writes `(a JOIN b …) JOIN c …` as `a JOIN b … JOIN c …`, which is the same, where the joins within merge columns, and
+/// `(a JOIN b …) AS c` as `(SELECT * FROM a JOIN b …) AS c`.
+///
+/// # Errors
+/// None: only what makes a query of parts can fail.
+pub(crate) fn flatten(tables: &mut TableWithJoins) -> Result<()> {
     while merges_outer(tables)
         && let TableFactor::NestedJoin { table_with_joins, alias: None } = &mut tables.relation
     {
@@ -80,29 +84,44 @@ pub(crate) fn flatten(tables: &mut TableWithJoins) {
         tables.relation = relation;
         tables.joins.splice(0..0, joins);
     }
+    let factors = std::iter::once(&mut tables.relation).chain(tables.joins.iter_mut().map(|join| &mut join.relation));
+    for factor in factors {
+        if let TableFactor::NestedJoin { table_with_joins, alias: alias @ Some(_) } = factor
+            && merges_outer(table_with_joins)
+        {
+            let mut subquery = statement::bare_query()?;
+            if let SetExpr::Select(select) = subquery.body.as_mut() {
+                select.projection = vec![SelectItem::Wildcard(Default::default())];
+                select.from = vec![(**table_with_joins).clone()];
+            }
+            *factor = TableFactor::Derived { lateral: false, subquery, alias: alias.take(), sample: None };
+        }
+    }
+    Ok(())
 }
 
-/// Rewrites RIGHT and FULL joins with USING and NATURAL. `columns` are those of each table of each item of FROM.
+/// Puts RIGHT and FULL joins by USING and NATURAL in words that DataFusion reads right. `known` are the tables
+/// of each item of FROM.
 ///
 /// # Errors
 /// The columns of a table are needed and not known.
-pub(crate) fn rewrite(select: &mut Select, order: Option<&mut OrderBy>, columns: &[Vec<Columns>]) -> Result<()> {
+pub(crate) fn rewrite(select: &mut Select, order: Option<&mut OrderBy>, known: &[Vec<Factored>]) -> Result<()> {
     if !select.from.iter().any(merges_outer) {
         return Ok(());
     }
-    rewritten(select, order, columns).ok_or_else(|| {
+    rewritten(select, order, known).ok_or_else(|| {
         Error::unsupported("a RIGHT or FULL JOIN with USING or NATURAL over a table whose columns are not known")
             .with_hint("write the join with ON, or give the table a list of columns: f(…) AS t (a, b)")
     })
 }
 
 /// `None` if a name cannot be resolved.
-fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, columns: &[Vec<Columns>]) -> Option<()> {
+fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, known: &[Vec<Factored>]) -> Option<()> {
     let mut from = Vec::new();
-    for (tables, columns) in select.from.iter_mut().zip(columns) {
-        from.push(joined(tables, columns)?);
+    for (tables, known) in select.from.iter_mut().zip(known) {
+        from.push(joined(tables, known)?);
     }
-    let merged: Vec<&Merged> = from.iter().flat_map(|joined| &joined.merged).collect();
+    let merged: Vec<&Merged> = from.iter().flat_map(Joined::merged).collect();
     let mut items = Vec::new();
     for item in std::mem::take(&mut select.projection) {
         match item {
@@ -153,64 +172,74 @@ fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, columns: &[Vec<Co
 }
 
 /// Rewrites the joins of one item of FROM with ON.
-fn joined(tables: &mut TableWithJoins, columns: &[Columns]) -> Option<Joined> {
-    let mut columns = columns.iter();
-    let mut factor = |factor: &TableFactor| -> Option<Factor> {
-        Some(Factor { alias: table_name(factor)?, columns: columns.next()?.clone() })
-    };
-    let mut joined = Joined { factors: vec![factor(&tables.relation)?], merged: vec![] };
+fn joined(tables: &mut TableWithJoins, known: &[Factored]) -> Option<Joined> {
+    let mut known = known.iter();
+    let mut left = side(&mut tables.relation, known.next()?)?;
     for join in &mut tables.joins {
-        let right = factor(&join.relation)?;
-        let (is_full, is_right) = (
-            matches!(join.join_operator, JoinOperator::FullOuter(_)),
-            matches!(join.join_operator, JoinOperator::Right(_) | JoinOperator::RightOuter(_)),
-        );
+        let mut right = side(&mut join.relation, known.next()?)?;
+        let keeps = match join.join_operator {
+            JoinOperator::FullOuter(_) => Keeps::Both,
+            JoinOperator::Right(_) | JoinOperator::RightOuter(_) => Keeps::Right,
+            _ => Keeps::Left,
+        };
         let Some(constraint) = constraint_mut(&mut join.join_operator) else {
             if !matches!(join.join_operator, JoinOperator::CrossJoin(_)) {
                 return None;
             }
-            joined.factors.push(right);
+            left.parts.append(&mut right.parts);
             continue;
         };
         let names: Vec<Ident> = match constraint {
             JoinConstraint::Using(names) => {
                 names.iter().map(|name| name.0.last()?.as_ident().cloned()).collect::<Option<_>>()?
             }
-            JoinConstraint::Natural => joined.common(&right)?,
+            JoinConstraint::Natural => left.common(&right)?,
             other => {
-                replace(other, &joined.merged.iter().collect::<Vec<_>>());
-                joined.factors.push(right);
+                left.parts.append(&mut right.parts);
+                replace(other, &left.merged().collect::<Vec<_>>());
                 continue;
             }
         };
         let (mut condition, mut merged) = (None, Vec::new());
         for name in names {
-            let known = joined.merged.iter().position(|merged| merged.name == folded(&name));
-            let mut column = match known {
-                Some(at) => joined.merged.remove(at),
-                None => Merged::of(&name, joined.owner(&folded(&name))?),
-            };
-            let other = qualified(&right.alias, &name);
-            let equal = parsed(&format!("{} = {other}", column.expr))?;
+            let mut column = left.take(&name)?;
+            let mut other = right.take(&name)?;
+            let equal = parsed(&format!("{} = {}", column.expr, other.expr))?;
             condition = Some(match condition {
                 None => equal,
                 Some(before) => parsed(&format!("{before} AND {equal}"))?,
             });
-            if is_full {
-                column.expr = parsed(&format!("coalesce({}, {other})", column.expr))?;
-            } else if is_right {
-                column.expr = other;
-            }
-            column.owners.push(right.alias.value.clone());
-            merged.push(column);
+            column.expr = match keeps {
+                Keeps::Both => parsed(&format!("coalesce({}, {})", column.expr, other.expr))?,
+                Keeps::Right => other.expr,
+                Keeps::Left => column.expr,
+            };
+            column.owners.append(&mut other.owners);
+            merged.push(Part::Merged(column));
         }
         // NATURAL without a common column joins all pairs.
         *constraint = JoinConstraint::On(condition.or_else(|| parsed("true"))?);
-        merged.append(&mut joined.merged);
-        joined.merged = merged;
-        joined.factors.push(right);
+        left.parts.splice(0..0, merged);
+        left.parts.append(&mut right.parts);
     }
-    Some(joined)
+    Some(left)
+}
+
+/// The sides of which a join keeps all rows; LEFT stands for none, too.
+#[derive(Clone, Copy)]
+enum Keeps {
+    Left,
+    Right,
+    Both,
+}
+
+/// One side of a join: a table, or a join in parentheses.
+fn side(factor: &mut TableFactor, known: &Factored) -> Option<Joined> {
+    if let TableFactor::NestedJoin { table_with_joins, alias: None } = factor {
+        return joined(table_with_joins, &known.within);
+    }
+    let table = Factor { alias: table_name(factor)?, columns: known.columns.clone() };
+    Some(Joined { parts: vec![Part::Table(table)] })
 }
 
 /// The name by which expressions refer to a table.
@@ -248,39 +277,76 @@ impl Merged {
     }
 }
 
+/// What `*` stands for, in order.
+enum Part {
+    Merged(Box<Merged>),
+    /// The columns of a table that are not merged.
+    Table(Factor),
+}
+
 struct Joined {
-    factors: Vec<Factor>,
-    merged: Vec<Merged>,
+    parts: Vec<Part>,
 }
 
 impl Joined {
+    fn merged(&self) -> impl Iterator<Item = &Merged> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Merged(merged) => Some(merged.as_ref()),
+            Part::Table(_) => None,
+        })
+    }
+
+    fn tables(&self) -> impl Iterator<Item = &Factor> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Table(table) => Some(table),
+            Part::Merged(_) => None,
+        })
+    }
+
+    /// Takes a column of USING out: one that is merged already, or that of a table.
+    fn take(&mut self, name: &Ident) -> Option<Box<Merged>> {
+        let is_it = |part: &Part| matches!(part, Part::Merged(merged) if merged.name == folded(name));
+        if let Some(at) = self.parts.iter().position(is_it)
+            && let Part::Merged(merged) = self.parts.remove(at)
+        {
+            return Some(merged);
+        }
+        Some(Box::new(Merged::of(name, self.owner(&folded(name))?)))
+    }
+
     /// The only table that has a column.
     fn owner(&self, name: &str) -> Option<&Ident> {
-        if let [only] = self.factors.as_slice() {
+        let tables: Vec<&Factor> = self.tables().collect();
+        if let [only] = tables.as_slice() {
             return Some(&only.alias);
         }
         let mut found = None;
-        for factor in &self.factors {
-            if factor.columns.as_ref()?.iter().any(|column| column == name) {
+        for table in tables {
+            if table.columns.as_ref()?.iter().any(|column| column == name) {
                 if found.is_some() {
                     return None;
                 }
-                found = Some(&factor.alias);
+                found = Some(&table.alias);
             }
         }
         found
     }
 
-    /// The names of NATURAL, in the order of the left side.
-    fn common(&self, right: &Factor) -> Option<Vec<Ident>> {
-        let right = right.columns.as_ref()?;
-        let mut names: Vec<&String> = self.merged.iter().map(|merged| &merged.name).collect();
-        for factor in &self.factors {
-            names.extend(factor.columns.as_ref()?.iter());
+    /// The names of all columns.
+    fn names(&self) -> Option<Vec<&String>> {
+        let mut names: Vec<&String> = self.merged().map(|merged| &merged.name).collect();
+        for table in self.tables() {
+            names.extend(table.columns.as_ref()?.iter());
         }
+        Some(names)
+    }
+
+    /// The names of NATURAL, in the order of the left side.
+    fn common(&self, right: &Joined) -> Option<Vec<Ident>> {
+        let right = right.names()?;
         let mut common: Vec<Ident> = Vec::new();
-        for name in names {
-            if right.contains(name) && !common.iter().any(|known| known.value == *name) {
+        for name in self.names()? {
+            if right.contains(&name) && !common.iter().any(|known| known.value == *name) {
                 common.push(Ident::with_quote('"', name));
             }
         }
@@ -289,11 +355,15 @@ impl Joined {
 
     /// Expands `*`: the merged columns, then the other columns of each table.
     fn expand(&self, items: &mut Vec<SelectItem>) {
-        for merged in &self.merged {
-            items.push(SelectItem::ExprWithAlias { expr: merged.expr.clone(), alias: merged.ident.clone() });
-        }
-        for Factor { alias, columns } in &self.factors {
-            let mut hidden = self.merged.iter().filter(|merged| merged.owners.contains(&alias.value));
+        for part in &self.parts {
+            let Factor { alias, columns } = match part {
+                Part::Merged(merged) => {
+                    items.push(SelectItem::ExprWithAlias { expr: merged.expr.clone(), alias: merged.ident.clone() });
+                    continue;
+                }
+                Part::Table(table) => table,
+            };
+            let mut hidden = self.merged().filter(|merged| merged.owners.contains(&alias.value));
             if let Some(columns) = columns {
                 let hidden: Vec<&str> = hidden.map(|merged| merged.name.as_str()).collect();
                 let shown = columns.iter().filter(|column| !hidden.contains(&column.as_str()));

@@ -1,4 +1,5 @@
-//! SUM, AVG, MIN and MAX of intervals: compared by length, without wrapping fields.
+//! SUM, AVG, MIN and MAX of intervals: by length, and with fields that do not wrap. With DISTINCT, the smallest of intervals of
+//! one length is counted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -14,12 +15,12 @@ use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Sign
 
 use super::arrays::{INTERVAL, interval_of, intervals, is_span, out_of_range, stored};
 use super::interval::Interval;
-use crate::error::Error;
 
-/// The function with this name over intervals, if it is one of these.
-pub(crate) fn over_intervals(name: &str) -> Option<Arc<AggregateUDF>> {
+/// The function of a name over intervals, if it is one of those. The function for DISTINCT is called without it: other rules
+/// would find equal intervals by their fields.
+pub(crate) fn over_intervals(name: &str, distinct: bool) -> Option<Arc<AggregateUDF>> {
     let at = ["sum", "avg", "min", "max"].iter().position(|known| *known == name)?;
-    FUNCTIONS.get(at).cloned()
+    FUNCTIONS.get(if distinct && at < 2 { at + 4 } else { at }).cloned()
 }
 
 /// The smallest of several intervals of equal length, which represents them.
@@ -27,7 +28,7 @@ pub(crate) fn any_interval() -> Arc<AggregateUDF> {
     FUNCTIONS[2].clone()
 }
 
-static FUNCTIONS: LazyLock<[Arc<AggregateUDF>; 4]> = LazyLock::new(|| {
+static FUNCTIONS: LazyLock<[Arc<AggregateUDF>; 6]> = LazyLock::new(|| {
     let signature = || Signature::user_defined(Volatility::Immutable);
     let function =
         |name, kind| Arc::new(AggregateUDF::new_from_impl(OverIntervals { name, kind, signature: signature() }));
@@ -36,6 +37,8 @@ static FUNCTIONS: LazyLock<[Arc<AggregateUDF>; 4]> = LazyLock::new(|| {
         function("avg", Kind::Average),
         function("min", Kind::Least),
         function("max", Kind::Greatest),
+        function("sum_distinct", Kind::DistinctSum),
+        function("avg_distinct", Kind::DistinctAverage),
     ]
 });
 
@@ -45,6 +48,8 @@ enum Kind {
     Average,
     Least,
     Greatest,
+    DistinctSum,
+    DistinctAverage,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -72,20 +77,23 @@ impl AggregateUDFImpl for OverIntervals {
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        if matches!(self.kind, Kind::DistinctSum | Kind::DistinctAverage) {
+            let values = Field::new_list_field(INTERVAL, true);
+            return Ok(vec![Arc::new(Field::new_list(format_state_name(args.name, "distinct"), values, false))]);
+        }
         let value = Field::new(format_state_name(args.name, "value"), INTERVAL, true);
         let count = Field::new(format_state_name(args.name, "count"), DataType::Int64, true);
         Ok(vec![Arc::new(value), Arc::new(count)])
     }
 
-    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+    fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         match self.kind {
-            Kind::Sum | Kind::Average if args.is_distinct => {
-                Err(Error::unsupported(format!("{}(DISTINCT) of intervals is not available", self.name)).into())
-            }
             Kind::Sum => Ok(Box::new(Sum { total: Interval::default(), count: 0, averages: false })),
             Kind::Average => Ok(Box::new(Sum { total: Interval::default(), count: 0, averages: true })),
             Kind::Least => Ok(Box::new(Extreme { found: None, greatest: false })),
             Kind::Greatest => Ok(Box::new(Extreme { found: None, greatest: true })),
+            Kind::DistinctSum => Ok(Box::new(Distinct { values: BTreeMap::new(), averages: false })),
+            Kind::DistinctAverage => Ok(Box::new(Distinct { values: BTreeMap::new(), averages: true })),
         }
     }
 
@@ -171,6 +179,47 @@ impl Accumulator for Sum {
 
     fn size(&self) -> usize {
         size_of_val(self)
+    }
+}
+
+/// The intervals of different lengths, of which the smallest stands for each.
+#[derive(Debug)]
+struct Distinct {
+    values: BTreeMap<i128, Interval>,
+    averages: bool,
+}
+
+impl Accumulator for Distinct {
+    fn update_batch(&mut self, batches: &[ArrayRef]) -> Result<()> {
+        for value in values(&batches[0])? {
+            let known = self.values.entry(value.length_ns()).or_insert(value);
+            if order(value) < order(*known) {
+                *known = value;
+            }
+        }
+        Ok(())
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        states[0].as_list::<i32>().iter().flatten().try_for_each(|values| self.update_batch(&[values]))
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let values: Vec<ScalarValue> = self.values.values().map(|value| scalar(Some(*value))).collect();
+        Ok(vec![ScalarValue::List(ScalarValue::new_list_nullable(&values, &INTERVAL))])
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let mut sum = Sum { total: Interval::default(), count: 0, averages: self.averages };
+        for value in self.values.values() {
+            sum.add(*value)?;
+            sum.count += 1;
+        }
+        sum.evaluate()
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.values.len() * size_of::<(i128, Interval)>()
     }
 }
 

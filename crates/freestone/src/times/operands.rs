@@ -77,7 +77,10 @@ pub(crate) fn corrected(expression: &mut Expr, context: &Context) -> bool {
             true
         }
         Expr::AggregateFunction(call) => {
-            let function = aggregate(&call.func, &call.params.args, context);
+            let function = aggregate(&call.func, &call.params.args, call.params.distinct, context);
+            if function.is_some() {
+                call.params.distinct &= !is_over_spans(&call.params.args, context);
+            }
             let counts = call.params.distinct && call.func.name() == "count";
             let arguments = counts && keyed(call.params.args.iter_mut(), context);
             let ordered = keyed_sorts(&mut call.params.order_by, context);
@@ -88,10 +91,15 @@ pub(crate) fn corrected(expression: &mut Expr, context: &Context) -> bool {
         }
         Expr::WindowFunction(window) => {
             let function = match &window.fun {
-                WindowFunctionDefinition::AggregateUDF(function) => aggregate(function, &window.params.args, context),
+                WindowFunctionDefinition::AggregateUDF(function) => {
+                    aggregate(function, &window.params.args, window.params.distinct, context)
+                }
                 WindowFunctionDefinition::WindowUDF(_) => None,
             };
             let has_function = function.is_some();
+            if has_function {
+                window.params.distinct &= !is_over_spans(&window.params.args, context);
+            }
             if let Some(function) = function {
                 window.fun = WindowFunctionDefinition::AggregateUDF(function);
             }
@@ -140,10 +148,14 @@ pub(crate) fn arithmetic(
 }
 
 /// The aggregate that replaces a function: ours for intervals, or the one behind a placeholder.
-fn aggregate(function: &AggregateUDF, args: &[Expr], context: &Context) -> Option<Arc<AggregateUDF>> {
-    let spans = args.first().is_some_and(|argument| is_span(&context.type_of(argument)));
-    let ours = if spans { aggregates::over_intervals(function.name()) } else { None };
+fn aggregate(function: &AggregateUDF, args: &[Expr], distinct: bool, context: &Context) -> Option<Arc<AggregateUDF>> {
+    let spans = is_over_spans(args, context);
+    let ours = if spans { aggregates::over_intervals(function.name(), distinct) } else { None };
     ours.filter(|ours| **ours != *function).or_else(|| aggregates::behind(function))
+}
+
+fn is_over_spans(args: &[Expr], context: &Context) -> bool {
+    args.first().is_some_and(|argument| is_span(&context.type_of(argument)))
 }
 
 /// Replaces intervals by the values by which they are compared.
@@ -242,8 +254,12 @@ enum Common {
 
 /// The common type of result columns with different time types.
 pub(crate) fn common_result(types: &[DataType]) -> Option<DataType> {
-    let kinds: Vec<(DataType, bool)> = types.iter().map(|kind| (kind.clone(), false)).collect();
-    match common(&kinds, false)? {
+    common_with_texts(&types.iter().map(|kind| (kind.clone(), false)).collect::<Vec<_>>())
+}
+
+/// The type that operands of these types are brought to, of which some are texts in quotes, if the others are times.
+pub(crate) fn common_with_texts(kinds: &[(DataType, bool)]) -> Option<DataType> {
+    match common(kinds, false)? {
         Common::Type(to) => Some(to),
         Common::Key(_) => None,
     }

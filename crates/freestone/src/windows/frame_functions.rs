@@ -4,8 +4,8 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, new_empty_array};
-use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::array::{Array, ArrayRef, new_empty_array};
+use datafusion::arrow::compute::{self, SortOptions};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Accumulator, LimitEffect, PartitionEvaluator, WindowFrame};
@@ -14,6 +14,7 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::window::{StandardWindowExpr, StandardWindowFunctionExpr, WindowExpr};
 use datafusion::scalar::ScalarValue;
 
+use super::exclusion::Exclusion;
 use super::frames::{Order, frames};
 
 /// Aggregates from which rows can be removed exactly.
@@ -65,6 +66,7 @@ pub(super) struct Framed {
     name: String,
     field: FieldRef,
     frame: Arc<WindowFrame>,
+    exclusion: Option<Exclusion>,
     /// The arguments of the function, and the sort keys of its window.
     expressions: Vec<Arc<dyn PhysicalExpr>>,
     arguments: usize,
@@ -81,6 +83,7 @@ impl Framed {
             name: plain.name().to_owned(),
             field: plain.field()?,
             frame: plain.get_window_frame().clone(),
+            exclusion: Exclusion::of(plain),
             expressions,
             arguments,
             options: order.iter().map(|key| key.options).collect(),
@@ -123,16 +126,39 @@ impl PartitionEvaluator for Partition {
     fn evaluate_all(&mut self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         let framed = &self.0;
         let (arguments, order) = columns.split_at(framed.arguments);
-        let frames = frames(&framed.frame, &Order { columns: order, options: &framed.options }, rows)?;
-        let values = match &framed.function {
-            Function::Standard(function) => {
+        let order = Order { columns: order, options: &framed.options };
+        let frames = frames(&framed.frame, &order, rows)?;
+        let parts = framed.exclusion.map(|exclusion| exclusion.parts(&frames, &order)).transpose()?;
+        let values = match (&framed.function, parts) {
+            (Function::Standard(function), None) => {
                 let mut evaluator = function.create_evaluator()?;
                 frames.iter().map(|frame| evaluator.evaluate(arguments, frame)).collect::<Result<Vec<_>>>()?
             }
-            Function::Aggregate(aggregate) => Rows { aggregate, arguments }.over(&frames)?,
+            (Function::Standard(function), Some(parts)) => over_parts(function.as_ref(), arguments, &parts)?,
+            (Function::Aggregate(aggregate), None) => Rows { aggregate, arguments }.over(&frames)?,
+            (Function::Aggregate(aggregate), Some(parts)) => Rows { aggregate, arguments }.anew(&parts)?,
         };
         array(values, framed.field.data_type())
     }
+}
+
+/// A function of the values in a frame, whose parts are put together for each row. Its other arguments are those of the row.
+fn over_parts(
+    function: &dyn StandardWindowFunctionExpr,
+    arguments: &[ArrayRef],
+    parts: &[Vec<Range<usize>>],
+) -> Result<Vec<ScalarValue>> {
+    let (value, others) = (&arguments[0], &arguments[1..]);
+    let of_row = |(row, parts): (usize, &Vec<Range<usize>>)| {
+        let kept: Vec<ArrayRef> = parts.iter().map(|part| value.slice(part.start, part.len())).collect();
+        let kept: Vec<&dyn Array> = kept.iter().map(AsRef::as_ref).collect();
+        let kept = if kept.is_empty() { new_empty_array(value.data_type()) } else { compute::concat(&kept)? };
+        let rows = 0..kept.len();
+        let columns: Vec<ArrayRef> =
+            std::iter::once(kept).chain(others.iter().map(|other| other.slice(row, 1))).collect();
+        function.create_evaluator()?.evaluate(&columns, &rows)
+    };
+    parts.iter().enumerate().map(of_row).collect()
 }
 
 fn array(values: Vec<ScalarValue>, data_type: &DataType) -> Result<ArrayRef> {
@@ -159,7 +185,10 @@ impl Rows<'_> {
         match () {
             () if starts_stay && ends_move_on && is_growing(self.aggregate) => self.growing(frames),
             () if starts_move_on && ends_move_on && is_moving(self.aggregate) => self.moving(frames),
-            () => self.anew(frames),
+            () => {
+                let part = |frame: &Range<usize>| if frame.is_empty() { vec![] } else { vec![frame.clone()] };
+                self.anew(&frames.iter().map(part).collect::<Vec<_>>())
+            }
         }
     }
 
@@ -208,16 +237,18 @@ impl Rows<'_> {
         Ok(values)
     }
 
-    /// Any frames. Each is evaluated separately, unless it is equal to that of the previous row.
-    fn anew(&self, frames: &[Range<usize>]) -> Result<Vec<ScalarValue>> {
+    /// Any frames, each of several parts. Each is evaluated separately, unless it is equal to that of the previous row.
+    fn anew(&self, frames: &[Vec<Range<usize>>]) -> Result<Vec<ScalarValue>> {
         let mut values: Vec<ScalarValue> = Vec::with_capacity(frames.len());
-        for (row, frame) in frames.iter().enumerate() {
+        for (row, parts) in frames.iter().enumerate() {
             let value = match values.last() {
-                Some(value) if frames[row - 1] == *frame => value.clone(),
-                _ if frame.is_empty() => self.of_nothing()?,
+                Some(value) if frames[row - 1] == *parts => value.clone(),
+                _ if parts.is_empty() => self.of_nothing()?,
                 _ => {
                     let mut accumulator = self.aggregate.create_accumulator()?;
-                    self.update(accumulator.as_mut(), frame.clone())?;
+                    for part in parts {
+                        self.update(accumulator.as_mut(), part.clone())?;
+                    }
                     accumulator.evaluate()?
                 }
             };

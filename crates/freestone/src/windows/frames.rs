@@ -89,20 +89,25 @@ fn invalid(message: String) -> datafusion::error::DataFusionError {
 }
 
 /// Runs of rows with equal sort keys.
-struct Peers {
+pub(super) struct Peers {
     groups: Vec<Range<usize>>,
     of_row: Vec<usize>,
     rows: usize,
 }
 
 impl Peers {
-    fn new(order: &Order<'_>, rows: usize) -> Result<Peers> {
+    pub fn new(order: &Order<'_>, rows: usize) -> Result<Peers> {
         let groups = match order.columns {
             [] => std::iter::once(0..rows).collect(),
             columns => compute::partition(columns)?.ranges(),
         };
         let of_row = groups.iter().enumerate().flat_map(|(at, group)| std::iter::repeat_n(at, group.len())).collect();
         Ok(Peers { groups, of_row, rows })
+    }
+
+    /// The rows that are equal to a row, with itself.
+    pub fn of(&self, row: usize) -> Range<usize> {
+        self.groups[self.of_row[row]].clone()
     }
 
     /// The first row of a group, the first of all rows, or the end.

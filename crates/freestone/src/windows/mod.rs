@@ -5,6 +5,7 @@
 //! frame begins with the partition and ends with the current row or the partition, DataFusion's aggregates are correct,
 //! and do not need a whole partition in memory.
 
+mod exclusion;
 mod frame_functions;
 mod frames;
 mod nth;
@@ -24,6 +25,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
+pub(crate) use exclusion::Exclusion;
 use frame_functions::{Framed, Function, is_moving};
 pub(crate) use frames::nothing;
 
@@ -82,7 +84,7 @@ fn framed(plain: &Arc<dyn WindowExpr>) -> Result<Option<Arc<dyn WindowExpr>>> {
         any.downcast_ref::<SlidingAggregateWindowExpr>().map(SlidingAggregateWindowExpr::get_aggregate_expr)
     };
     let function = if let Some(aggregate) = aggregate {
-        if stays(aggregate, plain.get_window_frame()) {
+        if stays(aggregate, plain.get_window_frame()) && Exclusion::of(plain.as_ref()).is_none() {
             return Ok(None);
         }
         Function::Aggregate(Arc::new(aggregate.clone()))

@@ -3,6 +3,7 @@
 mod access;
 mod aggregate;
 mod answers;
+mod bad_input;
 mod cluster;
 mod depth;
 mod equal_names;

@@ -22,7 +22,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::error::{Error, Result};
 use crate::sql::names::{call_text, folded};
-use crate::sql::visitor;
+use crate::sql::{laterals, visitor};
 
 pub(crate) use aliases::functions_of;
 pub(crate) use pivots::{PivotValues, asks as is_pivot};
@@ -61,12 +61,17 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
             for tables in &mut select.from {
                 tables.joins.iter_mut().for_each(|join| join_kind(&mut join.join_operator));
             }
-            ControlFlow::Continue(())
+            let done = select.from.iter_mut().try_for_each(laterals::rewrite);
+            self.note(done)
         }
 
         fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
             if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
                 table_with_joins.joins.iter_mut().for_each(|join| join_kind(&mut join.join_operator));
+                let done = laterals::rewrite(table_with_joins);
+                if self.note(done).is_break() {
+                    return ControlFlow::Break(());
+                }
             }
             lower_case(factor);
             column_of_function(factor);
@@ -262,7 +267,7 @@ pub(crate) fn calls_in_from(statement: &ast::Statement) -> Vec<(String, Box<Quer
 }
 
 /// A query that selects from one table.
-fn select_query(projection: Vec<SelectItem>, from: TableFactor) -> Result<Box<Query>> {
+pub(super) fn select_query(projection: Vec<SelectItem>, from: TableFactor) -> Result<Box<Query>> {
     let mut query = crate::sql::statement::bare_query()?;
     if let SetExpr::Select(select) = query.body.as_mut() {
         select.projection = projection;
@@ -271,15 +276,15 @@ fn select_query(projection: Vec<SelectItem>, from: TableFactor) -> Result<Box<Qu
     Ok(query)
 }
 
-fn star() -> SelectItem {
+pub(super) fn star() -> SelectItem {
     SelectItem::Wildcard(ast::WildcardAdditionalOptions::default())
 }
 
-fn quoted(name: &str) -> Ident {
+pub(super) fn quoted(name: &str) -> Ident {
     Ident::with_quote('"', name)
 }
 
-fn alias(name: Ident) -> TableAlias {
+pub(super) fn alias(name: Ident) -> TableAlias {
     TableAlias { explicit: true, name, columns: vec![], at: None }
 }
 
@@ -322,7 +327,7 @@ fn ascending(expr: Expr) -> ast::OrderByExpr {
 
 /// Calls a function with each expression of a part of a query, before its sub-expressions, except those of its
 /// subqueries.
-fn each_own_expr(part: &mut impl VisitMut, change: &mut dyn FnMut(&mut Expr)) {
+pub(super) fn each_own_expr(part: &mut impl VisitMut, change: &mut dyn FnMut(&mut Expr)) {
     struct Own<'a> {
         change: &'a mut dyn FnMut(&mut Expr),
         depth: usize,

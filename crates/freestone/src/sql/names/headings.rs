@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::tokenizer::Span;
 
 use super::folded;
-use crate::sql::visitor;
+use crate::sql::{frame_exclusion, visitor};
 
 /// Gives every unnamed column of every SELECT its name.
 pub(crate) fn give(sql: &mut impl VisitMut) {
@@ -133,7 +133,7 @@ fn text(expr: &Expr) -> String {
             _ => {}
         }
     });
-    spelled.to_string()
+    frame_exclusion::shown(spelled.to_string())
 }
 
 fn spell(name: &mut Ident) {

@@ -22,7 +22,7 @@ use futures::StreamExt;
 pub(crate) use casts::function as as_written;
 pub(crate) use cte_names::rename_shadowing;
 pub(crate) use headings::{give, take_back};
-pub(crate) use subquery_columns::{Columns, Known, asks_for_columns, call_text, resolve};
+pub(crate) use subquery_columns::{Columns, Factored, Known, asks_for_columns, call_text, resolve};
 
 use crate::error::{Error, Result};
 

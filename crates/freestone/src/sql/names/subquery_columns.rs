@@ -31,6 +31,12 @@ use crate::sql::{using, visitor};
 /// The columns of a table or query; `None` if they are known only after planning.
 pub(crate) type Columns = Option<Arc<[String]>>;
 
+/// What is known of a table of FROM: its columns, and the tables of a join in parentheses.
+pub(crate) struct Factored {
+    pub columns: Columns,
+    pub within: Vec<Factored>,
+}
+
 /// The columns of a table of the database or of the caller, by its name.
 pub(crate) type Tables<'a> = dyn Fn(&ObjectName) -> Columns + 'a;
 
@@ -236,7 +242,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The columns of FROM that the forms of a SELECT need.
-    fn sources(&self, select: &Select, from: &[Vec<Columns>], left: &Leftovers) -> Sources<'a> {
+    fn sources(&self, select: &Select, from: &[Vec<Factored>], left: &Leftovers) -> Sources<'a> {
         let mut star = Some(vec![]);
         for (tables, columns) in select.from.iter().zip(from) {
             let own = star_of(tables, columns);
@@ -245,7 +251,7 @@ impl<'a> Resolver<'a> {
                 star
             });
         }
-        let all: Option<Vec<&Arc<[String]>>> = from.iter().flatten().map(Option::as_ref).collect();
+        let all: Option<Vec<&Arc<[String]>>> = from.iter().flatten().map(|known| known.columns.as_ref()).collect();
         let names = all.map(|all| all.into_iter().flat_map(|columns| columns.iter().cloned()).collect());
         let functions = select.from.iter().flat_map(extensions::functions_of).collect();
         // The right columns of an ASOF JOIN with USING are merged with the left ones.
@@ -256,15 +262,26 @@ impl<'a> Resolver<'a> {
     }
 
     /// The columns of each table of one item of FROM.
-    fn joined(&mut self, tables: &mut TableWithJoins) -> Result<Vec<Columns>> {
-        using::flatten(tables);
-        let mut columns = vec![self.factor(&mut tables.relation)?];
+    fn joined(&mut self, tables: &mut TableWithJoins) -> Result<Vec<Factored>> {
+        using::flatten(tables)?;
+        let mut all = vec![self.factored(&mut tables.relation)?];
         for join in &mut tables.joins {
-            columns.push(self.factor(&mut join.relation)?);
+            all.push(self.factored(&mut join.relation)?);
             self.subqueries(&mut join.join_operator)?;
         }
+        let columns: Vec<Columns> = all.iter().map(|known| known.columns.clone()).collect();
         joins::rewrite(tables, &columns, &mut self.left)?;
-        Ok(columns)
+        Ok(all)
+    }
+
+    fn factored(&mut self, factor: &mut TableFactor) -> Result<Factored> {
+        if let TableFactor::NestedJoin { table_with_joins, alias: None } = factor {
+            let within = self.joined(table_with_joins)?;
+            let star = star_of(table_with_joins, &within);
+            let columns = star.map(|star| star.into_iter().map(|column| column.name).collect());
+            return Ok(Factored { columns, within });
+        }
+        Ok(Factored { columns: self.factor(factor)?, within: vec![] })
     }
 
     fn factor(&mut self, factor: &mut TableFactor) -> Result<Columns> {
@@ -355,20 +372,24 @@ fn listed(alias: Option<&TableAlias>) -> Columns {
 }
 
 /// The columns of `*` in one item of FROM.
-fn star_of(tables: &TableWithJoins, columns: &[Columns]) -> Option<Vec<Starred>> {
-    let of = |factor: &TableFactor, columns: &Columns| -> Option<Vec<Starred>> {
+fn star_of(tables: &TableWithJoins, known: &[Factored]) -> Option<Vec<Starred>> {
+    let of = |factor: &TableFactor, known: &Factored| -> Option<Vec<Starred>> {
+        if let TableFactor::NestedJoin { table_with_joins, alias: None } = factor {
+            return star_of(table_with_joins, &known.within);
+        }
         let table = using::table_name(factor);
         Some(
-            columns
+            known
+                .columns
                 .as_ref()?
                 .iter()
                 .map(|name| Starred { table: table.clone(), name: name.clone(), merged: false })
                 .collect(),
         )
     };
-    let mut star = of(&tables.relation, columns.first()?)?;
-    for (join, columns) in tables.joins.iter().zip(&columns[1..]) {
-        let mut right = of(&join.relation, columns)?;
+    let mut star = of(&tables.relation, known.first()?)?;
+    for (join, known) in tables.joins.iter().zip(&known[1..]) {
+        let mut right = of(&join.relation, known)?;
         match &join.join_operator {
             JoinOperator::LeftSemi(_) | JoinOperator::LeftAnti(_) => continue,
             JoinOperator::RightSemi(_) | JoinOperator::RightAnti(_) => star.clear(),
@@ -403,7 +424,7 @@ struct Output {
 }
 
 /// The result columns of a SELECT; `None` if not all are known.
-fn outputs(select: &Select, from: &[Vec<Columns>]) -> Option<Vec<Output>> {
+fn outputs(select: &Select, from: &[Vec<Factored>]) -> Option<Vec<Output>> {
     let has_star = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
     let mut star = vec![];
     if select.projection.iter().any(has_star) {
