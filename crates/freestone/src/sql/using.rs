@@ -1,9 +1,9 @@
-//! `USING` and `NATURAL` of RIGHT and FULL joins, and JOINs without a condition.
+//! `USING` and `NATURAL`, and JOINs without a condition.
 //!
 //! The merged column of a join is the left column for INNER and LEFT, the right column for RIGHT, and COALESCE of both
-//! for FULL. DataFusion uses the left column for all of them. So if a FROM has a RIGHT or FULL join with USING or
-//! NATURAL, its joins are rewritten with ON before planning, and names of merged columns are replaced by these
-//! expressions. If the columns of a table are not known, such as those of a table function without a column list, the
+//! for FULL. DataFusion uses one side's column for all of them: `*` of a LEFT join shows the right one, and in WHERE
+//! a merged column is ambiguous. So all joins with USING or NATURAL are rewritten with ON before planning, and names of
+//! merged columns are replaced by these expressions. If the columns of a table are not known, such as those of a table function without a column list, the
 //! join is refused.
 
 use std::ops::ControlFlow;
@@ -77,7 +77,7 @@ pub(crate) fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinCon
 /// # Errors
 /// None: only what makes a query of parts can fail.
 pub(crate) fn flatten(tables: &mut TableWithJoins) -> Result<()> {
-    while merges_outer(tables)
+    while merges(tables)
         && let TableFactor::NestedJoin { table_with_joins, alias: None } = &mut tables.relation
     {
         let TableWithJoins { relation, joins } = (**table_with_joins).clone();
@@ -87,7 +87,7 @@ pub(crate) fn flatten(tables: &mut TableWithJoins) -> Result<()> {
     let factors = std::iter::once(&mut tables.relation).chain(tables.joins.iter_mut().map(|join| &mut join.relation));
     for factor in factors {
         if let TableFactor::NestedJoin { table_with_joins, alias: alias @ Some(_) } = factor
-            && merges_outer(table_with_joins)
+            && merges(table_with_joins)
         {
             let mut subquery = statement::bare_query()?;
             if let SetExpr::Select(select) = subquery.body.as_mut() {
@@ -100,19 +100,34 @@ pub(crate) fn flatten(tables: &mut TableWithJoins) -> Result<()> {
     Ok(())
 }
 
-/// Puts RIGHT and FULL joins by USING and NATURAL in words that DataFusion reads right. `known` are the tables
-/// of each item of FROM.
+/// Writes joins by USING and NATURAL with ON. `known` are the tables of each item of FROM.
 ///
 /// # Errors
 /// The columns of a table are needed and not known.
 pub(crate) fn rewrite(select: &mut Select, order: Option<&mut OrderBy>, known: &[Vec<Factored>]) -> Result<()> {
-    if !select.from.iter().any(merges_outer) {
+    if !select.from.iter().any(merges) {
         return Ok(());
     }
-    rewritten(select, order, known).ok_or_else(|| {
-        Error::unsupported("a RIGHT or FULL JOIN with USING or NATURAL over a table whose columns are not known")
-            .with_hint("write the join with ON, or give the table a list of columns: f(…) AS t (a, b)")
-    })
+    let before = select.clone();
+    if rewritten(select, order, known).is_some() {
+        return Ok(());
+    }
+    let is_star = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_));
+    if !before.projection.iter().any(is_star) && !before.from.iter().any(keeps_right) {
+        // DataFusion finds the left column in the rows, if no other expression uses its name.
+        *select = before;
+        return Ok(());
+    }
+    Err(Error::unsupported("a JOIN with USING or NATURAL over a table whose columns are not known")
+        .with_hint("write the join with ON, or give the table a list of columns: f(…) AS t (a, b)"))
+}
+
+/// Whether a FROM has a RIGHT or FULL join.
+fn keeps_right(tables: &TableWithJoins) -> bool {
+    let is_right = |join: &ast::Join| {
+        matches!(join.join_operator, JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_))
+    };
+    tables.joins.iter().any(is_right) || nested(tables).any(keeps_right)
 }
 
 /// `None` if a name cannot be resolved.
@@ -381,17 +396,6 @@ impl Joined {
             items.push(SelectItem::QualifiedWildcard(table, options));
         }
     }
-}
-
-/// Whether a FROM has a RIGHT or FULL join that merges columns.
-pub(crate) fn merges_outer(tables: &TableWithJoins) -> bool {
-    tables.joins.iter().any(|join| {
-        let outer = matches!(
-            join.join_operator,
-            JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_)
-        );
-        outer && is_merging(join)
-    }) || nested(tables).any(merges_outer)
 }
 
 /// Whether a FROM has a join that merges columns.

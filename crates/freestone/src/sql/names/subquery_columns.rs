@@ -6,8 +6,7 @@
 //! a name is expanded. If two columns are the same expression, the first keeps the name, because a reference to either
 //! has the same value.
 //!
-//! The columns of tables, WITHs and subqueries are computed for this. RIGHT and FULL joins with USING need them as
-//! well.
+//! The columns of tables, WITHs and subqueries are computed for this. Joins with USING need them as well.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -62,7 +61,7 @@ pub(crate) struct Known<'a> {
     pub pivots: &'a PivotValues,
 }
 
-/// Gives the columns of all queries different names, rewrites RIGHT and FULL joins with USING as joins with ON, and the
+/// Gives the columns of all queries different names, rewrites joins with USING as joins with ON, and the
 /// forms of [`extensions`] that need columns. If the values of a PIVOT are not known, returns the queries for them, and
 /// the statement must be resolved again.
 ///
@@ -119,7 +118,7 @@ fn asks(body: &SetExpr, within: bool) -> bool {
             let starred =
                 |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
             within && joined && select.projection.iter().any(starred)
-                || select.from.iter().any(using::merges_outer)
+                || select.from.iter().any(using::merges)
                 || extensions::asks_for_columns(select)
         }
         SetExpr::SetOperation { left, right, .. } => asks(left, true) || asks(right, true),
