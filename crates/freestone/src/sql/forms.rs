@@ -41,9 +41,65 @@ pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
             "grouping_id" => function.name = ast::ObjectName::from(vec![ast::Ident::new("grouping")]),
             _ => {}
         },
+        Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: inner } => {
+            if let Some(all) = not_any(inner) {
+                *expr = all;
+            }
+        }
+        Expr::AnyOp { left, compare_op, right, .. } => {
+            if let Some(written) = any_of_list(left, compare_op, right) {
+                *expr = written;
+            }
+        }
         Expr::CompoundFieldAccess { access_chain, .. } => access_chain.iter_mut().for_each(quoted_field),
         _ => {}
     });
+}
+
+/// `x = ANY (list)` so that it is NULL, not false, if the list has a NULL and no equal item: as IN, or as NOT (x <> ALL (list)).
+/// Lists in parameters stay as they are, because their items are tested on encoded data.
+fn any_of_list(left: &mut Box<Expr>, operator: &ast::BinaryOperator, right: &mut Box<Expr>) -> Option<Expr> {
+    let opposite = opposite(operator)?;
+    match without_parentheses(right) {
+        Expr::Subquery(_) => None,
+        Expr::Value(value) if matches!(value.value, Value::Placeholder(_)) => None,
+        Expr::Array(items) if *operator == ast::BinaryOperator::Eq && !items.elem.is_empty() => {
+            Some(Expr::InList { expr: left.clone(), list: items.elem.clone(), negated: false })
+        }
+        _ => {
+            let all = Expr::AllOp { left: left.clone(), compare_op: opposite, right: right.clone() };
+            Some(Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: Box::new(Expr::Nested(Box::new(all))) })
+        }
+    }
+}
+
+/// `NOT (x = ANY (list))` as `x <> ALL (list)`, which tells NULL from false.
+fn not_any(inner: &Expr) -> Option<Expr> {
+    let Expr::AnyOp { left, compare_op, right, .. } = without_parentheses(inner) else { return None };
+    let is_query = matches!(without_parentheses(right), Expr::Subquery(_));
+    let compare_op = opposite(compare_op).filter(|_| !is_query)?;
+    Some(Expr::AllOp { left: left.clone(), compare_op, right: right.clone() })
+}
+
+fn without_parentheses(mut expr: &Expr) -> &Expr {
+    while let Expr::Nested(inner) = expr {
+        expr = inner;
+    }
+    expr
+}
+
+/// The comparison that is true where the other is false.
+fn opposite(operator: &ast::BinaryOperator) -> Option<ast::BinaryOperator> {
+    use ast::BinaryOperator::*;
+    Some(match operator {
+        Eq => NotEq,
+        NotEq => Eq,
+        Lt => GtEq,
+        LtEq => Gt,
+        Gt => LtEq,
+        GtEq => Lt,
+        _ => return None,
+    })
 }
 
 /// `.name` after an expression, with the name as a text, as DataFusion takes it.

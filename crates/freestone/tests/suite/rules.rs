@@ -31,6 +31,8 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("guards", Ours, "what can fail is evaluated where its guard holds"),
     ("aggregate_calls", Ours, "an order for each aggregate"),
     ("group_keys", Ours, "reals and volatile expressions as keys"),
+    ("concatenations", Ours, "chains of || as one function, which checks the size of its result"),
+    ("long_patterns", Ours, "long patterns of LIKE are matched by a function that ends with its statement"),
     ("expansion", Ours, "conditions whose normal form would become too large are refused"),
     ("optimize_unions", Kept, "flattens unions"),
     ("unions_to_filter", Kept, "unions of one table become one filter"),

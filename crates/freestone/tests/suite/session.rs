@@ -330,7 +330,7 @@ fn statements_read_the_tables_that_they_are_given() {
         let statement = parse_script("SELECT a, 1 + 1.5 AS b FROM held").remove(0);
         let schema = session.schema(&statement, inputs.clone()).await?.expect("a query");
         let types: Vec<_> = schema.fields().iter().map(|field| type_name(field.data_type())).collect();
-        assert_eq!(types, ["int64", "decimal(22,1)"]);
+        assert_eq!(types, ["BIGINT", "DECIMAL(22,1)"]);
         assert!(session.schema(&parse_script("VACUUM")[0], inputs.clone()).await?.is_none());
         Ok(())
     });
