@@ -24,9 +24,9 @@ pub struct Uses<S> {
 
 /// Contents per crash point, unless there are fewer.
 const IMAGES: usize = 16;
-/// Each of so many contents is opened on a tracked region, with crashes during opening.
+/// The number of contents that are opened on a tracked region, with crashes during opening.
 const NESTED: u64 = 16;
-/// Each of so many contents is changed after it was opened.
+/// The number of contents that are changed after it was opened.
 const CHANGED: u64 = 5;
 const NESTED_IMAGES: usize = 6;
 

@@ -4,7 +4,7 @@
 //! and whose inner nodes are rebuilt when it is opened. A [`PTable`] has rows in blocks, clustered by several columns, and
 //! a tree that finds them by their key.
 //!
-//! **What is safe.** One thread writes at a time; the writers' lock sees to that. Threads that read beside it see each
+//! **What is safe.** One thread writes at a time; the writers' lock sees to that. Threads that read at the same time see each
 //! change of one word wholly or not at all.
 //!
 //! **What survives.** What an operation acknowledged survives every crash, and what it had not is there as a whole or not

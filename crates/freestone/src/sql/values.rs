@@ -1,4 +1,4 @@
-//! VALUES whose columns have texts in quotes beside other values: what their types are is known once SQL is planned, and only
+//! VALUES whose columns have texts in quotes among other values: what their types are is known once SQL is planned, and only
 //! for VALUES that is a table of FROM.
 
 use std::ops::ControlFlow;
@@ -56,7 +56,7 @@ fn in_body(body: &mut SetExpr) {
     }
 }
 
-/// Whether a column has a text in quotes beside a value that is none.
+/// Whether a column has a text in quotes and a value that is none.
 pub(crate) fn is_mixed(values: &Values) -> bool {
     let width = values.rows.first().map_or(0, |row| row.content.len());
     (0..width).any(|at| {

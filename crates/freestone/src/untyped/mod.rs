@@ -1,5 +1,5 @@
-//! Texts in quotes whose type comes from what they stand beside, as in PostgreSQL: `coalesce(ts, '2024-01-01')` is a
-//! timestamp, `(VALUES (1), ('2'))` has integers, and `d = '1.504'` compares decimals. A text beside texts remains a text.
+//! Texts in quotes that take the type of the other operands, as in PostgreSQL: `coalesce(ts, '2024-01-01')` is a
+//! timestamp, `(VALUES (1), ('2'))` has integers, and `d = '1.504'` compares decimals. A text among texts remains a text.
 //!
 //! Operands that have to be of one type are those of [`of_one_type`]: comparisons, BETWEEN, IN, CASE, and some functions. The
 //! rule [`UntypedTexts`] replaces the texts among them, and those in UNION, INTERSECT and EXCEPT, when a plan is analyzed.
@@ -134,7 +134,7 @@ fn common_of_others(operands: &[Operand]) -> Option<DataType> {
     (common.is_numeric() || common == DataType::Boolean).then_some(common)
 }
 
-/// The type as which a text is read beside values of a type: a decimal has the digits of the text, of which none is lost.
+/// The type as which a text is read if the other values have a type: a decimal has the digits of the text, of which none is lost.
 fn own_type(text: &str, common: &DataType) -> DataType {
     match common {
         DataType::Decimal128(..) => decimal_of(text).unwrap_or_else(|| common.clone()),

@@ -1,4 +1,4 @@
-//! VALUES with texts in quotes beside values of other types: `(VALUES (1), ('2'))` has integers.
+//! VALUES with texts in quotes among values of other types: `(VALUES (1), ('2'))` has integers.
 //!
 //! DataFusion plans VALUES at once, so the types are given while SQL is planned, where VALUES is a table of FROM. VALUES in
 //! other places is written so by [`crate::sql::values`].

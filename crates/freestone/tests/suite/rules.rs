@@ -18,7 +18,7 @@ use Decision::{Kept, Ours, Replaced};
 /// The rules in the order of their first run. Physical rules that run twice are listed twice.
 const RULES: &[(&str, Decision, &str)] = &[
     ("shared_queries", Ours, "queries that are read several times are run once"),
-    ("untyped_texts", Ours, "texts in quotes get the type of what they stand beside"),
+    ("untyped_texts", Ours, "texts in quotes get the type of the other operands"),
     ("set_operations", Ours, "INTERSECT ALL and EXCEPT ALL count; reals in sets"),
     ("resolve_grouping_function", Kept, "GROUPING becomes bits of the grouping id"),
     ("time_operands", Ours, "times get types that hold them, intervals are compared by length"),
@@ -27,12 +27,12 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("time_casts", Ours, "casts of times in the session's time zone"),
     ("unnesting", Ours, "subqueries become joins, in place of four rules of DataFusion's"),
     ("exact_numbers", Ours, "what can overflow or lose digits becomes a checked function"),
+    ("concatenations", Ours, "chains of || as one function, which checks the size of its result"),
+    ("long_patterns", Ours, "long patterns of LIKE are matched by a function that ends with its statement"),
     ("in_lists", Ours, "lists over one expression are joined in three-valued logic"),
     ("guards", Ours, "what can fail is evaluated where its guard holds"),
     ("aggregate_calls", Ours, "an order for each aggregate"),
     ("group_keys", Ours, "reals and volatile expressions as keys"),
-    ("concatenations", Ours, "chains of || as one function, which checks the size of its result"),
-    ("long_patterns", Ours, "long patterns of LIKE are matched by a function that ends with its statement"),
     ("expansion", Ours, "conditions whose normal form would become too large are refused"),
     ("optimize_unions", Kept, "flattens unions"),
     ("unions_to_filter", Kept, "unions of one table become one filter"),

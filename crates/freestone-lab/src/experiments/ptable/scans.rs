@@ -26,7 +26,7 @@ const SHARES: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,
 const QUERIES: usize = 7;
 /// Random queries for the verdict on the choice.
 const CHOICES: usize = 100;
-/// A choice is good if it costs at most so many times the better iterator's time.
+/// A choice is good if it costs at most this number of times the better iterator's time.
 const GOOD: f64 = 1.1;
 const LABELS: [&str; 4] = ["block iterator", "index iterator", "as chosen", "B-tree of Rust's library, in memory"];
 

@@ -2,13 +2,13 @@
 //!
 //! A store reaches the processor's cache. It becomes durable when its line of 64 bytes is flushed and a fence of the same
 //! thread follows, or at any earlier time, because caches evict lines when they like. What a crash leaves is therefore,
-//! for each line by itself, the result of some prefix of the stores since the line was last made durable.
+//! for each line independently, the result of some prefix of the stores since the line was last made durable.
 //!
 //! [`MemoryRegion`] is memory of the process. [`MappedRegion`] is a file: persistent memory if its file system maps it
 //! directly, otherwise an emulation that survives the end of a process but no power loss. [`TrackedRegion`] records
 //! stores, flushes and fences, and knows every content that a crash could leave. [`DelayedRegion`] adds latencies.
 //!
-//! All access is by atomic words, so threads that read beside the writer read old or new words, never undefined ones.
+//! All access is by atomic words, so threads that read while another writes read old or new words, never undefined ones.
 
 mod delayed;
 #[cfg(target_os = "linux")]

@@ -170,7 +170,7 @@ impl CrashPoint {
         self.open.iter().try_fold(1u64, |count, (_, stores)| count.checked_mul(stores.len() as u64 + 1))
     }
 
-    /// All contents if they are at most `limit`, otherwise so many samples, beginning with the two in which no open
+    /// All contents if they are at most `limit`, otherwise `limit` samples, beginning with the two in which no open
     /// line and every open line was written.
     pub fn images(&self, limit: usize, seed: u64) -> impl Iterator<Item = Vec<u64>> + '_ {
         let all = self.count().filter(|count| *count <= limit as u64);

@@ -6,7 +6,7 @@
 //! (`journal`). Opening finishes what was under way: it compares the tree with the bits of the few places that the last
 //! change touched, and reads no rows. So it takes as long after a crash as after an orderly end.
 //!
-//! **Readers beside the writer.** A reader sees each committed transaction wholly or not at all within a block, and within
+//! **Readers and the writer.** A reader sees each committed transaction wholly or not at all within a block, and within
 //! the rows of one key. A scan reads one block after the other, each as it is then, and every row once. It has no
 //! snapshot: of a transaction that changes several blocks while it runs it may see a part. A row whose clustering key
 //! changes meanwhile may be seen twice or not at all.

@@ -1,4 +1,4 @@
-//! Rows by key, and rows by place, beside the writer.
+//! Rows by key, and rows by place, concurrent with the writer.
 
 use std::sync::atomic::Ordering;
 

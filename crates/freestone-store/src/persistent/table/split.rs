@@ -31,7 +31,7 @@ struct Cut {
 }
 
 impl PTable {
-    /// Makes room for a row with this clustering key and so many bytes of strings in its block, or in a new one behind.
+    /// Makes room for a row with this clustering key and a number of bytes of strings in its block, or in a new one behind.
     pub(super) fn make_room(&self, writer: &mut Writer, unit: u64, key: u64, strings: u64) -> Result<()> {
         let rows = self.live_rows(writer, unit)?;
         let live: u64 = (0..rows.slots.len()).map(|row| self.live_bytes(&rows.columns, row)).sum();

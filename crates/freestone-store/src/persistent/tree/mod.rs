@@ -9,7 +9,7 @@
 //!   not count, since it lies at or above the new leaf's smallest key. Clearing it is what opening repeats, for the leaf
 //!   that a word of the tree names.
 //!
-//! One thread writes at a time. Threads that read beside it see each insertion and removal wholly or not at all.
+//! One thread writes at a time. Threads that read at the same time see each insertion and removal wholly or not at all.
 
 mod leaf;
 mod open;

@@ -1,4 +1,4 @@
-//! Lookups and ranges, beside the writer.
+//! Lookups and ranges, concurrent with the writer.
 
 use std::sync::atomic::Ordering;
 

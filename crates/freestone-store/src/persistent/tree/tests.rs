@@ -179,7 +179,7 @@ fn changed<const NODE: u64>(region: Arc<dyn Region>) -> Result<(), String> {
     }
 }
 
-/// Insertions and removals, splits and leaves that become empty, from a tree with so many entries.
+/// Insertions and removals, splits and leaves that become empty, from a tree with a number of entries.
 pub fn crashes(node_bytes: u64, entries: u64, steps: usize, omitted: Option<Site>) -> Outcome {
     let options = TreeOptions { node_bytes };
     let unit_bytes = (node_bytes * 2).max(4096);

@@ -6,7 +6,7 @@ use crate::column::{ColumnData, Physical};
 use crate::error::Result;
 use crate::segment::parallel;
 
-/// Hashes are collected in so many parts, by their highest bits, which are sorted separately.
+/// Hashes are collected in this number of parts, by their highest bits, which are sorted separately.
 const PARTS: usize = 64;
 /// The mean number of hashes that a search compares.
 const HASHES_PER_BUCKET: usize = 4;

@@ -51,7 +51,7 @@ impl WriteTransaction {
     }
 }
 
-/// The parts in which the keys of so many rows are checked, each of which fits the memory.
+/// The parts in which the keys of a number of rows are checked, each of which fits the memory.
 fn shares(rows: u64, write_bytes: usize) -> impl Iterator<Item = Share> {
     let rows_max = (write_bytes / MEMORY_SHARE / HASH_BYTES).clamp(1 << 10, 1 << 31) as u64;
     let of = rows.div_ceil(rows_max);
