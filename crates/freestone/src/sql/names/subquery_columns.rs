@@ -588,7 +588,7 @@ mod tests {
             ),
             (
                 "SELECT * FROM (SELECT * FROM a JOIN b USING (id)) AS q",
-                "SELECT * FROM (SELECT * FROM a JOIN b USING(id)) AS q",
+                "SELECT * FROM (SELECT a.id AS id, a.\"x\", b.\"y\" FROM a JOIN b ON a.id = b.id) AS q",
             ),
             (
                 "WITH q AS (SELECT a.id, b.id FROM a, b) SELECT * FROM q",
