@@ -250,12 +250,18 @@ pub(crate) fn take_for_write(
     if rows_max.is_some_and(|rows| rows <= FEW_ROWS) {
         return Ok(None);
     }
-    // At most half of what is left, so that writes at the same time all have some.
-    let left = match pool.memory_limit() {
-        MemoryLimit::Finite(limit) => limit.saturating_sub(pool.reserved()),
+    // One write at a time looks at what is left and takes of it.
+    static TAKING: Mutex<()> = Mutex::new(());
+    let _taking = TAKING.lock();
+    // The first write takes at most half, and those at the same time an eighth of what is left, so that all have some.
+    let share = match pool.memory_limit() {
+        MemoryLimit::Finite(limit) => {
+            let (reserved, left) = (pool.reserved(), limit.saturating_sub(pool.reserved()));
+            if reserved < limit / 4 { left / 2 } else { left / 8 }
+        }
         _ => usize::MAX,
     };
-    let wanted = division.write.min((left / 2).max(WRITE_BYTES_MIN));
+    let wanted = division.write.min(share.max(WRITE_BYTES_MIN));
     take(pool, "rows being written", wanted, WRITE_BYTES_MIN).map(Some)
 }
 

@@ -109,17 +109,33 @@ pub(crate) fn rewrite(select: &mut Select, order: Option<&mut OrderBy>, known: &
         return Ok(());
     }
     let before = select.clone();
-    if rewritten(select, order, known).is_some() {
-        return Ok(());
-    }
     let is_star = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_));
-    if !before.projection.iter().any(is_star) && !before.from.iter().any(keeps_right) {
-        // DataFusion finds the left column in the rows, if no other expression uses its name.
-        *select = before;
-        return Ok(());
+    // DataFusion resolves names of merged columns to the left one.
+    let may_stay = !before.projection.iter().any(is_star) && !before.from.iter().any(keeps_right);
+    match rewritten(select, order, known) {
+        Err(Unresolved::Ambiguous(name)) => return Err(ambiguous(&name)),
+        Ok(true) | Err(Unresolved::Unknown) if may_stay => {
+            *select = before;
+            return Ok(());
+        }
+        Ok(_) => return Ok(()),
+        Err(Unresolved::Unknown) => {}
     }
     Err(Error::unsupported("a JOIN with USING or NATURAL over a table whose columns are not known")
         .with_hint("write the join with ON, or give the table a list of columns: f(…) AS t (a, b)"))
+}
+
+/// Why a name in USING is not one column of each side.
+enum Unresolved {
+    /// The columns of a table are known only after planning, or none has the name.
+    Unknown,
+    /// Several tables of one side have the column.
+    Ambiguous(String),
+}
+
+fn ambiguous(name: &str) -> Error {
+    Error::invalid(format!("column {name} of USING could come from several tables of one side"))
+        .with_hint("write the join with ON, and the tables' names before the columns")
 }
 
 /// Whether a FROM has a RIGHT or FULL join.
@@ -130,14 +146,15 @@ fn keeps_right(tables: &TableWithJoins) -> bool {
     tables.joins.iter().any(is_right) || nested(tables).any(keeps_right)
 }
 
-/// `None` if a name cannot be resolved.
-fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, known: &[Vec<Factored>]) -> Option<()> {
+/// Returns whether subqueries use a merged column by its name alone.
+fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, known: &[Vec<Factored>]) -> Result<bool, Unresolved> {
     let mut from = Vec::new();
     for (tables, known) in select.from.iter_mut().zip(known) {
         from.push(joined(tables, known)?);
     }
     let merged: Vec<&Merged> = from.iter().flat_map(Joined::merged).collect();
     let mut items = Vec::new();
+    let mut is_left = false;
     for item in std::mem::take(&mut select.projection) {
         match item {
             SelectItem::Wildcard(options) if options == Default::default() => {
@@ -145,10 +162,10 @@ fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, known: &[Vec<Fact
                     joined.expand(&mut items);
                 }
             }
-            SelectItem::Wildcard(_) => return None,
+            SelectItem::Wildcard(_) => return Err(Unresolved::Unknown),
             SelectItem::UnnamedExpr(before) => {
                 let mut expr = before.clone();
-                replace(&mut expr, &merged);
+                is_left |= replace(&mut expr, &merged);
                 items.push(match (expr == before, before) {
                     (true, before) => SelectItem::UnnamedExpr(before),
                     (false, Expr::Identifier(name)) => SelectItem::ExprWithAlias { expr, alias: name },
@@ -159,19 +176,19 @@ fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, known: &[Vec<Fact
                 });
             }
             mut other => {
-                replace(&mut other, &merged);
+                is_left |= replace(&mut other, &merged);
                 items.push(other);
             }
         }
     }
     select.projection = items;
-    replace(&mut select.selection, &merged);
-    replace(&mut select.having, &merged);
-    replace(&mut select.qualify, &merged);
-    replace(&mut select.distinct, &merged);
-    replace(&mut select.named_window, &merged);
+    is_left |= replace(&mut select.selection, &merged);
+    is_left |= replace(&mut select.having, &merged);
+    is_left |= replace(&mut select.qualify, &merged);
+    is_left |= replace(&mut select.distinct, &merged);
+    is_left |= replace(&mut select.named_window, &merged);
     if let GroupByExpr::Expressions(..) = select.group_by {
-        replace(&mut select.group_by, &merged);
+        is_left |= replace(&mut select.group_by, &merged);
     }
     if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = order {
         let named: Vec<String> = select.projection.iter().filter_map(output_name).collect();
@@ -179,19 +196,19 @@ fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, known: &[Vec<Fact
             // In ORDER BY, an output column takes precedence over a column of a table.
             let is_output = matches!(&key.expr, Expr::Identifier(name) if named.contains(&folded(name)));
             if !is_output {
-                replace(key, &merged);
+                is_left |= replace(key, &merged);
             }
         }
     }
-    Some(())
+    Ok(is_left)
 }
 
 /// Rewrites the joins of one item of FROM with ON.
-fn joined(tables: &mut TableWithJoins, known: &[Factored]) -> Option<Joined> {
+fn joined(tables: &mut TableWithJoins, known: &[Factored]) -> Result<Joined, Unresolved> {
     let mut known = known.iter();
-    let mut left = side(&mut tables.relation, known.next()?)?;
+    let mut left = side(&mut tables.relation, known.next().ok_or(Unresolved::Unknown)?)?;
     for join in &mut tables.joins {
-        let mut right = side(&mut join.relation, known.next()?)?;
+        let mut right = side(&mut join.relation, known.next().ok_or(Unresolved::Unknown)?)?;
         let keeps = match join.join_operator {
             JoinOperator::FullOuter(_) => Keeps::Both,
             JoinOperator::Right(_) | JoinOperator::RightOuter(_) => Keeps::Right,
@@ -199,16 +216,17 @@ fn joined(tables: &mut TableWithJoins, known: &[Factored]) -> Option<Joined> {
         };
         let Some(constraint) = constraint_mut(&mut join.join_operator) else {
             if !matches!(join.join_operator, JoinOperator::CrossJoin(_)) {
-                return None;
+                return Err(Unresolved::Unknown);
             }
             left.parts.append(&mut right.parts);
             continue;
         };
         let names: Vec<Ident> = match constraint {
             JoinConstraint::Using(names) => {
-                names.iter().map(|name| name.0.last()?.as_ident().cloned()).collect::<Option<_>>()?
+                let idents = names.iter().map(|name| name.0.last()?.as_ident().cloned());
+                idents.collect::<Option<_>>().ok_or(Unresolved::Unknown)?
             }
-            JoinConstraint::Natural => left.common(&right)?,
+            JoinConstraint::Natural => left.common(&right).ok_or(Unresolved::Unknown)?,
             other => {
                 left.parts.append(&mut right.parts);
                 replace(other, &left.merged().collect::<Vec<_>>());
@@ -219,13 +237,15 @@ fn joined(tables: &mut TableWithJoins, known: &[Factored]) -> Option<Joined> {
         for name in names {
             let mut column = left.take(&name)?;
             let mut other = right.take(&name)?;
-            let equal = parsed(&format!("{} = {}", column.expr, other.expr))?;
+            let equal = parsed(&format!("{} = {}", column.expr, other.expr)).ok_or(Unresolved::Unknown)?;
             condition = Some(match condition {
                 None => equal,
-                Some(before) => parsed(&format!("{before} AND {equal}"))?,
+                Some(before) => parsed(&format!("{before} AND {equal}")).ok_or(Unresolved::Unknown)?,
             });
             column.expr = match keeps {
-                Keeps::Both => parsed(&format!("coalesce({}, {})", column.expr, other.expr))?,
+                Keeps::Both => {
+                    parsed(&format!("coalesce({}, {})", column.expr, other.expr)).ok_or(Unresolved::Unknown)?
+                }
                 Keeps::Right => other.expr,
                 Keeps::Left => column.expr,
             };
@@ -233,11 +253,11 @@ fn joined(tables: &mut TableWithJoins, known: &[Factored]) -> Option<Joined> {
             merged.push(Part::Merged(column));
         }
         // NATURAL without a common column joins all pairs.
-        *constraint = JoinConstraint::On(condition.or_else(|| parsed("true"))?);
+        *constraint = JoinConstraint::On(condition.or_else(|| parsed("true")).ok_or(Unresolved::Unknown)?);
         left.parts.splice(0..0, merged);
         left.parts.append(&mut right.parts);
     }
-    Some(left)
+    Ok(left)
 }
 
 /// The sides of which a join keeps all rows; LEFT stands for none, too.
@@ -249,12 +269,13 @@ enum Keeps {
 }
 
 /// One side of a join: a table, or a join in parentheses.
-fn side(factor: &mut TableFactor, known: &Factored) -> Option<Joined> {
+fn side(factor: &mut TableFactor, known: &Factored) -> Result<Joined, Unresolved> {
     if let TableFactor::NestedJoin { table_with_joins, alias: None } = factor {
         return joined(table_with_joins, &known.within);
     }
-    let table = Factor { alias: table_name(factor)?, columns: known.columns.clone() };
-    Some(Joined { parts: vec![Part::Table(table)] })
+    let alias = table_name(factor).ok_or(Unresolved::Unknown)?;
+    let table = Factor { alias, columns: known.columns.clone() };
+    Ok(Joined { parts: vec![Part::Table(table)] })
 }
 
 /// The name by which expressions refer to a table.
@@ -319,32 +340,30 @@ impl Joined {
     }
 
     /// Takes a column of USING out: one that is merged already, or that of a table.
-    fn take(&mut self, name: &Ident) -> Option<Box<Merged>> {
+    fn take(&mut self, name: &Ident) -> Result<Box<Merged>, Unresolved> {
         let is_it = |part: &Part| matches!(part, Part::Merged(merged) if merged.name == folded(name));
         if let Some(at) = self.parts.iter().position(is_it)
             && let Part::Merged(merged) = self.parts.remove(at)
         {
-            return Some(merged);
+            return Ok(merged);
         }
-        Some(Box::new(Merged::of(name, self.owner(&folded(name))?)))
+        Ok(Box::new(Merged::of(name, self.owner(&folded(name))?)))
     }
 
     /// The only table that has a column.
-    fn owner(&self, name: &str) -> Option<&Ident> {
+    fn owner(&self, name: &str) -> Result<&Ident, Unresolved> {
         let tables: Vec<&Factor> = self.tables().collect();
         if let [only] = tables.as_slice() {
-            return Some(&only.alias);
+            return Ok(&only.alias);
         }
         let mut found = None;
         for table in tables {
-            if table.columns.as_ref()?.iter().any(|column| column == name) {
-                if found.is_some() {
-                    return None;
-                }
-                found = Some(&table.alias);
+            let columns = table.columns.as_ref().ok_or(Unresolved::Unknown)?;
+            if columns.iter().any(|column| column == name) && found.replace(&table.alias).is_some() {
+                return Err(Unresolved::Ambiguous(name.to_owned()));
             }
         }
-        found
+        found.ok_or(Unresolved::Unknown)
     }
 
     /// The names of all columns.
@@ -433,11 +452,13 @@ fn output_name(item: &SelectItem) -> Option<String> {
     }
 }
 
-/// Replaces the names of merged columns by their expressions, except in subqueries, whose names may be their own.
-fn replace(sql: &mut impl VisitMut, merged: &[&Merged]) {
+/// Replaces the names of merged columns by their expressions, except in subqueries, whose names may be their own. Returns
+/// whether subqueries use such a name.
+fn replace(sql: &mut impl VisitMut, merged: &[&Merged]) -> bool {
     struct Replacer<'a> {
         merged: &'a [&'a Merged],
         depth: usize,
+        is_left: bool,
     }
     impl VisitorMut for Replacer<'_> {
         type Break = ();
@@ -450,14 +471,18 @@ fn replace(sql: &mut impl VisitMut, merged: &[&Merged]) {
             ControlFlow::Continue(())
         }
         fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-            if self.depth == 0
-                && let Expr::Identifier(name) = &*expr
+            if let Expr::Identifier(name) = &*expr
                 && let Some(found) = self.merged.iter().find(|merged| merged.name == folded(name))
             {
-                *expr = found.expr.clone();
+                match self.depth {
+                    0 => *expr = found.expr.clone(),
+                    _ => self.is_left = true,
+                }
             }
             ControlFlow::Continue(())
         }
     }
-    let _ = visitor::visit_mut(sql, &mut Replacer { merged, depth: 0 });
+    let mut replacer = Replacer { merged, depth: 0, is_left: false };
+    let _ = visitor::visit_mut(sql, &mut replacer);
+    replacer.is_left
 }

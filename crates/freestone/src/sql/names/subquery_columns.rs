@@ -400,10 +400,13 @@ fn star_of(tables: &TableWithJoins, known: &[Factored]) -> Option<Vec<Starred>> 
                     names.iter().filter_map(|name| name.0.last()?.as_ident()).map(folded).collect();
                 right.retain(|column| !names.contains(&column.name));
                 star.iter_mut().for_each(|left| left.merged |= names.contains(&left.name));
+                // The merged columns come first, in the order of USING.
+                star.sort_by_key(|left| names.iter().position(|name| *name == left.name).unwrap_or(names.len()));
             }
             Some(JoinConstraint::Natural) => {
                 let common = |left: &Starred| right.iter().any(|column| column.name == left.name);
                 star.iter_mut().for_each(|left| left.merged |= common(left));
+                star.sort_by_key(|left| !common(left));
                 right.retain(|column| star.iter().all(|left| left.name != column.name));
             }
             _ => {}
