@@ -104,7 +104,12 @@ pub(crate) fn flatten(tables: &mut TableWithJoins) -> Result<()> {
 ///
 /// # Errors
 /// The columns of a table are needed and not known.
-pub(crate) fn rewrite(select: &mut Select, order: Option<&mut OrderBy>, known: &[Vec<Factored>]) -> Result<()> {
+pub(crate) fn rewrite(
+    select: &mut Select,
+    order: Option<&mut OrderBy>,
+    known: &[Vec<Factored>],
+    named: &dyn Fn(&ObjectName) -> Columns,
+) -> Result<()> {
     if !select.from.iter().any(merges) {
         return Ok(());
     }
@@ -112,7 +117,7 @@ pub(crate) fn rewrite(select: &mut Select, order: Option<&mut OrderBy>, known: &
     let is_star = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_));
     // DataFusion resolves names of merged columns to the left one.
     let may_stay = !before.projection.iter().any(is_star) && !before.from.iter().any(keeps_right);
-    match rewritten(select, order, known) {
+    match rewritten(select, order, known, named) {
         Err(Unresolved::Ambiguous(name)) => return Err(ambiguous(&name)),
         Ok(true) | Err(Unresolved::Unknown) if may_stay => {
             *select = before;
@@ -147,12 +152,17 @@ fn keeps_right(tables: &TableWithJoins) -> bool {
 }
 
 /// Returns whether subqueries use a merged column by its name alone.
-fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, known: &[Vec<Factored>]) -> Result<bool, Unresolved> {
+fn rewritten(
+    select: &mut Select,
+    order: Option<&mut OrderBy>,
+    known: &[Vec<Factored>],
+    named: &dyn Fn(&ObjectName) -> Columns,
+) -> Result<bool, Unresolved> {
     let mut from = Vec::new();
     for (tables, known) in select.from.iter_mut().zip(known) {
-        from.push(joined(tables, known)?);
+        from.push(joined(tables, known, named)?);
     }
-    let merged: Vec<&Merged> = from.iter().flat_map(Joined::merged).collect();
+    let names = Names { merged: from.iter().flat_map(Joined::merged).collect(), named };
     let mut items = Vec::new();
     let mut is_left = false;
     for item in std::mem::take(&mut select.projection) {
@@ -165,7 +175,7 @@ fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, known: &[Vec<Fact
             SelectItem::Wildcard(_) => return Err(Unresolved::Unknown),
             SelectItem::UnnamedExpr(before) => {
                 let mut expr = before.clone();
-                is_left |= replace(&mut expr, &merged);
+                is_left |= replace(&mut expr, &names);
                 items.push(match (expr == before, before) {
                     (true, before) => SelectItem::UnnamedExpr(before),
                     (false, Expr::Identifier(name)) => SelectItem::ExprWithAlias { expr, alias: name },
@@ -176,19 +186,19 @@ fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, known: &[Vec<Fact
                 });
             }
             mut other => {
-                is_left |= replace(&mut other, &merged);
+                is_left |= replace(&mut other, &names);
                 items.push(other);
             }
         }
     }
     select.projection = items;
-    is_left |= replace(&mut select.selection, &merged);
-    is_left |= replace(&mut select.having, &merged);
-    is_left |= replace(&mut select.qualify, &merged);
-    is_left |= replace(&mut select.distinct, &merged);
-    is_left |= replace(&mut select.named_window, &merged);
+    is_left |= replace(&mut select.selection, &names);
+    is_left |= replace(&mut select.having, &names);
+    is_left |= replace(&mut select.qualify, &names);
+    is_left |= replace(&mut select.distinct, &names);
+    is_left |= replace(&mut select.named_window, &names);
     if let GroupByExpr::Expressions(..) = select.group_by {
-        is_left |= replace(&mut select.group_by, &merged);
+        is_left |= replace(&mut select.group_by, &names);
     }
     if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = order {
         let named: Vec<String> = select.projection.iter().filter_map(output_name).collect();
@@ -196,7 +206,7 @@ fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, known: &[Vec<Fact
             // In ORDER BY, an output column takes precedence over a column of a table.
             let is_output = matches!(&key.expr, Expr::Identifier(name) if named.contains(&folded(name)));
             if !is_output {
-                is_left |= replace(key, &merged);
+                is_left |= replace(key, &names);
             }
         }
     }
@@ -204,11 +214,15 @@ fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, known: &[Vec<Fact
 }
 
 /// Rewrites the joins of one item of FROM with ON.
-fn joined(tables: &mut TableWithJoins, known: &[Factored]) -> Result<Joined, Unresolved> {
+fn joined(
+    tables: &mut TableWithJoins,
+    known: &[Factored],
+    named: &dyn Fn(&ObjectName) -> Columns,
+) -> Result<Joined, Unresolved> {
     let mut known = known.iter();
-    let mut left = side(&mut tables.relation, known.next().ok_or(Unresolved::Unknown)?)?;
+    let mut left = side(&mut tables.relation, known.next().ok_or(Unresolved::Unknown)?, named)?;
     for join in &mut tables.joins {
-        let mut right = side(&mut join.relation, known.next().ok_or(Unresolved::Unknown)?)?;
+        let mut right = side(&mut join.relation, known.next().ok_or(Unresolved::Unknown)?, named)?;
         let keeps = match join.join_operator {
             JoinOperator::FullOuter(_) => Keeps::Both,
             JoinOperator::Right(_) | JoinOperator::RightOuter(_) => Keeps::Right,
@@ -229,7 +243,7 @@ fn joined(tables: &mut TableWithJoins, known: &[Factored]) -> Result<Joined, Unr
             JoinConstraint::Natural => left.common(&right).ok_or(Unresolved::Unknown)?,
             other => {
                 left.parts.append(&mut right.parts);
-                replace(other, &left.merged().collect::<Vec<_>>());
+                replace(other, &Names { merged: left.merged().collect(), named });
                 continue;
             }
         };
@@ -269,9 +283,13 @@ enum Keeps {
 }
 
 /// One side of a join: a table, or a join in parentheses.
-fn side(factor: &mut TableFactor, known: &Factored) -> Result<Joined, Unresolved> {
+fn side(
+    factor: &mut TableFactor,
+    known: &Factored,
+    named: &dyn Fn(&ObjectName) -> Columns,
+) -> Result<Joined, Unresolved> {
     if let TableFactor::NestedJoin { table_with_joins, alias: None } = factor {
-        return joined(table_with_joins, &known.within);
+        return joined(table_with_joins, &known.within, named);
     }
     let alias = table_name(factor).ok_or(Unresolved::Unknown)?;
     let table = Factor { alias, columns: known.columns.clone() };
@@ -452,37 +470,81 @@ fn output_name(item: &SelectItem) -> Option<String> {
     }
 }
 
-/// Replaces the names of merged columns by their expressions, except in subqueries, whose names may be their own. Returns
-/// whether subqueries use such a name.
-fn replace(sql: &mut impl VisitMut, merged: &[&Merged]) -> bool {
+/// The merged columns of a FROM, and what is known of the tables that subqueries name.
+struct Names<'a> {
+    merged: Vec<&'a Merged>,
+    named: &'a dyn Fn(&ObjectName) -> Columns,
+}
+
+/// Replaces the names of merged columns by their expressions. In subqueries, a name that a table of the subquery may have
+/// stays. Returns whether there is one.
+fn replace(sql: &mut impl VisitMut, names: &Names) -> bool {
     struct Replacer<'a> {
-        merged: &'a [&'a Merged],
-        depth: usize,
+        names: &'a Names<'a>,
+        /// For each enclosing subquery, which of the merged columns its tables may have.
+        own: Vec<Vec<bool>>,
         is_left: bool,
     }
     impl VisitorMut for Replacer<'_> {
         type Break = ();
-        fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-            self.depth += 1;
+        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+            let merged = self.names.merged.iter();
+            self.own.push(merged.map(|column| may_have(&query.body, &column.name, self.names.named)).collect());
             ControlFlow::Continue(())
         }
         fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-            self.depth -= 1;
+            self.own.pop();
             ControlFlow::Continue(())
         }
         fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
             if let Expr::Identifier(name) = &*expr
-                && let Some(found) = self.merged.iter().find(|merged| merged.name == folded(name))
+                && let Some(at) = self.names.merged.iter().position(|merged| merged.name == folded(name))
             {
-                match self.depth {
-                    0 => *expr = found.expr.clone(),
-                    _ => self.is_left = true,
+                match self.own.iter().any(|own| own[at]) {
+                    true => self.is_left = true,
+                    false => *expr = self.names.merged[at].expr.clone(),
                 }
             }
             ControlFlow::Continue(())
         }
     }
-    let mut replacer = Replacer { merged, depth: 0, is_left: false };
+    let mut replacer = Replacer { names, own: vec![], is_left: false };
     let _ = visitor::visit_mut(sql, &mut replacer);
     replacer.is_left
+}
+
+/// Whether a table of a query's FROM has a column, or may have it.
+fn may_have(body: &SetExpr, name: &str, named: &dyn Fn(&ObjectName) -> Columns) -> bool {
+    match body {
+        SetExpr::Select(select) => {
+            let factors = select.from.iter().flat_map(|tables| {
+                std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation))
+            });
+            factors.into_iter().any(|factor| factor_may_have(factor, name, named))
+        }
+        SetExpr::SetOperation { left, right, .. } => may_have(left, name, named) || may_have(right, name, named),
+        SetExpr::Query(query) => may_have(&query.body, name, named),
+        _ => false,
+    }
+}
+
+fn factor_may_have(factor: &TableFactor, name: &str, named: &dyn Fn(&ObjectName) -> Columns) -> bool {
+    let listed = |alias: &Option<ast::TableAlias>| {
+        let columns = &alias.as_ref().filter(|alias| !alias.columns.is_empty())?.columns;
+        Some(columns.iter().any(|column| folded(&column.name) == name))
+    };
+    match factor {
+        TableFactor::Table { name: table, args: None, alias, .. } => {
+            let has = || named(table).is_none_or(|columns| columns.iter().any(|column| column == name));
+            listed(alias).unwrap_or_else(has)
+        }
+        TableFactor::Derived { subquery, alias, .. } => listed(alias).unwrap_or_else(|| match subquery.body.as_ref() {
+            SetExpr::Select(select) => {
+                select.projection.iter().any(|item| output_name(item).is_none_or(|own| own == name))
+            }
+            _ => true,
+        }),
+        TableFactor::Table { alias, .. } | TableFactor::Function { alias, .. } => listed(alias).unwrap_or(true),
+        _ => true,
+    }
 }

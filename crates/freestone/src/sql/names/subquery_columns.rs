@@ -213,7 +213,7 @@ impl<'a> Resolver<'a> {
         self.subqueries(&mut select.having)?;
         self.subqueries(&mut select.qualify)?;
         self.subqueries(&mut select.named_window)?;
-        using::rewrite(select, order.as_deref_mut(), &from)?;
+        using::rewrite(select, order.as_deref_mut(), &from, &|name| self.named(name))?;
         casts::tell_apart(select, order.as_deref_mut());
         let outputs = if place == Place::Within { outputs(select, &from) } else { None };
         let Some(outputs) = outputs else {
