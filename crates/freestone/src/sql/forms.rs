@@ -51,7 +51,7 @@ pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
                 *expr = written;
             }
         }
-        Expr::CompoundFieldAccess { access_chain, .. } => access_chain.iter_mut().for_each(quoted_field),
+        Expr::CompoundFieldAccess { root, access_chain } => quoted_fields(root, access_chain),
         _ => {}
     });
 }
@@ -102,11 +102,18 @@ fn opposite(operator: &ast::BinaryOperator) -> Option<ast::BinaryOperator> {
     })
 }
 
-/// `.name` after an expression, with the name as a text, as DataFusion takes it.
-fn quoted_field(access: &mut ast::AccessExpr) {
-    if let ast::AccessExpr::Dot(Expr::Identifier(name)) = access {
-        let text = if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() };
-        *access = ast::AccessExpr::Dot(Expr::value(Value::SingleQuotedString(text)));
+/// `.name` after an expression, with the name as a text, as DataFusion takes it. After a name it may be that of a column.
+fn quoted_fields(root: &Expr, accesses: &mut [ast::AccessExpr]) {
+    let mut is_value = !matches!(root, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+    for access in accesses {
+        match access {
+            ast::AccessExpr::Dot(Expr::Identifier(name)) if is_value => {
+                let text = if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() };
+                *access = ast::AccessExpr::Dot(Expr::value(Value::SingleQuotedString(text)));
+            }
+            ast::AccessExpr::Dot(_) => {}
+            ast::AccessExpr::Subscript(_) => is_value = true,
+        }
     }
 }
 
