@@ -37,7 +37,7 @@ from .exceptions import (
     ProgrammingError,
     Warning,  # noqa: A004 - the name is PEP 249's
 )
-from .relation import Relation, Row
+from .relation import NUMBERS, Relation, Row
 
 apilevel = "2.0"
 threadsafety = 2
@@ -291,9 +291,9 @@ class Cursor:
 
 
 def _precision(kind: str) -> Tuple[Optional[int], Optional[int]]:
-    if not kind.startswith("decimal("):
+    if not kind.startswith("DECIMAL(") or not kind.endswith(")"):
         return None, None
-    precision, scale = kind[len("decimal(") : -1].split(",")
+    precision, scale = kind[len("DECIMAL(") : -1].split(",")
     return int(precision), int(scale)
 
 
@@ -304,18 +304,18 @@ class _Type:
         self._words = words
 
     def __eq__(self, other: object) -> bool:
-        return other is self or isinstance(other, str) and other.partition("(")[0].lower() in self._words
+        return other is self or isinstance(other, str) and other.partition("(")[0] in self._words
 
     def __hash__(self) -> int:
         return hash(self._words)
 
 
-STRING = _Type("varchar", "utf8", "largeutf8", "utf8view")
-BINARY = _Type("binary", "largebinary", "binaryview")
-NUMBER = _Type(
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "real", "double", "decimal", "float16"
+STRING = _Type("VARCHAR")
+BINARY = _Type("BLOB")
+NUMBER = _Type(*NUMBERS)
+DATETIME = _Type(
+    "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "INTERVAL"
 )
-DATETIME = _Type("date", "time", "timestamp", "interval", "duration")
 ROWID = _Type()
 
 Date = datetime.date

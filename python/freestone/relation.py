@@ -21,6 +21,11 @@ FETCHED_ROWS = 1024
 
 Row = Tuple[Any, ...]
 
+# The names of the types whose values are numbers, without the digits of DECIMAL.
+NUMBERS = (
+    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL"
+)
+
 
 class Relation:
     """The result of :meth:`Connection.sql`: a query that runs when its rows are fetched, or another statement's result.
@@ -41,7 +46,7 @@ class Relation:
 
     @property
     def types(self) -> List[str]:
-        """The types of the columns, such as ``varchar``, ``decimal(15,2)``, or ``int64`` (64 bits) for BIGINT."""
+        """The SQL types of the columns, such as ``VARCHAR``, ``DECIMAL(15,2)`` or ``BIGINT``."""
         return self._query.types
 
     @property
@@ -178,7 +183,7 @@ def _table(columns: List[str], types: List[str], rows: List[Row], has_more: bool
     cells = [[_cell(value) for value in row] for row in rows]
     cells += [["…"] * len(columns)] if has_more else []
     widths = [max(len(text) for text in column) for column in zip(columns, *cells)]
-    is_number = [kind.startswith(("int", "uint", "real", "double", "decimal")) for kind in types]
+    is_number = [kind.partition("(")[0] in NUMBERS and not kind.endswith("]") for kind in types]
 
     def line(values: List[str], right: List[bool]) -> str:
         aligned = (v.rjust(w) if r else v.ljust(w) for v, w, r in zip(values, widths, right))
