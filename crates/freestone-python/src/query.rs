@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{RecordBatch, RecordBatchIterator};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use freestone::{Error, Inputs, Statement, Strings, parse_script, type_name};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
