@@ -31,7 +31,7 @@ mod table;
 
 pub use error::StoreError;
 pub use store::{
-    Appended, Appender, CheckReport, LockMode, OpenTransaction, Repaired, Savepoint, Snapshot, Store, StoreOptions,
-    TransactionList, VacuumReport, Waiting, WriteTransaction,
+    Appended, Appender, CheckReport, ColumnUse, LockMode, OpenTransaction, Repaired, Savepoint, Snapshot, Store,
+    StoreOptions, TransactionList, VacuumReport, Waiting, WriteTransaction,
 };
 pub use table::{CopyOf, SegmentEntry, Table};

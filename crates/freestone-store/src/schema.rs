@@ -1,11 +1,14 @@
 //! Table schemas: columns, their types and constraints.
 
+mod identity;
+
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use freestone_codec::Kind;
 use serde::{Deserialize, Serialize};
 
+pub use self::identity::{ColumnDefault, ColumnIds, StoredValue, widens_in_place};
 use crate::error::{Result, StoreError};
 
 /// One column of a table. Its type is one of the types that [`normalize`] returns.
@@ -41,6 +44,12 @@ pub struct TableSchema {
     /// The declared foreign keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub foreign_keys: Vec<ForeignKey>,
+    /// The ids of the columns.
+    #[serde(default, skip_serializing_if = "ColumnIds::is_plain")]
+    pub column_ids: ColumnIds,
+    /// The values of columns that an INSERT does not name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub defaults: Vec<ColumnDefault>,
 }
 
 impl TableSchema {
@@ -79,13 +88,14 @@ impl TableSchema {
         Ok(self)
     }
 
-    /// Some of the columns, with the keys that consist of them.
+    /// Some of the columns, with the keys that consist of them. Their ids are their positions: the columns of a copy
+    /// never change.
     pub fn of_columns(&self, columns: &[usize]) -> TableSchema {
         let columns: Vec<Column> = columns.iter().map(|column| self.columns[*column].clone()).collect();
         let has = |key: &[String]| key.iter().all(|name| columns.iter().any(|column| column.name == *name));
         let primary_key = if has(&self.primary_key) { self.primary_key.clone() } else { vec![] };
         let foreign_keys = self.foreign_keys.iter().filter(|key| has(&key.columns)).cloned().collect();
-        TableSchema { columns, primary_key, foreign_keys }
+        TableSchema { columns, primary_key, foreign_keys, ..TableSchema::default() }
     }
 
     /// The position of a column.

@@ -31,7 +31,7 @@ impl ErrorKind {
             "55P03" => ErrorKind::LockTimeout,
             "25001" | "25P01" | "25P02" => ErrorKind::Transaction,
             state if state.starts_with("23") => ErrorKind::Constraint,
-            "22023" | "21000" => ErrorKind::Invalid,
+            "22023" | "21000" | "2BP01" => ErrorKind::Invalid,
             state if state.starts_with("22") => ErrorKind::Type,
             state if state.starts_with("42") => ErrorKind::Invalid,
             state if state.starts_with("53") || state.starts_with("54") => ErrorKind::Resource,
@@ -54,6 +54,7 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::NotFound => "42P01",
         ErrorKind::Exists if says(&["prepared statement"]) => "42P05",
         ErrorKind::Exists => "42P07",
+        ErrorKind::Invalid if says(&["depends on column", "depends on table"]) => "2BP01",
         ErrorKind::Invalid if says(&["could come from several tables"]) => "42702",
         ErrorKind::Invalid if says(&["appears twice"]) => "42701",
         ErrorKind::Invalid if says(&["GROUP BY"]) => "42803",
@@ -127,7 +128,13 @@ mod tests {
         (ErrorKind::Exists, &["prepared statement x exists"]),
         (
             ErrorKind::Invalid,
-            &["x could come from several tables", "x appears twice", "must be in GROUP BY", SEVERAL_ROWS],
+            &[
+                "x could come from several tables",
+                "x appears twice",
+                "must be in GROUP BY",
+                SEVERAL_ROWS,
+                "view v depends on column x",
+            ],
         ),
         (ErrorKind::Constraint, &["x is NOT NULL"]),
         (

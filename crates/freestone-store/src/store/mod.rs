@@ -1,5 +1,6 @@
 //! A store: one database folder, its snapshots for readers and its transactions for the writer.
 
+mod alter;
 mod appender;
 mod check;
 mod commit;
@@ -22,6 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 
 use appender::AppendContext;
+pub use alter::ColumnUse;
 pub use appender::{Appended, Appender};
 pub use check::CheckReport;
 pub use locks::{Mode as LockMode, OpenTransaction, Waiting};

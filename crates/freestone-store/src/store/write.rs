@@ -209,6 +209,11 @@ impl WriteTransaction {
     }
 
     /// The copies of a table, including this transaction's changes.
+    /// All tables, including this transaction's changes.
+    pub(super) fn tables(&self) -> Vec<Arc<Table>> {
+        self.state.tables.values().map(|table| self.with_resources(table)).collect()
+    }
+
     pub fn copies(&self, table: &Table) -> Vec<Arc<Table>> {
         self.state.copies_of(table.id).map(|copy| self.with_resources(copy)).collect()
     }
@@ -226,7 +231,7 @@ impl WriteTransaction {
         self.write_bytes = bytes;
     }
 
-    fn perform(&mut self, operation: &Operation) -> Result<()> {
+    pub(super) fn perform(&mut self, operation: &Operation) -> Result<()> {
         self.prepare_write()?;
         let stamp = self.store.stamp();
         Commit::default().apply_one(operation, &mut self.state, stamp).map_err(StoreError::Invalid)?;
@@ -249,7 +254,7 @@ impl WriteTransaction {
         Ok(())
     }
 
-    fn lock_table(&mut self, table: &Table, mode: Mode) -> Result<()> {
+    pub(super) fn lock_table(&mut self, table: &Table, mode: Mode) -> Result<()> {
         self.prepare_write()?;
         let id = table.copy_of.as_ref().map_or(table.id, |of| of.table);
         if self.base.state.table_by_id(id).is_err() {
@@ -293,7 +298,7 @@ impl WriteTransaction {
         self.perform(&Operation::CreateTable { table, name: name.into(), schema, design, changed: 0 })
     }
 
-    fn check_free(&self, name: &str) -> Result<()> {
+    pub(super) fn check_free(&self, name: &str) -> Result<()> {
         let taken = if self.state.tables.contains_key(name) {
             "table"
         } else if self.state.views.contains_key(name) {
@@ -574,7 +579,7 @@ impl WriteTransaction {
     }
 
     /// Replaces all segments of a table by the given ones.
-    fn replace(&mut self, table: &Table, appended: Appended) -> Result<()> {
+    pub(super) fn replace(&mut self, table: &Table, appended: Appended) -> Result<()> {
         self.remove_segments(table)?;
         self.append(appended).map(|_| ())
     }

@@ -15,13 +15,13 @@ use crate::catalog::{CATALOG, Scope, is_ours};
 use crate::context::Outcome;
 use crate::definitions;
 use crate::error::{Error, ErrorKind, Result};
-use crate::exec::dml;
 use crate::exec::stored_values::{Places, check_count};
 use crate::exec::write::WriteContext;
+use crate::exec::{defaults, dml};
 use crate::session::settings;
 use crate::sql::names;
 use crate::sql::parameters::Parameters;
-use crate::sql::statement::{AddCopy, OptionList, parse_script};
+use crate::sql::statement::{AddCopy, Command, OptionList, parse_script};
 
 /// `CREATE TABLE`, with columns or `AS` a query.
 pub(crate) fn create_table(
@@ -72,6 +72,11 @@ pub(crate) fn create_table(
         },
     };
     let schema = keys.apply(columns)?;
+    for (at, column) in schema.columns.iter().enumerate() {
+        if let Some(sql) = schema.default_of(at) {
+            defaults::check(context, &scope, &column.name, &column.data_type, sql)?;
+        }
+    }
     let design = design(settings::default_design(context.planner().settings())?, &options, &schema)?;
     if exists {
         transaction.drop_table(&name)?;
@@ -101,6 +106,30 @@ fn declared(context: &WriteContext, scope: &Scope, create: ast::CreateTable) -> 
         return Err(Error::unsupported("this form of CREATE TABLE is not available"));
     };
     Ok(Arc::new(planned.input.schema().as_arrow().clone()))
+}
+
+/// Columns of these types, as CREATE TABLE would make them.
+pub(crate) fn declared_types(
+    context: &WriteContext,
+    scope: &Scope,
+    data_types: Vec<ast::DataType>,
+) -> Result<SchemaRef> {
+    let text = "CREATE TABLE \"freestone$new\" (\"1\" INT)";
+    let create = parse_script(text).first().map(|statement| statement.command()).transpose()?;
+    let Some(Command::Sql(create)) = create else { return Err(Error::unsupported("a column of this type")) };
+    let ast::Statement::CreateTable(mut create) = *create else {
+        return Err(Error::unsupported("a column of this type"));
+    };
+    create.columns = data_types
+        .into_iter()
+        .enumerate()
+        .map(|(at, data_type)| ast::ColumnDef {
+            name: ast::Ident::with_quote('"', (at + 1).to_string()),
+            data_type,
+            options: vec![],
+        })
+        .collect();
+    declared(context, scope, create)
 }
 
 fn taken(name: &str) -> Error {
@@ -309,6 +338,8 @@ fn design(start: Design, options: &OptionList, schema: &TableSchema) -> Result<D
 struct Keys {
     primary: Vec<String>,
     foreign: Vec<ForeignKey>,
+    /// The defaults of columns, as SQL expressions.
+    defaults: Vec<(String, String)>,
 }
 
 impl Keys {
@@ -320,6 +351,9 @@ impl Keys {
         }
         schema.primary_key = self.primary;
         schema.foreign_keys = self.foreign;
+        for (name, sql) in self.defaults {
+            schema.set_default(schema.index_of(&name)?, Some(sql));
+        }
         Ok(schema.validated()?)
     }
 }
@@ -341,6 +375,7 @@ fn take_keys(create: &mut ast::CreateTable) -> Result<Keys> {
             match option.option {
                 ast::ColumnOption::PrimaryKey(_) => set_primary(&mut keys, vec![name.clone()])?,
                 ast::ColumnOption::ForeignKey(key) => keys.foreign.push(foreign_key(key, Some(&name))?),
+                ast::ColumnOption::Default(value) => keys.defaults.push((name.clone(), value.to_string())),
                 ast::ColumnOption::Null | ast::ColumnOption::NotNull => kept.push(option),
                 other => return Err(no_constraint(&other.to_string())),
             }
@@ -359,8 +394,9 @@ fn set_primary(keys: &mut Keys, columns: Vec<String>) -> Result<()> {
 }
 
 fn no_constraint(what: &str) -> Error {
-    Error::unsupported(format!("{what} is not available in this version"))
-        .with_hint("columns take NOT NULL, PRIMARY KEY and REFERENCES; tables take PRIMARY KEY and FOREIGN KEY")
+    Error::unsupported(format!("{what} is not available in this version")).with_hint(
+        "columns take NOT NULL, DEFAULT, PRIMARY KEY and REFERENCES; tables take PRIMARY KEY and FOREIGN KEY",
+    )
 }
 
 fn index_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {

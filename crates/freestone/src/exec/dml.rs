@@ -20,11 +20,12 @@ use crate::catalog::{Scope, TARGET};
 use crate::context::Outcome;
 use crate::definitions;
 use crate::error::{Error, ErrorKind, Result};
-use crate::exec::ddl;
 use crate::exec::ddl::{identifier, object_name};
+use crate::exec::defaults::Defaults;
 use crate::exec::returning::Returning;
 use crate::exec::stored_values::{Places, check_count, prepare_values};
 use crate::exec::write::{Batches, WriteContext};
+use crate::exec::{alter, ddl, defaults};
 use crate::ingest::{ColumnMatch, Location, conform};
 use crate::provider::ROW_ID_COLUMN;
 use crate::sql::parameters::Parameters;
@@ -41,6 +42,7 @@ pub(crate) fn is_write(sql: &ast::Statement) -> bool {
             | Sql::Delete(_)
             | Sql::Update(_)
             | Sql::Truncate(_)
+            | Sql::AlterTable(_)
             | Sql::CreateTable(_)
             | Sql::CreateView(_)
             | Sql::CreateSchema { .. }
@@ -64,6 +66,7 @@ pub(crate) fn perform(
         Sql::Update(update) => self::update(transaction, context, update, parameters),
         Sql::Truncate(truncate) => self::truncate(transaction, &truncate),
         Sql::CreateTable(create) => ddl::create_table(transaction, context, create, parameters),
+        Sql::AlterTable(alter) => alter::alter_table(transaction, context, alter),
         Sql::CreateView(create) => ddl::create_view(transaction, context, create, text),
         Sql::CreateSchema { schema_name: ast::SchemaName::Simple(name), if_not_exists, .. } => {
             let schema = name.0.last().and_then(|part| part.as_ident()).map(identifier).unwrap_or_default();
@@ -84,7 +87,8 @@ pub(crate) fn perform(
     }
 }
 
-/// `INSERT INTO table [(columns)] [BY NAME] VALUES … | SELECT … | DEFAULT VALUES`. Columns not named are NULL.
+/// `INSERT INTO table [(columns)] [BY NAME] VALUES … | SELECT … | DEFAULT VALUES`. Columns that are not named have
+/// their DEFAULT or NULL.
 fn insert(
     transaction: &mut WriteTransaction,
     context: &WriteContext,
@@ -96,10 +100,10 @@ fn insert(
     let table = find(transaction, &name, LockMode::Shared)?;
     let mut source = match insert.source.take() {
         Some(source) => source,
-        // DEFAULT VALUES: no column has a default, so all are NULL.
+        // DEFAULT VALUES.
         None => {
             insert.columns = table.schema.columns.first().map(|column| column_name(&column.name)).into_iter().collect();
-            parse_query("VALUES (NULL)")?
+            parse_query("VALUES (DEFAULT)")?
         }
     };
     if insert.table_alias.take().is_some_and(|alias| alias.alias.value == BY_NAME) {
@@ -109,18 +113,26 @@ fn insert(
         insert.columns = fields.fields().iter().map(|field| column_name(field.name())).collect();
     }
     let places = Places::named(&table.schema, &insert.columns)?;
+    defaults::fill(&mut source, &places, &table.schema)?;
     prepare_values(&mut source, &places, &table.schema)?;
     let snapshot = transaction.snapshot();
     let scope = Scope::new(snapshot.clone()).with_target_columns(&table.schema);
     let (state, plan) = context.plan(&scope, ast::Statement::Query(source), parameters)?;
     check_count(places.given(), plan.schema().fields().len())?;
     context.prepare_append(transaction, plan.max_rows())?;
+    let arrow = table.schema.to_arrow();
+    let defaults = Defaults::of(context, &scope, &table.schema, &places)?;
     let batches = run_in_order(context, state, &plan)?;
+    let batches = batches.map(|batch| {
+        let batch = batch?;
+        places.arranged(&batch, &arrow, &defaults.values(context, &scope, batch.num_rows())?)
+    });
+    let all = Places::all(&table.schema);
     let Some(returning) = returning else {
-        let rows = append(transaction, context, &name, &table.schema, places, batches)?;
+        let rows = append(transaction, context, &name, &table.schema, all, batches)?;
         return Ok(Outcome::Affected { verb: "INSERT", rows });
     };
-    let mut appender = Appending::new(transaction.appender(&name)?, &table.schema, places).keeping();
+    let mut appender = Appending::new(transaction.appender(&name)?, &table.schema, all).keeping();
     for batch in batches {
         context.check_cancelled()?;
         appender.push(&batch?)?;
@@ -255,6 +267,9 @@ pub(crate) fn planned(statement: ast::Statement, snapshot: Arc<Snapshot>) -> Res
         let name = insert_target(&insert)?;
         let table = snapshot.table(&name).cloned().ok_or_else(|| no_table(&snapshot, &name))?;
         insert.returning = None;
+        if let Some(source) = &mut insert.source {
+            defaults::fill(source, &Places::named(&table.schema, &insert.columns)?, &table.schema)?;
+        }
         insert.table = ast::TableObject::TableName(target_name());
         return Ok((Scope::new(snapshot).with_target_columns(&table.schema), ast::Statement::Insert(insert)));
     }
@@ -369,7 +384,7 @@ impl Appending {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let batch = self.places.arranged(batch, &self.schema)?;
+        let batch = self.places.arranged(batch, &self.schema, &[])?;
         check_not_null(&self.schema, &batch, self.rows)?;
         let at = Location { source: String::new(), first_row: self.rows + 1 };
         let stored = conform(&batch, &self.schema, ColumnMatch::Position, &at)?;
@@ -516,7 +531,11 @@ fn update_query(mut update: ast::Update, target: &str, schema: &TableSchema) -> 
         let position = schema.columns.iter().position(|column| column.name == last);
         let names = schema.columns.iter().map(|column| column.name.as_str());
         let position = position.ok_or_else(|| Error::not_found("column", &last, names))?;
-        if values[position].replace(assignment.value).is_some() {
+        let value = match defaults::is_default(&assignment.value) {
+            true => defaults::expression(schema, position)?,
+            false => assignment.value,
+        };
+        if values[position].replace(value).is_some() {
             return Err(Error::invalid(format!("column {last} is assigned twice")));
         }
     }

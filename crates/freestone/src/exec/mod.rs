@@ -1,9 +1,11 @@
 //! The execution of statements: one file per kind. Nothing here knows a session.
 
+pub(crate) mod alter;
 pub(crate) mod batch_insert;
 pub(crate) mod check;
 pub(crate) mod copy;
 pub(crate) mod ddl;
+pub(crate) mod defaults;
 pub(crate) mod dml;
 pub(crate) mod explain;
 pub(crate) mod returning;

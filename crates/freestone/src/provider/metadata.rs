@@ -477,7 +477,7 @@ fn table_info(table: &Table) -> Result<RecordBatch> {
         ("name", false, texts(columns.iter().map(|column| Some(column.name.clone())))),
         ("type", false, texts(columns.iter().map(|column| Some(sql_type(&column.data_type))))),
         ("notnull", false, booleans(columns.iter().map(|column| !column.nullable))),
-        ("dflt_value", true, texts(columns.iter().map(|_| None))),
+        ("dflt_value", true, texts((0..columns.len()).map(|at| table.schema.default_of(at).map(str::to_owned)))),
         ("pk", false, booleans(columns.iter().map(|column| table.schema.primary_key.contains(&column.name)))),
     ])
 }
@@ -532,9 +532,10 @@ pub(crate) fn show_create(snapshot: &Snapshot, name: &str) -> Result<RecordBatch
 fn create_statement(table: &Table) -> String {
     let list = |names: &[String]| names.iter().map(|name| bare_or_quoted(name)).collect::<Vec<_>>().join(", ");
     let mut parts: Vec<String> = Vec::new();
-    for column in &table.schema.columns {
+    for (at, column) in table.schema.columns.iter().enumerate() {
         let not_null = if column.nullable { "" } else { " NOT NULL" };
-        parts.push(format!("{} {}{not_null}", bare_or_quoted(&column.name), sql_type(&column.data_type)));
+        let default = table.schema.default_of(at).map(|sql| format!(" DEFAULT {sql}")).unwrap_or_default();
+        parts.push(format!("{} {}{default}{not_null}", bare_or_quoted(&column.name), sql_type(&column.data_type)));
     }
     if !table.schema.primary_key.is_empty() {
         parts.push(format!("PRIMARY KEY ({})", list(&table.schema.primary_key)));

@@ -2,6 +2,7 @@
 
 mod access;
 mod aggregate;
+mod alter;
 mod answers;
 mod cluster;
 mod depth;

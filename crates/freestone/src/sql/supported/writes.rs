@@ -16,6 +16,7 @@ pub(super) fn statement(statement: &Statement) -> Result<()> {
         Statement::Truncate(truncate) => self::truncate(truncate),
         Statement::CreateTable(create) => create_table(create),
         Statement::CreateView(create) => create_view(create),
+        Statement::AlterTable(alter) => alter_table(alter),
         Statement::Drop {
             object_type: _,
             if_exists: _,
@@ -341,6 +342,25 @@ fn foreign(key: &ast::ForeignKeyConstraint) -> Result<()> {
         (acts(on_update), "ON UPDATE of a FOREIGN KEY"),
         (match_kind.is_some(), "MATCH of a FOREIGN KEY"),
         (characteristics.is_some(), "DEFERRABLE and ENFORCED"),
+    ])
+}
+
+fn alter_table(alter: &ast::AlterTable) -> Result<()> {
+    let ast::AlterTable {
+        name: _,
+        if_exists: _,
+        only: _,
+        // Those that are not available are refused when they are executed.
+        operations: _,
+        location,
+        on_cluster,
+        table_type,
+        end_token: _,
+    } = alter;
+    none_of(&[
+        (location.is_some(), "SET LOCATION"),
+        (on_cluster.is_some(), "ON CLUSTER"),
+        (table_type.is_some(), "ALTER of an ICEBERG, DYNAMIC or EXTERNAL table"),
     ])
 }
 
