@@ -10,6 +10,7 @@ use freestone_store::media::DiskOptions;
 use freestone_store::{Repaired, Store, StoreOptions};
 
 use crate::compaction::Merger;
+use crate::context::Holders;
 use crate::error::Result;
 use crate::memory;
 use crate::memory::{Division, SpillPool};
@@ -28,6 +29,7 @@ pub struct Database {
     division: Division,
     runtime: Arc<RuntimeEnv>,
     merger: Merger,
+    holders: Arc<Holders>,
     workload: Arc<WorkloadLog>,
     folder: Option<PathBuf>,
 }
@@ -71,7 +73,7 @@ impl Database {
         let merger = Merger::default();
         let workload = Arc::new(WorkloadLog::new(folder, options.read_only));
         let (store, folder) = (Arc::new(store), folder.map(Path::to_owned));
-        Ok(Arc::new(Database { store, options, division, runtime, merger, workload, folder }))
+        Ok(Arc::new(Database { store, options, division, runtime, merger, holders: Arc::default(), workload, folder }))
     }
 
     /// A new session with its own settings.
@@ -110,7 +112,12 @@ impl Database {
 
     /// Starts the compaction of tables in the background, if recent commits made it necessary.
     pub(crate) fn merge_soon(&self) {
-        self.merger.begin(&self.store, &self.runtime.memory_pool, &self.division);
+        self.merger.begin(&self.store, &self.runtime.memory_pool, &self.division, &self.holders);
+    }
+
+    /// Who may hold snapshots for too long.
+    pub(crate) fn holders(&self) -> &Holders {
+        &self.holders
     }
 
     pub(crate) fn runtime(&self) -> &Arc<RuntimeEnv> {

@@ -29,7 +29,7 @@ impl ErrorKind {
             "40001" => ErrorKind::Conflict,
             "40P01" => ErrorKind::Deadlock,
             "55P03" => ErrorKind::LockTimeout,
-            "25001" | "25P01" | "25P02" => ErrorKind::Transaction,
+            "25001" | "25P01" | "25P02" | "72000" => ErrorKind::Transaction,
             state if state.starts_with("23") => ErrorKind::Constraint,
             "22023" | "21000" | "2BP01" => ErrorKind::Invalid,
             state if state.starts_with("22") => ErrorKind::Type,
@@ -94,6 +94,7 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::LockTimeout => "55P03",
         ErrorKind::Transaction if says(&["of this transaction failed"]) => "25P02",
         ErrorKind::Transaction if says(&["no transaction is open"]) => "25P01",
+        ErrorKind::Transaction if says(&["snapshot_max_age"]) => "72000",
         ErrorKind::Transaction => "25001",
         ErrorKind::Internal => "XX000",
     }
@@ -151,7 +152,10 @@ mod tests {
         (ErrorKind::Conflict, &[]),
         (ErrorKind::Deadlock, &[]),
         (ErrorKind::LockTimeout, &[]),
-        (ErrorKind::Transaction, &["a statement of this transaction failed", "no transaction is open"]),
+        (
+            ErrorKind::Transaction,
+            &["a statement of this transaction failed", "no transaction is open", "ended by snapshot_max_age"],
+        ),
         (ErrorKind::Internal, &[]),
     ];
 

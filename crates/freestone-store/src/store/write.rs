@@ -100,7 +100,8 @@ impl WriteTransaction {
         }
         let mut state = self.state.clone();
         self.store.give_resources(&mut state);
-        Arc::new(Snapshot { state: Arc::new(state), base: Some(self.base.clone()), _pin: None })
+        let history = self.base.history.clone();
+        Arc::new(Snapshot { state: Arc::new(state), base: Some(self.base.clone()), history, _pin: None })
     }
 
     /// Whether it has changed anything.
@@ -208,12 +209,12 @@ impl WriteTransaction {
         self.state.table_by_id(id).map(|table| self.with_resources(table)).map_err(StoreError::Invalid)
     }
 
-    /// The copies of a table, including this transaction's changes.
     /// All tables, including this transaction's changes.
     pub(super) fn tables(&self) -> Vec<Arc<Table>> {
         self.state.tables.values().map(|table| self.with_resources(table)).collect()
     }
 
+    /// The copies of a table, including this transaction's changes.
     pub fn copies(&self, table: &Table) -> Vec<Arc<Table>> {
         self.state.copies_of(table.id).map(|copy| self.with_resources(copy)).collect()
     }

@@ -4,9 +4,11 @@
 mod cancellation;
 mod outcome;
 mod panics;
+mod snapshots;
 
 pub use cancellation::CancelHandle;
 pub(crate) use cancellation::{CancellableStream, Cancellation, Canceller};
 pub(crate) use outcome::Failure;
 pub use outcome::{Outcome, Progress};
 pub(crate) use panics::{guarded_now, panicked};
+pub(crate) use snapshots::{Holders, HoldsSnapshot};

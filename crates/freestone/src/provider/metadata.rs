@@ -1,11 +1,11 @@
 //! Table functions over metadata, and the rows of SHOW and DESCRIBE.
 
 use std::sync::{Arc, LazyLock};
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Float64Array, ListBuilder, RecordBatch, StringViewArray, StringViewBuilder,
-    TimestampSecondArray, UInt64Array,
+    TimestampMicrosecondArray, TimestampSecondArray, UInt64Array,
 };
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
@@ -26,7 +26,9 @@ use freestone_store::{OpenTransaction, Snapshot, Table, TransactionList};
 use crate::advise;
 use crate::definitions;
 use crate::error::{Error, Result};
+use crate::provider::AtVersion;
 use crate::sql::names;
+use crate::sql::spellings::AT;
 use crate::sql::statement::quote;
 use crate::workload::{LoggedPredicate, LoggedScan, WorkloadLog};
 
@@ -40,6 +42,7 @@ pub(crate) fn register(
     // Only functions of a state that takes none are refused.
     let _ = state.register_udf(version());
     let _ = state.register_udf(names::as_written());
+    state.register_udtf(AT, Arc::new(AtVersion(snapshot.clone())));
     for (name, rows) in FUNCTIONS {
         let known = Known { snapshot: snapshot.clone(), transactions: open.clone(), log: log.clone() };
         state.register_udtf(name, Arc::new(MetadataFunction { name, rows, known }));
@@ -65,7 +68,7 @@ struct Known {
 
 type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
-const FUNCTIONS: [(&str, Rows); 12] = [
+const FUNCTIONS: [(&str, Rows); 13] = [
     ("freestone_tables", |known, _| tables(&known.snapshot)),
     ("freestone_copies", |known, _| copies(&known.snapshot)),
     ("freestone_views", |known, _| views(&known.snapshot)),
@@ -76,6 +79,7 @@ const FUNCTIONS: [(&str, Rows); 12] = [
     ("freestone_zones", |known, argument| zones(argument.table(&known.snapshot)?)),
     ("freestone_profile", |_, _| advise::profile_batch(&advise::profile()?)),
     ("freestone_transactions", |known, _| transactions(&known.transactions, &known.snapshot)),
+    ("freestone_versions", |known, _| versions(&known.snapshot)),
     ("freestone_workload", |known, _| workload(&known.log.scans()?)),
     ("pragma_table_info", |known, argument| table_info(argument.table(&known.snapshot)?)),
 ];
@@ -123,6 +127,17 @@ fn text(expressions: &[Expr]) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// `freestone_versions()`: the commits whose tables can still be read, and since when each was the newest.
+fn versions(snapshot: &Snapshot) -> Result<RecordBatch> {
+    let versions = snapshot.versions();
+    let micros = |since: &SystemTime| since.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_micros() as i64);
+    let since = TimestampMicrosecondArray::from_iter_values(versions.iter().map(|(_, since)| micros(since)));
+    batch(vec![
+        ("version", false, numbers(versions.iter().map(|(version, _)| Some(*version)))),
+        ("since", false, Arc::new(since)),
+    ])
 }
 
 /// `freestone_transactions()`: the open transactions of this process, those of single statements included.

@@ -113,6 +113,8 @@ impl Session {
         let _ = exact::register(&mut state);
         let _ = scalars::register(&mut state);
         let _ = growth::register(&mut state, database.options().memory_limit);
+        let block = Block::default();
+        block.register(database.holders());
         Session {
             planner: RwLock::new(Planner::new(
                 state,
@@ -127,7 +129,7 @@ impl Session {
             plans: Mutex::default(),
             access,
             read_only: AtomicBool::new(false),
-            block: Block::default(),
+            block,
         }
     }
 
@@ -234,10 +236,12 @@ impl Session {
             Command::Check(table) => self.check(table).await,
             Command::Set { name, value } => {
                 self.change_settings(|state| settings::set(state, &name, &value))?;
+                self.keep_versions(&name).await?;
                 Ok(Outcome::Done { verb: "SET" })
             }
             Command::Reset { name } => {
                 self.change_settings(|state| settings::reset(state, self.database.options(), &name))?;
+                self.keep_versions(&name).await?;
                 Ok(Outcome::Done { verb: "RESET" })
             }
             Command::Show { name } => {
@@ -431,6 +435,12 @@ impl Session {
         *planner = planner.with_settings(state);
         self.plans.lock().clear();
         Ok(())
+    }
+
+    /// After a change of a setting: the database keeps earlier versions for as long as the session says, if it said so.
+    async fn keep_versions(&self, setting: &str) -> Result<()> {
+        let Some(retention) = settings::new_retention(self.planner().settings(), setting) else { return Ok(()) };
+        self.blocking(move |database| Ok(database.store().set_retention(retention)?)).await
     }
 
     async fn execute_sql(

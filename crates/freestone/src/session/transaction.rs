@@ -1,11 +1,12 @@
 //! The transaction of a session, from BEGIN to COMMIT or ROLLBACK, and the statements that are one by themselves.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use freestone_store::{LockMode, Savepoint, Snapshot, Store, Waiting, WriteTransaction};
 use parking_lot::Mutex;
 
-use crate::context::{Cancellation, Failure, Outcome};
+use crate::context::{Cancellation, Failure, Holders, HoldsSnapshot, Outcome};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::write::WriteContext;
 use crate::session::{Session, settings};
@@ -39,6 +40,11 @@ struct Open {
     read_only: bool,
     savepoints: Vec<(String, Savepoint)>,
     failed: Failure,
+    began: Instant,
+    /// How long it may hold its snapshot.
+    max_age: Option<Duration>,
+    /// Whether it was ended because it held its snapshot for longer.
+    is_expired: bool,
 }
 
 /// The work of a statement that writes. It may be repeated.
@@ -61,10 +67,10 @@ impl Session {
 
     /// After a failed statement, only the end of its transaction is accepted.
     pub(crate) fn check_transaction(&self, ends: bool) -> Result<()> {
-        if !ends && self.transaction_status() == TransactionStatus::Failed {
-            return Err(failed());
+        match self.block.0.lock().as_ref() {
+            Some(open) if !ends => open.check(),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Notes that a statement of the open transaction failed. Protocols also call it when they refuse one by themselves.
@@ -138,6 +144,9 @@ impl Session {
             read_only: modes.read_only.unwrap_or(false),
             savepoints: vec![],
             failed: Failure::default(),
+            began: Instant::now(),
+            max_age: settings::snapshot_max_age(self.planner().settings()),
+            is_expired: false,
         });
         Ok(())
     }
@@ -256,6 +265,11 @@ fn may_repeat(error: &Error) -> bool {
 }
 
 impl Block {
+    /// Lets the transaction be ended when it holds its snapshot for too long.
+    pub(crate) fn register(&self, holders: &Holders) {
+        holders.add(&self.0);
+    }
+
     fn with<T>(&self, work: impl FnOnce(&mut Open) -> Result<T>) -> Result<T> {
         work(self.0.lock().as_mut().ok_or_else(none)?)
     }
@@ -264,9 +278,8 @@ impl Block {
     fn take_for_write(&self) -> Result<Option<(WriteTransaction, Isolation)>> {
         let mut block = self.0.lock();
         let Some(open) = block.as_mut() else { return Ok(None) };
-        if open.failed.is_set() {
-            return Err(failed());
-        }
+        open.expire_if_too_old();
+        open.check()?;
         if open.read_only {
             return Err(Error::new(ErrorKind::ReadOnly, "this transaction may only read")
                 .with_hint("end it, or SET TRANSACTION READ WRITE"));
@@ -291,7 +304,38 @@ impl Block {
     }
 }
 
+impl HoldsSnapshot for Mutex<Option<Open>> {
+    fn let_go(&self) {
+        // Whoever has locked it is using it, and looks at its age, too.
+        if let Some(mut block) = self.try_lock()
+            && let Some(open) = block.as_mut()
+        {
+            open.expire_if_too_old();
+        }
+    }
+}
+
 impl Open {
+    /// Ends the transaction if it holds its snapshot for longer than it may. A statement that writes is not interrupted.
+    fn expire_if_too_old(&mut self) {
+        let is_too_old = self.max_age.is_some_and(|max_age| self.began.elapsed() > max_age);
+        if is_too_old && self.transaction.is_some() {
+            (self.transaction, self.snapshot, self.is_expired) = (None, None, true);
+            self.savepoints.clear();
+            self.failed.set();
+        }
+    }
+
+    /// Whether it accepts statements.
+    fn check(&self) -> Result<()> {
+        match (self.is_expired, self.failed.is_set()) {
+            (true, _) => Err(Error::new(ErrorKind::Transaction, "this transaction was ended by snapshot_max_age")
+                .with_hint("ROLLBACK, and repeat the transaction; a long query needs no BEGIN")),
+            (_, true) => Err(failed()),
+            _ => Ok(()),
+        }
+    }
+
     /// If there is no savepoint to return to, others need not wait for the transaction any more.
     fn fail(&mut self) {
         self.failed.set();
@@ -301,9 +345,8 @@ impl Open {
     }
 
     fn read(&mut self) -> Result<Arc<Snapshot>> {
-        if self.failed.is_set() {
-            return Err(failed());
-        }
+        self.expire_if_too_old();
+        self.check()?;
         let Some(transaction) = &mut self.transaction else { return self.snapshot.clone().ok_or_else(busy) };
         if self.isolation == Isolation::ReadCommitted || transaction.is_fresh() {
             transaction.refresh().inspect_err(|_| self.failed.set())?;
@@ -325,9 +368,7 @@ impl Open {
     }
 
     fn save(&mut self, name: String) -> Result<()> {
-        if self.failed.is_set() {
-            return Err(failed());
-        }
+        self.check()?;
         let transaction = self.transaction.as_mut().ok_or_else(busy)?;
         if transaction.is_fresh() {
             transaction.refresh()?;
@@ -338,9 +379,7 @@ impl Open {
     }
 
     fn release(&mut self, name: &str) -> Result<()> {
-        if self.failed.is_set() {
-            return Err(failed());
-        }
+        self.check()?;
         let at = self.place_of(name)?;
         self.savepoints.truncate(at);
         self.keep_for_savepoints();
@@ -348,6 +387,9 @@ impl Open {
     }
 
     fn roll_back_to(&mut self, name: &str) -> Result<()> {
+        if self.is_expired {
+            return self.check();
+        }
         let at = self.place_of(name)?;
         self.savepoints.truncate(at + 1);
         let transaction = self.transaction.as_mut().ok_or_else(busy)?;

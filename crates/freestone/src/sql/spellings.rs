@@ -10,6 +10,7 @@
 //! | `LIMIT 10 %` | `LIMIT "freestone$percent"(10)` |
 //! | `INSERT INTO t BY NAME` | `INSERT INTO t AS "freestone$by_name"` |
 //! | `PIVOT t ON a USING sum(b) GROUP BY c` | `SELECT "freestone$pivot"(a), sum(b) FROM t GROUP BY c` |
+//! | `t AT (VERSION => n)` | `"freestone$at"('t', 'version', n)` |
 //! | `UNPIVOT t ON a, b INTO NAME n VALUE v` | `SELECT "freestone$unpivot"(n, v), a, b FROM t` |
 //!
 //! A query that is written with these words itself, which no system but one knows, reads them as names.
@@ -20,6 +21,8 @@ use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 pub(crate) const SAMPLE: &str = "freestone$sample";
 /// The call that stands for a LIMIT in percent.
 pub(crate) const PERCENT: &str = "freestone$percent";
+/// The table function that stands for AT behind a table, with the table's name, a unit, and the value.
+pub(crate) const AT: &str = "freestone$at";
 /// The alias that stands for BY NAME.
 pub(crate) const BY_NAME: &str = "freestone$by_name";
 /// The call that stands for ON in a PIVOT statement, with its expressions.
@@ -60,7 +63,8 @@ pub(crate) fn with_columns(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan>
 
 /// The tokens of a statement in words of the parser.
 pub(crate) fn written(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    const WORDS: [&str; 12] = [
+    const WORDS: [&str; 13] = [
+        "AT",
         "ASOF",
         "POSITIONAL",
         "SAMPLE",
@@ -217,6 +221,7 @@ impl Writer<'_> {
             ("TABLESAMPLE", _) => self.table_sample(),
             ("LIMIT", _) => self.limit(),
             ("BY", "NAME") => self.by_name(),
+            ("AT", _) => self.at_version(),
             ("STRUCT" | "ROW", _) => self.struct_type(),
             _ => false,
         }
@@ -313,6 +318,43 @@ impl Writer<'_> {
         self.push(Token::Gt);
         self.at = close + 1;
         true
+    }
+
+    /// `t AT (VERSION => n)` and `t AT (TIMESTAMP => time)`, up to the value. What follows it is read as usual.
+    fn at_version(&mut self) -> bool {
+        let unit = self.word(2);
+        let is_version = self.is(1, &Token::LParen)
+            && matches!(unit.as_str(), "VERSION" | "TIMESTAMP")
+            && self.is(3, &Token::RArrow);
+        let Some(name) = is_version.then(|| self.take_name()).flatten() else { return false };
+        self.name(AT);
+        self.push(Token::LParen);
+        self.push(Token::SingleQuotedString(name));
+        self.push(Token::Comma);
+        self.push(Token::SingleQuotedString(unit.to_ascii_lowercase()));
+        self.push(Token::Comma);
+        self.qualifies.push(false);
+        self.at += 4;
+        true
+    }
+
+    /// Takes back the name of a table that was just written, as SQL folds it.
+    fn take_name(&mut self) -> Option<String> {
+        let mut parts = vec![];
+        loop {
+            let Some(TokenWithSpan { token: Token::Word(word), .. }) = self.out.last() else { return None };
+            parts.push(match word.quote_style {
+                Some(_) => word.value.clone(),
+                None => word.value.to_lowercase(),
+            });
+            self.out.pop();
+            if self.out.last().is_none_or(|before| before.token != Token::Period) {
+                break;
+            }
+            self.out.pop();
+        }
+        parts.reverse();
+        Some(parts.join("."))
     }
 
     /// BY NAME and BY POSITION behind the table of an INSERT.

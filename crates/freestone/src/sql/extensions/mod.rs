@@ -22,6 +22,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::error::{Error, Result};
 use crate::sql::names::{call_text, folded};
+use crate::sql::spellings::AT;
 use crate::sql::visitor;
 
 pub(crate) use aliases::functions_of;
@@ -69,6 +70,7 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
                 table_with_joins.joins.iter_mut().for_each(|join| join_kind(&mut join.join_operator));
             }
             lower_case(factor);
+            name_of_version(factor);
             column_of_function(factor);
             let done = samples::of_factor(factor).and_then(|()| pivots::factor(factor));
             self.note(done)
@@ -82,6 +84,22 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
     let mut forms = Forms(Ok(()));
     let _ = visitor::visit_mut(sql, &mut forms);
     forms.0
+}
+
+/// A table of an earlier version has the name of the table, unless it is given another.
+fn name_of_version(factor: &mut TableFactor) {
+    let TableFactor::Table { name, alias: alias @ None, args: Some(call), .. } = factor else { return };
+    let is_version = name.0.first().and_then(|part| part.as_ident()).is_some_and(|part| part.value == AT);
+    let Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(Expr::Value(table)))) = call.args.first() else {
+        return;
+    };
+    if let ast::Value::SingleQuotedString(table) = &table.value
+        && is_version
+    {
+        let last = table.rsplit('.').next().unwrap_or(table);
+        let name = Ident::with_quote('"', last);
+        *alias = Some(TableAlias { explicit: true, name, columns: vec![], at: None });
+    }
 }
 
 /// Writes a statement whose kind changes: `SELECT … INTO table`, which is CREATE TABLE AS.
