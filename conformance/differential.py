@@ -74,6 +74,20 @@ def theirs(database, sql):
     return sorted(tuple(shown(cell) for cell in row) for row in rows)
 
 
+def differ(sql, mine, expected, where=""):
+    """Prints how two answers differ, which are rows or an error's text. Returns the numbers of wrong and of refused answers."""
+    if isinstance(expected, str) and isinstance(mine, str):
+        return 0, 0
+    if isinstance(expected, str) or isinstance(mine, str):
+        print(f"-- refused{where}: {sql}\n   ours {str(mine)[:200]}\n   DuckDB {str(expected)[:200]}", flush=True)
+        return 0, 1
+    if mine != expected:
+        rows = [(a, b) for a, b in zip(mine, expected) if a != b][:2]
+        print(f"-- differs{where}: {sql}\n   {rows or (len(mine), len(expected))}", flush=True)
+        return 1, 0
+    return 0, 0
+
+
 def compare(tables, query, batch):
     """Compares random queries over the tables, as many as the command line says. The exit status: 1 if one differs."""
     script, count, seed = arguments(1000)

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 import duckdb
-from differential import arguments, create, ours
+from differential import arguments, create, differ, ours
 
 BATCH = 300
 TEXTS = ["", "a", "abc", "Hello World", "äöü", "日本語", "a,b,,c", "  x ", "a1b22c333", "O'Brien", "%_", "ABC", "aaa", "2024-02-29", "x\ny", "😀b"]
@@ -179,15 +179,8 @@ def main():
             except duckdb.Error as error:
                 expected = "error: " + str(error).splitlines()[0][:200]
             answer = answer if isinstance(answer, str) else sorted(tuple(map(cell, row)) for row in answer)
-            if isinstance(expected, str) and isinstance(answer, str):
-                continue
-            if isinstance(expected, str) or isinstance(answer, str):
-                refused += 1
-                print(f"-- refused: {query}\n   ours {str(answer)[:200]}\n   DuckDB {str(expected)[:200]}", flush=True)
-            elif answer != expected:
-                wrong += 1
-                differ = [(a, b) for a, b in zip(answer, expected) if a != b][:2]
-                print(f"-- differs: {query}\n   {differ or (len(answer), len(expected))}", flush=True)
+            more_wrong, more_refused = differ(query, answer, expected)
+            wrong, refused = wrong + more_wrong, refused + more_refused
     print(f"{wrong} differ, {refused} are refused by one of both")
     return 1 if wrong or refused else 0
 
