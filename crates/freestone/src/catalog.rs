@@ -518,25 +518,8 @@ impl StatementCatalog {
         let schema = StatementSchema { planner, scope: scope.clone(), name: None, lists_broken_views: true };
         let listed = StatementCatalog { schema: Arc::new(schema), functions: self.functions.clone() };
         let snapshot = scope.snapshot.clone();
-        Arc::new(InformationSchema { catalog: Arc::new(listed), snapshot, functions: self.function_names() })
-    }
-}
-
-impl StatementCatalog {
-    /// The functions with their kinds, without those that only the engine calls.
-    fn function_names(&self) -> Vec<(String, &'static str)> {
-        let state = &self.schema.planner.base;
-        let scalar = state.scalar_functions().keys().filter(|name| !name.starts_with("freestone_"));
-        let scalar = scalar.map(|name| (name.clone(), "SCALAR"));
-        let aggregate = state.aggregate_functions().keys().map(|name| (name.clone(), "AGGREGATE"));
-        let window = state.window_functions().keys().map(|name| (name.clone(), "WINDOW"));
-        let table = self.functions.keys().map(|name| (name.clone(), "TABLE"));
-        let macros = scalars::macros::names().map(|name| (name.to_owned(), "SCALAR"));
-        let all = scalar.chain(aggregate).chain(window).chain(table).chain(macros);
-        let mut names: Vec<_> = all.filter(|(name, _)| !name.contains('$') && !name.starts_with('_')).collect();
-        names.sort();
-        names.dedup();
-        names
+        let (state, table_functions) = (self.schema.planner.base.clone(), self.functions.clone());
+        Arc::new(InformationSchema { catalog: Arc::new(listed), snapshot, state, table_functions })
     }
 }
 

@@ -1,22 +1,24 @@
 //! `information_schema`: tables, columns, views, keys and functions in the form of the SQL standard, with the types' names in SQL.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, Int32Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
-use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
+use datafusion::catalog::{CatalogProvider, SchemaProvider, TableFunction, TableProvider};
 use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
+use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::TableType;
 use freestone_store::{Snapshot, Table};
 
 use super::metadata::{batch, texts};
 use crate::catalog::{CATALOG, SCHEMA};
-use crate::definitions;
 use crate::error::Result;
 use crate::sql::type_names::type_name;
+use crate::{definitions, scalars};
 
 /// The name of the schema.
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
@@ -37,8 +39,10 @@ pub(crate) struct InformationSchema {
     /// The schemas that are listed. Views that cannot be planned must have no columns in it.
     pub catalog: Arc<dyn CatalogProvider>,
     pub snapshot: Arc<Snapshot>,
-    /// Names of functions with their kinds, such as `SCALAR`.
-    pub functions: Vec<(String, &'static str)>,
+    /// The session's functions of rows, aggregates and windows.
+    pub state: Arc<SessionState>,
+    /// The functions in FROM.
+    pub table_functions: Arc<HashMap<String, Arc<TableFunction>>>,
 }
 
 impl fmt::Debug for InformationSchema {
@@ -55,16 +59,16 @@ impl SchemaProvider for InformationSchema {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         let rows = match name.to_ascii_lowercase().as_str() {
-            "schemata" => self.schemata(),
+            "schemata" => self.schemata()?,
             "tables" => self.tables().await?,
             "columns" => self.columns().await?,
-            "views" => self.views(),
-            "table_constraints" => self.table_constraints(),
-            "key_column_usage" => self.key_column_usage(),
-            "referential_constraints" => self.referential_constraints(),
-            "routines" => self.routines(),
+            "views" => self.views()?,
+            "table_constraints" => self.table_constraints()?,
+            "key_column_usage" => self.key_column_usage()?,
+            "referential_constraints" => self.referential_constraints()?,
+            "routines" => self.routines()?,
             _ => return Ok(None),
-        }?;
+        };
         Ok(Some(Arc::new(MemTable::try_new(rows.schema(), vec![vec![rows]])?)))
     }
 
@@ -125,7 +129,7 @@ impl InformationSchema {
         names
     }
 
-    async fn tables(&self) -> Result<Result<RecordBatch>, DataFusionError> {
+    async fn tables(&self) -> Result<RecordBatch, DataFusionError> {
         let mut rows = vec![];
         for (schema, name) in self.names() {
             let kind = match self.catalog.schema(&schema).filter(|_| schema != INFORMATION_SCHEMA) {
@@ -144,10 +148,10 @@ impl InformationSchema {
             ("table_schema", false, column(&rows, |row| row.0.clone())),
             ("table_name", false, column(&rows, |row| row.1.clone())),
             ("table_type", false, column(&rows, |row| kind(&row.2).to_owned())),
-        ]))
+        ])?)
     }
 
-    async fn columns(&self) -> Result<Result<RecordBatch>, DataFusionError> {
+    async fn columns(&self) -> Result<RecordBatch, DataFusionError> {
         let mut rows: Vec<(String, String, i32, Field)> = vec![];
         for (schema, name) in self.names() {
             let table = match self.catalog.schema(&schema).filter(|_| schema != INFORMATION_SCHEMA) {
@@ -175,7 +179,7 @@ impl InformationSchema {
             ("numeric_precision_radix", true, of_type(|data_type| digits(data_type).map(|(_, radix, _)| radix))),
             ("numeric_scale", true, of_type(|data_type| digits(data_type).and_then(|(_, _, scale)| scale))),
             ("datetime_precision", true, of_type(fraction_digits)),
-        ]))
+        ])?)
     }
 
     fn views(&self) -> Result<RecordBatch> {
@@ -193,7 +197,7 @@ impl InformationSchema {
         for table in self.snapshot.tables() {
             let schema = &table.schema;
             if !schema.primary_key.is_empty() {
-                let name = format!("{}_pkey", table.name);
+                let name = primary_key_name(table);
                 constraints.push(Constraint { name, table, columns: &schema.primary_key, referenced: None });
             }
             for key in &schema.foreign_keys {
@@ -243,7 +247,7 @@ impl InformationSchema {
     fn referential_constraints(&self) -> Result<RecordBatch> {
         let mut rows = self.constraints();
         rows.retain(|row| row.referenced.is_some());
-        let unique = |row: &Constraint| row.referenced.map(|table| format!("{table}_pkey"));
+        let unique = |row: &Constraint| Some(primary_key_name(self.snapshot.table(row.referenced?)?));
         batch(vec![
             ("constraint_catalog", false, all(CATALOG, rows.len())),
             ("constraint_schema", false, column(&rows, |row| self.split(&row.table.name).0)),
@@ -265,8 +269,24 @@ impl InformationSchema {
         }
     }
 
+    /// The functions with their kinds, without those that only the engine calls.
+    fn functions(&self) -> Vec<(String, &'static str)> {
+        let state = &self.state;
+        let scalar = state.scalar_functions().keys().filter(|name| !name.starts_with("freestone_"));
+        let scalar = scalar.map(|name| (name.clone(), "SCALAR"));
+        let aggregate = state.aggregate_functions().keys().map(|name| (name.clone(), "AGGREGATE"));
+        let window = state.window_functions().keys().map(|name| (name.clone(), "WINDOW"));
+        let table = self.table_functions.keys().map(|name| (name.clone(), "TABLE"));
+        let macros = scalars::macros::names().map(|name| (name.to_owned(), "SCALAR"));
+        let all = scalar.chain(aggregate).chain(window).chain(table).chain(macros);
+        let mut names: Vec<_> = all.filter(|(name, _)| !name.contains('$') && !name.starts_with('_')).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
     fn routines(&self) -> Result<RecordBatch> {
-        let functions = &self.functions;
+        let functions = &self.functions();
         batch(vec![
             ("routine_catalog", false, all(CATALOG, functions.len())),
             ("routine_schema", false, all(SCHEMA, functions.len())),
@@ -275,6 +295,11 @@ impl InformationSchema {
             ("function_type", false, column(functions, |(_, kind)| (*kind).to_owned())),
         ])
     }
+}
+
+/// The name of the constraint; of a key that is not enforced, which has none, that of PostgreSQL.
+fn primary_key_name(table: &Table) -> String {
+    table.schema.enforced_primary_key().map_or_else(|| format!("{}_pkey", table.name), |key| key.name.clone())
 }
 
 /// Of numbers: the digits, their radix, and the digits after the point of exact numbers.
