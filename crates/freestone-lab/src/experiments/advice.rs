@@ -63,7 +63,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     )];
     for made in [crossover as WorkSource, mixed, star] {
         let (work, engine) = made(options, &workspace, notify)?;
-        parts.extend(judge(&engine, &work, notify)?);
+        parts.extend(claims(&engine, &work, notify)?);
     }
     Ok(parts)
 }
@@ -124,7 +124,7 @@ fn wide_table(
 }
 
 /// Runs the workload, gets advice, and tries the advised design and the presets.
-fn judge(engine: &Engine, work: &Work, notify: Notify<'_>) -> Result<Vec<Part>> {
+fn claims(engine: &Engine, work: &Work, notify: Notify<'_>) -> Result<Vec<Part>> {
     notify(&format!("{}: running the workload", work.title));
     // Planning a query for the first time and reading its pages are not part of the comparison.
     engine.run("SET workload = 'off'")?;

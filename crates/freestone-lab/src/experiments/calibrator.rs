@@ -35,12 +35,12 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
 
 fn parts(profile: &Profile) -> Vec<Part> {
     let text = "What `freestone calibrate` measures; the profile that predictions use stays as it is.";
-    let mut parts = vec![Part::section("Calibration", text), Part::checks(judge(profile))];
+    let mut parts = vec![Part::section("Calibration", text), Part::checks(claims(profile))];
     parts.extend(calibration::parts(profile));
     parts
 }
 
-fn judge(profile: &Profile) -> Vec<Check> {
+fn claims(profile: &Profile) -> Vec<Check> {
     let caches = &profile.hardware.caches;
     let of_all = |text: &dyn Fn(&CacheLevel) -> String| caches.iter().map(text).collect::<Vec<_>>().join("; ");
     let found = |cache: &CacheLevel| {
@@ -99,7 +99,7 @@ mod tests {
     fn a_quick_profile_has_a_verdict_for_each_claim() {
         let options = CalibrateOptions { effort: Effort::Quick, ..CalibrateOptions::default() };
         let profile = calibrate(&options, &mut |_, _| ()).expect("memory is measured");
-        let checks = judge(&profile);
+        let checks = claims(&profile);
         assert!(
             checks.iter().all(|check| check.holds == check.why.is_empty() && !check.detail.is_empty()),
             "{checks:?}"
@@ -111,6 +111,6 @@ mod tests {
     fn nothing_measured_holds_nothing() {
         let mut profile = Profile::assumed();
         profile.hardware.caches.clear();
-        assert!(judge(&profile).iter().take(2).all(|check| !check.holds));
+        assert!(claims(&profile).iter().take(2).all(|check| !check.holds));
     }
 }

@@ -85,7 +85,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     for case in Case::all() {
         notify(&format!("timing {}", case.title()));
         let times = measure(&database, &case, options)?;
-        checks.extend(judge(&case, &times));
+        checks.extend(claims(&case, &times));
         charts.push(Part::Lines(chart(&case, &times)));
         tables.push(Part::Table(table(&case, &times)));
     }
@@ -173,7 +173,7 @@ fn crossover(times: &[Vec<f64>]) -> Option<usize> {
     Some(FETCHED[from])
 }
 
-fn judge(case: &Case, times: &[Vec<f64>]) -> [Check; 3] {
+fn claims(case: &Case, times: &[Vec<f64>]) -> [Check; 3] {
     let detail = |at: usize| format!("row {:.2} ms, column {:.2} ms", times[0][at], times[1][at]);
     let (two, all) = (1, FETCHED.len() - 1);
     let title = case.title();

@@ -40,7 +40,7 @@ impl Interleave {
     /// An assignment in another order.
     ///
     /// # Errors
-    /// A pattern names a dimension that there is not, or one more often than it has bits.
+    /// A pattern names a dimension that does not exist, or one more often than it has bits.
     pub fn ordered(widths: &[u32], bits: u32, order: &BitOrder) -> Result<Self, String> {
         let wanted: Vec<usize> = match order {
             BitOrder::RoundRobin => vec![],

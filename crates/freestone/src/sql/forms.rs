@@ -58,16 +58,17 @@ pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
 
 /// `x = ANY (list)` so that it is NULL, not false, if the list has a NULL and no equal item: as IN, or as NOT (x <> ALL (list)).
 /// Lists in parameters stay as they are, because their items are tested on encoded data.
-fn any_of_list(left: &mut Box<Expr>, operator: &ast::BinaryOperator, right: &mut Box<Expr>) -> Option<Expr> {
+fn any_of_list(left: &Expr, operator: &ast::BinaryOperator, right: &Expr) -> Option<Expr> {
     let opposite = opposite(operator)?;
     match without_parentheses(right) {
         Expr::Subquery(_) => None,
         Expr::Value(value) if matches!(value.value, Value::Placeholder(_)) => None,
         Expr::Array(items) if *operator == ast::BinaryOperator::Eq && !items.elem.is_empty() => {
-            Some(Expr::InList { expr: left.clone(), list: items.elem.clone(), negated: false })
+            Some(Expr::InList { expr: Box::new(left.clone()), list: items.elem.clone(), negated: false })
         }
         _ => {
-            let all = Expr::AllOp { left: left.clone(), compare_op: opposite, right: right.clone() };
+            let (left, right) = (Box::new(left.clone()), Box::new(right.clone()));
+            let all = Expr::AllOp { left, compare_op: opposite, right };
             Some(Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: Box::new(Expr::Nested(Box::new(all))) })
         }
     }

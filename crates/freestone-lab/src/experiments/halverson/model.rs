@@ -84,7 +84,7 @@ fn modelled(stored: &Stored) -> Modelled {
 }
 
 /// Section 4.2: the model tracks the prototype.
-pub(super) fn judge(predicted: &[Predicted<'_>]) -> Check {
+pub(super) fn claims(predicted: &[Predicted<'_>]) -> Check {
     let of = |design: &str| {
         let errors = predicted.iter().filter(|p| p.case.stored.design == design).map(Predicted::error);
         100.0 * median(errors.collect())

@@ -140,8 +140,8 @@ fn parts(measured: &Measured, d4: &view::D4, bandwidth: f64, rows: usize) -> Vec
          columns in this engine, so that the paper's third layout of Figure 4 is not measured."
     );
     let predicted = model::predict(&measured.narrow[measured.narrow.len() - 1], measured.all(), bandwidth);
-    let mut checks = verdicts::judge(measured, d4, bandwidth);
-    checks.push(model::judge(&predicted));
+    let mut checks = verdicts::claims(measured, d4, bandwidth);
+    checks.push(model::claims(&predicted));
     let mut parts = vec![
         Part::section("Verdicts", text),
         Part::checks(checks),

@@ -12,12 +12,12 @@ const SUPER: usize = 1;
 const COLUMN: usize = 2;
 
 /// Every claim of sections 3 and 4.
-pub(super) fn judge(measured: &Measured, d4: &D4, bandwidth: f64) -> Vec<Check> {
-    let judge = ClaimChecks { measured, bandwidth };
-    let mut checks = judge.columns_scanned();
-    checks.extend(judge.widths());
-    checks.extend(judge.abstraction());
-    checks.extend(judge.model());
+pub(super) fn claims(measured: &Measured, d4: &D4, bandwidth: f64) -> Vec<Check> {
+    let claims = ClaimChecks { measured, bandwidth };
+    let mut checks = claims.columns_scanned();
+    checks.extend(claims.widths());
+    checks.extend(claims.abstraction());
+    checks.extend(claims.model());
     checks.extend(query_7(d4));
     checks
 }

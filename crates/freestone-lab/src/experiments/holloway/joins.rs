@@ -100,7 +100,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     );
     Ok(vec![
         Part::section("Joins", text),
-        Part::checks(judge(&measured)),
+        Part::checks(claims(&measured)),
         Part::Bars(bars(&measured)),
         Part::Table(in_numbers(&measured)),
     ])
@@ -241,7 +241,7 @@ fn check_answer(options: &RunOptions, database: &std::path::Path, key: usize, ro
     Ok(())
 }
 
-fn judge(measured: &[(Case, [Times; 2])]) -> Vec<Check> {
+fn claims(measured: &[(Case, [Times; 2])]) -> Vec<Check> {
     let mut checks = vec![];
     for (case, [row, column]) in measured {
         let ratio = row.join().max(column.join()) / row.join().min(column.join()).max(1e-9);

@@ -106,7 +106,7 @@ fn parts(measured: &Measured, sizes: Table) -> Vec<Part> {
              Computed: the larger of the hot scan's processor time and of what its bytes would take at the paper's 70 MB/s; its \
              scanners read ahead as these do, so that the slower of the two decides.",
         ),
-        Part::checks(verdicts::judge(measured)),
+        Part::checks(verdicts::claims(measured)),
         Part::section("Narrow-E, one predicate (Figures 2 and 3)", ""),
     ];
     let narrow = &measured.narrow_e;

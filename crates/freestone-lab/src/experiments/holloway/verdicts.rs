@@ -11,7 +11,7 @@ const PAPER: &str = "Holloway and DeWitt 2008";
 const TOLERANCE: f64 = 0.2;
 
 /// Every claim of sections 6.2 to 6.7.
-pub fn judge(measured: &Measured) -> Vec<Check> {
+pub fn claims(measured: &Measured) -> Vec<Check> {
     let mut checks = vec![];
     let Measured { narrow_e, narrow_s, wide_e, narrow_u, .. } = measured;
     for (percent, share) in [(0.1, 0.8), (1.0, 0.8), (10.0, 0.5), (25.0, 0.2), (50.0, 0.0)] {

@@ -76,7 +76,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     let (mut charts, mut tables, mut checks) = (vec![], vec![], vec![]);
     for views in [Views::Halves, Views::Pairs] {
         let times = measure(&scanner, views, queries, notify)?;
-        checks.extend(judge(views, &times, rows, bandwidth));
+        checks.extend(claims(views, &times, rows, bandwidth));
         for (correlation, of_correlation) in CORRELATIONS.iter().zip(&times) {
             charts.push(chart(views, *correlation, of_correlation));
         }
@@ -158,7 +158,7 @@ fn x() -> [f64; COUNTS.len()] {
     COUNTS.map(|count| count as f64)
 }
 
-fn judge(views: Views, times: &Times, rows: usize, bandwidth: f64) -> Vec<Check> {
+fn claims(views: Views, times: &Times, rows: usize, bandwidth: f64) -> Vec<Check> {
     let (name, design) = (views.title(), views.design());
     let [full, .., none] = &times[..] else { return vec![] };
     let ahead = |times: &[Vec<Point>], other: &str| ahead_up_to(&x(), &line(times, design), &line(times, other));

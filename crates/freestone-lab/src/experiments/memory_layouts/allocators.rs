@@ -79,7 +79,7 @@ pub(super) fn parts(
     );
     let counts = COUNTS.map(|count| count as f64);
     let names = COUNTS.map(|count| count.to_string());
-    let mut parts = vec![Part::section("Allocators", text), Part::checks(vec![judge(&alone, &together, threads)])];
+    let mut parts = vec![Part::section("Allocators", text), Part::checks(vec![claims(&alone, &together, threads)])];
     for (title, times) in [("alone", &alone), ("together", &together)] {
         parts.push(lines(&format!("Results kept, {title}"), "attributes read, of 100", &counts, &NAMES, times));
         parts.push(in_numbers(&format!("Results kept, {title}: milliseconds"), "attributes", &names, &NAMES, times));
@@ -122,7 +122,7 @@ fn time(scanner: &Scanner, query: &Query, rows: usize, threads: usize, allocator
     Ok(start.elapsed().as_secs_f64() * 1e3)
 }
 
-fn judge(alone: &Times, together: &Times, threads: usize) -> Check {
+fn claims(alone: &Times, together: &Times, threads: usize) -> Check {
     let totals = |times: &Times| [0, 1, 2].map(|at| times.iter().map(|of_count| of_count[at]).sum::<f64>());
     let gain = |times: &Times| {
         let [system, jemalloc, mimalloc] = totals(times);

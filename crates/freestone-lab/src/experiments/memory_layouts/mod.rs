@@ -123,7 +123,7 @@ fn parts(projectivity: &Times, selectivity: &Times, rows: usize) -> Vec<Part> {
     let (names, shares) = (COUNTS.map(|count| count.to_string()), SHARES.map(|share| share.to_string()));
     vec![
         Part::section("Groups in memory", text),
-        Part::checks(judge(projectivity, selectivity, rows)),
+        Part::checks(claims(projectivity, selectivity, rows)),
         lines("Projectivity: every tuple", "attributes read, of 100", &counts, &DESIGNS, projectivity),
         lines("Selectivity: all 16 attributes", "share of the tuples", &SHARES, &DESIGNS, selectivity),
         in_numbers("Projectivity: milliseconds", "attributes", &names, &DESIGNS, projectivity),
@@ -153,7 +153,7 @@ fn in_numbers(title: &str, what: &str, points: &[String], names: &[&str], times:
     Part::Table(table)
 }
 
-fn judge(projectivity: &Times, selectivity: &Times, rows: usize) -> Vec<Check> {
+fn claims(projectivity: &Times, selectivity: &Times, rows: usize) -> Vec<Check> {
     let [row, column, groups] = [0, 1, 2].map(|design| line(projectivity, design));
     let last = COUNTS.len() - 1;
     let growth = |times: &[f64]| times[last] / times[0].max(1e-9);

@@ -49,7 +49,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     let series = |(share, values): (&f64, &Vec<f64>)| Series { label: label(share), values: values.clone() };
     let series: Vec<Series> = SHARES.iter().zip(&times).map(series).collect();
     let mut parts: Vec<Part> = first.into_iter().collect();
-    parts.push(Part::checks(judge(&times)));
+    parts.push(Part::checks(claims(&times)));
     parts.push(Part::Lines(Lines {
         title: "Milliseconds per range scan of the fourth attribute".into(),
         x_label: "KiB of a block".into(),
@@ -70,7 +70,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-fn judge(times: &[Vec<f64>]) -> Vec<Check> {
+fn claims(times: &[Vec<f64>]) -> Vec<Check> {
     let at = |bytes: u64| BLOCKS.iter().position(|size| *size == bytes).unwrap_or(0);
     let total =
         |size: usize| times.iter().map(|line| line[size] / line[at(BLOCK_BYTES)]).sum::<f64>() / times.len() as f64;

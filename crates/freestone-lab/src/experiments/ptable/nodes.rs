@@ -48,7 +48,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         series.push(Series { label: format!("{} rows", thousands(*rows as i64)), values: times });
     }
     let mut parts: Vec<Part> = first.into_iter().collect();
-    parts.push(Part::checks(judge(&series)));
+    parts.push(Part::checks(claims(&series)));
     parts.push(Part::Lines(Lines {
         title: "Nanoseconds per point query".into(),
         x_label: "bytes of a leaf".into(),
@@ -73,7 +73,7 @@ fn table(series: &[Series]) -> Table {
     table
 }
 
-fn judge(series: &[Series]) -> Vec<Check> {
+fn claims(series: &[Series]) -> Vec<Check> {
     let place = format!("{PAPER}, V.B, Figure 3");
     let best = |line: &Series| {
         let at = line.values.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |best| best.0);

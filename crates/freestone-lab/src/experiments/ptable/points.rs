@@ -59,7 +59,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     let series = |(label, values): (&str, &Vec<f64>)| Series { label: label.to_owned(), values: values.clone() };
     let series: Vec<Series> = LABELS.into_iter().zip(&times).map(series).collect();
     let mut parts: Vec<Part> = first.into_iter().collect();
-    parts.push(Part::checks(judge(&times)));
+    parts.push(Part::checks(claims(&times)));
     parts.push(Part::Lines(Lines {
         title: "Nanoseconds per point query".into(),
         x_label: "rows".into(),
@@ -90,7 +90,7 @@ fn time_reference(tree: &std::collections::BTreeMap<i64, (i64, Vec<u8>, f64)>, t
     start.elapsed().as_nanos() as f64 / queries as f64
 }
 
-fn judge(times: &[Vec<f64>]) -> Vec<Check> {
+fn claims(times: &[Vec<f64>]) -> Vec<Check> {
     let ratios = |of: usize, to: usize| times[of].iter().zip(&times[to]).map(|(a, b)| a / b).collect::<Vec<f64>>();
     let list = |ratios: &[f64]| ratios.iter().map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>().join(", ");
     let most = |ratios: &[f64]| ratios.iter().copied().fold(0.0, f64::max);

@@ -66,7 +66,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
                 significant(costs.entry)
             );
             parts.push(setup(options, rows, Some(&table), &text));
-            parts.push(Part::checks(judge(&other, &key, &choices, &crossings)));
+            parts.push(Part::checks(claims(&other, &key, &choices, &crossings)));
             for measured in [&other, &key] {
                 parts.push(Part::Lines(chart(measured)));
                 parts.push(Part::Table(figures(measured)));
@@ -212,7 +212,7 @@ fn figures(measured: &Measured) -> Table {
     table
 }
 
-fn judge(other: &Measured, key: &Measured, choices: &[(usize, usize)], crossings: &[(usize, f64)]) -> Vec<Check> {
+fn claims(other: &Measured, key: &Measured, choices: &[(usize, usize)], crossings: &[(usize, f64)]) -> Vec<Check> {
     let ratio = |measured: &Measured, of: usize, to: usize, at: usize| measured.times[of][at] / measured.times[to][at];
     let last = SHARES.len() - 1;
     let blocks = &other.times[0];
