@@ -226,7 +226,35 @@ impl Design {
         columns
     }
 
-    fn validated(self, schema: &TableSchema) -> Result<Self> {
+    /// The design of a table whose columns have other names: `name` gives the new one, or `None` if the column is gone.
+    /// What depends on such a column is left out.
+    pub(crate) fn with_names(&self, name: &dyn Fn(&str) -> Option<String>) -> Design {
+        let some = |names: &Vec<String>| names.iter().filter_map(|old| name(old)).collect::<Vec<_>>();
+        let all = |names: &Vec<String>| names.iter().map(|old| name(old)).collect::<Option<Vec<_>>>();
+        let path = |path: &DimensionPath| {
+            let (first, others) = path.names.split_first()?;
+            let names = [&[name(first)?], others].concat();
+            Some(DimensionPath { names, bits: path.bits })
+        };
+        let sort: Vec<String> = self.sort.iter().map_while(|old| name(old)).collect();
+        // Without a sort order, levels would mean another one.
+        let levels = if self.sort.is_empty() { self.levels } else { self.levels.min(sort.len() as u32) };
+        Design {
+            groups: self.groups.iter().map(some).filter(|group| !group.is_empty()).collect(),
+            encode: self.encode.iter().filter_map(|(old, encoding)| Some((name(old)?, *encoding))).collect(),
+            index: self.index.iter().filter_map(all).collect(),
+            cluster: self.cluster.iter().filter_map(path).collect(),
+            sort,
+            levels,
+            ..self.clone()
+        }
+    }
+
+    /// Checks the options against a table's columns.
+    ///
+    /// # Errors
+    /// `Invalid`, with the option.
+    pub(crate) fn validated(self, schema: &TableSchema) -> Result<Self> {
         let lists = self.groups.iter().chain(&self.index).flatten();
         for column in self.sort.iter().chain(self.encode.keys()).chain(lists) {
             schema.index_of(column)?;

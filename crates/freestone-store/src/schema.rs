@@ -1,11 +1,16 @@
 //! Table schemas: columns, their types and constraints.
 
+mod constraints;
+mod identity;
+
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use freestone_codec::Kind;
 use serde::{Deserialize, Serialize};
 
+pub use self::constraints::{Constraint, ConstraintKind};
+pub use self::identity::{ColumnDefault, ColumnIds, Identity, StoredValue, widens_in_place};
 use crate::error::{Result, StoreError};
 
 /// One column of a table. Its type is one of the types that [`normalize`] returns.
@@ -41,6 +46,9 @@ pub struct CheckConstraint {
 /// `FOREIGN KEY (columns) REFERENCES table (referenced)`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignKey {
+    /// The name of the constraint. Empty in tables that were created before keys had names.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
     /// The columns that reference.
     pub columns: Vec<String>,
     /// The referenced table.
@@ -69,6 +77,12 @@ pub struct TableSchema {
     /// The conditions that all rows satisfy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckConstraint>,
+    /// The ids of the columns.
+    #[serde(default, skip_serializing_if = "ColumnIds::is_plain")]
+    pub column_ids: ColumnIds,
+    /// The values of columns that an INSERT does not name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub defaults: Vec<ColumnDefault>,
 }
 
 impl TableSchema {
@@ -133,7 +147,8 @@ impl TableSchema {
         }
         let mut seen = std::collections::HashSet::new();
         let names = self.unique_keys.iter().map(|key| &key.name).chain(self.checks.iter().map(|check| &check.name));
-        for name in names {
+        let references = self.foreign_keys.iter().map(|key| &key.name).filter(|name| !name.is_empty());
+        for name in names.chain(references) {
             if !seen.insert(name) {
                 return Err(StoreError::invalid(format!("constraint {name} is declared twice")));
             }
@@ -141,7 +156,8 @@ impl TableSchema {
         Ok(self)
     }
 
-    /// Some of the columns, with the declared keys that consist of them. Nothing is enforced.
+    /// Some of the columns, with the declared keys that consist of them. Nothing is enforced. Their ids are their
+    /// positions: the columns of a copy never change.
     pub fn of_columns(&self, columns: &[usize]) -> TableSchema {
         let columns: Vec<Column> = columns.iter().map(|column| self.columns[*column].clone()).collect();
         let has = |key: &[String]| key.iter().all(|name| columns.iter().any(|column| column.name == *name));

@@ -35,6 +35,7 @@ fn store() -> Store {
     transaction.create_table("t", schema.clone(), Design::default()).unwrap();
     (schema.unique_keys, schema.foreign_keys) = (vec![], vec![]);
     schema.foreign_keys.push(ForeignKey {
+        name: "f".into(),
         columns: vec!["k".into()],
         table: "t".into(),
         referenced: vec!["k".into()],

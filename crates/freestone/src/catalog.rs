@@ -37,13 +37,14 @@ use crate::inputs::ArrowTable;
 use crate::provider::files::{FilesFunction, OpenFiles, naming};
 use crate::provider::information::{INFORMATION_SCHEMA, InformationSchema};
 use crate::provider::{FreestoneTable, metadata};
+use crate::sequences::SessionSequences;
 use crate::session::access::{Access, Extension};
 use crate::shared::Materialized;
 use crate::sql::extensions::PivotValues;
 use crate::sql::parameters::{Described, Filled, Parameters};
 use crate::sql::{extensions, macros, names, parameters, statement, supported};
 use crate::workload::WorkloadLog;
-use crate::{definitions, exact, planning, provider, scalars, shared};
+use crate::{definitions, exact, planning, provider, scalars, sequences, shared};
 
 pub(crate) const CATALOG: &str = "freestone";
 pub(crate) const SCHEMA: &str = "public";
@@ -61,6 +62,7 @@ pub(crate) struct Planner {
     extension: Arc<Extension>,
     transactions: TransactionList,
     log: Arc<WorkloadLog>,
+    sequences: Arc<SessionSequences>,
 }
 
 /// The table that represents the target of a write in its plan.
@@ -177,8 +179,19 @@ impl Scope {
 }
 
 impl Planner {
-    pub fn new(base: SessionState, access: Access, transactions: TransactionList, log: Arc<WorkloadLog>) -> Self {
-        Planner { base: Arc::new(base), access, extension: Arc::default(), transactions, log }
+    pub fn new(
+        base: SessionState,
+        access: Access,
+        transactions: TransactionList,
+        log: Arc<WorkloadLog>,
+        sequences: Arc<SessionSequences>,
+    ) -> Self {
+        Planner { base: Arc::new(base), access, extension: Arc::default(), transactions, log, sequences }
+    }
+
+    /// The sequences as the session sees them.
+    pub fn sequences(&self) -> &SessionSequences {
+        &self.sequences
     }
 
     pub fn with_settings(&self, base: SessionState) -> Self {
@@ -197,6 +210,7 @@ impl Planner {
     pub fn state(&self, scope: &Scope) -> SessionState {
         let mut state = (*self.base).clone();
         metadata::register(&mut state, &scope.snapshot, &self.transactions, &self.log);
+        sequences::register(&mut state, &scope.snapshot, &self.sequences);
         for (name, format) in provider::files::FUNCTIONS {
             let function = FilesFunction::new((name, format), self.access, self.base.clone(), scope.files.clone());
             state.register_udtf(name, Arc::new(function));

@@ -1,18 +1,26 @@
-//! The thread that merges the runs of clustered tables in the background.
+//! The thread that merges the runs of clustered tables in the background, and removes files that nobody needs any more.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use datafusion::execution::memory_pool::MemoryPool;
 use freestone_store::Store;
 use parking_lot::Mutex;
 
+use crate::context::Holders;
 use crate::memory::{self, Division};
 
 /// The maximum number of merges per call. A merge that conflicts with writers is tried again, but not forever.
 const ATTEMPTS: usize = 16;
+/// After commits, files are removed together, at most this often.
+const REMOVAL_INTERVAL: Duration = Duration::from_secs(1);
+/// While readers need files, the thread looks less and less often, up to this interval.
+const REMOVAL_INTERVAL_MAX: Duration = Duration::from_secs(8);
+/// How long the end of the process may wait for the thread.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// At most one thread, which exists while there is something to merge. Dropping this stops the merge and leaves the
 /// tables as they were, so that the end of the process is not delayed.
@@ -37,8 +45,8 @@ struct Calls {
 
 impl Merger {
     /// Starts merging, unless there is nothing to do. If a merge is running, the thread checks again after it.
-    pub fn begin(&self, store: &Arc<Store>, pool: &Arc<dyn MemoryPool>, division: &Division) {
-        if !store.merge_is_due() {
+    pub fn begin(&self, store: &Arc<Store>, pool: &Arc<dyn MemoryPool>, division: &Division, holders: &Arc<Holders>) {
+        if !store.merge_is_due() && !store.removal_is_due() {
             return;
         }
         let mut calls = self.work.calls.lock();
@@ -47,10 +55,12 @@ impl Merger {
             return;
         }
         let (store, pool, division, work) = (store.clone(), pool.clone(), *division, self.work.clone());
+        let holders = holders.clone();
         let merge = move || {
             while work.is_called() {
                 // After a panic the runs remain as they were, and the next call tries again.
                 let _ = catch_unwind(AssertUnwindSafe(|| work.merge(&store, &pool, &division)));
+                let _ = catch_unwind(AssertUnwindSafe(|| work.remove_files(&store, &holders)));
             }
         };
         // If no thread can be started, the runs remain until a later call, or VACUUM.
@@ -77,6 +87,26 @@ impl Work {
         let mut calls = self.calls.lock();
         calls.at_work = std::mem::take(&mut calls.again);
         calls.at_work
+    }
+
+    /// Removes files until none is left that could be removed, or until there is a merge to do.
+    fn remove_files(&self, store: &Store, holders: &Holders) {
+        let mut interval = REMOVAL_INTERVAL;
+        while store.removal_is_due() {
+            let end = Instant::now() + interval;
+            while Instant::now() < end {
+                if self.stopped.load(Ordering::Relaxed) || self.calls.lock().again && store.merge_is_due() {
+                    return;
+                }
+                thread::sleep(PAUSE);
+            }
+            holders.let_go();
+            // What cannot be removed is tried again after a later commit, and by VACUUM, which reports the reason.
+            if !store.remove_unneeded_files().unwrap_or(false) {
+                return;
+            }
+            interval = (interval * 2).min(REMOVAL_INTERVAL_MAX);
+        }
     }
 
     fn merge(&self, store: &Store, pool: &Arc<dyn MemoryPool>, division: &Division) {

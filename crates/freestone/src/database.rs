@@ -11,10 +11,12 @@ use freestone_store::{Repaired, Store, StoreOptions};
 
 use crate::compaction::Merger;
 use crate::context;
+use crate::context::Holders;
 use crate::error::Result;
 use crate::memory;
 use crate::memory::{Division, SpillPool};
 use crate::options::Options;
+use crate::sequences::Counters;
 use crate::session::Session;
 use crate::session::access::Access;
 use crate::session::plan_cache::KeptPlans;
@@ -30,7 +32,9 @@ pub struct Database {
     division: Division,
     runtime: Arc<RuntimeEnv>,
     merger: Merger,
+    holders: Arc<Holders>,
     workload: Arc<WorkloadLog>,
+    sequences: Arc<Counters>,
     plans: Arc<KeptPlans>,
     folder: Option<PathBuf>,
 }
@@ -76,7 +80,19 @@ impl Database {
         let workload = Arc::new(WorkloadLog::new(folder, options.read_only));
         let plans = KeptPlans::new(options.memory_limit);
         let (store, folder) = (Arc::new(store), folder.map(Path::to_owned));
-        Ok(Arc::new(Database { store, options, division, runtime, merger, workload, plans, folder }))
+        let (holders, sequences) = (Arc::default(), Arc::new(Counters::new(store.clone())));
+        Ok(Arc::new(Database {
+            store,
+            options,
+            division,
+            runtime,
+            merger,
+            holders,
+            workload,
+            sequences,
+            plans,
+            folder,
+        }))
     }
 
     /// A new session with its own settings.
@@ -120,7 +136,17 @@ impl Database {
 
     /// Starts the compaction of tables in the background, if recent commits made it necessary.
     pub(crate) fn merge_soon(&self) {
-        self.merger.begin(&self.store, &self.runtime.memory_pool, &self.division);
+        self.merger.begin(&self.store, &self.runtime.memory_pool, &self.division, &self.holders);
+    }
+
+    /// The numbers that sequences give.
+    pub(crate) fn sequences(&self) -> &Arc<Counters> {
+        &self.sequences
+    }
+
+    /// Who may hold snapshots for too long.
+    pub(crate) fn holders(&self) -> &Holders {
+        &self.holders
     }
 
     pub(crate) fn runtime(&self) -> &Arc<RuntimeEnv> {

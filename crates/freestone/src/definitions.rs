@@ -77,7 +77,7 @@ pub(crate) fn create_schema(transaction: &mut WriteTransaction, schema: &str, if
     Ok(Outcome::Done { verb: "CREATE SCHEMA" })
 }
 
-/// `DROP SCHEMA [IF EXISTS] schema [CASCADE]`: with CASCADE also the tables and views within.
+/// `DROP SCHEMA [IF EXISTS] schema [CASCADE]`: with CASCADE also the tables, views and sequences within.
 pub(crate) fn drop_schema(
     transaction: &mut WriteTransaction,
     schema: &str,
@@ -88,15 +88,18 @@ pub(crate) fn drop_schema(
     if !has_schema(&base, schema) {
         return if if_exists { Ok(()) } else { Err(missing("schema", schema, &base, SCHEMA)) };
     }
-    let within = |name: &&String| name.split_once('.').is_some_and(|(own, _)| own == schema);
-    let tables: Vec<String> = base.tables().map(|table| &table.name).filter(within).cloned().collect();
-    let views: Vec<String> = views(&base).map(|(name, _)| name).filter(within).cloned().collect();
-    if let Some(first) = tables.first().or(views.first()).filter(|_| !cascade) {
+    let within = |name: &str| name.split_once('.').is_some_and(|(own, _)| own == schema);
+    let tables: Vec<String> = base.tables().map(|table| table.name.clone()).filter(|name| within(name)).collect();
+    let views: Vec<String> = views(&base).map(|(name, _)| name.clone()).filter(|name| within(name)).collect();
+    let sequences = crate::sequences::names(&base).filter(|name| within(name));
+    let sequences: Vec<String> = sequences.map(str::to_owned).collect();
+    if let Some(first) = tables.first().or(views.first()).or(sequences.first()).filter(|_| !cascade) {
         return Err(Error::invalid(format!("schema {schema} is not empty: it has {first}"))
             .with_hint(format!("DROP SCHEMA {schema} CASCADE drops what is in it")));
     }
     tables.iter().try_for_each(|table| transaction.drop_table(table))?;
     views.iter().try_for_each(|view| transaction.drop_view(view))?;
+    sequences.iter().try_for_each(|name| crate::sequences::drop(transaction, name))?;
     transaction.drop_view(&format!("{SCHEMA}{schema}"))?;
     Ok(())
 }

@@ -30,7 +30,7 @@ impl ErrorKind {
             "40001" => ErrorKind::Conflict,
             "40P01" => ErrorKind::Deadlock,
             "55P03" => ErrorKind::LockTimeout,
-            "25001" | "25P01" | "25P02" => ErrorKind::Transaction,
+            "25001" | "25P01" | "25P02" | "72000" => ErrorKind::Transaction,
             state if state.starts_with("23") => ErrorKind::Constraint,
             "22023" | "21000" | "2BP01" => ErrorKind::Invalid,
             state if state.starts_with("22") => ErrorKind::Type,
@@ -56,13 +56,14 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::NotFound => "42P01",
         ErrorKind::Exists if says(&["prepared statement"]) => "42P05",
         ErrorKind::Exists => "42P07",
+        // Before the others, because of the names in such a message.
+        ErrorKind::Invalid if says(&["depends on"]) => "2BP01",
         ErrorKind::Invalid if says(&["could come from several tables"]) => "42702",
         ErrorKind::Invalid if says(&["appears twice"]) => "42701",
         ErrorKind::Invalid if says(&["LATERAL reference"]) => "42P10",
         ErrorKind::Invalid if says(&["window functions are not allowed", "window frame"]) => "42P20",
         ErrorKind::Invalid if says(&["GROUP BY"]) => "42803",
         ErrorKind::Invalid if says(&[SEVERAL_ROWS, SEVERAL_ROWS_ONCE, CHANGED_TWICE]) => "21000",
-        ErrorKind::Invalid if says(&["depends on"]) => "2BP01",
         ErrorKind::Invalid if says(&[NO_KEY]) => "42P10",
         ErrorKind::Invalid => "22023",
         ErrorKind::Constraint if says(&["duplicate key ("]) => "23505",
@@ -102,6 +103,7 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::LockTimeout => "55P03",
         ErrorKind::Transaction if says(&["of this transaction failed"]) => "25P02",
         ErrorKind::Transaction if says(&["no transaction is open"]) => "25P01",
+        ErrorKind::Transaction if says(&["snapshot_max_age"]) => "72000",
         ErrorKind::Transaction => "25001",
         ErrorKind::Internal => "XX000",
     }
@@ -146,6 +148,7 @@ mod tests {
                 SEVERAL_ROWS,
                 CHANGED_TWICE,
                 NO_KEY,
+                "view v depends on column x",
             ],
         ),
         (ErrorKind::Constraint, &["x is NOT NULL", "duplicate key (x)", "FOREIGN KEY (x)", "violates CHECK"]),
@@ -163,7 +166,10 @@ mod tests {
         (ErrorKind::Conflict, &[]),
         (ErrorKind::Deadlock, &[]),
         (ErrorKind::LockTimeout, &[]),
-        (ErrorKind::Transaction, &["a statement of this transaction failed", "no transaction is open"]),
+        (
+            ErrorKind::Transaction,
+            &["a statement of this transaction failed", "no transaction is open", "ended by snapshot_max_age"],
+        ),
         (ErrorKind::Internal, &[]),
     ];
 

@@ -45,6 +45,7 @@ mod options;
 mod planning;
 mod provider;
 mod scalars;
+mod sequences;
 mod session;
 mod shared;
 mod sql;

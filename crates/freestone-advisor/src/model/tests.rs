@@ -182,6 +182,7 @@ fn star() -> ScanModel {
         match name {
             "shop" => schema.primary_key = vec!["id".into()],
             _ => schema.foreign_keys.push(freestone_store::schema::ForeignKey {
+                name: String::new(),
                 columns: vec!["shop".into()],
                 table: "shop".into(),
                 referenced: vec![],

@@ -74,7 +74,7 @@ impl Route {
         Ok(true)
     }
 
-    fn find(tables: Tables<'_>, schema: &TableSchema, path: &DimensionPath) -> Result<Route> {
+    pub(crate) fn find(tables: Tables<'_>, schema: &TableSchema, path: &DimensionPath) -> Result<Route> {
         let invalid = |what: String| StoreError::invalid(format!("cluster = '{path}': {what}"));
         let mut hops: Vec<Hop> = vec![];
         let (attribute, keys) = path.names.split_last().ok_or_else(|| invalid("it names no column".into()))?;

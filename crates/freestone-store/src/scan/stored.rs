@@ -157,7 +157,7 @@ impl StoredScan {
             StoredPiece { page, range, skip: start - of_page.start, rows: end - start }
         };
         let run = segment.pages_of(group, rows.clone());
-        let shared = segment.shared(column).map(|shared| (segment.id << 16 | column as u64, shared.clone()));
+        let shared = segment.shared(column).map(|shared| (segment.shared_key(column), shared.clone()));
         StoredColumn { shared, pieces: (run.first..=run.last).map(piece).collect() }
     }
 

@@ -108,6 +108,17 @@ impl SegmentIndex {
         Ok(SegmentIndex { description, columns, opened: OnceLock::new() })
     }
 
+    /// The index of a segment whose columns are elsewhere in its table now. `None` if one of the key is gone.
+    pub(super) fn moved(&self, position: impl Fn(usize) -> Option<usize>) -> Option<Self> {
+        let columns = self.columns.iter().map(|column| position(*column)).collect::<Option<_>>()?;
+        Some(SegmentIndex { description: self.description.clone(), columns, opened: OnceLock::new() })
+    }
+
+    /// The description of the index with the columns of the table.
+    pub(super) fn described(&self) -> IndexDescription {
+        IndexDescription { columns: self.columns.iter().map(|c| *c as u32).collect(), ..self.description.clone() }
+    }
+
     /// The columns of the key, by position in the table.
     pub fn columns(&self) -> &[usize] {
         &self.columns
@@ -147,10 +158,11 @@ impl SegmentIndex {
         let part = Part { file: segment.file().clone(), offset, len };
         let first_page = (offset / segment.page_size() as u64) as u32;
         let entries = Segment::open_at(segment.id, segment.name(), Arc::new(part), first_page)?;
-        let (found, of) = (&entries.footer.description, &segment.footer.description);
+        let (found, of) = (&entries.footer.description, &segment.as_stored().footer.description);
+        let key: Vec<usize> = self.description.columns.iter().map(|c| *c as usize).collect();
         if found.rows != of.rows
             || found.page_size != of.page_size
-            || found.schema != entry_schema(&of.schema, &self.columns)
+            || found.schema != entry_schema(&of.schema, &key)
             || entries.group_count() != 1
             || !entries.indexes().is_empty()
         {

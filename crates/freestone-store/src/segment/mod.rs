@@ -1,5 +1,6 @@
 //! Segments: ranges of rows that are written once, immutable and self-describing.
 
+mod adapted;
 pub(crate) mod bins;
 pub(crate) mod bytes;
 pub(crate) mod clustering;

@@ -21,22 +21,26 @@ use crate::schema::kind;
 pub struct Segment {
     /// The id of the segment.
     pub id: u64,
-    name: String,
-    file: Arc<dyn ReadFile>,
+    pub(super) name: String,
+    pub(super) file: Arc<dyn ReadFile>,
     /// The footer.
     pub footer: Footer,
-    groups: Vec<GroupContext>,
+    pub(super) groups: Vec<Arc<GroupContext>>,
     /// For each column: its group, and its position in the group.
-    places: Vec<(usize, usize)>,
+    pub(super) places: Vec<(usize, usize)>,
     /// For each column: its distinct strings, if they were searched for and are few.
-    texts: Vec<OnceLock<Option<StringList>>>,
-    indexes: Vec<SegmentIndex>,
+    pub(super) texts: Vec<OnceLock<Option<StringList>>>,
+    pub(super) indexes: Vec<SegmentIndex>,
     /// The offset of the segment in its file, in page sizes. It is not 0 for an index, a segment within another's file.
-    first_page: u32,
+    pub(super) first_page: u32,
+    /// The pages of the last groups: columns that are not in the file. `None` if the segment has no rows.
+    pub(super) constants: Vec<Option<Arc<CachedPage>>>,
+    /// The segment as it is in the file, if this one has the columns of a table that was altered since.
+    pub(super) stored: Option<Arc<Segment>>,
 }
 
 /// The distinct strings of a column.
-type StringList = Arc<Vec<Vec<u8>>>;
+pub(super) type StringList = Arc<Vec<Vec<u8>>>;
 
 /// A verified page with its parsed layout.
 #[derive(Debug)]
@@ -53,6 +57,10 @@ impl AsRef<[u8]> for CachedPage {
 }
 
 impl CachedPage {
+    pub(super) fn new(bytes: Buffer, header: PageHeader, layout: Layout) -> Self {
+        CachedPage { bytes, header, layout }
+    }
+
     /// The range of a column's chunk on the page, by the column's position in its group. The group must store its
     /// columns separately ([`GroupContext::ships_columns`]).
     pub fn chunk_range(&self, place: usize) -> Range<usize> {
@@ -142,12 +150,13 @@ impl Segment {
             columns.iter().enumerate().for_each(|(place, column)| places[*column] = (at, place));
             let types = columns.iter().map(|c| description.schema.columns[*c].data_type.clone()).collect();
             let shared = columns.iter().map(|c| shared[*c].clone()).collect();
-            groups.push(GroupContext::new(group.format, types, shared));
+            groups.push(Arc::new(GroupContext::new(group.format, types, shared)));
         }
         let texts = places.iter().map(|_| OnceLock::new()).collect();
         let indexes = description.indexes.iter().map(|index| SegmentIndex::new(index.clone(), trailer_at));
         let indexes = indexes.collect::<Result<_, _>>().map_err(corrupt)?;
-        Ok(Segment { id, name: name.to_owned(), file, footer, groups, places, texts, indexes, first_page })
+        let (name, constants) = (name.to_owned(), vec![]);
+        Ok(Segment { id, name, file, footer, groups, places, texts, indexes, first_page, constants, stored: None })
     }
 
     /// The ordered indexes of the rows.
@@ -157,6 +166,17 @@ impl Segment {
 
     pub(super) fn file(&self) -> &Arc<dyn ReadFile> {
         &self.file
+    }
+
+    /// The segment as it is in the file, with the columns that its table had when it was written.
+    pub(crate) fn as_stored(&self) -> &Segment {
+        self.stored.as_deref().unwrap_or(self)
+    }
+
+    /// The page of a group that is not in the file.
+    pub(super) fn constant(&self, group: usize) -> Option<&Arc<CachedPage>> {
+        let in_file = self.groups.len() - self.constants.len();
+        self.constants.get(group.checked_sub(in_file)?)?.as_ref()
     }
 
     /// The name of the file.
@@ -212,6 +232,14 @@ impl Segment {
     pub fn shared(&self, column: usize) -> Option<&Shared> {
         let (group, place) = self.places[column];
         self.groups[group].shared[place].as_ref()
+    }
+
+    /// Identifies the shared state of a column, whatever the position of the column in its table is or becomes.
+    pub fn shared_key(&self, column: usize) -> u64 {
+        let (group, place) = self.places[column];
+        let groups = &self.as_stored().footer.description.groups;
+        let stored = groups.get(group).and_then(|group| group.columns.get(place)).copied();
+        self.id << 16 | u64::from(stored.unwrap_or(u16::MAX.into()))
     }
 
     /// The segment dictionary of a column whose pages contain codes.
@@ -281,7 +309,7 @@ impl Segment {
 
     /// Whether a page is in the cache.
     pub fn is_cached(&self, cache: &PageCache<CachedPage>, group: usize, page: usize) -> bool {
-        cache.contains(self.key(group, page))
+        self.constant(group).is_some() || cache.contains(self.key(group, page))
     }
 
     /// The bytes of all pages of a group in the file.
@@ -290,9 +318,9 @@ impl Segment {
         (self.footer.description.groups[group].end - first) as usize * self.page_size()
     }
 
-    /// The page, if it is in the cache.
+    /// The page, if it is in the cache, or in memory anyway.
     pub fn cached(&self, cache: &PageCache<CachedPage>, group: usize, page: usize) -> Option<Arc<CachedPage>> {
-        cache.get(self.key(group, page))
+        self.constant(group).cloned().or_else(|| cache.get(self.key(group, page)))
     }
 
     /// Starts reading `pages` (group, page). Pass the results to [`Segment::admit`].

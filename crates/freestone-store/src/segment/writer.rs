@@ -360,7 +360,7 @@ fn assemble(
         rows: planned.first().map_or(0, |column| column.prepared.len()) as u32,
         zone_rows: ZONE_ROWS as u32,
         page_size: design.page_size,
-        schema: schema.clone(),
+        schema: schema.of_segment(),
         design: design.clone(),
         columns,
         groups: group_descriptions.collect(),

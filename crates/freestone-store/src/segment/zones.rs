@@ -92,6 +92,24 @@ impl ZoneMap {
         ZoneMap::new(nulls, bounds)
     }
 
+    /// The aggregates of `rows` equal rows, from those of one of them.
+    pub(super) fn repeated(one: &ZoneMap, rows: usize, zone_rows: usize) -> ZoneMap {
+        let lengths = || (0..rows).step_by(zone_rows).map(|start| zone_rows.min(rows - start));
+        let nulls = one.nulls.first().copied().unwrap_or(0);
+        let bounds = match &one.bounds {
+            Bounds::Int(bounds) => {
+                let bounds = bounds.first().copied().flatten();
+                let sum = |sum: Option<i128>, len: usize| sum.and_then(|sum| sum.checked_mul(len as i128));
+                Bounds::Int(lengths().map(|len| bounds.map(|b| IntBounds { sum: sum(b.sum, len), ..b })).collect())
+            }
+            Bounds::Bytes(bounds) => {
+                let bounds = bounds.first().cloned().flatten();
+                Bounds::Bytes(lengths().map(|_| bounds.clone()).collect())
+            }
+        };
+        ZoneMap::new(lengths().map(|len| nulls * len as u32).collect(), bounds)
+    }
+
     /// A zone map from the NULL count and bounds of each zone.
     pub fn new(nulls: Vec<u32>, bounds: Bounds) -> ZoneMap {
         let range = match &bounds {

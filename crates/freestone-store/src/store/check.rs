@@ -111,7 +111,9 @@ fn rows_hash(table: &Arc<Table>, columns: Vec<usize>) -> Result<(u64, u64)> {
 }
 
 fn check_segment(table: &Arc<Table>, at: usize, report: &mut CheckReport) -> Result<()> {
-    let segment = table.open_segment(at)?;
+    // Whether it is one of the table's.
+    table.open_segment(at)?;
+    let segment = table.open_stored(at)?;
     let Some(columns) = check_pages(table, &segment, &format!("segment {at}"), report)? else { return Ok(()) };
     for index in segment.indexes() {
         if let Err(error) = check_index(table, &segment, at, index, &columns, report) {
@@ -130,7 +132,8 @@ fn check_index(
     columns: &[ColumnData],
     report: &mut CheckReport,
 ) -> Result<()> {
-    let names: Vec<&str> = index.columns().iter().map(|c| table.schema.columns[*c].name.as_str()).collect();
+    let names: Vec<&str> =
+        index.columns().iter().map(|c| segment.footer.description.schema.columns[*c].name.as_str()).collect();
     let place = format!("segment {at}, index on ({})", names.join(", "));
     index.check_padding(segment)?;
     let entries = index.entries(segment)?;

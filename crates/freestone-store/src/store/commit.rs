@@ -56,6 +56,15 @@ pub enum Operation {
         table: u64,
         design: Design,
     },
+    /// Columns were added, dropped or changed. The columns of copies are those with the same ids.
+    SetSchema {
+        table: u64,
+        schema: TableSchema,
+    },
+    /// New names of tables, which take effect together.
+    RenameTables {
+        names: Vec<(u64, String)>,
+    },
     /// Segments are in the order of their position in the table. `pending`: the attachment with the segment's bytes,
     /// instead of a file.
     AddSegment {
@@ -263,6 +272,8 @@ impl Commit {
                 let design = design.clone();
                 state.change_table(*table, |t| t.design = design)?;
             }
+            Operation::SetSchema { table, schema } => set_schema(state, *table, schema)?,
+            Operation::RenameTables { names } => rename_tables(state, names)?,
             Operation::AddSegment { table, segment, rows, bytes, pending } => {
                 state.last_id = state.last_id.max(*segment);
                 let pending = pending.map(attachment).transpose()?;
@@ -330,6 +341,45 @@ fn copy_of(
     let mut copy = Table::new(id, name.to_owned(), table.schema.of_columns(columns), design.clone());
     copy.copy_of = Some(CopyOf { table: table.id, columns: columns.to_vec(), is_current });
     Ok(copy)
+}
+
+fn set_schema(state: &mut State, id: u64, schema: &TableSchema) -> Result<(), String> {
+    let table = state.table_by_id(id)?;
+    let schema = schema.clone().validated().map_err(|e| format!("the columns of table {}: {e}", table.name))?;
+    if table.copy_of.is_some() {
+        return Err(format!("table number {id} is a copy, whose columns are those of its table"));
+    }
+    let old = table.schema.clone();
+    let copies: Vec<(u64, Vec<usize>)> =
+        state.copies_of(id).filter_map(|copy| Some((copy.id, copy.copy_of.clone()?.columns))).collect();
+    for (copy, columns) in copies {
+        let places = columns.iter().map(|column| schema.position_of(old.id(*column))).collect::<Option<Vec<_>>>();
+        let places = places.ok_or_else(|| format!("a column is dropped that copy number {copy} has"))?;
+        state.change_table(copy, |t| {
+            t.set_schema(schema.of_columns(&places));
+            if let Some(of) = &mut t.copy_of {
+                of.columns = places;
+            }
+        })?;
+    }
+    state.change_table(id, |t| t.set_schema(schema))
+}
+
+fn rename_tables(state: &mut State, names: &[(u64, String)]) -> Result<(), String> {
+    let mut renamed = vec![];
+    for (id, name) in names {
+        let old = state.table_by_id(*id)?.name.clone();
+        let table = state.tables.remove(&old).ok_or_else(|| format!("table number {id} is a copy"))?;
+        renamed.push((table, name));
+    }
+    for (mut table, name) in renamed {
+        if state.tables.contains_key(name) {
+            return Err(format!("table {name} is made twice"));
+        }
+        Arc::make_mut(&mut table).name = name.clone();
+        state.tables.insert(name.clone(), table);
+    }
+    Ok(())
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -424,6 +474,61 @@ mod tests {
             assert!(one(copy(columns)).apply(&without, 3).unwrap_err().contains("cannot be one of table t"));
         }
         assert!(one(Operation::CopyIsCurrent { copy: 1 }).apply(&state, 2).unwrap_err().contains("no copy"));
+    }
+
+    #[test]
+    fn copies_follow_the_columns_of_their_table() {
+        let column = |name: &str| Column { name: name.into(), data_type: DataType::Int64, nullable: false };
+        let schema = TableSchema { columns: ["a", "b", "c"].map(column).to_vec(), ..Default::default() };
+        let (name, design) = (String::from("t"), Design::default());
+        let mut commit = Commit::default();
+        commit.push(Operation::CreateTable {
+            table: 1,
+            name: name.clone(),
+            schema: schema.clone(),
+            design: design.clone(),
+            changed: 0,
+        });
+        commit.push(Operation::CreateCopy { copy: 2, table: 1, name, columns: vec![1, 2], design, is_current: true });
+        let state = commit.apply(&State::default(), 1).unwrap();
+        let mut altered = schema.clone();
+        altered.drop_column(0);
+        altered.rename_column(1, "d");
+        let one = |operation| Commit { operations: vec![operation], attachments: vec![] };
+        let set = one(Operation::SetSchema { table: 1, schema: altered.clone() });
+        let set = Commit::parse(&set.to_bytes()).unwrap().apply(&state, 2).unwrap();
+        assert_eq!(set.copies[&2].copy_of.as_ref().unwrap().columns, [0, 1]);
+        assert_eq!(set.copies[&2].schema.columns, [column("b"), column("d")]);
+        let folded = Commit::parse(&Commit::of_state(&set).to_bytes()).unwrap();
+        assert_eq!(folded.apply(&State::default(), 2).unwrap().tables["t"].schema, altered);
+        let mut without = schema;
+        without.drop_column(2);
+        assert!(one(Operation::SetSchema { table: 1, schema: without }).apply(&state, 2).unwrap_err().contains("copy"));
+        assert!(one(Operation::SetSchema { table: 2, schema: altered }).apply(&state, 2).is_err());
+    }
+
+    #[test]
+    fn tables_can_exchange_their_names() {
+        let column = Column { name: "a".into(), data_type: DataType::Int64, nullable: false };
+        let schema = TableSchema { columns: vec![column], ..Default::default() };
+        let create = |table, name: &str| Operation::CreateTable {
+            table,
+            name: name.into(),
+            schema: schema.clone(),
+            design: Design::default(),
+            changed: 0,
+        };
+        let operations = vec![create(1, "t"), create(2, "u")];
+        let state = Commit { operations, attachments: vec![] }.apply(&State::default(), 1).unwrap();
+        let rename = |names: &[(u64, &str)]| {
+            let names = names.iter().map(|(id, name)| (*id, (*name).to_owned())).collect();
+            let commit = Commit { operations: vec![Operation::RenameTables { names }], attachments: vec![] };
+            Commit::parse(&commit.to_bytes()).unwrap().apply(&state, 2)
+        };
+        let exchanged = rename(&[(1, "u"), (2, "t")]).unwrap();
+        assert_eq!((exchanged.tables["u"].id, exchanged.tables["t"].id), (1, 2));
+        assert!(rename(&[(1, "u")]).unwrap_err().contains("made twice"));
+        assert!(rename(&[(7, "u")]).is_err());
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! A store: one database folder, its snapshots for readers and its transactions for the writer.
 
+mod alter;
 mod appender;
 mod check;
 mod commit;
 mod files;
 mod group;
+mod history;
 mod key_locks;
 mod keys;
 mod locks;
@@ -19,10 +21,11 @@ mod write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
+pub use alter::ColumnUse;
 use appender::AppendContext;
 pub use appender::{Appended, Appender};
 pub use check::CheckReport;
@@ -35,6 +38,7 @@ pub use write::{Savepoint, WriteTransaction};
 use self::commit::Commit;
 use self::files::NewFiles;
 use self::group::CommitQueue;
+use self::history::History;
 pub use self::locks::TransactionList;
 use self::locks::Transactions;
 use self::state::State;
@@ -109,6 +113,8 @@ pub struct Inner {
     /// process, because segments contain it.
     stamps: AtomicU64,
     pins: Option<ReaderPins>,
+    /// Earlier versions, if the user wants to go back to them.
+    history: Arc<History>,
 }
 
 #[derive(Debug)]
@@ -124,6 +130,8 @@ pub struct Snapshot {
     state: Arc<State>,
     /// For a state with a transaction's changes: the snapshot on which the transaction is based.
     base: Option<Arc<Snapshot>>,
+    /// The earlier versions; `None` for one of these.
+    history: Option<Arc<History>>,
     _pin: Option<Pin>,
 }
 
@@ -214,6 +222,7 @@ impl Store {
             commits: CommitQueue::default(),
             stamps: AtomicU64::new(OWN_CHANGES | since_epoch),
             pins,
+            history: Arc::default(),
         };
         let store = Store { inner: Arc::new(inner) };
         if !exists {
@@ -243,7 +252,8 @@ impl Store {
         let mut reader = self.reader.lock();
         let pin = self.pins.as_ref().map(|pins| pins.pin(reader.state.sequence)).transpose()?;
         self.refresh(&mut reader)?;
-        Ok(Arc::new(Snapshot { state: reader.state.clone(), base: None, _pin: pin }))
+        let history = Some(self.history.clone());
+        Ok(Arc::new(Snapshot { state: reader.state.clone(), base: None, history, _pin: pin }))
     }
 
     fn refresh(&self, reader: &mut Reader) -> Result<()> {
@@ -261,8 +271,34 @@ impl Store {
         }
         for record in &refresh.records {
             state = apply(record, &state)?;
+            if self.history.is_kept() {
+                self.give_resources(&mut state);
+                self.note(state.clone())?;
+            }
         }
         self.publish(reader, state);
+        Ok(())
+    }
+
+    /// Keeps a version.
+    fn note(&self, state: State) -> Result<()> {
+        let pin = self.pins.as_ref().map(|pins| pins.pin(state.sequence)).transpose()?;
+        self.history.note(Snapshot { state: Arc::new(state), base: None, history: None, _pin: pin });
+        Ok(())
+    }
+
+    /// Keeps the versions of the database from now on, each for a time after it was replaced by another: queries of this
+    /// process can read them ([`Snapshot::at_version`]). Zero keeps none.
+    ///
+    /// # Errors
+    /// As for [`Store::snapshot`].
+    pub fn set_retention(&self, retention: Duration) -> Result<()> {
+        self.history.set_retention(retention);
+        if !retention.is_zero() {
+            let mut reader = self.reader.lock();
+            self.refresh(&mut reader)?;
+            self.note(State::clone(&reader.state))?;
+        }
         Ok(())
     }
 

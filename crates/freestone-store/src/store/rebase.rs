@@ -27,6 +27,7 @@ pub fn rebase(base: &State, mine: &State, now: &State, places: Places<'_>) -> Re
     let states = States { base: by_id(base), mine: by_id(mine), now: by_id(now), all_base, all_now };
     let mut commit = Commit::default();
     drop_tables(&states, &mut commit)?;
+    rename_tables(&states, &mut commit)?;
     views(&states, mine, &mut commit)?;
     for table in mine.tables.values() {
         let copies: Vec<&Arc<Table>> = mine.copies_of(table.id).collect();
@@ -72,6 +73,23 @@ fn drop_tables(states: &States<'_>, commit: &mut Commit) -> Result<()> {
         if !goes_with_table {
             commit.push(Operation::DropTable { table: table.id });
         }
+    }
+    Ok(())
+}
+
+fn rename_tables(states: &States<'_>, commit: &mut Commit) -> Result<()> {
+    let mut names = vec![];
+    for (id, old) in &states.base {
+        let Some(mine) = states.mine.get(id).filter(|mine| mine.name != old.name) else { continue };
+        if states.now.get(id).is_none_or(|now| now.name != old.name) {
+            return Err(conflict(format!("table {} was dropped or renamed", old.name)));
+        }
+        check_name(states, &mine.name)?;
+        names.push((*id, mine.name.clone()));
+    }
+    names.sort_unstable();
+    if !names.is_empty() {
+        commit.push(Operation::RenameTables { names });
     }
     Ok(())
 }
@@ -171,6 +189,9 @@ impl Group<'_> {
         let changes_rows = table.changed != old.changed;
         if self.needs_same_rows(changes_rows) {
             self.check_unchanged(now)?;
+        }
+        if table.schema != old.schema {
+            commit.push(Operation::SetSchema { table: table.id, schema: table.schema.clone() });
         }
         if table.design != old.design {
             commit.push(Operation::SetDesign { table: table.id, design: table.design.clone() });
@@ -279,6 +300,9 @@ impl Group<'_> {
         if !self.states.now.contains_key(&copy.id) {
             // The table was dropped in the meantime.
             return;
+        }
+        if copy.design != old.design {
+            commit.push(Operation::SetDesign { table: copy.id, design: copy.design.clone() });
         }
         let gone = |entry: &&SegmentEntry| !copy.segments.iter().any(|mine| mine.id == entry.id);
         let segments: Vec<u64> = old.segments.iter().filter(gone).map(|entry| entry.id).collect();

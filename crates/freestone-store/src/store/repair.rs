@@ -123,6 +123,15 @@ fn describe(commit: &Commit, names: &mut BTreeMap<u64, String>) -> String {
             Operation::SetDesign { table, design } => {
                 parts.push(format!("sets the design of {} to {design}", name_of(names, *table)));
             }
+            Operation::SetSchema { table, .. } => {
+                parts.push(format!("changes the columns or constraints of {}", name_of(names, *table)));
+            }
+            Operation::RenameTables { names: renamed } => {
+                for (table, name) in renamed {
+                    parts.push(format!("renames {} to {name}", name_of(names, *table)));
+                    names.insert(*table, name.clone());
+                }
+            }
             Operation::AddSegment { table, segment, rows, pending, .. } => {
                 let (sum, files) = added.entry(*table).or_default();
                 *sum += u64::from(*rows);

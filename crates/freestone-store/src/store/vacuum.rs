@@ -102,6 +102,36 @@ fn worth_rewriting(tables: Tables<'_>, table: &Table) -> Result<Vec<usize>> {
 }
 
 impl Store {
+    /// Whether this process writes and there are files that no table needs any more.
+    pub fn removal_is_due(&self) -> bool {
+        self.history.prune();
+        // A commit under way is followed by another call.
+        let writes = self.writer.try_lock().is_some_and(|log| log.as_ref().is_some_and(|log| !log.is_poisoned()));
+        writes && self.newest().is_ok_and(|newest| !newest.removed.is_empty())
+    }
+
+    /// Removes the files of removed segments that no reader needs any more, as VACUUM does. Returns whether there are
+    /// others, which readers of older snapshots still need.
+    ///
+    /// # Errors
+    /// The medium fails.
+    pub fn remove_unneeded_files(&self) -> Result<bool> {
+        // A vacuum does the same.
+        let Some(_maintenance) = self.maintenance.try_lock() else { return Ok(true) };
+        if !self.removal_is_due() {
+            return Ok(false);
+        }
+        let newest = self.newest()?;
+        let horizon = Horizon::observe(&self.resources.medium, newest.sequence)?;
+        let mut report = VacuumReport::default();
+        if newest.removed.values().any(|removed_by| horizon.may_remove(*removed_by)) {
+            self.remove_files(&mut report)?;
+        } else {
+            report.files_kept_for_readers = newest.removed.len();
+        }
+        Ok(report.files_kept_for_readers > 0)
+    }
+
     /// Removes the files of removed segments, as far as no reader needs them, and files that no commit names.
     fn remove_files(&self, report: &mut VacuumReport) -> Result<()> {
         let (store, removal) = (self.clone(), Arc::new(Mutex::new(*report)));

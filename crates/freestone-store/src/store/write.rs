@@ -113,7 +113,8 @@ impl WriteTransaction {
         }
         let mut state = self.state.clone();
         self.store.give_resources(&mut state);
-        Arc::new(Snapshot { state: Arc::new(state), base: Some(self.base.clone()), _pin: None })
+        let history = self.base.history.clone();
+        Arc::new(Snapshot { state: Arc::new(state), base: Some(self.base.clone()), history, _pin: None })
     }
 
     /// Whether it has changed anything.
@@ -251,7 +252,7 @@ impl WriteTransaction {
         self.write_bytes = bytes;
     }
 
-    fn perform(&mut self, operation: &Operation) -> Result<()> {
+    pub(super) fn perform(&mut self, operation: &Operation) -> Result<()> {
         self.prepare_write()?;
         let stamp = self.store.stamp();
         Commit::default().apply_one(operation, &mut self.state, stamp).map_err(StoreError::Invalid)?;
@@ -274,7 +275,7 @@ impl WriteTransaction {
         Ok(())
     }
 
-    fn lock_table(&mut self, table: &Table, mode: Mode) -> Result<()> {
+    pub(super) fn lock_table(&mut self, table: &Table, mode: Mode) -> Result<()> {
         self.prepare_write()?;
         let id = table.copy_of.as_ref().map_or(table.id, |of| of.table);
         if self.base.state.table_by_id(id).is_err() {
@@ -319,7 +320,7 @@ impl WriteTransaction {
         self.perform(&Operation::CreateTable { table, name: name.into(), schema, design, changed: 0 })
     }
 
-    fn check_free(&self, name: &str) -> Result<()> {
+    pub(super) fn check_free(&self, name: &str) -> Result<()> {
         let taken = if self.state.tables.contains_key(name) {
             "table"
         } else if self.state.views.contains_key(name) {
@@ -514,6 +515,22 @@ impl WriteTransaction {
         self.append_kept(appended)
     }
 
+    /// Counts all rows of a table as new ones, so that what was added to its schema since `old` is checked for them.
+    pub(super) fn check_all_rows(&mut self, table: &Table, old: &TableSchema) {
+        let schema = &table.schema;
+        let segments = || table.segments.iter().map(|entry| entry.id);
+        for (at, _) in schema.unique_keys.iter().enumerate().filter(|(_, key)| !old.unique_keys.contains(key)) {
+            self.added_keys.entry((table.id, at)).or_default().extend(segments());
+        }
+        let references = schema.foreign_keys.iter().enumerate();
+        for (at, _) in references.filter(|(_, key)| key.enforced && !old.foreign_keys.contains(key)) {
+            self.added_references.entry((table.id, at)).or_default().extend(segments());
+        }
+        if schema.checks.iter().any(|check| !old.checks.contains(check)) {
+            self.added_rows.entry(table.id).or_default().extend(segments());
+        }
+    }
+
     /// The rows that were added since the last call to tables with conditions: for each such table, its name and a
     /// snapshot in which it has only these rows.
     pub fn take_added_rows(&mut self) -> Vec<(String, Arc<Snapshot>)> {
@@ -529,7 +546,7 @@ impl WriteTransaction {
             if state.change_table(id, only).is_ok() {
                 self.store.give_resources(&mut state);
                 let (state, base) = (Arc::new(state), Some(self.base.clone()));
-                taken.push((name, Arc::new(Snapshot { state, base, _pin: None })));
+                taken.push((name, Arc::new(Snapshot { state, base, history: None, _pin: None })));
             }
         }
         taken
@@ -672,7 +689,7 @@ impl WriteTransaction {
     }
 
     /// Replaces all segments of a table by these.
-    fn replace(&mut self, table: &Table, appended: Appended) -> Result<()> {
+    pub(super) fn replace(&mut self, table: &Table, appended: Appended) -> Result<()> {
         self.remove_segments(table)?;
         self.append_kept(appended).map(|_| ())
     }

@@ -136,7 +136,7 @@ impl Table {
 
     /// A column at the current state of the table.
     pub(crate) fn column_state(&self, column: usize) -> ColumnState {
-        (self.id, self.changed, self.segments.iter().map(|s| s.id).collect(), column)
+        (self.id, self.changed, self.segments.iter().map(|s| s.id).collect(), self.schema.id(column))
     }
 
     /// The result of `find` about columns. Cached while their rows do not change.
@@ -162,12 +162,32 @@ impl Table {
         if let Some(segment) = entry.opened.get() {
             return Ok(segment.clone());
         }
+        let segment = self.open_stored(at)?;
+        let name = segment.name().to_owned();
+        let wrong = |reason| {
+            let (rows, table) = (entry.rows, &self.name);
+            let reason = format!("it does not hold the {rows} rows of table {table}, but others: {reason}");
+            StoreError::Corrupt { file: name, reason }
+        };
+        let segment = segment.adapted(&self.schema).map_err(wrong)?;
+        Ok(entry.opened.get_or_init(|| segment).clone())
+    }
+
+    /// Opens the segment at a position of `segments`, with the columns that it has in its file.
+    pub(crate) fn open_stored(&self, at: usize) -> Result<Arc<Segment>> {
+        let entry = &self.segments[at];
         let segment = self.resources().open_segment(entry, self.design.medium == MediumKind::Memory)?;
-        if segment.rows() != entry.rows as usize || segment.footer.description.schema.columns != self.schema.columns {
+        if segment.rows() != entry.rows as usize {
             let (rows, found, table) = (entry.rows, segment.rows(), &self.name);
             let reason = format!("it does not hold the {rows} rows of table {table}, but {found} of another");
             return Err(StoreError::Corrupt { file: segment.name().to_owned(), reason });
         }
-        Ok(entry.opened.get_or_init(|| segment).clone())
+        Ok(segment)
+    }
+
+    /// Gives the table other columns. Its segments are opened again when they are used.
+    pub(crate) fn set_schema(&mut self, schema: TableSchema) {
+        self.schema = schema;
+        self.segments.iter_mut().for_each(|entry| entry.opened = Arc::default());
     }
 }

@@ -14,8 +14,8 @@ use crate::segment::{CachedPage, Segment};
 /// The source of a key map: a dimension's fingerprint, and the segments of the referenced tables.
 pub type KeyMapSource = (u64, Vec<u64>);
 
-/// A column at one state of its table: the table, the last commit that changed its rows, its segments, the column.
-pub type ColumnState = (u64, u64, Vec<u64>, usize);
+/// A column at one state of its table: the table, the last commit that changed its rows, its segments, the column's id.
+pub type ColumnState = (u64, u64, Vec<u64>, u32);
 
 /// The files of all open transactions of this process, by their ids.
 #[derive(Debug, Default)]

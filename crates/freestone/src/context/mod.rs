@@ -5,6 +5,7 @@ mod cancellation;
 mod current;
 mod outcome;
 mod panics;
+mod snapshots;
 
 pub use cancellation::CancelHandle;
 pub(crate) use cancellation::{CancellableStream, Cancellation, Canceller, check_heap};
@@ -12,3 +13,4 @@ pub(crate) use current::{check, inherit, within};
 pub(crate) use outcome::Failure;
 pub use outcome::{Outcome, Progress};
 pub(crate) use panics::{guarded_now, panicked};
+pub(crate) use snapshots::{Holders, HoldsSnapshot};

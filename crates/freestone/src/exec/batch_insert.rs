@@ -3,6 +3,7 @@
 
 use datafusion::sql::sqlparser::ast;
 
+use crate::exec::defaults;
 use crate::sql::statement::{Command, Statement, parse_query, parse_script, quote};
 use crate::sql::{names, visitor};
 
@@ -20,6 +21,10 @@ impl Statement {
         let ast::SetExpr::Values(values) = *source.body else { return None };
         let [row] = &values.rows[..] else { return None };
         if source.with.is_some() || source.order_by.is_some() || source.limit_clause.is_some() {
+            return None;
+        }
+        // The word DEFAULT has a meaning in VALUES only.
+        if row.iter().any(defaults::is_default) {
             return None;
         }
         let mut expressions = row.to_vec();
@@ -69,6 +74,7 @@ mod tests {
             "insert into t values (?) on conflict do nothing",
             "insert or replace into t values (?)",
             "insert into t values (?",
+            "insert into t values (?, default)",
         ] {
             check(other, None);
         }

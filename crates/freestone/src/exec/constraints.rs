@@ -1,12 +1,13 @@
-//! The constraints of a CREATE TABLE.
+//! The constraints and defaults that CREATE TABLE and ALTER TABLE declare.
 
 use datafusion::sql::sqlparser::ast;
-use freestone_store::schema::{CheckConstraint, ForeignKey, TableSchema, UniqueKey};
+use freestone_store::schema::{CheckConstraint, ForeignKey, Identity, TableSchema, UniqueKey};
 use freestone_store::{Snapshot, is_comparable};
 
 use crate::error::{Error, Result};
 use crate::exec::ddl::{identifier, object_name};
 use crate::exec::row_checks;
+use crate::exec::sequences::{self, Generated};
 
 /// Constraints as they are declared, with the columns as the statement names them.
 #[derive(Default)]
@@ -17,6 +18,10 @@ pub(crate) struct Constraints {
     foreign: Vec<(ForeignKey, Option<bool>)>,
     /// Names and conditions.
     checks: Vec<(Option<String>, ast::Expr)>,
+    /// Columns and their defaults.
+    defaults: Vec<(String, String)>,
+    /// Columns with values from a sequence.
+    generated: Vec<Generated>,
 }
 
 /// A PRIMARY KEY or UNIQUE.
@@ -31,19 +36,7 @@ impl Constraints {
     pub fn take(create: &mut ast::CreateTable) -> Result<Constraints> {
         let mut found = Constraints::default();
         for constraint in std::mem::take(&mut create.constraints) {
-            match constraint {
-                ast::TableConstraint::PrimaryKey(key) => {
-                    let columns = index_columns(&key.columns)?;
-                    found.set_primary(Key::new(key.name, columns, key.characteristics.as_ref()))?;
-                }
-                ast::TableConstraint::Unique(key) => {
-                    let columns = index_columns(&key.columns)?;
-                    found.add_unique(Key::new(key.name, columns, key.characteristics.as_ref()))?;
-                }
-                ast::TableConstraint::ForeignKey(key) => found.foreign.push(foreign_key(key, None)?),
-                ast::TableConstraint::Check(check) => found.add_check(check.name.clone(), &check)?,
-                other => return Err(no_constraint(&other.to_string())),
-            }
+            found.add(constraint)?;
         }
         for column in &mut create.columns {
             found.take_from(column)?;
@@ -51,9 +44,33 @@ impl Constraints {
         Ok(found)
     }
 
-    /// Takes the constraints of one column.
-    fn take_from(&mut self, column: &mut ast::ColumnDef) -> Result<()> {
+    /// Adds a constraint of a table.
+    ///
+    /// # Errors
+    /// Its kind is not available, or it is a second PRIMARY KEY.
+    pub fn add(&mut self, constraint: ast::TableConstraint) -> Result<()> {
+        match constraint {
+            ast::TableConstraint::PrimaryKey(key) => {
+                let columns = index_columns(&key.columns)?;
+                self.set_primary(Key::new(key.name, columns, key.characteristics.as_ref()))
+            }
+            ast::TableConstraint::Unique(key) => {
+                let columns = index_columns(&key.columns)?;
+                self.add_unique(Key::new(key.name, columns, key.characteristics.as_ref()))
+            }
+            ast::TableConstraint::ForeignKey(key) => {
+                self.foreign.push(foreign_key(key, None)?);
+                Ok(())
+            }
+            ast::TableConstraint::Check(check) => self.add_check(check.name.clone(), &check),
+            other => Err(no_constraint(&other.to_string())),
+        }
+    }
+
+    /// Takes the constraints and the default of one column.
+    pub fn take_from(&mut self, column: &mut ast::ColumnDef) -> Result<()> {
         let name = identifier(&column.name);
+        self.generated.extend(sequences::take_serial(column));
         let mut kept = Vec::with_capacity(column.options.len());
         for option in std::mem::take(&mut column.options) {
             let of_column = |own: Option<ast::Ident>, characteristics: Option<&ast::ConstraintCharacteristics>| {
@@ -66,7 +83,23 @@ impl Constraints {
                 ast::ColumnOption::Unique(key) => {
                     self.add_unique(of_column(key.name.clone(), key.characteristics.as_ref()))?;
                 }
-                ast::ColumnOption::ForeignKey(key) => self.foreign.push(foreign_key(key.clone(), Some(&name))?),
+                ast::ColumnOption::ForeignKey(key) => {
+                    let (mut key, wanted) = foreign_key(key.clone(), Some(&name))?;
+                    key.name = option.name.as_ref().map_or(key.name, identifier);
+                    self.foreign.push((key, wanted));
+                }
+                ast::ColumnOption::Generated {
+                    generated_as: how @ (ast::GeneratedAs::Always | ast::GeneratedAs::ByDefault),
+                    sequence_options,
+                    generation_expr: None,
+                    ..
+                } => {
+                    let always = matches!(how, ast::GeneratedAs::Always);
+                    let identity = Some(if always { Identity::Always } else { Identity::ByDefault });
+                    let options = sequence_options.clone().unwrap_or_default();
+                    self.generated.push(Generated { column: name.clone(), identity, options });
+                }
+                ast::ColumnOption::Default(value) => self.defaults.push((name.clone(), value.to_string())),
                 ast::ColumnOption::Check(check) => {
                     self.add_check(option.name.clone().or(check.name.clone()), check)?;
                 }
@@ -78,23 +111,41 @@ impl Constraints {
         Ok(())
     }
 
-    /// Adds the constraints to the columns of a new table.
+    /// Takes the columns out whose values come from a sequence.
+    pub fn take_generated(&mut self) -> Vec<Generated> {
+        std::mem::take(&mut self.generated)
+    }
+
+    /// Takes the default out, if there is one.
+    pub fn take_default(&mut self) -> Option<String> {
+        self.defaults.pop().map(|(_, sql)| sql)
+    }
+
+    /// Adds the constraints to the schema of a table.
     ///
     /// # Errors
-    /// A constraint names a column that the table does not have, or two have the same name.
+    /// A constraint names a column that the table does not have, two have the same name, or it is a second PRIMARY KEY.
     pub fn apply(self, table: &str, mut schema: TableSchema, base: &Snapshot) -> Result<TableSchema> {
-        let primary = self.primary.as_ref().map_or(&[][..], |key| key.columns.as_slice());
-        for column in schema.columns.iter_mut().filter(|column| primary.contains(&column.name)) {
-            column.nullable = false;
-        }
-        schema.primary_key = primary.to_vec();
         let own = table.rsplit_once('.').map_or(table, |(_, own)| own);
-        if let Some(Key { name, columns, is_enforced: true }) = self.primary {
-            let name = name.unwrap_or_else(|| format!("{own}_pkey"));
-            schema.unique_keys.push(UniqueKey { name, columns });
+        for (name, sql) in self.defaults {
+            schema.set_default(schema.index_of(&name)?, Some(sql));
+        }
+        if let Some(Key { name, columns, is_enforced }) = self.primary {
+            if !schema.primary_key.is_empty() {
+                return Err(second_primary_key());
+            }
+            for column in schema.columns.iter_mut().filter(|column| columns.contains(&column.name)) {
+                column.nullable = false;
+            }
+            if is_enforced {
+                let name = name.unwrap_or_else(|| schema.free_constraint_name(table, &format!("{own}_pkey")));
+                schema.unique_keys.push(UniqueKey { name, columns: columns.clone() });
+            }
+            schema.primary_key = columns;
         }
         for Key { name, columns, .. } in self.unique {
-            let name = name.unwrap_or_else(|| free_name(&schema, &format!("{own}_{}_key", columns.join("_"))));
+            let usual = format!("{own}_{}_key", columns.join("_"));
+            let name = name.unwrap_or_else(|| schema.free_constraint_name(table, &usual));
             schema.unique_keys.push(UniqueKey { name, columns });
         }
         for (mut key, wanted) in self.foreign {
@@ -112,6 +163,9 @@ impl Constraints {
                 }
                 _ => {}
             }
+            if key.name.is_empty() {
+                key.name = schema.free_constraint_name(table, &format!("{own}_{}_fkey", key.columns.join("_")));
+            }
             schema.foreign_keys.push(key);
         }
         for (name, condition) in self.checks {
@@ -119,7 +173,7 @@ impl Constraints {
                 [column] => format!("{own}_{column}_check"),
                 _ => format!("{own}_check"),
             };
-            let name = name.unwrap_or_else(|| free_name(&schema, &usual));
+            let name = name.unwrap_or_else(|| schema.free_constraint_name(table, &usual));
             schema.checks.push(CheckConstraint { name, condition: condition.to_string() });
         }
         Ok(schema.validated()?)
@@ -127,7 +181,7 @@ impl Constraints {
 
     fn set_primary(&mut self, key: Key) -> Result<()> {
         if self.primary.replace(key).is_some() {
-            return Err(Error::invalid("a table has one PRIMARY KEY only"));
+            return Err(second_primary_key());
         }
         Ok(())
     }
@@ -175,17 +229,14 @@ fn enforceable(key: &ForeignKey, own: &TableSchema, other: &TableSchema) -> Opti
     is_whole.then(|| referenced.clone())
 }
 
-/// The name, or the name with a number, as PostgreSQL has it.
-fn free_name(schema: &TableSchema, name: &str) -> String {
-    let taken = || schema.unique_keys.iter().map(|key| &key.name).chain(schema.checks.iter().map(|check| &check.name));
-    let is_free = |name: &String| taken().all(|other| other != name);
-    let numbered = (1..).map(|number| format!("{name}{number}"));
-    std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
+fn second_primary_key() -> Error {
+    Error::invalid("a table has one PRIMARY KEY only")
 }
 
 fn no_constraint(what: &str) -> Error {
-    Error::unsupported(format!("{what} is not available in this version"))
-        .with_hint("there are NOT NULL, PRIMARY KEY, UNIQUE, CHECK, and REFERENCES or FOREIGN KEY")
+    Error::unsupported(format!("{what} is not available in this version")).with_hint(
+        "there are NOT NULL, DEFAULT, GENERATED AS IDENTITY, PRIMARY KEY, UNIQUE, CHECK, and REFERENCES or FOREIGN KEY",
+    )
 }
 
 fn index_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {
@@ -212,5 +263,6 @@ fn foreign_key(key: ast::ForeignKeyConstraint, column: Option<&str>) -> Result<(
         )));
     }
     let wanted = key.characteristics.and_then(|characteristics| characteristics.enforced);
-    Ok((ForeignKey { columns, table: object_name(&key.foreign_table)?, referenced, enforced: false }, wanted))
+    let name = key.name.as_ref().map(identifier).unwrap_or_default();
+    Ok((ForeignKey { name, columns, table: object_name(&key.foreign_table)?, referenced, enforced: false }, wanted))
 }

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, StringViewArray, UInt32Array, new_null_array};
 use datafusion::arrow::compute::take;
-use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
-use freestone_store::schema::TableSchema;
+use freestone_store::schema::{Column, TableSchema};
 use freestone_store::{LockMode, StoreError, WriteTransaction};
 
+use crate::catalog::Scope;
 use crate::context::{Outcome, Progress};
 use crate::error::{Error, ErrorKind, Result};
+use crate::exec::defaults::Defaults;
 use crate::exec::dml;
 use crate::exec::stored_values::Places;
 use crate::exec::write::WriteContext;
@@ -32,11 +34,13 @@ pub(crate) fn copy_from(
     context.prepare_append(transaction, None)?;
     let memory_bytes = context.prepare_parse()?;
     let options = IngestOptions { memory_bytes, ..from_options(&request.options, context.threads())? };
-    let loading = Loading::new(request, &table.schema, options.clone())?;
+    let scope = Scope::new(transaction.snapshot());
+    let defaults = Arc::new(Defaults::of(context, &scope, &table.schema, &given(&table.schema, request)?)?);
+    let loading = Loading::new(request, &table.schema, options.clone(), defaults.clone())?;
     let watched = Watched::new(progress, &request.table, loading);
     let rows = dml::append(transaction, context, &request.table, &table.schema, Places::all(&table.schema), watched)?;
     transaction.check_keys().map_err(|error| {
-        let place = place_of(&error, &table.schema, || Loading::new(request, &table.schema, options));
+        let place = place_of(&error, &table.schema, || Loading::new(request, &table.schema, options, defaults));
         let error = Error::from(error);
         // Without a place the error says enough.
         place.ok().flatten().map_or(error.clone(), |place| error.at(&place))
@@ -45,10 +49,10 @@ pub(crate) fn copy_from(
 }
 
 /// Where the files have the key of an error: the second of the rows with it, or the only one.
-fn place_of(
+fn place_of<'a>(
     error: &StoreError,
     schema: &TableSchema,
-    again: impl FnOnce() -> Result<Loading>,
+    again: impl FnOnce() -> Result<Loading<'a>>,
 ) -> Result<Option<String>> {
     let StoreError::DuplicateKey { constraint, key, .. } = error else { return Ok(None) };
     let Some(unique) = schema.unique_keys.iter().find(|unique| unique.name == *constraint) else { return Ok(None) };
@@ -83,6 +87,11 @@ fn place_of(
     Ok(found)
 }
 
+/// The columns whose values come from the files.
+fn given(table: &TableSchema, request: &CopyFrom) -> Result<Places> {
+    Places::named(table, &request.columns.iter().map(|name| dml::column_name(name)).collect::<Vec<_>>())
+}
+
 /// The columns to read: the named ones, in that order, or those of the table.
 fn read_schema(table: &TableSchema, columns: &[String]) -> Result<SchemaRef> {
     let schema = table.to_arrow();
@@ -90,7 +99,10 @@ fn read_schema(table: &TableSchema, columns: &[String]) -> Result<SchemaRef> {
         return Ok(schema);
     }
     let indices = columns.iter().map(|column| table.index_of(column)).collect::<Result<Vec<_>, _>>()?;
-    if let Some(missing) = table.columns.iter().find(|column| !column.nullable && !columns.contains(&column.name)) {
+    let is_missing = |(at, column): &(usize, &Column)| {
+        !column.nullable && !columns.contains(&column.name) && table.default_of(*at).is_none()
+    };
+    if let Some((_, missing)) = table.columns.iter().enumerate().find(is_missing) {
         let message = format!("column {} is NOT NULL and not among the columns to load", missing.name);
         return Err(Error::new(ErrorKind::Constraint, message));
     }
@@ -122,7 +134,9 @@ impl Input {
 }
 
 /// The batches of all files, one file after the other.
-struct Loading {
+struct Loading<'a> {
+    /// Of the columns that are not read.
+    defaults: Arc<Defaults<'a>>,
     read: SchemaRef,
     table: SchemaRef,
     files: std::vec::IntoIter<Input>,
@@ -135,10 +149,16 @@ struct Loading {
     options: IngestOptions,
 }
 
-impl Loading {
-    fn new(request: &CopyFrom, table: &TableSchema, options: IngestOptions) -> Result<Loading> {
+impl<'a> Loading<'a> {
+    fn new(
+        request: &CopyFrom,
+        table: &TableSchema,
+        options: IngestOptions,
+        defaults: Arc<Defaults<'a>>,
+    ) -> Result<Loading<'a>> {
         let files = ingest::expand_paths(&request.path)?.into_iter().map(Input::new).collect::<Result<Vec<_>>>()?;
         Ok(Loading {
+            defaults,
             read: read_schema(table, &request.columns)?,
             table: table.to_arrow(),
             files: files.into_iter(),
@@ -155,20 +175,27 @@ impl Loading {
         self.bytes_before + self.reader.as_ref().map_or(0, FileReader::bytes_done)
     }
 
-    /// A batch with the table's columns; those that were not read are NULL.
+    /// A batch with the table's columns; those that were not read have their DEFAULT or NULL.
     fn completed(&self, batch: RecordBatch) -> Result<RecordBatch> {
         if self.named.is_none() && self.read == self.table {
             return Ok(batch);
         }
         let rows = batch.num_rows();
         let named = |name: &str| self.named.as_ref().and_then(|named| named.column_by_name(name));
-        let column = |field: &FieldRef| match (named(field.name()), batch.column_by_name(field.name())) {
+        let defaults = self.defaults.values(rows)?;
+        let column = |(at, field): (usize, &FieldRef)| match (named(field.name()), batch.column_by_name(field.name())) {
             (Some(value), _) => Ok(take(value, &UInt32Array::from(vec![0; rows]), None)?),
             (None, Some(column)) => Ok(column.clone()),
-            (None, None) => Ok(new_null_array(field.data_type(), rows)),
+            (None, None) => Ok(defaults
+                .iter()
+                .find(|(column, _)| *column == at)
+                .map_or_else(|| new_null_array(field.data_type(), rows), |(_, values)| values.clone())),
         };
-        let columns = self.table.fields().iter().map(column).collect::<Result<Vec<_>>>()?;
-        Ok(RecordBatch::try_new(self.table.clone(), columns)?)
+        let columns = self.table.fields().iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
+        // A default has the type of its expression until it is stored.
+        let fields = self.table.fields().iter().zip(&columns);
+        let fields = fields.map(|(field, column)| Field::new(field.name(), column.data_type().clone(), true));
+        Ok(RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns)?)
     }
 
     /// Sets the values that follow from the folders of a file, and returns the columns to read from the file itself.
@@ -193,7 +220,7 @@ impl Loading {
     }
 }
 
-impl Iterator for Loading {
+impl Iterator for Loading<'_> {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -222,11 +249,11 @@ impl Iterator for Loading {
 /// Reports the number of loaded bytes.
 struct Watched<'a> {
     progress: Option<&'a dyn Progress>,
-    loading: Loading,
+    loading: Loading<'a>,
 }
 
 impl<'a> Watched<'a> {
-    fn new(progress: Option<&'a dyn Progress>, table: &str, loading: Loading) -> Self {
+    fn new(progress: Option<&'a dyn Progress>, table: &str, loading: Loading<'a>) -> Self {
         if let Some(progress) = progress {
             let sizes =
                 loading.files.as_slice().iter().map(|file| std::fs::metadata(file.read_path()).map(|data| data.len()));

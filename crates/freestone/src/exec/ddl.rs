@@ -16,14 +16,13 @@ use crate::context::Outcome;
 use crate::definitions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::constraints::Constraints;
-use crate::exec::dml;
-use crate::exec::row_checks;
 use crate::exec::stored_values::{Places, check_count};
 use crate::exec::write::WriteContext;
+use crate::exec::{defaults, dml, row_checks, sequences};
 use crate::session::settings;
 use crate::sql::names;
 use crate::sql::parameters::Parameters;
-use crate::sql::statement::{AddCopy, OptionList, parse_script};
+use crate::sql::statement::{AddCopy, Command, OptionList, parse_script};
 
 /// `CREATE TABLE`, with columns or `AS` a query.
 pub(crate) fn create_table(
@@ -47,8 +46,10 @@ pub(crate) fn create_table(
     if exists && !or_replace || base.views().contains_key(&name) {
         return Err(taken(&name));
     }
+    crate::sequences::check_no_sequence(&base, &name)?;
     definitions::check_schema(&base, schema_name(&create.name).as_deref())?;
-    let constraints = Constraints::take(&mut create)?;
+    let mut constraints = Constraints::take(&mut create)?;
+    let generated = constraints.take_generated();
     let options = take_options(&mut create)?;
     // DataFusion checks a name against its own catalog; ours is checked above, against the transaction's snapshot.
     create.name = ast::ObjectName::from(vec![ast::Ident::with_quote('"', "freestone$new")]);
@@ -73,17 +74,19 @@ pub(crate) fn create_table(
             None => TableSchema::from_arrow(&declared)?,
         },
     };
-    let schema = constraints.apply(&name, columns, &scope.snapshot)?;
+    let mut schema = constraints.apply(&name, columns, &scope.snapshot)?;
+    if exists {
+        check_unreferenced(&scope.snapshot, std::slice::from_ref(&name))?;
+        drop_table(transaction, &scope.snapshot, &name)?;
+    }
+    sequences::generate(transaction, &name, &mut schema, generated)?;
     row_checks::validate(context, &scope, &schema)?;
+    defaults::check_all(context, &Scope::new(transaction.snapshot()), &schema)?;
     for key in schema.foreign_keys.iter().filter(|key| key.enforced) {
         // Nobody drops it meanwhile.
         transaction.lock(&key.table, LockMode::Shared)?;
     }
     let design = design(settings::default_design(context.planner().settings())?, &options, &schema)?;
-    if exists {
-        check_unreferenced(&scope.snapshot, std::slice::from_ref(&name))?;
-        transaction.drop_table(&name)?;
-    }
     transaction.create_table(&name, schema.clone(), design)?;
     let Some((state, plan)) = query else { return Ok(Outcome::Done { verb: "CREATE TABLE" }) };
     let places = Places::all(&schema);
@@ -111,6 +114,30 @@ fn declared(context: &WriteContext, scope: &Scope, create: ast::CreateTable) -> 
     Ok(Arc::new(planned.input.schema().as_arrow().clone()))
 }
 
+/// Columns of these types, as CREATE TABLE would make them.
+pub(crate) fn declared_types(
+    context: &WriteContext,
+    scope: &Scope,
+    data_types: Vec<ast::DataType>,
+) -> Result<SchemaRef> {
+    let text = "CREATE TABLE \"freestone$new\" (\"1\" INT)";
+    let create = parse_script(text).first().map(|statement| statement.command()).transpose()?;
+    let Some(Command::Sql(create)) = create else { return Err(Error::unsupported("a column of this type")) };
+    let ast::Statement::CreateTable(mut create) = *create else {
+        return Err(Error::unsupported("a column of this type"));
+    };
+    create.columns = data_types
+        .into_iter()
+        .enumerate()
+        .map(|(at, data_type)| ast::ColumnDef {
+            name: ast::Ident::with_quote('"', (at + 1).to_string()),
+            data_type,
+            options: vec![],
+        })
+        .collect();
+    declared(context, scope, create)
+}
+
 fn taken(name: &str) -> Error {
     Error::new(ErrorKind::Exists, format!("a table or view {name} exists"))
         .with_hint("choose another name, or DROP it first, or say IF NOT EXISTS or OR REPLACE")
@@ -133,6 +160,7 @@ pub(crate) fn create_view(
     if base.table(&name).is_some() || is_view && !create.or_replace {
         return Err(taken(&name));
     }
+    crate::sequences::check_no_sequence(&base, &name)?;
     definitions::check_schema(&base, schema_name(&create.name).as_deref())?;
     let mut sql = text.unwrap_or_else(|| create.query.to_string());
     let mut query = create.query;
@@ -176,9 +204,13 @@ pub(crate) fn drop(
     let (what, verb) = match object_type {
         ast::ObjectType::Table => ("table", "DROP TABLE"),
         ast::ObjectType::View => ("view", "DROP VIEW"),
+        ast::ObjectType::Sequence => return sequences::drop(transaction, names, if_exists),
         ast::ObjectType::Schema => {
             for name in names {
                 let schema = name.0.last().and_then(|part| part.as_ident()).map(identifier).unwrap_or_default();
+                let within = |name: &str| name.split_once('.').is_some_and(|(own, _)| own == schema);
+                let tables = base.tables().map(|table| table.name.clone()).filter(|name| within(name));
+                check_unreferenced(&base, &tables.collect::<Vec<_>>())?;
                 definitions::drop_schema(transaction, &schema, if_exists, cascade)?;
             }
             return Ok(Outcome::Done { verb: "DROP SCHEMA" });
@@ -189,7 +221,7 @@ pub(crate) fn drop(
         let name = object_name(name)?;
         let (is_table, is_view) = (base.table(&name).is_some(), base.views().contains_key(&name));
         match what {
-            "table" if is_table => transaction.drop_table(&name)?,
+            "table" if is_table => drop_table(transaction, &base, &name)?,
             "view" if is_view => transaction.drop_view(&name)?,
             "table" if is_view => {
                 return Err(Error::invalid(format!("{name} is a view")).with_hint(format!("DROP VIEW {name}")));
@@ -208,8 +240,15 @@ pub(crate) fn drop(
     Ok(Outcome::Done { verb })
 }
 
+/// Drops a table with the sequences of its columns.
+fn drop_table(transaction: &mut WriteTransaction, base: &Snapshot, name: &str) -> Result<()> {
+    let owned = base.table(name).map(|table| table.schema.sequences()).unwrap_or_default();
+    transaction.drop_table(name)?;
+    sequences::drop_owned(transaction, owned)
+}
+
 /// Refuses to drop a table to which rows of another one refer.
-fn check_unreferenced(base: &Snapshot, dropped: &[String]) -> Result<()> {
+pub(crate) fn check_unreferenced(base: &Snapshot, dropped: &[String]) -> Result<()> {
     for table in base.tables().filter(|table| !dropped.contains(&table.name)) {
         let refers = |key: &&ForeignKey| key.enforced && dropped.contains(&key.table);
         if let Some(key) = table.schema.foreign_keys.iter().find(refers) {

@@ -21,17 +21,18 @@ use crate::catalog::{Scope, TARGET};
 use crate::context::Outcome;
 use crate::definitions;
 use crate::error::{Error, ErrorKind, Result};
-use crate::exec::ddl;
 use crate::exec::ddl::{identifier, object_name};
+use crate::exec::defaults::Defaults;
 use crate::exec::merge::{self, MergeQuery};
 use crate::exec::returning::Returning;
 use crate::exec::stored_values::{Places, check_count, prepare_values};
 use crate::exec::upsert::{self, Conflict, Upsert};
 use crate::exec::write::{Batches, WriteContext};
+use crate::exec::{alter, ddl, defaults, sequences};
 use crate::ingest::{ColumnMatch, Location, conform};
 use crate::provider::ROW_ID_COLUMN;
 use crate::sql::parameters::Parameters;
-use crate::sql::spellings::BY_NAME;
+use crate::sql::spellings::{BY_NAME, OVERRIDING};
 use crate::sql::statement::parse_query;
 use crate::sql::{macros, names, visitor};
 
@@ -45,9 +46,11 @@ pub(crate) fn is_write(sql: &ast::Statement) -> bool {
             | Sql::Update(_)
             | Sql::Merge(_)
             | Sql::Truncate(_)
+            | Sql::AlterTable(_)
             | Sql::CreateTable(_)
             | Sql::CreateView(_)
             | Sql::CreateSchema { .. }
+            | Sql::CreateSequence { .. }
             | Sql::CreateMacro { .. }
             | Sql::Drop { .. }
     )
@@ -69,10 +72,14 @@ pub(crate) fn perform(
         Sql::Merge(merge) => merge::merge(transaction, context, merge, parameters),
         Sql::Truncate(truncate) => self::truncate(transaction, &truncate),
         Sql::CreateTable(create) => ddl::create_table(transaction, context, create, parameters),
+        Sql::AlterTable(alter) => alter::alter_table(transaction, context, alter),
         Sql::CreateView(create) => ddl::create_view(transaction, context, create, text),
         Sql::CreateSchema { schema_name: ast::SchemaName::Simple(name), if_not_exists, .. } => {
             let schema = name.0.last().and_then(|part| part.as_ident()).map(identifier).unwrap_or_default();
             definitions::create_schema(transaction, &schema, if_not_exists)
+        }
+        Sql::CreateSequence { if_not_exists, name, data_type, sequence_options, .. } => {
+            sequences::create(transaction, &name, data_type.as_ref(), &sequence_options, if_not_exists)
         }
         Sql::CreateMacro { or_replace, temporary, name, args, definition } => {
             if temporary {
@@ -89,7 +96,8 @@ pub(crate) fn perform(
     }
 }
 
-/// `INSERT INTO table [(columns)] [BY NAME] VALUES … | SELECT … | DEFAULT VALUES`. Columns not named are NULL.
+/// `INSERT INTO table [(columns)] [BY NAME] VALUES … | SELECT … | DEFAULT VALUES`. Columns that are not named have
+/// their DEFAULT or NULL.
 fn insert(
     transaction: &mut WriteTransaction,
     context: &WriteContext,
@@ -97,6 +105,7 @@ fn insert(
     parameters: &Parameters,
 ) -> Result<Outcome> {
     let name = insert_target(&insert)?;
+    let overrides = take_overriding(&mut insert);
     let table = find(transaction, &name, upsert::lock_mode(&insert, context))?;
     let by_name = insert.table_alias.take_if(|alias| alias.alias.value == BY_NAME).is_some();
     let alias = insert_alias(&insert, &name);
@@ -104,10 +113,10 @@ fn insert(
     let returning = Returning::take(&mut insert.returning, &alias);
     let mut source = match insert.source.take() {
         Some(source) => source,
-        // DEFAULT VALUES: no column has a default, so all are NULL.
+        // DEFAULT VALUES.
         None => {
             insert.columns = table.schema.columns.first().map(|column| column_name(&column.name)).into_iter().collect();
-            parse_query("VALUES (NULL)")?
+            parse_query("VALUES (DEFAULT)")?
         }
     };
     if by_name {
@@ -118,22 +127,32 @@ fn insert(
     }
     let places = Places::named(&table.schema, &insert.columns)?;
     let conflict = Conflict::take(&mut insert, &table.schema)?;
+    if !overrides {
+        check_generated(&source, &places, &table.schema)?;
+    }
+    defaults::fill(&mut source, &places, &table.schema)?;
     prepare_values(&mut source, &places, &table.schema)?;
     let snapshot = transaction.snapshot();
     let scope = Scope::new(snapshot.clone()).with_target_columns(&table.schema);
     let (state, plan) = context.plan(&scope, ast::Statement::Query(source), parameters)?;
     check_count(places.given(), plan.schema().fields().len())?;
     context.prepare_append(transaction, plan.max_rows())?;
-    let batches = run_in_order(context, state, &plan)?;
+    let arrow = table.schema.to_arrow();
+    let defaults = Defaults::of(context, &scope, &table.schema, &places)?;
+    let batches = run_in_order(context, state, &plan)?.map(|batch| {
+        let batch = batch?;
+        places.arranged(&batch, &arrow, &defaults.values(batch.num_rows())?)
+    });
     if let Some(conflict) = conflict {
         let upsert = Upsert { transaction, context, table, snapshot, parameters, alias };
-        return upsert.run(conflict, &places, batches, returning);
+        return upsert.run(conflict, batches, returning);
     }
+    let all = Places::all(&table.schema);
     let Some(returning) = returning else {
-        let rows = append(transaction, context, &name, &table.schema, places, batches)?;
+        let rows = append(transaction, context, &name, &table.schema, all, batches)?;
         return Ok(Outcome::Affected { verb: "INSERT", rows });
     };
-    let mut appender = Appending::new(transaction.appender(&name)?, &table.schema, places).keeping();
+    let mut appender = Appending::new(transaction.appender(&name)?, &table.schema, all).keeping();
     for batch in batches {
         context.check_cancelled()?;
         appender.push(&batch?)?;
@@ -141,6 +160,25 @@ fn insert(
     let (appended, written) = appender.finish_kept()?;
     transaction.append(appended)?;
     returning.rows(context, snapshot, parameters, &table.schema, written)
+}
+
+/// Takes OVERRIDING SYSTEM VALUE out of an INSERT.
+fn take_overriding(insert: &mut ast::Insert) -> bool {
+    let is_clause = |name: &mut ast::ObjectName| *name == column_name(OVERRIDING);
+    insert.columns.pop_if(is_clause).is_some()
+}
+
+/// Refuses other values than DEFAULT for columns that are GENERATED ALWAYS.
+fn check_generated(source: &ast::Query, places: &Places, schema: &TableSchema) -> Result<()> {
+    let targets = places.targets();
+    let ast::SetExpr::Values(values) = source.body.as_ref() else {
+        return sequences::check_given(schema, targets.into_iter().map(|column| (column, None)));
+    };
+    for row in &values.rows {
+        let cells = targets.iter().copied().zip(row.content.iter().map(Some));
+        sequences::check_given(schema, cells)?;
+    }
+    Ok(())
 }
 
 pub(crate) fn column_name(name: &str) -> ast::ObjectName {
@@ -234,8 +272,13 @@ fn truncate(transaction: &mut WriteTransaction, truncate: &ast::Truncate) -> Res
         if truncate.if_exists && transaction.table(&name).is_err() {
             continue;
         }
-        rows += find(transaction, &name, LockMode::Exclusive)?.rows();
+        let table = find(transaction, &name, LockMode::Exclusive)?;
+        rows += table.rows();
         transaction.truncate(&name)?;
+        if matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)) {
+            let owned = table.schema.sequences();
+            owned.iter().try_for_each(|sequence| crate::sequences::restart(transaction, sequence))?;
+        }
     }
     Ok(Outcome::Affected { verb: "TRUNCATE", rows })
 }
@@ -277,6 +320,10 @@ pub(crate) fn planned(statement: ast::Statement, snapshot: Arc<Snapshot>) -> Res
         let name = insert_target(&insert)?;
         let table = snapshot.table(&name).cloned().ok_or_else(|| no_table(&snapshot, &name))?;
         (insert.returning, insert.on, insert.or, insert.table_alias) = (None, None, None, None);
+        take_overriding(&mut insert);
+        if let Some(source) = &mut insert.source {
+            defaults::fill(source, &Places::named(&table.schema, &insert.columns)?, &table.schema)?;
+        }
         insert.table = ast::TableObject::TableName(target_name());
         return Ok((Scope::new(snapshot).with_target_columns(&table.schema), ast::Statement::Insert(insert)));
     }
@@ -451,7 +498,7 @@ pub(crate) fn stored_rows(
     schema: &SchemaRef,
     rows_before: u64,
 ) -> Result<RecordBatch> {
-    let batch = places.arranged(batch, schema)?;
+    let batch = places.arranged(batch, schema, &[])?;
     check_not_null(schema, &batch, rows_before)?;
     let at = Location { source: String::new(), first_row: rows_before + 1 };
     Ok(conform(&batch, schema, ColumnMatch::Position, &at)?)
@@ -595,7 +642,12 @@ pub(crate) fn set_values(
     let mut values: Vec<Option<ast::Expr>> = vec![None; schema.columns.len()];
     for assignment in assignments {
         let position = assigned_column(schema, &assignment)?;
-        if values[position].replace(assignment.value).is_some() {
+        sequences::check_given(schema, [(position, Some(&assignment.value))].into_iter())?;
+        let value = match defaults::is_default(&assignment.value) {
+            true => defaults::expression(schema, position)?,
+            false => assignment.value,
+        };
+        if values[position].replace(value).is_some() {
             let name = &schema.columns[position].name;
             return Err(Error::invalid(format!("column {name} is assigned twice")));
         }

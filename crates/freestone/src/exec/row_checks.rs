@@ -8,14 +8,14 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::sql::sqlparser::ast;
 use freestone_store::WriteTransaction;
-use freestone_store::schema::TableSchema;
+use freestone_store::schema::{CheckConstraint, TableSchema};
 
 use crate::catalog::{Scope, TARGET};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::ddl::identifier;
 use crate::exec::write::WriteContext;
 use crate::sql::parameters::Parameters;
-use crate::sql::statement::{parse_query, quote};
+use crate::sql::statement::{parse_expression, parse_query, quote};
 use crate::sql::visitor;
 
 /// Refuses conditions that depend on other rows.
@@ -44,6 +44,38 @@ pub(crate) fn columns(condition: &ast::Expr, schema: &TableSchema) -> Vec<String
         ControlFlow::Continue(())
     });
     schema.columns.iter().map(|column| &column.name).filter(|name| named.contains(name)).cloned().collect()
+}
+
+/// A CHECK of a table that names a column.
+///
+/// # Errors
+/// The text of a condition, which was read once, cannot be read.
+pub(crate) fn naming<'a>(schema: &'a TableSchema, column: &str) -> Result<Option<&'a CheckConstraint>> {
+    for check in &schema.checks {
+        if columns(&parse_expression(&check.condition)?, schema).iter().any(|name| name == column) {
+            return Ok(Some(check));
+        }
+    }
+    Ok(None)
+}
+
+/// A condition with another name of a column.
+///
+/// # Errors
+/// The text of the condition, which was read once, cannot be read.
+pub(crate) fn renamed(condition: &str, column: &str, new: &str) -> Result<String> {
+    let mut parsed = parse_expression(condition)?;
+    visitor::expressions_mut(&mut parsed, &mut |part| {
+        let name = match part {
+            ast::Expr::Identifier(name) => Some(name),
+            ast::Expr::CompoundIdentifier(names) => names.last_mut(),
+            _ => None,
+        };
+        if let Some(name) = name.filter(|name| identifier(name) == column) {
+            *name = ast::Ident::with_quote('"', new);
+        }
+    });
+    Ok(parsed.to_string())
 }
 
 /// Plans the conditions of a new table, so that what cannot be planned fails when it is declared.

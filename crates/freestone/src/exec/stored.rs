@@ -60,7 +60,7 @@ impl StoredQuery {
             scan,
             cancellation,
             watch: None,
-            _snapshot: snapshot.clone(),
+            _snapshot: source.shared_snapshot().unwrap_or_else(|| snapshot.clone()),
         })
     }
 

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::{ScalarValue, internal_err};
 use datafusion::error::Result as DfResult;
@@ -29,7 +29,8 @@ const NAME: &str = "freestone_stored";
 /// Digits of a number that a DOUBLE holds as they are written.
 const DOUBLE_DIGITS: usize = 15;
 
-/// Which column of the rows is which of the table: for each of the table, its place; those that are not given are NULL.
+/// Which column of the rows is which of the table: for each of the table, its place; those that are not given have
+/// their DEFAULT or NULL.
 #[derive(Debug, Clone)]
 pub(crate) struct Places(Vec<Option<usize>>);
 
@@ -68,6 +69,19 @@ impl Places {
         self.0.iter().flatten().count()
     }
 
+    /// The table's columns that are not given.
+    pub fn missing(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().enumerate().filter(|(_, place)| place.is_none()).map(|(at, _)| at)
+    }
+
+    /// Gives a column, after the others.
+    pub fn give(&mut self, column: usize) {
+        let place = self.given();
+        if let Some(at) = self.0.get_mut(column) {
+            at.get_or_insert(place);
+        }
+    }
+
     /// The table's columns in the order in which they are given.
     pub fn targets(&self) -> Vec<usize> {
         let mut targets: Vec<(usize, usize)> =
@@ -76,15 +90,24 @@ impl Places {
         targets.into_iter().map(|(_, at)| at).collect()
     }
 
-    /// The rows with all columns of the table, of whatever types they come in.
+    /// The rows with all columns of the table, of whatever types they come in. `others` are columns that are not given,
+    /// by their positions in the table.
     ///
     /// # Errors
     /// Rows of another number of columns.
-    pub fn arranged(&self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    pub fn arranged(
+        &self,
+        batch: &RecordBatch,
+        schema: &SchemaRef,
+        others: &[(usize, ArrayRef)],
+    ) -> Result<RecordBatch> {
         check_count(self.given(), batch.num_columns())?;
-        let columns = self.0.iter().zip(schema.fields()).map(|(place, field)| match place {
+        let columns = self.0.iter().zip(schema.fields()).enumerate().map(|(column, (place, field))| match place {
             Some(at) => batch.column(*at).clone(),
-            None => new_null_array(field.data_type(), batch.num_rows()),
+            None => match others.iter().find(|(other, _)| *other == column) {
+                Some((_, values)) => values.clone(),
+                None => new_null_array(field.data_type(), batch.num_rows()),
+            },
         });
         let columns: Vec<_> = columns.collect();
         let fields: Vec<Field> = schema

@@ -22,7 +22,7 @@ use crate::exec::ddl::identifier;
 use crate::exec::dml::{Appending, column_name, row_id_column, set_values, stored_rows};
 use crate::exec::returning::Returning;
 use crate::exec::stored_values::Places;
-use crate::exec::write::{Batches, WriteContext};
+use crate::exec::write::WriteContext;
 use crate::inputs::ArrowTable;
 use crate::provider::ROW_ID_COLUMN;
 use crate::sql::parameters::Parameters;
@@ -127,11 +127,10 @@ impl Upsert<'_> {
     pub fn run(
         mut self,
         conflict: Conflict,
-        places: &Places,
-        batches: Batches,
+        batches: impl Iterator<Item = Result<RecordBatch>>,
         returning: Option<Returning>,
     ) -> Result<Outcome> {
-        let source = self.collected(places, batches)?;
+        let source = self.collected(batches)?;
         let rows = numbered(&source)?;
         let (mut met, mut changed) = (HashSet::new(), Changed::default());
         match conflict.update {
@@ -164,15 +163,15 @@ impl Upsert<'_> {
     }
 
     /// The new rows as they are stored.
-    fn collected(&self, places: &Places, batches: Batches) -> Result<RecordBatch> {
-        let schema = self.table.schema.to_arrow();
+    fn collected(&self, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<RecordBatch> {
+        let (schema, places) = (self.table.schema.to_arrow(), Places::all(&self.table.schema));
         let mut rows = vec![];
         let mut count = 0;
         for batch in batches {
             self.context.check_cancelled()?;
             let batch = batch?;
             if batch.num_rows() > 0 {
-                rows.push(stored_rows(&batch, places, &schema, count)?);
+                rows.push(stored_rows(&batch, &places, &schema, count)?);
                 count += batch.num_rows() as u64;
                 self.context.hold(batch.get_array_memory_size())?;
             }

@@ -12,6 +12,7 @@ use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::TableType;
+use freestone_store::schema::{Constraint, ConstraintKind, ForeignKey};
 use freestone_store::{Snapshot, Table};
 
 use super::metadata::{batch, texts};
@@ -23,7 +24,7 @@ use crate::{definitions, scalars};
 /// The name of the schema.
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
 
-const TABLES: [&str; 8] = [
+const TABLES: [&str; 9] = [
     "schemata",
     "tables",
     "columns",
@@ -31,6 +32,7 @@ const TABLES: [&str; 8] = [
     "table_constraints",
     "key_column_usage",
     "referential_constraints",
+    "check_constraints",
     "routines",
 ];
 
@@ -66,6 +68,7 @@ impl SchemaProvider for InformationSchema {
             "table_constraints" => self.table_constraints()?,
             "key_column_usage" => self.key_column_usage()?,
             "referential_constraints" => self.referential_constraints()?,
+            "check_constraints" => self.check_constraints()?,
             "routines" => self.routines()?,
             _ => return Ok(None),
         };
@@ -81,13 +84,20 @@ impl SchemaProvider for InformationSchema {
     }
 }
 
-/// A key of a table.
-struct Constraint<'a> {
-    name: String,
+/// A constraint of a table.
+struct OfTable<'a> {
     table: &'a Table,
-    columns: &'a [String],
-    /// The referenced table of a foreign key.
-    referenced: Option<&'a str>,
+    name: String,
+    kind: ConstraintKind<'a>,
+}
+
+impl OfTable<'_> {
+    fn reference(&self) -> Option<&ForeignKey> {
+        match self.kind {
+            ConstraintKind::Foreign(key) => Some(key),
+            _ => None,
+        }
+    }
 }
 
 /// A column of one text that all rows have.
@@ -153,14 +163,17 @@ impl InformationSchema {
 
     async fn columns(&self) -> Result<RecordBatch, DataFusionError> {
         let mut rows: Vec<(String, String, i32, Field)> = vec![];
+        let mut defaults: Vec<Option<String>> = vec![];
         for (schema, name) in self.names() {
             let table = match self.catalog.schema(&schema).filter(|_| schema != INFORMATION_SCHEMA) {
                 Some(tables) => tables.table(&name).await?,
                 None => None,
             };
             let described = table.map(|table| table.schema());
+            let stored = self.stored(&schema, &name);
             for (at, field) in described.iter().flat_map(|described| described.fields()).enumerate() {
                 rows.push((schema.clone(), name.clone(), at as i32 + 1, field.as_ref().clone()));
+                defaults.push(stored.and_then(|table| table.schema.default_of(at)).map(str::to_owned));
             }
         }
         let nullable = |row: &(_, _, _, Field)| if row.3.is_nullable() { "YES" } else { "NO" }.to_owned();
@@ -171,7 +184,7 @@ impl InformationSchema {
             ("table_name", false, column(&rows, |row| row.1.clone())),
             ("column_name", false, column(&rows, |row| row.3.name().clone())),
             ("ordinal_position", false, integers(&rows, |row| Some(row.2))),
-            ("column_default", true, texts(rows.iter().map(|_| None))),
+            ("column_default", true, texts(defaults.into_iter())),
             ("is_nullable", false, column(&rows, nullable)),
             ("data_type", false, column(&rows, |row| type_name(row.3.data_type()))),
             ("character_maximum_length", true, of_type(|_| None)),
@@ -180,6 +193,14 @@ impl InformationSchema {
             ("numeric_scale", true, of_type(|data_type| digits(data_type).and_then(|(_, _, scale)| scale))),
             ("datetime_precision", true, of_type(fraction_digits)),
         ])?)
+    }
+
+    /// The table of the database with this name in a schema.
+    fn stored(&self, schema: &str, name: &str) -> Option<&Arc<Table>> {
+        match schema {
+            SCHEMA => self.snapshot.table(name),
+            schema => self.snapshot.table(&definitions::name_in(schema, name)),
+        }
     }
 
     fn views(&self) -> Result<RecordBatch> {
@@ -192,25 +213,34 @@ impl InformationSchema {
         ])
     }
 
-    fn constraints(&self) -> Vec<Constraint<'_>> {
+    fn constraints(&self) -> Vec<OfTable<'_>> {
         let mut constraints = vec![];
         for table in self.snapshot.tables() {
-            let schema = &table.schema;
-            if !schema.primary_key.is_empty() {
-                let name = primary_key_name(table);
-                constraints.push(Constraint { name, table, columns: &schema.primary_key, referenced: None });
-            }
-            for key in &schema.foreign_keys {
-                let name = format!("{}_{}_fkey", table.name, key.columns.join("_"));
-                constraints.push(Constraint { name, table, columns: &key.columns, referenced: Some(&key.table) });
-            }
+            let all = table.schema.constraints(&table.name).into_iter();
+            constraints.extend(all.map(|Constraint { name, kind }| OfTable { table, name, kind }));
         }
         constraints
     }
 
     fn table_constraints(&self) -> Result<RecordBatch> {
         let rows = self.constraints();
-        let kind = |row: &Constraint| if row.referenced.is_some() { "FOREIGN KEY" } else { "PRIMARY KEY" }.to_owned();
+        let kind = |row: &OfTable| {
+            let kind = match row.kind {
+                ConstraintKind::Primary(..) => "PRIMARY KEY",
+                ConstraintKind::Unique(_) => "UNIQUE",
+                ConstraintKind::Foreign(_) => "FOREIGN KEY",
+                ConstraintKind::Check(_) => "CHECK",
+            };
+            kind.to_owned()
+        };
+        let enforced = |row: &OfTable| {
+            let is_enforced = match row.kind {
+                ConstraintKind::Primary(_, is_enforced) => is_enforced,
+                ConstraintKind::Foreign(key) => key.enforced,
+                ConstraintKind::Unique(_) | ConstraintKind::Check(_) => true,
+            };
+            if is_enforced { "YES" } else { "NO" }.to_owned()
+        };
         batch(vec![
             ("constraint_catalog", false, all(CATALOG, rows.len())),
             ("constraint_schema", false, column(&rows, |row| self.split(&row.table.name).0)),
@@ -221,6 +251,7 @@ impl InformationSchema {
             ("constraint_type", false, column(&rows, kind)),
             ("is_deferrable", false, all("NO", rows.len())),
             ("initially_deferred", false, all("NO", rows.len())),
+            ("enforced", false, column(&rows, enforced)),
         ])
     }
 
@@ -228,9 +259,9 @@ impl InformationSchema {
         let constraints = self.constraints();
         let mut rows = vec![];
         for constraint in &constraints {
-            rows.extend(constraint.columns.iter().zip(1..).map(|(name, place)| (constraint, name, place)));
+            rows.extend(constraint.kind.columns().iter().zip(1..).map(|(name, place)| (constraint, name, place)));
         }
-        let unique = |(constraint, _, place): &(&Constraint, _, i32)| constraint.referenced.map(|_| *place);
+        let unique = |(constraint, _, place): &(&OfTable, _, i32)| constraint.reference().map(|_| *place);
         batch(vec![
             ("constraint_catalog", false, all(CATALOG, rows.len())),
             ("constraint_schema", false, column(&rows, |row| self.split(&row.0.table.name).0)),
@@ -246,18 +277,34 @@ impl InformationSchema {
 
     fn referential_constraints(&self) -> Result<RecordBatch> {
         let mut rows = self.constraints();
-        rows.retain(|row| row.referenced.is_some());
-        let unique = |row: &Constraint| Some(primary_key_name(self.snapshot.table(row.referenced?)?));
+        rows.retain(|row| row.reference().is_some());
+        let unique = |row: &OfTable| key_name(self.snapshot.table(&row.reference()?.table)?, row.reference()?);
+        let to = |row: &OfTable| row.reference().map(|key| self.split(&key.table).0);
         batch(vec![
             ("constraint_catalog", false, all(CATALOG, rows.len())),
             ("constraint_schema", false, column(&rows, |row| self.split(&row.table.name).0)),
             ("constraint_name", false, column(&rows, |row| row.name.clone())),
             ("unique_constraint_catalog", false, all(CATALOG, rows.len())),
-            ("unique_constraint_schema", true, texts(rows.iter().map(|row| row.referenced.map(|to| self.split(to).0)))),
+            ("unique_constraint_schema", true, texts(rows.iter().map(to))),
             ("unique_constraint_name", true, texts(rows.iter().map(unique))),
             ("match_option", false, all("NONE", rows.len())),
             ("update_rule", false, all("NO ACTION", rows.len())),
             ("delete_rule", false, all("NO ACTION", rows.len())),
+        ])
+    }
+
+    fn check_constraints(&self) -> Result<RecordBatch> {
+        let mut rows = vec![];
+        for row in self.constraints() {
+            if let ConstraintKind::Check(check) = row.kind {
+                rows.push((self.split(&row.table.name).0, row.name, check.condition.clone()));
+            }
+        }
+        batch(vec![
+            ("constraint_catalog", false, all(CATALOG, rows.len())),
+            ("constraint_schema", false, column(&rows, |row| row.0.clone())),
+            ("constraint_name", false, column(&rows, |row| row.1.clone())),
+            ("check_clause", false, column(&rows, |row| row.2.clone())),
         ])
     }
 
@@ -297,9 +344,19 @@ impl InformationSchema {
     }
 }
 
-/// The name of the constraint; of a key that is not enforced, which has none, that of PostgreSQL.
-fn primary_key_name(table: &Table) -> String {
-    table.schema.enforced_primary_key().map_or_else(|| format!("{}_pkey", table.name), |key| key.name.clone())
+/// The name of the key to which a foreign key refers.
+fn key_name(table: &Table, reference: &ForeignKey) -> Option<String> {
+    let columns = match reference.referenced.as_slice() {
+        [] => &table.schema.primary_key,
+        columns => columns,
+    };
+    let all = table.schema.constraints(&table.name).into_iter();
+    let mut keys = all.filter(|key| matches!(key.kind, ConstraintKind::Primary(..) | ConstraintKind::Unique(_)));
+    let is_of = |key: &Constraint| {
+        let of = key.kind.columns();
+        of.len() == columns.len() && of.iter().all(|name| columns.contains(name))
+    };
+    keys.find(is_of).map(|key| key.name)
 }
 
 /// Of numbers: the digits, their radix, and the digits after the point of exact numbers.

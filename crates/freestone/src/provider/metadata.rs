@@ -1,11 +1,11 @@
 //! Table functions over metadata, and the rows of SHOW and DESCRIBE.
 
 use std::sync::{Arc, LazyLock};
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Float64Array, ListBuilder, RecordBatch, StringViewArray, StringViewBuilder,
-    TimestampSecondArray, UInt64Array,
+    TimestampMicrosecondArray, TimestampSecondArray, UInt64Array,
 };
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
@@ -18,6 +18,7 @@ use datafusion::scalar::ScalarValue;
 use freestone_advisor::{PathTest, PredicateForm};
 use freestone_store::column::display_int;
 use freestone_store::design::{PageFormat, plan_name};
+use freestone_store::schema::Identity;
 use freestone_store::segment::Segment;
 use freestone_store::segment::zones::{Bounds, ZoneMap};
 use freestone_store::{OpenTransaction, Snapshot, Table, TransactionList};
@@ -25,7 +26,9 @@ use freestone_store::{OpenTransaction, Snapshot, Table, TransactionList};
 use crate::advise;
 use crate::definitions;
 use crate::error::{Error, Result};
+use crate::provider::AtVersion;
 use crate::sql::names;
+use crate::sql::spellings::AT;
 use crate::sql::statement::quote;
 use crate::sql::type_names::type_name;
 use crate::workload::{LoggedPredicate, LoggedScan, WorkloadLog};
@@ -40,6 +43,7 @@ pub(crate) fn register(
     // Only functions of a state that takes none are refused.
     let _ = state.register_udf(version());
     let _ = state.register_udf(names::as_written());
+    state.register_udtf(AT, Arc::new(AtVersion(snapshot.clone())));
     for (name, rows) in FUNCTIONS {
         let known = Known { snapshot: snapshot.clone(), transactions: open.clone(), log: log.clone() };
         state.register_udtf(name, Arc::new(MetadataFunction { name, rows, known }));
@@ -65,7 +69,7 @@ struct Known {
 
 type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
-const FUNCTIONS: [(&str, Rows); 12] = [
+const FUNCTIONS: [(&str, Rows); 13] = [
     ("freestone_tables", |known, _| tables(&known.snapshot)),
     ("freestone_copies", |known, _| copies(&known.snapshot)),
     ("freestone_views", |known, _| views(&known.snapshot)),
@@ -76,6 +80,7 @@ const FUNCTIONS: [(&str, Rows); 12] = [
     ("freestone_zones", |known, argument| zones(argument.table(&known.snapshot)?)),
     ("freestone_profile", |_, _| advise::profile_batch(&advise::profile()?)),
     ("freestone_transactions", |known, _| transactions(&known.transactions, &known.snapshot)),
+    ("freestone_versions", |known, _| versions(&known.snapshot)),
     ("freestone_workload", |known, _| workload(&known.log.scans()?)),
     ("pragma_table_info", |known, argument| table_info(argument.table(&known.snapshot)?)),
 ];
@@ -123,6 +128,17 @@ fn text(expressions: &[Expr]) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// `freestone_versions()`: the commits whose tables can still be read, and since when each was the newest.
+fn versions(snapshot: &Snapshot) -> Result<RecordBatch> {
+    let versions = snapshot.versions();
+    let micros = |since: &SystemTime| since.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_micros() as i64);
+    let since = TimestampMicrosecondArray::from_iter_values(versions.iter().map(|(_, since)| micros(since)));
+    batch(vec![
+        ("version", false, numbers(versions.iter().map(|(version, _)| Some(*version)))),
+        ("since", false, Arc::new(since)),
+    ])
 }
 
 /// `freestone_transactions()`: the open transactions of this process, those of single statements included.
@@ -485,7 +501,7 @@ fn table_info(table: &Table) -> Result<RecordBatch> {
         ("name", false, texts(columns.iter().map(|column| Some(column.name.clone())))),
         ("type", false, texts(columns.iter().map(|column| Some(type_name(&column.data_type))))),
         ("notnull", false, booleans(columns.iter().map(|column| !column.nullable))),
-        ("dflt_value", true, texts(columns.iter().map(|_| None))),
+        ("dflt_value", true, texts((0..columns.len()).map(|at| table.schema.default_of(at).map(str::to_owned)))),
         ("pk", false, booleans(columns.iter().map(|column| table.schema.primary_key.contains(&column.name)))),
     ])
 }
@@ -542,9 +558,19 @@ pub(crate) fn show_create(snapshot: &Snapshot, name: &str) -> Result<RecordBatch
 fn create_statement(table: &Table) -> String {
     let list = |names: &[String]| names.iter().map(|name| bare_or_quoted(name)).collect::<Vec<_>>().join(", ");
     let mut parts: Vec<String> = Vec::new();
-    for column in &table.schema.columns {
+    for (at, column) in table.schema.columns.iter().enumerate() {
         let not_null = if column.nullable { "" } else { " NOT NULL" };
-        parts.push(format!("{} {}{not_null}", bare_or_quoted(&column.name), type_name(&column.data_type)));
+        let (name, mut data_type) = (bare_or_quoted(&column.name), type_name(&column.data_type));
+        let default = match (table.schema.identity_of(at), table.schema.sequence_of(at)) {
+            (Some(Identity::Always), _) => Some(" GENERATED ALWAYS AS IDENTITY".to_owned()),
+            (Some(Identity::ByDefault), _) => Some(" GENERATED BY DEFAULT AS IDENTITY".to_owned()),
+            (None, Some(_)) => {
+                data_type = serial_name(&column.data_type).to_owned();
+                None
+            }
+            (None, None) => table.schema.default_of(at).map(|sql| format!(" DEFAULT {}", in_parentheses(sql))),
+        };
+        parts.push(format!("{name} {data_type}{}{not_null}", default.unwrap_or_default()));
     }
     let primary = &table.schema.primary_key;
     let own_name = table.name.rsplit_once('.').map_or(table.name.as_str(), |(_, own)| own);
@@ -569,12 +595,31 @@ fn create_statement(table: &Table) -> String {
     for key in &table.schema.foreign_keys {
         let referenced =
             if key.referenced.is_empty() { String::new() } else { format!(" ({})", list(&key.referenced)) };
+        let usual = format!("{own_name}_{}_fkey", key.columns.join("_"));
+        let name = if key.name.is_empty() { String::new() } else { named(&key.name, usual) };
         let (columns, table) = (list(&key.columns), bare_or_quoted(&key.table));
         let promise = if key.enforced { "" } else { " NOT ENFORCED" };
-        parts.push(format!("FOREIGN KEY ({columns}) REFERENCES {table}{referenced}{promise}"));
+        parts.push(format!("{name}FOREIGN KEY ({columns}) REFERENCES {table}{referenced}{promise}"));
     }
     let name = bare_or_quoted(&table.name);
     format!("CREATE TABLE {name} (\n  {}\n) WITH ({})", parts.join(",\n  "), table.design)
+}
+
+/// The name of an integer type whose values come from a sequence.
+fn serial_name(data_type: &DataType) -> &'static str {
+    match data_type {
+        DataType::Int16 => "SMALLSERIAL",
+        DataType::Int32 => "SERIAL",
+        _ => "BIGSERIAL",
+    }
+}
+
+/// A default as CREATE TABLE reads it back: an expression with operators in parentheses.
+fn in_parentheses(sql: &str) -> String {
+    let is_simple = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '(' | ')' | '-');
+    let is_text =
+        sql.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).is_some_and(|text| !text.contains('\''));
+    if is_text || sql.chars().all(is_simple) { sql.to_owned() } else { format!("({sql})") }
 }
 
 /// A name as SQL reads it back, quoted where it must be.

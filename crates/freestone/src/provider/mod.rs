@@ -14,6 +14,7 @@ mod source;
 mod statistics;
 mod stream;
 mod table;
+mod versions;
 
 pub use aggregate::{AggregateInScan, ScanAggregateExec};
 pub use copies::ChooseCopies;
@@ -24,3 +25,4 @@ pub use source::FreestoneSource;
 pub(crate) use source::with_sources;
 pub use statistics::estimated_share;
 pub use table::{FreestoneTable, ROW_ID_COLUMN};
+pub(crate) use versions::AtVersion;

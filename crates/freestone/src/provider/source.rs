@@ -61,6 +61,8 @@ pub struct FreestoneSource {
     fetch: Option<usize>,
     /// Whether rows come in the order of the table's sort.
     ordered: bool,
+    /// Whether this is a scan of an earlier version, whose snapshot it keeps.
+    is_past: bool,
     metrics: ExecutionPlanMetricsSet,
     scan_metrics: Arc<ScanMetrics>,
     gauges: Arc<Mutex<Vec<(&'static str, Gauge)>>>,
@@ -94,6 +96,7 @@ impl FreestoneSource {
             partitions,
             fetch: None,
             ordered: false,
+            is_past: false,
             metrics: ExecutionPlanMetricsSet::new(),
             scan_metrics: Arc::default(),
             gauges: Arc::default(),
@@ -149,6 +152,7 @@ impl FreestoneSource {
         };
         let mut source = FreestoneSource::new(snapshot.clone(), copy.clone(), false, projection, 1);
         (source.copied, source.partitions, source.fetch) = (Some(self.table().clone()), self.partitions, self.fetch);
+        source.is_past = self.is_past;
         for filter in &self.filters {
             source
                 .add_table_filter(remap(filter, |column| place(column).expect("the copy has all that is tested"))?)?;
@@ -207,14 +211,18 @@ impl FreestoneSource {
     /// The same scan without the state of one run: it pins no files.
     pub fn detached(&self) -> Self {
         let mut source = self.clone();
-        source.scanned.snapshot = None;
+        if !self.is_past {
+            source.scanned.snapshot = None;
+        }
         source
     }
 
     /// The scan of one run, on its snapshot, from a scan made by [`FreestoneSource::detached`].
     pub fn attached(&self, snapshot: &Arc<Snapshot>) -> Self {
         let mut source = self.clone();
-        source.scanned.snapshot = Some(snapshot.clone());
+        if !self.is_past {
+            source.scanned.snapshot = Some(snapshot.clone());
+        }
         source.metrics = ExecutionPlanMetricsSet::new();
         source.scan_metrics = Arc::default();
         source.gauges = Arc::default();
@@ -238,13 +246,22 @@ impl FreestoneSource {
     }
 
     /// Pins the table's files while a run reads them.
-    pub(super) fn shared_snapshot(&self) -> Option<Arc<Snapshot>> {
+    pub(crate) fn shared_snapshot(&self) -> Option<Arc<Snapshot>> {
         self.scanned.snapshot.clone()
     }
 
     /// Whether the scan returns all rows that satisfy its filters, in any order, without row ids.
     pub(super) fn is_plain(&self) -> bool {
         !self.ordered && self.fetch.is_none() && !self.projection.contains(&self.row_id_column())
+    }
+
+    /// Whether this is a scan of an earlier version than the statement's snapshot.
+    pub(crate) fn is_past(&self) -> bool {
+        self.is_past
+    }
+
+    pub(super) fn set_past(&mut self, is_past: bool) {
+        self.is_past = is_past;
     }
 
     /// Whether rows come in the order of the table's sort.

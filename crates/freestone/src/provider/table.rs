@@ -24,6 +24,8 @@ pub struct FreestoneTable {
     table: Arc<Table>,
     row_ids: bool,
     schema: SchemaRef,
+    /// Whether this is an earlier version, whatever the newest snapshot is.
+    is_past: bool,
 }
 
 impl FreestoneTable {
@@ -31,7 +33,12 @@ impl FreestoneTable {
     pub fn new(snapshot: Arc<Snapshot>, name: &str) -> Option<Self> {
         let table = snapshot.table(name)?.clone();
         let schema = table.schema.to_arrow();
-        Some(FreestoneTable { snapshot, table, row_ids: false, schema })
+        Some(FreestoneTable { snapshot, table, row_ids: false, schema, is_past: false })
+    }
+
+    /// The same table as one of an earlier version.
+    pub fn of_the_past(self) -> Self {
+        FreestoneTable { is_past: true, ..self }
     }
 
     /// The same table with the additional column `__row_id`, which DELETE and UPDATE return to the store.
@@ -87,6 +94,7 @@ impl TableProvider for FreestoneTable {
         let target = state.config().target_partitions();
         let mut source =
             FreestoneSource::new(self.snapshot.clone(), self.table.clone(), self.row_ids, projection, target);
+        source.set_past(self.is_past);
         let df_schema = DFSchema::try_from(self.schema.clone())?;
         for filter in filters {
             source.add_table_filter(state.create_physical_expr(filter.clone(), &df_schema)?)?;

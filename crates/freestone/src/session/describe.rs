@@ -17,6 +17,7 @@ use crate::session::{Session, guarded};
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{Command, Statement, parse_query};
 use crate::sql::{names, statement};
+use freestone_store::schema::{Constraint, ConstraintKind};
 
 /// The parameters and result columns of a statement.
 #[derive(Debug, Clone)]
@@ -28,7 +29,7 @@ pub struct Description {
 }
 
 /// A table or view of the database.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Relation {
     /// The name.
     pub name: String,
@@ -40,13 +41,23 @@ pub struct Relation {
     pub view: Option<String>,
     /// The columns of the primary key.
     pub primary_key: Vec<String>,
+    /// The name of the primary key, if there is one.
+    pub primary_key_name: String,
     /// The foreign keys.
     pub foreign_keys: Vec<Reference>,
+    /// The names of UNIQUE constraints, and their columns.
+    pub unique: Vec<(String, Vec<String>)>,
+    /// The names of CHECK constraints, and their conditions.
+    pub checks: Vec<(String, String)>,
+    /// For each column, its DEFAULT.
+    pub defaults: Vec<Option<String>>,
 }
 
 /// A foreign key.
 #[derive(Debug, Clone)]
 pub struct Reference {
+    /// The name of the constraint.
+    pub name: String,
     /// The columns that reference.
     pub columns: Vec<String>,
     /// The referenced table.
@@ -156,8 +167,7 @@ impl Session {
         for (name, text) in definitions::views(&scope.snapshot) {
             let schema = self.view_schema(&scope, name).await.ok();
             let (name, view) = (name.clone(), Some(text.to_string()));
-            let relation = Relation { name, schema, rows: None, view, primary_key: vec![], foreign_keys: vec![] };
-            relations.push(relation);
+            relations.push(Relation { name, schema, view, ..Relation::default() });
         }
         Ok(relations)
     }
@@ -195,17 +205,27 @@ fn with_assigned(types: &[Option<DataType>], assigned: Vec<(usize, DataType)>) -
 }
 
 fn table_relation(table: &freestone_store::Table) -> Relation {
-    let references = table.schema.foreign_keys.iter().map(|key| Reference {
-        columns: key.columns.clone(),
-        table: key.table.clone(),
-        referenced: key.referenced.clone(),
-    });
-    Relation {
+    let schema = &table.schema;
+    let mut relation = Relation {
         name: table.name.clone(),
-        schema: Some(table.schema.to_arrow()),
+        schema: Some(schema.to_arrow()),
         rows: Some(table.rows()),
-        view: None,
-        primary_key: table.schema.primary_key.clone(),
-        foreign_keys: references.collect(),
+        primary_key: schema.primary_key.clone(),
+        defaults: (0..schema.columns.len()).map(|at| schema.default_of(at).map(str::to_owned)).collect(),
+        ..Relation::default()
+    };
+    for Constraint { name, kind } in schema.constraints(&table.name) {
+        match kind {
+            ConstraintKind::Primary(..) => relation.primary_key_name = name,
+            ConstraintKind::Unique(columns) => relation.unique.push((name, columns.to_vec())),
+            ConstraintKind::Check(check) => relation.checks.push((name, check.condition.clone())),
+            ConstraintKind::Foreign(key) => relation.foreign_keys.push(Reference {
+                name,
+                columns: key.columns.clone(),
+                table: key.table.clone(),
+                referenced: key.referenced.clone(),
+            }),
+        }
     }
+    relation
 }

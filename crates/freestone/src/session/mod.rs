@@ -44,6 +44,7 @@ use crate::export::{self, Export};
 use crate::inputs::{ArrowTable, Inputs};
 use crate::planning::BoundedExpressions;
 use crate::provider::metadata;
+use crate::sequences::SessionSequences;
 use crate::shared::{SharedPlanner, SharedRelations};
 use crate::sql::depth::OnStack;
 use crate::sql::laterals::Laterals;
@@ -84,7 +85,7 @@ pub struct Session {
     plans: Mutex<Plans>,
     access: Access,
     /// Whether writes are refused for the time being.
-    read_only: AtomicBool,
+    read_only: Arc<AtomicBool>,
     block: Block,
 }
 
@@ -132,12 +133,20 @@ impl Session {
         let _ = growth::register(&mut state, database.options().memory_limit);
         // Behind all others, as it takes the functions that it plans from them.
         let _ = untyped::register(&mut state);
+        let block = Block::default();
+        block.register(database.holders());
+        let read_only = Arc::new(AtomicBool::new(false));
+        let sequences = Arc::new(SessionSequences::new(
+            database.sequences().clone(),
+            may_write(access, read_only.clone(), block.clone()),
+        ));
         Session {
             planner: RwLock::new(Planner::new(
                 state,
                 access,
                 database.store().transactions(),
                 database.workload().clone(),
+                sequences,
             )),
             plans: Mutex::new(Plans::new(database.kept_plans().clone())),
             database,
@@ -145,8 +154,8 @@ impl Session {
             cancel: Canceller::new(),
             progress: RwLock::default(),
             access,
-            read_only: AtomicBool::new(false),
-            block: Block::default(),
+            read_only,
+            block,
         }
     }
 
@@ -253,10 +262,12 @@ impl Session {
             Command::Check(table) => self.check(table).await,
             Command::Set { name, value } => {
                 self.change_settings(|state| settings::set(state, &name, &value))?;
+                self.keep_versions(&name).await?;
                 Ok(Outcome::Done { verb: "SET" })
             }
             Command::Reset { name } => {
                 self.change_settings(|state| settings::reset(state, self.database.options(), &name))?;
+                self.keep_versions(&name).await?;
                 Ok(Outcome::Done { verb: "RESET" })
             }
             Command::Show { name } => {
@@ -413,12 +424,7 @@ impl Session {
     }
 
     fn check_write(&self) -> Result<()> {
-        self.access.check_write()?;
-        match self.read_only.load(Ordering::Relaxed) {
-            true => Err(Error::new(ErrorKind::ReadOnly, "this transaction may only read")
-                .with_hint("end it, or SET TRANSACTION READ WRITE")),
-            false => Ok(()),
-        }
+        check_write(self.access, &self.read_only)
     }
 
     /// Loads a file into a table, as `COPY table (columns) FROM 'path' (options)` does, on behalf of a client whose data
@@ -450,6 +456,12 @@ impl Session {
         *planner = planner.with_settings(state);
         self.plans.lock().clear();
         Ok(())
+    }
+
+    /// After a change of a setting: the database keeps earlier versions for as long as the session says, if it said so.
+    async fn keep_versions(&self, setting: &str) -> Result<()> {
+        let Some(retention) = settings::new_retention(self.planner().settings(), setting) else { return Ok(()) };
+        self.blocking(move |database| Ok(database.store().set_retention(retention)?)).await
     }
 
     async fn execute_sql(
@@ -860,4 +872,20 @@ impl OneRun {
         let rows = context::within(Some(self.cancellation.clone()), || execute_stream(self.plan, self.context))?;
         Ok(Box::pin(CancellableStream::of_query(rows, self.cancellation)))
     }
+}
+
+fn check_write(access: Access, read_only: &AtomicBool) -> Result<()> {
+    access.check_write()?;
+    match read_only.load(Ordering::Relaxed) {
+        true => Err(transaction::reads_only()),
+        false => Ok(()),
+    }
+}
+
+/// Whether functions of the session may change the database.
+fn may_write(access: Access, read_only: Arc<AtomicBool>, block: Block) -> Box<dyn Fn() -> Result<()> + Send + Sync> {
+    Box::new(move || {
+        check_write(access, &read_only)?;
+        block.check_write()
+    })
 }

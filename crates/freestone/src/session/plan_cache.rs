@@ -267,7 +267,10 @@ fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
 fn reads_tables_only(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     let mut only = true;
     plan.apply(|node| {
-        only &= !node.children().is_empty() || FreestoneSource::of(node).is_some() || shared::is_scan(node);
+        let source = FreestoneSource::of(node);
+        only &= !node.children().is_empty() || source.is_some() || shared::is_scan(node);
+        // An earlier version may be gone the next time.
+        only &= source.is_none_or(|source| !source.is_past());
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(only)

@@ -30,6 +30,10 @@ extensions_options! {
         pub copies: bool, default = true
         /// How long a statement waits for other transactions, in milliseconds; 0 for no limit
         pub lock_timeout: u64, default = 0
+        /// How long a transaction may hold its snapshot, in milliseconds; 0 for no limit
+        pub snapshot_max_age: u64, default = 0
+        /// How long tables can be read as they were before a commit, in seconds; 0 for not at all
+        pub retention: u64, default = 0
     }
 }
 
@@ -38,7 +42,9 @@ impl ConfigExtension for FreestoneSettings {
 }
 
 /// Short names of settings.
-const ALIASES: [(&str, &str); 8] = [
+const ALIASES: [(&str, &str); 10] = [
+    ("snapshot_max_age", "freestone.snapshot_max_age"),
+    (RETENTION, "freestone.retention"),
     ("copies", "freestone.copies"),
     ("lock_timeout", "freestone.lock_timeout"),
     ("design", "freestone.design"),
@@ -49,6 +55,8 @@ const ALIASES: [(&str, &str); 8] = [
     ("timezone", TIME_ZONE),
 ];
 
+/// The setting of the session that decides for its whole database.
+const RETENTION: &str = "retention";
 const TIME_ZONE: &str = "datafusion.execution.time_zone";
 const DEFAULT_ZONE: &str = "UTC";
 
@@ -251,6 +259,20 @@ pub(crate) fn lock_timeout(state: &SessionState) -> Option<Duration> {
     let settings = state.config().options().extensions.get::<FreestoneSettings>();
     let milliseconds = settings.map_or(0, |settings| settings.lock_timeout);
     (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
+}
+
+/// How long a transaction may hold its snapshot; `None` for no limit.
+pub(crate) fn snapshot_max_age(state: &SessionState) -> Option<Duration> {
+    let settings = state.config().options().extensions.get::<FreestoneSettings>();
+    let milliseconds = settings.map_or(0, |settings| settings.snapshot_max_age);
+    (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
+}
+
+/// How long earlier versions are kept, if `name` is the setting that says so.
+pub(crate) fn new_retention(state: &SessionState, name: &str) -> Option<Duration> {
+    let is_named = name == RETENTION || name.strip_prefix("freestone.") == Some(RETENTION);
+    let settings = state.config().options().extensions.get::<FreestoneSettings>();
+    settings.filter(|_| is_named).map(|settings| Duration::from_secs(settings.retention))
 }
 
 /// The design of a table created without WITH.

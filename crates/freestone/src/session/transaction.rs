@@ -2,11 +2,12 @@
 //! transaction.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use freestone_store::{LockMode, Savepoint, Snapshot, Store, Waiting, WriteTransaction};
 use parking_lot::Mutex;
 
-use crate::context::{Cancellation, Failure, Outcome};
+use crate::context::{Cancellation, Failure, Holders, HoldsSnapshot, Outcome};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::row_checks;
 use crate::exec::write::WriteContext;
@@ -28,7 +29,7 @@ pub enum TransactionStatus {
 }
 
 /// The transaction of a session, if one is open.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Block(Arc<Mutex<Option<Open>>>);
 
 struct Open {
@@ -41,6 +42,11 @@ struct Open {
     read_only: bool,
     savepoints: Vec<(String, Savepoint)>,
     failed: Failure,
+    began: Instant,
+    /// How long it may hold its snapshot.
+    max_age: Option<Duration>,
+    /// Whether it was ended because it held its snapshot for longer.
+    is_expired: bool,
 }
 
 /// The work of a statement that writes. It may be repeated.
@@ -63,10 +69,10 @@ impl Session {
 
     /// After a failed statement, only the end of its transaction is accepted.
     pub(crate) fn check_transaction(&self, ends: bool) -> Result<()> {
-        if !ends && self.transaction_status() == TransactionStatus::Failed {
-            return Err(failed());
+        match self.block.0.lock().as_ref() {
+            Some(open) if !ends => open.check(),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Records that a statement of the open transaction failed. Protocols also call it when they refuse a statement.
@@ -140,6 +146,9 @@ impl Session {
             read_only: modes.read_only.unwrap_or(false),
             savepoints: vec![],
             failed: Failure::default(),
+            began: Instant::now(),
+            max_age: settings::snapshot_max_age(self.planner().settings()),
+            is_expired: false,
         });
         Ok(())
     }
@@ -260,26 +269,42 @@ fn statement(transaction: &mut WriteTransaction, context: &WriteContext, work: W
     Ok(outcome)
 }
 
+/// The error of a change in a transaction that only reads.
+pub(crate) fn reads_only() -> Error {
+    Error::new(ErrorKind::ReadOnly, "this transaction may only read").with_hint("end it, or SET TRANSACTION READ WRITE")
+}
+
 /// A deadlock ends as well when one of its statements begins again.
 fn may_repeat(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Deadlock)
 }
 
 impl Block {
+    /// Lets the transaction be ended when it holds its snapshot for too long.
+    pub(crate) fn register(&self, holders: &Holders) {
+        holders.add(&self.0);
+    }
+
     fn with<T>(&self, work: impl FnOnce(&mut Open) -> Result<T>) -> Result<T> {
         work(self.0.lock().as_mut().ok_or_else(none)?)
+    }
+
+    /// Refuses changes in a transaction that only reads.
+    pub(crate) fn check_write(&self) -> Result<()> {
+        match self.0.lock().as_ref() {
+            Some(open) if open.read_only => Err(reads_only()),
+            _ => Ok(()),
+        }
     }
 
     /// Takes the transaction for a statement that changes it.
     fn take_for_write(&self) -> Result<Option<(WriteTransaction, Isolation)>> {
         let mut block = self.0.lock();
         let Some(open) = block.as_mut() else { return Ok(None) };
-        if open.failed.is_set() {
-            return Err(failed());
-        }
+        open.expire_if_too_old();
+        open.check()?;
         if open.read_only {
-            return Err(Error::new(ErrorKind::ReadOnly, "this transaction may only read")
-                .with_hint("end it, or SET TRANSACTION READ WRITE"));
+            return Err(reads_only());
         }
         let transaction = open.transaction.take().ok_or_else(busy)?;
         open.snapshot.get_or_insert_with(|| transaction.base().clone());
@@ -301,7 +326,38 @@ impl Block {
     }
 }
 
+impl HoldsSnapshot for Mutex<Option<Open>> {
+    fn let_go(&self) {
+        // Whoever has locked it is using it, and looks at its age, too.
+        if let Some(mut block) = self.try_lock()
+            && let Some(open) = block.as_mut()
+        {
+            open.expire_if_too_old();
+        }
+    }
+}
+
 impl Open {
+    /// Ends the transaction if it holds its snapshot for longer than it may. A statement that writes is not interrupted.
+    fn expire_if_too_old(&mut self) {
+        let is_too_old = self.max_age.is_some_and(|max_age| self.began.elapsed() > max_age);
+        if is_too_old && self.transaction.is_some() {
+            (self.transaction, self.snapshot, self.is_expired) = (None, None, true);
+            self.savepoints.clear();
+            self.failed.set();
+        }
+    }
+
+    /// Whether it accepts statements.
+    fn check(&self) -> Result<()> {
+        match (self.is_expired, self.failed.is_set()) {
+            (true, _) => Err(Error::new(ErrorKind::Transaction, "this transaction was ended by snapshot_max_age")
+                .with_hint("ROLLBACK, and repeat the transaction; a long query needs no BEGIN")),
+            (_, true) => Err(failed()),
+            _ => Ok(()),
+        }
+    }
+
     /// Without a savepoint to return to, the transaction frees its locks, so that others need not wait.
     fn fail(&mut self) {
         self.failed.set();
@@ -311,9 +367,8 @@ impl Open {
     }
 
     fn read(&mut self) -> Result<Arc<Snapshot>> {
-        if self.failed.is_set() {
-            return Err(failed());
-        }
+        self.expire_if_too_old();
+        self.check()?;
         let Some(transaction) = &mut self.transaction else { return self.snapshot.clone().ok_or_else(busy) };
         if self.isolation == Isolation::ReadCommitted || transaction.is_fresh() {
             transaction.refresh().inspect_err(|_| self.failed.set())?;
@@ -335,9 +390,7 @@ impl Open {
     }
 
     fn save(&mut self, name: String) -> Result<()> {
-        if self.failed.is_set() {
-            return Err(failed());
-        }
+        self.check()?;
         let transaction = self.transaction.as_mut().ok_or_else(busy)?;
         if transaction.is_fresh() {
             transaction.refresh()?;
@@ -348,9 +401,7 @@ impl Open {
     }
 
     fn release(&mut self, name: &str) -> Result<()> {
-        if self.failed.is_set() {
-            return Err(failed());
-        }
+        self.check()?;
         let at = self.place_of(name)?;
         self.savepoints.truncate(at);
         self.keep_for_savepoints();
@@ -358,6 +409,9 @@ impl Open {
     }
 
     fn roll_back_to(&mut self, name: &str) -> Result<()> {
+        if self.is_expired {
+            return self.check();
+        }
         let at = self.place_of(name)?;
         self.savepoints.truncate(at + 1);
         let transaction = self.transaction.as_mut().ok_or_else(busy)?;

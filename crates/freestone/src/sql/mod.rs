@@ -17,6 +17,7 @@ pub(crate) mod merge_forms;
 pub(crate) mod named_windows;
 pub(crate) mod names;
 pub(crate) mod parameters;
+mod sequence_options;
 pub(crate) mod spellings;
 pub(crate) mod statement;
 pub(crate) mod summary;

@@ -8,18 +8,29 @@
 //! | `USING SAMPLE 10%` | `QUALIFY "freestone$sample"('percent', 10)`, or behind AND in a QUALIFY |
 //! | `TABLESAMPLE reservoir(5 ROWS)` | `TABLESAMPLE BERNOULLI (5 ROWS)` |
 //! | `LIMIT 10 %` | `LIMIT "freestone$percent"(10)` |
+//! | `RENAME CONSTRAINT a TO b` | `RENAME COLUMN "freestone$constraint:a" TO b` |
+//! | `INSERT INTO t (a) OVERRIDING SYSTEM VALUE` | `INSERT INTO t (a, "freestone$overriding")` |
 //! | `INSERT INTO t BY NAME` | `INSERT INTO t AS "freestone$by_name"` |
 //! | `PIVOT t ON a USING sum(b) GROUP BY c` | `SELECT "freestone$pivot"(a), sum(b) FROM t GROUP BY c` |
+//! | `t AT (VERSION => n)` | `"freestone$at"('t', 'version', n)` |
 //! | `UNPIVOT t ON a, b INTO NAME n VALUE v` | `SELECT "freestone$unpivot"(n, v), a, b FROM t` |
 //!
 //! If a query uses GLOBAL or STRAIGHT_JOIN itself, as in ClickHouse and MySQL, they are names.
 
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
+use super::sequence_options;
+
 /// The call that represents USING SAMPLE, with a unit, an amount, and a seed.
 pub(crate) const SAMPLE: &str = "freestone$sample";
 /// The call that represents a LIMIT in percent.
 pub(crate) const PERCENT: &str = "freestone$percent";
+/// The table function that represents AT behind a table, with the table's name, a unit, and the value.
+pub(crate) const AT: &str = "freestone$at";
+/// The beginning of the name of a column that represents a constraint.
+pub(crate) const CONSTRAINT: &str = "freestone$constraint:";
+/// The column of an INSERT that represents OVERRIDING SYSTEM VALUE.
+pub(crate) const OVERRIDING: &str = "freestone$overriding";
 /// The alias that represents BY NAME.
 pub(crate) const BY_NAME: &str = "freestone$by_name";
 /// The call that represents ON in a PIVOT statement, with its expressions.
@@ -60,7 +71,10 @@ pub(crate) fn with_columns(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan>
 
 /// The tokens of a statement with these clauses replaced.
 pub(crate) fn written(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    const WORDS: [&str; 12] = [
+    const WORDS: [&str; 15] = [
+        "CONSTRAINT",
+        "OVERRIDING",
+        "AT",
         "ASOF",
         "POSITIONAL",
         "SAMPLE",
@@ -74,7 +88,7 @@ pub(crate) fn written(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         "STRUCT",
         "ROW",
     ];
-    let tokens = of_definition(tokens);
+    let tokens = sequence_options::in_order(of_definition(tokens));
     let asks = |token: &TokenWithSpan| match &token.token {
         Token::Word(word) if word.quote_style.is_none() => {
             WORDS.iter().any(|known| known.eq_ignore_ascii_case(&word.value))
@@ -217,6 +231,9 @@ impl Writer<'_> {
             ("TABLESAMPLE", _) => self.table_sample(),
             ("LIMIT", _) => self.limit(),
             ("BY", "NAME") => self.by_name(),
+            ("OVERRIDING", "SYSTEM") => self.overriding(),
+            ("RENAME", "CONSTRAINT") => self.rename_constraint(),
+            ("AT", _) => self.at_version(),
             ("STRUCT" | "ROW", _) => self.struct_type(),
             _ => false,
         }
@@ -313,6 +330,78 @@ impl Writer<'_> {
         self.push(Token::Gt);
         self.at = close + 1;
         true
+    }
+
+    /// Writes `RENAME CONSTRAINT a TO b` of an ALTER TABLE as that of a column.
+    fn rename_constraint(&mut self) -> bool {
+        let name = match self.tokens.get(self.at + 2).map(|token| &token.token) {
+            Some(Token::Word(word)) if self.word(3) == "TO" => match word.quote_style {
+                Some(_) => word.value.clone(),
+                None => word.value.to_lowercase(),
+            },
+            _ => return false,
+        };
+        self.keyword("RENAME");
+        self.keyword("COLUMN");
+        self.name(&format!("{CONSTRAINT}{name}"));
+        self.at += 3;
+        true
+    }
+
+    /// Writes OVERRIDING SYSTEM VALUE of an INSERT as a column behind the others.
+    fn overriding(&mut self) -> bool {
+        if self.word(2) != "VALUE" || word(self.tokens.first()) != "INSERT" {
+            return false;
+        }
+        match self.out.last().is_some_and(|last| last.token == Token::RParen) {
+            true => {
+                self.out.pop();
+                self.push(Token::Comma);
+            }
+            false => self.push(Token::LParen),
+        }
+        self.name(OVERRIDING);
+        self.push(Token::RParen);
+        self.at += 3;
+        true
+    }
+
+    /// `t AT (VERSION => n)` and `t AT (TIMESTAMP => time)`, up to the value. What follows it is read as usual.
+    fn at_version(&mut self) -> bool {
+        let unit = self.word(2);
+        let is_version = self.is(1, &Token::LParen)
+            && matches!(unit.as_str(), "VERSION" | "TIMESTAMP")
+            && self.is(3, &Token::RArrow);
+        let Some(name) = is_version.then(|| self.take_name()).flatten() else { return false };
+        // The parser's name of a table function is its text, with quotes.
+        self.push(Token::make_word(AT, None));
+        self.push(Token::LParen);
+        self.push(Token::SingleQuotedString(name));
+        self.push(Token::Comma);
+        self.push(Token::SingleQuotedString(unit.to_ascii_lowercase()));
+        self.push(Token::Comma);
+        self.qualifies.push(false);
+        self.at += 4;
+        true
+    }
+
+    /// Takes back the name of a table that was just written, as SQL folds it.
+    fn take_name(&mut self) -> Option<String> {
+        let mut parts = vec![];
+        loop {
+            let Some(TokenWithSpan { token: Token::Word(word), .. }) = self.out.last() else { return None };
+            parts.push(match word.quote_style {
+                Some(_) => word.value.clone(),
+                None => word.value.to_lowercase(),
+            });
+            self.out.pop();
+            if self.out.last().is_none_or(|before| before.token != Token::Period) {
+                break;
+            }
+            self.out.pop();
+        }
+        parts.reverse();
+        Some(parts.join("."))
     }
 
     /// Replaces BY NAME and BY POSITION after the table of an INSERT.

@@ -375,7 +375,10 @@ impl Statement {
         let sql = match sql {
             ast::Statement::CreateTable(ast::CreateTable { query, .. }) => query.map(ast::Statement::Query),
             ast::Statement::Insert(ast::Insert { source, .. }) => source.map(ast::Statement::Query),
-            ast::Statement::CreateView(_) | ast::Statement::Drop { .. } | ast::Statement::Truncate(_) => None,
+            ast::Statement::CreateView(_)
+            | ast::Statement::Drop { .. }
+            | ast::Statement::Truncate(_)
+            | ast::Statement::AlterTable(_) => None,
             other => Some(other),
         };
         let Some(sql) = sql else { return Ok(vec![]) };
@@ -383,6 +386,13 @@ impl Statement {
         let (named, _) = datafusion::sql::resolve::resolve_table_references(&sql, true)?;
         let ours = |name: &TableReference| name.schema().is_none_or(|schema| schema == crate::catalog::SCHEMA);
         Ok(named.into_iter().filter(ours).map(|name| name.table().to_owned()).collect())
+    }
+
+    /// Whether a name stands somewhere in the statement.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        let is_name =
+            |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.value.eq_ignore_ascii_case(name));
+        self.tokens.iter().any(is_name)
     }
 
     /// The text of the statement after its first top-level `AS`: a view's query as it was written.
@@ -477,6 +487,21 @@ pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
         put_in_our_form(&mut *query)?;
         Ok(query)
     })
+}
+
+/// Parses one expression, for defaults and conditions.
+pub(crate) fn parse_expression(text: &str) -> Result<ast::Expr> {
+    let item = match *parse_query(&format!("SELECT ({text})"))?.body {
+        ast::SetExpr::Select(select) => select.projection.into_iter().next(),
+        _ => None,
+    };
+    match item {
+        Some(ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, .. }) => Ok(match expr {
+            ast::Expr::Nested(inner) => *inner,
+            other => other,
+        }),
+        _ => Err(Error::syntax(format!("{text} is no expression"))),
+    }
 }
 
 /// `SELECT 1`, as the base of a constructed query.
@@ -606,12 +631,12 @@ fn alter(cursor: Cursor) -> Result<Command> {
     const FORM: &str = "ALTER TABLE table SET DESIGN (option = value, …), ADD COPY name [(columns)] [WITH (…)], \
                         or DROP COPY [IF EXISTS] name";
     let mut rest = cursor.after(1);
-    let unknown = || {
-        let what = "ALTER changes designs and copies of tables only in this version";
-        Err(Error::unsupported(what).with_hint(format!("the form is {FORM}")))
-    };
     if !rest.skip_word("TABLE") {
-        return unknown();
+        return Err(Error::unsupported(format!("ALTER {} is not available", rest.upper(0)))
+            .with_hint("ALTER TABLE changes columns, designs and copies of tables"));
+    }
+    if !changes_design(rest) {
+        return cursor.sql().map(|statement| Command::Sql(Box::new(statement)));
     }
     let table = rest.object_name(FORM)?;
     let (verb, what) = (rest.upper(0), rest.upper(1));
@@ -633,10 +658,19 @@ fn alter(cursor: Cursor) -> Result<Command> {
             let if_exists = rest.skip_word("IF") && rest.skip_word("EXISTS");
             Command::DropCopy { table, name: rest.object_name(FORM)?, if_exists }
         }
-        _ => return unknown(),
+        _ => return Err(Error::syntax(format!("syntax error: expected {FORM}"))),
     };
     rest.expect_end()?;
     Ok(command)
+}
+
+/// Whether what follows ALTER TABLE is a table with SET DESIGN, ADD COPY or DROP COPY.
+fn changes_design(mut rest: Cursor) -> bool {
+    if rest.object_name("ALTER TABLE table").is_err() {
+        return false;
+    }
+    let forms = [("SET", "DESIGN"), ("ADD", "COPY"), ("DROP", "COPY")];
+    forms.contains(&(rest.upper(0).as_str(), rest.upper(1).as_str()))
 }
 
 fn set(mut cursor: Cursor) -> Result<Command> {

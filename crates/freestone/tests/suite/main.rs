@@ -2,6 +2,7 @@
 
 mod access;
 mod aggregate;
+mod alter;
 mod answers;
 mod bad_input;
 mod cluster;
@@ -21,6 +22,7 @@ mod planning;
 mod round_trips;
 mod rows;
 mod rules;
+mod sequences;
 mod session;
 mod slt;
 mod ssb;

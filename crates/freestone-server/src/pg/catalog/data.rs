@@ -40,8 +40,12 @@ pub struct RelationOids {
 pub struct Constraint<'a> {
     pub oid: i64,
     pub name: String,
+    /// As in `pg_constraint`: p, u, f or c.
+    pub kind: &'static str,
     pub table: &'a RelationOids,
     pub columns: &'a [String],
+    /// Of a CHECK.
+    pub condition: Option<&'a str>,
     /// The table and columns to which a foreign key refers.
     pub referenced: Option<(&'a str, &'a [String])>,
 }
@@ -83,7 +87,7 @@ impl Data {
         self.role_oid(&self.user)
     }
 
-    /// Primary and foreign keys, with the names that PostgreSQL gives them.
+    /// Keys and conditions.
     pub fn constraints(&self) -> Vec<Constraint<'_>> {
         let mut all = vec![];
         for table in &self.relations {
@@ -91,7 +95,9 @@ impl Data {
             if !relation.primary_key.is_empty() {
                 all.push(Constraint {
                     oid: table.key_oid,
-                    name: format!("{}_pkey", relation.name),
+                    name: relation.primary_key_name.clone(),
+                    kind: "p",
+                    condition: None,
                     table,
                     columns: &relation.primary_key,
                     referenced: None,
@@ -100,11 +106,19 @@ impl Data {
             for (at, key) in relation.foreign_keys.iter().enumerate() {
                 all.push(Constraint {
                     oid: table.key_oid + 1_000_000_000 + at as i64,
-                    name: format!("{}_{}_fkey", relation.name, key.columns.join("_")),
+                    name: key.name.clone(),
+                    kind: "f",
+                    condition: None,
                     table,
                     columns: &key.columns,
                     referenced: Some((&key.table, &key.referenced)),
                 });
+            }
+            let unique = relation.unique.iter().map(|(name, columns)| (name, "u", columns.as_slice(), None));
+            let checks = relation.checks.iter().map(|(name, text)| (name, "c", &[][..], Some(text.as_str())));
+            for ((name, kind, columns, condition), at) in unique.chain(checks).zip(1..) {
+                let oid = table.key_oid + 2_000_000_000 + at;
+                all.push(Constraint { oid, name: name.clone(), kind, table, columns, condition, referenced: None });
             }
         }
         all
@@ -116,6 +130,11 @@ impl RelationOids {
     pub fn columns(&self) -> impl Iterator<Item = (&str, ColumnType, bool)> {
         let fields = self.relation.schema.iter().flat_map(|schema| schema.fields());
         fields.map(|field| (field.name().as_str(), ColumnType::of(field.data_type()), field.is_nullable()))
+    }
+
+    /// The DEFAULT of a column.
+    pub fn default_of(&self, column: usize) -> Option<&str> {
+        self.relation.defaults.get(column)?.as_deref()
     }
 
     /// The numbers of columns, counted from 1.

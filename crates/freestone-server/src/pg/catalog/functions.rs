@@ -385,7 +385,8 @@ fn relation_oid(data: &Data, name: &str) -> Option<i64> {
 }
 
 fn relation_name(data: &Data, oid: i64) -> Option<String> {
-    let key = || data.relations.iter().find(|table| table.key_oid == oid).map(|t| format!("{}_pkey", t.relation.name));
+    let key = || data.relations.iter().find(|table| table.key_oid == oid);
+    let key = || key().map(|table| table.relation.primary_key_name.clone());
     data.relation(oid).map(|table| table.relation.name.clone()).or_else(key)
 }
 
@@ -394,7 +395,11 @@ fn constraint_text(data: &Data, arguments: &[Value]) -> Option<String> {
     let constraint = data.constraints().into_iter().find(|constraint| constraint.oid == oid)?;
     let list = |columns: &[String]| columns.join(", ");
     Some(match constraint.referenced {
-        None => format!("PRIMARY KEY ({})", list(constraint.columns)),
+        None => match constraint.condition {
+            Some(condition) => format!("CHECK ({condition})"),
+            None if constraint.kind == "u" => format!("UNIQUE ({})", list(constraint.columns)),
+            None => format!("PRIMARY KEY ({})", list(constraint.columns)),
+        },
         Some((table, columns)) => {
             format!("FOREIGN KEY ({}) REFERENCES {table}({})", list(constraint.columns), list(columns))
         }
@@ -403,6 +408,6 @@ fn constraint_text(data: &Data, arguments: &[Value]) -> Option<String> {
 
 /// The statement that would create the index of a primary key.
 pub fn index_text(table: &RelationOids) -> String {
-    let name = &table.relation.name;
-    format!("CREATE UNIQUE INDEX {name}_pkey ON public.{name} USING btree ({})", table.relation.primary_key.join(", "))
+    let (name, key) = (&table.relation.name, &table.relation.primary_key_name);
+    format!("CREATE UNIQUE INDEX {key} ON public.{name} USING btree ({})", table.relation.primary_key.join(", "))
 }

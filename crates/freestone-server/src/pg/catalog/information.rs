@@ -67,7 +67,12 @@ fn key_columns(data: &Data) -> Rows {
 
 fn table_constraints(data: &Data) -> Rows {
     let row = |constraint: Constraint| {
-        let kind = if constraint.referenced.is_some() { "FOREIGN KEY" } else { "PRIMARY KEY" };
+        let kind = match constraint.kind {
+            "f" => "FOREIGN KEY",
+            "u" => "UNIQUE",
+            "c" => "CHECK",
+            _ => "PRIMARY KEY",
+        };
         let table = constraint.table.relation.name.as_str();
         row![DATABASE, "public", constraint.name, DATABASE, "public", table, kind, "NO", "NO", "NO"]
     };
@@ -78,11 +83,18 @@ fn described_columns(data: &Data) -> Rows {
     let mut rows = vec![];
     for table in &data.relations {
         for (at, (name, kind, nullable)) in table.columns().enumerate() {
-            rows.push(described_column(&table.relation.name, name, kind, nullable, at as i64 + 1));
+            let mut row = described_column(&table.relation.name, name, kind, nullable, at as i64 + 1);
+            if let Some(default) = table.default_of(at) {
+                row[COLUMN_DEFAULT] = Cell::Text(default.to_owned());
+            }
+            rows.push(row);
         }
     }
     rows
 }
+
+/// The place of `column_default` in a row of [`described_column`].
+const COLUMN_DEFAULT: usize = 5;
 
 fn described_column(table: &str, name: &str, kind: ColumnType, nullable: bool, place: i64) -> Vec<Cell> {
     let element = kind.element;
@@ -143,7 +155,7 @@ fn references(data: &Data) -> Rows {
     let row = |constraint: Constraint| {
         let (table, _) = constraint.referenced?;
         let unique = data.named(table).filter(|table| !table.relation.primary_key.is_empty());
-        let unique = unique.map_or(Cell::Null, |_| Cell::Text(format!("{table}_pkey")));
+        let unique = unique.map_or(Cell::Null, |table| Cell::Text(table.relation.primary_key_name.clone()));
         Some(row![DATABASE, "public", constraint.name, DATABASE, "public", unique, "NONE", "NO ACTION", "NO ACTION"])
     };
     data.constraints().into_iter().filter_map(row).collect()

@@ -116,7 +116,7 @@ fn classes(data: &Data) -> Rows {
         let natts = table.columns().count() as i64;
         rows.push(class(data, table.oid, &table.relation.name, kind, natts, Some(table)));
         if has_key {
-            let (name, natts) = (format!("{}_pkey", table.relation.name), table.relation.primary_key.len() as i64);
+            let (name, natts) = (table.relation.primary_key_name.clone(), table.relation.primary_key.len() as i64);
             rows.push(class(data, table.key_oid, &name, "i", natts, None));
         }
     }
@@ -305,7 +305,8 @@ fn constraints(data: &Data) -> Rows {
         let other = constraint.referenced.and_then(|(name, columns)| Some((data.named(name)?, columns)));
         // A foreign key depends on the index of the referenced table.
         let (kind, index) = match (&constraint.referenced, other) {
-            (None, _) => ("p", constraint.table.key_oid),
+            (None, _) if constraint.kind == "p" => ("p", constraint.table.key_oid),
+            (None, _) => (constraint.kind, 0),
             (Some(_), Some((table, _))) if !table.relation.primary_key.is_empty() => ("f", table.key_oid),
             (Some(_), _) => ("f", 0),
         };
@@ -369,7 +370,7 @@ fn index_texts(data: &Data) -> Rows {
     let keyed = data.relations.iter().filter(|table| !table.relation.primary_key.is_empty());
     let row = |table: &RelationOids| {
         let name = table.relation.name.as_str();
-        row!["public", name, format!("{name}_pkey"), Cell::Null, super::functions::index_text(table)]
+        row!["public", name, table.relation.primary_key_name.as_str(), Cell::Null, super::functions::index_text(table)]
     };
     keyed.map(row).collect()
 }

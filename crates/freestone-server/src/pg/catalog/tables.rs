@@ -109,13 +109,18 @@ mod tests {
             name: "t".into(),
             schema: Some(schema),
             rows: Some(3),
-            view: None,
             primary_key: vec!["a".into()],
+            primary_key_name: "t_pkey".into(),
+            unique: vec![("t_a_key".into(), vec!["a".into()])],
+            checks: vec![("t_a_check".into(), "a > 0".into())],
+            defaults: vec![Some("1".into())],
             foreign_keys: vec![Reference {
+                name: "t_a_fkey".into(),
                 columns: vec!["a".into()],
                 table: "t".into(),
                 referenced: vec!["a".into()],
             }],
+            ..Relation::default()
         };
         let view = Relation { name: "v".into(), view: Some("SELECT 1".into()), ..relation.clone() };
         let data = Data::new(vec![relation, view], vec![("ann".into(), Role::Admin)], "ann".into());

@@ -22,6 +22,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::error::{Error, Result};
 use crate::sql::names::{call_text, folded};
+use crate::sql::spellings::AT;
 use crate::sql::{laterals, visitor};
 
 pub(crate) use aliases::functions_of;
@@ -74,6 +75,7 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
                 }
             }
             lower_case(factor);
+            name_of_version(factor);
             column_of_function(factor);
             let done = samples::of_factor(factor).and_then(|()| pivots::factor(factor));
             self.note(done)
@@ -87,6 +89,22 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
     let mut forms = Forms(Ok(()));
     let _ = visitor::visit_mut(sql, &mut forms);
     forms.0
+}
+
+/// A table of an earlier version has the name of the table, unless it is given another.
+fn name_of_version(factor: &mut TableFactor) {
+    let TableFactor::Table { name, alias: alias @ None, args: Some(call), .. } = factor else { return };
+    let is_version = name.0.first().and_then(|part| part.as_ident()).is_some_and(|part| part.value == AT);
+    let Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(Expr::Value(table)))) = call.args.first() else {
+        return;
+    };
+    if let ast::Value::SingleQuotedString(table) = &table.value
+        && is_version
+    {
+        let last = table.rsplit('.').next().unwrap_or(table);
+        let name = Ident::with_quote('"', last);
+        *alias = Some(TableAlias { explicit: true, name, columns: vec![], at: None });
+    }
 }
 
 /// Rewrites a statement whose kind changes: `SELECT … INTO table`, which is CREATE TABLE AS.
@@ -123,9 +141,6 @@ pub(crate) fn statement(statement: ast::Statement) -> Result<ast::Statement> {
             refused("INSTALL and LOAD of extensions", "nothing has to be installed")
         }
         Sql::Comment { .. } => refused("COMMENT ON", "keep the description in a table, or in SQL comments of a view"),
-        Sql::CreateSequence { .. } => {
-            refused("CREATE SEQUENCE", "number rows with row_number() OVER () or generate_series")
-        }
         Sql::CreateIndex(_) => {
             refused("CREATE INDEX", "ALTER TABLE t SET DESIGN (index = 'column') makes an ordered index")
         }

@@ -17,6 +17,18 @@ pub(super) fn statement(statement: &Statement) -> Result<()> {
         Statement::Truncate(truncate) => self::truncate(truncate),
         Statement::CreateTable(create) => create_table(create),
         Statement::CreateView(create) => create_view(create),
+        Statement::AlterTable(alter) => alter_table(alter),
+        Statement::CreateSequence {
+            temporary,
+            owned_by,
+            if_not_exists: _,
+            name: _,
+            data_type: _,
+            sequence_options: _,
+        } => {
+            let is_owned = owned_by.as_ref().is_some_and(|owner| owner.to_string() != "NONE");
+            none_of(&[(*temporary, "a TEMPORARY sequence"), (is_owned, "OWNED BY: SERIAL makes such a sequence")])
+        }
         Statement::Drop {
             object_type: _,
             if_exists: _,
@@ -185,12 +197,11 @@ fn merge(merge: &ast::Merge) -> Result<()> {
 }
 
 fn truncate(truncate: &Truncate) -> Result<()> {
-    let Truncate { table_names, partitions, table: _, if_exists: _, identity, cascade, on_cluster } = truncate;
+    let Truncate { table_names, partitions, table: _, if_exists: _, identity: _, cascade, on_cluster } = truncate;
     let only = table_names.iter().any(|ast::TruncateTableTarget { name: _, only, has_asterisk: _ }| *only);
     none_of(&[
         (partitions.is_some(), "TRUNCATE of a PARTITION: tables have none"),
         (only, "TRUNCATE ONLY: tables do not inherit"),
-        (matches!(identity, Some(ast::TruncateIdentityOption::Restart)), "RESTART IDENTITY: there are no sequences"),
         (matches!(cascade, Some(ast::CascadeOption::Cascade)), "CASCADE: keys do not empty other tables"),
         (on_cluster.is_some(), "ON CLUSTER"),
     ])
@@ -396,6 +407,25 @@ fn foreign(key: &ast::ForeignKeyConstraint) -> Result<()> {
         (match_kind.is_some(), "MATCH of a FOREIGN KEY"),
     ])?;
     timing(characteristics.as_ref())
+}
+
+fn alter_table(alter: &ast::AlterTable) -> Result<()> {
+    let ast::AlterTable {
+        name: _,
+        if_exists: _,
+        only: _,
+        // Those that are not available are refused when they are executed.
+        operations: _,
+        location,
+        on_cluster,
+        table_type,
+        end_token: _,
+    } = alter;
+    none_of(&[
+        (location.is_some(), "SET LOCATION"),
+        (on_cluster.is_some(), "ON CLUSTER"),
+        (table_type.is_some(), "ALTER of an ICEBERG, DYNAMIC or EXTERNAL table"),
+    ])
 }
 
 fn create_view(create: &CreateView) -> Result<()> {

@@ -1,0 +1,467 @@
+//! ALTER TABLE: columns, their types, defaults and NOT NULL, constraints, and names.
+//!
+//! A change that something else needs as it is, is refused: keys, indexes, copies and clusterings by what they name,
+//! views by planning them before and after.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use datafusion::sql::sqlparser::ast;
+use freestone_store::schema::{Column, ConstraintKind, Identity, StoredValue, TableSchema, widens_in_place};
+use freestone_store::{ColumnUse, LockMode, Snapshot, StoreError, WriteTransaction, is_comparable};
+
+use crate::catalog::{Scope, TARGET};
+use crate::context::Outcome;
+use crate::definitions;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exec::constraints::Constraints;
+use crate::exec::ddl::{self, identifier, object_name};
+use crate::exec::sequences::{self, Generated};
+use crate::exec::view_columns::Views;
+use crate::exec::write::WriteContext;
+use crate::exec::{defaults, dml, row_checks};
+use crate::ingest::{ColumnMatch, Location, conform};
+use crate::sql::parameters::Parameters;
+use crate::sql::spellings::CONSTRAINT;
+use crate::sql::statement::{parse_query, quote};
+use crate::sql::type_names::type_name;
+
+const VERB: &str = "ALTER TABLE";
+
+/// `ALTER TABLE [IF EXISTS] table operation, …`.
+pub(crate) fn alter_table(
+    transaction: &mut WriteTransaction,
+    context: &WriteContext,
+    alter: ast::AlterTable,
+) -> Result<Outcome> {
+    let mut name = object_name(&alter.name)?;
+    if alter.if_exists {
+        transaction.lock(&name, LockMode::Exclusive)?;
+        let snapshot = transaction.snapshot();
+        if snapshot.table(&name).is_none() && !snapshot.views().contains_key(&name) {
+            return Ok(Outcome::Done { verb: VERB });
+        }
+    }
+    let found = dml::find(transaction, &name, LockMode::Exclusive)?;
+    let may_break_views = !alter.operations.iter().all(keeps_columns);
+    let views = if may_break_views { Views::of(context, &transaction.snapshot())? } else { Views::default() };
+    let old = name.clone();
+    for operation in alter.operations {
+        Alteration { transaction: &mut *transaction, context, table: &mut name, views: &views, old: &old }
+            .apply(operation)?;
+    }
+    if may_break_views {
+        views.check(context, &transaction.snapshot(), &found.name)?;
+    }
+    Ok(Outcome::Done { verb: VERB })
+}
+
+/// Whether the columns that there are keep their names and types.
+fn keeps_columns(operation: &ast::AlterTableOperation) -> bool {
+    use ast::AlterColumnOperation as Column;
+    match operation {
+        ast::AlterTableOperation::AddColumn { .. }
+        | ast::AlterTableOperation::AddConstraint { .. }
+        | ast::AlterTableOperation::DropConstraint { .. } => true,
+        ast::AlterTableOperation::AlterColumn { op, .. } => !matches!(op, Column::SetDataType { .. }),
+        _ => false,
+    }
+}
+
+/// One operation of the statement.
+struct Alteration<'a> {
+    transaction: &'a mut WriteTransaction,
+    context: &'a WriteContext,
+    /// The name of the table, which the operation may change.
+    table: &'a mut String,
+    views: &'a Views,
+    /// The name of the table before the statement.
+    old: &'a str,
+}
+
+impl Alteration<'_> {
+    fn apply(mut self, operation: ast::AlterTableOperation) -> Result<()> {
+        use ast::AlterTableOperation as Operation;
+        match operation {
+            Operation::AddColumn { if_not_exists, column_def, column_position: None, .. } => {
+                self.add(column_def, if_not_exists)
+            }
+            Operation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
+                let cascade = drop_behavior == Some(ast::DropBehavior::Cascade);
+                column_names.iter().try_for_each(|column| self.drop(&identifier(column), if_exists, cascade))
+            }
+            Operation::RenameColumn { old_column_name, new_column_name } => {
+                let (old, new) = (identifier(&old_column_name), identifier(&new_column_name));
+                match old.strip_prefix(CONSTRAINT) {
+                    Some(constraint) => self.rename_constraint(constraint, &new),
+                    None => self.rename(&old, &new),
+                }
+            }
+            Operation::RenameTable { table_name: ast::RenameTableNameKind::To(new) } => self.rename_table(&new),
+            Operation::AlterColumn { column_name, op } => self.alter_column(&identifier(&column_name), op),
+            Operation::AddConstraint { constraint, not_valid: false } => {
+                let mut constraints = Constraints::default();
+                constraints.add(constraint)?;
+                self.constrain(constraints)
+            }
+            Operation::DropConstraint { if_exists, name, .. } => self.drop_constraint(&identifier(&name), if_exists),
+            other => Err(Error::unsupported(format!("ALTER TABLE … {other} is not available in this version"))
+                .with_hint(
+                    "there are ADD, DROP, RENAME and ALTER COLUMN, ADD, DROP and RENAME CONSTRAINT, RENAME TO, \
+                     SET DESIGN, ADD COPY and DROP COPY",
+                )),
+        }
+    }
+
+    fn schema(&self) -> Result<TableSchema> {
+        Ok(self.transaction.table(self.table)?.schema.clone())
+    }
+
+    /// The position of a column.
+    fn position(&self, schema: &TableSchema, column: &str) -> Result<usize> {
+        let found = schema.columns.iter().position(|known| known.name == column);
+        let names = schema.columns.iter().map(|known| known.name.as_str());
+        found.ok_or_else(|| Error::not_found("column", column, names))
+    }
+
+    fn add(&mut self, mut definition: ast::ColumnDef, if_not_exists: bool) -> Result<()> {
+        let (name, schema) = (identifier(&definition.name), self.schema()?);
+        if if_not_exists && schema.columns.iter().any(|column| column.name == name) {
+            return Ok(());
+        }
+        schema.check_free(&name)?;
+        let mut constraints = Constraints::default();
+        constraints.take_from(&mut definition)?;
+        if !constraints.take_generated().is_empty() {
+            return Err(Error::unsupported(format!("ADD COLUMN {name}: each row would have another value"))
+                .with_hint("ADD an INT column, UPDATE it with nextval(), SET NOT NULL, then ALTER COLUMN … ADD GENERATED … AS IDENTITY"));
+        }
+        let default = constraints.take_default();
+        let nullable = !definition.options.iter().any(|option| matches!(option.option, ast::ColumnOption::NotNull));
+        let data_type = column_type(self.context, self.transaction.snapshot(), definition.data_type)?;
+        let value = match &default {
+            Some(sql) => {
+                let scope = Scope::new(self.transaction.snapshot());
+                let value = defaults::check(self.context, &scope, &name, &data_type, sql)?;
+                value.ok_or_else(|| {
+                    Error::unsupported(format!("ADD COLUMN {name}: each row would have another default"))
+                        .with_hint("ADD the column without DEFAULT, UPDATE it, then ALTER COLUMN … SET DEFAULT")
+                })?
+            }
+            None => StoredValue::Null,
+        };
+        if !nullable && value == StoredValue::Null && self.transaction.table(self.table)?.rows() > 0 {
+            let table = &self.table;
+            let message = format!("column {name} is NOT NULL, and the rows of table {table} would have NULL in it");
+            return Err(Error::new(ErrorKind::Constraint, message).with_hint("give it a DEFAULT"));
+        }
+        self.transaction.add_column(self.table, Column { name, data_type, nullable }, value, default)?;
+        self.constrain(constraints)
+    }
+
+    /// Adds constraints, which all rows must satisfy at the end of the statement.
+    fn constrain(&mut self, constraints: Constraints) -> Result<()> {
+        let (old, snapshot) = (self.schema()?, self.transaction.snapshot());
+        let schema = constraints.apply(self.table, old.clone(), &snapshot)?;
+        if schema == old {
+            return Ok(());
+        }
+        for (at, column) in schema.columns.iter().enumerate() {
+            if old.columns[at].nullable && !column.nullable {
+                self.check_not_null(&column.name)?;
+            }
+        }
+        row_checks::validate(self.context, &Scope::new(snapshot), &schema)?;
+        for key in schema.foreign_keys.iter().filter(|key| key.enforced && !old.foreign_keys.contains(key)) {
+            // Nobody drops it meanwhile.
+            self.transaction.lock(&key.table, LockMode::Shared)?;
+        }
+        Ok(self.transaction.change_constraints(self.table, |changed| *changed = schema)?)
+    }
+
+    fn drop_constraint(&mut self, name: &str, if_exists: bool) -> Result<()> {
+        let mut schema = self.schema()?;
+        let all = schema.constraints(self.table);
+        let Some(found) = all.iter().find(|constraint| constraint.name == name) else {
+            if if_exists {
+                return Ok(());
+            }
+            return Err(Error::not_found("constraint", name, all.iter().map(|constraint| constraint.name.as_str())));
+        };
+        let key = match found.kind {
+            ConstraintKind::Primary(columns, _) | ConstraintKind::Unique(columns) => columns.to_vec(),
+            ConstraintKind::Foreign(_) | ConstraintKind::Check(_) => vec![],
+        };
+        schema.drop_constraint(self.table, name);
+        if !key.is_empty()
+            && schema.enforced_key(&key).is_none()
+            && let Some((other, columns)) = self.transaction.reference_to(self.table, &key)
+        {
+            let what = format!("FOREIGN KEY ({}) of table {other}", columns.join(", "));
+            return Err(Error::invalid(format!("{what} depends on constraint {name} of table {}", self.table))
+                .with_hint("drop the FOREIGN KEY first"));
+        }
+        let was_broken = self.transaction.broken_clustering();
+        self.transaction.change_schema(self.table, |changed| *changed = schema)?;
+        match self.transaction.broken_clustering().filter(|_| was_broken.is_none()) {
+            Some(table) => Err(Error::invalid(format!(
+                "the clustering of table {table} depends on constraint {name} of table {}",
+                self.table
+            ))
+            .with_hint("change the design first: ALTER TABLE … SET DESIGN (…)")),
+            None => Ok(()),
+        }
+    }
+
+    fn rename_constraint(&mut self, name: &str, new: &str) -> Result<()> {
+        let mut schema = self.schema()?;
+        let all = schema.constraints(self.table);
+        if all.iter().any(|constraint| constraint.name == new) {
+            return Err(Error::new(ErrorKind::Exists, format!("table {} has a constraint {new}", self.table)));
+        }
+        if !all.iter().any(|constraint| constraint.name == name) {
+            return Err(Error::not_found("constraint", name, all.iter().map(|constraint| constraint.name.as_str())));
+        }
+        if !schema.rename_constraint(self.table, name, new) {
+            return Err(Error::unsupported(format!("constraint {name} is not enforced, and has no name of its own")));
+        }
+        Ok(self.transaction.change_schema(self.table, |changed| *changed = schema)?)
+    }
+
+    fn drop(&mut self, column: &str, if_exists: bool, cascade: bool) -> Result<()> {
+        let schema = self.schema()?;
+        if if_exists && !schema.columns.iter().any(|known| known.name == column) {
+            return Ok(());
+        }
+        let at = self.position(&schema, column)?;
+        let uses = self.transaction.column_uses(self.table, column)?;
+        let check = row_checks::naming(&schema, column)?.map(|check| format!("CHECK {}", check.name));
+        let view = self.views.naming(self.old, column).map(|view| format!("view {view}"));
+        if let Some(what) = uses.into_iter().map(|(_, what)| what).next().or(check).or(view) {
+            if cascade {
+                return Err(Error::unsupported(format!("CASCADE: {what} depends on column {column}"))
+                    .with_hint("drop or change it first, and leave out CASCADE"));
+            }
+            return Err(needed(self.table, column, &what));
+        }
+        let owned = schema.sequence_of(at).map(str::to_owned);
+        self.transaction.drop_column(self.table, column)?;
+        sequences::drop_owned(self.transaction, owned.into_iter().collect())
+    }
+
+    fn rename(&mut self, column: &str, new: &str) -> Result<()> {
+        let schema = self.schema()?;
+        self.position(&schema, column)?;
+        schema.check_free(new)?;
+        self.refuse_uses(column, &[ColumnUse::OtherCluster])?;
+        if let Some(view) = self.views.naming(self.old, column) {
+            return Err(needed(self.table, column, &format!("view {view}")));
+        }
+        self.transaction.rename_column(self.table, column, new)?;
+        let mut checks = schema.checks;
+        for check in &mut checks {
+            check.condition = row_checks::renamed(&check.condition, column, new)?;
+        }
+        if !checks.is_empty() {
+            self.transaction.change_schema(self.table, |schema| schema.checks = checks)?;
+            row_checks::validate(self.context, &Scope::new(self.transaction.snapshot()), &self.schema()?)?;
+        }
+        Ok(())
+    }
+
+    fn rename_table(&mut self, new: &ast::ObjectName) -> Result<()> {
+        let [new] = new.0.as_slice() else {
+            return Err(
+                Error::unsupported("RENAME TO takes a name without a schema").with_hint("a table stays in its schema")
+            );
+        };
+        let new = new.as_ident().map(identifier).unwrap_or_default();
+        let snapshot = self.transaction.snapshot();
+        let new = match definitions::schema_of(&snapshot, self.table) {
+            Some((schema, _)) => definitions::name_in(schema, &new),
+            None => new,
+        };
+        self.transaction.lock_name(&new)?;
+        let snapshot = self.transaction.snapshot();
+        crate::sequences::check_free(&snapshot, &new)?;
+        self.transaction.rename_table(self.table, &new)?;
+        *self.table = new;
+        Ok(())
+    }
+
+    fn alter_column(&mut self, column: &str, operation: ast::AlterColumnOperation) -> Result<()> {
+        use ast::AlterColumnOperation as Operation;
+        let schema = self.schema()?;
+        let at = self.position(&schema, column)?;
+        match operation {
+            Operation::SetNotNull => self.set_not_null(at, column),
+            Operation::DropNotNull => {
+                if schema.identity_of(at).is_some() {
+                    return Err(Error::invalid(format!("column {column} is an identity column, which has no NULL")));
+                }
+                if schema.primary_key.iter().any(|name| name == column) {
+                    let key = format!("PRIMARY KEY ({})", schema.primary_key.join(", "));
+                    return Err(Error::invalid(format!("column {column} is in the {key}, which has no NULL")));
+                }
+                Ok(self.transaction.change_schema(self.table, |schema| schema.columns[at].nullable = true)?)
+            }
+            Operation::SetDefault { value } => {
+                let sql = value.to_string();
+                let scope = Scope::new(self.transaction.snapshot());
+                if schema.sequence_of(at).is_some() {
+                    return Err(Error::invalid(format!("the values of column {column} come from a sequence"))
+                        .with_hint("ALTER COLUMN … DROP DEFAULT first, which drops the sequence"));
+                }
+                defaults::check(self.context, &scope, column, &schema.columns[at].data_type, &sql)?;
+                Ok(self.transaction.change_schema(self.table, |schema| schema.set_default(at, Some(sql)))?)
+            }
+            Operation::DropDefault => {
+                let owned = schema.sequence_of(at).map(str::to_owned);
+                self.transaction.change_schema(self.table, |schema| schema.set_default(at, None))?;
+                sequences::drop_owned(self.transaction, owned.into_iter().collect())
+            }
+            Operation::AddGenerated { generated_as, sequence_options } => {
+                if schema.columns[at].nullable {
+                    return Err(Error::invalid(format!("column {column} must be NOT NULL to be an identity column"))
+                        .with_hint("ALTER COLUMN … SET NOT NULL first"));
+                }
+                let identity = match generated_as {
+                    Some(ast::GeneratedAs::ByDefault) => Identity::ByDefault,
+                    _ => Identity::Always,
+                };
+                let (column, options) = (column.to_owned(), sequence_options.unwrap_or_default());
+                let generated = vec![Generated { column, identity: Some(identity), options }];
+                let (table, mut changed) = (self.table.clone(), schema);
+                sequences::generate(self.transaction, &table, &mut changed, generated)?;
+                Ok(self.transaction.change_schema(self.table, |schema| *schema = changed)?)
+            }
+            Operation::SetDataType { data_type, using: None, .. } => {
+                let to = column_type(self.context, self.transaction.snapshot(), data_type)?;
+                self.change_type(column, &schema.columns[at].data_type, to)
+            }
+            other => Err(Error::unsupported(format!("ALTER COLUMN … {other} is not available in this version"))
+                .with_hint("there are TYPE, SET DEFAULT, DROP DEFAULT, SET NOT NULL and DROP NOT NULL")),
+        }
+    }
+
+    fn set_not_null(&mut self, at: usize, column: &str) -> Result<()> {
+        self.check_not_null(column)?;
+        Ok(self.transaction.change_schema(self.table, |schema| schema.columns[at].nullable = false)?)
+    }
+
+    fn check_not_null(&mut self, column: &str) -> Result<()> {
+        let scope = Scope::new(self.transaction.snapshot()).with_target_rows(self.table);
+        let sql = format!("SELECT 1 FROM {} WHERE {} IS NULL LIMIT 1", quote(TARGET), quote(column));
+        let query = ast::Statement::Query(parse_query(&sql)?);
+        let (state, plan) = self.context.plan(&scope, query, &Parameters::default())?;
+        for batch in self.context.run(&state, &plan)? {
+            if batch?.num_rows() > 0 {
+                let message =
+                    format!("column {column} of table {} cannot be NOT NULL: a row has NULL in it", self.table);
+                return Err(Error::new(ErrorKind::Constraint, message).with_hint("UPDATE these rows first"));
+            }
+        }
+        Ok(())
+    }
+
+    fn change_type(&mut self, column: &str, from: &DataType, to: DataType) -> Result<()> {
+        if *from == to {
+            return Ok(());
+        }
+        let in_place = widens_in_place(from, &to);
+        if !in_place && !widens(from, &to) {
+            let (from, to) = (type_name(from), type_name(&to));
+            return Err(Error::unsupported(format!("column {column}: {to} does not have all values of {from}"))
+                .with_hint("ADD a column of the new type, UPDATE it, DROP the old one, and RENAME the new one"));
+        }
+        let refused: &[ColumnUse] = match in_place {
+            true => &[ColumnUse::Cluster, ColumnUse::OtherCluster],
+            false => &[ColumnUse::Copy, ColumnUse::Cluster, ColumnUse::OtherCluster],
+        };
+        self.refuse_uses(column, refused)?;
+        if !is_comparable(from, &to) {
+            self.refuse_uses(column, &[ColumnUse::Reference, ColumnUse::Referenced])?;
+        }
+        self.check_default(column, &to)?;
+        let rows = self.transaction.table(self.table)?.rows();
+        self.context.prepare_append(self.transaction, usize::try_from(rows).ok())?;
+        let field = |data_type: &DataType| Arc::new(Schema::new(vec![Field::new(column, data_type.clone(), true)]));
+        let (before, after) = (field(from), field(&to));
+        let convert = |array: &ArrayRef| -> std::result::Result<ArrayRef, StoreError> {
+            let failed = |error: Error| StoreError::Filter(Box::new(error));
+            self.context.check_cancelled().map_err(failed)?;
+            let batch = RecordBatch::try_new(before.clone(), vec![array.clone()]).map_err(|e| failed(e.into()))?;
+            let at = Location { source: String::new(), first_row: 1 };
+            let converted = conform(&batch, &after, ColumnMatch::Position, &at).map_err(|e| failed(e.into()))?;
+            Ok(converted.column(0).clone())
+        };
+        self.transaction.change_type(self.table, column, to.clone(), convert)?;
+        row_checks::validate(self.context, &Scope::new(self.transaction.snapshot()), &self.schema()?)
+    }
+
+    /// A default must have a value of the new type.
+    fn check_default(&mut self, column: &str, to: &DataType) -> Result<()> {
+        let schema = self.schema()?;
+        let at = self.position(&schema, column)?;
+        if let Some(sql) = schema.default_of(at) {
+            let scope = Scope::new(self.transaction.snapshot());
+            defaults::check(self.context, &scope, column, to, sql)?;
+        }
+        Ok(())
+    }
+
+    fn refuse_uses(&self, column: &str, refused: &[ColumnUse]) -> Result<()> {
+        let uses = self.transaction.column_uses(self.table, column)?;
+        match uses.into_iter().find(|(kind, _)| refused.contains(kind)) {
+            Some((_, what)) => Err(needed(self.table, column, &what)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The error for a column that something needs.
+fn needed(table: &str, column: &str, what: &str) -> Error {
+    Error::invalid(format!("{what} depends on column {column} of table {table}"))
+        .with_hint(format!("drop or change {what} first"))
+}
+
+/// Whether every value of one type is also one of another, except for timestamps far from 1970, which are refused one
+/// by one.
+fn widens(from: &DataType, to: &DataType) -> bool {
+    use DataType::*;
+    let digits = |data_type: &DataType| match data_type {
+        Int8 | UInt8 => Some(3),
+        Int16 | UInt16 => Some(5),
+        Int32 | UInt32 => Some(10),
+        Int64 => Some(19),
+        UInt64 => Some(20),
+        _ => None,
+    };
+    let fineness = |unit: &TimeUnit| match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
+    };
+    match (from, to) {
+        (Decimal128(p, s), Decimal128(q, t)) => {
+            s <= t && i16::from(*p) - i16::from(*s) <= i16::from(*q) - i16::from(*t)
+        }
+        (integer, Decimal128(q, t)) => digits(integer).is_some_and(|digits| digits <= i16::from(*q) - i16::from(*t)),
+        (UInt8 | UInt16 | UInt32, UInt64) | (Float32, Float64) => true,
+        (Int8 | Int16 | UInt8 | UInt16, Float32) => true,
+        (Int8 | Int16 | Int32 | UInt8 | UInt16 | UInt32, Float64) => true,
+        (Date32, Timestamp(_, None)) => true,
+        (Timestamp(a, zone), Timestamp(b, other)) => zone == other && fineness(a) <= fineness(b),
+        _ => false,
+    }
+}
+
+/// The type of a column of a table.
+fn column_type(context: &WriteContext, snapshot: Arc<Snapshot>, data_type: ast::DataType) -> Result<DataType> {
+    let fields = ddl::declared_types(context, &Scope::new(snapshot), vec![data_type])?;
+    let columns = TableSchema::from_arrow(&fields)?.columns;
+    let first = columns.into_iter().next();
+    first.map(|column| column.data_type).ok_or_else(|| Error::invalid("a column without a type"))
+}

@@ -1,0 +1,219 @@
+//! DEFAULT: what columns hold that an INSERT does not name, and what the word DEFAULT stands for.
+//!
+//! A default is kept as SQL text and planned by each statement. One that is the same for all rows is computed once per
+//! statement; others, such as `random()`, once per row.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array, new_null_array};
+use datafusion::arrow::compute::{concat, take};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast;
+use freestone_store::schema::{StoredValue, TableSchema};
+
+use crate::catalog::Scope;
+use crate::error::{Error, Result};
+use crate::exec::sequences;
+use crate::exec::stored_values::Places;
+use crate::exec::write::WriteContext;
+use crate::ingest::{ColumnMatch, Location, conform};
+use crate::sequences::{catalog_name, named_by};
+use crate::sql::parameters::Parameters;
+use crate::sql::statement::{parse_expression, parse_query};
+
+/// The values of the columns that a statement does not give, for each of its batches.
+pub(crate) struct Defaults<'a> {
+    context: &'a WriteContext,
+    scope: Scope,
+    /// By the positions of the columns.
+    values: Vec<(usize, Value)>,
+}
+
+enum Value {
+    /// The same in all rows: one value.
+    Same(ArrayRef),
+    /// Computed for each row: an SQL expression.
+    Each(String),
+    /// The next numbers of a sequence.
+    Next(String),
+}
+
+impl<'a> Defaults<'a> {
+    /// Of the columns of a table for which `places` has none.
+    pub fn of(context: &'a WriteContext, scope: &Scope, schema: &TableSchema, places: &Places) -> Result<Defaults<'a>> {
+        let missing = places.missing().filter_map(|at| Some((at, schema.default_of(at)?)));
+        let value = |(at, sql): (usize, &str)| Ok((at, value(context, scope, sql)?));
+        let values = missing.map(value).collect::<Result<_>>()?;
+        Ok(Defaults { context, scope: scope.clone(), values })
+    }
+
+    /// The values of `rows` rows, by the columns' positions.
+    pub fn values(&self, rows: usize) -> Result<Vec<(usize, ArrayRef)>> {
+        let values = |(at, value): &(usize, Value)| {
+            let array = match value {
+                Value::Same(one) => repeated(one, rows)?,
+                Value::Each(sql) => each(self.context, &self.scope, sql, rows)?,
+                Value::Next(sequence) => {
+                    let numbers = self.context.planner().sequences().next(&self.scope.snapshot, sequence, rows)?;
+                    Arc::new(Int64Array::from(numbers))
+                }
+            };
+            Ok((*at, array))
+        };
+        self.values.iter().map(values).collect()
+    }
+}
+
+fn repeated(one: &ArrayRef, rows: usize) -> Result<ArrayRef> {
+    Ok(take(one, &UInt32Array::from(vec![0; rows]), None)?)
+}
+
+fn value(context: &WriteContext, scope: &Scope, sql: &str) -> Result<Value> {
+    if let Some(sequence) = named_by(&parse_expression(sql)?) {
+        return Ok(Value::Next(catalog_name(&sequence)?));
+    }
+    let (state, plan) = plan(context, scope, &format!("SELECT ({sql})"))?;
+    if is_volatile(&plan) {
+        return Ok(Value::Each(sql.to_owned()));
+    }
+    let batches = context.run(&state, &plan)?.collect::<Result<Vec<_>>>()?;
+    Ok(Value::Same(first_column(&batches)?))
+}
+
+/// The values of an expression that differ from row to row.
+fn each(context: &WriteContext, scope: &Scope, sql: &str, rows: usize) -> Result<ArrayRef> {
+    let (mut state, plan) = plan(context, scope, &format!("SELECT ({sql}) FROM generate_series(1, {rows})"))?;
+    // One partition preserves the order of the rows.
+    state.config_mut().options_mut().execution.target_partitions = 1;
+    let batches = context.run(&state, &plan)?.collect::<Result<Vec<_>>>()?;
+    first_column(&batches)
+}
+
+fn first_column(batches: &[RecordBatch]) -> Result<ArrayRef> {
+    let columns = batches.iter().filter_map(|batch| batch.columns().first());
+    let columns: Vec<&dyn Array> = columns.map(AsRef::as_ref).collect();
+    Ok(if columns.is_empty() { new_null_array(&DataType::Null, 0) } else { concat(&columns)? })
+}
+
+fn plan(context: &WriteContext, scope: &Scope, sql: &str) -> Result<(SessionState, LogicalPlan)> {
+    context.plan(scope, ast::Statement::Query(parse_query(sql)?), &Parameters::default())
+}
+
+fn is_volatile(plan: &LogicalPlan) -> bool {
+    let mut found = false;
+    let _ = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expression| {
+            found |= expression.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })
+    });
+    found
+}
+
+/// Checks a default for a column: an expression of constants and functions, whose value has the column's type. Returns
+/// its value, unless each row has another.
+///
+/// # Errors
+/// Names the column.
+pub(crate) fn check(
+    context: &WriteContext,
+    scope: &Scope,
+    name: &str,
+    data_type: &DataType,
+    sql: &str,
+) -> Result<Option<StoredValue>> {
+    let of_column = |error: Error| error.at(&format!("DEFAULT of column {name}"));
+    sequences::check_named(&scope.snapshot, sql).map_err(of_column)?;
+    let (_, planned) = plan(context, scope, &format!("SELECT ({sql})")).map_err(of_column)?;
+    let mut is_plain = true;
+    let _ = planned.apply_with_subqueries(|node| {
+        is_plain &= matches!(node, LogicalPlan::Projection(_) | LogicalPlan::EmptyRelation(_));
+        Ok(TreeNodeRecursion::Continue)
+    });
+    if !is_plain {
+        return Err(Error::invalid(format!("DEFAULT of column {name}: {sql} is more than a value"))
+            .with_hint("a default consists of constants, operators and functions, without queries and aggregates"));
+    }
+    let one = match value(context, scope, sql).map_err(of_column)? {
+        Value::Same(one) => one,
+        Value::Each(_) | Value::Next(_) => return Ok(None),
+    };
+    let field = |data_type: &DataType| Arc::new(Schema::new(vec![Field::new(name, data_type.clone(), true)]));
+    let batch = RecordBatch::try_new(field(one.data_type()), vec![one])?;
+    let at = Location { source: String::new(), first_row: 1 };
+    let stored =
+        conform(&batch, &field(data_type), ColumnMatch::Position, &at).map_err(Error::from).map_err(of_column)?;
+    Ok(Some(StoredValue::first_of(stored.column(0), data_type)))
+}
+
+/// Checks the defaults of a new table.
+///
+/// # Errors
+/// Names the column.
+pub(crate) fn check_all(context: &WriteContext, scope: &Scope, schema: &TableSchema) -> Result<()> {
+    for (at, column) in schema.columns.iter().enumerate() {
+        if let Some(sql) = schema.default_of(at) {
+            check(context, scope, &column.name, &column.data_type, sql)?;
+        }
+    }
+    Ok(())
+}
+
+/// The expression that the word DEFAULT stands for in a column.
+///
+/// # Errors
+/// The text of the default, which was read once, cannot be read.
+pub(crate) fn expression(schema: &TableSchema, column: usize) -> Result<ast::Expr> {
+    let Some(sql) = schema.default_of(column) else { return Ok(ast::Expr::value(ast::Value::Null)) };
+    parse_expression(sql)
+}
+
+/// One row of values with the defaults of the columns that are not given.
+///
+/// # Errors
+/// As for [`expression`].
+pub(crate) fn completed(
+    mut places: Places,
+    mut values: Vec<ast::Expr>,
+    schema: &TableSchema,
+) -> Result<(Places, Vec<ast::Expr>)> {
+    for (value, column) in values.iter_mut().zip(places.targets()) {
+        if is_default(value) {
+            *value = expression(schema, column)?;
+        }
+    }
+    let missing: Vec<usize> = places.missing().filter(|at| schema.default_of(*at).is_some()).collect();
+    for column in missing {
+        values.push(expression(schema, column)?);
+        places.give(column);
+    }
+    Ok((places, values))
+}
+
+/// Whether an expression is the word DEFAULT.
+pub(crate) fn is_default(expression: &ast::Expr) -> bool {
+    match expression {
+        ast::Expr::Identifier(name) => name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"),
+        _ => false,
+    }
+}
+
+/// Puts defaults in the place of the word DEFAULT in `VALUES`.
+///
+/// # Errors
+/// As for [`expression`].
+pub(crate) fn fill(query: &mut ast::Query, places: &Places, schema: &TableSchema) -> Result<()> {
+    let ast::SetExpr::Values(values) = query.body.as_mut() else { return Ok(()) };
+    let targets = places.targets();
+    for row in &mut values.rows {
+        for (cell, column) in row.content.iter_mut().zip(&targets) {
+            if is_default(cell) {
+                *cell = expression(schema, *column)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! CREATE and DROP SEQUENCE, and the sequences of SERIAL and identity columns.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::sql::sqlparser::ast;
+use freestone_store::schema::{Identity, TableSchema};
+use freestone_store::{Snapshot, WriteTransaction};
+
+use crate::context::Outcome;
+use crate::definitions;
+use crate::error::{Error, Result};
+use crate::exec::ddl::{identifier, object_name};
+use crate::sequences::{self, Sequence, catalog_name, named_in};
+use crate::sql::statement::{parse_expression, quote};
+
+/// A column whose values come from a sequence.
+#[derive(Debug, Clone)]
+pub(crate) struct Generated {
+    pub column: String,
+    /// `None` for SERIAL.
+    pub identity: Option<Identity>,
+    pub options: Vec<ast::SequenceOptions>,
+}
+
+/// Takes SERIAL out of a column, which becomes an integer column.
+pub(crate) fn take_serial(column: &mut ast::ColumnDef) -> Option<Generated> {
+    let ast::DataType::Custom(name, modifiers) = &column.data_type else { return None };
+    let data_type = match name.to_string().to_ascii_lowercase().as_str() {
+        "smallserial" | "serial2" => ast::DataType::SmallInt(None),
+        "serial" | "serial4" => ast::DataType::Int(None),
+        "bigserial" | "serial8" => ast::DataType::BigInt(None),
+        _ => return None,
+    };
+    if !modifiers.is_empty() {
+        return None;
+    }
+    column.data_type = data_type;
+    Some(Generated { column: identifier(&column.name), identity: None, options: vec![] })
+}
+
+/// `CREATE SEQUENCE [IF NOT EXISTS] name [AS type] [options]`.
+pub(crate) fn create(
+    transaction: &mut WriteTransaction,
+    name: &ast::ObjectName,
+    data_type: Option<&ast::DataType>,
+    options: &[ast::SequenceOptions],
+    if_not_exists: bool,
+) -> Result<Outcome> {
+    let outcome = Ok(Outcome::Done { verb: "CREATE SEQUENCE" });
+    let sequence = declared(range_of(data_type)?, options)?;
+    let name = object_name(name)?;
+    transaction.lock_name(&name)?;
+    let snapshot = transaction.snapshot();
+    if if_not_exists && sequences::find(&snapshot, &name).is_some() {
+        return outcome;
+    }
+    sequences::check_free(&snapshot, &name)?;
+    definitions::check_schema(&snapshot, name.split_once('.').map(|(schema, _)| schema))?;
+    sequences::create(transaction, &name, sequence)?;
+    outcome
+}
+
+/// `DROP SEQUENCE [IF EXISTS] name, …`.
+pub(crate) fn drop(transaction: &mut WriteTransaction, names: &[ast::ObjectName], if_exists: bool) -> Result<Outcome> {
+    for name in names {
+        let name = object_name(name)?;
+        transaction.lock_name(&name)?;
+        let snapshot = transaction.snapshot();
+        if if_exists && sequences::find(&snapshot, &name).is_none() {
+            continue;
+        }
+        if let Some((table, column)) = user(&snapshot, &name)? {
+            return Err(Error::invalid(format!(
+                "the DEFAULT of column {column} of table {table} depends on sequence {name}"
+            ))
+            .with_hint("ALTER TABLE … ALTER COLUMN … DROP DEFAULT first"));
+        }
+        sequences::drop(transaction, &name)?;
+    }
+    Ok(Outcome::Done { verb: "DROP SEQUENCE" })
+}
+
+/// A table and its column whose DEFAULT takes numbers from a sequence.
+fn user(snapshot: &Snapshot, sequence: &str) -> Result<Option<(String, String)>> {
+    for table in snapshot.tables() {
+        for (at, column) in table.schema.columns.iter().enumerate() {
+            let Some(sql) = table.schema.default_of(at) else { continue };
+            for named in named_in(&parse_expression(sql)?) {
+                if catalog_name(&named)? == sequence {
+                    return Ok(Some((table.name.clone(), column.name.clone())));
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Refuses a DEFAULT that names a sequence which does not exist.
+pub(crate) fn check_named(snapshot: &Snapshot, sql: &str) -> Result<()> {
+    for named in named_in(&parse_expression(sql)?) {
+        let name = catalog_name(&named)?;
+        if sequences::find(snapshot, &name).is_none() {
+            return Err(sequences::missing(snapshot, &name));
+        }
+    }
+    Ok(())
+}
+
+/// Creates the sequences of a table's columns, and makes them the defaults of these columns.
+pub(crate) fn generate(
+    transaction: &mut WriteTransaction,
+    table: &str,
+    schema: &mut TableSchema,
+    generated: Vec<Generated>,
+) -> Result<()> {
+    for Generated { column, identity, options } in generated {
+        let at = schema.index_of(&column)?;
+        if schema.default_of(at).is_some() {
+            return Err(Error::invalid(format!("column {column} has two defaults"))
+                .with_hint("leave out DEFAULT: the values of the column come from a sequence"));
+        }
+        let (min, max) = match schema.columns[at].data_type {
+            DataType::Int16 => (i16::MIN.into(), i16::MAX.into()),
+            DataType::Int32 => (i32::MIN.into(), i32::MAX.into()),
+            DataType::Int64 => (i64::MIN, i64::MAX),
+            _ => {
+                return Err(Error::invalid(format!("column {column} cannot be GENERATED AS IDENTITY"))
+                    .with_hint("its type must be SMALLINT, INT or BIGINT"));
+            }
+        };
+        let sequence = declared((min, max), &options)?;
+        let name = sequences::free_name(&transaction.snapshot(), &format!("{table}_{column}_seq"));
+        transaction.lock_name(&name)?;
+        sequences::create(transaction, &name, sequence)?;
+        let text = name.split('.').map(quote).collect::<Vec<_>>().join(".");
+        let sql = format!("nextval({})", ast::Value::SingleQuotedString(text));
+        schema.set_generated(at, sql, identity, name);
+        schema.columns[at].nullable = false;
+    }
+    Ok(())
+}
+
+/// Drops the sequences that go with columns.
+pub(crate) fn drop_owned(transaction: &mut WriteTransaction, owned: Vec<String>) -> Result<()> {
+    for name in owned {
+        if sequences::find(&transaction.snapshot(), &name).is_some() {
+            sequences::drop(transaction, &name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses values that a statement gives for columns that are GENERATED ALWAYS: `given` with what it gives, if that is one
+/// expression.
+pub(crate) fn check_given<'a>(
+    schema: &TableSchema,
+    given: impl Iterator<Item = (usize, Option<&'a ast::Expr>)>,
+) -> Result<()> {
+    for (column, value) in given {
+        let is_default = value.is_some_and(super::defaults::is_default);
+        if schema.identity_of(column) == Some(Identity::Always) && !is_default {
+            let name = &schema.columns[column].name;
+            return Err(Error::invalid(format!(
+                "column {name} is GENERATED ALWAYS: it takes no other value than DEFAULT"
+            ))
+            .with_hint("leave the column out, write DEFAULT, or declare it GENERATED BY DEFAULT AS IDENTITY"));
+        }
+    }
+    Ok(())
+}
+
+/// The numbers of a type.
+fn range_of(data_type: Option<&ast::DataType>) -> Result<(i64, i64)> {
+    match data_type {
+        None | Some(ast::DataType::BigInt(_) | ast::DataType::Int8(_)) => Ok((i64::MIN, i64::MAX)),
+        Some(ast::DataType::Int(_) | ast::DataType::Integer(_) | ast::DataType::Int4(_)) => {
+            Ok((i32::MIN.into(), i32::MAX.into()))
+        }
+        Some(ast::DataType::SmallInt(_) | ast::DataType::Int2(_)) => Ok((i16::MIN.into(), i16::MAX.into())),
+        Some(other) => Err(Error::invalid(format!("a sequence cannot be of type {other}"))
+            .with_hint("there are SMALLINT, INT and BIGINT")),
+    }
+}
+
+/// A sequence from its options. The number of it is given when it is created.
+fn declared(range: (i64, i64), options: &[ast::SequenceOptions]) -> Result<Sequence> {
+    use ast::SequenceOptions as Given;
+    let (mut increment, mut min, mut max, mut start, mut cycle) = (1, None, None, None, false);
+    for option in options {
+        match option {
+            Given::IncrementBy(value, _) => increment = number(value)?,
+            Given::MinValue(value) => min = value.as_ref().map(number).transpose()?,
+            Given::MaxValue(value) => max = value.as_ref().map(number).transpose()?,
+            Given::StartWith(value, _) => start = Some(number(value)?),
+            // Numbers are reserved in blocks anyway.
+            Given::Cache(value) => {
+                number(value)?;
+            }
+            // The parser's flag says NO.
+            Given::Cycle(no) => cycle = !no,
+        }
+    }
+    let rises = increment > 0;
+    let min = min.unwrap_or(if rises { 1 } else { range.0 });
+    let max = max.unwrap_or(if rises { range.1 } else { -1 });
+    let start = start.unwrap_or(if rises { min } else { max });
+    let invalid =
+        |what: String| Err(Error::invalid(what).with_hint("choose MINVALUE ≤ START ≤ MAXVALUE within the type"));
+    if increment == 0 {
+        return Err(Error::invalid("INCREMENT must not be zero"));
+    }
+    if min >= max || min < range.0 || max > range.1 {
+        return invalid(format!("a sequence cannot have MINVALUE {min} and MAXVALUE {max}"));
+    }
+    if !(min..=max).contains(&start) {
+        return invalid(format!("START {start} is not between MINVALUE {min} and MAXVALUE {max}"));
+    }
+    Ok(Sequence { id: 0, start, increment, min, max, cycle })
+}
+
+/// A whole number of an option.
+fn number(value: &ast::Expr) -> Result<i64> {
+    let text = value.to_string().replace(' ', "");
+    text.trim_start_matches('+').parse().map_err(|_| Error::invalid(format!("{value} is no whole number of 64 bits")))
+}
