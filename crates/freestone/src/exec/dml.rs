@@ -172,11 +172,11 @@ fn take_overriding(insert: &mut ast::Insert) -> bool {
 fn check_generated(source: &ast::Query, places: &Places, schema: &TableSchema) -> Result<()> {
     let targets = places.targets();
     let ast::SetExpr::Values(values) = source.body.as_ref() else {
-        return sequences::check_given(schema, targets.into_iter().map(|column| (column, None)));
+        return defaults::check_given(schema, targets.into_iter().map(|column| (column, None)));
     };
     for row in &values.rows {
         let cells = targets.iter().copied().zip(row.content.iter().map(Some));
-        sequences::check_given(schema, cells)?;
+        defaults::check_given(schema, cells)?;
     }
     Ok(())
 }
@@ -642,7 +642,7 @@ pub(crate) fn set_values(
     let mut values: Vec<Option<ast::Expr>> = vec![None; schema.columns.len()];
     for assignment in assignments {
         let position = assigned_column(schema, &assignment)?;
-        sequences::check_given(schema, [(position, Some(&assignment.value))].into_iter())?;
+        defaults::check_given(schema, [(position, Some(&assignment.value))].into_iter())?;
         let value = match defaults::is_default(&assignment.value) {
             true => defaults::expression(schema, position)?,
             false => assignment.value,

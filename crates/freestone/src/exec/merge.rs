@@ -20,7 +20,6 @@ use crate::exec::ddl::{identifier, object_name};
 use crate::exec::defaults;
 use crate::exec::dml::{Appending, find, set_values, stored_rows};
 use crate::exec::returning::Returning;
-use crate::exec::sequences;
 use crate::exec::stored_values::{Places, check_count};
 use crate::exec::upsert::changed_twice;
 use crate::exec::write::WriteContext;
@@ -163,7 +162,7 @@ fn then(action: ast::MergeAction, schema: &TableSchema, names: &Names) -> Result
                 return Err(Error::invalid("INSERT in MERGE takes one row of values"));
             };
             check_count(places.given(), row.content.len())?;
-            sequences::check_given(schema, places.targets().into_iter().zip(row.content.iter().map(Some)))?;
+            defaults::check_given(schema, places.targets().into_iter().zip(row.content.iter().map(Some)))?;
             let (places, values) = defaults::completed(places, row.content, schema)?;
             Ok((Then::Insert(places), values))
         }
