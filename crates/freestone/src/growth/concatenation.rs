@@ -21,7 +21,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::{bytes_max, check_size};
-use crate::optimizer::expressions;
+use crate::expressions;
 
 /// The name of the function, which no function in SQL has.
 pub(crate) const CONCATENATION: &str = "||";

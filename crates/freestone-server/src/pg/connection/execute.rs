@@ -6,16 +6,16 @@ use arrow::array::{RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use freestone::{Description, Error, Inputs, Statement};
 
-use super::catalog;
-use super::connection::{Connection, End};
 use super::describe::{Portal, Work, columns, format_of};
-use super::error::PgError;
-use super::names::as_named;
-use super::reply::Status;
-use super::settings::Settings;
-use super::utility::Utility;
-use super::values::Column;
+use super::{Connection, End};
 use crate::execution::{self, Answer, Clock, Rows};
+use crate::pg::catalog;
+use crate::pg::error::PgError;
+use crate::pg::names::as_named;
+use crate::pg::reply::Status;
+use crate::pg::settings::Settings;
+use crate::pg::utility::Utility;
+use crate::pg::values::Column;
 use crate::sqlstate;
 
 /// The reason why a message failed: an error for the client, or the end of the connection.

@@ -1,11 +1,11 @@
 //! A client's transaction, from BEGIN to COMMIT or ROLLBACK, and the settings that depend on it. The engine implements
 //! transactions; this module adds PostgreSQL's messages and warnings.
 
-use super::connection::Connection;
-use super::error::PgError;
+use super::Connection;
 use super::execute::Failure;
-use super::reply::Status;
-use super::utility::{Modes, Utility};
+use crate::pg::error::PgError;
+use crate::pg::reply::Status;
+use crate::pg::utility::{Modes, Utility};
 use crate::sqlstate;
 
 const DEFAULT: &str = "default_transaction_read_only";
