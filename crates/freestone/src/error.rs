@@ -415,7 +415,20 @@ fn clean(message: &str) -> String {
     while let Some(rest) = PREFIXES.iter().find_map(|prefix| message.strip_prefix(prefix)) {
         message = rest.trim_start();
     }
-    without_marks(&without_structs(message))
+    without_marks(&out_of_range(message).unwrap_or_else(|| without_structs(message)))
+}
+
+/// The message `Int64Array overflow on abs(x)` in the words of the other operations.
+fn out_of_range(message: &str) -> Option<String> {
+    let (array, call) = message.split_once("Array overflow on ")?;
+    let name = match array {
+        "Int8" => "TINYINT",
+        "Int16" => "SMALLINT",
+        "Int32" => "INTEGER",
+        "Int64" => "BIGINT",
+        _ => return None,
+    };
+    Some(format!("{call} is out of range for {name}"))
 }
 
 /// The message with the names and values that the user wrote in place of the debug text of the parser's structs.
@@ -475,6 +488,11 @@ fn edit_distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn overflows_name_the_type_in_sql() {
+        assert_eq!(clean("Compute error: Int64Array overflow on abs(-5)"), "abs(-5) is out of range for BIGINT");
+    }
 
     fn check(error: DataFusionError, kind: ErrorKind, message: &str, hint: Option<&str>) {
         let error = Error::from(error);

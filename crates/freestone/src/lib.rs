@@ -56,7 +56,7 @@ mod shared;
 mod sql;
 mod times;
 #[doc(hidden)]
-pub use times::calendar;
+pub use times::{Zone, calendar};
 mod untyped;
 mod windows;
 mod workload;

@@ -171,6 +171,7 @@ impl Connection {
             }
         }
         self.follow_read_only();
+        self.begin_in_zone().await;
         for (name, value) in self.settings.reported() {
             self.replies.parameter(name, value);
         }
@@ -286,7 +287,6 @@ impl Connection {
     pub fn changed(&mut self, changed: Changed) {
         match changed {
             Changed::Reported { name, value } => self.replies.parameter(name, &value),
-            Changed::Ignored(reason) => self.replies.notice(&PgError::notice(reason)),
             Changed::Kept => {}
         }
     }
