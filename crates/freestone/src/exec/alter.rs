@@ -16,12 +16,13 @@ use crate::context::Outcome;
 use crate::definitions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::constraints::Constraints;
-use crate::exec::ddl::{self, identifier, object_name};
+use crate::exec::ddl;
 use crate::exec::sequences::{self, Generated};
 use crate::exec::view_columns::Views;
 use crate::exec::write::WriteContext;
 use crate::exec::{defaults, dml, row_checks};
 use crate::ingest::{ColumnMatch, Location, conform};
+use crate::sql::names::{identifier, name_in, object_name};
 use crate::sql::parameters::Parameters;
 use crate::sql::spellings::CONSTRAINT;
 use crate::sql::statement::{parse_query, quote};
@@ -279,7 +280,7 @@ impl Alteration<'_> {
         let new = new.as_ident().map(identifier).unwrap_or_default();
         let snapshot = self.transaction.snapshot();
         let new = match definitions::schema_of(&snapshot, self.table) {
-            Some((schema, _)) => definitions::name_in(schema, &new),
+            Some((schema, _)) => name_in(schema, &new),
             None => new,
         };
         self.transaction.lock_name(&new)?;

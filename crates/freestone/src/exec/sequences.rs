@@ -8,8 +8,8 @@ use freestone_store::{Snapshot, WriteTransaction};
 use crate::context::Outcome;
 use crate::definitions;
 use crate::error::{Error, Result};
-use crate::exec::ddl::{identifier, object_name};
 use crate::sequences::{self, Sequence, catalog_name, named_in};
+use crate::sql::names::{identifier, object_name};
 use crate::sql::statement::{parse_expression, quote};
 
 /// A column whose values come from a sequence.

@@ -16,10 +16,11 @@ use freestone_store::schema::{Constraint, ConstraintKind, ForeignKey};
 use freestone_store::{Snapshot, Table};
 
 use super::metadata::{batch, texts};
-use crate::catalog::{CATALOG, SCHEMA};
+use crate::definitions;
 use crate::error::Result;
+use crate::sql::function_macros;
+use crate::sql::names::{CATALOG, SCHEMA, name_in};
 use crate::sql::type_names::type_name;
-use crate::{definitions, scalars};
 
 /// The name of the schema.
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
@@ -199,7 +200,7 @@ impl InformationSchema {
     fn stored(&self, schema: &str, name: &str) -> Option<&Arc<Table>> {
         match schema {
             SCHEMA => self.snapshot.table(name),
-            schema => self.snapshot.table(&definitions::name_in(schema, name)),
+            schema => self.snapshot.table(&name_in(schema, name)),
         }
     }
 
@@ -324,7 +325,7 @@ impl InformationSchema {
         let aggregate = state.aggregate_functions().keys().map(|name| (name.clone(), "AGGREGATE"));
         let window = state.window_functions().keys().map(|name| (name.clone(), "WINDOW"));
         let table = self.table_functions.keys().map(|name| (name.clone(), "TABLE"));
-        let macros = scalars::macros::names().map(|name| (name.to_owned(), "SCALAR"));
+        let macros = function_macros::names().map(|name| (name.to_owned(), "SCALAR"));
         let all = scalar.chain(aggregate).chain(window).chain(table).chain(macros);
         let mut names: Vec<_> = all.filter(|(name, _)| !name.contains('$') && !name.starts_with('_')).collect();
         names.sort();

@@ -20,9 +20,8 @@ use freestone_store::Snapshot;
 use parking_lot::Mutex;
 
 use super::{Counters, Sequence, find, missing};
-use crate::catalog::{CATALOG, is_ours};
-use crate::definitions;
 use crate::error::{Error, Result};
+use crate::sql::names::{CATALOG, is_ours, name_in};
 use crate::sql::visitor;
 
 const NEXTVAL: &str = "nextval";
@@ -249,7 +248,7 @@ pub(crate) fn catalog_name(text: &str) -> Result<String> {
         }
     }
     Ok(match parts.as_slice() {
-        [.., schema, name] if !is_ours(schema) && schema != CATALOG => definitions::name_in(schema, name),
+        [.., schema, name] if !is_ours(schema) && schema != CATALOG => name_in(schema, name),
         [.., name] => name.clone(),
         [] => String::new(),
     })
