@@ -43,6 +43,7 @@ mod memory;
 mod optimizer;
 mod options;
 mod planning;
+mod point;
 mod provider;
 mod scalars;
 mod session;

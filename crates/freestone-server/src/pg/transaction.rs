@@ -154,6 +154,10 @@ impl Connection {
             let milliseconds = self.value("lock_timeout");
             self.engine(&format!("SET lock_timeout = {milliseconds}")).await?;
         }
+        if name.eq_ignore_ascii_case("synchronous_commit") {
+            let value = self.value("synchronous_commit");
+            self.engine(&format!("SET synchronous_commit = '{value}'")).await?;
+        }
         Ok(())
     }
 

@@ -43,6 +43,8 @@ pub struct WriteTransaction {
     /// `None` before the first write.
     files: Option<Arc<NewFiles>>,
     waiting: Waiting,
+    /// Whether the commit waits until it is durable.
+    syncs: bool,
     write_bytes: usize,
     /// The rows whose keys are not checked yet.
     pub(super) added_keys: AddedKeys,
@@ -87,6 +89,7 @@ impl WriteTransaction {
             next_id,
             files: None,
             waiting: Waiting::default(),
+            syncs: true,
             write_bytes,
             added_keys: AddedKeys::default(),
             added_references: AddedReferences::default(),
@@ -137,6 +140,12 @@ impl WriteTransaction {
     /// Sets the conditions that end its waits for other transactions.
     pub fn set_waiting(&mut self, waiting: Waiting) {
         self.waiting = waiting;
+    }
+
+    /// Sets whether the commit waits until it is durable. If it does not, a power loss may take it, with all later ones;
+    /// and processes that read see it when it is durable.
+    pub fn set_syncs(&mut self, syncs: bool) {
+        self.syncs = syncs;
     }
 
     /// Makes this process the writer, and reserves ids. Called before the first change.
@@ -693,6 +702,7 @@ impl WriteTransaction {
         let mine = std::mem::take(&mut self.state);
         let sequence = self.store.commit_with_others(
             &files,
+            self.syncs,
             Box::new(move |newest| {
                 let places = |table: &Table, segment, rows| store.transactions.places(table, segment, rows);
                 rebase(&base.state, &mine, newest.state, &places)

@@ -334,7 +334,7 @@ fn insert_alias(insert: &ast::Insert, target: &str) -> String {
     alias.map_or_else(own, |alias| identifier(&alias.alias))
 }
 
-fn insert_target(insert: &ast::Insert) -> Result<String> {
+pub(crate) fn insert_target(insert: &ast::Insert) -> Result<String> {
     match &insert.table {
         ast::TableObject::TableName(name) => object_name(name),
         _ => Err(Error::unsupported("INSERT takes a table's name")),

@@ -18,6 +18,7 @@ mod keyed;
 mod panics;
 mod parameters;
 mod planning;
+mod points;
 mod round_trips;
 mod rows;
 mod rules;
