@@ -7,7 +7,7 @@ use crate::media::{LockFile, Medium, MediumError, WriteFile};
 
 use super::lock::take_writer_lock;
 use super::reader::check_end;
-use super::record::{Current, HEADER_LEN, Header, LONGEST_BODY, encode_record};
+use super::record::{Current, HEADER_LEN, Header, LONGEST_BODY, encode_record, encode_record_after};
 use super::scan::{LogFile, Record, read_bytes};
 use super::{CURRENT, CURRENT_TEMPORARY, LogError, MANIFEST_PREFIX, manifest_name, read_current};
 
@@ -138,7 +138,7 @@ impl LogWriter {
         self.check_usable(body)?;
         let sequence = self.current.last_sequence + 1;
         let mut record = Vec::new();
-        encode_record(&mut record, self.current.generation, sequence, body);
+        encode_record_after(&mut record, self.current.generation, sequence, body, self.is_unsynced);
         let written = self.log.write_at(self.current.committed_len, &record);
         if let Err(source) = if syncs { written.and_then(|()| self.log.sync()) } else { written } {
             let outcome = self.take_back();

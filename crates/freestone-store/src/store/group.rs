@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::Store;
 use super::commit::{Commit, Operation};
 use super::files::NewFiles;
 use super::rebase::conflict;
 use super::state::State;
-use super::{Inner, Store};
 use crate::error::{Result, StoreError};
 use crate::limits::CHECKPOINT_BYTES;
 use crate::log::LogWriter;
@@ -176,14 +176,14 @@ impl Store {
         if self.is_syncing.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let store = Arc::downgrade(&self.inner);
+        let (writer, is_syncing) = (self.writer.clone(), self.is_syncing.clone());
         let sync = move || {
             thread::sleep(SYNC_INTERVAL);
-            if let Some(inner) = store.upgrade() {
-                // A commit from here on may be too late for this sync, and starts another thread.
-                inner.is_syncing.store(false, Ordering::Release);
+            // A commit from here on may be too late for this sync, and starts another thread.
+            is_syncing.store(false, Ordering::Release);
+            if let Some(log) = writer.lock().as_mut() {
                 // After a failure, the next commit reports it.
-                let _ = inner.sync_log();
+                let _ = log.sync();
             }
         };
         if thread::Builder::new().name("freestone-sync".into()).spawn(sync).is_err() {
@@ -192,9 +192,7 @@ impl Store {
         }
         Ok(())
     }
-}
 
-impl Inner {
     /// Makes all commits durable, and returns the last one of them.
     pub(super) fn sync_log(&self) -> Result<u64> {
         let mut writer = self.writer.lock();

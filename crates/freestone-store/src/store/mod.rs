@@ -93,7 +93,7 @@ pub struct Inner {
     options: StoreOptions,
     reader: Mutex<Reader>,
     /// The writer's side of the log, from the first write transaction on: one writer process at a time.
-    writer: Mutex<Option<LogWriter>>,
+    writer: Arc<Mutex<Option<LogWriter>>>,
     /// Whether this process is the writer and its readers have seen all its commits. Then there is nothing to read in the
     /// log, and snapshots and pins are matters of memory alone.
     is_current: AtomicBool,
@@ -103,7 +103,7 @@ pub struct Inner {
     /// Locked by everything that rewrites segments in the background or removes files that no commit names.
     maintenance: Mutex<()>,
     /// Whether a thread will soon sync the log.
-    is_syncing: AtomicBool,
+    is_syncing: Arc<AtomicBool>,
     /// The segments of the last merge that failed, because it would fail again.
     refused: Mutex<Vec<u64>>,
     /// Locked while pending segments are merged.
@@ -210,11 +210,11 @@ impl Store {
             resources,
             options,
             reader,
-            writer: Mutex::new(None),
+            writer: Arc::default(),
             is_current: AtomicBool::new(false),
             next_id: Arc::default(),
             maintenance: Mutex::default(),
-            is_syncing: AtomicBool::new(false),
+            is_syncing: Arc::default(),
             refused: Mutex::default(),
             merging: Mutex::default(),
             transactions: Arc::default(),
@@ -386,6 +386,8 @@ impl Drop for Inner {
         // Snapshots may outlive the store, and with it the writer lock. If the file cannot be written, neither can the
         // next writer's.
         let _ = self.set_quiet_pins(false);
+        // A thread that syncs the log may have the writer for longer than the store.
+        drop(self.writer.lock().take());
     }
 }
 

@@ -579,20 +579,22 @@ impl WriteTransaction {
         is_changed: &dyn Fn(usize) -> bool,
     ) -> Result<u64> {
         let table = self.table(name)?;
-        let mut by_segment: BTreeMap<usize, RoaringBitmap> = BTreeMap::new();
-        for id in row_ids {
-            let (segment, row) = split_row_id(id);
-            by_segment.entry(segment).or_default().insert(row);
-        }
-        for (at, rows) in &mut by_segment {
-            let entry = table.segments.get(*at).ok_or_else(|| StoreError::invalid("a row id of no segment"))?;
-            if let Some(deleted) = &entry.deleted {
-                *rows -= deleted.as_ref();
-            }
-        }
+        let by_segment = by_segment(&table, row_ids)?;
         self.lock_table(&table, Mode::Shared)?;
         self.lock_rows(&table, &by_segment)?;
         self.delete_rows(&table, by_segment, is_changed)
+    }
+
+    /// Locks rows by the ids from a scan of [`WriteTransaction::snapshot`], until the end of the transaction, as if they
+    /// were deleted.
+    ///
+    /// # Errors
+    /// As for [`WriteTransaction::delete`].
+    pub fn lock_row_ids(&mut self, name: &str, row_ids: impl IntoIterator<Item = u64>) -> Result<()> {
+        let table = self.table(name)?;
+        let by_segment = by_segment(&table, row_ids)?;
+        self.lock_table(&table, Mode::Shared)?;
+        self.lock_rows(&table, &by_segment)
     }
 
     /// Deletes all rows of a table. Rows that others add at the same time remain.
@@ -777,6 +779,22 @@ impl WriteTransaction {
         let view = state.table_by_id(table).map_err(StoreError::Invalid)?;
         Ok((newest.sequence, self.with_resources(view)))
     }
+}
+
+/// The existing rows among some row ids, by the position of their segment.
+fn by_segment(table: &Table, row_ids: impl IntoIterator<Item = u64>) -> Result<BTreeMap<usize, RoaringBitmap>> {
+    let mut by_segment: BTreeMap<usize, RoaringBitmap> = BTreeMap::new();
+    for id in row_ids {
+        let (segment, row) = split_row_id(id);
+        by_segment.entry(segment).or_default().insert(row);
+    }
+    for (at, rows) in &mut by_segment {
+        let entry = table.segments.get(*at).ok_or_else(|| StoreError::invalid("a row id of no segment"))?;
+        if let Some(deleted) = &entry.deleted {
+            *rows -= deleted.as_ref();
+        }
+    }
+    Ok(by_segment)
 }
 
 /// The clustering of a table's rows in a design, if it has one; see [`Clustering::new`].

@@ -217,6 +217,12 @@ impl Session {
                 Some(outcome) => Ok(outcome),
                 None => Box::pin(self.execute_sql(*sql, parameters, statement.text_after_as())).await,
             },
+            Command::LockRows(query) => {
+                let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
+                    dml::lock_rows(transaction, context, &query, &parameters)
+                };
+                self.write(work).await
+            }
             Command::CopyFrom(request) => {
                 self.access.check_files()?;
                 let progress = self.progress.read().clone();

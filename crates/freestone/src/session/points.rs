@@ -10,14 +10,16 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast;
 use freestone_store::WriteTransaction;
 
-use crate::context::Outcome;
+use crate::context::{Outcome, guarded_now};
 use crate::error::{Error, Result};
 use crate::exec::dml;
 use crate::exec::write::WriteContext;
+use crate::inputs::Inputs;
 use crate::point::{self, Point};
-use crate::session::{Session, settings, shown_rows};
+use crate::session::{Session, parameters_of, settings, shown_rows};
 use crate::sql::names;
 use crate::sql::parameters::{self, Parameters};
+use crate::sql::statement::Statement;
 use crate::times;
 
 /// Longer texts are not kept.
@@ -141,10 +143,45 @@ impl Session {
         if !point.is_query() {
             return self.write_point(point, values, given.clone()).await.map(Some);
         }
-        let snapshot = self.snapshot()?;
+        self.query_point(&point, &values)
+    }
+
+    fn query_point(&self, point: &Point, values: &[ScalarValue]) -> Result<Option<Outcome>> {
         let Some(schema) = point.schema().cloned() else { return Ok(None) };
-        let rows = point.query(&snapshot, &values, self.database.workload())?;
+        let rows = point.query(&*self.snapshot()?, values, self.database.workload())?;
         Ok(rows.map(|rows| self.shown_batches(schema, rows)))
+    }
+
+    /// Executes a query on this thread and without waiting, if it is a point statement that the session has executed
+    /// before; `None` if not. Its rows are there at once.
+    pub fn execute_now(&self, statement: &Statement, inputs: &Inputs) -> Option<Result<Outcome>> {
+        self.check_transaction(false).ok()?;
+        let (point, values) = self.known_now(statement, inputs)?;
+        if !point.is_query() {
+            return None;
+        }
+        let failed = self.transaction_failure();
+        let outcome = guarded_now(|| self.query_point(&point, &values)).transpose()?;
+        Some(self.told(outcome, failed, Outcome::telling))
+    }
+
+    /// The columns of a statement's rows, as [`Session::schema`] returns them, if the session knows them already.
+    pub fn schema_now(&self, statement: &Statement, inputs: &Inputs) -> Option<Option<SchemaRef>> {
+        let (point, _) = self.known_now(statement, inputs)?;
+        point.table(&*self.snapshot().ok()?)?;
+        Some(point.schema().map(|schema| self.shown_schema(schema)))
+    }
+
+    fn known_now(&self, statement: &Statement, inputs: &Inputs) -> Option<(Arc<Point>, Vec<ScalarValue>)> {
+        if !self.points.lock().by_text.contains_key(statement.text.as_str()) {
+            return None;
+        }
+        let given = parameters_of(statement, inputs.clone()).ok()?;
+        self.known_point(&statement.text, &given).ok()?
+    }
+
+    fn shown_schema(&self, schema: &SchemaRef) -> SchemaRef {
+        times::shown_schema(names::shown(schema.clone()), self.planner().settings().config_options())
     }
 
     fn shown_batches(&self, schema: SchemaRef, batches: Vec<RecordBatch>) -> Outcome {
@@ -170,7 +207,7 @@ impl Session {
         if point.table(&*self.snapshot()?).is_none() {
             return Ok(None);
         }
-        Ok(Some(times::shown_schema(names::shown(schema.clone()), self.planner().settings().config_options())))
+        Ok(Some(self.shown_schema(schema)))
     }
 
     /// Whether a text is that of a point statement, which names one table and nothing else, and the table exists.
@@ -253,6 +290,12 @@ mod tests {
             let statement = session.parse(sql).expect(sql).remove(0);
             assert_eq!(session.knows_text(&statement.text), expected, "{sql}");
         }
+        let statement = session.parse("SELECT x.a FROM t AS x WHERE x.id = ?").expect("parses").remove(0);
+        let inputs = |value| Inputs { values: vec![value], ..Inputs::default() };
+        let now = session.execute_now(&statement, &inputs(ScalarValue::Int16(Some(2)))).expect("known").expect("works");
+        assert_eq!(now.collect().await.expect("rows")[0].num_rows(), 1);
+        assert!(session.execute_now(&statement, &inputs(int(2))).is_none(), "another type");
+        assert!(matches!(session.schema_now(&statement, &inputs(ScalarValue::Int16(None))), Some(Some(_))));
         run(&session, "SET lock_timeout = 5", &[]).await;
         assert!(!session.knows_text("SELECT * FROM t WHERE id = $1"), "settings changed");
     }

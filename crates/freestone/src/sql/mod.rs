@@ -12,6 +12,7 @@ pub(crate) mod frame_exclusion;
 pub(crate) mod from_first;
 pub(crate) mod laterals;
 pub(crate) mod like_escape;
+pub(crate) mod locking;
 pub(crate) mod macros;
 pub(crate) mod merge_forms;
 pub(crate) mod named_windows;

@@ -15,6 +15,7 @@ mod histories;
 mod isolation;
 mod joins;
 mod keyed;
+mod locking;
 mod panics;
 mod parameters;
 mod planning;
