@@ -26,7 +26,7 @@ class Client:
     def __init__(self, port, user):
         self.socket = socket.create_connection(("127.0.0.1", port), 30)
         self.socket.settimeout(120)
-        self.buffer, self.at = b"", 0
+        self.buffer = bytearray()
         body = b"user\0" + user.encode() + b"\0\0"
         self.socket.sendall(struct.pack(">ii", len(body) + 8, 196608) + body)
         self.scram(user)
@@ -62,13 +62,14 @@ class Client:
         return body[4:]
 
     def read(self, count):
-        while len(self.buffer) - self.at < count:
+        while len(self.buffer) < count:
             more = self.socket.recv(1 << 18)
             if not more:
                 raise ConnectionError("the server hung up")
-            self.buffer, self.at = self.buffer[self.at :] + more, 0
-        self.at += count
-        return self.buffer[self.at - count : self.at]
+            self.buffer += more
+        taken = bytes(self.buffer[:count])
+        del self.buffer[:count]
+        return taken
 
     def message(self):
         tag, length = struct.unpack(">ci", self.read(5))

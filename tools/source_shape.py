@@ -32,11 +32,6 @@ EXCEPTIONS = {
 
 # Circles that are known: a module of each, and the reason.
 KNOWN_CIRCLES = {
-    "freestone session": "the crate's folders use each other's helpers; sessions plan, execute and read through them",
-    "freestone sql::statement": "rewrites parse the small pieces of SQL that they put in",
-    "freestone exec::write": "statements that write share their context",
-    "freestone provider::source": "a scan, its filters and its join keys name each other",
-    "freestone-server pg::connection": "methods of one type, a file per part of the protocol",
 }
 
 

@@ -1,5 +1,6 @@
 //! The real program under faults: killed while it writes, read while it writes, and with less memory than its data.
 
+use fastrand::Rng;
 use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -15,19 +16,6 @@ use tempfile::TempDir;
 
 /// The longest time for an answer of a living process.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// SplitMix64, to choose statements and times.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
 
 /// The time for a test that can run for any time: `FREESTONE_TEST_SECONDS`, or the default.
 fn seconds(default: u64) -> Duration {
@@ -155,7 +143,7 @@ const DESIGNS: [&str; 6] = [
 
 /// Generates statements, and computes their effect on the rows.
 struct Statements {
-    random: Random,
+    random: Rng,
     next_key: i64,
     csv: PathBuf,
     csv_rows: Rows,
@@ -167,7 +155,7 @@ impl Statements {
         let csv_rows: Rows = (0..60_000).map(|k| (k, k % 1000)).collect();
         let lines: String = csv_rows.iter().map(|(k, v)| format!("{k},{v},row {k}\n")).collect();
         fs::write(&csv, format!("k,v,s\n{lines}")).expect("writes");
-        Statements { random: Random(seed), next_key: 1_000_000, csv, csv_rows }
+        Statements { random: Rng::with_seed(seed), next_key: 1_000_000, csv, csv_rows }
     }
 
     fn next(&mut self, rows: &Rows) -> (String, Rows) {
@@ -176,7 +164,7 @@ impl Statements {
             after.clear();
             return ("TRUNCATE t".into(), after);
         }
-        let sql = match self.random.below(20) {
+        let sql = match self.random.u64(..20) {
             0..=5 => self.insert(1, 50, &mut after),
             6 | 7 => self.insert(17_000, 40_000, &mut after),
             8 | 9 => {
@@ -184,23 +172,23 @@ impl Statements {
                 format!("COPY t FROM '{}' (FORMAT csv, HEADER true)", self.csv.display())
             }
             10..=12 => {
-                let digit = self.random.below(10) as i64;
+                let digit = self.random.u64(..10) as i64;
                 after.iter_mut().filter(|(k, _)| k % 10 == digit).for_each(|(_, v)| *v += 1);
                 format!("UPDATE t SET v = v + 1 WHERE k % 10 = {digit}")
             }
             13..=15 => {
-                let rest = self.random.below(9) as i64;
+                let rest = self.random.u64(..9) as i64;
                 after.retain(|(k, _)| k % 9 != rest);
                 format!("DELETE FROM t WHERE k % 9 = {rest}")
             }
-            16..=18 => format!("ALTER TABLE t SET DESIGN ({})", DESIGNS[self.random.below(6) as usize]),
+            16..=18 => format!("ALTER TABLE t SET DESIGN ({})", DESIGNS[self.random.u64(..6) as usize]),
             _ => "VACUUM".into(),
         };
         (sql, after)
     }
 
     fn insert(&mut self, least: u64, more: u64, after: &mut Rows) -> String {
-        let (start, count) = (self.next_key, (least + self.random.below(more)) as i64);
+        let (start, count) = (self.next_key, (least + self.random.u64(..more)) as i64);
         self.next_key += count;
         after.extend((start..start + count).map(|k| (k, k * 3)));
         let end = start + count - 1;
@@ -230,12 +218,12 @@ fn killed_at_any_moment() {
     let database = folder.path().join("db");
     create(&database);
     let mut statements = Statements::new(folder.path(), seed());
-    let mut moments = Random(seed() + 1);
+    let mut moments = Rng::with_seed(seed() + 1);
     let (mut rows, until) = (Rows::new(), Instant::now() + seconds(6));
     let (mut kills, mut acknowledged, mut stored) = (0, 0, 0);
     while Instant::now() < until {
         let mut shell = Shell::start(&database, &[]);
-        let moment = Instant::now() + Duration::from_millis(20 + moments.below(500));
+        let moment = Instant::now() + Duration::from_millis(20 + moments.u64(..500));
         let (sql, after) = loop {
             let (sql, after) = statements.next(&rows);
             match shell.run(&sql, moment) {
@@ -368,15 +356,15 @@ fn a_table_larger_than_the_memory_limit() {
     let rows = 1_500_000u64;
     let csv = folder.path().join("big.csv");
     let mut out = std::io::BufWriter::new(fs::File::create(&csv).expect("creates"));
-    let mut random = Random(4);
+    let mut random = Rng::with_seed(4);
     for k in 0..rows {
         writeln!(
             out,
             "{k},{},{:016x}{:016x}{:016x}",
             k % 1000,
-            random.below(u64::MAX),
-            random.below(u64::MAX),
-            random.below(u64::MAX)
+            random.u64(..u64::MAX),
+            random.u64(..u64::MAX),
+            random.u64(..u64::MAX)
         )
         .expect("writes");
     }

@@ -2,6 +2,7 @@
 //!
 //! `cargo bench -p freestone-codec`. The tests run it with few rows.
 
+use fastrand::Rng;
 use freestone_codec::*;
 use std::hint::black_box;
 use std::time::Instant;
@@ -42,16 +43,6 @@ impl Column {
             Column::F64(v) => v.len() * 8,
             Column::Bytes(_, data) => data.len() + 16 * rows(),
         }
-    }
-}
-
-/// A small generator with a fixed seed, so that the same code gives the same figures.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((u128::from(self.0.rotate_left(29)) * u128::from(n)) >> 64) as u64
     }
 }
 
@@ -180,10 +171,9 @@ fn cases() -> Vec<Case> {
     let own = |encoding| ColumnPlan { transform: Transform::None, encoding };
     let dictionary = |encoding| ColumnPlan { transform: Transform::Dictionary, encoding };
     let range = |low: i128, high: i128| Predicate::Int(IntPredicate::Range { low, high });
-    let mut random = Random(42);
-    let mut column = |each: &mut dyn FnMut(usize, &mut Random) -> i64| {
-        Column::Int((0..rows()).map(|i| each(i, &mut random)).collect())
-    };
+    let mut random = Rng::with_seed(42);
+    let mut column =
+        |each: &mut dyn FnMut(usize, &mut Rng) -> i64| Column::Int((0..rows()).map(|i| each(i, &mut random)).collect());
     let mut cases = Vec::new();
     for (name, width) in [
         ("bitpack 3 bits", 3),
@@ -192,41 +182,41 @@ fn cases() -> Vec<Case> {
         ("bitpack 20 bits", 20),
         ("bitpack 40 bits", 40),
     ] {
-        let column = column(&mut |_, r| 1000 + r.below(1 << width) as i64);
+        let column = column(&mut |_, r| 1000 + r.u64(..1 << width) as i64);
         cases.push(Case { name, column, plan: own(BitPack), predicate: range(1000, 1000 + (1 << width) / 10) });
     }
-    let mut case = |name, plan, predicate, each: &mut dyn FnMut(usize, &mut Random) -> i64| {
+    let mut case = |name, plan, predicate, each: &mut dyn FnMut(usize, &mut Rng) -> i64| {
         cases.push(Case { name, column: column(each), plan, predicate });
     };
     let list = Predicate::Int(IntPredicate::In((0..100).map(|i| i * 9973).collect()));
-    case("bitpack 20 bits, IN of 100", own(BitPack), list, &mut |_, r| r.below(1 << 20) as i64);
-    case("plain 4 bytes", own(Plain), range(0, 1 << 24), &mut |_, r| r.below(1 << 28) as i64);
-    case("plain 8 bytes", own(Plain), range(0, 1 << 40), &mut |_, r| r.below(1 << 44) as i64);
+    case("bitpack 20 bits, IN of 100", own(BitPack), list, &mut |_, r| r.u64(..1 << 20) as i64);
+    case("plain 4 bytes", own(Plain), range(0, 1 << 24), &mut |_, r| r.u64(..1 << 28) as i64);
+    case("plain 8 bytes", own(Plain), range(0, 1 << 40), &mut |_, r| r.u64(..1 << 44) as i64);
     case("constant", own(Constant), range(0, 1), &mut |_, _| 7);
     case("rle, runs of 20", own(Rle), range(0, 10), &mut |i, _| (i as i64 / 20 * 7919) % 100);
     case("page dictionary of 200", own(Dictionary), range(0, 1_000_000_000), &mut |_, r| {
-        r.below(200) as i64 * 987_654_321
+        r.u64(..200) as i64 * 987_654_321
     });
     case("segment dictionary of 200", dictionary(BitPack), range(0, 1_000_000_000), &mut |_, r| {
-        r.below(200) as i64 * 987_654_321
+        r.u64(..200) as i64 * 987_654_321
     });
     let mut sum = 0;
     case("delta, steps below 32", own(Delta), range(0, 1 << 18), &mut |_, r| {
-        sum += r.below(32) as i64;
+        sum += r.u64(..32) as i64;
         sum
     });
     let mut sum = 0;
     case("delta-lz, steps below 32", own(DeltaLz), range(0, 1 << 18), &mut |_, r| {
-        sum += r.below(32) as i64;
+        sum += r.u64(..32) as i64;
         sum
     });
-    let prices = Column::F64((0..rows()).map(|_| random.below(1_000_000) as f64 / 100.0).collect());
+    let prices = Column::F64((0..rows()).map(|_| random.u64(..1_000_000) as f64 / 100.0).collect());
     let keys = range(f64_key(10.0).into(), f64_key(110.0).into());
     cases.push(Case { name: "alp, prices", column: prices, plan: own(Alp), predicate: keys.clone() });
-    let noise = Column::F64((0..rows()).map(|_| random.below(1 << 53) as f64 / 1e13).collect());
+    let noise = Column::F64((0..rows()).map(|_| random.u64(..1 << 53) as f64 / 1e13).collect());
     cases.push(Case { name: "plain doubles", column: noise, plan: own(Plain), predicate: keys });
     let modes = strings(&mut random, |r| {
-        ["AIR", "FOB", "MAIL", "RAIL", "REG AIR", "SHIP", "TRUCK"][r.below(7) as usize].to_owned()
+        ["AIR", "FOB", "MAIL", "RAIL", "REG AIR", "SHIP", "TRUCK"][r.u64(..7) as usize].to_owned()
     });
     let equal = |value: &str| Predicate::Bytes(BytesPredicate::In(vec![value.as_bytes().to_vec()]));
     cases.push(Case {
@@ -267,7 +257,7 @@ impl Clone for Column {
     }
 }
 
-fn strings(random: &mut Random, mut each: impl FnMut(&mut Random) -> String) -> Column {
+fn strings(random: &mut Rng, mut each: impl FnMut(&mut Rng) -> String) -> Column {
     let (mut offsets, mut data) = (vec![0], Vec::new());
     for _ in 0..rows() {
         data.extend_from_slice(each(random).as_bytes());
@@ -277,7 +267,7 @@ fn strings(random: &mut Random, mut each: impl FnMut(&mut Random) -> String) -> 
 }
 
 /// Text from a small vocabulary, about 27 bytes, like the comments of order lines.
-fn comment(random: &mut Random) -> String {
+fn comment(random: &mut Rng) -> String {
     const WORDS: [&str; 24] = [
         "carefully",
         "final",
@@ -305,8 +295,8 @@ fn comment(random: &mut Random) -> String {
         "express",
     ];
     let mut text = String::new();
-    for _ in 0..2 + random.below(4) {
-        text.push_str(WORDS[random.below(WORDS.len() as u64) as usize]);
+    for _ in 0..2 + random.u64(..4) {
+        text.push_str(WORDS[random.u64(..WORDS.len() as u64) as usize]);
         text.push(' ');
     }
     text.truncate(text.len() - 1);

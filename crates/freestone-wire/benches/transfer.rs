@@ -5,6 +5,7 @@
 //! gives the upper bound. Rates are bytes of the received Arrow columns per wall-clock time, the median of the runs,
 //! once while batches are dropped as they arrive and once while they are kept. A hash over every row is checked.
 
+use fastrand::Rng;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -28,34 +29,25 @@ const BATCH_ROWS: usize = 1 << 13;
 const SEGMENT_ROWS: usize = 1 << 20;
 const PAGE_BYTES: usize = 32 << 10;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % n
-    }
-}
-
 /// `rows` rows starting with number `first`, in the order of the key.
 fn lineitem(first: usize, rows: usize) -> RecordBatch {
-    let mut random = Random(first as u64);
+    let mut random = Rng::with_seed(first as u64);
     let r = &mut random;
-    fn integers(r: &mut Random, rows: usize, n: u64) -> ArrayRef {
-        Arc::new(Int32Array::from_iter_values((0..rows).map(|_| 1 + r.below(n) as i32)))
+    fn integers(r: &mut Rng, rows: usize, n: u64) -> ArrayRef {
+        Arc::new(Int32Array::from_iter_values((0..rows).map(|_| 1 + r.u64(..n) as i32)))
     }
-    fn decimals(r: &mut Random, rows: usize, n: u64) -> ArrayRef {
-        let values = Decimal128Array::from_iter_values((0..rows).map(|_| i128::from(r.below(n))));
+    fn decimals(r: &mut Rng, rows: usize, n: u64) -> ArrayRef {
+        let values = Decimal128Array::from_iter_values((0..rows).map(|_| i128::from(r.u64(..n))));
         Arc::new(values.with_data_type(DataType::Decimal128(12, 2)))
     }
-    fn dates(r: &mut Random, rows: usize) -> ArrayRef {
-        Arc::new(Date32Array::from_iter_values((0..rows).map(|_| 8035 + r.below(2500) as i32)))
+    fn dates(r: &mut Rng, rows: usize) -> ArrayRef {
+        Arc::new(Date32Array::from_iter_values((0..rows).map(|_| 8035 + r.u64(..2500) as i32)))
     }
-    fn words(r: &mut Random, rows: usize, words: &[&str]) -> ArrayRef {
-        let values = (0..rows).map(|_| words[r.below(words.len() as u64) as usize]);
+    fn words(r: &mut Rng, rows: usize, words: &[&str]) -> ArrayRef {
+        let values = (0..rows).map(|_| words[r.u64(..words.len() as u64) as usize]);
         Arc::new(StringViewArray::from_iter_values(values))
     }
-    fn comments(r: &mut Random, rows: usize) -> ArrayRef {
+    fn comments(r: &mut Rng, rows: usize) -> ArrayRef {
         const WORDS: [&str; 12] = [
             "furiously",
             "regular",
@@ -70,8 +62,8 @@ fn lineitem(first: usize, rows: usize) -> RecordBatch {
             "packages",
             "even",
         ];
-        let comment = |r: &mut Random| {
-            let words: Vec<&str> = (0..2 + r.below(3)).map(|_| WORDS[r.below(12) as usize]).collect();
+        let comment = |r: &mut Rng| {
+            let words: Vec<&str> = (0..2 + r.u64(..3)).map(|_| WORDS[r.u64(..12) as usize]).collect();
             words.join(" ")
         };
         Arc::new(StringViewArray::from_iter_values((0..rows).map(|_| comment(r))))

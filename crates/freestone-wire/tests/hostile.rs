@@ -2,6 +2,7 @@
 
 mod common;
 
+use fastrand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -292,9 +293,9 @@ async fn meddler(server: String, change: impl Fn(usize, &mut [u8]) -> bool + Sen
 #[tokio::test(flavor = "multi_thread")]
 async fn damage_on_the_way_is_an_error() {
     let (address, _) = server(Limits::default()).await;
-    let mut random = Random(5);
+    let mut random = Rng::with_seed(5);
     for round in 0..60 {
-        let place = random.next() as usize % 300_000;
+        let place = random.u64(..1 << 53) as usize % 300_000;
         let place = if round % 3 == 0 { place % 1500 } else { place };
         let cuts = round % 2 == 0;
         let between = meddler(address.clone(), move |at, bytes| {
@@ -321,13 +322,13 @@ async fn damage_on_the_way_is_an_error() {
 async fn garbage_requests_end_only_their_own_connection() {
     let (address, _) = server(Limits::default()).await;
     let good = connect(&address, "").await;
-    let mut random = Random(11);
+    let mut random = Rng::with_seed(11);
     for _ in 0..200 {
         let mut socket = TcpStream::connect(&address).await.unwrap();
         let mut bytes = frame(0, &hello(Purpose::Session { client_first: "n,,n=ann,r=x".into() }));
-        let at = random.next() as usize % bytes.len();
-        bytes[at] ^= 1 << (random.next() % 8);
-        bytes.truncate(HEADER_BYTES + random.next() as usize % bytes.len());
+        let at = random.u64(..1 << 53) as usize % bytes.len();
+        bytes[at] ^= 1 << (random.u64(..1 << 53) % 8);
+        bytes.truncate(HEADER_BYTES + random.u64(..1 << 53) as usize % bytes.len());
         _ = socket.write_all(&bytes).await;
     }
     still_works(&good).await;

@@ -2,6 +2,7 @@
 
 mod common;
 
+use fastrand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -42,11 +43,12 @@ fn tables() -> Arc<Tables> {
 
 /// A table whose stored chunks of one row range do not fit one frame of 8 KiB, and all of them do not fit 32 frames.
 fn wide(seed: u64) -> RecordBatch {
-    let mut random = Random(seed + 1);
+    let mut random = Rng::with_seed(seed + 1);
     let columns = (0..60).map(|at| {
         let bits = at % 12 + 1;
-        let values =
-            (0..9000).map(|_| (!random.next().is_multiple_of(7)).then(|| (random.next() >> 20) as i64 % (1 << bits)));
+        let values = (0..9000).map(|_| {
+            (!random.u64(..1 << 53).is_multiple_of(7)).then(|| (random.u64(..1 << 53) >> 20) as i64 % (1 << bits))
+        });
         (format!("c{at}"), Arc::new(Int64Array::from_iter(values)) as ArrayRef, true)
     });
     RecordBatch::try_from_iter_with_nullable(columns).unwrap()
@@ -167,8 +169,8 @@ async fn rows_above_the_size_of_chunks_are_uploaded_up_to_the_servers_limit() {
     let address = serve_tcp(acceptor(limits), tables.clone(), None).await;
     let client = Client::connect(&format!("freestone://ann:secret@{address}")).await.unwrap();
     let text = |bytes: usize| {
-        let mut random = Random(1);
-        let text: String = (0..bytes).map(|_| char::from(b'a' + (random.next() % 26) as u8)).collect();
+        let mut random = Rng::with_seed(1);
+        let text: String = (0..bytes).map(|_| char::from(b'a' + (random.u64(..1 << 53) % 26) as u8)).collect();
         let values = Arc::new(StringViewArray::from(vec!["short", &text, "short"])) as ArrayRef;
         RecordBatch::try_from_iter([("s", values)]).unwrap()
     };

@@ -2,6 +2,7 @@
 
 mod common;
 
+use fastrand::Rng;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,14 +17,14 @@ const TABLES: [&str; 4] = ["numbers", "numbers_stored", "texts", "texts_stored"]
 /// Numbers without a pattern; and strings of a dictionary of which most entries are short, but most rows have a long
 /// one, so that the rows have far more bytes than the entries suggest.
 fn batch(name: &str) -> RecordBatch {
-    let mut random = Random(7);
+    let mut random = Rng::with_seed(7);
     let array: ArrayRef = match name.trim_end_matches("_stored") {
-        "numbers" => Arc::new(Int64Array::from_iter_values((0..100_000).map(|_| random.next() as i64))),
+        "numbers" => Arc::new(Int64Array::from_iter_values((0..100_000).map(|_| random.u64(..1 << 53) as i64))),
         "texts" => {
             let words: Vec<String> =
                 (0..1000).map(|at| format!("{at} ").repeat(if at < 20 { 500 } else { 1 })).collect();
             let of = |row: usize| if row.is_multiple_of(10) { 1000 } else { 20 };
-            let word = |row| &words[(random.next() >> 40) as usize % of(row)];
+            let word = |row| &words[(random.u64(..1 << 53) >> 40) as usize % of(row)];
             Arc::new(StringViewArray::from_iter_values((0..70_000).map(word)))
         }
         _ => Arc::new(StringViewArray::from(vec!["x".repeat(100_000)])),

@@ -29,26 +29,21 @@ use freestone_store::schema::TableSchema;
 use freestone_store::{Snapshot, Table, TransactionList};
 use parking_lot::Mutex;
 
+use crate::access::{Access, Extension};
 use crate::context::Progress;
 use crate::error::{Error, ErrorKind, Result};
-use crate::exec::ddl;
-use crate::exec::stored_values::Stored;
+use crate::ingest::Stored;
 use crate::inputs::ArrowTable;
 use crate::provider::files::{FilesFunction, OpenFiles, naming};
 use crate::provider::information::{INFORMATION_SCHEMA, InformationSchema};
 use crate::provider::{FreestoneTable, metadata};
-use crate::session::access::{Access, Extension};
 use crate::shared::Materialized;
 use crate::sql::extensions::PivotValues;
+use crate::sql::names::{CATALOG, MAIN, SCHEMA, is_ours};
 use crate::sql::parameters::{Described, Filled, Parameters};
-use crate::sql::{extensions, macros, names, parameters, statement, supported};
+use crate::sql::{extensions, file_calls, macros, names, parameters, statement, subquery_columns, supported, types};
 use crate::workload::WorkloadLog;
-use crate::{definitions, exact, planning, provider, scalars, shared};
-
-pub(crate) const CATALOG: &str = "freestone";
-pub(crate) const SCHEMA: &str = "public";
-/// DuckDB's name of the schema `public`.
-const MAIN: &str = "main";
+use crate::{definitions, exact, planning, scalars, shared};
 
 /// The name of the target of a write in its plan; see [`Target`].
 pub(crate) const TARGET: &str = "freestone$target";
@@ -157,7 +152,7 @@ impl Scope {
             [part] => names::folded(part.as_ident()?),
             [schema, part] => {
                 let (schema, part) = (names::folded(schema.as_ident()?), names::folded(part.as_ident()?));
-                if is_ours(&schema) { part } else { definitions::name_in(&schema, &part) }
+                if is_ours(&schema) { part } else { names::name_in(&schema, &part) }
             }
             _ => return None,
         };
@@ -197,8 +192,8 @@ impl Planner {
     pub fn state(&self, scope: &Scope) -> SessionState {
         let mut state = (*self.base).clone();
         metadata::register(&mut state, &scope.snapshot, &self.transactions, &self.log);
-        for (name, format) in provider::files::FUNCTIONS {
-            let function = FilesFunction::new((name, format), self.access, self.base.clone(), scope.files.clone());
+        for name in file_calls::FUNCTIONS {
+            let function = FilesFunction::new(name, self.access, self.base.clone(), scope.files.clone());
             state.register_udtf(name, Arc::new(function));
         }
         let schema =
@@ -253,7 +248,7 @@ impl Planner {
         types: &[DataType],
     ) -> Result<LogicalPlan> {
         Box::pin(self.resolve_names(state, scope, &mut statement)).await?;
-        Box::pin(self.plan_typed(state, scope, statement, types.iter().map(ddl::parameter_type).collect())).await
+        Box::pin(self.plan_typed(state, scope, statement, types.iter().map(types::parameter_type).collect())).await
     }
 
     /// Plans a statement without values, and returns the types of its parameters. `known` are the types that the caller
@@ -270,7 +265,7 @@ impl Planner {
         if types.is_empty() {
             return Ok((types, self.plan_statement(state, scope, statement).await?));
         }
-        let written = |types: &[DataType]| types.iter().map(ddl::parameter_type).collect::<Vec<_>>();
+        let written = |types: &[DataType]| types.iter().map(types::parameter_type).collect::<Vec<_>>();
         let mut plan = match self.plan_typed(state, scope, statement.clone(), written(&types)).await {
             Err(error) if !complete => {
                 types = parameters::with_intervals(&statement, &types);
@@ -315,7 +310,7 @@ impl Planner {
         let is_scalar =
             |name: &str| scalar.contains_key(name) && !others.0.contains_key(name) && !others.1.contains_key(name);
         supported::check_scalar_calls(statement, &is_scalar)?;
-        let asks = names::asks_for_columns(statement);
+        let asks = subquery_columns::asks_for_columns(statement);
         let (mut planned, mut calls) = (HashMap::new(), HashMap::new());
         if asks {
             planned = self.columns_of(scope, statement).await;
@@ -329,7 +324,7 @@ impl Planner {
             let mut resolved = asks.then(|| statement.clone());
             let target = resolved.as_mut().unwrap_or(&mut *statement);
             let wanted = {
-                let known = names::Known {
+                let known = subquery_columns::Known {
                     tables: &|name| {
                         let known = || planned.get(&names::folded(name.0.last()?.as_ident()?)).cloned();
                         scope.columns(name).or_else(known)
@@ -341,7 +336,7 @@ impl Planner {
                     is_aggregate: &|name| others.0.contains_key(name),
                     pivots: &pivots,
                 };
-                names::resolve(target, &known)?
+                subquery_columns::resolve(target, &known)?
             };
             if wanted.is_empty() {
                 if let Some(resolved) = resolved {
@@ -437,11 +432,6 @@ impl Planner {
             plan => Ok(plan),
         }
     }
-}
-
-/// Whether a name is that of the schema `public`.
-pub(crate) fn is_ours(schema: &str) -> bool {
-    matches!(schema, SCHEMA | MAIN)
 }
 
 /// The value of an expression that reads no rows.
@@ -568,7 +558,7 @@ impl SchemaProvider for StatementSchema {
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         planning::check()?;
         if let Some(schema) = &self.name {
-            let name = definitions::name_in(schema, name);
+            let name = names::name_in(schema, name);
             self.scope.asked.lock().insert(name.clone());
             return self.table_in(&name).await;
         }
@@ -624,7 +614,7 @@ impl StatementSchema {
     /// The full name of a table in the catalog.
     fn full_name(&self, name: &str) -> String {
         match &self.name {
-            Some(schema) => definitions::name_in(schema, name),
+            Some(schema) => names::name_in(schema, name),
             None => name.to_owned(),
         }
     }

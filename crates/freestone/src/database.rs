@@ -9,6 +9,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use freestone_store::media::DiskOptions;
 use freestone_store::{Repaired, Store, StoreOptions};
 
+use crate::access::Access;
 use crate::compaction::Merger;
 use crate::context;
 use crate::error::Result;
@@ -16,7 +17,6 @@ use crate::memory;
 use crate::memory::{Division, SpillPool};
 use crate::options::Options;
 use crate::session::Session;
-use crate::session::access::Access;
 use crate::session::plan_cache::KeptPlans;
 use crate::workload::WorkloadLog;
 

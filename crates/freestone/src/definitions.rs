@@ -29,11 +29,6 @@ pub(crate) fn has_schema(snapshot: &Snapshot, schema: &str) -> bool {
     snapshot.views().contains_key(&format!("{SCHEMA}{schema}"))
 }
 
-/// The name of a schema's table in the catalog.
-pub(crate) fn name_in(schema: &str, table: &str) -> String {
-    format!("{schema}.{table}")
-}
-
 /// The schema of a name and the name within it, if the schema was created.
 pub(crate) fn schema_of<'a>(snapshot: &Snapshot, name: &'a str) -> Option<(&'a str, &'a str)> {
     name.split_once('.').filter(|(schema, _)| has_schema(snapshot, schema))

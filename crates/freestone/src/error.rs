@@ -8,10 +8,8 @@ use freestone_advisor::AdvisorError;
 use freestone_store::StoreError;
 use freestone_store::log::LogError;
 
-use crate::ingest::{IngestError, Reason};
-use crate::provider::ROW_ID_COLUMN;
-use crate::sql::names;
-use crate::sql::names::MARK;
+use crate::internal_names::{MARK, ROW_ID_COLUMN, without_marks};
+use crate::limits::{LEVELS_MAX, NESTED_MAX};
 
 /// The kind of an error, for callers that react to it (exception classes, SQLSTATEs).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +131,22 @@ impl Error {
         Some(name.strip_prefix("public.").unwrap_or(name).to_owned())
     }
 
+    /// The error of a reference to a name that several columns have.
+    pub(crate) fn ambiguous(name: &str) -> Error {
+        Error::invalid(format!("column {name} is ambiguous: several columns have this name"))
+            .with_hint("give each a name of its own with AS")
+    }
+
+    /// The error of a statement that nests beyond the limits.
+    pub(crate) fn too_deep() -> Error {
+        let message = format!(
+            "the statement is too complex: it nests too deeply (at most {LEVELS_MAX} levels of operators, and {NESTED_MAX} of \
+             parentheses, functions and subqueries)"
+        );
+        let hint = "write long chains of values as x IN (…), or as rows of a table that is joined";
+        Error::new(ErrorKind::Resource, message).with_hint(hint)
+    }
+
     /// The function that a planning error reports as missing, if it is such an error.
     pub(crate) fn missing_function(error: &DataFusionError) -> Option<String> {
         let DataFusionError::Plan(message) = root(error) else { return None };
@@ -180,19 +194,6 @@ impl From<Error> for DataFusionError {
 impl From<ParserError> for Error {
     fn from(error: ParserError) -> Self {
         translate_parser(&error)
-    }
-}
-
-impl From<IngestError> for Error {
-    fn from(error: IngestError) -> Self {
-        let kind = match &error.details().reason {
-            Reason::NoFile | Reason::NoneFound(_) => ErrorKind::NotFound,
-            Reason::Io(_) => ErrorKind::Io,
-            Reason::Internal(_) => ErrorKind::Internal,
-            Reason::UnknownFormat | Reason::Unsupported(_) => ErrorKind::Unsupported,
-            _ => ErrorKind::Type,
-        };
-        Error::new(kind, error.to_string()).with_hint(error.hint())
     }
 }
 
@@ -301,7 +302,7 @@ fn translate_store(error: &StoreError) -> Error {
 fn translate_parser(error: &ParserError) -> Error {
     let message = match error {
         ParserError::ParserError(message) | ParserError::TokenizerError(message) => message,
-        ParserError::RecursionLimitExceeded => return crate::sql::depth::too_deep(),
+        ParserError::RecursionLimitExceeded => return Error::too_deep(),
     };
     // "Expected: a table, found: WHERE at Line: 1, Column: 15": the position goes first, as in other messages.
     let position = message.rsplit_once(" at Line: ").and_then(|(what, at)| {
@@ -327,12 +328,12 @@ fn translate_schema(error: &SchemaError) -> Error {
                 valid.name.split_once(MARK).is_some_and(|(name, _)| name == field.name)
             };
             if valid_fields.iter().any(shared) {
-                return names::ambiguous(&wanted);
+                return Error::ambiguous(&wanted);
             }
             // The rows of a write's target have an internal column.
             for valid in valid_fields.iter().filter(|valid| valid.name != ROW_ID_COLUMN) {
                 let name = if qualified { plain_name(valid) } else { valid.name().to_owned() };
-                let name = names::without_marks(&name);
+                let name = without_marks(&name);
                 if !candidates.contains(&name) {
                     candidates.push(name);
                 }
@@ -414,7 +415,20 @@ fn clean(message: &str) -> String {
     while let Some(rest) = PREFIXES.iter().find_map(|prefix| message.strip_prefix(prefix)) {
         message = rest.trim_start();
     }
-    names::without_marks(&without_structs(message))
+    without_marks(&out_of_range(message).unwrap_or_else(|| without_structs(message)))
+}
+
+/// The message `Int64Array overflow on abs(x)` in the words of the other operations.
+fn out_of_range(message: &str) -> Option<String> {
+    let (array, call) = message.split_once("Array overflow on ")?;
+    let name = match array {
+        "Int8" => "TINYINT",
+        "Int16" => "SMALLINT",
+        "Int32" => "INTEGER",
+        "Int64" => "BIGINT",
+        _ => return None,
+    };
+    Some(format!("{call} is out of range for {name}"))
 }
 
 /// The message with the names and values that the user wrote in place of the debug text of the parser's structs.
@@ -474,6 +488,11 @@ fn edit_distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn overflows_name_the_type_in_sql() {
+        assert_eq!(clean("Compute error: Int64Array overflow on abs(-5)"), "abs(-5) is out of range for BIGINT");
+    }
 
     fn check(error: DataFusionError, kind: ErrorKind, message: &str, hint: Option<&str>) {
         let error = Error::from(error);

@@ -4,10 +4,16 @@
 //! allocate. A program whose global allocator is [`Counting`] knows the total. If it is a server of one database, it
 //! limits the total by [`limit_heap`]. Operators then spill or fail when the *process* has reached its limit, and
 //! queries that read on while the process is above the limit end with an error.
+//!
+//! The limit is for the memory that the system gives to the process. That is more than the heap in use: the program itself,
+//! stacks, and memory that the allocator keeps. This difference is measured from time to time. What a function is about to
+//! allocate is claimed first, so that functions of several statements do not take the same free bytes.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
 /// The bytes that a thread counts locally before it adds them to the total.
 const UNTOLD_BYTES: usize = 16 << 10;
@@ -20,6 +26,15 @@ const LIMIT_BYTES_MIN: usize = 256 << 20;
 static LIVE: AtomicIsize = AtomicIsize::new(0);
 /// The limit; 0 if there is none.
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
+/// The bytes that functions are about to allocate.
+static CLAIMED: AtomicUsize = AtomicUsize::new(0);
+/// The bytes of the process beyond the heap in use, and the time of that measurement in milliseconds since the first.
+static OVERHEAD: AtomicUsize = AtomicUsize::new(0);
+static MEASURED_MS: AtomicU64 = AtomicU64::new(0);
+/// The time for which a measurement is used.
+const MEASURED_FOR_MS: u64 = 20;
+/// The overhead counts up to this share of the limit, so that statements are never left without memory.
+const OVERHEAD_SHARE: usize = 4;
 
 thread_local! {
     /// The bytes that this thread has allocated, minus those that it has freed.
@@ -97,15 +112,61 @@ pub(crate) fn held() -> isize {
 /// The bytes that the process may still allocate; `None` without a limit.
 pub(crate) fn left() -> Option<usize> {
     let limit = LIMIT.load(Ordering::Relaxed);
-    (limit > 0).then(|| limit.saturating_sub(live()))
+    (limit > 0).then(|| limit.saturating_sub(taken(limit)))
 }
 
 /// The bytes by which the process exceeds its limit; 0 below it or without a limit.
 pub(crate) fn excess() -> usize {
     match LIMIT.load(Ordering::Relaxed) {
         0 => 0,
-        limit => live().saturating_sub(limit),
+        limit => taken(limit).saturating_sub(limit),
     }
+}
+
+/// Bytes that a function is about to allocate. They count as taken until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim(usize);
+
+impl Claim {
+    /// A claim of `bytes`; the bytes that are left if these are fewer.
+    pub fn new(bytes: usize) -> Result<Claim, usize> {
+        CLAIMED.fetch_add(bytes, Ordering::Relaxed);
+        let claim = Claim(bytes);
+        let limit = LIMIT.load(Ordering::Relaxed);
+        let taken = taken(limit);
+        if limit == 0 || taken <= limit { Ok(claim) } else { Err((limit + bytes).saturating_sub(taken)) }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        CLAIMED.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
+/// The bytes that the process has or is about to have.
+fn taken(limit: usize) -> usize {
+    live().saturating_add(CLAIMED.load(Ordering::Relaxed)).saturating_add(overhead(limit))
+}
+
+/// The bytes of the process beyond the heap in use.
+fn overhead(limit: usize) -> usize {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    let now = FIRST.get_or_init(Instant::now).elapsed().as_millis() as u64 + MEASURED_FOR_MS;
+    let then = MEASURED_MS.load(Ordering::Relaxed);
+    let is_old = now.saturating_sub(then) >= MEASURED_FOR_MS;
+    if is_old && MEASURED_MS.compare_exchange(then, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        let measured = resident().map_or(0, |resident| resident.saturating_sub(live()));
+        OVERHEAD.store(measured, Ordering::Relaxed);
+    }
+    OVERHEAD.load(Ordering::Relaxed).min(limit / OVERHEAD_SHARE)
+}
+
+/// The bytes of memory that the system has given to the process; `None` where it does not say so.
+fn resident() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
 }
 
 /// The limit in bytes, for messages.
@@ -134,5 +195,8 @@ mod tests {
         drop(kept);
         assert!(held() - own < 1 << 20);
         assert!(left().is_none() && excess() == 0, "nobody set a limit");
+        assert!(Claim::new(1 << 40).is_ok(), "nobody set a limit");
+        assert_eq!(CLAIMED.load(Ordering::Relaxed), 0);
+        assert!(cfg!(not(target_os = "linux")) || resident().is_some_and(|bytes| bytes > 1 << 20));
     }
 }

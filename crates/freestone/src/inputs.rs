@@ -10,15 +10,13 @@ use datafusion::catalog::TableProvider;
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::datasource::MemTable;
 use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::scalar::ScalarValue;
 
-use crate::context;
 use crate::error::{Error, Result};
-use crate::session::Session;
 
 /// The maximum number of rows in a batch of a table in memory. Larger batches are divided, so that all threads get a
 /// share.
@@ -118,7 +116,7 @@ impl ArrowTable {
 
 /// Memory of a session that is reserved for its input tables or result rows until this is dropped.
 #[derive(Debug)]
-pub struct ReservedMemory(MemoryReservation);
+pub struct ReservedMemory(pub(crate) MemoryReservation);
 
 impl ReservedMemory {
     /// Reserves more bytes.
@@ -138,28 +136,6 @@ impl ReservedMemory {
     /// Returns some of the reserved bytes.
     pub fn release(&self, bytes: usize) {
         self.0.shrink(bytes.min(self.0.size()));
-    }
-}
-
-impl Session {
-    /// Memory for input tables of this session's statements, within the limits of the session and the database.
-    pub fn reserve_memory(&self) -> ReservedMemory {
-        self.reserve_memory_for("tables given to a statement")
-    }
-
-    /// Whether the process has memory for rows that wait for somebody.
-    ///
-    /// # Errors
-    /// It is beyond its limit.
-    pub fn check_memory(&self) -> Result<()> {
-        Ok(context::check_heap()?)
-    }
-
-    /// Memory for a purpose, which error messages name.
-    pub fn reserve_memory_for(&self, name: &str) -> ReservedMemory {
-        let planner = self.planner();
-        let pool = &planner.settings().runtime_env().memory_pool;
-        ReservedMemory(MemoryConsumer::new(name).register(pool))
     }
 }
 

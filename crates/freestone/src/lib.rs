@@ -20,6 +20,7 @@
 #![warn(missing_docs, clippy::missing_errors_doc)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
 
+mod access;
 mod advise;
 mod aggregates;
 mod catalog;
@@ -33,30 +34,36 @@ mod error_sqlstate;
 mod exact;
 mod exec;
 mod export;
+mod expressions;
 #[doc(hidden)]
 pub mod fuzz;
 mod growth;
 mod heap;
 pub mod ingest;
 mod inputs;
+mod internal_names;
+mod limits;
 mod memory;
 mod optimizer;
 mod options;
 mod planning;
 mod point;
+mod profile;
 mod provider;
 mod scalars;
 mod session;
+mod settings;
 mod shared;
 mod sql;
 mod times;
 #[doc(hidden)]
-pub use times::calendar;
+pub use times::{Zone, calendar};
 mod untyped;
 mod windows;
 mod workload;
 
-pub use advise::{AdviseOptions, Calibration, calibrate, profile_path};
+pub use access::{Access, Extension};
+pub use advise::AdviseOptions;
 pub use context::{CancelHandle, Outcome, Progress};
 pub use database::Database;
 pub use datafusion::scalar::ScalarValue;
@@ -68,8 +75,8 @@ pub use freestone_store::scan::{StoredColumn, StoredPiece, StoredRows};
 pub use heap::{Counting, limit_heap};
 pub use inputs::{ArrowTable, Inputs, OpenReader, ReservedMemory};
 pub use options::{Options, parse_size};
+pub use profile::{Calibration, calibrate, profile_path};
 pub use session::Session;
-pub use session::access::{Access, Extension};
 pub use session::describe::{Description, Reference, Relation};
 pub use session::transaction::TransactionStatus;
 pub use sql::depth::THREAD_STACK_BYTES;

@@ -7,6 +7,7 @@ use std::time::Instant;
 use freestone_store::StoreError;
 use freestone_store::media::{DirectMode, Disk, DiskOptions, Medium, ReadFile, ReadRequest};
 
+use super::tables::Random;
 use super::timing::Timing;
 use crate::error::Result;
 use crate::profile::{DiskCosts, DiskPoint, Measured};
@@ -106,16 +107,4 @@ fn processor_ns() -> f64 {
     // SAFETY: the call writes a time to its argument, which is a variable of this function.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-}
-
-/// xorshift64*.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
 }

@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use super::host::reported_caches;
+use super::tables::Random;
 use super::timing::Timing;
 use super::{CalibrateOptions, Effort};
 use crate::profile::{CacheLevel, Curve, Hardware, Measured, Translation};
@@ -59,7 +60,7 @@ impl Region {
         let mut order: Vec<u32> = (0..count as u32).collect();
         let mut random = Random(0x9E37_79B9_7F4A_7C15);
         for i in (1..count).rev() {
-            order.swap(i, random.below(i));
+            order.swap(i, random.below(i as u64) as usize);
         }
         for pair in order.windows(2) {
             self.slots[place(pair[0] as usize) as usize] = place(pair[1] as usize);
@@ -116,18 +117,6 @@ fn busy(value: u64, work: usize) -> u64 {
     }
     // An even number of flips.
     state
-}
-
-/// xorshift64*: the same cycle on every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        ((u128::from(self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)) * limit as u128) >> 64) as usize
-    }
 }
 
 fn parallelism(region: &mut Region, largest: usize, timing: &Timing) -> Curve {
@@ -300,7 +289,7 @@ impl Mapped {
         let place = |i: usize| (i * page + (i * LINE) % 4096) / 8;
         let mut order: Vec<usize> = (0..pages).collect();
         let mut random = Random(0x9E37_79B9_7F4A_7C15);
-        (1..pages).rev().for_each(|i| order.swap(i, random.below(i)));
+        (1..pages).rev().for_each(|i| order.swap(i, random.below(i as u64) as usize));
         // The walk begins at slot 0, which belongs to the first page.
         for at in 0..pages {
             slots[place(order[at])] = place(order[(at + 1) % pages]) as u64;

@@ -4,11 +4,26 @@
 use std::io::Write;
 
 use arrow::datatypes::IntervalMonthDayNano;
+use freestone::Zone;
 use freestone::calendar::{Civil, civil};
 
 const DAY_MICROS: i64 = 86_400_000_000;
+const SECOND_MICROS: i64 = 1_000_000;
+
+/// Whether a date or time is the infinite one after all others, `Some(true)`, or before, `Some(false)`. These are the
+/// ends of its range, of which `max` is the upper one.
+pub fn infinity(value: i64, max: i64) -> Option<bool> {
+    (value == max || value <= -max).then_some(value > 0)
+}
+
+fn write_infinity(out: &mut Vec<u8>, later: bool) {
+    out.extend(if later { &b"infinity"[..] } else { b"-infinity" });
+}
 
 pub fn write_date(out: &mut Vec<u8>, days: i64) {
+    if let Some(later) = infinity(days, i32::MAX.into()) {
+        return write_infinity(out, later);
+    }
     if write_day(out, days) {
         out.extend(b" BC");
     }
@@ -38,16 +53,34 @@ fn write_fraction(out: &mut Vec<u8>, micros: i64) {
     }
 }
 
-/// Writes a timestamp counted from 1970-01-01. With `zoned`, it is in UTC.
-pub fn write_timestamp(out: &mut Vec<u8>, micros: i64, zoned: bool) {
-    let before = write_day(out, micros.div_euclid(DAY_MICROS));
+/// Writes a timestamp counted from 1970-01-01. One with a zone is written as the zone's local time with its offset.
+pub fn write_timestamp(out: &mut Vec<u8>, micros: i64, zone: Option<Zone>) {
+    if let Some(later) = infinity(micros, i64::MAX) {
+        return write_infinity(out, later);
+    }
+    let offset = zone.map(|zone| zone.offset_at(micros.div_euclid(SECOND_MICROS)).unwrap_or(0));
+    let local = micros.saturating_add(offset.unwrap_or(0) * SECOND_MICROS);
+    let before = write_day(out, local.div_euclid(DAY_MICROS));
     out.push(b' ');
-    write_time(out, micros.rem_euclid(DAY_MICROS));
-    if zoned {
-        out.extend(b"+00");
+    write_time(out, local.rem_euclid(DAY_MICROS));
+    if let Some(seconds) = offset {
+        write_offset(out, seconds);
     }
     if before {
         out.extend(b" BC");
+    }
+}
+
+/// Writes an offset from UTC: `+01`, `-03:30` or, in early years, `+00:53:28`.
+fn write_offset(out: &mut Vec<u8>, seconds: i64) {
+    let sign = if seconds < 0 { '-' } else { '+' };
+    let seconds = seconds.abs();
+    let _ = write!(out, "{sign}{:02}", seconds / 3600);
+    if seconds % 3600 != 0 {
+        let _ = write!(out, ":{:02}", seconds / 60 % 60);
+    }
+    if seconds % 60 != 0 {
+        let _ = write!(out, ":{:02}", seconds % 60);
     }
 }
 

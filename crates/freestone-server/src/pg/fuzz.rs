@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
 
-use super::copy::TextFormat;
+use super::connection::TextFormat;
 use super::copy_binary::{BINARY_HEADER, BinaryRows};
 use super::frame;
 use super::types::{TYPES, parameter_type};

@@ -194,13 +194,21 @@ pub(super) fn binary(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
         types::FLOAT8 => Ok(ScalarValue::Float64(Some(f64::from_be_bytes(fixed(bytes)?)))),
         types::NUMERIC => decimal(&numeric::read_binary(bytes)?),
         types::DATE => {
-            let days = i32::from_be_bytes(fixed(bytes)?).checked_add(EPOCH_DAYS).ok_or("infinity is no date here")?;
+            // The ends of the range are infinite, there and here.
+            let days = match i32::from_be_bytes(fixed(bytes)?) {
+                i32::MAX => i32::MAX,
+                i32::MIN => -i32::MAX,
+                days => days.checked_add(EPOCH_DAYS).ok_or("the date is out of range")?,
+            };
             Ok(ScalarValue::Date32(Some(days)))
         }
         types::TIME => Ok(ScalarValue::Time64Microsecond(Some(i64::from_be_bytes(fixed(bytes)?)))),
         types::TIMESTAMP | types::TIMESTAMPTZ => {
-            let micros = i64::from_be_bytes(fixed(bytes)?).checked_add(EPOCH_MICROS);
-            let micros = micros.ok_or("infinity is no time here")?;
+            let micros = match i64::from_be_bytes(fixed(bytes)?) {
+                i64::MAX => i64::MAX,
+                i64::MIN => -i64::MAX,
+                micros => micros.checked_add(EPOCH_MICROS).ok_or("the timestamp is out of range")?,
+            };
             let zone = (kind == types::TIMESTAMPTZ).then(|| "+00:00".into());
             let value = ScalarValue::TimestampMicrosecond(Some(micros), zone);
             debug_assert!(matches!(value.data_type(), DataType::Timestamp(TimeUnit::Microsecond, _)));

@@ -25,7 +25,7 @@ enum Kind {
     Milliseconds,
     /// An isolation level.
     Level,
-    /// Accepted, but times remain in UTC.
+    /// The engine's setting, which knows its values.
     Zone,
 }
 
@@ -73,6 +73,9 @@ const SETTINGS: &[(&str, &str, Kind)] = &[
     ("xmloption", "content", Kind::Free),
 ];
 
+/// The time zone in which times with zone are shown.
+pub const TIME_ZONE: &str = "TimeZone";
+
 /// The settings that clients are told at the start, and after every change.
 const REPORTED: [&str; 14] = [
     "application_name",
@@ -108,8 +111,6 @@ pub enum Changed {
         value: String,
     },
     Kept,
-    /// The setting has no effect, and the client should be told so.
-    Ignored(String),
 }
 
 impl Settings {
@@ -150,7 +151,7 @@ impl Settings {
             return Err(PgError::new(sqlstate::UNDEFINED_OBJECT, format!("there is no setting {name}")));
         };
         let initial = self.initial.get(name).cloned().unwrap_or_default();
-        let value = value.map_or(initial, str::to_owned);
+        let value = value.map_or_else(|| initial.clone(), str::to_owned);
         let lower = value.to_ascii_lowercase();
         let value = match kind {
             Kind::Fixed => {
@@ -172,12 +173,8 @@ impl Settings {
                 ));
             }
             Kind::OneOf(_) => lower,
-            Kind::Zone if !matches!(lower.as_str(), "utc" | "gmt" | "etc/utc" | "0" | "default" | "local") => {
-                return Ok(Changed::Ignored(format!(
-                    "TimeZone stays UTC: times with zone are shown in it, not in {value}"
-                )));
-            }
-            Kind::Zone => "UTC".to_owned(),
+            Kind::Zone if matches!(lower.as_str(), "default" | "local") => initial,
+            Kind::Zone => value,
             Kind::Switch => switch(name, &lower)?.to_owned(),
             Kind::Level => level(&lower)?.to_owned(),
             Kind::Milliseconds => milliseconds(&lower)?.as_millis().to_string(),
@@ -223,7 +220,9 @@ pub fn level(text: &str) -> Result<&'static str, PgError> {
     }
 }
 
+/// The setting of a name. `time_zone` is the engine's name of `TimeZone`.
 fn find(name: &str) -> Option<(&'static str, &'static str, Kind)> {
+    let name = if name.eq_ignore_ascii_case("time_zone") { TIME_ZONE } else { name };
     SETTINGS.iter().copied().find(|(known, ..)| known.eq_ignore_ascii_case(name))
 }
 
@@ -271,7 +270,8 @@ mod tests {
         assert!(settings.set("client_encoding", Some("LATIN1")).is_err());
         assert!(settings.set("server_version", Some("9")).is_err());
         assert!(settings.set("datestyle", Some("ISO, DMY")).is_ok() && settings.set("datestyle", Some("SQL")).is_err());
-        assert!(matches!(settings.set("timezone", Some("Europe/Paris")), Ok(Changed::Ignored(_))));
+        settings.set("timezone", Some("Europe/Paris")).expect("set");
+        assert_eq!(settings.show("time_zone"), Some(("TimeZone", "Europe/Paris")));
         settings.set("transaction_read_only", Some("TRUE")).expect("set");
         assert_eq!(settings.show("transaction_read_only"), Some(("transaction_read_only", "on")));
         assert!(settings.set("default_transaction_read_only", Some("maybe")).is_err());

@@ -14,7 +14,9 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 
-use super::calendar;
+use freestone::Zone;
+
+use super::calendar::{self, infinity};
 use super::numeric;
 use super::types::ColumnType;
 
@@ -41,7 +43,7 @@ enum Values {
     Digits(StringViewArray),
     Date(PrimitiveArray<Date32Type>),
     Time(PrimitiveArray<Time64MicrosecondType>),
-    Timestamp(PrimitiveArray<TimestampMicrosecondType>, bool),
+    Timestamp(PrimitiveArray<TimestampMicrosecondType>, Option<Zone>),
     Interval(IntervalMonthDayNanoArray),
     Text(StringViewArray),
     Bytes(BinaryViewArray),
@@ -93,7 +95,7 @@ impl Column {
             Values::Digits(values) | Values::Text(values) => out.extend(values.value(row).as_bytes()),
             Values::Date(values) => calendar::write_date(out, values.value(row).into()),
             Values::Time(values) => calendar::write_time(out, values.value(row)),
-            Values::Timestamp(values, zoned) => calendar::write_timestamp(out, values.value(row), *zoned),
+            Values::Timestamp(values, zone) => calendar::write_timestamp(out, values.value(row), *zone),
             Values::Interval(values) => calendar::write_interval(out, values.value(row)),
             Values::Bytes(values) => {
                 out.extend(b"\\x");
@@ -114,10 +116,18 @@ impl Column {
             Values::Float8(values) => out.extend(values.value(row).to_be_bytes()),
             Values::Numeric(values, scale) => numeric::write_binary(out, values.value(row), *scale),
             Values::Digits(values) => numeric::write_binary_digits(out, values.value(row)),
-            Values::Date(values) => out.extend(values.value(row).saturating_sub(EPOCH_DAYS).to_be_bytes()),
+            Values::Date(values) => {
+                let days = values.value(row);
+                let days = infinity(days.into(), i32::MAX.into())
+                    .map_or(days.saturating_sub(EPOCH_DAYS), |later| if later { i32::MAX } else { i32::MIN });
+                out.extend(days.to_be_bytes());
+            }
             Values::Time(values) => out.extend(values.value(row).to_be_bytes()),
             Values::Timestamp(values, _) => {
-                out.extend(values.value(row).saturating_sub(EPOCH_MICROS).to_be_bytes());
+                let micros = values.value(row);
+                let micros = infinity(micros, i64::MAX)
+                    .map_or(micros.saturating_sub(EPOCH_MICROS), |later| if later { i64::MAX } else { i64::MIN });
+                out.extend(micros.to_be_bytes());
             }
             Values::Interval(values) => {
                 let value = values.value(row);
@@ -191,7 +201,10 @@ impl Values {
             Decimal256(..) => Values::Digits(text(array)?),
             Date32 | Date64 => Values::Date(cast(array, &Date32)?.as_primitive().clone()),
             Time32(_) | Time64(_) => Values::Time(cast(array, &Time64(TimeUnit::Microsecond))?.as_primitive().clone()),
-            Timestamp(_, zone) => Values::Timestamp(micros(array)?, zone.is_some()),
+            Timestamp(_, zone) => {
+                let zone = zone.as_deref().map(|name| Zone::parse(name).unwrap_or(Zone::Fixed(0)));
+                Values::Timestamp(micros(array)?, zone)
+            }
             Interval(_) | Duration(_) => {
                 Values::Interval(cast(array, &Interval(IntervalUnit::MonthDayNano))?.as_primitive().clone())
             }
@@ -232,20 +245,21 @@ fn text(array: &ArrayRef) -> Result<StringViewArray, ArrowError> {
     Ok((0..array.len()).map(|row| (!shown.is_null(row)).then(|| value(row))).collect())
 }
 
-/// Microseconds, rounded down. Seconds that exceed the range of microseconds in 64 bits become the first or last
-/// timestamp.
+/// Microseconds, rounded down. The ends of each unit's range are infinite, and seconds that exceed the range of
+/// microseconds in 64 bits become so.
 fn micros(array: &ArrayRef) -> Result<PrimitiveArray<TimestampMicrosecondType>, ArrowError> {
     let DataType::Timestamp(unit, _) = array.data_type() else {
         return Err(ArrowError::CastError("a timestamp was expected".into()));
     };
     let counts = cast(array, &DataType::Int64)?;
     let counts: &PrimitiveArray<Int64Type> = counts.as_primitive();
-    Ok(match unit {
-        TimeUnit::Second => counts.unary(|count| count.saturating_mul(1_000_000)),
-        TimeUnit::Millisecond => counts.unary(|count| count.saturating_mul(1000)),
-        TimeUnit::Microsecond => counts.unary(|count| count),
-        TimeUnit::Nanosecond => counts.unary(|count| count.div_euclid(1000)),
-    })
+    Ok(counts.unary(|count| match unit {
+        _ if count == i64::MAX || count <= -i64::MAX => count,
+        TimeUnit::Second => count.saturating_mul(1_000_000),
+        TimeUnit::Millisecond => count.saturating_mul(1000),
+        TimeUnit::Microsecond => count,
+        TimeUnit::Nanosecond => count.div_euclid(1000),
+    }))
 }
 
 fn bounds(offsets: &OffsetBuffer<i64>, row: usize) -> std::ops::Range<usize> {
@@ -332,15 +346,19 @@ mod tests {
         );
         check(Float32Array::from(vec![1.5, 1e6, f32::MAX]), &["1.5", "1e+06", "3.4028235e+38"]);
         check(BinaryArray::from(vec![&b"\x00\xff"[..], b""]), &["\\x00ff", "\\x"]);
-        check(Date32Array::from(vec![0, -719_528, i32::MAX]), &["1970-01-01", "0001-01-01 BC", "5881580-07-11"]);
-        check(
-            TimestampSecondArray::from(vec![0, i64::MIN]),
-            &["1970-01-01 00:00:00", "290309-12-21 19:59:05.224192 BC"],
-        );
+        check(Date32Array::from(vec![0, -719_528, i32::MAX]), &["1970-01-01", "0001-01-01 BC", "infinity"]);
+        check(TimestampSecondArray::from(vec![0, i64::MIN]), &["1970-01-01 00:00:00", "-infinity"]);
         check(
             TimestampNanosecondArray::from(vec![-1, 1_500]).with_timezone("+00:00"),
             &["1969-12-31 23:59:59.999999+00", "1970-01-01 00:00:00.000001+00"],
         );
+        for (zone, expected) in [
+            ("Europe/Berlin", ["1970-01-01 01:00:00+01", "1969-06-30 23:00:00+01", "infinity"]),
+            ("-03:30", ["1969-12-31 20:30:00-03:30", "1969-06-30 18:30:00-03:30", "infinity"]),
+            ("Asia/Kathmandu", ["1970-01-01 05:30:00+05:30", "1969-07-01 03:30:00+05:30", "infinity"]),
+        ] {
+            check(TimestampSecondArray::from(vec![0, -15_904_800, i64::MAX]).with_timezone(zone), &expected);
+        }
         check(Time64MicrosecondArray::from(vec![0, 86_399_999_999]), &["00:00:00", "23:59:59.999999"]);
         check(NullArray::new(1), &["<null>"]);
     }

@@ -285,6 +285,34 @@ async fn conflicts_levels_and_limits_are_as_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn times_are_shown_in_the_zone_of_the_connection() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let noon = "SELECT TIMESTAMPTZ '2024-01-01 12:00:00+00'::text";
+    for (statement, shown, expected) in [
+        ("SET TIME ZONE 'Europe/Berlin'", "Europe/Berlin", "2024-01-01 13:00:00+01"),
+        ("SET TIME ZONE = '+07:00'", "+07:00", "2024-01-01 19:00:00+07"),
+        ("SET TIME ZONE -3.5", "-03:30", "2024-01-01 08:30:00-03:30"),
+        ("SET timezone TO 'asia/tokyo'", "Asia/Tokyo", "2024-01-01 21:00:00+09"),
+        ("SET time_zone = '+02:00'", "+02:00", "2024-01-01 14:00:00+02"),
+        ("RESET TimeZone", "UTC", "2024-01-01 12:00:00+00"),
+    ] {
+        client.batch_execute(statement).await.expect(statement);
+        assert_eq!(text(&client, "SHOW TimeZone").await, shown, "{statement}");
+        assert_eq!(text(&client, noon).await, expected, "{statement}");
+    }
+    assert_eq!(code(&client.batch_execute("SET TIME ZONE 'Mars/Olympus'").await.expect_err("no zone")), "22023");
+    assert_eq!(text(&client, "SHOW TimeZone").await, "UTC");
+    client.batch_execute("BEGIN; SET LOCAL TIME ZONE 'Europe/Berlin'").await.expect("set");
+    assert_eq!(text(&client, noon).await, "2024-01-01 13:00:00+01");
+    client.batch_execute("COMMIT").await.expect("ended");
+    assert_eq!(text(&client, noon).await, "2024-01-01 12:00:00+00");
+    client.batch_execute("SET TIME ZONE 'Europe/Berlin'; DISCARD ALL").await.expect("discarded");
+    assert_eq!(text(&client, noon).await, "2024-01-01 12:00:00+00");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn cursors_give_rows_piece_by_piece() {
     let server = server().await;
     let client = connect(&server).await;

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
+use fastrand::Rng;
 use parking_lot::Mutex;
 
 use super::{
@@ -78,7 +79,7 @@ pub struct Faulty {
 #[derive(Debug)]
 struct State {
     plan: FaultPlan,
-    random: Random,
+    random: Rng,
     operations: u64,
     by_kind: BTreeMap<Operation, u64>,
     written: u64,
@@ -89,7 +90,7 @@ struct State {
 impl Faulty {
     /// Wraps a medium. Existing files count as durable once they are used through this medium.
     pub fn new(inner: Arc<dyn Medium>, plan: FaultPlan) -> Faulty {
-        let random = Random(plan.seed);
+        let random = Rng::with_seed(plan.seed);
         let state = State {
             plan,
             random,
@@ -125,14 +126,14 @@ impl Faulty {
     /// Replaces the plan. Counts continue.
     pub fn set_plan(&self, plan: FaultPlan) {
         let mut state = self.state.lock();
-        state.random = Random(plan.seed);
+        state.random = Rng::with_seed(plan.seed);
         state.dead = false;
         state.plan = plan;
     }
 
     /// The state after a power loss now: one of the possible outcomes, chosen by `seed`. No file is locked.
     pub fn crash(&self, seed: u64) -> Memory {
-        Memory::with_files(self.state.lock().shadow.crash(&mut Random(seed)))
+        Memory::with_files(self.state.lock().shadow.crash(&mut Rng::with_seed(seed)))
     }
 
     /// Counts an operation, and fails it if the plan says so.
@@ -272,7 +273,7 @@ impl FaultyWriter {
         let mut admitted = match &failure {
             None => len,
             Some(_) if state.dead => 0,
-            Some(_) => state.random.below(len as u64 + 1) as usize,
+            Some(_) => below(&mut state.random, len as u64 + 1) as usize,
         };
         let end = offset + len as u64;
         let overwritten = self.inner.len().saturating_sub(offset).min(len as u64);
@@ -345,7 +346,7 @@ impl FaultyReader {
         let mut state = self.medium.state.lock();
         let number = state.by_kind.get(&Operation::Read).copied().unwrap_or(0) - 1;
         let flip = state.plan.flip_read == Some(number) && len > 0;
-        Ok(flip.then(|| (state.random.below(len as u64) as usize, 1 << state.random.below(8))))
+        Ok(flip.then(|| (below(&mut state.random, len as u64) as usize, 1 << below(&mut state.random, 8))))
     }
 
     fn read(&self, request: ReadRequest) -> Result<Buffer> {
@@ -466,16 +467,16 @@ impl Shadow {
     }
 
     /// A failed sync: some of the pending bytes reached the medium, and the others never will.
-    fn lose(&mut self, id: FileId, random: &mut Random) {
+    fn lose(&mut self, id: FileId, random: &mut Rng) {
         if let Some(file) = self.files.get_mut(&id) {
             file.durable = file.survivors(random);
             file.pending.clear();
         }
     }
 
-    fn crash(&self, random: &mut Random) -> BTreeMap<String, Vec<u8>> {
+    fn crash(&self, random: &mut Rng) -> BTreeMap<String, Vec<u8>> {
         let mut names = self.durable_names.clone();
-        let survivors = random.below(self.pending_names.len() as u64 + 1) as usize;
+        let survivors = below(random, self.pending_names.len() as u64 + 1) as usize;
         for change in &self.pending_names[..survivors] {
             change.apply(&mut names);
         }
@@ -485,18 +486,18 @@ impl Shadow {
 
 impl ShadowFile {
     /// The content after a power loss: each pending change happened completely, not at all, or by sectors.
-    fn survivors(&self, random: &mut Random) -> Vec<u8> {
+    fn survivors(&self, random: &mut Rng) -> Vec<u8> {
         let mut content = self.durable.clone();
-        let style = random.below(4);
+        let style = below(random, 4);
         for change in &self.pending {
             match (style, change) {
                 (0, _) => {}
                 (1, _) => change.apply(&mut content),
-                (_, Change::SetLen(_)) if random.below(2) == 0 => {}
+                (_, Change::SetLen(_)) if below(random, 2) == 0 => {}
                 (_, Change::SetLen(_)) => change.apply(&mut content),
                 (_, Change::Write(offset, bytes)) => {
                     for (offset, sector) in sectors(*offset, bytes) {
-                        if random.below(2) == 0 {
+                        if below(random, 2) == 0 {
                             Change::Write(offset, sector.to_vec()).apply(&mut content);
                         }
                     }
@@ -562,16 +563,7 @@ impl NameChange {
     }
 }
 
-/// SplitMix64 (Steele, Lea and Flood 2014, Fast Splittable Pseudorandom Number Generators), to choose faults.
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound.max(1)
-    }
+/// A random number below `bound`, or 0.
+fn below(random: &mut Rng, bound: u64) -> u64 {
+    random.u64(..bound.max(1))
 }

@@ -161,19 +161,6 @@ pub fn words_of(region: &dyn Region) -> Vec<u64> {
     words
 }
 
-/// Numbers that look random and are the same in every run.
-pub struct Numbers(pub u64);
-
-impl Numbers {
-    /// A number below `end`.
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % end
-    }
-}
-
 /// What became of a workload.
 pub struct Outcome {
     /// The number of contents that were opened.

@@ -1,6 +1,7 @@
 //! A server with fixed tables in memory, and helpers of the tests.
 #![allow(dead_code)]
 
+use fastrand::Rng;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -225,20 +226,9 @@ async fn run(sql: &str, parameters: Option<RecordBatch>, reply: Reply, tables: &
     rows.finish("SELECT").await
 }
 
-/// Pseudo-random numbers, the same in every run.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let x = self.0 ^ (self.0 >> 33);
-        x.wrapping_mul(0xff51afd7ed558ccd) >> 11
-    }
-}
-
 /// Every type that can be sent, with NULLs and extremes. `null_every`: 0 for none.
 pub fn every_type(rows: usize, null_every: usize, seed: u64) -> RecordBatch {
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     let mut columns: Vec<(String, ArrayRef)> = vec![];
     let nulls = |rows: usize| {
         (null_every > 0).then(|| NullBuffer::from_iter((0..rows).map(|row| row % null_every != null_every / 2)))
@@ -249,7 +239,7 @@ pub fn every_type(rows: usize, null_every: usize, seed: u64) -> RecordBatch {
                 0 => <$t>::MIN,
                 1 => <$t>::MAX,
                 2 => <$t>::default(),
-                _ => random.next() as i64 as $t,
+                _ => random.u64(..1 << 53) as i64 as $t,
             }).collect();
             let array = <$array>::new(ScalarBuffer::from(values), nulls(rows));
             $(let array = array.with_data_type($type);)?
@@ -271,11 +261,13 @@ pub fn every_type(rows: usize, null_every: usize, seed: u64) -> RecordBatch {
     numbers!("timestamp", TimestampMicrosecondArray, i64,);
     numbers!("zoned", TimestampMicrosecondArray, i64, DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())));
     numbers!("wide", Decimal128Array, i128, DataType::Decimal128(38, 4));
-    let small: Vec<i128> = (0..rows).map(|_| i128::from(random.next() % 100_000)).collect();
+    let small: Vec<i128> = (0..rows).map(|_| i128::from(random.u64(..1 << 53) % 100_000)).collect();
     let small = Decimal128Array::new(small.into(), nulls(rows)).with_data_type(DataType::Decimal128(12, 2));
     columns.push(("decimal".into(), Arc::new(small)));
-    let truth =
-        BooleanArray::new((0..rows).map(|_| random.next().is_multiple_of(2)).collect::<Vec<_>>().into(), nulls(rows));
+    let truth = BooleanArray::new(
+        (0..rows).map(|_| random.u64(..1 << 53).is_multiple_of(2)).collect::<Vec<_>>().into(),
+        nulls(rows),
+    );
     columns.push(("boolean".into(), Arc::new(truth)));
     type Text = Box<dyn Fn(u64) -> String>;
     let texts: [(&str, Text); 6] = [
@@ -288,11 +280,12 @@ pub fn every_type(rows: usize, null_every: usize, seed: u64) -> RecordBatch {
     ];
     for (name, text) in texts {
         let nulls = nulls(rows);
-        let values = (0..rows).map(|row| nulls.as_ref().is_none_or(|n| n.is_valid(row)).then(|| text(random.next())));
+        let values =
+            (0..rows).map(|row| nulls.as_ref().is_none_or(|n| n.is_valid(row)).then(|| text(random.u64(..1 << 53))));
         columns.push((name.into(), Arc::new(StringViewArray::from_iter(values.collect::<Vec<_>>()))));
     }
-    let binary =
-        (0..rows).map(|row| (null_every == 0 || !row.is_multiple_of(null_every)).then(|| random.next().to_le_bytes()));
+    let binary = (0..rows)
+        .map(|row| (null_every == 0 || !row.is_multiple_of(null_every)).then(|| random.u64(..1 << 53).to_le_bytes()));
     columns.push(("binary".into(), Arc::new(BinaryViewArray::from_iter(binary.collect::<Vec<_>>()))));
     let fields: Vec<Field> =
         columns.iter().map(|(name, array)| Field::new(name, array.data_type().clone(), true)).collect();

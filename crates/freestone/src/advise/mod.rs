@@ -3,7 +3,6 @@
 
 mod finalists;
 mod literals;
-mod profile;
 mod rows;
 mod sample;
 mod trial;
@@ -16,13 +15,12 @@ use freestone_advisor::{Advice, AdvisorError, ScanModel, Setting, Workload, advi
 use freestone_store::design::{Design, Preset};
 use freestone_store::{Snapshot, StoreError, Table};
 
-pub use profile::{Calibration, calibrate, profile_path};
-pub(crate) use profile::{profile, profile_batch};
 pub(crate) use rows::{advice_batch, what_if_batch};
 pub(crate) use workload::{TableWork, logged_work, of_table, planned_scans, shortened, weighted_statements};
 
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::profile;
 use sample::Sample;
 
 /// The options of advice.
@@ -89,7 +87,7 @@ impl<'a> AdviceContext<'a> {
         let threads = database.options().threads.max(1);
         let cache_bytes = database.options().cache_bytes as f64;
         let cached = (cache_bytes / table.bytes().max(1) as f64).min(1.0);
-        let profile = Arc::new(profile()?);
+        let profile = Arc::new(profile::profile()?);
         let model_of = |of, setting: Setting| ScanModel::new(Arc::new(of), profile.clone(), setting);
         let (mut of_table, mut of_sample) =
             (sample.statistics(table, table.rows())?, sample.statistics(table, sample.rows as u64)?);

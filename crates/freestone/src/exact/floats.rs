@@ -11,7 +11,6 @@ use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Pri
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, ScalarValue};
-use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
@@ -19,8 +18,8 @@ use datafusion::logical_expr::{
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Sort, TableScan, TryCast, Volatility,
 };
 
+use super::IsStored;
 use super::{Exact, function};
-use crate::provider::FreestoneTable;
 
 /// Functions whose result is one of their arguments, or never NaN.
 const KEEPING: [&str; 11] =
@@ -209,12 +208,9 @@ pub(super) fn in_sort(mut sort: Sort) -> Result<LogicalPlan> {
 }
 
 /// A scan of data that is not stored in the database, which may contain any NaN.
-pub(super) fn in_scan(scan: TableScan) -> Result<Transformed<LogicalPlan>> {
+pub(super) fn in_scan(scan: TableScan, is_stored: IsStored) -> Result<Transformed<LogicalPlan>> {
     let has_floats = scan.projected_schema.fields().iter().any(|field| is_float_type(field.data_type()));
-    let is_ours = |scan: &TableScan| {
-        source_as_provider(&scan.source).is_ok_and(|provider| provider.downcast_ref::<FreestoneTable>().is_some())
-    };
-    if !has_floats || is_ours(&scan) {
+    if !has_floats || is_stored(&scan) {
         return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
     }
     let columns: Vec<Expr> = scan

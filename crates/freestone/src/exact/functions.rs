@@ -16,10 +16,7 @@ use datafusion::logical_expr::{
 
 use super::function::unary;
 use crate::error::{Error, ErrorKind};
-use crate::sql::forms::similar_as_regex;
-
-/// The function that converts a pattern of SIMILAR TO to a regular expression.
-pub(crate) const SIMILAR: &str = "freestone_similar";
+use crate::sql::forms::{SIMILAR, similar_as_regex};
 
 /// All functions of this module. Those with names of DataFusion's functions replace these.
 pub(super) fn all(state: &SessionState) -> Result<Vec<Arc<ScalarUDF>>> {

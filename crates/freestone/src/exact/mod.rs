@@ -25,16 +25,15 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, TableScan, TryCast};
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::optimizer::expressions;
+use crate::expressions;
 pub(crate) use bounds::{integer, result_range};
 pub(crate) use casts::cast;
 pub(crate) use floats::Canonical;
 use function::Operation;
 pub(crate) use function::{Exact, arithmetic, unary};
-pub(crate) use functions::SIMILAR;
 
 /// Registers the operators and functions of numbers in a session.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
@@ -45,9 +44,12 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     Ok(())
 }
 
+/// Whether a scan is of a table of the database, whose values were checked when they were stored.
+pub(crate) type IsStored = fn(&TableScan) -> bool;
+
 /// Replaces operations that can fail or lose digits by functions.
 #[derive(Debug)]
-pub(crate) struct ExactNumbers;
+pub(crate) struct ExactNumbers(pub IsStored);
 
 impl AnalyzerRule for ExactNumbers {
     fn name(&self) -> &str {
@@ -55,14 +57,14 @@ impl AnalyzerRule for ExactNumbers {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(in_plan)?.data)
+        Ok(plan.transform_up_with_subqueries(|plan| in_plan(plan, self.0))?.data)
     }
 }
 
-fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn in_plan(plan: LogicalPlan, is_stored: IsStored) -> Result<Transformed<LogicalPlan>> {
     let plan = match plan {
         LogicalPlan::Sort(sort) => return floats::in_sort(sort).map(Transformed::yes),
-        LogicalPlan::TableScan(scan) => return floats::in_scan(scan),
+        LogicalPlan::TableScan(scan) => return floats::in_scan(scan, is_stored),
         other => other,
     };
     expressions::changed(plan, in_expression)

@@ -5,8 +5,8 @@ use freestone_store::schema::{CheckConstraint, ForeignKey, TableSchema, UniqueKe
 use freestone_store::{Snapshot, is_comparable};
 
 use crate::error::{Error, Result};
-use crate::exec::ddl::{identifier, object_name};
 use crate::exec::row_checks;
+use crate::sql::names::{identifier, object_name};
 
 /// Constraints as they are declared, with the columns as the statement names them.
 #[derive(Default)]

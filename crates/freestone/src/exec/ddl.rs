@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, SchemaRef, TimeUnit};
-use datafusion::common::Result as DfResult;
-use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::sqlparser::ast;
 use freestone_store::design::{Design, option_name};
 use freestone_store::schema::{ForeignKey, TableSchema};
 use freestone_store::{LockMode, Snapshot, Store, WriteTransaction};
 
-use crate::catalog::{CATALOG, Scope, is_ours};
+use crate::catalog::Scope;
 use crate::context::Outcome;
 use crate::definitions;
 use crate::error::{Error, ErrorKind, Result};
@@ -20,8 +18,8 @@ use crate::exec::dml;
 use crate::exec::row_checks;
 use crate::exec::stored_values::{Places, check_count};
 use crate::exec::write::WriteContext;
-use crate::session::settings;
-use crate::sql::names;
+use crate::settings;
+use crate::sql::names::{self, identifier, object_name, schema_name};
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{AddCopy, OptionList, parse_script};
 
@@ -359,113 +357,4 @@ fn option_value(value: ast::Expr) -> String {
         ast::Expr::Identifier(name) => name.value,
         other => other.to_string(),
     }
-}
-
-/// The schema before a name, unless it is ours.
-fn schema_name(name: &ast::ObjectName) -> Option<String> {
-    let [.., schema, _] = name.0.as_slice() else { return None };
-    let schema = identifier(schema.as_ident()?);
-    (!is_ours(&schema) && schema != CATALOG).then_some(schema)
-}
-
-/// The name by which a table or view is kept: that of another schema than ours includes the schema.
-pub(crate) fn object_name(name: &ast::ObjectName) -> Result<String> {
-    let mut parts = Vec::with_capacity(name.0.len());
-    for part in &name.0 {
-        let part = part.as_ident().ok_or_else(|| Error::syntax(format!("{name} is not a name")))?;
-        parts.push(identifier(part));
-    }
-    match parts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [table] => Ok((*table).to_owned()),
-        [CATALOG, schema, table] | [schema, table] => Ok(match is_ours(schema) || *schema == CATALOG {
-            true => (*table).to_owned(),
-            false => definitions::name_in(schema, table),
-        }),
-        _ => Err(Error::new(ErrorKind::NotFound, format!("no schema for {name}"))
-            .with_hint("the only catalog is freestone: schema.table is enough")),
-    }
-}
-
-/// An identifier as SQL folds it: lower case unless quoted.
-pub(crate) fn identifier(name: &ast::Ident) -> String {
-    match name.quote_style {
-        Some(_) => name.value.clone(),
-        None => name.value.to_lowercase(),
-    }
-}
-
-/// Type names beyond DataFusion's, and timestamps in microseconds, whose range is 290,000 years around 1970.
-#[derive(Debug)]
-pub(crate) struct SqlTypes;
-
-impl TypePlanner for SqlTypes {
-    fn plan_type_field(&self, sql: &ast::DataType) -> DfResult<Option<FieldRef>> {
-        Ok(sql_type(sql).map(|data_type| Arc::new(Field::new("", data_type, true))))
-    }
-}
-
-/// The name of a type that stands as Arrow writes it, for parameters that have one.
-const ARROW_TYPE: &str = "freestone$arrow";
-
-/// A type of SQL that is planned as this one; nothing where Arrow does not read what it writes.
-pub(crate) fn arrow_type(data_type: &DataType) -> Option<ast::DataType> {
-    let text = data_type.to_string();
-    let is_read = text.parse::<DataType>().is_ok_and(|read| read == *data_type);
-    let name = ast::ObjectName::from(vec![ast::Ident::new(ARROW_TYPE)]);
-    is_read.then(|| ast::DataType::Custom(name, vec![text]))
-}
-
-/// The type of a parameter; where SQL cannot write it, NULL, of which its value becomes once it is put in its place.
-pub(crate) fn parameter_type(data_type: &DataType) -> ast::DataType {
-    let name = ast::ObjectName::from(vec![ast::Ident::new(ARROW_TYPE)]);
-    arrow_type(data_type).unwrap_or_else(|| ast::DataType::Custom(name, vec![DataType::Null.to_string()]))
-}
-
-/// The type of a name that is not DataFusion's, or that it gives another unit.
-pub(crate) fn sql_type(sql: &ast::DataType) -> Option<DataType> {
-    use ast::DataType as Sql;
-    Some(match sql {
-        Sql::Binary(_) | Sql::Varbinary(_) | Sql::Blob(_) | Sql::Bytes(_) | Sql::Bytea => DataType::BinaryView,
-        // JSON is text; a cast to it is a function that checks the text.
-        Sql::JSON | Sql::JSONB => DataType::Utf8View,
-        Sql::UTinyInt | Sql::UInt8 => DataType::UInt8,
-        Sql::USmallInt | Sql::UInt16 => DataType::UInt16,
-        Sql::UInt32 => DataType::UInt32,
-        Sql::UBigInt | Sql::UInt64 => DataType::UInt64,
-        Sql::Int16 => DataType::Int16,
-        Sql::Int32 => DataType::Int32,
-        Sql::Int64 => DataType::Int64,
-        // With 38 of its 39 digits.
-        Sql::HugeInt => DataType::Decimal128(38, 0),
-        Sql::Float32 => DataType::Float32,
-        Sql::Float64 => DataType::Float64,
-        Sql::Nvarchar(_) | Sql::CharacterVarying(_) | Sql::CharVarying(_) | Sql::Character(_) => DataType::Utf8View,
-        Sql::Datetime(None) => DataType::Timestamp(TimeUnit::Microsecond, None),
-        Sql::Timestamp(precision, zone) => {
-            let unit = match precision {
-                None | Some(4..=6) => TimeUnit::Microsecond,
-                Some(0) => TimeUnit::Second,
-                Some(1..=3) => TimeUnit::Millisecond,
-                Some(7..=9) => TimeUnit::Nanosecond,
-                Some(_) => return None,
-            };
-            let zoned = matches!(zone, ast::TimezoneInfo::WithTimeZone | ast::TimezoneInfo::Tz);
-            DataType::Timestamp(unit, zoned.then(|| "+00:00".into()))
-        }
-        Sql::Custom(name, modifiers) => match name.to_string().to_ascii_lowercase().as_str() {
-            "uint" | "uinteger" => DataType::UInt32,
-            "int1" => DataType::Int8,
-            "short" => DataType::Int16,
-            "signed" => DataType::Int32,
-            "long" => DataType::Int64,
-            "logical" => DataType::Boolean,
-            ARROW_TYPE => return modifiers.first()?.parse().ok(),
-            "timestamp_s" => DataType::Timestamp(TimeUnit::Second, None),
-            "timestamp_ms" => DataType::Timestamp(TimeUnit::Millisecond, None),
-            "timestamp_us" => DataType::Timestamp(TimeUnit::Microsecond, None),
-            "timestamp_ns" => DataType::Timestamp(TimeUnit::Nanosecond, None),
-            _ => return None,
-        },
-        _ => return None,
-    })
 }

@@ -20,79 +20,23 @@ use freestone_store::{Appended, Appender, LockMode, Snapshot, Table, Waiting, Wr
 
 use crate::catalog::{Scope, TARGET};
 use crate::context::Outcome;
-use crate::definitions;
 use crate::error::{Error, ErrorKind, Result};
-use crate::exec::ddl;
-use crate::exec::ddl::{identifier, object_name};
 use crate::exec::merge::{self, MergeQuery};
 use crate::exec::returning::Returning;
 use crate::exec::stored_values::{Places, check_count, prepare_values};
 use crate::exec::upsert::{self, Conflict, Upsert};
 use crate::exec::write::{Batches, WriteContext};
 use crate::ingest::{ColumnMatch, Location, conform};
-use crate::provider::ROW_ID_COLUMN;
+use crate::internal_names::ROW_ID_COLUMN;
 use crate::sql::locking::LockingQuery;
+use crate::sql::names::{identifier, object_name};
 use crate::sql::parameters::Parameters;
 use crate::sql::spellings::BY_NAME;
 use crate::sql::statement::parse_query;
-use crate::sql::{macros, names, visitor};
-
-/// Whether a statement changes the database.
-pub(crate) fn is_write(sql: &ast::Statement) -> bool {
-    use ast::Statement as Sql;
-    matches!(
-        sql,
-        Sql::Insert(_)
-            | Sql::Delete(_)
-            | Sql::Update(_)
-            | Sql::Merge(_)
-            | Sql::Truncate(_)
-            | Sql::CreateTable(_)
-            | Sql::CreateView(_)
-            | Sql::CreateSchema { .. }
-            | Sql::CreateMacro { .. }
-            | Sql::Drop { .. }
-    )
-}
-
-/// Performs a statement that changes the database. `text` is that of a view's query, as it was written.
-pub(crate) fn perform(
-    transaction: &mut WriteTransaction,
-    context: &WriteContext,
-    sql: ast::Statement,
-    parameters: &Parameters,
-    text: Option<String>,
-) -> Result<Outcome> {
-    use ast::Statement as Sql;
-    match sql {
-        Sql::Insert(insert) => self::insert(transaction, context, insert, parameters),
-        Sql::Delete(delete) => self::delete(transaction, context, delete, parameters),
-        Sql::Update(update) => self::update(transaction, context, update, parameters),
-        Sql::Merge(merge) => merge::merge(transaction, context, merge, parameters),
-        Sql::Truncate(truncate) => self::truncate(transaction, &truncate),
-        Sql::CreateTable(create) => ddl::create_table(transaction, context, create, parameters),
-        Sql::CreateView(create) => ddl::create_view(transaction, context, create, text),
-        Sql::CreateSchema { schema_name: ast::SchemaName::Simple(name), if_not_exists, .. } => {
-            let schema = name.0.last().and_then(|part| part.as_ident()).map(identifier).unwrap_or_default();
-            definitions::create_schema(transaction, &schema, if_not_exists)
-        }
-        Sql::CreateMacro { or_replace, temporary, name, args, definition } => {
-            if temporary {
-                return Err(Error::unsupported("a TEMPORARY macro is not available").with_hint("DROP MACRO drops one"));
-            }
-            let text = text.unwrap_or_else(|| definition.to_string());
-            let parameters = macros::parameters(args.as_deref());
-            definitions::create_macro(transaction, &object_name(&name)?, &parameters, &text, or_replace)
-        }
-        Sql::Drop { object_type, if_exists, names, cascade, .. } => {
-            ddl::drop(transaction, object_type, if_exists, cascade, &names)
-        }
-        other => Err(Error::unsupported(format!("{other} is not a statement that writes"))),
-    }
-}
+use crate::sql::{names, visitor};
 
 /// `INSERT INTO table [(columns)] [BY NAME] VALUES … | SELECT … | DEFAULT VALUES`. Columns not named are NULL.
-fn insert(
+pub(super) fn insert(
     transaction: &mut WriteTransaction,
     context: &WriteContext,
     mut insert: ast::Insert,
@@ -150,7 +94,7 @@ pub(crate) fn column_name(name: &str) -> ast::ObjectName {
 }
 
 /// `DELETE FROM table [USING …] [WHERE …]`.
-fn delete(
+pub(super) fn delete(
     transaction: &mut WriteTransaction,
     context: &WriteContext,
     mut delete: ast::Delete,
@@ -226,7 +170,7 @@ fn meet(
 
 /// `UPDATE table SET column = expression, … [FROM …] [WHERE …]`. Where several rows of FROM meet a row, one of them
 /// gives its values.
-fn update(
+pub(super) fn update(
     transaction: &mut WriteTransaction,
     context: &WriteContext,
     mut update: ast::Update,
@@ -264,7 +208,7 @@ fn update(
 }
 
 /// `TRUNCATE table, …`.
-fn truncate(transaction: &mut WriteTransaction, truncate: &ast::Truncate) -> Result<Outcome> {
+pub(super) fn truncate(transaction: &mut WriteTransaction, truncate: &ast::Truncate) -> Result<Outcome> {
     let mut rows = 0;
     for target in &truncate.table_names {
         let name = object_name(&target.name)?;

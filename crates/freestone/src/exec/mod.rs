@@ -6,7 +6,6 @@ pub(crate) mod constraints;
 pub(crate) mod copy;
 pub(crate) mod ddl;
 pub(crate) mod dml;
-pub(crate) mod explain;
 pub(crate) mod merge;
 pub(crate) mod returning;
 pub(crate) mod row_checks;
@@ -14,3 +13,50 @@ pub(crate) mod stored;
 pub(crate) mod stored_values;
 pub(crate) mod upsert;
 pub(crate) mod write;
+
+use datafusion::sql::sqlparser::ast;
+use freestone_store::WriteTransaction;
+
+use crate::context::Outcome;
+use crate::definitions;
+use crate::error::{Error, Result};
+use crate::sql::macros;
+use crate::sql::names::{identifier, object_name};
+use crate::sql::parameters::Parameters;
+use write::WriteContext;
+
+/// Performs a statement that changes the database. `text` is that of a view's query, as it was written.
+pub(crate) fn perform(
+    transaction: &mut WriteTransaction,
+    context: &WriteContext,
+    sql: ast::Statement,
+    parameters: &Parameters,
+    text: Option<String>,
+) -> Result<Outcome> {
+    use ast::Statement as Sql;
+    match sql {
+        Sql::Insert(insert) => dml::insert(transaction, context, insert, parameters),
+        Sql::Delete(delete) => dml::delete(transaction, context, delete, parameters),
+        Sql::Update(update) => dml::update(transaction, context, update, parameters),
+        Sql::Merge(merge) => merge::merge(transaction, context, merge, parameters),
+        Sql::Truncate(truncate) => dml::truncate(transaction, &truncate),
+        Sql::CreateTable(create) => ddl::create_table(transaction, context, create, parameters),
+        Sql::CreateView(create) => ddl::create_view(transaction, context, create, text),
+        Sql::CreateSchema { schema_name: ast::SchemaName::Simple(name), if_not_exists, .. } => {
+            let schema = name.0.last().and_then(|part| part.as_ident()).map(identifier).unwrap_or_default();
+            definitions::create_schema(transaction, &schema, if_not_exists)
+        }
+        Sql::CreateMacro { or_replace, temporary, name, args, definition } => {
+            if temporary {
+                return Err(Error::unsupported("a TEMPORARY macro is not available").with_hint("DROP MACRO drops one"));
+            }
+            let text = text.unwrap_or_else(|| definition.to_string());
+            let parameters = macros::parameters(args.as_deref());
+            definitions::create_macro(transaction, &object_name(&name)?, &parameters, &text, or_replace)
+        }
+        Sql::Drop { object_type, if_exists, names, cascade, .. } => {
+            ddl::drop(transaction, object_type, if_exists, cascade, &names)
+        }
+        other => Err(Error::unsupported(format!("{other} is not a statement that writes"))),
+    }
+}

@@ -12,8 +12,8 @@ use freestone_store::schema::TableSchema;
 
 use crate::catalog::{Scope, TARGET};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exec::ddl::identifier;
 use crate::exec::write::WriteContext;
+use crate::sql::names::identifier;
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{parse_query, quote};
 use crate::sql::visitor;

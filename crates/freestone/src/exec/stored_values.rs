@@ -5,27 +5,20 @@
 //! UPDATE, CREATE TABLE with columns, parameters, and rows that clients send.
 //!
 //! `VALUES` has one type per column. In a DOUBLE column, 9007199254740993 would lose its last digit. So if the cells of
-//! a column have different types, each cell is converted to the column's type separately, by the function [`Stored`].
+//! a column have different types, each cell is converted to the column's type separately, by the function [`Stored`](crate::ingest::Stored).
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use datafusion::common::{ScalarValue, internal_err};
-use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast;
 use freestone_store::schema::TableSchema;
 
 use crate::error::{Error, Result};
-use crate::exec::ddl::identifier;
-use crate::ingest::{ColumnMatch, Location, conform};
-use crate::sql::forms;
+use crate::ingest::STORED;
+use crate::sql::fragments;
+use crate::sql::names::identifier;
 
-/// The function of [`Stored`].
-const NAME: &str = "freestone_stored";
 /// Digits of a number that a DOUBLE holds as they are written.
 const DOUBLE_DIGITS: usize = 15;
 
@@ -107,7 +100,7 @@ pub(crate) fn check_count(expected: usize, found: usize) -> Result<()> {
         .with_hint("name the columns that they are for: INSERT INTO t (a, b) …"))
 }
 
-/// Puts [`Stored`] around the cells of `VALUES` that cannot be of one type with the others of their column.
+/// Puts [`STORED`] around the cells of `VALUES` that cannot be of one type with the others of their column.
 ///
 /// # Errors
 /// A row of another number of cells.
@@ -128,7 +121,7 @@ pub(crate) fn prepare_values(query: &mut ast::Query, places: &Places, schema: &T
             if let Some(cell) = cells.content.get_mut(place) {
                 let known = std::mem::replace(cell, ast::Expr::value(ast::Value::Null));
                 let number = |n: usize| ast::Expr::value(ast::Value::Number(n.to_string(), false));
-                *cell = forms::call(NAME, vec![known, number(at), number(row + 1)]);
+                *cell = fragments::call(STORED, vec![known, number(at), number(row + 1)]);
             }
         }
     }
@@ -166,70 +159,4 @@ fn is_plain(cell: &ast::Expr, data_type: &DataType) -> bool {
         ast::Value::Boolean(_) => *data_type == DataType::Boolean,
         _ => false,
     }
-}
-
-/// `freestone_stored(value, column, row)`: the value in the type of a table's column.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Stored {
-    schema: SchemaRef,
-    signature: Signature,
-}
-
-impl Stored {
-    pub fn function(schema: &SchemaRef) -> ScalarUDF {
-        let signature = Signature::any(3, Volatility::Immutable);
-        ScalarUDF::new_from_impl(Stored { schema: schema.clone(), signature })
-    }
-
-    fn field(&self, column: Option<&ScalarValue>) -> DfResult<FieldRef> {
-        let at = match column {
-            Some(ScalarValue::Int64(Some(at))) => usize::try_from(*at).ok(),
-            _ => None,
-        };
-        match at.and_then(|at| self.schema.fields().get(at)) {
-            Some(field) => Ok(Arc::new(field.as_ref().clone().with_nullable(true))),
-            None => internal_err!("{NAME} of no column"),
-        }
-    }
-}
-
-impl ScalarUDFImpl for Stored {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> DfResult<DataType> {
-        internal_err!("{NAME} has the type of a column")
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> DfResult<FieldRef> {
-        self.field(args.scalar_arguments.get(1).copied().flatten())
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
-        let [value, ColumnarValue::Scalar(column), ColumnarValue::Scalar(ScalarValue::Int64(Some(row)))] =
-            args.args.as_slice()
-        else {
-            return internal_err!("{NAME} takes a value, a column and a row");
-        };
-        let field = self.field(Some(column))?;
-        crate::exact::unary(value, |array| Ok(stored_cell(array, &field, (*row).max(1) as u64)?))
-    }
-}
-
-/// The value of a cell of `VALUES`, in the type of its column.
-///
-/// # Errors
-/// The type cannot hold the value.
-pub(crate) fn stored_cell(value: &ArrayRef, field: &FieldRef, row: u64) -> Result<ArrayRef> {
-    let given = Schema::new(vec![Field::new(field.name(), value.data_type().clone(), true)]);
-    let batch = RecordBatch::try_new(Arc::new(given), vec![value.clone()])?;
-    let at = Location { source: String::new(), first_row: row };
-    let wanted = Arc::new(Schema::new(vec![field.as_ref().clone().with_nullable(true)]));
-    let converted = conform(&batch, &wanted, ColumnMatch::Position, &at)?;
-    Ok(converted.column(0).clone())
 }

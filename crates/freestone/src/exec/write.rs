@@ -7,7 +7,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::sqlparser::ast;
 use freestone_store::{LockMode, Waiting, WriteTransaction};
 use futures::StreamExt;
@@ -17,11 +17,13 @@ use tokio::runtime::Handle;
 use crate::catalog::{Planner, Scope};
 use crate::context::{self, CancellableStream, Cancellation, Progress};
 use crate::error::{Error, Result};
-use crate::exec::explain::PlansRun;
 use crate::memory::{self, Division};
 use crate::optimizer::physical;
 use crate::planning;
 use crate::sql::parameters::Parameters;
+
+/// The plans that a write executed, in order.
+pub(crate) type PlansRun = Arc<Mutex<Vec<Arc<dyn ExecutionPlan>>>>;
 
 /// The context of a write, in addition to its transaction. Used on a thread that may block.
 pub(crate) struct WriteContext {

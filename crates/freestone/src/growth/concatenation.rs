@@ -21,7 +21,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::{bytes_max, check_size};
-use crate::optimizer::expressions;
+use crate::expressions;
 
 /// The name of the function, which no function in SQL has.
 pub(crate) const CONCATENATION: &str = "||";
@@ -150,7 +150,7 @@ impl ScalarUDFImpl for Concatenation {
         let rows = if is_constant { 1 } else { args.number_rows };
         let texts = args.args.iter().map(Texts::of).collect::<Result<Vec<_>>>()?;
         let bytes = texts.iter().fold(0u64, |sum, text| sum.saturating_add(text.bytes(rows)));
-        check_size(CONCATENATION, bytes, self.bytes_max)?;
+        let _claim = check_size(CONCATENATION, bytes, self.bytes_max)?;
         let joined = joined(&texts, rows, bytes as usize)?;
         let joined = cast(&joined, args.return_field.data_type())?;
         Ok(match is_constant {

@@ -23,7 +23,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
-use crate::heap;
+use crate::heap::Claim;
 pub(crate) use concatenation::{CONCATENATION, Concatenations};
 pub(crate) use steps::in_steps;
 
@@ -84,19 +84,18 @@ fn bytes_max(memory_limit: Option<usize>) -> usize {
     memory_limit.map_or(BYTES_MAX, |limit| (limit / LIMIT_SHARE).clamp(BYTES_MIN, BYTES_MAX))
 }
 
-/// Whether a function may make a result of this size.
+/// Claims the memory for a result of this size. While it is made, its buffers grow by copying, so that takes as much again.
 ///
 /// # Errors
 /// The result is larger than `bytes_max`, or than what the process has left.
-fn check_size(function: &str, bytes: u64, bytes_max: usize) -> Result<()> {
+fn check_size(function: &str, bytes: u64, bytes_max: usize) -> Result<Option<Claim>> {
     if bytes <= BYTES_MIN as u64 {
-        return Ok(());
+        return Ok(None);
     }
-    let most = bytes_max.min(heap::left().unwrap_or(usize::MAX)) as u64;
-    if bytes <= most {
-        return Ok(());
-    }
-    Err(resources_datafusion_err!("{function} would make {bytes} bytes at once (at most {most})"))
+    let refused =
+        |most: usize| resources_datafusion_err!("{function} would make {bytes} bytes at once (at most {most})");
+    let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= bytes_max).ok_or_else(|| refused(bytes_max))?;
+    Claim::new(bytes.saturating_mul(2)).map(Some).map_err(|left| refused(left / 2))
 }
 
 /// A function that fails before it makes a result that is too large, or that is called for a few rows at a time.
@@ -241,7 +240,7 @@ impl ScalarUDFImpl for Bounded {
         match self.growth {
             Some(growth) => {
                 let bytes = growth.bytes(&args.args, args.number_rows)?.unwrap_or(0);
-                check_size(self.inner.name(), bytes, self.bytes_max)?;
+                let _claim = check_size(self.inner.name(), bytes, self.bytes_max)?;
                 self.inner.invoke_with_args(args)
             }
             None => in_steps(args, &|args| self.inner.invoke_with_args(args)),

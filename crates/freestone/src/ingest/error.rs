@@ -9,11 +9,25 @@ use std::path::Path;
 use arrow::error::ArrowError;
 
 use super::FileFormat;
+use crate::error::{Error, ErrorKind};
 
 /// An error of reading or converting data. `Display` is the message for the user, and [`IngestError::hint`] the hint.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{}", self.message())]
 pub struct IngestError(Box<Details>);
+
+impl From<IngestError> for Error {
+    fn from(error: IngestError) -> Self {
+        let kind = match &error.details().reason {
+            Reason::NoFile | Reason::NoneFound(_) => ErrorKind::NotFound,
+            Reason::Io(_) => ErrorKind::Io,
+            Reason::Internal(_) => ErrorKind::Internal,
+            Reason::UnknownFormat | Reason::Unsupported(_) => ErrorKind::Unsupported,
+            _ => ErrorKind::Type,
+        };
+        Error::new(kind, error.to_string()).with_hint(error.hint())
+    }
+}
 
 /// The place and the reason of an error. Fields that do not apply to the format are `None`.
 #[derive(Debug, Clone)]

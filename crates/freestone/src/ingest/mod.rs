@@ -22,6 +22,7 @@ mod parallel;
 mod parquet;
 mod paths;
 mod spool;
+mod stored;
 mod text;
 pub(crate) mod values;
 
@@ -44,6 +45,7 @@ pub(crate) use parquet::{FileChunks, ParquetFile, SECONDS_KEY, uuid_texts};
 pub use paths::expand_paths;
 pub(crate) use paths::partitions;
 pub(crate) use spool::{SpooledFile, spooled};
+pub(crate) use stored::{STORED, Stored, stored_cell};
 pub(crate) use text::{TextFile, TextParser};
 
 /// The formats that can be read.

@@ -13,8 +13,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::optimizer::expressions;
-use crate::optimizer::expressions::of_one_type;
+use crate::expressions;
+use crate::expressions::of_one_type;
 
 /// Converts decimals to floats if they are compared with floats, or are branches of one result with floats.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, LogicalPla
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use crate::exact::Exact;
-use crate::optimizer::expressions::{balanced, size};
+use crate::expressions::{balanced, size};
 use crate::{scalars, times};
 
 /// Functions that are an error for some arguments.

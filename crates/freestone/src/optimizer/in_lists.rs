@@ -18,7 +18,7 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Expr, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::exact::Canonical;
-use crate::optimizer::expressions::balanced;
+use crate::expressions::balanced;
 
 /// The rule.
 #[derive(Debug)]

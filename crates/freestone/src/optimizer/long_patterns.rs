@@ -12,7 +12,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, Like, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 
-use super::expressions;
+use crate::expressions;
 use crate::scalars;
 
 /// Constant patterns of more bytes are long.

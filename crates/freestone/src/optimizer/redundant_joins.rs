@@ -20,7 +20,7 @@ use freestone_store::Table;
 use freestone_store::cluster::{is_unique, references};
 
 use crate::provider::FreestoneTable;
-use crate::provider::semi_join_filter::InKeys;
+use crate::provider::semi_join_filter::key_test;
 
 /// Removes joins that neither add wanted columns nor drop or repeat rows.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ fn with_keys(kept: &LogicalPlan, gone: &LogicalPlan, on: &[(&Expr, &Expr)], once
         return Ok(None);
     }
     // A failed evaluation is reported by the join, which runs later.
-    let Ok(Some(keys)) = InKeys::of(table, scan, to.column) else { return Ok(None) };
+    let Ok(Some(keys)) = key_test(table, scan, to.column) else { return Ok(None) };
     let predicate = keys.test((*foreign).clone());
     Ok(Some(LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(kept.clone()))?)))
 }

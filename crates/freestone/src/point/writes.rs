@@ -13,8 +13,9 @@ use super::{Action, NewValue, Operand, Point};
 use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::dml::{self, Appending};
-use crate::exec::stored_values::{Places, stored_cell};
+use crate::exec::stored_values::Places;
 use crate::exec::write::WriteContext;
+use crate::ingest::stored_cell;
 
 impl Point {
     /// Performs the statement for some values; `None`, without having changed anything, if they do not fit it.

@@ -18,7 +18,7 @@ use freestone_store::Table;
 
 use super::paths::{PathPredicates, path_tests};
 use super::source::{FreestoneSource, with_sources};
-use crate::session::settings::FreestoneSettings;
+use crate::settings::FreestoneSettings;
 
 /// A copy is read if it saves at least this share of the bytes.
 const WORTH: f64 = 0.05;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
@@ -20,8 +20,9 @@ use parking_lot::Mutex;
 
 use crate::exact::Canonical;
 
+use super::in_keys::InKeys;
 use super::keys::{code_filters, key_set};
-use super::semi_join_filter::InKeys;
+use crate::expressions::physical::remap;
 
 /// The scanned table in a snapshot.
 #[derive(Debug, Clone)]
@@ -404,15 +405,6 @@ impl RowFilter for Renumbered {
     fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<u64>, FilterError> {
         self.filter.evaluate(columns, rows)
     }
-}
-
-/// The expression with its columns' indexes changed.
-pub fn remap(e: &Arc<dyn PhysicalExpr>, index: impl Fn(usize) -> usize) -> Result<Arc<dyn PhysicalExpr>> {
-    let changed = e.clone().transform(|e| match e.downcast_ref::<Column>() {
-        Some(c) => Ok(Transformed::yes(Arc::new(Column::new(c.name(), index(c.index()))) as Arc<dyn PhysicalExpr>)),
-        None => Ok(Transformed::no(e)),
-    })?;
-    Ok(changed.data)
 }
 
 /// A filter that a join or Top-N operator above makes more selective while the scan runs.

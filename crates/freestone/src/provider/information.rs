@@ -15,10 +15,11 @@ use datafusion::logical_expr::TableType;
 use freestone_store::{Snapshot, Table};
 
 use super::metadata::{batch, texts};
-use crate::catalog::{CATALOG, SCHEMA};
+use crate::definitions;
 use crate::error::Result;
+use crate::sql::function_macros;
+use crate::sql::names::{CATALOG, SCHEMA};
 use crate::sql::type_names::type_name;
-use crate::{definitions, scalars};
 
 /// The name of the schema.
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
@@ -277,7 +278,7 @@ impl InformationSchema {
         let aggregate = state.aggregate_functions().keys().map(|name| (name.clone(), "AGGREGATE"));
         let window = state.window_functions().keys().map(|name| (name.clone(), "WINDOW"));
         let table = self.table_functions.keys().map(|name| (name.clone(), "TABLE"));
-        let macros = scalars::macros::names().map(|name| (name.to_owned(), "SCALAR"));
+        let macros = function_macros::names().map(|name| (name.to_owned(), "SCALAR"));
         let all = scalar.chain(aggregate).chain(window).chain(table).chain(macros);
         let mut names: Vec<_> = all.filter(|(name, _)| !name.contains('$') && !name.starts_with('_')).collect();
         names.sort();

@@ -14,8 +14,8 @@ use freestone_store::cluster::{CodeFilter, DimensionCodes, KeyMap, SegmentDimens
 use freestone_store::scan::{ColumnPredicate, boolean_bits};
 use freestone_store::{Snapshot, Table};
 
-use super::filter::remap;
 use super::statistics::int_bounds;
+use crate::expressions::physical::remap;
 
 /// The number of values that are tested at once with a filter.
 const STEP: usize = 8192;

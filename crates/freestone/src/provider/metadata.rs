@@ -22,9 +22,9 @@ use freestone_store::segment::Segment;
 use freestone_store::segment::zones::{Bounds, ZoneMap};
 use freestone_store::{OpenTransaction, Snapshot, Table, TransactionList};
 
-use crate::advise;
 use crate::definitions;
 use crate::error::{Error, Result};
+use crate::profile;
 use crate::sql::names;
 use crate::sql::statement::quote;
 use crate::sql::type_names::type_name;
@@ -74,7 +74,7 @@ const FUNCTIONS: [(&str, Rows); 12] = [
     ("freestone_segments", |known, argument| segments(argument.table(&known.snapshot)?)),
     ("freestone_columns", |known, argument| columns(argument.table(&known.snapshot)?)),
     ("freestone_zones", |known, argument| zones(argument.table(&known.snapshot)?)),
-    ("freestone_profile", |_, _| advise::profile_batch(&advise::profile()?)),
+    ("freestone_profile", |_, _| profile_batch(&profile::profile()?)),
     ("freestone_transactions", |known, _| transactions(&known.transactions, &known.snapshot)),
     ("freestone_workload", |known, _| workload(&known.log.scans()?)),
     ("pragma_table_info", |known, argument| table_info(argument.table(&known.snapshot)?)),
@@ -602,4 +602,25 @@ pub(crate) fn numbers(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
 
 pub(crate) fn booleans(values: impl Iterator<Item = bool>) -> ArrayRef {
     Arc::new(values.map(Some).collect::<BooleanArray>())
+}
+
+/// `freestone_profile()`: one row per figure.
+///
+/// # Errors
+///
+/// An array cannot be built.
+pub(crate) fn profile_batch(profile: &freestone_advisor::Profile) -> Result<RecordBatch> {
+    let rows = profile.rows();
+    let floats = |of: fn(&freestone_advisor::profile::Row) -> f64| {
+        Arc::new(rows.iter().map(of).collect::<Float64Array>()) as ArrayRef
+    };
+    batch(vec![
+        ("topic", false, texts(rows.iter().map(|row| Some(row.topic.to_owned())))),
+        ("name", false, texts(rows.iter().map(|row| Some(row.name.clone())))),
+        ("value", false, floats(|row| row.value)),
+        ("low", false, floats(|row| row.low)),
+        ("high", false, floats(|row| row.high)),
+        ("unit", false, texts(rows.iter().map(|row| Some(row.unit.to_owned())))),
+        ("reported", true, texts(rows.iter().map(|row| row.reported.clone()))),
+    ])
 }

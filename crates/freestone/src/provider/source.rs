@@ -29,13 +29,14 @@ use freestone_store::segment::zones::Bounds;
 use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
 
-use super::filter::{Conjuncts, Renumbered, Scanned, remap};
+use super::filter::{Conjuncts, Renumbered, Scanned};
+use super::in_keys::InKeys;
 use super::keys::code_filters;
 use super::paths::PathFilter;
-use super::semi_join_filter::InKeys;
 use super::statistics::{of_partition, statistics};
 use super::stream::ScanStream;
-use super::table::ROW_ID_COLUMN;
+use crate::expressions::physical::remap;
+use crate::internal_names::ROW_ID_COLUMN;
 use crate::memory::ROWS_OF_PLENTY;
 use crate::workload::{AskedPath, TableReads};
 

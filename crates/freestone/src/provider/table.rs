@@ -7,15 +7,19 @@ use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DFSchema, Statistics};
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableScan, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use freestone_store::{Snapshot, Table};
 
 use super::source::FreestoneSource;
+use crate::internal_names::ROW_ID_COLUMN;
 
-/// The name of the hidden last column of [`FreestoneTable::with_row_ids`].
-pub const ROW_ID_COLUMN: &str = "__row_id";
+/// Whether a scan is of a table of the database.
+pub(crate) fn is_stored(scan: &TableScan) -> bool {
+    source_as_provider(&scan.source).is_ok_and(|provider| provider.downcast_ref::<FreestoneTable>().is_some())
+}
 
 /// A native table in one snapshot.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use super::function::Scalar;
 use super::kinds::Kind::{Any, Text};
 use super::kinds::TEXT;
 use super::rows::{invalid, texts};
-use crate::catalog::{CATALOG, SCHEMA};
+use crate::sql::names::{CATALOG, SCHEMA};
 use crate::sql::type_names::type_name;
 use crate::times::Call;
 

@@ -12,11 +12,8 @@ use super::kinds::Kind::{Bytes, Int, Text};
 use super::kinds::{BYTES, TEXT};
 use super::rows::{any_null, bytes, ints, invalid, text_of_text, texts};
 use crate::ingest::values;
+use crate::sql::function_macros::{AS_BLOB, AS_BLOB_OR_NULL};
 use crate::times::{Call, is_text};
-
-/// Casts to BLOB.
-pub(super) const AS_BLOB: &str = "freestone_blob";
-pub(super) const AS_BLOB_OR_NULL: &str = "freestone_blob_or_null";
 
 pub(super) fn all() -> Vec<Scalar> {
     vec![

@@ -2,8 +2,8 @@
 
 use datafusion::execution::session_state::SessionState;
 
-use super::macros;
 use crate::error::{Error, ErrorKind};
+use crate::sql::function_macros;
 
 /// Function names of other systems, and their equivalents.
 const SYNONYMS: [(&str, &str); 44] = [
@@ -59,13 +59,13 @@ pub(crate) fn missing(name: &str, state: &SessionState) -> Error {
         let error = Error::new(ErrorKind::NotFound, format!("no function {name}"));
         return error.with_hint(format!("write {instead}"));
     }
-    let counts = macros::argument_counts(&name.to_lowercase());
+    let counts = function_macros::argument_counts(&name.to_lowercase());
     if !counts.is_empty() {
         let counts: Vec<String> = counts.iter().map(ToString::to_string).collect();
         let message = format!("{name} takes {} arguments, and no clauses of aggregates", counts.join(" or "));
         return Error::new(ErrorKind::Type, message);
     }
-    let mut all: Vec<&str> = macros::names().collect();
+    let mut all: Vec<&str> = function_macros::names().collect();
     all.extend(state.scalar_functions().keys().map(String::as_str));
     all.extend(state.aggregate_functions().keys().map(String::as_str));
     all.extend(state.window_functions().keys().map(String::as_str));

@@ -16,11 +16,8 @@ use super::kinds::Kind::{self, Any, Int, List, Rest, Text};
 use super::kinds::{BOOL, INT, TEXT, list_of};
 use super::rows::{any_null, bool_of_pairs, invalid, texts};
 use crate::display::{JsonValues, NonFinite, ValueTexts, append_json_string, texts_of};
+use crate::sql::function_macros::{AS_JSON, AS_JSON_OR_NULL};
 use crate::times::{Call, exact_cast};
-
-/// The functions that implement casts to JSON. For text that is not JSON, the result is an error, or NULL for TRY_CAST.
-pub(super) const AS_JSON: &str = "freestone_json";
-pub(super) const AS_JSON_OR_NULL: &str = "freestone_json_or_null";
 
 /// A JSON text and its paths: one path, several, or the position of an item.
 const PATHS: &[&[Kind]] = &[&[Text, Text], &[Text, Int], &[Text, List]];

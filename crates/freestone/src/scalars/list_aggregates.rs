@@ -18,10 +18,10 @@ use datafusion::physical_plan::PhysicalExpr;
 use super::function::Scalar;
 use super::kinds::Kind::{List, Rest, Text};
 use super::kinds::list;
-use super::macros::RENAMED;
 use super::rows::{invalid, lists};
 use crate::aggregates::settled;
 use crate::error::Error;
+use crate::sql::function_macros::RENAMED;
 use crate::times::{Call, behind_planned, exact_cast};
 
 type Functions = Arc<HashMap<String, Arc<AggregateUDF>>>;

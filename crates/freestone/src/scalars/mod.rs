@@ -13,7 +13,6 @@ mod json_text;
 mod kinds;
 mod list_aggregates;
 mod lists;
-pub(crate) mod macros;
 mod numbers;
 mod planner;
 mod regex;
@@ -33,7 +32,6 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use hints::missing;
-pub(crate) use macros::rewrite;
 pub(crate) use planner::planner;
 
 /// Registers these functions in a session that has its aggregates.

@@ -15,10 +15,8 @@ use super::function::Scalar;
 use super::kinds::Kind::{Any, Bytes, Date, Int, Number, Real, Rest};
 use super::kinds::{BOOL, INT, REAL};
 use super::rows::{any_null, bytes, ints, invalid, reals, too_large};
+use crate::sql::function_macros::BITS_NOT;
 use crate::times::{Call, exact_cast, map};
-
-/// The function that implements `~a`.
-pub(super) const BITS_NOT: &str = "freestone_bits_not";
 
 pub(super) fn all() -> Vec<Scalar> {
     let random = Random::default();

@@ -3,9 +3,11 @@
 use freestone_advisor::Advice;
 use freestone_store::design::{Design, option_name};
 
-use crate::advise::{AdviceContext, AdviseOptions, Calibration, TableWork};
+use crate::advise::{AdviceContext, AdviseOptions, TableWork};
 use crate::context::Outcome;
 use crate::error::{Error, Result};
+use crate::profile::{self, Calibration};
+use crate::provider::metadata;
 use crate::session::Session;
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{Command, WhatIfRequest};
@@ -96,7 +98,7 @@ impl Session {
                 if let Some(progress) = &progress {
                     progress.begin("calibrating", Some(100));
                 }
-                let result = advise::calibrate(&calibration, &mut |_, share| {
+                let result = profile::calibrate(&calibration, &mut |_, share| {
                     if let Some(progress) = &progress {
                         progress.advance((share * 100.0) as u64);
                     }
@@ -107,7 +109,7 @@ impl Session {
                 result
             })
             .await?;
-        Ok(Outcome::batch(advise::profile_batch(&profile)?))
+        Ok(Outcome::batch(metadata::profile_batch(&profile)?))
     }
 }
 

@@ -1,12 +1,11 @@
 //! A session: settings, prepared statements, and the execution of one statement after the other.
 
-pub(crate) mod access;
 mod advise;
 pub(crate) mod describe;
-mod memory_cap;
+mod explain;
+mod memory;
 pub(crate) mod plan_cache;
 mod points;
-pub(crate) mod settings;
 pub(crate) mod transaction;
 
 use std::collections::HashMap;
@@ -30,6 +29,7 @@ use futures::FutureExt;
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 
+use crate::access::{Access, Extension};
 use crate::advise::{AdviseOptions, advice_batch};
 use crate::catalog::{Planner, Scope, constant};
 use crate::context::{
@@ -37,10 +37,9 @@ use crate::context::{
 };
 use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
-use crate::exec::explain::PlansRun;
 use crate::exec::stored::{Answer, StoredQuery};
-use crate::exec::write::WriteContext;
-use crate::exec::{check, copy, ddl, dml};
+use crate::exec::write::{PlansRun, WriteContext};
+use crate::exec::{self, check, copy, ddl, dml};
 use crate::export::{self, Export};
 use crate::inputs::{ArrowTable, Inputs};
 use crate::planning::BoundedExpressions;
@@ -49,15 +48,15 @@ use crate::shared::{SharedPlanner, SharedRelations};
 use crate::sql::depth::OnStack;
 use crate::sql::laterals::Laterals;
 use crate::sql::parameters::Parameters;
-use crate::sql::statement::{AdviseRequest, Command, CopyFrom, Statement};
-use crate::sql::{depth, names, parameters, statement};
+use crate::sql::statement::{AdviseRequest, Command, CopyFrom, Statement, is_write};
+use crate::sql::{depth, names, parameters, statement, types};
 use crate::times::TimePlanner;
 use crate::untyped::{TypedValues, UntypedPlanner};
 use crate::workload::{Watch, Watched};
 use crate::{
-    aggregates, definitions, exact, growth, optimizer, planning, scalars, shared, times, untyped, windows, workload,
+    aggregates, definitions, exact, growth, optimizer, planning, scalars, settings, shared, times, untyped, windows,
+    workload,
 };
-use access::{Access, Extension};
 use plan_cache::{CachedPlan, Plans};
 use points::Points;
 use transaction::Block;
@@ -104,8 +103,7 @@ struct Prepared {
 impl Session {
     pub(crate) fn new(database: Arc<Database>, access: Access) -> Session {
         // A pool that cannot be limited is the database's.
-        let runtime =
-            memory_cap::capped(database.runtime(), access.memory).unwrap_or_else(|_| database.runtime().clone());
+        let runtime = memory::capped(database.runtime(), access.memory).unwrap_or_else(|_| database.runtime().clone());
         let mut state = SessionStateBuilder::new()
             .with_config(settings::initial(database.options()))
             .with_runtime_env(runtime)
@@ -118,7 +116,7 @@ impl Session {
             .with_default_features()
             .with_relation_planners(vec![Arc::new(SharedRelations), Arc::new(Laterals), Arc::new(TypedValues)])
             .with_query_planner(Arc::new(SharedPlanner))
-            .with_type_planner(Arc::new(ddl::SqlTypes))
+            .with_type_planner(Arc::new(types::SqlTypes))
             .with_analyzer_rules(optimizer::analyzer_rules(database.options().memory_limit))
             .with_optimizer_rules(optimizer::optimizer_rules())
             .with_physical_optimizer_rules(optimizer::physical::rules(database.options().memory_limit))
@@ -466,7 +464,7 @@ impl Session {
     }
 
     pub(crate) fn prepared_statement(&self, name: &ast::ObjectName) -> Result<ast::Statement> {
-        let name = ddl::object_name(name)?;
+        let name = names::object_name(name)?;
         let prepared = self.prepared.lock().get(&name).map(|prepared| prepared.statement.clone());
         prepared.ok_or_else(|| self.not_prepared(&name))
     }
@@ -492,17 +490,17 @@ impl Session {
             Sql::Query(_) => Box::pin(self.query(sql, &parameters)).await,
             Sql::ShowFunctions { .. } => Box::pin(self.query_in(self.scope()?, sql, &parameters)).await,
             Sql::Explain { .. } => Box::pin(self.explain(sql, &parameters)).await,
-            write if dml::is_write(&write) => {
+            write if is_write(&write) => {
                 let text = text_after_as.map(str::to_owned);
                 // Tables that are read while they arrive can be read once.
                 let repeats = parameters.tables.values().all(ArrowTable::is_in_memory);
                 let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
-                    dml::perform(transaction, context, write.clone(), &parameters, text.clone())
+                    exec::perform(transaction, context, write.clone(), &parameters, text.clone())
                 };
                 self.write_keeping(None, repeats, work).await
             }
             Sql::ShowCreate { obj_name, .. } => {
-                let name = ddl::object_name(&obj_name)?;
+                let name = names::object_name(&obj_name)?;
                 Ok(Outcome::batch(metadata::show_create(&self.scope()?.snapshot, &name)?))
             }
             Sql::Prepare { name, data_types, statement } => Box::pin(self.prepare(name, data_types, *statement)).await,
@@ -717,7 +715,7 @@ impl Session {
 
     async fn prepare(&self, name: ast::Ident, types: Vec<ast::DataType>, statement: ast::Statement) -> Result<Outcome> {
         use ast::Statement as Sql;
-        let name = ddl::identifier(&name);
+        let name = names::identifier(&name);
         let scope = self.scope()?;
         let state = self.state(&scope);
         let types = self.planner().declared(&state, &scope, types).await?;
@@ -751,7 +749,7 @@ impl Session {
     }
 
     async fn execute_prepared(&self, name: &ast::ObjectName, values: Vec<ast::Expr>) -> Result<Outcome> {
-        let name = ddl::object_name(name)?;
+        let name = names::object_name(name)?;
         let prepared = self.prepared.lock().get(&name).cloned();
         let Some(Prepared { statement, text, types, .. }) = prepared else { return Err(self.not_prepared(&name)) };
         if !types.is_empty() && types.len() != values.len() {
@@ -776,7 +774,7 @@ impl Session {
     }
 
     fn deallocate(&self, name: &ast::Ident) -> Result<Outcome> {
-        let name = ddl::identifier(name);
+        let name = names::identifier(name);
         let mut prepared = self.prepared.lock();
         if name == "all" {
             prepared.clear();

@@ -12,15 +12,15 @@ use freestone_store::WriteTransaction;
 
 use crate::context::{Outcome, guarded_now};
 use crate::error::{Error, Result};
-use crate::exec::dml;
+use crate::exec;
 use crate::exec::write::WriteContext;
 use crate::inputs::Inputs;
 use crate::point::{self, Point};
-use crate::session::{Session, parameters_of, settings, shown_rows};
+use crate::session::{Session, parameters_of, shown_rows};
 use crate::sql::names;
 use crate::sql::parameters::{self, Parameters};
 use crate::sql::statement::Statement;
-use crate::times;
+use crate::{settings, times};
 
 /// Longer texts are not kept.
 const TEXT_BYTES_MAX: usize = 4 << 10;
@@ -195,7 +195,7 @@ impl Session {
             if let Some(outcome) = point.write(transaction, context, &values)? {
                 return Ok(outcome);
             }
-            dml::perform(transaction, context, point.statement().clone(), &given, None)
+            exec::perform(transaction, context, point.statement().clone(), &given, None)
         };
         self.write_keeping(None, true, work).await
     }

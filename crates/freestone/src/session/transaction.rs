@@ -10,7 +10,8 @@ use crate::context::{Cancellation, Failure, Outcome};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::row_checks;
 use crate::exec::write::WriteContext;
-use crate::session::{Session, settings};
+use crate::session::Session;
+use crate::settings;
 use crate::sql::transactions::{Isolation, TransactionCommand, TransactionModes};
 
 /// After this many conflicts, a statement outside of a transaction locks its whole table, so that it succeeds.

@@ -17,14 +17,9 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
+use crate::limits::{LEVELS_MAX, NESTED_MAX};
 use crate::sql::visitor;
-
-/// The maximum depth of nested expressions, subqueries and set operations. DuckDB's limit for expressions is the same.
-const LEVELS_MAX: usize = 1000;
-
-/// The maximum depth of nested parentheses, CASEs, and signs or NOTs before them.
-const NESTED_MAX: usize = 100;
 
 /// The limit of the parser. Statements that [`check_nesting`] accepts do not reach it. At its limit, the parser would
 /// try other forms of the statement, at every level.
@@ -122,7 +117,7 @@ pub(crate) fn check_nesting(tokens: &[TokenWithSpan]) -> Result<()> {
             _ => {}
         }
         if levels + prefixes > NESTED_MAX {
-            return Err(too_deep());
+            return Err(Error::too_deep());
         }
     }
     Ok(())
@@ -137,17 +132,8 @@ pub(crate) fn bound<T: VisitMut + Visit>(statement: &mut T) -> Result<()> {
     let mut depth = Depth::default();
     match visitor::visit(statement, &mut depth) {
         ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(too_deep()),
+        ControlFlow::Break(()) => Err(Error::too_deep()),
     }
-}
-
-pub(crate) fn too_deep() -> Error {
-    let message = format!(
-        "the statement is too complex: it nests too deeply (at most {LEVELS_MAX} levels of operators, and {NESTED_MAX} of \
-         parentheses, functions and subqueries)"
-    );
-    let hint = "write long chains of values as x IN (…), or as rows of a table that is joined";
-    Error::new(ErrorKind::Resource, message).with_hint(hint)
 }
 
 struct Balance;

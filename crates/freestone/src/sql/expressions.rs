@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, Word};
 
 use super::dialect::SqlDialect;
-use super::forms::call;
+use super::fragments::call;
 
 type Parsed<T> = Result<T, ParserError>;
 

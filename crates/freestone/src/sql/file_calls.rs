@@ -6,7 +6,19 @@
 
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
-use crate::provider::files::FUNCTIONS;
+/// The functions that read files.
+pub(crate) const FUNCTIONS: [&str; 10] = [
+    "read_files",
+    "read_csv",
+    "read_csv_auto",
+    "read_json",
+    "read_json_auto",
+    "read_ndjson",
+    "read_parquet",
+    "parquet_scan",
+    "read_arrow",
+    "scan_arrow",
+];
 
 /// The tokens of a statement, in which files with options are calls.
 pub(crate) fn written(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -53,7 +65,7 @@ fn is_file(tokens: &[TokenWithSpan], at: usize) -> bool {
 fn is_function(tokens: &[TokenWithSpan], at: usize) -> bool {
     let name = word(tokens.get(at));
     tokens.get(at + 1).is_some_and(|next| next.token == Token::LParen)
-        && FUNCTIONS.iter().any(|(function, _)| function.eq_ignore_ascii_case(&name))
+        && FUNCTIONS.iter().any(|function| function.eq_ignore_ascii_case(&name))
 }
 
 /// Converts `'file' (name value, …)` to a call, and returns its end.

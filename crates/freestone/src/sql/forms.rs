@@ -4,8 +4,9 @@
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value};
 
-use crate::exact::SIMILAR;
-use crate::sql::statement::parse_query;
+/// The function that converts a pattern of SIMILAR TO to a regular expression.
+pub(crate) const SIMILAR: &str = "freestone_similar";
+use super::fragments::{call, parsed_query};
 use crate::sql::visitor;
 
 /// Rewrites all such forms.
@@ -123,7 +124,7 @@ fn one_row_value(row: &mut Expr, subquery: &mut Box<ast::Query>) {
     let Expr::Tuple(values) = row else { return };
     let names: Vec<String> = (0..values.len()).map(|at| format!("__row_{at}")).collect();
     let names = names.join(", ");
-    let Ok(mut wrapped) = parse_query(&format!("SELECT struct({names}) FROM (SELECT 1) AS __row ({names})")) else {
+    let Ok(mut wrapped) = parsed_query(&format!("SELECT struct({names}) FROM (SELECT 1) AS __row ({names})")) else {
         return;
     };
     let ast::SetExpr::Select(select) = wrapped.body.as_mut() else { return };
@@ -132,22 +133,6 @@ fn one_row_value(row: &mut Expr, subquery: &mut Box<ast::Query>) {
     std::mem::swap(inner, subquery);
     *subquery = wrapped;
     *row = Expr::Struct { values: std::mem::take(values), fields: vec![] };
-}
-
-/// A call of one of our functions.
-pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
-    let args = arguments.into_iter().map(|e| FunctionArg::Unnamed(FunctionArgExpr::Expr(e))).collect();
-    let list = ast::FunctionArgumentList { duplicate_treatment: None, args, clauses: vec![] };
-    Expr::Function(ast::Function {
-        name: ast::ObjectName::from(vec![ast::Ident::new(name)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(list),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: vec![],
-    })
 }
 
 /// Replaces empty flags of a regular expression by `u`, which is the default, because DataFusion does not accept empty

@@ -21,7 +21,7 @@ use datafusion::sql::sqlparser::ast::{
 use crate::error::{Error, Result};
 use crate::sql::names::folded;
 use crate::sql::using::table_name;
-use crate::sql::{extensions, visitor};
+use crate::sql::{fragments, visitor};
 
 /// Takes LATERAL out of RIGHT and FULL JOINs.
 ///
@@ -63,7 +63,7 @@ fn without_lateral(factor: &mut TableFactor) -> Result<()> {
         TableFactor::Derived { lateral, .. } | TableFactor::Function { lateral, .. } => *lateral = false,
         TableFactor::UNNEST { alias, .. } => {
             let alias = alias.clone();
-            let query = extensions::select_query(vec![extensions::star()], factor.clone())?;
+            let query = fragments::select_query(vec![fragments::star()], factor.clone())?;
             *factor = TableFactor::Derived { lateral: false, subquery: query, alias, sample: None };
         }
         _ => {}

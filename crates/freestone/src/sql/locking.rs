@@ -7,8 +7,8 @@ use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::error::{Error, Result};
-use crate::exec::ddl::identifier;
 use crate::sql::dialect::SqlDialect;
+use crate::sql::names::identifier;
 
 /// A query with FOR UPDATE.
 #[derive(Debug, Clone)]

@@ -1,5 +1,5 @@
-//! Expands named windows and HAVING before a query is planned, and refuses window functions where there are no windows. DataFusion resolves `OVER w` only in the SELECT list,
-//! and ignores the PARTITION BY of `w` in `OVER (w ORDER BY x)`. It refuses HAVING in a query without groups and
+//! Expands named windows and HAVING before a query is planned, and refuses window functions where there are no windows.
+//! DataFusion resolves `OVER w` only in the SELECT list, and ignores the PARTITION BY of `w` in `OVER (w ORDER BY x)`. It refuses HAVING in a query without groups and
 //! aggregates, for which SQL defines a single group.
 
 use std::ops::ControlFlow;
@@ -10,9 +10,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::error::{Error, Result};
-use crate::sql::extensions::each_own_expr;
 use crate::sql::names::folded;
-use crate::sql::{frame_exclusion, statement, visitor};
+use crate::sql::visitor::each_own_expr;
+use crate::sql::{fragments, frame_exclusion, visitor};
 
 /// Expands named windows and HAVING without groups, and refuses invalid windows.
 pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
@@ -85,7 +85,7 @@ fn without_windows(clause: &mut impl VisitMut, name: &str) -> Result<()> {
 
 /// The condition AND an aggregate that is always true, so that all rows are one group.
 fn of_one_group(condition: Expr) -> Expr {
-    let Ok(query) = statement::parse_query("SELECT count(*) >= 0") else { return condition };
+    let Ok(query) = fragments::parsed_query("SELECT count(*) >= 0") else { return condition };
     let SetExpr::Select(mut select) = *query.body else { return condition };
     let Some(SelectItem::UnnamedExpr(count) | SelectItem::ExprWithAlias { expr: count, .. }) = select.projection.pop()
     else {

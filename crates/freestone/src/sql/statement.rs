@@ -16,15 +16,15 @@ pub use freestone_store::design::quoted as quote;
 
 use crate::context::guarded_now;
 use crate::error::{Error, Result};
-use crate::exec::{dml, explain};
 use crate::sql::dialect::SqlDialect;
 use crate::sql::locking::LockingQuery;
 use crate::sql::transactions::TransactionCommand;
 use crate::sql::{
-    case_results, depth, extensions, fetch, file_calls, forms, frame_exclusion, from_first, like_escape, locking,
-    merge_forms, named_windows, names, spellings, supported, transactions, using, values,
+    case_results, depth, explain_options, extensions, fetch, file_calls, forms, frame_exclusion, from_first,
+    function_macros, like_escape, locking, materialized, merge_forms, named_windows, names, spellings, supported,
+    transactions, using, values,
 };
-use crate::{definitions, scalars, shared, times};
+use crate::times;
 
 const DIALECT: SqlDialect = SqlDialect;
 
@@ -328,8 +328,8 @@ impl Statement {
     pub fn writes(&self) -> bool {
         match self.command() {
             Ok(Command::Sql(sql)) => match *sql {
-                ast::Statement::Explain { analyze, statement, .. } => analyze && dml::is_write(&statement),
-                sql => dml::is_write(&sql),
+                ast::Statement::Explain { analyze, statement, .. } => analyze && is_write(&statement),
+                sql => is_write(&sql),
             },
             Ok(
                 Command::CopyFrom(_)
@@ -385,7 +385,7 @@ impl Statement {
         let Some(sql) = sql else { return Ok(vec![]) };
         let sql = datafusion::sql::parser::Statement::Statement(Box::new(sql));
         let (named, _) = datafusion::sql::resolve::resolve_table_references(&sql, true)?;
-        let ours = |name: &TableReference| name.schema().is_none_or(|schema| schema == crate::catalog::SCHEMA);
+        let ours = |name: &TableReference| name.schema().is_none_or(|schema| schema == names::SCHEMA);
         Ok(named.into_iter().filter(ours).map(|name| name.table().to_owned()).collect())
     }
 
@@ -473,6 +473,24 @@ pub(crate) fn without_literals(sql: &str) -> String {
     tokens.iter().map(|token| if is_literal(token) { "?".to_owned() } else { token.to_string() }).collect()
 }
 
+/// Whether a statement changes the database.
+pub(crate) fn is_write(sql: &ast::Statement) -> bool {
+    use ast::Statement as Sql;
+    matches!(
+        sql,
+        Sql::Insert(_)
+            | Sql::Delete(_)
+            | Sql::Update(_)
+            | Sql::Merge(_)
+            | Sql::Truncate(_)
+            | Sql::CreateTable(_)
+            | Sql::CreateView(_)
+            | Sql::CreateSchema { .. }
+            | Sql::CreateMacro { .. }
+            | Sql::Drop { .. }
+    )
+}
+
 /// Parses one query, for views.
 pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
     let tokens = Tokenizer::new(&DIALECT, text).tokenize_with_location().map_err(ParserError::from)?;
@@ -483,16 +501,11 @@ pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
     })
 }
 
-/// `SELECT 1`, as the base of a constructed query.
-pub(crate) fn bare_query() -> Result<Box<ast::Query>> {
-    Ok(Parser::new(&DIALECT).try_with_sql("SELECT 1")?.parse_query()?)
-}
-
 /// Processes every parsed query and statement: limits its depth, and rewrites forms that DataFusion plans differently
 /// or not at all.
 fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     depth::bound(sql)?;
-    explain::rewrite(sql);
+    explain_options::rewrite(sql);
     extensions::rewrite(sql)?;
     supported::check(sql)?;
     // This comes before all rewrites, because columns are named by the original text.
@@ -500,7 +513,7 @@ fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     fetch::rewrite(sql);
     like_escape::rewrite(sql);
     forms::rewrite(sql);
-    scalars::rewrite(sql);
+    function_macros::rewrite(sql);
     times::rewrite_literals(sql);
     using::check(sql)?;
     named_windows::rewrite(sql)?;
@@ -518,7 +531,7 @@ fn parser(tokens: &[TokenWithSpan]) -> Result<Parser<'static>> {
     let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
     let words = frame_exclusion::written(spellings::written(spellings::with_columns(words.cloned().collect())));
     let words = merge_forms::written(words);
-    for token in shared::with_marks(file_calls::written(from_first::completed(&words))) {
+    for token in materialized::written(file_calls::written(from_first::completed(&words))) {
         match &token.token {
             Token::Number(digits, _) if digits.contains(['e', 'E']) => {
                 let literal = Token::SingleQuotedString(digits.clone());
@@ -894,7 +907,7 @@ impl<'a> Cursor<'a> {
         while self.skip(&Token::Period) {
             name = match name.as_str() {
                 "public" | "main" | "freestone" => self.identifier(form)?,
-                schema => definitions::name_in(schema, &self.identifier(form)?),
+                schema => names::name_in(schema, &self.identifier(form)?),
             };
         }
         Ok(name)

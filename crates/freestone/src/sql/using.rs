@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use crate::error::{Error, Result};
 use crate::sql::dialect::SqlDialect;
 use crate::sql::names::{Columns, Factored, folded};
-use crate::sql::{statement, visitor};
+use crate::sql::{fragments, visitor};
 
 /// Refuses `a JOIN b` without ON or USING. CROSS JOIN returns all pairs.
 pub(crate) fn check(sql: &impl ast::Visit) -> Result<()> {
@@ -89,7 +89,7 @@ pub(crate) fn flatten(tables: &mut TableWithJoins) -> Result<()> {
         if let TableFactor::NestedJoin { table_with_joins, alias: alias @ Some(_) } = factor
             && merges(table_with_joins)
         {
-            let mut subquery = statement::bare_query()?;
+            let mut subquery = fragments::bare_query()?;
             if let SetExpr::Select(select) = subquery.body.as_mut() {
                 select.projection = vec![SelectItem::Wildcard(Default::default())];
                 select.from = vec![(**table_with_joins).clone()];

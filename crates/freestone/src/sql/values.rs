@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Query, SetExpr, Statement, TableFactor, Value, Values, VisitMut, VisitorMut,
 };
 
-use crate::sql::{extensions, statement, visitor};
+use crate::sql::{fragments, visitor};
 
 /// Writes VALUES of several types that is not a table of FROM as `SELECT * FROM (VALUES …)`. The source of an INSERT remains,
 /// whose values have the types of the columns.
@@ -44,11 +44,11 @@ fn in_body(body: &mut SetExpr) {
             in_body(right);
         }
         SetExpr::Values(values) if is_mixed(values) => {
-            let Ok(mut inner) = statement::bare_query() else { return };
+            let Ok(mut inner) = fragments::bare_query() else { return };
             *inner.body = SetExpr::Values(values.clone());
-            let alias = Some(extensions::alias(extensions::quoted("values")));
+            let alias = Some(fragments::alias(fragments::quoted("values")));
             let factor = TableFactor::Derived { lateral: false, subquery: inner, alias, sample: None };
-            if let Ok(query) = extensions::select_query(vec![extensions::star()], factor) {
+            if let Ok(query) = fragments::select_query(vec![fragments::star()], factor) {
                 *body = *query.body;
             }
         }

@@ -108,3 +108,30 @@ pub fn visit_expression(expression: &Expr, visitor: &mut dyn Visitor<Break = ()>
 pub fn visit_statement_mut(statement: &mut Statement, visitor: &mut dyn VisitorMut<Break = ()>) -> ControlFlow<()> {
     visit_mut(statement, visitor)
 }
+
+/// Calls a function with each expression of a part of a query, before its sub-expressions, except those of its
+/// subqueries.
+pub(crate) fn each_own_expr(part: &mut impl VisitMut, change: &mut dyn FnMut(&mut Expr)) {
+    struct Own<'a> {
+        change: &'a mut dyn FnMut(&mut Expr),
+        depth: usize,
+    }
+    impl VisitorMut for Own<'_> {
+        type Break = ();
+        fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+            self.depth += 1;
+            ControlFlow::Continue(())
+        }
+        fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+            self.depth -= 1;
+            ControlFlow::Continue(())
+        }
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if self.depth == 0 {
+                (self.change)(expr);
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = visit_mut(part, &mut Own { change, depth: 0 });
+}

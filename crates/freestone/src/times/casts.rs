@@ -10,7 +10,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::convert;
 use crate::error::{Error, ErrorKind};
-use crate::optimizer::expressions;
+use crate::expressions;
 
 #[derive(Debug)]
 pub(crate) struct TimeCasts;

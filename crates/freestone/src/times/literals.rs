@@ -12,7 +12,7 @@ use super::convert::{is_zoned_by_name, plain_literal};
 use super::interval::Interval;
 use super::interval_text::{Fields, Unit, parse};
 use super::text;
-use crate::exec::ddl;
+use crate::sql::types;
 use crate::sql::visitor;
 
 /// Rewrites all of them.
@@ -99,7 +99,7 @@ fn has_nanoseconds(value: &Value, data_type: &ast::DataType) -> bool {
 /// returns a call, because DataFusion would use UTC.
 fn plain_text(value: &mut Value, data_type: &ast::DataType) -> Option<Expr> {
     let Value::SingleQuotedString(text) = value else { return None };
-    let to = ddl::sql_type(data_type).filter(|to| matches!(to, DataType::Timestamp(..)))?;
+    let to = types::sql_type(data_type).filter(|to| matches!(to, DataType::Timestamp(..)))?;
     if to == timestamptz() && is_zoned_by_name(text) {
         return Some(call("to_timestamp", vec![Expr::value(value.clone())]));
     }

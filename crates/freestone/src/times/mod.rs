@@ -43,7 +43,8 @@ pub(crate) use operators::stepped;
 pub(crate) use output::{in_zone_of_session, is_shown_as_stored, shown_schema};
 pub(crate) use parts::{Part, date_part, part_of_times, part_type, taken_by_parts};
 pub(crate) use rules::{TimeComparisons, TimeOperands, TimePlanner};
-pub(crate) use zone::{Zone, missing as missing_zone};
+pub use zone::Zone;
+pub(crate) use zone::missing as missing_zone;
 
 /// Registers the functions in a session.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {

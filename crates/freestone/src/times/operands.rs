@@ -17,7 +17,7 @@ use super::arrays::{INTERVAL, finer, is_span, is_text, is_time_of_day, per_secon
 use super::interval::{DAY_NS, SECOND_NS};
 use super::zone::{UTC, Zone};
 use super::{aggregates, casts, convert, interval_text, operators};
-use crate::optimizer::expressions::{OneType, of_one_type};
+use crate::expressions::{OneType, of_one_type};
 
 /// The context of an expression whose operands are converted.
 pub(crate) struct Context<'a> {

@@ -19,8 +19,8 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use super::arrays::is_span;
 use super::operands::{Context, aligned, arithmetic, cast, common_result, corrected, keyed, keyed_sorts, narrowed};
 use super::{aggregates, operators, parts};
-use crate::optimizer::expressions;
-use crate::optimizer::expressions::OneType;
+use crate::expressions;
+use crate::expressions::OneType;
 
 /// Plans operators over times before DataFusion checks the types of their operands.
 #[derive(Debug)]

@@ -14,10 +14,12 @@ const DAY_SECONDS: i64 = 86_400;
 /// The time zone in which TIMESTAMP WITH TIME ZONE is stored.
 pub(crate) const UTC: &str = "+00:00";
 
+/// A time zone.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Zone {
+pub enum Zone {
     /// Seconds east of UTC.
     Fixed(i64),
+    /// A zone of the IANA database, by its name.
     Named(Tz),
 }
 
@@ -60,6 +62,7 @@ impl Zone {
         }
     }
 
+    /// Whether it is UTC.
     pub fn is_utc(&self) -> bool {
         matches!(self, Zone::Fixed(0))
     }

@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 };
 
 use super::{Operand, text_of, types};
-use crate::optimizer::expressions::OF_ONE_TYPE;
+use crate::expressions::OF_ONE_TYPE;
 
 /// `'1' = ANY (list)`: the text has the type of the elements.
 const IN_LIST: &str = "array_has";

@@ -24,7 +24,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 pub(crate) use functions::register;
 pub(crate) use values::TypedValues;
 
-use crate::optimizer::expressions::{OneType, of_one_type, try_changed};
+use crate::expressions::{OneType, of_one_type, try_changed};
 use crate::times;
 
 /// Gives texts in quotes their types.

@@ -1,8 +1,9 @@
 //! Crashes of a table: every content that one can leave opens to what was acknowledged.
 
+use fastrand::Rng;
 use std::collections::BTreeMap;
 
-use super::super::crashes::{Explorer, Numbers, Outcome, Uses, words_of};
+use super::super::crashes::{Explorer, Outcome, Uses, words_of};
 use super::super::pool::PoolOptions;
 use super::tests::{CAPACITY, Row, Shown, columns, create, float, memory, open, place_of, schema, shown, shown_rows};
 use super::*;
@@ -37,10 +38,10 @@ fn changed(region: Arc<dyn Region>) -> Result<(), String> {
 }
 
 /// Rows of about 40 bytes of strings, so that blocks of 4 KiB are split after some 30.
-fn crash_row(numbers: &mut Numbers, key: i64) -> Row {
-    let number = numbers.below(60) as i64 - 30;
-    let text = "abcdefgh".repeat(numbers.below(9) as usize);
-    let some = |numbers: &mut Numbers| numbers.below(8) > 0;
+fn crash_row(numbers: &mut Rng, key: i64) -> Row {
+    let number = numbers.u64(..60) as i64 - 30;
+    let text = "abcdefgh".repeat(numbers.u64(..9) as usize);
+    let some = |numbers: &mut Rng| numbers.u64(..8) > 0;
     (key, some(numbers).then_some(number), some(numbers).then_some(text), some(numbers).then_some(number / 2))
 }
 
@@ -48,20 +49,20 @@ fn crash_row(numbers: &mut Numbers, key: i64) -> Row {
 fn crash_step(
     table: &PTable,
     model: &mut BTreeMap<i64, Row>,
-    numbers: &mut Numbers,
+    numbers: &mut Rng,
     explorer: &Explorer<Vec<Shown>>,
     grows: bool,
 ) {
-    let changes = if numbers.below(5) == 0 { 2 + numbers.below(5) } else { 1 };
+    let changes = if numbers.u64(..5) == 0 { 2 + numbers.u64(..5) } else { 1 };
     let (mut rows, mut removed) = (vec![], vec![]);
     for _ in 0..changes {
-        let key = numbers.below(200) as i64;
+        let key = numbers.u64(..200) as i64;
         let is_new = !model.contains_key(&key) && rows.iter().all(|row: &Row| row.0 != key);
-        let other = model.keys().nth(numbers.below(model.len().max(1) as u64) as usize).copied();
+        let other = model.keys().nth(numbers.u64(..model.len().max(1) as u64) as usize).copied();
         match other.filter(|other| !removed.contains(other)) {
-            Some(other) if !grows || numbers.below(4) == 0 => {
+            Some(other) if !grows || numbers.u64(..4) == 0 => {
                 removed.push(other);
-                if numbers.below(2) == 0 {
+                if numbers.u64(..2) == 0 {
                     rows.push(crash_row(numbers, other));
                 }
             }
@@ -86,7 +87,7 @@ pub fn workload(omitted: Option<Site>) -> Explorer<Vec<Shown>> {
     let start = create(memory(12 * 4096), 4096, Some(5));
     let explorer = Explorer::new(words_of(start.region()), 32 * 4096, vec![], USES, omitted);
     let table = open(explorer.region.clone()).expect("sound");
-    let (mut model, mut numbers) = (BTreeMap::new(), Numbers(5));
+    let (mut model, mut numbers) = (BTreeMap::new(), Rng::with_seed(5));
     for step in 0..220 {
         crash_step(&table, &mut model, &mut numbers, &explorer, step % 110 < 70);
     }
@@ -100,7 +101,7 @@ pub fn after_crash((image, content): &(Vec<u64>, Vec<Shown>), number: usize, omi
     explorer.step(content.clone(), || table = open(explorer.region.clone()).ok());
     if let Some(table) = table {
         let mut model = model_of(&table);
-        let mut numbers = Numbers(number as u64 + 3);
+        let mut numbers = Rng::with_seed(number as u64 + 3);
         (0..5).for_each(|_| crash_step(&table, &mut model, &mut numbers, &explorer, true));
     }
     explorer.outcome()

@@ -1,10 +1,11 @@
+use fastrand::Rng;
 use std::collections::BTreeMap;
 
 use arrow_schema::DataType;
 use freestone_codec::{BytesPredicate, IntPredicate, Kind, Predicate, f64_key};
 use proptest::prelude::*;
 
-use super::super::crashes::{Numbers, words_of};
+use super::super::crashes::words_of;
 use super::super::pool::PoolOptions;
 use super::*;
 use crate::column::{ColumnData, Physical};
@@ -385,14 +386,14 @@ fn readers_beside_the_writer_see_each_row_once() {
     let is_done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut numbers = Numbers(8);
+            let mut numbers = Rng::with_seed(8);
             for version in 1..4000 {
                 // Rows with even keys are updated, others come and go.
-                let even = numbers.below(300) as i64 * 2;
+                let even = numbers.u64(..300) as i64 * 2;
                 let mut transaction = table.begin();
                 transaction.update(place_of(&table, even), &columns(&[row(even, version)]), 0).expect("room");
                 transaction.commit().expect("room");
-                let odd = numbers.below(300) as i64 * 2 + 1;
+                let odd = numbers.u64(..300) as i64 * 2 + 1;
                 let mut transaction = table.begin();
                 match table.places(&key(odd), 0).expect("sound").first() {
                     Some(at) => transaction.delete(*at).expect("there"),

@@ -1,8 +1,9 @@
+use fastrand::Rng;
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::super::crashes::{Explorer, Numbers, Outcome, Uses, words_of};
+use super::super::crashes::{Explorer, Outcome, Uses, words_of};
 use super::super::pool::{PoolOptions, UnitKind};
 use super::*;
 use crate::media::region::{MemoryRegion, Site};
@@ -198,10 +199,10 @@ pub fn crashes(node_bytes: u64, entries: u64, steps: usize, omitted: Option<Site
             explorer.step(content(&model), || assert!(tree.remove(entry).expect("sound")));
         }
     };
-    let mut numbers = Numbers(11);
+    let mut numbers = Rng::with_seed(11);
     let end = 60.max(entries * 10);
     for step in 0..steps {
-        change((numbers.below(end), numbers.below(2)), step % 100 < 55);
+        change((numbers.u64(..end), numbers.u64(..2)), step % 100 < 55);
     }
     // Leaves that become empty are used again, while nothing else changes in the leaf before them.
     if entries < 10 {
@@ -221,11 +222,11 @@ fn readers_beside_the_writer_see_whole_entries() {
     let is_done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut numbers = Numbers(3);
+            let mut numbers = Rng::with_seed(3);
             for _ in 0..20_000 {
-                let key = numbers.below(100) * 2 + 1;
+                let key = numbers.u64(..100) * 2 + 1;
                 tree.insert(entry(key)).expect("room");
-                tree.remove(entry(numbers.below(100) * 2 + 1)).expect("sound");
+                tree.remove(entry(numbers.u64(..100) * 2 + 1)).expect("sound");
             }
             is_done.store(true, Ordering::Relaxed);
         });

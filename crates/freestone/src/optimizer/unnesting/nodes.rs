@@ -116,7 +116,7 @@ impl Unnester {
     /// Computes long expressions over outer references as columns, so that they are not repeated inside each other.
     fn shorten(&self, lifted: &mut Lifted, scopes: &Scopes) -> Result<()> {
         const NODES_MAX: usize = 100;
-        if lifted.output.iter().all(|e| crate::optimizer::expressions::size(e) <= NODES_MAX) {
+        if lifted.output.iter().all(|e| crate::expressions::size(e) <= NODES_MAX) {
             return Ok(());
         }
         self.complete(lifted, scopes)?;

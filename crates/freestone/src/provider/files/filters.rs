@@ -17,8 +17,8 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::scalar::ScalarValue;
 
-use crate::optimizer::dictionary_evaluation::per_text;
-use crate::provider::filter::remap;
+use crate::expressions::dictionary::per_string;
+use crate::expressions::physical::remap;
 
 /// Filters on the table's columns, split into conjuncts.
 #[derive(Debug, Clone, Default)]
@@ -107,7 +107,7 @@ impl Tests {
         let place = |column: usize| tested.iter().position(|tested| *tested == column).unwrap_or(usize::MAX);
         let schema = table.project(tested)?;
         let own: Vec<_> =
-            filters.own.iter().map(|filter| per_text(remap(filter, place)?, &schema)).collect::<Result<_>>()?;
+            filters.own.iter().map(|filter| per_string(remap(filter, place)?, &schema)).collect::<Result<_>>()?;
         let dynamic = filters.dynamic.iter().map(|filter| {
             let filter = remap(filter, place)?;
             let mut floats: Vec<usize> = collect_columns(&filter).iter().map(Column::index).collect();

@@ -16,23 +16,20 @@ use datafusion::scalar::ScalarValue;
 
 use super::OpenFiles;
 use super::options::FileOptions;
+use crate::access::Access;
 use crate::error::{Error, Result};
 use crate::ingest::FileFormat;
-use crate::session::access::Access;
 
-/// The functions with the format in their names. `read_files` determines formats by extensions.
-pub(crate) const FUNCTIONS: [(&str, Option<FileFormat>); 10] = [
-    ("read_files", None),
-    ("read_csv", Some(FileFormat::Csv)),
-    ("read_csv_auto", Some(FileFormat::Csv)),
-    ("read_json", Some(FileFormat::Json)),
-    ("read_json_auto", Some(FileFormat::Json)),
-    ("read_ndjson", Some(FileFormat::Json)),
-    ("read_parquet", Some(FileFormat::Parquet)),
-    ("parquet_scan", Some(FileFormat::Parquet)),
-    ("read_arrow", Some(FileFormat::Arrow)),
-    ("scan_arrow", Some(FileFormat::Arrow)),
-];
+/// The format of a function's files; `None` where their names say it.
+fn format_of(function: &str) -> Option<FileFormat> {
+    Some(match function {
+        "read_csv" | "read_csv_auto" => FileFormat::Csv,
+        "read_json" | "read_json_auto" | "read_ndjson" => FileFormat::Json,
+        "read_parquet" | "parquet_scan" => FileFormat::Parquet,
+        "read_arrow" | "scan_arrow" => FileFormat::Arrow,
+        _ => return None,
+    })
+}
 
 /// A function that reads files.
 #[derive(Debug)]
@@ -45,13 +42,8 @@ pub(crate) struct FilesFunction {
 }
 
 impl FilesFunction {
-    pub fn new(
-        (name, format): (&'static str, Option<FileFormat>),
-        access: Access,
-        state: Arc<SessionState>,
-        open: OpenFiles,
-    ) -> Self {
-        Self { name, format, access, state, open }
+    pub fn new(name: &'static str, access: Access, state: Arc<SessionState>, open: OpenFiles) -> Self {
+        Self { name, format: format_of(name), access, state, open }
     }
 
     fn table(&self, arguments: &[Expr]) -> Result<Arc<dyn TableProvider>> {

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use datafusion::catalog::TableProvider;
 use parking_lot::Mutex;
 
-pub(crate) use functions::{FUNCTIONS, FilesFunction};
+pub(crate) use functions::FilesFunction;
 pub(crate) use options::{FileOptions, boolean, byte, number, unknown_format};
 pub(crate) use order::KeepFileOrder;
 use progress::ReadProgress;

@@ -26,7 +26,7 @@ use super::reader::{Counters, Reader, Scan};
 use super::set::FileSet;
 use super::statistics::statistics;
 use super::stream::{FilesStream, ordered};
-use crate::provider::filter::remap;
+use crate::expressions::physical::remap;
 use crate::provider::statistics::of_partition;
 
 /// The bytes of files that a single thread reads, in the order of their rows.

@@ -9,11 +9,12 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 
+use super::VALUE;
 use super::stars::Sources;
-use super::{VALUE, each_own_expr};
 use crate::error::{Error, Result};
 use crate::sql::names::folded;
 use crate::sql::visitor;
+use crate::sql::visitor::each_own_expr;
 
 /// Whether a SELECT uses one of its aliases, or the former name of a table function's column.
 pub(super) fn asks(select: &Select) -> bool {

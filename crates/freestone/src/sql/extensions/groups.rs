@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Function, GroupByExpr, Ident, OrderBy, Query, Select, TableFactor, Value, VisitorMut,
 };
 
-use super::quoted;
+use crate::sql::fragments::quoted;
 use crate::sql::names::folded;
 use crate::sql::using::table_name;
 use crate::sql::visitor;

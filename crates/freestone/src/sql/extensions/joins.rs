@@ -11,10 +11,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::stars::Starred;
-use super::{alias, and, binary, derived, each_own_expr, quoted, select_query, star, window};
 use crate::error::{Error, Result};
+use crate::sql::fragments::{alias, and, bare_query, binary, derived, quoted, select_query, star, window};
 use crate::sql::names::{Columns, folded};
 use crate::sql::using::{constraint_mut, table_name};
+use crate::sql::visitor::each_own_expr;
 
 /// The changes by rewritten joins of a FROM that the rest of the SELECT must take into account.
 #[derive(Debug, Default, Clone)]
@@ -72,7 +73,7 @@ fn extended(factor: &mut TableFactor, items: Vec<SelectItem>, name: Ident) -> Re
     if is_lateral(factor) {
         return Err(Error::unsupported("LATERAL behind ASOF JOIN and POSITIONAL JOIN is not available"));
     }
-    let inner = std::mem::replace(factor, derived(crate::sql::statement::bare_query()?, None));
+    let inner = std::mem::replace(factor, derived(bare_query()?, None));
     *factor = derived(select_query(items, inner)?, Some(alias(name)));
     Ok(())
 }

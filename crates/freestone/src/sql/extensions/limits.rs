@@ -5,9 +5,10 @@ use datafusion::sql::sqlparser::ast::{
     Select, SelectItem, SetExpr, Value,
 };
 
-use super::{alias, and, binary, derived, number, quoted, select_query, star, window};
 use crate::error::{Error, Result};
-use crate::sql::forms::call;
+use crate::sql::fragments::{
+    alias, and, bare_query, binary, call, derived, number, quoted, select_query, star, window,
+};
 use crate::sql::names::folded;
 use crate::sql::spellings::PERCENT;
 
@@ -79,7 +80,7 @@ fn within(query: &mut Query, keys: &[OrderByExpr]) -> Result<()> {
     if !keys.iter().all(by_name) {
         return Err(together_with("DISTINCT, UNION, INTERSECT or EXCEPT, unless ORDER BY has names of columns,"));
     }
-    let mut inner = crate::sql::statement::bare_query()?;
+    let mut inner = bare_query()?;
     std::mem::swap(&mut inner.body, &mut query.body);
     let outer = select_query(vec![star()], derived(inner, Some(alias(quoted("__rows")))))?;
     query.body = outer.body;

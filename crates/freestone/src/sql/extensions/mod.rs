@@ -21,6 +21,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::error::{Error, Result};
+use crate::sql::fragments::{select_query, star};
 use crate::sql::names::{call_text, folded};
 use crate::sql::{laterals, visitor};
 
@@ -264,90 +265,4 @@ pub(crate) fn calls_in_from(statement: &ast::Statement) -> Vec<(String, Box<Quer
     let mut calls = Calls(vec![]);
     let _ = visitor::visit(statement, &mut calls);
     calls.0
-}
-
-/// A query that selects from one table.
-pub(super) fn select_query(projection: Vec<SelectItem>, from: TableFactor) -> Result<Box<Query>> {
-    let mut query = crate::sql::statement::bare_query()?;
-    if let SetExpr::Select(select) = query.body.as_mut() {
-        select.projection = projection;
-        select.from = vec![ast::TableWithJoins { relation: from, joins: vec![] }];
-    }
-    Ok(query)
-}
-
-pub(super) fn star() -> SelectItem {
-    SelectItem::Wildcard(ast::WildcardAdditionalOptions::default())
-}
-
-pub(super) fn quoted(name: &str) -> Ident {
-    Ident::with_quote('"', name)
-}
-
-pub(super) fn alias(name: Ident) -> TableAlias {
-    TableAlias { explicit: true, name, columns: vec![], at: None }
-}
-
-fn derived(subquery: Box<Query>, alias: Option<TableAlias>) -> TableFactor {
-    TableFactor::Derived { lateral: false, subquery, alias, sample: None }
-}
-
-fn number(value: impl ToString) -> Expr {
-    Expr::value(ast::Value::Number(value.to_string(), false))
-}
-
-fn text(value: &str) -> Expr {
-    Expr::value(ast::Value::SingleQuotedString(value.to_owned()))
-}
-
-fn and(left: Option<Expr>, right: Expr) -> Expr {
-    match left {
-        None => right,
-        Some(left) => binary(Expr::Nested(Box::new(left)), ast::BinaryOperator::And, right),
-    }
-}
-
-fn binary(left: Expr, op: ast::BinaryOperator, right: Expr) -> Expr {
-    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
-}
-
-/// `function(arguments) OVER (PARTITION BY … ORDER BY …)`.
-fn window(function: &str, arguments: Vec<Expr>, partition_by: Vec<Expr>, order_by: Vec<ast::OrderByExpr>) -> Expr {
-    let mut expr = crate::sql::forms::call(function, arguments);
-    if let Expr::Function(call) = &mut expr {
-        let spec = ast::WindowSpec { window_name: None, partition_by, order_by, window_frame: None };
-        call.over = Some(ast::WindowType::WindowSpec(spec));
-    }
-    expr
-}
-
-fn ascending(expr: Expr) -> ast::OrderByExpr {
-    ast::OrderByExpr { expr, options: ast::OrderByOptions { asc: None, nulls_first: None }, with_fill: None }
-}
-
-/// Calls a function with each expression of a part of a query, before its sub-expressions, except those of its
-/// subqueries.
-pub(super) fn each_own_expr(part: &mut impl VisitMut, change: &mut dyn FnMut(&mut Expr)) {
-    struct Own<'a> {
-        change: &'a mut dyn FnMut(&mut Expr),
-        depth: usize,
-    }
-    impl VisitorMut for Own<'_> {
-        type Break = ();
-        fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-            self.depth += 1;
-            ControlFlow::Continue(())
-        }
-        fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-            self.depth -= 1;
-            ControlFlow::Continue(())
-        }
-        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-            if self.depth == 0 {
-                (self.change)(expr);
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let _ = visitor::visit_mut(part, &mut Own { change, depth: 0 });
 }

@@ -3,8 +3,8 @@
 use datafusion::sql::sqlparser::ast::{OrderBy, OrderByKind, Select, SelectItem};
 
 use super::stars::{Sources, expand_all};
-use super::{ascending, number};
 use crate::error::Result;
+use crate::sql::fragments::{ascending, number};
 
 pub(crate) fn is_by_all(order: Option<&OrderBy>) -> bool {
     matches!(order, Some(OrderBy { kind: OrderByKind::All(_), .. }))

@@ -11,11 +11,12 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::tokenizer::Span;
 
 use super::stars::{Sources, Starred};
-use super::{alias, and, derived, each_own_expr, number, quoted, select_query, star, text, unknown_columns};
+use super::unknown_columns;
 use crate::error::{Error, Result};
-use crate::sql::forms::call;
+use crate::sql::fragments::{self, alias, and, bare_query, call, derived, number, quoted, select_query, star, text};
 use crate::sql::names::folded;
 use crate::sql::spellings::{INCLUDE_NULLS, PIVOT, UNPIVOT};
+use crate::sql::visitor::each_own_expr;
 
 /// The maximum number of columns of a PIVOT.
 const COLUMNS_MAX: usize = 10_000;
@@ -210,7 +211,7 @@ fn values_of(
     let by_text = |expr: &Expr, texts: &[String]| -> Vec<OnValue> {
         let cast = as_text(expr);
         let value = |value: &String| OnValue {
-            condition: super::binary(cast.clone(), BinaryOperator::Eq, text(value)),
+            condition: fragments::binary(cast.clone(), BinaryOperator::Eq, text(value)),
             text: value.clone(),
         };
         texts.iter().map(value).collect()
@@ -269,7 +270,7 @@ fn of_list(expr: &Expr, value: &Expr) -> Result<OnValue> {
 
 /// The query for all distinct values of an expression, as texts in ascending order.
 fn distinct_values(expr: &Expr, select: &Select) -> Result<Box<Query>> {
-    let mut query = crate::sql::statement::bare_query()?;
+    let mut query = bare_query()?;
     let SetExpr::Select(inner) = query.body.as_mut() else { return Ok(query) };
     inner.from = select.from.clone();
     inner.selection = Some(Expr::IsNotNull(Box::new(expr.clone())));
@@ -282,7 +283,7 @@ fn distinct_values(expr: &Expr, select: &Select) -> Result<Box<Query>> {
     )?;
     // Only the order of the outermost query is preserved.
     texts.order_by = Some(datafusion::sql::sqlparser::ast::OrderBy {
-        kind: datafusion::sql::sqlparser::ast::OrderByKind::Expressions(vec![super::ascending(Expr::Identifier(
+        kind: datafusion::sql::sqlparser::ast::OrderByKind::Expressions(vec![fragments::ascending(Expr::Identifier(
             quoted("value"),
         ))]),
         interpolate: None,
@@ -364,7 +365,7 @@ fn unpivot(select: &mut Select, into: Vec<Expr>, sources: &Sources) -> Result<()
     if !includes_nulls {
         let known = |value: &Ident| Expr::IsNotNull(Box::new(Expr::Identifier(value.clone())));
         let all = values.iter().fold(None, |before, value| Some(and(before, known(value))));
-        let mut inner = crate::sql::statement::bare_query()?;
+        let mut inner = bare_query()?;
         *inner.body = SetExpr::Select(Box::new(select.clone()));
         let name = Some(alias(quoted("__unpivoted")));
         let mut outer = select_query(vec![star()], derived(inner, name))?;

@@ -8,9 +8,10 @@ use datafusion::sql::sqlparser::ast::{
     WildcardAdditionalOptions,
 };
 
-use super::{alias, and, ascending, binary, derived, number, quoted, select_query, star, text, window};
 use crate::error::{Error, Result};
-use crate::sql::forms::call;
+use crate::sql::fragments::{
+    alias, and, ascending, binary, call, derived, number, quoted, select_query, star, text, window,
+};
 use crate::sql::spellings::SAMPLE;
 use crate::sql::using::table_name;
 

@@ -12,12 +12,13 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 
-use super::{and, each_own_expr, quoted, text, unknown_columns};
+use super::unknown_columns;
 use crate::error::{Error, Result};
 use crate::sql::expressions::POSITION;
-use crate::sql::forms::call;
+use crate::sql::fragments::{self, and, call, quoted, text};
 use crate::sql::names::folded;
 use crate::sql::visitor;
+use crate::sql::visitor::each_own_expr;
 
 /// Evaluates an expression without columns.
 pub(crate) type Evaluate<'a> = dyn Fn(Expr) -> Result<ScalarValue> + 'a;
@@ -215,7 +216,7 @@ pub(crate) fn expand_order(order: &mut OrderBy, sources: &Sources) -> Result<()>
             Some(all) => {
                 let options = key.options;
                 written.extend(all.into_iter().map(|copy| {
-                    let mut key = super::ascending(copy.expr);
+                    let mut key = fragments::ascending(copy.expr);
                     key.options = options;
                     key
                 }));
@@ -460,7 +461,7 @@ fn selected(star: Vec<Starred>, argument: &FunctionArgExpr, sources: &Sources) -
         }
         FunctionArgExpr::Expr(Expr::Value(value)) if matches!(value.value, Value::SingleQuotedString(_)) => {
             let pattern = Expr::Value(value.clone());
-            Box::new(move |name| super::binary(text(name), BinaryOperator::PGRegexMatch, pattern.clone()))
+            Box::new(move |name| fragments::binary(text(name), BinaryOperator::PGRegexMatch, pattern.clone()))
         }
         FunctionArgExpr::Expr(other) => {
             return Err(Error::invalid(format!("COLUMNS does not take {other}"))

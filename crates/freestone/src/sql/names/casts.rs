@@ -23,7 +23,7 @@ use crate::sql::visitor;
 const AS_WRITTEN: &str = "freestone$as_written";
 
 /// Makes casts part of the names of expressions that differ only in casts.
-pub(super) fn tell_apart(select: &mut Select, order: Option<&mut OrderBy>) {
+pub(crate) fn tell_apart(select: &mut Select, order: Option<&mut OrderBy>) {
     let mut expressions: Vec<Expr> = vec![];
     let mut has_cast = false;
     visitor::expressions_mut(&mut select.projection, &mut |expr| {

@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query, TableAlias, TableFactor, VisitMut, VisitorMut};
 
-use super::{MARK, folded};
+use super::folded;
+use crate::internal_names::MARK;
 use crate::sql::visitor;
 
 /// Renames every WITH that has the name of an outer one.

@@ -3,11 +3,12 @@
 //! SQL allows `SELECT 1, 1` and `SELECT a, a`, also in subqueries. DataFusion requires different names. So repeated
 //! names are changed while the query is planned, and changed back in the schema of the result.
 
-mod casts;
+pub(super) mod casts;
+mod columns;
 mod cte_names;
 mod headings;
-mod result_columns;
-mod subquery_columns;
+mod objects;
+pub(super) mod result_columns;
 
 use std::sync::Arc;
 
@@ -20,33 +21,16 @@ use datafusion::sql::sqlparser::ast::Ident;
 use futures::StreamExt;
 
 pub(crate) use casts::function as as_written;
+pub(crate) use columns::{Columns, Factored, call_text};
 pub(crate) use cte_names::rename_shadowing;
 pub(crate) use headings::{give, take_back};
-pub(crate) use subquery_columns::{Columns, Factored, Known, asks_for_columns, call_text, resolve};
+pub(crate) use objects::{CATALOG, MAIN, SCHEMA, identifier, is_ours, name_in, object_name, schema_name};
 
 use crate::error::{Error, Result};
-
-/// Begins the suffix that makes a name different. A number follows. In the columns of a statement's result, it is the
-/// position of the column, followed by a second mark and the position of the column with the same name. If that
-/// position is not known, the name is the text before the mark.
-pub(crate) const MARK: char = '\u{1}';
+use crate::internal_names::MARK;
 
 pub(crate) fn folded(name: &Ident) -> String {
     if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
-}
-
-/// The error of a reference to a name that several columns have.
-pub(crate) fn ambiguous(name: &str) -> Error {
-    Error::invalid(format!("column {name} is ambiguous: several columns have this name"))
-        .with_hint("give each a name of its own with AS")
-}
-
-/// A text with marked names, as users know the names.
-pub(crate) fn without_marks(text: &str) -> String {
-    let mut parts = text.split(MARK);
-    let mut shown = parts.next().unwrap_or_default().to_owned();
-    parts.for_each(|part| shown.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit())));
-    shown
 }
 
 /// Refuses a table or view with repeated column names.
@@ -108,48 +92,8 @@ fn renamed(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowE
 
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::sqlparser::ast::Statement;
-
     use super::*;
-    use crate::sql::statement::parse_query;
-
-    /// Resolves names where nothing but tables is known.
-    pub(super) fn resolve_with(
-        statement: &mut Statement,
-        tables: &dyn Fn(&datafusion::sql::sqlparser::ast::ObjectName) -> Columns,
-    ) -> Result<()> {
-        let known = Known {
-            tables,
-            calls: &|_| None,
-            is_volatile: &|name| name == "random",
-            evaluate: &|expr| Err(Error::invalid(format!("{expr} is not evaluated"))),
-            key: &|_| None,
-            is_aggregate: &|name| name == "sum",
-            pivots: &std::collections::HashMap::new(),
-        };
-        resolve(statement, &known).map(drop)
-    }
-
-    #[test]
-    fn what_repeats_a_name_gets_another() {
-        for (sql, expected) in [
-            ("SELECT a, A, \"A\" FROM t", "SELECT a, A AS \"|1|0\", \"A\" FROM t"),
-            ("SELECT 1, 1, 2", "SELECT 1 AS \"1\", 1 AS \"|1|0\", 2 AS \"2\""),
-            ("SELECT t.a, u.a FROM t, u", "SELECT t.a, u.a FROM t, u"),
-            ("SELECT t.a, t.a, a FROM t", "SELECT t.a, t.a AS \"|1|0\", a AS \"|2|0\" FROM t"),
-            ("SELECT a, b AS a FROM t", "SELECT a, b AS \"|1|0\" FROM t"),
-            ("SELECT *, a FROM t", "SELECT *, a AS \"a|1\" FROM t"),
-            ("SELECT a, * FROM t", "SELECT a AS \"a|0\", * FROM t"),
-            ("SELECT *, a + 1 AS b FROM t", "SELECT *, a + 1 AS b FROM t"),
-            ("SELECT t.*, t.a, u.a, b FROM t, u", "SELECT t.*, t.a AS \"a|1\", u.a, b FROM t, u"),
-            ("SELECT COUNT(*), count(*) FROM t", "SELECT COUNT(*) AS \"count(*)\", count(*) AS \"|1|0\" FROM t"),
-            ("SELECT a, a::text FROM t", "SELECT a, a::TEXT AS \"a::TEXT\" FROM t"),
-        ] {
-            let mut statement = Statement::Query(parse_query(sql).expect(sql));
-            resolve_with(&mut statement, &|_| None).expect(sql);
-            assert_eq!(statement.to_string().replace(MARK, "|"), expected, "{sql}");
-        }
-    }
+    use crate::internal_names::without_marks;
 
     #[test]
     fn the_result_has_the_names_that_were_written() {

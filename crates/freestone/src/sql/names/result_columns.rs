@@ -6,10 +6,11 @@ use std::collections::HashMap;
 
 use datafusion::sql::sqlparser::ast::{Expr, Ident, SelectItem, SelectItemQualifiedWildcardKind};
 
-use super::{MARK, folded};
+use super::folded;
+use crate::internal_names::MARK;
 
 /// The name of a column that is not a wildcard, if it is known from the text.
-pub(super) fn output_name(item: &SelectItem) -> Option<String> {
+pub(crate) fn output_name(item: &SelectItem) -> Option<String> {
     match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
         SelectItem::UnnamedExpr(Expr::Nested(inner)) => output_name(&SelectItem::UnnamedExpr((**inner).clone())),
@@ -19,7 +20,7 @@ pub(super) fn output_name(item: &SelectItem) -> Option<String> {
     }
 }
 
-pub(super) fn apart_items(items: &mut [SelectItem]) {
+pub(crate) fn apart_items(items: &mut [SelectItem]) {
     let names: Vec<Option<Name>> = items.iter().map(Name::of).collect();
     let wildcards: Vec<Option<String>> = items.iter().filter_map(wildcard).collect();
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();

@@ -19,8 +19,8 @@ use datafusion::sql::sqlparser::ast::{
 pub(crate) use inference::inferred;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::exec::ddl;
 use crate::inputs::{ArrowTable, Inputs};
+use crate::sql::types;
 use crate::sql::visitor;
 
 /// The maximum number of parameters of a statement, as in PostgreSQL's protocol.
@@ -110,7 +110,7 @@ pub(crate) fn fill(statement: &mut Statement, parameters: &Parameters) -> Result
     let types: Vec<DataType> = values.iter().map(ScalarValue::data_type).collect();
     in_insert(statement, &types);
     let left = !self::numbers(statement)?.is_empty();
-    let types = if left { types.iter().map(ddl::parameter_type).collect() } else { vec![] };
+    let types = if left { types.iter().map(types::parameter_type).collect() } else { vec![] };
     Ok(Filled { types, values })
 }
 
@@ -187,7 +187,7 @@ fn as_literal(value: &ScalarValue) -> Option<Expr> {
 }
 
 fn cast(expr: Expr, data_type: &DataType) -> Expr {
-    let Some(data_type) = ddl::arrow_type(data_type) else { return expr };
+    let Some(data_type) = types::arrow_type(data_type) else { return expr };
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
 }
 

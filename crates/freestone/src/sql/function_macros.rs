@@ -10,15 +10,19 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::encoding::{AS_BLOB, AS_BLOB_OR_NULL};
-use super::json::{AS_JSON, AS_JSON_OR_NULL};
-use super::numbers::BITS_NOT;
-use crate::sql::dialect::SqlDialect;
-use crate::sql::forms::call;
-use crate::sql::visitor;
+use super::dialect::SqlDialect;
+use super::fragments::call;
+use super::visitor;
+
+/// The functions by which casts to JSON and BLOB and the operator `~` are computed.
+pub(crate) const AS_JSON: &str = "freestone_json";
+pub(crate) const AS_JSON_OR_NULL: &str = "freestone_json_or_null";
+pub(crate) const AS_BLOB: &str = "freestone_blob";
+pub(crate) const AS_BLOB_OR_NULL: &str = "freestone_blob_or_null";
+pub(crate) const BITS_NOT: &str = "freestone_bits_not";
 
 /// Names in DuckDB and PostgreSQL, and the functions of which they are aliases.
-pub(super) const RENAMED: [(&str, &str); 60] = [
+pub(crate) const RENAMED: [(&str, &str); 60] = [
     ("aggregate", "list_aggregate"),
     ("apply", "array_transform"),
     ("approx_count_distinct", "approx_distinct"),
@@ -185,7 +189,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The numbers of arguments that a function of this module accepts; empty if it has no such function.
-pub(super) fn argument_counts(name: &str) -> Vec<usize> {
+pub(crate) fn argument_counts(name: &str) -> Vec<usize> {
     if name == "alias" {
         return vec![1];
     }

@@ -2,7 +2,7 @@
 //!
 //! SQL allows the columns of a subquery to have the same name, as long as it is not referenced: `SELECT * FROM (SELECT
 //! a.id, b.id FROM a JOIN b …) q` has two columns `id`, and `q.id` is an error. DataFusion requires different names. So
-//! a query that repeats a name is rewritten with other names, which [`super::shown`] reverts, and a wildcard with such
+//! a query that repeats a name is rewritten with other names, which [`shown`](crate::sql::names::shown) reverts, and a wildcard with such
 //! a name is expanded. If two columns are the same expression, the first keeps the name, because a reference to either
 //! has the same value.
 //!
@@ -16,25 +16,17 @@ use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     Cte, ExceptSelectItem, ExcludeSelectItem, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderBy,
     OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetQuantifier, Statement,
-    TableAlias, TableFactor, TableFunctionArgs, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions, With,
+    TableAlias, TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions, With,
 };
 
-use super::{MARK, casts, folded, result_columns};
 use crate::error::{Error, Result};
+use crate::internal_names::MARK;
 use crate::sql::extensions::groups::{self, Keyed};
 use crate::sql::extensions::joins::{self, Leftovers};
 use crate::sql::extensions::pivots::{self, PivotValues};
 use crate::sql::extensions::{self, Evaluate, Sources, Starred, orders};
+use crate::sql::names::{Columns, Factored, call_text, casts, folded, result_columns};
 use crate::sql::{using, visitor};
-
-/// The columns of a table or query; `None` if they are known only after planning.
-pub(crate) type Columns = Option<Arc<[String]>>;
-
-/// What is known of a table of FROM: its columns, and the tables of a join in parentheses.
-pub(crate) struct Factored {
-    pub columns: Columns,
-    pub within: Vec<Factored>,
-}
 
 /// The columns of a table of the database or of the caller, by its name.
 pub(crate) type Tables<'a> = dyn Fn(&ObjectName) -> Columns + 'a;
@@ -358,12 +350,6 @@ fn with_definitions(mut query: Box<Query>, definitions: &[Cte]) -> Box<Query> {
     query
 }
 
-/// The call of a table function as text.
-pub(crate) fn call_text(name: &ObjectName, args: &TableFunctionArgs) -> String {
-    let args: Vec<String> = args.args.iter().map(ToString::to_string).collect();
-    format!("{name}({})", args.join(", "))
-}
-
 /// The column list of an alias.
 fn listed(alias: Option<&TableAlias>) -> Columns {
     let columns = &alias?.columns;
@@ -555,7 +541,7 @@ fn check_order(name: &str, order: Option<&OrderBy>) -> Result<()> {
     let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = order else { return Ok(()) };
     let says = |expr: &Expr| matches!(expr, Expr::Identifier(ident) if folded(ident) == name);
     match keys.iter().any(|key| says(&key.expr)) {
-        true => Err(super::ambiguous(name)),
+        true => Err(Error::ambiguous(name)),
         false => Ok(()),
     }
 }
@@ -564,6 +550,41 @@ fn check_order(name: &str, order: Option<&OrderBy>) -> Result<()> {
 mod tests {
     use super::*;
     use crate::sql::statement::parse_query;
+
+    /// Resolves names where nothing but tables is known.
+    fn resolve_with(statement: &mut Statement, tables: &dyn Fn(&ObjectName) -> Columns) -> Result<()> {
+        let known = Known {
+            tables,
+            calls: &|_| None,
+            is_volatile: &|name| name == "random",
+            evaluate: &|expr| Err(Error::invalid(format!("{expr} is not evaluated"))),
+            key: &|_| None,
+            is_aggregate: &|name| name == "sum",
+            pivots: &std::collections::HashMap::new(),
+        };
+        resolve(statement, &known).map(drop)
+    }
+
+    #[test]
+    fn what_repeats_a_name_gets_another() {
+        for (sql, expected) in [
+            ("SELECT a, A, \"A\" FROM t", "SELECT a, A AS \"|1|0\", \"A\" FROM t"),
+            ("SELECT 1, 1, 2", "SELECT 1 AS \"1\", 1 AS \"|1|0\", 2 AS \"2\""),
+            ("SELECT t.a, u.a FROM t, u", "SELECT t.a, u.a FROM t, u"),
+            ("SELECT t.a, t.a, a FROM t", "SELECT t.a, t.a AS \"|1|0\", a AS \"|2|0\" FROM t"),
+            ("SELECT a, b AS a FROM t", "SELECT a, b AS \"|1|0\" FROM t"),
+            ("SELECT *, a FROM t", "SELECT *, a AS \"a|1\" FROM t"),
+            ("SELECT a, * FROM t", "SELECT a AS \"a|0\", * FROM t"),
+            ("SELECT *, a + 1 AS b FROM t", "SELECT *, a + 1 AS b FROM t"),
+            ("SELECT t.*, t.a, u.a, b FROM t, u", "SELECT t.*, t.a AS \"a|1\", u.a, b FROM t, u"),
+            ("SELECT COUNT(*), count(*) FROM t", "SELECT COUNT(*) AS \"count(*)\", count(*) AS \"|1|0\" FROM t"),
+            ("SELECT a, a::text FROM t", "SELECT a, a::TEXT AS \"a::TEXT\" FROM t"),
+        ] {
+            let mut statement = Statement::Query(parse_query(sql).expect(sql));
+            resolve_with(&mut statement, &|_| None).expect(sql);
+            assert_eq!(statement.to_string().replace(MARK, "|"), expected, "{sql}");
+        }
+    }
 
     /// The tables are `a (id, x)` and `b (id, y)`.
     fn resolved(sql: &str) -> Result<String> {
@@ -575,7 +596,7 @@ mod tests {
             }
         };
         let mut statement = Statement::Query(parse_query(sql)?);
-        super::super::tests::resolve_with(&mut statement, &tables)?;
+        resolve_with(&mut statement, &tables)?;
         Ok(statement.to_string().replace(MARK, "|"))
     }
 

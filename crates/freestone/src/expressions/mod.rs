@@ -1,5 +1,8 @@
 //! Helpers for expressions of logical plans: changes, construction, and operands that must have a common type.
 
+pub(crate) mod dictionary;
+pub(crate) mod physical;
+
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, SchemaRef};
 use freestone::{Description, Error, Inputs, Session, Statement};
 
-use super::catalog;
-use super::connection::{Connection, End};
-use super::error::PgError;
 use super::execute::{Cursor, Failure};
-use super::frame::{Bind, Message, Target};
-use super::names::as_named;
-use super::parameters;
-use super::types::{self, ColumnType};
-use super::utility::{self, Declare, Utility};
+use super::{Connection, End};
 use crate::execution::{self, CountedMemory};
+use crate::pg::catalog;
+use crate::pg::error::PgError;
+use crate::pg::frame::{Bind, Message, Target};
+use crate::pg::names::as_named;
+use crate::pg::parameters;
+use crate::pg::types::{self, ColumnType};
+use crate::pg::utility::{self, Declare, Utility};
 use crate::shared::Shared;
 use crate::sqlstate;
 
@@ -173,7 +173,7 @@ impl Connection {
         let mut prepared =
             Prepared { work, declared, description: None, _memory: Arc::new(self.counted("statements", bytes)?) };
         if let Work::Statement(_) | Work::Declare(..) = &prepared.work
-            && self.status != super::reply::Status::Failed
+            && self.status != crate::pg::reply::Status::Failed
         {
             self.description(&mut prepared).await.map_err(|trouble| trouble.placed_in(sql))?;
         }

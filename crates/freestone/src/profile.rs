@@ -1,13 +1,10 @@
-//! The profile of this machine: where it is stored, how it is made, and its representation as rows.
+//! The profile of this machine: where it is stored, and how it is made.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch};
 use freestone_advisor::{AdvisorError, CalibrateOptions, Effort, Profile};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::provider::metadata::{batch, texts};
 
 /// Options of calibration.
 #[derive(Debug, Clone, Default)]
@@ -65,25 +62,4 @@ pub(crate) fn profile() -> Result<Profile> {
         },
         _ => Ok(Profile::assumed()),
     }
-}
-
-/// `freestone_profile()`: one row per figure.
-///
-/// # Errors
-///
-/// An array cannot be built.
-pub(crate) fn profile_batch(profile: &Profile) -> Result<RecordBatch> {
-    let rows = profile.rows();
-    let floats = |of: fn(&freestone_advisor::profile::Row) -> f64| {
-        Arc::new(rows.iter().map(of).collect::<Float64Array>()) as ArrayRef
-    };
-    batch(vec![
-        ("topic", false, texts(rows.iter().map(|row| Some(row.topic.to_owned())))),
-        ("name", false, texts(rows.iter().map(|row| Some(row.name.clone())))),
-        ("value", false, floats(|row| row.value)),
-        ("low", false, floats(|row| row.low)),
-        ("high", false, floats(|row| row.high)),
-        ("unit", false, texts(rows.iter().map(|row| Some(row.unit.to_owned())))),
-        ("reported", true, texts(rows.iter().map(|row| row.reported.clone()))),
-    ])
 }

@@ -1,5 +1,11 @@
 //! The connection of one client after its login: it reads messages and sends responses until either side closes it.
 
+mod copy;
+mod cursor;
+mod describe;
+mod execute;
+mod transaction;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,19 +16,20 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use super::catalog::Catalog;
-use super::cursor::Declared;
-use super::describe::{Portal, Prepared};
 use super::error::PgError;
-use super::execute::{Cursor, Failure};
 use super::frame::{self, FRAME_BYTES_MAX, FrameError, Message};
 use super::login::Client;
 use super::reply::{Replies, Status};
 use super::settings::{Changed, Settings};
-use super::transaction::Transaction;
 use crate::execution::CountedMemory;
 use crate::metrics::Metrics;
 use crate::shared::{Shared, Visit};
 use crate::sqlstate;
+pub use copy::TextFormat;
+use cursor::Declared;
+use describe::{Portal, Prepared};
+use execute::{Cursor, Failure};
+use transaction::Transaction;
 
 /// The bytes of responses that are buffered before they are sent.
 const SEND_BYTES: usize = 64 << 10;
@@ -164,6 +171,7 @@ impl Connection {
             }
         }
         self.follow_read_only();
+        self.begin_in_zone().await;
         for (name, value) in self.settings.reported() {
             self.replies.parameter(name, value);
         }
@@ -279,7 +287,6 @@ impl Connection {
     pub fn changed(&mut self, changed: Changed) {
         match changed {
             Changed::Reported { name, value } => self.replies.parameter(name, &value),
-            Changed::Ignored(reason) => self.replies.notice(&PgError::notice(reason)),
             Changed::Kept => {}
         }
     }

@@ -1,11 +1,12 @@
 //! A client's transaction, from BEGIN to COMMIT or ROLLBACK, and the settings that depend on it. The engine implements
 //! transactions; this module adds PostgreSQL's messages and warnings.
 
-use super::connection::Connection;
-use super::error::PgError;
+use super::Connection;
 use super::execute::Failure;
-use super::reply::Status;
-use super::utility::{Modes, Utility};
+use crate::pg::error::PgError;
+use crate::pg::reply::Status;
+use crate::pg::settings::{Changed, TIME_ZONE};
+use crate::pg::utility::{Modes, Utility};
 use crate::sqlstate;
 
 const DEFAULT: &str = "default_transaction_read_only";
@@ -136,17 +137,43 @@ impl Connection {
         if self.status == Status::Idle {
             self.replies.notice(&PgError::notice("SET LOCAL has no effect outside of a transaction"));
         } else {
-            let changed = self.settings.set(name, value)?;
+            let changed = self.change(name, value).await?;
             self.transaction.local.push((name.to_owned(), before));
             self.changed(changed);
-            self.follow_setting(name).await?;
         }
         self.replies.complete("SET");
         Ok(())
     }
 
+    /// Changes a setting here and, if it concerns them, in the engine and the session. After an error it is as before.
+    pub async fn change(&mut self, name: &str, value: Option<&str>) -> Result<Changed, Failure> {
+        let before = self.value(name);
+        let changed = self.settings.set(name, value)?;
+        match self.follow_setting(name).await {
+            Ok(()) if self.is_zone(name) => Ok(self.settings.set(TIME_ZONE, Some(&self.value(TIME_ZONE)))?),
+            Ok(()) => Ok(changed),
+            Err(error) => {
+                // The value was valid before.
+                let _ = self.settings.set(name, Some(&before));
+                Err(error)
+            }
+        }
+    }
+
+    /// Applies the time zone with which the client has begun. One that the engine does not know is no reason to refuse a
+    /// client, whose times are then in UTC, as it is told.
+    pub async fn begin_in_zone(&mut self) {
+        if self.value(TIME_ZONE) != "UTC" && self.follow_setting(TIME_ZONE).await.is_err() {
+            let _ = self.settings.set(TIME_ZONE, None);
+        }
+    }
+
+    fn is_zone(&self, name: &str) -> bool {
+        self.settings.show(name).is_some_and(|(name, _)| name == TIME_ZONE)
+    }
+
     /// Applies a changed setting to the engine or the session, if it concerns them.
-    pub async fn follow_setting(&mut self, name: &str) -> Result<(), Failure> {
+    async fn follow_setting(&mut self, name: &str) -> Result<(), Failure> {
         if Connection::is_read_only_setting(name) {
             self.follow_read_only();
         }
@@ -157,6 +184,14 @@ impl Connection {
         if name.eq_ignore_ascii_case("synchronous_commit") {
             let value = self.value("synchronous_commit");
             self.engine(&format!("SET synchronous_commit = '{value}'")).await?;
+        }
+        if self.is_zone(name) {
+            let zone = self.value(TIME_ZONE);
+            let is_hours = zone.parse::<f64>().is_ok() && !zone.starts_with('+');
+            let zone = if is_hours { zone } else { format!("'{}'", zone.replace('\'', "''")) };
+            self.engine(&format!("SET TIME ZONE {zone}")).await?;
+            let zone = self.engine_setting("time_zone").await?;
+            self.settings.set(TIME_ZONE, Some(&zone))?;
         }
         Ok(())
     }

@@ -6,16 +6,16 @@ use arrow::array::{RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use freestone::{Description, Error, Inputs, Statement};
 
-use super::catalog;
-use super::connection::{Connection, End};
 use super::describe::{Portal, Work, columns, format_of};
-use super::error::PgError;
-use super::names::as_named;
-use super::reply::Status;
-use super::settings::Settings;
-use super::utility::Utility;
-use super::values::Column;
+use super::{Connection, End};
 use crate::execution::{self, Answer, Clock, Rows};
+use crate::pg::catalog;
+use crate::pg::error::PgError;
+use crate::pg::names::as_named;
+use crate::pg::reply::Status;
+use crate::pg::settings::Settings;
+use crate::pg::utility::Utility;
+use crate::pg::values::Column;
 use crate::sqlstate;
 
 /// The reason why a message failed: an error for the client, or the end of the connection.
@@ -308,9 +308,9 @@ impl Connection {
 
     async fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), Failure> {
         if Settings::knows(name) {
-            let changed = self.settings.set(name, value)?;
+            let changed = Box::pin(self.change(name, value)).await?;
             self.changed(changed);
-            return Box::pin(self.follow_setting(name)).await;
+            return Ok(());
         }
         let name = name.split('.').map(freestone::quote).collect::<Vec<_>>().join(".");
         match value {
@@ -356,7 +356,24 @@ impl Connection {
         }
         let sql = format!("SHOW {}", name.split('.').map(freestone::quote).collect::<Vec<_>>().join("."));
         let sql = if name == "all" { "SHOW ALL" } else { &sql };
-        let mut found: Vec<(String, String)> = vec![];
+        let mut found = self.engine_settings(sql).await?;
+        if name == "all" {
+            found.extend(self.settings.all().map(|(name, value)| (name.to_owned(), value.to_owned())));
+            let (names, values) = found.into_iter().unzip();
+            return Ok(texts(&["name", "setting"], vec![names, values]));
+        }
+        Ok(texts(&[name], vec![found.into_iter().map(|(_, value)| value).collect()]))
+    }
+
+    /// The value of a setting of the engine.
+    pub async fn engine_setting(&self, name: &str) -> Result<String, Failure> {
+        let found = self.engine_settings(&format!("SHOW {}", freestone::quote(name))).await?;
+        Ok(found.into_iter().map(|(_, value)| value).next().unwrap_or_default())
+    }
+
+    /// The names and values that a SHOW of the engine returns.
+    async fn engine_settings(&self, sql: &str) -> Result<Vec<(String, String)>, Failure> {
+        let mut found = vec![];
         for statement in self.session.parse(sql)? {
             if let Answer::Rows(mut rows) = self.start(&statement, Inputs::default()).await? {
                 while let Some(batch) = rows.next().await {
@@ -364,12 +381,7 @@ impl Connection {
                 }
             }
         }
-        if name == "all" {
-            found.extend(self.settings.all().map(|(name, value)| (name.to_owned(), value.to_owned())));
-            let (names, values) = found.into_iter().unzip();
-            return Ok(texts(&["name", "setting"], vec![names, values]));
-        }
-        Ok(texts(&[name], vec![found.into_iter().map(|(_, value)| value).collect()]))
+        Ok(found)
     }
 
     pub async fn describe_show(&self, name: &str) -> Result<Description, Failure> {

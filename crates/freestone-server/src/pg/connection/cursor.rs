@@ -6,14 +6,14 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use freestone::{Description, Inputs, Statement};
 
-use super::connection::Connection;
+use super::Connection;
 use super::describe::columns;
-use super::error::PgError;
 use super::execute::{Cursor, Failure};
-use super::names::as_named;
-use super::reply::Status;
-use super::utility::{Declare, Fetch};
 use crate::execution::Answer;
+use crate::pg::error::PgError;
+use crate::pg::names::as_named;
+use crate::pg::reply::Status;
+use crate::pg::utility::{Declare, Fetch};
 use crate::sqlstate;
 
 /// The maximum number of cursors of a client.

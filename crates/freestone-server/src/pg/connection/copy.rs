@@ -7,17 +7,17 @@ use arrow::datatypes::SchemaRef;
 use freestone::{Error, Inputs};
 use tokio::sync::mpsc;
 
-use super::connection::Connection;
-use super::copy_binary::{BINARY_HEADER, BinaryRows};
+use super::Connection;
 use super::describe::{Work, columns};
-use super::error::PgError;
 use super::execute::{Cursor, Failure};
-use super::frame::{FRAME_BYTES_MAX, Message};
-use super::names::as_named;
-use super::utility::{CopyFormat, CopyIn, CopyOptions, CopyOut};
-use super::values::Column;
 use crate::execution::{self, Answer};
 use crate::insert::{self, Part, Target};
+use crate::pg::copy_binary::{BINARY_HEADER, BinaryRows};
+use crate::pg::error::PgError;
+use crate::pg::frame::{FRAME_BYTES_MAX, Message};
+use crate::pg::names::as_named;
+use crate::pg::utility::{CopyFormat, CopyIn, CopyOptions, CopyOut};
+use crate::pg::values::Column;
 use crate::sqlstate;
 
 impl Connection {

@@ -1,26 +1,21 @@
 //! EXPLAIN, and EXPLAIN ANALYZE of statements that write. The latter executes the statement once, and shows the plan
 //! that found its rows, with its counters.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
-use datafusion::sql::sqlparser::ast::{self, Statement, VisitMut, VisitorMut};
-use parking_lot::Mutex;
+use datafusion::sql::sqlparser::ast::{self, Statement};
 
 use crate::context::Outcome;
 use crate::error::{Error, Result};
-use crate::exec::dml;
+use crate::exec;
+use crate::exec::write::PlansRun;
 use crate::inputs::ArrowTable;
 use crate::session::Session;
 use crate::sql::parameters::Parameters;
-use crate::sql::visitor;
-
-/// The plans that a write executed, in order.
-pub(crate) type PlansRun = Arc<Mutex<Vec<Arc<dyn ExecutionPlan>>>>;
 
 impl Session {
     /// EXPLAIN of a query; for INSERT, UPDATE, DELETE and CREATE TABLE AS, of the query that finds their rows.
@@ -46,7 +41,7 @@ impl Session {
         let (parameters, kept) = (parameters.clone(), plans.clone());
         let repeats = parameters.tables.values().all(ArrowTable::is_in_memory);
         self.write_keeping(Some(kept), repeats, move |transaction, context| {
-            dml::perform(transaction, context, write.clone(), &parameters, None)
+            exec::perform(transaction, context, write.clone(), &parameters, None)
         })
         .await?;
         let plans = plans.lock();
@@ -65,39 +60,6 @@ impl Session {
         let texts: StringViewArray = shown.iter().map(Some).collect();
         Ok(Outcome::batch(RecordBatch::try_new(Arc::new(schema), vec![Arc::new(kinds), Arc::new(texts)])?))
     }
-}
-
-/// Removes the options in parentheses that also have keywords: `EXPLAIN (ANALYZE, VERBOSE off, FORMAT text)`. Other
-/// options remain, and are refused.
-pub(crate) fn rewrite(sql: &mut impl VisitMut) {
-    struct Options;
-    impl VisitorMut for Options {
-        type Break = ();
-        fn pre_visit_statement(&mut self, sql: &mut Statement) -> ControlFlow<()> {
-            if let Statement::Explain { analyze, verbose, options, .. } = sql
-                && let Some(written) = options
-            {
-                written.retain(|option| {
-                    match (option.name.value.to_ascii_lowercase().as_str(), argument(option.arg.as_ref()).as_str()) {
-                        ("analyze", "" | "true" | "on" | "1") => *analyze = true,
-                        ("verbose", "" | "true" | "on" | "1") => *verbose = true,
-                        ("analyze" | "verbose", "false" | "off" | "0") | ("format", "text") => {}
-                        _ => return true,
-                    }
-                    false
-                });
-                if written.is_empty() {
-                    *options = None;
-                }
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let _ = visitor::visit_mut(sql, &mut Options);
-}
-
-fn argument(argument: Option<&ast::Expr>) -> String {
-    argument.map_or_else(String::new, |argument| argument.to_string().trim_matches('\'').to_ascii_lowercase())
 }
 
 /// Whether a write finds its rows by a query.

@@ -1,4 +1,4 @@
-//! A limit on the memory of one session's queries, within that of the database.
+//! The memory of one session: a limit on its queries within that of the database, and reservations.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,6 +9,11 @@ use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 
+use super::Session;
+use crate::context;
+use crate::error::Result as EngineResult;
+use crate::inputs::ReservedMemory;
+
 /// The runtime of the database, with a memory pool that limits a session to `bytes`.
 ///
 /// # Errors
@@ -18,6 +23,28 @@ pub(crate) fn capped(runtime: &Arc<RuntimeEnv>, bytes: Option<usize>) -> Result<
     let Some(bytes) = bytes else { return Ok(runtime.clone()) };
     let pool = CappedPool { inner: runtime.memory_pool.clone(), bytes, used: AtomicUsize::new(0) };
     RuntimeEnvBuilder::from_runtime_env(runtime).with_memory_pool(Arc::new(pool)).build_arc()
+}
+
+impl Session {
+    /// Memory for input tables of this session's statements, within the limits of the session and the database.
+    pub fn reserve_memory(&self) -> ReservedMemory {
+        self.reserve_memory_for("tables given to a statement")
+    }
+
+    /// Whether the process has memory for rows that wait for somebody.
+    ///
+    /// # Errors
+    /// It is beyond its limit.
+    pub fn check_memory(&self) -> EngineResult<()> {
+        Ok(context::check_heap()?)
+    }
+
+    /// Memory for a purpose, which error messages name.
+    pub fn reserve_memory_for(&self, name: &str) -> ReservedMemory {
+        let planner = self.planner();
+        let pool = &planner.settings().runtime_env().memory_pool;
+        ReservedMemory(MemoryConsumer::new(name).register(pool))
+    }
 }
 
 #[derive(Debug)]

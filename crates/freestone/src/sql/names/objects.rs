@@ -1,0 +1,54 @@
+//! Names of tables, views and schemas.
+
+use datafusion::sql::sqlparser::ast;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The name of the only catalog, and of the schema that every database has.
+pub(crate) const CATALOG: &str = "freestone";
+pub(crate) const SCHEMA: &str = "public";
+/// DuckDB's name of that schema.
+pub(crate) const MAIN: &str = "main";
+
+/// Whether a name is that of the schema `public`.
+pub(crate) fn is_ours(schema: &str) -> bool {
+    matches!(schema, SCHEMA | MAIN)
+}
+
+/// The name of a schema's table in the catalog.
+pub(crate) fn name_in(schema: &str, table: &str) -> String {
+    format!("{schema}.{table}")
+}
+
+/// The schema before a name, unless it is ours.
+pub(crate) fn schema_name(name: &ast::ObjectName) -> Option<String> {
+    let [.., schema, _] = name.0.as_slice() else { return None };
+    let schema = identifier(schema.as_ident()?);
+    (!is_ours(&schema) && schema != CATALOG).then_some(schema)
+}
+
+/// The name by which a table or view is kept: that of another schema than ours includes the schema.
+pub(crate) fn object_name(name: &ast::ObjectName) -> Result<String> {
+    let mut parts = Vec::with_capacity(name.0.len());
+    for part in &name.0 {
+        let part = part.as_ident().ok_or_else(|| Error::syntax(format!("{name} is not a name")))?;
+        parts.push(identifier(part));
+    }
+    match parts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [table] => Ok((*table).to_owned()),
+        [CATALOG, schema, table] | [schema, table] => Ok(match is_ours(schema) || *schema == CATALOG {
+            true => (*table).to_owned(),
+            false => name_in(schema, table),
+        }),
+        _ => Err(Error::new(ErrorKind::NotFound, format!("no schema for {name}"))
+            .with_hint("the only catalog is freestone: schema.table is enough")),
+    }
+}
+
+/// An identifier as SQL folds it: lower case unless quoted.
+pub(crate) fn identifier(name: &ast::Ident) -> String {
+    match name.quote_style {
+        Some(_) => name.value.clone(),
+        None => name.value.to_lowercase(),
+    }
+}
