@@ -9,6 +9,7 @@ use arrow::record_batch::RecordBatch;
 use freestone::{Database, Error, ErrorKind, Inputs, Options, Outcome, Result, Session, Statement};
 use freestone_wire::Strings;
 use freestone_wire::client::Prepared;
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
 
@@ -27,6 +28,17 @@ pub trait Backend: Send + Sync {
 
     /// Plans a query. `None` if the statement is no query and has to be executed at once.
     fn plan(&self, statement: Arc<Statement>, inputs: Inputs) -> BoxFuture<'static, Result<Option<Planned>>>;
+
+    /// What [`Backend::missing_tables`] and [`Backend::plan`] would find, if that is known without waiting: no tables, and
+    /// the columns of a query, or `None` for another statement.
+    fn plan_now(&self, _: &Statement, _: &Inputs) -> Option<Option<Planned>> {
+        None
+    }
+
+    /// The rows of a query, if it can be executed without waiting.
+    fn execute_now(&self, _: &Statement, _: &Inputs, _: Strings) -> Option<Result<(SchemaRef, Vec<RecordBatch>)>> {
+        None
+    }
 
     /// Executes one statement, which may have been planned. A query's rows are computed as they are read, in the layout
     /// `strings`.
@@ -109,6 +121,30 @@ impl Backend for Embedded {
             let schema = session.schema(&statement, inputs).await?;
             Ok(schema.map(|schema| Planned { schema, prepared: None }))
         })
+    }
+
+    fn plan_now(&self, statement: &Statement, inputs: &Inputs) -> Option<Option<Planned>> {
+        let schema = self.session.schema_now(statement, inputs)?;
+        Some(schema.map(|schema| Planned { schema, prepared: None }))
+    }
+
+    fn execute_now(
+        &self,
+        statement: &Statement,
+        inputs: &Inputs,
+        strings: Strings,
+    ) -> Option<Result<(SchemaRef, Vec<RecordBatch>)>> {
+        let outcome = match self.session.execute_now(statement, inputs)? {
+            Ok(outcome) => outcome,
+            Err(error) => return Some(Err(error)),
+        };
+        let Outcome::Rows { schema, .. } = &outcome else { return None };
+        let schema = strings.schema(schema);
+        // Its rows are there already.
+        let batches = outcome.collect().now_or_never()?;
+        let batches = batches
+            .and_then(|batches| batches.into_iter().map(|batch| Ok(strings.batch(batch)?)).collect::<Result<Vec<_>>>());
+        Some(batches.map(|batches| (schema, batches)))
     }
 
     fn execute(

@@ -75,9 +75,13 @@ impl Connection {
         for statement in statements {
             run_through(py, &link, statement, &find)?;
         }
-        let values = inputs::values(&last, values.as_ref())?;
+        let values = inputs::gather(inputs::values(&last, values.as_ref())?, HashMap::new());
+        link.workers.check_process(py)?;
+        if py.detach(|| link.backend.plan_now(&last, &values)).is_some() {
+            return Query::new(py, link, last, values);
+        }
         let tables = tables(py, &link, &last, &find)?;
-        Query::new(py, link, last, inputs::gather(values, tables))
+        Query::new(py, link, last, inputs::gather(values.values, tables))
     }
 
     /// Runs an INSERT of one row of values once for all sets of parameters, in one commit. Returns None, without doing

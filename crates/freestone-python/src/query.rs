@@ -68,8 +68,14 @@ impl Query {
     pub fn new(py: Python<'_>, link: Link, statement: Statement, inputs: Inputs) -> PyResult<Query> {
         link.check_open(py)?;
         let statement = Arc::new(statement);
-        let planned = link.backend.plan(statement.clone(), inputs.clone());
-        let state = match results::wait_for(py, &link.workers, &link.backend, planned)? {
+        let planned = match py.detach(|| link.backend.plan_now(&statement, &inputs)) {
+            Some(planned) => planned,
+            None => {
+                let planned = link.backend.plan(statement.clone(), inputs.clone());
+                results::wait_for(py, &link.workers, &link.backend, planned)?
+            }
+        };
+        let state = match planned {
             Some(planned) => State::Lazy(planned),
             None => match link.start(py, &statement, &inputs, None, Strings::Views)? {
                 StatementStart::Done { verb, rows } => State::Done { verb, rows },
@@ -103,12 +109,22 @@ impl Query {
                 let message = format!("{verb} returns no rows");
                 Err(interface(py, &message, "ask for rows with SELECT"))
             }
-            State::Lazy(planned) => match self.link.start(py, &self.statement, &self.inputs, Some(planned), strings)? {
-                StatementStart::Rows(running) => Ok(Source::Running(running)),
-                StatementStart::Done { verb, .. } => {
-                    Err(interface(py, &format!("{verb} returns no rows"), "use SELECT"))
+            State::Lazy(planned) => {
+                self.link.workers.check_process(py)?;
+                let now = py.detach(|| self.link.backend.execute_now(&self.statement, &self.inputs, strings));
+                if let Some(rows) = now {
+                    let (schema, batches) = rows.or_raise(py)?;
+                    return Ok(Source::Batches(schema, batches.into_iter()));
                 }
-            },
+                self.start_planned(py, planned, strings)
+            }
+        }
+    }
+
+    fn start_planned(&self, py: Python<'_>, planned: &Planned, strings: Strings) -> PyResult<Source> {
+        match self.link.start(py, &self.statement, &self.inputs, Some(planned), strings)? {
+            StatementStart::Rows(running) => Ok(Source::Running(running)),
+            StatementStart::Done { verb, .. } => Err(interface(py, &format!("{verb} returns no rows"), "use SELECT")),
         }
     }
 }

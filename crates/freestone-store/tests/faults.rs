@@ -283,6 +283,73 @@ fn the_disk_may_be_full_at_any_byte() {
     assert!(failures > 5, "{failures}");
 }
 
+/// One row in a commit of its own, for which the caller waits or not.
+fn insert_row(store: &Store, key: i64, syncs: bool) {
+    let mut transaction = store.write().expect("writes");
+    transaction.set_syncs(syncs);
+    append(&mut transaction, "t", &batch(key..key + 1)).expect("appends");
+    transaction.commit().expect("commits");
+}
+
+/// The number of rows, which must be the first ones that were inserted.
+fn first_rows(store: &Store, rows: i64, context: &str) -> i64 {
+    let found = now(store)["t"];
+    let mut expected = Digest::default();
+    for key in 0..=rows {
+        if found == expected {
+            return key;
+        }
+        expected.add(&batch(key..key + 1));
+    }
+    panic!("{context}: {found:?} are not the first rows");
+}
+
+/// Commits that do not wait: a power loss takes the last ones, but none for which somebody waited, and a crash of the
+/// process takes none.
+#[test]
+fn commits_without_a_sync_are_lost_from_the_end_only() {
+    let (rows, waited_for) = (45, 17);
+    let mut lost = 0;
+    for seed in 0..40 {
+        let memory = Memory::new();
+        let faulty = Faulty::on_memory(memory.clone(), FaultPlan::default());
+        let store = open(faulty.clone()).expect("opens");
+        create(&store, "t", DESIGNS[0]).expect("creates");
+        for key in 0..rows {
+            insert_row(&store, key, key == waited_for);
+        }
+        let context = format!("power loss {seed}");
+        assert_eq!(first_rows(&store, rows, &context), rows, "they are visible at once");
+        let after = open(faulty.crash(seed)).unwrap_or_else(|error| panic!("{context}: cannot open: {error}"));
+        let left = first_rows(&after, rows, &context);
+        assert!(left > waited_for, "{context}: {left} rows");
+        lost += rows - left;
+        assert_eq!(after.check(None).expect("checks").problems, Vec::<String>::new(), "{context}");
+        insert_and_find(&after, &context);
+        // As if the process were killed here.
+        let killed = open(Memory::with_files(memory.files())).expect("opens");
+        assert_eq!(first_rows(&killed, rows, "killed"), rows);
+        drop(store);
+        let ended = open(faulty.crash(seed)).expect("opens");
+        assert_eq!(first_rows(&ended, rows, "ended"), rows, "the end of the process waits");
+    }
+    assert!(lost > 0, "the test loses nothing");
+}
+
+/// Without anybody who waits, a commit is durable after a while.
+#[test]
+fn commits_without_a_sync_are_synced_soon() {
+    let faulty = Faulty::on_memory(Memory::new(), FaultPlan::default());
+    let store = open(faulty.clone()).expect("opens");
+    create(&store, "t", DESIGNS[0]).expect("creates");
+    (0..5).for_each(|key| insert_row(&store, key, false));
+    let begin = std::time::Instant::now();
+    while first_rows(&open(faulty.crash(3)).expect("opens"), 5, "later") < 5 {
+        assert!(begin.elapsed().as_secs() < 60, "nobody syncs");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
 /// Files that a killed or failed load leaves must not prevent the next one.
 #[test]
 fn files_of_a_load_that_was_never_committed_are_in_nobodys_way() {

@@ -253,6 +253,18 @@ impl Planner {
         Ok(plan.with_param_values(ParamValues::from(values))?)
     }
 
+    /// Plans a statement whose parameters have types, but no values yet.
+    pub async fn bound(
+        &self,
+        state: &SessionState,
+        scope: &Scope,
+        mut statement: ast::Statement,
+        types: &[DataType],
+    ) -> Result<LogicalPlan> {
+        Box::pin(self.resolve_names(state, scope, &mut statement)).await?;
+        Box::pin(self.plan_typed(state, scope, statement, types.iter().map(types::parameter_type).collect())).await
+    }
+
     /// Plans a statement without values, and returns the types of its parameters. `known` are the types that the caller
     /// has declared.
     pub async fn describe(

@@ -47,6 +47,7 @@ mod memory;
 mod optimizer;
 mod options;
 mod planning;
+mod point;
 mod profile;
 mod provider;
 mod scalars;

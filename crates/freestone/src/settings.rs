@@ -34,6 +34,8 @@ extensions_options! {
         pub snapshot_max_age: u64, default = 0
         /// How long tables can be read as they were before a commit, in seconds; 0 for not at all
         pub retention: u64, default = 0
+        /// Whether a commit waits until it is durable: on or off
+        pub synchronous_commit: String, default = "on".to_string()
     }
 }
 
@@ -42,10 +44,11 @@ impl ConfigExtension for FreestoneSettings {
 }
 
 /// Short names of settings.
-const ALIASES: [(&str, &str); 10] = [
+const ALIASES: [(&str, &str); 11] = [
     ("snapshot_max_age", "freestone.snapshot_max_age"),
     (RETENTION, "freestone.retention"),
     ("copies", "freestone.copies"),
+    ("synchronous_commit", SYNCHRONOUS_COMMIT),
     ("lock_timeout", "freestone.lock_timeout"),
     ("design", "freestone.design"),
     ("workload", "freestone.workload"),
@@ -57,6 +60,7 @@ const ALIASES: [(&str, &str); 10] = [
 
 /// The setting of the session that decides for its whole database.
 const RETENTION: &str = "retention";
+const SYNCHRONOUS_COMMIT: &str = "freestone.synchronous_commit";
 const TIME_ZONE: &str = "datafusion.execution.time_zone";
 const DEFAULT_ZONE: &str = "UTC";
 
@@ -155,12 +159,25 @@ pub(crate) fn set(state: &mut SessionState, name: &str, value: &str) -> Result<(
         let known = WORKLOAD.join(", ");
         return Err(Error::invalid(format!("{name} = '{value}': the values are {known}")));
     }
-    let zone = if name == TIME_ZONE { Some(zone_name(value)?) } else { None };
-    let value = zone.as_deref().unwrap_or(value);
+    let normal = match name.as_str() {
+        TIME_ZONE => Some(zone_name(value)?),
+        SYNCHRONOUS_COMMIT => Some(switch(&name, value)?.to_owned()),
+        _ => None,
+    };
+    let value = normal.as_deref().unwrap_or(value);
     state.config_mut().options_mut().set(&name, value).map_err(|error| {
         let reason = Error::from(error);
         Error::invalid(format!("{name} = '{value}': {reason}"))
     })
+}
+
+/// `on` or `off` from any of its forms. PostgreSQL's other values wait at least as long as `on` does here.
+fn switch(name: &str, value: &str) -> Result<&'static str> {
+    match value.to_ascii_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" | "local" | "remote_write" | "remote_apply" => Ok("on"),
+        "off" | "false" | "no" | "0" => Ok("off"),
+        _ => Err(Error::invalid(format!("{name} = '{value}': the values are on and off"))),
+    }
 }
 
 /// The name of a time zone from any of its forms. A number stands for hours.
@@ -273,6 +290,12 @@ pub(crate) fn new_retention(state: &SessionState, name: &str) -> Option<Duration
     let is_named = name == RETENTION || name.strip_prefix("freestone.") == Some(RETENTION);
     let settings = state.config().options().extensions.get::<FreestoneSettings>();
     settings.filter(|_| is_named).map(|settings| Duration::from_secs(settings.retention))
+}
+
+/// Whether commits wait until they are durable.
+pub(crate) fn synchronous_commit(state: &SessionState) -> bool {
+    let settings = state.config().options().extensions.get::<FreestoneSettings>();
+    settings.is_none_or(|settings| settings.synchronous_commit != "off")
 }
 
 /// The design of a table created without WITH.

@@ -20,6 +20,8 @@ enum Kind {
     Fixed,
     /// Only these values, which are compared by their beginning in lower case.
     Only(&'static [&'static str]),
+    /// One of these values.
+    OneOf(&'static [&'static str]),
     Milliseconds,
     /// An isolation level.
     Level,
@@ -63,7 +65,7 @@ const SETTINGS: &[(&str, &str, Kind)] = &[
     ("standard_conforming_strings", "on", Kind::Only(&["on", "true", "1"])),
     ("statement_timeout", "0", Kind::Milliseconds),
     ("synchronize_seqscans", "on", Kind::Free),
-    ("synchronous_commit", "on", Kind::Free),
+    ("synchronous_commit", "on", Kind::OneOf(&["on", "off", "local", "remote_write", "remote_apply"])),
     ("TimeZone", "UTC", Kind::Zone),
     ("transaction_isolation", "repeatable read", Kind::Level),
     ("transaction_read_only", "off", Kind::Switch),
@@ -163,6 +165,14 @@ impl Settings {
                 .with_hint(format!("it is {} here", values[0])));
             }
             Kind::Only(_) => self.values.get(name).cloned().unwrap_or_default(),
+            Kind::OneOf(values) if !values.contains(&lower.as_str()) => {
+                let values = values.join(", ");
+                return Err(PgError::new(
+                    sqlstate::INVALID_PARAMETER_VALUE,
+                    format!("{name} = {value}: the values are {values}"),
+                ));
+            }
+            Kind::OneOf(_) => lower,
             Kind::Zone if matches!(lower.as_str(), "default" | "local") => initial,
             Kind::Zone => value,
             Kind::Switch => switch(name, &lower)?.to_owned(),
@@ -265,6 +275,9 @@ mod tests {
         settings.set("transaction_read_only", Some("TRUE")).expect("set");
         assert_eq!(settings.show("transaction_read_only"), Some(("transaction_read_only", "on")));
         assert!(settings.set("default_transaction_read_only", Some("maybe")).is_err());
+        settings.set("synchronous_commit", Some("OFF")).expect("set");
+        assert_eq!(settings.show("synchronous_commit"), Some(("synchronous_commit", "off")));
+        assert!(settings.set("synchronous_commit", Some("maybe")).is_err());
         settings.set("application_name", None).expect("reset");
         assert_eq!(settings.show("application_name"), Some(("application_name", "")));
     }

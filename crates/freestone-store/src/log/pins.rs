@@ -8,6 +8,9 @@
 //! pin file   0 sequence u64    8 the same, all bits inverted u64          little-endian; idle is u64::MAX
 //! ```
 //!
+//! Only the writer removes files, and only after it has read all pin files. So while a process writes, its own pin file is
+//! not written at each pin ([`ReaderPins::set_quiet`]), but when it is read ([`ReaderPins::flush`]).
+//!
 //! A reader pins first and reads its snapshot afterwards: with the pin at sequence p it may use any snapshot from p on.
 //! A vacuum reads the pins after the commit that dropped the files from the current snapshot. So a reader whose pin the
 //! vacuum did not see reads its snapshot after that commit, and does not need the files.
@@ -62,6 +65,8 @@ struct Active {
     statements: BTreeMap<u64, usize>,
     /// The content of the pin file; `None` after a failed write.
     written: Option<u64>,
+    /// Whether the pin file is only written by [`ReaderPins::flush`].
+    is_quiet: bool,
 }
 
 /// A statement's pin of all snapshots from a sequence on. Dropping it releases the pin.
@@ -80,7 +85,7 @@ impl ReaderPins {
             if source.is_read_only() { PinError::ReadOnly { place: medium.place(), source } } else { source.into() }
         })?;
         file.write(&encode(IDLE))?;
-        let active = Mutex::new(Active { statements: BTreeMap::new(), written: Some(IDLE) });
+        let active = Mutex::new(Active { statements: BTreeMap::new(), written: Some(IDLE), is_quiet: false });
         Ok(ReaderPins { shared: Arc::new(Shared { medium, name, file, active }) })
     }
 
@@ -98,6 +103,25 @@ impl ReaderPins {
         }
         drop(active);
         Ok(Pin { shared: self.shared.clone(), sequence })
+    }
+
+    /// Sets whether pins are only kept in memory, as long as no other process can remove files: from the time when this
+    /// process has the writer lock until before it gives the lock back.
+    ///
+    /// # Errors
+    /// The pin file cannot be written.
+    pub fn set_quiet(&self, is_quiet: bool) -> Result<(), MediumError> {
+        let mut active = self.shared.active.lock();
+        active.is_quiet = is_quiet;
+        self.shared.write(&mut active)
+    }
+
+    /// Writes the pins of this process to its file.
+    ///
+    /// # Errors
+    /// The pin file cannot be written.
+    pub fn flush(&self) -> Result<(), MediumError> {
+        self.shared.write_now(&mut self.shared.active.lock())
     }
 }
 
@@ -141,8 +165,12 @@ impl Active {
 }
 
 impl Shared {
-    /// Writes the oldest needed sequence to the pin file, if it changed.
     fn write(&self, active: &mut Active) -> Result<(), MediumError> {
+        if active.is_quiet { Ok(()) } else { self.write_now(active) }
+    }
+
+    /// Writes the oldest needed sequence to the pin file, if it changed.
+    fn write_now(&self, active: &mut Active) -> Result<(), MediumError> {
         let oldest = active.statements.keys().next().copied().unwrap_or(IDLE);
         if active.written != Some(oldest) {
             active.written = None;
@@ -289,6 +317,26 @@ mod tests {
         drop(five_again);
         check(&medium, None);
         assert_eq!(medium.list(FOLDER).expect("works").len(), 1, "the first is gone with its last pin");
+    }
+
+    #[test]
+    fn a_quiet_process_writes_its_pins_when_they_are_read() {
+        let medium: Arc<dyn Medium> = Arc::new(Memory::new());
+        let pins = ReaderPins::register(medium.clone()).expect("registers");
+        let before = pins.pin(3).expect("pins");
+        pins.set_quiet(true).expect("works");
+        let five = pins.pin(5).expect("pins");
+        drop(before);
+        check(&medium, Some(3));
+        pins.flush().expect("works");
+        check(&medium, Some(5));
+        drop(five);
+        let seven = pins.pin(7).expect("pins");
+        check(&medium, Some(5));
+        pins.set_quiet(false).expect("works");
+        check(&medium, Some(7));
+        drop(seven);
+        check(&medium, None);
     }
 
     #[test]

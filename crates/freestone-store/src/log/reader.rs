@@ -71,6 +71,13 @@ impl LogReader {
         Err(LogError::GenerationMissing { file: manifest_name(generation) })
     }
 
+    /// Passes over a record that this process has appended and knows, which ends at byte `end` of the log.
+    pub fn pass(&mut self, generation: u64, end: u64, sequence: u64) {
+        if let Some(open) = self.open.as_mut().filter(|open| open.log.header.generation == generation) {
+            open.position = Position { offset: end, last_sequence: Some(sequence) };
+        }
+    }
+
     /// Opens the generation that CURRENT names and reads it. `None` if its log does not exist.
     fn start(&mut self, current: Current) -> Result<Option<Refresh>, LogError> {
         let name = manifest_name(current.generation);

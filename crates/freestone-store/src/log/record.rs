@@ -4,7 +4,7 @@
 //! manifest-<generation>.log     header, record, record, …
 //!
 //! header    0 magic "FREESTNE"    8 version u32    12 flags u32    16 generation u64    24 zero u32    28 crc u32
-//! record    0 magic "RCRD" u32    4 body_len u32    8 sequence u64    16 header_crc u32    20 body_crc u32
+//! record    0 magic "RCRD" or "RCRU" u32   4 body_len u32    8 sequence u64    16 header_crc u32    20 body_crc u32
 //!          24 body, then 0 to 7 zeros up to a multiple of 8
 //! CURRENT   0 magic "FREECURR"    8 version u32    12 zero u32    16 generation u64    24 committed_len u64
 //!          32 last_sequence u64   40 zero, 20 bytes               60 crc u32
@@ -26,6 +26,8 @@ pub const VERSION: u32 = 1;
 const HEADER_MAGIC: [u8; 8] = *b"FREESTNE";
 const CURRENT_MAGIC: [u8; 8] = *b"FREECURR";
 const RECORD_MAGIC: [u8; 4] = *b"RCRD";
+/// The magic of a record that was written behind records which were not synced, so that it may be there without them.
+const UNSYNCED_MAGIC: [u8; 4] = *b"RCRU";
 /// The first record of this log is a folded state.
 const FLAG_BASE: u32 = 1;
 
@@ -53,6 +55,8 @@ pub struct RecordHeader {
     pub body_len: u32,
     pub sequence: u64,
     pub body_crc: u32,
+    /// Whether records before it were not synced when it was written.
+    pub after_unsynced: bool,
 }
 
 /// The reason why bytes are not valid.
@@ -130,11 +134,12 @@ fn check_envelope(bytes: &[u8], magic: [u8; 8], no_magic: &'static str) -> Resul
 
 impl RecordHeader {
     pub fn decode(bytes: &[u8; RECORD_HEADER_LEN], generation: u64) -> Result<RecordHeader, &'static str> {
-        if bytes[..4] != RECORD_MAGIC {
+        let after_unsynced = bytes[..4] == UNSYNCED_MAGIC;
+        if bytes[..4] != RECORD_MAGIC && !after_unsynced {
             return Err("there is no record");
         }
-        let header =
-            RecordHeader { body_len: u32_at(bytes, 4), sequence: u64_at(bytes, 8), body_crc: u32_at(bytes, 20) };
+        let (body_len, sequence, body_crc) = (u32_at(bytes, 4), u64_at(bytes, 8), u32_at(bytes, 20));
+        let header = RecordHeader { body_len, sequence, body_crc, after_unsynced };
         if header.crc(generation) != u32_at(bytes, 16) {
             return Err("the checksum of a record's header does not match");
         }
@@ -143,7 +148,7 @@ impl RecordHeader {
 
     fn encode(&self, generation: u64) -> [u8; RECORD_HEADER_LEN] {
         let mut bytes = [0; RECORD_HEADER_LEN];
-        bytes[0..4].copy_from_slice(&RECORD_MAGIC);
+        bytes[0..4].copy_from_slice(&self.magic());
         bytes[4..8].copy_from_slice(&self.body_len.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.sequence.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.crc(generation).to_le_bytes());
@@ -151,10 +156,14 @@ impl RecordHeader {
         bytes
     }
 
+    fn magic(&self) -> [u8; 4] {
+        if self.after_unsynced { UNSYNCED_MAGIC } else { RECORD_MAGIC }
+    }
+
     fn crc(&self, generation: u64) -> u32 {
         let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
         digest.update(&generation.to_le_bytes());
-        digest.update(&RECORD_MAGIC);
+        digest.update(&self.magic());
         digest.update(&self.body_len.to_le_bytes());
         digest.update(&self.sequence.to_le_bytes());
         digest.update(&self.body_crc.to_le_bytes());
@@ -174,23 +183,28 @@ impl RecordHeader {
 /// Appends a record to `bytes`, whose length is a multiple of 8 before and after. `body` has at most [`LONGEST_BODY`]
 /// bytes.
 pub fn encode_record(bytes: &mut Vec<u8>, generation: u64, sequence: u64, body: &[u8]) {
+    encode_record_after(bytes, generation, sequence, body, false);
+}
+
+/// The same for a record behind others, which may not be synced.
+pub fn encode_record_after(bytes: &mut Vec<u8>, generation: u64, sequence: u64, body: &[u8], after_unsynced: bool) {
     let body_len = u32::try_from(body.len()).expect("the writer refuses longer bodies");
-    let header = RecordHeader { body_len, sequence, body_crc: crc32_iscsi(body) };
+    let header = RecordHeader { body_len, sequence, body_crc: crc32_iscsi(body), after_unsynced };
     bytes.reserve(header.record_len() as usize);
     bytes.extend_from_slice(&header.encode(generation));
     bytes.extend_from_slice(body);
     bytes.resize(bytes.len().next_multiple_of(8), 0);
 }
 
-/// Whether a valid record with a sequence of at least `sequence` starts at a multiple of 8 in `bytes`.
-///
-/// At most one record is written and not yet synced. So a valid record after a broken one proves that the broken one
-/// was complete once.
+/// Whether a valid record with a sequence of at least `sequence` starts at a multiple of 8 in `bytes`, which was written
+/// when all records before it were synced. Such a record after a broken one proves that the broken one was complete
+/// once.
 pub fn has_record_from(bytes: &[u8], generation: u64, sequence: u64) -> bool {
     (0..bytes.len()).step_by(8).any(|start| {
         let Some((header, rest)) = bytes[start..].split_first_chunk() else { return false };
         RecordHeader::decode(header, generation).is_ok_and(|header| {
             header.sequence >= sequence
+                && !header.after_unsynced
                 && rest.get(..header.body_len as usize).is_some_and(|body| header.body_matches(body))
         })
     })
@@ -243,8 +257,10 @@ mod tests {
         check_flips(Header { generation: 3, has_base: true }.encode(), |bytes| Header::decode(bytes).is_ok());
         let current = Current { generation: 3, committed_len: 1000, last_sequence: 17 };
         check_flips(current.encode(), |bytes| Current::decode(bytes).is_ok());
-        let header = RecordHeader { body_len: 5, sequence: 9, body_crc: 77 };
-        check_flips(header.encode(4), |bytes| RecordHeader::decode(bytes, 4).is_ok());
+        let header = RecordHeader { body_len: 5, sequence: 9, body_crc: 77, after_unsynced: false };
+        for header in [header, RecordHeader { after_unsynced: true, ..header }] {
+            check_flips(header.encode(4), |bytes| RecordHeader::decode(bytes, 4).is_ok());
+        }
         assert!(RecordHeader::decode(&header.encode(4), 5).is_err(), "a record of another generation");
     }
 
@@ -290,6 +306,10 @@ mod tests {
             prop_assert!(record.body_matches(&rest[..body.len()]));
             prop_assert!(has_record_from(&bytes, generation, sequence));
             prop_assert!(!has_record_from(&bytes, generation.wrapping_add(1), 0));
+            let mut bytes = Vec::new();
+            encode_record_after(&mut bytes, generation, sequence, &body, true);
+            prop_assert!(!has_record_from(&bytes, generation, sequence), "it proves nothing of those before");
+            prop_assert_eq!(records_in(&bytes, generation).len(), 1);
         }
 
         #[test]

@@ -7,7 +7,7 @@ use crate::media::{LockFile, Medium, MediumError, WriteFile};
 
 use super::lock::take_writer_lock;
 use super::reader::check_end;
-use super::record::{Current, HEADER_LEN, Header, LONGEST_BODY, encode_record};
+use super::record::{Current, HEADER_LEN, Header, LONGEST_BODY, encode_record, encode_record_after};
 use super::scan::{LogFile, Record, read_bytes};
 use super::{CURRENT, CURRENT_TEMPORARY, LogError, MANIFEST_PREFIX, manifest_name, read_current};
 
@@ -20,6 +20,8 @@ pub struct LogWriter {
     current: Current,
     /// The length up to the end of the base record.
     base_len: u64,
+    /// Whether there are records that were not synced. CURRENT does not cover them.
+    is_unsynced: bool,
     /// The reason why nothing more may be written.
     poisoned: Option<String>,
     _lock: Box<dyn LockFile>,
@@ -53,7 +55,8 @@ impl LogWriter {
         let (current, base_len, records) = recover(&medium, current)?;
         let log = medium.edit(&manifest_name(current.generation))?;
         let current_file = medium.edit(CURRENT)?;
-        let mut writer = LogWriter { medium, log, current_file, current, base_len, poisoned: None, _lock: lock };
+        let mut writer =
+            LogWriter { medium, log, current_file, current, base_len, is_unsynced: false, poisoned: None, _lock: lock };
         writer.remove_leftovers()?;
         writer.write_current()?;
         Ok((writer, records))
@@ -95,20 +98,61 @@ impl LogWriter {
     /// # Errors
     /// The body is too long, or the log cannot be written.
     pub fn append(&mut self, body: &[u8]) -> Result<u64, LogError> {
+        let sequence = self.write(body, true)?;
+        self.is_unsynced = false;
+        self.cover(sequence)?;
+        Ok(sequence)
+    }
+
+    /// Commits a record, and leaves it to the operating system to write it to the medium. A power loss may take it, with
+    /// all later ones. CURRENT, which may reach the medium before the log does, does not cover the record until
+    /// [`LogWriter::sync`]. Until then it is a tail of the log, as after a crash.
+    ///
+    /// # Errors
+    /// The body is too long, or the log cannot be written.
+    pub fn append_unsynced(&mut self, body: &[u8]) -> Result<u64, LogError> {
+        let sequence = self.write(body, false)?;
+        self.is_unsynced = true;
+        Ok(sequence)
+    }
+
+    /// Makes the records of [`LogWriter::append_unsynced`] durable.
+    ///
+    /// # Errors
+    /// The log cannot be written; then the writer refuses further work.
+    pub fn sync(&mut self) -> Result<(), LogError> {
+        if !self.is_unsynced {
+            return Ok(());
+        }
+        self.check_usable(&[])?;
+        let sequence = self.current.last_sequence;
+        if let Err(source) = self.log.sync() {
+            return Err(self.poison(LogError::CommitFailed { sequence, outcome: Outcome::Unknown, source }));
+        }
+        self.is_unsynced = false;
+        self.cover(sequence)
+    }
+
+    /// Writes a record behind the others.
+    fn write(&mut self, body: &[u8], syncs: bool) -> Result<u64, LogError> {
         self.check_usable(body)?;
         let sequence = self.current.last_sequence + 1;
         let mut record = Vec::new();
-        encode_record(&mut record, self.current.generation, sequence, body);
-        if let Err(source) = self.log.write_at(self.current.committed_len, &record).and_then(|()| self.log.sync()) {
+        encode_record_after(&mut record, self.current.generation, sequence, body, self.is_unsynced);
+        let written = self.log.write_at(self.current.committed_len, &record);
+        if let Err(source) = if syncs { written.and_then(|()| self.log.sync()) } else { written } {
             let outcome = self.take_back();
             return Err(self.poison(LogError::CommitFailed { sequence, outcome, source }));
         }
         self.current.committed_len += record.len() as u64;
         self.current.last_sequence = sequence;
-        match self.write_current() {
-            Ok(()) => Ok(sequence),
-            Err(source) => Err(self.poison(LogError::CommitFailed { sequence, outcome: Outcome::Unknown, source })),
-        }
+        Ok(sequence)
+    }
+
+    /// Lets CURRENT cover all records.
+    fn cover(&mut self, sequence: u64) -> Result<(), LogError> {
+        let written = self.write_current();
+        written.map_err(|source| self.poison(LogError::CommitFailed { sequence, outcome: Outcome::Unknown, source }))
     }
 
     /// Starts a new generation of the log whose first record is `body`, the folded state of all commits so far. If this
@@ -138,6 +182,7 @@ impl LogWriter {
         self.log = log;
         self.current_file = current_file;
         self.base_len = committed_len;
+        self.is_unsynced = false;
         // Readers of the old generation have it open. If it cannot be removed now, the next writer removes it.
         let _ = self.medium.remove(&manifest_name(old));
         Ok(())
@@ -177,6 +222,13 @@ impl LogWriter {
             }
         }
         remove_if_there(&self.medium, CURRENT_TEMPORARY)
+    }
+}
+
+impl Drop for LogWriter {
+    fn drop(&mut self) {
+        // Whoever commits without a sync accepts that records may be lost.
+        let _ = self.sync();
     }
 }
 

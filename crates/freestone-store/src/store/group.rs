@@ -2,11 +2,14 @@
 //!
 //! A transaction that commits joins a queue. If there is no leader, it becomes the leader: it takes all transactions
 //! from the queue, applies their changes to the newest state in order, appends one record for all of them, and then
-//! makes it visible. In the meantime the next group forms. Nothing is visible before it is durable.
+//! makes it visible. In the meantime the next group forms. Nothing is visible before it is durable, except for the
+//! changes of transactions that do not wait for a sync; a thread syncs these within [`SYNC_INTERVAL`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -18,6 +21,9 @@ use super::state::State;
 use crate::error::{Result, StoreError};
 use crate::limits::CHECKPOINT_BYTES;
 use crate::log::LogWriter;
+
+/// The time within which records that were not synced are synced.
+const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The states that a member of a group sees.
 pub struct Newest<'a> {
@@ -57,16 +63,18 @@ struct Member {
     ticket: u64,
     work: Work,
     files: Arc<NewFiles>,
+    /// Whether it waits until its changes are durable.
+    syncs: bool,
 }
 
 impl Store {
-    /// Commits the operations that `work` returns, durably and together with others, and returns the commit's sequence.
-    /// The files are handed over to the commit.
-    pub(super) fn commit_with_others(&self, files: &Arc<NewFiles>, work: Work) -> Result<u64> {
+    /// Commits the operations that `work` returns, together with others, and returns the commit's sequence. `syncs`:
+    /// whether the commit is durable then. The files are handed over to the commit.
+    pub(super) fn commit_with_others(&self, files: &Arc<NewFiles>, syncs: bool, work: Work) -> Result<u64> {
         let mut queue = self.commits.queue.lock();
         queue.last += 1;
         let ticket = queue.last;
-        queue.waiting.push(Member { ticket, work, files: files.clone() });
+        queue.waiting.push(Member { ticket, work, files: files.clone(), syncs });
         loop {
             if let Some(result) = queue.results.remove(&ticket) {
                 return result;
@@ -105,7 +113,10 @@ impl Store {
             let current = member.files.opening() == opening;
             let done = if current { together.add(member.work) } else { Err(reopened()) };
             match done {
-                Ok(true) => together.members.push((member.ticket, member.files)),
+                Ok(true) => {
+                    together.syncs |= member.syncs;
+                    together.members.push((member.ticket, member.files));
+                }
                 Ok(false) => results.push((member.ticket, Ok(now.sequence))),
                 Err(error) => results.push((member.ticket, Err(error))),
             }
@@ -122,13 +133,13 @@ impl Store {
     /// The newest state, with the commits of the log.
     pub(super) fn newest(&self) -> Result<Arc<State>> {
         let mut reader = self.reader.lock();
-        self.refresh(&mut reader)?;
+        self.catch_up(&mut reader)?;
         Ok(reader.state.clone())
     }
 
     /// Appends the record of a group, and makes it visible.
-    fn append(&self, log: &mut LogWriter, together: Together, members: &[(u64, Arc<NewFiles>)]) -> Result<u64> {
-        let mut commit = together.commit;
+    fn append(&self, log: &mut LogWriter, mut together: Together, members: &[(u64, Arc<NewFiles>)]) -> Result<u64> {
+        let mut commit = std::mem::take(&mut together.commit);
         commit.push(Operation::LastId { id: self.next_id.load(Ordering::Relaxed) - 1 });
         if members.iter().any(|(_, files)| !files.is_empty()) {
             self.resources.medium.sync_folder("segments")?;
@@ -136,15 +147,62 @@ impl Store {
         // From here on a commit may name the files, even if this fails. The next opening of the log decides this, and
         // removes files that no commit names.
         members.iter().for_each(|(_, files)| files.hand_over());
-        let sequence = log.append(&commit.to_bytes())?;
-        // If this fails, the commit is durable nevertheless, and the next snapshot tries to read it again.
-        if let Ok(state) = self.newest()
-            && log.len_since_base() > CHECKPOINT_BYTES
-        {
+        let body = commit.to_bytes();
+        let sequence = if together.syncs { log.append(&body)? } else { log.append_unsynced(&body)? };
+        let state = self.make_visible(together.state, log)?;
+        if log.len_since_base() > CHECKPOINT_BYTES {
             // After a failed checkpoint, the log is longer than necessary but correct.
             let _ = log.checkpoint(&Commit::of_state(&state).to_bytes());
         }
+        if !together.syncs {
+            self.sync_soon(log)?;
+        }
         Ok(sequence)
+    }
+
+    /// Makes the state after the last record visible to the readers of this process. Others read the log.
+    fn make_visible(&self, mut state: State, log: &LogWriter) -> Result<Arc<State>> {
+        let mut reader = self.reader.lock();
+        state.last_id = state.last_id.max(self.next_id.load(Ordering::Relaxed) - 1);
+        self.publish(&mut reader, state);
+        if self.history.is_kept() {
+            // A version whose files cannot be pinned is not kept.
+            let _ = self.note(State::clone(&reader.state));
+        }
+        if let Some(reader) = &mut reader.log {
+            reader.pass(log.generation(), log.len(), log.last_sequence());
+        }
+        Ok(reader.state.clone())
+    }
+
+    /// Syncs the log after a while, or now if no thread can be started.
+    fn sync_soon(&self, log: &mut LogWriter) -> Result<()> {
+        if self.is_syncing.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let (writer, is_syncing) = (self.writer.clone(), self.is_syncing.clone());
+        let sync = move || {
+            thread::sleep(SYNC_INTERVAL);
+            // A commit from here on may be too late for this sync, and starts another thread.
+            is_syncing.store(false, Ordering::Release);
+            if let Some(log) = writer.lock().as_mut() {
+                // After a failure, the next commit reports it.
+                let _ = log.sync();
+            }
+        };
+        if thread::Builder::new().name("freestone-sync".into()).spawn(sync).is_err() {
+            self.is_syncing.store(false, Ordering::Release);
+            log.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Makes all commits durable, and returns the last one of them.
+    pub(super) fn sync_log(&self) -> Result<u64> {
+        let mut writer = self.writer.lock();
+        let Some(log) = writer.as_mut() else { return Ok(0) };
+        log.sync()?;
+        Ok(log.last_sequence())
     }
 }
 
@@ -188,11 +246,18 @@ struct Together {
     commit: Commit,
     visible: u64,
     members: Vec<(u64, Arc<NewFiles>)>,
+    syncs: bool,
 }
 
 impl Together {
     fn new(now: &Arc<State>) -> Together {
-        Together { state: State::clone(now), commit: Commit::default(), visible: now.sequence, members: vec![] }
+        Together {
+            state: State::clone(now),
+            commit: Commit::default(),
+            visible: now.sequence,
+            members: vec![],
+            syncs: false,
+        }
     }
 
     /// Adds the changes of a member. Returns whether it has any.

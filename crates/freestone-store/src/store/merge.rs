@@ -114,7 +114,8 @@ impl Store {
             Ok(commit)
         };
         let files = transaction.files()?;
-        self.commit_with_others(&files, Box::new(work))?;
+        // Until it is durable, the old segments are there, and so are their files.
+        self.commit_with_others(&files, false, Box::new(work))?;
         let replaced = *replaced.lock();
         Ok(replaced)
     }

@@ -20,7 +20,7 @@ mod write;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
@@ -97,12 +97,17 @@ pub struct Inner {
     options: StoreOptions,
     reader: Mutex<Reader>,
     /// The writer's side of the log, from the first write transaction on: one writer process at a time.
-    writer: Mutex<Option<LogWriter>>,
+    writer: Arc<Mutex<Option<LogWriter>>>,
+    /// Whether this process is the writer and its readers have seen all its commits. Then there is nothing to read in the
+    /// log, and snapshots and pins are matters of memory alone.
+    is_current: AtomicBool,
     /// The next id of a segment or table. It never decreases, not even when transactions are rolled back, because
     /// caches identify segments by their ids.
     next_id: Arc<AtomicU64>,
     /// Locked by everything that rewrites segments in the background or removes files that no commit names.
     maintenance: Mutex<()>,
+    /// Whether a thread will soon sync the log.
+    is_syncing: Arc<AtomicBool>,
     /// The segments of the last merge that failed, because it would fail again.
     refused: Mutex<Vec<u64>>,
     /// Locked while pending segments are merged.
@@ -213,9 +218,11 @@ impl Store {
             resources,
             options,
             reader,
-            writer: Mutex::new(None),
+            writer: Arc::default(),
+            is_current: AtomicBool::new(false),
             next_id: Arc::default(),
             maintenance: Mutex::default(),
+            is_syncing: Arc::default(),
             refused: Mutex::default(),
             merging: Mutex::default(),
             transactions: Arc::default(),
@@ -251,9 +258,14 @@ impl Store {
         // Pin first, then read: files that are removed after the pin are not in a snapshot that is read after it.
         let mut reader = self.reader.lock();
         let pin = self.pins.as_ref().map(|pins| pins.pin(reader.state.sequence)).transpose()?;
-        self.refresh(&mut reader)?;
+        self.catch_up(&mut reader)?;
         let history = Some(self.history.clone());
         Ok(Arc::new(Snapshot { state: reader.state.clone(), base: None, history, _pin: pin }))
+    }
+
+    /// Reads the commits of other processes, if there can be any.
+    fn catch_up(&self, reader: &mut Reader) -> Result<()> {
+        if self.is_current.load(Ordering::Acquire) { Ok(()) } else { self.refresh(reader) }
     }
 
     fn refresh(&self, reader: &mut Reader) -> Result<()> {
@@ -281,7 +293,7 @@ impl Store {
     }
 
     /// Keeps a version.
-    fn note(&self, state: State) -> Result<()> {
+    pub(super) fn note(&self, state: State) -> Result<()> {
         let pin = self.pins.as_ref().map(|pins| pins.pin(state.sequence)).transpose()?;
         self.history.note(Snapshot { state: Arc::new(state), base: None, history: None, _pin: pin });
         Ok(())
@@ -367,16 +379,51 @@ impl Store {
         }
         // This must happen before other processes can lock the log, because they may reuse ids from then on.
         self.resources.unnamed.lock().opening += 1;
-        *log = None;
-        let (writer, _) = Log::open_writer(self.resources.medium.clone())?;
-        *log = Some(writer);
-        let newest = self.newest()?;
+        let newest = self.take_log(&mut log)?;
         self.next_id.fetch_max(newest.last_id + 1, Ordering::Relaxed);
         if let Some(_maintenance) = self.maintenance.try_lock() {
             // Leftovers that cannot be removed now only take disk space, and the next vacuum tries again.
             let _ = self.remove_orphans(&newest);
         }
         Ok(())
+    }
+
+    /// Makes this process the writer, and returns the newest state. After a failure, what it has seen and what the log
+    /// has may differ, so nobody reads in the meantime, and the log is read from its start.
+    fn take_log(&self, log: &mut Option<LogWriter>) -> Result<Arc<State>> {
+        let mut paused = log.is_some().then(|| self.reader.lock());
+        self.is_current.store(false, Ordering::Release);
+        self.set_quiet_pins(false)?;
+        *log = None;
+        let (writer, _) = Log::open_writer(self.resources.medium.clone())?;
+        *log = Some(writer);
+        let newest = match &mut paused {
+            Some(reader) => {
+                reader.log = None;
+                self.refresh(reader)?;
+                reader.state.clone()
+            }
+            None => self.newest()?,
+        };
+        self.set_quiet_pins(true)?;
+        self.is_current.store(true, Ordering::Release);
+        Ok(newest)
+    }
+}
+
+impl Inner {
+    fn set_quiet_pins(&self, is_quiet: bool) -> Result<()> {
+        Ok(self.pins.as_ref().map_or(Ok(()), |pins| pins.set_quiet(is_quiet))?)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Snapshots may outlive the store, and with it the writer lock. If the file cannot be written, neither can the
+        // next writer's.
+        let _ = self.set_quiet_pins(false);
+        // A thread that syncs the log may have the writer for longer than the store.
+        drop(self.writer.lock().take());
     }
 }
 

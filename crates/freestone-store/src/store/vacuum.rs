@@ -122,6 +122,9 @@ impl Store {
             return Ok(false);
         }
         let newest = self.newest()?;
+        if let Some(pins) = &self.pins {
+            pins.flush()?;
+        }
         let horizon = Horizon::observe(&self.resources.medium, newest.sequence)?;
         let mut report = VacuumReport::default();
         if newest.removed.values().any(|removed_by| horizon.may_remove(*removed_by)) {
@@ -134,26 +137,32 @@ impl Store {
 
     /// Removes the files of removed segments, as far as no reader needs them, and files that no commit names.
     fn remove_files(&self, report: &mut VacuumReport) -> Result<()> {
+        // A commit that removed segments must not be lost when their files are gone.
+        let durable = self.sync_log()?;
         let (store, removal) = (self.clone(), Arc::new(Mutex::new(*report)));
         let (counted, files) = (removal.clone(), Arc::new(NewFiles::new(self.resources.clone())));
         let work = move |newest: &Newest<'_>| {
             let mut report = counted.lock();
-            let gone = store.remove_unneeded(newest, &mut report)?;
+            let gone = store.remove_unneeded(newest, durable, &mut report)?;
             let mut commit = Commit::default();
             if !gone.is_empty() {
                 commit.push(Operation::Forget { segments: gone });
             }
             Ok(commit)
         };
-        let committed = self.commit_with_others(&files, Box::new(work));
+        let committed = self.commit_with_others(&files, true, Box::new(work));
         *report = *removal.lock();
         committed.map(|_| ())
     }
 
-    /// Removes files, and returns the removed segments that can be forgotten.
-    fn remove_unneeded(&self, newest: &Newest<'_>, report: &mut VacuumReport) -> Result<Vec<u64>> {
+    /// Removes files, and returns the removed segments that can be forgotten. `durable` is the last commit that cannot be
+    /// lost.
+    fn remove_unneeded(&self, newest: &Newest<'_>, durable: u64, report: &mut VacuumReport) -> Result<Vec<u64>> {
         let medium = &self.resources.medium;
-        let horizon = Horizon::observe(medium, newest.visible)?;
+        if let Some(pins) = &self.pins {
+            pins.flush()?;
+        }
+        let horizon = Horizon::observe(medium, newest.visible.min(durable))?;
         report.files_removed += self.remove_orphans(newest.state)?;
         let mut gone = vec![];
         for (segment, removed_by) in &newest.state.removed {

@@ -43,6 +43,8 @@ pub struct WriteTransaction {
     /// `None` before the first write.
     files: Option<Arc<NewFiles>>,
     waiting: Waiting,
+    /// Whether the commit waits until it is durable.
+    syncs: bool,
     write_bytes: usize,
     /// The rows whose keys are not checked yet.
     pub(super) added_keys: AddedKeys,
@@ -87,6 +89,7 @@ impl WriteTransaction {
             next_id,
             files: None,
             waiting: Waiting::default(),
+            syncs: true,
             write_bytes,
             added_keys: AddedKeys::default(),
             added_references: AddedReferences::default(),
@@ -138,6 +141,12 @@ impl WriteTransaction {
     /// Sets the conditions that end its waits for other transactions.
     pub fn set_waiting(&mut self, waiting: Waiting) {
         self.waiting = waiting;
+    }
+
+    /// Sets whether the commit waits until it is durable. If it does not, a power loss may take it, with all later ones;
+    /// and processes that read see it when it is durable.
+    pub fn set_syncs(&mut self, syncs: bool) {
+        self.syncs = syncs;
     }
 
     /// Makes this process the writer, and reserves ids. Called before the first change.
@@ -587,20 +596,22 @@ impl WriteTransaction {
         is_changed: &dyn Fn(usize) -> bool,
     ) -> Result<u64> {
         let table = self.table(name)?;
-        let mut by_segment: BTreeMap<usize, RoaringBitmap> = BTreeMap::new();
-        for id in row_ids {
-            let (segment, row) = split_row_id(id);
-            by_segment.entry(segment).or_default().insert(row);
-        }
-        for (at, rows) in &mut by_segment {
-            let entry = table.segments.get(*at).ok_or_else(|| StoreError::invalid("a row id of no segment"))?;
-            if let Some(deleted) = &entry.deleted {
-                *rows -= deleted.as_ref();
-            }
-        }
+        let by_segment = by_segment(&table, row_ids)?;
         self.lock_table(&table, Mode::Shared)?;
         self.lock_rows(&table, &by_segment)?;
         self.delete_rows(&table, by_segment, is_changed)
+    }
+
+    /// Locks rows by the ids from a scan of [`WriteTransaction::snapshot`], until the end of the transaction, as if they
+    /// were deleted.
+    ///
+    /// # Errors
+    /// As for [`WriteTransaction::delete`].
+    pub fn lock_row_ids(&mut self, name: &str, row_ids: impl IntoIterator<Item = u64>) -> Result<()> {
+        let table = self.table(name)?;
+        let by_segment = by_segment(&table, row_ids)?;
+        self.lock_table(&table, Mode::Shared)?;
+        self.lock_rows(&table, &by_segment)
     }
 
     /// Deletes all rows of a table. Rows that others add at the same time remain.
@@ -710,6 +721,7 @@ impl WriteTransaction {
         let mine = std::mem::take(&mut self.state);
         let sequence = self.store.commit_with_others(
             &files,
+            self.syncs,
             Box::new(move |newest| {
                 let places = |table: &Table, segment, rows| store.transactions.places(table, segment, rows);
                 rebase(&base.state, &mine, newest.state, &places)
@@ -784,6 +796,22 @@ impl WriteTransaction {
         let view = state.table_by_id(table).map_err(StoreError::Invalid)?;
         Ok((newest.sequence, self.with_resources(view)))
     }
+}
+
+/// The existing rows among some row ids, by the position of their segment.
+fn by_segment(table: &Table, row_ids: impl IntoIterator<Item = u64>) -> Result<BTreeMap<usize, RoaringBitmap>> {
+    let mut by_segment: BTreeMap<usize, RoaringBitmap> = BTreeMap::new();
+    for id in row_ids {
+        let (segment, row) = split_row_id(id);
+        by_segment.entry(segment).or_default().insert(row);
+    }
+    for (at, rows) in &mut by_segment {
+        let entry = table.segments.get(*at).ok_or_else(|| StoreError::invalid("a row id of no segment"))?;
+        if let Some(deleted) = &entry.deleted {
+            *rows -= deleted.as_ref();
+        }
+    }
+    Ok(by_segment)
 }
 
 /// The clustering of a table's rows in a design, if it has one; see [`Clustering::new`].

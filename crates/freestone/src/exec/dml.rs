@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::arrow::array::{Array, BooleanArray, RecordBatch, UInt64Array};
 use datafusion::arrow::compute::filter_record_batch;
@@ -15,7 +16,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 use freestone_store::schema::TableSchema;
-use freestone_store::{Appended, Appender, LockMode, Snapshot, Table, WriteTransaction};
+use freestone_store::{Appended, Appender, LockMode, Snapshot, Table, Waiting, WriteTransaction};
 
 use crate::catalog::{Scope, TARGET};
 use crate::context::Outcome;
@@ -29,6 +30,7 @@ use crate::exec::upsert::{self, Conflict, Upsert};
 use crate::exec::write::{Batches, WriteContext};
 use crate::ingest::{ColumnMatch, Location, conform};
 use crate::internal_names::ROW_ID_COLUMN;
+use crate::sql::locking::LockingQuery;
 use crate::sql::names::{identifier, object_name};
 use crate::sql::parameters::Parameters;
 use crate::sql::spellings::{BY_NAME, OVERRIDING};
@@ -146,22 +148,57 @@ pub(super) fn delete(
         return Ok(Outcome::Affected { verb: "DELETE", rows: table.rows() });
     }
     let snapshot = transaction.snapshot();
-    let scope = Scope::new(snapshot.clone()).with_target_rows(&target);
     let returned = returning.is_some().then_some(&table.schema);
-    let query = delete_query(delete, &target, returned)?;
-    let (state, plan) = context.plan(&scope, ast::Statement::Query(query), parameters)?;
-    let (mut row_ids, mut removed) = (HashSet::new(), vec![]);
-    for batch in context.run(&state, &plan)? {
-        match returned {
-            Some(_) => removed.push(first_of_each_row(&batch?, &mut row_ids)?),
-            None => row_ids.extend(row_id_column(&batch?)?.values()),
-        }
-    }
+    let (row_ids, removed) = meet(context, &snapshot, delete, &target, returned, parameters)?;
     let rows = transaction.delete(&target, row_ids)?;
     match returning {
         Some(returning) => returning.rows(context, snapshot, parameters, &table.schema, removed),
         None => Ok(Outcome::Affected { verb: "DELETE", rows }),
     }
+}
+
+/// `SELECT … FROM table [WHERE …] FOR UPDATE`, as a DELETE that returns its rows: they are locked, and stay.
+pub(crate) fn lock_rows(
+    transaction: &mut WriteTransaction,
+    context: &WriteContext,
+    query: &LockingQuery,
+    parameters: &Parameters,
+) -> Result<Outcome> {
+    let mut delete = query.rows.clone();
+    let target = delete_target(&delete)?;
+    let alias = delete_alias(&delete, &target);
+    let returning = Returning::take(&mut delete.returning, &alias);
+    let returning = returning.ok_or_else(|| Error::syntax("a query without columns"))?.ordered(query.order.clone());
+    if query.no_wait {
+        transaction.set_waiting(Waiting { timeout: Some(Duration::ZERO), ..context.waiting.clone() });
+    }
+    let table = find(transaction, &target, context.row_lock)?;
+    let snapshot = transaction.snapshot();
+    let (row_ids, rows) = meet(context, &snapshot, delete, &target, Some(&table.schema), parameters)?;
+    transaction.lock_row_ids(&target, row_ids)?;
+    returning.rows(context, snapshot, parameters, &table.schema, rows)
+}
+
+/// The ids of the rows that a DELETE meets, and their columns if they are to be returned.
+fn meet(
+    context: &WriteContext,
+    snapshot: &Arc<Snapshot>,
+    delete: ast::Delete,
+    target: &str,
+    returned: Option<&TableSchema>,
+    parameters: &Parameters,
+) -> Result<(HashSet<u64>, Vec<RecordBatch>)> {
+    let scope = Scope::new(snapshot.clone()).with_target_rows(target);
+    let query = delete_query(delete, target, returned)?;
+    let (state, plan) = context.plan(&scope, ast::Statement::Query(query), parameters)?;
+    let (mut row_ids, mut rows) = (HashSet::new(), vec![]);
+    for batch in context.run(&state, &plan)? {
+        match returned {
+            Some(_) => rows.push(first_of_each_row(&batch?, &mut row_ids)?),
+            None => row_ids.extend(row_id_column(&batch?)?.values()),
+        }
+    }
+    Ok((row_ids, rows))
 }
 
 /// `UPDATE table SET column = expression, … [FROM …] [WHERE …]`. Where several rows of FROM meet a row, one of them
@@ -320,7 +357,7 @@ fn insert_alias(insert: &ast::Insert, target: &str) -> String {
     alias.map_or_else(own, |alias| identifier(&alias.alias))
 }
 
-fn insert_target(insert: &ast::Insert) -> Result<String> {
+pub(crate) fn insert_target(insert: &ast::Insert) -> Result<String> {
     match &insert.table {
         ast::TableObject::TableName(name) => object_name(name),
         _ => Err(Error::unsupported("INSERT takes a table's name")),

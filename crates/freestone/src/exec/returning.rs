@@ -25,12 +25,20 @@ use crate::times;
 pub(crate) struct Returning {
     items: Vec<ast::SelectItem>,
     alias: String,
+    /// The order of a query that locks its rows.
+    order: Option<ast::OrderBy>,
 }
 
 impl Returning {
     /// Removes the clause from a statement.
     pub fn take(items: &mut Option<Vec<ast::SelectItem>>, alias: &str) -> Option<Returning> {
-        items.take().map(|items| Returning { items, alias: alias.to_owned() })
+        items.take().map(|items| Returning { items, alias: alias.to_owned(), order: None })
+    }
+
+    /// The same in an order.
+    pub fn ordered(mut self, order: Option<ast::OrderBy>) -> Returning {
+        self.order = order;
+        self
     }
 
     /// The query over rows with the columns of a table.
@@ -42,7 +50,8 @@ impl Returning {
         let named = rows.into_iter().map(|batch| RecordBatch::try_new(schema.clone(), batch.columns().to_vec()));
         let rows = ArrowTable::of_batches(&schema, named.collect::<Result<Vec<_>, _>>()?)?;
         let items = self.items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let query = parse_query(&format!("SELECT {items} FROM {} AS {}", quote(TARGET), quote(&self.alias)))?;
+        let mut query = parse_query(&format!("SELECT {items} FROM {} AS {}", quote(TARGET), quote(&self.alias)))?;
+        query.order_by = self.order;
         Ok((scope.with_target_written(rows), ast::Statement::Query(query)))
     }
 
@@ -71,7 +80,7 @@ impl Returning {
         let mut all: Option<Returned> = None;
         for (action, rows) in groups {
             let items = self.items.iter().map(|item| with_action(item.clone(), action)).collect();
-            let returning = Returning { items, alias: self.alias.clone() };
+            let returning = Returning { items, alias: self.alias.clone(), order: None };
             let Returned { schema, batches } =
                 returning.batches(context, snapshot.clone(), parameters, schema, rows)?;
             all.get_or_insert_with(|| Returned { schema, batches: vec![] }).batches.extend(batches);

@@ -45,7 +45,7 @@ pub(crate) use parquet::{FileChunks, ParquetFile, SECONDS_KEY, uuid_texts};
 pub use paths::expand_paths;
 pub(crate) use paths::partitions;
 pub(crate) use spool::{SpooledFile, spooled};
-pub(crate) use stored::{STORED, Stored};
+pub(crate) use stored::{STORED, Stored, stored_cell};
 pub(crate) use text::{TextFile, TextParser};
 
 /// The formats that can be read.

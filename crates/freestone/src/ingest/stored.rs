@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::{ScalarValue, internal_err};
 use datafusion::error::Result;
@@ -65,14 +65,19 @@ impl ScalarUDFImpl for Stored {
             return internal_err!("{STORED} takes a value, a column and a row");
         };
         let field = self.field(Some(column))?;
-        let converted = crate::exact::unary(value, |array| {
-            let given = Schema::new(vec![Field::new(field.name(), array.data_type().clone(), true)]);
-            let batch = RecordBatch::try_new(Arc::new(given), vec![array.clone()])?;
-            let at = Location { source: String::new(), first_row: (*row).max(1) as u64 };
-            let wanted = Arc::new(Schema::new(vec![field.clone()]));
-            let converted = conform(&batch, &wanted, ColumnMatch::Position, &at).map_err(Error::from)?;
-            Ok(converted.column(0).clone())
-        })?;
-        Ok(converted)
+        crate::exact::unary(value, |array| Ok(stored_cell(array, &field, (*row).max(1) as u64)?))
     }
+}
+
+/// The value of a cell of `VALUES`, in the type of its column.
+///
+/// # Errors
+/// The type cannot hold the value.
+pub(crate) fn stored_cell(value: &ArrayRef, field: &FieldRef, row: u64) -> Result<ArrayRef, Error> {
+    let given = Schema::new(vec![Field::new(field.name(), value.data_type().clone(), true)]);
+    let batch = RecordBatch::try_new(Arc::new(given), vec![value.clone()])?;
+    let at = Location { source: String::new(), first_row: row };
+    let wanted = Arc::new(Schema::new(vec![field.as_ref().clone().with_nullable(true)]));
+    let converted = conform(&batch, &wanted, ColumnMatch::Position, &at)?;
+    Ok(converted.column(0).clone())
 }

@@ -80,6 +80,7 @@ impl Session {
         self.check_transaction(statement.ends_transaction())?;
         match self.command(statement).await? {
             Command::Sql(sql) => self.describe_sql(statement, *sql, types).await,
+            Command::LockRows(query) => self.describe_sql(statement, ast::Statement::Delete(query.rows), types).await,
             Command::Show { .. } | Command::ShowTables | Command::Describe { .. } | Command::DescribeQuery(_) => {
                 self.describe_rows(statement).await
             }

@@ -5,6 +5,7 @@ pub(crate) mod describe;
 mod explain;
 mod memory;
 pub(crate) mod plan_cache;
+mod points;
 pub(crate) mod transaction;
 
 use std::collections::HashMap;
@@ -38,7 +39,7 @@ use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::stored::{Answer, StoredQuery};
 use crate::exec::write::{PlansRun, WriteContext};
-use crate::exec::{self, check, copy, ddl};
+use crate::exec::{self, check, copy, ddl, dml};
 use crate::export::{self, Export};
 use crate::inputs::{ArrowTable, Inputs};
 use crate::planning::BoundedExpressions;
@@ -58,6 +59,7 @@ use crate::{
     workload,
 };
 use plan_cache::{CachedPlan, Plans};
+use points::Points;
 use transaction::Block;
 
 /// Texts below this many bytes are read without asking for memory.
@@ -82,6 +84,7 @@ pub struct Session {
     cancel: Canceller,
     progress: RwLock<Option<Arc<dyn Progress>>>,
     plans: Mutex<Plans>,
+    points: Mutex<Points>,
     access: Access,
     /// Whether writes are refused for the time being.
     read_only: Arc<AtomicBool>,
@@ -91,6 +94,8 @@ pub struct Session {
 #[derive(Clone)]
 struct Prepared {
     statement: ast::Statement,
+    /// By which the session knows it, if it is a point statement.
+    text: Arc<str>,
     /// Those that PREPARE declares.
     types: Vec<Option<DataType>>,
     _memory: Arc<MemoryReservation>,
@@ -147,6 +152,7 @@ impl Session {
                 sequences,
             )),
             plans: Mutex::new(Plans::new(database.kept_plans().clone())),
+            points: Mutex::default(),
             database,
             prepared: Mutex::default(),
             cancel: Canceller::new(),
@@ -209,9 +215,21 @@ impl Session {
     async fn execute_unguarded(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
         self.check_transaction(statement.ends_transaction())?;
         let parameters = parameters_of(statement, inputs)?;
+        if let Some(outcome) = self.execute_known(&statement.text, &parameters).await? {
+            return Ok(outcome);
+        }
         match self.command(statement).await? {
             Command::Transaction(command) => self.transaction(command).await,
-            Command::Sql(sql) => Box::pin(self.execute_sql(*sql, parameters, statement.text_after_as())).await,
+            Command::Sql(sql) => match Box::pin(self.execute_new_point(&statement.text, &sql, &parameters)).await? {
+                Some(outcome) => Ok(outcome),
+                None => Box::pin(self.execute_sql(*sql, parameters, statement.text_after_as())).await,
+            },
+            Command::LockRows(query) => {
+                let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
+                    dml::lock_rows(transaction, context, &query, &parameters)
+                };
+                self.write(work).await
+            }
             Command::CopyFrom(request) => {
                 self.access.check_files()?;
                 let progress = self.progress.read().clone();
@@ -312,6 +330,12 @@ impl Session {
     }
 
     async fn planned_schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
+        if self.knows_text(&statement.text) {
+            let parameters = parameters_of(statement, inputs.clone())?;
+            if let Some(schema) = self.known_schema(&statement.text, &parameters)? {
+                return Ok(Some(schema));
+            }
+        }
         let Command::Sql(sql) = self.command(statement).await? else { return Ok(None) };
         if !matches!(*sql, ast::Statement::Query(_)) {
             return Ok(None);
@@ -343,6 +367,9 @@ impl Session {
     /// # Errors
     /// The statement cannot be parsed, or the database cannot be read.
     pub fn missing_tables(&self, statement: &Statement) -> Result<Vec<String>> {
+        if self.knows_text(&statement.text) {
+            return Ok(vec![]);
+        }
         let named = statement.named_tables()?;
         if named.is_empty() {
             return Ok(named);
@@ -397,6 +424,7 @@ impl Session {
         let mut planner = self.planner.write();
         *planner = planner.with_extension(extension);
         self.plans.lock().clear();
+        self.points.lock().clear();
     }
 
     /// The permissions of the session.
@@ -453,6 +481,7 @@ impl Session {
         change(&mut state)?;
         *planner = planner.with_settings(state);
         self.plans.lock().clear();
+        self.points.lock().clear();
         Ok(())
     }
 
@@ -512,10 +541,17 @@ impl Session {
 
     async fn execute_stored_command(&self, statement: &Statement, inputs: Inputs) -> Result<Answer> {
         self.check_transaction(statement.ends_transaction())?;
+        if self.knows_text(&statement.text) {
+            return Ok(Answer::Outcome(self.execute_unguarded(statement, inputs).await?));
+        }
         if let Command::Sql(sql) = self.command(statement).await?
             && matches!(*sql, ast::Statement::Query(_))
         {
-            let (kept, snapshot) = self.planned(*sql, &parameters_of(statement, inputs)?).await?;
+            let parameters = parameters_of(statement, inputs)?;
+            if let Some(outcome) = Box::pin(self.execute_new_point(&statement.text, &sql, &parameters)).await? {
+                return Ok(Answer::Outcome(outcome));
+            }
+            let (kept, snapshot) = self.planned(*sql, &parameters).await?;
             let shown_as_stored =
                 times::is_shown_as_stored(&kept.plan().schema(), self.planner().settings().config_options());
             return Ok(match StoredQuery::of(kept.plan(), &snapshot, self.cancellation()) {
@@ -719,21 +755,33 @@ impl Session {
             return Err(Error::new(ErrorKind::Exists, format!("prepared statement {name} exists"))
                 .with_hint(format!("DEALLOCATE {name} first")));
         }
-        prepared.insert(name, Prepared { statement, types, _memory: memory });
+        let text = format!("PREPARE {statement}").into();
+        prepared.insert(name, Prepared { statement, text, types, _memory: memory });
         Ok(Outcome::Done { verb: "PREPARE" })
     }
 
     async fn execute_prepared(&self, name: &ast::ObjectName, values: Vec<ast::Expr>) -> Result<Outcome> {
         let name = names::object_name(name)?;
         let prepared = self.prepared.lock().get(&name).cloned();
-        let Some(Prepared { statement, types, .. }) = prepared else { return Err(self.not_prepared(&name)) };
+        let Some(Prepared { statement, text, types, .. }) = prepared else { return Err(self.not_prepared(&name)) };
         if !types.is_empty() && types.len() != values.len() {
             let (expected, actual) = (types.len(), values.len());
             return Err(Error::invalid(format!("{name} takes {expected} parameters and was given {actual}")));
         }
-        let state = self.state(&self.scope()?);
-        let values = values.into_iter().map(|value| constant(&state, value)).collect::<Result<_>>()?;
+        let values = match values.iter().map(parameters::literal).collect::<Option<Vec<_>>>() {
+            Some(values) => values,
+            None => {
+                let state = self.state(&self.scope()?);
+                values.into_iter().map(|value| constant(&state, value)).collect::<Result<_>>()?
+            }
+        };
         let parameters = Parameters { types, values, ..Parameters::default() };
+        if let Some(outcome) = self.execute_known(&text, &parameters).await? {
+            return Ok(outcome);
+        }
+        if let Some(outcome) = Box::pin(self.execute_new_point(&text, &statement, &parameters)).await? {
+            return Ok(outcome);
+        }
         Box::pin(self.execute_sql(statement, parameters, None)).await
     }
 

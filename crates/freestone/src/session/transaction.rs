@@ -166,7 +166,8 @@ impl Session {
                     "nothing was committed: a statement of this transaction failed, so it was rolled back",
                 ));
             }
-            let transaction = open.transaction.take().ok_or_else(busy)?;
+            let mut transaction = open.transaction.take().ok_or_else(busy)?;
+            transaction.set_syncs(settings::synchronous_commit(self.planner().settings()));
             *block = None;
             transaction
         };
@@ -215,6 +216,7 @@ fn alone(store: &Store, repeats: bool, mut context: WriteContext, work: Work<'_>
     loop {
         let mut transaction = store.write()?;
         transaction.set_waiting(context.waiting.clone());
+        transaction.set_syncs(settings::synchronous_commit(context.planner().settings()));
         let done = statement(&mut transaction, &context, work).and_then(|outcome| {
             context.check_cancelled()?;
             transaction.commit()?;

@@ -15,6 +15,7 @@ pub(crate) mod from_first;
 pub(crate) mod function_macros;
 pub(crate) mod laterals;
 pub(crate) mod like_escape;
+pub(crate) mod locking;
 pub(crate) mod macros;
 pub(crate) mod materialized;
 pub(crate) mod merge_forms;

@@ -17,11 +17,12 @@ pub use freestone_store::design::quoted as quote;
 use crate::context::guarded_now;
 use crate::error::{Error, Result};
 use crate::sql::dialect::SqlDialect;
+use crate::sql::locking::LockingQuery;
 use crate::sql::transactions::TransactionCommand;
 use crate::sql::{
     case_results, depth, explain_options, extensions, fetch, file_calls, forms, frame_exclusion, from_first,
-    function_macros, like_escape, materialized, merge_forms, named_windows, names, spellings, supported, transactions,
-    using, values,
+    function_macros, like_escape, locking, materialized, merge_forms, named_windows, names, spellings, supported,
+    transactions, using, values,
 };
 use crate::times;
 
@@ -73,6 +74,8 @@ pub enum StatementKind {
 #[derive(Debug, Clone)]
 pub(crate) enum Command {
     Sql(Box<ast::Statement>),
+    /// SELECT … FOR UPDATE.
+    LockRows(Box<LockingQuery>),
     CopyFrom(CopyFrom),
     CopyTo(CopyTo),
     SetDesign {
@@ -300,7 +303,7 @@ impl Statement {
             word @ ("BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE") => {
                 transactions::parse(word, rest)
             }
-            _ => cursor.sql().map(|statement| Command::Sql(Box::new(statement))),
+            _ => cursor.sql_or_lock(),
         }
     }
 
@@ -334,6 +337,7 @@ impl Statement {
                 | Command::AddCopy(_)
                 | Command::DropCopy { .. }
                 | Command::DropMacro { .. }
+                | Command::LockRows(_)
                 | Command::Vacuum(_),
             ) => true,
             _ => false,
@@ -870,11 +874,32 @@ impl<'a> Cursor<'a> {
 
     /// Parses the rest with sqlparser.
     fn sql(&self) -> Result<ast::Statement> {
+        self.sql_in_form(|mut statement| {
+            put_in_our_form(&mut statement)?;
+            Ok(statement)
+        })
+    }
+
+    /// The same for a whole statement, which may be a query with FOR UPDATE.
+    fn sql_or_lock(&self) -> Result<Command> {
+        self.sql_in_form(|mut statement| {
+            let Some(LockingQuery { rows, mut order, no_wait }) = locking::of(&statement)? else {
+                put_in_our_form(&mut statement)?;
+                return Ok(Command::Sql(Box::new(statement)));
+            };
+            order.as_mut().map_or(Ok(()), put_in_our_form)?;
+            let mut rows = ast::Statement::Delete(rows);
+            put_in_our_form(&mut rows)?;
+            let ast::Statement::Delete(rows) = rows else { return Err(self.unexpected("a query")) };
+            Ok(Command::LockRows(Box::new(LockingQuery { rows, order, no_wait })))
+        })
+    }
+
+    fn sql_in_form<T>(&self, form: impl FnOnce(ast::Statement) -> Result<T>) -> Result<T> {
         let mut parser = parser(self.tokens)?;
-        let mut statement = extensions::statement(parser.parse_statement()?)?;
-        put_in_our_form(&mut statement)?;
+        let parsed = form(extensions::statement(parser.parse_statement()?)?)?;
         match parser.peek_token().token {
-            Token::EOF => Ok(statement),
+            Token::EOF => Ok(parsed),
             _ => Err(unexpected("the end of the statement", Some(&parser.peek_token()))),
         }
     }

@@ -181,6 +181,10 @@ impl Connection {
             let milliseconds = self.value("lock_timeout");
             self.engine(&format!("SET lock_timeout = {milliseconds}")).await?;
         }
+        if name.eq_ignore_ascii_case("synchronous_commit") {
+            let value = self.value("synchronous_commit");
+            self.engine(&format!("SET synchronous_commit = '{value}'")).await?;
+        }
         if self.is_zone(name) {
             let zone = self.value(TIME_ZONE);
             let is_hours = zone.parse::<f64>().is_ok() && !zone.starts_with('+');

@@ -96,12 +96,7 @@ pub(crate) fn fill(statement: &mut Statement, parameters: &Parameters) -> Result
         return Err(count(last, parameters.values.len()));
     }
     let declared = |at: usize| parameters.types.get(at).cloned().flatten();
-    let given = parameters.values[..last].iter().enumerate();
-    let values = given.map(|(at, value)| match declared(at) {
-        Some(declared) => exactly(value, &declared).map_err(|error| error.at(&format!("parameter ${}", at + 1))),
-        None => Ok(value.clone()),
-    });
-    let values = values.collect::<Result<Vec<_>>>()?;
+    let values = converted(&parameters.values[..last], &parameters.types)?;
     let literal = |number: usize| {
         let value = values.get(number - 1).filter(|value| declared(number - 1).is_none() && is_untyped(value))?;
         Some(text_or_null(value))
@@ -117,6 +112,30 @@ pub(crate) fn fill(statement: &mut Statement, parameters: &Parameters) -> Result
     let left = !self::numbers(statement)?.is_empty();
     let types = if left { types.iter().map(types::parameter_type).collect() } else { vec![] };
     Ok(Filled { types, values })
+}
+
+/// The values in their declared types.
+///
+/// # Errors
+/// A value is not one of its declared type.
+pub(crate) fn converted(values: &[ScalarValue], types: &[Option<DataType>]) -> Result<Vec<ScalarValue>> {
+    let convert = |(at, value): (usize, &ScalarValue)| match types.get(at) {
+        Some(Some(declared)) => exactly(value, declared).map_err(|error| error.at(&format!("parameter ${}", at + 1))),
+        _ => Ok(value.clone()),
+    };
+    values.iter().enumerate().map(convert).collect()
+}
+
+/// The value of a literal that has the same type in every context: an integer, text, a truth value or NULL.
+pub(crate) fn literal(expression: &Expr) -> Option<ScalarValue> {
+    let Expr::Value(value) = expression else { return None };
+    match &value.value {
+        Value::Number(digits, false) => digits.parse().ok().map(|number| ScalarValue::Int64(Some(number))),
+        Value::SingleQuotedString(text) => Some(ScalarValue::Utf8(Some(text.clone()))),
+        Value::Boolean(value) => Some(ScalarValue::Boolean(Some(*value))),
+        Value::Null => Some(ScalarValue::Null),
+        _ => None,
+    }
 }
 
 /// The error of a wrong number of values.

@@ -20,7 +20,7 @@ pub(super) fn query(query: &Query) -> Result<()> {
         // Each was rewritten before, but the combination cannot be.
         (fetch.as_ref().is_some_and(|fetch| fetch.with_ties || fetch.percent), "FETCH … PERCENT WITH TIES"),
         (fetch.is_some() && limit_clause.as_ref().is_some_and(limits), "FETCH together with LIMIT"),
-        (!locks.is_empty(), "FOR UPDATE and FOR SHARE: locking of rows"),
+        (!locks.is_empty(), "FOR UPDATE and FOR SHARE within a statement: locking of rows"),
         (for_clause.is_some(), "FOR XML, FOR JSON and FOR BROWSE"),
         (settings.is_some(), "SETTINGS in a query"),
         (format_clause.is_some(), "FORMAT in a query"),

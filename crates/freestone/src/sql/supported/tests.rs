@@ -17,7 +17,13 @@ fn check(cases: &[(&str, &str)]) {
 #[test]
 fn clauses_of_queries_that_nothing_executes_are_refused() {
     check(&[
-        ("SELECT a FROM t FOR UPDATE", "FOR UPDATE"),
+        ("SELECT a FROM (SELECT a FROM t FOR UPDATE) AS s", "FOR UPDATE"),
+        ("SELECT a FROM t FOR SHARE", "FOR SHARE"),
+        ("SELECT a FROM t FOR UPDATE SKIP LOCKED", "SKIP LOCKED"),
+        ("SELECT a FROM t LIMIT 1 FOR UPDATE", "FOR UPDATE with LIMIT"),
+        ("SELECT DISTINCT a FROM t FOR UPDATE", "FOR UPDATE with DISTINCT"),
+        ("SELECT a FROM t, u FOR UPDATE", "FOR UPDATE of other queries than of one table"),
+        ("EXPLAIN SELECT a FROM t FOR UPDATE", "FOR UPDATE"),
         ("SELECT a FROM t WHERE a IN (SELECT a FROM u FOR SHARE)", "FOR SHARE"),
         ("SELECT a FROM t LIMIT 1 FETCH FIRST ROW ONLY", "together with LIMIT"),
         ("SELECT a FROM t ORDER BY a FETCH FIRST 2 PERCENT ROWS WITH TIES", "PERCENT WITH TIES"),

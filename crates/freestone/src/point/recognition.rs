@@ -1,0 +1,340 @@
+//! Recognition of point statements.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, TableReference};
+use datafusion::datasource::source_as_provider;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{BinaryExpr, EmptyRelation, Expr, LogicalPlan, Operator, Projection};
+use datafusion::physical_plan::PhysicalExpr;
+use datafusion::scalar::ScalarValue;
+use datafusion::sql::sqlparser::ast;
+use freestone_store::schema::TableSchema;
+use freestone_store::{Snapshot, Table};
+use parking_lot::Mutex;
+
+use super::{Action, Condition, NewValue, Operand, Point, Select, is_plain};
+use crate::catalog::{Planner, Scope};
+use crate::error::Result;
+use crate::exec::dml;
+use crate::exec::stored_values::Places;
+use crate::provider::FreestoneTable;
+use crate::sql::visitor;
+
+/// Whether a statement may be a point statement, from its form: recognizing it takes about as long as planning it.
+pub(crate) fn is_candidate(sql: &ast::Statement) -> bool {
+    use ast::Statement as Sql;
+    let selection = match sql {
+        Sql::Query(query) => {
+            let ast::SetExpr::Select(select) = query.body.as_ref() else { return false };
+            let is_plain = query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none();
+            if !is_plain || !query.locks.is_empty() || select.from.len() != 1 || !select.from[0].joins.is_empty() {
+                return false;
+            }
+            &select.selection
+        }
+        Sql::Update(update) if update.returning.is_none() && update.from.is_none() => &update.selection,
+        Sql::Delete(delete) if delete.returning.is_none() && delete.using.is_none() => &delete.selection,
+        Sql::Insert(insert) => return has_one_row(insert),
+        _ => return false,
+    };
+    selection.as_ref().is_some_and(compares)
+}
+
+/// Whether an expression contains `… = …` in a conjunction, and no query or call.
+fn compares(expression: &ast::Expr) -> bool {
+    let mut compares = false;
+    let refused = visitor::expressions(expression, &mut |part| match part {
+        ast::Expr::BinaryOp { op: ast::BinaryOperator::Eq, .. } => {
+            compares = true;
+            ControlFlow::Continue(())
+        }
+        ast::Expr::Subquery(_) | ast::Expr::InSubquery { .. } | ast::Expr::Exists { .. } | ast::Expr::Function(_) => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    compares && refused.is_continue()
+}
+
+fn has_one_row(insert: &ast::Insert) -> bool {
+    let plain = insert.on.is_none() && insert.or.is_none() && insert.returning.is_none();
+    plain && insert.table_alias.is_none() && values_of(insert).is_some()
+}
+
+/// The cells of `VALUES (…)` with one row.
+fn values_of(insert: &ast::Insert) -> Option<&[ast::Expr]> {
+    let source = insert.source.as_ref()?;
+    let is_plain = source.with.is_none() && source.order_by.is_none() && source.limit_clause.is_none();
+    match source.body.as_ref() {
+        ast::SetExpr::Values(values) if is_plain && source.fetch.is_none() => match values.rows.as_slice() {
+            [row] => Some(row.content.as_slice()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Recognizes a statement for values of some types; `None` if it is no point statement.
+///
+/// # Errors
+/// The statement cannot be planned, which the planner reports.
+pub(crate) async fn recognize(
+    planner: &Planner,
+    scope: Scope,
+    sql: &ast::Statement,
+    types: &[DataType],
+    logged: Option<Arc<str>>,
+) -> Result<Option<Point>> {
+    let found = match sql {
+        ast::Statement::Insert(insert) => insertion(&scope.snapshot, insert),
+        ast::Statement::Query(_) => query(planner, &scope, sql, types).await?,
+        ast::Statement::Update(_) | ast::Statement::Delete(_) => change(planner, &scope, sql, types).await?,
+        _ => None,
+    };
+    Ok(found.map(|(table, action)| Point {
+        statement: sql.clone(),
+        types: types.to_vec(),
+        name: table.name.clone(),
+        table: Mutex::new(table),
+        logged,
+        action,
+    }))
+}
+
+type Found = Option<(Arc<Table>, Action)>;
+
+fn insertion(snapshot: &Snapshot, insert: &ast::Insert) -> Found {
+    let table = snapshot.table(&dml::insert_target(insert).ok()?)?;
+    let places = Places::named(&table.schema, &insert.columns).ok()?;
+    let cells = values_of(insert)?;
+    if cells.len() != places.given() || !is_plain(&table.schema) {
+        return None;
+    }
+    let null = |_| Operand::Constant(ScalarValue::Null);
+    let mut operands: Vec<Operand> = table.schema.columns.iter().map(null).collect();
+    for (cell, column) in cells.iter().zip(places.targets()) {
+        operands[column] = cell_operand(cell)?;
+    }
+    Some((table.clone(), Action::Insert(operands)))
+}
+
+/// A parameter or NULL. Other literals are typed by the planner.
+fn cell_operand(cell: &ast::Expr) -> Option<Operand> {
+    let ast::Expr::Value(value) = cell else { return None };
+    match &value.value {
+        ast::Value::Placeholder(name) => number(name).map(Operand::Parameter),
+        ast::Value::Null => Some(Operand::Constant(ScalarValue::Null)),
+        _ => None,
+    }
+}
+
+/// The number of a parameter, from 0.
+fn number(name: &str) -> Option<usize> {
+    name.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
+}
+
+async fn query(planner: &Planner, scope: &Scope, sql: &ast::Statement, types: &[DataType]) -> Result<Found> {
+    let state = planner.state_of(scope, sql);
+    let plan = planner.bound(&state, scope, sql.clone(), types).await?;
+    let Some(found) = Matched::of(&plan) else { return Ok(None) };
+    let Some(conditions) = found.conditions(types) else { return Ok(None) };
+    let (mut reads, mut places) = (vec![], vec![]);
+    for expression in found.projected {
+        let Some(column) = found.column(without_alias(expression)) else { return Ok(None) };
+        let place = reads.iter().position(|known| *known == column).unwrap_or(reads.len());
+        if place == reads.len() {
+            reads.push(column);
+        }
+        places.push(place);
+    }
+    let table = found.table.clone();
+    let nulls = types.iter().map(ScalarValue::try_new_null).collect::<Result<Vec<_>, _>>()?;
+    let plan = plan.with_param_values(nulls)?;
+    let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+    let schema = Arc::new(plan.schema().as_arrow().clone());
+    let typed =
+        |(field, place): (&Arc<Field>, &usize)| *field.data_type() == table.schema.columns[reads[*place]].data_type;
+    if !schema.fields().iter().zip(&places).all(typed) {
+        return Ok(None);
+    }
+    Ok(Some((table, Action::Select(Select { conditions, reads, places, schema }))))
+}
+
+async fn change(planner: &Planner, scope: &Scope, sql: &ast::Statement, types: &[DataType]) -> Result<Found> {
+    let (target, rows) = dml::row_query(sql.clone(), &scope.snapshot)?;
+    let Some(target) = target else { return Ok(None) };
+    let Some(table) = scope.snapshot.table(&target).cloned() else { return Ok(None) };
+    let scope = scope.clone().with_target_rows(&target);
+    let state = planner.state_of(&scope, &rows);
+    let plan = planner.bound(&state, &scope, rows, types).await?;
+    let Some(found) = Matched::of(&plan).filter(|found| found.table.id == table.id) else { return Ok(None) };
+    let Some(conditions) = found.conditions(types) else { return Ok(None) };
+    let ast::Statement::Update(update) = sql else { return Ok(Some((table, Action::Delete(conditions)))) };
+    let mut assigned = vec![false; table.schema.columns.len()];
+    for assignment in &update.assignments {
+        assigned[dml::assigned_column(&table.schema, assignment)?] = true;
+    }
+    let Some((_, new)) = found.projected.split_first() else { return Ok(None) };
+    if new.len() != assigned.len() || !is_plain(&table.schema) {
+        return Ok(None);
+    }
+    let values = new.iter().map(|value| found.new_value(&state, without_alias(value), types));
+    let Some(values) = values.collect::<Option<Vec<_>>>() else { return Ok(None) };
+    Ok(Some((table, Action::Update { conditions, values, assigned })))
+}
+
+fn without_alias(expression: &Expr) -> &Expr {
+    match expression {
+        Expr::Alias(alias) => without_alias(&alias.expr),
+        other => other,
+    }
+}
+
+/// A projection of a filter of a scan of a native table.
+struct Matched<'p> {
+    table: Arc<Table>,
+    projected: &'p [Expr],
+    filter: &'p Expr,
+    /// The columns of the table, under the name that the statement gives it.
+    schema: &'p DFSchema,
+}
+
+impl<'p> Matched<'p> {
+    fn of(plan: &'p LogicalPlan) -> Option<Self> {
+        let LogicalPlan::Projection(Projection { expr, input, .. }) = plan else { return None };
+        let LogicalPlan::Filter(filter) = input.as_ref() else { return None };
+        let schema = filter.input.schema().as_ref();
+        let mut input = filter.input.as_ref();
+        while let LogicalPlan::SubqueryAlias(alias) = input {
+            input = alias.input.as_ref();
+        }
+        let LogicalPlan::TableScan(scan) = input else { return None };
+        if scan.projection.is_some() || !scan.filters.is_empty() || scan.fetch.is_some() {
+            return None;
+        }
+        let provider = source_as_provider(&scan.source).ok()?;
+        let table = provider.downcast_ref::<FreestoneTable>()?.table().clone();
+        Some(Matched { table, projected: expr, filter: &filter.predicate, schema })
+    }
+
+    /// The position in the table of an expression that is a column of it.
+    fn column(&self, expression: &Expr) -> Option<usize> {
+        let Expr::Column(column) = expression else { return None };
+        self.schema.maybe_index_of_column(column).filter(|at| *at < self.table.schema.columns.len())
+    }
+
+    /// The filter as comparisons of columns with values, which include all columns of a key.
+    fn conditions(&self, types: &[DataType]) -> Option<Vec<Condition>> {
+        let conditions = split_conjunction(self.filter).into_iter().map(|part| self.condition(part, types));
+        let conditions = conditions.collect::<Option<Vec<_>>>()?;
+        let is_fixed = |column: usize| conditions.iter().any(|condition| condition.column == column);
+        let schema = &self.table.schema;
+        let keys = schema.unique_keys.iter().map(|key| &key.columns).chain([&schema.primary_key]);
+        let mut keys = keys.filter(|key| !key.is_empty()).filter_map(|key| schema.positions(key).ok());
+        keys.any(|key| key.into_iter().all(is_fixed)).then_some(conditions)
+    }
+
+    fn condition(&self, conjunct: &Expr, types: &[DataType]) -> Option<Condition> {
+        let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = conjunct else { return None };
+        let (column, value) = match self.column(left) {
+            Some(column) => (column, right.as_ref()),
+            None => (self.column(right)?, left.as_ref()),
+        };
+        let (value, value_type) = match value {
+            Expr::Placeholder(placeholder) => {
+                let number = number(&placeholder.id)?;
+                (Operand::Parameter(number), types.get(number)?.clone())
+            }
+            Expr::Literal(value, _) => (Operand::Constant(value.clone()), value.data_type()),
+            _ => return None,
+        };
+        is_compared(&value_type, &self.table.schema.columns[column].data_type).then_some(Condition { column, value })
+    }
+
+    fn new_value(&self, state: &SessionState, expression: &Expr, types: &[DataType]) -> Option<NewValue> {
+        if let Some(column) = self.column(expression) {
+            return Some(NewValue::Column(column));
+        }
+        match expression {
+            Expr::Placeholder(placeholder) => Some(NewValue::Given(Operand::Parameter(number(&placeholder.id)?))),
+            Expr::Literal(value, _) => Some(NewValue::Given(Operand::Constant(value.clone()))),
+            other => self.computed(state, other, types).map(NewValue::Computed),
+        }
+    }
+
+    /// An expression over the columns of the table, followed by the parameters. Texts and NULLs without a type have the
+    /// type that the context asks for, which the planner knows.
+    fn computed(&self, state: &SessionState, expression: &Expr, types: &[DataType]) -> Option<Arc<dyn PhysicalExpr>> {
+        if !is_arithmetic(expression, types) {
+            return None;
+        }
+        let of_table = |schema: &TableSchema| {
+            let field = |column: &freestone_store::schema::Column| {
+                Field::new(&column.name, column.data_type.clone(), column.nullable)
+            };
+            schema.columns.iter().map(field).collect::<Vec<_>>()
+        };
+        let (row, given) = (TableReference::bare("row"), TableReference::bare("given"));
+        let fields = of_table(&self.table.schema).into_iter().map(|field| (Some(row.clone()), Arc::new(field)));
+        let given_fields = types.iter().enumerate().map(|(at, data_type)| {
+            (Some(given.clone()), Arc::new(Field::new(at.to_string(), data_type.clone(), true)))
+        });
+        let schema = DFSchema::new_with_metadata(fields.chain(given_fields).collect(), HashMap::new()).ok()?;
+        let renamed = expression.clone().transform(|part| {
+            let column = match &part {
+                Expr::Column(_) => {
+                    self.column(&part).map(|at| Column::new(Some(row.clone()), &self.table.schema.columns[at].name))
+                }
+                Expr::Placeholder(placeholder) => {
+                    number(&placeholder.id).map(|at| Column::new(Some(given.clone()), at.to_string()))
+                }
+                _ => None,
+            };
+            Ok(column.map_or_else(|| Transformed::no(part), |column| Transformed::yes(Expr::Column(column))))
+        });
+        let relation = EmptyRelation { produce_one_row: false, schema: Arc::new(schema.clone()) };
+        let input = Arc::new(LogicalPlan::EmptyRelation(relation));
+        let plan = LogicalPlan::Projection(Projection::try_new(vec![renamed.ok()?.data], input).ok()?);
+        let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {}).ok()?;
+        let LogicalPlan::Projection(Projection { expr, input, .. }) = plan else { return None };
+        match (expr.as_slice(), input.as_ref()) {
+            ([expression], LogicalPlan::EmptyRelation(_)) => {
+                state.create_physical_expr(without_alias(expression).clone(), &schema).ok()
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether an expression consists of sums, differences and products of columns, parameters and literals that are
+/// numbers.
+fn is_arithmetic(expression: &Expr, types: &[DataType]) -> bool {
+    let is_number = |data_type: &DataType| data_type.is_integer() || *data_type == DataType::Float64;
+    let mut is_one = true;
+    let visited = expression.apply(|part| {
+        is_one &= match part {
+            Expr::Column(_) => true,
+            Expr::Placeholder(placeholder) => {
+                number(&placeholder.id).and_then(|number| types.get(number)).is_some_and(is_number)
+            }
+            Expr::Literal(value, _) => is_number(&value.data_type()),
+            Expr::BinaryExpr(BinaryExpr { op: Operator::Plus | Operator::Minus | Operator::Multiply, .. }) => true,
+            _ => false,
+        };
+        Ok(if is_one { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    });
+    visited.is_ok() && is_one
+}
+
+/// Whether `column = value` compares the values as they are stored: of one type, or two integers.
+pub(super) fn is_compared(value: &DataType, column: &DataType) -> bool {
+    let is_text = matches!(value, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let is_same = value == column || value.is_integer() && column.is_integer();
+    is_same || is_text && *column == DataType::Utf8View
+}

@@ -1,0 +1,225 @@
+//! Point statements return what the same statements return when they are planned. Random statements run in two
+//! databases: in one as they are, in the other in a form that is not recognized.
+
+use arrow::array::RecordBatch;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use freestone::{Database, Options, Outcome, ScalarValue, Session};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+/// Tables with the columns of a key first.
+const TABLES: [(&str, usize, &[&str]); 5] = [
+    (
+        "CREATE TABLE t (id BIGINT PRIMARY KEY, a INT, s VARCHAR NOT NULL, x DOUBLE, CHECK (a < 100))",
+        1,
+        &["id", "a", "s", "x"],
+    ),
+    ("CREATE TABLE t (s VARCHAR, id SMALLINT, a INT, x DECIMAL(10, 2), UNIQUE (s, id))", 2, &["s", "id", "a", "x"]),
+    ("CREATE TABLE t (x DOUBLE PRIMARY KEY, id INT, a BIGINT UNIQUE, s VARCHAR)", 1, &["x", "id", "a", "s"]),
+    (
+        "CREATE TABLE t (id INT UNSIGNED PRIMARY KEY, a INT REFERENCES p (id), s VARCHAR, x REAL)",
+        1,
+        &["id", "a", "s", "x"],
+    ),
+    (
+        "CREATE TABLE t (s VARCHAR PRIMARY KEY, d DATE, a TINYINT, id BIGINT) WITH (design = 'row')",
+        1,
+        &["s", "d", "a", "id"],
+    ),
+];
+
+struct Pair {
+    point: Session,
+    planned: Session,
+}
+
+impl Pair {
+    async fn new(table: &str) -> Pair {
+        let session = || Database::in_memory(Options::default()).expect("a database").session();
+        let pair = Pair { point: session(), planned: session() };
+        for sql in ["CREATE TABLE p (id INT PRIMARY KEY)", "INSERT INTO p VALUES (0), (1), (2), (3)", table] {
+            pair.same(sql, sql, &[]).await;
+        }
+        pair
+    }
+
+    /// Executes a statement in both databases, and compares the outcomes.
+    async fn same(&self, point: &str, planned: &str, values: &[ScalarValue]) {
+        let found = outcome(&self.point, point, values).await;
+        let expected = outcome(&self.planned, planned, values).await;
+        assert_eq!(found, expected, "{point} with {values:?}");
+        assert_eq!(self.point.transaction_status(), self.planned.transaction_status());
+    }
+}
+
+async fn outcome(session: &Session, sql: &str, values: &[ScalarValue]) -> String {
+    let statement = session.parse(sql).expect(sql).remove(0);
+    match session.execute_with(&statement, values.to_vec()).await {
+        Ok(Outcome::Affected { verb, rows }) => format!("{verb} {rows}"),
+        Ok(Outcome::Done { verb }) => verb.to_owned(),
+        Ok(Outcome::Rows { schema, stream }) => {
+            let fields: Vec<String> = schema.fields().iter().map(|field| format!("{field:?}")).collect();
+            match (Outcome::Rows { schema, stream }).collect().await {
+                Ok(batches) => format!("{fields:?} {}", text(&batches)),
+                Err(error) => format!("{error}"),
+            }
+        }
+        Err(error) => format!("{:?} {error} {:?}", error.kind(), error.hint()),
+    }
+}
+
+fn text(batches: &[RecordBatch]) -> String {
+    let options = FormatOptions::default().with_null("NULL");
+    let mut rows = vec![];
+    for batch in batches {
+        let columns: Vec<_> =
+            batch.columns().iter().map(|c| ArrayFormatter::try_new(c, &options).expect("formats")).collect();
+        for row in 0..batch.num_rows() {
+            rows.push(columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>().join(","));
+        }
+    }
+    rows.sort();
+    rows.join(";")
+}
+
+/// A value that often fits the column.
+fn value(chance: &mut StdRng, column: &str) -> ScalarValue {
+    let small = chance.random_range(0..6);
+    if chance.random_range(0..12) == 0 {
+        return [
+            ScalarValue::Null,
+            ScalarValue::Int64(None),
+            ScalarValue::Utf8(None),
+            ScalarValue::Int64(Some(i64::MAX)),
+            ScalarValue::Int64(Some(-3_000_000_000)),
+            ScalarValue::Float64(Some(f64::NAN)),
+            ScalarValue::Float64(Some(1.5)),
+            ScalarValue::from(""),
+            ScalarValue::from("5"),
+            ScalarValue::Boolean(Some(true)),
+            ScalarValue::Decimal128(Some(150), 10, 2),
+        ][chance.random_range(0..11)]
+        .clone();
+    }
+    match column {
+        "s" => ScalarValue::from(["a", "b", "c", "1", "'", ""][small as usize]),
+        "x" => match chance.random_range(0..3) {
+            0 => ScalarValue::Float64(Some([0.0, -0.0, 1.0, 2.5, f64::INFINITY, f64::NAN][small as usize])),
+            1 => ScalarValue::Decimal128(Some(small * 50), 10, 2),
+            _ => ScalarValue::Float32(Some(small as f32)),
+        },
+        "d" => ScalarValue::Date32(Some(small as i32 + 18_000)),
+        _ => match chance.random_range(0..4) {
+            0 => ScalarValue::Int32(Some(small as i32)),
+            1 => ScalarValue::Int16(Some(small as i16)),
+            2 => ScalarValue::UInt64(Some(small as u64)),
+            _ => ScalarValue::Int64(Some(small as i64)),
+        },
+    }
+}
+
+/// `column = $n` for each column of the key, with the next numbers.
+fn conditions(key: &[&str], from: usize) -> String {
+    let of = |(at, column): (usize, &&str)| format!("{column} = ${}", from + at);
+    key.iter().enumerate().map(of).collect::<Vec<_>>().join(" AND ")
+}
+
+/// A statement, the same in a form that is planned, and its values.
+fn statement(chance: &mut StdRng, key: &[&str], columns: &[&str]) -> (String, String, Vec<ScalarValue>) {
+    let mut values = vec![];
+    let number = columns[chance.random_range(0..columns.len())];
+    let text = match chance.random_range(0..7) {
+        0 | 1 => {
+            values.extend(columns.iter().map(|column| value(chance, column)));
+            let cells = |form: &dyn Fn(usize) -> String| (1..=columns.len()).map(form).collect::<Vec<_>>().join(", ");
+            let names = columns.join(", ");
+            let point = format!("INSERT INTO t ({names}) VALUES ({})", cells(&|n| format!("${n}")));
+            return (point, format!("INSERT INTO t ({names}) VALUES ({})", cells(&|n| format!("(${n})"))), values);
+        }
+        2 => {
+            values.push(value(chance, number));
+            format!("UPDATE t SET {number} = $1 WHERE {}", conditions(key, 2))
+        }
+        3 => {
+            values.push(value(chance, "a"));
+            format!("UPDATE t SET a = a + $1 * 2 - 1 WHERE {}", conditions(key, 2))
+        }
+        4 => format!("DELETE FROM t WHERE {}", conditions(key, 1)),
+        5 => format!("SELECT * FROM t WHERE {}", conditions(key, 1)),
+        _ => format!("SELECT {number}, id AS k, x.id FROM t x WHERE {}", conditions(key, 1)).replace("x.id", "a"),
+    };
+    values.extend(key.iter().map(|column| value(chance, column)));
+    (text.clone(), format!("{text} AND TRUE"), values)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_point_statements_are_like_planned_ones() {
+    for (seed, (table, key, columns)) in TABLES.iter().enumerate() {
+        let mut chance = StdRng::seed_from_u64(seed as u64);
+        let columns: Vec<&str> = columns.to_vec();
+        let pair = Pair::new(table).await;
+        for step in 0..150 {
+            let control = match chance.random_range(0..16) {
+                0 => Some("BEGIN"),
+                1 => Some("COMMIT"),
+                2 => Some("ROLLBACK"),
+                3 => Some("SAVEPOINT s"),
+                4 => Some("ROLLBACK TO s"),
+                _ => None,
+            };
+            match control {
+                Some(control) => pair.same(control, control, &[]).await,
+                None => {
+                    let (point, planned, values) = statement(&mut chance, &columns[..*key], &columns);
+                    pair.same(&point, &planned, &values).await;
+                }
+            }
+            if step % 50 == 49 {
+                pair.same("ROLLBACK", "ROLLBACK", &[]).await;
+                pair.same("SELECT * FROM t", "SELECT * FROM t", &[]).await;
+                pair.same("VACUUM", "VACUUM", &[]).await;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prepared_statements_are_like_planned_ones() {
+    let pair = Pair::new(TABLES[0].0).await;
+    for (point, planned) in [
+        (
+            "PREPARE add AS INSERT INTO t VALUES ($1, $2, $3, NULL)",
+            "PREPARE add AS INSERT INTO t VALUES ($1, $2, ($3), NULL)",
+        ),
+        (
+            "PREPARE get (BIGINT) AS SELECT * FROM t WHERE id = $1",
+            "PREPARE get (BIGINT) AS SELECT * FROM t WHERE id = $1 AND TRUE",
+        ),
+        (
+            "PREPARE put AS UPDATE t SET a = $2 WHERE id = $1",
+            "PREPARE put AS UPDATE t SET a = $2 WHERE id = $1 AND TRUE",
+        ),
+    ] {
+        pair.same(point, planned, &[]).await;
+    }
+    for sql in [
+        "EXECUTE add(1, 2, 'x')",
+        "EXECUTE add(1, 2, 'y')",
+        "EXECUTE add(2, NULL, NULL)",
+        "EXECUTE add('3', '4', 5)",
+        "EXECUTE add(4, 1000, 'z')",
+        "EXECUTE add(4, 10000000000, 'z')",
+        "EXECUTE get(1)",
+        "EXECUTE get('1')",
+        "EXECUTE get(1.5)",
+        "EXECUTE get(-1)",
+        "EXECUTE get(NULL)",
+        "EXECUTE put(1, 7)",
+        "EXECUTE put(1, '8')",
+        "EXECUTE put(1, 1 + 1)",
+        "EXECUTE put(9, 7)",
+        "SELECT * FROM t",
+    ] {
+        pair.same(sql, sql, &[]).await;
+    }
+}
