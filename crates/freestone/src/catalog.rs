@@ -34,7 +34,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exec::ddl;
 use crate::exec::stored_values::Stored;
 use crate::inputs::ArrowTable;
-use crate::provider::files::{FilesFunction, OpenFiles, naming};
+use crate::provider::files::{FilesFunction, Inference, OpenFiles, naming};
 use crate::provider::information::{INFORMATION_SCHEMA, InformationSchema};
 use crate::provider::{FreestoneTable, metadata};
 use crate::session::access::{Access, Extension};
@@ -137,6 +137,12 @@ impl Scope {
     /// Scans of files report their progress.
     pub fn with_progress(mut self, progress: Option<Arc<dyn Progress>>) -> Self {
         self.files = self.files.with_progress(progress);
+        self
+    }
+
+    /// Infers the types of text files like this.
+    pub fn with_inference(mut self, inference: Inference) -> Self {
+        self.files = self.files.with_inference(inference);
         self
     }
 

@@ -9,6 +9,7 @@ mod depth;
 mod equal_names;
 mod files;
 mod files_bad;
+mod files_foreign;
 mod functions;
 mod fuzz;
 mod histories;
