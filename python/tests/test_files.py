@@ -200,3 +200,35 @@ def test_nested_json_is_text(here, tmp_path):
     assert here.sql(f"SELECT * FROM '{path}'").fetchall() == [(1, '["a", "b"]', '{"name": "x"}'), (2, "[]", None)]
     here.sql(f"CREATE TABLE n AS SELECT * FROM '{path}'")
     assert [json.loads(tags) for (tags,) in here.sql("SELECT tags FROM n ORDER BY id").fetchall()] == [["a", "b"], []]
+
+
+def test_types_that_only_others_have(here, tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    parquet = tmp_path / "intervals.parquet"
+    duckdb.sql(
+        "COPY (SELECT INTERVAL '14 months 3 days 4 seconds' AS i UNION ALL SELECT INTERVAL 1 MONTH UNION ALL SELECT NULL) "
+        f"TO '{parquet}' (FORMAT parquet)"
+    )
+    rows = here.sql(f"SELECT CAST(i AS VARCHAR) FROM '{parquet}'").fetchall()
+    assert rows == [("1 year 2 months 3 days 00:00:04",), ("1 month",), (None,)]
+    # The Arrow schema in the file has integers of 128 bits, which are stored as bytes.
+    wide = tmp_path / "wide.parquet"
+    frame = pl.DataFrame({"n": [1, 2], "w": pl.Series([1, 2], dtype=pl.Int128), "nothing": [None, None]})
+    frame.write_parquet(wide)
+    assert here.sql(f"SELECT n, length(w), nothing FROM '{wide}'").fetchall() == [(1, 16, None), (2, 16, None)]
+    frame.write_ipc(tmp_path / "wide.arrow")
+    with pytest.raises(Exception, match="column w has integers of more than 64 bits"):
+        here.sql(f"SELECT * FROM '{tmp_path}/wide.arrow'").fetchall()
+    frame.drop("w").write_ipc(tmp_path / "nothing.arrow")
+    here.sql(f"CREATE TABLE nothing AS SELECT * FROM '{tmp_path}/nothing.arrow'")
+    assert here.sql("SELECT * FROM nothing").fetchall() == [(1, None), (2, None)]
+
+
+def test_old_arrow_files(here, tmp_path):
+    table = pa.table({"a": [1, None, 3], "d": pa.array(["p", "q", "p"]).dictionary_encode()})
+    for legacy in [False, True]:
+        options = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4, use_legacy_format=legacy)
+        path = tmp_path / f"{legacy}.arrow"
+        with pa.ipc.new_file(str(path), table.schema, options=options) as writer:
+            writer.write_table(table)
+        assert here.sql(f"SELECT * FROM '{path}'").fetchall() == [(1, "p"), (None, "q"), (3, "p")]

@@ -34,7 +34,7 @@ use crate::context::Progress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::Stored;
 use crate::inputs::ArrowTable;
-use crate::provider::files::{FilesFunction, OpenFiles, naming};
+use crate::provider::files::{FilesFunction, Inference, OpenFiles, naming};
 use crate::provider::information::{INFORMATION_SCHEMA, InformationSchema};
 use crate::provider::{FreestoneTable, metadata};
 use crate::sequences::SessionSequences;
@@ -134,6 +134,12 @@ impl Scope {
     /// Scans of files report their progress.
     pub fn with_progress(mut self, progress: Option<Arc<dyn Progress>>) -> Self {
         self.files = self.files.with_progress(progress);
+        self
+    }
+
+    /// Infers the types of text files like this.
+    pub fn with_inference(mut self, inference: Inference) -> Self {
+        self.files = self.files.with_inference(inference);
         self
     }
 

@@ -8,6 +8,7 @@ use freestone_advisor::AdvisorError;
 use freestone_store::StoreError;
 use freestone_store::log::LogError;
 
+use crate::ingest::FileFormat;
 use crate::internal_names::{MARK, ROW_ID_COLUMN, without_marks};
 use crate::limits::{LEVELS_MAX, NESTED_MAX};
 
@@ -367,8 +368,10 @@ fn translate_plan(message: String) -> Error {
         return Error::invalid(format!("row {row} has {given} values, expected {expected}"));
     }
     if let Some(function) = file_function(&message) {
+        let way = ["xls", "excel", "ods"].iter().any(|kind| function.contains(kind)).then_some("x.xlsx");
+        let way = way.and_then(|name| FileFormat::way_to_read(name.as_ref()));
         return Error::new(ErrorKind::NotFound, format!("no table function {function}"))
-            .with_hint("name the file itself: FROM 'file.csv', 'file.parquet', 'folder/*.json'");
+            .with_hint(way.unwrap_or("name the file itself: FROM 'file.csv', 'file.parquet', 'folder/*.json'"));
     }
     let is_type = ["coerce", "No function matches", "Cannot infer common", "type mismatch", "types are not compatible"];
     if is_type.iter().any(|part| message.contains(part)) {

@@ -52,6 +52,14 @@ impl<'a> JsonValues<'a> {
                 let list = array.as_list::<i64>();
                 Form::List(ranges(list.offsets()), boxed(list.values().as_ref())?)
             }
+            DataType::ListView(_) => {
+                let list = array.as_list_view::<i32>();
+                Form::List(spans(list.offsets(), list.sizes()), boxed(list.values().as_ref())?)
+            }
+            DataType::LargeListView(_) => {
+                let list = array.as_list_view::<i64>();
+                Form::List(spans(list.offsets(), list.sizes()), boxed(list.values().as_ref())?)
+            }
             DataType::FixedSizeList(_, length) => {
                 let length = usize::try_from(*length).map_err(|error| ArrowError::CastError(error.to_string()))?;
                 let ranges = (0..array.len()).map(|row| row * length..(row + 1) * length).collect();
@@ -186,6 +194,11 @@ fn append_escaped(text: &str, line: &mut String) {
             character => line.push(character),
         }
     }
+}
+
+fn spans<O: OffsetSizeTrait>(offsets: &[O], sizes: &[O]) -> Vec<Range<usize>> {
+    let span = |(offset, size): (&O, &O)| offset.as_usize()..offset.as_usize() + size.as_usize();
+    offsets.iter().zip(sizes).map(span).collect()
 }
 
 fn ranges<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>) -> Vec<Range<usize>> {

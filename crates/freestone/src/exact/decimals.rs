@@ -12,6 +12,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{ColumnarValue, Operator};
 
 use super::function::{as_decimal, out_of_range};
+use super::small::{self, power};
 
 /// The maximum number of digits of a decimal.
 const DIGITS: u32 = 38;
@@ -34,6 +35,9 @@ pub(super) fn binary(op: Operator, left: &ColumnarValue, right: &ColumnarValue, 
     let scales = (of_decimal(&left)?, of_decimal(&right)?);
     let result = DataType::Decimal128(DIGITS as u8, digits);
     let shown = result.clone();
+    if let Some(value) = small::binary(op, (&left, scales.0), (&right, scales.1), digits) {
+        return with_type(value, op, &left, &right, result);
+    }
     let fail = move |a: i128, b: i128| {
         let shown_value = |value: i128, scale: i8| ScalarValue::Decimal128(Some(value), 38, scale).to_string();
         ArrowError::ArithmeticOverflow(format!("{} {op} {}", shown_value(a, scales.0), shown_value(b, scales.1)))
@@ -124,11 +128,6 @@ fn of_decimal(value: &ColumnarValue) -> Result<i8> {
         DataType::Decimal128(_, scale) => Ok(scale),
         other => internal_err!("a decimal of type {other}"),
     }
-}
-
-/// A power of 10; `None` if it exceeds 38 digits, in which case no digit of a value remains.
-fn power(exponent: i8) -> Option<i128> {
-    10i128.checked_pow(u32::try_from(exponent).ok()?)
 }
 
 fn fits(value: i128) -> bool {

@@ -15,6 +15,7 @@ mod floats;
 mod function;
 mod functions;
 mod planner;
+mod small;
 
 use std::sync::Arc;
 

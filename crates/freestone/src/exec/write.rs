@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::memory::{self, Division};
 use crate::optimizer::physical;
 use crate::planning;
+use crate::provider::files::Inference;
 use crate::sql::parameters::Parameters;
 
 /// The plans that a write executed, in order.
@@ -37,6 +38,8 @@ pub(crate) struct WriteContext {
     pub(crate) plans: Option<PlansRun>,
     /// Who is told how much of files is read.
     pub(crate) progress: Option<Arc<dyn Progress>>,
+    /// The rows from which the types of text files are inferred.
+    pub(crate) inference: Inference,
     /// The conditions under which the write waits for other transactions.
     pub(crate) waiting: Waiting,
     /// The mode in which it locks a table whose rows it changes.
@@ -107,7 +110,8 @@ impl WriteContext {
         sql: ast::Statement,
         parameters: &Parameters,
     ) -> Result<(SessionState, LogicalPlan)> {
-        let scope = &scope.clone().with_tables(&parameters.tables).with_progress(self.progress.clone());
+        let scope = scope.clone().with_tables(&parameters.tables).with_progress(self.progress.clone());
+        let scope = &scope.with_inference(self.inference.clone());
         let state = self.planner.state_of(scope, &sql);
         let plan = self.within_limits(|| self.runtime.block_on(self.planner.plan(&state, scope, sql, parameters)))?;
         Ok((state, plan))

@@ -30,6 +30,7 @@ use codec::{Codec, Packing};
 use csv::CsvForm;
 use parquet::{ParquetForm, ParquetOut};
 pub(crate) use partitions::sorted;
+pub(crate) use target::is_file;
 use target::{Complete, NewFolders, Target, io_error};
 
 const OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, COMPRESSION, COMPRESSION_LEVEL, ROW_GROUP_SIZE, \
@@ -143,6 +144,9 @@ impl Export {
 
     /// Writes all rows to one file that does not have its final name yet.
     async fn write_file(self, rows: SendableRecordBatchStream) -> Result<(Complete, u64)> {
+        if let Form::Parquet(_) = self.form {
+            parquet::check_types(&rows.schema())?;
+        }
         let target = Target::create(&self.path, &self.folders)?;
         match self.form.clone() {
             Form::Csv(form) => {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use parking_lot::Mutex;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
@@ -19,10 +19,41 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 
 use super::target::Target;
+use crate::error::Error;
 use crate::ingest::SECONDS_KEY;
+use crate::sql::type_names::type_name;
 
 /// The encoded bytes in memory at which a row group ends, whatever its number of rows.
 const GROUP_BYTES: usize = 256 << 20;
+
+/// Refuses columns that a Parquet file cannot hold.
+///
+/// # Errors
+/// The first column with a type that Parquet does not have.
+pub(super) fn check_types(schema: &Schema) -> crate::error::Result<()> {
+    match schema.fields().iter().find(|field| is_foreign(field.data_type())) {
+        Some(field) => {
+            let (name, kind) = (field.name(), type_name(field.data_type()));
+            let text = format!("column {name} has type {kind}, which Parquet files do not hold without loss");
+            Err(Error::unsupported(text).with_hint("convert it to VARCHAR in the query, or write an Arrow file"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn is_foreign(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Interval(IntervalUnit::MonthDayNano) | DataType::Union(..) => true,
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => is_foreign(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| is_foreign(field.data_type())),
+        _ => false,
+    }
+}
 
 /// The options of a file.
 #[derive(Debug, Clone)]

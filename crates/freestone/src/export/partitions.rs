@@ -3,6 +3,7 @@
 //! The rows come sorted by these columns, so one file is written at a time. All files appear when all are complete. A
 //! statement that fails leaves neither files nor new folders.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,9 +22,7 @@ use super::target::Complete;
 use super::{Export, blocking};
 use crate::display::ValueTexts;
 use crate::error::{Error, ErrorKind, Result};
-
-/// The value of a folder for NULL.
-const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
+use crate::ingest::NULL_PARTITION;
 
 /// The columns of the folders and those of the files.
 struct Columns {
@@ -48,12 +47,16 @@ impl Columns {
     fn folder(&self, batch: &RecordBatch, row: usize) -> Result<String> {
         let part = |at: &usize| -> Result<String> {
             let texts = ValueTexts::new(batch.column(*at).as_ref())?;
-            let mut value = String::new();
-            match texts.is_null(row) {
-                true => value.push_str(NULL),
-                false => texts.append(row, &mut value),
+            let name = escaped(batch.schema_ref().field(*at).name());
+            if texts.is_null(row) {
+                return Ok(format!("{name}={NULL_PARTITION}"));
             }
-            Ok(format!("{}={}", escaped(batch.schema_ref().field(*at).name()), escaped(&value)))
+            let mut value = String::new();
+            texts.append(row, &mut value);
+            Ok(match value == NULL_PARTITION {
+                true => format!("{name}=%5F{}", &value[1..]),
+                false => format!("{name}={}", escaped(&value)),
+            })
         };
         let parts: Vec<String> = self.folders.iter().map(part).collect::<Result<_>>()?;
         Ok(parts.join("/"))
@@ -119,8 +122,9 @@ struct Open {
 }
 
 impl Open {
-    fn start(export: &Export, folder: String, schema: &SchemaRef) -> Open {
-        let file = Path::new(&export.path).join(&folder).join(format!("data_0.{}", export.extension));
+    /// Starts the file of this number in a folder.
+    fn start(export: &Export, folder: String, number: usize, schema: &SchemaRef) -> Open {
+        let file = Path::new(&export.path).join(&folder).join(format!("data_{number}.{}", export.extension));
         let export = Export { path: file.display().to_string(), partition_by: vec![], ..export.clone() };
         let (rows, received) = channel(2);
         let batches = stream::unfold(received, |mut received| async move { Some((received.recv().await?, received)) });
@@ -147,6 +151,8 @@ pub(super) async fn write(export: Export, mut rows: SendableRecordBatchStream) -
     }
     let columns = Columns::new(&rows.schema(), &export.partition_by)?;
     let (mut open, mut complete, mut count) = (None::<Open>, vec![], 0);
+    // Values with one text, such as two kinds of NaN, need not be neighbors.
+    let mut numbers: HashMap<String, usize> = HashMap::new();
     while let Some(batch) = rows.next().await {
         let batch = batch?;
         let keys: Vec<_> = columns.folders.iter().map(|at| batch.column(*at).clone()).collect();
@@ -157,7 +163,11 @@ pub(super) async fn write(export: Export, mut rows: SendableRecordBatchStream) -
                 complete.push(file);
                 count += rows;
             }
-            let open = open.get_or_insert_with(|| Open::start(&export, folder, &columns.schema));
+            let open = open.get_or_insert_with(|| {
+                let files = numbers.entry(folder.clone()).or_default();
+                *files += 1;
+                Open::start(&export, folder, *files - 1, &columns.schema)
+            });
             let part = batch.slice(range.start, range.len()).project(&columns.files)?;
             if open.rows.send(Ok(part)).await.is_err() {
                 break;

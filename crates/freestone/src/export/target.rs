@@ -84,10 +84,7 @@ impl Target {
             );
         }
         let failed = |error: io::Error| io_error(&path, &error);
-        // Names of the streams of this process are streams, even if they are redirected to a file.
-        let is_stream =
-            ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"].iter().any(|stream| path.starts_with(stream));
-        if is_stream || fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
+        if !is_file(name) {
             let file = File::options().append(true).open(&path).map_err(failed)?;
             return Ok(Target { path, temporary: None, file });
         }
@@ -185,6 +182,14 @@ impl Write for Target {
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
+}
+
+/// Whether a name is that of a file, which exists or will be created, and not that of a pipe or device.
+pub(crate) fn is_file(name: &str) -> bool {
+    let path = Path::new(name);
+    // Names of the streams of this process are streams, even if they are redirected to a file.
+    let is_stream = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"].iter().any(|stream| path.starts_with(stream));
+    !is_stream && fs::metadata(path).map_or(true, |metadata| metadata.is_file() || metadata.is_dir())
 }
 
 pub(super) fn io_error(path: &Path, error: &io::Error) -> Error {

@@ -1,24 +1,24 @@
 //! Arrow IPC files (and Feather version 2) and streams. Decoding is mostly copying, so one thread does it.
 
 use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field as ColumnField, Schema, SchemaRef};
 use arrow::error::ArrowError;
-use arrow::ipc::reader::{FileReader, StreamDecoder, read_footer_length};
-use arrow::ipc::{Block, root_as_footer};
+use arrow::ipc::reader::StreamDecoder;
+use arrow::ipc::root_as_message;
 
 use super::IngestOptions;
-use super::convert::{ColumnMatch, Location, conform, table_fields};
+use super::arrow_file::{BlockReader, check_types};
+use super::blocks::CHANGED;
+use super::convert::{ColumnMatch, Location, conform, table_fields, table_type};
 use super::error::{IngestError, Reason, arrow_text};
+use super::fixed_bytes::{is_uuid, with_uuid_texts};
 use super::parallel::{MorselEnd, MorselError, Ordered, Source, Worker, guarded};
-
-/// The error for a file that was changed while it was read.
-const CHANGED: &str = "the file changed while it was read";
 
 /// The maximum number of rows of a batch. Values of type Null take no bytes, so a damaged file could claim any number.
 const BATCH_ROWS_MAX: usize = 1 << 31;
@@ -28,7 +28,9 @@ const STREAM_READ_BYTES: usize = 4 << 20;
 /// The columns that the file declares, with the types that tables use for them.
 pub(super) fn schema(path: &Path) -> Result<SchemaRef, IngestError> {
     let (schema, _) = open(path)?;
-    Ok(Arc::new(Schema::new(table_fields(&path.display().to_string(), schema.fields())?)))
+    let text = |field: &ColumnField| ColumnField::new(field.name(), DataType::Utf8View, field.is_nullable());
+    let fields = schema.fields().iter().map(|field| if is_uuid(field) { Arc::new(text(field)) } else { field.clone() });
+    Ok(Arc::new(Schema::new(table_fields(&path.display().to_string(), &fields.collect())?)))
 }
 
 /// Starts the thread that reads an Arrow file as batches of `schema`.
@@ -52,7 +54,7 @@ pub(crate) struct ArrowFile {
 impl ArrowFile {
     pub fn open(path: &Path) -> Result<Self, IngestError> {
         let (schema, batches) = match opened(path, None)? {
-            Opened::File(reader) => (reader.schema(), Some(reader.num_batches())),
+            Opened::File(reader) => (reader.schema(), Some(reader.batches())),
             Opened::Stream(schema, _) => (schema, None),
         };
         Ok(Self { path: path.to_path_buf(), schema, batches })
@@ -60,6 +62,16 @@ impl ArrowFile {
 
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// The type of a column in a query, which may be one that tables cannot store.
+    pub fn query_type(&self, column: usize) -> DataType {
+        let field = self.schema.field(column);
+        match field.data_type() {
+            DataType::Null => DataType::Null,
+            _ if is_uuid(field) => DataType::Utf8View,
+            own => table_type(own).unwrap_or_else(|| own.clone()),
+        }
     }
 
     pub fn batches(&self) -> Option<usize> {
@@ -95,7 +107,7 @@ impl ArrowReader {
     /// Moves to a batch of a file; not for streams.
     pub fn seek(&mut self, batch: usize) -> Result<(), IngestError> {
         match &mut self.opened {
-            Opened::File(reader) => reader.set_index(batch).map_err(|error| malformed(&self.path, &arrow_text(&error))),
+            Opened::File(reader) => reader.seek(batch).map_err(|error| malformed(&self.path, &arrow_text(&error))),
             Opened::Stream(..) => Ok(()),
         }
     }
@@ -122,10 +134,8 @@ fn malformed(path: &Path, text: &str) -> IngestError {
     IngestError::new(path.display().to_string(), Reason::Malformed(format!("not a readable Arrow file: {text}")))
 }
 
-type FileBatches = Box<FileReader<BufReader<File>>>;
-
 enum Opened {
-    File(FileBatches),
+    File(Box<BlockReader>),
     Stream(SchemaRef, Batches),
 }
 
@@ -150,54 +160,18 @@ fn opened(path: &Path, columns: Option<&[usize]>) -> Result<Opened, IngestError>
     file.rewind().map_err(failed)?;
     let is_file = head.starts_with(b"ARROW1");
     if !is_file && !starts_a_stream(&head, length) {
-        return Err(malformed(path, "it starts with neither an IPC file's mark nor a message"));
+        let old = "it is of Feather's version 1: convert it with pandas.read_feather('…').to_parquet('…')";
+        let other = "it starts with neither an IPC file's mark nor a message";
+        return Err(malformed(path, if head.starts_with(b"FEA1") { old } else { other }));
     }
     guarded(&path.display().to_string(), || {
         let opened = if is_file {
-            open_file(file, length, columns).map(|reader| Opened::File(Box::new(reader)))
+            BlockReader::open(file, length, columns).map(|reader| Opened::File(Box::new(reader)))
         } else {
             StreamBatches::open(file).map(|(schema, batches)| Opened::Stream(schema, batches))
         };
         opened.map_err(|error| malformed(path, &arrow_text(&error)))
     })
-}
-
-fn open_file(
-    mut file: File,
-    length: u64,
-    columns: Option<&[usize]>,
-) -> Result<FileReader<BufReader<File>>, ArrowError> {
-    check_footer(&mut file, length)?;
-    FileReader::try_new(BufReader::with_capacity(1 << 20, file), columns.map(<[usize]>::to_vec))
-}
-
-/// Refuses a footer with blocks outside of the file. The reader allocates the claimed length of a block before it reads
-/// the block, and a failed allocation would end the process.
-fn check_footer(file: &mut File, length: u64) -> Result<(), ArrowError> {
-    let damaged = |text: &str| ArrowError::ParseError(text.to_string());
-    if length < 10 {
-        return Err(damaged("it ends before its footer"));
-    }
-    let mut end = [0u8; 10];
-    file.seek(SeekFrom::End(-10))?;
-    file.read_exact(&mut end)?;
-    let footer_bytes = read_footer_length(end)? as u64;
-    let start = length.checked_sub(10 + footer_bytes).ok_or_else(|| damaged("the footer is longer than the file"))?;
-    let mut footer = Vec::new();
-    file.seek(SeekFrom::Start(start))?;
-    file.by_ref().take(footer_bytes).read_to_end(&mut footer)?;
-    file.rewind()?;
-    let footer = root_as_footer(&footer).map_err(|error| damaged(&error.to_string()))?;
-    let within = |block: &Block| {
-        let parts = [block.offset(), i64::from(block.metaDataLength()), block.bodyLength()];
-        let end = parts.into_iter().try_fold(0u64, |end, part| end.checked_add(u64::try_from(part).ok()?));
-        end.is_some_and(|end| end <= length) && block.metaDataLength() >= 8
-    };
-    let blocks = [footer.dictionaries(), footer.recordBatches()];
-    if footer.schema().is_none() || !blocks.iter().flatten().all(|blocks| blocks.iter().all(within)) {
-        return Err(damaged("the footer is damaged"));
-    }
-    Ok(())
 }
 
 /// The batches of a stream. The decoder gets bytes as they are read, so a message that claims to be longer than the
@@ -214,6 +188,8 @@ impl StreamBatches {
         let mut this =
             Self { file, decoder: StreamDecoder::new(), bytes: Buffer::from(Vec::<u8>::new()), ended: false };
         // The schema is a separate message, which is read before the first batch.
+        this.fill()?;
+        check_first_types(&this.bytes)?;
         while this.decoder.schema().is_none() {
             if !this.fill()? {
                 return Err(ArrowError::ParseError("it ends before its schema".into()));
@@ -259,6 +235,18 @@ impl Iterator for StreamBatches {
     }
 }
 
+/// Refuses types that the decoder does not know in the first message of a stream. A damaged message is not its concern.
+fn check_first_types(stream: &[u8]) -> Result<(), ArrowError> {
+    let message = match stream {
+        [0xff, 0xff, 0xff, 0xff, _, _, _, _, message @ ..] | [_, _, _, _, message @ ..] => message,
+        _ => return Ok(()),
+    };
+    match root_as_message(message).ok().and_then(|message| message.header_as_schema()) {
+        Some(schema) => check_types(schema),
+        None => Ok(()),
+    }
+}
+
 /// Whether a file is a stream: it begins with the length of its first message, after four bytes 0xff since format
 /// version 5.
 fn starts_a_stream(head: &[u8], file_bytes: u64) -> bool {
@@ -299,6 +287,7 @@ impl Worker<(PathBuf, Batches)> for IpcWorker {
                 failed(IngestError::new(path.display().to_string(), Reason::Malformed(text)))
             })?;
             // A writer may put everything into one batch.
+            let batch = with_uuid_texts(batch, &self.schema, is_uuid);
             for offset in (0..batch.num_rows()).step_by(self.batch_rows) {
                 let slice = batch.slice(offset, self.batch_rows.min(batch.num_rows() - offset));
                 let converted = conform(&slice, &self.schema, ColumnMatch::Name, &location).map_err(failed)?;

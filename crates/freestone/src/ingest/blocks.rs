@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::IngestOptions;
 use super::csv_tokens::count_lines;
 use super::error::{IngestError, Reason};
+use super::gzip::GzipMembers;
 use super::parallel::Source;
 
 /// Buffers that workers have returned for reuse, because filling new pages costs several times as much as filling used
@@ -70,6 +71,8 @@ impl Block {
 pub(crate) struct BlockSource {
     path: PathBuf,
     text: Box<dyn Read + Send>,
+    /// The file at its beginning, to notice that it changes.
+    opened: OpenedFile,
     /// Bytes that were read of the file, which may be compressed.
     file_bytes: Arc<AtomicU64>,
     /// For files whose lines end with carriage returns: replaces these by line feeds.
@@ -89,10 +92,12 @@ pub(crate) struct BlockSource {
 impl BlockSource {
     /// Opens a text file, which is decompressed if necessary.
     pub fn open(path: &Path, options: &IngestOptions, pool: BufferPool, cut: CutRecords) -> Result<Self, IngestError> {
+        let opened = OpenedFile::open(path).map_err(|error| IngestError::io(path, &error))?;
         let (text, file_bytes) = open_text(path)?;
         Ok(Self {
             path: path.to_path_buf(),
             text,
+            opened,
             file_bytes,
             returns: None,
             cut,
@@ -155,6 +160,12 @@ impl Source for BlockSource {
                     let failed = Some(read_error(&self.path, &error));
                     return Some(Block { failed, ..self.block(Vec::new(), first) });
                 }
+                Ok(true) if self.opened.has_shrunk() => {
+                    self.done = true;
+                    let reason = Reason::Io(CHANGED.into());
+                    let failed = Some(IngestError::new(self.path.display().to_string(), reason));
+                    return Some(Block { failed, ..self.block(Vec::new(), first) });
+                }
                 Ok(true) => {
                     self.done = true;
                     return Some(Block { last: true, ..self.block(bytes, first) });
@@ -173,6 +184,28 @@ impl Source for BlockSource {
             }
             wanted = (wanted * 2).min(self.record_bytes_max);
         }
+    }
+}
+
+/// The error for a file that was changed while it was read.
+pub(crate) const CHANGED: &str = "the file changed while it was read";
+
+/// An open file with the length that it had at the start.
+struct OpenedFile {
+    file: File,
+    bytes: u64,
+}
+
+impl OpenedFile {
+    fn open(path: &Path) -> std::io::Result<Self> {
+        let file = File::open(path)?;
+        let bytes = file.metadata()?.len();
+        Ok(Self { file, bytes })
+    }
+
+    /// Whether a part of the file is lost. A file may grow: its reader sees a prefix of the later file.
+    fn has_shrunk(&self) -> bool {
+        self.file.metadata().map_or(true, |metadata| metadata.len() < self.bytes)
     }
 }
 
@@ -253,7 +286,7 @@ fn open_text(path: &Path) -> Result<(Box<dyn Read + Send>, Arc<AtomicU64>), Inge
         let file = Counted { file, bytes: Arc::clone(&bytes) };
         Ok(match packing {
             Packing::None => Box::new(file),
-            Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(std::io::BufReader::new(file))),
+            Packing::Gzip => Box::new(GzipMembers::new(file)),
             Packing::Zstd => Box::new(zstd::stream::read::Decoder::new(file)?),
             Packing::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(std::io::BufReader::new(file))),
         })
@@ -293,8 +326,20 @@ fn has_return_outside_quotes(text: &[u8], quote: u8) -> bool {
 /// Refuses files that are certainly not text in a supported encoding. Returns the start of the text.
 pub(super) fn check_head(path: &Path, head: &[u8]) -> Result<usize, IngestError> {
     let refused = match head {
+        [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => {
+            "the file is UTF-32, not UTF-8: convert it with iconv -f UTF-32 -t UTF-8"
+        }
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
             "the file is UTF-16, not UTF-8: convert it with iconv -f UTF-16 -t UTF-8"
+        }
+        // Without a byte order mark: two ASCII characters.
+        [1..0x80, 0, 1..0x80, 0, ..] => "the file is UTF-16, not UTF-8: convert it with iconv -f UTF-16LE -t UTF-8",
+        [0, 1..0x80, 0, 1..0x80, ..] => "the file is UTF-16, not UTF-8: convert it with iconv -f UTF-16BE -t UTF-8",
+        [b'P', b'K', 3, 4, ..] if is_workbook(head) => {
+            "the file is a spreadsheet: save the sheet as CSV, or convert it with pandas.read_excel('…').to_parquet('…')"
+        }
+        [0xd0, 0xcf, 0x11, 0xe0, 0xa1, 0xb1, 0x1a, 0xe1, ..] => {
+            "the file is an Office document, such as an Excel sheet: save the sheet as CSV"
         }
         [b'P', b'K', 3, 4, ..] => "the file is a zip archive: unpack it first",
         [b'P', b'A', b'R', b'1', ..] => "the file is a Parquet file: say FORMAT parquet",
@@ -302,6 +347,14 @@ pub(super) fn check_head(path: &Path, head: &[u8]) -> Result<usize, IngestError>
         _ => return Ok(mark_bytes(head)),
     };
     Err(IngestError::new(path.display().to_string(), Reason::Malformed(refused.into())))
+}
+
+/// Whether the first file in a zip archive is one that spreadsheets begin with.
+fn is_workbook(head: &[u8]) -> bool {
+    const NAME_AT: usize = 30;
+    let name = head.get(NAME_AT..).unwrap_or_default();
+    let first: [&[u8]; 5] = [b"[Content_Types].xml", b"_rels/", b"xl/", b"docProps/", b"mimetypeapplication/vnd.oasis"];
+    first.iter().any(|first| name.starts_with(first))
 }
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";

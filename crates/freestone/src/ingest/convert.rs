@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use arrow::array::timezone::Tz;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::kernels::cmp::distinct;
 use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
@@ -104,6 +105,10 @@ pub(crate) fn table_type(data_type: &DataType) -> Option<DataType> {
         DataType::Decimal256(p @ 0..=38, s) if *s >= 0 => DataType::Decimal128(*p, *s),
         DataType::Date32 | DataType::Date64 => DataType::Date32,
         DataType::Float16 => DataType::Float32,
+        // Values are instants, whatever zone shows them.
+        DataType::Timestamp(unit, Some(zone)) if zone.parse::<Tz>().is_err() => {
+            DataType::Timestamp(*unit, Some("UTC".into()))
+        }
         DataType::Boolean
         | DataType::Int8
         | DataType::Int16

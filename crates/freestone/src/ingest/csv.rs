@@ -15,6 +15,7 @@ use super::columns::{BatchBuilder, CellRules};
 use super::csv_tokens::{BadRecord, Dialect, RecordEnd, Tokenizer, count_lines, has_lone_return, last_record_end};
 use super::error::{IngestError, Reason};
 use super::fields::{Cells, Field, Fields};
+use super::headers::is_header_for;
 use super::infer;
 use super::parallel::{MorselEnd, MorselError, Ordered, Worker};
 use super::{FileFormat, IngestOptions, NO_QUOTE};
@@ -79,7 +80,7 @@ fn layout_for(
     let layout = |header, columns| CsvLayout { header, columns, ..opened.layout.clone() };
     let by_position = |header, columns: usize| (layout(header, columns), (0..width).map(Some).collect());
     let Some(first) = opened.first else { return Ok(by_position(false, width)) };
-    let header = options.header.unwrap_or_else(|| infer::is_header_for(&first, schema) && extension(path) != "tbl");
+    let header = options.header.unwrap_or_else(|| is_header_for(&first, schema) && extension(path) != "tbl");
     if !header {
         return Ok(by_position(false, width));
     }

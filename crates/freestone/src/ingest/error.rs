@@ -151,6 +151,9 @@ impl IngestError {
     pub fn hint(&self) -> String {
         match &self.0.reason {
             Reason::Io(_) => "check that the file exists and may be read".into(),
+            Reason::NoFile | Reason::NoneFound(_) if self.0.source.contains("://") => {
+                "files are read from this machine's file system: download the file, and give its path".into()
+            }
             Reason::NoFile | Reason::NoneFound(_) => {
                 "give a file, a folder with data files in it, or a pattern such as 'dir/*.csv'".into()
             }
@@ -245,6 +248,7 @@ impl std::fmt::Display for Reason {
 impl ValueProblem {
     fn hint(self, expected: &str) -> String {
         match self {
+            ValueProblem::Syntax if expected == "VARCHAR" => "declare the column as BLOB, which holds any bytes".into(),
             ValueProblem::Syntax => {
                 format!("correct the value, declare the column as VARCHAR instead of {expected}, or set NULL")
             }

@@ -13,6 +13,7 @@ use super::csv::{CsvLayout, Opening};
 use super::csv_tokens::{Dialect, RecordEnd, Tokenizer, count_lines, find_byte, last_record_end};
 use super::error::{IngestError, Reason};
 use super::fields::{Cells, Fields};
+use super::headers::{Below, is_header_above};
 use super::parallel::Source;
 use super::values::{self, ZoneRule, has_leading_zero, is_digits};
 use super::{FileFormat, IngestOptions};
@@ -44,7 +45,7 @@ impl Kinds {
         Kinds(self.0 & other.0)
     }
 
-    fn is_seen(self) -> bool {
+    pub fn is_seen(self) -> bool {
         self.0 & UNSEEN == 0
     }
 
@@ -132,55 +133,6 @@ fn is_double(bytes: &[u8]) -> bool {
         Ok(integer) => integer.unsigned_abs() <= EXACT_MAX,
         Err(_) => !is_digits(bytes),
     }
-}
-
-/// Whether the first record of a CSV file is a header: its fields are distinct names, and none of them is a value of
-/// another type.
-pub(super) fn is_header(first: &[Option<String>]) -> bool {
-    let names: Option<Vec<&str>> = first.iter().map(Option::as_deref).collect();
-    let Some(names) = names else { return false };
-    let is_name = |(index, name): (usize, &&str)| {
-        !name.trim().is_empty() && is_plain_text(name) && !names[..index].contains(name)
-    };
-    !names.is_empty() && names.iter().enumerate().all(is_name)
-}
-
-/// Whether a text is not a number, date, time or boolean.
-fn is_plain_text(text: &str) -> bool {
-    let mut kinds = Kinds::ANY;
-    kinds.see_text(text);
-    kinds.data_type() == DataType::Utf8View && !has_leading_zero(text.as_bytes())
-}
-
-/// Whether the first record of a CSV file is a header, judging by the following records: a text in a column of numbers
-/// is a name, regardless of the other fields. If all columns are text, the names must look like names.
-fn is_header_above(first: &[Option<String>], kinds: &[Kinds]) -> bool {
-    let differs = |(name, kinds): (&Option<String>, &Kinds)| match name.as_deref().map(str::trim) {
-        Some(name) if !name.is_empty() && kinds.is_seen() => {
-            kinds.data_type() != DataType::Utf8View && is_plain_text(name)
-        }
-        _ => false,
-    };
-    first.iter().zip(kinds).any(differs) || is_header(first) || is_index_header(first, kinds)
-}
-
-/// Whether a record has names for all columns but the first one, which has whole numbers: data frames are written with
-/// their row numbers like this.
-fn is_index_header(first: &[Option<String>], kinds: &[Kinds]) -> bool {
-    let (Some((None, names)), Some(index)) = (first.split_first(), kinds.first()) else { return false };
-    index.is_seen() && index.data_type() == DataType::Int64 && is_header(names)
-}
-
-/// As [`is_header`], for a known table. If the record and the table have only text, it is data unless it contains a
-/// column's name. A record that contains only names of columns is a header in any case.
-pub(super) fn is_header_for(first: &[Option<String>], schema: &Schema) -> bool {
-    let named = first.iter().flatten().any(|name| column_index(schema, name).is_some());
-    let all_named = named && first.iter().flatten().all(|name| column_index(schema, name).is_some());
-    if all_named && schema.fields().iter().any(|field| !field.data_type().is_string()) {
-        return true;
-    }
-    let typed = schema.fields().iter().any(|field| field.data_type() != &DataType::Utf8View);
-    is_header(first) && (named || typed)
 }
 
 /// The index of a column: by exact name, or otherwise the only one that differs in case.
@@ -279,6 +231,7 @@ pub(crate) fn csv_file(path: &Path, options: &IngestOptions, head_bytes: usize) 
     sample.kinds = vec![Kinds::ANY; first.len()];
     let first_fields = std::mem::take(&mut sample.fields);
     let all = options.sample_rows == usize::MAX;
+    let position = tokenizer.position();
     let seen_to = match all && !whole {
         true => text.len(),
         false => sample.see_records(text, tokenizer.position(), whole, options.sample_rows),
@@ -291,7 +244,8 @@ pub(crate) fn csv_file(path: &Path, options: &IngestOptions, head_bytes: usize) 
         probe_text(&text.as_bytes()[seen_to..], &mut sample);
     }
     let is_tbl = FileFormat::extension_of(path).is_some_and(|extension| extension == "tbl");
-    let header = options.header.unwrap_or_else(|| !is_tbl && is_header_above(&first, &sample.kinds));
+    let below = || Below::compare(&first, text, position, dialect);
+    let header = options.header.unwrap_or_else(|| !is_tbl && is_header_above(&first, &sample.kinds, below));
     if !header {
         sample.fields = first_fields;
         sample.see_fields(text);

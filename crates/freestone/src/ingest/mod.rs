@@ -7,7 +7,9 @@
 //! This module does not depend on tables, SQL or DataFusion. Memory: about `threads + 2` blocks of `block_bytes`, with
 //! two batches each (CSV, JSON), or the pages and batches of as many row groups (Parquet).
 
+mod arrow_file;
 mod arrow_ipc;
+mod arrow_types;
 mod blocks;
 mod columns;
 mod convert;
@@ -15,6 +17,9 @@ mod csv;
 mod csv_tokens;
 mod error;
 mod fields;
+mod fixed_bytes;
+mod gzip;
+mod headers;
 mod infer;
 mod json;
 mod json_tokens;
@@ -35,15 +40,16 @@ use ::arrow::array::RecordBatch;
 use ::arrow::datatypes::SchemaRef;
 
 pub(crate) use arrow_ipc::{ArrowFile, ArrowReader};
-pub(crate) use blocks::{Block, BlockSource, BufferPool};
+pub(crate) use blocks::{Block, BlockSource, BufferPool, CHANGED};
 pub use convert::{ColumnMatch, Location, conform};
-pub(crate) use convert::{bare, conform_columns, table_type};
+pub(crate) use convert::{bare, conform_columns};
 pub use error::{Details, IngestError, Reason, ValueProblem};
+pub(crate) use fixed_bytes::as_declared;
 pub(crate) use infer::{Kinds, different_names};
 pub(crate) use parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
-pub(crate) use parquet::{FileChunks, ParquetFile, SECONDS_KEY, uuid_texts};
+pub(crate) use parquet::{FileChunks, ParquetFile, SECONDS_KEY};
 pub use paths::expand_paths;
-pub(crate) use paths::partitions;
+pub(crate) use paths::{NULL_PARTITION, partitions};
 pub(crate) use spool::{SpooledFile, spooled};
 pub(crate) use stored::{STORED, Stored, stored_cell};
 pub(crate) use text::{TextFile, TextParser};

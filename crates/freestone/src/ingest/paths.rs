@@ -76,6 +76,9 @@ fn in_folder(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), IngestError>
     Ok(())
 }
 
+/// The value NULL in the name of a folder. A text that is the same has an escaped character.
+pub(crate) const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
+
 /// The columns and values in the names of a file's folders, outermost first; `None` is NULL.
 pub(crate) fn partitions(path: &Path) -> Vec<(String, Option<String>)> {
     let folders = path.parent().into_iter().flat_map(Path::components);
@@ -84,10 +87,9 @@ pub(crate) fn partitions(path: &Path) -> Vec<(String, Option<String>)> {
 
 /// A folder's name as a column and its value.
 fn partition(folder: &str) -> Option<(String, Option<String>)> {
-    const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
     let (key, value) = folder.split_once('=')?;
     let key = unescaped(key);
-    (!key.is_empty()).then(|| (key, Some(unescaped(value)).filter(|value| value != NULL)))
+    (!key.is_empty()).then(|| (key, (value != NULL_PARTITION).then(|| unescaped(value))))
 }
 
 /// A text with the characters that names of folders write as `%2F`.
@@ -235,6 +237,7 @@ mod tests {
             [column("year", Some("2024")), column("city", Some("São Paulo")),]
         );
         assert_eq!(of("x=__HIVE_DEFAULT_PARTITION__/y=/f.csv"), [column("x", None), column("y", Some(""))]);
+        assert_eq!(of("x=%5F_HIVE_DEFAULT_PARTITION__/f.csv"), [column("x", Some("__HIVE_DEFAULT_PARTITION__"))]);
         assert_eq!(of("plain/=1/100%/f.csv"), []);
     }
 

@@ -43,13 +43,14 @@ use crate::exec::{self, check, copy, ddl, dml};
 use crate::export::{self, Export};
 use crate::inputs::{ArrowTable, Inputs};
 use crate::planning::BoundedExpressions;
+use crate::provider::files::Inference;
 use crate::provider::metadata;
 use crate::sequences::SessionSequences;
 use crate::shared::{SharedPlanner, SharedRelations};
 use crate::sql::depth::OnStack;
 use crate::sql::laterals::Laterals;
 use crate::sql::parameters::Parameters;
-use crate::sql::statement::{AdviseRequest, Command, CopyFrom, Statement, is_write};
+use crate::sql::statement::{AdviseRequest, Command, CopyFrom, CopyTo, Statement, is_write};
 use crate::sql::{depth, names, parameters, statement, types};
 use crate::times::TimePlanner;
 use crate::untyped::{TypedValues, UntypedPlanner};
@@ -239,25 +240,7 @@ impl Session {
                 })
                 .await
             }
-            Command::CopyTo(request) => {
-                self.access.check_files()?;
-                let scope = self.scope()?.with_tables(&parameters.tables);
-                let options = self.planner().settings().config_options().execution.clone();
-                let (threads, group_rows) = (options.target_partitions, options.parquet.max_row_group_size);
-                let export = Export::new(&request.path, &request.options, threads, group_rows)?;
-                let query = ast::Statement::Query(request.query);
-                let partition_by = export.partition_by().to_vec();
-                let run = self.plan_apart(move |planner, cancellation| async move {
-                    let state = planner.state_of(&scope, &query);
-                    let plan = planner.plan(&state, &scope, query, &parameters).await?;
-                    read_only_plan(&plan)?;
-                    OneRun::plan(&state, &export::sorted(plan, &partition_by)?, &cancellation).await
-                });
-                let rows = names::shown_rows(run.await?.stream()?);
-                let rows = times::in_zone_of_session(rows, self.planner().settings().config_options());
-                names::check_distinct(rows.schema().fields().iter().map(|field| field.name().as_str()))?;
-                Ok(Outcome::Affected { verb: "COPY", rows: export.write(rows).await? })
-            }
+            Command::CopyTo(request) => Box::pin(self.copy_to(request, parameters)).await,
             Command::SetDesign { table, options } => {
                 self.write(move |transaction, context| ddl::set_design(transaction, context, &table, &options)).await
             }
@@ -489,6 +472,42 @@ impl Session {
     async fn keep_versions(&self, setting: &str) -> Result<()> {
         let Some(retention) = settings::new_retention(self.planner().settings(), setting) else { return Ok(()) };
         self.blocking(move |database| Ok(database.store().set_retention(retention)?)).await
+    }
+
+    /// Writes the rows of a query to a file. It runs again if it reads a text file in which a value does not have the type
+    /// that was inferred from a sample.
+    async fn copy_to(&self, request: CopyTo, parameters: Parameters) -> Result<Outcome> {
+        self.access.check_files()?;
+        let inference = Inference::default();
+        let error = match self.copy_once(request.clone(), parameters.clone(), inference.clone()).await {
+            Err(error) => error,
+            written => return written,
+        };
+        let repeats = error.kind() != ErrorKind::Cancelled && export::is_file(&request.path);
+        match inference.widened().filter(|_| repeats) {
+            // The error of the first run says what to declare.
+            Some(widened) => self.copy_once(request, parameters, widened).await.map_err(|_| error),
+            None => Err(error),
+        }
+    }
+
+    async fn copy_once(&self, request: CopyTo, parameters: Parameters, inference: Inference) -> Result<Outcome> {
+        let scope = self.scope()?.with_tables(&parameters.tables).with_inference(inference);
+        let options = self.planner().settings().config_options().execution.clone();
+        let (threads, group_rows) = (options.target_partitions, options.parquet.max_row_group_size);
+        let export = Export::new(&request.path, &request.options, threads, group_rows)?;
+        let query = ast::Statement::Query(request.query);
+        let partition_by = export.partition_by().to_vec();
+        let run = self.plan_apart(move |planner, cancellation| async move {
+            let state = planner.state_of(&scope, &query);
+            let plan = planner.plan(&state, &scope, query, &parameters).await?;
+            read_only_plan(&plan)?;
+            OneRun::plan(&state, &export::sorted(plan, &partition_by)?, &cancellation).await
+        });
+        let rows = names::shown_rows(run.await?.stream()?);
+        let rows = times::in_zone_of_session(rows, self.planner().settings().config_options());
+        names::check_distinct(rows.schema().fields().iter().map(|field| field.name().as_str()))?;
+        Ok(Outcome::Affected { verb: "COPY", rows: export.write(rows).await? })
     }
 
     async fn execute_sql(
@@ -836,6 +855,7 @@ impl Session {
             memory: Mutex::default(),
             plans,
             progress: self.progress(),
+            inference: Inference::default(),
             row_lock: LockMode::Shared,
         };
         self.run_write(context, repeats, work).await

@@ -210,9 +210,11 @@ impl Session {
     }
 }
 
-/// Runs a statement outside of a transaction: it commits if it succeeds, and is repeated if it conflicts.
+/// Runs a statement outside of a transaction: it commits if it succeeds, and is repeated if it conflicts, or if it reads a
+/// text file in which a value does not have the type that was inferred from a sample.
 fn alone(store: &Store, repeats: bool, mut context: WriteContext, work: Work<'_>) -> Result<Outcome> {
     let mut attempts = 0;
+    let mut outgrown = None;
     loop {
         let mut transaction = store.write()?;
         transaction.set_waiting(context.waiting.clone());
@@ -231,6 +233,16 @@ fn alone(store: &Store, repeats: bool, mut context: WriteContext, work: Work<'_>
                 }
                 context.begin_again();
             }
+            Err(error) => match context.inference.widened().filter(|_| repeats) {
+                Some(widened) => {
+                    context.check_cancelled()?;
+                    context.inference = widened;
+                    context.begin_again();
+                    outgrown = Some(error);
+                }
+                // The error of the first run says what to declare.
+                None => return Err(outgrown.unwrap_or(error)),
+            },
             done => return done,
         }
     }

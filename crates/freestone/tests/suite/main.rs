@@ -10,6 +10,7 @@ mod depth;
 mod equal_names;
 mod files;
 mod files_bad;
+mod files_foreign;
 mod functions;
 mod fuzz;
 mod histories;

@@ -1,23 +1,28 @@
 //! An open Parquet file: its metadata, and the types in which its columns are read.
 //!
 //! Strings and binaries are read as views, regardless of the Arrow schema in the file. INT96, which old writers use for
-//! timestamps, is read in microseconds, because nanoseconds end in 2262. A UUID becomes its text.
+//! timestamps, is read in microseconds, because nanoseconds end in 2262. A UUID becomes its text. INTERVALs are read as
+//! bytes, and converted afterwards.
 
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use arrow::array::{ArrayRef, AsArray, StringViewBuilder};
 use arrow::datatypes::{DataType, Field as ColumnField, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, ProjectionMask, parquet_to_arrow_schema};
 use parquet::basic::{LogicalType, Type as PhysicalType};
-use parquet::errors::ParquetError;
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 use super::chunks::FileChunks;
+use super::intervals;
+use crate::ingest::arrow_types;
+use crate::ingest::blocks::CHANGED;
 use crate::ingest::convert::table_type;
 use crate::ingest::error::{IngestError, Reason};
+use crate::ingest::fixed_bytes::INTERVAL;
 use crate::ingest::parallel::guarded;
 
 /// Identifies the state of a file, to detect changes after its metadata was read.
@@ -51,6 +56,7 @@ struct FileColumn {
     /// Its position among the stored columns, unless it is nested.
     leaf: Option<usize>,
     is_uuid: bool,
+    is_interval: bool,
     /// Timestamps are whole seconds, written in milliseconds.
     is_seconds: bool,
     /// Whether the file's bounds are valid for the type in which the column is read.
@@ -69,9 +75,7 @@ impl ParquetFile {
         let chunks = FileChunks::new(file, identity.length);
         guarded(&name, || {
             let malformed = |error: ParquetError| IngestError::new(&name, Reason::Malformed(parquet_text(&error)));
-            let metadata = ArrowReaderMetadata::load(&chunks, ArrowReaderOptions::new()).map_err(malformed)?;
-            let columns = columns(&metadata);
-            let metadata = in_our_types(metadata, &columns);
+            let (metadata, columns) = load(&chunks).map_err(malformed)?;
             check_counts(&metadata).map_err(|text| IngestError::new(&name, Reason::Malformed(text)))?;
             let columns = with_bounds(columns, &metadata);
             Ok(Self { path: path.to_path_buf(), identity, metadata, columns })
@@ -95,10 +99,20 @@ impl ParquetFile {
     pub fn table_type(&self, column: usize) -> Option<DataType> {
         match (&self.columns[column], self.schema().field(column).data_type()) {
             (FileColumn { is_uuid: true, .. }, _) => Some(DataType::Utf8View),
+            (FileColumn { is_interval: true, .. }, _) => None,
             (FileColumn { is_seconds: true, .. }, DataType::Timestamp(TimeUnit::Millisecond, zone)) => {
                 Some(DataType::Timestamp(TimeUnit::Second, zone.clone()))
             }
             (_, data_type) => table_type(data_type),
+        }
+    }
+
+    /// The type of the column in a query, which may be one that tables cannot store.
+    pub fn query_type(&self, column: usize) -> DataType {
+        match self.schema().field(column).data_type() {
+            DataType::Null => DataType::Null,
+            _ if self.columns[column].is_interval => INTERVAL,
+            own => self.table_type(column).unwrap_or_else(|| own.clone()),
         }
     }
 
@@ -127,7 +141,7 @@ impl ParquetFile {
         let failed = |error: std::io::Error| IngestError::io(&self.path, &error);
         let file = File::open(&self.path).map_err(failed)?;
         if Identity::of(&file.metadata().map_err(failed)?) != self.identity {
-            return Err(IngestError::new(self.name(), Reason::Io("the file changed while it was read".into())));
+            return Err(IngestError::new(self.name(), Reason::Io(CHANGED.into())));
         }
         Ok(FileChunks::new(file, self.identity.length))
     }
@@ -144,10 +158,23 @@ pub(super) fn parquet_text(error: &ParquetError) -> String {
     format!("not a readable Parquet file: {}", text.split_once(": ").map_or(text.as_str(), |(_, text)| text))
 }
 
-fn columns(metadata: &ArrowReaderMetadata) -> Vec<FileColumn> {
-    let descriptor = metadata.parquet_schema();
+/// The metadata of a file, and its columns.
+fn load(chunks: &FileChunks) -> ParquetResult<(ArrowReaderMetadata, Vec<FileColumn>)> {
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(chunks)?;
+    let columns = columns(&metadata);
+    // Without the writer's Arrow schema, the types are those of Parquet.
+    let pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
+    let declared = pairs.filter(|pair| pair.key == ARROW_SCHEMA_META_KEY).find_map(|pair| pair.value.as_deref());
+    let is_unknown = declared.is_some_and(|schema| !arrow_types::is_readable(schema));
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(is_unknown);
+    let metadata = ArrowReaderMetadata::try_new(Arc::new(intervals::as_bytes(metadata)?), options)?;
+    Ok((in_our_types(metadata, &columns), columns))
+}
+
+fn columns(metadata: &ParquetMetaData) -> Vec<FileColumn> {
+    let descriptor = metadata.file_metadata().schema_descr();
     let roots = descriptor.root_schema().get_fields();
-    let pairs = metadata.metadata().file_metadata().key_value_metadata();
+    let pairs = metadata.file_metadata().key_value_metadata();
     let seconds =
         pairs.into_iter().flatten().find(|pair| pair.key == SECONDS_KEY).and_then(|pair| pair.value.as_deref());
     let in_seconds = |at: usize| seconds.is_some_and(|list| list.split(',').any(|place| place.parse() == Ok(at)));
@@ -158,7 +185,8 @@ fn columns(metadata: &ArrowReaderMetadata) -> Vec<FileColumn> {
     let column = |(at, root): (usize, &Arc<parquet::schema::types::Type>)| {
         let leaf = leaves[at].filter(|_| root.is_primitive());
         let is_uuid = root.is_primitive() && root.get_basic_info().logical_type_ref() == Some(&LogicalType::Uuid);
-        FileColumn { leaf, is_uuid, is_seconds: in_seconds(at), has_bounds: false }
+        let is_interval = root.is_primitive() && intervals::has_interval(root);
+        FileColumn { leaf, is_uuid, is_interval, is_seconds: in_seconds(at), has_bounds: false }
     };
     roots.iter().enumerate().map(column).collect()
 }
@@ -205,8 +233,9 @@ fn with_bounds(columns: Vec<FileColumn>, metadata: &ArrowReaderMetadata) -> Vec<
         let (Ok(plain), Some(read)) = (&plain, metadata.schema().fields().get(at)) else { continue };
         let Some(plain) = plain.fields().get(at) else { continue };
         let is_same = plain.data_type() == read.data_type() || same_bytes(plain.data_type(), read.data_type());
+        let has_other_type = column.is_uuid || column.is_interval;
         column.has_bounds =
-            is_same && !column.is_uuid && descriptor.column(leaf).physical_type() != PhysicalType::INT96;
+            is_same && !has_other_type && descriptor.column(leaf).physical_type() != PhysicalType::INT96;
     }
     columns
 }
@@ -243,42 +272,9 @@ fn check_counts(metadata: &ArrowReaderMetadata) -> Result<(), String> {
     }
 }
 
-/// UUIDs as text: 32 digits in five groups.
-pub(crate) fn uuid_texts(column: &ArrayRef) -> ArrayRef {
-    let Some(bytes) = column.as_fixed_size_binary_opt() else { return Arc::clone(column) };
-    let mut texts = StringViewBuilder::with_capacity(column.len());
-    for uuid in bytes.iter() {
-        texts.append_option(uuid.map(uuid_text));
-    }
-    Arc::new(texts.finish())
-}
-
-fn uuid_text(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = String::with_capacity(36);
-    for (at, byte) in bytes.iter().enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn uuids_are_written_in_groups() {
-        assert_eq!(
-            uuid_text(&[
-                0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff
-            ]),
-            "00112233-4455-6677-8899-aabbccddeeff"
-        );
-    }
 
     #[test]
     fn stored_and_read_types_agree_or_do_not() {

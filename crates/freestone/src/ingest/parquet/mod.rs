@@ -6,23 +6,26 @@
 
 mod chunks;
 mod file;
+mod intervals;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Field as ColumnField, Schema, SchemaRef};
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Field as ColumnField, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
 
 pub(crate) use chunks::FileChunks;
-pub(crate) use file::{ParquetFile, SECONDS_KEY, uuid_texts};
+pub(crate) use file::{ParquetFile, SECONDS_KEY};
 
 use super::IngestOptions;
 use super::convert::{ColumnMatch, Location, conform};
 use super::error::{IngestError, Reason};
+use super::fixed_bytes::with_uuid_texts;
 use super::infer::column_index;
 use super::parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
+use crate::sql::type_names::type_name;
 
 /// The columns of the file, with types that tables support.
 ///
@@ -41,7 +44,8 @@ pub(super) fn schema(path: &Path) -> Result<SchemaRef, IngestError> {
 
 fn unsupported(file: &ParquetFile, column: usize) -> IngestError {
     let field = file.schema().field(column);
-    let reason = Reason::Unsupported(format!("type {} is not supported", field.data_type()));
+    let name = type_name(&file.query_type(column));
+    let reason = Reason::Unsupported(format!("tables do not store {name}: convert the column in a query"));
     IngestError::new(file.name(), reason).in_column(field.name())
 }
 
@@ -145,6 +149,10 @@ impl Worker<RowGroup> for RowGroupWorker {
 }
 
 impl RowGroupWorker {
+    fn is_uuid(&self, name: &str) -> bool {
+        self.file.schema().index_of(name).is_ok_and(|at| self.file.is_uuid(at))
+    }
+
     fn decode(&self, group: RowGroup, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<MorselEnd, IngestError> {
         let metadata = self.file.metadata();
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(self.file.chunks()?, metadata.clone())
@@ -157,7 +165,9 @@ impl RowGroupWorker {
         let declared = metadata.metadata().row_group(group.index).num_rows();
         for batch in reader {
             let batch = batch.map_err(|error| self.file.malformed(&error.into(), group.index))?;
-            let converted = conform(&self.with_uuids(batch), &self.schema, ColumnMatch::Name, &location)?;
+            let is_uuid = |field: &ColumnField| self.is_uuid(field.name());
+            let batch = with_uuid_texts(batch, &self.schema, is_uuid);
+            let converted = conform(&batch, &self.schema, ColumnMatch::Name, &location)?;
             location.first_row += batch_rows(&converted);
             if !emit(converted) {
                 return Ok(MorselEnd::default());
@@ -169,28 +179,6 @@ impl RowGroupWorker {
             return Err(IngestError::new(self.file.name(), Reason::Malformed(text)));
         }
         Ok(MorselEnd { lines: 0, rows, bytes: group.bytes })
-    }
-
-    /// The batch with UUIDs as text, unless the table's column is BINARY.
-    fn with_uuids(&self, batch: RecordBatch) -> RecordBatch {
-        let file_schema = self.file.schema();
-        let is_uuid = |name: &str| file_schema.index_of(name).is_ok_and(|at| self.file.is_uuid(at));
-        if !batch.schema_ref().fields().iter().any(|field| is_uuid(field.name())) {
-            return batch;
-        }
-        let (schema, mut columns, rows) = batch.into_parts();
-        let mut fields = schema.fields().to_vec();
-        for (field, column) in fields.iter_mut().zip(&mut columns) {
-            let kept = column_index(&self.schema, field.name())
-                .is_some_and(|at| self.schema.field(at).data_type() == &DataType::BinaryView);
-            if is_uuid(field.name()) && !kept {
-                *column = uuid_texts(column);
-                *field = Arc::new(field.as_ref().clone().with_data_type(column.data_type().clone()));
-            }
-        }
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
-            .expect("columns keep their lengths and have the types of their fields")
     }
 }
 

@@ -8,6 +8,7 @@
 mod bounds;
 mod filters;
 mod functions;
+mod inference;
 mod morsels;
 pub(crate) mod naming;
 mod options;
@@ -30,6 +31,7 @@ use datafusion::catalog::TableProvider;
 use parking_lot::Mutex;
 
 pub(crate) use functions::FilesFunction;
+pub(crate) use inference::Inference;
 pub(crate) use options::{FileOptions, boolean, byte, number, unknown_format};
 pub(crate) use order::KeepFileOrder;
 use progress::ReadProgress;
@@ -45,9 +47,15 @@ use crate::error::Result;
 pub(crate) struct OpenFiles {
     sets: Arc<Mutex<HashMap<String, Arc<FileSet>>>>,
     progress: Arc<ReadProgress>,
+    inference: Inference,
 }
 
 impl OpenFiles {
+    /// The same files, with types that are inferred like this.
+    pub fn with_inference(self, inference: Inference) -> Self {
+        Self { inference, ..self }
+    }
+
     /// The same files, whose scans report their progress.
     pub fn with_progress(self, told: Option<Arc<dyn Progress>>) -> Self {
         Self { progress: Arc::new(ReadProgress::new(told)), ..self }
@@ -58,12 +66,13 @@ impl OpenFiles {
     /// # Errors
     /// There is no such file, or a file cannot be read.
     pub fn table(&self, names: &[String], options: &FileOptions) -> Result<Arc<dyn TableProvider>> {
+        let options = &self.inference.applied(options);
         let key = format!("{names:?} {options:?}");
         let known = self.sets.lock().get(&key).cloned();
         let set = match known {
             Some(set) => set,
             None => {
-                let set = Arc::new(FileSet::open(names, options)?);
+                let set = Arc::new(FileSet::open(names, options, &self.inference)?);
                 self.sets.lock().insert(key, set.clone());
                 set
             }

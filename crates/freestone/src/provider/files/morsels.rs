@@ -100,6 +100,7 @@ impl Cut {
     fn blocks(&self, file: usize) -> Result<Option<BlockSource>> {
         let set = &self.scan.set;
         let Contents::Text(text) = &set.files[file].contents else { return Ok(None) };
+        set.files[file].check_length()?;
         let blocks = text.blocks(&set.files[file].path, &set.options, self.pool.clone());
         Ok(Some(blocks.map_err(|error| set.files[file].renamed(error.into()))?))
     }

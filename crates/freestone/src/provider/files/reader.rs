@@ -19,7 +19,7 @@ use super::progress::ReadProgress;
 use super::pruning::{DynamicPruning, Pruning};
 use super::set::{ColumnSource, Contents, FileSet, SetFile};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ingest::{BufferPool, FileFormat, IngestError, Location, Reason, TextParser, conform_columns, uuid_texts};
+use crate::ingest::{BufferPool, FileFormat, IngestError, Location, Reason, TextParser, as_declared, conform_columns};
 
 /// The parameters of one run of a scan, which its partitions share.
 #[derive(Debug)]
@@ -108,11 +108,7 @@ impl Assembly {
         let rows = read.num_rows();
         let column = |(piece, field): (&Piece, &Arc<Field>)| -> Result<ArrayRef> {
             Ok(match piece {
-                Piece::Read(place) if read.column(*place).data_type() == &DataType::FixedSizeBinary(16) => {
-                    let stored = read.column(*place);
-                    if field.data_type() == &DataType::Utf8View { uuid_texts(stored) } else { stored.clone() }
-                }
-                Piece::Read(place) => read.column(*place).clone(),
+                Piece::Read(place) => as_declared(read.column(*place), field.data_type()),
                 Piece::Value(value) => value.to_array_of_size(rows)?,
                 Piece::Missing(data_type) => new_null_array(data_type, rows),
             })
@@ -362,6 +358,7 @@ fn with_way_out(error: IngestError, set: &FileSet) -> Error {
     let details = error.details();
     let name = set.name.replace('\'', "''");
     if set.format == FileFormat::Json && matches!(details.reason, Reason::ColumnMismatch(_)) {
+        set.note_outgrown();
         let plain = Error::from(error);
         return Error::new(plain.kind(), plain.to_string()).with_hint(format!(
             "the columns are those of the file's first rows; to find those of all rows: FROM '{name}' (SAMPLE_ROWS -1)"
@@ -375,6 +372,7 @@ fn with_way_out(error: IngestError, set: &FileSet) -> Error {
     if !is_inferred || !is_value {
         return plain;
     }
+    set.note_outgrown();
     let kind = plain.kind();
     Error::new(kind, plain.to_string()).with_hint(format!(
         "the type was found in the file's first rows; declare it: FROM '{name}' (TYPES '\"{column}\" VARCHAR'), or let all \

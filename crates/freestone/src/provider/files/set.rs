@@ -12,11 +12,13 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit}
 use datafusion::common::ColumnStatistics;
 use datafusion::scalar::ScalarValue;
 
+use super::inference::Inference;
 use super::options::FileOptions;
 use super::types::common_type;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::{
-    self, ArrowFile, FileFormat, IngestOptions, Kinds, ParquetFile, SpooledFile, TextFile, different_names, table_type,
+    self, ArrowFile, CHANGED, FileFormat, IngestError, IngestOptions, Kinds, ParquetFile, Reason, SpooledFile,
+    TextFile, different_names,
 };
 use crate::sql::type_names::type_name;
 
@@ -33,6 +35,7 @@ pub(super) struct FileSet {
     pub files: Vec<SetFile>,
     /// The statistics of each column for the planner, which are computed once.
     pub known: Vec<OnceLock<ColumnStatistics>>,
+    inference: Inference,
 }
 
 /// One of the files.
@@ -46,7 +49,7 @@ pub(super) struct SetFile {
     pub contents: Contents,
     /// The source of each column of the table.
     pub columns: Vec<ColumnSource>,
-    _spooled: Option<SpooledFile>,
+    spooled: Option<SpooledFile>,
 }
 
 #[derive(Debug)]
@@ -88,7 +91,7 @@ impl FileSet {
     ///
     /// # Errors
     /// There is no such file, a file cannot be read, or types have no common type.
-    pub fn open(names: &[String], options: &FileOptions) -> Result<FileSet> {
+    pub fn open(names: &[String], options: &FileOptions, inference: &Inference) -> Result<FileSet> {
         let mut paths = vec![];
         for name in names {
             paths.extend(ingest::expand_paths(name)?);
@@ -144,7 +147,15 @@ impl FileSet {
         let named = partitions.iter().map(|(name, data_type, _)| Field::new(name, data_type.clone(), true));
         let schema = Arc::new(Schema::new(stored.chain(named).collect::<Vec<_>>()));
         let known = schema.fields().iter().map(|_| OnceLock::new()).collect();
-        Ok(FileSet { name, format, options: options.ingest.clone(), schema, inferred, files, known })
+        let (options, inference) = (options.ingest.clone(), inference.clone());
+        Ok(FileSet { name, format, options, schema, inferred, files, known, inference })
+    }
+
+    /// Notes that a value does not have the type of the sample. Pipes cannot be read again.
+    pub fn note_outgrown(&self) {
+        if self.files.iter().all(|file| file.spooled.is_none()) {
+            self.inference.note_outgrown();
+        }
     }
 }
 
@@ -202,7 +213,17 @@ impl SetFile {
         };
         let contents = opened().map_err(|error| renamed(error, &path, &name))?;
         let bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
-        Ok(SetFile { name, path, bytes, contents, columns: vec![], _spooled: spooled })
+        Ok(SetFile { name, path, bytes, contents, columns: vec![], spooled })
+    }
+
+    /// Refuses to read a file that has lost a part since its columns were inferred.
+    ///
+    /// # Errors
+    /// The file is shorter, or gone.
+    pub fn check_length(&self) -> Result<()> {
+        let failed = |text: String| IngestError::new(&self.name, Reason::Io(text));
+        let now = std::fs::metadata(&self.path).map_err(|error| failed(error.to_string()))?;
+        if now.len() < self.bytes { Err(failed(CHANGED.into()).into()) } else { Ok(()) }
     }
 
     /// The error of reading the file, with the name for users.
@@ -216,20 +237,13 @@ impl SetFile {
             let names = different_names(schema.fields().iter().map(|field| field.name().clone()));
             names.into_iter().enumerate().map(|(at, name)| (name, Typed::Declared(data_type(at)))).collect()
         };
-        // Types that tables cannot store, such as lists, can be read nevertheless.
-        let held = |data_type: &DataType| match data_type {
-            DataType::Null => DataType::Null,
-            other => table_type(other).unwrap_or_else(|| other.clone()),
-        };
         match &self.contents {
             Contents::Text(file) => {
                 file.columns().into_iter().map(|(name, kinds)| (name, Typed::Read(kinds))).collect()
             }
-            Contents::Arrow(file) => declared(file.schema(), &|at| held(file.schema().field(at).data_type())),
-            Contents::Parquet(file) => declared(file.schema(), &|at| match file.schema().field(at).data_type() {
-                DataType::Null => DataType::Null,
-                own => file.table_type(at).unwrap_or_else(|| own.clone()),
-            }),
+            // Types that tables cannot store, such as lists, can be read nevertheless.
+            Contents::Arrow(file) => declared(file.schema(), &|at| file.query_type(at)),
+            Contents::Parquet(file) => declared(file.schema(), &|at| file.query_type(at)),
         }
     }
 }
