@@ -14,6 +14,10 @@
 //! # }
 //! ```
 //!
+//! A statement that comes again with other values is parsed once ([`Session::prepare`]) and executed with them
+//! ([`Session::execute_with`]); one that reads or changes the row of a key is not planned again. [`Session::lookup`]
+//! reads the row of a key without SQL.
+//!
 //! This crate knows no protocol, prints nothing, and does not decode stored pages: these are tasks of the server, the
 //! shell and the store.
 

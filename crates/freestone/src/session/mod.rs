@@ -295,10 +295,26 @@ impl Session {
     /// # Errors
     /// The text does not contain exactly one statement, or the statement fails.
     pub async fn sql(&self, text: &str) -> Result<Outcome> {
-        match self.parse(text)?.as_slice() {
-            [statement] => self.execute(statement).await,
-            [] => Err(Error::syntax("there is no statement in the text")),
-            more => Err(Error::syntax(format!("expected one statement, found {}", more.len()))
+        self.execute(&self.one_statement(text)?).await
+    }
+
+    /// Parses one statement, and plans it, so that what cannot work fails now. [`Session::execute_with`] executes it, any
+    /// number of times.
+    ///
+    /// # Errors
+    /// The text does not contain exactly one statement, or the statement cannot be planned.
+    pub async fn prepare(&self, text: &str) -> Result<Statement> {
+        let statement = self.one_statement(text)?;
+        self.describe_statement(&statement, &[]).await?;
+        Ok(statement)
+    }
+
+    fn one_statement(&self, text: &str) -> Result<Statement> {
+        let mut statements = self.parse(text)?;
+        match (statements.pop(), statements.len()) {
+            (Some(statement), 0) => Ok(statement),
+            (None, _) => Err(Error::syntax("there is no statement in the text")),
+            (Some(_), more) => Err(Error::syntax(format!("expected one statement, found {}", more + 1))
                 .with_hint("parse the script and execute its statements one by one")),
         }
     }
@@ -534,7 +550,9 @@ impl Session {
                 let name = names::object_name(&obj_name)?;
                 Ok(Outcome::batch(metadata::show_create(&self.scope()?.snapshot, &name)?))
             }
-            Sql::Prepare { name, data_types, statement } => Box::pin(self.prepare(name, data_types, *statement)).await,
+            Sql::Prepare { name, data_types, statement } => {
+                Box::pin(self.prepare_named(name, data_types, *statement)).await
+            }
             Sql::Execute { name: Some(name), parameters, .. } => self.execute_prepared(&name, parameters).await,
             Sql::Deallocate { name, .. } => self.deallocate(&name),
             other => {
@@ -744,7 +762,12 @@ impl Session {
         }
     }
 
-    async fn prepare(&self, name: ast::Ident, types: Vec<ast::DataType>, statement: ast::Statement) -> Result<Outcome> {
+    async fn prepare_named(
+        &self,
+        name: ast::Ident,
+        types: Vec<ast::DataType>,
+        statement: ast::Statement,
+    ) -> Result<Outcome> {
         use ast::Statement as Sql;
         let name = names::identifier(&name);
         let scope = self.scope()?;

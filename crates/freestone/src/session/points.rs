@@ -254,7 +254,7 @@ mod tests {
     }
 
     async fn run(session: &Session, sql: &str, values: &[ScalarValue]) -> Outcome {
-        let statement = session.parse(sql).expect(sql).remove(0);
+        let statement = session.prepare(sql).await.expect(sql);
         session.execute_with(&statement, values.to_vec()).await.expect(sql)
     }
 
@@ -327,5 +327,9 @@ mod tests {
         assert!(session.lookup("pair", &[int(3)]).is_err());
         assert!(session.lookup("t", &[ScalarValue::from("x")]).is_err());
         assert!(session.lookup("none", &[int(3)]).is_err());
+        assert!(
+            session.prepare("SELECT nothing FROM t").await.is_err()
+                && session.prepare("SELECT 1; SELECT 2").await.is_err()
+        );
     }
 }
