@@ -8,7 +8,7 @@ use freestone_advisor::AdvisorError;
 use freestone_store::StoreError;
 use freestone_store::log::LogError;
 
-use crate::ingest::FileFormat;
+use crate::file_format::FileFormat;
 use crate::internal_names::{MARK, ROW_ID_COLUMN, without_marks};
 use crate::limits::{LEVELS_MAX, NESTED_MAX};
 

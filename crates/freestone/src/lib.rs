@@ -39,6 +39,7 @@ mod exact;
 mod exec;
 mod export;
 mod expressions;
+mod file_format;
 #[doc(hidden)]
 pub mod fuzz;
 mod growth;
