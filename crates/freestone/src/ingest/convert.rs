@@ -127,6 +127,11 @@ pub(crate) fn table_type(data_type: &DataType) -> Option<DataType> {
     })
 }
 
+/// The reason to refuse a column of a type that tables cannot store.
+pub(super) fn not_stored(data_type: &DataType) -> Reason {
+    Reason::Unsupported(format!("tables do not store {}", type_name(data_type)))
+}
+
 /// A nested type without metadata, with nullable fields. Two files must agree in it.
 pub(crate) fn bare(data_type: &DataType) -> DataType {
     let field = |field: &Arc<ColumnField>| Arc::new(ColumnField::new(field.name(), bare(field.data_type()), true));
@@ -142,10 +147,8 @@ pub(crate) fn bare(data_type: &DataType) -> DataType {
 /// The fields that a file declares, with the types that tables use for them.
 pub(super) fn table_fields(source: &str, fields: &arrow::datatypes::Fields) -> Result<Vec<ColumnField>, IngestError> {
     let convert = |field: &Arc<ColumnField>| {
-        let data_type = table_type(field.data_type()).ok_or_else(|| {
-            let reason = Reason::Unsupported(format!("type {} is not supported", field.data_type()));
-            IngestError::new(source, reason).in_column(field.name())
-        })?;
+        let data_type = table_type(field.data_type())
+            .ok_or_else(|| IngestError::new(source, not_stored(field.data_type())).in_column(field.name()))?;
         Ok(ColumnField::new(field.name(), data_type, field.is_nullable()))
     };
     fields.iter().map(convert).collect()

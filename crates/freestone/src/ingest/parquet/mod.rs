@@ -20,12 +20,11 @@ pub(crate) use chunks::FileChunks;
 pub(crate) use file::{ParquetFile, SECONDS_KEY};
 
 use super::IngestOptions;
-use super::convert::{ColumnMatch, Location, conform};
+use super::convert::{ColumnMatch, Location, conform, not_stored};
 use super::error::{IngestError, Reason};
 use super::fixed_bytes::with_uuid_texts;
 use super::infer::column_index;
 use super::parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
-use crate::sql::type_names::type_name;
 
 /// The columns of the file, with types that tables support.
 ///
@@ -44,9 +43,7 @@ pub(super) fn schema(path: &Path) -> Result<SchemaRef, IngestError> {
 
 fn unsupported(file: &ParquetFile, column: usize) -> IngestError {
     let field = file.schema().field(column);
-    let name = type_name(&file.query_type(column));
-    let reason = Reason::Unsupported(format!("tables do not store {name}: convert the column in a query"));
-    IngestError::new(file.name(), reason).in_column(field.name())
+    IngestError::new(file.name(), not_stored(&file.query_type(column))).in_column(field.name())
 }
 
 /// Starts the threads that read a Parquet file as batches of `schema`.
