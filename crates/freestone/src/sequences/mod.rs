@@ -71,7 +71,8 @@ impl Sequence {
     /// How many numbers there are from `first` to the end.
     fn left(&self, first: i64) -> u64 {
         let last = i128::from(if self.increment > 0 { self.max } else { self.min });
-        let steps = (last - i128::from(first)) / i128::from(self.increment);
+        let increment = i128::from(self.increment);
+        let steps = ((last - i128::from(first)) * increment.signum()).div_euclid(increment.abs());
         u64::try_from(steps + 1).unwrap_or(0)
     }
 }

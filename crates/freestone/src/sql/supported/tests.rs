@@ -84,7 +84,6 @@ fn clauses_of_writes_that_nothing_executes_are_refused() {
         ("TRUNCATE TABLE t PARTITION (p1)", "PARTITION"),
         ("TRUNCATE t CASCADE", "CASCADE"),
         ("TRUNCATE ONLY t", "ONLY"),
-        ("TRUNCATE t RESTART IDENTITY", "RESTART IDENTITY"),
         ("EXPLAIN (ANALYZE, COSTS off) SELECT 1", "options of EXPLAIN"),
         ("EXPLAIN (FORMAT json) SELECT 1", "options of EXPLAIN"),
         ("SET LOCAL threads = 1", "SET LOCAL"),
