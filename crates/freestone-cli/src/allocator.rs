@@ -15,6 +15,13 @@ const ARENA_PURGE_MULT: c_int = 24;
 
 unsafe extern "C" {
     fn mi_option_set(option: c_int, value: c_long);
+    fn mi_collect(force: bool);
+}
+
+/// Returns freed memory that this thread keeps.
+fn collect() {
+    // SAFETY: mimalloc is linked, being the allocator, and the call frees only what is free.
+    unsafe { mi_collect(true) }
 }
 
 /// Returns freed memory to the operating system at once if the memory limit is low. This costs some time, because the
@@ -26,5 +33,6 @@ pub fn keep_within(limit_bytes: usize) {
             mi_option_set(PURGE_DELAY, 0);
             mi_option_set(ARENA_PURGE_MULT, 1);
         }
+        freestone::release_memory_by(collect);
     }
 }

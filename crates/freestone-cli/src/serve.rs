@@ -12,6 +12,8 @@ use crate::failure::{Failure, note};
 
 /// The number of threads that serve connections. Statements have other threads.
 const CONNECTION_THREADS: usize = 2;
+/// The time after which a thread without a statement ends, which returns the memory that the allocator keeps for it.
+const IDLE_THREAD: Duration = Duration::from_secs(2);
 /// The time for threads to end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -77,6 +79,7 @@ fn runtime(threads: usize) -> Result<Runtime, Failure> {
     let built = Builder::new_multi_thread()
         .worker_threads(threads.max(1))
         .thread_stack_size(freestone::THREAD_STACK_BYTES)
+        .thread_keep_alive(IDLE_THREAD)
         .enable_all()
         .build();
     built.map_err(|error| Failure::error(format!("cannot start threads: {error}")))

@@ -31,10 +31,14 @@ static CLAIMED: AtomicUsize = AtomicUsize::new(0);
 /// The bytes of the process beyond the heap in use, and the time of that measurement in milliseconds since the first.
 static OVERHEAD: AtomicUsize = AtomicUsize::new(0);
 static MEASURED_MS: AtomicU64 = AtomicU64::new(0);
+/// How a thread returns freed memory.
+static RELEASE: OnceLock<fn()> = OnceLock::new();
+/// Freed memory is returned while the overhead is above this share of the limit.
+const RELEASE_SHARE: usize = 8;
 /// The time for which a measurement is used.
 const MEASURED_FOR_MS: u64 = 20;
 /// The overhead counts up to this share of the limit, so that statements are never left without memory.
-const OVERHEAD_SHARE: usize = 4;
+const OVERHEAD_SHARE: usize = 2;
 
 thread_local! {
     /// The bytes that this thread has allocated, minus those that it has freed.
@@ -104,6 +108,12 @@ pub fn limit_heap(bytes: usize) {
     LIMIT.store(if bytes < LIMIT_BYTES_MIN { 0 } else { bytes }, Ordering::Relaxed);
 }
 
+/// Sets how a thread returns freed memory that its allocator keeps. The threads of statements call it while the process has
+/// much more memory than its heap uses.
+pub fn release_memory_by(release: fn()) {
+    let _ = RELEASE.set(release);
+}
+
 /// The bytes that this thread has allocated, minus those that it has freed.
 pub(crate) fn held() -> isize {
     HELD.get()
@@ -158,6 +168,9 @@ fn overhead(limit: usize) -> usize {
     if is_old && MEASURED_MS.compare_exchange(then, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         let measured = resident().map_or(0, |resident| resident.saturating_sub(live()));
         OVERHEAD.store(measured, Ordering::Relaxed);
+        if let Some(release) = RELEASE.get().filter(|_| measured > limit / RELEASE_SHARE) {
+            release();
+        }
     }
     OVERHEAD.load(Ordering::Relaxed).min(limit / OVERHEAD_SHARE)
 }

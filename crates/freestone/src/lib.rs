@@ -78,7 +78,7 @@ pub use exec::stored::{Answer, StoredQuery};
 pub use freestone_advisor::{Advice, Profile};
 pub use freestone_store::plain::Strings;
 pub use freestone_store::scan::{StoredColumn, StoredPiece, StoredRows};
-pub use heap::{Counting, limit_heap};
+pub use heap::{Counting, limit_heap, release_memory_by};
 pub use inputs::{ArrowTable, Inputs, OpenReader, ReservedMemory};
 pub use options::{Options, parse_size};
 pub use profile::{Calibration, calibrate, profile_path};
