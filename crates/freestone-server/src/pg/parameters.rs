@@ -281,7 +281,7 @@ mod tests {
             (b"\xff", 0, types::TEXT),
             (b"\\x0", 0, types::BYTEA),
             (b"abc", 1, types::INT4),
-            (b"\x7f\xff\xff\xff", 1, types::DATE),
+            (b"\x7f\xff\xff\xfe", 1, types::DATE),
             (b"", 1, types::NUMERIC),
             (b"1", 2, types::INT4),
         ] {

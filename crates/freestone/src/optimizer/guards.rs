@@ -222,8 +222,7 @@ fn node_can_fail(node: &Expr, schema: &DFSchema) -> bool {
         Expr::BinaryExpr(BinaryExpr { op: Operator::Plus | Operator::Minus | Operator::Multiply, .. }) => {
             matches!(node.get_type(schema), Ok(DataType::Decimal128(38, _) | DataType::Decimal256(76, _)))
         }
-        // Of literals, what can be computed is a literal already.
-        Expr::Cast(cast) if cast.expr.any_column_refs() || matches!(*cast.expr, Expr::Literal(..)) => {
+        Expr::Cast(cast) if cast.expr.any_column_refs() => {
             cast.expr.get_type(schema).map_or(true, |from| cast_can_fail(&from, cast.field.data_type()))
         }
         Expr::ScalarFunction(call) if call.func.inner().is::<Exact>() => {
