@@ -190,6 +190,9 @@ fn set_value(mut words: Tokens) -> Result<Option<Utility>> {
         "TIME" => {
             words.next_word();
             words.skip("ZONE");
+            if matches!(words.tokens.first(), Some(Token::Eq)) {
+                words.tokens = &words.tokens[1..];
+            }
             return Ok(Some(Utility::Set { name: "timezone".into(), value: words.value() }));
         }
         _ => {}
@@ -537,6 +540,8 @@ mod tests {
         check("set session search_path = a, \"B\"", Some(set("search_path", "a, B")));
         check("SET NAMES 'utf8'", Some(set("client_encoding", "utf8")));
         check("SET TIME ZONE 'UTC'", Some(set("timezone", "UTC")));
+        check("SET TIME ZONE = '+07:00'", Some(set("timezone", "+07:00")));
+        check("SET TIME ZONE -3.5", Some(set("timezone", "-3.5")));
         check("SET extra_float_digits = -3", Some(set("extra_float_digits", "-3")));
         let local = Utility::SetLocal { name: "statement_timeout".into(), value: Some("5s".into()) };
         check("SET LOCAL statement_timeout = '5s'", Some(local));
