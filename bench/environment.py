@@ -1,6 +1,7 @@
 """Where things are: the benchmark's own Python environment, the freestone binary, the TPC-H data, the machine."""
 
 import hashlib
+import json
 import os
 import platform
 import subprocess
@@ -93,3 +94,14 @@ def hardware() -> str:
     model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.release()}"
+
+
+def print_medians(rows: int, unit: str, digits: int, found: dict[str, dict[str, float]], path: Path | None) -> None:
+    """Prints a table with a row per statement and a column per engine, and writes it to a file if one is named."""
+    engines = next(iter(found.values()), {})
+    print(f"| {rows:,} rows, {unit} | {' | '.join(engines)} |")
+    print("|---" * (len(engines) + 1) + "|")
+    for name, times in found.items():
+        print(f"| {name} | {' | '.join(f'{time:.{digits}f}' for time in times.values())} |")
+    if path:
+        path.write_text(json.dumps({"hardware": hardware(), "rows": rows, unit.replace("µ", "u"): found}, indent=1))

@@ -9,7 +9,6 @@ milliseconds. Caches are warm: before it is measured, a query runs --warm times 
 """
 
 import argparse
-import json
 import random
 import shutil
 import statistics
@@ -19,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from environment import CACHE, hardware
+from environment import CACHE, print_medians
 
 #: A prime above every number of rows. Multiples of row numbers modulo this prime are distinct and in random order.
 PRIME = 2_000_000_011
@@ -148,12 +147,7 @@ def main() -> None:
     work.mkdir(parents=True)
     engines = freestone_engines(work, options.rows) | duckdb_engines(work, options.rows)
     found = measure(engines, options.values, options.warm, options.rows)
-    print(f"| {options.rows:,} rows, ms | {' | '.join(engines)} |")
-    print("|---" * (len(engines) + 1) + "|")
-    for name, times in found.items():
-        print(f"| {name} | {' | '.join(f'{ms:.2f}' for ms in times.values())} |")
-    if options.json:
-        options.json.write_text(json.dumps({"hardware": hardware(), "rows": options.rows, "ms": found}, indent=1))
+    print_medians(options.rows, "ms", 2, found, options.json)
 
 
 if __name__ == "__main__":

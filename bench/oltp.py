@@ -10,7 +10,6 @@ medians are in microseconds. The durable engines sync each commit; the others (`
 """
 
 import argparse
-import json
 import os
 import random
 import shutil
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from clients import Server
-from environment import CACHE, default_freestone, hardware
+from environment import CACHE, default_freestone, print_medians
 
 #: A prime above every number of rows. Multiples of row numbers modulo this prime are distinct and in random order.
 PRIME = 2_000_000_011
@@ -254,12 +253,7 @@ def main() -> None:
     finally:
         for engine in running.values():
             engine.close()
-    print(f"| {options.rows:,} rows, µs | {' | '.join(running)} |")
-    print("|---" * (len(running) + 1) + "|")
-    for name, times in found.items():
-        print(f"| {name} | {' | '.join(f'{us:.0f}' for us in times.values())} |")
-    if options.json:
-        options.json.write_text(json.dumps({"hardware": hardware(), "rows": options.rows, "us": found}, indent=1))
+    print_medians(options.rows, "µs", 0, found, options.json)
 
 
 if __name__ == "__main__":
