@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use freestone_codec::Kind;
 use serde::{Deserialize, Serialize};
 
-pub use self::constraints::{Constraint, ConstraintKind};
+pub use self::constraints::{Constraint, ConstraintKind, usual_constraint_name};
 pub use self::identity::{ColumnDefault, ColumnIds, Identity, StoredValue, widens_in_place};
 use crate::error::{Result, StoreError};
 

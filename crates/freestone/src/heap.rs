@@ -142,9 +142,13 @@ impl Claim {
     pub fn new(bytes: usize) -> Result<Claim, usize> {
         CLAIMED.fetch_add(bytes, Ordering::Relaxed);
         let claim = Claim(bytes);
-        let limit = LIMIT.load(Ordering::Relaxed);
-        let taken = taken(limit);
-        if limit == 0 || taken <= limit { Ok(claim) } else { Err((limit + bytes).saturating_sub(taken)) }
+        match LIMIT.load(Ordering::Relaxed) {
+            0 => Ok(claim),
+            limit => match taken(limit) {
+                taken if taken <= limit => Ok(claim),
+                taken => Err((limit + bytes).saturating_sub(taken)),
+            },
+        }
     }
 }
 

@@ -84,7 +84,7 @@ const WORKLOAD: [&str; 3] = ["on", "literals", "off"];
 
 /// The text of a query for the workload log; `None` if the session does not log it.
 pub(crate) fn logged_text(state: &SessionState, sql: &ast::Statement) -> Option<Arc<str>> {
-    let own = state.config_options().extensions.get::<FreestoneSettings>()?;
+    let own = own(state)?;
     if own.workload == "off" {
         return None;
     }
@@ -271,36 +271,38 @@ fn entries(config: &SessionConfig, options: &Options) -> Vec<(String, Option<Str
     fixed.chain(settable(config)).collect()
 }
 
+fn own(state: &SessionState) -> Option<&FreestoneSettings> {
+    state.config_options().extensions.get::<FreestoneSettings>()
+}
+
+/// A limit in milliseconds, of which 0 is none.
+fn limit(milliseconds: u64) -> Option<Duration> {
+    (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
+}
+
 /// How long a statement waits for other transactions; `None` for no limit.
 pub(crate) fn lock_timeout(state: &SessionState) -> Option<Duration> {
-    let settings = state.config().options().extensions.get::<FreestoneSettings>();
-    let milliseconds = settings.map_or(0, |settings| settings.lock_timeout);
-    (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
+    limit(own(state)?.lock_timeout)
 }
 
 /// How long a transaction may hold its snapshot; `None` for no limit.
 pub(crate) fn snapshot_max_age(state: &SessionState) -> Option<Duration> {
-    let settings = state.config().options().extensions.get::<FreestoneSettings>();
-    let milliseconds = settings.map_or(0, |settings| settings.snapshot_max_age);
-    (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
+    limit(own(state)?.snapshot_max_age)
 }
 
 /// How long earlier versions are kept, if `name` is the setting that says so.
 pub(crate) fn new_retention(state: &SessionState, name: &str) -> Option<Duration> {
     let is_named = name == RETENTION || name.strip_prefix("freestone.") == Some(RETENTION);
-    let settings = state.config().options().extensions.get::<FreestoneSettings>();
-    settings.filter(|_| is_named).map(|settings| Duration::from_secs(settings.retention))
+    own(state).filter(|_| is_named).map(|settings| Duration::from_secs(settings.retention))
 }
 
 /// Whether commits wait until they are durable.
 pub(crate) fn synchronous_commit(state: &SessionState) -> bool {
-    let settings = state.config().options().extensions.get::<FreestoneSettings>();
-    settings.is_none_or(|settings| settings.synchronous_commit != "off")
+    own(state).is_none_or(|settings| settings.synchronous_commit != "off")
 }
 
 /// The design of a table created without WITH.
 pub(crate) fn default_design(state: &SessionState) -> Result<Design> {
-    let settings = state.config().options().extensions.get::<FreestoneSettings>();
-    let design = settings.map_or("auto", |settings| settings.design.as_str());
+    let design = own(state).map_or("auto", |settings| settings.design.as_str());
     Ok(Design::default().with_options([("preset", design)], &TableSchema::default())?)
 }

@@ -25,8 +25,6 @@ enum Kind {
     Milliseconds,
     /// An isolation level.
     Level,
-    /// The engine's setting, which knows its values.
-    Zone,
 }
 
 /// The name as shown, the initial value, and how it can be changed.
@@ -66,7 +64,7 @@ const SETTINGS: &[(&str, &str, Kind)] = &[
     ("statement_timeout", "0", Kind::Milliseconds),
     ("synchronize_seqscans", "on", Kind::Free),
     ("synchronous_commit", "on", Kind::OneOf(&["on", "off", "local", "remote_write", "remote_apply"])),
-    ("TimeZone", "UTC", Kind::Zone),
+    ("TimeZone", "UTC", Kind::Free),
     ("transaction_isolation", "repeatable read", Kind::Level),
     ("transaction_read_only", "off", Kind::Switch),
     ("work_mem", "4MB", Kind::Free),
@@ -151,7 +149,7 @@ impl Settings {
             return Err(PgError::new(sqlstate::UNDEFINED_OBJECT, format!("there is no setting {name}")));
         };
         let initial = self.initial.get(name).cloned().unwrap_or_default();
-        let value = value.map_or_else(|| initial.clone(), str::to_owned);
+        let value = value.map_or(initial, str::to_owned);
         let lower = value.to_ascii_lowercase();
         let value = match kind {
             Kind::Fixed => {
@@ -173,8 +171,6 @@ impl Settings {
                 ));
             }
             Kind::OneOf(_) => lower,
-            Kind::Zone if matches!(lower.as_str(), "default" | "local") => initial,
-            Kind::Zone => value,
             Kind::Switch => switch(name, &lower)?.to_owned(),
             Kind::Level => level(&lower)?.to_owned(),
             Kind::Milliseconds => milliseconds(&lower)?.as_millis().to_string(),

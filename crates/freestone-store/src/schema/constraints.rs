@@ -35,9 +35,12 @@ impl ConstraintKind<'_> {
     }
 }
 
-/// The name of a table without that of its schema.
-fn own_name(table: &str) -> &str {
-    table.rsplit_once('.').map_or(table, |(_, own)| own)
+/// The name that PostgreSQL gives a constraint without one: that of the table without its schema, the columns, and a
+/// suffix for the kind, such as `pkey`.
+pub fn usual_constraint_name(table: &str, columns: &[String], suffix: &str) -> String {
+    let own = table.rsplit_once('.').map_or(table, |(_, own)| own);
+    let parts = std::iter::once(own).chain(columns.iter().map(String::as_str)).chain([suffix]);
+    parts.collect::<Vec<_>>().join("_")
 }
 
 impl TableSchema {
@@ -47,14 +50,14 @@ impl TableSchema {
         let mut all = vec![];
         let primary = self.enforced_primary_key();
         if !self.primary_key.is_empty() {
-            let name = primary.map_or_else(|| format!("{}_pkey", own_name(table)), |key| key.name.clone());
+            let name = primary.map_or_else(|| usual_constraint_name(table, &[], "pkey"), |key| key.name.clone());
             all.push(Constraint { name, kind: ConstraintKind::Primary(&self.primary_key, primary.is_some()) });
         }
         let unique = self.unique_keys.iter().filter(|key| Some(*key) != primary);
         all.extend(unique.map(|key| Constraint { name: key.name.clone(), kind: ConstraintKind::Unique(&key.columns) }));
         for key in &self.foreign_keys {
             let name = match key.name.as_str() {
-                "" => format!("{}_{}_fkey", own_name(table), key.columns.join("_")),
+                "" => usual_constraint_name(table, &key.columns, "fkey"),
                 name => name.to_owned(),
             };
             all.push(Constraint { name, kind: ConstraintKind::Foreign(key) });
@@ -97,7 +100,7 @@ impl TableSchema {
     /// Renames a constraint. Returns whether there was one of this name that is kept by its name.
     pub fn rename_constraint(&mut self, table: &str, name: &str, new: &str) -> bool {
         for (at, key) in self.foreign_keys.iter().enumerate() {
-            let usual = format!("{}_{}_fkey", own_name(table), key.columns.join("_"));
+            let usual = usual_constraint_name(table, &key.columns, "fkey");
             if key.name == name || key.name.is_empty() && usual == name {
                 self.foreign_keys[at].name = new.to_owned();
                 return true;

@@ -111,6 +111,18 @@ pub(crate) fn integer(value: &ScalarValue) -> Option<i128> {
     })
 }
 
+/// The largest number of digits of an integer type's values.
+pub(crate) fn integer_digits(data_type: &DataType) -> Option<i16> {
+    match data_type {
+        DataType::Int8 | DataType::UInt8 => Some(3),
+        DataType::Int16 | DataType::UInt16 => Some(5),
+        DataType::Int32 | DataType::UInt32 => Some(10),
+        DataType::Int64 => Some(19),
+        DataType::UInt64 => Some(20),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use datafusion::arrow::datatypes::{Field, Schema};

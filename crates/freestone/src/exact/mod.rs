@@ -30,7 +30,7 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPla
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::expressions;
-pub(crate) use bounds::{integer, result_range};
+pub(crate) use bounds::{integer, integer_digits, result_range};
 pub(crate) use casts::cast;
 pub(crate) use floats::Canonical;
 use function::Operation;

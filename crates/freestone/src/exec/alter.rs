@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::sql::sqlparser::ast;
 use freestone_store::schema::{Column, ConstraintKind, Identity, StoredValue, TableSchema, widens_in_place};
 use freestone_store::{ColumnUse, LockMode, Snapshot, StoreError, WriteTransaction, is_comparable};
@@ -15,13 +15,14 @@ use crate::catalog::{Scope, TARGET};
 use crate::context::Outcome;
 use crate::definitions;
 use crate::error::{Error, ErrorKind, Result};
+use crate::exact::integer_digits;
 use crate::exec::constraints::Constraints;
 use crate::exec::ddl;
 use crate::exec::sequences::{self, Generated};
 use crate::exec::view_columns::Views;
 use crate::exec::write::WriteContext;
 use crate::exec::{defaults, dml, row_checks};
-use crate::ingest::{ColumnMatch, Location, conform};
+use crate::ingest::stored_cell;
 use crate::sql::names::{identifier, name_in, object_name};
 use crate::sql::parameters::Parameters;
 use crate::sql::spellings::CONSTRAINT;
@@ -387,15 +388,11 @@ impl Alteration<'_> {
         self.check_default(column, &to)?;
         let rows = self.transaction.table(self.table)?.rows();
         self.context.prepare_append(self.transaction, usize::try_from(rows).ok())?;
-        let field = |data_type: &DataType| Arc::new(Schema::new(vec![Field::new(column, data_type.clone(), true)]));
-        let (before, after) = (field(from), field(&to));
+        let field = Arc::new(Field::new(column, to.clone(), true));
         let convert = |array: &ArrayRef| -> std::result::Result<ArrayRef, StoreError> {
             let failed = |error: Error| StoreError::Filter(Box::new(error));
             self.context.check_cancelled().map_err(failed)?;
-            let batch = RecordBatch::try_new(before.clone(), vec![array.clone()]).map_err(|e| failed(e.into()))?;
-            let at = Location { source: String::new(), first_row: 1 };
-            let converted = conform(&batch, &after, ColumnMatch::Position, &at).map_err(|e| failed(e.into()))?;
-            Ok(converted.column(0).clone())
+            stored_cell(array, &field, 1).map_err(failed)
         };
         self.transaction.change_type(self.table, column, to.clone(), convert)?;
         row_checks::validate(self.context, &Scope::new(self.transaction.snapshot()), &self.schema()?)
@@ -431,14 +428,6 @@ fn needed(table: &str, column: &str, what: &str) -> Error {
 /// by one.
 fn widens(from: &DataType, to: &DataType) -> bool {
     use DataType::*;
-    let digits = |data_type: &DataType| match data_type {
-        Int8 | UInt8 => Some(3),
-        Int16 | UInt16 => Some(5),
-        Int32 | UInt32 => Some(10),
-        Int64 => Some(19),
-        UInt64 => Some(20),
-        _ => None,
-    };
     let fineness = |unit: &TimeUnit| match unit {
         TimeUnit::Second => 0,
         TimeUnit::Millisecond => 3,
@@ -449,7 +438,9 @@ fn widens(from: &DataType, to: &DataType) -> bool {
         (Decimal128(p, s), Decimal128(q, t)) => {
             s <= t && i16::from(*p) - i16::from(*s) <= i16::from(*q) - i16::from(*t)
         }
-        (integer, Decimal128(q, t)) => digits(integer).is_some_and(|digits| digits <= i16::from(*q) - i16::from(*t)),
+        (integer, Decimal128(q, t)) => {
+            integer_digits(integer).is_some_and(|digits| digits <= i16::from(*q) - i16::from(*t))
+        }
         (UInt8 | UInt16 | UInt32, UInt64) | (Float32, Float64) => true,
         (Int8 | Int16 | UInt8 | UInt16, Float32) => true,
         (Int8 | Int16 | Int32 | UInt8 | UInt16 | UInt32, Float64) => true,

@@ -1,7 +1,7 @@
 //! The constraints and defaults that CREATE TABLE and ALTER TABLE declare.
 
 use datafusion::sql::sqlparser::ast;
-use freestone_store::schema::{CheckConstraint, ForeignKey, Identity, TableSchema, UniqueKey};
+use freestone_store::schema::{CheckConstraint, ForeignKey, Identity, TableSchema, UniqueKey, usual_constraint_name};
 use freestone_store::{Snapshot, is_comparable};
 
 use crate::error::{Error, Result};
@@ -126,7 +126,7 @@ impl Constraints {
     /// # Errors
     /// A constraint names a column that the table does not have, two have the same name, or it is a second PRIMARY KEY.
     pub fn apply(self, table: &str, mut schema: TableSchema, base: &Snapshot) -> Result<TableSchema> {
-        let own = table.rsplit_once('.').map_or(table, |(_, own)| own);
+        let usual = |columns: &[String], suffix: &str| usual_constraint_name(table, columns, suffix);
         for (name, sql) in self.defaults {
             schema.set_default(schema.index_of(&name)?, Some(sql));
         }
@@ -138,14 +138,13 @@ impl Constraints {
                 column.nullable = false;
             }
             if is_enforced {
-                let name = name.unwrap_or_else(|| schema.free_constraint_name(table, &format!("{own}_pkey")));
+                let name = name.unwrap_or_else(|| schema.free_constraint_name(table, &usual(&[], "pkey")));
                 schema.unique_keys.push(UniqueKey { name, columns: columns.clone() });
             }
             schema.primary_key = columns;
         }
         for Key { name, columns, .. } in self.unique {
-            let usual = format!("{own}_{}_key", columns.join("_"));
-            let name = name.unwrap_or_else(|| schema.free_constraint_name(table, &usual));
+            let name = name.unwrap_or_else(|| schema.free_constraint_name(table, &usual(&columns, "key")));
             schema.unique_keys.push(UniqueKey { name, columns });
         }
         for (mut key, wanted) in self.foreign {
@@ -164,16 +163,14 @@ impl Constraints {
                 _ => {}
             }
             if key.name.is_empty() {
-                key.name = schema.free_constraint_name(table, &format!("{own}_{}_fkey", key.columns.join("_")));
+                key.name = schema.free_constraint_name(table, &usual(&key.columns, "fkey"));
             }
             schema.foreign_keys.push(key);
         }
         for (name, condition) in self.checks {
-            let usual = match row_checks::columns(&condition, &schema).as_slice() {
-                [column] => format!("{own}_{column}_check"),
-                _ => format!("{own}_check"),
-            };
-            let name = name.unwrap_or_else(|| schema.free_constraint_name(table, &usual));
+            let columns = row_checks::columns(&condition, &schema);
+            let columns = if columns.len() == 1 { columns } else { vec![] };
+            let name = name.unwrap_or_else(|| schema.free_constraint_name(table, &usual(&columns, "check")));
             schema.checks.push(CheckConstraint { name, condition: condition.to_string() });
         }
         Ok(schema.validated()?)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array, new_null_array};
 use datafusion::arrow::compute::{concat, take};
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::exec::sequences;
 use crate::exec::stored_values::Places;
 use crate::exec::write::WriteContext;
-use crate::ingest::{ColumnMatch, Location, conform};
+use crate::ingest::stored_cell;
 use crate::sequences::{catalog_name, named_by};
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{parse_expression, parse_query};
@@ -141,12 +141,9 @@ pub(crate) fn check(
         Value::Same(one) => one,
         Value::Each(_) | Value::Next(_) => return Ok(None),
     };
-    let field = |data_type: &DataType| Arc::new(Schema::new(vec![Field::new(name, data_type.clone(), true)]));
-    let batch = RecordBatch::try_new(field(one.data_type()), vec![one])?;
-    let at = Location { source: String::new(), first_row: 1 };
-    let stored =
-        conform(&batch, &field(data_type), ColumnMatch::Position, &at).map_err(Error::from).map_err(of_column)?;
-    Ok(Some(StoredValue::first_of(stored.column(0), data_type)))
+    let field = Arc::new(Field::new(name, data_type.clone(), true));
+    let stored = stored_cell(&one, &field, 1).map_err(of_column)?;
+    Ok(Some(StoredValue::first_of(&stored, data_type)))
 }
 
 /// Checks the defaults of a new table.

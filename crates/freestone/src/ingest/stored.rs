@@ -69,7 +69,7 @@ impl ScalarUDFImpl for Stored {
     }
 }
 
-/// The value of a cell of `VALUES`, in the type of its column.
+/// Values, such as that of a cell of `VALUES`, in the type of a column. Errors name the row, counted from `row`.
 ///
 /// # Errors
 /// The type cannot hold the value.

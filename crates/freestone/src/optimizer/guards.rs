@@ -17,7 +17,7 @@ use datafusion::logical_expr::utils::{merge_schema, split_conjunction_owned};
 use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, lit};
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
 
-use crate::exact::Exact;
+use crate::exact::{Exact, integer_digits};
 use crate::expressions::{balanced, size};
 use crate::{scalars, times};
 
@@ -268,15 +268,10 @@ fn is_not_zero(divisor: &Expr) -> bool {
 fn cast_can_fail(from: &DataType, to: &DataType) -> bool {
     use DataType::{Binary, BinaryView, Boolean, LargeBinary, LargeUtf8, Null, Utf8, Utf8View};
     let digits = |t: &DataType| match t {
-        DataType::Int8 | DataType::UInt8 => Some(3),
-        DataType::Int16 | DataType::UInt16 => Some(5),
-        DataType::Int32 | DataType::UInt32 => Some(10),
-        DataType::Int64 => Some(19),
-        DataType::UInt64 => Some(20),
         DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
-            Some(i32::from(*precision) - i32::from(*scale))
+            Some(i16::from(*precision) - i16::from(*scale))
         }
-        _ => None,
+        integer => integer_digits(integer),
     };
     let is_string = |t: &DataType| matches!(t, Utf8 | Utf8View | LargeUtf8);
     if from == to || *from == Null || is_string(to) || to.is_floating() && (from.is_numeric() || *from == Boolean) {

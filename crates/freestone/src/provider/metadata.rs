@@ -18,7 +18,7 @@ use datafusion::scalar::ScalarValue;
 use freestone_advisor::{PathTest, PredicateForm};
 use freestone_store::column::display_int;
 use freestone_store::design::{PageFormat, plan_name};
-use freestone_store::schema::Identity;
+use freestone_store::schema::{Identity, usual_constraint_name};
 use freestone_store::segment::Segment;
 use freestone_store::segment::zones::{Bounds, ZoneMap};
 use freestone_store::{OpenTransaction, Snapshot, Table, TransactionList};
@@ -573,30 +573,29 @@ fn create_statement(table: &Table) -> String {
         parts.push(format!("{name} {data_type}{}{not_null}", default.unwrap_or_default()));
     }
     let primary = &table.schema.primary_key;
-    let own_name = table.name.rsplit_once('.').map_or(table.name.as_str(), |(_, own)| own);
+    let usual = |columns: &[String], suffix: &str| usual_constraint_name(&table.name, columns, suffix);
     let named = |name: &str, usual: String| match name == usual {
         true => String::new(),
         false => format!("CONSTRAINT {} ", bare_or_quoted(name)),
     };
     let enforced = table.schema.enforced_primary_key();
     if !primary.is_empty() {
-        let name = enforced.map_or_else(String::new, |key| named(&key.name, format!("{own_name}_pkey")));
+        let name = enforced.map_or_else(String::new, |key| named(&key.name, usual(&[], "pkey")));
         let promise = if enforced.is_none() { " NOT ENFORCED" } else { "" };
         parts.push(format!("{name}PRIMARY KEY ({}){promise}", list(primary)));
     }
     for key in table.schema.unique_keys.iter().filter(|key| Some(*key) != enforced) {
-        let name = named(&key.name, format!("{own_name}_{}_key", key.columns.join("_")));
+        let name = named(&key.name, usual(&key.columns, "key"));
         parts.push(format!("{name}UNIQUE ({})", list(&key.columns)));
     }
     for check in &table.schema.checks {
-        let name = named(&check.name, format!("{own_name}_check"));
+        let name = named(&check.name, usual(&[], "check"));
         parts.push(format!("{name}CHECK ({})", check.condition));
     }
     for key in &table.schema.foreign_keys {
         let referenced =
             if key.referenced.is_empty() { String::new() } else { format!(" ({})", list(&key.referenced)) };
-        let usual = format!("{own_name}_{}_fkey", key.columns.join("_"));
-        let name = if key.name.is_empty() { String::new() } else { named(&key.name, usual) };
+        let name = if key.name.is_empty() { String::new() } else { named(&key.name, usual(&key.columns, "fkey")) };
         let (columns, table) = (list(&key.columns), bare_or_quoted(&key.table));
         let promise = if key.enforced { "" } else { " NOT ENFORCED" };
         parts.push(format!("{name}FOREIGN KEY ({columns}) REFERENCES {table}{referenced}{promise}"));

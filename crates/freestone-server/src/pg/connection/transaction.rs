@@ -73,11 +73,8 @@ impl Connection {
     async fn end_transaction(&mut self, commits: bool) -> Result<(), Failure> {
         self.status = Status::Idle;
         for (name, value) in std::mem::take(&mut self.transaction).local.into_iter().rev() {
-            // The value was valid before.
-            if let Ok(changed) = self.settings.set(&name, Some(&value)) {
-                self.changed(changed);
-            }
-            self.follow_setting(&name).await?;
+            let changed = self.change(&name, Some(&value)).await?;
+            self.changed(changed);
         }
         self.cursors.retain(|_, declared| declared.hold && (commits || !declared.pending));
         self.cursors.values_mut().for_each(|declared| declared.pending = false);
@@ -150,8 +147,11 @@ impl Connection {
         let before = self.value(name);
         let changed = self.settings.set(name, value)?;
         match self.follow_setting(name).await {
-            Ok(()) if self.is_zone(name) => Ok(self.settings.set(TIME_ZONE, Some(&self.value(TIME_ZONE)))?),
-            Ok(()) => Ok(changed),
+            // With the value as the engine writes it.
+            Ok(()) => Ok(match changed {
+                Changed::Reported { name, .. } => Changed::Reported { name, value: self.value(name) },
+                Changed::Kept => Changed::Kept,
+            }),
             Err(error) => {
                 // The value was valid before.
                 let _ = self.settings.set(name, Some(&before));
@@ -186,10 +186,8 @@ impl Connection {
             self.engine(&format!("SET synchronous_commit = '{value}'")).await?;
         }
         if self.is_zone(name) {
-            let zone = self.value(TIME_ZONE);
-            let is_hours = zone.parse::<f64>().is_ok() && !zone.starts_with('+');
-            let zone = if is_hours { zone } else { format!("'{}'", zone.replace('\'', "''")) };
-            self.engine(&format!("SET TIME ZONE {zone}")).await?;
+            let zone = self.value(TIME_ZONE).replace('\'', "''");
+            self.engine(&format!("SET time_zone = '{zone}'")).await?;
             let zone = self.engine_setting("time_zone").await?;
             self.settings.set(TIME_ZONE, Some(&zone))?;
         }
