@@ -11,14 +11,21 @@ pub const SEGMENT_ROWS: usize = 1 << 20;
 /// A segment ends after this many bytes of Arrow data, even if it has fewer rows.
 pub(crate) const SEGMENT_BYTES: usize = 512 << 20;
 
-/// A segment of at most this many rows and bytes is pending: it is stored in the log until it is merged.
-pub(crate) const PENDING_ROWS: usize = 16 << 10;
-pub(crate) const PENDING_BYTES: usize = 1 << 20;
-/// The number of a table's pending segments at which they are merged.
-pub(crate) const PENDING_SEGMENTS: usize = 32;
+/// Added rows of at most this number and size are hot rows: they stay in memory and in the log until they are merged.
+pub(crate) const HOT_APPEND_ROWS: usize = 16 << 10;
+pub(crate) const HOT_APPEND_BYTES: usize = 1 << 20;
+/// Rows per page of hot rows, at most, and per zone of them.
+pub(crate) const HOT_PAGE_ROWS: usize = 1024;
+/// Rows per run of hot rows, at most.
+pub(crate) const HOT_RUN_ROWS: usize = 64 << 10;
+/// Hot rows of a table are merged when they take this many bytes, or the other when nobody has written for a while.
+pub(crate) const HOT_BYTES: u64 = 64 << 20;
+pub(crate) const HOT_BYTES_IDLE: u64 = 256 << 10;
+/// When nobody has written for a while, the log is folded if it is longer than this, in bytes.
+pub(crate) const LOG_BYTES_IDLE: u64 = 1 << 20;
 /// The number of runs of similar size that are compacted. Sizes are similar if they differ by less than this factor.
 pub(crate) const COMPACTION_RUNS: usize = 4;
-/// The log is folded when the commits since the last base record take this many bytes.
+/// The log is folded when the commits since the last base record take this many bytes, and as many as the base record.
 pub(crate) const CHECKPOINT_BYTES: u64 = 4 << 20;
 
 /// An index is used if its cost is less than that of testing the rows that survive zone pruning. The cost of a match, in

@@ -61,7 +61,7 @@ fn read_all(files: &Files) -> Result<State, StoreError> {
 
 /// Whether a message names the place of the damage: a file, and a page or an offset in it.
 fn tells_where(message: &str, file: &str) -> bool {
-    let named = message.contains(file) || message.contains("pending segment") || message.contains("commit ");
+    let named = message.contains(file) || message.contains("hot rows") || message.contains("commit ");
     named && (message.contains(", page ") || message.contains("byte ") || message.contains("bytes"))
 }
 

@@ -124,7 +124,7 @@ fn every_reader_sees_one_commit_at_a_time() {
     store.vacuum(None).expect("vacuums");
     let table = store.snapshot().expect("a snapshot").table("t").expect("the table").clone();
     let files = std::fs::read_dir(folder.path().join("segments")).expect("the folder").count();
-    assert_eq!(files, table.segments.iter().filter(|s| s.pending.is_none()).count());
+    assert_eq!(files, table.segments.iter().filter(|s| !s.is_hot()).count());
 }
 
 /// A snapshot from before the commit that replaced all of its segments reads the same rows afterwards.

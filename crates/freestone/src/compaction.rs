@@ -1,4 +1,5 @@
-//! The thread that merges the runs of clustered tables in the background, and removes files that nobody needs any more.
+//! The thread that merges hot rows and the runs of clustered tables in the background, and removes files that nobody needs
+//! any more.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,6 +20,8 @@ const ATTEMPTS: usize = 16;
 const REMOVAL_INTERVAL: Duration = Duration::from_secs(1);
 /// While readers need files, the thread looks less and less often, up to this interval.
 const REMOVAL_INTERVAL_MAX: Duration = Duration::from_secs(8);
+/// Hot rows that are worth a segment are merged when nobody has written for this time.
+const IDLE: Duration = Duration::from_secs(2);
 /// How long the end of the process may wait for the thread.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -46,7 +49,7 @@ struct Calls {
 impl Merger {
     /// Starts merging, unless there is nothing to do. If a merge is running, the thread checks again after it.
     pub fn begin(&self, store: &Arc<Store>, pool: &Arc<dyn MemoryPool>, division: &Division, holders: &Arc<Holders>) {
-        if !store.merge_is_due() && !store.removal_is_due() {
+        if !store.merge_is_due() && !store.removal_is_due() && !store.has_hot_rows() {
             return;
         }
         let mut calls = self.work.calls.lock();
@@ -60,6 +63,7 @@ impl Merger {
             while work.is_called() {
                 // After a panic the runs remain as they were, and the next call tries again.
                 let _ = catch_unwind(AssertUnwindSafe(|| work.merge(&store, &pool, &division)));
+                let _ = catch_unwind(AssertUnwindSafe(|| work.merge_when_idle(&store, &pool, &division)));
                 let _ = catch_unwind(AssertUnwindSafe(|| work.remove_files(&store, &holders)));
             }
         };
@@ -106,6 +110,30 @@ impl Work {
                 return;
             }
             interval = (interval * 2).min(REMOVAL_INTERVAL_MAX);
+        }
+    }
+
+    /// Merges hot rows, and folds the log, when nobody has written for a while.
+    fn merge_when_idle(&self, store: &Store, pool: &Arc<dyn MemoryPool>, division: &Division) {
+        let goes_on = || !self.stopped.load(Ordering::Relaxed);
+        while store.has_hot_rows() {
+            let Ok(before) = store.snapshot().map(|snapshot| snapshot.sequence()) else { return };
+            let end = Instant::now() + IDLE;
+            while Instant::now() < end {
+                if !goes_on() || self.calls.lock().again && store.merge_is_due() {
+                    return;
+                }
+                thread::sleep(PAUSE);
+            }
+            if store.snapshot().is_ok_and(|snapshot| snapshot.sequence() == before) {
+                let Ok(memory) = memory::take_for_write(pool, division, None) else { return };
+                let bytes = memory.as_ref().map_or(store.options().write_bytes, |memory| memory.size());
+                // What cannot be merged is tried again after a later commit.
+                let _ = store.merge_when_idle(bytes, goes_on);
+                return;
+            }
+            // Files that were removed from tables meanwhile do not wait for the end of all writing.
+            let _ = store.remove_unneeded_files();
         }
     }
 

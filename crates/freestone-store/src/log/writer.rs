@@ -87,6 +87,11 @@ impl LogWriter {
         self.current.committed_len - self.base_len
     }
 
+    /// The bytes of the log up to the end of its base record.
+    pub fn base_len(&self) -> u64 {
+        self.base_len
+    }
+
     /// Whether an error has ended the writer's work.
     pub fn is_poisoned(&self) -> bool {
         self.poisoned.is_some()

@@ -10,15 +10,20 @@ use super::{ColumnPredicate, ScanMetrics, ScanRequest};
 use crate::bitmap;
 use crate::cache::PageCache;
 use crate::column::{ColumnBuffer, Decoded};
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::limits::{INDEX_MATCH_ROWS, INDEX_STRING_MATCH_ROWS, INDEX_TEST_ROWS};
 use crate::schema::kind;
 use crate::segment::zones::Verdict;
-use crate::segment::{CachedPage, Segment, SegmentIndex};
+use crate::segment::{Asked, CachedPage, HotKeys, Segment, SegmentIndex, asked};
 use crate::table::Table;
 
 /// From this number of rows on, they are sorted through a bitmap of all rows of the segment.
 const BITMAP_ROWS: usize = 4096;
+
+/// With fewer hot rows, all are tested.
+const HOT_KEY_ROWS: usize = 64;
+/// The maximum number of keys for which hot rows are searched.
+const HOT_KEYS: usize = 256;
 
 /// Rows that satisfy some predicates of a scan, found by an index.
 #[derive(Debug, PartialEq)]
@@ -94,11 +99,57 @@ pub(super) fn index_matches(
     leaves: impl FnOnce(usize) -> bool,
     metrics: &ScanMetrics,
 ) -> Result<Option<IndexMatches>> {
-    if segment.indexes().is_empty() || predicates.is_empty() {
+    if predicates.is_empty() {
+        return Ok(None);
+    }
+    if let Some(keys) = segment.hot_keys() {
+        return hot_matches(table, segment, keys, predicates);
+    }
+    if segment.indexes().is_empty() {
         return Ok(None);
     }
     let candidate = candidate(segment, predicates, leaves)?;
     candidate.map(|found| look_up(&found, predicates, table.cache(), metrics)).transpose()
+}
+
+/// The hot rows that have one of a few keys, if the predicates ask for keys of the table.
+fn hot_matches(
+    table: &Table,
+    segment: &Segment,
+    keys: &HotKeys,
+    predicates: &[ColumnPredicate],
+) -> Result<Option<IndexMatches>> {
+    if segment.rows() < HOT_KEY_ROWS {
+        return Ok(None);
+    }
+    let schema = &table.schema;
+    let unique = schema.unique_keys.iter().map(|key| &key.columns);
+    for names in unique.chain(schema.foreign_keys.iter().map(|key| &key.columns)) {
+        let columns = schema.positions(names)?;
+        if let Some(wanted) = wanted_keys(&columns, predicates) {
+            let rows = keys.rows(segment, &columns, &wanted);
+            let rows = rows.map_err(|reason| StoreError::Corrupt { file: segment.name().to_owned(), reason })?;
+            return Ok(Some(IndexMatches { rows, passed: vec![] }));
+        }
+    }
+    Ok(None)
+}
+
+/// The keys for which the predicates ask, if they are few: all combinations of the values of the columns.
+fn wanted_keys<'p>(columns: &[usize], predicates: &'p [ColumnPredicate]) -> Option<Vec<Vec<Asked<'p>>>> {
+    let mut keys: Vec<Vec<Asked<'_>>> = vec![vec![]];
+    for column in columns {
+        let values = predicates.iter().filter(|p| p.column == *column).find_map(|p| asked(&p.predicate))?;
+        if keys.len() * values.len() > HOT_KEYS {
+            return None;
+        }
+        let longer = |key: &Vec<Asked<'p>>| {
+            let key = key.clone();
+            values.iter().map(move |value| [key.as_slice(), &[*value]].concat()).collect::<Vec<_>>()
+        };
+        keys = keys.iter().flat_map(longer).collect();
+    }
+    Some(keys)
 }
 
 /// The index of a segment that leaves the fewest entries, if these are few in comparison with the rows that zone

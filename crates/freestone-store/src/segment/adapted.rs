@@ -49,7 +49,8 @@ impl Adaptation<'_> {
         let mut groups = stored.groups.clone();
         let mut pages = stored.footer.pages.clone();
         let mut described: Vec<GroupDescription> = of.groups.iter().map(|group| self.group(group)).collect();
-        let (mut constants, mut columns, mut zones, mut places) = (vec![], vec![], vec![], vec![]);
+        let mut resident = stored.resident.clone();
+        let (mut columns, mut zones, mut places) = (vec![], vec![], vec![]);
         for (at, column) in self.table.columns.iter().enumerate() {
             if let Some(place) = self.places[at] {
                 columns.push(of.columns[place].clone());
@@ -70,7 +71,7 @@ impl Adaptation<'_> {
             });
             pages.push(constant.page.iter().map(|_| PageEntry { first_row: 0, index: constant.index }).collect());
             groups.push(Arc::new(constant.context));
-            constants.push(constant.page);
+            resident.push(constant.page.into_iter().collect());
         }
         let dimensions = self.dimensions();
         let indexes: Vec<_> = stored.indexes.iter().filter_map(|index| index.moved(|c| self.position(c))).collect();
@@ -94,7 +95,8 @@ impl Adaptation<'_> {
             places,
             indexes,
             first_page: stored.first_page,
-            constants,
+            resident,
+            hot_keys: None,
             stored: Some(stored.clone()),
         })
     }
@@ -230,7 +232,7 @@ mod tests {
         let (group, place) = segment.place(column);
         let mut buffers = [ColumnBuffer::new(data_type)];
         for page in 0..segment.page_count(group) {
-            let cached = match segment.constant(group) {
+            let cached = match segment.resident(group, page) {
                 Some(constant) => constant.clone(),
                 None => {
                     let bytes = segment.start(&[(group, page)]).wait().pop().unwrap().unwrap();
@@ -269,7 +271,7 @@ mod tests {
             assert_eq!(adapted.verdict(0, 3, &Predicate::IsNull), Verdict::All);
             let mut selection = bitmap::ones(100);
             let (group, place) = adapted.place(2);
-            let page = adapted.constant(group).unwrap().clone();
+            let page = adapted.resident(group, 0).unwrap().clone();
             let view = adapted.view(group, &page);
             view.filter(place, &is_seven, 4000, 100, &mut selection, &mut Scratch::default()).unwrap();
             assert_eq!(bitmap::count(&selection), 100);

@@ -5,12 +5,16 @@ pub(crate) mod bins;
 pub(crate) mod bytes;
 pub(crate) mod clustering;
 pub mod footer;
+mod hot;
+mod hot_keys;
 mod index;
 mod reader;
 mod writer;
 pub mod zones;
 
 pub use clustering::CodeFilter;
+pub(crate) use hot::HotRows;
+pub(crate) use hot_keys::{Asked, HotKeys, asked};
 pub use index::SegmentIndex;
 pub use reader::{CachedPage, PageRun, Segment};
 pub use writer::{parallel, write_segment};

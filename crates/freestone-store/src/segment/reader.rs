@@ -7,12 +7,13 @@ use std::sync::{Arc, OnceLock};
 use freestone_codec::{Predicate, Shared, Transform};
 
 use super::footer::{self, Footer, PageEntry, TRAILER, Trailer};
+use super::hot_keys::HotKeys;
 use super::index::SegmentIndex;
 use super::zones::Verdict;
 use crate::cache::{Cached, PageCache, PageKey};
 use crate::error::{Result, StoreError};
 use crate::format::{GroupContext, Layout, PageView};
-use crate::media::{Buffer, ReadFile, ReadRequest};
+use crate::media::{Buffer, MediumError, Pending, ReadFile, ReadRequest};
 use crate::page::{self, PageHeader};
 use crate::schema::kind;
 
@@ -33,8 +34,10 @@ pub struct Segment {
     pub(super) indexes: Vec<SegmentIndex>,
     /// The offset of the segment in its file, in page sizes. It is not 0 for an index, a segment within another's file.
     pub(super) first_page: u32,
-    /// The pages of the last groups: columns that are not in the file. `None` if the segment has no rows.
-    pub(super) constants: Vec<Option<Arc<CachedPage>>>,
+    /// The pages of the last groups, if these are not in the file: columns that were added later, and hot rows.
+    pub(super) resident: Vec<Vec<Arc<CachedPage>>>,
+    /// The keys of hot rows.
+    pub(super) hot_keys: Option<Arc<HotKeys>>,
     /// The segment as it is in the file, if this one has the columns of a table that was altered since.
     pub(super) stored: Option<Arc<Segment>>,
 }
@@ -59,6 +62,21 @@ impl AsRef<[u8]> for CachedPage {
 impl CachedPage {
     pub(super) fn new(bytes: Buffer, header: PageHeader, layout: Layout) -> Self {
         CachedPage { bytes, header, layout }
+    }
+
+    /// The fields of the page's header.
+    pub(super) fn header(&self) -> &PageHeader {
+        &self.header
+    }
+
+    /// The page without its header.
+    pub(super) fn payload(&self) -> &[u8] {
+        page::payload(&self.bytes, &self.header)
+    }
+
+    /// The page, ready to be decoded. `key` identifies it in the scratch's cache of decompressed blocks.
+    pub(super) fn view<'a>(&'a self, group: &'a GroupContext, key: u64) -> PageView<'a> {
+        PageView { group, layout: &self.layout, payload: self.payload(), key }
     }
 
     /// The range of a column's chunk on the page, by the column's position in its group. The group must store its
@@ -155,8 +173,8 @@ impl Segment {
         let texts = places.iter().map(|_| OnceLock::new()).collect();
         let indexes = description.indexes.iter().map(|index| SegmentIndex::new(index.clone(), trailer_at));
         let indexes = indexes.collect::<Result<_, _>>().map_err(corrupt)?;
-        let (name, constants) = (name.to_owned(), vec![]);
-        Ok(Segment { id, name, file, footer, groups, places, texts, indexes, first_page, constants, stored: None })
+        let (name, resident, hot_keys, stored) = (name.to_owned(), vec![], None, None);
+        Ok(Segment { id, name, file, footer, groups, places, texts, indexes, first_page, resident, hot_keys, stored })
     }
 
     /// The ordered indexes of the rows.
@@ -173,10 +191,15 @@ impl Segment {
         self.stored.as_deref().unwrap_or(self)
     }
 
-    /// The page of a group that is not in the file.
-    pub(super) fn constant(&self, group: usize) -> Option<&Arc<CachedPage>> {
-        let in_file = self.groups.len() - self.constants.len();
-        self.constants.get(group.checked_sub(in_file)?)?.as_ref()
+    /// A page that is not in the file.
+    pub(crate) fn resident(&self, group: usize, page: usize) -> Option<&Arc<CachedPage>> {
+        let in_file = self.groups.len() - self.resident.len();
+        self.resident.get(group.checked_sub(in_file)?)?.get(page)
+    }
+
+    /// The keys of hot rows, if these are some.
+    pub(crate) fn hot_keys(&self) -> Option<&HotKeys> {
+        self.hot_keys.as_deref()
     }
 
     /// The name of the file.
@@ -309,7 +332,7 @@ impl Segment {
 
     /// Whether a page is in the cache.
     pub fn is_cached(&self, cache: &PageCache<CachedPage>, group: usize, page: usize) -> bool {
-        self.constant(group).is_some() || cache.contains(self.key(group, page))
+        self.resident(group, page).is_some() || cache.contains(self.key(group, page))
     }
 
     /// The bytes of all pages of a group in the file.
@@ -320,11 +343,11 @@ impl Segment {
 
     /// The page, if it is in the cache, or in memory anyway.
     pub fn cached(&self, cache: &PageCache<CachedPage>, group: usize, page: usize) -> Option<Arc<CachedPage>> {
-        self.constant(group).cloned().or_else(|| cache.get(self.key(group, page)))
+        self.resident(group, page).cloned().or_else(|| cache.get(self.key(group, page)))
     }
 
     /// Starts reading `pages` (group, page). Pass the results to [`Segment::admit`].
-    pub fn start(&self, pages: &[(usize, usize)]) -> crate::media::Pending {
+    pub fn start(&self, pages: &[(usize, usize)]) -> Pending {
         let requests: Vec<_> = pages.iter().map(|(group, page)| self.request(*group, *page)).collect();
         self.file.start(&requests)
     }
@@ -354,16 +377,33 @@ impl Segment {
 
     /// A page, ready to be decoded.
     pub fn view<'a>(&'a self, group: usize, page: &'a CachedPage) -> PageView<'a> {
-        PageView {
-            group: &self.groups[group],
-            layout: &page.layout,
-            payload: page::payload(&page.bytes, &page.header),
-            key: self.id << 24 ^ u64::from(self.file_page(page.header.index)),
-        }
+        page.view(&self.groups[group], self.id << 24 ^ u64::from(self.file_page(page.header.index)))
     }
 
     /// The error for a page whose content cannot be decoded.
     pub fn page_error(&self, group: usize, page: usize, reason: String) -> StoreError {
         StoreError::page(&self.name, self.file_page(self.directory(group)[page].index).into(), reason)
     }
+}
+
+/// The file of a segment whose pages are all in memory.
+#[derive(Debug)]
+pub(super) struct NoFile;
+
+impl ReadFile for NoFile {
+    fn len(&self) -> Result<u64, MediumError> {
+        Ok(0)
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediumError> {
+        Err(past_end(offset, into.len()))
+    }
+
+    fn start(&self, requests: &[ReadRequest]) -> Pending {
+        Pending::ready(requests.iter().map(|request| Err(past_end(request.offset, request.len))).collect())
+    }
+}
+
+fn past_end(offset: u64, len: usize) -> MediumError {
+    MediumError::PastEnd { file: "hot rows".into(), file_len: 0, offset, len: len as u64 }
 }

@@ -1,5 +1,7 @@
 //! Zones: small materialized aggregates (Moerkotte 1998) of consecutive rows, and what they say about a predicate.
 
+use std::ops::Range;
+
 use freestone_codec::{BytesPredicate, IntPredicate, Predicate, f32_key, f64_key};
 
 use super::bytes::{ByteReader, ByteWriter};
@@ -51,7 +53,21 @@ pub struct BytesBounds {
     pub exact: bool,
 }
 
+impl IntBounds {
+    /// The bounds of the values of both.
+    fn joined(self, other: IntBounds) -> IntBounds {
+        let sum = self.sum.zip(other.sum).and_then(|(a, b)| a.checked_add(b));
+        IntBounds { min: self.min.min(other.min), max: self.max.max(other.max), sum }
+    }
+}
+
 impl BytesBounds {
+    /// Bounds of the values of both.
+    fn joined(self, other: BytesBounds) -> BytesBounds {
+        let max = self.max.zip(other.max).map(|(a, b)| a.max(b));
+        BytesBounds { min: self.min.min(other.min), max, exact: self.exact && other.exact }
+    }
+
     /// The value of all rows, if the bounds show that they are equal.
     pub fn only(&self) -> Option<&Vec<u8>> {
         self.max.as_ref().filter(|max| self.exact && **max == self.min)
@@ -73,8 +89,35 @@ impl ZoneMap {
     /// The aggregates of `column` in zones of `zone_rows` rows.
     pub fn of(column: &ColumnData, zone_rows: usize) -> ZoneMap {
         let rows = column.len();
-        let zones = (0..rows).step_by(zone_rows).map(|start| start..(start + zone_rows).min(rows));
-        let nulls_in = |zone: &std::ops::Range<usize>| match &column.validity {
+        ZoneMap::of_zones(column, (0..rows).step_by(zone_rows).map(|start| start..(start + zone_rows).min(rows)))
+    }
+
+    /// Adds the aggregates of `more`, which comes after `rows` rows. The bounds of strings may become wider than those
+    /// of [`ZoneMap::of`].
+    pub(crate) fn extend(&mut self, rows: usize, more: &ColumnData, zone_rows: usize) {
+        let room = (rows.next_multiple_of(zone_rows) - rows).min(more.len());
+        let full = (room..more.len()).step_by(zone_rows).map(|start| start..(start + zone_rows).min(more.len()));
+        let zones = (room > 0).then_some(0..room).into_iter().chain(full);
+        let added = ZoneMap::of_zones(more, zones);
+        let joins = room > 0;
+        let mut nulls = added.nulls.into_iter();
+        if let (true, Some(last)) = (joins, self.nulls.last_mut()) {
+            *last += nulls.next().unwrap_or(0);
+        }
+        self.nulls.extend(nulls);
+        match (&mut self.bounds, added.bounds) {
+            (Bounds::Int(bounds), Bounds::Int(added)) => append_zones(bounds, added, joins, IntBounds::joined),
+            (Bounds::Bytes(bounds), Bounds::Bytes(added)) => append_zones(bounds, added, joins, BytesBounds::joined),
+            _ => unreachable!("a column's kind never changes"),
+        }
+        self.range = match (self.range, added.range) {
+            (Some((low, high)), Some((min, max))) => Some((low.min(min), high.max(max))),
+            (range, added) => range.or(added),
+        };
+    }
+
+    fn of_zones(column: &ColumnData, zones: impl Iterator<Item = Range<usize>> + Clone) -> ZoneMap {
+        let nulls_in = |zone: &Range<usize>| match &column.validity {
             None => 0,
             Some(v) => (zone.len() - bitmap::count(&bitmap::extract(v, zone.start, zone.len()))) as u32,
         };
@@ -230,9 +273,21 @@ impl ZoneMap {
     }
 }
 
+/// Appends zones to others. If `joins` is set, the first of them continues the last of the others.
+fn append_zones<T>(zones: &mut Vec<Option<T>>, added: Vec<Option<T>>, joins: bool, join: impl Fn(T, T) -> T) {
+    let mut added = added.into_iter();
+    if let (true, Some(last)) = (joins, zones.last_mut()) {
+        *last = match (last.take(), added.next().flatten()) {
+            (Some(last), Some(added)) => Some(join(last, added)),
+            (last, added) => last.or(added),
+        };
+    }
+    zones.extend(added);
+}
+
 fn int_bounds(
     column: &ColumnData,
-    zone: std::ops::Range<usize>,
+    zone: Range<usize>,
     value: impl Fn(usize) -> i64,
     with_sum: bool,
 ) -> Option<IntBounds> {
@@ -258,7 +313,7 @@ fn int_bounds(
     any.then_some(IntBounds { min: min.into(), max: max.into(), sum: with_sum.then_some(sum) })
 }
 
-fn wide_bounds(column: &ColumnData, zone: std::ops::Range<usize>, values: &[i128]) -> Option<IntBounds> {
+fn wide_bounds(column: &ColumnData, zone: Range<usize>, values: &[i128]) -> Option<IntBounds> {
     let (mut min, mut max, mut sum, mut any) = (i128::MAX, i128::MIN, Some(0i128), false);
     for row in zone {
         if column.is_valid(row) {
@@ -269,11 +324,7 @@ fn wide_bounds(column: &ColumnData, zone: std::ops::Range<usize>, values: &[i128
     any.then_some(IntBounds { min, max, sum })
 }
 
-fn bytes_bounds<'a>(
-    column: &ColumnData,
-    zone: std::ops::Range<usize>,
-    get: impl Fn(usize) -> &'a [u8],
-) -> Option<BytesBounds> {
+fn bytes_bounds<'a>(column: &ColumnData, zone: Range<usize>, get: impl Fn(usize) -> &'a [u8]) -> Option<BytesBounds> {
     let values = || zone.clone().filter(|r| column.is_valid(*r)).map(&get);
     let (min, max) = (values().min()?, values().max()?);
     let exact = min.len() <= BOUND_BYTES && max.len() <= BOUND_BYTES;

@@ -17,13 +17,13 @@ use super::files::NewFiles;
 use super::runs::Runs;
 use crate::cluster::{Clustering, SegmentClustering};
 use crate::column::{ColumnData, Physical, compacted};
-use crate::design::{Design, PAGE_SIZE_MIN, PageFormat, Preset};
+use crate::design::Design;
 use crate::error::{Result, StoreError};
-use crate::limits::{PENDING_BYTES, PENDING_ROWS, SEGMENT_BYTES, SEGMENT_ROWS, ZONE_ROWS};
+use crate::limits::{HOT_APPEND_BYTES, HOT_APPEND_ROWS, SEGMENT_BYTES, SEGMENT_ROWS, ZONE_ROWS};
 use crate::schema::{TableSchema, kind};
-use crate::segment::{footer, parallel, write_segment};
+use crate::segment::{HotRows, footer, parallel, write_segment};
 use crate::sort::sort_order;
-use crate::table::{Resources, segment_file};
+use crate::table::{Resources, SegmentEntry, segment_file};
 
 /// The number of parts of a write's memory. One part is for collecting rows. The others are for rows that are
 /// converted, sorted and encoded at the same time, which takes up to four times their size.
@@ -41,8 +41,8 @@ pub struct AppendContext {
     pub threads: usize,
     /// The maximum memory of an append in bytes: collected rows, rows being sorted, encoded segments.
     pub write_bytes: usize,
-    /// Whether small appends may be stored in the log.
-    pub allow_pending: bool,
+    /// Whether few rows become hot rows.
+    pub allow_hot: bool,
     /// Whether batches have an additional column with the earlier row ids of their rows, which the segments return.
     pub tracks: bool,
 }
@@ -90,7 +90,7 @@ pub(super) struct NewSegment {
     pub id: u64,
     pub rows: u32,
     pub bytes: u64,
-    pub pending: Option<Arc<Vec<u8>>>,
+    pub hot: Option<Arc<HotRows>>,
     /// The earlier ids of the rows, if the caller asked for them.
     pub origins: Vec<i64>,
 }
@@ -106,6 +106,16 @@ enum Job {
 struct Writer {
     jobs: SyncSender<Job>,
     thread: JoinHandle<Result<Vec<NewSegment>>>,
+}
+
+impl NewSegment {
+    /// The segment in its table.
+    pub fn entry(self) -> SegmentEntry {
+        match self.hot {
+            Some(hot) => SegmentEntry::of_hot(self.id, hot),
+            None => SegmentEntry::new(self.id, self.rows, self.bytes),
+        }
+    }
 }
 
 impl Appender {
@@ -241,11 +251,11 @@ impl Appender {
     /// # Errors
     /// A foreign key of a clustered table has no referenced row, a plan cannot store its column, or the medium fails.
     pub fn finish(mut self) -> Result<Appended> {
-        let small = self.context.allow_pending && self.rows <= PENDING_ROWS && self.bytes <= PENDING_BYTES;
+        let small = self.context.allow_hot && self.rows <= HOT_APPEND_ROWS && self.bytes <= HOT_APPEND_BYTES;
         let mut segments = vec![];
         if small && self.writer.is_none() && self.rows > 0 {
             let batches = std::mem::take(&mut self.batches);
-            segments = pending_segment(&self.schema, &self.design, &self.context, batches)?;
+            segments = hot_rows(&self.schema, &self.design, &self.context, batches)?;
         } else if self.writer.is_some() || self.rows > 0 {
             let rows = self.take_rows();
             self.send(Job::Last(rows))?;
@@ -387,24 +397,18 @@ fn write_merged(target: &Target, context: &AppendContext, runs: Runs) -> Result<
     })
 }
 
-/// A segment of few rows, stored in the log: one group of small pages, whatever the design. The rows get the design
-/// when they are merged.
-fn pending_segment(
+/// Few rows, which stay in memory and in the log. They get the design of their table when they are merged.
+fn hot_rows(
     schema: &TableSchema,
     design: &Design,
     context: &AppendContext,
     batches: Vec<RecordBatch>,
 ) -> Result<Vec<NewSegment>> {
-    let mut small = Design::preset(Preset::Pax);
-    small.page_size = PAGE_SIZE_MIN;
-    small.page = Some(PageFormat::Pax);
     let mut target = Target { schema: schema.clone(), design: design.clone(), clustering: None, tracks: false };
     let columns = sorted_columns(&mut target, batches, 1)?;
-    let rows = columns.first().map_or(0, ColumnData::len) as u32;
-    let mut bytes = write_segment(schema, &small, &columns, SegmentClustering::default(), 1)?;
+    let hot = HotRows::of(schema, &columns)?;
     let id = context.next_id.fetch_add(1, Ordering::Relaxed);
-    footer::stamp(&mut bytes, id);
-    Ok(vec![NewSegment { id, rows, bytes: bytes.len() as u64, pending: Some(Arc::new(bytes)), origins: vec![] }])
+    Ok(vec![NewSegment { id, rows: hot.rows(), bytes: hot.bytes(), hot: Some(Arc::new(hot)), origins: vec![] }])
 }
 
 fn write_rows(target: &Target, context: &AppendContext, columns: Vec<ColumnData>) -> Result<Vec<NewSegment>> {
@@ -462,7 +466,7 @@ fn write_file(target: &Target, context: &AppendContext, columns: &[ColumnData]) 
     let (columns, clustering) = target.split(columns);
     let mut bytes = write_segment(&target.schema, &target.design, columns, clustering, context.threads)?;
     let id = write_under_free_id(context, &mut bytes)?;
-    Ok(NewSegment { id, rows, bytes: bytes.len() as u64, pending: None, origins })
+    Ok(NewSegment { id, rows, bytes: bytes.len() as u64, hot: None, origins })
 }
 
 /// Writes a segment's file under the next free id. A killed process may have left files with ids that no commit names;

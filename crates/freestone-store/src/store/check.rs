@@ -187,7 +187,8 @@ fn check_pages(
         let wrong = |reason: String| StoreError::Corrupt { file: segment.name().to_owned(), reason };
         let array = buffer.finish().map_err(|e| wrong(format!("column {}: {e}", column.name)))?;
         let data = ColumnData::from_arrays([&array], &column.data_type);
-        if &ZoneMap::of(&data, segment.zone_rows()) != zones {
+        // The aggregates of hot rows are made from the rows when these are read from the log, and may have wider bounds.
+        if segment.hot_keys().is_none() && &ZoneMap::of(&data, segment.zone_rows()) != zones {
             let problem = wrong(format!("column {}: the zones' aggregates are not those of the values", column.name));
             report.problems.push(format!("table {}, {place}: {problem}", table.name));
         }
@@ -214,8 +215,13 @@ fn read_page(
     page: usize,
     buffers: &mut [ColumnBuffer],
 ) -> Result<()> {
-    let bytes = segment.start(&[(group, page)]).wait().pop().expect("one request has one result")?;
-    let admitted = segment.admit(table.cache(), (group, page), bytes)?;
+    let admitted = match segment.resident(group, page) {
+        Some(resident) => resident.clone(),
+        None => {
+            let bytes = segment.start(&[(group, page)]).wait().pop().expect("one request has one result")?;
+            segment.admit(table.cache(), (group, page), bytes)?
+        }
+    };
     let view = segment.view(group, &admitted);
     let rows = Rows::Range { start: 0, len: segment.page_rows(group, page).len() };
     let columns = segment.footer.description.groups[group].columns.iter().enumerate();

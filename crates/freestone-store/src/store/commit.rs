@@ -4,7 +4,7 @@
 //! offset size field
 //!      0    4 length of the JSON n
 //!      4    n JSON: { "operations": [ … ] }
-//!             per attachment: 8 length, then the bytes: pending segments and deletion bitmaps, by number
+//!             per attachment: 8 length, then the bytes: pages of hot rows and deletion bitmaps, by number
 //! ```
 //! A checkpoint is a commit whose operations build the whole state from nothing.
 
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::state::State;
 use crate::design::Design;
 use crate::schema::TableSchema;
+use crate::segment::HotRows;
 use crate::table::{CopyOf, SegmentEntry, Table};
 
 /// One change of the catalog.
@@ -65,22 +66,31 @@ pub enum Operation {
     RenameTables {
         names: Vec<(u64, String)>,
     },
-    /// Segments are in the order of their position in the table. `pending`: the attachment with the segment's bytes,
-    /// instead of a file.
+    /// Segments are in the order of their position in the table.
     AddSegment {
         table: u64,
         segment: u64,
         rows: u32,
         bytes: u64,
+    },
+    /// Adds hot rows to a run after its first `from` rows. If there is no such run, it is added after the table's other
+    /// segments. The attachment is the payload of a PAX page.
+    AppendRows {
+        table: u64,
+        run: u64,
+        from: u32,
+        rows: u32,
+        attachment: usize,
+        /// The columns of a new run, if they are not those that the table has now.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        pending: Option<usize>,
+        schema: Option<TableSchema>,
     },
     RemoveSegments {
         table: u64,
         segments: Vec<u64>,
     },
-    /// The attachment is the whole deletion bitmap of the segment, in Roaring's portable format.
-    SetDeleted {
+    /// Deletes rows of a segment. The attachment is a bitmap of them in Roaring's portable format.
+    DeleteRows {
         table: u64,
         segment: u64,
         attachment: usize,
@@ -137,8 +147,8 @@ impl Commit {
         self.attachments.extend(other.attachments);
         self.operations.extend(other.operations.into_iter().map(|mut operation| {
             match &mut operation {
-                Operation::AddSegment { pending: Some(at), .. } | Operation::SetDeleted { attachment: at, .. } => {
-                    *at += offset;
+                Operation::AppendRows { attachment, .. } | Operation::DeleteRows { attachment, .. } => {
+                    *attachment += offset;
                 }
                 _ => {}
             }
@@ -195,17 +205,9 @@ impl Commit {
                 }
             });
             for entry in &table.segments {
-                let pending = entry.pending.as_ref().map(|bytes| commit.attach(bytes.clone()));
-                commit.push(Operation::AddSegment {
-                    table: table.id,
-                    segment: entry.id,
-                    rows: entry.rows,
-                    bytes: entry.bytes,
-                    pending,
-                });
+                commit.add_entry(table, entry);
                 if let Some(deleted) = &entry.deleted {
-                    let attachment = commit.attach(Arc::new(bitmap_bytes(deleted)));
-                    commit.push(Operation::SetDeleted { table: table.id, segment: entry.id, attachment });
+                    commit.delete_rows(table.id, entry.id, deleted);
                 }
             }
         }
@@ -216,6 +218,34 @@ impl Commit {
             commit.push(Operation::Removed { segment: *segment, sequence: *sequence });
         }
         commit
+    }
+
+    /// Adds a segment to a table, as it is without its deleted rows.
+    pub fn add_entry(&mut self, table: &Table, entry: &SegmentEntry) {
+        let (segment, rows, bytes) = (entry.id, entry.rows, entry.bytes);
+        match &entry.hot {
+            None => self.push(Operation::AddSegment { table: table.id, segment, rows, bytes }),
+            Some(hot) => {
+                let schema = (!table.schema.is_schema_of(hot.schema())).then(|| hot.schema().clone());
+                self.append_rows(table.id, entry.id, 0, hot, schema);
+            }
+        }
+    }
+
+    /// Adds hot rows to a run that has `from` rows. `schema`: the columns of a new run, if they are not the table's.
+    pub fn append_rows(&mut self, table: u64, run: u64, from: u32, hot: &HotRows, mut schema: Option<TableSchema>) {
+        let mut from = from;
+        for (rows, payload) in hot.payloads() {
+            let attachment = self.attach(Arc::new(payload.to_vec()));
+            self.push(Operation::AppendRows { table, run, from, rows, attachment, schema: schema.take() });
+            from += rows;
+        }
+    }
+
+    /// Deletes rows of a segment.
+    pub fn delete_rows(&mut self, table: u64, segment: u64, rows: &RoaringBitmap) {
+        let attachment = self.attach(Arc::new(bitmap_bytes(rows)));
+        self.push(Operation::DeleteRows { table, segment, attachment });
     }
 
     /// The state after this commit, which has `sequence`.
@@ -261,7 +291,7 @@ impl Commit {
                 let copies: Vec<u64> = state.copies_of(*table).map(|copy| copy.id).collect();
                 for id in copies.into_iter().chain([*table]) {
                     let gone = state.table_by_id(id)?.clone();
-                    let files = gone.segments.iter().filter(|s| s.pending.is_none());
+                    let files = gone.segments.iter().filter(|s| !s.is_hot());
                     state.removed.extend(files.map(|s| (s.id, sequence)));
                     if state.copies.remove(&id).is_none() {
                         state.tables.remove(&gone.name);
@@ -274,30 +304,35 @@ impl Commit {
             }
             Operation::SetSchema { table, schema } => set_schema(state, *table, schema)?,
             Operation::RenameTables { names } => rename_tables(state, names)?,
-            Operation::AddSegment { table, segment, rows, bytes, pending } => {
+            Operation::AddSegment { table, segment, rows, bytes } => {
                 state.last_id = state.last_id.max(*segment);
-                let pending = pending.map(attachment).transpose()?;
-                let entry = SegmentEntry::new(*segment, *rows, *bytes, pending);
+                let entry = SegmentEntry::new(*segment, *rows, *bytes);
                 state.change_table(*table, |t| t.segments.push(entry))?;
+            }
+            Operation::AppendRows { table, run, from, rows, attachment: at, schema } => {
+                state.last_id = state.last_id.max(*run);
+                let place = Place { table: *table, run: *run, from: *from };
+                append_rows(state, place, schema.as_ref(), &attachment(*at)?, *rows)?;
             }
             Operation::RemoveSegments { table, segments } => {
                 let mut gone = vec![];
                 state.change_table(*table, |t| {
-                    gone.extend(
-                        t.segments.iter().filter(|s| segments.contains(&s.id) && s.pending.is_none()).map(|s| s.id),
-                    );
+                    gone.extend(t.segments.iter().filter(|s| segments.contains(&s.id) && !s.is_hot()).map(|s| s.id));
                     t.segments.retain(|s| !segments.contains(&s.id));
                 })?;
                 state.removed.extend(gone.into_iter().map(|id| (id, sequence)));
             }
-            Operation::SetDeleted { table, segment, attachment: at } => {
+            Operation::DeleteRows { table, segment, attachment: at } => {
                 let bitmap = parse_bitmap(&attachment(*at)?)?;
                 let mut found = false;
                 state.change_table(*table, |t| {
                     let fits = |s: &SegmentEntry| s.id == *segment && bitmap.max().is_none_or(|last| last < s.rows);
                     if let Some(entry) = t.segments.iter_mut().find(|s| fits(s)) {
                         found = true;
-                        entry.deleted = Some(Arc::new(bitmap));
+                        match &mut entry.deleted {
+                            Some(deleted) => *Arc::make_mut(deleted) |= bitmap,
+                            None => entry.deleted = Some(Arc::new(bitmap)),
+                        }
                     }
                 })?;
                 if !found {
@@ -319,6 +354,42 @@ impl Commit {
         }
         Ok(())
     }
+}
+
+/// Where hot rows are added.
+struct Place {
+    table: u64,
+    run: u64,
+    from: u32,
+}
+
+fn append_rows(
+    state: &mut State,
+    Place { table, run, from }: Place,
+    schema: Option<&TableSchema>,
+    payload: &[u8],
+    rows: u32,
+) -> Result<(), String> {
+    let of = state.table_by_id(table)?;
+    let wrong = |reason: String| format!("hot rows {run:x} of table {}: {reason}", of.name);
+    let at = of.segments.iter().position(|entry| entry.id == run);
+    let known = at.map(|at| of.segments[at].hot.as_deref().ok_or("it is a segment in a file")).transpose()?;
+    let found = known.map_or(0, HotRows::rows);
+    if found != from {
+        return Err(wrong(format!("rows are added after {from} rows, and there are {found}")));
+    }
+    let grown = match known {
+        Some(hot) => hot.appended(payload, rows),
+        None => match schema.cloned().map(TableSchema::validated).transpose() {
+            Ok(own) => HotRows::new(own.as_ref().unwrap_or(&of.schema)).appended(payload, rows),
+            Err(error) => Err(error.to_string()),
+        },
+    };
+    let grown = Arc::new(grown.map_err(wrong)?);
+    state.change_table(table, |t| match at {
+        Some(at) => t.segments[at].grow(grown),
+        None => t.segments.push(SegmentEntry::of_hot(run, grown)),
+    })
 }
 
 fn free_id(state: &State, id: u64) -> Result<(), String> {
@@ -402,6 +473,7 @@ mod tests {
     use arrow_schema::DataType;
 
     use super::*;
+    use crate::column::{ColumnData, Physical};
     use crate::schema::Column;
 
     #[test]
@@ -412,21 +484,24 @@ mod tests {
         commit.push(Operation::CreateTable {
             table: 1,
             name: "t".into(),
-            schema,
+            schema: schema.clone(),
             design: Design::default(),
             changed: 0,
         });
-        let pending = Some(commit.attach(Arc::new(vec![1, 2, 3])));
-        commit.push(Operation::AddSegment { table: 1, segment: 2, rows: 9, bytes: 3, pending });
-        commit.push(Operation::AddSegment { table: 1, segment: 3, rows: 5, bytes: 70, pending: None });
-        commit.push(Operation::AddSegment { table: 1, segment: 4, rows: 5, bytes: 70, pending: None });
-        let attachment = commit.attach(Arc::new(bitmap_bytes(&RoaringBitmap::from_iter([1, 4]))));
-        commit.push(Operation::SetDeleted { table: 1, segment: 3, attachment });
+        let values = ColumnData { values: Physical::Int((0..9).collect()), validity: None };
+        let hot = HotRows::of(&schema, &[values]).unwrap();
+        commit.append_rows(1, 2, 0, &hot, None);
+        commit.append_rows(1, 2, 9, &hot, None);
+        commit.push(Operation::AddSegment { table: 1, segment: 3, rows: 5, bytes: 70 });
+        commit.push(Operation::AddSegment { table: 1, segment: 4, rows: 5, bytes: 70 });
+        commit.delete_rows(1, 3, &RoaringBitmap::from_iter([1]));
+        commit.delete_rows(1, 3, &RoaringBitmap::from_iter([4]));
+        commit.delete_rows(1, 2, &RoaringBitmap::from_iter([17]));
         commit.push(Operation::RemoveSegments { table: 1, segments: vec![4] });
         commit.push(Operation::CreateView { name: "v".into(), sql: "select 1".into() });
         let state = Commit::parse(&commit.to_bytes()).unwrap().apply(&State::default(), 7).unwrap();
         assert_eq!(state.removed.get(&4), Some(&7));
-        assert_eq!(state.tables["t"].rows(), 12);
+        assert_eq!(state.tables["t"].rows(), 20);
         let folded = Commit::parse(&Commit::of_state(&state).to_bytes()).unwrap();
         let again = folded.apply(&State::default(), 7).unwrap();
         assert_eq!(Commit::of_state(&again), folded);
@@ -455,7 +530,7 @@ mod tests {
             is_current: false,
         };
         commit.push(copy(vec![1]));
-        commit.push(Operation::AddSegment { table: 2, segment: 3, rows: 9, bytes: 3, pending: None });
+        commit.push(Operation::AddSegment { table: 2, segment: 3, rows: 9, bytes: 3 });
         commit.push(Operation::CopyIsCurrent { copy: 2 });
         let state = commit.apply(&State::default(), 1).unwrap();
         assert_eq!(state.copies[&2].schema.columns, [column("b")]);
@@ -556,9 +631,8 @@ mod tests {
             design: Design::default(),
             changed: 0,
         });
-        commit.push(Operation::AddSegment { table: 1, segment: 2, rows: 9, bytes: 3, pending: None });
-        let attachment = commit.attach(Arc::new(bitmap_bytes(&RoaringBitmap::from_iter([8, 9]))));
-        commit.push(Operation::SetDeleted { table: 1, segment: 2, attachment });
+        commit.push(Operation::AddSegment { table: 1, segment: 2, rows: 9, bytes: 3 });
+        commit.delete_rows(1, 2, &RoaringBitmap::from_iter([8, 9]));
         assert!(commit.apply(&State::default(), 1).unwrap_err().contains("no such rows"));
     }
 }

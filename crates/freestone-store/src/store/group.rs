@@ -150,7 +150,7 @@ impl Store {
         let body = commit.to_bytes();
         let sequence = if together.syncs { log.append(&body)? } else { log.append_unsynced(&body)? };
         let state = self.make_visible(together.state, log)?;
-        if log.len_since_base() > CHECKPOINT_BYTES {
+        if log.len_since_base() > CHECKPOINT_BYTES.max(log.base_len()) {
             // After a failed checkpoint, the log is longer than necessary but correct.
             let _ = log.checkpoint(&Commit::of_state(&state).to_bytes());
         }

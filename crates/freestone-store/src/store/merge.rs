@@ -2,7 +2,7 @@
 //!
 //! Rows that are appended to a clustered table are stored in segments of their own, which cover the whole space of the
 //! dimensions, so a scan reads a part of each. Runs of similar size are merged into one, so each row is rewritten only
-//! a few times, even after many loads. Small inserts stay in the log until there are many, and then become a segment.
+//! a few times, even after many loads. Hot rows become segments in the same way ([`super::hot`]).
 //!
 //! The new segments are written without a lock of the log. A commit then replaces the old ones. Rows that were deleted
 //! in the meantime are deleted in the new segments, too, and open transactions receive the new positions of their rows.
@@ -16,14 +16,14 @@ use arrow_array::types::{Int64Type, UInt64Type};
 use parking_lot::Mutex;
 use roaring::RoaringBitmap;
 
-use super::Store;
 use super::appender::{Appender, NewSegment};
-use super::commit::{Commit, Operation, bitmap_bytes};
+use super::commit::{Commit, Operation};
 use super::group::Newest;
 use super::locks::{Mode, Moved, NO_PLACE, Transactions};
 use super::write::{WriteTransaction, clustering_of};
+use super::{Store, hot};
 use crate::error::{Result, StoreError};
-use crate::limits::{COMPACTION_RUNS, PENDING_SEGMENTS};
+use crate::limits::{COMPACTION_RUNS, HOT_BYTES};
 use crate::scan::{ScanRequest, for_each_batch, split_row_id};
 use crate::table::{SegmentEntry, Table};
 
@@ -37,7 +37,8 @@ pub(super) struct Compaction<'a> {
 }
 
 impl Store {
-    /// Merges runs of one clustered table, if one has several of similar size, with at most `write_bytes` of memory.
+    /// Merges the hot rows of tables that have many, or runs of one clustered table, if one has several of similar size,
+    /// with at most `write_bytes` of memory.
     /// Returns whether there may be more to do. `goes_on` is called repeatedly; when it returns false, the merge is
     /// abandoned.
     ///
@@ -46,6 +47,9 @@ impl Store {
     pub fn merge_runs(&self, write_bytes: usize, goes_on: impl Fn() -> bool) -> Result<bool> {
         // VACUUM, which holds this lock, does the same work.
         let Some(_maintenance) = self.maintenance.try_lock() else { return Ok(false) };
+        if self.merge_hot_rows(HOT_BYTES, write_bytes, &goes_on)? {
+            return Ok(true);
+        }
         let snapshot = self.snapshot()?;
         for table in snapshot.state.all() {
             let which = self.due(table)?;
@@ -67,27 +71,10 @@ impl Store {
     /// Whether [`Store::merge_runs`] has something to do.
     pub fn merge_is_due(&self) -> bool {
         let Ok(snapshot) = self.snapshot() else { return false };
-        snapshot.state.all().any(|table| self.due(table).is_ok_and(|which| !which.is_empty()))
-    }
-
-    /// Merges the pending segments of every table that has many.
-    pub(super) fn merge_pending(&self) -> Result<()> {
-        let pending = |table: &Table| -> Vec<usize> {
-            (0..table.segments.len()).filter(|at| table.segments[*at].pending.is_some()).collect()
-        };
-        let is_due = |table: &&Arc<Table>| pending(table).len() >= PENDING_SEGMENTS;
-        if !self.reader.lock().state.all().any(|table| is_due(&table)) {
-            return Ok(());
-        }
-        // If another thread merges now, nothing is left to do here.
-        let Some(_merging) = self.merging.try_lock() else { return Ok(()) };
-        let snapshot = self.snapshot()?;
-        for table in snapshot.state.all().filter(is_due) {
-            let (write_bytes, threads) = (self.options.write_bytes, self.options.threads);
-            let compaction = Compaction { which: &pending(table), write_bytes, threads, goes_on: &|| true };
-            self.compact(table, &compaction)?;
-        }
-        Ok(())
+        snapshot
+            .state
+            .all()
+            .any(|table| hot::bytes(table) >= HOT_BYTES || self.due(table).is_ok_and(|which| !which.is_empty()))
     }
 
     /// Rewrites segments of a table in its design. Returns whether they were replaced: not if the table is locked as a
@@ -215,14 +202,14 @@ fn replacement(
     let mut gone = vec![];
     for then in old {
         match current.get(&then.id) {
-            Some(entry) => {
+            Some(entry) if entry.rows == then.rows => {
                 let before = then.deleted.as_deref().cloned().unwrap_or_default();
                 let since = entry.deleted.as_deref().map_or_else(RoaringBitmap::new, |after| after - &before);
                 let places = places.by_segment.get(&then.id).map_or(&[][..], Vec::as_slice);
                 mark_deleted(since.iter(), places, &mut deleted);
                 gone.push(then.id);
             }
-            None => return Ok(commit),
+            _ => return Ok(commit),
         }
     }
     commit.push(Operation::RemoveSegments { table: table.id, segments: gone });
@@ -232,10 +219,9 @@ fn replacement(
             continue;
         }
         let (id, rows, bytes) = (segment.id, segment.rows, segment.bytes);
-        commit.push(Operation::AddSegment { table: table.id, segment: id, rows, bytes, pending: None });
+        commit.push(Operation::AddSegment { table: table.id, segment: id, rows, bytes });
         if !deleted.is_empty() {
-            let attachment = commit.attach(Arc::new(bitmap_bytes(&deleted)));
-            commit.push(Operation::SetDeleted { table: table.id, segment: id, attachment });
+            commit.delete_rows(table.id, id, &deleted);
         }
     }
     Ok(commit)
@@ -278,10 +264,10 @@ struct Run {
     last_key: Option<u64>,
 }
 
-/// The runs of a table, without those in the log.
+/// The runs of a table, without its hot rows.
 fn runs(table: &Table) -> Result<Vec<Run>> {
     let mut runs: Vec<Run> = vec![];
-    for (at, entry) in table.segments.iter().enumerate().filter(|(_, entry)| entry.pending.is_none()) {
+    for (at, entry) in table.segments.iter().enumerate().filter(|(_, entry)| !entry.is_hot()) {
         let keys = table.open_segment(at)?.footer.description.cluster_keys;
         let last_key = keys.map(|(_, last)| last);
         match runs.last_mut() {

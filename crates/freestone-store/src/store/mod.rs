@@ -7,6 +7,7 @@ mod commit;
 mod files;
 mod group;
 mod history;
+mod hot;
 mod key_locks;
 mod keys;
 mod locks;
@@ -18,6 +19,7 @@ mod state;
 mod vacuum;
 mod write;
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -110,8 +112,8 @@ pub struct Inner {
     is_syncing: Arc<AtomicBool>,
     /// The segments of the last merge that failed, because it would fail again.
     refused: Mutex<Vec<u64>>,
-    /// Locked while pending segments are merged.
-    merging: Mutex<()>,
+    /// Runs of hot rows that take no more rows, because they are being merged or were.
+    ended_runs: Mutex<HashSet<u64>>,
     transactions: Arc<Transactions>,
     commits: CommitQueue,
     /// Stamps of changes by open transactions, which have no commit yet. A stamp is never reused, not even by another
@@ -224,7 +226,7 @@ impl Store {
             maintenance: Mutex::default(),
             is_syncing: Arc::default(),
             refused: Mutex::default(),
-            merging: Mutex::default(),
+            ended_runs: Mutex::default(),
             transactions: Arc::default(),
             commits: CommitQueue::default(),
             stamps: AtomicU64::new(OWN_CHANGES | since_epoch),
@@ -359,10 +361,10 @@ impl Store {
     }
 
     /// The context of appends.
-    fn append_context(&self, files: Arc<NewFiles>, write_bytes: usize, allow_pending: bool) -> AppendContext {
+    fn append_context(&self, files: Arc<NewFiles>, write_bytes: usize, allow_hot: bool) -> AppendContext {
         let (resources, next_id) = (self.resources.clone(), self.next_id.clone());
         let threads = self.options.threads;
-        AppendContext { resources, next_id, files, threads, write_bytes, allow_pending, tracks: false }
+        AppendContext { resources, next_id, files, threads, write_bytes, allow_hot, tracks: false }
     }
 
     /// Opens the log for writing, unless it is open, and removes what killed transactions left.

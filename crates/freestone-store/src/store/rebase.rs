@@ -9,20 +9,24 @@ use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 
-use super::commit::{Commit, Operation, bitmap_bytes};
+use super::commit::{Commit, Operation};
 use super::locks::Rows;
 use super::state::State;
 use crate::error::{Result, StoreError};
+use crate::segment::HotRows;
 use crate::table::{SegmentEntry, Table};
 
 /// Finds the positions of rows in a newer state of their table; `None` if one of them no longer exists.
 pub type Places<'a> = &'a dyn Fn(&Table, u64, RoaringBitmap) -> Option<Rows>;
 
+/// Says whether a run of hot rows takes more rows. Without it, new rows stay in runs of their own.
+pub type Takes<'a> = Option<&'a dyn Fn(u64) -> bool>;
+
 /// The operations that apply the difference between `base` and `mine` to the state `now`.
 ///
 /// # Errors
 /// [`StoreError::Conflict`] if a commit since `base` changed the same rows, table, view or name.
-pub fn rebase(base: &State, mine: &State, now: &State, places: Places<'_>) -> Result<Commit> {
+pub fn rebase(base: &State, mine: &State, now: &State, places: Places<'_>, takes: Takes<'_>) -> Result<Commit> {
     let (all_base, all_now) = (base, now);
     let states = States { base: by_id(base), mine: by_id(mine), now: by_id(now), all_base, all_now };
     let mut commit = Commit::default();
@@ -32,9 +36,9 @@ pub fn rebase(base: &State, mine: &State, now: &State, places: Places<'_>) -> Re
     for table in mine.tables.values() {
         let copies: Vec<&Arc<Table>> = mine.copies_of(table.id).collect();
         match states.base.get(&table.id) {
-            None => create_table(&states, table, &copies, &mut commit)?,
+            None => create_table(&states, table, &copies, takes, &mut commit)?,
             Some(old) => {
-                let group = Group { states: &states, table, old, copies, places };
+                let group = Group { states: &states, table, old, copies, places, takes };
                 group.change(&mut commit)?;
             }
         }
@@ -127,41 +131,92 @@ fn check_name(states: &States<'_>, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn create_table(states: &States<'_>, table: &Table, copies: &[&Arc<Table>], commit: &mut Commit) -> Result<()> {
+fn create_table(
+    states: &States<'_>,
+    table: &Table,
+    copies: &[&Arc<Table>],
+    takes: Takes<'_>,
+    commit: &mut Commit,
+) -> Result<()> {
     check_name(states, &table.name)?;
     let (name, schema, design) = (table.name.clone(), table.schema.clone(), table.design.clone());
     commit.push(Operation::CreateTable { table: table.id, name, schema, design, changed: 0 });
-    add_segments(table, &[], commit);
+    Additions { table, old: &[], now: &[], gone: &[], takes }.add(commit)?;
     if table.changed > 0 {
         commit.push(Operation::Changed { table: table.id });
     }
-    copies.iter().for_each(|copy| create_copy(copy, commit));
-    Ok(())
+    copies.iter().try_for_each(|copy| create_copy(copy, takes, commit))
 }
 
-fn create_copy(copy: &Table, commit: &mut Commit) {
-    let Some(of) = copy.copy_of.clone() else { return };
+fn create_copy(copy: &Table, takes: Takes<'_>, commit: &mut Commit) -> Result<()> {
+    let Some(of) = copy.copy_of.clone() else { return Ok(()) };
     let (name, design) = (copy.name.clone(), copy.design.clone());
     let (table, columns, is_current) = (of.table, of.columns, of.is_current);
     commit.push(Operation::CreateCopy { copy: copy.id, table, name, columns, design, is_current });
-    add_segments(copy, &[], commit);
+    Additions { table: copy, old: &[], now: &[], gone: &[], takes }.add(commit)
 }
 
-/// Adds the segments of a table that are not in `old`.
-fn add_segments(table: &Table, old: &[SegmentEntry], commit: &mut Commit) {
-    for entry in table.segments.iter().filter(|entry| !old.iter().any(|old| old.id == entry.id)) {
-        let pending = entry.pending.as_ref().map(|bytes| commit.attach(bytes.clone()));
-        let (segment, rows, bytes) = (entry.id, entry.rows, entry.bytes);
-        commit.push(Operation::AddSegment { table: table.id, segment, rows, bytes, pending });
-        if let Some(deleted) = &entry.deleted {
-            set_deleted(table.id, entry.id, deleted, commit);
+/// The segments that a transaction adds to a table.
+struct Additions<'a> {
+    table: &'a Table,
+    /// The segments of the base.
+    old: &'a [SegmentEntry],
+    /// The segments of the newest state.
+    now: &'a [SegmentEntry],
+    /// Segments that the commit removes.
+    gone: &'a [u64],
+    takes: Takes<'a>,
+}
+
+impl Additions<'_> {
+    fn add(&self, commit: &mut Commit) -> Result<()> {
+        let table = self.table;
+        // The run to which the last rows were added, and the number of its rows since.
+        let mut last: Option<(u64, u32)> = None;
+        for entry in table.segments.iter().filter(|entry| !self.old.iter().any(|old| old.id == entry.id)) {
+            let Some((hot, _)) = entry.hot.as_ref().zip(self.takes) else {
+                commit.add_entry(table, entry);
+                if let Some(deleted) = &entry.deleted {
+                    commit.delete_rows(table.id, entry.id, deleted);
+                }
+                continue;
+            };
+            let live = live_hot_rows(entry, hot)?;
+            if live.rows() == 0 {
+                continue;
+            }
+            match self.run_for(&live, last) {
+                Some((run, from)) => {
+                    commit.append_rows(table.id, run, from, &live, None);
+                    last = Some((run, from + live.rows()));
+                }
+                None => commit.add_entry(table, &SegmentEntry::of_hot(entry.id, live)),
+            }
         }
+        Ok(())
+    }
+
+    /// The run that takes hot rows, and the number of its rows. `last` is that of the rows before.
+    fn run_for(&self, live: &HotRows, last: Option<(u64, u32)>) -> Option<(u64, u32)> {
+        let takes = self.takes?;
+        let is_open = |entry: &&SegmentEntry| !self.gone.contains(&entry.id) && takes(entry.id);
+        self.now.iter().rev().filter(is_open).find_map(|entry| {
+            let hot = entry.hot.as_ref()?;
+            let from = last.filter(|(run, _)| *run == entry.id).map_or(hot.rows(), |(_, rows)| rows);
+            hot.takes(from, live).then_some((entry.id, from))
+        })
     }
 }
 
-fn set_deleted(table: u64, segment: u64, deleted: &RoaringBitmap, commit: &mut Commit) {
-    let attachment = commit.attach(Arc::new(bitmap_bytes(deleted)));
-    commit.push(Operation::SetDeleted { table, segment, attachment });
+/// The hot rows of a segment that are not deleted.
+fn live_hot_rows(entry: &SegmentEntry, hot: &Arc<HotRows>) -> Result<Arc<HotRows>> {
+    if entry.deleted.is_none() {
+        return Ok(hot.clone());
+    }
+    let damaged = |reason| StoreError::Corrupt { file: "hot rows".into(), reason };
+    let order: Vec<u32> = live_rows(entry).iter().collect();
+    let columns: Vec<_> = hot.values().map_err(damaged)?.iter().map(|column| column.permute(&order)).collect();
+    HotRows::of(hot.schema(), &columns).map(Arc::new)
 }
 
 /// A table of the base with its copies.
@@ -171,6 +226,7 @@ struct Group<'a> {
     old: &'a Arc<Table>,
     copies: Vec<&'a Arc<Table>>,
     places: Places<'a>,
+    takes: Takes<'a>,
 }
 
 impl Group<'_> {
@@ -196,15 +252,19 @@ impl Group<'_> {
         if table.design != old.design {
             commit.push(Operation::SetDesign { table: table.id, design: table.design.clone() });
         }
-        self.remove_rows(now, commit)?;
-        add_segments(table, &old.segments, commit);
+        let gone = self.remove_rows(now, commit)?;
+        self.additions(table, old, now, &gone).add(commit)?;
         if changes_rows {
             commit.push(Operation::Changed { table: table.id });
         } else {
             self.check_copies()?;
         }
-        self.copies.iter().for_each(|copy| self.change_copy(copy, changes_rows, commit));
-        Ok(())
+        self.copies.iter().try_for_each(|copy| self.change_copy(copy, changes_rows, commit))
+    }
+
+    /// The additions to a table or copy. `gone`: segments that the commit removes.
+    fn additions<'b>(&'b self, table: &'b Table, old: &'b Table, now: &'b Table, gone: &'b [u64]) -> Additions<'b> {
+        Additions { table, old: &old.segments, now: &now.segments, gone, takes: self.takes }
     }
 
     fn same_as_base(&self, copy: &Arc<Table>) -> bool {
@@ -222,7 +282,9 @@ impl Group<'_> {
     }
 
     fn check_unchanged(&self, now: &Table) -> Result<()> {
-        let same = |a: &SegmentEntry, b: &SegmentEntry| a.id == b.id && a.deleted.as_deref() == b.deleted.as_deref();
+        let same = |a: &SegmentEntry, b: &SegmentEntry| {
+            a.version() == b.version() && a.deleted.as_deref() == b.deleted.as_deref()
+        };
         let equal =
             |a: &[SegmentEntry], b: &[SegmentEntry]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b));
         let of_table = |copy: &&&Arc<Table>| copy.copy_of.as_ref().is_some_and(|of| of.table == now.id);
@@ -249,7 +311,8 @@ impl Group<'_> {
     }
 
     /// Deletes the rows that this transaction has deleted, at their current positions.
-    fn remove_rows(&self, now: &Table, commit: &mut Commit) -> Result<()> {
+    /// Returns the segments without rows, which are removed.
+    fn remove_rows(&self, now: &Table, commit: &mut Commit) -> Result<Vec<u64>> {
         let mine: HashMap<u64, &SegmentEntry> = self.table.segments.iter().map(|entry| (entry.id, entry)).collect();
         let mut removed = Rows::new();
         for old in &self.old.segments {
@@ -274,45 +337,42 @@ impl Group<'_> {
         let mut gone = vec![];
         for (segment, rows) in removed {
             let Some(entry) = entries.get(&segment) else { return Err(self.row_conflict()) };
-            let deleted = match &entry.deleted {
-                Some(deleted) if !deleted.is_disjoint(&rows) => return Err(self.row_conflict()),
-                Some(deleted) => deleted.as_ref() | rows,
-                None => rows,
-            };
-            if deleted.len() == u64::from(entry.rows) {
+            if entry.deleted.as_ref().is_some_and(|deleted| !deleted.is_disjoint(&rows)) {
+                return Err(self.row_conflict());
+            }
+            if rows.len() == entry.live_rows() {
                 gone.push(segment);
             } else {
-                set_deleted(now.id, segment, &deleted, commit);
+                commit.delete_rows(now.id, segment, &rows);
             }
         }
         if !gone.is_empty() {
-            commit.push(Operation::RemoveSegments { table: now.id, segments: gone });
+            commit.push(Operation::RemoveSegments { table: now.id, segments: gone.clone() });
         }
-        Ok(())
+        Ok(gone)
     }
 
     fn row_conflict(&self) -> StoreError {
         conflict(format!("a row of table {} was changed", self.old.name))
     }
 
-    fn change_copy(&self, copy: &Table, changes_rows: bool, commit: &mut Commit) {
-        let Some(old) = self.states.base.get(&copy.id) else { return create_copy(copy, commit) };
-        if !self.states.now.contains_key(&copy.id) {
-            // The table was dropped in the meantime.
-            return;
-        }
+    fn change_copy(&self, copy: &Table, changes_rows: bool, commit: &mut Commit) -> Result<()> {
+        let Some(old) = self.states.base.get(&copy.id) else { return create_copy(copy, self.takes, commit) };
+        // If it is not there, the table was dropped in the meantime.
+        let Some(now) = self.states.now.get(&copy.id) else { return Ok(()) };
         if copy.design != old.design {
             commit.push(Operation::SetDesign { table: copy.id, design: copy.design.clone() });
         }
         let gone = |entry: &&SegmentEntry| !copy.segments.iter().any(|mine| mine.id == entry.id);
         let segments: Vec<u64> = old.segments.iter().filter(gone).map(|entry| entry.id).collect();
         if !segments.is_empty() {
-            commit.push(Operation::RemoveSegments { table: copy.id, segments });
+            commit.push(Operation::RemoveSegments { table: copy.id, segments: segments.clone() });
         }
-        add_segments(copy, &old.segments, commit);
+        self.additions(copy, old, now, &segments).add(commit)?;
         if copy.is_current() && (changes_rows || !old.is_current()) {
             commit.push(Operation::CopyIsCurrent { copy: copy.id });
         }
+        Ok(())
     }
 }
 

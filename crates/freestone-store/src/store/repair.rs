@@ -132,15 +132,16 @@ fn describe(commit: &Commit, names: &mut BTreeMap<u64, String>) -> String {
                     names.insert(*table, name.clone());
                 }
             }
-            Operation::AddSegment { table, segment, rows, pending, .. } => {
+            Operation::AddSegment { table, segment, rows, .. } => {
                 let (sum, files) = added.entry(*table).or_default();
                 *sum += u64::from(*rows);
-                files.extend(pending.is_none().then(|| segment_file(*segment)));
+                files.push(segment_file(*segment));
             }
+            Operation::AppendRows { table, rows, .. } => added.entry(*table).or_default().0 += u64::from(*rows),
             Operation::RemoveSegments { table, .. } => {
                 replaced.insert(*table);
             }
-            Operation::SetDeleted { table, .. } => {
+            Operation::DeleteRows { table, .. } => {
                 deleted.insert(*table);
             }
             Operation::CreateView { name, .. } => parts.push(format!("creates view {name}")),

@@ -55,7 +55,7 @@ impl State {
 
     /// The ids of all segments in files.
     pub fn segment_files(&self) -> impl Iterator<Item = u64> + '_ {
-        self.all().flat_map(|t| t.segments.iter()).filter(|s| s.pending.is_none()).map(|s| s.id)
+        self.all().flat_map(|t| t.segments.iter()).filter(|s| !s.is_hot()).map(|s| s.id)
     }
 }
 

@@ -42,6 +42,8 @@ impl Store {
         let _maintenance = self.maintenance.lock();
         self.open_log()?;
         let mut report = VacuumReport::default();
+        let name = table.map(str::to_owned);
+        self.end_runs(move |of| of.copy_of.is_some() || name.as_ref().is_none_or(|name| *name == of.name))?;
         let snapshot = self.snapshot()?;
         let tables: Vec<Arc<Table>> = match table {
             Some(name) => {
@@ -96,9 +98,9 @@ fn worth_rewriting(tables: Tables<'_>, table: &Table) -> Result<Vec<usize>> {
         table.segments[*at].deleted.as_ref().is_some_and(|d| d.len() * 20 >= table.segments[*at].rows.into())
     };
     let small = |at: &usize| table.segments[*at].live_rows() < SEGMENT_ROWS as u64 / 2;
-    let pending = |at: &usize| table.segments[*at].pending.is_some();
+    let is_hot = |at: &usize| table.segments[*at].is_hot();
     let several = all.clone().filter(|at| small(at)).count() > 1;
-    Ok(all.filter(|at| holes(at) || pending(at) || several && small(at)).collect())
+    Ok(all.filter(|at| holes(at) || is_hot(at) || several && small(at)).collect())
 }
 
 impl Store {

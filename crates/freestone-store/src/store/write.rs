@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use roaring::RoaringBitmap;
 
-use super::appender::{Appended, Appender};
+use super::appender::{Appended, Appender, NewSegment};
 use super::commit::{Commit, Operation};
 use super::files::NewFiles;
 use super::key_locks::{AddedKeys, AddedReferences, RemovedRows};
@@ -20,7 +20,7 @@ use super::{Snapshot, Store};
 use crate::cluster::{Clustering, Tables};
 use crate::design::Design;
 use crate::error::{Result, StoreError};
-use crate::limits::PENDING_SEGMENTS;
+use crate::limits::HOT_RUN_ROWS;
 use crate::scan::{ScanRequest, for_each_batch, split_row_id};
 use crate::schema::TableSchema;
 use crate::table::{SegmentEntry, Table};
@@ -179,7 +179,7 @@ impl WriteTransaction {
         }
         self.state = if self.is_changed {
             let places = |table: &Table, segment, rows| self.store.transactions.places(table, segment, rows);
-            let commit = rebase(&self.base.state, &self.state, &base.state, &places)?;
+            let commit = rebase(&self.base.state, &self.state, &base.state, &places, None)?;
             let mut state = commit.apply(&base.state, self.store.stamp()).map_err(StoreError::Invalid)?;
             state.sequence = base.sequence();
             state
@@ -566,8 +566,7 @@ impl WriteTransaction {
         for copy in appended.copies {
             self.append_kept(copy)?;
         }
-        let added = appended.segments.into_iter();
-        let added = added.map(|new| SegmentEntry::new(new.id, new.rows, new.bytes, new.pending)).collect::<Vec<_>>();
+        let added = appended.segments.into_iter().map(NewSegment::entry).collect::<Vec<_>>();
         if !added.is_empty() {
             self.state.change_table(appended.table, |t| t.segments.extend(added)).map_err(StoreError::Invalid)?;
             self.is_changed = true;
@@ -715,7 +714,7 @@ impl WriteTransaction {
             return Ok(self.base.sequence());
         }
         self.check_keys()?;
-        self.merge_own_pending()?;
+        self.write_own_hot_rows()?;
         let files = self.files()?;
         let (store, base) = (self.store.clone(), self.base.clone());
         let mine = std::mem::take(&mut self.state);
@@ -724,31 +723,63 @@ impl WriteTransaction {
             self.syncs,
             Box::new(move |newest| {
                 let places = |table: &Table, segment, rows| store.transactions.places(table, segment, rows);
-                rebase(&base.state, &mine, newest.state, &places)
+                let takes = |run| !store.ended_runs.lock().contains(&run);
+                rebase(&base.state, &mine, newest.state, &places, Some(&takes))
             }),
         )?;
-        let store = self.store.clone();
-        // This frees the locks for which other transactions wait.
-        drop(self);
-        // If merging fails, a later commit tries it again.
-        let _ = store.merge_pending();
         Ok(sequence)
     }
 
-    /// Merges the small appends of this transaction into one segment when there are many of them. Until then they stay
-    /// in the log.
-    fn merge_own_pending(&mut self) -> Result<()> {
+    /// Joins the hot rows that this transaction has added, so that many small statements make few segments. The
+    /// positions of these rows change. Called at the end of a statement.
+    pub(super) fn join_own_hot_rows(&mut self) -> Result<()> {
+        if !self.added_keys.is_empty() || !self.added_references.is_empty() || !self.added_rows.is_empty() {
+            return Ok(());
+        }
+        let damaged = |reason| StoreError::Corrupt { file: "hot rows".into(), reason };
+        let several = |table: &&Arc<Table>| self.own_hot_rows(table).nth(1).is_some();
+        let tables: Vec<Arc<Table>> = self.state.all().filter(several).cloned().collect();
+        for table in tables {
+            let mut own: Vec<SegmentEntry> = self.own_hot_rows(&table).map(|at| table.segments[at].clone()).collect();
+            let kept: Vec<u64> = own.iter().map(|entry| entry.id).collect();
+            while let [.., a, b] = own.as_slice()
+                && let (Some(first), Some(second)) = (&a.hot, &b.hot)
+                && first.takes(first.rows(), second)
+            {
+                let mut joined = SegmentEntry::of_hot(a.id, Arc::new(first.joined(second).map_err(damaged)?));
+                let moved = b.deleted.iter().flat_map(|rows| rows.iter()).map(|row| row + a.rows);
+                let deleted: RoaringBitmap = a.deleted.iter().flat_map(|rows| rows.iter()).chain(moved).collect();
+                joined.deleted = (!deleted.is_empty()).then(|| Arc::new(deleted));
+                own.truncate(own.len() - 2);
+                own.push(joined);
+            }
+            let change = |t: &mut Table| {
+                t.segments.retain(|entry| !kept.contains(&entry.id));
+                t.segments.extend(own);
+            };
+            self.state.change_table(table.id, change).map_err(StoreError::Invalid)?;
+        }
+        Ok(())
+    }
+
+    /// The positions of the hot rows that this transaction has added to a table.
+    fn own_hot_rows<'a>(&'a self, table: &'a Table) -> impl Iterator<Item = usize> + 'a {
+        let base = self.base.state.table_by_id(table.id).ok();
+        let is_new = move |id: u64| base.is_none_or(|base| base.segments.iter().all(|entry| entry.id != id));
+        let entries = table.segments.iter().enumerate();
+        entries.filter(move |(_, entry)| entry.is_hot() && is_new(entry.id)).map(|(at, _)| at)
+    }
+
+    /// Writes the hot rows that this transaction has added as segments, if they are many.
+    fn write_own_hot_rows(&mut self) -> Result<()> {
         let tables: Vec<u64> = self.state.all().map(|table| table.id).collect();
         for id in tables {
             let table = self.table_by_id(id)?;
-            let base: Vec<u64> =
-                self.base.state.table_by_id(id).map_or(vec![], |base| base.segments.iter().map(|s| s.id).collect());
-            let is_own = |entry: &SegmentEntry| entry.pending.is_some() && !base.contains(&entry.id);
-            let own: Vec<usize> = (0..table.segments.len()).filter(|at| is_own(&table.segments[*at])).collect();
-            if own.len() < PENDING_SEGMENTS {
+            let own: Vec<usize> = self.own_hot_rows(&table).collect();
+            let rows: u64 = own.iter().map(|at| table.segments[*at].live_rows()).sum();
+            if rows <= HOT_RUN_ROWS as u64 {
                 continue;
             }
-            let rows = own.iter().map(|at| table.segments[*at].live_rows()).sum();
             let mut appender = self.appender_of(&table, table.design.clone(), Some(rows))?;
             let request = Arc::new(ScanRequest::columns((0..table.schema.columns.len()).collect()));
             for_each_batch(&table, request, |unit| own.contains(&unit.segment), |batch| appender.push(&batch))?;
@@ -791,7 +822,7 @@ impl WriteTransaction {
             return Ok((newest.sequence, self.table_by_id(table)?));
         }
         let places = |table: &Table, segment, rows| self.store.transactions.places(table, segment, rows);
-        let commit = rebase(&self.base.state, &self.state, &newest, &places)?;
+        let commit = rebase(&self.base.state, &self.state, &newest, &places, None)?;
         let state = commit.apply(&newest, self.store.stamp()).map_err(StoreError::Invalid)?;
         let view = state.table_by_id(table).map_err(StoreError::Invalid)?;
         Ok((newest.sequence, self.with_resources(view)))

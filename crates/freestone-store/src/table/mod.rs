@@ -15,7 +15,7 @@ use crate::cache::PageCache;
 use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
 use crate::schema::TableSchema;
-use crate::segment::{CachedPage, Segment};
+use crate::segment::{CachedPage, HotRows, Segment};
 
 /// The number of cached key maps, and of cached results about keys. If there are more, all are dropped together.
 const KEY_MAPS: usize = 64;
@@ -59,19 +59,40 @@ pub struct SegmentEntry {
     pub id: u64,
     /// The number of stored rows, including deleted ones.
     pub rows: u32,
-    /// The bytes of the segment's file, or of its attachment in the log.
+    /// The bytes of the segment's file, or of the pages of hot rows.
     pub bytes: u64,
     /// The positions of deleted rows. `None`: no row is deleted.
     pub deleted: Option<Arc<RoaringBitmap>>,
-    /// The bytes of a small segment that is stored in the log.
-    pub pending: Option<Arc<Vec<u8>>>,
+    pub(crate) hot: Option<Arc<HotRows>>,
     opened: Arc<OnceLock<Arc<Segment>>>,
 }
 
 impl SegmentEntry {
-    /// A segment without deleted rows.
-    pub fn new(id: u64, rows: u32, bytes: u64, pending: Option<Arc<Vec<u8>>>) -> Self {
-        SegmentEntry { id, rows, bytes, deleted: None, pending, opened: Arc::default() }
+    /// A segment in a file, without deleted rows.
+    pub fn new(id: u64, rows: u32, bytes: u64) -> Self {
+        SegmentEntry { id, rows, bytes, deleted: None, hot: None, opened: Arc::default() }
+    }
+
+    /// Hot rows, none of them deleted.
+    pub(crate) fn of_hot(id: u64, hot: Arc<HotRows>) -> Self {
+        let (rows, bytes) = (hot.rows(), hot.bytes());
+        SegmentEntry { id, rows, bytes, deleted: None, hot: Some(hot), opened: Arc::default() }
+    }
+
+    /// Replaces hot rows by these, which are the same and others after them.
+    pub(crate) fn grow(&mut self, hot: Arc<HotRows>) {
+        (self.rows, self.bytes, self.opened) = (hot.rows(), hot.bytes(), Arc::default());
+        self.hot = Some(hot);
+    }
+
+    /// Whether these are hot rows: in memory and in the log, and not in a file.
+    pub fn is_hot(&self) -> bool {
+        self.hot.is_some()
+    }
+
+    /// Identifies the stored rows: a run of hot rows keeps its id when it grows.
+    pub(crate) fn version(&self) -> (u64, u32) {
+        (self.id, self.rows)
     }
 
     /// The number of rows that are not deleted.
@@ -121,7 +142,7 @@ impl Table {
         sources: &[&Arc<Table>],
         make: impl FnOnce() -> Result<KeyMap>,
     ) -> Result<Arc<KeyMap>> {
-        let segments = sources.iter().flat_map(|t| t.segments.iter().map(|s| s.id));
+        let segments = sources.iter().flat_map(|t| t.segments.iter().map(SegmentEntry::version));
         let identity = (fingerprint, segments.collect::<Vec<_>>());
         if let Some(known) = self.resources().key_maps.lock().get(&identity) {
             return Ok(known.clone());
@@ -136,7 +157,7 @@ impl Table {
 
     /// A column at the current state of the table.
     pub(crate) fn column_state(&self, column: usize) -> ColumnState {
-        (self.id, self.changed, self.segments.iter().map(|s| s.id).collect(), self.schema.id(column))
+        (self.id, self.changed, self.segments.iter().map(SegmentEntry::version).collect(), self.schema.id(column))
     }
 
     /// The result of `find` about columns. Cached while their rows do not change.

@@ -11,11 +11,12 @@ use crate::error::Result;
 use crate::media::{Buffer, Medium, MediumError, Pending, ReadFile, ReadRequest};
 use crate::segment::{CachedPage, Segment};
 
-/// The source of a key map: a dimension's fingerprint, and the segments of the referenced tables.
-pub type KeyMapSource = (u64, Vec<u64>);
+/// The source of a key map: a dimension's fingerprint, and the segments of the referenced tables with their rows.
+pub type KeyMapSource = (u64, Vec<(u64, u32)>);
 
-/// A column at one state of its table: the table, the last commit that changed its rows, its segments, the column's id.
-pub type ColumnState = (u64, u64, Vec<u64>, u32);
+/// A column at one state of its table: the table, the last commit that changed its rows, its segments with their rows,
+/// the column's id.
+pub type ColumnState = (u64, u64, Vec<(u64, u32)>, u32);
 
 /// The files of all open transactions of this process, by their ids.
 #[derive(Debug, Default)]
@@ -54,21 +55,19 @@ impl Resources {
 
     /// Opens a segment. A `resident` segment is read into memory as a whole, once, and later scans copy nothing.
     pub fn open_segment(&self, entry: &SegmentEntry, resident: bool) -> Result<Arc<Segment>> {
+        if let Some(hot) = &entry.hot {
+            return Ok(Arc::new(hot.segment(entry.id)));
+        }
         if let Some(segment) = self.open.lock().get(&entry.id).and_then(Weak::upgrade) {
             return Ok(segment);
         }
         let name = segment_file(entry.id);
-        let segment = match &entry.pending {
-            Some(bytes) => {
-                let name = format!("pending segment {:x}", entry.id);
-                let file = BytesFile { name: name.clone(), bytes: bytes.clone() };
-                Arc::new(Segment::open(entry.id, &name, Arc::new(file))?)
-            }
-            None if resident => {
+        let segment = match resident {
+            true => {
                 let bytes = Arc::new(read_whole(self.medium.open(&name)?.as_ref())?);
                 Arc::new(Segment::open(entry.id, &name, Arc::new(BytesFile { name: name.clone(), bytes }))?)
             }
-            None => Arc::new(Segment::open(entry.id, &name, self.medium.open(&name)?)?),
+            false => Arc::new(Segment::open(entry.id, &name, self.medium.open(&name)?)?),
         };
         let mut open = self.open.lock();
         open.retain(|_, segment| segment.strong_count() > 0);
@@ -89,7 +88,7 @@ fn read_whole(file: &dyn ReadFile) -> Result<Vec<u8>, MediumError> {
     Ok(bytes)
 }
 
-/// A segment in memory or in the commit log, as a file.
+/// A segment in memory, as a file.
 #[derive(Debug)]
 struct BytesFile {
     name: String,

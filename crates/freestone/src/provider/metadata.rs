@@ -295,7 +295,7 @@ fn segments(table: &Arc<Table>) -> Result<RecordBatch> {
         ("deleted", false, numbers(entries.iter().map(|entry| Some(u64::from(entry.rows) - entry.live_rows())))),
         ("bytes", false, numbers(entries.iter().map(|entry| Some(entry.bytes)))),
         ("pages", false, numbers(opened.iter().map(|segment| Some(pages(segment))))),
-        ("pending", false, booleans(entries.iter().map(|entry| entry.pending.is_some()))),
+        ("hot", false, booleans(entries.iter().map(|entry| entry.is_hot()))),
         ("groups", false, texts(opened.iter().map(|segment| Some(groups(segment))))),
         ("design", false, texts(opened.iter().map(|segment| Some(segment.footer.description.design.to_string())))),
     ])

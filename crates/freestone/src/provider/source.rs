@@ -385,7 +385,7 @@ fn globally_sorted(table: &Table, sort: &[usize]) -> bool {
         let description = &segment.footer.description;
         if description.design.sort_columns(&description.schema) != sort
             || !description.design.cluster.is_empty()
-            || table.segments[at].pending.is_some()
+            || table.segments[at].is_hot()
         {
             return false;
         }

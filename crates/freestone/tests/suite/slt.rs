@@ -199,7 +199,7 @@ impl Connection {
             return Ok(());
         }
         let snapshot = self.session.database().store().snapshot().map_err(freestone::Error::from)?;
-        for table in snapshot.tables().filter(|table| table.segments.iter().any(|s| s.pending.is_some())) {
+        for table in snapshot.tables().filter(|table| table.segments.iter().any(|s| s.is_hot())) {
             let table: &Arc<Table> = table;
             let name = table.name.replace('"', "\"\"");
             self.session.sql(&format!("ALTER TABLE \"{name}\" SET DESIGN ({})", design(table))).await?;

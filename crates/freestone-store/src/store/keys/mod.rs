@@ -23,7 +23,7 @@ use super::key_locks::{KeyId, KeyUse, Keys};
 use super::write::WriteTransaction;
 use crate::error::{Result, StoreError};
 use crate::scan::Morsel;
-use crate::table::Table;
+use crate::table::{SegmentEntry, Table};
 
 /// Hashes of keys in memory take at most this part of a write's memory.
 const MEMORY_SHARE: usize = 8;
@@ -47,7 +47,8 @@ impl WriteTransaction {
                 check.run()?;
             }
         }
-        self.check_references()
+        self.check_references()?;
+        self.join_own_hot_rows()
     }
 }
 
@@ -77,7 +78,7 @@ impl<'t> Check<'t> {
     }
 
     fn run(&self) -> Result<()> {
-        let is_added = |entry: &&crate::table::SegmentEntry| self.added.contains(&entry.id);
+        let is_added = |entry: &&SegmentEntry| self.added.contains(&entry.id);
         let rows: u64 = self.table.segments.iter().filter(is_added).map(|entry| entry.live_rows()).sum();
         if rows == 0 {
             return Ok(());
@@ -139,7 +140,7 @@ impl<'t> Check<'t> {
                 }
                 return Err(self.twice(&row));
             }
-            checked.extend(view.segments.iter().map(|entry| entry.id));
+            checked.extend(view.segments.iter().map(SegmentEntry::version));
             if !is_locked {
                 self.lock(&Keys::Some(keys.hashes.clone()))?;
                 is_locked = true;
@@ -157,10 +158,15 @@ impl<'t> Check<'t> {
     }
 
     /// A row among the other ones that has one of the keys. Segments that were `checked` before have none.
-    fn check_view(&self, view: &Arc<Table>, keys: &ReadKeys, checked: &HashSet<u64>) -> Result<Option<KeyedRow>> {
+    fn check_view(
+        &self,
+        view: &Arc<Table>,
+        keys: &ReadKeys,
+        checked: &HashSet<(u64, u32)>,
+    ) -> Result<Option<KeyedRow>> {
         let is_other = |morsel: &Morsel| {
-            let segment = view.segments[morsel.segment].id;
-            !self.added.contains(&segment) && !checked.contains(&segment)
+            let segment = &view.segments[morsel.segment];
+            !self.added.contains(&segment.id) && !checked.contains(&segment.version())
         };
         let mut common: Vec<u64> = common_hashes(view, &self.key, is_other, keys, self.threads)?.into_iter().collect();
         common.sort_unstable();
