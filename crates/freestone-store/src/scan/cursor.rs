@@ -30,6 +30,9 @@ use reads::{Ahead, PinnedPages, Read};
 /// search must pay off for each.
 const ASKING_THREADS: usize = 4;
 
+/// So many selected rows are searched among the deleted ones, and more are removed by visiting all of these.
+const FEW_ROWS: usize = 64;
+
 /// One thread's progress through the morsels of a scan. Rows are returned in the order of the morsels.
 #[derive(Debug)]
 pub struct Cursor {
@@ -395,10 +398,18 @@ impl Cursor {
     }
 
     fn drop_deleted(&self, granule: &Granule<'_>, selection: &mut [u64]) {
-        if let Some(deleted) = &self.table.segments[granule.ordinal].deleted {
-            let (start, end) = (granule.start as u32, (granule.start + granule.len) as u32);
+        let Some(deleted) = &self.table.segments[granule.ordinal].deleted else { return };
+        let (start, end) = (granule.start as u32, (granule.start + granule.len) as u32);
+        let before = bitmap::count(selection);
+        if before <= FEW_ROWS {
+            let mut selected = vec![];
+            bitmap::positions(selection, 0, &mut selected);
+            let is_deleted = |row: &&u32| deleted.contains(start + **row);
+            selected.iter().filter(is_deleted).for_each(|row| bitmap::clear(selection, *row as usize));
+        } else {
             deleted.range(start..end).for_each(|row| bitmap::clear(selection, (row - start) as usize));
         }
+        ScanMetrics::add(&self.metrics.rows_deleted, before - bitmap::count(selection));
     }
 
     /// Deselects rows that do not satisfy `filter`, and returns the number of rows of the visited pages.

@@ -67,8 +67,12 @@ counters! {
     bytes_total,
     bytes_used,
     bytes_read,
+    /// Hot rows in runs of which pruning left something, deleted ones included.
+    hot_rows,
     /// Rows of zones that were not pruned.
     rows_scanned,
+    /// Deleted rows, or earlier versions of rows, among these.
+    rows_deleted,
     /// Rows that satisfied all filters.
     rows_selected,
     /// Values that were decoded for the output and for row filters.

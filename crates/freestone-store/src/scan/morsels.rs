@@ -85,6 +85,8 @@ pub fn surviving_morsels(
         }
         if left.len() == before {
             ScanMetrics::add(&metrics.segments_pruned, 1);
+        } else if table.segments[at].is_hot() {
+            ScanMetrics::add(&metrics.hot_rows, segment.rows());
         }
     }
     Ok(left)

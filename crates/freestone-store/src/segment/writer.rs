@@ -116,7 +116,8 @@ fn choose_options(schema: &TableSchema, design: &Design, group: &Group, column: 
     ChooseOptions {
         chunk_bytes: payload / group.columns.len(),
         bytes_per_ns: 0.1,
-        allow_block: group.columns.len() == 1,
+        // Reading one row decodes its whole block, and rows of a table with a key are also read one at a time.
+        allow_block: group.columns.len() == 1 && schema.unique_keys.is_empty(),
         // A level of a column design, whose value is stored once per run.
         wanted: pinned
             .or((abstracted && group.format == PageFormat::Pax && !is_bytes(schema, column)).then_some(run_lengths)),

@@ -69,13 +69,14 @@ struct Known {
 
 type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
-const FUNCTIONS: [(&str, Rows); 13] = [
+const FUNCTIONS: [(&str, Rows); 14] = [
     ("freestone_tables", |known, _| tables(&known.snapshot)),
     ("freestone_copies", |known, _| copies(&known.snapshot)),
     ("freestone_views", |known, _| views(&known.snapshot)),
     ("freestone_keys", |known, _| keys(&known.snapshot)),
     ("freestone_design", |known, argument| design(argument.table(&known.snapshot)?)),
     ("freestone_segments", |known, argument| segments(argument.table(&known.snapshot)?)),
+    ("freestone_hot", |known, argument| hot(argument.table(&known.snapshot)?)),
     ("freestone_columns", |known, argument| columns(argument.table(&known.snapshot)?)),
     ("freestone_zones", |known, argument| zones(argument.table(&known.snapshot)?)),
     ("freestone_profile", |_, _| profile_batch(&profile::profile()?)),
@@ -298,6 +299,21 @@ fn segments(table: &Arc<Table>) -> Result<RecordBatch> {
         ("hot", false, booleans(entries.iter().map(|entry| entry.is_hot()))),
         ("groups", false, texts(opened.iter().map(|segment| Some(groups(segment))))),
         ("design", false, texts(opened.iter().map(|segment| Some(segment.footer.description.design.to_string())))),
+    ])
+}
+
+/// `freestone_hot('t')`: one row per run of hot rows, in the order of scans.
+fn hot(table: &Arc<Table>) -> Result<RecordBatch> {
+    let runs: Vec<usize> = (0..table.segments.len()).filter(|at| table.segments[*at].is_hot()).collect();
+    let opened = runs.iter().map(|at| Ok(table.open_segment(*at)?)).collect::<Result<Vec<_>>>()?;
+    let entries = || runs.iter().map(|at| &table.segments[*at]);
+    batch(vec![
+        ("segment", false, numbers(runs.iter().map(|at| Some(*at as u64)))),
+        ("id", false, numbers(entries().map(|entry| Some(entry.id)))),
+        ("rows", false, numbers(entries().map(|entry| Some(u64::from(entry.rows))))),
+        ("deleted", false, numbers(entries().map(|entry| Some(u64::from(entry.rows) - entry.live_rows())))),
+        ("bytes", false, numbers(entries().map(|entry| Some(entry.bytes)))),
+        ("pages", false, numbers(opened.iter().map(|segment| Some(segment.page_count(0) as u64)))),
     ])
 }
 

@@ -1,7 +1,7 @@
 //! SQL tests as data: `slt/*.slt` run under every design, `slt/once/*.slt` run once.
 //!
 //! Under a design, every table that a statement writes is converted to it afterwards, so that even a few rows are
-//! stored in its pages. One run has copies of every table, which the queries read instead. With `FREESTONE_COMPLETE=1`,
+//! stored in its pages. Other runs keep hot rows, or merge them after every second statement. One run has copies of every table, which the queries read instead. With `FREESTONE_COMPLETE=1`,
 //! the results of the statements are written to the files, for review.
 
 use std::path::{Path, PathBuf};
@@ -14,6 +14,9 @@ use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 
 /// The options of the tested design, from a table's columns. With `None`, tables remain as statements create them.
 type DesignOf = Option<fn(&Table) -> String>;
+
+/// Instead of a design: tables keep theirs.
+const VACUUM: &str = "VACUUM";
 
 fn quoted(table: &Table, columns: std::ops::Range<usize>) -> String {
     let names = table.schema.columns[columns]
@@ -74,6 +77,12 @@ designs! {
     sorted_columns: |table| format!("design = 'column', {}", sorted(table));
 }
 
+/// Every second statement that writes is followed by VACUUM, so tables consist of hot rows, deleted rows and segments.
+#[test]
+fn half_merged() {
+    run("tests/slt", Some(|_| VACUUM.into()), &[]);
+}
+
 #[test]
 fn as_statements_say() {
     run("tests/slt", None, &[]);
@@ -122,7 +131,8 @@ async fn run_file(file: &Path, design: DesignOf, copies: Copies) -> Result<(), S
         None => Database::in_memory(options()),
     };
     let database = database.map_err(|error| error.to_string())?;
-    let mut runner = Runner::new(|| async { Ok(Connection { session: database.session(), design, copies }) });
+    let mut runner =
+        Runner::new(|| async { Ok(Connection { session: database.session(), design, copies, written: 0 }) });
     runner.set_var("OUT".to_owned(), folder.path().display().to_string());
     let result = if std::env::var_os("FREESTONE_COMPLETE").is_some() {
         let (validator, normalizer) = (sqllogictest::default_validator, sqllogictest::default_normalizer);
@@ -138,6 +148,8 @@ struct Connection {
     session: Session,
     design: DesignOf,
     copies: Copies,
+    /// The number of statements that have written.
+    written: usize,
 }
 
 /// An error in the form of the shell.
@@ -176,6 +188,7 @@ impl AsyncDB for Connection {
             }
         };
         if matches!(statement.kind, StatementKind::Write | StatementKind::Definition | StatementKind::Query) {
+            self.written += usize::from(statement.kind == StatementKind::Write);
             self.convert().await?;
         }
         Ok(output)
@@ -194,15 +207,23 @@ impl Connection {
         let Some(design) = self.design.filter(|_| self.session.transaction_status() == TransactionStatus::Idle) else {
             return Ok(());
         };
+        let keeps = |table: &Arc<Table>| design(table) == VACUUM && self.written % 2 == 1;
         // A transaction of another session may have locked the table.
         if !self.session.database().store().transactions().open().is_empty() {
             return Ok(());
         }
         let snapshot = self.session.database().store().snapshot().map_err(freestone::Error::from)?;
         for table in snapshot.tables().filter(|table| table.segments.iter().any(|s| s.is_hot())) {
+            if keeps(table) {
+                continue;
+            }
             let table: &Arc<Table> = table;
             let name = table.name.replace('"', "\"\"");
-            self.session.sql(&format!("ALTER TABLE \"{name}\" SET DESIGN ({})", design(table))).await?;
+            let statement = match design(table) {
+                options if options == VACUUM => format!("VACUUM \"{name}\""),
+                options => format!("ALTER TABLE \"{name}\" SET DESIGN ({options})"),
+            };
+            self.session.sql(&statement).await?;
         }
         self.copy().await
     }
