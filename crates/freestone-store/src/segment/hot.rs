@@ -5,6 +5,9 @@
 //! before. Small pages at the end are joined when they have as many rows as the one after them, so that each row is
 //! copied a few times, and a run has few small pages.
 
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hasher};
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use freestone_codec::{ColumnPlan, Encoding, Prepared, Rows, Scratch, Transform};
@@ -22,6 +25,9 @@ use crate::page::{self, HEADER, PageHeader};
 use crate::schema::{TableSchema, kind};
 
 const PLAN: ColumnPlan = ColumnPlan { transform: Transform::None, encoding: Encoding::Plain };
+
+/// On pages of fewer rows, distinct values are not counted.
+const DISTINCT_ROWS: usize = 512;
 
 /// Some rows in memory, all of which were written to a table with the same columns.
 #[derive(Debug, Clone)]
@@ -47,6 +53,8 @@ struct HotColumns {
 struct HotPage {
     first_row: u32,
     page: Arc<CachedPage>,
+    /// For each column, the number of distinct values; empty on pages of few rows.
+    distinct: Arc<Vec<u32>>,
 }
 
 impl HotPage {
@@ -80,7 +88,7 @@ impl HotRows {
         for start in (0..rows).step_by(HOT_PAGE_ROWS) {
             let len = HOT_PAGE_ROWS.min(rows - start);
             let page = hot.columns.encoded(columns, start, len).map_err(StoreError::Invalid)?;
-            hot.push(page);
+            hot.push(page, distinct(columns, start..start + len));
         }
         for (zones, column) in hot.zones.iter_mut().zip(columns) {
             *zones = ZoneMap::of(column, HOT_PAGE_ROWS);
@@ -127,7 +135,7 @@ impl HotRows {
         for (zones, column) in next.zones.iter_mut().zip(&added) {
             zones.extend(self.rows as usize, column, HOT_PAGE_ROWS);
         }
-        next.push(page);
+        next.push(page, distinct(&added, 0..rows as usize));
         next.join_small_pages(added)?;
         Ok(next)
     }
@@ -149,11 +157,11 @@ impl HotRows {
         Ok(concatenated(&self.columns, &pages))
     }
 
-    fn push(&mut self, page: CachedPage) {
+    fn push(&mut self, page: CachedPage, distinct: Vec<u32>) {
         self.bytes += page.payload().len() as u64;
         let first_row = self.rows;
         self.rows += page.header().rows;
-        self.pages.push(HotPage { first_row, page: Arc::new(page) });
+        self.pages.push(HotPage { first_row, page: Arc::new(page), distinct: Arc::new(distinct) });
     }
 
     /// Joins the last page, which has the values `last`, with those before it that have as few rows.
@@ -180,8 +188,17 @@ impl HotRows {
             self.bytes -= page.page.payload().len() as u64;
         }
         let page = self.columns.encoded(&values, 0, rows as usize)?;
-        self.push(page);
+        self.push(page, distinct(&values, 0..rows as usize));
         Ok(())
+    }
+
+    /// An estimate of a column's distinct values: those of one page, if they come several times there.
+    fn distinct(&self, column: usize) -> u64 {
+        let on_page = |page: &HotPage| Some((*page.distinct.get(column)?, page.rows()));
+        match self.pages.iter().filter_map(on_page).max() {
+            Some((distinct, rows)) if distinct <= rows / 2 => distinct.into(),
+            _ => self.rows.into(),
+        }
     }
 
     /// The rows as a segment with this id.
@@ -194,8 +211,8 @@ impl HotRows {
             index += page::units_for(page.page.payload().len(), PAGE_SIZE_MIN as usize) as u32;
         }
         let count = schema.columns.len();
-        let described = ColumnDescription {
-            distinct: self.rows.into(),
+        let described = |column| ColumnDescription {
+            distinct: self.distinct(column),
             bytes: self.bytes / count.max(1) as u64,
             ..ColumnDescription::of(PLAN)
         };
@@ -211,7 +228,7 @@ impl HotRows {
             page_size: PAGE_SIZE_MIN,
             schema: schema.clone(),
             design: design.clone(),
-            columns: vec![described; count],
+            columns: (0..count).map(described).collect(),
             groups: vec![group],
             dimensions: vec![],
             cluster_keys: None,
@@ -271,6 +288,20 @@ impl HotColumns {
         let data = |(buffer, data_type): (ColumnBuffer, _)| Ok(ColumnData::from_arrays([&buffer.finish()?], data_type));
         buffers.into_iter().zip(types).map(data).collect()
     }
+}
+
+/// The number of distinct values of each column in some rows; nothing if these are few.
+fn distinct(columns: &[ColumnData], rows: Range<usize>) -> Vec<u32> {
+    if rows.len() < DISTINCT_ROWS {
+        return vec![];
+    }
+    let of_column = |column: &ColumnData| {
+        let part = column.permute(&(rows.start as u32..rows.end as u32).collect::<Vec<_>>());
+        let mut hashers = vec![DefaultHasher::new(); rows.len()];
+        part.hash_rows(&mut hashers);
+        hashers.iter().map(Hasher::finish).collect::<HashSet<_>>().len() as u32
+    };
+    columns.iter().map(of_column).collect()
 }
 
 /// The columns of the first part, then those of the second, and so on.
