@@ -29,6 +29,8 @@ pub enum Utility {
     Show(String),
     Reset(String),
     DiscardAll,
+    /// Drops the temporary tables of the session.
+    DiscardTemp,
     /// One prepared statement, or all.
     Deallocate(Option<String>),
     CopyOut(CopyOut),
@@ -137,6 +139,7 @@ pub fn utility(sql: &str) -> Result<Option<Utility>> {
         "RESET" => Some(Utility::Reset(words.setting())),
         "DISCARD" => match second.as_str() {
             "ALL" => Some(Utility::DiscardAll),
+            "TEMP" | "TEMPORARY" => Some(Utility::DiscardTemp),
             _ => Some(Utility::Nothing("DISCARD")),
         },
         "DEALLOCATE" => {

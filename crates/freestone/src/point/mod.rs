@@ -107,6 +107,11 @@ impl Point {
         matches!(self.action, Action::Select(_))
     }
 
+    /// The name of its table in the catalog.
+    pub fn table_name(&self) -> &str {
+        &self.name
+    }
+
     /// The statement as it was written.
     pub fn statement(&self) -> &ast::Statement {
         &self.statement

@@ -15,11 +15,13 @@ use crate::error::{Error, Result};
 use crate::exec;
 use crate::exec::write::WriteContext;
 use crate::inputs::Inputs;
+use crate::internal_names::is_temporary;
 use crate::point::{self, Point};
-use crate::session::{Session, parameters_of, shown_rows};
+use crate::session::{Session, Writing, parameters_of, shown_rows};
 use crate::sql::names;
 use crate::sql::parameters::{self, Parameters};
 use crate::sql::statement::Statement;
+use crate::sql::temp_names::WriteTarget;
 use crate::{settings, times};
 
 /// Longer texts are not kept.
@@ -191,13 +193,15 @@ impl Session {
     }
 
     async fn write_point(&self, point: Arc<Point>, values: Vec<ScalarValue>, given: Parameters) -> Result<Outcome> {
+        let is_temporary = is_temporary(point.table_name());
         let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
             if let Some(outcome) = point.write(transaction, context, &values)? {
                 return Ok(outcome);
             }
             exec::perform(transaction, context, point.statement().clone(), &given, None)
         };
-        self.write_keeping(None, true, work).await
+        let target = WriteTarget::of_rows(is_temporary);
+        self.write_as(Writing { target, ..Writing::default() }, work).await
     }
 
     /// The columns of a query's rows for users, if the query was recognized and its table is the same.
@@ -228,6 +232,7 @@ impl Session {
     pub fn lookup(&self, table: &str, key: &[ScalarValue]) -> Result<Option<RecordBatch>> {
         let snapshot = self.snapshot()?;
         let names = || snapshot.tables().map(|table| table.name.as_str());
+        let table = &self.temp.resolved(&snapshot, table);
         let table = snapshot.table(table).ok_or_else(|| Error::not_found("table", table, names()))?;
         // A key that is only declared may have several rows.
         Ok(point::lookup(table, key)?.into_iter().find(|rows| rows.num_rows() > 0))

@@ -262,6 +262,36 @@ impl Statement {
         depth::with_stack(self.tokens.len(), || guarded_now(|| self.parsed()))
     }
 
+    /// The command, after other work on it; both on a stack that is large enough.
+    pub(crate) fn command_with<T>(&self, work: impl FnOnce(&mut Command) -> Result<T>) -> Result<(Command, T)> {
+        depth::with_stack(self.tokens.len(), || {
+            let mut command = guarded_now(|| self.parsed())?;
+            let done = work(&mut command)?;
+            Ok((command, done))
+        })
+    }
+
+    /// Whether it is of a kind that names tables. Statements about transactions and settings do not.
+    pub(crate) fn may_name_tables(&self) -> bool {
+        let first = (Cursor { tokens: &self.tokens }).upper(0);
+        self.kind != StatementKind::Session || matches!(first.as_str(), "SHOW" | "PREPARE")
+    }
+
+    /// Whether a word says that it makes or names something temporary.
+    pub(crate) fn may_be_temporary(&self) -> bool {
+        let is_sign = |word: &Word| {
+            let lower = word.value.to_ascii_lowercase();
+            matches!(lower.as_str(), "temp" | "temporary") || lower.starts_with("pg_temp")
+        };
+        self.tokens.iter().any(|token| matches!(&token.token, Token::Word(word) if is_sign(word)))
+    }
+
+    /// Whether it creates something, by its first word or by INTO of a query.
+    pub(crate) fn creates(&self) -> bool {
+        let cursor = Cursor { tokens: &self.tokens };
+        cursor.upper(0) == "CREATE" || self.kind == StatementKind::Query && self.names("into")
+    }
+
     /// Whether it ends a transaction or returns to a savepoint. Such statements are accepted after a failed statement.
     pub fn ends_transaction(&self) -> bool {
         matches!((Cursor { tokens: &self.tokens }).upper(0).as_str(), "COMMIT" | "END" | "ROLLBACK" | "ABORT")
