@@ -324,6 +324,13 @@ fn copy_options(mut words: Tokens) -> Result<CopyOptions> {
                     return Err(PgError::unsupported(format!("encoding {encoding}: there is UTF-8 only")));
                 }
             }
+            // What PostgreSQL writes at once, is written at once here anyway.
+            "FREEZE" => {
+                let written = in_parentheses && !matches!(words.tokens.first(), Some(Token::Comma | Token::RParen));
+                if written {
+                    words.next_value();
+                }
+            }
             "" => return Err(PgError::syntax("syntax error in the options of COPY")),
             other => {
                 return Err(PgError::unsupported(format!("COPY has no option {other} here"))

@@ -395,7 +395,14 @@ fn take_options(create: &mut ast::CreateTable) -> Result<OptionList> {
         ast::CreateTableOptions::With(options) => options,
         other => return Err(Error::syntax(format!("syntax error: expected WITH (option = value, …), found: {other}"))),
     };
-    options.into_iter().map(option).collect()
+    let options = options.into_iter().map(option).collect::<Result<OptionList>>()?;
+    Ok(options.into_iter().filter(|(name, _)| !has_no_effect(name)).collect())
+}
+
+/// Whether an option is one of PostgreSQL's about the room in its pages and its background work, which means nothing here.
+fn has_no_effect(option: &str) -> bool {
+    let name = option.strip_prefix("toast.").unwrap_or(option);
+    matches!(name, "fillfactor" | "toast_tuple_target" | "parallel_workers") || name.starts_with("autovacuum_")
 }
 
 fn option(option: ast::SqlOption) -> Result<(String, String)> {

@@ -9,6 +9,7 @@ mod points;
 mod temporary;
 pub(crate) mod transaction;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -234,13 +235,16 @@ impl Session {
     async fn execute_unguarded(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
         self.check_transaction(statement.ends_transaction())?;
         let parameters = parameters_of(statement, inputs)?;
-        if let Some(outcome) = self.execute_known(&statement.text, &parameters).await? {
+        let form = self.form(statement, &parameters);
+        if let Some(form) = &form
+            && let Some(outcome) = self.execute_known(&form.text, &form.given).await?
+        {
             return Ok(outcome);
         }
         let (command, target) = self.resolved(statement).await?;
         match command {
             Command::Transaction(command) => self.transaction(command).await,
-            Command::Sql(sql) => match Box::pin(self.execute_new_point(&statement.text, &sql, &parameters)).await? {
+            Command::Sql(sql) => match Box::pin(self.execute_new_point(form, &sql)).await? {
                 Some(outcome) => Ok(outcome),
                 None => Box::pin(self.execute_sql(*sql, target, parameters, statement.text_after_as())).await,
             },
@@ -279,6 +283,11 @@ impl Session {
                 self.check_write()?;
                 self.check_outside("VACUUM")?;
                 self.blocking(move |database| ddl::vacuum(database.store(), table.as_deref())).await
+            }
+            // Statistics are those of the stored rows, which are always there.
+            Command::Analyze(table) => {
+                self.blocking(move |database| ddl::require(database.store(), table.as_deref())).await?;
+                Ok(Outcome::Done { verb: "ANALYZE" })
             }
             Command::Check(table) => self.check(table).await,
             Command::Set { name, value } => {
@@ -353,11 +362,11 @@ impl Session {
     }
 
     async fn planned_schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
-        if self.knows_text(&statement.text) {
-            let parameters = parameters_of(statement, inputs.clone())?;
-            if let Some(schema) = self.known_schema(&statement.text, &parameters)? {
-                return Ok(Some(schema));
-            }
+        let given = parameters_of(statement, inputs.clone())?;
+        if let Some(form) = self.form(statement, &given)
+            && let Some(schema) = self.known_schema(&form)?
+        {
+            return Ok(Some(schema));
         }
         let Command::Sql(sql) = self.command(statement).await? else { return Ok(None) };
         if !matches!(*sql, ast::Statement::Query(_)) {
@@ -396,7 +405,7 @@ impl Session {
     /// # Errors
     /// The statement cannot be parsed, or the database cannot be read.
     pub fn missing_tables(&self, statement: &Statement) -> Result<Vec<String>> {
-        if self.knows_text(&statement.text) {
+        if self.knows(statement) {
             return Ok(vec![]);
         }
         let named = statement.named_tables()?;
@@ -626,14 +635,15 @@ impl Session {
 
     async fn execute_stored_command(&self, statement: &Statement, inputs: Inputs) -> Result<Answer> {
         self.check_transaction(statement.ends_transaction())?;
-        if self.knows_text(&statement.text) {
+        if self.knows(statement) {
             return Ok(Answer::Outcome(self.execute_unguarded(statement, inputs).await?));
         }
         if let Command::Sql(sql) = self.command(statement).await?
             && matches!(*sql, ast::Statement::Query(_))
         {
             let parameters = parameters_of(statement, inputs)?;
-            if let Some(outcome) = Box::pin(self.execute_new_point(&statement.text, &sql, &parameters)).await? {
+            let form = self.form(statement, &parameters);
+            if let Some(outcome) = Box::pin(self.execute_new_point(form, &sql)).await? {
                 return Ok(Answer::Outcome(outcome));
             }
             let (kept, snapshot) = self.planned(*sql, &parameters).await?;
@@ -870,7 +880,9 @@ impl Session {
         if let Some(outcome) = self.execute_known(&text, &parameters).await? {
             return Ok(outcome);
         }
-        if let Some(outcome) = Box::pin(self.execute_new_point(&text, &statement, &parameters)).await? {
+        let given = Cow::Borrowed(&parameters);
+        let form = points::Form { text: Cow::Borrowed(&*text), given, is_lifted: false };
+        if let Some(outcome) = Box::pin(self.execute_new_point(Some(form), &statement)).await? {
             return Ok(outcome);
         }
         Box::pin(self.execute_sql(statement, target, parameters, None)).await

@@ -77,6 +77,7 @@ impl TempNames<'_> {
             }
             Command::Describe { table }
             | Command::Vacuum(Some(table))
+            | Command::Analyze(Some(table))
             | Command::Check(Some(table))
             | Command::Advise(AdviseRequest { table: Some(table), .. }) => {
                 self.text(table).map(|_| WriteTarget::Database)

@@ -15,6 +15,12 @@ use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 /// The options of the tested design, from a table's columns. With `None`, tables remain as statements create them.
 type DesignOf = Option<fn(&Table) -> String>;
 
+/// The name of a table with its schema: a temporary table of the same name would come before it.
+fn full_name(table: &Table) -> String {
+    let name = table.name.replace('"', "\"\"");
+    if table.name.contains('.') { format!("\"{name}\"") } else { format!("public.\"{name}\"") }
+}
+
 fn quoted(table: &Table, columns: std::ops::Range<usize>) -> String {
     let names = table.schema.columns[columns]
         .iter()
@@ -201,8 +207,8 @@ impl Connection {
         let snapshot = self.session.database().store().snapshot().map_err(freestone::Error::from)?;
         for table in snapshot.tables().filter(|table| table.segments.iter().any(|s| s.pending.is_some())) {
             let table: &Arc<Table> = table;
-            let name = table.name.replace('"', "\"\"");
-            self.session.sql(&format!("ALTER TABLE \"{name}\" SET DESIGN ({})", design(table))).await?;
+            let name = full_name(table);
+            self.session.sql(&format!("ALTER TABLE {name} SET DESIGN ({})", design(table))).await?;
         }
         self.copy().await
     }
@@ -215,13 +221,13 @@ impl Connection {
         }
         let snapshot = self.session.database().store().snapshot().map_err(freestone::Error::from)?;
         for table in snapshot.tables().filter(|_| !self.copies.is_empty()) {
-            let name = table.name.replace('"', "\"\"");
+            let name = full_name(table);
             if snapshot.copies(table).any(|copy| !copy.is_current()) {
-                self.session.sql(&format!("VACUUM \"{name}\"")).await?;
+                self.session.sql(&format!("VACUUM {name}")).await?;
             }
             for (at, form) in self.copies.iter().enumerate().skip(snapshot.copies(table).count()) {
                 let form = form(table);
-                self.session.sql(&format!("ALTER TABLE \"{name}\" ADD COPY \"copy {at}\" {form}")).await?;
+                self.session.sql(&format!("ALTER TABLE {name} ADD COPY \"copy {at}\" {form}")).await?;
             }
         }
         Ok(())
