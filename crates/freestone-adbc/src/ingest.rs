@@ -19,13 +19,15 @@ use crate::options::text;
 pub struct Ingestion {
     pub table: String,
     pub mode: IngestMode,
+    /// Whether the table is, or becomes, a temporary one.
+    pub temporary: bool,
     /// The design options of a new table: the text within `WITH (…)`.
     pub design: String,
 }
 
 impl Default for Ingestion {
     fn default() -> Self {
-        Ingestion { table: String::new(), mode: IngestMode::Create, design: String::new() }
+        Ingestion { table: String::new(), mode: IngestMode::Create, temporary: false, design: String::new() }
     }
 }
 
@@ -49,9 +51,12 @@ pub fn mode(value: &OptionValue) -> Result<IngestMode> {
 ///
 /// The table exists or does not exist, contrary to the mode; a value does not fit its column; or the caller's stream or
 /// the server fails.
-pub async fn run(link: &Arc<Link>, ingestion: Ingestion, rows: Reader) -> Result<u64> {
+pub async fn run(link: &Arc<Link>, mut ingestion: Ingestion, rows: Reader) -> Result<u64> {
     if ingestion.table.is_empty() {
         return Err(invalid("adbc.ingest.target_table is empty; name a table"));
+    }
+    if ingestion.temporary {
+        ingestion.table = format!("pg_temp.{}", ingestion.table);
     }
     let exists = exists(link, &ingestion.table).await?;
     let appends = match ingestion.mode {

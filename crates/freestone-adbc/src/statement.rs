@@ -157,11 +157,7 @@ impl Optionable for FreestoneStatement {
             OptionStatement::TargetDbSchema => {
                 crate::connection::named("schema", &text(name, &value)?, crate::SCHEMA)?;
             }
-            OptionStatement::Temporary => {
-                if truth(name, &value)? {
-                    return Err(not_implemented("there are no temporary tables", "ingest into a table, and drop it"));
-                }
-            }
+            OptionStatement::Temporary => self.ingestion.temporary = truth(name, &value)?,
             OptionStatement::Incremental => {
                 if truth(name, &value)? {
                     return Err(not_implemented(
@@ -183,7 +179,8 @@ impl Optionable for FreestoneStatement {
             OptionStatement::IngestMode => Ok(self.ingestion.mode.into()),
             OptionStatement::TargetCatalog => Ok(crate::CATALOG.into()),
             OptionStatement::TargetDbSchema => Ok(crate::SCHEMA.into()),
-            OptionStatement::Temporary | OptionStatement::Incremental => Ok("false".into()),
+            OptionStatement::Temporary => Ok(self.ingestion.temporary.to_string()),
+            OptionStatement::Incremental => Ok("false".into()),
             other if other.as_ref() == BY_NAME => Ok(self.by_name.to_string()),
             other if other.as_ref() == INGEST_DESIGN => Ok(self.ingestion.design.clone()),
             other => Err(unknown("a statement", other.as_ref(), OPTIONS)),

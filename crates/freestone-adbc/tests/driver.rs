@@ -405,7 +405,7 @@ fn what_is_not_there_says_so() {
         absent(connection.read_partition(b"x").map(drop), "not partitioned");
         let mut statement = connection.new_statement().expect("a statement");
         absent(statement.set_substrait_plan(b"x"), "Substrait");
-        absent(statement.set_option(OptionStatement::Temporary, "true".into()), "temporary");
+        absent(statement.set_option(OptionStatement::Incremental, "true".into()), "incremental");
         statement.set_sql_query("SELECT 1").expect("a query");
         absent(statement.execute_partitions().map(drop), "not partitioned");
         assert_eq!(connection.set_option(OptionConnection::AutoCommit, "true".into()), Ok(()));

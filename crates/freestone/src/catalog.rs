@@ -34,6 +34,7 @@ use crate::context::Progress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::Stored;
 use crate::inputs::ArrowTable;
+use crate::internal_names::{PG_TEMP, is_temporary};
 use crate::provider::files::{FilesFunction, Inference, OpenFiles, naming};
 use crate::provider::information::{INFORMATION_SCHEMA, InformationSchema};
 use crate::provider::{FreestoneTable, metadata};
@@ -43,6 +44,7 @@ use crate::sql::extensions::PivotValues;
 use crate::sql::names::{CATALOG, MAIN, SCHEMA, is_ours};
 use crate::sql::parameters::{Described, Filled, Parameters};
 use crate::sql::{extensions, file_calls, macros, names, parameters, statement, subquery_columns, supported, types};
+use crate::temp_schema::TempSchema;
 use crate::workload::WorkloadLog;
 use crate::{definitions, exact, planning, scalars, sequences, shared};
 
@@ -58,6 +60,7 @@ pub(crate) struct Planner {
     transactions: TransactionList,
     log: Arc<WorkloadLog>,
     sequences: Arc<SessionSequences>,
+    temp: TempSchema,
 }
 
 /// The table that represents the target of a write in its plan.
@@ -186,8 +189,14 @@ impl Planner {
         transactions: TransactionList,
         log: Arc<WorkloadLog>,
         sequences: Arc<SessionSequences>,
+        temp: TempSchema,
     ) -> Self {
-        Planner { base: Arc::new(base), access, extension: Arc::default(), transactions, log, sequences }
+        Planner { base: Arc::new(base), access, extension: Arc::default(), transactions, log, sequences, temp }
+    }
+
+    /// The session's temporary tables.
+    pub fn temp(&self) -> &TempSchema {
+        &self.temp
     }
 
     /// The sequences as the session sees them.
@@ -210,7 +219,7 @@ impl Planner {
     /// A session state for one statement.
     pub fn state(&self, scope: &Scope) -> SessionState {
         let mut state = (*self.base).clone();
-        metadata::register(&mut state, &scope.snapshot, &self.transactions, &self.log);
+        metadata::register(&mut state, &scope.snapshot, &self.transactions, &self.log, &self.temp);
         sequences::register(&mut state, &scope.snapshot, &self.sequences);
         for name in file_calls::FUNCTIONS {
             let function = FilesFunction::new(name, self.access, self.base.clone(), scope.files.clone());
@@ -515,18 +524,16 @@ impl CatalogProvider for StatementCatalog {
     fn schema_names(&self) -> Vec<String> {
         let extension = &self.schema.planner.extension;
         let created = definitions::schemas(&self.schema.scope.snapshot).map(str::to_owned);
+        let own = self.schema.planner.temp.is_used().then(|| PG_TEMP.to_owned());
         let others = extension.schemas.iter().map(|(name, _)| name.clone());
-        [SCHEMA.to_owned()].into_iter().chain(created).chain(others).collect()
+        [SCHEMA.to_owned()].into_iter().chain(created).chain(own).chain(others).collect()
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         match name {
             SCHEMA | MAIN => Some(self.schema.clone() as _),
-            created if definitions::has_schema(&self.schema.scope.snapshot, created) => {
-                let StatementSchema { planner, scope, lists_broken_views, .. } = self.schema.as_ref();
-                let (planner, scope, name) = (planner.clone(), scope.clone(), Some(created.to_owned()));
-                Some(Arc::new(StatementSchema { planner, scope, name, lists_broken_views: *lists_broken_views }) as _)
-            }
+            PG_TEMP => Some(self.of_name(self.schema.planner.temp.name())),
+            created if definitions::has_schema(&self.schema.scope.snapshot, created) => Some(self.of_name(created)),
             INFORMATION_SCHEMA => Some(self.information()),
             other => self.schema.planner.extension.schema(other),
         }
@@ -534,6 +541,13 @@ impl CatalogProvider for StatementCatalog {
 }
 
 impl StatementCatalog {
+    /// A schema that was created, or that of the session.
+    fn of_name(&self, name: &str) -> Arc<dyn SchemaProvider> {
+        let StatementSchema { planner, scope, lists_broken_views, .. } = self.schema.as_ref();
+        let (planner, scope, name) = (planner.clone(), scope.clone(), Some(name.to_owned()));
+        Arc::new(StatementSchema { planner, scope, name, lists_broken_views: *lists_broken_views })
+    }
+
     fn information(&self) -> Arc<dyn SchemaProvider> {
         let StatementSchema { planner, scope, .. } = self.schema.as_ref();
         let (planner, scope) = (planner.clone(), scope.clone());
@@ -541,7 +555,8 @@ impl StatementCatalog {
         let listed = StatementCatalog { schema: Arc::new(schema), functions: self.functions.clone() };
         let snapshot = scope.snapshot.clone();
         let (state, table_functions) = (self.schema.planner.base.clone(), self.functions.clone());
-        Arc::new(InformationSchema { catalog: Arc::new(listed), snapshot, state, table_functions })
+        let temp = self.schema.planner.temp.clone();
+        Arc::new(InformationSchema { catalog: Arc::new(listed), snapshot, state, table_functions, temp })
     }
 }
 
@@ -621,7 +636,8 @@ impl SchemaProvider for StatementSchema {
     async fn table_type(&self, name: &str) -> Result<Option<TableType>, DataFusionError> {
         let (snapshot, name) = (&self.scope.snapshot, self.full_name(name));
         let view = snapshot.views().contains_key(&name).then_some(TableType::View);
-        Ok(snapshot.table(&name).map(|_| TableType::Base).or(view))
+        let table = if is_temporary(&name) { TableType::Temporary } else { TableType::Base };
+        Ok(snapshot.table(&name).map(|_| table).or(view))
     }
 
     fn table_exist(&self, name: &str) -> bool {
@@ -670,7 +686,12 @@ impl StatementSchema {
                 None => translated,
             }
         };
-        let query = statement::parse_query(sql).map_err(in_view)?;
+        let mut query = statement::parse_query(sql).map_err(in_view)?;
+        let temp = &self.planner.temp;
+        if temp.has(name) {
+            // Its text names tables as the session does.
+            temp.with_names(&self.scope.snapshot, |names| names.query(&mut query)).map_err(in_view)?;
+        }
         let scope = self.scope.clone().with_view(name);
         let state = self.planner.state(&scope);
         let plan = self.planner.plan(&state, &scope, ast::Statement::Query(query), &Parameters::default()).await;

@@ -8,6 +8,7 @@ use datafusion::execution::memory_pool::{MemoryPool, TrackConsumersPool, Unbound
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use freestone_store::media::DiskOptions;
 use freestone_store::{Repaired, Store, StoreOptions};
+use parking_lot::Mutex;
 
 use crate::access::Access;
 use crate::compaction::Merger;
@@ -20,6 +21,7 @@ use crate::options::Options;
 use crate::sequences::Counters;
 use crate::session::Session;
 use crate::session::plan_cache::KeptPlans;
+use crate::temp_schema;
 use crate::workload::WorkloadLog;
 
 /// The number of memory consumers that an out-of-memory error names.
@@ -37,6 +39,8 @@ pub struct Database {
     sequences: Arc<Counters>,
     plans: Arc<KeptPlans>,
     folder: Option<PathBuf>,
+    /// Whether temporary tables of killed processes are gone.
+    is_clean: Mutex<bool>,
 }
 
 impl Database {
@@ -92,6 +96,7 @@ impl Database {
             sequences,
             plans,
             folder,
+            is_clean: Mutex::default(),
         }))
     }
 
@@ -142,6 +147,16 @@ impl Database {
     /// The numbers that sequences give.
     pub(crate) fn sequences(&self) -> &Arc<Counters> {
         &self.sequences
+    }
+
+    /// Before the first change: drops temporary tables that processes have left which were killed.
+    pub(crate) fn drop_leftovers(&self) -> Result<()> {
+        let mut is_clean = self.is_clean.lock();
+        if !*is_clean {
+            temp_schema::drop_leftovers(&self.store)?;
+            *is_clean = true;
+        }
+        Ok(())
     }
 
     /// Who may hold snapshots for too long.

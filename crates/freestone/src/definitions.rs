@@ -7,6 +7,7 @@ use freestone_store::{Snapshot, WriteTransaction};
 
 use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
+use crate::internal_names::{PG_TEMP, is_temp_schema};
 use crate::sql::macros;
 
 /// The prefix of the names of entries that are not views.
@@ -25,8 +26,9 @@ pub(crate) fn schemas(snapshot: &Snapshot) -> impl Iterator<Item = &str> {
     snapshot.views().keys().filter_map(|name| name.strip_prefix(SCHEMA))
 }
 
+/// Whether a schema was created, or belongs to a session.
 pub(crate) fn has_schema(snapshot: &Snapshot, schema: &str) -> bool {
-    snapshot.views().contains_key(&format!("{SCHEMA}{schema}"))
+    is_temp_schema(schema) || snapshot.views().contains_key(&format!("{SCHEMA}{schema}"))
 }
 
 /// The schema of a name and the name within it, if the schema was created.
@@ -56,6 +58,10 @@ fn missing(what: &str, name: &str, snapshot: &Snapshot, prefix: &str) -> Error {
 
 /// `CREATE SCHEMA [IF NOT EXISTS] schema`.
 pub(crate) fn create_schema(transaction: &mut WriteTransaction, schema: &str, if_not_exists: bool) -> Result<Outcome> {
+    if is_reserved(schema) {
+        return Err(Error::invalid(format!("the name of schema {schema} is reserved for temporary tables"))
+            .with_hint("choose a name that does not begin with pg_temp"));
+    }
     let is_ours = matches!(schema, "public" | "main" | "information_schema" | "pg_catalog");
     if is_ours || has_schema(&transaction.snapshot(), schema) {
         return match if_not_exists {
@@ -72,6 +78,10 @@ pub(crate) fn create_schema(transaction: &mut WriteTransaction, schema: &str, if
     Ok(Outcome::Done { verb: "CREATE SCHEMA" })
 }
 
+fn is_reserved(schema: &str) -> bool {
+    schema.starts_with(PG_TEMP)
+}
+
 /// `DROP SCHEMA [IF EXISTS] schema [CASCADE]`: with CASCADE also the tables, views and sequences within.
 pub(crate) fn drop_schema(
     transaction: &mut WriteTransaction,
@@ -80,7 +90,7 @@ pub(crate) fn drop_schema(
     cascade: bool,
 ) -> Result<()> {
     let base = transaction.snapshot();
-    if !has_schema(&base, schema) {
+    if is_reserved(schema) || !has_schema(&base, schema) {
         return if if_exists { Ok(()) } else { Err(missing("schema", schema, &base, SCHEMA)) };
     }
     let within = |name: &str| name.split_once('.').is_some_and(|(own, _)| own == schema);

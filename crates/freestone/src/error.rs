@@ -9,7 +9,7 @@ use freestone_store::StoreError;
 use freestone_store::log::LogError;
 
 use crate::file_format::FileFormat;
-use crate::internal_names::{MARK, ROW_ID_COLUMN, without_marks};
+use crate::internal_names::{MARK, ROW_ID_COLUMN, is_temporary, without_marks};
 use crate::limits::{LEVELS_MAX, NESTED_MAX};
 
 /// The kind of an error, for callers that react to it (exception classes, SQLSTATEs).
@@ -83,6 +83,13 @@ impl Error {
         self
     }
 
+    /// The same error with other words in the message and the hint.
+    pub(crate) fn replacing(mut self, from: &str, to: &str) -> Self {
+        self.message = self.message.replace(from, to);
+        self.hint = self.hint.map(|hint| hint.replace(from, to));
+        self
+    }
+
     /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
@@ -113,7 +120,8 @@ impl Error {
     /// The error that `what` does not exist. The hint names the most similar candidate, or lists the candidates if they
     /// are few.
     pub(crate) fn not_found<'a>(what: &str, name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Self {
-        let candidates: Vec<&str> = candidates.into_iter().collect();
+        // What belongs to sessions is not for others to know.
+        let candidates: Vec<&str> = candidates.into_iter().filter(|name| !is_temporary(name)).collect();
         let error = Error::new(ErrorKind::NotFound, format!("no {what} {name}"));
         match closest(name, &candidates) {
             Some(similar) => error.with_hint(format!("did you mean {similar}?")),

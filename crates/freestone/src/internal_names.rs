@@ -1,4 +1,4 @@
-//! Names of columns that users do not see.
+//! Names that users do not see: of columns, and of the schemas of temporary tables.
 
 /// The column of the rows' places in the table that a statement changes.
 pub const ROW_ID_COLUMN: &str = "__row_id";
@@ -14,4 +14,32 @@ pub(crate) fn without_marks(text: &str) -> String {
     let mut shown = parts.next().unwrap_or_default().to_owned();
     parts.for_each(|part| shown.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit())));
     shown
+}
+
+/// The name in SQL of the schema of a session's temporary tables, whichever session asks.
+pub(crate) const PG_TEMP: &str = "pg_temp";
+/// The names of these schemas in the catalog begin with this.
+pub(crate) const TEMP_PREFIX: &str = "pg_temp_";
+
+/// Whether a schema is that of a session.
+pub(crate) fn is_temp_schema(name: &str) -> bool {
+    name.starts_with(TEMP_PREFIX)
+}
+
+/// Whether a table, view or sequence belongs to a session.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    name.split_once('.').is_some_and(|(schema, _)| is_temp_schema(schema))
+}
+
+/// The name within the schema of a session; other names as they are.
+pub(crate) fn own_name(name: &str) -> &str {
+    name.split_once('.').filter(|(schema, _)| is_temp_schema(schema)).map_or(name, |(_, own)| own)
+}
+
+/// A name of the catalog as its session writes it.
+pub(crate) fn shown(name: &str) -> String {
+    match name.split_once('.') {
+        Some((schema, own)) if is_temp_schema(schema) => format!("{PG_TEMP}.{own}"),
+        _ => name.to_owned(),
+    }
 }

@@ -61,6 +61,7 @@ mod session;
 mod settings;
 mod shared;
 mod sql;
+mod temp_schema;
 mod times;
 #[doc(hidden)]
 pub use times::{Zone, calendar};

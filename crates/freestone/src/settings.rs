@@ -94,6 +94,11 @@ pub(crate) fn logged_text(state: &SessionState, sql: &ast::Statement) -> Option<
     Some(if own.workload == "literals" { text.into() } else { statement::without_literals(&text).into() })
 }
 
+/// Whether the workload log keeps the literals of queries.
+pub(crate) fn logs_literals(state: &SessionState) -> bool {
+    own(state).is_some_and(|own| own.workload == "literals")
+}
+
 /// The initial configuration of a session.
 pub(crate) fn initial(options: &Options) -> SessionConfig {
     let mut config = SessionConfig::new()

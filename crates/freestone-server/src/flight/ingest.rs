@@ -28,10 +28,13 @@ type Result<T, E = Status> = std::result::Result<T, E>;
 pub async fn ingest(
     shared: &Arc<Shared>,
     login: &Arc<Login>,
-    command: CommandStatementIngest,
+    mut command: CommandStatementIngest,
     stream: PeekableFlightDataStream,
 ) -> Result<i64> {
     check(&command)?;
+    if command.temporary {
+        command.table = format!("pg_temp.{}", command.table);
+    }
     let session = login.session_of(command.transaction_id.as_ref())?;
     let is_new = is_new(shared, &session, &command).await?;
     let stream = stream.try_filter(|data| futures::future::ready(!data.data_header.is_empty()));
@@ -57,15 +60,12 @@ pub async fn ingest(
     Ok(i64::try_from(rows).unwrap_or(i64::MAX))
 }
 
-/// Checks the command against the features of this server: one catalog with one schema, and no temporary tables.
+/// Checks the command against the features of this server: one catalog with one schema.
 fn check(command: &CommandStatementIngest) -> Result<()> {
     let is_other =
         |name: &Option<String>, own: &str| name.as_deref().is_some_and(|name| !name.is_empty() && name != own);
     if is_other(&command.catalog, CATALOG) || is_other(&command.schema, SCHEMA) {
         return Err(Status::not_found(format!("tables are in the schema {SCHEMA} of the catalog {CATALOG}")));
-    }
-    if command.temporary {
-        return Err(Status::unimplemented("there are no temporary tables"));
     }
     Ok(())
 }

@@ -29,6 +29,8 @@ pub enum Utility {
     Show(String),
     Reset(String),
     DiscardAll,
+    /// Drops the temporary tables of the session.
+    DiscardTemp,
     /// One prepared statement, or all.
     Deallocate(Option<String>),
     CopyOut(CopyOut),
@@ -137,6 +139,7 @@ pub fn utility(sql: &str) -> Result<Option<Utility>> {
         "RESET" => Some(Utility::Reset(words.setting())),
         "DISCARD" => match second.as_str() {
             "ALL" => Some(Utility::DiscardAll),
+            "TEMP" | "TEMPORARY" => Some(Utility::DiscardTemp),
             _ => Some(Utility::Nothing("DISCARD")),
         },
         "DEALLOCATE" => {
@@ -319,6 +322,13 @@ fn copy_options(mut words: Tokens) -> Result<CopyOptions> {
                 let encoding = words.next_value().unwrap_or_default();
                 if !matches!(encoding.to_ascii_lowercase().replace('-', "").as_str(), "utf8" | "unicode") {
                     return Err(PgError::unsupported(format!("encoding {encoding}: there is UTF-8 only")));
+                }
+            }
+            // What PostgreSQL writes at once, is written at once here anyway.
+            "FREEZE" => {
+                let written = in_parentheses && !matches!(words.tokens.first(), Some(Token::Comma | Token::RParen));
+                if written {
+                    words.next_value();
                 }
             }
             "" => return Err(PgError::syntax("syntax error in the options of COPY")),

@@ -7,6 +7,7 @@ use freestone_store::{Snapshot, is_comparable};
 use crate::error::{Error, Result};
 use crate::exec::row_checks;
 use crate::exec::sequences::{self, Generated};
+use crate::internal_names::is_temporary;
 use crate::sql::names::{identifier, object_name};
 
 /// Constraints as they are declared, with the columns as the statement names them.
@@ -148,6 +149,10 @@ impl Constraints {
             schema.unique_keys.push(UniqueKey { name, columns });
         }
         for (mut key, wanted) in self.foreign {
+            if is_temporary(&key.table) != is_temporary(table) {
+                let kind = if is_temporary(table) { "temporary" } else { "permanent" };
+                return Err(Error::invalid(format!("a FOREIGN KEY of a {kind} table refers to {kind} tables only")));
+            }
             let referenced = match key.table == table {
                 true => Some(&schema),
                 false => base.table(&key.table).map(|table| &table.schema),

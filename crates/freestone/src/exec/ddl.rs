@@ -21,6 +21,7 @@ use crate::settings;
 use crate::sql::names::{self, identifier, object_name, schema_name};
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{AddCopy, Command, OptionList, parse_script};
+use crate::temp_schema::OnCommit;
 
 /// `CREATE TABLE`, with columns or `AS` a query.
 pub(crate) fn create_table(
@@ -48,6 +49,7 @@ pub(crate) fn create_table(
     definitions::check_schema(&base, schema_name(&create.name).as_deref())?;
     let mut constraints = Constraints::take(&mut create)?;
     let generated = constraints.take_generated();
+    let on_commit = take_on_commit(&mut create);
     let options = take_options(&mut create)?;
     // DataFusion checks a name against its own catalog; ours is checked above, against the transaction's snapshot.
     create.name = ast::ObjectName::from(vec![ast::Ident::with_quote('"', "freestone$new")]);
@@ -80,12 +82,12 @@ pub(crate) fn create_table(
     sequences::generate(transaction, &name, &mut schema, generated)?;
     row_checks::validate(context, &scope, &schema)?;
     defaults::check_all(context, &Scope::new(transaction.snapshot()), &schema)?;
-    for key in schema.foreign_keys.iter().filter(|key| key.enforced) {
-        // Nobody drops it meanwhile.
-        transaction.lock(&key.table, LockMode::Shared)?;
-    }
+    lock_referenced(transaction, &schema)?;
     let design = design(settings::default_design(context.planner().settings())?, &options, &schema)?;
     transaction.create_table(&name, schema.clone(), design)?;
+    if let Some(on_commit) = on_commit {
+        context.planner().temp().note_on_commit(transaction, &name, on_commit)?;
+    }
     let Some((state, plan)) = query else { return Ok(Outcome::Done { verb: "CREATE TABLE" }) };
     let places = Places::all(&schema);
     check_count(places.given(), plan.schema().fields().len())?;
@@ -93,6 +95,23 @@ pub(crate) fn create_table(
     let batches = dml::run_in_order(context, state, &plan)?;
     let rows = dml::append(transaction, context, &name, &schema, places, batches)?;
     Ok(Outcome::Affected { verb: "CREATE TABLE", rows })
+}
+
+/// Locks the tables to which foreign keys refer, so that nobody drops them meanwhile.
+fn lock_referenced(transaction: &mut WriteTransaction, schema: &TableSchema) -> Result<()> {
+    let mut enforced = schema.foreign_keys.iter().filter(|key| key.enforced);
+    enforced.try_for_each(|key| Ok(transaction.lock(&key.table, LockMode::Shared)?))
+}
+
+/// What becomes of a temporary table at the end of each transaction; `None` if it stays as it is.
+fn take_on_commit(create: &mut ast::CreateTable) -> Option<OnCommit> {
+    // The planner of declarations knows no temporary tables.
+    (create.temporary, create.global) = (false, None);
+    match create.on_commit.take()? {
+        ast::OnCommit::Drop => Some(OnCommit::Drop),
+        ast::OnCommit::DeleteRows => Some(OnCommit::DeleteRows),
+        ast::OnCommit::PreserveRows => None,
+    }
 }
 
 /// The columns of `LIKE table`, with NOT NULL and without keys, as in PostgreSQL.
@@ -376,7 +395,14 @@ fn take_options(create: &mut ast::CreateTable) -> Result<OptionList> {
         ast::CreateTableOptions::With(options) => options,
         other => return Err(Error::syntax(format!("syntax error: expected WITH (option = value, …), found: {other}"))),
     };
-    options.into_iter().map(option).collect()
+    let options = options.into_iter().map(option).collect::<Result<OptionList>>()?;
+    Ok(options.into_iter().filter(|(name, _)| !has_no_effect(name)).collect())
+}
+
+/// Whether an option is one of PostgreSQL's about the room in its pages and its background work, which means nothing here.
+fn has_no_effect(option: &str) -> bool {
+    let name = option.strip_prefix("toast.").unwrap_or(option);
+    matches!(name, "fillfactor" | "toast_tuple_target" | "parallel_workers") || name.starts_with("autovacuum_")
 }
 
 fn option(option: ast::SqlOption) -> Result<(String, String)> {

@@ -351,7 +351,7 @@ fn placeholder(expression: &ast::Expr) -> Option<usize> {
 }
 
 /// The name by which the expressions of an INSERT know its table.
-fn insert_alias(insert: &ast::Insert, target: &str) -> String {
+pub(crate) fn insert_alias(insert: &ast::Insert, target: &str) -> String {
     let own = || target.rsplit_once('.').map_or(target, |(_, own)| own).to_owned();
     let alias = insert.table_alias.as_ref().filter(|alias| alias.alias.value != BY_NAME);
     alias.map_or_else(own, |alias| identifier(&alias.alias))
@@ -440,7 +440,8 @@ impl Appending {
         Appending { appender, schema: schema.to_arrow(), places, rows: 0, kept: None }
     }
 
-    fn keeping(mut self) -> Self {
+    /// Keeps the rows as they are stored.
+    pub fn keeping(mut self) -> Self {
         self.kept = Some(vec![]);
         self
     }
@@ -462,7 +463,7 @@ impl Appending {
         Ok(self.appender.finish()?)
     }
 
-    fn finish_kept(self) -> Result<(Appended, Vec<RecordBatch>)> {
+    pub fn finish_kept(self) -> Result<(Appended, Vec<RecordBatch>)> {
         Ok((self.appender.finish()?, self.kept.unwrap_or_default()))
     }
 }

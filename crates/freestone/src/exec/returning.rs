@@ -64,8 +64,8 @@ impl Returning {
         schema: &TableSchema,
         written: Vec<RecordBatch>,
     ) -> Result<Outcome> {
-        let rows = self.batches(context, snapshot, parameters, schema, written)?;
-        Ok(outcome(context, rows))
+        let Returned { schema, batches } = self.batches(context, snapshot, parameters, schema, written)?;
+        Ok(outcome(context, schema, batches))
     }
 
     /// The rows that a MERGE gives, by what it has done with them. `merge_action` and `merge_action()` say that.
@@ -86,7 +86,7 @@ impl Returning {
             all.get_or_insert_with(|| Returned { schema, batches: vec![] }).batches.extend(batches);
         }
         let rows = all.ok_or_else(|| Error::new(ErrorKind::Internal, "internal error: a MERGE without clauses"))?;
-        Ok(outcome(context, rows))
+        Ok(outcome(context, rows.schema, rows.batches))
     }
 
     fn batches(
@@ -118,9 +118,10 @@ struct Returned {
     batches: Vec<RecordBatch>,
 }
 
-fn outcome(context: &WriteContext, rows: Returned) -> Outcome {
-    let batches = futures::stream::iter(rows.batches.into_iter().map(Ok));
-    let rows: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(rows.schema, batches));
+/// Rows that a statement returns, under the names and in the time zone of users.
+pub(crate) fn outcome(context: &WriteContext, schema: SchemaRef, batches: Vec<RecordBatch>) -> Outcome {
+    let batches = futures::stream::iter(batches.into_iter().map(Ok));
+    let rows: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(schema, batches));
     let stream = times::in_zone_of_session(names::shown_rows(rows), context.planner().settings().config_options());
     Outcome::Rows { schema: stream.schema(), stream }
 }

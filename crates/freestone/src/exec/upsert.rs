@@ -43,8 +43,8 @@ pub(crate) const NO_KEY: &str = "ON CONFLICT names no key";
 /// What to do with rows whose key is there already.
 pub(crate) struct Conflict {
     /// The keys that are meant, by the positions of their columns.
-    keys: Vec<Vec<usize>>,
-    update: Option<ast::DoUpdate>,
+    pub keys: Vec<Vec<usize>>,
+    pub update: Option<ast::DoUpdate>,
 }
 
 impl Conflict {
@@ -224,9 +224,7 @@ impl Upsert<'_> {
     ) -> Result<Changed> {
         let schema = &self.table.schema;
         let alias = ast::Ident::with_quote('"', &self.alias);
-        for assignment in &mut update.assignments {
-            qualify(&mut assignment.value, schema, &alias);
-        }
+        qualify_values(&mut update, schema, &alias);
         let mut query = self.join(key)?;
         if let ast::SetExpr::Select(select) = query.body.as_mut() {
             select.projection.extend(set_values(schema, update.assignments, &alias)?);
@@ -270,24 +268,45 @@ impl Upsert<'_> {
             self.transaction.delete(name, changed.row_ids)?;
         }
         self.transaction.append(appended)?;
-        self.check_keys()?;
+        check_keys(self.transaction)?;
         let written = concat_batches(&schema.to_arrow(), changed.rows.iter().chain([&inserted]))?;
         let numbers = [changed.numbers, numbers_of_new].concat();
         let mut order: Vec<u64> = (0..numbers.len() as u64).collect();
         order.sort_by_key(|at| numbers[*at as usize]);
         Ok(take_record_batch(&written, &UInt64Array::from(order))?)
     }
+}
 
-    /// A key that was free before and is not now was added by another transaction since: the statement begins again.
-    fn check_keys(&mut self) -> Result<()> {
-        match self.transaction.check_keys() {
-            Err(StoreError::DuplicateKey { table, .. }) if !self.transaction.is_current()? => Err(Error::new(
-                ErrorKind::Conflict,
-                format!("could not serialize: a row with the same key was added to table {table} since this transaction began"),
-            )
-            .with_hint("roll the transaction back and repeat it")),
-            checked => Ok(checked?),
-        }
+/// A key that was free before and is not now was added by another transaction since: the statement begins again.
+pub(crate) fn check_keys(transaction: &mut WriteTransaction) -> Result<()> {
+    match transaction.check_keys() {
+        Err(StoreError::DuplicateKey { table, .. }) if !transaction.is_current()? => Err(Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "could not serialize: a row with the same key was added to table {table} since this transaction began"
+            ),
+        )
+        .with_hint("roll the transaction back and repeat it")),
+        checked => Ok(checked?),
+    }
+}
+
+/// The query of the values that DO UPDATE gives a row of [`TARGET`], from it and the new row in [`SOURCE`].
+pub(crate) fn new_values(mut update: ast::DoUpdate, schema: &TableSchema, alias: &str) -> Result<Box<ast::Query>> {
+    let ident = ast::Ident::with_quote('"', alias);
+    qualify_values(&mut update, schema, &ident);
+    let (target, source) = (quote(TARGET), quote(SOURCE));
+    let mut query =
+        parse_query(&format!("SELECT 1 FROM {target} AS {} CROSS JOIN {source} AS {EXCLUDED}", quote(alias)))?;
+    if let ast::SetExpr::Select(select) = query.body.as_mut() {
+        select.projection = set_values(schema, update.assignments, &ident)?;
+    }
+    Ok(query)
+}
+
+fn qualify_values(update: &mut ast::DoUpdate, schema: &TableSchema, alias: &ast::Ident) {
+    for assignment in &mut update.assignments {
+        qualify(&mut assignment.value, schema, alias);
     }
 }
 

@@ -22,6 +22,7 @@ use crate::optimizer::physical;
 use crate::planning;
 use crate::provider::files::Inference;
 use crate::sql::parameters::Parameters;
+use crate::sql::temp_names::WriteTarget;
 
 /// The plans that a write executed, in order.
 pub(crate) type PlansRun = Arc<Mutex<Vec<Arc<dyn ExecutionPlan>>>>;
@@ -44,6 +45,7 @@ pub(crate) struct WriteContext {
     pub(crate) waiting: Waiting,
     /// The mode in which it locks a table whose rows it changes.
     pub(crate) row_lock: LockMode,
+    pub(crate) target: WriteTarget,
 }
 
 impl WriteContext {

@@ -35,13 +35,18 @@ pub(crate) struct Point {
     /// The text for the workload log; `None` if it is not logged.
     logged: Option<Arc<str>>,
     action: Action,
+    /// What a change returns; `None` if only their number.
+    returning: Option<Returned>,
 }
 
 #[derive(Debug)]
 enum Action {
     Select(Select),
-    /// The values of all columns.
-    Insert(Vec<Operand>),
+    /// The values of all columns, and what to do if the key of the row is there.
+    Insert {
+        cells: Vec<Operand>,
+        conflict: Option<OnConflict>,
+    },
     /// The new values of all columns, and which columns are assigned.
     Update {
         conditions: Vec<Condition>,
@@ -57,6 +62,24 @@ struct Select {
     /// The columns of the table that are read, each once.
     reads: Vec<usize>,
     /// For each column of the result, its place among those.
+    places: Vec<usize>,
+    /// The result's columns, before their names and time zones for users.
+    schema: SchemaRef,
+}
+
+/// ON CONFLICT.
+#[derive(Debug)]
+struct OnConflict {
+    /// The keys that are meant, by the positions of their columns.
+    keys: Vec<Vec<usize>>,
+    /// The new values of the columns of the row that is there; `None` if it stays as it is.
+    update: Option<Vec<NewValue>>,
+}
+
+/// RETURNING of columns.
+#[derive(Debug)]
+struct Returned {
+    /// For each column of the result, that of the table.
     places: Vec<usize>,
     /// The result's columns, before their names and time zones for users.
     schema: SchemaRef,
@@ -80,10 +103,10 @@ enum Operand {
 /// The value of a column after an UPDATE.
 #[derive(Debug)]
 enum NewValue {
-    /// That of a column of the old row.
+    /// That of a column of the old row, or behind them, of the row that could not be inserted.
     Column(usize),
     Given(Operand),
-    /// An expression over the columns of the old row, followed by the parameters.
+    /// An expression over these columns, followed by the parameters.
     Computed(Arc<dyn PhysicalExpr>),
 }
 
@@ -105,6 +128,11 @@ impl Point {
     /// Whether it is a query.
     pub fn is_query(&self) -> bool {
         matches!(self.action, Action::Select(_))
+    }
+
+    /// The name of its table in the catalog.
+    pub fn table_name(&self) -> &str {
+        &self.name
     }
 
     /// The statement as it was written.

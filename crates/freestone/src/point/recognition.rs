@@ -14,16 +14,19 @@ use datafusion::logical_expr::{BinaryExpr, EmptyRelation, Expr, LogicalPlan, Ope
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast;
+use freestone_store::Table;
 use freestone_store::schema::TableSchema;
-use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
 
-use super::{Action, Condition, NewValue, Operand, Point, Select, is_plain};
+use super::{Action, Condition, NewValue, OnConflict, Operand, Point, Returned, Select, is_plain};
 use crate::catalog::{Planner, Scope};
 use crate::error::Result;
 use crate::exec::dml;
 use crate::exec::stored_values::Places;
+use crate::exec::upsert::{self, Conflict};
+use crate::inputs::ArrowTable;
 use crate::provider::FreestoneTable;
+use crate::sql::spellings::BY_NAME;
 use crate::sql::visitor;
 
 /// Whether a statement may be a point statement, from its form: recognizing it takes about as long as planning it.
@@ -38,8 +41,8 @@ pub(crate) fn is_candidate(sql: &ast::Statement) -> bool {
             }
             &select.selection
         }
-        Sql::Update(update) if update.returning.is_none() && update.from.is_none() => &update.selection,
-        Sql::Delete(delete) if delete.returning.is_none() && delete.using.is_none() => &delete.selection,
+        Sql::Update(update) if update.from.is_none() => &update.selection,
+        Sql::Delete(delete) if delete.using.is_none() => &delete.selection,
         Sql::Insert(insert) => return has_one_row(insert),
         _ => return false,
     };
@@ -63,8 +66,8 @@ fn compares(expression: &ast::Expr) -> bool {
 }
 
 fn has_one_row(insert: &ast::Insert) -> bool {
-    let plain = insert.on.is_none() && insert.or.is_none() && insert.returning.is_none();
-    plain && insert.table_alias.is_none() && values_of(insert).is_some()
+    let is_by_name = insert.table_alias.as_ref().is_some_and(|alias| alias.alias.value == BY_NAME);
+    insert.or.is_none() && !is_by_name && values_of(insert).is_some()
 }
 
 /// The cells of `VALUES (…)` with one row.
@@ -92,36 +95,115 @@ pub(crate) async fn recognize(
     logged: Option<Arc<str>>,
 ) -> Result<Option<Point>> {
     let found = match sql {
-        ast::Statement::Insert(insert) => insertion(&scope.snapshot, insert),
+        ast::Statement::Insert(insert) => insertion(planner, &scope, insert, types).await?,
         ast::Statement::Query(_) => query(planner, &scope, sql, types).await?,
         ast::Statement::Update(_) | ast::Statement::Delete(_) => change(planner, &scope, sql, types).await?,
         _ => None,
     };
-    Ok(found.map(|(table, action)| Point {
-        statement: sql.clone(),
-        types: types.to_vec(),
-        name: table.name.clone(),
-        table: Mutex::new(table),
-        logged,
-        action,
-    }))
+    let Some((table, action)) = found else { return Ok(None) };
+    let returning = match dml::returned(sql, scope.snapshot.clone())? {
+        None => None,
+        Some((scope, query)) => match returned(planner, &scope, &table.schema, query, types).await? {
+            Some(returned) => Some(returned),
+            None => return Ok(None),
+        },
+    };
+    let (statement, types, name) = (sql.clone(), types.to_vec(), table.name.clone());
+    Ok(Some(Point { statement, types, name, table: Mutex::new(table), logged, action, returning }))
+}
+
+/// RETURNING, if it returns columns as they are.
+async fn returned(
+    planner: &Planner,
+    scope: &Scope,
+    table: &TableSchema,
+    query: ast::Statement,
+    types: &[DataType],
+) -> Result<Option<Returned>> {
+    let state = planner.state_of(scope, &query);
+    let plan = planner.bound(&state, scope, query, types).await?;
+    let LogicalPlan::Projection(Projection { expr, input, .. }) = &plan else { return Ok(None) };
+    let mut source = input.as_ref();
+    while let LogicalPlan::SubqueryAlias(alias) = source {
+        source = alias.input.as_ref();
+    }
+    let place = |expression: &Expr| match without_alias(expression) {
+        Expr::Column(column) => input.schema().maybe_index_of_column(column),
+        _ => None,
+    };
+    let places = expr.iter().map(place).collect::<Option<Vec<_>>>();
+    let Some(places) = places.filter(|_| matches!(source, LogicalPlan::TableScan(_))) else { return Ok(None) };
+    let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+    let schema = Arc::new(plan.schema().as_arrow().clone());
+    let is_typed = |(field, place): (&Arc<Field>, &usize)| {
+        table.columns.get(*place).is_some_and(|column| column.data_type == *field.data_type())
+    };
+    Ok(schema.fields().iter().zip(&places).all(is_typed).then_some(Returned { places, schema: schema.clone() }))
 }
 
 type Found = Option<(Arc<Table>, Action)>;
 
-fn insertion(snapshot: &Snapshot, insert: &ast::Insert) -> Found {
-    let table = snapshot.table(&dml::insert_target(insert).ok()?)?;
-    let places = Places::named(&table.schema, &insert.columns).ok()?;
-    let cells = values_of(insert)?;
-    if cells.len() != places.given() || !is_plain(&table.schema) {
-        return None;
-    }
+async fn insertion(planner: &Planner, scope: &Scope, insert: &ast::Insert, types: &[DataType]) -> Result<Found> {
+    let Some(table) = scope.snapshot.table(&dml::insert_target(insert)?).cloned() else { return Ok(None) };
+    let Some(cells) = cells(&table.schema, insert)? else { return Ok(None) };
+    let conflict = match Conflict::take(&mut insert.clone(), &table.schema)? {
+        None => None,
+        Some(conflict) => match on_conflict(planner, scope, insert, &table, conflict, types).await? {
+            Some(conflict) => Some(conflict),
+            None => return Ok(None),
+        },
+    };
+    Ok(Some((table, Action::Insert { cells, conflict })))
+}
+
+/// The values of all columns of the one row of an INSERT.
+fn cells(schema: &TableSchema, insert: &ast::Insert) -> Result<Option<Vec<Operand>>> {
+    let places = Places::named(schema, &insert.columns)?;
+    let given = values_of(insert).filter(|cells| cells.len() == places.given() && is_plain(schema));
+    let Some(given) = given else { return Ok(None) };
     let null = |_| Operand::Constant(ScalarValue::Null);
-    let mut operands: Vec<Operand> = table.schema.columns.iter().map(null).collect();
-    for (cell, column) in cells.iter().zip(places.targets()) {
-        operands[column] = cell_operand(cell)?;
+    let mut operands: Vec<Operand> = schema.columns.iter().map(null).collect();
+    for (cell, column) in given.iter().zip(places.targets()) {
+        let Some(operand) = cell_operand(cell) else { return Ok(None) };
+        operands[column] = operand;
     }
-    Some((table.clone(), Action::Insert(operands)))
+    Ok(Some(operands))
+}
+
+/// What ON CONFLICT does with one row.
+async fn on_conflict(
+    planner: &Planner,
+    scope: &Scope,
+    insert: &ast::Insert,
+    table: &Arc<Table>,
+    conflict: Conflict,
+    types: &[DataType],
+) -> Result<Option<OnConflict>> {
+    let schema = &table.schema;
+    // Floats that are equal can be stored in several ways.
+    let is_exact = |column: &usize| !schema.columns[*column].data_type.is_floating();
+    if !conflict.keys.iter().flatten().all(is_exact) {
+        return Ok(None);
+    }
+    let Some(update) = conflict.update else { return Ok(Some(OnConflict { keys: conflict.keys, update: None })) };
+    if update.selection.is_some() {
+        return Ok(None);
+    }
+    let query = upsert::new_values(update, schema, &dml::insert_alias(insert, &table.name))?;
+    let query = ast::Statement::Query(query);
+    let source = ArrowTable::of_batches(&schema.to_arrow(), [])?;
+    let tables = Arc::new(HashMap::from([(upsert::SOURCE.to_owned(), source)]));
+    let scope = scope.clone().with_target_rows(&table.name).with_tables(&tables);
+    let state = planner.state_of(&scope, &query);
+    let plan = planner.bound(&state, &scope, query, types).await?;
+    let LogicalPlan::Projection(Projection { expr, input, .. }) = &plan else { return Ok(None) };
+    if expr.len() != schema.columns.len() {
+        return Ok(None);
+    }
+    let rows = RowInputs { table: schema, schema: input.schema(), has_new_row: true };
+    let values = expr.iter().map(|value| rows.new_value(&state, without_alias(value), types));
+    let update = values.collect::<Option<Vec<_>>>();
+    Ok(update.map(|update| OnConflict { keys: conflict.keys, update: Some(update) }))
 }
 
 /// A parameter or NULL. Other literals are typed by the planner.
@@ -130,6 +212,7 @@ fn cell_operand(cell: &ast::Expr) -> Option<Operand> {
     match &value.value {
         ast::Value::Placeholder(name) => number(name).map(Operand::Parameter),
         ast::Value::Null => Some(Operand::Constant(ScalarValue::Null)),
+        ast::Value::Boolean(value) => Some(Operand::Constant(ScalarValue::Boolean(Some(*value)))),
         _ => None,
     }
 }
@@ -184,7 +267,7 @@ async fn change(planner: &Planner, scope: &Scope, sql: &ast::Statement, types: &
     if new.len() != assigned.len() || !is_plain(&table.schema) {
         return Ok(None);
     }
-    let values = new.iter().map(|value| found.new_value(&state, without_alias(value), types));
+    let values = new.iter().map(|value| found.inputs().new_value(&state, without_alias(value), types));
     let Some(values) = values.collect::<Option<Vec<_>>>() else { return Ok(None) };
     Ok(Some((table, Action::Update { conditions, values, assigned })))
 }
@@ -225,8 +308,11 @@ impl<'p> Matched<'p> {
 
     /// The position in the table of an expression that is a column of it.
     fn column(&self, expression: &Expr) -> Option<usize> {
-        let Expr::Column(column) = expression else { return None };
-        self.schema.maybe_index_of_column(column).filter(|at| *at < self.table.schema.columns.len())
+        self.inputs().column(expression)
+    }
+
+    fn inputs(&self) -> RowInputs<'_> {
+        RowInputs { table: &self.table.schema, schema: self.schema, has_new_row: false }
     }
 
     /// The filter as comparisons of columns with values, which include all columns of a key.
@@ -256,6 +342,27 @@ impl<'p> Matched<'p> {
         };
         is_compared(&value_type, &self.table.schema.columns[column].data_type).then_some(Condition { column, value })
     }
+}
+
+/// The columns of which new values are computed: those of the row that is there, and those of the new row.
+struct RowInputs<'p> {
+    table: &'p TableSchema,
+    /// As the statement names them. The id of the row follows the columns of the table.
+    schema: &'p DFSchema,
+    has_new_row: bool,
+}
+
+impl RowInputs<'_> {
+    /// The position of a column of the row that is there, or behind them, of the new row.
+    fn column(&self, expression: &Expr) -> Option<usize> {
+        let Expr::Column(column) = expression else { return None };
+        let (at, count) = (self.schema.maybe_index_of_column(column)?, self.table.columns.len());
+        match at {
+            at if at < count => Some(at),
+            at if self.has_new_row && at > count => Some(at - 1),
+            _ => None,
+        }
+    }
 
     fn new_value(&self, state: &SessionState, expression: &Expr, types: &[DataType]) -> Option<NewValue> {
         if let Some(column) = self.column(expression) {
@@ -274,23 +381,26 @@ impl<'p> Matched<'p> {
         if !is_arithmetic(expression, types) {
             return None;
         }
-        let of_table = |schema: &TableSchema| {
-            let field = |column: &freestone_store::schema::Column| {
-                Field::new(&column.name, column.data_type.clone(), column.nullable)
-            };
-            schema.columns.iter().map(field).collect::<Vec<_>>()
+        let of_table = |row: &'static str| {
+            let columns = self.table.columns.iter();
+            columns.map(move |column| {
+                let field = Field::new(&column.name, column.data_type.clone(), column.nullable);
+                (Some(TableReference::bare(row)), Arc::new(field))
+            })
         };
-        let (row, given) = (TableReference::bare("row"), TableReference::bare("given"));
-        let fields = of_table(&self.table.schema).into_iter().map(|field| (Some(row.clone()), Arc::new(field)));
+        let given = TableReference::bare("given");
+        let new_row = self.has_new_row.then(|| of_table("new")).into_iter().flatten();
+        let fields = of_table("row").chain(new_row);
         let given_fields = types.iter().enumerate().map(|(at, data_type)| {
             (Some(given.clone()), Arc::new(Field::new(at.to_string(), data_type.clone(), true)))
         });
         let schema = DFSchema::new_with_metadata(fields.chain(given_fields).collect(), HashMap::new()).ok()?;
         let renamed = expression.clone().transform(|part| {
             let column = match &part {
-                Expr::Column(_) => {
-                    self.column(&part).map(|at| Column::new(Some(row.clone()), &self.table.schema.columns[at].name))
-                }
+                Expr::Column(_) => self.column(&part).map(|at| match at.checked_sub(self.table.columns.len()) {
+                    None => Column::new(Some("row"), &self.table.columns[at].name),
+                    Some(at) => Column::new(Some("new"), &self.table.columns[at].name),
+                }),
                 Expr::Placeholder(placeholder) => {
                     number(&placeholder.id).map(|at| Column::new(Some(given.clone()), at.to_string()))
                 }

@@ -4,18 +4,23 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::datatypes::{Field, Schema};
+use datafusion::logical_expr::Operator;
 use datafusion::scalar::ScalarValue;
-use freestone_store::{LockMode, WriteTransaction};
+use freestone_store::scan::ColumnPredicate;
+use freestone_store::schema::TableSchema;
+use freestone_store::{Appender, LockMode, Table, WriteTransaction};
 
-use super::rows::{found, tests};
-use super::{Action, NewValue, Operand, Point};
+use super::rows::{Tests, found, tests};
+use super::{Action, NewValue, OnConflict, Operand, Point, Returned};
 use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::dml::{self, Appending};
 use crate::exec::stored_values::Places;
 use crate::exec::write::WriteContext;
+use crate::exec::{returning, upsert};
 use crate::ingest::stored_cell;
+use crate::provider::comparison;
 
 impl Point {
     /// Performs the statement for some values; `None`, without having changed anything, if they do not fit it.
@@ -30,16 +35,17 @@ impl Point {
     ) -> Result<Option<Outcome>> {
         match &self.action {
             Action::Select(_) => Ok(None),
-            Action::Insert(cells) => self.insert(transaction, context, cells, values),
+            Action::Insert { cells, conflict } => self.insert(transaction, context, cells, conflict.as_ref(), values),
             Action::Update { conditions, values: new, assigned } => {
                 let is_assigned = |column: usize| assigned[column];
                 let Some(old) = self.rows(transaction, context, conditions, values, true)? else { return Ok(None) };
                 self.update(transaction, context, old, new, &is_assigned, values).map(Some)
             }
             Action::Delete(conditions) => {
-                let Some(old) = self.rows(transaction, context, conditions, values, false)? else { return Ok(None) };
+                let returns = self.returning.is_some();
+                let Some(old) = self.rows(transaction, context, conditions, values, returns)? else { return Ok(None) };
                 let rows = transaction.delete(&self.name, ids(&old)?)?;
-                Ok(Some(Outcome::Affected { verb: "DELETE", rows }))
+                self.outcome(context, "DELETE", rows, old).map(Some)
             }
         }
     }
@@ -49,9 +55,11 @@ impl Point {
         transaction: &mut WriteTransaction,
         context: &WriteContext,
         cells: &[Operand],
+        conflict: Option<&OnConflict>,
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
-        dml::find(transaction, &self.name, LockMode::Shared)?;
+        let lock = if conflict.is_some() { context.row_lock } else { LockMode::Shared };
+        dml::find(transaction, &self.name, lock)?;
         let snapshot = transaction.snapshot();
         let Some(table) = self.table(&snapshot) else { return Ok(None) };
         let schema = table.schema.to_arrow();
@@ -61,11 +69,80 @@ impl Point {
             columns.push(stored_cell(&array(value, 1)?, field, 1)?);
         }
         context.prepare_append(transaction, Some(1))?;
-        let mut appending =
-            Appending::new(transaction.appender(&self.name)?, &table.schema, Places::all(&table.schema));
-        appending.push(&nullable_batch(schema.fields(), columns, 1)?)?;
-        let appended = appending.finish()?;
-        Ok(Some(Outcome::Affected { verb: "INSERT", rows: transaction.append(appended)? }))
+        let row = nullable_batch(schema.fields(), columns, 1)?;
+        if let Some(conflict) = conflict {
+            return self.upsert(transaction, context, table, row, conflict, values);
+        }
+        let mut appending = self.appending(transaction.appender(&self.name)?, &table.schema);
+        appending.push(&row)?;
+        let (appended, written) = appending.finish_kept()?;
+        let rows = transaction.append(appended)?;
+        self.outcome(context, "INSERT", rows, written).map(Some)
+    }
+
+    /// Inserts a row, or does what ON CONFLICT says if its key is there.
+    fn upsert(
+        &self,
+        transaction: &mut WriteTransaction,
+        context: &WriteContext,
+        table: &Arc<Table>,
+        row: RecordBatch,
+        conflict: &OnConflict,
+        values: &[ScalarValue],
+    ) -> Result<Option<Outcome>> {
+        let schema = &table.schema;
+        let row = dml::stored_rows(&row, &Places::all(schema), &schema.to_arrow(), 0)?;
+        let mut old = None;
+        for key in &conflict.keys {
+            let Some(tests) = tests_of_row(table, &row, key)? else { return Ok(None) };
+            let columns = if conflict.update.is_some() { (0..schema.columns.len()).collect() } else { vec![] };
+            let met = found(table, tests, columns, true, &Arc::default())?;
+            old = old.or(met.into_iter().find(|rows| rows.num_rows() > 0));
+        }
+        let (changed, appender) = match (&old, &conflict.update) {
+            (None, _) => (row, transaction.appender(&self.name)?),
+            (Some(_), None) => return self.outcome(context, "INSERT", 0, vec![]).map(Some),
+            (Some(old), Some(update)) => {
+                let inputs = [&old.columns()[..schema.columns.len()], row.columns()].concat();
+                let new = update.iter().map(|value| self.new_value(value, &inputs, 1, values));
+                let new = new.collect::<Result<Vec<_>>>()?;
+                (nullable_batch(schema.to_arrow().fields(), new, 1)?, transaction.replacing_appender(&self.name)?)
+            }
+        };
+        let mut appending = self.appending(appender, schema);
+        appending.push(&changed)?;
+        let (appended, written) = appending.finish_kept()?;
+        if let Some(old) = &old {
+            transaction.delete(&self.name, ids(std::slice::from_ref(old))?)?;
+        }
+        transaction.append(appended)?;
+        upsert::check_keys(transaction)?;
+        self.outcome(context, "INSERT", 1, written).map(Some)
+    }
+
+    fn appending(&self, appender: Appender, schema: &TableSchema) -> Appending {
+        let appending = Appending::new(appender, schema, Places::all(schema));
+        if self.returning.is_some() { appending.keeping() } else { appending }
+    }
+
+    /// The result of a change of rows, whose columns are the first of `rows`.
+    fn outcome(
+        &self,
+        context: &WriteContext,
+        verb: &'static str,
+        count: u64,
+        rows: Vec<RecordBatch>,
+    ) -> Result<Outcome> {
+        let Some(Returned { places, schema }) = &self.returning else {
+            return Ok(Outcome::Affected { verb, rows: count });
+        };
+        let arranged = |batch: &RecordBatch| {
+            let columns = places.iter().map(|place| batch.column(*place).clone()).collect();
+            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+            RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+        };
+        let batches = rows.iter().map(arranged).collect::<Result<_, _>>()?;
+        Ok(returning::outcome(context, schema.clone(), batches))
     }
 
     /// The rows that an UPDATE or DELETE meets, with their ids in the last column.
@@ -95,42 +172,61 @@ impl Point {
         values: &[ScalarValue],
     ) -> Result<Outcome> {
         if old.is_empty() {
-            return Ok(Outcome::Affected { verb: "UPDATE", rows: 0 });
+            return self.outcome(context, "UPDATE", 0, old);
         }
         let table = transaction.table(&self.name)?;
         context.prepare_append(transaction, None)?;
         let appender = transaction.replacing_appender(&self.name)?;
-        let mut appending = Appending::new(appender, &table.schema, Places::all(&table.schema));
+        let mut appending = self.appending(appender, &table.schema);
         for batch in &old {
-            let computed = new.iter().map(|value| self.new_value(value, batch, values)).collect::<Result<Vec<_>>>()?;
+            let (inputs, rows) = (&batch.columns()[..table.schema.columns.len()], batch.num_rows());
+            let computed = new.iter().map(|value| self.new_value(value, inputs, rows, values));
+            let computed = computed.collect::<Result<Vec<_>>>()?;
             appending.push(&nullable_batch(table.schema.to_arrow().fields(), computed, batch.num_rows())?)?;
         }
-        let appended = appending.finish()?;
+        let (appended, written) = appending.finish_kept()?;
         transaction.delete_changed(&self.name, ids(&old)?, is_assigned)?;
         let rows = transaction.append_changed(appended, is_assigned)?;
-        Ok(Outcome::Affected { verb: "UPDATE", rows })
+        self.outcome(context, "UPDATE", rows, written)
     }
 
-    fn new_value(&self, value: &NewValue, old: &RecordBatch, values: &[ScalarValue]) -> Result<ArrayRef> {
-        let rows = old.num_rows();
+    fn new_value(
+        &self,
+        value: &NewValue,
+        inputs: &[ArrayRef],
+        rows: usize,
+        values: &[ScalarValue],
+    ) -> Result<ArrayRef> {
         match value {
-            NewValue::Column(column) => Ok(old.column(*column).clone()),
+            NewValue::Column(column) => Ok(inputs[*column].clone()),
             NewValue::Given(operand) => array(operand.value(values).unwrap_or(&ScalarValue::Null), rows),
             NewValue::Computed(expression) => {
-                // Without the row ids, but with the parameters.
-                let of_row = old.num_columns() - 1;
                 let given = values.iter().map(|value| array(value, rows)).collect::<Result<Vec<_>>>()?;
-                let columns = old.columns()[..of_row].iter().cloned().chain(given).collect();
-                let types: Vec<DataType> = self.types.clone();
-                let schema = old.schema();
-                let fields = schema.fields()[..of_row].iter().map(|field| field.as_ref().clone());
-                let given = types.into_iter().enumerate().map(|(at, of)| Field::new(at.to_string(), of, true));
-                let schema = Schema::new(fields.chain(given).collect::<Vec<_>>());
+                let columns: Vec<ArrayRef> = inputs.iter().cloned().chain(given).collect();
+                // The expression finds its columns by their positions.
+                let field =
+                    |(at, column): (usize, &ArrayRef)| Field::new(at.to_string(), column.data_type().clone(), true);
+                let schema = Schema::new(columns.iter().enumerate().map(field).collect::<Vec<_>>());
                 let batch = RecordBatch::try_new(Arc::new(schema), columns)?;
                 Ok(expression.evaluate(&batch)?.into_array(rows)?)
             }
         }
     }
+}
+
+/// What the rows with the key of a new row satisfy; `None` if the store cannot test it.
+fn tests_of_row(table: &Table, row: &RecordBatch, key: &[usize]) -> Result<Option<Tests>> {
+    let mut predicates = Vec::with_capacity(key.len());
+    for column in key {
+        let value = ScalarValue::try_from_array(row.column(*column), 0)?;
+        if value.is_null() {
+            return Ok(Some(Tests::Nothing));
+        }
+        let data_type = &table.schema.columns[*column].data_type;
+        let Some(predicate) = comparison(Operator::Eq, &value, data_type) else { return Ok(None) };
+        predicates.push(ColumnPredicate { column: *column, predicate });
+    }
+    Ok(Some(Tests::Predicates(predicates)))
 }
 
 fn array(value: &ScalarValue, rows: usize) -> Result<ArrayRef> {

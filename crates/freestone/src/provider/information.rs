@@ -18,9 +18,11 @@ use freestone_store::{Snapshot, Table};
 use super::metadata::{batch, texts};
 use crate::definitions;
 use crate::error::Result;
+use crate::internal_names::{PG_TEMP, is_temporary};
 use crate::sql::function_macros;
 use crate::sql::names::{CATALOG, SCHEMA, name_in};
 use crate::sql::type_names::type_name;
+use crate::temp_schema::TempSchema;
 
 /// The name of the schema.
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
@@ -44,6 +46,8 @@ pub(crate) struct InformationSchema {
     pub snapshot: Arc<Snapshot>,
     /// The session's functions of rows, aggregates and windows.
     pub state: Arc<SessionState>,
+    /// Which temporary tables are listed.
+    pub temp: TempSchema,
     /// The functions in FROM.
     pub table_functions: Arc<HashMap<String, Arc<TableFunction>>>,
 }
@@ -200,12 +204,13 @@ impl InformationSchema {
     fn stored(&self, schema: &str, name: &str) -> Option<&Arc<Table>> {
         match schema {
             SCHEMA => self.snapshot.table(name),
+            PG_TEMP => self.snapshot.table(&name_in(self.temp.name(), name)),
             schema => self.snapshot.table(&name_in(schema, name)),
         }
     }
 
     fn views(&self) -> Result<RecordBatch> {
-        let views: Vec<_> = definitions::views(&self.snapshot).collect();
+        let views: Vec<_> = self.temp.views(&self.snapshot).collect();
         batch(vec![
             ("table_catalog", false, all(CATALOG, views.len())),
             ("table_schema", false, column(&views, |(name, _)| self.split(name).0)),
@@ -216,7 +221,7 @@ impl InformationSchema {
 
     fn constraints(&self) -> Vec<OfTable<'_>> {
         let mut constraints = vec![];
-        for table in self.snapshot.tables() {
+        for table in self.temp.tables(&self.snapshot) {
             let all = table.schema.constraints(&table.name).into_iter();
             constraints.extend(all.map(|Constraint { name, kind }| OfTable { table, name, kind }));
         }
@@ -312,6 +317,7 @@ impl InformationSchema {
     /// A table's schema and its name within it.
     fn split(&self, table: &str) -> (String, String) {
         match definitions::schema_of(&self.snapshot, table) {
+            Some((_, name)) if is_temporary(table) => (PG_TEMP.to_owned(), name.to_owned()),
             Some((schema, name)) => (schema.to_owned(), name.to_owned()),
             None => (SCHEMA.to_owned(), table.to_owned()),
         }

@@ -25,12 +25,14 @@ use freestone_store::{OpenTransaction, Snapshot, Table, TransactionList};
 
 use crate::definitions;
 use crate::error::{Error, Result};
+use crate::internal_names::{PG_TEMP, is_temporary, own_name, shown};
 use crate::profile;
 use crate::provider::AtVersion;
-use crate::sql::names;
+use crate::sql::names::{self, SCHEMA};
 use crate::sql::spellings::AT;
 use crate::sql::statement::quote;
 use crate::sql::type_names::type_name;
+use crate::temp_schema::TempSchema;
 use crate::workload::{LoggedPredicate, LoggedScan, WorkloadLog};
 
 /// Makes the table functions of one statement's snapshot known to it.
@@ -39,13 +41,15 @@ pub(crate) fn register(
     snapshot: &Arc<Snapshot>,
     open: &TransactionList,
     log: &Arc<WorkloadLog>,
+    temp: &TempSchema,
 ) {
     // Only functions of a state that takes none are refused.
     let _ = state.register_udf(version());
     let _ = state.register_udf(names::as_written());
     state.register_udtf(AT, Arc::new(AtVersion(snapshot.clone())));
     for (name, rows) in FUNCTIONS {
-        let known = Known { snapshot: snapshot.clone(), transactions: open.clone(), log: log.clone() };
+        let (transactions, log, temp) = (open.clone(), log.clone(), temp.clone());
+        let known = Known { snapshot: snapshot.clone(), transactions, log, temp };
         state.register_udtf(name, Arc::new(MetadataFunction { name, rows, known }));
     }
 }
@@ -65,25 +69,33 @@ struct Known {
     snapshot: Arc<Snapshot>,
     transactions: TransactionList,
     log: Arc<WorkloadLog>,
+    /// Which temporary tables are shown.
+    temp: TempSchema,
+}
+
+impl Known {
+    fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.temp.tables(&self.snapshot)
+    }
 }
 
 type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
 const FUNCTIONS: [(&str, Rows); 14] = [
-    ("freestone_tables", |known, _| tables(&known.snapshot)),
-    ("freestone_copies", |known, _| copies(&known.snapshot)),
-    ("freestone_views", |known, _| views(&known.snapshot)),
-    ("freestone_keys", |known, _| keys(&known.snapshot)),
-    ("freestone_design", |known, argument| design(argument.table(&known.snapshot)?)),
-    ("freestone_segments", |known, argument| segments(argument.table(&known.snapshot)?)),
-    ("freestone_hot", |known, argument| hot(argument.table(&known.snapshot)?)),
-    ("freestone_columns", |known, argument| columns(argument.table(&known.snapshot)?)),
-    ("freestone_zones", |known, argument| zones(argument.table(&known.snapshot)?)),
+    ("freestone_tables", |known, _| tables(known)),
+    ("freestone_copies", |known, _| copies(known)),
+    ("freestone_views", |known, _| views(known)),
+    ("freestone_keys", |known, _| keys(known)),
+    ("freestone_design", |known, argument| design(argument.table(known)?)),
+    ("freestone_segments", |known, argument| segments(argument.table(known)?)),
+    ("freestone_hot", |known, argument| hot(argument.table(known)?)),
+    ("freestone_columns", |known, argument| columns(argument.table(known)?)),
+    ("freestone_zones", |known, argument| zones(argument.table(known)?)),
     ("freestone_profile", |_, _| profile_batch(&profile::profile()?)),
-    ("freestone_transactions", |known, _| transactions(&known.transactions, &known.snapshot)),
+    ("freestone_transactions", |known, _| transactions(known)),
     ("freestone_versions", |known, _| versions(&known.snapshot)),
     ("freestone_workload", |known, _| workload(&known.log.scans()?)),
-    ("pragma_table_info", |known, argument| table_info(argument.table(&known.snapshot)?)),
+    ("pragma_table_info", |known, argument| table_info(argument.table(known)?)),
 ];
 
 struct MetadataFunction {
@@ -113,12 +125,14 @@ struct Argument {
 }
 
 impl Argument {
-    fn table(self, snapshot: &Snapshot) -> Result<&Arc<Table>> {
+    fn table(self, known: &Known) -> Result<&Arc<Table>> {
         let Some(name) = self.value else {
             return Err(Error::invalid(format!("{0} takes a table's name: {0}('t')", self.function)));
         };
-        let names = snapshot.tables().map(|table| table.name.as_str());
-        snapshot.table(&name).ok_or_else(|| Error::not_found("table", &name, names))
+        let names = known.tables().map(|table| table.name.as_str());
+        let name = known.temp.resolved(&known.snapshot, &name);
+        let table = known.snapshot.table(&name).filter(|table| known.temp.sees(&table.name));
+        table.ok_or_else(|| Error::not_found("table", &name, names))
     }
 }
 
@@ -143,13 +157,13 @@ fn versions(snapshot: &Snapshot) -> Result<RecordBatch> {
 }
 
 /// `freestone_transactions()`: the open transactions of this process, those of single statements included.
-fn transactions(list: &TransactionList, snapshot: &Snapshot) -> Result<RecordBatch> {
-    let open = list.open();
+fn transactions(known: &Known) -> Result<RecordBatch> {
+    let open = known.transactions.open();
     let seconds = |open: &OpenTransaction| open.began.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let began = TimestampSecondArray::from_iter_values(open.iter().map(|open| seconds(open) as i64));
     let names = |open: &OpenTransaction| {
-        let locked = snapshot.tables().filter(|table| open.tables.contains(&table.id));
-        locked.map(|table| table.name.as_str()).collect::<Vec<_>>().join(", ")
+        let locked = known.tables().filter(|table| open.tables.contains(&table.id));
+        locked.map(|table| shown(&table.name)).collect::<Vec<_>>().join(", ")
     };
     let waits_for = |open: &OpenTransaction| open.waits_for.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     batch(vec![
@@ -162,10 +176,10 @@ fn transactions(list: &TransactionList, snapshot: &Snapshot) -> Result<RecordBat
 }
 
 /// `freestone_tables()`: one row per table.
-fn tables(snapshot: &Snapshot) -> Result<RecordBatch> {
-    let tables: Vec<&Arc<Table>> = snapshot.tables().collect();
+fn tables(known: &Known) -> Result<RecordBatch> {
+    let tables: Vec<&Arc<Table>> = known.tables().collect();
     batch(vec![
-        ("name", false, texts(tables.iter().map(|table| Some(table.name.clone())))),
+        ("name", false, texts(tables.iter().map(|table| Some(shown(&table.name))))),
         ("rows", false, numbers(tables.iter().map(|table| Some(table.rows())))),
         ("columns", false, numbers(tables.iter().map(|table| Some(table.schema.columns.len() as u64)))),
         ("segments", false, numbers(tables.iter().map(|table| Some(table.segments.len() as u64)))),
@@ -175,12 +189,12 @@ fn tables(snapshot: &Snapshot) -> Result<RecordBatch> {
 }
 
 /// `freestone_copies()`: one row per copy of a table. Copies that are not current are not read before the next VACUUM.
-fn copies(snapshot: &Snapshot) -> Result<RecordBatch> {
-    let with_copies = snapshot.tables().flat_map(|table| snapshot.copies(table).map(move |copy| (table, copy)));
+fn copies(known: &Known) -> Result<RecordBatch> {
+    let with_copies = known.tables().flat_map(|table| known.snapshot.copies(table).map(move |copy| (table, copy)));
     let copies: Vec<(&Arc<Table>, &Arc<Table>)> = with_copies.collect();
     let columns = |copy: &Table| copy.schema.columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
     batch(vec![
-        ("table", false, texts(copies.iter().map(|(table, _)| Some(table.name.clone())))),
+        ("table", false, texts(copies.iter().map(|(table, _)| Some(shown(&table.name))))),
         ("name", false, texts(copies.iter().map(|(_, copy)| Some(copy.name.clone())))),
         ("columns", false, texts(copies.iter().map(|(_, copy)| Some(columns(copy))))),
         ("current", false, booleans(copies.iter().map(|(_, copy)| copy.is_current()))),
@@ -192,25 +206,26 @@ fn copies(snapshot: &Snapshot) -> Result<RecordBatch> {
 }
 
 /// `freestone_views()`: one row per view, with its query, also for views whose query fails.
-fn views(snapshot: &Snapshot) -> Result<RecordBatch> {
+fn views(known: &Known) -> Result<RecordBatch> {
+    let views = || known.temp.views(&known.snapshot);
     batch(vec![
-        ("name", false, texts(definitions::views(snapshot).map(|(name, _)| Some(name.clone())))),
-        ("query", false, texts(definitions::views(snapshot).map(|(_, query)| Some(query.to_owned())))),
+        ("name", false, texts(views().map(|(name, _)| Some(shown(name))))),
+        ("query", false, texts(views().map(|(_, query)| Some(query.to_owned())))),
     ])
 }
 
 /// `freestone_keys()`: one row a column of a key. Keys of a table have numbers: the primary key's is 0, foreign keys are
 /// next, then UNIQUE.
-fn keys(snapshot: &Snapshot) -> Result<RecordBatch> {
+fn keys(known: &Known) -> Result<RecordBatch> {
     type Row = (String, &'static str, u64, u64, String, Option<String>, Option<String>);
     let mut rows: Vec<Row> = vec![];
-    for table in snapshot.tables() {
+    for table in known.tables() {
         for (at, column) in table.schema.primary_key.iter().enumerate() {
             rows.push((table.name.clone(), "PRIMARY KEY", 0, at as u64 + 1, column.clone(), None, None));
         }
         for (number, key) in table.schema.foreign_keys.iter().enumerate() {
             // Without columns of its own, the reference is to the primary key.
-            let primary = || snapshot.table(&key.table).map(|table| table.schema.primary_key.clone());
+            let primary = || known.snapshot.table(&key.table).map(|table| table.schema.primary_key.clone());
             let referenced =
                 if key.referenced.is_empty() { primary().unwrap_or_default() } else { key.referenced.clone() };
             for (at, column) in key.columns.iter().enumerate() {
@@ -228,7 +243,7 @@ fn keys(snapshot: &Snapshot) -> Result<RecordBatch> {
         }
     }
     batch(vec![
-        ("table", false, texts(rows.iter().map(|row| Some(row.0.clone())))),
+        ("table", false, texts(rows.iter().map(|row| Some(shown(&row.0))))),
         ("kind", false, texts(rows.iter().map(|row| Some(row.1.to_owned())))),
         ("key", false, numbers(rows.iter().map(|row| Some(row.2)))),
         ("position", false, numbers(rows.iter().map(|row| Some(row.3)))),
@@ -471,10 +486,10 @@ impl Extreme {
 }
 
 /// `SHOW TABLES`: tables and views.
-pub(crate) fn show_tables(snapshot: &Snapshot) -> Result<RecordBatch> {
+pub(crate) fn show_tables(snapshot: &Snapshot, temp: &TempSchema) -> Result<RecordBatch> {
     let mut rows: Vec<(String, &str, Option<u64>)> =
-        snapshot.tables().map(|table| (table.name.clone(), "table", Some(table.rows()))).collect();
-    rows.extend(definitions::views(snapshot).map(|(name, _)| (name.clone(), "view", None)));
+        temp.tables(snapshot).map(|table| (shown(&table.name), "table", Some(table.rows()))).collect();
+    rows.extend(temp.views(snapshot).map(|(name, _)| (shown(name), "view", None)));
     rows.sort();
     batch(vec![
         ("name", false, texts(rows.iter().map(|(name, ..)| Some(name.clone())))),
@@ -484,10 +499,10 @@ pub(crate) fn show_tables(snapshot: &Snapshot) -> Result<RecordBatch> {
 }
 
 /// `SHOW ALL TABLES`: tables and views with the columns of tables.
-pub(crate) fn show_all_tables(snapshot: &Snapshot) -> Result<RecordBatch> {
+pub(crate) fn show_all_tables(snapshot: &Snapshot, temp: &TempSchema) -> Result<RecordBatch> {
     let mut rows: Vec<(&str, Option<&Arc<Table>>)> =
-        snapshot.tables().map(|table| (table.name.as_str(), Some(table))).collect();
-    rows.extend(definitions::views(snapshot).map(|(name, _)| (name.as_str(), None)));
+        temp.tables(snapshot).map(|table| (table.name.as_str(), Some(table))).collect();
+    rows.extend(temp.views(snapshot).map(|(name, _)| (name.as_str(), None)));
     rows.sort_by_key(|(name, _)| *name);
     let columns = |of: &dyn Fn(&freestone_store::schema::Column) -> String| -> ArrayRef {
         let mut lists = ListBuilder::new(StringViewBuilder::new());
@@ -499,13 +514,14 @@ pub(crate) fn show_all_tables(snapshot: &Snapshot) -> Result<RecordBatch> {
         }
         Arc::new(lists.finish())
     };
+    let schema = |name: &str| if is_temporary(name) { PG_TEMP } else { SCHEMA };
     batch(vec![
         ("database", false, texts(rows.iter().map(|_| Some("freestone".to_owned())))),
-        ("schema", false, texts(rows.iter().map(|_| Some("public".to_owned())))),
-        ("name", false, texts(rows.iter().map(|(name, _)| Some((*name).to_owned())))),
+        ("schema", false, texts(rows.iter().map(|(name, _)| Some(schema(name).to_owned())))),
+        ("name", false, texts(rows.iter().map(|(name, _)| Some(own_name(name).to_owned())))),
         ("column_names", true, columns(&|column| column.name.clone())),
         ("column_types", true, columns(&|column| type_name(&column.data_type))),
-        ("temporary", false, booleans(rows.iter().map(|_| false))),
+        ("temporary", false, booleans(rows.iter().map(|(name, _)| is_temporary(name)))),
     ])
 }
 

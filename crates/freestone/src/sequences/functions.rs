@@ -29,10 +29,13 @@ const NEXTVAL: &str = "nextval";
 /// The sequences as one session sees them.
 pub(crate) struct SessionSequences {
     counters: Arc<Counters>,
-    /// Refuses writes of sessions and transactions that may only read.
-    may_write: Box<dyn Fn() -> Result<()> + Send + Sync>,
+    /// Refuses writes of sessions and transactions that may only read, except to sequences of temporary tables.
+    may_write: MayWrite,
     given: Mutex<Given>,
 }
+
+/// Whether the session may change the sequence of a name.
+pub(crate) type MayWrite = Box<dyn Fn(&str) -> Result<()> + Send + Sync>;
 
 /// What the session was given last.
 #[derive(Default)]
@@ -48,7 +51,7 @@ impl fmt::Debug for SessionSequences {
 }
 
 impl SessionSequences {
-    pub fn new(counters: Arc<Counters>, may_write: Box<dyn Fn() -> Result<()> + Send + Sync>) -> Self {
+    pub fn new(counters: Arc<Counters>, may_write: MayWrite) -> Self {
         SessionSequences { counters, may_write, given: Mutex::default() }
     }
 
@@ -61,7 +64,7 @@ impl SessionSequences {
         if count == 0 {
             return Ok(vec![]);
         }
-        (self.may_write)()?;
+        (self.may_write)(name)?;
         let numbers = self.counters.next(name, &sequence, count)?;
         if let Some(last) = numbers.last() {
             self.note(&sequence, *last);
@@ -91,7 +94,7 @@ impl SessionSequences {
 
     fn set(&self, snapshot: &Snapshot, name: &str, value: i64, is_given: bool) -> Result<i64> {
         let sequence = find(snapshot, name).ok_or_else(|| missing(snapshot, name))?;
-        (self.may_write)()?;
+        (self.may_write)(name)?;
         self.counters.set(name, &sequence, value, is_given)?;
         if is_given {
             self.given.lock().by_sequence.insert(sequence.id, value);

@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use freestone_store::{Snapshot, WriteTransaction};
 
 pub(crate) use counters::Counters;
-pub(crate) use functions::{SessionSequences, catalog_name, named_by, named_in, register};
+pub(crate) use functions::{MayWrite, SessionSequences, catalog_name, named_by, named_in, register};
 
 use crate::error::{Error, ErrorKind, Result};
 

@@ -19,8 +19,9 @@ impl Session {
     ///
     /// # Errors
     /// The table does not exist or is empty, no query reads it, or a query of the workload cannot be planned.
-    pub async fn advise(&self, options: AdviseOptions) -> Result<Vec<Advice>> {
+    pub async fn advise(&self, mut options: AdviseOptions) -> Result<Vec<Advice>> {
         let snapshot = self.scope()?.snapshot;
+        options.table = options.table.map(|table| self.temp.resolved(&snapshot, &table));
         if let Some(name) = &options.table
             && snapshot.table(name).is_none()
         {
@@ -30,6 +31,7 @@ impl Session {
             Some(script) => self.planned_work(script, options.table.as_deref()).await?,
             None => advise::logged_work(&self.database().workload().scans()?, &snapshot, options.table.as_deref()),
         };
+        let works: Vec<TableWork> = works.into_iter().filter(|work| self.temp.sees(&work.table.name)).collect();
         if works.is_empty() {
             return Err(nothing_to_advise_on(&options));
         }
@@ -44,7 +46,7 @@ impl Session {
         let mut works = vec![];
         for (statement, weight) in advise::weighted_statements(script)? {
             let located = |error: Error| error.at(&format!("line {} of the workload", statement.line));
-            let Command::Sql(sql) = statement.command().map_err(located)? else {
+            let Command::Sql(sql) = self.command(&statement).await.map_err(located)? else {
                 return Err(located(Error::invalid("only SELECT has a place in a workload")));
             };
             let (kept, _) = self.planned(*sql, &Parameters::default()).await.map_err(located)?;

@@ -13,6 +13,7 @@ use crate::context::Outcome;
 use crate::definitions;
 use crate::error::Result;
 use crate::exec::dml;
+use crate::internal_names::{is_temporary, shown};
 use crate::session::{Session, guarded};
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{Command, Statement, parse_query};
@@ -33,6 +34,8 @@ pub struct Description {
 pub struct Relation {
     /// The name.
     pub name: String,
+    /// Whether it ends with the session. Its name is in the schema `pg_temp` then.
+    pub is_temporary: bool,
     /// The columns; empty for a view whose query fails.
     pub schema: Option<SchemaRef>,
     /// The number of rows. `None` for a view.
@@ -51,6 +54,14 @@ pub struct Relation {
     pub checks: Vec<(String, String)>,
     /// For each column, its DEFAULT.
     pub defaults: Vec<Option<String>>,
+}
+
+impl Relation {
+    /// The name without the schema of temporary tables.
+    pub fn own_name(&self) -> &str {
+        let own = self.name.split_once('.').filter(|_| self.is_temporary);
+        own.map_or(&self.name, |(_, own)| own)
+    }
 }
 
 /// A foreign key.
@@ -164,17 +175,27 @@ impl Session {
     /// The database cannot be read.
     pub async fn relations(&self) -> Result<Vec<Relation>> {
         let scope = self.scope()?;
-        let mut relations: Vec<Relation> = scope.snapshot.tables().map(|table| table_relation(table)).collect();
-        for (name, text) in definitions::views(&scope.snapshot) {
+        let mut relations: Vec<Relation> =
+            self.temp.tables(&scope.snapshot).map(|table| table_relation(table)).collect();
+        for (name, text) in self.temp.views(&scope.snapshot) {
             let schema = self.view_schema(&scope, name).await.ok();
             let (name, view) = (name.clone(), Some(text.to_string()));
             relations.push(Relation { name, schema, view, ..Relation::default() });
+        }
+        for relation in &mut relations {
+            relation.is_temporary = is_temporary(&relation.name);
+            relation.name = shown(&relation.name);
+            relation.foreign_keys.iter_mut().for_each(|key| key.table = shown(&key.table));
         }
         Ok(relations)
     }
 
     async fn view_schema(&self, scope: &Scope, name: &str) -> Result<SchemaRef> {
-        let query = parse_query(&format!("SELECT * FROM {}", statement::quote(name)))?;
+        let name = match definitions::schema_of(&scope.snapshot, name) {
+            Some((schema, own)) => names::name_in(&statement::quote(schema), &statement::quote(own)),
+            None => statement::quote(name),
+        };
+        let query = parse_query(&format!("SELECT * FROM {name}"))?;
         let scope = scope.clone();
         self.plan_apart(move |planner, _| async move {
             let state = planner.state(&scope);

@@ -14,12 +14,18 @@ use crate::error::{Error, Result};
 use crate::exec;
 use crate::exec::write::PlansRun;
 use crate::inputs::ArrowTable;
-use crate::session::Session;
+use crate::session::{Session, Writing};
 use crate::sql::parameters::Parameters;
+use crate::sql::temp_names::WriteTarget;
 
 impl Session {
     /// EXPLAIN of a query; for INSERT, UPDATE, DELETE and CREATE TABLE AS, of the query that finds their rows.
-    pub(crate) async fn explain(&self, sql: Statement, parameters: &Parameters) -> Result<Outcome> {
+    pub(crate) async fn explain(
+        &self,
+        sql: Statement,
+        target: WriteTarget,
+        parameters: &Parameters,
+    ) -> Result<Outcome> {
         let Statement::Explain { analyze, verbose, statement, .. } = &sql else {
             return Err(Error::syntax("expected EXPLAIN"));
         };
@@ -29,18 +35,24 @@ impl Session {
                 .with_hint("EXPLAIN takes queries, INSERT, UPDATE, DELETE and CREATE TABLE … AS"));
         }
         if *analyze && !is_query {
-            return self.analyze_write((**statement).clone(), *verbose, parameters).await;
+            return self.analyze_write((**statement).clone(), target, *verbose, parameters).await;
         }
         let (scope, sql) = self.explained(sql)?;
         self.query_in(scope.with_tables(&parameters.tables), sql, parameters).await
     }
 
     /// Executes a write, and shows the plan that found its rows.
-    async fn analyze_write(&self, write: Statement, verbose: bool, parameters: &Parameters) -> Result<Outcome> {
+    async fn analyze_write(
+        &self,
+        write: Statement,
+        target: WriteTarget,
+        verbose: bool,
+        parameters: &Parameters,
+    ) -> Result<Outcome> {
         let plans = PlansRun::default();
         let (parameters, kept) = (parameters.clone(), plans.clone());
-        let repeats = parameters.tables.values().all(ArrowTable::is_in_memory);
-        self.write_keeping(Some(kept), repeats, move |transaction, context| {
+        let is_once = !parameters.tables.values().all(ArrowTable::is_in_memory);
+        self.write_as(Writing { plans: Some(kept), is_once, target }, move |transaction, context| {
             exec::perform(transaction, context, write.clone(), &parameters, None)
         })
         .await?;

@@ -6,8 +6,10 @@ mod explain;
 mod memory;
 pub(crate) mod plan_cache;
 mod points;
+mod temporary;
 pub(crate) mod transaction;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -42,16 +44,19 @@ use crate::exec::write::{PlansRun, WriteContext};
 use crate::exec::{self, check, copy, ddl, dml};
 use crate::export::{self, Export};
 use crate::inputs::{ArrowTable, Inputs};
+use crate::internal_names::{is_temporary, own_name};
 use crate::planning::BoundedExpressions;
 use crate::provider::files::Inference;
 use crate::provider::metadata;
-use crate::sequences::SessionSequences;
+use crate::sequences::{MayWrite, SessionSequences};
 use crate::shared::{SharedPlanner, SharedRelations};
 use crate::sql::depth::OnStack;
 use crate::sql::laterals::Laterals;
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{AdviseRequest, Command, CopyFrom, CopyTo, Statement, is_write};
+use crate::sql::temp_names::WriteTarget;
 use crate::sql::{depth, names, parameters, statement, types};
+use crate::temp_schema::TempSchema;
 use crate::times::TimePlanner;
 use crate::untyped::{TypedValues, UntypedPlanner};
 use crate::workload::{Watch, Watched};
@@ -90,6 +95,17 @@ pub struct Session {
     /// Whether writes are refused for the time being.
     read_only: Arc<AtomicBool>,
     block: Block,
+    temp: TempSchema,
+}
+
+/// How a statement writes.
+#[derive(Default)]
+pub(crate) struct Writing {
+    /// Where the executed plans are kept, if they will be shown.
+    pub plans: Option<PlansRun>,
+    /// Whether the work cannot be repeated if it conflicts with another transaction.
+    pub is_once: bool,
+    pub target: WriteTarget,
 }
 
 #[derive(Clone)]
@@ -140,9 +156,10 @@ impl Session {
         let block = Block::default();
         block.register(database.holders());
         let read_only = Arc::new(AtomicBool::new(false));
+        let temp = TempSchema::new();
         let sequences = Arc::new(SessionSequences::new(
             database.sequences().clone(),
-            may_write(access, read_only.clone(), block.clone()),
+            may_write(access, read_only.clone(), block.clone(), temp.clone()),
         ));
         Session {
             planner: RwLock::new(Planner::new(
@@ -151,6 +168,7 @@ impl Session {
                 database.store().transactions(),
                 database.workload().clone(),
                 sequences,
+                temp.clone(),
             )),
             plans: Mutex::new(Plans::new(database.kept_plans().clone())),
             points: Mutex::default(),
@@ -161,6 +179,7 @@ impl Session {
             access,
             read_only,
             block,
+            temp,
         }
     }
 
@@ -216,47 +235,59 @@ impl Session {
     async fn execute_unguarded(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
         self.check_transaction(statement.ends_transaction())?;
         let parameters = parameters_of(statement, inputs)?;
-        if let Some(outcome) = self.execute_known(&statement.text, &parameters).await? {
+        let form = self.form(statement, &parameters);
+        if let Some(form) = &form
+            && let Some(outcome) = self.execute_known(&form.text, &form.given).await?
+        {
             return Ok(outcome);
         }
-        match self.command(statement).await? {
+        let (command, target) = self.resolved(statement).await?;
+        match command {
             Command::Transaction(command) => self.transaction(command).await,
-            Command::Sql(sql) => match Box::pin(self.execute_new_point(&statement.text, &sql, &parameters)).await? {
+            Command::Sql(sql) => match Box::pin(self.execute_new_point(form, &sql)).await? {
                 Some(outcome) => Ok(outcome),
-                None => Box::pin(self.execute_sql(*sql, parameters, statement.text_after_as())).await,
+                None => Box::pin(self.execute_sql(*sql, target, parameters, statement.text_after_as())).await,
             },
             Command::LockRows(query) => {
                 let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
                     dml::lock_rows(transaction, context, &query, &parameters)
                 };
-                self.write(work).await
+                self.write(target, work).await
             }
             Command::CopyFrom(request) => {
                 self.access.check_files()?;
                 let progress = self.progress.read().clone();
                 // Pipes are read once.
-                self.write_once(move |transaction, context| {
+                self.write_once(target, move |transaction, context| {
                     copy::copy_from(transaction, context, &request, progress.as_deref())
                 })
                 .await
             }
             Command::CopyTo(request) => Box::pin(self.copy_to(request, parameters)).await,
             Command::SetDesign { table, options } => {
-                self.write(move |transaction, context| ddl::set_design(transaction, context, &table, &options)).await
+                let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
+                    ddl::set_design(transaction, context, &table, &options)
+                };
+                self.write(target, work).await
             }
             Command::AddCopy(copy) => {
-                self.write(move |transaction, context| ddl::add_copy(transaction, context, &copy)).await
+                self.write(target, move |transaction, context| ddl::add_copy(transaction, context, &copy)).await
             }
             Command::DropCopy { table, name, if_exists } => {
-                self.write(move |transaction, _| ddl::drop_copy(transaction, &table, &name, if_exists)).await
+                self.write(target, move |transaction, _| ddl::drop_copy(transaction, &table, &name, if_exists)).await
             }
             Command::DropMacro { name, if_exists } => {
-                self.write(move |transaction, _| definitions::drop_macro(transaction, &name, if_exists)).await
+                self.write(target, move |transaction, _| definitions::drop_macro(transaction, &name, if_exists)).await
             }
             Command::Vacuum(table) => {
                 self.check_write()?;
                 self.check_outside("VACUUM")?;
                 self.blocking(move |database| ddl::vacuum(database.store(), table.as_deref())).await
+            }
+            // Statistics are those of the stored rows, which are always there.
+            Command::Analyze(table) => {
+                self.blocking(move |database| ddl::require(database.store(), table.as_deref())).await?;
+                Ok(Outcome::Done { verb: "ANALYZE" })
             }
             Command::Check(table) => self.check(table).await,
             Command::Set { name, value } => {
@@ -273,11 +304,13 @@ impl Session {
                 let batch = settings::show(self.planner().settings(), self.database.options(), &name)?;
                 Ok(Outcome::batch(batch))
             }
-            Command::ShowTables => Ok(Outcome::batch(metadata::show_tables(&self.scope()?.snapshot)?)),
+            Command::ShowTables => Ok(Outcome::batch(metadata::show_tables(&self.scope()?.snapshot, &self.temp)?)),
             Command::Describe { table } => Box::pin(self.describe(&table, &parameters)).await,
             Command::DescribeQuery(sql) => Box::pin(self.describe_query(*sql, &parameters)).await,
             Command::Summarize(sql) => Box::pin(self.summarize(*sql, &parameters)).await,
-            Command::ShowAllTables => Ok(Outcome::batch(metadata::show_all_tables(&self.scope()?.snapshot)?)),
+            Command::ShowAllTables => {
+                Ok(Outcome::batch(metadata::show_all_tables(&self.scope()?.snapshot, &self.temp)?))
+            }
             Command::Use => Ok(Outcome::Done { verb: "USE" }),
             Command::Calibrate => self.calibrate_here().await,
             Command::Advise(request) => {
@@ -329,11 +362,11 @@ impl Session {
     }
 
     async fn planned_schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
-        if self.knows_text(&statement.text) {
-            let parameters = parameters_of(statement, inputs.clone())?;
-            if let Some(schema) = self.known_schema(&statement.text, &parameters)? {
-                return Ok(Some(schema));
-            }
+        let given = parameters_of(statement, inputs.clone())?;
+        if let Some(form) = self.form(statement, &given)
+            && let Some(schema) = self.known_schema(&form)?
+        {
+            return Ok(Some(schema));
         }
         let Command::Sql(sql) = self.command(statement).await? else { return Ok(None) };
         if !matches!(*sql, ast::Statement::Query(_)) {
@@ -354,11 +387,17 @@ impl Session {
 
     /// What a statement asks for; a long one is read on a thread of its own.
     pub(crate) async fn command(&self, statement: &Statement) -> Result<Command> {
+        Ok(self.resolved(statement).await?.0)
+    }
+
+    /// The same, with what the statement changes.
+    async fn resolved(&self, statement: &Statement) -> Result<(Command, WriteTarget)> {
+        let temporary = self.temporary_names(statement)?;
         if statement.tokens() <= LONG_TOKENS {
-            return statement.command();
+            return temporary::resolved(statement, temporary.as_ref());
         }
         let statement = statement.clone();
-        self.plan_apart(move |_, _| async move { statement.command() }).await
+        self.plan_apart(move |_, _| async move { temporary::resolved(&statement, temporary.as_ref()) }).await
     }
 
     /// The tables that a statement names and the database does not have, for callers that have tables of their own.
@@ -366,7 +405,7 @@ impl Session {
     /// # Errors
     /// The statement cannot be parsed, or the database cannot be read.
     pub fn missing_tables(&self, statement: &Statement) -> Result<Vec<String>> {
-        if self.knows_text(&statement.text) {
+        if self.knows(statement) {
             return Ok(vec![]);
         }
         let named = statement.named_tables()?;
@@ -374,7 +413,8 @@ impl Session {
             return Ok(named);
         }
         let scope = self.scope()?;
-        Ok(named.into_iter().filter(|name| !scope.knows(name)).collect())
+        let is_temporary = |name: &str| self.temp.find(&scope.snapshot, name).is_some();
+        Ok(named.into_iter().filter(|name| !scope.knows(name) && !is_temporary(name)).collect())
     }
 
     /// A handle that cancels what this session executes, from any thread.
@@ -393,10 +433,11 @@ impl Session {
     /// The database cannot be read.
     pub fn names(&self) -> Result<Vec<String>> {
         let snapshot = self.snapshot()?;
-        let tables = snapshot.tables().map(|table| table.name.clone());
-        let columns = snapshot.tables().flat_map(|table| table.schema.columns.iter().map(|c| c.name.clone()));
-        let mut names: Vec<String> =
-            tables.chain(definitions::views(&snapshot).map(|(name, _)| name.clone())).chain(columns).collect();
+        let own = |name: &str| own_name(name).to_owned();
+        let tables = self.temp.tables(&snapshot).map(|table| own(&table.name));
+        let columns = self.temp.tables(&snapshot).flat_map(|table| table.schema.columns.iter().map(|c| c.name.clone()));
+        let views = self.temp.views(&snapshot).map(|(name, _)| own(name));
+        let mut names: Vec<String> = tables.chain(views).chain(columns).collect();
         names.sort();
         names.dedup();
         Ok(names)
@@ -422,6 +463,11 @@ impl Session {
     pub fn extend(&self, extension: Extension) {
         let mut planner = self.planner.write();
         *planner = planner.with_extension(extension);
+        self.forget_plans();
+    }
+
+    /// Forgets how statements are executed, because names may mean something else.
+    fn forget_plans(&self) {
         self.plans.lock().clear();
         self.points.lock().clear();
     }
@@ -442,14 +488,23 @@ impl Session {
             (Ok(outcome), Some(failed)) => Ok(telling(outcome, failed)),
             (Err(error), Some(_)) => {
                 self.fail_transaction();
-                Err(error)
+                Err(self.temp.in_words_of_sql(error))
             }
-            (done, None) => done,
+            (done, None) => done.map_err(|error| self.temp.in_words_of_sql(error)),
         }
     }
 
     fn check_write(&self) -> Result<()> {
         check_write(self.access, &self.read_only)
+    }
+
+    fn check_write_to(&self, target: WriteTarget) -> Result<()> {
+        match target {
+            WriteTarget::Database => self.check_write(),
+            WriteTarget::TemporaryRows => Ok(()),
+            WriteTarget::TemporaryObjects if self.read_only.load(Ordering::Relaxed) => Err(transaction::reads_only()),
+            WriteTarget::TemporaryObjects => Ok(()),
+        }
     }
 
     /// Loads a file into a table, as `COPY table (columns) FROM 'path' (options)` does, on behalf of a client whose data
@@ -464,8 +519,10 @@ impl Session {
         path: &str,
         options: Vec<(String, String)>,
     ) -> Result<Outcome> {
-        let request = CopyFrom { table: table.to_owned(), columns, path: path.to_owned(), options };
-        self.write_once(move |transaction, context| copy::copy_from(transaction, context, &request, None)).await
+        let table = self.temp.resolved(&*self.snapshot()?, table);
+        let target = WriteTarget::of_rows(is_temporary(&table));
+        let request = CopyFrom { table, columns, path: path.to_owned(), options };
+        self.write_once(target, move |transaction, context| copy::copy_from(transaction, context, &request, None)).await
     }
 
     pub(crate) fn prepared_statement(&self, name: &ast::ObjectName) -> Result<ast::Statement> {
@@ -479,8 +536,7 @@ impl Session {
         let mut state = planner.settings().clone();
         change(&mut state)?;
         *planner = planner.with_settings(state);
-        self.plans.lock().clear();
-        self.points.lock().clear();
+        self.forget_plans();
         Ok(())
     }
 
@@ -529,6 +585,7 @@ impl Session {
     async fn execute_sql(
         &self,
         sql: ast::Statement,
+        target: WriteTarget,
         parameters: Parameters,
         text_after_as: Option<&str>,
     ) -> Result<Outcome> {
@@ -536,7 +593,7 @@ impl Session {
         match sql {
             Sql::Query(_) => Box::pin(self.query(sql, &parameters)).await,
             Sql::ShowFunctions { .. } => Box::pin(self.query_in(self.scope()?, sql, &parameters)).await,
-            Sql::Explain { .. } => Box::pin(self.explain(sql, &parameters)).await,
+            Sql::Explain { .. } => Box::pin(self.explain(sql, target, &parameters)).await,
             write if is_write(&write) => {
                 let text = text_after_as.map(str::to_owned);
                 // Tables that are read while they arrive can be read once.
@@ -544,7 +601,7 @@ impl Session {
                 let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
                     exec::perform(transaction, context, write.clone(), &parameters, text.clone())
                 };
-                self.write_keeping(None, repeats, work).await
+                self.write_as(Writing { is_once: !repeats, target, plans: None }, work).await
             }
             Sql::ShowCreate { obj_name, .. } => {
                 let name = names::object_name(&obj_name)?;
@@ -578,14 +635,15 @@ impl Session {
 
     async fn execute_stored_command(&self, statement: &Statement, inputs: Inputs) -> Result<Answer> {
         self.check_transaction(statement.ends_transaction())?;
-        if self.knows_text(&statement.text) {
+        if self.knows(statement) {
             return Ok(Answer::Outcome(self.execute_unguarded(statement, inputs).await?));
         }
         if let Command::Sql(sql) = self.command(statement).await?
             && matches!(*sql, ast::Statement::Query(_))
         {
             let parameters = parameters_of(statement, inputs)?;
-            if let Some(outcome) = Box::pin(self.execute_new_point(&statement.text, &sql, &parameters)).await? {
+            let form = self.form(statement, &parameters);
+            if let Some(outcome) = Box::pin(self.execute_new_point(form, &sql)).await? {
                 return Ok(Answer::Outcome(outcome));
             }
             let (kept, snapshot) = self.planned(*sql, &parameters).await?;
@@ -806,6 +864,7 @@ impl Session {
         let name = names::object_name(name)?;
         let prepared = self.prepared.lock().get(&name).cloned();
         let Some(Prepared { statement, text, types, .. }) = prepared else { return Err(self.not_prepared(&name)) };
+        let (statement, target) = self.resolved_again(statement)?;
         if !types.is_empty() && types.len() != values.len() {
             let (expected, actual) = (types.len(), values.len());
             return Err(Error::invalid(format!("{name} takes {expected} parameters and was given {actual}")));
@@ -821,10 +880,12 @@ impl Session {
         if let Some(outcome) = self.execute_known(&text, &parameters).await? {
             return Ok(outcome);
         }
-        if let Some(outcome) = Box::pin(self.execute_new_point(&text, &statement, &parameters)).await? {
+        let given = Cow::Borrowed(&parameters);
+        let form = points::Form { text: Cow::Borrowed(&*text), given, is_lifted: false };
+        if let Some(outcome) = Box::pin(self.execute_new_point(Some(form), &statement)).await? {
             return Ok(outcome);
         }
-        Box::pin(self.execute_sql(statement, parameters, None)).await
+        Box::pin(self.execute_sql(statement, target, parameters, None)).await
     }
 
     fn deallocate(&self, name: &ast::Ident) -> Result<Outcome> {
@@ -845,27 +906,27 @@ impl Session {
 
     /// Runs `work` in the session's transaction, or in one that commits when it succeeds, on a thread that may block. It
     /// may run again if it conflicts with another transaction.
-    async fn write<F>(&self, work: F) -> Result<Outcome>
+    async fn write<F>(&self, target: WriteTarget, work: F) -> Result<Outcome>
     where
         F: Fn(&mut WriteTransaction, &WriteContext) -> Result<Outcome> + Send + 'static,
     {
-        self.write_keeping(None, true, work).await
+        self.write_as(Writing { target, ..Writing::default() }, work).await
     }
 
     /// The same for work that cannot be repeated.
-    async fn write_once<F>(&self, work: F) -> Result<Outcome>
+    async fn write_once<F>(&self, target: WriteTarget, work: F) -> Result<Outcome>
     where
         F: Fn(&mut WriteTransaction, &WriteContext) -> Result<Outcome> + Send + 'static,
     {
-        self.write_keeping(None, false, work).await
+        self.write_as(Writing { target, is_once: true, plans: None }, work).await
     }
 
-    /// The same, with the plans that run kept for whoever wants to show them.
-    pub(crate) async fn write_keeping<F>(&self, plans: Option<PlansRun>, repeats: bool, work: F) -> Result<Outcome>
+    pub(crate) async fn write_as<F>(&self, writing: Writing, work: F) -> Result<Outcome>
     where
         F: Fn(&mut WriteTransaction, &WriteContext) -> Result<Outcome> + Send + 'static,
     {
-        self.check_write()?;
+        let Writing { plans, is_once, target } = writing;
+        self.check_write_to(target)?;
         let cancellation = self.cancellation();
         // Dropping this future, as a caller does that gives up, stops the work.
         let _guard = cancellation.guard();
@@ -880,8 +941,13 @@ impl Session {
             progress: self.progress(),
             inference: Inference::default(),
             row_lock: LockMode::Shared,
+            target,
         };
-        self.run_write(context, repeats, work).await
+        let outcome = self.run_write(context, !is_once, work).await;
+        if target == WriteTarget::TemporaryObjects {
+            self.forget_plans();
+        }
+        outcome
     }
 
     pub(crate) async fn blocking<T: Send + 'static>(
@@ -971,9 +1037,12 @@ fn check_write(access: Access, read_only: &AtomicBool) -> Result<()> {
     }
 }
 
-/// Whether functions of the session may change the database.
-fn may_write(access: Access, read_only: Arc<AtomicBool>, block: Block) -> Box<dyn Fn() -> Result<()> + Send + Sync> {
-    Box::new(move || {
+/// Whether functions of the session may change a sequence.
+fn may_write(access: Access, read_only: Arc<AtomicBool>, block: Block, temp: TempSchema) -> MayWrite {
+    Box::new(move |sequence| {
+        if temp.has(sequence) {
+            return Ok(());
+        }
         check_write(access, &read_only)?;
         block.check_write()
     })

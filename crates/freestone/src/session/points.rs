@@ -1,5 +1,6 @@
 //! The point statements that a session has recognized, and their execution.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -15,11 +16,13 @@ use crate::error::{Error, Result};
 use crate::exec;
 use crate::exec::write::WriteContext;
 use crate::inputs::Inputs;
+use crate::internal_names::is_temporary;
 use crate::point::{self, Point};
-use crate::session::{Session, parameters_of, shown_rows};
+use crate::session::{Session, Writing, parameters_of, shown_rows};
 use crate::sql::names;
 use crate::sql::parameters::{self, Parameters};
-use crate::sql::statement::Statement;
+use crate::sql::statement::{Command, Statement, parse_script};
+use crate::sql::temp_names::WriteTarget;
 use crate::{settings, times};
 
 /// Longer texts are not kept.
@@ -39,13 +42,23 @@ pub(crate) struct Points {
 enum Known {
     Point(Arc<Point>),
     Other(Vec<DataType>),
+    /// It came once, with literals. Recognizing it pays if it comes again.
+    Once(Vec<DataType>),
+}
+
+/// A statement as the session knows it: with the values of its parameters, or those that its literals stand for.
+pub(crate) struct Form<'s> {
+    pub text: Cow<'s, str>,
+    pub given: Cow<'s, Parameters>,
+    /// Whether the text is another than that of the statement.
+    pub is_lifted: bool,
 }
 
 impl Known {
     fn is_for(&self, types: &[DataType]) -> bool {
         match self {
             Known::Point(point) => point.is_for(types),
-            Known::Other(others) => others == types,
+            Known::Other(others) | Known::Once(others) => others == types,
         }
     }
 }
@@ -60,16 +73,30 @@ impl Points {
         self.by_text.get(text)?.iter().find(|known| known.is_for(types))
     }
 
-    fn keep(&mut self, text: &str, known: Known) {
+    fn keep(&mut self, text: &str, types: &[DataType], known: Known) {
         if self.by_text.len() >= TEXTS && !self.by_text.contains_key(text) {
             self.clear();
         }
-        self.by_text.entry(text.into()).or_default().push(known);
+        let all = self.by_text.entry(text.into()).or_default();
+        all.retain(|known| !known.is_for(types));
+        all.push(known);
     }
 
-    fn may_try(&self, text: &str, types: &[DataType]) -> bool {
+    /// Whether to recognize a statement now.
+    fn may_try(&mut self, form: &Form, types: &[DataType]) -> bool {
+        let text = &*form.text;
         let tried = self.by_text.get(text).map_or(0, Vec::len);
-        text.len() <= TEXT_BYTES_MAX && tried < VARIANTS && self.find(text, types).is_none()
+        if text.len() > TEXT_BYTES_MAX || tried >= VARIANTS {
+            return false;
+        }
+        match self.find(text, types) {
+            None if form.is_lifted => {
+                self.keep(text, types, Known::Once(types.to_vec()));
+                false
+            }
+            None | Some(Known::Once(_)) => true,
+            Some(_) => false,
+        }
     }
 }
 
@@ -80,35 +107,70 @@ impl Session {
         self.execute_point(point, values, given).await
     }
 
+    /// The form in which the session may know a statement. `None` if it has neither parameters nor literals.
+    pub(crate) fn form<'s>(&self, statement: &'s Statement, given: &'s Parameters) -> Option<Form<'s>> {
+        if !given.tables.is_empty() {
+            return None;
+        }
+        if !given.values.is_empty() {
+            let (text, given) = (Cow::Borrowed(statement.text.as_str()), Cow::Borrowed(given));
+            return Some(Form { text, given, is_lifted: false });
+        }
+        let (text, values) = statement.lifted()?;
+        if settings::logs_literals(self.planner.read().settings()) {
+            return None;
+        }
+        let given = Cow::Owned(Parameters { values, ..Parameters::default() });
+        Some(Form { text: Cow::Owned(text), given, is_lifted: true })
+    }
+
     /// Tries to recognize a statement that was parsed, and executes it if it is a point statement.
     pub(crate) async fn execute_new_point(
         &self,
-        text: &str,
+        form: Option<Form<'_>>,
         sql: &ast::Statement,
-        given: &Parameters,
     ) -> Result<Option<Outcome>> {
-        if given.values.is_empty() || !given.tables.is_empty() || !point::is_candidate(sql) {
+        let Some(form) = form.filter(|form| !form.given.values.is_empty() && point::is_candidate(sql)) else {
             return Ok(None);
-        }
+        };
+        let Form { text, given, is_lifted } = &form;
         let values = parameters::converted(&given.values, &given.types)?;
         let types: Vec<DataType> = values.iter().map(ScalarValue::data_type).collect();
-        if !self.points.lock().may_try(text, &types) {
+        if !self.points.lock().may_try(&form, &types) {
             return Ok(None);
         }
-        let point = self.recognized(sql, &types).await;
-        let known = point.clone().map_or_else(|| Known::Other(types), Known::Point);
-        self.points.lock().keep(text, known);
+        let lifted = if *is_lifted { self.lifted_sql(text).await } else { None };
+        let point = match (is_lifted, &lifted) {
+            (false, _) => self.recognized(sql, sql, &types).await,
+            (true, Some(lifted)) => self.recognized(sql, lifted, &types).await,
+            (true, None) => None,
+        };
+        let known = point.clone().map_or_else(|| Known::Other(types.clone()), Known::Point);
+        self.points.lock().keep(text, &types, known);
         match point {
             Some(point) => self.execute_point(point, values, given).await,
             None => Ok(None),
         }
     }
 
+    /// A statement whose literals became parameters, read again.
+    async fn lifted_sql(&self, text: &str) -> Option<ast::Statement> {
+        match self.command(parse_script(text).first()?).await.ok()? {
+            Command::Sql(sql) => Some(*sql),
+            _ => None,
+        }
+    }
+
     /// What cannot be planned here is not executed here: the error is reported when the statement is planned.
-    async fn recognized(&self, sql: &ast::Statement, types: &[DataType]) -> Option<Arc<Point>> {
+    async fn recognized(
+        &self,
+        written: &ast::Statement,
+        sql: &ast::Statement,
+        types: &[DataType],
+    ) -> Option<Arc<Point>> {
         let scope = self.scope().ok()?;
         let logged = match sql {
-            ast::Statement::Query(_) => settings::logged_text(self.planner().settings(), sql),
+            ast::Statement::Query(_) => settings::logged_text(self.planner().settings(), written),
             _ => None,
         };
         let (sql, types) = (sql.clone(), types.to_vec());
@@ -173,11 +235,12 @@ impl Session {
     }
 
     fn known_now(&self, statement: &Statement, inputs: &Inputs) -> Option<(Arc<Point>, Vec<ScalarValue>)> {
-        if !self.points.lock().by_text.contains_key(statement.text.as_str()) {
+        if !inputs.values.is_empty() && !self.points.lock().by_text.contains_key(statement.text.as_str()) {
             return None;
         }
         let given = parameters_of(statement, inputs.clone()).ok()?;
-        self.known_point(&statement.text, &given).ok()?
+        let form = self.form(statement, &given)?;
+        self.known_point(&form.text, &form.given).ok()?
     }
 
     fn shown_schema(&self, schema: &SchemaRef) -> SchemaRef {
@@ -191,18 +254,20 @@ impl Session {
     }
 
     async fn write_point(&self, point: Arc<Point>, values: Vec<ScalarValue>, given: Parameters) -> Result<Outcome> {
+        let is_temporary = is_temporary(point.table_name());
         let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
             if let Some(outcome) = point.write(transaction, context, &values)? {
                 return Ok(outcome);
             }
             exec::perform(transaction, context, point.statement().clone(), &given, None)
         };
-        self.write_keeping(None, true, work).await
+        let target = WriteTarget::of_rows(is_temporary);
+        self.write_as(Writing { target, ..Writing::default() }, work).await
     }
 
     /// The columns of a query's rows for users, if the query was recognized and its table is the same.
-    pub(crate) fn known_schema(&self, text: &str, given: &Parameters) -> Result<Option<SchemaRef>> {
-        let Some((point, _)) = self.known_point(text, given)? else { return Ok(None) };
+    pub(crate) fn known_schema(&self, form: &Form) -> Result<Option<SchemaRef>> {
+        let Some((point, _)) = self.known_point(&form.text, &form.given)? else { return Ok(None) };
         let Some(schema) = point.schema() else { return Ok(None) };
         if point.table(&*self.snapshot()?).is_none() {
             return Ok(None);
@@ -210,12 +275,17 @@ impl Session {
         Ok(Some(self.shown_schema(schema)))
     }
 
+    /// Whether a statement is a point statement in one of its forms; see [`Session::knows_text`].
+    pub(crate) fn knows(&self, statement: &Statement) -> bool {
+        self.knows_text(&statement.text) || statement.lifted().is_some_and(|(text, _)| self.knows_text(&text))
+    }
+
     /// Whether a text is that of a point statement, which names one table and nothing else, and the table exists.
     pub(crate) fn knows_text(&self, text: &str) -> bool {
         let point = self.points.lock().by_text.get(text).and_then(|known| {
             known.iter().find_map(|known| match known {
                 Known::Point(point) => Some(point.clone()),
-                Known::Other(_) => None,
+                Known::Other(_) | Known::Once(_) => None,
             })
         });
         point.is_some_and(|point| self.snapshot().is_ok_and(|snapshot| point.table(&snapshot).is_some()))
@@ -228,6 +298,7 @@ impl Session {
     pub fn lookup(&self, table: &str, key: &[ScalarValue]) -> Result<Option<RecordBatch>> {
         let snapshot = self.snapshot()?;
         let names = || snapshot.tables().map(|table| table.name.as_str());
+        let table = &self.temp.resolved(&snapshot, table);
         let table = snapshot.table(table).ok_or_else(|| Error::not_found("table", table, names()))?;
         // A key that is only declared may have several rows.
         Ok(point::lookup(table, key)?.into_iter().find(|rows| rows.num_rows() > 0))
@@ -285,6 +356,21 @@ mod tests {
             ("SELECT count(*) FROM t WHERE id = $1", vec![int(1)], false),
             ("UPDATE t SET s = upper($1) WHERE id = $2", vec![text(), int(2)], false),
             ("INSERT INTO t VALUES ($1, $2 + 1, NULL)", vec![int(11), int(8)], false),
+            ("INSERT INTO t VALUES ($1, $2, NULL) RETURNING *, id AS k", vec![int(12), int(8)], true),
+            ("INSERT INTO t VALUES ($1, $2, NULL) RETURNING a + 1", vec![int(13), int(8)], false),
+            ("UPDATE t SET a = $1 WHERE id = $2 RETURNING s, a", vec![int(1), int(2)], true),
+            ("DELETE FROM t WHERE id = $1 RETURNING *", vec![int(12)], true),
+            ("INSERT INTO t VALUES ($1, $2, true) ON CONFLICT DO NOTHING", vec![int(1), int(8)], true),
+            (
+                "INSERT INTO t VALUES ($1, $2, NULL) ON CONFLICT (id) DO UPDATE SET a = t.a + excluded.a, s = $3 RETURNING a",
+                vec![int(1), int(8), text()],
+                true,
+            ),
+            (
+                "INSERT INTO t VALUES ($1, $2, NULL) ON CONFLICT (id) DO UPDATE SET a = 0 WHERE t.a > 5",
+                vec![int(1), int(8)],
+                false,
+            ),
         ] {
             run(&session, sql, &values).await;
             let statement = session.parse(sql).expect(sql).remove(0);
@@ -298,6 +384,33 @@ mod tests {
         assert!(matches!(session.schema_now(&statement, &inputs(ScalarValue::Int16(None))), Some(Some(_))));
         run(&session, "SET lock_timeout = 5", &[]).await;
         assert!(!session.knows_text("SELECT * FROM t WHERE id = $1"), "settings changed");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn statements_that_differ_in_literals_are_one() {
+        let session = session().await;
+        for (sql, again, expected) in [
+            ("SELECT s FROM t WHERE id = 1", "select s FROM t WHERE id = 1", false),
+            ("SELECT s FROM t WHERE id = 1", "SELECT s FROM t  WHERE id =  -7", true),
+            ("UPDATE t SET a = a + 1, s = 'x' WHERE id = 1", "UPDATE t SET a = a + 2, s = '' WHERE id = 2", true),
+            ("INSERT INTO t VALUES (5, 6, 'y')", "INSERT INTO t VALUES (7, -8, 'z')", true),
+            ("INSERT INTO t VALUES (8, 6, 1.5)", "INSERT INTO t VALUES (9, -8, 2.5)", false),
+            ("DELETE FROM t WHERE id = 5 RETURNING *", "DELETE FROM t WHERE id = 7 RETURNING *", true),
+        ] {
+            run(&session, sql, &[]).await;
+            run(&session, again, &[]).await;
+            let statement = session.parse(again).expect(again).remove(0);
+            assert_eq!(session.knows(&statement), expected, "{again}");
+        }
+        let statement = session.parse("SELECT s FROM t WHERE id = 2").expect("parses").remove(0);
+        let now = session.execute_now(&statement, &Inputs::default()).expect("known").expect("works");
+        assert_eq!(now.collect().await.expect("rows")[0].num_rows(), 1);
+        assert!(matches!(session.schema_now(&statement, &Inputs::default()), Some(Some(_))));
+        run(&session, "SET workload = 'literals'", &[]).await;
+        for id in [1, 2, 1] {
+            run(&session, &format!("SELECT s FROM t WHERE id = {id}"), &[]).await;
+        }
+        assert!(!session.knows(&statement), "each text is logged");
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -13,6 +13,7 @@ use crate::exec::row_checks;
 use crate::exec::write::WriteContext;
 use crate::session::Session;
 use crate::settings;
+use crate::sql::temp_names::WriteTarget;
 use crate::sql::transactions::{Isolation, TransactionCommand, TransactionModes};
 
 /// After this many conflicts, a statement outside of a transaction locks its whole table, so that it succeeds.
@@ -129,6 +130,9 @@ impl Session {
             TransactionCommand::Release(name) => self.block.with(|open| open.release(&name))?,
             TransactionCommand::RollbackTo(name) => self.block.with(|open| open.roll_back_to(&name))?,
         }
+        if verb == "ROLLBACK" && self.temp.is_used() {
+            self.forget_plans();
+        }
         Ok(Outcome::Done { verb })
     }
 
@@ -156,7 +160,7 @@ impl Session {
 
     /// Ends the transaction. Its changes become durable, unless one of its statements failed.
     async fn commit(&self) -> Result<()> {
-        let transaction = {
+        let mut transaction = {
             let mut block = self.block.0.lock();
             let open = block.as_mut().ok_or_else(none)?;
             if open.failed.is_set() {
@@ -171,12 +175,19 @@ impl Session {
             *block = None;
             transaction
         };
+        let temp = self.temp.clone();
         self.blocking(move |database| {
+            temp.before_commit(&mut transaction)?;
             transaction.commit()?;
             database.merge_soon();
             Ok(())
         })
         .await
+    }
+
+    /// Rolls back what is open.
+    pub(super) fn end_transaction(&self) {
+        drop(self.block.0.lock().take());
     }
 
     /// Runs a statement that writes, in the session's transaction or as one of its own. `repeats`: whether the work may
@@ -185,18 +196,21 @@ impl Session {
     where
         F: Fn(&mut WriteTransaction, &WriteContext) -> Result<Outcome> + Send + 'static,
     {
-        let taken = self.block.take_for_write()?;
+        let taken = self.block.take_for_write(context.target)?;
         let block = Block(self.block.0.clone());
-        self.blocking(move |database| match taken {
-            Some((mut transaction, isolation)) => {
-                let outcome = in_block(&mut transaction, isolation, repeats, &context, &work);
-                block.put_back(transaction, outcome.is_ok());
-                outcome
-            }
-            None => {
-                let outcome = alone(database.store(), repeats, context, &work)?;
-                database.merge_soon();
-                Ok(outcome)
+        self.blocking(move |database| {
+            database.drop_leftovers()?;
+            match taken {
+                Some((mut transaction, isolation)) => {
+                    let outcome = in_block(&mut transaction, isolation, repeats, &context, &work);
+                    block.put_back(transaction, outcome.is_ok());
+                    outcome
+                }
+                None => {
+                    let outcome = alone(database.store(), repeats, context, &work)?;
+                    database.merge_soon();
+                    Ok(outcome)
+                }
             }
         })
         .await
@@ -218,9 +232,11 @@ fn alone(store: &Store, repeats: bool, mut context: WriteContext, work: Work<'_>
     loop {
         let mut transaction = store.write()?;
         transaction.set_waiting(context.waiting.clone());
-        transaction.set_syncs(settings::synchronous_commit(context.planner().settings()));
+        let is_temporary = context.target != WriteTarget::Database;
+        transaction.set_syncs(!is_temporary && settings::synchronous_commit(context.planner().settings()));
         let done = statement(&mut transaction, &context, work).and_then(|outcome| {
             context.check_cancelled()?;
+            context.planner().temp().before_commit(&mut transaction)?;
             transaction.commit()?;
             Ok(outcome)
         });
@@ -313,12 +329,12 @@ impl Block {
     }
 
     /// Takes the transaction for a statement that changes it.
-    fn take_for_write(&self) -> Result<Option<(WriteTransaction, Isolation)>> {
+    fn take_for_write(&self, target: WriteTarget) -> Result<Option<(WriteTransaction, Isolation)>> {
         let mut block = self.0.lock();
         let Some(open) = block.as_mut() else { return Ok(None) };
         open.expire_if_too_old();
         open.check()?;
-        if open.read_only {
+        if open.read_only && target != WriteTarget::TemporaryRows {
             return Err(reads_only());
         }
         let transaction = open.transaction.take().ok_or_else(busy)?;

@@ -28,6 +28,7 @@ pub(crate) mod statement;
 pub(crate) mod subquery_columns;
 pub(crate) mod summary;
 pub(crate) mod supported;
+pub(crate) mod temp_names;
 pub(crate) mod transactions;
 pub(crate) mod type_names;
 pub(crate) mod types;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use datafusion::common::TableReference;
 use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
@@ -18,6 +19,7 @@ use crate::context::guarded_now;
 use crate::error::{Error, Result};
 use crate::sql::dialect::SqlDialect;
 use crate::sql::locking::LockingQuery;
+use crate::sql::parameters::literals;
 use crate::sql::transactions::TransactionCommand;
 use crate::sql::{
     case_results, depth, explain_options, extensions, fetch, file_calls, forms, frame_exclusion, from_first,
@@ -93,6 +95,8 @@ pub(crate) enum Command {
         if_exists: bool,
     },
     Vacuum(Option<String>),
+    /// ANALYZE, for which there is nothing to do.
+    Analyze(Option<String>),
     Check(Option<String>),
     Set {
         name: String,
@@ -240,7 +244,7 @@ fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
         "SET" | "RESET" | "SHOW" | "PREPARE" | "DEALLOCATE" | "USE" => StatementKind::Session,
         "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" => StatementKind::Session,
         "EXECUTE" => StatementKind::Query,
-        "VACUUM" | "CHECK" | "CALIBRATE" => StatementKind::Maintenance,
+        "VACUUM" | "ANALYZE" | "ANALYSE" | "CHECK" | "CALIBRATE" => StatementKind::Maintenance,
         "ADVISE" | "WHATIF" => StatementKind::Query,
         _ => StatementKind::Other,
     }
@@ -262,9 +266,44 @@ impl Statement {
         depth::with_stack(self.tokens.len(), || guarded_now(|| self.parsed()))
     }
 
+    /// The command, after other work on it; both on a stack that is large enough.
+    pub(crate) fn command_with<T>(&self, work: impl FnOnce(&mut Command) -> Result<T>) -> Result<(Command, T)> {
+        depth::with_stack(self.tokens.len(), || {
+            let mut command = guarded_now(|| self.parsed())?;
+            let done = work(&mut command)?;
+            Ok((command, done))
+        })
+    }
+
+    /// Whether it is of a kind that names tables. Statements about transactions and settings do not.
+    pub(crate) fn may_name_tables(&self) -> bool {
+        let first = (Cursor { tokens: &self.tokens }).upper(0);
+        self.kind != StatementKind::Session || matches!(first.as_str(), "SHOW" | "PREPARE")
+    }
+
+    /// Whether a word says that it makes or names something temporary.
+    pub(crate) fn may_be_temporary(&self) -> bool {
+        let is_sign = |word: &Word| {
+            let lower = word.value.to_ascii_lowercase();
+            matches!(lower.as_str(), "temp" | "temporary") || lower.starts_with("pg_temp")
+        };
+        self.tokens.iter().any(|token| matches!(&token.token, Token::Word(word) if is_sign(word)))
+    }
+
+    /// Whether it creates something, by its first word or by INTO of a query.
+    pub(crate) fn creates(&self) -> bool {
+        let cursor = Cursor { tokens: &self.tokens };
+        cursor.upper(0) == "CREATE" || self.kind == StatementKind::Query && self.names("into")
+    }
+
     /// Whether it ends a transaction or returns to a savepoint. Such statements are accepted after a failed statement.
     pub fn ends_transaction(&self) -> bool {
         matches!((Cursor { tokens: &self.tokens }).upper(0).as_str(), "COMMIT" | "END" | "ROLLBACK" | "ABORT")
+    }
+
+    /// The statement with parameters instead of its literals, and their values, if it has such a form.
+    pub(crate) fn lifted(&self) -> Option<(String, Vec<ScalarValue>)> {
+        if self.broken.is_none() { literals::lifted(&self.tokens) } else { None }
     }
 
     /// Holds the memory that was reserved for its text until it is dropped.
@@ -287,7 +326,8 @@ impl Statement {
         match cursor.upper(0).as_str() {
             "COPY" => copy(rest),
             "ALTER" => alter(cursor),
-            "VACUUM" => Ok(Command::Vacuum(rest.optional_name("VACUUM [table]")?)),
+            "VACUUM" => vacuum(rest),
+            "ANALYZE" | "ANALYSE" => analyze(rest),
             "CHECK" => Ok(Command::Check(rest.optional_name("CHECK [table]")?)),
             "SET" => set(rest),
             "RESET" => Ok(Command::Reset { name: rest.setting_name()? }),
@@ -732,6 +772,37 @@ fn set_time_zone(mut cursor: Cursor) -> Result<Command> {
 }
 
 /// `DROP MACRO [TABLE] [IF EXISTS] name`.
+/// `VACUUM [(options)] [FULL] [FREEZE] [VERBOSE] [ANALYZE] [table]`: PostgreSQL's options change nothing.
+fn vacuum(mut rest: Cursor) -> Result<Command> {
+    const FORM: &str = "VACUUM [table]";
+    const OPTIONS: [&str; 5] = ["FULL", "FREEZE", "VERBOSE", "ANALYZE", "ANALYSE"];
+    for (name, _) in rest.optional_options()? {
+        if !OPTIONS.contains(&name.to_ascii_uppercase().as_str()) {
+            return Err(Error::unsupported(format!("the option {name} of VACUUM is not available"))
+                .with_hint("there are FULL, FREEZE, VERBOSE and ANALYZE, which change nothing"));
+        }
+    }
+    // The last word may be the name of a table.
+    while rest.tokens.len() > 1 && OPTIONS.iter().any(|option| rest.skip_word(option)) {}
+    if OPTIONS.contains(&rest.upper(0).as_str()) {
+        rest.advance();
+    }
+    Ok(Command::Vacuum(rest.optional_name(FORM)?))
+}
+
+/// `ANALYZE [VERBOSE] [table [(columns)]]`.
+fn analyze(mut rest: Cursor) -> Result<Command> {
+    const FORM: &str = "ANALYZE [table]";
+    rest.skip_word("VERBOSE");
+    if rest.tokens.is_empty() {
+        return Ok(Command::Analyze(None));
+    }
+    let table = rest.object_name(FORM)?;
+    rest.optional_columns(FORM)?;
+    rest.expect_end()?;
+    Ok(Command::Analyze(Some(table)))
+}
+
 fn drop_macro(mut cursor: Cursor) -> Result<Command> {
     cursor.skip_word("TABLE");
     let if_exists = cursor.skip_word("IF") && cursor.skip_word("EXISTS");

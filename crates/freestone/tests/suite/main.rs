@@ -29,6 +29,7 @@ mod sequences;
 mod session;
 mod slt;
 mod ssb;
+mod temporary;
 mod tpch;
 
 /// The allocator that programs with this engine should use, so that planning counts as memory.

@@ -124,32 +124,76 @@ fn conditions(key: &[&str], from: usize) -> String {
     key.iter().enumerate().map(of).collect::<Vec<_>>().join(" AND ")
 }
 
+/// ON CONFLICT in several forms, with its values.
+fn on_conflict(chance: &mut StdRng, key: &[&str], columns: &[&str], values: &mut Vec<ScalarValue>) -> String {
+    let (key, column) = (key.join(", "), columns[chance.random_range(0..columns.len())]);
+    match chance.random_range(0..8) {
+        0 => " ON CONFLICT DO NOTHING".to_owned(),
+        1 => format!(" ON CONFLICT ({key}) DO NOTHING"),
+        2 => format!(" ON CONFLICT ({key}) DO UPDATE SET {column} = excluded.{column}"),
+        3 => format!(" ON CONFLICT ({key}) DO UPDATE SET a = t.a + excluded.a - 1, {column} = NULL")
+            .replace("a = NULL", "s = 'z'"),
+        4 => {
+            values.push(value(chance, column));
+            format!(" ON CONFLICT ({key}) DO UPDATE SET {column} = ${}", values.len())
+        }
+        5 => format!(" ON CONFLICT ({key}) DO UPDATE SET a = a + 1"),
+        _ => String::new(),
+    }
+}
+
+/// The text with literals instead of parameters, if all values have literals.
+fn with_literals(text: &str, values: &[ScalarValue]) -> Option<String> {
+    let mut text = text.to_owned();
+    for (at, value) in values.iter().enumerate().rev() {
+        let literal = match value {
+            ScalarValue::Null => "NULL".to_owned(),
+            ScalarValue::Utf8(Some(text)) => format!("'{}'", text.replace('\'', "''")),
+            ScalarValue::Int64(Some(value)) => value.to_string(),
+            ScalarValue::Int32(Some(value)) => value.to_string(),
+            ScalarValue::Boolean(Some(value)) => value.to_string(),
+            _ => return None,
+        };
+        text = text.replace(&format!("${}", at + 1), &literal);
+    }
+    Some(text)
+}
+
 /// A statement, the same in a form that is planned, and its values.
 fn statement(chance: &mut StdRng, key: &[&str], columns: &[&str]) -> (String, String, Vec<ScalarValue>) {
     let mut values = vec![];
     let number = columns[chance.random_range(0..columns.len())];
-    let text = match chance.random_range(0..7) {
-        0 | 1 => {
+    let kind = chance.random_range(0..9);
+    let returning = match (chance.random_range(0..4), kind) {
+        (_, 7..) => String::new(),
+        (0, _) => " RETURNING *".to_owned(),
+        (1, _) => format!(" RETURNING {number}, a AS {number}_2, t.{number}"),
+        _ => String::new(),
+    };
+    let text = match kind.min(7) {
+        0..=2 => {
             values.extend(columns.iter().map(|column| value(chance, column)));
             let cells = |form: &dyn Fn(usize) -> String| (1..=columns.len()).map(form).collect::<Vec<_>>().join(", ");
             let names = columns.join(", ");
-            let point = format!("INSERT INTO t ({names}) VALUES ({})", cells(&|n| format!("${n}")));
-            return (point, format!("INSERT INTO t ({names}) VALUES ({})", cells(&|n| format!("(${n})"))), values);
+            let on = on_conflict(chance, key, columns, &mut values);
+            let of = |cells: String| format!("INSERT INTO t ({names}) VALUES ({cells}){on}{returning}");
+            return (of(cells(&|n| format!("${n}"))), of(cells(&|n| format!("(${n})"))), values);
         }
-        2 => {
+        3 => {
             values.push(value(chance, number));
             format!("UPDATE t SET {number} = $1 WHERE {}", conditions(key, 2))
         }
-        3 => {
+        4 => {
             values.push(value(chance, "a"));
             format!("UPDATE t SET a = a + $1 * 2 - 1 WHERE {}", conditions(key, 2))
         }
-        4 => format!("DELETE FROM t WHERE {}", conditions(key, 1)),
-        5 => format!("SELECT * FROM t WHERE {}", conditions(key, 1)),
+        5 | 6 if chance.random_range(0..3) > 0 => format!("DELETE FROM t WHERE {}", conditions(key, 1)),
+        5..=7 if chance.random_range(0..2) == 0 => format!("SELECT * FROM t WHERE {}", conditions(key, 1)),
         _ => format!("SELECT {number}, id AS k, x.id FROM t x WHERE {}", conditions(key, 1)).replace("x.id", "a"),
     };
     values.extend(key.iter().map(|column| value(chance, column)));
-    (text.clone(), format!("{text} AND TRUE"), values)
+    let returning = if text.starts_with("SELECT") { String::new() } else { returning };
+    (format!("{text}{returning}"), format!("{text} AND TRUE{returning}"), values)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -158,7 +202,7 @@ async fn random_point_statements_are_like_planned_ones() {
         let mut chance = StdRng::seed_from_u64(seed as u64);
         let columns: Vec<&str> = columns.to_vec();
         let pair = Pair::new(table).await;
-        for step in 0..150 {
+        for step in 0..300 {
             let control = match chance.random_range(0..16) {
                 0 => Some("BEGIN"),
                 1 => Some("COMMIT"),
@@ -171,7 +215,11 @@ async fn random_point_statements_are_like_planned_ones() {
                 Some(control) => pair.same(control, control, &[]).await,
                 None => {
                     let (point, planned, values) = statement(&mut chance, &columns[..*key], &columns);
-                    pair.same(&point, &planned, &values).await;
+                    let literals = with_literals(&point, &values).zip(with_literals(&planned, &values));
+                    match literals.filter(|_| chance.random_range(0..3) > 0) {
+                        Some((point, planned)) => pair.same(&point, &planned, &[]).await,
+                        None => pair.same(&point, &planned, &values).await,
+                    }
                 }
             }
             if step % 50 == 49 {

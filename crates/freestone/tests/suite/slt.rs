@@ -18,6 +18,12 @@ type DesignOf = Option<fn(&Table) -> String>;
 /// Instead of a design: tables keep theirs.
 const VACUUM: &str = "VACUUM";
 
+/// The name of a table with its schema: a temporary table of the same name would come before it.
+fn full_name(table: &Table) -> String {
+    let name = table.name.replace('"', "\"\"");
+    if table.name.contains('.') { format!("\"{name}\"") } else { format!("public.\"{name}\"") }
+}
+
 fn quoted(table: &Table, columns: std::ops::Range<usize>) -> String {
     let names = table.schema.columns[columns]
         .iter()
@@ -218,10 +224,10 @@ impl Connection {
                 continue;
             }
             let table: &Arc<Table> = table;
-            let name = table.name.replace('"', "\"\"");
+            let name = full_name(table);
             let statement = match design(table) {
-                options if options == VACUUM => format!("VACUUM \"{name}\""),
-                options => format!("ALTER TABLE \"{name}\" SET DESIGN ({options})"),
+                options if options == VACUUM => format!("VACUUM {name}"),
+                options => format!("ALTER TABLE {name} SET DESIGN ({options})"),
             };
             self.session.sql(&statement).await?;
         }
@@ -236,13 +242,13 @@ impl Connection {
         }
         let snapshot = self.session.database().store().snapshot().map_err(freestone::Error::from)?;
         for table in snapshot.tables().filter(|_| !self.copies.is_empty()) {
-            let name = table.name.replace('"', "\"\"");
+            let name = full_name(table);
             if snapshot.copies(table).any(|copy| !copy.is_current()) {
-                self.session.sql(&format!("VACUUM \"{name}\"")).await?;
+                self.session.sql(&format!("VACUUM {name}")).await?;
             }
             for (at, form) in self.copies.iter().enumerate().skip(snapshot.copies(table).count()) {
                 let form = form(table);
-                self.session.sql(&format!("ALTER TABLE \"{name}\" ADD COPY \"copy {at}\" {form}")).await?;
+                self.session.sql(&format!("ALTER TABLE {name} ADD COPY \"copy {at}\" {form}")).await?;
             }
         }
         Ok(())

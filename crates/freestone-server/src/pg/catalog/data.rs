@@ -14,6 +14,9 @@ pub const OID_PG_CATALOG: i64 = 11;
 pub const OID_PUBLIC: i64 = 2200;
 pub const OID_INFORMATION_SCHEMA: i64 = 13_000;
 pub const OID_DATABASE: i64 = 16_384;
+/// The schema of the session's temporary tables.
+pub const OID_PG_TEMP: i64 = 13_001;
+pub const PG_TEMP: &str = "pg_temp";
 pub const OID_HEAP: i64 = 2;
 pub const OID_BTREE: i64 = 403;
 /// The first OID of user objects.
@@ -67,7 +70,14 @@ impl Data {
     }
 
     pub fn named(&self, name: &str) -> Option<&RelationOids> {
-        self.relations.iter().find(|known| known.relation.name == name)
+        let is_own = |known: &&RelationOids| known.relation.is_temporary && known.relation.own_name() == name;
+        let own = self.relations.iter().find(is_own);
+        own.or_else(|| self.relations.iter().find(|known| known.relation.name == name))
+    }
+
+    /// Whether the session has temporary tables.
+    pub fn has_temporary(&self) -> bool {
+        self.relations.iter().any(|known| known.relation.is_temporary)
     }
 
     pub fn role_oid(&self, name: &str) -> i64 {
@@ -126,6 +136,11 @@ impl Data {
 }
 
 impl RelationOids {
+    /// The OID of its schema, and the schema's name.
+    pub fn schema(&self) -> (i64, &'static str) {
+        if self.relation.is_temporary { (OID_PG_TEMP, PG_TEMP) } else { (OID_PUBLIC, "public") }
+    }
+
     /// The columns: name, type, and whether NULL is allowed.
     pub fn columns(&self) -> impl Iterator<Item = (&str, ColumnType, bool)> {
         let fields = self.relation.schema.iter().flat_map(|schema| schema.fields());

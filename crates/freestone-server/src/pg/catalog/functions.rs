@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
 };
 
 use super::Catalog;
-use super::data::{DATABASE, Data, PG_CATALOG, RelationOids};
+use super::data::{DATABASE, Data, PG_CATALOG, PG_TEMP, RelationOids};
 use crate::pg::settings::{Settings, VERSION};
 use crate::pg::types::Type;
 use freestone::quote;
@@ -121,6 +121,7 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
     }),
     ("to_regnamespace", Kind::Int, |_, arguments| match arguments.first().and_then(Value::text) {
         Some("public") => Value::Int(super::data::OID_PUBLIC),
+        Some(PG_TEMP) => Value::Int(super::data::OID_PG_TEMP),
         Some(PG_CATALOG) => Value::Int(super::data::OID_PG_CATALOG),
         Some("information_schema") => Value::Int(super::data::OID_INFORMATION_SCHEMA),
         _ => Value::Null,
@@ -387,7 +388,7 @@ fn relation_oid(data: &Data, name: &str) -> Option<i64> {
 fn relation_name(data: &Data, oid: i64) -> Option<String> {
     let key = || data.relations.iter().find(|table| table.key_oid == oid);
     let key = || key().map(|table| table.relation.primary_key_name.clone());
-    data.relation(oid).map(|table| table.relation.name.clone()).or_else(key)
+    data.relation(oid).map(|table| table.relation.own_name().to_owned()).or_else(key)
 }
 
 fn constraint_text(data: &Data, arguments: &[Value]) -> Option<String> {
@@ -408,6 +409,7 @@ fn constraint_text(data: &Data, arguments: &[Value]) -> Option<String> {
 
 /// The statement that would create the index of a primary key.
 pub fn index_text(table: &RelationOids) -> String {
-    let (name, key) = (&table.relation.name, &table.relation.primary_key_name);
-    format!("CREATE UNIQUE INDEX {key} ON public.{name} USING btree ({})", table.relation.primary_key.join(", "))
+    let (name, key) = (table.relation.own_name(), &table.relation.primary_key_name);
+    let schema = table.schema().1;
+    format!("CREATE UNIQUE INDEX {key} ON {schema}.{name} USING btree ({})", table.relation.primary_key.join(", "))
 }

@@ -48,13 +48,13 @@ fn key_columns(data: &Data) -> Rows {
         for (at, column) in constraint.columns.iter().enumerate() {
             let place = at as i64 + 1;
             let unique = if constraint.referenced.is_some() { Cell::Int(place) } else { Cell::Null };
-            let table = constraint.table.relation.name.as_str();
+            let (table, schema) = (constraint.table.relation.own_name(), constraint.table.schema().1);
             rows.push(row![
                 DATABASE,
-                "public",
+                schema,
                 constraint.name.as_str(),
                 DATABASE,
-                "public",
+                schema,
                 table,
                 column.as_str(),
                 place,
@@ -73,8 +73,8 @@ fn table_constraints(data: &Data) -> Rows {
             "c" => "CHECK",
             _ => "PRIMARY KEY",
         };
-        let table = constraint.table.relation.name.as_str();
-        row![DATABASE, "public", constraint.name, DATABASE, "public", table, kind, "NO", "NO", "NO"]
+        let (table, schema) = (constraint.table.relation.own_name(), constraint.table.schema().1);
+        row![DATABASE, schema, constraint.name, DATABASE, schema, table, kind, "NO", "NO", "NO"]
     };
     data.constraints().into_iter().map(row).collect()
 }
@@ -83,7 +83,7 @@ fn described_columns(data: &Data) -> Rows {
     let mut rows = vec![];
     for table in &data.relations {
         for (at, (name, kind, nullable)) in table.columns().enumerate() {
-            let mut row = described_column(&table.relation.name, name, kind, nullable, at as i64 + 1);
+            let mut row = described_column(table, name, kind, nullable, at as i64 + 1);
             if let Some(default) = table.default_of(at) {
                 row[COLUMN_DEFAULT] = Cell::Text(default.to_owned());
             }
@@ -96,7 +96,7 @@ fn described_columns(data: &Data) -> Rows {
 /// The place of `column_default` in a row of [`described_column`].
 const COLUMN_DEFAULT: usize = 5;
 
-fn described_column(table: &str, name: &str, kind: ColumnType, nullable: bool, place: i64) -> Vec<Cell> {
+fn described_column(table: &RelationOids, name: &str, kind: ColumnType, nullable: bool, place: i64) -> Vec<Cell> {
     let element = kind.element;
     let (precision, scale) = precision(kind);
     let numeric = |value: Option<i64>| value.map_or(Cell::Null, Cell::Int);
@@ -106,8 +106,8 @@ fn described_column(table: &str, name: &str, kind: ColumnType, nullable: bool, p
     let udt = if kind.is_array { format!("_{}", element.name) } else { element.name.to_owned() };
     row![
         DATABASE,
-        "public",
-        table,
+        table.schema().1,
+        table.relation.own_name(),
         name,
         place,
         Cell::Null,
@@ -156,7 +156,8 @@ fn references(data: &Data) -> Rows {
         let (table, _) = constraint.referenced?;
         let unique = data.named(table).filter(|table| !table.relation.primary_key.is_empty());
         let unique = unique.map_or(Cell::Null, |table| Cell::Text(table.relation.primary_key_name.clone()));
-        Some(row![DATABASE, "public", constraint.name, DATABASE, "public", unique, "NONE", "NO ACTION", "NO ACTION"])
+        let schema = constraint.table.schema().1;
+        Some(row![DATABASE, schema, constraint.name, DATABASE, schema, unique, "NONE", "NO ACTION", "NO ACTION"])
     };
     data.constraints().into_iter().filter_map(row).collect()
 }
@@ -167,8 +168,8 @@ fn grants(data: &Data) -> Rows {
         for (user, role) in &data.roles {
             let writes: &[&str] = if *role == Role::Read { &[] } else { &["INSERT", "UPDATE", "DELETE", "TRUNCATE"] };
             for right in ["SELECT"].iter().chain(writes) {
-                let name = table.relation.name.as_str();
-                rows.push(row![data.user.as_str(), user.as_str(), DATABASE, "public", name, *right, "NO", "NO"]);
+                let (name, schema) = (table.relation.own_name(), table.schema().1);
+                rows.push(row![data.user.as_str(), user.as_str(), DATABASE, schema, name, *right, "NO", "NO"]);
             }
         }
     }

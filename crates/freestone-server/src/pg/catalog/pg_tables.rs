@@ -105,7 +105,8 @@ pub const TABLES: &[TableOf] = &[
 
 fn namespaces(data: &Data) -> Rows {
     let named = [(OID_PG_CATALOG, PG_CATALOG), (OID_PUBLIC, "public"), (OID_INFORMATION_SCHEMA, "information_schema")];
-    named.iter().map(|(oid, name)| row![*oid, *name, data.owner(), Cell::Null]).collect()
+    let own = data.has_temporary().then_some((OID_PG_TEMP, PG_TEMP));
+    named.into_iter().chain(own).map(|(oid, name)| row![oid, name, data.owner(), Cell::Null]).collect()
 }
 
 fn classes(data: &Data) -> Rows {
@@ -114,17 +115,19 @@ fn classes(data: &Data) -> Rows {
         let kind = if table.relation.view.is_some() { "v" } else { "r" };
         let has_key = !table.relation.primary_key.is_empty();
         let natts = table.columns().count() as i64;
-        rows.push(class(data, table.oid, &table.relation.name, kind, natts, Some(table)));
+        rows.push(class(data, table, table.relation.own_name(), kind, natts));
         if has_key {
             let (name, natts) = (table.relation.primary_key_name.clone(), table.relation.primary_key.len() as i64);
-            rows.push(class(data, table.key_oid, &name, "i", natts, None));
+            rows.push(class(data, table, &name, "i", natts));
         }
     }
     rows
 }
 
-/// A row of `pg_class`. `table` is `None` for an index.
-fn class(data: &Data, oid: i64, name: &str, kind: &str, natts: i64, table: Option<&RelationOids>) -> Vec<Cell> {
+/// A row of `pg_class`, of a table or view, or of the index of its key.
+fn class(data: &Data, of: &RelationOids, name: &str, kind: &str, natts: i64) -> Vec<Cell> {
+    let table = Some(of).filter(|_| kind != "i");
+    let oid = if kind == "i" { of.key_oid } else { of.oid };
     let am = match kind {
         "r" => OID_HEAP,
         "i" => OID_BTREE,
@@ -135,7 +138,7 @@ fn class(data: &Data, oid: i64, name: &str, kind: &str, natts: i64, table: Optio
     row![
         oid,
         name,
-        OID_PUBLIC,
+        of.schema().0,
         0,
         0,
         data.owner(),
@@ -148,7 +151,7 @@ fn class(data: &Data, oid: i64, name: &str, kind: &str, natts: i64, table: Optio
         0,
         table.is_some_and(|table| !table.relation.primary_key.is_empty()),
         false,
-        "p",
+        if of.relation.is_temporary { "t" } else { "p" },
         kind,
         natts,
         0,
@@ -319,7 +322,7 @@ fn constraints(data: &Data) -> Rows {
         row![
             constraint.oid,
             constraint.name,
-            OID_PUBLIC,
+            constraint.table.schema().0,
             kind,
             false,
             false,
@@ -352,8 +355,7 @@ fn tables(data: &Data) -> Rows {
     let tables = data.relations.iter().filter(|table| table.relation.view.is_none());
     let row = |table: &RelationOids| {
         let has_key = !table.relation.primary_key.is_empty();
-        let name = table.relation.name.as_str();
-        row!["public", name, data.user.as_str(), Cell::Null, has_key, false, false, false]
+        row![table.schema().1, table.relation.own_name(), data.user.as_str(), Cell::Null, has_key, false, false, false]
     };
     tables.map(row).collect()
 }
@@ -361,7 +363,7 @@ fn tables(data: &Data) -> Rows {
 fn views(data: &Data) -> Rows {
     let row = |table: &RelationOids| {
         let text = table.relation.view.as_deref()?;
-        Some(row!["public", table.relation.name.as_str(), data.user.as_str(), text])
+        Some(row![table.schema().1, table.relation.own_name(), data.user.as_str(), text])
     };
     data.relations.iter().filter_map(row).collect()
 }
@@ -369,8 +371,8 @@ fn views(data: &Data) -> Rows {
 fn index_texts(data: &Data) -> Rows {
     let keyed = data.relations.iter().filter(|table| !table.relation.primary_key.is_empty());
     let row = |table: &RelationOids| {
-        let name = table.relation.name.as_str();
-        row!["public", name, table.relation.primary_key_name.as_str(), Cell::Null, super::functions::index_text(table)]
+        let (schema, name) = (table.schema().1, table.relation.own_name());
+        row![schema, name, table.relation.primary_key_name.as_str(), Cell::Null, super::functions::index_text(table)]
     };
     keyed.map(row).collect()
 }
@@ -446,7 +448,7 @@ fn live_rows(data: &Data) -> Rows {
     let tables = data.relations.iter().filter(|table| table.relation.view.is_none());
     let row = |table: &RelationOids| {
         let rows = table.relation.rows.unwrap_or(0) as i64;
-        row![table.oid, "public", table.relation.name.as_str(), rows, 0]
+        row![table.oid, table.schema().1, table.relation.own_name(), rows, 0]
     };
     tables.map(row).collect()
 }

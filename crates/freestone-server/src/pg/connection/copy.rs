@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use freestone::{Error, Inputs};
+use freestone::{Error, Inputs, Relation};
 use tokio::sync::mpsc;
 
 use super::Connection;
@@ -68,11 +68,14 @@ impl Connection {
     /// Receives the client's data. Text is written to a file and loaded when it is complete; binary rows are inserted
     /// as they arrive.
     pub async fn copy_in(&mut self, copy: &CopyIn) -> Result<(), Failure> {
-        if !self.session.access().write {
-            return Err(PgError::new(sqlstate::INSUFFICIENT_PRIVILEGE, "this user may only read").into());
+        let table = self.copied(copy).await?;
+        if !table.is_temporary {
+            if !self.session.access().write {
+                return Err(PgError::new(sqlstate::INSUFFICIENT_PRIVILEGE, "this user may only read").into());
+            }
+            self.check_writable()?;
         }
-        self.check_writable()?;
-        let schema = self.copied_columns(copy).await?;
+        let schema = copied_columns(copy, &table)?;
         let binary = copy.options.format == CopyFormat::Binary;
         let spool = if binary { None } else { Some(Spool::new(&copy.options)?) };
         self.replies.copy(b'G', binary, schema.fields().len());
@@ -88,30 +91,22 @@ impl Connection {
         Ok(())
     }
 
-    /// The columns of the table into which rows are copied.
-    async fn copied_columns(&self, copy: &CopyIn) -> Result<SchemaRef, Failure> {
+    /// The table into which rows are copied. A temporary one comes before others of the same name.
+    async fn copied(&self, copy: &CopyIn) -> Result<Relation, Failure> {
         let session = self.session.clone();
-        let relations =
+        let mut relations =
             execution::on_workers(
                 &self.shared,
                 self.settings.statement_limit(),
                 async move { session.relations().await },
             )
             .await?;
-        let table = relations.into_iter().find(|relation| relation.name == copy.table);
-        let Some(schema) = table.and_then(|table| table.schema) else {
-            return Err(PgError::new(sqlstate::UNDEFINED_TABLE, format!("no table {}", copy.table)).into());
-        };
-        let place = |column: &String| {
-            let missing = || PgError::new(sqlstate::UNDEFINED_COLUMN, format!("no column {column} in {}", copy.table));
-            schema.index_of(column).map_err(|_| missing())
-        };
-        if copy.columns.is_empty() {
-            return Ok(schema);
+        let is_own = |relation: &Relation| relation.own_name() == copy.table && relation.is_temporary;
+        let own = relations.iter().position(is_own);
+        match own.or_else(|| relations.iter().position(|relation| relation.name == copy.table)) {
+            Some(at) => Ok(relations.swap_remove(at)),
+            None => Err(PgError::new(sqlstate::UNDEFINED_TABLE, format!("no table {}", copy.table)).into()),
         }
-        let places = copy.columns.iter().map(place).collect::<Result<Vec<_>, _>>()?;
-        let chosen = schema.project(&places);
-        Ok(Arc::new(chosen.map_err(|error| PgError::new(sqlstate::DUPLICATE_COLUMN, error.to_string()))?))
     }
 
     /// Inserts binary rows as they arrive.
@@ -431,6 +426,23 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
         }
     }
     out
+}
+
+/// The columns into which rows are copied.
+fn copied_columns(copy: &CopyIn, table: &Relation) -> Result<SchemaRef, Failure> {
+    let Some(schema) = &table.schema else {
+        return Err(PgError::new(sqlstate::UNDEFINED_TABLE, format!("no table {}", copy.table)).into());
+    };
+    let place = |column: &String| {
+        let missing = || PgError::new(sqlstate::UNDEFINED_COLUMN, format!("no column {column} in {}", copy.table));
+        schema.index_of(column).map_err(|_| missing())
+    };
+    if copy.columns.is_empty() {
+        return Ok(schema.clone());
+    }
+    let places = copy.columns.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+    let chosen = schema.project(&places);
+    Ok(Arc::new(chosen.map_err(|error| PgError::new(sqlstate::DUPLICATE_COLUMN, error.to_string()))?))
 }
 
 #[cfg(test)]

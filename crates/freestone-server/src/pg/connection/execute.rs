@@ -280,12 +280,17 @@ impl Connection {
                 self.reset(name).await?;
                 self.replies.complete("RESET");
             }
+            Utility::DiscardTemp => {
+                self.session.drop_temporary().await?;
+                self.replies.complete("DISCARD TEMP");
+            }
             Utility::DiscardAll => {
                 self.prepared.clear();
                 self.portals.clear();
                 self.cursors.clear();
                 self.reset("all").await?;
                 self.engine("DEALLOCATE ALL").await?;
+                self.session.drop_temporary().await?;
                 self.replies.complete("DISCARD ALL");
             }
             Utility::Deallocate(None) => {

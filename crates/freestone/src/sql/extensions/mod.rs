@@ -119,17 +119,15 @@ pub(crate) fn statement(statement: ast::Statement) -> Result<ast::Statement> {
         Sql::Query(mut query) => {
             let SetExpr::Select(select) = query.body.as_mut() else { return Ok(Sql::Query(query)) };
             let Some(into) = select.into.take() else { return Ok(Sql::Query(query)) };
-            if into.temporary || into.unlogged {
-                return refused(
-                    "SELECT … INTO a TEMPORARY or UNLOGGED table",
-                    "SELECT … INTO t, and DROP TABLE t later",
-                );
+            if into.unlogged {
+                return refused("SELECT … INTO an UNLOGGED table", "SELECT … INTO TEMP t ends with the session");
             }
             let text = "CREATE TABLE t AS SELECT 1";
             let parsed = datafusion::sql::sqlparser::parser::Parser::parse_sql(&crate::sql::dialect::SqlDialect, text)?;
             match parsed.into_iter().next() {
                 Some(Sql::CreateTable(create)) => {
-                    Ok(Sql::CreateTable(ast::CreateTable { name: into.name, query: Some(query), ..create }))
+                    let (name, temporary) = (into.name, into.temporary);
+                    Ok(Sql::CreateTable(ast::CreateTable { name, temporary, query: Some(query), ..create }))
                 }
                 _ => Ok(Sql::Query(query)),
             }

@@ -5,6 +5,7 @@
 //! context. So they are written into the statement as literals. All other parameters are planned with their types.
 
 mod inference;
+pub(crate) mod literals;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;

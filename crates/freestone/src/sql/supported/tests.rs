@@ -27,7 +27,7 @@ fn clauses_of_queries_that_nothing_executes_are_refused() {
         ("SELECT a FROM t WHERE a IN (SELECT a FROM u FOR SHARE)", "FOR SHARE"),
         ("SELECT a FROM t LIMIT 1 FETCH FIRST ROW ONLY", "together with LIMIT"),
         ("SELECT a FROM t ORDER BY a FETCH FIRST 2 PERCENT ROWS WITH TIES", "PERCENT WITH TIES"),
-        ("SELECT a INTO TEMP u FROM t", "INTO a TEMPORARY"),
+        ("SELECT a INTO UNLOGGED u FROM t", "UNLOGGED"),
         ("SELECT a FROM t TABLESAMPLE (BUCKET 1 OUT OF 2)", "BUCKET"),
         ("ATTACH 'x.db' AS x", "ATTACH"),
         ("COMMENT ON TABLE t IS 'x'", "COMMENT ON"),
@@ -101,7 +101,7 @@ fn clauses_of_writes_that_nothing_executes_are_refused() {
 #[test]
 fn clauses_of_definitions_that_nothing_executes_are_refused() {
     check(&[
-        ("CREATE TEMPORARY TABLE t (a INT)", "TEMPORARY"),
+        ("CREATE GLOBAL TEMPORARY TABLE t (a INT)", "GLOBAL"),
         ("CREATE EXTERNAL TABLE t (a INT) LOCATION 'x'", "EXTERNAL"),
         ("CREATE TABLE t (a INT) PARTITIONED BY (b INT)", "PARTITIONED BY"),
         ("CREATE TABLE t (a INT) PARTITION BY RANGE (a)", "PARTITION BY"),
@@ -115,7 +115,6 @@ fn clauses_of_definitions_that_nothing_executes_are_refused() {
         ("CREATE TABLE t (a INT REFERENCES u (b) MATCH FULL)", "MATCH"),
         ("CREATE TABLE t (a INT, PRIMARY KEY (a DESC))", "an order in a PRIMARY KEY"),
         ("CREATE MATERIALIZED VIEW v AS SELECT 1", "MATERIALIZED"),
-        ("CREATE TEMPORARY VIEW v AS SELECT 1", "TEMPORARY"),
         ("CREATE OR ALTER VIEW v AS SELECT 1", "OR ALTER"),
         ("CREATE VIEW v WITH (a = 1) AS SELECT 1", "WITH and OPTIONS"),
         ("DROP TABLE t PURGE", "PURGE"),

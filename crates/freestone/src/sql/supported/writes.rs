@@ -19,7 +19,8 @@ pub(super) fn statement(statement: &Statement) -> Result<()> {
         Statement::CreateView(create) => create_view(create),
         Statement::AlterTable(alter) => alter_table(alter),
         Statement::CreateSequence {
-            temporary,
+            // Its name is in the schema of the session then.
+            temporary: _,
             owned_by,
             if_not_exists: _,
             name: _,
@@ -27,7 +28,7 @@ pub(super) fn statement(statement: &Statement) -> Result<()> {
             sequence_options: _,
         } => {
             let is_owned = owned_by.as_ref().is_some_and(|owner| owner.to_string() != "NONE");
-            none_of(&[(*temporary, "a TEMPORARY sequence"), (is_owned, "OWNED BY: SERIAL makes such a sequence")])
+            none_of(&[(is_owned, "OWNED BY: SERIAL makes such a sequence")])
         }
         Statement::Drop {
             object_type: _,
@@ -210,7 +211,8 @@ fn truncate(truncate: &Truncate) -> Result<()> {
 fn create_table(create: &CreateTable) -> Result<()> {
     let CreateTable {
         or_replace: _,
-        temporary,
+        // Its name is in the schema of the session then.
+        temporary: _,
         external,
         dynamic,
         global,
@@ -234,7 +236,8 @@ fn create_table(create: &CreateTable) -> Result<()> {
         clone,
         version,
         comment,
-        on_commit,
+        // Refused for tables that are not temporary, when their names are resolved.
+        on_commit: _,
         on_cluster,
         primary_key,
         order_by,
@@ -297,7 +300,7 @@ fn create_table(create: &CreateTable) -> Result<()> {
         backup.is_some(),
     ];
     none_of(&[
-        (*temporary || *transient || *volatile || global.is_some(), "a TEMPORARY table"),
+        (*transient || *volatile || *global == Some(true), "a TRANSIENT, VOLATILE or GLOBAL table"),
         (*external, "CREATE EXTERNAL TABLE: files are read by their names, FROM 'file.parquet'"),
         (*dynamic || *iceberg || *snapshot, "a DYNAMIC, ICEBERG or SNAPSHOT table"),
         (!matches!(hive_distribution, HiveDistributionStyle::NONE), "PARTITIONED BY: WITH (sort = '…') orders a table"),
@@ -305,7 +308,6 @@ fn create_table(create: &CreateTable) -> Result<()> {
         (*without_rowid, "WITHOUT ROWID"),
         (clone.is_some() || version.is_some(), "CLONE"),
         (comment.is_some(), "COMMENT"),
-        (on_commit.is_some(), "ON COMMIT"),
         (on_cluster.is_some(), "ON CLUSTER"),
         (primary_key.is_some() || order_by.is_some(), "PRIMARY KEY and ORDER BY behind the columns"),
         (partition_by.is_some() || partition_of.is_some() || for_values.is_some(), "PARTITION BY and PARTITION OF"),
@@ -443,7 +445,8 @@ fn create_view(create: &CreateView) -> Result<()> {
         comment,
         with_no_schema_binding,
         if_not_exists: _,
-        temporary,
+        // Its name is in the schema of the session then.
+        temporary: _,
         copy_grants,
         to,
         params,
@@ -453,7 +456,6 @@ fn create_view(create: &CreateView) -> Result<()> {
         .any(|ast::ViewColumnDef { name: _, data_type, options }| data_type.is_some() || options.is_some());
     none_of(&[
         (*materialized, "a MATERIALIZED view"),
-        (*temporary, "a TEMPORARY view"),
         (*or_alter, "CREATE OR ALTER: write CREATE OR REPLACE"),
         (*secure, "a SECURE view"),
         (typed, "a type or option of a view's column"),

@@ -1,0 +1,219 @@
+//! Temporary tables, views and sequences. They are kept among those of the database, in a schema of their session,
+//! `pg_temp_NUMBER`, whose names no other session resolves or lists. SQL calls this schema `pg_temp`.
+//!
+//! So each statement and each transaction treats them as it treats all other tables. They end with their session. What a
+//! killed process leaves is dropped by the next process that writes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use freestone_store::{Snapshot, Store, StoreError, Table, WriteTransaction};
+
+use crate::definitions;
+use crate::error::{Error, Result};
+use crate::internal_names::{PG_TEMP, TEMP_PREFIX, is_temp_schema, is_temporary};
+use crate::sequences;
+use crate::sql::names::name_in;
+use crate::sql::temp_names::TempNames;
+
+/// The prefix of the entries which say what becomes of a table at the end of each transaction. The schema of the table and
+/// its number follow.
+const ON_COMMIT: &str = "freestone$on_commit:";
+const DROP: &str = "DROP";
+const DELETE_ROWS: &str = "DELETE ROWS";
+/// Dropping is repeated if other commits are in its way.
+const ATTEMPTS: usize = 3;
+
+/// The temporary schema of a session.
+#[derive(Debug, Clone)]
+pub(crate) struct TempSchema {
+    name: Arc<str>,
+    is_used: Arc<AtomicBool>,
+}
+
+/// What becomes of a temporary table when a transaction commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnCommit {
+    Drop,
+    DeleteRows,
+}
+
+impl TempSchema {
+    /// The schema of a new session.
+    pub fn new() -> TempSchema {
+        static SESSIONS: AtomicU64 = AtomicU64::new(1);
+        let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
+        TempSchema { name: format!("{TEMP_PREFIX}{number}").into(), is_used: Arc::default() }
+    }
+
+    /// Its name in the catalog.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it may have tables, views or sequences.
+    pub fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Relaxed)
+    }
+
+    pub fn use_it(&self) {
+        self.is_used.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a name of the catalog is one of this schema.
+    pub fn has(&self, name: &str) -> bool {
+        name.split_once('.').is_some_and(|(schema, _)| schema == &*self.name)
+    }
+
+    /// Whether the session may see a table, view or sequence.
+    pub fn sees(&self, name: &str) -> bool {
+        !is_temporary(name) || self.has(name)
+    }
+
+    /// The tables that the session may see.
+    pub fn tables<'s>(&'s self, snapshot: &'s Snapshot) -> impl Iterator<Item = &'s Arc<Table>> {
+        snapshot.tables().filter(|table| self.sees(&table.name))
+    }
+
+    /// The views that the session may see.
+    pub fn views<'s>(&'s self, snapshot: &'s Snapshot) -> impl Iterator<Item = (&'s String, &'s str)> {
+        definitions::views(snapshot).filter(|(name, _)| self.sees(name))
+    }
+
+    /// The name in the catalog of a temporary table, view or sequence; `None` if there is none of this name.
+    pub fn find(&self, snapshot: &Snapshot, name: &str) -> Option<String> {
+        if !self.is_used() {
+            return None;
+        }
+        let full = name_in(&self.name, name);
+        let is_there = snapshot.table(&full).is_some()
+            || snapshot.views().contains_key(&full)
+            || sequences::find(snapshot, &full).is_some();
+        is_there.then_some(full)
+    }
+
+    /// The name in the catalog for a name in a text: temporary tables come before others.
+    pub fn resolved(&self, snapshot: &Snapshot, name: &str) -> String {
+        match name.split_once('.') {
+            Some((PG_TEMP, own)) => name_in(&self.name, own),
+            Some(_) => name.to_owned(),
+            None => self.find(snapshot, name).unwrap_or_else(|| name.to_owned()),
+        }
+    }
+
+    /// An error that names the schema as SQL does.
+    pub fn in_words_of_sql(&self, error: Error) -> Error {
+        match self.is_used() {
+            true => error.replacing(&format!("{}.", self.name), &format!("{PG_TEMP}.")),
+            false => error,
+        }
+    }
+
+    /// Notes what becomes of a table at the end of each transaction.
+    pub fn note_on_commit(&self, transaction: &mut WriteTransaction, table: &str, then: OnCommit) -> Result<()> {
+        let id = transaction.table(table)?.id;
+        let text = if then == OnCommit::Drop { DROP } else { DELETE_ROWS };
+        Ok(transaction.create_view(&format!("{ON_COMMIT}{}:{id}", self.name), text)?)
+    }
+
+    /// Drops or empties the tables that were declared ON COMMIT DROP or DELETE ROWS, as a part of the transaction that
+    /// commits.
+    pub fn before_commit(&self, transaction: &mut WriteTransaction) -> Result<()> {
+        if !self.is_used() || !transaction.is_changed() {
+            return Ok(());
+        }
+        let snapshot = transaction.snapshot();
+        let prefix = format!("{ON_COMMIT}{}:", self.name);
+        let entries = snapshot.views().range(prefix.clone()..).take_while(|(name, _)| name.starts_with(&prefix));
+        for (entry, then) in entries {
+            let is_of = |table: &&Arc<Table>| entry[prefix.len()..].parse() == Ok(table.id);
+            let table = snapshot.tables().find(is_of);
+            match table {
+                Some(table) if then == DELETE_ROWS => {
+                    if table.rows() > 0 {
+                        transaction.truncate(&table.name)?;
+                    }
+                    continue;
+                }
+                Some(table) => {
+                    let owned = table.schema.sequences();
+                    transaction.drop_table(&table.name)?;
+                    for name in owned.iter().filter(|name| sequences::find(&snapshot, name).is_some()) {
+                        sequences::drop(transaction, name)?;
+                    }
+                }
+                // It was dropped.
+                None => {}
+            }
+            transaction.drop_view(entry)?;
+        }
+        Ok(())
+    }
+
+    /// Works with what is known of names of temporary tables in SQL.
+    pub fn with_names<T>(&self, snapshot: &Snapshot, work: impl FnOnce(&TempNames) -> T) -> T {
+        let (has, has_schema) =
+            (|name: &str| self.find(snapshot, name).is_some(), |name: &str| definitions::has_schema(snapshot, name));
+        work(&TempNames {
+            schema: &self.name,
+            schema_in_sql: PG_TEMP,
+            is_temporary: &is_temp_schema,
+            has: &has,
+            has_schema: &has_schema,
+        })
+    }
+
+    /// Drops all that the session has.
+    ///
+    /// # Errors
+    /// The database cannot be written. What remains is dropped by the next process that writes.
+    pub fn drop_all(&self, store: &Store) -> Result<()> {
+        if !self.is_used() {
+            return Ok(());
+        }
+        drop_schemas(store, &|schema| schema == &*self.name)
+    }
+}
+
+/// Drops what sessions of processes that were killed have left. No session of this process may have temporary tables.
+///
+/// # Errors
+/// Another process writes, or the database cannot be written.
+pub(crate) fn drop_leftovers(store: &Store) -> Result<()> {
+    drop_schemas(store, &is_temp_schema)
+}
+
+fn drop_schemas(store: &Store, is_one: &dyn Fn(&str) -> bool) -> Result<()> {
+    let is_within = |name: &str| name.split_once('.').is_some_and(|(schema, _)| is_one(schema));
+    for attempt in 1.. {
+        let snapshot = store.snapshot()?;
+        let is_entry = |name: &String| entry_schema(name).is_some_and(is_one);
+        let has_any = snapshot.tables().any(|table| is_within(&table.name))
+            || snapshot.views().keys().any(|name| is_entry(name) || is_within(name))
+            || sequences::names(&snapshot).any(is_within);
+        if !has_any {
+            return Ok(());
+        }
+        let mut transaction = store.write()?;
+        // If this is lost, it is done again.
+        transaction.set_syncs(false);
+        let base = transaction.snapshot();
+        let tables: Vec<&String> = base.tables().map(|table| &table.name).filter(|name| is_within(name)).collect();
+        tables.into_iter().try_for_each(|table| transaction.drop_table(table))?;
+        let named: Vec<&str> = sequences::names(&base).filter(|name| is_within(name)).collect();
+        named.into_iter().try_for_each(|name| sequences::drop(&mut transaction, name))?;
+        let views = base.views().keys().filter(|name| is_entry(name) || is_within(name));
+        views.into_iter().try_for_each(|view| transaction.drop_view(view))?;
+        match transaction.commit() {
+            Err(StoreError::Conflict(_)) if attempt < ATTEMPTS => {}
+            Err(error) => return Err(Error::from(error)),
+            Ok(_) => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+/// The schema of an entry of ON COMMIT.
+fn entry_schema(name: &str) -> Option<&str> {
+    Some(name.strip_prefix(ON_COMMIT)?.split_once(':')?.0)
+}
