@@ -101,6 +101,7 @@ pub enum Command {
         files: Vec<(String, PathBuf)>,
     },
     /// Uses cores in one way until it is ended, as a neighbour of the experiments with tenants
+    #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Burn {
         #[arg(value_parser = parse_burn)]
@@ -110,18 +111,21 @@ pub enum Command {
         threads: usize,
     },
     /// Runs a program until it or standard input ends
+    #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Keep {
         #[arg(last = true, required = true)]
         command: Vec<std::ffi::OsString>,
     },
     /// Times results kept with three allocators, and prints JSON
+    #[cfg(target_os = "linux")]
     #[command(hide = true)]
     ProbeAllocators {
         #[arg(long)]
         rows: usize,
     },
     /// Boots an emulated virtual machine with a database's server, to try its files. Emulation is never measured
+    #[cfg(target_os = "linux")]
     #[command(hide = true)]
     TryMachine {
         /// The program `freestone`

@@ -12,7 +12,9 @@ use clap::Parser;
 use freestone_data::{acs, ontime, ssb};
 use freestone_lab::LabError;
 use freestone_lab::compare;
-use freestone_lab::experiments::{self, RunOptions, tenants};
+#[cfg(target_os = "linux")]
+use freestone_lab::experiments::tenants;
+use freestone_lab::experiments::{self, RunOptions};
 
 use args::{Cli, Command, Control, LinkArgs};
 
@@ -100,18 +102,22 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::FlightServer { listen, files } => {
             Ok(freestone_lab::flight::serve(listen, files, |address| println!("listening: flight://{address}"))?)
         }
+        #[cfg(target_os = "linux")]
         Command::Burn { kind, threads } => Ok(tenants::burn::run(*kind, *threads)?),
+        #[cfg(target_os = "linux")]
         Command::Keep { command } => match tenants::levels::keep::keep(command) {
             Ok(0) => Ok(()),
             Ok(status) => std::process::exit(status),
             Err(error) => Err(Failure::error(format!("cannot start the program: {error}"))),
         },
+        #[cfg(target_os = "linux")]
         Command::ProbeAllocators { rows } => {
             let folder = std::env::temp_dir().join(format!("freestone-lab-{}", std::process::id()));
             let found = tenants::probe::allocators(*rows, &folder);
             let _ = std::fs::remove_dir_all(&folder);
             print(&found?)
         }
+        #[cfg(target_os = "linux")]
         Command::TryMachine { program, database } => print(&tenants::levels::machine::try_emulated(program, database)?),
     }
 }

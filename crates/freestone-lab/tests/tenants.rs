@@ -3,6 +3,8 @@
 //!
 //! They need the program `freestone` beside `freestone-lab`, as every build of the whole workspace has it.
 
+#![cfg(target_os = "linux")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -149,6 +149,7 @@ impl<'a> Bench<'a> {
             databases::check_memory(tenants, self.scale, *encoding, databases::free_bytes())?;
             for tenant in 0..tenants {
                 let database = self.library.of_tenant(tenant, *encoding, self.notify)?;
+                self.library.check(&database)?;
                 (self.notify)(&format!("tenant {} alone, {} columns", tenant + 1, encoding.name()));
                 let facts = self.facts_of(tenant, *encoding, &database)?;
                 self.facts.insert((tenant, *encoding), facts);
@@ -173,14 +174,7 @@ impl<'a> Bench<'a> {
     fn facts_of(&self, tenant: usize, encoding: Encoding, database: &Database) -> Result<Facts> {
         let slot = Slot::whole(self.cpus.clone(), self.memory_of(1, encoding));
         let name = format!("tenant {}", tenant + 1);
-        let running = self.levels.serve(Isolation::Process, database, &slot, &name).map_err(|error| match error {
-            LabError::Broken(reason) => LabError::Broken(format!(
-                "{reason}; if the database {} is damaged, delete it and {}",
-                database.folder.display(),
-                database.folder.with_extension("json").display()
-            )),
-            other => other,
-        })?;
+        let running = self.levels.serve(Isolation::Process, database, &slot, &name)?;
         let endpoint = self.endpoint(tenant, encoding, &running.address, None);
         let asker = Asker::connect(&endpoint)?;
         let rows = databases::rows_of(&asker, &endpoint, None)?;
@@ -254,7 +248,10 @@ impl<'a> Bench<'a> {
         let seen = workload::run(&servers.endpoints, case.users, [warm_up, window], |edge| {
             edges.push((edge, Reading::now(&servers.running, &neighbours)));
         });
-        // A dead server says more than the connection that it closed.
+        // A dead server says more than the connection that it closed, but the system may need a moment to tell of it.
+        if seen.is_err() {
+            std::thread::sleep(Duration::from_millis(100));
+        }
         for running in &mut servers.running {
             running.check()?;
         }
@@ -270,7 +267,9 @@ impl<'a> Bench<'a> {
         }
         let facts = self.facts.get(&(0, case.encoding));
         let bytes = facts.map_or([0.0; QUERIES], |facts| facts.bytes);
-        Ok(point(&seen, before, after, &bytes))
+        let cores = std::thread::available_parallelism().map_or(1, |count| count.get());
+        let other = (after.other_seconds - before.other_seconds) / (cores as f64 * seen.seconds);
+        Ok(Point { other_share: other.clamp(0.0, 1.0), ..point(&seen, before, after, &bytes) })
     }
 
     /// Starts the servers of a case, unless they run.
@@ -385,6 +384,12 @@ impl<'a> Bench<'a> {
         self.points.iter().collect()
     }
 
+    /// The median and the greatest share of processor time that other programs took.
+    pub fn other_share(&self) -> (f64, f64) {
+        let found = super::points::spread(&self.points(), |point| point.other_share);
+        (found.median, found.high)
+    }
+
     /// The bytes that a query uses on average, by the engine's counters.
     pub fn bytes_per_query(&self, encoding: Encoding) -> f64 {
         self.facts.get(&(0, encoding)).map_or(0.0, |facts| facts.bytes.iter().sum::<f64>() / QUERIES as f64)
@@ -442,6 +447,8 @@ struct Reading {
     guest_kernel_seconds: Option<f64>,
     client_seconds: f64,
     neighbours: Vec<(f64, f64)>,
+    /// The time of all programs that are not of this measurement.
+    other_seconds: f64,
 }
 
 impl Reading {
@@ -453,8 +460,12 @@ impl Reading {
             guest_kernel_seconds =
                 guest.map(|seconds| seconds + guest_kernel_seconds.unwrap_or(0.0)).or(guest_kernel_seconds);
         }
+        let client_seconds = own_seconds();
+        let of_neighbours: f64 = neighbours.iter().map(Neighbour::seconds).sum();
+        let own = servers.user_seconds + servers.kernel_seconds + client_seconds + of_neighbours;
         let neighbours = neighbours.iter().filter_map(Neighbour::moved).collect();
-        Reading { servers, guest_kernel_seconds, client_seconds: own_seconds(), neighbours }
+        let other_seconds = child::busy_seconds() - own;
+        Reading { servers, guest_kernel_seconds, client_seconds, neighbours, other_seconds }
     }
 }
 

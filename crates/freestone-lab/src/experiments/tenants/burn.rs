@@ -43,6 +43,12 @@ impl Neighbour {
         Some((bytes.parse().ok()?, seconds.parse().ok()?))
     }
 
+    /// The processor time that it took.
+    pub fn seconds(&self) -> f64 {
+        let used = self.process.usage();
+        used.user_seconds + used.kernel_seconds
+    }
+
     /// # Errors
     /// It has ended.
     pub fn check(&mut self) -> Result<()> {

@@ -157,7 +157,11 @@ impl Process {
     /// An error with the last line that the process wrote.
     fn broken(&self, what: &str) -> LabError {
         let lines = self.lines();
-        let said = lines.iter().rev().find(|(_, line)| line.contains("error")).or_else(|| lines.last());
+        let said = lines
+            .iter()
+            .rev()
+            .find(|(_, line)| line.contains("error"))
+            .or_else(|| lines.last().filter(|(_, line)| !line.contains(" INFO ")));
         LabError::Broken(format!("{} {what}{}", self.name, said.map_or(String::new(), |(_, line)| format!(": {line}"))))
     }
 
@@ -265,6 +269,21 @@ pub fn allowed_cpus() -> Vec<usize> {
     if all.is_empty() { vec![0] } else { all }
 }
 
+/// The seconds in which the processors of this machine were busy, or taken away by a hypervisor, since it started.
+pub fn busy_seconds() -> f64 {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    // cpu user nice system idle iowait irq softirq steal guest …; guests are part of user.
+    let line = text.lines().next().unwrap_or_default();
+    let ticks: Vec<u64> = line.split_whitespace().skip(1).map_while(|word| word.parse().ok()).collect();
+    let busy = ticks.iter().take(8).enumerate().filter(|(at, _)| *at != 3 && *at != 4).map(|(_, ticks)| ticks);
+    busy.sum::<u64>() as f64 / ticks_per_second()
+}
+
+fn ticks_per_second() -> f64 {
+    // SAFETY: sysconf has no memory effects.
+    unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as f64
+}
+
 /// The process `root` and everything that it started.
 fn tree(root: u32) -> Vec<u32> {
     let parents: Vec<(u32, u32)> = fs::read_dir("/proc")
@@ -311,8 +330,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
 
 /// The time and memory of a process and of those that it started.
 pub fn usage_of(root: u32) -> Usage {
-    // SAFETY: sysconf has no memory effects.
-    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as f64;
+    let ticks = ticks_per_second();
     let mut sum = Usage::default();
     for pid in tree(root) {
         if let Some(stat) = stat(pid) {

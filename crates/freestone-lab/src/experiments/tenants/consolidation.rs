@@ -5,9 +5,10 @@ use freestone_report::findings::{Cell, Check, Lines, Part, Series, Table, signif
 use super::bench::{Bench, Case};
 use super::databases::Encoding;
 use super::options::{Burn, Isolation};
+use super::paper;
 use super::points::{Point, Spread, spread};
 use super::probe::Calibrated;
-use super::{PLACE, broken, correctness, figure, levels_table, paper, percent, slots};
+use super::view::{PLACE, broken, correctness, figure, levels_table, percent, slots};
 use crate::Notify;
 use crate::error::Result;
 use crate::experiments::RunOptions;
@@ -390,7 +391,41 @@ fn claims(
     }
     checks.extend(of_bytes(bench, divisions, calibrated));
     checks.push(of_levels(bench, levels, divisions));
+    checks.extend(divisions.iter().filter_map(|division| of_sharing(bench, *division)));
     checks
+}
+
+/// One process for all against a process each, with the reason from what both used.
+fn of_sharing(bench: &Bench<'_>, division: Division) -> Option<Check> {
+    let of = |level: Isolation, figure: fn(&Point) -> f64| {
+        let key = key(level, Encoding::Compressed, division, plain_row(division.slots, Load::Normal), None);
+        of(bench, &key, figure).median
+    };
+    let both = |figure: fn(&Point) -> f64| [of(Isolation::Shared, figure), of(Isolation::Process, figure)];
+    let [shared, each] = both(|point| point.throughput);
+    if shared <= 0.0 || each <= 0.0 {
+        return None;
+    }
+    let text = |figure: fn(&Point) -> f64| both(figure).map(significant).join(" against ");
+    let switches = text(|point| point.switches as f64 / point.queries.max(1) as f64);
+    let tenants = if division.slots == 1 { "1 tenant".to_owned() } else { format!("{} tenants", division.slots) };
+    Some(
+        Check::new(
+            format!("{tenants}: one process answers as many queries per second as a process each"),
+            shared >= each * (1.0 - SAME / 2.0),
+            format!(
+                "{} per second; p95 {} ms; memory {} MB",
+                text(|point| point.throughput),
+                text(|point| point.p95_ms),
+                text(|point| point.resident_bytes as f64 / 1e6)
+            ),
+        )
+        .or_because(format!(
+            "a query takes {} ms of processor time, {} % of all in the kernel, and {switches} changes of threads",
+            text(Point::cpu_ms),
+            text(|point| point.kernel_share() * 100.0)
+        )),
+    )
 }
 
 fn of_load(bench: &Bench<'_>, level: Isolation, divisions: &[Division]) -> Option<Check> {

@@ -20,9 +20,9 @@ use crate::experiments::quoted;
 /// The time in which a database must be built.
 const PATIENCE: Duration = Duration::from_secs(3600);
 /// The bytes of a row of lineorder, and of its share of the dimensions, in memory: measured, rounded up.
-const BYTES_PER_ROW: [(Encoding, f64); 2] = [(Encoding::Compressed, 45.0), (Encoding::Plain, 100.0)];
+const BYTES_PER_ROW: [(Encoding, f64); 2] = [(Encoding::Compressed, 32.0), (Encoding::Plain, 80.0)];
 /// What a server and its queries take beside the data.
-const SERVER_BYTES: u64 = 400 << 20;
+const SERVER_BYTES: u64 = 300 << 20;
 
 /// How columns are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -183,7 +183,31 @@ impl Library {
         command.arg(&database.folder).arg("-f").arg(&file).args(["--format", "none"]);
         let built = Process::start("building a database", command, Place::default())?.finish(PATIENCE);
         let _ = fs::remove_file(&file);
-        built.map(|_| ())
+        match built {
+            Err(LabError::Broken(reason)) => Err(LabError::Usage(format!(
+                "{reason}; check the free space of {}, or use a smaller --scale",
+                self.folder.display()
+            ))),
+            built => built.map(|_| ()),
+        }
+    }
+
+    /// Reads every byte of a database, so that damage is found before anything is measured.
+    ///
+    /// # Errors
+    /// The database is damaged.
+    pub fn check(&self, database: &Database) -> Result<()> {
+        let mut command = Command::new(&self.program);
+        command.arg("check").arg(&database.folder);
+        let checked = Process::start("freestone check", command, Place::default())?.finish(PATIENCE);
+        match checked {
+            Err(LabError::Broken(reason)) => Err(LabError::Usage(format!(
+                "the database {} is damaged: {reason}; delete {}, and it is built again",
+                database.folder.display(),
+                database.folder.with_extension("json").display()
+            ))),
+            checked => checked.map(|_| ()),
+        }
     }
 
     /// The folder of a tenant's Parquet files, which remain.

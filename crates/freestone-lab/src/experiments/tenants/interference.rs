@@ -5,9 +5,10 @@ use freestone_report::findings::{Bar, BarGroup, Bars, Cell, Check, Part, Table, 
 use super::bench::{Bench, Case};
 use super::databases::Encoding;
 use super::options::{Burn, Isolation};
+use super::paper;
 use super::points::{Point, Spread, spread};
 use super::probe::Calibrated;
-use super::{PLACE, broken, correctness, figure, levels_table, paper, percent, slots};
+use super::view::{PLACE, broken, correctness, figure, levels_table, percent, slots};
 use crate::Notify;
 use crate::error::{LabError, Result};
 use crate::experiments::RunOptions;

@@ -7,9 +7,10 @@ use freestone_report::findings::{
 use super::bench::{Bench, Case};
 use super::databases::Encoding;
 use super::options::Isolation;
+use super::paper;
 use super::points::{Point, Spread, spread};
 use super::probe::{Allocated, Calibrated};
-use super::{PLACE, broken, correctness, figure, levels_table, paper, percent, slots};
+use super::view::{PLACE, broken, correctness, figure, levels_table, percent, slots};
 use crate::Notify;
 use crate::error::{LabError, Result};
 use crate::experiments::RunOptions;

@@ -43,6 +43,9 @@ pub struct Point {
     pub moved: f64,
     /// Bytes per second that the neighbours moved.
     pub neighbour_moved: f64,
+    /// The share of all processor time that other programs took meanwhile, or that the hypervisor gave to others.
+    #[serde(default)]
+    pub other_share: f64,
     /// Why the figures do not count: a server died, a client got no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<String>,
@@ -237,7 +240,8 @@ impl Point {
 pub fn csv(points: &[&Point]) -> String {
     let mut text = String::from(
         "case,repetition,seconds,queries,queries_per_second,mean_ms,p50_ms,p95_ms,max_ms,user_seconds,kernel_seconds,\
-         guest_kernel_seconds,client_seconds,resident_bytes,switches,moved_bytes_per_second,neighbour_bytes_per_second,broken\n",
+         guest_kernel_seconds,client_seconds,resident_bytes,switches,moved_bytes_per_second,neighbour_bytes_per_second,\
+         other_share,broken\n",
     );
     for point in points {
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
@@ -255,7 +259,7 @@ pub fn csv(points: &[&Point]) -> String {
         let numbers: Vec<String> = numbers.iter().map(f64::to_string).collect();
         let guest = point.guest_kernel_seconds.map_or(String::new(), |seconds| seconds.to_string());
         text += &format!(
-            "{},{},{},{guest},{},{},{},{},{},{}\n",
+            "{},{},{},{guest},{},{},{},{},{},{},{}\n",
             quoted(&point.key),
             point.repetition,
             numbers.join(","),
@@ -264,6 +268,7 @@ pub fn csv(points: &[&Point]) -> String {
             point.switches,
             point.moved,
             point.neighbour_moved,
+            point.other_share,
             point.broken.as_deref().map_or(String::new(), quoted)
         );
     }
@@ -326,6 +331,6 @@ mod tests {
         assert_eq!(csv.lines().count(), 4);
         assert!(csv.contains("\"a \"\"server\"\" died\""), "{csv}");
         let columns = |line: &str| line.matches(',').count();
-        assert!(csv.lines().take(3).all(|line| columns(line) == 17), "{csv}");
+        assert!(csv.lines().take(3).all(|line| columns(line) == 18), "{csv}");
     }
 }
