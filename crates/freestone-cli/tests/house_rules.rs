@@ -24,6 +24,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 13] = [
             "freestone-demo",
             "freestone-report",
             "freestone-store",
+            "freestone-wire",
         ],
     ),
     ("freestone-wire", &["freestone-codec", "freestone-store"]),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use freestone_lab::experiments::tenants::options::{Burn, Isolation, TenantOptions, parse_burn, parse_isolation};
 
 /// Experiments of the papers, peers of the benchmarks, and their data.
 #[derive(Debug, Parser)]
@@ -43,6 +44,9 @@ pub enum Command {
         #[arg(long = "design", value_name = "OPTIONS")]
         designs: Vec<String>,
 
+        #[command(flatten)]
+        tenants: TenantArgs,
+
         /// The folder for results
         #[arg(long, value_name = "DIR", default_value = "freestone-lab")]
         output: PathBuf,
@@ -52,6 +56,21 @@ pub enum Command {
         /// The folder with the results
         #[arg(long, value_name = "DIR", default_value = "freestone-lab")]
         output: PathBuf,
+    },
+    /// Compares two results of one experiment: two machines, a physical and a virtual one, or two builds
+    #[command(
+        after_help = "Example:\n  freestone-lab compare physical/memory-layouts.json virtual/memory-layouts.json"
+    )]
+    Compare {
+        /// The result with which the other one is compared
+        base: PathBuf,
+
+        /// The other result
+        other: PathBuf,
+
+        /// A file for the comparison as an HTML page
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
     },
     /// Generates data as Parquet files
     #[command(after_help = "Example:\n  freestone-lab generate tpch --scale 1 --output data/tpch1")]
@@ -81,6 +100,93 @@ pub enum Command {
         #[arg(required = true, value_parser = parse_named_file)]
         files: Vec<(String, PathBuf)>,
     },
+    /// Uses cores in one way until it is ended, as a neighbour of the experiments with tenants
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Burn {
+        #[arg(value_parser = parse_burn)]
+        kind: Burn,
+
+        #[arg(long, default_value_t = 1)]
+        threads: usize,
+    },
+    /// Runs a program until it or standard input ends
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Keep {
+        #[arg(last = true, required = true)]
+        command: Vec<std::ffi::OsString>,
+    },
+    /// Times results kept with three allocators, and prints JSON
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    ProbeAllocators {
+        #[arg(long)]
+        rows: usize,
+    },
+    /// Boots an emulated virtual machine with a database's server, to try its files. Emulation is never measured
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    TryMachine {
+        /// The program `freestone`
+        #[arg(long, value_name = "PATH")]
+        program: PathBuf,
+
+        /// A database folder
+        database: PathBuf,
+    },
+}
+
+/// Options of the experiments `tenants-*`.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Tenants")]
+pub struct TenantArgs {
+    /// The levels of isolation: shared, process, cgroup, container, vm [default: all that this machine has]
+    #[arg(long, value_name = "LEVELS", value_delimiter = ',', value_parser = parse_isolation)]
+    isolation: Vec<Isolation>,
+
+    /// The greatest number of tenants
+    #[arg(long)]
+    tenants: Option<usize>,
+
+    /// The greatest number of users of a tenant
+    #[arg(long)]
+    users: Option<usize>,
+
+    /// The seconds of one measurement
+    #[arg(long)]
+    seconds: Option<f64>,
+
+    /// What burns beside tenants: arithmetic, streams, loads, pages
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = parse_burn)]
+    burn: Vec<Burn>,
+
+    /// How often each point is measured [default: 3]
+    #[arg(long)]
+    repetitions: Option<usize>,
+
+    /// The short variant: a small scale, one repetition, few points
+    #[arg(long)]
+    short: bool,
+
+    /// The program `freestone` [default: the one beside this program]
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+}
+
+impl TenantArgs {
+    pub fn options(&self) -> TenantOptions {
+        TenantOptions {
+            isolation: self.isolation.clone(),
+            tenants: self.tenants,
+            users: self.users,
+            seconds: self.seconds,
+            burn: self.burn.clone(),
+            repetitions: self.repetitions,
+            short: self.short,
+            program: self.program.clone(),
+        }
+    }
 }
 
 const LINK_HELP: &str = "\

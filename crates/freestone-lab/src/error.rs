@@ -35,6 +35,15 @@ pub enum LabError {
     /// A network, or a program on it, does not meet an experiment's requirements.
     #[error("{0}")]
     Network(String),
+    /// A process of a measurement failed. The measurement does not count; the run goes on.
+    #[error("{0}")]
+    Broken(String),
+    /// Ctrl-C or SIGTERM.
+    #[error("interrupted; what was measured is kept, and the same command continues")]
+    Interrupted,
+    /// Two results cannot be compared.
+    #[error("{0}")]
+    Compare(String),
     /// The value of an option is not valid.
     #[error("{0}")]
     Usage(String),

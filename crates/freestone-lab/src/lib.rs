@@ -3,8 +3,10 @@
 //! | module | content |
 //! |---|---|
 //! | [`experiments`] | the papers' experiments, each a name, a run and [`freestone_report::findings::Findings`] |
+//! | [`compare`] | two results of one experiment side by side, from two machines or two builds |
 //! | [`link`], [`flight`] | an emulated slow network between two namespaces; a peer in the export benchmark |
 
+pub mod compare;
 mod error;
 pub mod experiments;
 pub mod flight;

@@ -11,6 +11,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use freestone_data::{acs, ontime, ssb};
 use freestone_lab::LabError;
+use freestone_lab::compare;
+#[cfg(target_os = "linux")]
+use freestone_lab::experiments::tenants;
 use freestone_lab::experiments::{self, RunOptions};
 
 use args::{Cli, Command, Control, LinkArgs};
@@ -46,6 +49,10 @@ impl From<LabError> for Failure {
 }
 
 fn main() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    if tenants::levels::guest::is_here() {
+        tenants::levels::guest::init();
+    }
     let Err(failure) = run(&Cli::parse().command) else { return ExitCode::SUCCESS };
     note(format_args!("error: {}", failure.message));
     if let Some(hint) = failure.hint {
@@ -72,20 +79,46 @@ fn print(line: &str) -> Result<(), Failure> {
 fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::List => list(),
-        Command::Run { names, rows, scale, queries, latencies, designs, output } => {
+        Command::Run { names, rows, scale, queries, latencies, designs, tenants, output } => {
             let (rows, scale, queries, latencies) = (*rows, *scale, *queries, *latencies);
-            let (designs, output) = (designs.clone(), output.clone());
-            run_experiments(
-                names,
-                &RunOptions { rows, scale, queries, latencies, designs, output, threads: 0, versions: versions() },
-            )
+            let (designs, tenants, output) = (designs.clone(), tenants.options(), output.clone());
+            let options = RunOptions {
+                rows,
+                scale,
+                queries,
+                latencies,
+                designs,
+                tenants,
+                output,
+                threads: 0,
+                versions: versions(),
+            };
+            run_experiments(names, &options)
         }
+        Command::Compare { base, other, output } => compare(base, other, output.as_deref()),
         Command::Report { output } => print(&experiments::report(output)?.display().to_string()),
         Command::Generate { name, scale, output } => generate(name, *scale, output),
         Command::Link(args) => link(args),
         Command::FlightServer { listen, files } => {
             Ok(freestone_lab::flight::serve(listen, files, |address| println!("listening: flight://{address}"))?)
         }
+        #[cfg(target_os = "linux")]
+        Command::Burn { kind, threads } => Ok(tenants::burn::run(*kind, *threads)?),
+        #[cfg(target_os = "linux")]
+        Command::Keep { command } => match tenants::levels::keep::keep(command) {
+            Ok(0) => Ok(()),
+            Ok(status) => std::process::exit(status),
+            Err(error) => Err(Failure::error(format!("cannot start the program: {error}"))),
+        },
+        #[cfg(target_os = "linux")]
+        Command::ProbeAllocators { rows } => {
+            let folder = std::env::temp_dir().join(format!("freestone-lab-{}", std::process::id()));
+            let found = tenants::probe::allocators(*rows, &folder);
+            let _ = std::fs::remove_dir_all(&folder);
+            print(&found?)
+        }
+        #[cfg(target_os = "linux")]
+        Command::TryMachine { program, database } => print(&tenants::levels::machine::try_emulated(program, database)?),
     }
 }
 
@@ -105,10 +138,23 @@ fn run_experiments(names: &[String], options: &RunOptions) -> Result<(), Failure
     for name in names {
         let findings = experiments::run(&name, options, &|step| note(step))?;
         print(&freestone_report::terminal::text(&findings))?;
-        let failed = findings.checks().filter(|check| !check.holds);
+        let failed = findings.checks().filter(|check| check.is_refuted());
         refuted.extend(failed.map(|check| format!("{name}: {}", check.statement)));
     }
     refutation(&refuted)
+}
+
+/// Prints a comparison, and writes it as a page if a file is named.
+fn compare(base: &Path, other: &Path, output: Option<&Path>) -> Result<(), Failure> {
+    let found = compare::findings(base, other, &versions())?;
+    print(&freestone_report::terminal::text(&found))?;
+    match output {
+        Some(path) => {
+            compare::write_page(&found, path)?;
+            print(&path.display().to_string())
+        }
+        None => Ok(()),
+    }
 }
 
 /// The failure of a run with checks that do not hold.

@@ -182,6 +182,9 @@ pub struct Check {
     /// The reason why it does not hold here, from measurements. Empty if it holds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
+    /// Whether this machine lacks what the measurement needs. The statement is then neither confirmed nor refuted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unmeasured: bool,
 }
 
 /// Text with a fixed width, such as a plan.
@@ -226,7 +229,18 @@ impl Table {
 impl Check {
     /// A check of a statement of this project.
     pub fn new(statement: impl Into<String>, holds: bool, detail: impl Into<String>) -> Check {
-        Check { statement: statement.into(), holds, detail: detail.into(), place: String::new(), why: String::new() }
+        let (statement, detail) = (statement.into(), detail.into());
+        Check { statement, holds, detail, place: String::new(), why: String::new(), is_unmeasured: false }
+    }
+
+    /// A statement that cannot be measured here, with the reason.
+    pub fn unmeasured(statement: impl Into<String>, reason: impl Into<String>) -> Check {
+        Check { is_unmeasured: true, ..Check::new(statement, false, reason) }
+    }
+
+    /// Whether the run measured that the statement does not hold.
+    pub fn is_refuted(&self) -> bool {
+        !self.holds && !self.is_unmeasured
     }
 
     /// Marks the statement as a paper's, at `place`.
@@ -236,7 +250,7 @@ impl Check {
 
     /// Adds the reason, if it does not hold.
     pub fn or_because(self, why: impl Into<String>) -> Check {
-        if self.holds { self } else { Check { why: why.into(), ..self } }
+        if self.is_refuted() { Check { why: why.into(), ..self } } else { self }
     }
 }
 

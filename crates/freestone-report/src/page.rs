@@ -42,8 +42,8 @@ pub fn html(title: &str, lead: &str, runs: &[Findings]) -> String {
 fn contents(runs: &[Findings], out: &mut String) {
     out.push_str("<nav><ul>");
     for run in runs {
-        let failed = run.checks().filter(|check| !check.holds).count();
-        let state = match (run.checks().count(), failed) {
+        let failed = run.checks().filter(|check| check.is_refuted()).count();
+        let state = match (run.checks().filter(|check| !check.is_unmeasured).count(), failed) {
             (0, _) => String::new(),
             (all, 0) => format!(" <span class=\"yes\">{all} of {all} checks hold</span>"),
             (all, failed) => format!(" <span class=\"no\">{failed} of {all} checks do not hold</span>"),
@@ -60,15 +60,24 @@ fn claims(runs: &[Findings], out: &mut String) {
     if claims.is_empty() {
         return;
     }
-    let (hold, all) = (claims.iter().filter(|(_, check)| check.holds).count(), claims.len());
+    let count = |of: fn(&Check) -> bool| claims.iter().filter(|(_, check)| of(check)).count();
+    let (hold, all) = (count(|check| check.holds), count(|check| !check.is_unmeasured));
+    let missing = match claims.len() - all {
+        0 => String::new(),
+        count => format!(" {count} could not be measured."),
+    };
     let _ = write!(
         out,
         "<section id=\"claims\"><h2>What the papers claim</h2><p>{hold} of {all} claims hold here, on this machine with this \
-         engine, at the sizes that the experiments below name.</p><div class=\"table\"><table class=\"claims\"><thead><tr>\
+         engine, at the sizes that the experiments below name.{missing}</p><div class=\"table\"><table class=\"claims\"><thead><tr>\
          <th></th><th>Claim</th><th>Where</th><th>Measured here</th><th>Why not</th></tr></thead><tbody>"
     );
     for (run, check) in claims {
-        let (class, word) = if check.holds { ("yes", "holds") } else { ("no", "does not") };
+        let (class, word) = match check {
+            check if check.holds => ("yes", "holds"),
+            check if check.is_unmeasured => ("note", "not measured"),
+            _ => ("no", "does not"),
+        };
         let _ = write!(
             out,
             "<tr><td class=\"{class}\">{word}</td><td><a href=\"#{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td></tr>",
@@ -113,7 +122,11 @@ fn part_html(part: &Part, out: &mut String) {
 }
 
 fn check_html(check: &Check, out: &mut String) {
-    let (class, mark) = if check.holds { ("yes", "\u{2713}") } else { ("no", "\u{2717}") };
+    let (class, mark) = match check {
+        check if check.holds => ("yes", "\u{2713}"),
+        check if check.is_unmeasured => ("note", "not measured:"),
+        _ => ("no", "\u{2717}"),
+    };
     let _ = write!(
         out,
         "<li><span class=\"{class}\">{mark}</span> {} <span class=\"note\">{}</span>",
@@ -197,6 +210,15 @@ mod tests {
         assert!(table.contains("1 of 2 claims hold") && !table.contains("of this project"), "{table}");
         assert_eq!((table.matches("6.2, Figure 2").count(), table.matches("a fast disk").count()), (2, 1));
         assert!(!html("Title", "Lead", &[run("a")]).contains("id=\"claims\""), "no claims, no table");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_neither_held_nor_refuted() {
+        let checks = vec![Check::new("a", true, "x").claimed("1"), Check::unmeasured("b", "no tool").claimed("2")];
+        let runs = [Findings { parts: vec![Part::checks(checks)], ..run("a") }, run("b")];
+        let page = html("Title", "Lead", &runs);
+        assert!(page.contains("1 of 1 claims hold") && page.contains("1 could not be measured"), "{page}");
+        assert!(page.contains("1 of 1 checks hold") && page.contains("not measured</td>"), "{page}");
     }
 
     #[test]

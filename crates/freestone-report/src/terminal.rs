@@ -27,7 +27,11 @@ pub fn part_text(part: &Part) -> String {
 }
 
 fn check_text(check: &Check) -> String {
-    let mark = if check.holds { "  yes " } else { "  NO  " };
+    let mark = match check {
+        check if check.holds => "  yes ",
+        check if check.is_unmeasured => "  not measured: ",
+        _ => "  NO  ",
+    };
     let why = if check.why.is_empty() { String::new() } else { format!("      why: {}\n", check.why) };
     format!("{mark}{}: {}\n{why}", check.statement, check.detail)
 }

@@ -14,6 +14,7 @@ mod ptable;
 mod scaling;
 mod scanner;
 mod ssb;
+pub mod tenants;
 mod tpch;
 
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the report.
-pub const EXPERIMENTS: [Experiment; 22] = [
+pub const EXPERIMENTS: [Experiment; 25] = [
     codecs::EXPERIMENT,
     holloway_size::EXPERIMENT,
     holloway::SCANS,
@@ -47,6 +48,9 @@ pub const EXPERIMENTS: [Experiment; 22] = [
     halverson::SCANS,
     calibrator::EXPERIMENT,
     memory_layouts::EXPERIMENT,
+    tenants::OVERHEAD,
+    tenants::CONSOLIDATION,
+    tenants::INTERFERENCE,
     ptable::NODES,
     ptable::POINTS,
     ptable::BLOCKS,
@@ -76,6 +80,8 @@ pub struct RunOptions {
     pub latencies: [u64; 2],
     /// Further designs of SSB's fact table, in the form of `ALTER TABLE … SET DESIGN`.
     pub designs: Vec<String>,
+    /// The options of the experiments with tenants.
+    pub tenants: tenants::options::TenantOptions,
     /// The folder for results, and for databases during a run. It is created if missing.
     pub output: PathBuf,
     /// The threads of the engine; 0 means one per core.
@@ -134,7 +140,19 @@ pub fn report(output: &Path) -> Result<PathBuf> {
     let lead = "What the papers found, measured again with this engine: the same rows, the same scan, other layouts.";
     let path = output.join("report.html");
     std::fs::write(&path, page::html("The laboratory", lead, &runs)).map_err(LabError::file(&path))?;
+    of_grund(output, runs)?;
     Ok(path)
+}
+
+/// Writes the page of one paper, Grund et al. 2010, beside the report, if any of its experiments has run.
+fn of_grund(output: &Path, mut runs: Vec<Findings>) -> Result<()> {
+    runs.retain(|run| run.source.starts_with("Grund et al. 2010"));
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let lead = "The Effects of Virtualization on Main Memory Systems, measured again: its tables and figures beside this machine's.";
+    let path = output.join("grund-2010.html");
+    std::fs::write(&path, page::html("Grund et al. 2010", lead, &runs)).map_err(LabError::file(&path))
 }
 
 impl RunOptions {
@@ -157,7 +175,8 @@ impl RunOptions {
             [read, write] => format!(" --latencies {read},{write}"),
         };
         let designs = self.designs.iter().map(|design| format!(" --design \"{design}\""));
-        format!("freestone-lab run {name}{rows}{scale}{queries}{latencies}{}", designs.collect::<String>())
+        let tenants = if name.starts_with("tenants-") { self.tenants.arguments() } else { String::new() };
+        format!("freestone-lab run {name}{rows}{scale}{queries}{latencies}{}{tenants}", designs.collect::<String>())
     }
 
     fn engine_options(&self) -> freestone::Options {

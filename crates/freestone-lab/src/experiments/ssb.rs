@@ -138,7 +138,7 @@ fn fact_scan(plan: &str) -> Option<Counters> {
 }
 
 /// The value after `name=`, which may be abbreviated, as in `1.23 M`.
-fn counter(line: &str, name: &str) -> Option<f64> {
+pub(super) fn counter(line: &str, name: &str) -> Option<f64> {
     let at = line.match_indices(&format!("{name}=")).find(|(at, _)| line[..*at].ends_with([' ', '[']))?.0;
     let value = line[at + name.len() + 1..].split([',', ']']).next()?;
     let (number, unit) = value.split_once(' ').unwrap_or((value, ""));

@@ -13,7 +13,7 @@ use freestone_server::ServerOptions;
 use futures::{StreamExt, TryStreamExt};
 use tonic::transport::{Channel, Endpoint};
 
-type Client = FlightSqlServiceClient<Channel>;
+pub type Client = FlightSqlServiceClient<Channel>;
 
 async fn server() -> TestServer {
     TestServer::start(ServerOptions { flight: Some("127.0.0.1:0".into()), ..ServerOptions::default() }).await
@@ -24,13 +24,13 @@ async fn client(server: &TestServer) -> Client {
     FlightSqlServiceClient::new(endpoint.connect().await.expect("a connection"))
 }
 
-async fn logged_in(server: &TestServer, user: &str) -> Client {
+pub async fn logged_in(server: &TestServer, user: &str) -> Client {
     let mut client = client(server).await;
     client.handshake(user, PASSWORD).await.expect("logged in");
     client
 }
 
-async fn rows(client: &mut Client, info: FlightInfo) -> Vec<RecordBatch> {
+pub async fn rows(client: &mut Client, info: FlightInfo) -> Vec<RecordBatch> {
     let ticket = info.endpoint[0].ticket.clone().expect("a ticket");
     client.do_get(ticket).await.expect("a stream").try_collect().await.expect("batches")
 }
@@ -39,7 +39,7 @@ fn count(batches: &[RecordBatch]) -> usize {
     batches.iter().map(RecordBatch::num_rows).sum()
 }
 
-fn cell(batches: &[RecordBatch], column: usize, row: usize) -> String {
+pub fn cell(batches: &[RecordBatch], column: usize, row: usize) -> String {
     array_value_to_string(batches[0].column(column), row).expect("a value")
 }
 

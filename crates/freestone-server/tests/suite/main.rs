@@ -6,4 +6,5 @@ mod hostile;
 mod postgres;
 mod postgres_claims;
 mod server;
+mod snapshots;
 mod wire;

@@ -15,25 +15,25 @@ async fn server() -> TestServer {
     TestServer::start(ServerOptions { listen: Some("127.0.0.1:0".into()), ..ServerOptions::default() }).await
 }
 
-async fn connect(server: &TestServer) -> Client {
+pub async fn connect(server: &TestServer) -> Client {
     let address = server.address("freestone");
     Client::connect(&format!("freestone://ann:a%20secret@{address}")).await.expect("a connection")
 }
 
-async fn count(client: &Client, sql: &str) -> i64 {
+pub async fn count(client: &Client, sql: &str) -> i64 {
     let batches = client.query(sql, None).await.expect(sql).collect().await.expect(sql);
     batches[0].column(0).as_primitive::<Int64Type>().value(0)
 }
 
 /// The SQLSTATE of the error of a statement.
-fn state(error: WireError) -> String {
+pub fn state(error: WireError) -> String {
     match error {
         WireError::Sql(error) => error.sqlstate,
         other => panic!("{other}"),
     }
 }
 
-async fn run(client: &Client, sql: &str) {
+pub async fn run(client: &Client, sql: &str) {
     let mut result = client.query(sql, None).await.expect(sql);
     while result.next().await.expect(sql).is_some() {}
 }

@@ -87,6 +87,16 @@ pub(super) fn parts(
     Ok(parts)
 }
 
+/// The sums over all points: on one thread, and on `threads`.
+pub(super) fn totals(scanner: &Scanner, rows: usize, threads: usize, queries: usize) -> Result<[[f64; 3]; 2]> {
+    Ok([sums(&measure(scanner, rows, 1, queries)?), sums(&measure(scanner, rows, threads, queries)?)])
+}
+
+/// The sum over all points by allocator.
+fn sums(times: &Times) -> [f64; 3] {
+    [0, 1, 2].map(|at| times.iter().map(|of_count| of_count[at]).sum())
+}
+
 fn measure(scanner: &Scanner, rows: usize, threads: usize, queries: usize) -> Result<Times> {
     let of_count = |count: &usize| {
         let query = Query { columns: (0..*count).collect(), pick: Pick::All };
@@ -123,9 +133,8 @@ fn time(scanner: &Scanner, query: &Query, rows: usize, threads: usize, allocator
 }
 
 fn claims(alone: &Times, together: &Times, threads: usize) -> Check {
-    let totals = |times: &Times| [0, 1, 2].map(|at| times.iter().map(|of_count| of_count[at]).sum::<f64>());
     let gain = |times: &Times| {
-        let [system, jemalloc, mimalloc] = totals(times);
+        let [system, jemalloc, mimalloc] = sums(times);
         [system / jemalloc, system / mimalloc]
     };
     let (alone, together) = (gain(alone), gain(together));

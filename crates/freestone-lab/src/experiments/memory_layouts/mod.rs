@@ -93,6 +93,18 @@ fn store(
     Ok(())
 }
 
+/// Milliseconds of all points of Figure 3 together by allocator (the system's, jemalloc, mimalloc): on one thread, and
+/// on all.
+///
+/// # Errors
+/// The table cannot be stored or read.
+pub(super) fn allocator_totals(options: &RunOptions, rows: usize) -> Result<[[f64; 3]; 2]> {
+    let workspace = options.workspace("allocators")?;
+    store(&workspace, options, PROJECTED, 10, rows, &|_| {})?;
+    let scanner = Scanner::open(&workspace.path("database"))?;
+    allocators::totals(&scanner, rows, options.engine_options().threads, QUERIES)
+}
+
 fn table_name(columns: usize, design: &str) -> String {
     format!("{design}_of_{columns}")
 }
