@@ -21,6 +21,8 @@ pub(crate) const HOT_RUN_ROWS: usize = 64 << 10;
 /// Hot rows of a table are merged when they take this many bytes, or the other when nobody has written for a while.
 pub(crate) const HOT_BYTES: u64 = 64 << 20;
 pub(crate) const HOT_BYTES_IDLE: u64 = 256 << 10;
+/// When the hot rows of all tables take this many bytes, those of the tables with `HOT_BYTES_IDLE` are merged.
+pub(crate) const HOT_BYTES_ALL: u64 = 256 << 20;
 /// When nobody has written for a while, the log is folded if it is longer than this, in bytes.
 pub(crate) const LOG_BYTES_IDLE: u64 = 1 << 20;
 /// The number of runs of similar size that are compacted. Sizes are similar if they differ by less than this factor.

@@ -127,7 +127,7 @@ fn hot_matches(
     for names in unique.chain(schema.foreign_keys.iter().map(|key| &key.columns)) {
         let columns = schema.positions(names)?;
         if let Some(wanted) = wanted_keys(&columns, predicates) {
-            let rows = keys.rows(segment, &columns, &wanted);
+            let rows = segment.hot_rows(keys, &columns, &wanted);
             let rows = rows.map_err(|reason| StoreError::Corrupt { file: segment.name().to_owned(), reason })?;
             return Ok(Some(IndexMatches { rows, passed: vec![] }));
         }

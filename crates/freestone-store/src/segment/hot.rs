@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use freestone_codec::{ColumnPlan, Encoding, Prepared, Rows, Scratch, Transform};
 
 use super::footer::{ColumnDescription, Description, Footer, GroupDescription, PageEntry};
-use super::hot_keys::HotKeys;
+use super::hot_keys::{Asked, HotKeys};
 use super::reader::{CachedPage, Segment};
 use super::zones::ZoneMap;
 use crate::column::{ColumnBuffer, ColumnData};
@@ -252,6 +252,42 @@ impl HotRows {
     }
 }
 
+impl Segment {
+    /// The hot rows that may have one of these keys, ascending. A key has a value for each of the columns.
+    ///
+    /// # Errors
+    /// A reason why a page is damaged.
+    pub(crate) fn hot_rows(
+        &self,
+        hot_keys: &HotKeys,
+        columns: &[usize],
+        keys: &[Vec<Asked<'_>>],
+    ) -> Result<Vec<u32>, String> {
+        hot_keys.rows(self.rows(), columns, keys, |from| self.hot_values(columns, from))
+    }
+
+    /// The values of some columns in the hot rows from a number on.
+    fn hot_values(&self, columns: &[usize], from: usize) -> Result<Vec<ColumnData>, String> {
+        let data_type = |column: &usize| &self.footer.description.schema.columns[*column].data_type;
+        let mut buffers: Vec<ColumnBuffer> =
+            columns.iter().map(|column| ColumnBuffer::new(data_type(column))).collect();
+        let places: Vec<(usize, usize)> =
+            columns.iter().enumerate().map(|(at, column)| (at, self.place(*column).1)).collect();
+        let run = self.pages_of(0, from..self.rows());
+        for at in run.first..=run.last {
+            let on_page = self.page_rows(0, at);
+            let first = from.max(on_page.start);
+            let page = self.resident(0, at).ok_or("a page of hot rows is not in memory")?;
+            let rows = Rows::Range { start: first - on_page.start, len: on_page.end - first };
+            self.view(0, page).decode(&places, rows, &mut buffers, &mut Scratch::default())?;
+        }
+        let data = |(buffer, column): (ColumnBuffer, &usize)| {
+            Ok(ColumnData::from_arrays([&buffer.finish()?], data_type(column)))
+        };
+        buffers.into_iter().zip(columns).map(data).collect()
+    }
+}
+
 impl HotColumns {
     /// A page of some rows of `columns`.
     fn encoded(&self, columns: &[ColumnData], start: usize, rows: usize) -> Result<CachedPage, String> {
@@ -329,8 +365,8 @@ mod tests {
     use crate::bitmap;
     use crate::column::Physical;
     use crate::schema::Column;
+    use crate::segment::asked;
     use crate::segment::zones::Verdict;
-    use crate::segment::{Asked, asked};
 
     type Row = (Option<i64>, Option<String>);
 
@@ -413,7 +449,7 @@ mod tests {
                         }
                     }
                     let key: Vec<Asked<'_>> = asked(test).unwrap();
-                    let found = segment.hot_keys().unwrap().rows(&segment, &[column], &[key]).unwrap();
+                    let found = segment.hot_rows(segment.hot_keys().unwrap(), &[column], &[key]).unwrap();
                     let expected: Vec<u32> = (0..*rows as u32).filter(|row| passes(&all[*row as usize])).collect();
                     prop_assert_eq!(found, expected);
                 }

@@ -4,11 +4,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-use freestone_codec::{BytesPredicate, IntPredicate, Predicate, Rows, Scratch};
+use freestone_codec::{BytesPredicate, IntPredicate, Predicate};
 use parking_lot::Mutex;
 
-use super::reader::Segment;
-use crate::column::{ColumnBuffer, ColumnData, Physical};
+use crate::column::{ColumnData, Physical};
 
 /// The keys of a run, by their columns in the run.
 #[derive(Debug, Default)]
@@ -67,51 +66,36 @@ pub fn asked(predicate: &Predicate) -> Option<Vec<Asked<'_>>> {
 }
 
 impl HotKeys {
-    /// The rows of a version of the run that may have one of these keys, ascending. A key has a value for each of the
-    /// columns.
+    /// Among the first `rows` rows of the run, those that may have one of these keys, ascending. A key has a value for
+    /// each of the columns. `values` reads the columns of the rows from a number up to `rows`.
     ///
     /// # Errors
-    /// A page is damaged.
-    pub fn rows(&self, segment: &Segment, columns: &[usize], keys: &[Vec<Asked<'_>>]) -> Result<Vec<u32>, String> {
+    /// The error of `values`.
+    pub fn rows(
+        &self,
+        rows: usize,
+        columns: &[usize],
+        keys: &[Vec<Asked<'_>>],
+        values: impl FnOnce(usize) -> Result<Vec<ColumnData>, String>,
+    ) -> Result<Vec<u32>, String> {
         let mut by_columns = self.by_columns.lock();
         let hashed = match by_columns.get_mut(columns) {
             Some(hashed) => hashed,
             None => by_columns.entry(columns.to_vec()).or_default(),
         };
-        if hashed.before.len() < segment.rows() {
-            self.add(hashed, segment, columns)?;
-        }
-        let found = keys.iter().flat_map(|key| hashed.rows(self.state.hash_one(key.as_slice())));
-        let mut rows: Vec<u32> = found.filter(|row| (*row as usize) < segment.rows()).collect();
-        rows.sort_unstable();
-        rows.dedup();
-        Ok(rows)
-    }
-
-    /// Adds the rows of a version that are not there yet.
-    fn add(&self, hashed: &mut Hashed, segment: &Segment, columns: &[usize]) -> Result<(), String> {
-        let schema = &segment.footer.description.schema;
-        let run = segment.pages_of(0, hashed.before.len()..segment.rows());
-        for at in run.first..=run.last {
-            let on_page = segment.page_rows(0, at);
-            let first = hashed.before.len();
-            let page = segment.resident(0, at).ok_or("a page of hot rows is not in memory")?;
-            let mut buffers: Vec<ColumnBuffer> =
-                columns.iter().map(|column| ColumnBuffer::new(&schema.columns[*column].data_type)).collect();
-            let places: Vec<(usize, usize)> =
-                columns.iter().enumerate().map(|(at, column)| (at, segment.place(*column).1)).collect();
-            let rows = Rows::Range { start: first - on_page.start, len: on_page.end - first };
-            segment.view(0, page).decode(&places, rows, &mut buffers, &mut Scratch::default())?;
-            let data = |(buffer, column): (ColumnBuffer, &usize)| -> Result<_, String> {
-                Ok(ColumnData::from_arrays([&buffer.finish()?], &schema.columns[*column].data_type))
-            };
-            let values = buffers.into_iter().zip(columns).map(data).collect::<Result<Vec<_>, _>>()?;
-            for row in 0..on_page.end - first {
+        let known = hashed.before.len();
+        if known < rows {
+            let values = values(known)?;
+            for row in 0..rows - known {
                 let key = values.iter().map(|column| value(column, row)).collect::<Option<Vec<_>>>();
                 hashed.push(key.map(|key| self.state.hash_one(key.as_slice())));
             }
         }
-        Ok(())
+        let found = keys.iter().flat_map(|key| hashed.rows(self.state.hash_one(key.as_slice())));
+        let mut found: Vec<u32> = found.filter(|row| (*row as usize) < rows).collect();
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
     }
 }
 

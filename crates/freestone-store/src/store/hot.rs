@@ -9,8 +9,9 @@ use super::commit::Commit;
 use super::files::NewFiles;
 use super::group::Newest;
 use super::merge::Compaction;
+use super::state::State;
 use crate::error::Result;
-use crate::limits::{HOT_BYTES_IDLE, LOG_BYTES_IDLE};
+use crate::limits::{HOT_BYTES, HOT_BYTES_ALL, HOT_BYTES_IDLE, LOG_BYTES_IDLE};
 use crate::table::Table;
 
 /// If a table has this number of segments in files that are not larger than twice the hot rows, they are merged with
@@ -20,6 +21,12 @@ const SMALL_SEGMENTS: usize = 8;
 /// The bytes of the hot rows of a table.
 pub(super) fn bytes(table: &Table) -> u64 {
     table.segments.iter().filter(|entry| entry.is_hot()).map(|entry| entry.bytes).sum()
+}
+
+/// The bytes from which on the hot rows of a table are merged although there is writing.
+pub(super) fn least(state: &State) -> u64 {
+    let all: u64 = state.all().map(|table| bytes(table)).sum();
+    if all >= HOT_BYTES_ALL { HOT_BYTES_IDLE } else { HOT_BYTES }
 }
 
 impl Store {

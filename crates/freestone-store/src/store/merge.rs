@@ -23,7 +23,7 @@ use super::locks::{Mode, Moved, NO_PLACE, Transactions};
 use super::write::{WriteTransaction, clustering_of};
 use super::{Store, hot};
 use crate::error::{Result, StoreError};
-use crate::limits::{COMPACTION_RUNS, HOT_BYTES};
+use crate::limits::COMPACTION_RUNS;
 use crate::scan::{ScanRequest, for_each_batch, split_row_id};
 use crate::table::{SegmentEntry, Table};
 
@@ -47,7 +47,9 @@ impl Store {
     pub fn merge_runs(&self, write_bytes: usize, goes_on: impl Fn() -> bool) -> Result<bool> {
         // VACUUM, which holds this lock, does the same work.
         let Some(_maintenance) = self.maintenance.try_lock() else { return Ok(false) };
-        if self.merge_hot_rows(HOT_BYTES, write_bytes, &goes_on)? {
+        let newest = self.newest()?;
+        let least = hot::least(&newest);
+        if self.merge_hot_rows(least, write_bytes, &goes_on)? {
             return Ok(true);
         }
         let snapshot = self.snapshot()?;
@@ -70,11 +72,9 @@ impl Store {
 
     /// Whether [`Store::merge_runs`] has something to do.
     pub fn merge_is_due(&self) -> bool {
-        let Ok(snapshot) = self.snapshot() else { return false };
-        snapshot
-            .state
-            .all()
-            .any(|table| hot::bytes(table) >= HOT_BYTES || self.due(table).is_ok_and(|which| !which.is_empty()))
+        let Ok(newest) = self.newest() else { return false };
+        let least = hot::least(&newest);
+        newest.all().any(|table| hot::bytes(table) >= least || self.due(table).is_ok_and(|which| !which.is_empty()))
     }
 
     /// Rewrites segments of a table in its design. Returns whether they were replaced: not if the table is locked as a
