@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use freestone_store::{LockMode, Savepoint, Snapshot, Store, Waiting, WriteTransaction};
 use parking_lot::Mutex;
 
-use crate::context::{Cancellation, Failure, Holders, HoldsSnapshot, Outcome};
+use crate::context::{Cancellation, Failure, Holders, HoldsSnapshot, Outcome, guarded_now};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::row_checks;
 use crate::exec::write::WriteContext;
 use crate::session::Session;
 use crate::settings;
+use crate::sql::statement::{Command, Statement};
 use crate::sql::temp_names::WriteTarget;
 use crate::sql::transactions::{Isolation, TransactionCommand, TransactionModes};
 
@@ -134,6 +135,29 @@ impl Session {
             self.forget_plans();
         }
         Ok(Outcome::Done { verb })
+    }
+
+    /// Executes a statement that begins a transaction or concerns its savepoints, which takes no time; `None` for others.
+    pub(crate) fn transaction_now(&self, statement: &Statement) -> Option<Result<Outcome>> {
+        if !statement.marks_transaction() {
+            return None;
+        }
+        let failed = self.transaction_failure();
+        let execute = || {
+            self.check_transaction(false)?;
+            let (verb, done) = match statement.command()? {
+                Command::Transaction(TransactionCommand::Begin(modes)) => ("BEGIN", self.begin(modes)),
+                Command::Transaction(TransactionCommand::Savepoint(name)) => {
+                    ("SAVEPOINT", self.block.with(|open| open.save(name)))
+                }
+                Command::Transaction(TransactionCommand::Release(name)) => {
+                    ("RELEASE", self.block.with(|open| open.release(&name)))
+                }
+                _ => return Ok(None),
+            };
+            done.map(|()| Some(Outcome::Done { verb }))
+        };
+        self.told(guarded_now(execute), failed, |outcome, _| outcome).transpose()
     }
 
     fn begin(&self, modes: TransactionModes) -> Result<()> {

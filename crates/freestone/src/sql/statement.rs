@@ -301,6 +301,12 @@ impl Statement {
         matches!((Cursor { tokens: &self.tokens }).upper(0).as_str(), "COMMIT" | "END" | "ROLLBACK" | "ABORT")
     }
 
+    /// Whether it begins a transaction, or sets or releases a savepoint, by its first word.
+    pub(crate) fn marks_transaction(&self) -> bool {
+        let first = (Cursor { tokens: &self.tokens }).upper(0);
+        matches!(first.as_str(), "BEGIN" | "START" | "SAVEPOINT" | "RELEASE")
+    }
+
     /// The statement with parameters instead of its literals, and their values, if it has such a form.
     pub(crate) fn lifted(&self) -> Option<(String, Vec<ScalarValue>)> {
         if self.broken.is_none() { literals::lifted(&self.tokens) } else { None }

@@ -101,12 +101,11 @@ fn clauses_of_writes_that_nothing_executes_are_refused() {
 #[test]
 fn clauses_of_definitions_that_nothing_executes_are_refused() {
     check(&[
-        ("CREATE GLOBAL TEMPORARY TABLE t (a INT)", "GLOBAL"),
+        ("CREATE TRANSIENT TABLE t (a INT)", "TRANSIENT"),
         ("CREATE EXTERNAL TABLE t (a INT) LOCATION 'x'", "EXTERNAL"),
         ("CREATE TABLE t (a INT) PARTITIONED BY (b INT)", "PARTITIONED BY"),
         ("CREATE TABLE t (a INT) PARTITION BY RANGE (a)", "PARTITION BY"),
         ("CREATE TABLE t (a INT) CLUSTER BY (a)", "CLUSTER BY"),
-        ("CREATE TABLE t (a INT) ON COMMIT DROP", "ON COMMIT"),
         ("CREATE TABLE t (a INT) INHERITS (u)", "INHERITS"),
         ("CREATE TABLE t (a INT) STRICT", "STRICT"),
         ("CREATE TABLE t (a INT PRIMARY KEY DEFERRABLE)", "DEFERRABLE"),
