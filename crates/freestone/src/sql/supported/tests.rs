@@ -19,8 +19,7 @@ fn clauses_of_queries_that_nothing_executes_are_refused() {
     check(&[
         ("SELECT a FROM (SELECT a FROM t FOR UPDATE) AS s", "FOR UPDATE"),
         ("SELECT a FROM t FOR SHARE", "FOR SHARE"),
-        ("SELECT a FROM t FOR UPDATE SKIP LOCKED", "SKIP LOCKED"),
-        ("SELECT a FROM t LIMIT 1 FOR UPDATE", "FOR UPDATE with LIMIT"),
+        ("SELECT a FROM t LIMIT 1 OFFSET 1 FOR UPDATE", "another limit"),
         ("SELECT DISTINCT a FROM t FOR UPDATE", "FOR UPDATE with DISTINCT"),
         ("SELECT a FROM t, u FOR UPDATE", "FOR UPDATE of other queries than of one table"),
         ("EXPLAIN SELECT a FROM t FOR UPDATE", "FOR UPDATE"),
