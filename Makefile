@@ -76,6 +76,9 @@ test-release: test-python
 # All clients, of which some need Java or psql. Missing clients are listed. The JDBC drivers are downloaded by Maven, once.
 conformance: test-python
 	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B conformance/run.py
+	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B conformance/isolation.py
+	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B conformance/histories.py --seconds 60 --kills 6
+	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B conformance/pgbench.py
 
 lint: format-check python-check shape-check clippy
 

@@ -187,6 +187,7 @@ fn xdbc_type(data_type: &DataType) -> Xdbc {
 struct Key {
     table: String,
     kind: String,
+    name: String,
     number: String,
     columns: Vec<String>,
     /// The table and columns that a foreign key refers to.
@@ -195,16 +196,11 @@ struct Key {
 
 impl Key {
     fn to_json(&self) -> Value {
-        let name = match self.kind.as_str() {
-            "PRIMARY KEY" => format!("{}_pkey", self.table),
-            "UNIQUE" => format!("{}_{}_key", self.table, self.columns.join("_")),
-            _ => format!("{}_{}_fkey", self.table, self.columns.join("_")),
-        };
         let usage = self.usage.iter().map(|(table, column)| {
             json!({"fk_catalog": CATALOG, "fk_db_schema": SCHEMA, "fk_table": table, "fk_column_name": column})
         });
         json!({
-            "constraint_name": name,
+            "constraint_name": self.name,
             "constraint_type": self.kind,
             "constraint_column_names": self.columns,
             "constraint_column_usage": if self.usage.is_empty() { Value::Null } else { usage.collect() },
@@ -213,15 +209,16 @@ impl Key {
 }
 
 async fn keys(link: &Arc<Link>) -> Result<Vec<Key>> {
-    let columns = r#""table", kind, key, "column", referenced_table, referenced_column"#;
+    let columns = r#""table", kind, key, "column", referenced_table, referenced_column, name"#;
     let query = format!(r#"SELECT {columns} FROM freestone_keys() ORDER BY "table", key, position"#);
     let mut keys: Vec<Key> = vec![];
     for record in link.records(&query).await? {
-        let [table, kind, number, column, referenced, referenced_column] =
-            <[Option<String>; 6]>::try_from(record).map_err(|_| internal("the keys have other columns"))?;
+        let [table, kind, number, column, referenced, referenced_column, name] =
+            <[Option<String>; 7]>::try_from(record).map_err(|_| internal("the keys have other columns"))?;
         let (table, number) = (table.unwrap_or_default(), number.unwrap_or_default());
         if !keys.last().is_some_and(|key| key.table == table && key.number == number) {
-            keys.push(Key { table, kind: kind.unwrap_or_default(), number, columns: vec![], usage: vec![] });
+            let (kind, name) = (kind.unwrap_or_default(), name.unwrap_or_default());
+            keys.push(Key { table, kind, name, number, columns: vec![], usage: vec![] });
         }
         if let Some(key) = keys.last_mut() {
             key.columns.extend(column);

@@ -12,6 +12,8 @@ use crate::failure::{Failure, note};
 
 /// The number of threads that serve connections. Statements have other threads.
 const CONNECTION_THREADS: usize = 2;
+/// The number of threads that may block in addition to one for each connection.
+const BLOCKING_THREADS: usize = 512;
 /// The time after which a thread without a statement ends, which returns the memory that the allocator keeps for it.
 const IDLE_THREAD: Duration = Duration::from_secs(2);
 /// The time for threads to end.
@@ -27,8 +29,9 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
         freestone::limit_heap(limit);
     }
     let threads = database.options().threads;
-    let workers = runtime(threads)?;
-    let connections = runtime(CONNECTION_THREADS)?;
+    let waiting = plan.connections();
+    let workers = runtime(threads, waiting)?;
+    let connections = runtime(CONNECTION_THREADS, waiting)?;
     let served = connections.block_on(async {
         // The signal handler is installed before the addresses are printed, so that from then on a signal stops the
         // server properly.
@@ -75,11 +78,14 @@ fn options(args: &ServeArgs) -> ServerOptions {
     }
 }
 
-fn runtime(threads: usize) -> Result<Runtime, Failure> {
+/// A runtime on so many threads. Changes of rows wait for others, and for the disk, on threads of their own: no number of
+/// them that connections can cause may keep others from running.
+fn runtime(threads: usize, connections: usize) -> Result<Runtime, Failure> {
     let built = Builder::new_multi_thread()
         .worker_threads(threads.max(1))
         .thread_stack_size(freestone::THREAD_STACK_BYTES)
         .thread_keep_alive(IDLE_THREAD)
+        .max_blocking_threads(connections.saturating_add(BLOCKING_THREADS))
         .enable_all()
         .build();
     built.map_err(|error| Failure::error(format!("cannot start threads: {error}")))

@@ -1,8 +1,11 @@
 //! Execution of statements on the worker threads, while their connection waits on its own. A statement has a time
-//! limit, and ends when its connection no longer waits.
+//! limit, and ends when its connection no longer waits. Statements that are answered at once, from memory, are executed by
+//! the connection itself: changing threads would take longer.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -11,6 +14,7 @@ use freestone::{
     Error, ErrorKind, Inputs, Outcome, ReservedMemory, Result, Session, Statement, StoredQuery, StoredRows,
 };
 use futures::StreamExt;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -62,10 +66,17 @@ pub(crate) enum Answer {
 /// The rows of a running statement. Dropping them ends the statement.
 pub(crate) struct Rows {
     pub schema: SchemaRef,
-    parts: mpsc::Receiver<Result<PendingRows>>,
+    parts: Parts,
     /// The memory of the batch that was returned last, which is being sent.
     sending: Option<CountedMemory>,
     running: Running,
+}
+
+enum Parts {
+    /// All are there.
+    Ready(std::vec::IntoIter<RecordBatch>),
+    /// The workers compute them.
+    Coming(mpsc::Receiver<Result<PendingRows>>),
 }
 
 /// Rows that were not sent yet, with their memory.
@@ -119,7 +130,10 @@ impl Rows {
     /// The next rows, decoded or in stored form.
     pub async fn next_part(&mut self) -> Option<Result<StoredRows>> {
         self.sending = None;
-        let part = self.running.within(self.parts.recv()).await;
+        let part = match &mut self.parts {
+            Parts::Ready(rows) => Ok(rows.next().map(|batch| Ok((StoredRows::Decoded(batch), None)))),
+            Parts::Coming(parts) => self.running.within(parts.recv()).await,
+        };
         let part = match part {
             // The workers ended the statement at its time limit.
             Ok(None) if self.running.is_late() => Some(Err(self.running.too_late())),
@@ -152,12 +166,19 @@ impl Rows {
 struct Running {
     shared: Arc<Shared>,
     session: Arc<Session>,
-    task: AbortHandle,
+    /// Of a statement that runs on the workers.
+    task: Option<AbortHandle>,
     began: Instant,
     limit: Option<Duration>,
 }
 
 impl Running {
+    fn begin(shared: &Arc<Shared>, session: &Arc<Session>, Clock { began, limit }: Clock) -> Running {
+        Metrics::add(&shared.metrics.statements, 1);
+        shared.metrics.running.fetch_add(1, Ordering::Relaxed);
+        Running { shared: shared.clone(), session: session.clone(), task: None, began, limit }
+    }
+
     /// Waits for work, up to the statement's time limit. Work that is already complete does not extend the limit.
     async fn within<T>(&self, waiting: impl Future<Output = T>) -> Result<T> {
         let Some(limit) = self.limit else { return Ok(waiting.await) };
@@ -186,14 +207,16 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
         let metrics = &self.shared.metrics;
         metrics.running.fetch_sub(1, Ordering::Relaxed);
         Metrics::add(&metrics.busy_micros, self.began.elapsed().as_micros() as u64);
     }
 }
 
-/// Executes a statement on the workers.
+/// Executes a statement.
 pub(crate) async fn execute(
     shared: &Arc<Shared>,
     session: &Arc<Session>,
@@ -201,6 +224,9 @@ pub(crate) async fn execute(
     inputs: Inputs,
     clock: Clock,
 ) -> Result<Answer> {
+    if let Some(answer) = Box::pin(here(shared, session, statement, &inputs, clock)).await {
+        return answer;
+    }
     let (worker, statement) = (session.clone(), statement.clone());
     start(shared, session, clock, |begun| async move {
         match worker.execute_with_inputs(&statement, inputs).await {
@@ -211,7 +237,7 @@ pub(crate) async fn execute(
     .await
 }
 
-/// Executes a statement on the workers. If it returns whole columns of a table, they are in stored form.
+/// Executes a statement. If it returns whole columns of a table, they are in stored form.
 pub(crate) async fn execute_stored(
     shared: &Arc<Shared>,
     session: &Arc<Session>,
@@ -219,6 +245,9 @@ pub(crate) async fn execute_stored(
     inputs: Inputs,
     clock: Clock,
 ) -> Result<Answer> {
+    if let Some(answer) = Box::pin(here(shared, session, statement, &inputs, clock)).await {
+        return answer;
+    }
     let (worker, statement) = (session.clone(), statement.clone());
     start(shared, session, clock, |begun| async move {
         match worker.execute_stored(&statement, inputs).await {
@@ -230,19 +259,75 @@ pub(crate) async fn execute_stored(
     .await
 }
 
+/// Executes a statement without the workers, if the session knows it as a point statement, or it is one about a
+/// transaction that takes no time. A change of rows runs on a thread that may block, while the connection waits as for the
+/// workers.
+async fn here(
+    shared: &Arc<Shared>,
+    session: &Arc<Session>,
+    statement: &Statement,
+    inputs: &Inputs,
+    clock: Clock,
+) -> Option<Result<Answer>> {
+    let outcome = session.execute_from_memory(statement, inputs);
+    if outcome.is_none() && !session.knows_change(statement, inputs) {
+        return None;
+    }
+    let running = Running::begin(shared, session, clock);
+    let outcome = match outcome {
+        Some(outcome) => outcome,
+        None => {
+            let change = session.execute_with_inputs(statement, inputs.clone());
+            let on_workers = WithRuntime { runtime: shared.workers.clone(), work: Box::pin(change) };
+            running.within(on_workers).await.flatten()
+        }
+    };
+    let error = match outcome {
+        Ok(Outcome::Affected { verb, rows }) => return Some(Ok(Answer::Affected { verb, rows })),
+        Ok(Outcome::Done { verb }) => return Some(Ok(Answer::Done { verb })),
+        Ok(Outcome::Rows { schema, stream }) => {
+            match (Outcome::Rows { schema: schema.clone(), stream }).collect().await {
+                Ok(rows) => {
+                    let parts = Parts::Ready(rows.into_iter());
+                    return Some(Ok(Answer::Rows(Rows { schema, parts, sending: None, running })));
+                }
+                Err(error) => error,
+            }
+        }
+        Err(error) => error,
+    };
+    running.failed(&error);
+    Some(Err(error))
+}
+
+/// Work that is polled here, and starts other work in another runtime.
+struct WithRuntime<F> {
+    runtime: Handle,
+    work: Pin<Box<F>>,
+}
+
+impl<F: Future> Future for WithRuntime<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut task::Context<'_>) -> task::Poll<F::Output> {
+        let runtime = self.runtime.clone();
+        let _entered = runtime.enter();
+        self.work.as_mut().poll(context)
+    }
+}
+
 async fn start<F>(
     shared: &Arc<Shared>,
     session: &Arc<Session>,
-    Clock { began, limit }: Clock,
+    clock: Clock,
     work: impl FnOnce(oneshot::Sender<Result<Start>>) -> F,
 ) -> Result<Answer>
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let (begun, begin) = oneshot::channel();
-    Metrics::add(&shared.metrics.statements, 1);
-    shared.metrics.running.fetch_add(1, Ordering::Relaxed);
-    let work = work(begun);
+    let mut running = Running::begin(shared, session, clock);
+    let (work, Clock { began, limit }) = (work(begun), clock);
     let in_time = async move {
         match limit {
             // After the limit, the memory of the statement is free, even if the client reads nothing.
@@ -250,9 +335,7 @@ where
             None => work.await,
         }
     };
-    let task = shared.workers.spawn(in_time).abort_handle();
-    let (shared, session) = (shared.clone(), session.clone());
-    let running = Running { shared, session, task, began, limit };
+    running.task = Some(shared.workers.spawn(in_time).abort_handle());
     let lost = || Error::new(ErrorKind::Internal, "internal error: the statement ended without an answer");
     let begun = running.within(begin).await.and_then(|begun| match begun {
         Ok(begun) => begun,
@@ -260,7 +343,10 @@ where
         Err(_) => Err(lost()),
     });
     match begun {
-        Ok(Start::Rows { schema, parts }) => Ok(Answer::Rows(Rows { schema, parts, sending: None, running })),
+        Ok(Start::Rows { schema, parts }) => {
+            let parts = Parts::Coming(parts);
+            Ok(Answer::Rows(Rows { schema, parts, sending: None, running }))
+        }
         Ok(Start::Affected { verb, rows }) => Ok(Answer::Affected { verb, rows }),
         Ok(Start::Done { verb }) => Ok(Answer::Done { verb }),
         Err(error) => {

@@ -49,7 +49,11 @@ pub async fn insert(
     let columns = schema.fields().iter().map(|field| quote(field.name())).collect::<Vec<_>>().join(", ");
     let sql = match target {
         Target::Table(name) => {
-            format!("INSERT INTO {} ({columns}) SELECT {columns} FROM {}", quote(name), quote(ROWS))
+            let name = match name.strip_prefix("public.") {
+                Some(table) => format!("public.{}", quote(table)),
+                None => quote(name),
+            };
+            format!("INSERT INTO {name} ({columns}) SELECT {columns} FROM {}", quote(ROWS))
         }
         Target::NewTable(name) => format!("CREATE TABLE {} AS SELECT {columns} FROM {}", quote(name), quote(ROWS)),
     };

@@ -77,6 +77,11 @@ impl Plan {
         Ok(Plan { options, protocols, socket, metrics, users, password, tls })
     }
 
+    /// The number of connections that may be logged in.
+    pub fn connections(&self) -> usize {
+        self.options.limits.connections
+    }
+
     /// Opens the addresses. Statements run on `workers`, and connections on the calling runtime.
     ///
     /// # Errors

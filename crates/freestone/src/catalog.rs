@@ -204,8 +204,13 @@ impl Planner {
         &self.sequences
     }
 
-    pub fn with_settings(&self, base: SessionState) -> Self {
-        Planner { base: Arc::new(base), ..self.clone() }
+    pub fn with_settings(&self, base: Arc<SessionState>) -> Self {
+        Planner { base, ..self.clone() }
+    }
+
+    /// The session's settings and functions.
+    pub fn base(&self) -> &Arc<SessionState> {
+        &self.base
     }
 
     pub fn with_extension(&self, extension: Extension) -> Self {
@@ -690,7 +695,7 @@ impl StatementSchema {
         let temp = &self.planner.temp;
         if temp.has(name) {
             // Its text names tables as the session does.
-            temp.with_names(&self.scope.snapshot, |names| names.query(&mut query)).map_err(in_view)?;
+            temp.with_names(&self.scope.snapshot, false, |names| names.query(&mut query)).map_err(in_view)?;
         }
         let scope = self.scope.clone().with_view(name);
         let state = self.planner.state(&scope);

@@ -18,6 +18,7 @@ use crate::error::Result;
 use crate::memory;
 use crate::memory::{Division, SpillPool};
 use crate::options::Options;
+use crate::point::Lookups;
 use crate::sequences::Counters;
 use crate::session::Session;
 use crate::session::plan_cache::KeptPlans;
@@ -39,6 +40,7 @@ pub struct Database {
     sequences: Arc<Counters>,
     plans: Arc<KeptPlans>,
     folder: Option<PathBuf>,
+    lookups: Lookups,
     /// Whether temporary tables of killed processes are gone.
     is_clean: Mutex<bool>,
 }
@@ -96,6 +98,7 @@ impl Database {
             sequences,
             plans,
             folder,
+            lookups: Lookups::default(),
             is_clean: Mutex::default(),
         }))
     }
@@ -142,6 +145,11 @@ impl Database {
     /// Starts the compaction of tables in the background, if recent commits made it necessary.
     pub(crate) fn merge_soon(&self) {
         self.merger.begin(&self.store, &self.runtime.memory_pool, &self.division, &self.holders);
+    }
+
+    /// Whether lookups are answered from memory.
+    pub(crate) fn lookups(&self) -> &Lookups {
+        &self.lookups
     }
 
     /// The numbers that sequences give.

@@ -32,7 +32,7 @@ impl ErrorKind {
             "55P03" => ErrorKind::LockTimeout,
             "25001" | "25P01" | "25P02" | "72000" => ErrorKind::Transaction,
             state if state.starts_with("23") => ErrorKind::Constraint,
-            "22023" | "21000" | "2BP01" => ErrorKind::Invalid,
+            "22023" | "21000" | "2BP01" | "55000" => ErrorKind::Invalid,
             state if state.starts_with("22") => ErrorKind::Type,
             state if state.starts_with("42") => ErrorKind::Invalid,
             state if state.starts_with("53") || state.starts_with("54") => ErrorKind::Resource,
@@ -58,6 +58,7 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::Exists => "42P07",
         // Before the others, because of the names in such a message.
         ErrorKind::Invalid if says(&["depends on"]) => "2BP01",
+        ErrorKind::Invalid if says(&["value yet in this session"]) => "55000",
         ErrorKind::Invalid if says(&["could come from several tables"]) => "42702",
         ErrorKind::Invalid if says(&["appears twice"]) => "42701",
         ErrorKind::Invalid if says(&["LATERAL reference"]) => "42P10",
@@ -71,6 +72,7 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::Constraint if says(&["violates CHECK"]) => "23514",
         ErrorKind::Constraint if says(&["NOT NULL"]) => "23502",
         ErrorKind::Constraint => "23000",
+        ErrorKind::Type if says(&["has no more numbers"]) => "2200H",
         ErrorKind::Type if says(&["division by zero", "Divide by zero"]) => "22012",
         ErrorKind::Type
             if says(&[
@@ -149,12 +151,20 @@ mod tests {
                 CHANGED_TWICE,
                 NO_KEY,
                 "view v depends on column x",
+                "sequence s has no value yet in this session",
             ],
         ),
         (ErrorKind::Constraint, &["x is NOT NULL", "duplicate key (x)", "FOREIGN KEY (x)", "violates CHECK"]),
         (
             ErrorKind::Type,
-            &["division by zero", "Overflow", "Cannot cast string 'x'", "timestamp out of range", "invalid DATE: 'x'"],
+            &[
+                "division by zero",
+                "sequence s has no more numbers",
+                "Overflow",
+                "Cannot cast string 'x'",
+                "timestamp out of range",
+                "invalid DATE: 'x'",
+            ],
         ),
         (ErrorKind::Unsupported, &[]),
         (ErrorKind::Io, &[]),

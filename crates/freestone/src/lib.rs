@@ -83,6 +83,7 @@ pub use heap::{Counting, limit_heap, release_memory_by};
 pub use inputs::{ArrowTable, Inputs, OpenReader, ReservedMemory};
 pub use options::{Options, parse_size};
 pub use profile::{Calibration, calibrate, profile_path};
+pub use sequences::SequenceRelation;
 pub use session::Session;
 pub use session::describe::{Description, Reference, Relation};
 pub use session::transaction::TransactionStatus;

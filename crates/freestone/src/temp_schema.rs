@@ -13,7 +13,7 @@ use crate::definitions;
 use crate::error::{Error, Result};
 use crate::internal_names::{PG_TEMP, TEMP_PREFIX, is_temp_schema, is_temporary};
 use crate::sequences;
-use crate::sql::names::name_in;
+use crate::sql::names::{is_ours, name_in};
 use crate::sql::temp_names::TempNames;
 
 /// The prefix of the entries which say what becomes of a table at the end of each transaction. The schema of the table and
@@ -96,6 +96,7 @@ impl TempSchema {
     pub fn resolved(&self, snapshot: &Snapshot, name: &str) -> String {
         match name.split_once('.') {
             Some((PG_TEMP, own)) => name_in(&self.name, own),
+            Some((schema, own)) if is_ours(schema) => own.to_owned(),
             Some(_) => name.to_owned(),
             None => self.find(snapshot, name).unwrap_or_else(|| name.to_owned()),
         }
@@ -151,7 +152,7 @@ impl TempSchema {
     }
 
     /// Works with what is known of names of temporary tables in SQL.
-    pub fn with_names<T>(&self, snapshot: &Snapshot, work: impl FnOnce(&TempNames) -> T) -> T {
+    pub fn with_names<T>(&self, snapshot: &Snapshot, names_public: bool, work: impl FnOnce(&TempNames) -> T) -> T {
         let (has, has_schema) =
             (|name: &str| self.find(snapshot, name).is_some(), |name: &str| definitions::has_schema(snapshot, name));
         work(&TempNames {
@@ -160,6 +161,7 @@ impl TempSchema {
             is_temporary: &is_temp_schema,
             has: &has,
             has_schema: &has_schema,
+            names_public,
         })
     }
 

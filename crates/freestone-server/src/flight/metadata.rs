@@ -222,12 +222,12 @@ pub static PRIMARY_KEYS: LazyLock<SchemaRef> = LazyLock::new(|| {
 ///
 /// An array cannot be built.
 pub fn primary_keys(relations: &[Relation], table: &str) -> Result<RecordBatch, arrow::error::ArrowError> {
-    let key = relations.iter().find(|relation| relation.name == table).map(|relation| relation.primary_key.as_slice());
-    let columns = key.unwrap_or_default();
+    let found = relations.iter().find(|relation| relation.name == table);
+    let (columns, name) = found.map_or((&[][..], ""), |of| (&of.primary_key, &of.primary_key_name));
     let same = |value: &str| Arc::new(StringArray::from(vec![value; columns.len()])) as ArrayRef;
     let names: ArrayRef = Arc::new(columns.iter().map(Some).collect::<StringArray>());
     let places: ArrayRef = Arc::new((1..=columns.len() as i32).collect::<Int32Array>());
-    let arrays = vec![same(CATALOG), same(SCHEMA), same(table), names, places, same(&format!("{table}_pkey"))];
+    let arrays = vec![same(CATALOG), same(SCHEMA), same(table), names, places, same(name)];
     RecordBatch::try_new(PRIMARY_KEYS.clone(), arrays)
 }
 
@@ -259,13 +259,15 @@ pub fn foreign_keys(
     from: Option<&str>,
     to: Option<&str>,
 ) -> Result<RecordBatch, arrow::error::ArrowError> {
-    let mut rows: Vec<(String, String, String, String, i32, String)> = vec![];
+    type Row = (String, String, String, String, i32, String, Option<String>);
+    let mut rows: Vec<Row> = vec![];
     for relation in relations.iter().filter(|relation| from.is_none_or(|name| name == relation.name)) {
         for key in relation.foreign_keys.iter().filter(|key| to.is_none_or(|name| name == key.table)) {
-            let name = format!("{}_{}_fkey", relation.name, key.columns.join("_"));
+            let to = relations.iter().find(|relation| relation.name == key.table);
+            let to = to.and_then(|to| to.key_name(&key.referenced)).map(str::to_owned);
             for (at, (column, referenced)) in key.columns.iter().zip(&key.referenced).enumerate() {
                 let (pk, fk) = (key.table.clone(), relation.name.clone());
-                rows.push((pk, referenced.clone(), fk, column.clone(), at as i32 + 1, name.clone()));
+                rows.push((pk, referenced.clone(), fk, column.clone(), at as i32 + 1, key.name.clone(), to.clone()));
             }
         }
     }
@@ -283,7 +285,7 @@ pub fn foreign_keys(
         texts(rows.iter().map(|row| row.3.clone()).collect()),
         Arc::new(rows.iter().map(|row| row.4).collect::<Int32Array>()),
         texts(rows.iter().map(|row| row.5.clone()).collect()),
-        texts(rows.iter().map(|row| format!("{}_pkey", row.0)).collect()),
+        Arc::new(rows.iter().map(|row| row.6.as_deref()).collect::<StringArray>()),
         rules.clone(),
         rules,
     ];

@@ -160,6 +160,14 @@ pub fn utility(sql: &str) -> Result<Option<Utility>> {
     })
 }
 
+/// The name of a table in SQL, whose schema is that before the first point.
+pub fn sql_name(name: &str) -> String {
+    match name.split_once('.') {
+        Some((schema, table)) => format!("{}.{}", quote(schema), quote(table)),
+        None => quote(name),
+    }
+}
+
 fn set(mut words: Tokens) -> Result<Option<Utility>> {
     let local = words.skip("LOCAL");
     words.skip("SESSION");
@@ -273,7 +281,7 @@ fn copy(mut words: Tokens) -> Result<Option<Utility>> {
             let query = query.unwrap_or_else(|| {
                 let quoted: Vec<String> = columns.iter().map(|column| quote(column)).collect();
                 let list = if quoted.is_empty() { "*".to_owned() } else { quoted.join(", ") };
-                format!("SELECT {list} FROM {}", quote(&table))
+                format!("SELECT {list} FROM {}", sql_name(&table))
             });
             Ok(Some(Utility::CopyOut(CopyOut { query, options: copy_options(words)? })))
         }
@@ -436,14 +444,15 @@ impl Tokens<'_> {
         Some(if word.quote_style.is_some() { word.value.clone() } else { word.value.to_lowercase() })
     }
 
-    /// The name of a table. A schema before it must be ours.
+    /// The name of a table, with its schema if that is written.
     fn qualified_name(&mut self) -> Option<String> {
-        let mut name = self.name()?;
+        let mut parts = vec![self.name()?];
         while matches!(self.tokens.first(), Some(Token::Period)) {
             self.tokens = &self.tokens[1..];
-            name = self.name()?;
+            parts.push(self.name()?);
         }
-        Some(name)
+        let from = parts.len().saturating_sub(2);
+        Some(parts[from..].join("."))
     }
 
     fn columns(&mut self) -> Vec<String> {
@@ -615,7 +624,7 @@ mod tests {
         let csv =
             CopyOptions { format: CopyFormat::Csv, delimiter: b';', null: "x".into(), header: true, quote: b'\'' };
         let sql = "COPY public.t (a, \"B\") TO STDOUT WITH (FORMAT csv, HEADER, DELIMITER ';', NULL 'x', QUOTE '''')";
-        assert_eq!(options(sql), ("SELECT \"a\", \"B\" FROM \"t\"".into(), csv));
+        assert_eq!(options(sql), ("SELECT \"a\", \"B\" FROM \"public\".\"t\"".into(), csv));
         let (query, chosen) = options("COPY (SELECT 'a)' , (1)) TO STDOUT (FORMAT BINARY)");
         assert_eq!((query.as_str(), chosen.format), ("SELECT 'a)' , ( 1 )", CopyFormat::Binary));
         assert_eq!(options("COPY t TO STDOUT CSV HEADER").1.format, CopyFormat::Csv);

@@ -227,7 +227,11 @@ async fn rows_are_ingested_whole_or_not_at_all() {
     };
     let batches = || futures::stream::iter([Ok(batch.clone()), Ok(batch.clone())]);
     assert!(client.execute_ingest(command(2, 2, false), batches()).await.is_err(), "there is no table");
-    assert!(client.execute_ingest(command(1, 1, true), batches()).await.is_err(), "nothing is temporary");
+    assert_eq!(client.execute_ingest(command(1, 1, true), batches()).await.expect("a temporary table"), 6);
+    assert!(client.execute_ingest(command(1, 1, true), batches()).await.is_err(), "there is a temporary table");
+    let info = client.execute("SELECT count(*) FROM pg_temp.\"T\"".into(), None).await.expect("planned");
+    assert_eq!(cell(&rows(&mut client, info).await, 0, 0), "6");
+    client.execute_update("DROP TABLE \"T\"".into(), None).await.expect("dropped");
     assert_eq!(client.execute_ingest(command(1, 1, false), batches()).await.expect("made"), 6);
     assert!(client.execute_ingest(command(1, 1, false), batches()).await.is_err(), "there is a table");
     assert_eq!(client.execute_ingest(command(2, 2, false), batches()).await.expect("appended"), 6);

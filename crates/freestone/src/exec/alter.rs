@@ -135,23 +135,21 @@ impl Alteration<'_> {
         schema.check_free(&name)?;
         let mut constraints = Constraints::default();
         constraints.take_from(&mut definition)?;
-        if !constraints.take_generated().is_empty() {
-            return Err(Error::unsupported(format!("ADD COLUMN {name}: each row would have another value"))
-                .with_hint("ADD an INT column, UPDATE it with nextval(), SET NOT NULL, then ALTER COLUMN … ADD GENERATED … AS IDENTITY"));
-        }
+        let generated = constraints.take_generated();
         let default = constraints.take_default();
         let nullable = !definition.options.iter().any(|option| matches!(option.option, ast::ColumnOption::NotNull));
         let data_type = column_type(self.context, self.transaction.snapshot(), definition.data_type)?;
         let value = match &default {
             Some(sql) => {
                 let scope = Scope::new(self.transaction.snapshot());
-                let value = defaults::check(self.context, &scope, &name, &data_type, sql)?;
-                value.ok_or_else(|| {
-                    Error::unsupported(format!("ADD COLUMN {name}: each row would have another default"))
-                        .with_hint("ADD the column without DEFAULT, UPDATE it, then ALTER COLUMN … SET DEFAULT")
-                })?
+                defaults::check(self.context, &scope, &name, &data_type, sql)?
             }
-            None => StoredValue::Null,
+            None if generated.is_empty() => Some(StoredValue::Null),
+            None => None,
+        };
+        let Some(value) = value else {
+            self.add_computed(Column { name, data_type, nullable }, default, generated)?;
+            return self.constrain(constraints);
         };
         if !nullable && value == StoredValue::Null && self.transaction.table(self.table)?.rows() > 0 {
             let table = &self.table;
@@ -160,6 +158,28 @@ impl Alteration<'_> {
         }
         self.transaction.add_column(self.table, Column { name, data_type, nullable }, value, default)?;
         self.constrain(constraints)
+    }
+
+    /// Adds a column of which each row has another value: rows that exist get theirs by an UPDATE.
+    fn add_computed(&mut self, column: Column, default: Option<String>, generated: Vec<Generated>) -> Result<()> {
+        let name = column.name.clone();
+        let added = Column { nullable: true, ..column.clone() };
+        self.transaction.add_column(self.table, added, StoredValue::Null, default)?;
+        let mut changed = self.schema()?;
+        let at = self.position(&changed, &name)?;
+        if !generated.is_empty() {
+            sequences::generate(self.transaction, self.table, &mut changed, generated)?;
+            changed.columns[at].nullable = true;
+            let with_default = changed.clone();
+            self.transaction.change_schema(self.table, |schema| *schema = with_default)?;
+        }
+        let is_required = !column.nullable || changed.sequence_of(at).is_some();
+        let sql = format!("UPDATE {} SET {} = DEFAULT", quote(self.table), quote(&name));
+        dml::update_by_text(self.transaction, self.context, &sql)?;
+        if is_required {
+            self.set_not_null(at, &name)?;
+        }
+        Ok(())
     }
 
     /// Adds constraints, which all rows must satisfy at the end of the statement.

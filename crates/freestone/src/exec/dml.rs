@@ -16,7 +16,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 use freestone_store::schema::TableSchema;
-use freestone_store::{Appended, Appender, LockMode, Snapshot, Table, Waiting, WriteTransaction};
+use freestone_store::{Appended, Appender, LockMode, Snapshot, StoreError, Table, Waiting, WriteTransaction};
 
 use crate::catalog::{Scope, TARGET};
 use crate::context::Outcome;
@@ -34,7 +34,7 @@ use crate::sql::locking::LockingQuery;
 use crate::sql::names::{identifier, object_name};
 use crate::sql::parameters::Parameters;
 use crate::sql::spellings::{BY_NAME, OVERRIDING};
-use crate::sql::statement::parse_query;
+use crate::sql::statement::{Command, parse_query, parse_script};
 use crate::sql::{names, visitor};
 
 /// `INSERT INTO table [(columns)] [BY NAME] VALUES … | SELECT … | DEFAULT VALUES`. Columns that are not named have
@@ -174,9 +174,43 @@ pub(crate) fn lock_rows(
     }
     let table = find(transaction, &target, context.row_lock)?;
     let snapshot = transaction.snapshot();
-    let (row_ids, rows) = meet(context, &snapshot, delete, &target, Some(&table.schema), parameters)?;
-    transaction.lock_row_ids(&target, row_ids)?;
+    if !query.skips_locked && query.limit.is_none() {
+        let (row_ids, rows) = meet(context, &snapshot, delete, &target, Some(&table.schema), parameters)?;
+        transaction.lock_row_ids(&target, row_ids)?;
+        return returning.rows(context, snapshot, parameters, &table.schema, rows);
+    }
+    if query.skips_locked {
+        transaction.set_waiting(Waiting { timeout: Some(Duration::ZERO), ..context.waiting.clone() });
+    }
+    let scope = Scope::new(snapshot.clone()).with_target_rows(&target);
+    let mut ordered = delete_query(delete, &target, Some(&table.schema))?;
+    ordered.order_by = query.order.clone().filter(|_| query.limit.is_some());
+    let (state, plan) = context.plan(&scope, ast::Statement::Query(ordered), parameters)?;
+    let (mut left, mut rows) = (query.limit.unwrap_or(u64::MAX), vec![]);
+    for batch in context.run(&state, &plan)? {
+        let batch = batch?;
+        let mut locks = |id: &u64| -> Result<bool> {
+            let is_locked = left > 0 && locks_row(transaction, &target, *id, query.skips_locked)?;
+            left -= u64::from(is_locked);
+            Ok(is_locked)
+        };
+        let ids = row_id_column(&batch)?.values();
+        let locked: BooleanArray = ids.iter().map(|id| locks(id).map(Some)).collect::<Result<Vec<_>>>()?.into();
+        let columns: Vec<usize> = (1..batch.num_columns()).collect();
+        rows.push(filter_record_batch(&batch.project(&columns)?, &locked)?);
+        if left == 0 {
+            break;
+        }
+    }
     returning.rows(context, snapshot, parameters, &table.schema, rows)
+}
+
+/// Locks a row; `false` if another transaction has locked it, and such rows are left out.
+fn locks_row(transaction: &mut WriteTransaction, table: &str, row: u64, skips_locked: bool) -> Result<bool> {
+    match transaction.lock_row_ids(table, [row]) {
+        Err(StoreError::LockTimeout(_)) if skips_locked => Ok(false),
+        locked => Ok(locked.map(|()| true)?),
+    }
 }
 
 /// The ids of the rows that a DELETE meets, and their columns if they are to be returned.
@@ -237,6 +271,20 @@ pub(super) fn update(
     match returning {
         Some(returning) => returning.rows(context, snapshot, parameters, &table.schema, written),
         None => Ok(Outcome::Affected { verb: "UPDATE", rows }),
+    }
+}
+
+/// An UPDATE of the engine's own, in our form.
+pub(crate) fn update_by_text(transaction: &mut WriteTransaction, context: &WriteContext, sql: &str) -> Result<()> {
+    let mut statements = parse_script(sql);
+    match statements.pop().map(|statement| statement.command()).transpose()? {
+        Some(Command::Sql(sql)) => match *sql {
+            ast::Statement::Update(statement) => {
+                update(transaction, context, statement, &Parameters::default()).map(|_| ())
+            }
+            _ => Err(Error::new(ErrorKind::Internal, "internal error: not an UPDATE")),
+        },
+        _ => Err(Error::new(ErrorKind::Internal, "internal error: not an UPDATE")),
     }
 }
 

@@ -20,7 +20,7 @@ use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
 
 pub(crate) use recognition::{is_candidate, recognize};
-pub(crate) use rows::lookup;
+pub(crate) use rows::{Lookups, lookup};
 
 /// A recognized statement, for parameters of certain types.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Finding the rows of point statements.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::DataType;
@@ -95,6 +96,35 @@ pub(crate) fn lookup(table: &Arc<Table>, key: &[ScalarValue]) -> Result<Vec<Reco
     found(table, tests, (0..table.schema.columns.len()).collect(), false, &Arc::default())
 }
 
+/// Whether the lookups of a database are answered from memory.
+#[derive(Debug, Default)]
+pub(crate) struct Lookups {
+    /// How many lookups from memory it takes until no further one is expected to read from the medium.
+    cold: AtomicU32,
+}
+
+impl Lookups {
+    /// The number of lookups for which one that had to read counts.
+    const MEMORY: u32 = 64;
+
+    /// Whether the next lookup may have to read from the medium.
+    pub fn may_read(&self) -> bool {
+        self.cold.load(Ordering::Relaxed) > 0
+    }
+
+    /// Notes how many pages a lookup has read.
+    fn note(&self, pages_read: u64) {
+        let less = |cold: u32| Some(cold.saturating_sub(1));
+        match pages_read {
+            0 if self.may_read() => {
+                let _ = self.cold.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+            }
+            0 => {}
+            _ => self.cold.store(Self::MEMORY, Ordering::Relaxed),
+        }
+    }
+}
+
 impl Select {
     /// What the query reads, for the workload log.
     fn asked(&self, table: &Arc<Table>, tests: &Tests, metrics: &Arc<ScanMetrics>) -> Vec<TableReads> {
@@ -125,13 +155,15 @@ impl Point {
         snapshot: &Snapshot,
         values: &[ScalarValue],
         log: &Arc<WorkloadLog>,
+        lookups: &Lookups,
     ) -> Result<Option<Vec<RecordBatch>>> {
         let (Action::Select(select), Some(table)) = (&self.action, self.table(snapshot)) else { return Ok(None) };
         let Some(tests) = tests(table, &select.conditions, values) else { return Ok(None) };
-        let metrics = Arc::default();
+        let metrics: Arc<ScanMetrics> = Arc::default();
         let watch =
             self.logged.as_ref().and_then(|text| Watch::begin(log, text, select.asked(table, &tests, &metrics)));
         let batches = found(table, tests, select.reads.clone(), false, &metrics)?;
+        lookups.note(metrics.pages_read.load(Ordering::Relaxed));
         if let Some(watch) = watch {
             watch.end();
         }

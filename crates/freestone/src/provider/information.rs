@@ -19,6 +19,7 @@ use super::metadata::{batch, texts};
 use crate::definitions;
 use crate::error::Result;
 use crate::internal_names::{PG_TEMP, is_temporary};
+use crate::sequences::{self, SequenceRelation};
 use crate::sql::function_macros;
 use crate::sql::names::{CATALOG, SCHEMA, name_in};
 use crate::sql::type_names::type_name;
@@ -27,7 +28,7 @@ use crate::temp_schema::TempSchema;
 /// The name of the schema.
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
 
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 10] = [
     "schemata",
     "tables",
     "columns",
@@ -37,6 +38,7 @@ const TABLES: [&str; 9] = [
     "referential_constraints",
     "check_constraints",
     "routines",
+    "sequences",
 ];
 
 /// The schema of one statement.
@@ -75,6 +77,7 @@ impl SchemaProvider for InformationSchema {
             "referential_constraints" => self.referential_constraints()?,
             "check_constraints" => self.check_constraints()?,
             "routines" => self.routines()?,
+            "sequences" => self.sequences()?,
             _ => return Ok(None),
         };
         Ok(Some(Arc::new(MemTable::try_new(rows.schema(), vec![vec![rows]])?)))
@@ -337,6 +340,33 @@ impl InformationSchema {
         names.sort();
         names.dedup();
         names
+    }
+
+    fn sequences(&self) -> Result<RecordBatch> {
+        let rows = sequences::relations(&self.snapshot, &|name| self.temp.sees(name));
+        let schema = |row: &SequenceRelation| match row.is_temporary {
+            true => PG_TEMP.to_owned(),
+            false => self.split(&row.name).0,
+        };
+        let name = |row: &SequenceRelation| match row.is_temporary {
+            true => row.name.split_once('.').map_or(&*row.name, |(_, own)| own).to_owned(),
+            false => self.split(&row.name).1,
+        };
+        let of = |number: fn(&SequenceRelation) -> i64| column(&rows, |row| number(row).to_string());
+        batch(vec![
+            ("sequence_catalog", false, all(CATALOG, rows.len())),
+            ("sequence_schema", false, column(&rows, schema)),
+            ("sequence_name", false, column(&rows, name)),
+            ("data_type", false, column(&rows, |row| type_name(&row.data_type))),
+            ("numeric_precision", true, integers(&rows, |row| digits(&row.data_type).map(|(digits, ..)| digits))),
+            ("numeric_precision_radix", true, integers(&rows, |_| Some(2))),
+            ("numeric_scale", true, integers(&rows, |_| Some(0))),
+            ("start_value", false, of(|row| row.start)),
+            ("minimum_value", false, of(|row| row.min)),
+            ("maximum_value", false, of(|row| row.max)),
+            ("increment", false, of(|row| row.increment)),
+            ("cycle_option", false, column(&rows, |row| if row.cycle { "YES" } else { "NO" }.to_owned())),
+        ])
     }
 
     fn routines(&self) -> Result<RecordBatch> {

@@ -18,7 +18,7 @@ use datafusion::scalar::ScalarValue;
 use freestone_advisor::{PathTest, PredicateForm};
 use freestone_store::column::display_int;
 use freestone_store::design::{PageFormat, plan_name};
-use freestone_store::schema::{Identity, usual_constraint_name};
+use freestone_store::schema::{ConstraintKind, Identity, usual_constraint_name};
 use freestone_store::segment::Segment;
 use freestone_store::segment::zones::{Bounds, ZoneMap};
 use freestone_store::{OpenTransaction, Snapshot, Table, TransactionList};
@@ -28,6 +28,7 @@ use crate::error::{Error, Result};
 use crate::internal_names::{PG_TEMP, is_temporary, own_name, shown};
 use crate::profile;
 use crate::provider::AtVersion;
+use crate::sequences::{self, Sequence};
 use crate::sql::names::{self, SCHEMA};
 use crate::sql::spellings::AT;
 use crate::sql::statement::quote;
@@ -217,28 +218,37 @@ fn views(known: &Known) -> Result<RecordBatch> {
 /// `freestone_keys()`: one row a column of a key. Keys of a table have numbers: the primary key's is 0, foreign keys are
 /// next, then UNIQUE.
 fn keys(known: &Known) -> Result<RecordBatch> {
-    type Row = (String, &'static str, u64, u64, String, Option<String>, Option<String>);
+    type Row = (String, &'static str, u64, u64, String, Option<String>, Option<String>, String);
     let mut rows: Vec<Row> = vec![];
     for table in known.tables() {
+        let named = table.schema.constraints(&table.name);
+        let name = |is_one: &dyn Fn(&ConstraintKind) -> bool| {
+            named.iter().find(|constraint| is_one(&constraint.kind)).map(|key| key.name.clone()).unwrap_or_default()
+        };
+        let primary = name(&|kind| matches!(kind, ConstraintKind::Primary(..)));
         for (at, column) in table.schema.primary_key.iter().enumerate() {
-            rows.push((table.name.clone(), "PRIMARY KEY", 0, at as u64 + 1, column.clone(), None, None));
+            let (table, place) = (table.name.clone(), at as u64 + 1);
+            rows.push((table, "PRIMARY KEY", 0, place, column.clone(), None, None, primary.clone()));
         }
         for (number, key) in table.schema.foreign_keys.iter().enumerate() {
             // Without columns of its own, the reference is to the primary key.
             let primary = || known.snapshot.table(&key.table).map(|table| table.schema.primary_key.clone());
             let referenced =
                 if key.referenced.is_empty() { primary().unwrap_or_default() } else { key.referenced.clone() };
+            let name = name(&|kind| matches!(kind, ConstraintKind::Foreign(other) if *other == key));
             for (at, column) in key.columns.iter().enumerate() {
-                let (name, target) = (table.name.clone(), Some(key.table.clone()));
-                let (number, place) = (number as u64 + 1, at as u64 + 1);
-                rows.push((name, "FOREIGN KEY", number, place, column.clone(), target, referenced.get(at).cloned()));
+                let (table, target) = (table.name.clone(), Some(shown(&key.table)));
+                let (number, place, column) = (number as u64 + 1, at as u64 + 1, column.clone());
+                let referenced = referenced.get(at).cloned();
+                rows.push((table, "FOREIGN KEY", number, place, column, target, referenced, name.clone()));
             }
         }
         let primary = table.schema.enforced_primary_key();
         let unique = table.schema.unique_keys.iter().filter(|key| Some(*key) != primary);
         for (key, number) in unique.zip(table.schema.foreign_keys.len() as u64 + 1..) {
             for (column, place) in key.columns.iter().zip(1..) {
-                rows.push((table.name.clone(), "UNIQUE", number, place, column.clone(), None, None));
+                let (table, name) = (table.name.clone(), key.name.clone());
+                rows.push((table, "UNIQUE", number, place, column.clone(), None, None, name));
             }
         }
     }
@@ -250,6 +260,7 @@ fn keys(known: &Known) -> Result<RecordBatch> {
         ("column", false, texts(rows.iter().map(|row| Some(row.4.clone())))),
         ("referenced_table", true, texts(rows.iter().map(|row| row.5.clone()))),
         ("referenced_column", true, texts(rows.iter().map(|row| row.6.clone()))),
+        ("name", false, texts(rows.iter().map(|row| Some(row.7.clone())))),
     ])
 }
 
@@ -570,9 +581,9 @@ pub(crate) fn describe_schema(schema: &Schema) -> Result<RecordBatch> {
 /// `SHOW CREATE TABLE t`: the statement that makes the table or view again.
 pub(crate) fn show_create(snapshot: &Snapshot, name: &str) -> Result<RecordBatch> {
     let sql = if let Some(table) = snapshot.table(name) {
-        create_statement(table)
+        create_statement(table, snapshot)
     } else if let Some(view) = snapshot.views().get(name) {
-        format!("CREATE VIEW {} AS {view}", bare_or_quoted(name))
+        format!("CREATE {}VIEW {} AS {view}", temp_word(name), bare_or_quoted(own_name(name)))
     } else {
         let names = snapshot.tables().map(|table| table.name.as_str());
         return Err(Error::not_found(
@@ -587,15 +598,24 @@ pub(crate) fn show_create(snapshot: &Snapshot, name: &str) -> Result<RecordBatch
     ])
 }
 
-fn create_statement(table: &Table) -> String {
+/// What stands between CREATE and the kind of something temporary.
+fn temp_word(name: &str) -> &'static str {
+    if is_temporary(name) { "TEMP " } else { "" }
+}
+
+fn create_statement(table: &Table, snapshot: &Snapshot) -> String {
     let list = |names: &[String]| names.iter().map(|name| bare_or_quoted(name)).collect::<Vec<_>>().join(", ");
     let mut parts: Vec<String> = Vec::new();
     for (at, column) in table.schema.columns.iter().enumerate() {
         let not_null = if column.nullable { "" } else { " NOT NULL" };
         let (name, mut data_type) = (bare_or_quoted(&column.name), type_name(&column.data_type));
         let default = match (table.schema.identity_of(at), table.schema.sequence_of(at)) {
-            (Some(Identity::Always), _) => Some(" GENERATED ALWAYS AS IDENTITY".to_owned()),
-            (Some(Identity::ByDefault), _) => Some(" GENERATED BY DEFAULT AS IDENTITY".to_owned()),
+            (Some(identity), sequence) => {
+                let kind = if identity == Identity::Always { "ALWAYS" } else { "BY DEFAULT" };
+                let sequence = sequence.and_then(|name| sequences::find(snapshot, name));
+                let options = sequence.map(|sequence| sequence_options(&sequence, &column.data_type));
+                Some(format!(" GENERATED {kind} AS IDENTITY{}", options.unwrap_or_default()))
+            }
             (None, Some(_)) => {
                 data_type = serial_name(&column.data_type).to_owned();
                 None
@@ -628,12 +648,33 @@ fn create_statement(table: &Table) -> String {
         let referenced =
             if key.referenced.is_empty() { String::new() } else { format!(" ({})", list(&key.referenced)) };
         let name = if key.name.is_empty() { String::new() } else { named(&key.name, usual(&key.columns, "fkey")) };
-        let (columns, table) = (list(&key.columns), bare_or_quoted(&key.table));
+        let (columns, table) = (list(&key.columns), bare_or_quoted(own_name(&key.table)));
         let promise = if key.enforced { "" } else { " NOT ENFORCED" };
         parts.push(format!("{name}FOREIGN KEY ({columns}) REFERENCES {table}{referenced}{promise}"));
     }
-    let name = bare_or_quoted(&table.name);
-    format!("CREATE TABLE {name} (\n  {}\n) WITH ({})", parts.join(",\n  "), table.design)
+    let (temp, name) = (temp_word(&table.name), bare_or_quoted(own_name(&table.name)));
+    format!("CREATE {temp}TABLE {name} (\n  {}\n) WITH ({})", parts.join(",\n  "), table.design)
+}
+
+/// The options of a sequence that are not the usual ones of its type, in parentheses.
+fn sequence_options(sequence: &Sequence, data_type: &DataType) -> String {
+    let (low, high) = match data_type {
+        DataType::Int16 => (i16::MIN.into(), i16::MAX.into()),
+        DataType::Int32 => (i32::MIN.into(), i32::MAX.into()),
+        _ => (i64::MIN, i64::MAX),
+    };
+    let Sequence { id: _, start, increment, min, max, cycle } = *sequence;
+    let (usual_min, usual_max) = if increment > 0 { (1, high) } else { (low, -1) };
+    let usual_start = if increment > 0 { min } else { max };
+    let options = [
+        (increment != 1).then(|| format!("INCREMENT BY {increment}")),
+        (min != usual_min).then(|| format!("MINVALUE {min}")),
+        (max != usual_max).then(|| format!("MAXVALUE {max}")),
+        (start != usual_start).then(|| format!("START WITH {start}")),
+        cycle.then(|| "CYCLE".to_owned()),
+    ];
+    let options = options.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    if options.is_empty() { options } else { format!(" ({options})") }
 }
 
 /// The name of an integer type whose values come from a sequence.

@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use freestone_store::{Store, StoreError};
+use freestone_store::{Store, StoreError, WriteTransaction};
 use parking_lot::Mutex;
 
-use super::{Position, Sequence, position, set_position};
+use super::{Position, Sequence, find, names, position, set_position};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The numbers of the first block.
@@ -22,6 +22,9 @@ const BLOCK_MAX: u64 = 1 << 12;
 pub(crate) struct Counters {
     store: Arc<Store>,
     blocks: Mutex<HashMap<u64, Arc<Mutex<Block>>>>,
+    /// The positions of sequences that open transactions have created, which nobody else sees. They are kept with the
+    /// sequences when these are committed.
+    new: Mutex<HashMap<u64, Position>>,
 }
 
 /// Numbers that are reserved.
@@ -35,7 +38,7 @@ struct Block {
 
 impl Counters {
     pub fn new(store: Arc<Store>) -> Counters {
-        Counters { store, blocks: Mutex::default() }
+        Counters { store, blocks: Mutex::default(), new: Mutex::default() }
     }
 
     fn block(&self, sequence: &Sequence) -> Arc<Mutex<Block>> {
@@ -68,7 +71,7 @@ impl Counters {
     fn reserve(&self, name: &str, sequence: &Sequence, block: &mut Block, wanted: u64) -> Result<()> {
         let size = block.size.max(BLOCK);
         let mut reserved = (0, 0);
-        self.moved(sequence, |position| {
+        self.moved(name, sequence, |position| {
             let Position::Next(first) = position else {
                 return Err(Error::new(ErrorKind::Type, format!("sequence {name} has no more numbers"))
                     .with_hint("setval() sets it back; CREATE SEQUENCE … CYCLE begins again by itself"));
@@ -94,13 +97,36 @@ impl Counters {
         }
         let block = self.block(sequence);
         let mut block = block.lock();
-        self.moved(sequence, |_| Ok(if is_given { sequence.after(value, 1) } else { Position::Next(value) }))?;
+        self.moved(name, sequence, |_| Ok(if is_given { sequence.after(value, 1) } else { Position::Next(value) }))?;
         block.left = 0;
         Ok(())
     }
 
-    /// Commits another position, whatever transactions are open.
-    fn moved(&self, sequence: &Sequence, mut to: impl FnMut(Position) -> Result<Position>) -> Result<()> {
+    /// Adds the positions of the sequences that a transaction has created, before it commits.
+    pub fn keep_new(&self, transaction: &mut WriteTransaction) -> Result<()> {
+        let mut new = self.new.lock();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let snapshot = transaction.snapshot();
+        for sequence in names(&snapshot).filter_map(|name| find(&snapshot, name)) {
+            if let Some(position) = new.remove(&sequence.id) {
+                set_position(transaction, &sequence, position)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits another position, whatever transactions are open. If the sequence itself is not committed, neither is its
+    /// position.
+    fn moved(&self, name: &str, sequence: &Sequence, mut to: impl FnMut(Position) -> Result<Position>) -> Result<()> {
+        let is_committed = find(&*self.store.snapshot()?, name).is_some_and(|known| known.id == sequence.id);
+        if !is_committed {
+            let mut new = self.new.lock();
+            let position = new.get(&sequence.id).copied().unwrap_or(Position::Next(sequence.start));
+            new.insert(sequence.id, to(position)?);
+            return Ok(());
+        }
         loop {
             let mut transaction = self.store.write()?;
             let snapshot = transaction.snapshot();

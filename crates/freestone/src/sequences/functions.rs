@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use datafusion::sql::sqlparser::ast;
-use freestone_store::Snapshot;
+use freestone_store::{Snapshot, WriteTransaction};
 use parking_lot::Mutex;
 
 use super::{Counters, Sequence, find, missing};
@@ -70,6 +70,14 @@ impl SessionSequences {
             self.note(&sequence, *last);
         }
         Ok(numbers)
+    }
+
+    /// See [`Counters::keep_new`].
+    ///
+    /// # Errors
+    /// As for every change of the database.
+    pub fn keep_new(&self, transaction: &mut WriteTransaction) -> Result<()> {
+        self.counters.keep_new(transaction)
     }
 
     fn note(&self, sequence: &Sequence, value: i64) {

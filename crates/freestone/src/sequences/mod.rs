@@ -8,14 +8,17 @@
 mod counters;
 mod functions;
 
+use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use datafusion::arrow::datatypes::DataType;
 use freestone_store::{Snapshot, WriteTransaction};
 
 pub(crate) use counters::Counters;
 pub(crate) use functions::{MayWrite, SessionSequences, catalog_name, named_by, named_in, register};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::internal_names::{is_temporary, shown};
 
 const SEQUENCE: &str = "freestone$sequence:";
 const POSITION: &str = "freestone$position:";
@@ -155,6 +158,63 @@ fn position(snapshot: &Snapshot, sequence: &Sequence) -> Position {
         None => Position::Next(sequence.start),
         Some(text) => text.parse().map_or(Position::End, Position::Next),
     }
+}
+
+/// The last number that may have been given; `None` if there is none.
+fn last_reserved(snapshot: &Snapshot, sequence: &Sequence) -> Option<i64> {
+    snapshot.views().get(&position_name(sequence.id))?;
+    match position(snapshot, sequence) {
+        Position::Next(next) => next.checked_sub(sequence.increment),
+        Position::End => Some(if sequence.increment > 0 { sequence.max } else { sequence.min }),
+    }
+}
+
+/// A sequence of the database, with its declaration.
+#[derive(Debug, Clone)]
+pub struct SequenceRelation {
+    /// The name.
+    pub name: String,
+    /// Whether it ends with the session. Its name is in the schema `pg_temp` then.
+    pub is_temporary: bool,
+    /// The type of its numbers: that of the column to which it belongs, or a 64-bit integer.
+    pub data_type: DataType,
+    /// The first number.
+    pub start: i64,
+    /// The difference of two numbers.
+    pub increment: i64,
+    /// The lowest number.
+    pub min: i64,
+    /// The highest number.
+    pub max: i64,
+    /// Whether it begins again after the last number.
+    pub cycle: bool,
+    /// The last number that may have been given.
+    pub last_value: Option<i64>,
+    /// The table and the column to which it belongs.
+    pub owner: Option<(String, String)>,
+}
+
+/// The sequences that a session may see.
+pub(crate) fn relations(snapshot: &Snapshot, sees: &dyn Fn(&str) -> bool) -> Vec<SequenceRelation> {
+    let mut owners = HashMap::new();
+    for table in snapshot.tables() {
+        for (at, column) in table.schema.columns.iter().enumerate() {
+            if let Some(name) = table.schema.sequence_of(at) {
+                owners.insert(name.to_owned(), (shown(&table.name), column));
+            }
+        }
+    }
+    let described = |name: &str| {
+        let sequence = find(snapshot, name)?;
+        let last_value = last_reserved(snapshot, &sequence);
+        let Sequence { id: _, start, increment, min, max, cycle } = sequence;
+        let owner = owners.get(name);
+        let data_type = owner.map_or(DataType::Int64, |(_, column)| column.data_type.clone());
+        let owner = owner.map(|(table, column)| (table.clone(), column.name.clone()));
+        let (name, is_temporary) = (shown(name), is_temporary(name));
+        Some(SequenceRelation { name, is_temporary, data_type, start, increment, min, max, cycle, last_value, owner })
+    };
+    names(snapshot).filter(|name| sees(name)).filter_map(described).collect()
 }
 
 fn set_position(transaction: &mut WriteTransaction, sequence: &Sequence, position: Position) -> Result<()> {

@@ -14,11 +14,12 @@ use crate::definitions;
 use crate::error::Result;
 use crate::exec::dml;
 use crate::internal_names::{is_temporary, shown};
+use crate::sequences::{self, SequenceRelation};
 use crate::session::{Session, guarded};
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{Command, Statement, parse_query};
 use crate::sql::{names, statement};
-use freestone_store::schema::{Constraint, ConstraintKind};
+use freestone_store::schema::{Constraint, ConstraintKind, Identity};
 
 /// The parameters and result columns of a statement.
 #[derive(Debug, Clone)]
@@ -54,9 +55,20 @@ pub struct Relation {
     pub checks: Vec<(String, String)>,
     /// For each column, its DEFAULT.
     pub defaults: Vec<Option<String>>,
+    /// For each column, whether it is GENERATED ALWAYS (true) or BY DEFAULT (false) AS IDENTITY.
+    pub identities: Vec<Option<bool>>,
 }
 
 impl Relation {
+    /// The name of the key that consists of these columns.
+    pub fn key_name(&self, columns: &[String]) -> Option<&str> {
+        let is_of = |key: &[String]| key.len() == columns.len() && key.iter().all(|column| columns.contains(column));
+        if is_of(&self.primary_key) {
+            return Some(&self.primary_key_name);
+        }
+        self.unique.iter().find(|(_, key)| is_of(key)).map(|(name, _)| name.as_str())
+    }
+
     /// The name without the schema of temporary tables.
     pub fn own_name(&self) -> &str {
         let own = self.name.split_once('.').filter(|_| self.is_temporary);
@@ -190,6 +202,14 @@ impl Session {
         Ok(relations)
     }
 
+    /// The sequences of the database.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn sequence_relations(&self) -> Result<Vec<SequenceRelation>> {
+        Ok(sequences::relations(&*self.snapshot()?, &|name| self.temp.sees(name)))
+    }
+
     async fn view_schema(&self, scope: &Scope, name: &str) -> Result<SchemaRef> {
         let name = match definitions::schema_of(&scope.snapshot, name) {
             Some((schema, own)) => names::name_in(&statement::quote(schema), &statement::quote(own)),
@@ -234,6 +254,7 @@ fn table_relation(table: &freestone_store::Table) -> Relation {
         rows: Some(table.rows()),
         primary_key: schema.primary_key.clone(),
         defaults: (0..schema.columns.len()).map(|at| schema.default_of(at).map(str::to_owned)).collect(),
+        identities: (0..schema.columns.len()).map(|at| Some(schema.identity_of(at)? == Identity::Always)).collect(),
         ..Relation::default()
     };
     for Constraint { name, kind } in schema.constraints(&table.name) {

@@ -290,13 +290,13 @@ impl Session {
                 Ok(Outcome::Done { verb: "ANALYZE" })
             }
             Command::Check(table) => self.check(table).await,
-            Command::Set { name, value } => {
-                self.change_settings(|state| settings::set(state, &name, &value))?;
+            Command::Set { name, value, local } => {
+                self.change_settings(local, |state| settings::set(state, &name, &value))?;
                 self.keep_versions(&name).await?;
                 Ok(Outcome::Done { verb: "SET" })
             }
             Command::Reset { name } => {
-                self.change_settings(|state| settings::reset(state, self.database.options(), &name))?;
+                self.change_settings(false, |state| settings::reset(state, self.database.options(), &name))?;
                 self.keep_versions(&name).await?;
                 Ok(Outcome::Done { verb: "RESET" })
             }
@@ -531,13 +531,24 @@ impl Session {
         prepared.ok_or_else(|| self.not_prepared(&name))
     }
 
-    fn change_settings(&self, change: impl FnOnce(&mut SessionState) -> Result<()>) -> Result<()> {
-        let mut planner = self.planner.write();
-        let mut state = planner.settings().clone();
+    /// Changes settings, or only those until the end of the transaction; outside of one, the latter has no effect.
+    fn change_settings(&self, local: bool, change: impl Fn(&mut SessionState) -> Result<()>) -> Result<()> {
+        let before = self.planner().base().clone();
+        let mut state = (*before).clone();
         change(&mut state)?;
-        *planner = planner.with_settings(state);
-        self.forget_plans();
+        if self.note_settings(&before, local, &change)? || !local {
+            self.use_settings(Arc::new(state));
+        }
         Ok(())
+    }
+
+    /// Settings for the statements that follow.
+    fn use_settings(&self, base: Arc<SessionState>) {
+        let mut planner = self.planner.write();
+        if !Arc::ptr_eq(planner.base(), &base) {
+            *planner = planner.with_settings(base);
+            self.forget_plans();
+        }
     }
 
     /// After a change of a setting: the database keeps earlier versions for as long as the session says, if it said so.

@@ -210,7 +210,8 @@ impl Session {
 
     fn query_point(&self, point: &Point, values: &[ScalarValue]) -> Result<Option<Outcome>> {
         let Some(schema) = point.schema().cloned() else { return Ok(None) };
-        let rows = point.query(&*self.snapshot()?, values, self.database.workload())?;
+        let (workload, lookups) = (self.database.workload(), self.database.lookups());
+        let rows = point.query(&*self.snapshot()?, values, workload, lookups)?;
         Ok(rows.map(|rows| self.shown_batches(schema, rows)))
     }
 
@@ -225,6 +226,20 @@ impl Session {
         let failed = self.transaction_failure();
         let outcome = guarded_now(|| self.query_point(&point, &values)).transpose()?;
         Some(self.told(outcome, failed, Outcome::telling))
+    }
+
+    /// The same on a thread that should not wait for the disk: lookups are left to others for a while after one that had to
+    /// read. Also executes statements that begin a transaction or set a savepoint.
+    pub fn execute_from_memory(&self, statement: &Statement, inputs: &Inputs) -> Option<Result<Outcome>> {
+        if let Some(done) = self.transaction_now(statement) {
+            return Some(done);
+        }
+        if self.database().lookups().may_read() { None } else { self.execute_now(statement, inputs) }
+    }
+
+    /// Whether a statement is a change of rows that the session has executed before as a point statement.
+    pub fn knows_change(&self, statement: &Statement, inputs: &Inputs) -> bool {
+        self.known_now(statement, inputs).is_some_and(|(point, _)| !point.is_query())
     }
 
     /// The columns of a statement's rows, as [`Session::schema`] returns them, if the session knows them already.

@@ -16,11 +16,12 @@ use crate::temp_schema::TempSchema;
 pub(super) struct Temporary {
     temp: TempSchema,
     snapshot: Arc<Snapshot>,
+    names_public: bool,
 }
 
 impl Temporary {
     fn resolve<T>(&self, work: impl FnOnce(&TempNames) -> T) -> T {
-        self.temp.with_names(&self.snapshot, work)
+        self.temp.with_names(&self.snapshot, self.names_public, work)
     }
 }
 
@@ -41,7 +42,8 @@ impl Session {
         if statement.creates() {
             self.temp.use_it();
         }
-        Ok(Some(Temporary { temp: self.temp.clone(), snapshot: self.snapshot()? }))
+        let (temp, names_public) = (self.temp.clone(), statement.names_public());
+        Ok(Some(Temporary { temp, snapshot: self.snapshot()?, names_public }))
     }
 
     /// Resolves names in a statement that was read before, and returns what it changes.
@@ -49,7 +51,7 @@ impl Session {
         if !self.temp.is_used() {
             return Ok((sql, WriteTarget::Database));
         }
-        let temporary = Temporary { temp: self.temp.clone(), snapshot: self.snapshot()? };
+        let temporary = Temporary { temp: self.temp.clone(), snapshot: self.snapshot()?, names_public: false };
         let target = temporary.resolve(|names| names.statement(&mut sql))?;
         Ok((sql, target))
     }

@@ -4,15 +4,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use datafusion::execution::session_state::SessionState;
 use freestone_store::{LockMode, Savepoint, Snapshot, Store, Waiting, WriteTransaction};
 use parking_lot::Mutex;
 
-use crate::context::{Cancellation, Failure, Holders, HoldsSnapshot, Outcome};
+use crate::context::{Cancellation, Failure, Holders, HoldsSnapshot, Outcome, guarded_now};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::row_checks;
 use crate::exec::write::WriteContext;
 use crate::session::Session;
 use crate::settings;
+use crate::sql::statement::{Command, Statement};
 use crate::sql::temp_names::WriteTarget;
 use crate::sql::transactions::{Isolation, TransactionCommand, TransactionModes};
 
@@ -42,13 +44,32 @@ struct Open {
     snapshot: Option<Arc<Snapshot>>,
     isolation: Isolation,
     read_only: bool,
-    savepoints: Vec<(String, Savepoint)>,
+    savepoints: Vec<Mark>,
+    settings: Settings,
     failed: Failure,
     began: Instant,
     /// How long it may hold its snapshot.
     max_age: Option<Duration>,
     /// Whether it was ended because it held its snapshot for longer.
     is_expired: bool,
+}
+
+/// The session's settings while a transaction is open.
+#[derive(Clone)]
+struct Settings {
+    /// Those from before it, which ROLLBACK brings back.
+    before: Arc<SessionState>,
+    /// Those after COMMIT, if others hold until then.
+    after: Option<Arc<SessionState>>,
+}
+
+/// A savepoint.
+struct Mark {
+    name: String,
+    savepoint: Savepoint,
+    /// The settings of the session, and those after COMMIT.
+    settings: Arc<SessionState>,
+    after: Option<Arc<SessionState>>,
 }
 
 /// The work of a statement that writes. It may be repeated.
@@ -124,16 +145,66 @@ impl Session {
             }
             TransactionCommand::Commit => self.commit().await?,
             TransactionCommand::Rollback => {
-                self.block.0.lock().take().ok_or_else(none)?;
+                let open = self.block.0.lock().take().ok_or_else(none)?;
+                self.use_settings(open.settings.before);
             }
-            TransactionCommand::Savepoint(name) => self.block.with(|open| open.save(name))?,
+            TransactionCommand::Savepoint(name) => self.save(name)?,
             TransactionCommand::Release(name) => self.block.with(|open| open.release(&name))?,
-            TransactionCommand::RollbackTo(name) => self.block.with(|open| open.roll_back_to(&name))?,
+            TransactionCommand::RollbackTo(name) => {
+                let settings = self.block.with(|open| open.roll_back_to(&name))?;
+                self.use_settings(settings);
+            }
         }
         if verb == "ROLLBACK" && self.temp.is_used() {
             self.forget_plans();
         }
         Ok(Outcome::Done { verb })
+    }
+
+    /// Executes a statement that begins a transaction or concerns its savepoints, which takes no time; `None` for others.
+    pub(crate) fn transaction_now(&self, statement: &Statement) -> Option<Result<Outcome>> {
+        if !statement.marks_transaction() {
+            return None;
+        }
+        let failed = self.transaction_failure();
+        let execute = || {
+            self.check_transaction(false)?;
+            let (verb, done) = match statement.command()? {
+                Command::Transaction(TransactionCommand::Begin(modes)) => ("BEGIN", self.begin(modes)),
+                Command::Transaction(TransactionCommand::Savepoint(name)) => ("SAVEPOINT", self.save(name)),
+                Command::Transaction(TransactionCommand::Release(name)) => {
+                    ("RELEASE", self.block.with(|open| open.release(&name)))
+                }
+                _ => return Ok(None),
+            };
+            done.map(|()| Some(Outcome::Done { verb }))
+        };
+        self.told(guarded_now(execute), failed, |outcome, _| outcome).transpose()
+    }
+
+    fn save(&self, name: String) -> Result<()> {
+        let settings = self.planner().base().clone();
+        self.block.with(|open| open.save(name, settings))
+    }
+
+    /// Notes a change of settings for the end of the transaction. Returns whether one is open.
+    pub(super) fn note_settings(
+        &self,
+        before: &Arc<SessionState>,
+        local: bool,
+        change: &impl Fn(&mut SessionState) -> Result<()>,
+    ) -> Result<bool> {
+        let mut block = self.block.0.lock();
+        let Some(open) = block.as_mut() else { return Ok(false) };
+        let after = &mut open.settings.after;
+        if local {
+            after.get_or_insert(before.clone());
+        } else if let Some(after) = after {
+            let mut changed = SessionState::clone(after);
+            change(&mut changed)?;
+            *after = Arc::new(changed);
+        }
+        Ok(true)
     }
 
     fn begin(&self, modes: TransactionModes) -> Result<()> {
@@ -150,6 +221,7 @@ impl Session {
             isolation: modes.isolation.unwrap_or_default(),
             read_only: modes.read_only.unwrap_or(false),
             savepoints: vec![],
+            settings: Settings { before: self.planner().base().clone(), after: None },
             failed: Failure::default(),
             began: Instant::now(),
             max_age: settings::snapshot_max_age(self.planner().settings()),
@@ -160,11 +232,14 @@ impl Session {
 
     /// Ends the transaction. Its changes become durable, unless one of its statements failed.
     async fn commit(&self) -> Result<()> {
-        let mut transaction = {
+        let (mut transaction, settings) = {
             let mut block = self.block.0.lock();
             let open = block.as_mut().ok_or_else(none)?;
             if open.failed.is_set() {
+                let before = open.settings.before.clone();
                 *block = None;
+                drop(block);
+                self.use_settings(before);
                 return Err(Error::new(
                     ErrorKind::Transaction,
                     "nothing was committed: a statement of this transaction failed, so it was rolled back",
@@ -172,17 +247,26 @@ impl Session {
             }
             let mut transaction = open.transaction.take().ok_or_else(busy)?;
             transaction.set_syncs(settings::synchronous_commit(self.planner().settings()));
+            let settings = open.settings.clone();
             *block = None;
-            transaction
+            (transaction, settings)
         };
+        let (before, after) = (settings.before, settings.after);
         let temp = self.temp.clone();
-        self.blocking(move |database| {
+        let committing = self.blocking(move |database| {
+            database.sequences().keep_new(&mut transaction)?;
             temp.before_commit(&mut transaction)?;
             transaction.commit()?;
             database.merge_soon();
             Ok(())
-        })
-        .await
+        });
+        let committed = committing.await;
+        match (&committed, after) {
+            (Err(_), _) => self.use_settings(before),
+            (Ok(()), Some(after)) => self.use_settings(after),
+            (Ok(()), None) => {}
+        }
+        committed
     }
 
     /// Rolls back what is open.
@@ -236,6 +320,7 @@ fn alone(store: &Store, repeats: bool, mut context: WriteContext, work: Work<'_>
         transaction.set_syncs(!is_temporary && settings::synchronous_commit(context.planner().settings()));
         let done = statement(&mut transaction, &context, work).and_then(|outcome| {
             context.check_cancelled()?;
+            context.planner().sequences().keep_new(&mut transaction)?;
             context.planner().temp().before_commit(&mut transaction)?;
             transaction.commit()?;
             Ok(outcome)
@@ -420,14 +505,15 @@ impl Open {
         Ok(())
     }
 
-    fn save(&mut self, name: String) -> Result<()> {
+    fn save(&mut self, name: String, settings: Arc<SessionState>) -> Result<()> {
         self.check()?;
         let transaction = self.transaction.as_mut().ok_or_else(busy)?;
         if transaction.is_fresh() {
             transaction.refresh()?;
             transaction.snapshot();
         }
-        self.savepoints.push((name, transaction.savepoint()));
+        let (savepoint, after) = (transaction.savepoint(), self.settings.after.clone());
+        self.savepoints.push(Mark { name, savepoint, settings, after });
         Ok(())
     }
 
@@ -439,22 +525,25 @@ impl Open {
         Ok(())
     }
 
-    fn roll_back_to(&mut self, name: &str) -> Result<()> {
+    /// Returns the settings of the session at the savepoint.
+    fn roll_back_to(&mut self, name: &str) -> Result<Arc<SessionState>> {
         if self.is_expired {
-            return self.check();
+            self.check()?;
         }
         let at = self.place_of(name)?;
         self.savepoints.truncate(at + 1);
         let transaction = self.transaction.as_mut().ok_or_else(busy)?;
-        transaction.roll_back_to(&self.savepoints[at].1)?;
+        let mark = &self.savepoints[at];
+        transaction.roll_back_to(&mark.savepoint)?;
         self.failed = Failure::default();
-        Ok(())
+        self.settings.after = mark.after.clone();
+        Ok(mark.settings.clone())
     }
 
     fn place_of(&self, name: &str) -> Result<usize> {
-        let place = self.savepoints.iter().rposition(|(known, _)| known == name);
+        let place = self.savepoints.iter().rposition(|mark| mark.name == name);
         place.ok_or_else(|| {
-            let names = self.savepoints.iter().map(|(name, _)| name.as_str());
+            let names = self.savepoints.iter().map(|mark| mark.name.as_str());
             Error::not_found("savepoint", name, names)
         })
     }

@@ -18,6 +18,10 @@ pub(crate) struct LockingQuery {
     pub order: Option<ast::OrderBy>,
     /// Whether a row that another transaction has locked is an error at once.
     pub no_wait: bool,
+    /// Whether rows that other transactions have locked are left out.
+    pub skips_locked: bool,
+    /// How many rows are locked and returned at most.
+    pub limit: Option<u64>,
 }
 
 /// The query with FOR UPDATE that a statement is; `None` if it is none.
@@ -31,10 +35,11 @@ pub(crate) fn of(statement: &ast::Statement) -> Result<Option<LockingQuery>> {
     refuse(&[
         (!more.is_empty(), "several locking clauses"),
         (lock.lock_type != ast::LockType::Update, "FOR SHARE"),
-        (matches!(lock.nonblock, Some(ast::NonBlock::SkipLocked)), "SKIP LOCKED"),
         (query.with.is_some(), "FOR UPDATE with WITH"),
-        (query.limit_clause.is_some() || query.fetch.is_some(), "FOR UPDATE with LIMIT, OFFSET or FETCH"),
+        (query.fetch.is_some(), "FOR UPDATE with FETCH"),
     ])?;
+    let limit = limit_of(query)?;
+    let skips_locked = matches!(lock.nonblock, Some(ast::NonBlock::SkipLocked));
     let ast::SetExpr::Select(select) = query.body.as_ref() else {
         return refuse(&[(true, "FOR UPDATE of a set operation or VALUES")]).map(|()| None);
     };
@@ -57,7 +62,27 @@ pub(crate) fn of(statement: &ast::Statement) -> Result<Option<LockingQuery>> {
     rows.from = ast::FromTable::WithFromKeyword(select.from.clone());
     rows.selection = select.selection.clone();
     rows.returning = Some(select.projection.clone());
-    Ok(Some(LockingQuery { rows, order: query.order_by.clone(), no_wait }))
+    Ok(Some(LockingQuery { rows, order: query.order_by.clone(), no_wait, skips_locked, limit }))
+}
+
+/// The number of LIMIT. With it, rows are sorted before they are locked, so by columns of the table.
+fn limit_of(query: &ast::Query) -> Result<Option<u64>> {
+    const WHAT: &str = "FOR UPDATE with another limit than LIMIT and a number";
+    let Some(clause) = &query.limit_clause else { return Ok(None) };
+    let ast::LimitClause::LimitOffset { limit: Some(ast::Expr::Value(limit)), offset: None, limit_by } = clause else {
+        return refuse(&[(true, WHAT)]).map(|()| None);
+    };
+    let limit = match &limit.value {
+        ast::Value::Number(digits, false) if limit_by.is_empty() => digits.parse::<u64>().ok(),
+        _ => None,
+    };
+    let is_number = |order: &ast::OrderByExpr| matches!(&order.expr, ast::Expr::Value(_));
+    let orders = query.order_by.iter().any(|order| match &order.kind {
+        ast::OrderByKind::Expressions(all) => all.iter().any(is_number),
+        ast::OrderByKind::All(_) => true,
+    });
+    refuse(&[(limit.is_none(), WHAT), (orders, "FOR UPDATE with LIMIT and ORDER BY of a column's number")])?;
+    Ok(limit)
 }
 
 fn refuse(clauses: &[(bool, &str)]) -> Result<()> {

@@ -101,6 +101,8 @@ pub(crate) enum Command {
     Set {
         name: String,
         value: String,
+        /// Whether it holds until the end of the transaction only.
+        local: bool,
     },
     Reset {
         name: String,
@@ -281,6 +283,15 @@ impl Statement {
         self.kind != StatementKind::Session || matches!(first.as_str(), "SHOW" | "PREPARE")
     }
 
+    /// Whether it names the schema that every database has.
+    pub(crate) fn names_public(&self) -> bool {
+        let is_schema = |pair: &[TokenWithSpan]| match &pair[0].token {
+            Token::Word(word) => pair[1].token == Token::Period && names::is_ours(&fold(word)),
+            _ => false,
+        };
+        self.tokens.windows(2).any(is_schema)
+    }
+
     /// Whether a word says that it makes or names something temporary.
     pub(crate) fn may_be_temporary(&self) -> bool {
         let is_sign = |word: &Word| {
@@ -299,6 +310,12 @@ impl Statement {
     /// Whether it ends a transaction or returns to a savepoint. Such statements are accepted after a failed statement.
     pub fn ends_transaction(&self) -> bool {
         matches!((Cursor { tokens: &self.tokens }).upper(0).as_str(), "COMMIT" | "END" | "ROLLBACK" | "ABORT")
+    }
+
+    /// Whether it begins a transaction, or sets or releases a savepoint, by its first word.
+    pub(crate) fn marks_transaction(&self) -> bool {
+        let first = (Cursor { tokens: &self.tokens }).upper(0);
+        matches!(first.as_str(), "BEGIN" | "START" | "SAVEPOINT" | "RELEASE")
     }
 
     /// The statement with parameters instead of its literals, and their values, if it has such a form.
@@ -733,16 +750,13 @@ fn changes_design(mut rest: Cursor) -> bool {
 }
 
 fn set(mut cursor: Cursor) -> Result<Command> {
-    if cursor.skip_word("LOCAL") {
-        return Err(Error::unsupported("SET LOCAL is not available")
-            .with_hint("SET name = value holds for the session, RESET name takes it back"));
-    }
+    let local = cursor.skip_word("LOCAL");
     if cursor.upper(0) == "TRANSACTION" {
         return transactions::parse_set(cursor.after(1));
     }
     cursor.skip_word("SESSION");
     if cursor.upper(0) == "TIME" && cursor.upper(1) == "ZONE" {
-        return set_time_zone(cursor.after(2));
+        return set_time_zone(cursor.after(2), local);
     }
     let name = cursor.setting_name_part()?;
     if !cursor.skip(&Token::Eq) && !cursor.skip_word("TO") {
@@ -752,11 +766,11 @@ fn set(mut cursor: Cursor) -> Result<Command> {
     if value.is_empty() && cursor.tokens.is_empty() {
         return Err(Error::syntax(format!("syntax error: SET {name} = … misses the value")));
     }
-    Ok(Command::Set { name, value })
+    Ok(Command::Set { name, value, local })
 }
 
 /// Parses the rest of `SET TIME ZONE`.
-fn set_time_zone(mut cursor: Cursor) -> Result<Command> {
+fn set_time_zone(mut cursor: Cursor, local: bool) -> Result<Command> {
     const FORM: &str = "SET TIME ZONE 'name', 'offset', hours, INTERVAL 'offset' HOUR TO MINUTE, LOCAL or DEFAULT";
     let _ = cursor.skip(&Token::Eq) || cursor.skip_word("TO");
     let is_interval = cursor.skip_word("INTERVAL");
@@ -768,7 +782,7 @@ fn set_time_zone(mut cursor: Cursor) -> Result<Command> {
     if value.is_empty() {
         return Err(Error::syntax(format!("syntax error: expected {FORM}")));
     }
-    Ok(Command::Set { name: "time_zone".into(), value })
+    Ok(Command::Set { name: "time_zone".into(), value, local })
 }
 
 /// `DROP MACRO [TABLE] [IF EXISTS] name`.
@@ -954,15 +968,15 @@ impl<'a> Cursor<'a> {
     /// The same for a whole statement, which may be a query with FOR UPDATE.
     fn sql_or_lock(&self) -> Result<Command> {
         self.sql_in_form(|mut statement| {
-            let Some(LockingQuery { rows, mut order, no_wait }) = locking::of(&statement)? else {
+            let Some(mut locking) = locking::of(&statement)? else {
                 put_in_our_form(&mut statement)?;
                 return Ok(Command::Sql(Box::new(statement)));
             };
-            order.as_mut().map_or(Ok(()), put_in_our_form)?;
-            let mut rows = ast::Statement::Delete(rows);
+            locking.order.as_mut().map_or(Ok(()), put_in_our_form)?;
+            let mut rows = ast::Statement::Delete(locking.rows);
             put_in_our_form(&mut rows)?;
             let ast::Statement::Delete(rows) = rows else { return Err(self.unexpected("a query")) };
-            Ok(Command::LockRows(Box::new(LockingQuery { rows, order, no_wait })))
+            Ok(Command::LockRows(Box::new(LockingQuery { rows, ..locking })))
         })
     }
 
@@ -1270,7 +1284,7 @@ mod tests {
         assert!(matches!(command("copy t to 'x.csv'"), Command::CopyTo(_)));
         assert!(matches!(command("vacuum"), Command::Vacuum(None)));
         assert!(matches!(command("check t"), Command::Check(Some(t)) if t == "t"));
-        assert!(matches!(command("set freestone.design = 'row'"), Command::Set { name, value }
+        assert!(matches!(command("set freestone.design = 'row'"), Command::Set { name, value, local: false }
             if name == "freestone.design" && value == "row"));
         assert!(
             matches!(command("alter table t set design (design = 'row', levels = 2)"), Command::SetDesign { options, .. }

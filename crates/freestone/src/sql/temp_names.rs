@@ -27,6 +27,8 @@ pub(crate) struct TempNames<'a> {
     pub has: &'a dyn Fn(&str) -> bool,
     /// Whether the database has a schema of this name.
     pub has_schema: &'a dyn Fn(&str) -> bool,
+    /// Whether the statement names the database's own schema. Where names are texts, they are without it.
+    pub names_public: bool,
 }
 
 /// What a statement changes.
@@ -66,13 +68,13 @@ impl TempNames<'_> {
                 }
                 Ok(target)
             }
-            Command::CopyFrom(CopyFrom { table, .. }) => self.text(table).map(WriteTarget::of_rows),
+            Command::CopyFrom(CopyFrom { table, .. }) => self.named(table).map(WriteTarget::of_rows),
             Command::SetDesign { table, .. }
             | Command::AddCopy(AddCopy { table, .. })
-            | Command::DropCopy { table, .. } => self.text(table).map(of_objects),
+            | Command::DropCopy { table, .. } => self.named(table).map(of_objects),
             Command::CopyTo(request) => self.visit(&mut request.query).map(|_| WriteTarget::Database),
             Command::WhatIf(request) => {
-                self.text(&mut request.table)?;
+                self.named(&mut request.table)?;
                 self.statement(&mut request.query)
             }
             Command::Describe { table }
@@ -80,7 +82,7 @@ impl TempNames<'_> {
             | Command::Analyze(Some(table))
             | Command::Check(Some(table))
             | Command::Advise(AdviseRequest { table: Some(table), .. }) => {
-                self.text(table).map(|_| WriteTarget::Database)
+                self.named(table).map(|_| WriteTarget::Database)
             }
             _ => Ok(WriteTarget::Database),
         }
@@ -250,6 +252,11 @@ impl TempNames<'_> {
             *name = ObjectName([Some(self.schema_part()), last].into_iter().flatten().collect());
         }
         Ok(is_temporary)
+    }
+
+    /// The same for the name of a command that is no SQL of the parser.
+    fn named(&self, name: &mut String) -> Result<bool> {
+        if self.names_public { Ok(false) } else { self.text(name) }
     }
 
     /// The same for a name in the form of the catalog.
@@ -429,7 +436,11 @@ impl VisitorMut for Names<'_> {
             let Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(table))) = call.args.first_mut() else {
                 return ControlFlow::Continue(());
             };
-            return if is_version { self.named_text(table, false) } else { ControlFlow::Continue(()) };
+            return if is_version && !self.known.names_public {
+                self.named_text(table, false)
+            } else {
+                ControlFlow::Continue(())
+            };
         }
         if self.is_defined(name) {
             return ControlFlow::Continue(());

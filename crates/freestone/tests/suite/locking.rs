@@ -64,3 +64,26 @@ async fn a_changed_row_is_a_conflict_or_read_again() {
     let error = rows(&a, "SELECT a FROM t FOR UPDATE").await.expect_err("may only read");
     assert_eq!(error.kind(), ErrorKind::ReadOnly);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locked_rows_are_left_out() {
+    let database = database().await;
+    let (a, b, c) = (database.session(), database.session(), database.session());
+    let take = "SELECT id FROM t ORDER BY a DESC LIMIT 1 FOR UPDATE SKIP LOCKED";
+    for session in [&a, &b, &c] {
+        run(session, "BEGIN").await;
+    }
+    assert_eq!(rows(&a, take).await.expect("takes"), "3");
+    assert_eq!(rows(&b, take).await.expect("takes"), "2");
+    assert_eq!(rows(&c, "SELECT id FROM t FOR UPDATE SKIP LOCKED").await.expect("takes the rest"), "1");
+    assert_eq!(rows(&c, take).await.expect("takes its own again"), "1");
+    run(&b, "DELETE FROM t WHERE id = 2").await;
+    run(&b, "COMMIT").await;
+    run(&a, "ROLLBACK").await;
+    let free = database.session();
+    assert_eq!(rows(&free, "SELECT id FROM t ORDER BY id FOR UPDATE SKIP LOCKED").await.expect("takes"), "3");
+    assert_eq!(rows(&free, "SELECT id FROM t ORDER BY id LIMIT 0 FOR UPDATE").await.expect("takes nothing"), "");
+    for sql in ["SELECT id FROM t LIMIT 1 OFFSET 1 FOR UPDATE", "SELECT id FROM t ORDER BY 1 LIMIT 1 FOR UPDATE"] {
+        assert_eq!(rows(&free, sql).await.expect_err(sql).kind(), ErrorKind::Unsupported, "{sql}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use freestone::Relation;
+use freestone::{Relation, SequenceRelation};
 
 use crate::pg::types::ColumnType;
 use crate::users::Role;
@@ -26,6 +26,7 @@ const OID_FIRST: i64 = 20_000;
 #[derive(Debug)]
 pub struct Data {
     pub relations: Vec<RelationOids>,
+    pub sequences: Vec<SequenceOid>,
     pub roles: Vec<(String, Role)>,
     pub user: String,
 }
@@ -36,6 +37,13 @@ pub struct RelationOids {
     pub oid: i64,
     pub key_oid: i64,
     pub relation: Relation,
+}
+
+/// A sequence with its OID.
+#[derive(Debug)]
+pub struct SequenceOid {
+    pub oid: i64,
+    pub sequence: SequenceRelation,
 }
 
 /// A constraint of a table.
@@ -54,15 +62,27 @@ pub struct Constraint<'a> {
 }
 
 impl Data {
-    pub fn new(mut relations: Vec<Relation>, roles: Vec<(String, Role)>, user: String) -> Data {
+    pub fn new(
+        mut relations: Vec<Relation>,
+        sequences: Vec<SequenceRelation>,
+        roles: Vec<(String, Role)>,
+        user: String,
+    ) -> Data {
         relations.sort_by(|a, b| a.name.cmp(&b.name));
         let mut taken = HashMap::new();
-        let relations = relations.into_iter().map(|relation| RelationOids {
-            oid: number(&mut taken, &relation.name),
-            key_oid: number(&mut taken, &format!("{} pkey", relation.name)),
-            relation,
+        let relations: Vec<_> = relations
+            .into_iter()
+            .map(|relation| RelationOids {
+                oid: number(&mut taken, &relation.name),
+                key_oid: number(&mut taken, &format!("{} pkey", relation.name)),
+                relation,
+            })
+            .collect();
+        let sequences = sequences.into_iter().map(|sequence| {
+            let oid = number(&mut taken, &format!("{} sequence", sequence.name));
+            SequenceOid { oid, sequence }
         });
-        Data { relations: relations.collect(), roles, user }
+        Data { relations, sequences: sequences.collect(), roles, user }
     }
 
     pub fn relation(&self, oid: i64) -> Option<&RelationOids> {
@@ -135,6 +155,23 @@ impl Data {
     }
 }
 
+impl SequenceOid {
+    /// The OID of its schema, the schema's name, and its name within.
+    pub fn names(&self) -> (i64, &'static str, &str) {
+        let name = self.sequence.name.as_str();
+        match name.split_once('.').filter(|_| self.sequence.is_temporary) {
+            Some((_, own)) => (OID_PG_TEMP, PG_TEMP, own),
+            None => (OID_PUBLIC, "public", name),
+        }
+    }
+
+    /// The OID of the type of its numbers, and the type's name.
+    pub fn of_type(&self) -> (i64, &'static str) {
+        let kind = ColumnType::of(&self.sequence.data_type);
+        (i64::from(kind.oid()), kind.element.sql)
+    }
+}
+
 impl RelationOids {
     /// The OID of its schema, and the schema's name.
     pub fn schema(&self) -> (i64, &'static str) {
@@ -150,6 +187,12 @@ impl RelationOids {
     /// The DEFAULT of a column.
     pub fn default_of(&self, column: usize) -> Option<&str> {
         self.relation.defaults.get(column)?.as_deref()
+    }
+
+    /// Whether a column has a DEFAULT of its own, and is no identity column.
+    pub fn has_default(&self, column: usize) -> bool {
+        let is_identity = self.relation.identities.get(column).is_some_and(Option::is_some);
+        !is_identity && self.default_of(column).is_some()
     }
 
     /// The numbers of columns, counted from 1.

@@ -4,7 +4,6 @@
 pub const WITHOUT_ROWS: &[(&str, &str)] = &[
     ("pg_description", "objoid i, classoid i, objsubid i, description t"),
     ("pg_shdescription", "objoid i, classoid i, description t"),
-    ("pg_attrdef", "oid i, adrelid i, adnum i, adbin t"),
     ("pg_inherits", "inhrelid i, inhparent i, inhseqno i, inhdetachpending b"),
     (
         "pg_trigger",
@@ -26,8 +25,6 @@ pub const WITHOUT_ROWS: &[(&str, &str)] = &[
         "pg_statistic_ext",
         "oid i, stxrelid i, stxname t, stxnamespace i, stxowner i, stxstattarget i, stxkeys l, stxkind t",
     ),
-    ("pg_sequence", "seqrelid i, seqtypid i, seqstart i, seqincrement i, seqmax i, seqmin i, seqcache i, seqcycle b"),
-    ("pg_sequences", "schemaname t, sequencename t, sequenceowner t, last_value i"),
     ("pg_matviews", "schemaname t, matviewname t, matviewowner t, definition t"),
     ("pg_enum", "oid i, enumtypid i, enumsortorder f, enumlabel t"),
     ("pg_range", "rngtypid i, rngsubtype i, rngmultitypid i, rngcollation i"),
@@ -71,10 +68,6 @@ pub const WITHOUT_ROWS: &[(&str, &str)] = &[
     ("pg_group", "groname t, grosysid i, grolist l"),
     ("pg_prepared_xacts", "transaction i, gid t, prepared t, owner t, database t"),
     ("pg_cursors", "name t, statement t, is_holdable b, is_binary b, is_scrollable b"),
-    (
-        "freestone_sequences",
-        "sequence_catalog t, sequence_schema t, sequence_name t, data_type t, start_value t, minimum_value t, maximum_value t, increment t, cycle_option t",
-    ),
     (
         "freestone_triggers",
         "trigger_catalog t, trigger_schema t, trigger_name t, event_manipulation t, event_object_table t, action_statement t, action_timing t",

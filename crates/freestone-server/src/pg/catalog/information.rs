@@ -1,6 +1,8 @@
 //! Columns, keys and rights in `information_schema`, in addition to those of the engine. These tables replace the
 //! engine's when a client queries them; see [`super::rewrite`].
 
+use freestone::SequenceRelation;
+
 use super::cell::{Cell, Rows, TableOf, row};
 use super::data::*;
 use crate::pg::types::{self, ColumnType};
@@ -27,6 +29,13 @@ pub const TABLES: &[TableOf] = &[
         columns: "constraint_catalog t, constraint_schema t, constraint_name t, unique_constraint_catalog t, \
                   unique_constraint_schema t, unique_constraint_name t, match_option t, update_rule t, delete_rule t",
         rows: references,
+    },
+    TableOf {
+        name: "freestone_sequences",
+        columns: "sequence_catalog t, sequence_schema t, sequence_name t, data_type t, numeric_precision i, \
+                  numeric_precision_radix i, numeric_scale i, start_value t, minimum_value t, maximum_value t, \
+                  increment t, cycle_option t",
+        rows: sequences,
     },
     TableOf {
         name: "freestone_grants",
@@ -84,8 +93,12 @@ fn described_columns(data: &Data) -> Rows {
     for table in &data.relations {
         for (at, (name, kind, nullable)) in table.columns().enumerate() {
             let mut row = described_column(table, name, kind, nullable, at as i64 + 1);
-            if let Some(default) = table.default_of(at) {
+            if let Some(default) = table.default_of(at).filter(|_| table.has_default(at)) {
                 row[COLUMN_DEFAULT] = Cell::Text(default.to_owned());
+            }
+            if let Some(always) = table.relation.identities.get(at).copied().flatten() {
+                row[IS_IDENTITY] = Cell::Text("YES".to_owned());
+                row[IS_IDENTITY + 1] = Cell::Text(if always { "ALWAYS" } else { "BY DEFAULT" }.to_owned());
             }
             rows.push(row);
         }
@@ -95,6 +108,8 @@ fn described_columns(data: &Data) -> Rows {
 
 /// The place of `column_default` in a row of [`described_column`].
 const COLUMN_DEFAULT: usize = 5;
+/// The place of `is_identity`, which `identity_generation` follows.
+const IS_IDENTITY: usize = 21;
 
 fn described_column(table: &RelationOids, name: &str, kind: ColumnType, nullable: bool, place: i64) -> Vec<Cell> {
     let element = kind.element;
@@ -160,6 +175,19 @@ fn references(data: &Data) -> Rows {
         Some(row![DATABASE, schema, constraint.name, DATABASE, schema, unique, "NONE", "NO ACTION", "NO ACTION"])
     };
     data.constraints().into_iter().filter_map(row).collect()
+}
+
+fn sequences(data: &Data) -> Rows {
+    let row = |of: &SequenceOid| {
+        let SequenceRelation { start, increment, min, max, cycle, .. } = of.sequence;
+        let ((_, schema, name), kind) = (of.names(), ColumnType::of(&of.sequence.data_type));
+        let digits = precision(kind).0.map_or(Cell::Null, Cell::Int);
+        let numbers = [start, min, max, increment].map(|number| number.to_string());
+        let [start, min, max, increment] = numbers;
+        let cycle = if cycle { "YES" } else { "NO" };
+        row![DATABASE, schema, name, of.of_type().1, digits, 2, 0, start, min, max, increment, cycle]
+    };
+    data.sequences.iter().map(row).collect()
 }
 
 fn grants(data: &Data) -> Rows {

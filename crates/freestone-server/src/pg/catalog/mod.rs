@@ -33,7 +33,7 @@ impl Catalog {
         if !roles.iter().any(|(name, _)| name == user) {
             roles.push((user.to_owned(), role));
         }
-        let data = Data::new(vec![], roles, user.to_owned());
+        let data = Data::new(vec![], vec![], roles, user.to_owned());
         let catalog = Catalog { data: Arc::new(RwLock::new(Arc::new(data))) };
         let schema = Arc::new(tables::CatalogSchema::new(catalog.clone()));
         session.extend(Extension {
@@ -53,9 +53,9 @@ impl Catalog {
     ///
     /// The database cannot be read.
     pub async fn refresh(&self, session: &Session) -> Result<()> {
-        let relations = session.relations().await?;
+        let (relations, sequences) = (session.relations().await?, session.sequence_relations()?);
         let old = self.data();
-        let new = Arc::new(Data::new(relations, old.roles.clone(), old.user.clone()));
+        let new = Arc::new(Data::new(relations, sequences, old.roles.clone(), old.user.clone()));
         *self.data.write().unwrap_or_else(PoisonError::into_inner) = new;
         Ok(())
     }

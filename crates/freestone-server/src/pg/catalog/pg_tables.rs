@@ -1,5 +1,7 @@
 //! The tables of `pg_catalog` with rows.
 
+use freestone::SequenceRelation;
+
 use super::cell::{Cell, Rows, TableOf, row};
 use super::data::*;
 use super::pg_type::all_types;
@@ -64,6 +66,18 @@ pub const TABLES: &[TableOf] = &[
                   conislocal b, coninhcount i, connoinherit b, conkey l, confkey l, confdelsetcols l, conbin t",
         rows: constraints,
     },
+    TableOf { name: "pg_attrdef", columns: "oid i, adrelid i, adnum i, adbin t", rows: column_defaults },
+    TableOf {
+        name: "pg_sequence",
+        columns: "seqrelid i, seqtypid i, seqstart i, seqincrement i, seqmax i, seqmin i, seqcache i, seqcycle b",
+        rows: sequences,
+    },
+    TableOf {
+        name: "pg_sequences",
+        columns: "schemaname t, sequencename t, sequenceowner t, data_type t, start_value i, min_value i, max_value i, \
+                  increment_by i, cycle b, cache_size i, last_value i",
+        rows: sequence_texts,
+    },
     TableOf { name: "pg_am", columns: "oid i, amname t, amhandler t, amtype t", rows: access_methods },
     TableOf {
         name: "pg_tables",
@@ -121,6 +135,10 @@ fn classes(data: &Data) -> Rows {
             rows.push(class(data, table, &name, "i", natts));
         }
     }
+    for found in &data.sequences {
+        let (schema, _, name) = found.names();
+        rows.push(sequence_class(data, found, schema, name));
+    }
     rows
 }
 
@@ -172,11 +190,87 @@ fn class(data: &Data, of: &RelationOids, name: &str, kind: &str, natts: i64) -> 
     ]
 }
 
+/// A row of `pg_class` of a sequence.
+fn sequence_class(data: &Data, of: &SequenceOid, schema: i64, name: &str) -> Vec<Cell> {
+    let persistence = if of.sequence.is_temporary { "t" } else { "p" };
+    row![
+        of.oid,
+        name,
+        schema,
+        0,
+        0,
+        data.owner(),
+        0,
+        of.oid,
+        0,
+        1,
+        Cell::Float(1.0),
+        0,
+        0,
+        false,
+        false,
+        persistence,
+        "S",
+        3,
+        0,
+        false,
+        false,
+        false,
+        false,
+        false,
+        true,
+        "n",
+        false,
+        0,
+        0,
+        0,
+        Cell::Null,
+        Cell::Null,
+        Cell::Null,
+    ]
+}
+
+/// The DEFAULTs of columns. Those of identity columns have none here, as in PostgreSQL.
+fn column_defaults(data: &Data) -> Rows {
+    let mut rows = vec![];
+    for table in &data.relations {
+        for (at, _) in table.columns().enumerate().filter(|(at, _)| table.has_default(*at)) {
+            let place = at as i64 + 1;
+            let text = table.default_of(at).unwrap_or_default();
+            rows.push(row![table.oid + 3_000_000_000 + place, table.oid, place, text]);
+        }
+    }
+    rows
+}
+
+fn sequences(data: &Data) -> Rows {
+    let row = |of: &SequenceOid| {
+        let SequenceRelation { start, increment, min, max, cycle, .. } = of.sequence;
+        row![of.oid, of.of_type().0, start, increment, max, min, 1, cycle]
+    };
+    data.sequences.iter().map(row).collect()
+}
+
+fn sequence_texts(data: &Data) -> Rows {
+    let row = |of: &SequenceOid| {
+        let SequenceRelation { start, increment, min, max, cycle, last_value, .. } = of.sequence;
+        let (_, schema, name) = of.names();
+        let last = last_value.map_or(Cell::Null, Cell::Int);
+        row![schema, name, data.user.as_str(), of.of_type().1, start, min, max, increment, cycle, 1, last]
+    };
+    data.sequences.iter().map(row).collect()
+}
+
 fn attributes(data: &Data) -> Rows {
     let mut rows = vec![];
     for table in &data.relations {
         for (at, (name, kind, nullable)) in table.columns().enumerate() {
-            rows.push(attribute(table.oid, name, kind, at as i64 + 1, !nullable));
+            let mut row = attribute(table.oid, name, kind, at as i64 + 1, !nullable);
+            row[HAS_DEFAULT] = Cell::Bool(table.has_default(at));
+            if let Some(always) = table.relation.identities.get(at).copied().flatten() {
+                row[IDENTITY] = Cell::Text(if always { "a" } else { "d" }.to_owned());
+            }
+            rows.push(row);
         }
         for (at, name) in table.relation.primary_key.iter().enumerate() {
             if let Some((name, kind, _)) = table.columns().find(|(known, ..)| known == name) {
@@ -186,6 +280,10 @@ fn attributes(data: &Data) -> Rows {
     }
     rows
 }
+
+/// The places of `atthasdef` and `attidentity` in a row of [`attribute`].
+const HAS_DEFAULT: usize = 14;
+const IDENTITY: usize = 16;
 
 fn attribute(table: i64, name: &str, kind: ColumnType, place: i64, not_null: bool) -> Vec<Cell> {
     let (width, modifier) = (i64::from(kind.width()), i64::from(kind.modifier));

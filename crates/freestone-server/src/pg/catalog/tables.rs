@@ -123,7 +123,19 @@ mod tests {
             ..Relation::default()
         };
         let view = Relation { name: "v".into(), view: Some("SELECT 1".into()), ..relation.clone() };
-        let data = Data::new(vec![relation, view], vec![("ann".into(), Role::Admin)], "ann".into());
+        let sequence = freestone::SequenceRelation {
+            name: "s".into(),
+            is_temporary: false,
+            data_type: DataType::Int64,
+            start: 1,
+            increment: 1,
+            min: 1,
+            max: i64::MAX,
+            cycle: false,
+            last_value: None,
+            owner: None,
+        };
+        let data = Data::new(vec![relation, view], vec![sequence], vec![("ann".into(), Role::Admin)], "ann".into());
         for table in with_rows() {
             let columns: Vec<&str> = table.columns.split(',').collect();
             let rows = (table.rows)(&data);

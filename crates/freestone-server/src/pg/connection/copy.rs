@@ -101,9 +101,11 @@ impl Connection {
                 async move { session.relations().await },
             )
             .await?;
+        let public = copy.table.strip_prefix("public.").or(copy.table.strip_prefix("main."));
         let is_own = |relation: &Relation| relation.own_name() == copy.table && relation.is_temporary;
-        let own = relations.iter().position(is_own);
-        match own.or_else(|| relations.iter().position(|relation| relation.name == copy.table)) {
+        let own = relations.iter().position(is_own).filter(|_| public.is_none());
+        let name = public.unwrap_or(&copy.table);
+        match own.or_else(|| relations.iter().position(|relation| relation.name == name)) {
             Some(at) => Ok(relations.swap_remove(at)),
             None => Err(PgError::new(sqlstate::UNDEFINED_TABLE, format!("no table {}", copy.table)).into()),
         }

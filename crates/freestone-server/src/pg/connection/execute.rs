@@ -313,6 +313,7 @@ impl Connection {
 
     async fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), Failure> {
         if Settings::knows(name) {
+            self.note_setting(name);
             let changed = Box::pin(self.change(name, value)).await?;
             self.changed(changed);
             return Ok(());

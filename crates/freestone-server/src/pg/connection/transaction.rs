@@ -19,6 +19,10 @@ const CURRENT_LEVEL: &str = "transaction_isolation";
 pub struct Transaction {
     /// Settings that are valid until the end of the transaction, with their earlier values.
     local: Vec<(String, String)>,
+    /// Settings that were changed for the session, with their earlier values, which ROLLBACK brings back.
+    changed: Vec<(String, String)>,
+    /// Savepoints, and how many settings were changed before each.
+    marks: Vec<(String, usize)>,
 }
 
 impl Connection {
@@ -72,15 +76,58 @@ impl Connection {
 
     async fn end_transaction(&mut self, commits: bool) -> Result<(), Failure> {
         self.status = Status::Idle;
-        for (name, value) in std::mem::take(&mut self.transaction).local.into_iter().rev() {
-            let changed = self.change(&name, Some(&value)).await?;
-            self.changed(changed);
+        let Transaction { local, changed, marks: _ } = std::mem::take(&mut self.transaction);
+        self.bring_back(local).await?;
+        if !commits {
+            self.bring_back(changed).await?;
         }
         self.cursors.retain(|_, declared| declared.hold && (commits || !declared.pending));
         self.cursors.values_mut().for_each(|declared| declared.pending = false);
         let level = self.value(DEFAULT_LEVEL);
         let _ = self.settings.set(CURRENT_LEVEL, Some(&level));
         self.set_read_only(self.is_on(DEFAULT));
+        Ok(())
+    }
+
+    /// Gives settings their earlier values.
+    async fn bring_back(&mut self, earlier: Vec<(String, String)>) -> Result<(), Failure> {
+        for (name, value) in earlier.into_iter().rev() {
+            let changed = self.change(&name, Some(&value)).await?;
+            self.changed(changed);
+        }
+        Ok(())
+    }
+
+    /// Notes the value of a setting that a transaction changes.
+    pub fn note_setting(&mut self, name: &str) {
+        if self.status != Status::Idle
+            && let Some((name, before)) = self.settings.show(name)
+        {
+            self.transaction.changed.push((name.to_owned(), before.to_owned()));
+        }
+    }
+
+    /// Follows the engine to a savepoint with the settings of the connection.
+    async fn follow_savepoint(&mut self, utility: &Utility) -> Result<(), Failure> {
+        let count = self.transaction.changed.len();
+        let marks = &mut self.transaction.marks;
+        let place = |marks: &[(String, usize)], name: &String| marks.iter().rposition(|(known, _)| known == name);
+        match utility {
+            Utility::Savepoint(name) => marks.push((name.clone(), count)),
+            Utility::Release(name) => {
+                let at = place(marks, name).unwrap_or(marks.len());
+                marks.truncate(at);
+            }
+            Utility::RollbackTo(name) => {
+                if let Some(at) = place(marks, name) {
+                    let count = marks[at].1;
+                    marks.truncate(at + 1);
+                    let later = self.transaction.changed.split_off(count);
+                    self.bring_back(later).await?;
+                }
+            }
+            _ => {}
+        }
         Ok(())
     }
 
@@ -101,6 +148,7 @@ impl Connection {
         if tag == "ROLLBACK" {
             self.status = Status::InTransaction;
         }
+        self.follow_savepoint(utility).await?;
         self.replies.complete(tag);
         Ok(())
     }
@@ -127,9 +175,11 @@ impl Connection {
     /// in PostgreSQL.
     pub async fn set_local(&mut self, name: &str, value: Option<&str>) -> Result<(), Failure> {
         let Some((name, before)) = self.settings.show(name).map(|(name, value)| (name, value.to_owned())) else {
-            return Err(PgError::unsupported(format!("SET LOCAL {name} is not available"))
-                .with_hint("SET name = value holds for the session")
-                .into());
+            let name = name.split('.').map(freestone::quote).collect::<Vec<_>>().join(".");
+            let value = value.unwrap_or_default().replace('\'', "''");
+            self.engine(&format!("SET LOCAL {name} = '{value}'")).await?;
+            self.replies.complete("SET");
+            return Ok(());
         };
         if self.status == Status::Idle {
             self.replies.notice(&PgError::notice("SET LOCAL has no effect outside of a transaction"));
