@@ -102,7 +102,7 @@ fn parts(a: &Findings, b: &Findings) -> Vec<Part> {
     }
     let same = if a.host.hardware == b.host.hardware { " Both are of the same hardware." } else { "" };
     let text = format!(
-        "`{}` on two machines or with two builds. Overheads are (second ÷ first − 1) × 100; below 0, the second value is smaller.{same}",
+        "{} on two machines or with two builds. Overheads are (second ÷ first − 1) × 100; below 0, the second value is smaller.{same}",
         a.command
     );
     let mut parts = vec![Part::section("Two results", text), Part::Table(machines)];

@@ -107,9 +107,10 @@ pub fn lines(chart: &Lines) -> String {
     out
 }
 
-/// The scales of a line chart: from 0 to a round number above the data.
+/// The scales of a line chart: from 0, or a round number below negative data, to a round number above the data.
 struct Plot {
     x_most: f64,
+    y_least: f64,
     y_most: f64,
     y_step: f64,
 }
@@ -125,8 +126,10 @@ impl Plot {
     fn of(chart: &Lines) -> Plot {
         let greatest = |values: &[f64]| values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
         let y_data = chart.series.iter().map(|series| greatest(&series.values)).fold(f64::MIN_POSITIVE, f64::max);
-        let y_step = round_step(y_data / 4.0);
-        Plot { x_most: greatest(&chart.x), y_most: (y_data / y_step).ceil() * y_step, y_step }
+        let least = chart.series.iter().flat_map(|series| &series.values).copied().fold(0.0, f64::min);
+        let y_step = round_step((y_data - least) / 4.0);
+        let y_least = (least / y_step).floor() * y_step;
+        Plot { x_most: greatest(&chart.x), y_least, y_most: (y_data / y_step).ceil() * y_step, y_step }
     }
 
     fn x(&self, value: f64) -> f64 {
@@ -134,12 +137,12 @@ impl Plot {
     }
 
     fn y(&self, value: f64) -> f64 {
-        Self::BOTTOM - value / self.y_most * (Self::BOTTOM - Self::TOP)
+        Self::BOTTOM - (value - self.y_least) / (self.y_most - self.y_least) * (Self::BOTTOM - Self::TOP)
     }
 
     fn axes(&self, chart: &Lines, out: &mut String) {
-        let steps = (self.y_most / self.y_step).round() as usize;
-        for step in 0..=steps {
+        let [first, last] = [self.y_least, self.y_most].map(|end| (end / self.y_step).round() as i64);
+        for step in first..=last {
             let value = step as f64 * self.y_step;
             let y = self.y(value);
             let _ = write!(
@@ -239,6 +242,10 @@ mod tests {
         assert!(plot.y(97.0) >= Plot::TOP && plot.y(0.0) == Plot::BOTTOM && plot.x(50.0) == Plot::RIGHT);
         assert!((plot.label_places(&chart)[0] - plot.label_places(&chart)[1]).abs() >= 14.9);
         assert_eq!(lines(&chart).matches("<polyline").count(), 2);
+        let chart = Lines { series: vec![series(&[-30.0, 12.0])], ..chart };
+        let plot = Plot::of(&chart);
+        assert!(plot.y(-30.0) <= Plot::BOTTOM && plot.y(12.0) >= Plot::TOP && plot.y_least <= -30.0, "negative values");
+        assert!(lines(&chart).contains(">-20<") && lines(&chart).contains(">0<"), "{}", lines(&chart));
     }
 
     #[test]

@@ -134,7 +134,7 @@ pub struct Bar {
     pub is_reference: bool,
 }
 
-/// A line chart over common x values, both axes from 0.
+/// A line chart over common x values, both axes from 0 unless values are negative.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lines {
     /// The heading.

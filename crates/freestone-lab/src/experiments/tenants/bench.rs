@@ -502,7 +502,7 @@ fn point(seen: &Seen, before: &Reading, after: &Reading, bytes: &[f64; QUERIES])
         resident_bytes: used.resident_bytes,
         switches: used.switches,
         moved: moved / seen.seconds.max(f64::MIN_POSITIVE),
-        neighbour_moved: after.neighbours.iter().zip(&before.neighbours).map(rate).sum(),
+        neighbour_moved: after.neighbours.iter().zip(&before.neighbours).map(rate).fold(0.0, |sum, rate| sum + rate),
         ..Point::default()
     }
 }

@@ -168,7 +168,7 @@ impl TenantOptions {
     }
 
     pub fn seconds(&self, default: f64) -> f64 {
-        self.seconds.unwrap_or(if self.short { 1.0 } else { default })
+        self.seconds.unwrap_or(if self.short { 0.6 } else { default })
     }
 
     pub fn repetitions(&self) -> usize {

@@ -202,6 +202,9 @@ impl Drop for Group {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
+    use super::super::super::child::{Place, Process};
     use super::*;
 
     #[test]
@@ -220,6 +223,25 @@ mod tests {
         let second = mount(1, "/", "/sys/fs/cgroup", "cgroup2", "rw,nsdelegate");
         assert_eq!(parse(&second, "0::/user.slice\n"), Ok(Hierarchy::V2("/sys/fs/cgroup/user.slice".into())));
         assert!(parse("", "").is_err());
+    }
+
+    #[test]
+    fn a_process_is_in_its_group_until_both_are_gone() {
+        // Without permission there is a reason, which the report shows.
+        let Ok(hierarchy) = Hierarchy::find() else { return };
+        let slot = Slot { cpus: vec![0], quota: Some(0.5), memory_bytes: 64 << 20 };
+        let group = Group::create(&hierarchy, &slot).expect("a group");
+        let folders = group.folders.clone();
+        let place = Place { cpus: vec![], groups: group.entries() };
+        let mut command = Command::new("sleep");
+        command.arg("60");
+        let process = Process::start("sleep", command, place).expect("it starts");
+        let found = fs::read_to_string(format!("/proc/{}/cgroup", process.pid())).expect("the process");
+        let name = folders[0].file_name().expect("a name").to_string_lossy().into_owned();
+        assert_eq!(found.matches(&name).count(), folders.len(), "{found}");
+        drop(process);
+        drop(group);
+        assert!(folders.iter().all(|folder| !folder.exists()));
     }
 
     #[test]
