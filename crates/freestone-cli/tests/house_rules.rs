@@ -129,7 +129,7 @@ fn numbers_in_documents_are_those_of_the_code() {
         (limits, "ZONE_ROWS", "docs/sql.md", "runs of {} rows looked at"),
         (zones, "BOUND_BYTES", "docs/format/segments.md", "at most {} bytes."),
         (zones, "BOUND_BYTES", "docs/sql.md", "bounds of at most {} bytes"),
-        (limits, "PENDING_SEGMENTS", "docs/format/commits.md", "has {} pending segments"),
+        (limits, "HOT_PAGE_ROWS", "docs/format/commits.md", "at most {}. The columns"),
     ] {
         let expected = sentence.replace("{}", &constant(&read(file), name));
         assert!(read(document).contains(&expected), "{document} does not say `{expected}`, as {name} in {file} does");

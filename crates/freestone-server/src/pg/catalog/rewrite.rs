@@ -565,7 +565,7 @@ mod tests {
             ),
             (
                 "SELECT (SELECT d.adbin FROM pg_attrdef d WHERE d.adrelid = a.attrelid) FROM pg_attribute a",
-                Some("SELECT NULL FROM pg_attribute a"),
+                Some("SELECT (SELECT max(d.adbin) FROM pg_attrdef d WHERE d.adrelid = a.attrelid) FROM pg_attribute a"),
             ),
         ] {
             assert_eq!(rewrite(sql).as_deref(), expected, "{sql}");

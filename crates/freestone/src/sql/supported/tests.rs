@@ -85,7 +85,6 @@ fn clauses_of_writes_that_nothing_executes_are_refused() {
         ("TRUNCATE ONLY t", "ONLY"),
         ("EXPLAIN (ANALYZE, COSTS off) SELECT 1", "options of EXPLAIN"),
         ("EXPLAIN (FORMAT json) SELECT 1", "options of EXPLAIN"),
-        ("SET LOCAL threads = 1", "SET LOCAL"),
         ("PREPARE p AS DELETE FROM t LIMIT 1", "LIMIT"),
     ]);
     for accepted in [
