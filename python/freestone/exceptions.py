@@ -15,20 +15,24 @@ class Error(Exception):
     Attributes:
         message: what is wrong, and where.
         hint: what to do about it, or None.
+        sqlstate: the five characters by which the SQL standard and PostgreSQL name the error, such as '23505', or
+            None if it is one of this package.
 
     ``str()`` returns the message, followed by the hint on a line of its own.
     """
 
     message: str
     hint: Optional[str]
+    sqlstate: Optional[str]
 
-    def __init__(self, message: str = "", hint: Optional[str] = None) -> None:
+    def __init__(self, message: str = "", hint: Optional[str] = None, sqlstate: Optional[str] = None) -> None:
         super().__init__(message if hint is None else f"{message}\nhint: {hint}")
         self.message = message
         self.hint = hint
+        self.sqlstate = sqlstate
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return type(self), (self.message, self.hint)
+        return type(self), (self.message, self.hint, self.sqlstate)
 
 
 class InterfaceError(Error):

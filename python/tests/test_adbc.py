@@ -111,8 +111,11 @@ def test_ingestion_modes(cursor):
         cursor.adbc_ingest("i", reader, mode="replace")
     assert cursor.execute("SELECT count(*) FROM i").fetchall() == [(9,)]
     assert cursor.adbc_ingest("i", table.slice(0, 1), mode="replace") == 1
-    with pytest.raises(manager.NotSupportedError, match="temporary"):
-        cursor.adbc_ingest("i", table, temporary=True)
+    # A temporary table comes before the other one of its name.
+    cursor.adbc_ingest("i", table, temporary=True)
+    assert cursor.execute("SELECT count(*) FROM i").fetchall() == [(table.num_rows,)]
+    cursor.execute("DROP TABLE i")
+    assert cursor.execute("SELECT count(*) FROM i").fetchall() == [(1,)]
     cursor.execute("DROP TABLE i")
 
 

@@ -92,6 +92,7 @@ def test_errors_have_hints_and_travel(db):
     assert caught.value.hint == "did you mean lineitem?"
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (type(copy), copy.message, copy.hint) == (freestone.ProgrammingError, caught.value.message, caught.value.hint)
+    assert (copy.sqlstate, freestone.Error("x").sqlstate) == ("42P01", None)
 
 
 def test_advice_follows_the_queries(db):

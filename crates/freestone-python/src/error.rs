@@ -7,14 +7,18 @@ use pyo3::types::PyType;
 /// The exception for an error: its class follows from the kind, and its `message` and `hint` are those of the command
 /// line.
 pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
-    raise(py, class_of(error.kind()), &error.to_string(), error.hint())
+    made(py, class_of(error.kind()), &error.to_string(), error.hint(), Some(error.sqlstate()))
 }
 
 /// An exception of one of the package's classes.
 pub fn raise(py: Python<'_>, class: &str, message: &str, hint: Option<&str>) -> PyErr {
+    made(py, class, message, hint, None)
+}
+
+fn made(py: Python<'_>, class: &str, message: &str, hint: Option<&str>, sqlstate: Option<&str>) -> PyErr {
     let make = || -> PyResult<Bound<'_, PyAny>> {
         let class = py.import("freestone.exceptions")?.getattr(class)?.cast_into::<PyType>()?;
-        class.call1((message, hint))
+        class.call1((message, hint, sqlstate))
     };
     make().map_or_else(|error| error, PyErr::from_value)
 }

@@ -54,8 +54,8 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["json_array_length"], OPTIONAL_PATH, INT, array_length),
         Scalar::new(&["json_keys"], OPTIONAL_PATH, list_of(TEXT), keys),
         Scalar::new(&["to_json", "json_quote", "array_to_json", "row_to_json"], &[&[Any]], TEXT, to_json),
-        Scalar::new(&["json_array"], &[&[Rest]], TEXT, json_array),
-        Scalar::new(&["json_object"], &[&[Rest]], TEXT, json_object),
+        Scalar::new(&["json_array", "json_build_array", "jsonb_build_array"], &[&[Rest]], TEXT, json_array),
+        Scalar::new(&["json_object", "json_build_object", "jsonb_build_object"], &[&[Rest]], TEXT, json_object),
     ]
 }
 
