@@ -43,9 +43,9 @@ def parquet(work: Path, name: str, first: int, rows: int, amount: str) -> Path:
     return file
 
 
-def timed(run: Callable[[], Any]) -> float:
+def timed(run: Callable[..., Any], *given: Any) -> float:
     begin = time.perf_counter()
-    run()
+    run(*given)
     return time.perf_counter() - begin
 
 
@@ -78,7 +78,7 @@ def keys(work: Path, program: Path, rows: int) -> dict[str, Any]:
         engines = both(work, program)
         for name, engine in engines.items():
             engine.run(f"CREATE TABLE t ({COLUMNS.format(key=key)})", [])
-            seconds = timed(lambda engine=engine: engine.run(f"INSERT INTO t SELECT * FROM '{file}'", []))
+            seconds = timed(engine.run, f"INSERT INTO t SELECT * FROM '{file}'", [])
             result[f"{name} {'with' if key else 'without'} key, s"] = seconds
         same(engines, "loading")
         close(engines)
@@ -104,7 +104,7 @@ def upserts(work: Path, program: Path, rows: int) -> dict[str, Any]:
         for name, engine in engines.items():
             engine.run(f"CREATE TABLE t ({COLUMNS.format(key='PRIMARY KEY')})", [])
             engine.run(f"INSERT INTO t SELECT * FROM '{file}'", [])
-            seconds = timed(lambda engine=engine: engine.run(UPSERT.format(file=more), []))
+            seconds = timed(engine.run, UPSERT.format(file=more), [])
             result[f"{name}, {count:,} rows into {size:,}, s"] = seconds
         same(engines, "upserting")
         close(engines)
