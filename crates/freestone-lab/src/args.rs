@@ -157,7 +157,7 @@ pub struct TenantArgs {
     #[arg(long)]
     seconds: Option<f64>,
 
-    /// What burns beside tenants: arithmetic, streams, loads, pages
+    /// What burns next to tenants: arithmetic, streams, loads, pages
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = parse_burn)]
     burn: Vec<Burn>,
 
@@ -169,7 +169,7 @@ pub struct TenantArgs {
     #[arg(long)]
     short: bool,
 
-    /// The program `freestone` [default: the one beside this program]
+    /// The program `freestone` [default: the one next to this program]
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
 }

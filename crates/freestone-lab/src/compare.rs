@@ -115,7 +115,7 @@ fn parts(a: &Findings, b: &Findings) -> Vec<Part> {
     }
     for table in tables(a) {
         if let Some(other) = tables(b).find(|other| same_rows(table, other)) {
-            parts.extend(beside(table, other).map(Part::Table));
+            parts.extend(side_by_side(table, other).map(Part::Table));
         }
     }
     parts
@@ -178,7 +178,7 @@ fn both(a: &Lines, b: &Lines) -> Option<Lines> {
 }
 
 /// A row per row and number that both have: the first, the second, and the overhead.
-fn beside(a: &Table, b: &Table) -> Option<Table> {
+fn side_by_side(a: &Table, b: &Table) -> Option<Table> {
     let mut table = Table::new(a.title.clone(), 2, &["row", "column", "the first", "the second", "overhead, %"]);
     for row in &a.rows {
         let Some(other) = twin(row, a.text_columns, b) else { continue };

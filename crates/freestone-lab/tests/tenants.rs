@@ -1,7 +1,7 @@
 //! The experiments with tenants from end to end, at a tiny scale: servers, users, points, a run that is interrupted, and
 //! one that is killed.
 //!
-//! They need the program `freestone` beside `freestone-lab`, as every build of the whole workspace has it.
+//! They need the program `freestone` next to `freestone-lab`, as every build of the whole workspace has it.
 
 #![cfg(target_os = "linux")]
 
@@ -93,7 +93,7 @@ fn a_run_is_interrupted_killed_continued_and_complete() {
     let tables = findings.parts.iter().filter(|part| matches!(part, Part::Table(_))).count();
     assert!(tables >= 4 && findings.checks().count() >= 5, "{findings:?}");
     let csv = fs::read_to_string(folder.path().join("tenants-interference.csv")).expect("points");
-    // Beside nothing, two neighbours and a tenant: compressed at two levels, and plain.
+    // Next to nothing, two neighbours and a tenant: compressed at two levels, and plain.
     assert_eq!(csv.lines().count(), 1 + 3 * 4, "{csv}");
     assert!(csv.lines().skip(1).all(|line| line.ends_with(',')), "none is broken: {csv}");
     assert!(!folder.path().join("tenants-interference.unfinished").exists());

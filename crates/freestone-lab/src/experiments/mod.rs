@@ -144,13 +144,13 @@ pub fn report(output: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Writes the page of one paper, Grund et al. 2010, beside the report, if any of its experiments has run.
+/// Writes the page of one paper, Grund et al. 2010, next to the report, if any of its experiments has run.
 fn of_grund(output: &Path, mut runs: Vec<Findings>) -> Result<()> {
     runs.retain(|run| run.source.starts_with("Grund et al. 2010"));
     if runs.is_empty() {
         return Ok(());
     }
-    let lead = "The Effects of Virtualization on Main Memory Systems, measured again: its tables and figures beside this machine's.";
+    let lead = "The Effects of Virtualization on Main Memory Systems, measured again: its tables and figures next to this machine's.";
     let path = output.join("grund-2010.html");
     std::fs::write(&path, page::html("Grund et al. 2010", lead, &runs)).map_err(LabError::file(&path))
 }

@@ -10,6 +10,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use arrow_schema::DataType;
 use freestone_codec::{ColumnPlan, Encoding, Prepared, Rows, Scratch, Transform};
 
 use super::footer::{ColumnDescription, Description, Footer, GroupDescription, PageEntry};
@@ -281,10 +282,7 @@ impl Segment {
             let rows = Rows::Range { start: first - on_page.start, len: on_page.end - first };
             self.view(0, page).decode(&places, rows, &mut buffers, &mut Scratch::default())?;
         }
-        let data = |(buffer, column): (ColumnBuffer, &usize)| {
-            Ok(ColumnData::from_arrays([&buffer.finish()?], data_type(column)))
-        };
-        buffers.into_iter().zip(columns).map(data).collect()
+        finished(buffers, columns.iter().map(data_type))
     }
 }
 
@@ -321,9 +319,18 @@ impl HotColumns {
         let columns: Vec<(usize, usize)> = (0..types.len()).map(|column| (column, column)).collect();
         let rows = Rows::Range { start: 0, len: page.header().rows as usize };
         page.view(&self.context, 0).decode(&columns, rows, &mut buffers, &mut Scratch::default())?;
-        let data = |(buffer, data_type): (ColumnBuffer, _)| Ok(ColumnData::from_arrays([&buffer.finish()?], data_type));
-        buffers.into_iter().zip(types).map(data).collect()
+        finished(buffers, types)
     }
+}
+
+/// The values of decoded columns.
+fn finished<'a>(
+    buffers: Vec<ColumnBuffer>,
+    types: impl IntoIterator<Item = &'a DataType>,
+) -> Result<Vec<ColumnData>, String> {
+    let data =
+        |(buffer, data_type): (ColumnBuffer, &DataType)| Ok(ColumnData::from_arrays([&buffer.finish()?], data_type));
+    buffers.into_iter().zip(types).map(data).collect()
 }
 
 /// The number of distinct values of each column in some rows; nothing if these are few.
@@ -357,7 +364,6 @@ fn concatenated(columns: &HotColumns, parts: &[Vec<ColumnData>]) -> Vec<ColumnDa
 
 #[cfg(test)]
 mod tests {
-    use arrow_schema::DataType;
     use freestone_codec::{BytesPredicate, IntPredicate, Predicate};
     use proptest::prelude::*;
 

@@ -323,11 +323,8 @@ impl<'a> Bench<'a> {
         if let Some(found) = self.journal.calibrated(level.name()) {
             return Ok(found.clone());
         }
-        self.servers = None;
-        (self.notify)(&format!("the calibrator at level {level}"));
-        let slot = Slot::whole(self.cpus.clone(), self.memory_of(1, Encoding::Compressed).max(2 << 30));
-        let output = self.levels.probe(level, &slot, &Probe::Calibrator { quick: self.options.short })?;
-        let figures = probe::calibrated(&output)?;
+        let probe = Probe::Calibrator { quick: self.options.short };
+        let figures = probe::calibrated(&self.probe(level, "the calibrator", &probe)?)?;
         self.journal.add_calibrated(level.name(), &figures)?;
         Ok(figures)
     }
@@ -340,13 +337,18 @@ impl<'a> Bench<'a> {
         if let Some(found) = self.journal.allocated(level.name()) {
             return Ok(found.clone());
         }
-        self.servers = None;
-        (self.notify)(&format!("allocators at level {level}"));
-        let slot = Slot::whole(self.cpus.clone(), self.memory_of(1, Encoding::Compressed).max(2 << 30));
-        let rows = if self.options.short { 20_000 } else { 100_000 };
-        let figures = probe::allocated(&self.levels.probe(level, &slot, &Probe::Allocators { rows })?)?;
+        let probe = Probe::Allocators { rows: if self.options.short { 20_000 } else { 100_000 } };
+        let figures = probe::allocated(&self.probe(level, "allocators", &probe)?)?;
         self.journal.add_allocated(level.name(), &figures)?;
         Ok(figures)
+    }
+
+    /// The output of a probe at a level, with the whole machine and no servers.
+    fn probe(&mut self, level: Isolation, what: &str, probe: &Probe) -> Result<String> {
+        self.servers = None;
+        (self.notify)(&format!("{what} at level {level}"));
+        let slot = Slot::whole(self.cpus.clone(), self.memory_of(1, Encoding::Compressed).max(2 << 30));
+        self.levels.probe(level, &slot, probe)
     }
 
     /// Compares the rows of all tenants with those before the measurements.
@@ -421,10 +423,10 @@ fn bytes_of(asker: &Asker, sql: &str) -> Result<f64> {
     if sum > 0.0 { Ok(sum) } else { Err(LabError::Answers("EXPLAIN ANALYZE tells of no bytes".into())) }
 }
 
-/// The program of the option, or the one beside this program.
+/// The program of the option, or the one next to this program.
 fn program(options: &TenantOptions) -> Result<PathBuf> {
-    let beside = || Some(std::env::current_exe().ok()?.parent()?.join("freestone"));
-    let path = options.program.clone().or_else(beside).unwrap_or_else(|| "freestone".into());
+    let neighbour = || Some(std::env::current_exe().ok()?.parent()?.join("freestone"));
+    let path = options.program.clone().or_else(neighbour).unwrap_or_else(|| "freestone".into());
     if path.is_file() {
         return Ok(path);
     }

@@ -21,7 +21,7 @@ use crate::experiments::quoted;
 const PATIENCE: Duration = Duration::from_secs(3600);
 /// The bytes of a row of lineorder, and of its share of the dimensions, in memory: measured, rounded up.
 const BYTES_PER_ROW: [(Encoding, f64); 2] = [(Encoding::Compressed, 32.0), (Encoding::Plain, 80.0)];
-/// What a server and its queries take beside the data.
+/// What a server and its queries take in addition to the data.
 const SERVER_BYTES: u64 = 300 << 20;
 
 /// How columns are stored.
@@ -62,7 +62,7 @@ pub struct Database {
     pub is_shared: bool,
 }
 
-/// The file beside a database that says what it holds; it is written last.
+/// The file next to a database that says what it holds; it is written last.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Label {
     version: u32,

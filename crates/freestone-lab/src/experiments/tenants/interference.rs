@@ -1,4 +1,4 @@
-//! A tenant beside one neighbour, and the bytes that both move beside the bandwidth of memory.
+//! A tenant next to one neighbour, and the bytes that both move, compared with the bandwidth of memory.
 
 use freestone_report::findings::{Bar, BarGroup, Bars, Cell, Check, Part, Table, significant};
 
@@ -22,18 +22,18 @@ const SATURATED: f64 = 0.8;
 
 /// What runs on the other half of the cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Beside {
+enum Neighbour {
     Nothing,
     Burn(Burn),
     Tenant,
 }
 
-impl Beside {
+impl Neighbour {
     fn name(self) -> &'static str {
         match self {
-            Beside::Nothing => "nothing",
-            Beside::Burn(burn) => burn.name(),
-            Beside::Tenant => "another tenant",
+            Neighbour::Nothing => "nothing",
+            Neighbour::Burn(burn) => burn.name(),
+            Neighbour::Tenant => "another tenant",
         }
     }
 }
@@ -44,20 +44,22 @@ pub fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         return Err(LabError::Usage("a neighbour needs a core of its own, and this process has one core".into()));
     }
     let levels = bench.available()?;
-    let mut beside = vec![Beside::Nothing];
-    beside.extend(options.tenants.neighbours(&Burn::ALL).into_iter().map(Beside::Burn));
-    beside.push(Beside::Tenant);
+    let mut neighbours = vec![Neighbour::Nothing];
+    neighbours.extend(options.tenants.neighbours(&Burn::ALL).into_iter().map(Neighbour::Burn));
+    neighbours.push(Neighbour::Tenant);
     let encodings = [Encoding::Compressed, Encoding::Plain];
     bench.learn(2, &encodings)?;
     let calibrated = bench.calibrated(Isolation::Process)?;
     let mut cases = vec![];
     for (level, encoding) in of_levels(&levels) {
-        cases.extend(beside.iter().map(|beside| case(&bench, level, encoding, *beside, options.tenants.users)));
+        cases.extend(
+            neighbours.iter().map(|neighbour| case(&bench, level, encoding, *neighbour, options.tenants.users)),
+        );
     }
     bench.expect(&cases);
     bench.measure(&cases)?;
     let databases = bench.check_rows()?;
-    let parts = parts(&bench, &levels, &beside, &calibrated, databases);
+    let parts = parts(&bench, &levels, &neighbours, &calibrated, databases);
     bench.finish()?;
     Ok(parts)
 }
@@ -69,40 +71,40 @@ fn of_levels(levels: &[Isolation]) -> Vec<(Isolation, Encoding)> {
     compressed.chain(plain).collect()
 }
 
-fn key(level: Isolation, encoding: Encoding, beside: Beside) -> String {
-    format!("{level}, {}, beside {}", encoding.name(), beside.name())
+fn key(level: Isolation, encoding: Encoding, neighbour: Neighbour) -> String {
+    format!("{level}, {}, next to {}", encoding.name(), neighbour.name())
 }
 
-fn case(bench: &Bench<'_>, level: Isolation, encoding: Encoding, beside: Beside, users: Option<usize>) -> Case {
+fn case(bench: &Bench<'_>, level: Isolation, encoding: Encoding, neighbour: Neighbour, users: Option<usize>) -> Case {
     let half = (bench.cpus.len() / 2).max(1);
     let all = slots(&bench.cpus, half as f64, 2, bench.memory_of(1, encoding));
-    let tenants = if beside == Beside::Tenant { 2 } else { 1 };
-    let burn = match beside {
-        Beside::Burn(burn) => vec![(burn, all[1].cpus.clone())],
-        Beside::Nothing | Beside::Tenant => vec![],
+    let tenants = if neighbour == Neighbour::Tenant { 2 } else { 1 };
+    let burn = match neighbour {
+        Neighbour::Burn(burn) => vec![(burn, all[1].cpus.clone())],
+        Neighbour::Nothing | Neighbour::Tenant => vec![],
     };
     let users = users.unwrap_or(half);
-    Case { level, encoding, slots: all[..tenants].to_vec(), users, burn, name: key(level, encoding, beside) }
+    Case { level, encoding, slots: all[..tenants].to_vec(), users, burn, name: key(level, encoding, neighbour) }
 }
 
 fn of(bench: &Bench<'_>, key: &str, figure: impl Fn(&Point) -> f64) -> Spread {
     spread(&bench.of(key), figure)
 }
 
-fn mean_ms(bench: &Bench<'_>, level: Isolation, encoding: Encoding, beside: Beside) -> f64 {
-    of(bench, &key(level, encoding, beside), |point| point.mean_ms).median
+fn mean_ms(bench: &Bench<'_>, level: Isolation, encoding: Encoding, neighbour: Neighbour) -> f64 {
+    of(bench, &key(level, encoding, neighbour), |point| point.mean_ms).median
 }
 
 /// How many times as long as alone. `None` without figures.
-fn slowdown(bench: &Bench<'_>, level: Isolation, encoding: Encoding, beside: Beside) -> Option<f64> {
-    let ratio = mean_ms(bench, level, encoding, beside) / mean_ms(bench, level, encoding, Beside::Nothing);
+fn slowdown(bench: &Bench<'_>, level: Isolation, encoding: Encoding, neighbour: Neighbour) -> Option<f64> {
+    let ratio = mean_ms(bench, level, encoding, neighbour) / mean_ms(bench, level, encoding, Neighbour::Nothing);
     (ratio.is_finite() && ratio > 0.0).then_some(ratio)
 }
 
 fn parts(
     bench: &Bench<'_>,
     levels: &[Isolation],
-    beside: &[Beside],
+    neighbours: &[Neighbour],
     calibrated: &Calibrated,
     databases: usize,
 ) -> Vec<Part> {
@@ -123,37 +125,43 @@ fn parts(
     let mut parts = vec![
         Part::section("A tenant and its neighbour", text),
         levels_table(bench, &Isolation::ALL),
-        Part::checks(claims(bench, levels, beside, calibrated)),
-        bars(bench, levels, beside),
+        Part::checks(claims(bench, levels, neighbours, calibrated)),
+        bars(bench, levels, neighbours),
         bytes(bench, calibrated),
     ];
     parts.extend(
-        of_levels(levels).into_iter().map(|(level, encoding)| table(bench, level, encoding, beside, calibrated)),
+        of_levels(levels).into_iter().map(|(level, encoding)| table(bench, level, encoding, neighbours, calibrated)),
     );
     parts.extend(broken(bench));
     parts
 }
 
-fn bars(bench: &Bench<'_>, levels: &[Isolation], beside: &[Beside]) -> Part {
+fn bars(bench: &Bench<'_>, levels: &[Isolation], neighbours: &[Neighbour]) -> Part {
     let group = |(level, encoding): (Isolation, Encoding)| BarGroup {
         label: format!("{level}, {} columns", encoding.name()),
         note: "mean response time of the tenant, or of both tenants".into(),
-        bars: beside
+        bars: neighbours
             .iter()
-            .map(|beside| Bar {
-                label: beside.name().into(),
-                value: mean_ms(bench, level, encoding, *beside),
-                is_reference: *beside == Beside::Nothing,
+            .map(|neighbour| Bar {
+                label: neighbour.name().into(),
+                value: mean_ms(bench, level, encoding, *neighbour),
+                is_reference: *neighbour == Neighbour::Nothing,
             })
             .collect(),
     };
     let groups = of_levels(levels).into_iter().map(group).collect();
-    Part::Bars(Bars { title: "Response time beside each neighbour".into(), unit: "ms".into(), groups })
+    Part::Bars(Bars { title: "Response time next to each neighbour".into(), unit: "ms".into(), groups })
 }
 
-fn table(bench: &Bench<'_>, level: Isolation, encoding: Encoding, beside: &[Beside], calibrated: &Calibrated) -> Part {
+fn table(
+    bench: &Bench<'_>,
+    level: Isolation,
+    encoding: Encoding,
+    neighbours: &[Neighbour],
+    calibrated: &Calibrated,
+) -> Part {
     let header = [
-        "beside",
+        "next to",
         "mean, ms",
         "p95, ms",
         "queries/s",
@@ -163,31 +171,31 @@ fn table(bench: &Bench<'_>, level: Isolation, encoding: Encoding, beside: &[Besi
         "of the bandwidth",
     ];
     let mut table = Table::new(format!("{level}, {} columns", encoding.name()), 1, &header);
-    for beside in beside {
-        let key = key(level, encoding, *beside);
+    for neighbour in neighbours {
+        let key = key(level, encoding, *neighbour);
         let moved = of(bench, &key, |point| point.moved).median;
-        let neighbour = of(bench, &key, |point| point.neighbour_moved).median;
-        let slower = slowdown(bench, level, encoding, *beside);
+        let others = of(bench, &key, |point| point.neighbour_moved).median;
+        let slower = slowdown(bench, level, encoding, *neighbour);
         table.push([
-            Cell::from(beside.name()),
+            Cell::from(neighbour.name()),
             figure(of(bench, &key, |point| point.mean_ms)),
             figure(of(bench, &key, |point| point.p95_ms)),
             figure(of(bench, &key, |point| point.throughput)),
             Cell::from(slower.map_or("-".into(), |slower| format!("{slower:.2}"))),
             Cell::from(significant(moved / 1e9)),
-            Cell::from(significant(neighbour / 1e9)),
-            Cell::from(percent((moved + neighbour) / calibrated.most().max(1.0))),
+            Cell::from(significant(others / 1e9)),
+            Cell::from(percent((moved + others) / calibrated.most().max(1.0))),
         ]);
     }
     Part::Table(table)
 }
 
-/// The paper's estimate beside ours.
+/// The paper's estimate next to ours.
 fn bytes(bench: &Bench<'_>, calibrated: &Calibrated) -> Part {
     let header = ["of", "MB/query", "one tenant, GB/s", "bandwidth, GB/s", "tenants that fill it"];
     let mut table = Table::new("The bus: bytes per query × rate", 1, &header);
     for encoding in [Encoding::Compressed, Encoding::Plain] {
-        let moved = of(bench, &key(Isolation::Process, encoding, Beside::Nothing), |point| point.moved).median;
+        let moved = of(bench, &key(Isolation::Process, encoding, Neighbour::Nothing), |point| point.moved).median;
         if moved > 0.0 {
             table.push([
                 format!("here, {} columns", encoding.name()),
@@ -205,20 +213,20 @@ fn bytes(bench: &Bench<'_>, calibrated: &Calibrated) -> Part {
     Part::Table(table)
 }
 
-fn claims(bench: &Bench<'_>, levels: &[Isolation], beside: &[Beside], calibrated: &Calibrated) -> Vec<Check> {
+fn claims(bench: &Bench<'_>, levels: &[Isolation], neighbours: &[Neighbour], calibrated: &Calibrated) -> Vec<Check> {
     let mut checks = vec![];
     for level in levels {
-        if beside.contains(&Beside::Burn(Burn::Arithmetic)) {
+        if neighbours.contains(&Neighbour::Burn(Burn::Arithmetic)) {
             checks.extend(of_arithmetic(bench, *level));
         }
-        checks.extend(of_memory(bench, *level, beside, calibrated));
+        checks.extend(of_memory(bench, *level, neighbours, calibrated));
     }
     checks.extend(of_bus(bench, calibrated));
     checks
 }
 
 fn of_arithmetic(bench: &Bench<'_>, level: Isolation) -> Option<Check> {
-    let slower = slowdown(bench, level, Encoding::Compressed, Beside::Burn(Burn::Arithmetic))?;
+    let slower = slowdown(bench, level, Encoding::Compressed, Neighbour::Burn(Burn::Arithmetic))?;
     Some(
         Check::new(
             format!("{level}: a neighbour that only computes changes nothing"),
@@ -232,16 +240,18 @@ fn of_arithmetic(bench: &Bench<'_>, level: Isolation) -> Option<Check> {
     )
 }
 
-fn of_memory(bench: &Bench<'_>, level: Isolation, beside: &[Beside], calibrated: &Calibrated) -> Option<Check> {
-    let base = slowdown(bench, level, Encoding::Compressed, Beside::Burn(Burn::Arithmetic)).unwrap_or(1.0);
-    let kinds = beside.iter().filter(|beside| !matches!(beside, Beside::Nothing | Beside::Burn(Burn::Arithmetic)));
+fn of_memory(bench: &Bench<'_>, level: Isolation, neighbours: &[Neighbour], calibrated: &Calibrated) -> Option<Check> {
+    let base = slowdown(bench, level, Encoding::Compressed, Neighbour::Burn(Burn::Arithmetic)).unwrap_or(1.0);
+    let kinds = neighbours
+        .iter()
+        .filter(|neighbour| !matches!(neighbour, Neighbour::Nothing | Neighbour::Burn(Burn::Arithmetic)));
     let mut text = vec![];
     let mut found: Vec<(f64, f64)> = vec![];
     for kind in kinds {
         let slower = slowdown(bench, level, Encoding::Compressed, *kind)?;
         let key = key(level, Encoding::Compressed, *kind);
         let all = of(bench, &key, |point| point.moved + point.neighbour_moved).median;
-        if *kind != Beside::Tenant {
+        if *kind != Neighbour::Tenant {
             found.push((all, slower / base));
         }
         text.push(format!(
@@ -265,9 +275,10 @@ fn of_memory(bench: &Bench<'_>, level: Isolation, beside: &[Beside], calibrated:
 }
 
 fn of_bus(bench: &Bench<'_>, calibrated: &Calibrated) -> Option<Check> {
-    let moved = |encoding, beside| of(bench, &key(Isolation::Process, encoding, beside), |point| point.moved).median;
-    let two = moved(Encoding::Compressed, Beside::Tenant);
-    let two_plain = moved(Encoding::Plain, Beside::Tenant);
+    let moved =
+        |encoding, neighbour| of(bench, &key(Isolation::Process, encoding, neighbour), |point| point.moved).median;
+    let two = moved(Encoding::Compressed, Neighbour::Tenant);
+    let two_plain = moved(Encoding::Plain, Neighbour::Tenant);
     (two > 0.0).then(|| {
         let share = two.max(two_plain) / calibrated.most().max(1.0);
         Check::new(

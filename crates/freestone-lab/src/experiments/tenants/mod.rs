@@ -78,7 +78,7 @@ pub const OVERHEAD: Experiment = Experiment {
 pub const CONSOLIDATION: Experiment = Experiment {
     name: "tenants-consolidation",
     title: "Tenants that share a machine",
-    shows: "Response times and throughput of 1 to 4 tenants with 2, 1 and half a core each, with few and many users, beside idle \
+    shows: "Response times and throughput of 1 to 4 tenants with 2, 1 and half a core each, with few and many users, next to idle \
             and burning slots; one process for all, a process each, and stronger isolation.",
     source: "Grund et al. 2010, section 3.4.3, Table 2, Figure 5",
     size: "--scale 1, --tenants 4, --seconds 5, --repetitions 3, --burn arithmetic; --short takes two minutes",
@@ -87,9 +87,9 @@ pub const CONSOLIDATION: Experiment = Experiment {
 
 pub const INTERFERENCE: Experiment = Experiment {
     name: "tenants-interference",
-    title: "A tenant beside one neighbour",
-    shows: "A tenant on half of the cores beside nothing, arithmetic, streams, random loads, fresh pages and another tenant; the \
-            bytes that it moves beside the bandwidth of memory.",
+    title: "A tenant next to one neighbour",
+    shows: "A tenant on half of the cores next to nothing, arithmetic, streams, random loads, fresh pages and another tenant; the \
+            bytes that it moves, compared with the bandwidth of memory.",
     source: "Grund et al. 2010, section 3.4.3",
     size: "--scale 1, --seconds 5, --repetitions 3, --burn arithmetic,streams,loads,pages; --short takes a minute",
     run: interference::run,

@@ -23,7 +23,7 @@ pub enum Isolation {
     Vm,
 }
 
-/// What runs beside a tenant.
+/// What runs next to a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Burn {
@@ -54,7 +54,7 @@ pub struct TenantOptions {
     pub repetitions: Option<usize>,
     /// The short variant: a small scale, one repetition, few points.
     pub short: bool,
-    /// The program `freestone`; the one beside this program by default.
+    /// The program `freestone`; the one next to this program by default.
     pub program: Option<PathBuf>,
 }
 

@@ -23,10 +23,10 @@ const SHORT_USERS: [usize; 4] = [1, 2, 4, 12];
 const LEVELS: [Isolation; 4] = [Isolation::Process, Isolation::Cgroup, Isolation::Container, Isolation::Vm];
 /// The tolerated difference from the paper's overhead, in percent of the throughput.
 const TOLERANCE_PERCENT: f64 = 5.0;
-/// The smallest number of nanoseconds that is visible beside a cache miss.
+/// The smallest number of nanoseconds that is visible next to a cache miss.
 const VISIBLE_NS: f64 = 1.0;
 
-/// What was measured at one level beside throughput; or why not.
+/// What was measured at one level in addition to throughput; or why not.
 struct OfLevel {
     level: Isolation,
     calibrated: Result<Calibrated, String>,

@@ -1,4 +1,4 @@
-//! What is run at each level beside the servers: the calibrator (Table 1), and results kept with three allocators
+//! What is run at each level next to the servers: the calibrator (Table 1), and results kept with three allocators
 //! (Figure 3).
 
 use std::path::Path;

@@ -99,7 +99,7 @@ fn rows(slots: usize, burns: bool) -> Vec<Row> {
         if tenants > 1 {
             rows.push(row(tenants, Load::Normal, 0));
         }
-        // Burning slots beside a half, as in the paper.
+        // Burning slots next to a half, as in the paper.
         if burns && tenants == slots.div_ceil(2) {
             rows.extend((1..=slots - tenants).map(|burning| row(tenants, Load::Normal, burning)));
         }
@@ -216,7 +216,7 @@ fn paper_table() -> Part {
     Part::Table(table)
 }
 
-/// Our Table 2 of one level and division, with the paper's growth beside ours where it has the row.
+/// Our Table 2 of one level and division, with the paper's growth next to ours where it has the row.
 fn table_2(bench: &Bench<'_>, level: Isolation, encoding: Encoding, division: Division, burn: &[Burn]) -> Part {
     let title =
         format!("Table 2: {level}, {} columns, {} slots of {} cores", encoding.name(), division.slots, division.cores);

@@ -1,4 +1,4 @@
-//! What the paper claims of tenants that share a machine, beside what was measured.
+//! What the paper claims of tenants that share a machine, next to what was measured.
 
 use freestone_report::findings::{Check, significant};
 

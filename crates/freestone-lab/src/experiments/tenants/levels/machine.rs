@@ -20,7 +20,7 @@ use crate::error::{LabError, Result};
 const QEMU: &str = "qemu-system-x86_64";
 /// The drivers that a machine needs; those that are part of the kernel are no files.
 const DRIVERS: [&str; 4] = ["virtio_pci", "virtio_blk", "virtio_net", "ext4"];
-/// The memory that the kernel and the memory file system take beside the slot's.
+/// The memory that the kernel and the memory file system take in addition to the slot's.
 const SYSTEM_BYTES: u64 = 768 << 20;
 const BOOT_PATIENCE: Duration = Duration::from_secs(60);
 /// An emulated machine is many times slower.
@@ -99,8 +99,8 @@ impl Kit {
             command.arg("-drive").arg(format!("file={},format=raw,if=none,id=d0,readonly=on", image.display()));
             command.args(["-device", "virtio-blk-pci,drive=d0"]);
         }
-        let beside = Slot { memory_bytes: slot.memory_bytes + 2 * SYSTEM_BYTES, ..slot.clone() };
-        let group = self.hierarchy.as_ref().and_then(|hierarchy| Group::create(hierarchy, &beside).ok());
+        let larger = Slot { memory_bytes: slot.memory_bytes + 2 * SYSTEM_BYTES, ..slot.clone() };
+        let group = self.hierarchy.as_ref().and_then(|hierarchy| Group::create(hierarchy, &larger).ok());
         let groups = group.as_ref().map_or(vec![], Group::entries);
         let process = Process::start(name, command, Place { cpus: slot.cpus.clone(), groups })?;
         let mut machine = Machine { process, _group: group, server_port, control_port };
