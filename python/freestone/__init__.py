@@ -9,10 +9,11 @@
 from which the rows are fetched as Arrow, pandas, Polars or Python objects. ``freestone.dbapi`` is DB-API 2.0.
 """
 
-from typing import Any, List
+from typing import Any, List, Optional
 
 from . import _freestone
-from .connection import Connection, connect
+from ._sources import caller
+from .connection import Connection, Parameters, connect
 from .exceptions import (
     CancelledError,
     DatabaseError,
@@ -46,7 +47,33 @@ __all__ = [
     "Warning",
     "__version__",
     "connect",
+    "execute",
+    "sql",
 ]
+
+_shared: Optional[Connection] = None
+
+
+def sql(text: str, params: Optional[Parameters] = None) -> Relation:
+    """Runs SQL on a database in memory that the whole program shares, as :meth:`Connection.sql` does on a connection.
+
+    >>> import freestone
+    >>> freestone.sql("SELECT 6 * 7 AS answer").fetchall()
+    [(42,)]
+    """
+    return _default()._sql(text, params, caller(1))
+
+
+def execute(text: str, params: Optional[Parameters] = None) -> Relation:
+    """The same as :func:`sql`."""
+    return _default()._sql(text, params, caller(1))
+
+
+def _default() -> Connection:
+    global _shared
+    if _shared is None or _shared.closed:
+        _shared = connect()
+    return _shared
 
 
 def __getattr__(name: str) -> Any:

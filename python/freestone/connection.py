@@ -83,8 +83,21 @@ class Connection:
         """
         return self._sql(text, params, caller(1))
 
+    def execute(self, text: str, params: Optional[Parameters] = None) -> Relation:
+        """The same as :meth:`sql`, under the name that other packages have for it."""
+        return self._sql(text, params, caller(1))
+
     def _sql(self, text: str, params: Optional[Parameters], frame: Any) -> Relation:
-        return Relation(self._native.run(text, params, finder(frame)))
+        find, streams = finder(frame), []
+
+        def noted(name: str) -> Any:
+            found = find(name)
+            if found is not None and not found[1]:
+                streams.append(name)
+            return found
+
+        query = self._native.run(text, params, noted)
+        return Relation(query, reads_stream=bool(streams))
 
     def _run(self, text: str, params: Optional[Parameters] = None, **tables: Any) -> Relation:
         return Relation(self._native.run(text, params, tables.get))

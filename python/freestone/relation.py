@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple, Union
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 #: The number of rows that ``show`` prints by default.
 SHOWN_ROWS = 40
+
+#: The number of rows in a relation's ``repr`` and in a notebook.
+REPR_ROWS = 20
 
 #: The number of rows that iteration fetches at once.
 FETCHED_ROWS = 1024
@@ -35,8 +39,10 @@ class Relation:
     one run: each continues after the last row fetched.
     """
 
-    def __init__(self, query: _freestone.Query) -> None:
+    def __init__(self, query: _freestone.Query, reads_stream: bool = False) -> None:
         self._query = query
+        # A stream can be read once, so a relation over it does not show rows before it is asked for them.
+        self._reads_stream = reads_stream
         self._rows: Optional[_freestone.Rows] = None
 
     @property
@@ -66,13 +72,20 @@ class Relation:
 
         return pyarrow.table(self._query.collect(string_views))
 
-    def df(self, **options: Any) -> "pandas.DataFrame":
-        """All rows as a ``pandas.DataFrame``.
+    def df(self, decimals_as_floats: bool = False, **options: Any) -> "pandas.DataFrame":
+        """All rows as a ``pandas.DataFrame``. DATE becomes ``datetime64``.
 
         Args:
-            options: passed to ``pyarrow.Table.to_pandas``, such as ``types_mapper=pandas.ArrowDtype``.
+            decimals_as_floats: whether DECIMAL becomes ``float64``, which has about 16 digits, instead of Python's
+                ``Decimal``, which takes far longer.
+            options: passed to ``pyarrow.Table.to_pandas``, such as ``types_mapper=pandas.ArrowDtype``, or
+                ``date_as_object=True`` for dates as Python objects.
         """
-        return self.arrow().to_pandas(**options)
+        table = self.arrow()
+        if decimals_as_floats:
+            table = _with_floats(table)
+        options.setdefault("date_as_object", False)
+        return table.to_pandas(**options)
 
     def pl(self) -> "polars.DataFrame":
         """All rows as a ``polars.DataFrame``."""
@@ -132,8 +145,8 @@ class Relation:
         if not self._query.gives_rows:
             print(self._summary())
             return
-        rows = self._query.rows().fetch(max_rows + 1)
-        print(_table(self.columns, self.types, rows[:max_rows], len(rows) > max_rows))
+        rows, has_more = self._first_rows(max_rows)
+        print(_table(self.columns, self.types, rows, has_more))
 
     def to_parquet(self, path: Union[str, "os.PathLike[str]"], **options: Any) -> int:
         """Writes the rows to a Parquet file, a few batches at a time, and returns their number.
@@ -166,8 +179,23 @@ class Relation:
     def __repr__(self) -> str:
         if not self._query.gives_rows:
             return f"<freestone.Relation {self._summary()}>"
-        columns = ", ".join(f"{name} {kind}" for name, kind in zip(self.columns, self.types))
-        return f"<freestone.Relation ({columns})>"
+        if self._reads_stream:
+            columns = ", ".join(f"{name} {kind}" for name, kind in zip(self.columns, self.types))
+            return f"<freestone.Relation ({columns}) of a stream>"
+        rows, has_more = self._first_rows(REPR_ROWS)
+        table = _table(self.columns, self.types, rows, has_more, with_types=True)
+        return table + (f"\nthe first {REPR_ROWS} rows" if has_more else f"\n{_counted(rows)}")
+
+    def _repr_html_(self) -> str:
+        """The first rows as a table in a notebook."""
+        if not self._query.gives_rows or self._reads_stream:
+            return f"<pre>{html.escape(repr(self))}</pre>"
+        rows, has_more = self._first_rows(REPR_ROWS)
+        return _html_table(self.columns, self.types, rows, has_more)
+
+    def _first_rows(self, count: int) -> Tuple[List[Row], bool]:
+        rows = self._query.rows().fetch(count + 1)
+        return rows[:count], len(rows) > count
 
     def _only_query(self, method: str) -> None:
         if not self._query.gives_rows:
@@ -178,12 +206,13 @@ class Relation:
         return "" if done is None else done[0] if done[1] is None else f"{done[0]} {done[1]}"
 
 
-def _table(columns: List[str], types: List[str], rows: List[Row], has_more: bool) -> str:
+def _table(columns: List[str], types: List[str], rows: List[Row], has_more: bool, with_types: bool = False) -> str:
     """The rows in a frame, below the names of the columns. Numbers are aligned to the right."""
+    heads = [columns, types] if with_types else [columns]
     cells = [[_cell(value) for value in row] for row in rows]
     cells += [["…"] * len(columns)] if has_more else []
-    widths = [max(len(text) for text in column) for column in zip(columns, *cells)]
-    is_number = [kind.partition("(")[0] in NUMBERS and not kind.endswith("]") for kind in types]
+    widths = [max(len(text) for text in column) for column in zip(*heads, *cells)]
+    is_number = [_is_number(kind) for kind in types]
 
     def line(values: List[str], right: List[bool]) -> str:
         aligned = (v.rjust(w) if r else v.ljust(w) for v, w, r in zip(values, widths, right))
@@ -193,8 +222,41 @@ def _table(columns: List[str], types: List[str], rows: List[Row], has_more: bool
         return left + middle.join("─" * (width + 2) for width in widths) + right
 
     body = [line(row, is_number) for row in cells]
-    head = [rule("┌", "┬", "┐"), line(columns, is_number), rule("├", "┼", "┤")]
+    head = [rule("┌", "┬", "┐"), *(line(names, is_number) for names in heads), rule("├", "┼", "┤")]
     return "\n".join([*head, *body, rule("└", "┴", "┘")])
+
+
+def _html_table(columns: List[str], types: List[str], rows: List[Row], has_more: bool) -> str:
+    """The rows as HTML, with names and types of the columns above them."""
+
+    def cell(tag: str, text: str, kind: str) -> str:
+        align = "right" if _is_number(kind) else "left"
+        return f'<{tag} style="text-align: {align}">{text}</{tag}>'
+
+    heads = (f"{html.escape(name)}<br><small>{html.escape(kind)}</small>" for name, kind in zip(columns, types))
+    head = "".join(cell("th", text, kind) for text, kind in zip(heads, types))
+    lines = [[html.escape(_cell(value)) for value in row] for row in rows]
+    body = "".join("<tr>" + "".join(cell("td", text, kind) for text, kind in zip(line, types)) + "</tr>" for line in lines)
+    note = f"the first {REPR_ROWS} rows" if has_more else _counted(rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><small>{note}</small>"
+
+
+def _counted(rows: List[Row]) -> str:
+    return f"{len(rows)} row" + ("" if len(rows) == 1 else "s")
+
+
+def _is_number(kind: str) -> bool:
+    return kind.partition("(")[0] in NUMBERS and not kind.endswith("]")
+
+
+def _with_floats(table: "pyarrow.Table") -> "pyarrow.Table":
+    """The table with DECIMAL columns as DOUBLE."""
+    import pyarrow
+
+    def changed(field: "pyarrow.Field") -> "pyarrow.Field":
+        return field.with_type(pyarrow.float64()) if pyarrow.types.is_decimal(field.type) else field
+
+    return table.cast(pyarrow.schema([changed(field) for field in table.schema], table.schema.metadata))
 
 
 def _cell(value: Any) -> str:

@@ -34,6 +34,42 @@ def test_writes_run_at_once(db):
     assert db.tables() == ["t"]
 
 
+def test_a_relation_shows_its_first_rows(db):
+    relation = db.sql("select value as n, 'x<' || value as s from range(25) order by n")
+    assert repr(db.sql("select 1 as one, 'x' as two")).splitlines() == [
+        "┌────────┬─────────┐", "│    one │ two     │", "│ BIGINT │ VARCHAR │", "├────────┼─────────┤",
+        "│      1 │ x       │", "└────────┴─────────┘", "1 row",
+    ]  # fmt: skip
+    lines = repr(relation).splitlines()
+    assert (len(lines), lines[-1], lines[-3].split()) == (27, "the first 20 rows", ["│", "…", "│", "…", "│"])
+    page = relation._repr_html_()
+    assert page.count("<tr>") == 21 and "x&lt;19" in page and "x&lt;20" not in page and "<small>BIGINT</small>" in page
+    assert relation.fetchone() == (0, "x<0"), "what was shown is still there"
+    stream = pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), [])
+    reading = db.sql("select a from stream")
+    assert repr(reading) == "<freestone.Relation (a BIGINT) of a stream>"
+    assert reading.fetchall() == []
+
+
+def test_a_shared_database_needs_no_connection():
+    numbers = pa.table({"a": [1, 2, 3]})
+    assert freestone.sql("select sum(a)::int from numbers where a > $1", [1]).fetchall() == [(5,)]
+    assert numbers.num_rows == 3
+    freestone.execute("create table shared_here as select 7 as a")
+    assert freestone.sql("table shared_here").fetchall() == [(7,)]
+    freestone.execute("drop table shared_here")
+
+
+def test_pandas_gets_dates_as_numbers_and_decimals_on_request(db):
+    relation = db.execute("select date '2024-02-29' as day, 1.25 as price union all select null, null")
+    frame = relation.df()
+    assert frame["day"].dtype.kind == "M" and str(frame["day"].max().date()) == "2024-02-29"
+    assert frame["price"].dtype == object
+    assert relation.df(decimals_as_floats=True)["price"].sum() == 1.25
+    assert relation.df(date_as_object=True)["day"].dtype == object
+    assert str(db.sql("select date '9999-12-31' as d").df()["d"].iloc[0].date()) == "9999-12-31"
+
+
 def test_scripts(db):
     relation = db.sql("create table t (a int); insert into t values (1); select 7; select a + $1 from t -- end", [1])
     assert relation.fetchall() == [(2,)]

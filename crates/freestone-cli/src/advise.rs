@@ -35,8 +35,10 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     let findings = freestone_report::calibration::findings(&profile, &crate::task::versions());
     if args.json {
         print(&written(serde_json::to_string_pretty(&profile))?)?;
-    } else {
+    } else if args.verbose {
         print(terminal::text(&findings).trim_end())?;
+    } else {
+        print(&freestone_report::calibration::conclusions(&profile).join("\n"))?;
     }
     if let Some(path) = &args.output {
         let page = freestone_report::page::html("Calibration", "What this machine costs a scan.", &[findings]);

@@ -1,5 +1,6 @@
 //! The options of the command line and their help.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -288,8 +289,12 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
 
-    /// Prints JSON instead of a table
+    /// Prints every figure with its interval, not only what follows from them
     #[arg(long)]
+    pub verbose: bool,
+
+    /// Prints JSON instead of text
+    #[arg(long, conflicts_with = "verbose")]
     pub json: bool,
 
     /// Writes tables and plots as an HTML page
@@ -355,10 +360,32 @@ pub enum Script {
 
 /// Parses the command line; ends the process with help or with an error of usage.
 pub fn parse() -> (Cli, Vec<Script>) {
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    if let Some(message) = mistyped_command(&words) {
+        Cli::command().error(clap::error::ErrorKind::InvalidSubcommand, message).exit();
+    }
     let matches = Cli::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let scripts = scripts(&cli, &matches);
     (cli, scripts)
+}
+
+/// What is wrong with a command line that begins with two names of which the first is no command. Only commands have
+/// arguments; a database has options.
+fn mistyped_command(words: &[OsString]) -> Option<String> {
+    let names: Vec<&str> = words.iter().map_while(|word| word.to_str()).take(2).collect();
+    let [first, second] = names[..] else { return None };
+    let commands = Cli::command();
+    let mut known = commands.get_subcommands().map(clap::Command::get_name).chain(["help"]);
+    if first.starts_with('-') || second.starts_with('-') || known.any(|name| name == first) {
+        return None;
+    }
+    let names: Vec<&str> = commands.get_subcommands().map(clap::Command::get_name).collect();
+    let hint = match freestone::closest(first, &names) {
+        Some(similar) => format!("did you mean `freestone {similar} {second}`?"),
+        None => format!("commands are {}; a statement for a database follows -c", names.join(", ")),
+    };
+    Some(format!("there is no command {first}\nhint: {hint}"))
 }
 
 /// Statements and files, in the order of the command line.
@@ -443,6 +470,21 @@ mod tests {
     #[test]
     fn the_grammar_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_mistyped_command_is_no_database() {
+        let message = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            mistyped_command(&words)
+        };
+        assert!(
+            message(&["advize", "shop"]).is_some_and(|text| text.contains("did you mean `freestone advise shop`?"))
+        );
+        assert!(message(&["shop", "lineitem"]).is_some_and(|text| text.contains("commands are demo, check")));
+        for words in [&["shop"][..], &["advise", "shop"], &["shop", "-c"], &["-c", "x"], &["help", "serve"], &[]] {
+            assert_eq!(message(words), None, "{words:?}");
+        }
     }
 
     #[test]

@@ -19,11 +19,16 @@ pub const COMMANDS: &[(&str, &[&str], &str, &str)] = &[
     ("\\dv", &[".views"], "", "lists the views"),
     ("\\mode", &[".mode"], "[FORMAT]", "shows or sets how results are printed"),
     ("\\maxrows", &[".maxrows"], "[N|all]", "shows or sets how many rows a table on the terminal has"),
+    ("\\x", &[".expanded"], "[on|off]", "prints each row as lines of names and values"),
+    ("\\pager", &[".pager"], "[on|off]", "shows results that are longer than the screen in a pager"),
     ("\\timing", &[".timing", ".timer"], "[on|off]", "prints the time of each statement"),
     ("\\i", &[".read"], "FILE", "runs the statements of a file"),
     ("\\o", &[".output"], "[FILE]", "writes results to a file, or to the terminal again"),
-    ("\\?", &[".help", "\\h"], "", "shows this help"),
-    ("\\q", &[".quit", ".exit"], "", "leaves (so does Ctrl-D)"),
+    ("\\g", &[], "", "runs the statement that was begun, without its `;`"),
+    ("\\p", &[".print"], "", "shows the statement that was begun"),
+    ("\\r", &[".reset"], "", "discards the statement that was begun (so does Ctrl-C)"),
+    ("\\?", &[".help", "\\h", "help"], "", "shows this help"),
+    ("\\q", &[".quit", ".exit", "quit", "exit"], "", "leaves (so does Ctrl-D)"),
 ];
 
 const TABLES: &str = "SELECT name, rows, bytes, design FROM freestone_tables() ORDER BY name";
@@ -47,6 +52,12 @@ impl Runner {
             (Some("\\dv"), _) => self.run_text(VIEWS, Origin::Inline),
             (Some("\\mode"), format) => self.set_format(format),
             (Some("\\maxrows"), limit) => self.set_max_rows(limit),
+            (Some("\\x"), switch) => self.set_expanded(switch),
+            (Some("\\pager"), switch) => self.set_pager(switch),
+            (Some("\\g" | "\\p" | "\\r"), _) => {
+                note("no statement was begun");
+                Ok(Flow::Continue)
+            }
             (Some("\\timing"), switch) => self.set_timing(switch),
             (Some("\\i"), "") => Err(Failure::error(format!("{name} needs the name of a file"))),
             (Some("\\i"), file) => self.run_file(Path::new(&file_name(file))),
@@ -98,14 +109,19 @@ impl Runner {
         Ok(Flow::Continue)
     }
 
-    fn set_timing(&mut self, switch: &str) -> Result<Flow, Failure> {
-        self.settings.timing = match switch.to_ascii_lowercase().as_str() {
-            "on" => true,
-            "off" => false,
-            "" => !self.settings.timing,
-            _ => return Err(Failure::error(format!("timing is on or off, not `{switch}`"))),
-        };
-        note(format_args!("timing {}", if self.settings.timing { "on" } else { "off" }));
+    fn set_timing(&mut self, argument: &str) -> Result<Flow, Failure> {
+        self.settings.timing = switched("timing", argument, self.settings.timing)?;
+        Ok(Flow::Continue)
+    }
+
+    fn set_pager(&mut self, argument: &str) -> Result<Flow, Failure> {
+        self.settings.pager = switched("pager", argument, self.settings.pager)?;
+        Ok(Flow::Continue)
+    }
+
+    fn set_expanded(&mut self, argument: &str) -> Result<Flow, Failure> {
+        let is_on = switched("expanded", argument, self.settings.format == Format::Expanded)?;
+        self.settings.format = if is_on { Format::Expanded } else { Format::Table };
         Ok(Flow::Continue)
     }
 
@@ -114,7 +130,12 @@ impl Runner {
         match argument.split_once(char::is_whitespace).unwrap_or((argument, "")) {
             ("format", format) => self.set_format(format.trim()),
             ("maxrows", limit) => self.set_max_rows(limit.trim()),
-            (name, _) => Err(Failure::with_hint(format!("there is no option `{name}`"), "options are format, maxrows")),
+            ("pager", switch) => self.set_pager(switch.trim()),
+            ("expanded" | "x", switch) => self.set_expanded(switch.trim()),
+            (name, _) => {
+                let hint = "options are expanded, format, maxrows, pager";
+                Err(Failure::with_hint(format!("there is no option `{name}`"), hint))
+            }
         }
     }
 
@@ -122,6 +143,25 @@ impl Runner {
         self.replace_sink(sink).map_err(|error: io::Error| Failure::error(format!("cannot write: {error}")))?;
         Ok(Flow::Continue)
     }
+}
+
+/// The new state of a switch, which is also printed. Without an argument it changes.
+fn switched(name: &str, argument: &str, is_on: bool) -> Result<bool, Failure> {
+    let is_on = match argument.to_ascii_lowercase().as_str() {
+        "on" => true,
+        "off" => false,
+        "" => !is_on,
+        _ => return Err(Failure::error(format!("{name} is on or off, not `{argument}`"))),
+    };
+    note(format_args!("{name} {}", if is_on { "on" } else { "off" }));
+    Ok(is_on)
+}
+
+/// Whether a line begins with a command.
+pub(crate) fn is_command(line: &str) -> bool {
+    let name = line.split(char::is_whitespace).next().unwrap_or("");
+    // A line of a statement may begin with `.5`. Nothing in SQL begins with a backslash.
+    line.starts_with('\\') || line.starts_with('.') && canonical(name).is_some()
 }
 
 /// The psql name of a command, from any of its names.
@@ -132,7 +172,8 @@ fn canonical(name: &str) -> Option<&'static str> {
     // Every name may have either mark: \tables and .dt are accepted like .tables and \dt.
     let bare = name.get(1..)?;
     let found = COMMANDS.iter().find(|(first, others, ..)| {
-        std::iter::once(first).chain(others.iter()).any(|known| known[1..].eq_ignore_ascii_case(bare))
+        let marked = std::iter::once(first).chain(others.iter()).filter(|known| known.starts_with(['\\', '.']));
+        marked.map(|known| &known[1..]).any(|known| known.eq_ignore_ascii_case(bare))
     });
     found.map(|(first, ..)| *first)
 }

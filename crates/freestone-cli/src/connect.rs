@@ -14,6 +14,7 @@ use freestone_wire::sqlstate;
 use crate::args::{Cli, EngineArgs};
 use crate::backend::Backend;
 use crate::failure::Failure;
+use crate::new_database::{self, NewDatabase};
 use crate::user;
 
 /// A session, and the name of its database in the shell.
@@ -22,23 +23,28 @@ pub struct Connected {
     pub name: String,
     /// The number of threads that execute statements in this process.
     pub threads: usize,
+    /// The database, if this process has created it.
+    pub new: Option<NewDatabase>,
 }
 
 /// Opens a folder or a database in memory, or connects to a server.
 pub fn connect(db: Option<&Path>, args: &EngineArgs) -> Result<Connected, Failure> {
     let Some(text) = db.and_then(address_text) else {
+        let folder = db.filter(|path| *path != Path::new(crate::MEMORY));
+        let is_new = folder.map_or(Ok(false), new_database::is_new)?;
         let database = crate::open(db, args)?;
-        let folder = db.filter(|path| *path != Path::new(crate::MEMORY)).and_then(Path::file_name);
-        let name = folder.map_or("memory".into(), |name| name.to_string_lossy().into_owned());
+        let new = folder.filter(|_| is_new).and_then(|folder| NewDatabase::new(folder, &database));
+        let name = folder.and_then(Path::file_name);
+        let name = name.map_or("memory".into(), |name| name.to_string_lossy().into_owned());
         let threads = database.options().threads;
-        return Ok(Connected { backend: Backend::Embedded(Arc::new(database.session())), name, threads });
+        return Ok(Connected { backend: Backend::Embedded(Arc::new(database.session())), name, threads, new });
     };
     refuse_engine_options(args);
     let address = Address::parse(text).unwrap_or_else(|error| wrong_usage(&error.to_string()));
     let name = place(&address.endpoint);
     let threads = address.threads;
     let client = log_in(address.with_password_of_environment())?;
-    Ok(Connected { backend: Backend::Remote(Arc::new(client)), name, threads })
+    Ok(Connected { backend: Backend::Remote(Arc::new(client)), name, threads, new: None })
 }
 
 /// The text of an address. An address has a scheme, which the path of a folder does not have.

@@ -10,6 +10,7 @@ mod command;
 mod connect;
 mod failure;
 mod interrupt;
+mod new_database;
 mod output;
 mod progress;
 mod run;
@@ -28,12 +29,14 @@ use std::time::Duration;
 
 use clap::CommandFactory;
 use clap::error::ErrorKind;
+use console::Term;
 use freestone::{Database, Options};
 
 use args::{Cli, EngineArgs, OutputArgs, Script};
 use connect::Connected;
 use failure::Failure;
 use interrupt::{EXIT_INTERRUPTED, Interrupt};
+use new_database::NewDatabase;
 use output::{Sink, TableLayout};
 use run::{Flow, Origin, Runner, Settings};
 use threads::Threads;
@@ -61,7 +64,7 @@ fn run_session(cli: &Cli, scripts: &[Script]) -> Result<(), Failure> {
         None => Sink::stdout(),
     };
     refuse_binary_on_terminal(&cli.output, &sink);
-    let Connected { backend, name, threads } = connect::connect(cli.db.as_deref(), &cli.engine)?;
+    let Connected { backend, name, threads, new } = connect::connect(cli.db.as_deref(), &cli.engine)?;
     let threads = Threads::new(threads).map_err(|error| Failure::error(format!("cannot start threads: {error}")))?;
     let interrupt =
         Interrupt::watch(is_shell).map_err(|error| Failure::error(format!("cannot watch for Ctrl-C: {error}")))?;
@@ -74,7 +77,11 @@ fn run_session(cli: &Cli, scripts: &[Script]) -> Result<(), Failure> {
     } else {
         run_scripts(&mut runner, scripts)
     };
+    let unused = new.and_then(NewDatabase::unused);
     runner.shut_down(Duration::from_secs(1));
+    if let Some(unused) = unused {
+        unused.remove();
+    }
     result
 }
 
@@ -92,13 +99,19 @@ fn run_scripts(runner: &mut Runner, scripts: &[Script]) -> Result<(), Failure> {
 }
 
 fn settings(args: &OutputArgs, is_shell: bool) -> Settings {
-    let layout = if is_shell {
-        TableLayout { max_rows: Some(shell::MAX_ROWS), max_width: None, footer: true }
-    } else {
-        TableLayout::default()
+    // The shell asks for the size of the terminal before each statement.
+    let layout = match is_shell {
+        true => TableLayout { max_rows: Some(shell::MAX_ROWS), footer: true, ..TableLayout::default() },
+        false => TableLayout { max_width: terminal_width(), ..TableLayout::default() },
     };
     // A user at a terminal wants to see `INSERT 3`. A program that reads standard error does not.
-    Settings { format: args.format, timing: args.timing, statuses: is_shell || io::stderr().is_terminal(), layout }
+    let statuses = is_shell || io::stderr().is_terminal();
+    Settings { format: args.format, timing: args.timing, pager: false, statuses, layout }
+}
+
+/// The width of the terminal on standard output, if it is one.
+fn terminal_width() -> Option<usize> {
+    Term::stdout().size_checked().map(|(_, columns)| columns.into())
 }
 
 /// Ends the process with a usage error.

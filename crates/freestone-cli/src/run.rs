@@ -38,6 +38,8 @@ const BATCHES_IN_FLIGHT: usize = 2;
 pub struct Settings {
     pub format: Format,
     pub timing: bool,
+    /// Shows results that are longer than the screen in a pager.
+    pub pager: bool,
     /// Prints `INSERT 3` and other command tags on standard error.
     pub statuses: bool,
     /// The limits of a table on a terminal.
@@ -193,13 +195,17 @@ impl Runner {
     fn run_statement(&mut self, statement: Statement, start: Instant) -> Result<(), Failure> {
         self.interrupt.begin();
         let notice = statement.notice();
+        if let Some(rows) = self.settings.layout.screen_rows.filter(|_| self.settings.pager) {
+            self.sink.begin_page(rows);
+        }
         let executed = self.execute(statement, start);
+        let paged = self.sink.end_page();
         self.interrupt.end();
         if matches!(executed, Err(Stop::Abandoned)) {
             self.threads.abandon().map_err(|error| Failure::error(format!("cannot start threads: {error}")))?;
         }
         // The rows of a statement that were returned before it failed are printed before its error.
-        let flushed = self.sink.flush().map_err(Stop::Write);
+        let flushed = paged.and_then(|()| self.sink.flush()).map_err(Stop::Write);
         let elapsed = executed.and_then(|elapsed| flushed.map(|()| elapsed));
         let elapsed = elapsed.map_err(|stop| stop.into_failure(&self.sink))?;
         if let Some(notice) = notice {
@@ -311,8 +317,8 @@ async fn drain<'a>(
     results: &mut usize,
 ) -> Result<Option<Box<dyn ResultWriter + 'a>>, Stop> {
     // A table on a terminal is printed as a whole at the end. Other formats are written while the statement runs.
-    let may_interleave =
-        sink.is_terminal() && !(settings.format == Format::Table && settings.layout.max_rows.is_some());
+    let is_whole = settings.format == Format::Table && settings.layout.max_rows.is_some() && !settings.pager;
+    let may_interleave = sink.is_terminal() && !is_whole;
     let mut ticks = tokio::time::interval(Progress::INTERVAL);
     let schema = loop {
         tokio::select! {

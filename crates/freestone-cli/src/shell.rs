@@ -1,6 +1,7 @@
 //! The interactive shell: line editing with history and completion, and statements of several lines.
 
 mod complete;
+mod input;
 
 use std::fs;
 use std::io;
@@ -13,6 +14,7 @@ use rustyline::{CompletionType, Config, Editor};
 use crate::failure::{Failure, note};
 use crate::run::{Flow, Origin, Runner};
 use complete::Assistant;
+use input::{Input, Taken};
 
 /// The number of statements in the history, over all sessions.
 const HISTORY_LENGTH: usize = 10_000;
@@ -25,37 +27,50 @@ pub fn run(runner: &mut Runner, name: &str) -> Result<(), Failure> {
     note(format_args!("freestone {}, database {name}; \\? for help", env!("CARGO_PKG_VERSION")));
     let history = history_file();
     let mut editor = editor(runner, history.as_deref()).map_err(terminal_failure)?;
+    let mut input = Input::default();
     loop {
-        let mark = runner.backend().transaction_mark();
-        match editor.readline(&format!("{name}{mark}> ")) {
-            Ok(input) => {
-                if read_on(runner, &mut editor, history.as_deref(), &input) == Flow::Quit {
+        match editor.readline(&input.prompt(name, runner.backend().transaction_mark())) {
+            Ok(line) => {
+                let flow = match input.take(line) {
+                    Taken::Nothing => Flow::Continue,
+                    Taken::Command(command) => run_kept(runner, &mut editor, history.as_deref(), &command),
+                    Taken::Statements(text) => run_kept(runner, &mut editor, history.as_deref(), &text),
+                    Taken::Shown(text) => {
+                        note(text);
+                        Flow::Continue
+                    }
+                };
+                if flow == Flow::Quit {
                     break;
                 }
             }
-            Err(ReadlineError::Interrupted) => {}
-            Err(ReadlineError::Eof) => break,
+            Err(ReadlineError::Interrupted) => input.clear(),
+            Err(ReadlineError::Eof) => {
+                if !input.is_empty() {
+                    note("the last statement has no `;` and did not run");
+                }
+                break;
+            }
             Err(error) => return Err(terminal_failure(error)),
         }
     }
     Ok(())
 }
 
-/// Runs the input. Errors are printed, and the shell continues.
-fn read_on(
+/// Runs statements or a command, and keeps the text in the history. Errors are printed, and the shell continues.
+fn run_kept(
     runner: &mut Runner,
     editor: &mut Editor<Assistant, FileHistory>,
     history: Option<&Path>,
-    input: &str,
+    text: &str,
 ) -> Flow {
-    if input.trim().is_empty() {
-        return Flow::Continue;
-    }
     // Added to the history before it runs. Errors of the history are ignored.
-    let _ = editor.add_history_entry(input.trim_end());
+    let _ = editor.add_history_entry(text.trim_end());
     let _ = history.map(|history| editor.append_history(history));
-    runner.settings.layout.max_width = editor.dimensions().map(|(columns, _)| columns.into());
-    let result = runner.run_text(input, Origin::Inline);
+    let size = editor.dimensions();
+    runner.settings.layout.max_width = size.map(|(columns, _)| columns.into());
+    runner.settings.layout.screen_rows = size.map(|(_, rows)| rows.into());
+    let result = runner.run_text(text, Origin::Inline);
     if let Some(assistant) = editor.helper_mut() {
         assistant.forget_names();
     }

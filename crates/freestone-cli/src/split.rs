@@ -100,6 +100,18 @@ impl Splitter {
         self.start.is_some() || matches!(self.state, State::BlockComment(_))
     }
 
+    /// What the input is inside of, as psql shows it in its prompt: a quote, `*` for a comment, `$` for a dollar quote;
+    /// otherwise `-`.
+    pub fn mark(&self) -> char {
+        match &self.state {
+            State::Quoted(quote) => char::from(*quote),
+            State::EscapeString => '\'',
+            State::BlockComment(_) => '*',
+            State::Dollar(_) => '$',
+            State::Plain | State::LineComment => '-',
+        }
+    }
+
     /// Enters or leaves quotes and comments at `byte`, and returns the number of bytes consumed; `None` if that depends
     /// on bytes that have not arrived.
     fn step(&mut self, byte: u8) -> Option<usize> {
@@ -296,6 +308,17 @@ mod tests {
     #[test]
     fn a_byte_order_mark_is_skipped() {
         assert_eq!(split("\u{feff}select 1;".as_bytes(), usize::MAX), [(1, "select 1".to_string())]);
+    }
+
+    #[test]
+    fn what_is_open_has_a_mark() {
+        for (input, expected) in
+            [("select", '-'), ("select 'a", '\''), ("select \"a", '"'), ("select /* ", '*'), ("select $t$ ", '$')]
+        {
+            let mut splitter = Splitter::default();
+            splitter.push(input.as_bytes());
+            assert_eq!((splitter.next_piece(), splitter.mark()), (None, expected), "{input}");
+        }
     }
 
     #[test]

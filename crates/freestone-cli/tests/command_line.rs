@@ -29,6 +29,8 @@ fn freestone_in(folder: &Path, arguments: &[&str], input: &str) -> Output {
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_freestone"));
+    // Predictions do not depend on a profile that the user has.
+    command.env("FREESTONE_PROFILE", "there-is-no-profile.json");
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -333,6 +335,9 @@ fn calibration_is_kept_and_shown() {
     let rows = "SELECT count(*) > 50, bool_or(name LIKE '%(assumed)%') FROM freestone_profile()";
     assert!(run(&["--format", "csv", "-c", rows]).contains("true,true"));
     let shown = run(&["calibrate", "--quick", "--output", "page.html"]);
+    let topics: Vec<&str> = shown.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(topics, ["caches", "memory", "disk", "scans", "trust"], "{shown}");
+    let shown = run(&["calibrate", "--quick", "--verbose"]);
     assert!(shown.contains("L1 size") && shown.contains("(measured)"), "{shown}");
     assert!(std::fs::read_to_string(folder.path().join("page.html")).expect("the page").contains("<svg"));
     assert!(run(&["--format", "csv", "-c", rows]).contains("true,false"));
@@ -371,6 +376,22 @@ fn a_missing_database_is_created_unless_read_only() {
     check_failure(&output, 1, &["error: "]);
     let output = freestone_in(folder.path(), &["db", "--read-only", "-c", "SELECT * FROM t"], "");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_mistyped_name_creates_nothing() {
+    let folder = folder();
+    let output = freestone_in(folder.path(), &["shpo", "-c", "SELECT 1 AS one", "-c", "SELECT * FROM t"], "");
+    check_failure(
+        &output,
+        1,
+        &["note: nothing was stored, so no database shpo was created", "error: no table or view t"],
+    );
+    let output = freestone_in(folder.path(), &["advize", "shop"], "");
+    check_failure(&output, 2, &["error: there is no command advize", "hint: did you mean `freestone advise shop`?"]);
+    let output = freestone_in(folder.path(), &["above/shop", "-c", "CREATE TABLE t (a INT)"], "");
+    check_failure(&output, 1, &["no folder above in which to create it", "hint: correct the path"]);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
 }
 
 #[test]

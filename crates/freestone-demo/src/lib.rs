@@ -205,14 +205,14 @@ fn queries(scale: f64) -> Vec<Query> {
     let order = ((scale * 3_000_000.0) as u64 / 32 * 32).max(1);
     let query = |name, what: &str, sql| Query { name, what: what.to_owned(), sql };
     vec![
-        query("Q1", "summary of almost all rows, 7 of 16 columns", tpch(1)),
-        query("Q6", "one year, one discount: 4 of 16 columns", tpch(6)),
+        query("TPC-H Q1", "summary of almost all rows, 7 of 16 columns", tpch(1)),
+        query("TPC-H Q6", "one year, one discount: 4 of 16 columns", tpch(6)),
         query(
             "narrow scan",
             "filters one column, sums another: 2 of 16 columns",
             "SELECT sum(l_extendedprice) FROM lineitem WHERE l_quantity < 2".into(),
         ),
-        query("Q3", "a join of three tables, grouped, top 10", tpch(3)),
+        query("TPC-H Q3", "a join of three tables, grouped, top 10", tpch(3)),
         query(
             "whole rows",
             "all 16 columns of 1 % of the rows, scattered",
@@ -324,6 +324,8 @@ fn lead(results: &Results) -> String {
 impl Results {
     fn parts(&self) -> Vec<Part> {
         let mut parts = vec![self.tiles()];
+        parts.push(Part::section("The designs", "Each is one option of CREATE TABLE. The rows are the same."));
+        parts.push(self.form_table());
         parts.push(Part::section(
             "Which design fits which query",
             format!("{} These are measurements on this machine and this data.", self.verdict()),
@@ -335,13 +337,10 @@ impl Results {
             "Queries are logged. From the log, a sample and the machine's profile the advisor predicts what other designs \
              would cost, stores the best of them as a sample, times the queries' scans on it, and only then recommends.",
         ));
-        for (form, advice) in &self.advice {
-            parts.push(Part::code(format!("freestone advise, lineitem as {form}"), advice.to_string()));
-        }
+        self.advice.iter().for_each(|(form, advice)| parts.extend(advised(form, advice)));
         parts
             .push(Part::section("What each design takes on disk", "Whole files: pages, headers, zones, dictionaries."));
         parts.push(self.size_bars());
-        parts.push(self.form_table());
         parts.push(Part::section(
             "What a sorted table need not read",
             "Q6 asks for one year of ship dates. A zone is a run of rows with its least and greatest values: where a table \
@@ -407,10 +406,15 @@ impl Results {
         let group = |(query, times): (&Query, &Vec<f64>)| {
             let bars = FORMS.iter().zip(times);
             let bars = bars.map(|(form, time)| Bar { label: form.name.into(), value: *time, is_reference: false });
-            BarGroup { label: query.name.into(), note: query.what.clone(), bars: bars.collect() }
+            BarGroup { label: query.what.clone(), note: query.name.into(), bars: bars.collect() }
         };
         let groups = self.queries.iter().zip(&self.times).map(group).collect();
-        Part::Bars(Bars { title: "Median time, data in memory; less is better".into(), unit: "ms".into(), groups })
+        Part::Bars(Bars {
+            title: "Median time, data in memory; less is better".into(),
+            unit: "ms".into(),
+            tie: TIE,
+            groups,
+        })
     }
 
     fn time_table(&self) -> Part {
@@ -418,7 +422,8 @@ impl Results {
         header.extend(FORMS.iter().map(|form| form.name));
         let mut table = Table::new("Milliseconds, median, hot", 1, &header);
         for (query, times) in self.queries.iter().zip(&self.times) {
-            table.push(std::iter::once(Cell::from(query.name)).chain(milliseconds(times)));
+            let name = format!("{} ({})", query.what, query.name);
+            table.push(std::iter::once(Cell::from(name)).chain(milliseconds(times)));
         }
         Part::Table(table)
     }
@@ -433,7 +438,7 @@ impl Results {
             FORMS.iter().zip(&self.forms).map(|(form, s)| bar(form.name, s.bytes, false)).collect();
         bars.push(bar("Parquet, Snappy", self.input, true));
         let group = BarGroup { label: "lineitem".into(), note: String::new(), bars };
-        Part::Bars(Bars { title: "Megabytes; less is better".into(), unit: "MB".into(), groups: vec![group] })
+        Part::Bars(Bars { title: "Megabytes; less is better".into(), unit: "MB".into(), tie: 0.0, groups: vec![group] })
     }
 
     fn form_table(&self) -> Part {
@@ -494,6 +499,34 @@ impl Results {
     }
 }
 
+/// The advice for a layout: a sentence, a table of the designs that were tried, and the statement that applies it.
+fn advised(form: &str, advice: &Advice) -> Vec<Part> {
+    let verdict = if advice.keep { "keep this design" } else { "convert" };
+    let sentence = format!("{}{verdict}: {}.", advised_sentence(form), advice.reason);
+    let header = ["design", "what it is", "scans, ms (predicted)", "on a sample, ms", "MB", "pays after"];
+    let mut table = Table::new("", 2, &header);
+    let others = advice.designs.iter().enumerate().map(|(at, design)| ((at + 1).to_string(), design));
+    for (name, proposal) in [("now".to_owned(), &advice.current)].into_iter().chain(others) {
+        let measured = proposal.measured_ms.map_or("–".into(), significant);
+        let paid = match proposal.break_even_runs {
+            _ if name == "now" => "–".into(),
+            Some(runs) => format!("{} runs", thousands(runs.ceil() as i128)),
+            None => "never".into(),
+        };
+        let size = significant(proposal.bytes / 1e6);
+        table.push([name, proposal.design.to_string(), significant(proposal.total.ms), measured, size, paid]);
+    }
+    let mut parts = vec![Part::section("", sentence), Part::Table(table)];
+    if let Some(best) = advice.recommended() {
+        parts.push(Part::code("To convert", best.apply.clone()));
+    }
+    parts
+}
+
+fn advised_sentence(form: &str) -> String {
+    format!("Lineitem as {form}: ")
+}
+
 fn least(values: &[f64]) -> usize {
     let order = (0..values.len()).min_by(|a, b| values[*a].total_cmp(&values[*b]));
     order.unwrap_or(0)
@@ -516,11 +549,10 @@ pub fn summary(demo: &Demo) -> String {
         {
             out.push_str(&format!("\n{}\n", section.text));
         }
-        if let Part::Code(code) = part
-            && code.caption.starts_with("freestone advise")
+        if let Part::Section(section) = part
+            && ADVISED.iter().any(|form| section.text.starts_with(&advised_sentence(form)))
         {
-            let verdict: Vec<&str> = code.text.lines().take(2).collect();
-            out.push_str(&format!("\n{}\n", verdict.join(": ")));
+            out.push_str(&format!("\n{}\n", section.text));
         }
     }
     out.push_str(&format!("\nreport: {} ({:.0} s)\n", demo.report.display(), demo.findings.seconds));

@@ -1,7 +1,7 @@
 //! The results of calibration, as tables and plots.
 
 use freestone_advisor::Profile;
-use freestone_advisor::profile::{Curve, DiskPoint};
+use freestone_advisor::profile::{Curve, DiskPoint, Family, Form, Kernel, Operation};
 
 use crate::Host;
 use crate::findings::{Cell, Findings, Lines, Part, Series, Table};
@@ -18,6 +18,75 @@ pub fn findings(profile: &Profile, versions: &str) -> Findings {
         seconds: profile.seconds,
         parts: parts(profile),
     }
+}
+
+/// What a profile says in five lines: caches, memory, disk, decoding, and how far to trust it.
+pub fn conclusions(profile: &Profile) -> [String; 5] {
+    [caches(profile), memory(profile), disk(profile), decoding(profile), trust(profile)]
+}
+
+fn caches(profile: &Profile) -> String {
+    let caches = &profile.hardware.caches;
+    if caches.is_empty() {
+        return "caches     none was found".into();
+    }
+    let size = |bytes: f64| match bytes {
+        bytes if bytes >= 1048576.0 => format!("{} MiB", figure(bytes / 1048576.0)),
+        bytes => format!("{} KiB", figure(bytes / 1024.0)),
+    };
+    let levels: Vec<String> = caches.iter().map(|c| format!("L{} {}", c.level, size(c.bytes.value))).collect();
+    let latency = profile.hardware.miss.last().map_or(0.0, |(_, miss)| miss.value);
+    format!("caches     {}; a load from memory takes {} ns", levels.join(", "), figure(latency))
+}
+
+fn memory(profile: &Profile) -> String {
+    let bandwidth = &profile.hardware.bandwidth;
+    let one = bandwidth.at(1.0);
+    match bandwidth.last() {
+        Some((threads, all)) if threads > 1.0 => {
+            format!("memory     {} GB/s with one thread, {} GB/s with {threads:.0}", figure(one), figure(all.value))
+        }
+        _ => format!("memory     {} GB/s", figure(one)),
+    }
+}
+
+fn disk(profile: &Profile) -> String {
+    let Some(disk) = &profile.hardware.disk else { return "disk       not measured".into() };
+    let megabytes = |point: &DiskPoint| point.unit as f64 / point.ns.value * 1e3;
+    let in_order = disk.sequential.iter().map(megabytes).fold(0.0, f64::max);
+    let at_random = disk.random.iter().map(|point| 1e9 / point.ns.value).fold(0.0, f64::max);
+    let direct = if disk.direct { "" } else { "; through the system's cache, because the folder allows nothing else" };
+    format!(
+        "disk       reads {} MB/s in order, {} times a second at random; writes {} MB/s durably{direct}",
+        figure(in_order),
+        figure(at_random),
+        figure(1e3 / disk.write.value.max(f64::MIN_POSITIVE))
+    )
+}
+
+fn decoding(profile: &Profile) -> String {
+    let rate = |form: Form, family: Family, operation: Operation| {
+        let kernels = profile.engine.kernels.iter();
+        let of_kind = |k: &&Kernel| (k.form, k.family, k.operation) == (form, family, operation);
+        let fastest = kernels.filter(of_kind).map(|k| k.ns.at(1.0)).filter(|ns| *ns > 0.0).reduce(f64::min);
+        fastest.map_or("an unknown number".into(), |ns| figure(1e3 / ns))
+    };
+    format!(
+        "scans      one thread decodes {} million packed integers a second and tests {} million; in tuples it decodes {} million",
+        rate(Form::Chunk, Family::BitPack, Operation::Decode),
+        rate(Form::Chunk, Family::BitPack, Operation::Filter),
+        rate(Form::Dense, Family::BitPack, Operation::Decode)
+    )
+}
+
+fn trust(profile: &Profile) -> String {
+    let spread = profile.hardware.spread.value * 100.0;
+    let verdict = match spread {
+        spread if spread < 5.0 => "the machine was quiet",
+        spread if spread < 20.0 => "usable; other work or neighbours changed the figures",
+        _ => "the machine was busy: calibrate again when it is idle",
+    };
+    format!("trust      the same scan varied by {} %: {verdict}", figure(spread))
 }
 
 /// The profile's table, and its plots.

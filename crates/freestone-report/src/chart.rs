@@ -19,25 +19,38 @@ pub fn bars(chart: &Bars) -> String {
         if !group.note.is_empty() {
             let _ = write!(out, "<p class=\"note\">{}</p>", escape(&group.note));
         }
-        out.push_str(&bar_group(group, &chart.unit, if chart.groups.len() == 1 { 860.0 } else { 400.0 }));
+        out.push_str(&bar_group(group, (&chart.unit, chart.tie), if chart.groups.len() == 1 { 860.0 } else { 400.0 }));
         out.push_str("</div>");
     }
     out.push_str("</div></figure>");
     out
 }
 
-/// Horizontal bars from 0. The smallest is highlighted, and reference values are pale.
-fn bar_group(group: &BarGroup, unit: &str, width: f64) -> String {
-    let greatest = group.bars.iter().map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
+/// A bar that is longer than this multiple of the median is cut, so that the others can be told apart.
+const CUT_BEYOND: f64 = 3.0;
+
+/// The value at the right end of a chart.
+fn scale_end(group: &BarGroup) -> f64 {
+    let mut values: Vec<f64> = group.bars.iter().map(|bar| bar.value).collect();
+    values.sort_by(f64::total_cmp);
+    let median = values.get(values.len() / 2).copied().unwrap_or(0.0);
+    let greatest = values.last().copied().unwrap_or(0.0).max(f64::MIN_POSITIVE);
+    let end = if median > 0.0 { greatest.min(CUT_BEYOND * median) } else { greatest };
+    end.max(f64::MIN_POSITIVE)
+}
+
+/// Horizontal bars from 0. The smallest and those that are as good are highlighted, and reference values are pale.
+fn bar_group(group: &BarGroup, (unit, tie): (&str, f64), width: f64) -> String {
+    let end = scale_end(group);
     let compared = group.bars.iter().filter(|bar| !bar.is_reference);
-    let least = compared.map(|bar| bar.value).fold(f64::INFINITY, f64::min);
+    let least = compared.map(|bar| bar.value).fold(f64::INFINITY, f64::min) * (1.0 + tie);
     let height = group.bars.len() as f64 * (BAR_HEIGHT + BAR_GAP);
     let label = format!("{}, {unit}", group.label);
     let mut out = format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">", escape(&label));
     for (at, bar) in group.bars.iter().enumerate() {
         let y = at as f64 * (BAR_HEIGHT + BAR_GAP) + BAR_GAP / 2.0;
         let middle = y + BAR_HEIGHT * 0.72;
-        let length = (bar.value / greatest * (width - LABEL_WIDTH - VALUE_WIDTH)).max(1.5);
+        let length = ((bar.value / end).min(1.0) * (width - LABEL_WIDTH - VALUE_WIDTH)).max(1.5);
         let class = match bar {
             bar if bar.is_reference => "bar pale",
             bar if bar.value <= least => "bar best",
@@ -54,6 +67,17 @@ fn bar_group(group: &BarGroup, unit: &str, width: f64) -> String {
             significant(bar.value),
             escape(unit),
         );
+        if bar.value > end {
+            // A gap near the end says that the bar is longer than drawn.
+            let at = LABEL_WIDTH + length - 24.0;
+            let _ = write!(
+                out,
+                "<path class=\"cut\" d=\"M{:.1} {:.1}l5 -{height:.1}h6l-5 {height:.1}z\"/>",
+                at,
+                y + BAR_HEIGHT + 1.0,
+                height = BAR_HEIGHT + 2.0
+            );
+        }
     }
     out.push_str("</svg>");
     out
@@ -214,6 +238,15 @@ mod tests {
     use crate::findings::{Bar, Series};
 
     #[test]
+    fn one_long_bar_is_cut() {
+        let bar = |value| Bar { label: "a".into(), value, is_reference: false };
+        let group = BarGroup { label: "q".into(), note: String::new(), bars: [1.0, 2.0, 2.0, 90.0].map(bar).into() };
+        assert_eq!(scale_end(&group), 6.0);
+        let svg = bars(&Bars { title: "t".into(), unit: "ms".into(), tie: 0.0, groups: vec![group] });
+        assert_eq!((svg.matches("\"cut\"").count(), svg.matches("90.0 ms").count()), (1, 1));
+    }
+
+    #[test]
     fn the_least_bar_is_set_off_and_references_are_not() {
         let bar = |label: &str, value, is_reference| Bar { label: label.into(), value, is_reference };
         let group = BarGroup {
@@ -221,8 +254,11 @@ mod tests {
             note: String::new(),
             bars: vec![bar("a", 2.0, false), bar("b", 3.0, false), bar("<c>", 1.0, true)],
         };
-        let svg = bars(&Bars { title: "t".into(), unit: "MB".into(), groups: vec![group] });
+        let chart = |tie| Bars { title: "t".into(), unit: "MB".into(), tie, groups: vec![group.clone()] };
+        assert_eq!(bars(&chart(0.6)).matches("\"bar best\"").count(), 2);
+        let svg = bars(&chart(0.0));
         assert_eq!(svg.matches("\"bar best\"").count(), 1);
+        assert!(!svg.contains("\"cut\""));
         assert_eq!(svg.matches("\"bar pale\"").count(), 1);
         assert!(svg.contains("&lt;c&gt;") && !svg.contains("<c>"));
     }

@@ -107,6 +107,9 @@ pub struct Bars {
     pub title: String,
     /// The unit of all values, such as `ms`.
     pub unit: String,
+    /// Values that exceed the least by at most this share are as good: 0.1 is a tenth.
+    #[serde(default)]
+    pub tie: f64,
     /// The charts.
     pub groups: Vec<BarGroup>,
 }
@@ -254,10 +257,13 @@ impl Check {
     }
 }
 
-/// `values` as cells of milliseconds, with the smallest marked.
+/// Measured times that differ by at most this share are as good as each other: repeated runs differ by as much.
+pub const TIE: f64 = 0.1;
+
+/// `values` as cells of milliseconds, with the smallest and those as good marked.
 pub fn milliseconds(values: &[f64]) -> impl Iterator<Item = Cell> + '_ {
     let best = values.iter().copied().fold(f64::INFINITY, f64::min);
-    values.iter().map(move |value| Cell { text: significant(*value), best: *value == best })
+    values.iter().map(move |value| Cell { text: significant(*value), best: *value <= best * (1.0 + TIE) })
 }
 
 /// A number with about three significant digits and separators of thousands.

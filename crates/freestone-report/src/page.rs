@@ -94,7 +94,9 @@ fn claims(runs: &[Findings], out: &mut String) {
 fn part_html(part: &Part, out: &mut String) {
     match part {
         Part::Section(section) => {
-            let _ = write!(out, "<h2>{}</h2>", escape(&section.title));
+            if !section.title.is_empty() {
+                let _ = write!(out, "<h2>{}</h2>", escape(&section.title));
+            }
             if !section.text.is_empty() {
                 let _ = write!(out, "<p>{}</p>", escape(&section.text));
             }

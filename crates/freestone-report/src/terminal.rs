@@ -17,6 +17,7 @@ pub fn text(findings: &Findings) -> String {
 /// One part. A chart is empty text if a table has the same figures.
 pub fn part_text(part: &Part) -> String {
     match part {
+        Part::Section(section) if section.title.is_empty() => format!("{}\n", section.text),
         Part::Section(section) => format!("\n{}\n", section.title),
         Part::Tiles(tiles) => tiles.tiles.iter().map(|(value, what)| format!("  {value}  {what}\n")).collect(),
         Part::Table(table) => format!("\n{}", table_text(table)),

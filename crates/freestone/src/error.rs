@@ -473,7 +473,7 @@ fn lower_first(text: &str) -> String {
 }
 
 /// The most similar candidate, regardless of case, if its edit distance is at most a third of the name's length.
-fn closest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
+pub fn closest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let limit = (lower.chars().count() / 3).max(1);
     let distances = candidates.iter().map(|candidate| (edit_distance(&lower, &candidate.to_lowercase()), *candidate));

@@ -74,7 +74,7 @@ pub use advise::AdviseOptions;
 pub use context::{CancelHandle, Outcome, Progress};
 pub use database::Database;
 pub use datafusion::scalar::ScalarValue;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Result, closest};
 pub use exec::stored::{Answer, StoredQuery};
 pub use freestone_advisor::{Advice, Profile};
 pub use freestone_store::plain::Strings;

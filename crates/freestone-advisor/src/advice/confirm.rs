@@ -9,6 +9,9 @@ use crate::error::{AdvisorError, Result};
 /// A gain below this share of the time cannot be shown by a sample, and is no reason to convert.
 const WORTH: f64 = 0.05;
 
+/// A smaller gain of whole statements is no reason to convert, however much faster their scans become.
+const WORTH_OF_STATEMENTS: f64 = 0.02;
+
 /// The measurement of a design on a sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
@@ -134,6 +137,8 @@ impl Advice {
         let over = self.is_over_budget();
         let saved = current_ms - best_ms;
         let change = text::change(current_ms, best_ms);
+        let statements = self.designs.first().and_then(|best| best.statements);
+        let is_small = |s: &Statements| s.now_ms - s.then_ms <= WORTH_OF_STATEMENTS * s.now_ms;
         (self.keep, self.reason) = if over {
             let bytes = text::bytes(self.stored_bytes());
             (false, format!("the current design takes {bytes}, more than the budget; measured on a sample: {change}"))
@@ -143,6 +148,9 @@ impl Advice {
             (true, format!("measured on a sample: {change}, which is within the noise of {noise_ms:.2} ms"))
         } else if saved <= WORTH * current_ms {
             (true, format!("measured on a sample: {change}, which is less than a sample can tell of a table"))
+        } else if let Some(statements) = statements.filter(is_small) {
+            let whole = text::change(statements.now_ms, statements.then_ms);
+            (true, format!("scans of this table would take {change} on a sample, but whole statements only {whole}"))
         } else {
             (false, format!("measured on a sample, scans of this table take {change}"))
         };

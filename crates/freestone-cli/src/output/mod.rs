@@ -5,8 +5,11 @@
 mod binary;
 mod cell;
 mod csv;
+mod expanded;
 mod json;
 mod markdown;
+mod pager;
+mod plan;
 mod sink;
 mod table;
 
@@ -23,6 +26,9 @@ pub use table::TableLayout;
 pub enum Format {
     /// Aligned columns in a frame
     Table,
+    /// Each row as lines of names and values
+    #[value(alias = "line", alias = "vertical")]
+    Expanded,
     /// RFC 4180 with a header line; NULL is empty, the empty text is ""
     Csv,
     /// One array of objects
@@ -43,6 +49,7 @@ impl Format {
     pub fn name(self) -> &'static str {
         match self {
             Format::Table => "table",
+            Format::Expanded => "expanded",
             Format::Csv => "csv",
             Format::Json => "json",
             Format::Ndjson => "ndjson",
@@ -73,7 +80,12 @@ pub fn writer<'a>(
     layout: &TableLayout,
 ) -> io::Result<Box<dyn ResultWriter + 'a>> {
     Ok(match format {
-        Format::Table => Box::new(table::TableWriter::new(schema, sink, layout.clone())),
+        Format::Table => match layout.max_width {
+            // On a terminal, a plan is easier to read without a frame.
+            Some(width) if plan::is_plan(schema) => Box::new(plan::PlanWriter::new(sink, width)),
+            _ => Box::new(table::TableWriter::new(schema, sink, layout.clone())),
+        },
+        Format::Expanded => Box::new(expanded::ExpandedWriter::new(schema, sink, layout.max_rows)),
         Format::Csv => Box::new(csv::CsvWriter::new(schema, sink)?),
         Format::Json => Box::new(json::JsonWriter::array(schema, sink)),
         Format::Ndjson => Box::new(json::JsonWriter::lines(schema, sink)),

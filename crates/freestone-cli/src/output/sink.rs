@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 
+use super::pager::Pager;
+
 /// A buffered destination of results.
 ///
 /// Writers of some formats convert I/O errors to their own, so the sink records whether the reader of a pipe has closed
@@ -11,6 +13,7 @@ use std::path::PathBuf;
 pub struct Sink {
     target: Target,
     broken_pipe: bool,
+    pager: Option<Pager>,
 }
 
 enum Target {
@@ -23,12 +26,13 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 impl Sink {
     pub fn stdout() -> Self {
-        Sink { target: Target::Stdout(BufWriter::with_capacity(BUFFER_BYTES, io::stdout())), broken_pipe: false }
+        let stdout = BufWriter::with_capacity(BUFFER_BYTES, io::stdout());
+        Sink { target: Target::Stdout(stdout), broken_pipe: false, pager: None }
     }
 
     /// The first result creates or truncates the file.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Sink { target: Target::Planned(path.into()), broken_pipe: false }
+        Sink { target: Target::Planned(path.into()), broken_pipe: false, pager: None }
     }
 
     pub fn is_terminal(&self) -> bool {
@@ -56,6 +60,22 @@ impl Sink {
         Ok(())
     }
 
+    /// From here on, output that is longer than the screen goes to a pager, until [`Sink::end_page`].
+    pub fn begin_page(&mut self, screen_rows: usize) {
+        if self.is_terminal() {
+            self.broken_pipe = false;
+            self.pager = Some(Pager::new(screen_rows));
+        }
+    }
+
+    /// Shows what is shorter than the screen, or waits until the user has left the pager.
+    pub fn end_page(&mut self) -> io::Result<()> {
+        let Some(pager) = self.pager.take() else { return Ok(()) };
+        let short = pager.finish();
+        self.write_all(&short)?;
+        self.flush()
+    }
+
     fn remember<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &result {
             self.broken_pipe |= error.kind() == io::ErrorKind::BrokenPipe;
@@ -67,6 +87,10 @@ impl Sink {
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.open()?;
+        if let Some(pager) = &mut self.pager {
+            let written = pager.write(bytes);
+            return self.remember(written);
+        }
         let result = match &mut self.target {
             Target::Stdout(stdout) => stdout.write(bytes),
             Target::File(_, file) => file.write(bytes),
@@ -76,6 +100,9 @@ impl Write for Sink {
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        if self.pager.is_some() {
+            return Ok(());
+        }
         let result = match &mut self.target {
             Target::Stdout(stdout) => stdout.flush(),
             Target::File(_, file) => file.flush(),

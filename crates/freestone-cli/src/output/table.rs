@@ -6,7 +6,6 @@
 //!
 //! A value of several lines takes several lines of its row; `↵` in the margin marks a line break.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
@@ -22,12 +21,17 @@ pub const BUFFER_ROWS: usize = 10_000;
 /// The minimum width to which a column is reduced so that the table fits the terminal.
 const MIN_WIDTH: usize = 8;
 
+/// Names of columns are not cut to less than this width. Rather, columns in the middle are left out.
+const READABLE_WIDTH: usize = 24;
+
 #[derive(Debug, Clone, Default)]
 pub struct TableLayout {
     /// The number of rows to show, the first and the last half of them. `None`: all.
     pub max_rows: Option<usize>,
-    /// The width of the terminal in columns: wide values are truncated, and the lines of a query plan are wrapped.
+    /// The width of the terminal in columns: wide values are truncated, and columns in the middle left out.
     pub max_width: Option<usize>,
+    /// The height of the terminal in lines.
+    pub screen_rows: Option<usize>,
     /// Whether a last line shows the number of rows.
     pub footer: bool,
 }
@@ -119,25 +123,37 @@ impl<'a> TableWriter<'a> {
             }
         }
         if let Some(max_width) = self.layout.max_width {
-            fit(&mut widths, max_width.saturating_sub(3 * self.names.len() + 1));
+            let least: Vec<usize> =
+                self.names.iter().map(|name| name.width().clamp(MIN_WIDTH, READABLE_WIDTH)).collect();
+            fit(&mut widths, &least, max_width.saturating_sub(3 * self.names.len() + 1));
         }
-        let excess = match self.layout.max_width {
-            None => Overflow::Shown,
-            // A plan is wrapped, so that it can be read completely.
-            Some(_) if self.names == ["plan_type", "plan"] => Overflow::Wrapped,
-            Some(_) => Overflow::Cut,
+        let excess = if self.layout.max_width.is_some() { Overflow::Cut } else { Overflow::Shown };
+        let all: Vec<Option<usize>> = (0..widths.len()).map(Some).collect();
+        let shown = match self.layout.max_width {
+            Some(max_width) => shown_columns(&widths, max_width).unwrap_or(all),
+            None => all,
         };
-        Frame { widths, is_right: self.is_right.clone(), excess }
+        let width = |column: &Option<usize>| column.map_or(1, |column| widths[column]);
+        let is_right = |column: &Option<usize>| column.is_some_and(|column| self.is_right[column]);
+        Frame {
+            widths: shown.iter().map(width).collect(),
+            is_right: shown.iter().map(is_right).collect(),
+            shown,
+            excess,
+        }
     }
 
     fn footer(&self) -> String {
         let rows = if self.total_rows == 1 { "row" } else { "rows" };
-        match self.layout.max_rows {
-            Some(max_rows) if self.total_rows > max_rows => {
-                format!("{} {rows} ({max_rows} shown)\n", grouped(self.total_rows))
-            }
-            _ => format!("{} {rows}\n", grouped(self.total_rows)),
+        let mut text = format!("{} {rows}", grouped(self.total_rows));
+        if let Some(max_rows) = self.layout.max_rows.filter(|max_rows| self.total_rows > *max_rows) {
+            text.push_str(&format!(" ({max_rows} shown)"));
         }
+        let shown = self.frame.as_ref().map_or(self.names.len(), |frame| frame.shown.iter().flatten().count());
+        if shown < self.names.len() {
+            text.push_str(&format!(", {} columns ({shown} shown)", self.names.len()));
+        }
+        text + "\n"
     }
 }
 
@@ -205,11 +221,12 @@ enum Overflow {
     /// It is printed completely and moves the frame to the right.
     Shown,
     Cut,
-    Wrapped,
 }
 
 /// The widths and borders with which every row of a table is printed.
 struct Frame {
+    /// The columns that are shown; `None` stands for columns that are left out.
+    shown: Vec<Option<usize>>,
     widths: Vec<usize>,
     is_right: Vec<bool>,
     excess: Overflow,
@@ -217,7 +234,7 @@ struct Frame {
 
 /// A line of a cell.
 struct Line<'a> {
-    text: Cow<'a, str>,
+    text: &'a str,
     /// Whether the value has a line break here.
     breaks: bool,
 }
@@ -237,11 +254,11 @@ impl Frame {
 
     /// Appends one row, which has as many lines as its highest cell.
     fn append_row(&self, cells: &[String], text: &mut String) {
-        let cells: Vec<Vec<Line<'_>>> =
-            cells.iter().zip(&self.widths).map(|(cell, width)| self.lines(cell, *width)).collect();
+        let cell = |column: &Option<usize>| column.map_or("…", |column| cells[column].as_str());
+        let cells: Vec<Vec<Line<'_>>> = self.shown.iter().map(|column| lines(cell(column))).collect();
         for at in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
             for ((lines, width), is_right) in cells.iter().zip(&self.widths).zip(&self.is_right) {
-                let (line, breaks) = lines.get(at).map_or(("", false), |line| (&line.text, line.breaks));
+                let (line, breaks) = lines.get(at).map_or(("", false), |line| (line.text, line.breaks));
                 self.append_line(line, *width, *is_right, text);
                 text.push(if breaks { '↵' } else { ' ' });
             }
@@ -261,30 +278,23 @@ impl Frame {
         }
         text.extend(std::iter::repeat_n(' ', if is_right { 0 } else { padding }));
     }
+}
 
-    /// The lines of a cell. A line break at the end is shown by its mark only, without an empty line.
-    fn lines<'a>(&self, cell: &'a str, width: usize) -> Vec<Line<'a>> {
-        let mut lines = vec![];
-        for part in cell.split_inclusive('\n') {
-            let (part, breaks) = part.strip_suffix('\n').map_or((part, false), |part| (part, true));
-            if self.excess == Overflow::Wrapped {
-                lines.extend(wrapped(part, width).into_iter().map(|text| Line { text: text.into(), breaks: false }));
-            } else {
-                lines.push(Line { text: part.into(), breaks: false });
-            }
-            if let Some(last) = lines.last_mut() {
-                last.breaks = breaks;
-            }
-        }
-        if lines.is_empty() {
-            lines.push(Line { text: "".into(), breaks: false });
-        }
-        lines
+/// The lines of a cell. A line break at the end is shown by its mark only, without an empty line.
+fn lines(cell: &str) -> Vec<Line<'_>> {
+    let mut lines: Vec<Line<'_>> = cell
+        .split_inclusive('\n')
+        .map(|part| part.strip_suffix('\n').map_or((part, false), |part| (part, true)))
+        .map(|(text, breaks)| Line { text, breaks })
+        .collect();
+    if lines.is_empty() {
+        lines.push(Line { text: "", breaks: false });
     }
+    lines
 }
 
 /// A line in pieces of at most `width` characters, split after spaces if possible. The later pieces are indented.
-fn wrapped(line: &str, width: usize) -> Vec<String> {
+pub fn wrapped(line: &str, width: usize) -> Vec<String> {
     let indent = line.len() - line.trim_start_matches(' ').len();
     let indent = " ".repeat((indent + 4).min(width / 2));
     let mut pieces = vec![];
@@ -329,12 +339,35 @@ fn append_cut(cell: &str, width: usize, text: &mut String) {
     text.extend(std::iter::repeat_n(' ', width.saturating_sub(used)));
 }
 
-/// Reduces the widest columns until all fit into `room`, or none is wider than [`MIN_WIDTH`].
-fn fit(widths: &mut [usize], room: usize) {
+/// Reduces the widest columns until all fit into `room`, or none is wider than its least width.
+fn fit(widths: &mut [usize], least: &[usize], room: usize) {
     while widths.iter().sum::<usize>() > room {
-        let Some(widest) = widths.iter_mut().max().filter(|width| **width > MIN_WIDTH) else { return };
+        let reducible = widths.iter_mut().zip(least).filter(|(width, least)| **width > **least);
+        let Some((widest, _)) = reducible.max() else { return };
         *widest -= 1;
     }
+}
+
+/// The columns that fit a terminal, if not all do: the first and the last ones, with a mark between them.
+fn shown_columns(widths: &[usize], max_width: usize) -> Option<Vec<Option<usize>>> {
+    let needed = |columns: &[usize]| columns.iter().map(|width| width + 3).sum::<usize>();
+    if needed(widths) < max_width {
+        return None;
+    }
+    // The mark, and the last border.
+    let room = max_width.saturating_sub(4 + 1);
+    let (mut first, mut last, mut used) = (0, widths.len(), 0);
+    while first < last {
+        let from_start = first <= widths.len() - last;
+        let next = if from_start { widths[first] } else { widths[last - 1] } + 3;
+        // One column is always shown.
+        if used + next > room && first > 0 {
+            break;
+        }
+        used += next;
+        if from_start { first += 1 } else { last -= 1 }
+    }
+    Some((0..first).map(Some).chain([None]).chain((last..widths.len()).map(Some)).collect())
 }
 
 /// `1234567` as `1,234,567`.

@@ -190,34 +190,70 @@ fn values_of_several_lines_take_several() {
 ";
     let values = texts(&[Some("one\n two\r"), Some("three\n\n"), Some(""), Some("long line")]);
     check(Format::Table, TableLayout::default(), std::slice::from_ref(&values), expected);
-    let capped = TableLayout { max_rows: Some(4), max_width: Some(17), footer: false };
+    let capped = TableLayout { max_rows: Some(4), max_width: Some(17), footer: false, screen_rows: None };
     check(Format::Table, capped, &[values], expected);
 }
 
 #[test]
 fn the_lines_of_a_plan_are_wrapped_to_the_terminal() {
-    let layout = TableLayout { max_rows: Some(40), max_width: Some(40), footer: false };
+    let layout = TableLayout { max_rows: Some(40), max_width: Some(40), footer: false, screen_rows: None };
     let kinds: ArrayRef = Arc::new(StringArray::from(vec!["physical_plan"]));
     let plans: ArrayRef =
         Arc::new(StringArray::from(vec!["Sort: a, b\n  Scan: table=t, columns=[a, b], x=0123456789\n"]));
     let batch = RecordBatch::try_from_iter([("plan_type", kinds), ("plan", plans)]).expect("two columns");
     let expected = "\
-┌───────────────┬──────────────────────┐
-│ plan_type     │ plan                 │
-├───────────────┼──────────────────────┤
-│ physical_plan │ Sort: a, b          ↵│
-│               │   Scan: table=t,     │
-│               │       columns=[a,    │
-│               │       b],            │
-│               │       x=0123456789  ↵│
-└───────────────┴──────────────────────┘
+── physical plan ──
+Sort: a, b
+  Scan: table=t, columns=[a, b],
+      x=0123456789
 ";
     check(Format::Table, layout, &[batch], expected);
 }
 
 #[test]
+fn columns_that_do_not_fit_are_left_out_in_the_middle() {
+    let column = |at: i64| (format!("column{at}"), Arc::new(Int64Array::from(vec![at])) as ArrayRef);
+    let batch = RecordBatch::try_from_iter((0..20).map(column)).expect("columns");
+    let layout = TableLayout { max_rows: Some(4), max_width: Some(40), footer: true, screen_rows: None };
+    let expected = "\
+┌─────────┬─────────┬───┬──────────┐
+│ column0 │ column1 │ … │ column19 │
+├─────────┼─────────┼───┼──────────┤
+│       0 │       1 │ … │       19 │
+└─────────┴─────────┴───┴──────────┘
+1 row, 20 columns (3 shown)
+";
+    check(Format::Table, layout.clone(), std::slice::from_ref(&batch), expected);
+    for max_width in 0..400 {
+        let layout = TableLayout { max_width: Some(max_width), ..layout.clone() };
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        write(Format::Table, layout, std::slice::from_ref(&batch), &folder.path().join("result"));
+        let text = fs::read_to_string(folder.path().join("result")).expect("text");
+        let width = text.lines().next().map_or(0, |line| line.chars().count());
+        assert!(width <= max_width.max(15), "{max_width}: {width}");
+    }
+}
+
+#[test]
+fn expanded_rows_have_a_line_for_each_value() {
+    let layout = TableLayout { max_rows: Some(2), ..TableLayout::default() };
+    let values = texts(&[Some("one\ntwo"), None, Some("x")]);
+    let expected = "\
+─── row 1 ───
+text │ one
+     │ two
+n    │ 0
+─── row 2 ───
+text │ NULL
+n    │ 1
+3 rows (2 shown)
+";
+    check(Format::Expanded, layout, &[values], expected);
+}
+
+#[test]
 fn a_terminal_gets_both_ends_of_a_long_table() {
-    let layout = TableLayout { max_rows: Some(4), max_width: None, footer: true };
+    let layout = TableLayout { max_rows: Some(4), max_width: None, footer: true, screen_rows: None };
     let expected = "\
 ┌──────┐
 │    n │
@@ -246,7 +282,7 @@ fn a_terminal_gets_both_ends_of_a_long_table() {
 
 #[test]
 fn wide_values_are_cut_to_the_terminal() {
-    let layout = TableLayout { max_rows: Some(40), max_width: Some(20), footer: false };
+    let layout = TableLayout { max_rows: Some(40), max_width: Some(20), footer: false, screen_rows: None };
     let expected = "\
 ┌──────────────┬───┐
 │ text         │ n │

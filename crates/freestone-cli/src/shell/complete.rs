@@ -1,4 +1,4 @@
-//! Completion and validation for the line editor: the possible ends of a word, and whether the input is complete.
+//! Completion for the line editor: the possible ends of a word.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,13 +7,12 @@ use clap::ValueEnum;
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
-use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
 
 use crate::backend::Backend;
 use crate::command::COMMANDS;
 use crate::output::Format;
-use crate::split::Splitter;
 
 const KEYWORDS: &[&str] = &[
     "ADVISE",
@@ -202,12 +201,8 @@ impl Completer for Assistant {
     }
 }
 
-impl Validator for Assistant {
-    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        let is_complete = is_complete(context.input());
-        Ok(if is_complete { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
-    }
-}
+// Each line is read on its own, so that a command of the shell can follow the lines of an unfinished statement.
+impl Validator for Assistant {}
 
 impl Hinter for Assistant {
     type Hint = String;
@@ -283,35 +278,9 @@ fn pairs<'a>(candidates: impl Iterator<Item = &'a str>, prefix: &str) -> Vec<Pai
     candidates.filter(matches).map(pair).collect()
 }
 
-/// Whether the input ends at the end of a statement. A command ends with its line.
-fn is_complete(input: &str) -> bool {
-    let mut splitter = Splitter::default();
-    splitter.push(input.as_bytes());
-    splitter.push(b"\n");
-    while splitter.next_piece().is_some() {}
-    !splitter.is_pending()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn input_is_complete_at_semicolons_and_after_commands() {
-        for (input, expected) in [
-            ("", true),
-            ("select 1", false),
-            ("select 1;", true),
-            ("select ';", false),
-            ("select 1; select 2", false),
-            ("select 1; -- done", true),
-            ("\\d t", true),
-            (".mode csv", true),
-            ("/* open", false),
-        ] {
-            assert_eq!(is_complete(input), expected, "{input}");
-        }
-    }
 
     #[test]
     fn the_place_of_the_cursor_decides_what_is_completed() {

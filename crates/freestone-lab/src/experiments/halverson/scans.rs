@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::experiments::scanner::Scanner;
 use crate::experiments::{Experiment, RunOptions, Workspace};
 use freestone_report::findings::{
-    Bar, BarGroup, Bars, Cell, Lines, Part, Series, Table, milliseconds, significant, thousands,
+    Bar, BarGroup, Bars, Cell, Lines, Part, Series, TIE, Table, milliseconds, significant, thousands,
 };
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -222,7 +222,12 @@ fn abstraction_bars(cases: &[Vec<Case>]) -> Part {
             .map(|case| Bar { label: label(case), value: case.measured.cold_ms, is_reference: false })
             .collect(),
     };
-    Part::Bars(Bars { title: "All columns, cold".into(), unit: "ms".into(), groups: cases.iter().map(group).collect() })
+    Part::Bars(Bars {
+        title: "All columns, cold".into(),
+        unit: "ms".into(),
+        tie: TIE,
+        groups: cases.iter().map(group).collect(),
+    })
 }
 
 fn breakdown(measured: &Measured) -> Part {

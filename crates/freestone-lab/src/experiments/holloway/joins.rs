@@ -13,7 +13,7 @@ use crate::error::{LabError, Result};
 use crate::experiments::scanner::{Pick, Query, Scanner, Source};
 use crate::experiments::{Experiment, RunOptions};
 use freestone_demo::engine::{Engine, median};
-use freestone_report::findings::{Bar, BarGroup, Bars, Cell, Check, Part, Table, significant, thousands};
+use freestone_report::findings::{Bar, BarGroup, Bars, Cell, Check, Part, TIE, Table, significant, thousands};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "holloway-joins",
@@ -297,6 +297,7 @@ fn bars(measured: &[(Case, [Times; 2])]) -> Bars {
     Bars {
         title: "Joins, and their scans alone".into(),
         unit: "ms".into(),
+        tie: TIE,
         groups: measured.iter().map(group).collect(),
     }
 }

@@ -1,6 +1,6 @@
 //! A tenant next to one neighbour, and the bytes that both move, compared with the bandwidth of memory.
 
-use freestone_report::findings::{Bar, BarGroup, Bars, Cell, Check, Part, Table, significant};
+use freestone_report::findings::{Bar, BarGroup, Bars, Cell, Check, Part, TIE, Table, significant};
 
 use super::bench::{Bench, Case};
 use super::databases::Encoding;
@@ -150,7 +150,7 @@ fn bars(bench: &Bench<'_>, levels: &[Isolation], neighbours: &[Neighbour]) -> Pa
             .collect(),
     };
     let groups = of_levels(levels).into_iter().map(group).collect();
-    Part::Bars(Bars { title: "Response time next to each neighbour".into(), unit: "ms".into(), groups })
+    Part::Bars(Bars { title: "Response time next to each neighbour".into(), unit: "ms".into(), tie: TIE, groups })
 }
 
 fn table(

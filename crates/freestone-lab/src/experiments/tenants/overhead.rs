@@ -1,7 +1,7 @@
 //! One tenant with all cores: what each level costs against a bare process (Figure 4, Table 1, Figure 3).
 
 use freestone_report::findings::{
-    Bar, BarGroup, Bars, Cell, Check, Lines, Part, Series, Table, significant, thousands,
+    Bar, BarGroup, Bars, Cell, Check, Lines, Part, Series, TIE, Table, significant, thousands,
 };
 
 use super::bench::{Bench, Case};
@@ -293,7 +293,7 @@ fn allocators(of_levels: &[OfLevel]) -> Vec<Part> {
     let gain = format!("about {} %", paper::ALLOCATOR_PERCENT);
     table.push(["paper: TBB's allocator", "-", "-", "-", "-", &gain].map(str::to_owned));
     let title = "Figure 3: results kept, by allocator".into();
-    vec![Part::Bars(Bars { title, unit: "ms".into(), groups }), Part::Table(table)]
+    vec![Part::Bars(Bars { title, unit: "ms".into(), tie: TIE, groups }), Part::Table(table)]
 }
 
 fn claims(bench: &Bench<'_>, levels: &[Isolation], users: &[usize], of_levels: &[OfLevel]) -> Vec<Check> {
