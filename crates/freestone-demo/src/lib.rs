@@ -502,10 +502,16 @@ impl Results {
 /// The advice for a layout: a sentence, a table of the designs that were tried, and the statement that applies it.
 fn advised(form: &str, advice: &Advice) -> Vec<Part> {
     let verdict = if advice.keep { "keep this design" } else { "convert" };
-    let sentence = format!("{}{verdict}: {}.", advised_sentence(form), advice.reason);
+    let statements = advice.designs.first().and_then(|best| best.statements).map(|statements| {
+        let (now, then) = (significant(statements.now_ms), significant(statements.then_ms));
+        format!("the statements that read it would take {then} ms instead of {now} ms; ")
+    });
+    let start = advised_sentence(form);
+    let sentence = format!("{start}{verdict}: {}{}.", statements.unwrap_or_default(), advice.reason);
     let header = ["design", "what it is", "scans, ms (predicted)", "on a sample, ms", "MB", "pays after"];
     let mut table = Table::new("", 2, &header);
     let others = advice.designs.iter().enumerate().map(|(at, design)| ((at + 1).to_string(), design));
+    let others = others.filter(|(_, proposal)| proposal.measured_ms.is_some());
     for (name, proposal) in [("now".to_owned(), &advice.current)].into_iter().chain(others) {
         let measured = proposal.measured_ms.map_or("–".into(), significant);
         let paid = match proposal.break_even_runs {
@@ -514,13 +520,28 @@ fn advised(form: &str, advice: &Advice) -> Vec<Part> {
             None => "never".into(),
         };
         let size = significant(proposal.bytes / 1e6);
-        table.push([name, proposal.design.to_string(), significant(proposal.total.ms), measured, size, paid]);
+        table.push([
+            name,
+            short_design(&proposal.design.to_string()),
+            significant(proposal.total.ms),
+            measured,
+            size,
+            paid,
+        ]);
     }
     let mut parts = vec![Part::section("", sentence), Part::Table(table)];
     if let Some(best) = advice.recommended() {
         parts.push(Part::code("To convert", best.apply.clone()));
     }
     parts
+}
+
+/// A design's options, with the number of column groups instead of their columns.
+fn short_design(options: &str) -> String {
+    const GROUPS: &str = "column_groups = '";
+    let Some((before, rest)) = options.split_once(GROUPS) else { return options.to_owned() };
+    let (groups, after) = rest.split_once('\'').unwrap_or((rest, ""));
+    format!("{before}{} column groups{after}", groups.matches('(').count())
 }
 
 fn advised_sentence(form: &str) -> String {
@@ -576,6 +597,13 @@ mod tests {
         assert!(page.contains("synthetic") && demo.findings.checks().all(|check| check.holds));
         // A second demo replaces the first.
         run(&options, &|_| {}).expect("the demo runs again");
+    }
+
+    #[test]
+    fn column_groups_are_counted() {
+        let design = "preset = 'auto', column_groups = '(a, b), (c)', sort = 'a'";
+        assert_eq!(short_design(design), "preset = 'auto', 2 column groups, sort = 'a'");
+        assert_eq!(short_design("preset = 'row'"), "preset = 'row'");
     }
 
     #[test]
