@@ -69,13 +69,14 @@ const FIXED: [&str; 3] = ["freestone.memory_limit", "freestone.read_only", "free
 
 /// Settings of DataFusion that have no effect here, or would change the meaning of names. They are neither shown nor
 /// accepted. A name that ends with a dot stands for all names with this prefix.
-const WITHOUT_EFFECT: [&str; 7] = [
+const WITHOUT_EFFECT: [&str; 8] = [
     "datafusion.catalog.",
     "datafusion.format.",
     "datafusion.sql_parser.collect_spans",
     "datafusion.sql_parser.dialect",
     "datafusion.sql_parser.enable_ident_normalization",
     "datafusion.sql_parser.enable_options_value_normalization",
+    "datafusion.sql_parser.enable_subquery_sort_elimination",
     "datafusion.sql_parser.recursion_limit",
 ];
 
@@ -115,6 +116,9 @@ pub(crate) fn initial(options: &Options) -> SessionConfig {
     let settings = config.options_mut();
     // `0.06 + 0.01` is exact, as in the SQL standard and in DuckDB, and so are predicates on decimal columns.
     settings.sql_parser.parse_float_as_decimal = true;
+    // `SELECT * FROM (SELECT … ORDER BY a) LIMIT 5` has the first rows of that order. Sorts of subqueries whose order
+    // does not matter are removed from the physical plan.
+    settings.sql_parser.enable_subquery_sort_elimination = false;
     // The check compares only nullability, on which plan and expressions may differ (`b IS TRUE`). At run time,
     // an aggregation has the schema of its input.
     settings.execution.skip_physical_aggregate_schema_check = true;
