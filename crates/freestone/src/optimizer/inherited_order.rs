@@ -1,0 +1,126 @@
+//! Gives aggregates whose result depends on the order of their rows the order of the subquery that they read:
+//! `SELECT string_agg(name, ', ') FROM (SELECT name FROM people ORDER BY name)`.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Aggregate, Expr, Filter, LogicalPlan, Projection, SortExpr, SubqueryAlias};
+use datafusion::optimizer::AnalyzerRule;
+
+/// `any_value` may return any value.
+const IN_ORDER: [&str; 5] = ["array_agg", "first_value", "last_value", "nth_value", "string_agg"];
+
+/// The name of a column that carries a sort key which its query does not return.
+const KEY: &str = "__order_";
+
+/// The rule. It runs before aggregates with an ORDER BY are rewritten.
+#[derive(Debug)]
+pub(super) struct InheritedOrder;
+
+impl AnalyzerRule for InheritedOrder {
+    fn name(&self) -> &str {
+        "inherited_order"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(in_plan)?.data)
+    }
+}
+
+fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Aggregate(aggregate) = plan else { return Ok(Transformed::no(plan)) };
+    if !aggregate.aggr_expr.iter().any(|call| call.exists(|e| Ok(is_unordered(e))).unwrap_or(false)) {
+        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+    }
+    let Some((input, order)) = ordered(&aggregate.input)? else {
+        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+    };
+    let names = NamePreserver::new_for_projection();
+    let with_order = |call: &Expr| {
+        let name = names.save(call);
+        let changed = call.clone().transform_up(|e| match e {
+            Expr::AggregateFunction(mut call) if is_unordered(&Expr::AggregateFunction(call.clone())) => {
+                call.params.order_by = order.clone();
+                Ok(Transformed::yes(Expr::AggregateFunction(call)))
+            }
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(name.restore(changed.data))
+    };
+    let calls = aggregate.aggr_expr.iter().map(with_order).collect::<Result<Vec<_>>>()?;
+    let groups = aggregate.group_expr.clone();
+    Ok(Transformed::yes(LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(input), groups, calls)?)))
+}
+
+/// Whether an expression is an aggregate that takes its rows in the order in which they come.
+fn is_unordered(expression: &Expr) -> bool {
+    let Expr::AggregateFunction(call) = expression else { return false };
+    call.params.order_by.is_empty() && !call.params.distinct && IN_ORDER.contains(&call.func.name())
+}
+
+/// The plan and its order in terms of its columns, if it has one. Keys that it does not return become columns.
+fn ordered(plan: &LogicalPlan) -> Result<Option<(LogicalPlan, Vec<SortExpr>)>> {
+    match plan {
+        LogicalPlan::Sort(sort) => Ok(Some((plan.clone(), sort.expr.clone()))),
+        LogicalPlan::Limit(limit) => {
+            let Some((input, order)) = ordered(&limit.input)? else { return Ok(None) };
+            let mut limit = limit.clone();
+            limit.input = Arc::new(input);
+            Ok(Some((LogicalPlan::Limit(limit), order)))
+        }
+        LogicalPlan::Filter(filter) => {
+            let Some((input, order)) = ordered(&filter.input)? else { return Ok(None) };
+            Ok(Some((LogicalPlan::Filter(Filter::try_new(filter.predicate.clone(), Arc::new(input))?), order)))
+        }
+        LogicalPlan::SubqueryAlias(alias) => {
+            let Some((input, order)) = ordered(&alias.input)? else { return Ok(None) };
+            let inner = input.schema().clone();
+            let plan = LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(Arc::new(input), alias.alias.clone())?);
+            let outer = plan.schema().clone();
+            let order = order.into_iter().map(|key| renamed(key, &inner, &outer)).collect::<Result<_>>()?;
+            Ok(Some((plan, order)))
+        }
+        LogicalPlan::Projection(projection) => match ordered(&projection.input)? {
+            Some((input, order)) => Ok(Some(projected(projection, input, order)?)),
+            None => Ok(None),
+        },
+        _ => Ok(None),
+    }
+}
+
+/// A sort key with the columns of `outer` in place of those of `inner`, which have the same positions.
+fn renamed(key: SortExpr, inner: &DFSchema, outer: &DFSchema) -> Result<SortExpr> {
+    let changed = key.expr.transform_up(|e| match e {
+        Expr::Column(column) => {
+            let at = inner.index_of_column(&column)?;
+            Ok(Transformed::yes(Expr::Column(Column::from(outer.qualified_field(at)))))
+        }
+        other => Ok(Transformed::no(other)),
+    })?;
+    Ok(SortExpr { expr: changed.data, ..key })
+}
+
+/// The projection over another input, with the keys of its order among its columns.
+fn projected(
+    projection: &Projection,
+    input: LogicalPlan,
+    order: Vec<SortExpr>,
+) -> Result<(LogicalPlan, Vec<SortExpr>)> {
+    let mut expressions = projection.expr.clone();
+    let mut positions = vec![];
+    for key in &order {
+        let known = expressions.iter().position(|e| e.clone().unalias() == key.expr);
+        positions.push(known.unwrap_or(expressions.len()));
+        if known.is_none() {
+            expressions.push(key.expr.clone().alias(format!("{KEY}{}", expressions.len())));
+        }
+    }
+    let plan = LogicalPlan::Projection(Projection::try_new(expressions, Arc::new(input))?);
+    let column = |at: usize| Expr::Column(Column::from(plan.schema().qualified_field(at)));
+    let order = order.into_iter().zip(positions).map(|(key, at)| SortExpr { expr: column(at), ..key }).collect();
+    Ok((plan, order))
+}
