@@ -45,7 +45,7 @@ def test_a_relation_shows_its_first_rows(db):
     page = relation._repr_html_()
     assert page.count("<tr>") == 21 and "x&lt;19" in page and "x&lt;20" not in page and "<small>BIGINT</small>" in page
     assert relation.fetchone() == (0, "x<0"), "what was shown is still there"
-    stream = pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), [])
+    stream = pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), [])  # noqa: F841
     reading = db.sql("select a from stream")
     assert repr(reading) == "<freestone.Relation (a BIGINT) of a stream>"
     assert reading.fetchall() == []
