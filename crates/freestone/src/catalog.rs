@@ -35,7 +35,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::Stored;
 use crate::inputs::ArrowTable;
 use crate::internal_names::{PG_TEMP, is_temporary};
-use crate::provider::files::{FilesFunction, Inference, OpenFiles, naming};
+use crate::provider::files::{FilesFunction, INSPECTIONS, Inference, InspectionFunction, OpenFiles, naming};
 use crate::provider::information::{INFORMATION_SCHEMA, InformationSchema};
 use crate::provider::{FreestoneTable, metadata};
 use crate::sequences::SessionSequences;
@@ -229,6 +229,9 @@ impl Planner {
         for name in file_calls::FUNCTIONS {
             let function = FilesFunction::new(name, self.access, self.base.clone(), scope.files.clone());
             state.register_udtf(name, Arc::new(function));
+        }
+        for (name, rows) in INSPECTIONS {
+            state.register_udtf(name, Arc::new(InspectionFunction::new(name, rows, self.access)));
         }
         let schema =
             StatementSchema { planner: self.clone(), scope: scope.clone(), name: None, lists_broken_views: false };

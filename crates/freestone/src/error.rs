@@ -8,7 +8,6 @@ use freestone_advisor::AdvisorError;
 use freestone_store::StoreError;
 use freestone_store::log::LogError;
 
-use crate::file_format::FileFormat;
 use crate::internal_names::{MARK, ROW_ID_COLUMN, is_temporary, without_marks};
 use crate::limits::{LEVELS_MAX, NESTED_MAX};
 
@@ -376,8 +375,8 @@ fn translate_plan(message: String) -> Error {
         return Error::invalid(format!("row {row} has {given} values, expected {expected}"));
     }
     if let Some(function) = file_function(&message) {
-        let way = ["xls", "excel", "ods"].iter().any(|kind| function.contains(kind)).then_some("x.xlsx");
-        let way = way.and_then(|name| FileFormat::way_to_read(name.as_ref()));
+        let way = ["xls", "excel", "ods"].iter().any(|kind| function.contains(kind));
+        let way = way.then_some("name the file: FROM 'file.xlsx', or read_xlsx('file.xlsx', sheet => 'name')");
         return Error::new(ErrorKind::NotFound, format!("no table function {function}"))
             .with_hint(way.unwrap_or("name the file itself: FROM 'file.csv', 'file.parquet', 'folder/*.json'"));
     }

@@ -13,6 +13,8 @@ pub enum FileFormat {
     Parquet,
     /// An IPC file (also Feather version 2) or stream.
     Arrow,
+    /// A spreadsheet in the form of Excel.
+    Excel,
 }
 
 impl FileFormat {
@@ -25,6 +27,7 @@ impl FileFormat {
             "json" | "ndjson" | "jsonl" => Self::Json,
             "parquet" | "pq" | "parq" => Self::Parquet,
             "arrow" | "arrows" | "ipc" | "feather" => Self::Arrow,
+            "xlsx" | "xlsm" => Self::Excel,
             _ => return None,
         };
         (format.is_text() || !is_packed(path)).then_some(format)
@@ -37,6 +40,7 @@ impl FileFormat {
             Self::Json => "json",
             Self::Parquet => "parquet",
             Self::Arrow => "arrow",
+            Self::Excel => "xlsx",
         }
     }
 
@@ -49,9 +53,7 @@ impl FileFormat {
     /// What to do with a file that cannot be read, by its ending.
     pub(crate) fn way_to_read(path: &Path) -> Option<&'static str> {
         Some(match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-            "xlsx" | "xls" | "xlsm" | "xlsb" | "ods" => {
-                "spreadsheets are not read: save the sheet as CSV, or convert it, with pandas.read_excel('…').to_parquet('…')"
-            }
+            "xls" | "xlsb" | "ods" => "of spreadsheets, .xlsx files are read: save it as such, or as CSV",
             "xz" | "lz4" | "br" | "z" | "zip" | "tar" | "7z" | "rar" => {
                 "decompress the file first: text files that are compressed with gzip, zstd or bzip2 are read as they are"
             }

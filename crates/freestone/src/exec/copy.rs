@@ -109,15 +109,20 @@ fn read_schema(table: &TableSchema, columns: &[String]) -> Result<SchemaRef> {
     Ok(Arc::new(schema.project(&indices)?))
 }
 
-/// A file to read. A pipe is read from a temporary file with its contents.
+/// A file to read. A pipe or a spreadsheet is read from a temporary file with its contents.
 struct Input {
     path: PathBuf,
     spooled: Option<SpooledFile>,
+    /// Of the temporary file, if it is another one than of the file itself.
+    format: Option<FileFormat>,
 }
 
 impl Input {
-    fn new(path: PathBuf) -> Result<Input> {
-        Ok(Input { spooled: ingest::spooled(&path)?, path })
+    fn new(path: PathBuf, options: &IngestOptions) -> Result<Input> {
+        Ok(match ingest::replaced(&path, options)? {
+            Some((spooled, format)) => Input { path, spooled: Some(spooled), format },
+            None => Input { path, spooled: None, format: None },
+        })
     }
 
     fn read_path(&self) -> &Path {
@@ -156,7 +161,8 @@ impl<'a> Loading<'a> {
         options: IngestOptions,
         defaults: Arc<Defaults<'a>>,
     ) -> Result<Loading<'a>> {
-        let files = ingest::expand_paths(&request.path)?.into_iter().map(Input::new).collect::<Result<Vec<_>>>()?;
+        let input = |path| Input::new(path, &options);
+        let files = ingest::expand_paths(&request.path)?.into_iter().map(input).collect::<Result<Vec<_>>>()?;
         Ok(Loading {
             defaults,
             read: read_schema(table, &request.columns)?,
@@ -232,7 +238,7 @@ impl Iterator for Loading<'_> {
             let file = self.files.next()?;
             self.bytes_before = self.bytes_done();
             // The schema is inferred under the file's own name, whose extension tells the format.
-            let format = self.options.format.or_else(|| FileFormat::of_path(&file.path));
+            let format = file.format.or(self.options.format).or_else(|| FileFormat::of_path(&file.path));
             let options = IngestOptions { format, ..self.options.clone() };
             let opened = self.take_named(&file).and_then(|schema| {
                 ingest::read_file(file.read_path(), schema, &options).map_err(|error| file.renamed(error).into())

@@ -112,6 +112,10 @@ impl Export {
                 (Form::Parquet(ParquetForm { compression, row_group_rows: rows, threads }), Packing::None)
             }
             FileFormat::Arrow => (Form::Arrow(codec.arrow()?), Packing::None),
+            FileFormat::Excel => {
+                let error = Error::unsupported("spreadsheets are read, not written");
+                return Err(error.with_hint("write CSV, which spreadsheets open: COPY … TO 'file.csv'"));
+            }
         };
         let partition_by = given("partition_by").map_or_else(Vec::new, |columns| columns_of(columns));
         let extension = match packing {

@@ -27,6 +27,7 @@ mod parallel;
 mod parquet;
 mod paths;
 mod spool;
+mod spreadsheet;
 mod stored;
 mod text;
 pub(crate) mod values;
@@ -51,7 +52,7 @@ pub(crate) use parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
 pub(crate) use parquet::{FileChunks, ParquetFile, SECONDS_KEY};
 pub use paths::expand_paths;
 pub(crate) use paths::{NULL_PARTITION, partitions};
-pub(crate) use spool::{SpooledFile, spooled};
+pub(crate) use spool::SpooledFile;
 pub(crate) use stored::{STORED, Stored, stored_cell};
 pub(crate) use text::{TextFile, TextParser};
 
@@ -76,7 +77,9 @@ pub struct IngestOptions {
     pub nulls: Vec<String>,
     /// CSV: the number of lines to skip before the first record.
     pub skip: usize,
-    /// CSV and JSON: all columns without a declared type are VARCHAR.
+    /// Spreadsheets: the name of the sheet. `None`: the first one.
+    pub sheet: Option<String>,
+    /// CSV, JSON and spreadsheets: all columns without a declared type are VARCHAR.
     pub all_varchar: bool,
     /// Parsing threads; 0 counts as 1.
     pub threads: usize,
@@ -103,6 +106,7 @@ impl Default for IngestOptions {
             escape: None,
             nulls: vec![String::new()],
             skip: 0,
+            sheet: None,
             all_varchar: false,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             batch_rows: 65_536,
@@ -146,7 +150,26 @@ pub fn infer_schema(path: &Path, options: &IngestOptions) -> Result<SchemaRef, I
         FileFormat::Json => json::schema(path, options),
         FileFormat::Parquet => parquet::schema(path),
         FileFormat::Arrow => arrow_ipc::schema(path),
+        FileFormat::Excel => arrow_ipc::schema(spreadsheet::converted(path, options)?.path()),
     }
+}
+
+/// What is read in place of a path: the complete content of a pipe, or the Arrow file of a spreadsheet, with its format.
+/// `None`: the path itself.
+///
+/// # Errors
+/// The file cannot be read, or the disk is full.
+pub(crate) fn replaced(
+    path: &Path,
+    options: &IngestOptions,
+) -> Result<Option<(SpooledFile, Option<FileFormat>)>, IngestError> {
+    let spooled = spool::spooled(path)?;
+    if options.format.or_else(|| FileFormat::of_path(path)) != Some(FileFormat::Excel) {
+        return Ok(spooled.map(|file| (file, None)));
+    }
+    let sheet = spreadsheet::converted(spooled.as_ref().map_or(path, SpooledFile::path), options);
+    let sheet = sheet.map_err(|error| error.in_source(path.display().to_string()))?;
+    Ok(Some((sheet, Some(FileFormat::Arrow))))
 }
 
 /// Reads a file as batches of exactly `schema`, whose types are Boolean, Int8 to UInt64, Float32, Float64, Decimal128,
@@ -162,6 +185,7 @@ pub fn read_file(path: &Path, schema: SchemaRef, options: &IngestOptions) -> Res
         FileFormat::Json => json::read(path, &schema, options)?,
         FileFormat::Parquet => parquet::read(path, &schema, options)?,
         FileFormat::Arrow => arrow_ipc::read(path, &schema, options)?,
+        FileFormat::Excel => arrow_ipc::read(spreadsheet::converted(path, options)?.path(), &schema, options)?,
     };
     Ok(FileReader { path: path.to_path_buf(), schema, batches, bytes_total, ended: false })
 }

@@ -1,5 +1,5 @@
 //! Pipes and devices as files. Their content is written to a temporary file first, because readers sample the beginning
-//! of a file, and some formats begin at the end.
+//! of a file, and some formats begin at the end. Files that are converted before they are read go there, too.
 
 use std::fs::File;
 use std::io;
@@ -9,15 +9,26 @@ use std::sync::Arc;
 
 use super::error::IngestError;
 
-/// The content of a pipe, in a file without a name.
+/// The content of a pipe, or of a converted file, in a file without a name.
 #[derive(Debug, Clone)]
 pub(crate) struct SpooledFile {
     path: PathBuf,
     /// The path is valid while this is open.
-    _file: Arc<File>,
+    file: Arc<File>,
 }
 
 impl SpooledFile {
+    /// An empty file.
+    pub fn new() -> io::Result<Self> {
+        let file = unnamed_file()?;
+        Ok(SpooledFile { path: PathBuf::from(format!("/dev/fd/{}", file.as_raw_fd())), file: Arc::new(file) })
+    }
+
+    /// The file, for writing.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -34,10 +45,9 @@ pub(crate) fn spooled(path: &Path) -> Result<Option<SpooledFile>, IngestError> {
         return Ok(None);
     }
     let mut from = File::open(path).map_err(failed)?;
-    let mut kept = unnamed_file().map_err(failed)?;
-    io::copy(&mut from, &mut kept).map_err(failed)?;
-    let path = PathBuf::from(format!("/dev/fd/{}", kept.as_raw_fd()));
-    Ok(Some(SpooledFile { path, _file: Arc::new(kept) }))
+    let kept = SpooledFile::new().map_err(failed)?;
+    io::copy(&mut from, &mut kept.file()).map_err(failed)?;
+    Ok(Some(kept))
 }
 
 /// A temporary file that is removed when it is closed.

@@ -7,7 +7,7 @@
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
 /// The functions that read files.
-pub(crate) const FUNCTIONS: [&str; 10] = [
+pub(crate) const FUNCTIONS: [&str; 11] = [
     "read_files",
     "read_csv",
     "read_csv_auto",
@@ -18,6 +18,7 @@ pub(crate) const FUNCTIONS: [&str; 10] = [
     "parquet_scan",
     "read_arrow",
     "scan_arrow",
+    "read_xlsx",
 ];
 
 /// The tokens of a statement, in which files with options are calls.

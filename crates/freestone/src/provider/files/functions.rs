@@ -27,6 +27,7 @@ fn format_of(function: &str) -> Option<FileFormat> {
         "read_json" | "read_json_auto" | "read_ndjson" => FileFormat::Json,
         "read_parquet" | "parquet_scan" => FileFormat::Parquet,
         "read_arrow" | "scan_arrow" => FileFormat::Arrow,
+        "read_xlsx" => FileFormat::Excel,
         _ => return None,
     })
 }
@@ -85,7 +86,7 @@ impl TableFunctionImpl for FilesFunction {
 }
 
 /// A text, or the texts of a list.
-fn texts(expression: &Expr) -> Option<Vec<String>> {
+pub(super) fn texts(expression: &Expr) -> Option<Vec<String>> {
     match expression {
         Expr::ScalarFunction(list) if list.func.name() == "make_array" => list.args.iter().map(text).collect(),
         Expr::Literal(ScalarValue::List(list), _) if list.len() == 1 => {

@@ -9,6 +9,7 @@ mod bounds;
 mod filters;
 mod functions;
 mod inference;
+mod inspection;
 mod morsels;
 pub(crate) mod naming;
 mod options;
@@ -32,6 +33,7 @@ use parking_lot::Mutex;
 
 pub(crate) use functions::FilesFunction;
 pub(crate) use inference::Inference;
+pub(crate) use inspection::{FUNCTIONS as INSPECTIONS, InspectionFunction};
 pub(crate) use options::{FileOptions, boolean, byte, number, unknown_format};
 pub(crate) use order::KeepFileOrder;
 use progress::ReadProgress;

@@ -6,7 +6,7 @@ use datafusion::arrow::datatypes::DataType;
 use crate::error::{Error, Result};
 use crate::ingest::{FileFormat, IngestOptions, NO_QUOTE};
 
-const OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, SKIP, NAMES, TYPES, ALL_VARCHAR, FILENAME, \
+const OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, SKIP, SHEET, NAMES, TYPES, ALL_VARCHAR, FILENAME, \
                        HIVE_PARTITIONING, SAMPLE_ROWS, MAX_RECORD_BYTES";
 
 /// How files are read.
@@ -44,6 +44,7 @@ impl FileOptions {
             "quote" => options.quote = byte(name, value)?,
             "escape" => options.escape = Some(byte(name, value)?),
             "null" | "nullstr" => options.nulls = list(value).unwrap_or_else(|| vec![value.to_owned()]),
+            "sheet" => options.sheet = Some(value.to_owned()),
             "skip" => options.skip = number(name, value)?,
             "all_varchar" => options.all_varchar = boolean(name, value)?,
             "sample_rows" | "sample_size" => {
@@ -173,7 +174,7 @@ pub(crate) fn file_format(name: &str) -> Result<FileFormat> {
 }
 
 pub(crate) fn unknown_format(name: &str) -> Error {
-    Error::invalid(format!("unknown format {name}")).with_hint("the formats are csv, json, parquet, arrow")
+    Error::invalid(format!("unknown format {name}")).with_hint("the formats are csv, json, parquet, arrow, xlsx")
 }
 
 pub(crate) fn boolean(name: &str, value: &str) -> Result<bool> {

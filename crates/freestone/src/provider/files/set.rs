@@ -202,7 +202,11 @@ fn format(name: &str, paths: &[PathBuf], options: &FileOptions) -> Result<FileFo
 impl SetFile {
     fn open(path: PathBuf, format: FileFormat, options: &IngestOptions, files: usize) -> Result<SetFile> {
         let name = path.display().to_string();
-        let spooled = ingest::spooled(&path)?;
+        let with_format = IngestOptions { format: Some(format), ..options.clone() };
+        let (spooled, format) = match ingest::replaced(&path, &with_format)? {
+            Some((spooled, replaced)) => (Some(spooled), replaced.unwrap_or(format)),
+            None => (None, format),
+        };
         let path = spooled.as_ref().map_or(path, |spooled| spooled.path().to_path_buf());
         let opened = || -> Result<Contents> {
             Ok(match format {

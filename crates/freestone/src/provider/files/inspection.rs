@@ -1,0 +1,208 @@
+//! What is in Parquet files, as rows: `parquet_schema('x.parquet')` and `parquet_metadata('*.parquet')`, with the columns
+//! that DuckDB gives them.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
+use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::datasource::MemTable;
+use datafusion::error::DataFusionError;
+use parquet::basic::Repetition;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::statistics::Statistics;
+use parquet::schema::types::{Type, TypePtr};
+
+use super::functions::texts;
+use crate::access::Access;
+use crate::error::{Error, Result};
+use crate::ingest::{self, IngestError, Reason};
+
+type Rows = fn(&[PathBuf]) -> Result<RecordBatch>;
+
+/// The functions by name.
+pub(crate) const FUNCTIONS: [(&str, Rows); 2] =
+    [("parquet_schema", parquet_schema), ("parquet_metadata", parquet_metadata)];
+
+/// A function over files that are named or match a pattern.
+#[derive(Debug)]
+pub(crate) struct InspectionFunction {
+    name: &'static str,
+    rows: Rows,
+    access: Access,
+}
+
+impl InspectionFunction {
+    pub fn new(name: &'static str, rows: Rows, access: Access) -> Self {
+        Self { name, rows, access }
+    }
+}
+
+impl TableFunctionImpl for InspectionFunction {
+    fn call_with_args(&self, arguments: TableFunctionArgs) -> Result<Arc<dyn TableProvider>, DataFusionError> {
+        self.access.check_files()?;
+        let form = || Error::invalid(format!("{0} takes the names of files: {0}('file'), {0}(['a', 'b'])", self.name));
+        let [names] = arguments.exprs() else { return Err(form().into()) };
+        let mut paths = vec![];
+        for name in texts(names).ok_or_else(form)? {
+            paths.extend(expanded(&name)?);
+        }
+        let batch = (self.rows)(&paths)?;
+        Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
+    }
+}
+
+/// The file, or the files of a pattern. Unlike for tables, a folder does not stand for its data files.
+fn expanded(name: &str) -> Result<Vec<PathBuf>> {
+    let path = Path::new(name);
+    if path.is_dir() {
+        return Err(Error::invalid(format!("{name} is a folder")).with_hint("write a pattern, as in 'folder/*.txt'"));
+    }
+    if path.exists() { Ok(vec![path.to_owned()]) } else { Ok(ingest::expand_paths(name)?) }
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> Error {
+    IngestError::io(path, error).into()
+}
+
+fn names(paths: &[PathBuf]) -> ArrayRef {
+    Arc::new(StringViewArray::from_iter_values(paths.iter().map(|path| path.display().to_string())))
+}
+
+fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
+    Ok(RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))?)
+}
+
+fn metadata_of(path: &Path) -> Result<ParquetMetaData> {
+    let file = File::open(path).map_err(|error| failed(path, &error))?;
+    ParquetMetaDataReader::new().parse_and_finish(&file).map_err(|error| {
+        let reason = Reason::Malformed(format!("not a Parquet file, or damaged: {error}"));
+        IngestError::new(path.display().to_string(), reason).into()
+    })
+}
+
+fn parquet_schema(paths: &[PathBuf]) -> Result<RecordBatch> {
+    let mut fields: Vec<(PathBuf, TypePtr)> = vec![];
+    for path in paths {
+        let metadata = metadata_of(path)?;
+        let mut waiting = vec![metadata.file_metadata().schema_descr().root_schema_ptr()];
+        while let Some(field) = waiting.pop() {
+            if field.is_group() {
+                waiting.extend(field.get_fields().iter().rev().cloned());
+            }
+            fields.push((path.clone(), field));
+        }
+    }
+    let text = |of: &dyn Fn(&Type) -> Option<String>| -> ArrayRef {
+        Arc::new(StringViewArray::from_iter(fields.iter().map(|(_, field)| of(field))))
+    };
+    let number = |of: &dyn Fn(&Type) -> Option<i64>| -> ArrayRef {
+        Arc::new(Int64Array::from_iter(fields.iter().map(|(_, field)| of(field))))
+    };
+    let repetition = |field: &Type| {
+        let info = field.get_basic_info();
+        let known = |repetition: Repetition| repetition.to_string();
+        info.has_repetition().then(|| known(info.repetition()))
+    };
+    let paths: Vec<PathBuf> = fields.iter().map(|(path, _)| path.clone()).collect();
+    let digits = |field: &Type, of: fn(i32, i32) -> i32| match field {
+        Type::PrimitiveType { precision, scale, .. } if *precision > 0 => Some(i64::from(of(*precision, *scale))),
+        _ => None,
+    };
+    batch(vec![
+        ("file_name", names(&paths)),
+        ("name", text(&|field| Some(field.name().to_owned()))),
+        ("type", text(&|field| field.is_primitive().then(|| field.get_physical_type().to_string()))),
+        ("repetition_type", text(&repetition)),
+        ("num_children", number(&|field| field.is_group().then(|| field.get_fields().len() as i64))),
+        ("precision", number(&|field| digits(field, |precision, _| precision))),
+        ("scale", number(&|field| digits(field, |_, scale| scale))),
+        ("logical_type", text(&|field| field.get_basic_info().logical_type_ref().map(|kind| format!("{kind:?}")))),
+    ])
+}
+
+/// A column chunk with its file and row group.
+struct Chunk<'a> {
+    path: &'a PathBuf,
+    row_group: i64,
+    rows: i64,
+    column: i64,
+    metadata: &'a ColumnChunkMetaData,
+}
+
+fn parquet_metadata(paths: &[PathBuf]) -> Result<RecordBatch> {
+    let files = paths.iter().map(|path| Ok((path, metadata_of(path)?))).collect::<Result<Vec<_>>>()?;
+    let mut chunks = vec![];
+    for (path, file) in &files {
+        for (at, group) in file.row_groups().iter().enumerate() {
+            let of_group = group.columns().iter().enumerate().map(|(column, metadata)| Chunk {
+                path,
+                row_group: at as i64,
+                rows: group.num_rows(),
+                column: column as i64,
+                metadata,
+            });
+            chunks.extend(of_group);
+        }
+    }
+    let text = |of: &dyn Fn(&Chunk<'_>) -> Option<String>| -> ArrayRef {
+        Arc::new(StringViewArray::from_iter(chunks.iter().map(of)))
+    };
+    let number =
+        |of: &dyn Fn(&Chunk<'_>) -> Option<i64>| -> ArrayRef { Arc::new(Int64Array::from_iter(chunks.iter().map(of))) };
+    let bound = |chunk: &Chunk<'_>, of: fn(&Statistics) -> Option<String>| chunk.metadata.statistics().and_then(of);
+    let nulls = |chunk: &Chunk<'_>| chunk.metadata.statistics()?.null_count_opt().and_then(|n| i64::try_from(n).ok());
+    let encodings = |chunk: &Chunk<'_>| {
+        let names: Vec<String> = chunk.metadata.encodings().map(|encoding| encoding.to_string()).collect();
+        Some(names.join(", "))
+    };
+    batch(vec![
+        ("file_name", text(&|chunk| Some(chunk.path.display().to_string()))),
+        ("row_group_id", number(&|chunk| Some(chunk.row_group))),
+        ("row_group_num_rows", number(&|chunk| Some(chunk.rows))),
+        ("column_id", number(&|chunk| Some(chunk.column))),
+        ("path_in_schema", text(&|chunk| Some(chunk.metadata.column_path().string()))),
+        ("type", text(&|chunk| Some(chunk.metadata.column_type().to_string()))),
+        ("num_values", number(&|chunk| Some(chunk.metadata.num_values()))),
+        ("stats_min", text(&|chunk| bound(chunk, least))),
+        ("stats_max", text(&|chunk| bound(chunk, greatest))),
+        ("stats_null_count", number(&nulls)),
+        ("compression", text(&|chunk| Some(chunk.metadata.compression().to_string()))),
+        ("encodings", text(&encodings)),
+        ("total_compressed_size", number(&|chunk| Some(chunk.metadata.compressed_size()))),
+        ("total_uncompressed_size", number(&|chunk| Some(chunk.metadata.uncompressed_size()))),
+    ])
+}
+
+fn least(statistics: &Statistics) -> Option<String> {
+    match statistics {
+        Statistics::Boolean(values) => values.min_opt().map(ToString::to_string),
+        Statistics::Int32(values) => values.min_opt().map(ToString::to_string),
+        Statistics::Int64(values) => values.min_opt().map(ToString::to_string),
+        Statistics::Float(values) => values.min_opt().map(ToString::to_string),
+        Statistics::Double(values) => values.min_opt().map(ToString::to_string),
+        Statistics::Int96(_) => None,
+        other => other.min_bytes_opt().map(shown),
+    }
+}
+
+fn greatest(statistics: &Statistics) -> Option<String> {
+    match statistics {
+        Statistics::Boolean(values) => values.max_opt().map(ToString::to_string),
+        Statistics::Int32(values) => values.max_opt().map(ToString::to_string),
+        Statistics::Int64(values) => values.max_opt().map(ToString::to_string),
+        Statistics::Float(values) => values.max_opt().map(ToString::to_string),
+        Statistics::Double(values) => values.max_opt().map(ToString::to_string),
+        Statistics::Int96(_) => None,
+        other => other.max_bytes_opt().map(shown),
+    }
+}
+
+/// Bytes as text, or as hexadecimal digits if they are no text.
+fn shown(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
+        _ => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}
