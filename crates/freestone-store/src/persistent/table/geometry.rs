@@ -21,8 +21,8 @@ use crate::schema::{TableSchema, kind, type_name};
 pub const STRING_BYTES: u64 = 16;
 /// The mini pages begin at multiples of this.
 const MINI_PAGE_ALIGNMENT: u64 = 16;
-/// Slots that a place can name.
-const SLOTS_MAX: usize = 1 << 16;
+/// Slots of a block, at most: with one more they are the rows that a scan takes at a time.
+const SLOTS_MAX: usize = crate::limits::GRANULE_ROWS - 1;
 
 /// Where a column is in each block.
 #[derive(Debug, Clone, PartialEq, Eq)]
