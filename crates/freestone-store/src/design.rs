@@ -82,8 +82,8 @@ pub enum PageFormat {
     Pax = 3,
 }
 
-/// The medium from which scans read segments. Segments are durable on disk in both cases. `Memory` also holds them in
-/// memory while the database is open.
+/// The medium of a table's rows. Segments are durable on disk in all cases. `Memory` also holds them in memory while the
+/// database is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MediumKind {
@@ -91,6 +91,8 @@ pub enum MediumKind {
     Disk,
     /// Segments are read into memory when they are opened.
     Memory,
+    /// Rows are in a pool of persistent memory, where they change in place. Those for which it has no room are on disk.
+    Pmem,
 }
 
 /// The design that the user set: a value for every dimension of the design space, with defaults where nothing was set.
@@ -191,11 +193,6 @@ impl Design {
                 })?
             }
             "encoding" => self.encode = parse_encodings(value, schema)?,
-            "medium" if value.eq_ignore_ascii_case("pmem") => {
-                return Err(StoreError::invalid(
-                    "medium = 'pmem' is not available in this version; the media are disk, memory",
-                ));
-            }
             "medium" => self.medium = choice(name, value, &MEDIA)?,
             "cluster" => self.cluster = parse_cluster(value, schema)?,
             "cluster_missing" => self.cluster_missing = choice(name, value, &CLUSTER_MISSING)?,
@@ -480,7 +477,8 @@ const PRESETS: [(&str, Preset); 5] = [
 const PAGE_FORMATS: [(&str, PageFormat); 3] =
     [("slotted", PageFormat::Slotted), ("dense", PageFormat::Dense), ("pax", PageFormat::Pax)];
 const CLUSTER_MISSING: [(&str, bool); 2] = [("error", false), ("null", true)];
-const MEDIA: [(&str, MediumKind); 2] = [("disk", MediumKind::Disk), ("memory", MediumKind::Memory)];
+const MEDIA: [(&str, MediumKind); 3] =
+    [("disk", MediumKind::Disk), ("memory", MediumKind::Memory), ("pmem", MediumKind::Pmem)];
 
 fn choice<T: Copy>(option: &str, value: &str, table: &[(&str, T)]) -> Result<T> {
     table.iter().find(|(name, _)| name.eq_ignore_ascii_case(value)).map(|(_, v)| *v).ok_or_else(|| {

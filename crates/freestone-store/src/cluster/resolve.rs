@@ -289,7 +289,7 @@ pub fn codes_of_path(
 /// Whether the rows of a table are in the order of its design's dimensions, as one run with valid codes.
 pub(crate) fn is_clustered(tables: Tables<'_>, table: &Table) -> Result<bool> {
     let mut last = None;
-    for at in 0..table.segments.len() {
+    for at in (0..table.segments.len()).filter(|at| !table.segments[*at].is_in_pool()) {
         let segment = table.open_segment(at)?;
         let dimensions = &segment.footer.dimensions;
         if !dimensions.iter().map(|d| &d.description.path).eq(&table.design.cluster) {

@@ -21,8 +21,10 @@ mod table;
 mod tree;
 
 pub use pool::{Pool, PoolOptions, UnitKind, UnitState};
+pub(crate) use table::slots_of;
 pub use table::{
-    Costs, Dimension, IteratorKind, PTable, PTableOptions, Place, Plan, Request, ScanReport, Transaction, sampled_bins,
+    BlockVersion, Costs, Dimension, IteratorKind, PTable, PTableOptions, Place, Plan, Published, Request, ScanReport,
+    Transaction, sampled_bins,
 };
 pub use tree::{Entry, Tree, TreeOptions};
 

@@ -35,6 +35,11 @@ pub struct IndexMatches {
 }
 
 impl IndexMatches {
+    /// Rows, ascending, that may satisfy predicates.
+    pub(super) fn of_rows(rows: Vec<u32>) -> Self {
+        IndexMatches { rows, passed: vec![] }
+    }
+
     #[cfg(test)]
     pub(super) fn new(rows: Vec<u32>, passed: Vec<usize>) -> Self {
         IndexMatches { rows, passed }

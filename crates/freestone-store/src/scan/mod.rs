@@ -9,6 +9,7 @@ mod index;
 mod lookup;
 mod metrics;
 mod morsels;
+mod pool;
 mod pruning;
 mod sink;
 mod stored;

@@ -97,6 +97,7 @@ impl Adaptation<'_> {
             first_page: stored.first_page,
             resident,
             hot_keys: None,
+            blocks: stored.blocks.clone(),
             stored: Some(stored.clone()),
         })
     }

@@ -17,7 +17,7 @@ use super::files::NewFiles;
 use super::runs::Runs;
 use crate::cluster::{Clustering, SegmentClustering};
 use crate::column::{ColumnData, Physical, compacted};
-use crate::design::Design;
+use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
 use crate::limits::{HOT_APPEND_BYTES, HOT_APPEND_ROWS, SEGMENT_BYTES, SEGMENT_ROWS, ZONE_ROWS};
 use crate::schema::{TableSchema, kind};
@@ -43,6 +43,8 @@ pub struct AppendContext {
     pub write_bytes: usize,
     /// Whether few rows become hot rows.
     pub allow_hot: bool,
+    /// The bytes that persistent memory has room for.
+    pub pool_room: u64,
     /// Whether batches have an additional column with the earlier row ids of their rows, which the segments return.
     pub tracks: bool,
 }
@@ -67,6 +69,8 @@ pub struct Appender {
     rows_total: u64,
     sorts: bool,
     writer: Option<Writer>,
+    /// Rows for persistent memory.
+    in_pool: Vec<NewSegment>,
     design: Design,
     /// Moved to the writer when it starts.
     clustering: Option<Clustering>,
@@ -137,6 +141,7 @@ impl Appender {
             rows_total: 0,
             sorts,
             writer: None,
+            in_pool: vec![],
             design,
             clustering,
             copies: vec![],
@@ -177,11 +182,23 @@ impl Appender {
             self.bytes += row_bytes * len;
             self.batches.push(part);
             if self.bytes >= piece_bytes || !self.sorts && self.rows >= SEGMENT_ROWS {
+                let fits_pool = self.writer.is_none() && self.fits_pool();
+                let bytes = self.bytes as u64;
                 let rows = self.take_rows();
+                if fits_pool {
+                    self.context.pool_room -= bytes;
+                    self.in_pool.extend(hot_rows(&self.schema, &self.design, &self.context, rows)?);
+                    continue;
+                }
                 self.send(Job::Rows(rows))?;
             }
         }
         Ok(())
+    }
+
+    /// Whether the rows that were collected go to persistent memory.
+    fn fits_pool(&self) -> bool {
+        self.design.medium == MediumKind::Pmem && !self.context.tracks && self.bytes as u64 <= self.context.pool_room
     }
 
     fn segment_bytes(&self) -> usize {
@@ -252,10 +269,10 @@ impl Appender {
     /// A foreign key of a clustered table has no referenced row, a plan cannot store its column, or the medium fails.
     pub fn finish(mut self) -> Result<Appended> {
         let small = self.context.allow_hot && self.rows <= HOT_APPEND_ROWS && self.bytes <= HOT_APPEND_BYTES;
-        let mut segments = vec![];
-        if small && self.writer.is_none() && self.rows > 0 {
+        let mut segments = std::mem::take(&mut self.in_pool);
+        if (small || self.fits_pool()) && self.writer.is_none() && self.rows > 0 {
             let batches = std::mem::take(&mut self.batches);
-            segments = hot_rows(&self.schema, &self.design, &self.context, batches)?;
+            segments.extend(hot_rows(&self.schema, &self.design, &self.context, batches)?);
         } else if self.writer.is_some() || self.rows > 0 {
             let rows = self.take_rows();
             self.send(Job::Last(rows))?;

@@ -48,6 +48,9 @@ impl Store {
             report.tables += 1;
             let before = report.problems.len();
             check_segments(checked, &mut report);
+            if let Err(error) = checked.check_available().and_then(|()| self.pmem.check(checked)) {
+                report.problems.push(format!("table {}: {error}", checked.name));
+            }
             report.rows += checked.rows();
             let is_sound = report.problems.len() == before;
             snapshot.copies(checked).for_each(|copy| check_copy(checked, copy, is_sound, &mut report));
@@ -188,7 +191,8 @@ fn check_pages(
         let array = buffer.finish().map_err(|e| wrong(format!("column {}: {e}", column.name)))?;
         let data = ColumnData::from_arrays([&array], &column.data_type);
         // The aggregates of hot rows are made from the rows when these are read from the log, and may have wider bounds.
-        if segment.hot_keys().is_none() && &ZoneMap::of(&data, segment.zone_rows()) != zones {
+        // So may those of blocks.
+        if segment.has_exact_zones() && &ZoneMap::of(&data, segment.zone_rows()) != zones {
             let problem = wrong(format!("column {}: the zones' aggregates are not those of the values", column.name));
             report.problems.push(format!("table {}, {place}: {problem}", table.name));
         }
@@ -215,8 +219,8 @@ fn read_page(
     page: usize,
     buffers: &mut [ColumnBuffer],
 ) -> Result<()> {
-    let admitted = match segment.resident(group, page) {
-        Some(resident) => resident.clone(),
+    let admitted = match segment.in_memory(group, page) {
+        Some(page) => page,
         None => {
             let bytes = segment.start(&[(group, page)]).wait().pop().expect("one request has one result")?;
             segment.admit(table.cache(), (group, page), bytes)?

@@ -142,6 +142,13 @@ impl Transaction<'_> {
     }
 }
 
+impl Transaction<'_> {
+    /// Whether it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.writer.inserted.is_empty() && self.writer.deleted.is_empty()
+    }
+}
+
 impl Writer {
     /// The rows that the transaction under way adds and removes.
     fn changes(&self) -> (PlacedRows, PlacedRows) {
@@ -175,6 +182,11 @@ impl PTable {
         self.region().fence();
         writer.journal.clear(self.region());
         Ok(())
+    }
+
+    /// The commit of a log for which a prepared transaction waits.
+    pub fn waits_for(&self) -> Option<u64> {
+        self.writer.lock().prepared.as_ref().and_then(|prepared| prepared.change.sequence)
     }
 
     /// Notes what a transaction has changed.
