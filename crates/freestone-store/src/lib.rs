@@ -32,7 +32,7 @@ mod table;
 
 pub use error::StoreError;
 pub use store::{
-    Appended, Appender, CheckReport, ColumnUse, LockMode, OpenTransaction, PmemOptions, PoolState, Repaired, Savepoint,
-    Snapshot, Store, StoreOptions, TransactionList, VacuumReport, Waiting, WriteTransaction, is_comparable,
+    Appended, Appender, CheckReport, ColumnUse, LockMode, OpenTransaction, PmemOptions, PoolList, PoolState, Repaired,
+    Savepoint, Snapshot, Store, StoreOptions, TransactionList, VacuumReport, Waiting, WriteTransaction, is_comparable,
 };
 pub use table::{CopyOf, SegmentEntry, Table};

@@ -26,7 +26,7 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
 use freestone_store::schema::TableSchema;
-use freestone_store::{Snapshot, Table, TransactionList};
+use freestone_store::{PoolList, Snapshot, Table, TransactionList};
 use parking_lot::Mutex;
 
 use crate::access::{Access, Extension};
@@ -58,6 +58,7 @@ pub(crate) struct Planner {
     access: Access,
     extension: Arc<Extension>,
     transactions: TransactionList,
+    pools: PoolList,
     log: Arc<WorkloadLog>,
     sequences: Arc<SessionSequences>,
     temp: TempSchema,
@@ -186,12 +187,12 @@ impl Planner {
     pub fn new(
         base: SessionState,
         access: Access,
-        transactions: TransactionList,
+        (transactions, pools): (TransactionList, PoolList),
         log: Arc<WorkloadLog>,
         sequences: Arc<SessionSequences>,
         temp: TempSchema,
     ) -> Self {
-        Planner { base: Arc::new(base), access, extension: Arc::default(), transactions, log, sequences, temp }
+        Planner { base: Arc::new(base), access, extension: Arc::default(), transactions, pools, log, sequences, temp }
     }
 
     /// The session's temporary tables.
@@ -224,7 +225,7 @@ impl Planner {
     /// A session state for one statement.
     pub fn state(&self, scope: &Scope) -> SessionState {
         let mut state = (*self.base).clone();
-        metadata::register(&mut state, &scope.snapshot, &self.transactions, &self.log, &self.temp);
+        metadata::register(&mut state, &scope.snapshot, (&self.transactions, &self.pools), &self.log, &self.temp);
         sequences::register(&mut state, &scope.snapshot, &self.sequences);
         for name in file_calls::FUNCTIONS {
             let function = FilesFunction::new(name, self.access, self.base.clone(), scope.files.clone());

@@ -21,11 +21,11 @@ mod table;
 mod tree;
 
 pub use pool::{Pool, PoolOptions, UnitKind, UnitState};
-pub(crate) use table::slots_of;
 pub use table::{
     BlockVersion, Costs, Dimension, IteratorKind, PTable, PTableOptions, Place, Plan, Published, Request, ScanReport,
     Transaction, sampled_bins,
 };
+pub(crate) use table::{key_prefixes, slots_of};
 pub use tree::{Entry, Tree, TreeOptions};
 
 use crate::error::StoreError;

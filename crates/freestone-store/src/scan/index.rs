@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use freestone_codec::{Kind, Predicate, Rows, Scratch};
 
+use super::pool::key_asked;
 use super::pruning::{is_ruled_out_whole, leaves};
 use super::{ColumnPredicate, ScanMetrics, ScanRequest};
 use crate::bitmap;
@@ -183,6 +184,9 @@ pub(super) fn candidate<'a>(
 pub fn index_asked(table: &Table, request: &ScanRequest) -> Result<Option<Vec<usize>>> {
     if request.predicates.is_empty() {
         return Ok(None);
+    }
+    if let Some(column) = key_asked(table, request)? {
+        return Ok(Some(vec![column]));
     }
     for at in 0..table.segments.len() {
         let segment = table.open_segment(at)?;

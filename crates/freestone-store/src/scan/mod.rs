@@ -28,6 +28,7 @@ pub use index::{IndexMatches, index_asked};
 pub use lookup::lookup;
 pub use metrics::{ScanMetrics, ScanTotals};
 pub use morsels::{Morsel, MorselQueue, Morsels, Pieces, morsels, surviving_morsels};
+pub use pool::{PoolChoice, pool_choice};
 pub use sink::Sink;
 pub use stored::{StoredColumn, StoredPiece, StoredRows, StoredScan};
 pub use tuples::{TupleBlock, TupleLayout};

@@ -66,7 +66,11 @@ pub fn surviving_morsels(
         let by_key = match in_pool.as_mut().filter(|_| table.segments[at].is_in_pool()) {
             None => None,
             Some(found) => match found.remove(&at) {
-                Some(rows) => Some(IndexMatches::of_rows(rows)),
+                Some(rows) => {
+                    ScanMetrics::add(&metrics.index_segments, 1);
+                    ScanMetrics::add(&metrics.index_rows, rows.len());
+                    Some(IndexMatches::of_rows(rows))
+                }
                 None => {
                     while all.next_if(|morsel| morsel.segment == at).is_some() {}
                     ScanMetrics::add(&metrics.segments_pruned, 1);

@@ -4,12 +4,13 @@
 //! A page is made when a scan asks for it, and cached while no row is written to its block. Rows are removed without that.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
 
 use super::hot::{HotColumns, Parts};
-use super::reader::{CachedPage, Segment};
+use super::reader::{CachedPage, MadePages, Segment};
 use super::zones::{Bounds, BytesBounds, IntBounds, ZoneMap};
 use crate::error::{Result, StoreError};
 use crate::media::{Buffer, MediumError, Pending, ReadFile, ReadRequest};
@@ -27,7 +28,12 @@ pub struct Blocks {
     positions: Vec<Option<Arc<BlockVersion>>>,
     /// Changes with every change.
     stamp: u32,
+    /// When a page was used last.
+    used: Arc<AtomicU64>,
 }
+
+/// The time by which uses are told apart: it passes with every change.
+static NOW: AtomicU64 = AtomicU64::new(0);
 
 /// What all segments of a table in persistent memory share.
 #[derive(Debug)]
@@ -67,13 +73,13 @@ impl SharedBlocks {
         });
     }
 
-    /// The rows that may have a key with this prefix, each with its segment.
+    /// The rows that may have a key with a prefix from `low` to `high`, each with its segment.
     ///
     /// # Errors
     /// Something is damaged.
-    pub fn candidates(&self, prefix: u64, out: &mut Vec<(u64, u32)>) -> Result<()> {
+    pub fn candidates(&self, low: u64, high: u64, out: &mut Vec<(u64, u32)>) -> Result<()> {
         let mut found: Vec<Place> = vec![];
-        self.table.candidates(prefix, &mut found)?;
+        self.table.candidates(low, high, &mut found)?;
         let (rows, places) = (self.block_rows() as u32, self.places.read());
         for at in found {
             let (unit, slot) = (at >> 16, (at & 0xffff) as u32);
@@ -85,8 +91,19 @@ impl SharedBlocks {
 }
 
 impl Blocks {
-    pub fn new(shared: Arc<SharedBlocks>, positions: Vec<Option<Arc<BlockVersion>>>, stamp: u32) -> Blocks {
-        Blocks { shared, positions, stamp }
+    pub fn new(
+        shared: Arc<SharedBlocks>,
+        positions: Vec<Option<Arc<BlockVersion>>>,
+        stamp: u32,
+        used: Arc<AtomicU64>,
+    ) -> Blocks {
+        used.store(NOW.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        Blocks { shared, positions, stamp, used }
+    }
+
+    /// When a page was used last, or the blocks were changed.
+    pub fn last_used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
     }
 
     /// What it shares with others.
@@ -125,11 +142,6 @@ impl Blocks {
         };
         let damaged = |reason| StoreError::Corrupt { file: self.shared.table.pool().region().place(), reason };
         self.shared.columns.encoded(&columns, 0, rows).map_err(damaged)
-    }
-
-    /// The page of a block, unless something is damaged: [`Blocks`] as a file says what.
-    pub(super) fn made(&self, at: usize) -> Option<CachedPage> {
-        self.page(at).ok()
     }
 
     fn zones(&self) -> Vec<ZoneMap> {
@@ -204,6 +216,20 @@ fn bounds_of(kind: Kind, zones: impl Iterator<Item = Option<(u64, u64)>>) -> Bou
             let narrow = |(low, high)| IntBounds { min: number(low), max: number(high), sum: None };
             Bounds::Int(zones.map(|zone| zone.map(narrow)).collect())
         }
+    }
+}
+
+impl MadePages for Blocks {
+    fn made(&self, page: usize) -> Option<CachedPage> {
+        self.page(page).ok()
+    }
+
+    fn bytes(&self) -> u64 {
+        Blocks::bytes(self)
+    }
+
+    fn touch(&self) {
+        self.used.store(NOW.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 

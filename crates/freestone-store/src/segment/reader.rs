@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 
 use freestone_codec::{Predicate, Shared, Transform};
 
-use super::blocks::Blocks;
 use super::footer::{self, Footer, PageEntry, TRAILER, Trailer};
 use super::hot_keys::HotKeys;
 use super::index::SegmentIndex;
@@ -40,9 +39,21 @@ pub struct Segment {
     /// The keys of hot rows.
     pub(super) hot_keys: Option<Arc<HotKeys>>,
     /// The blocks in persistent memory of which the pages of the first group are made.
-    pub(super) blocks: Option<Arc<Blocks>>,
+    pub(super) blocks: Option<Arc<dyn MadePages>>,
     /// The segment as it is in the file, if this one has the columns of a table that was altered since.
     pub(super) stored: Option<Arc<Segment>>,
+}
+
+/// Pages that are made when they are asked for.
+pub(super) trait MadePages: std::fmt::Debug + Send + Sync {
+    /// A page; `None` if something is damaged, which the segment's file describes.
+    fn made(&self, page: usize) -> Option<CachedPage>;
+
+    /// The bytes of what the pages are made of.
+    fn bytes(&self) -> u64;
+
+    /// Notes that a page is used.
+    fn touch(&self);
 }
 
 /// The distinct strings of a column.
@@ -377,6 +388,9 @@ impl Segment {
 
     /// The page, if it is in the cache, or in memory anyway.
     pub fn cached(&self, cache: &PageCache<CachedPage>, group: usize, page: usize) -> Option<Arc<CachedPage>> {
+        if let Some(blocks) = &self.blocks {
+            blocks.touch();
+        }
         let known = self.resident(group, page).cloned().or_else(|| cache.get(self.key(group, page)));
         let made = || self.blocks.as_ref().filter(|_| group == 0)?.made(page);
         known.or_else(|| Some(cache.insert(self.key(group, page), made()?)))

@@ -19,7 +19,7 @@ use crate::cluster::{Clustering, SegmentClustering};
 use crate::column::{ColumnData, Physical, compacted};
 use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
-use crate::limits::{HOT_APPEND_BYTES, HOT_APPEND_ROWS, SEGMENT_BYTES, SEGMENT_ROWS, ZONE_ROWS};
+use crate::limits::{HOT_APPEND_BYTES, HOT_APPEND_ROWS, POOL_APPEND_ROWS, SEGMENT_BYTES, SEGMENT_ROWS, ZONE_ROWS};
 use crate::schema::{TableSchema, kind};
 use crate::segment::{HotRows, footer, parallel, write_segment};
 use crate::sort::sort_order;
@@ -198,7 +198,8 @@ impl Appender {
 
     /// Whether the rows that were collected go to persistent memory.
     fn fits_pool(&self) -> bool {
-        self.design.medium == MediumKind::Pmem && !self.context.tracks && self.bytes as u64 <= self.context.pool_room
+        let rows_fit = self.rows_total <= POOL_APPEND_ROWS && self.bytes as u64 <= self.context.pool_room;
+        self.design.medium == MediumKind::Pmem && !self.context.tracks && rows_fit
     }
 
     fn segment_bytes(&self) -> usize {

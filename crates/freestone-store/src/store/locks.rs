@@ -327,9 +327,6 @@ impl Transactions {
     /// Records that rows of segments in persistent memory, which remain, are in other places: pairs of segments and rows.
     pub fn rows_moved(&self, sequence: u64, moves: &[(RowNumber, RowNumber)]) {
         let mut shared = self.shared.lock();
-        if shared.open.is_empty() {
-            return;
-        }
         let mut from: BTreeMap<u64, RoaringBitmap> = BTreeMap::new();
         for ((old, row), (segment, new)) in moves {
             let moved = MovedRow { sequence, segment: *segment, row: *new };

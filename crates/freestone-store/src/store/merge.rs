@@ -49,7 +49,7 @@ impl Store {
         let Some(_maintenance) = self.maintenance.try_lock() else { return Ok(false) };
         let newest = self.newest()?;
         let least = hot::least(&newest);
-        if self.merge_hot_rows(least, write_bytes, &goes_on)? {
+        if self.merge_hot_rows(least, write_bytes, &goes_on)? || self.relieve_pool(write_bytes, &goes_on)? {
             return Ok(true);
         }
         let snapshot = self.snapshot()?;
@@ -74,7 +74,10 @@ impl Store {
     pub fn merge_is_due(&self) -> bool {
         let Ok(newest) = self.newest() else { return false };
         let least = hot::least(&newest);
-        newest.all().any(|table| hot::bytes(table) >= least || self.due(table).is_ok_and(|which| !which.is_empty()))
+        self.pool_is_short()
+            || newest
+                .all()
+                .any(|table| hot::bytes(table) >= least || self.due(table).is_ok_and(|which| !which.is_empty()))
     }
 
     /// Rewrites segments of a table in its design. Returns whether they were replaced: not if the table is locked as a

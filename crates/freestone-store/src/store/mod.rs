@@ -4,6 +4,7 @@ mod alter;
 mod appender;
 mod check;
 mod commit;
+mod evict;
 mod files;
 mod group;
 mod history;
@@ -34,7 +35,7 @@ pub use appender::{Appended, Appender};
 pub use check::CheckReport;
 pub use keys::is_comparable;
 pub use locks::{Mode as LockMode, OpenTransaction, Waiting};
-pub use pmem::{PmemOptions, PoolState};
+pub use pmem::{PmemOptions, PoolList, PoolState};
 pub use repair::Repaired;
 pub use vacuum::VacuumReport;
 pub use write::{Savepoint, WriteTransaction};
@@ -126,7 +127,7 @@ pub struct Inner {
     /// process, because segments contain it.
     stamps: AtomicU64,
     pins: Option<ReaderPins>,
-    pmem: Pmem,
+    pmem: Arc<Pmem>,
     /// Earlier versions, if the user wants to go back to them.
     history: Arc<History>,
 }
@@ -229,7 +230,7 @@ impl Store {
         let reader = Mutex::new(Reader { log, state: Arc::default() });
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
         let next_id: Arc<AtomicU64> = Arc::default();
-        let pmem = Pmem::new(options.pmem.clone(), pool, options.read_only, next_id.clone());
+        let pmem = Arc::new(Pmem::new(options.pmem.clone(), pool, options.read_only, next_id.clone()));
         let inner = Inner {
             resources,
             options,

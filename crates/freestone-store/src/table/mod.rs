@@ -14,6 +14,7 @@ use self::resources::ColumnState;
 use crate::cache::PageCache;
 use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
+use crate::media::region::Persistence;
 use crate::schema::TableSchema;
 use crate::segment::{Blocks, CachedPage, HotRows, Segment};
 
@@ -98,6 +99,11 @@ impl SegmentEntry {
         }
     }
 
+    /// The same, to be opened with the columns that its table has now.
+    pub(crate) fn unopened(&self) -> Self {
+        SegmentEntry { opened: Arc::default(), ..self.clone() }
+    }
+
     /// Replaces hot rows by these, which are the same and others after them.
     pub(crate) fn grow(&mut self, hot: Arc<HotRows>) {
         (self.rows, self.bytes, self.opened) = (hot.rows(), hot.bytes(), Arc::default());
@@ -155,6 +161,12 @@ impl Table {
     /// The number of rows that are not deleted.
     pub fn rows(&self) -> u64 {
         self.segments.iter().map(SegmentEntry::live_rows).sum()
+    }
+
+    /// What becomes of the bytes of its pool, if it has rows in one.
+    pub fn persistence(&self) -> Option<Persistence> {
+        let blocks = self.segments.iter().find_map(|entry| entry.blocks.as_ref())?;
+        Some(blocks.shared().table().pool().region().persistence())
     }
 
     /// Refuses a table whose rows are in persistent memory that this process does not have.

@@ -21,7 +21,7 @@ use freestone_store::design::{PageFormat, plan_name};
 use freestone_store::schema::{ConstraintKind, Identity, usual_constraint_name};
 use freestone_store::segment::Segment;
 use freestone_store::segment::zones::{Bounds, ZoneMap};
-use freestone_store::{OpenTransaction, Snapshot, Table, TransactionList};
+use freestone_store::{OpenTransaction, PoolList, Snapshot, Table, TransactionList};
 
 use crate::definitions;
 use crate::error::{Error, Result};
@@ -40,7 +40,7 @@ use crate::workload::{LoggedPredicate, LoggedScan, WorkloadLog};
 pub(crate) fn register(
     state: &mut SessionState,
     snapshot: &Arc<Snapshot>,
-    open: &TransactionList,
+    (open, pools): (&TransactionList, &PoolList),
     log: &Arc<WorkloadLog>,
     temp: &TempSchema,
 ) {
@@ -50,7 +50,7 @@ pub(crate) fn register(
     state.register_udtf(AT, Arc::new(AtVersion(snapshot.clone())));
     for (name, rows) in FUNCTIONS {
         let (transactions, log, temp) = (open.clone(), log.clone(), temp.clone());
-        let known = Known { snapshot: snapshot.clone(), transactions, log, temp };
+        let known = Known { snapshot: snapshot.clone(), transactions, pools: pools.clone(), log, temp };
         state.register_udtf(name, Arc::new(MetadataFunction { name, rows, known }));
     }
 }
@@ -69,6 +69,7 @@ fn version() -> Arc<ScalarUDF> {
 struct Known {
     snapshot: Arc<Snapshot>,
     transactions: TransactionList,
+    pools: PoolList,
     log: Arc<WorkloadLog>,
     /// Which temporary tables are shown.
     temp: TempSchema,
@@ -82,7 +83,7 @@ impl Known {
 
 type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
-const FUNCTIONS: [(&str, Rows); 14] = [
+const FUNCTIONS: [(&str, Rows); 15] = [
     ("freestone_tables", |known, _| tables(known)),
     ("freestone_copies", |known, _| copies(known)),
     ("freestone_views", |known, _| views(known)),
@@ -94,6 +95,7 @@ const FUNCTIONS: [(&str, Rows); 14] = [
     ("freestone_zones", |known, argument| zones(argument.table(known)?)),
     ("freestone_profile", |_, _| profile_batch(&profile::profile()?)),
     ("freestone_transactions", |known, _| transactions(known)),
+    ("freestone_pools", |known, _| pools(known)),
     ("freestone_versions", |known, _| versions(&known.snapshot)),
     ("freestone_workload", |known, _| workload(&known.log.scans()?)),
     ("pragma_table_info", |known, argument| table_info(argument.table(known)?)),
@@ -173,6 +175,32 @@ fn transactions(known: &Known) -> Result<RecordBatch> {
         ("base", false, numbers(open.iter().map(|open| Some(open.base)))),
         ("tables", false, texts(open.iter().map(|open| Some(names(open))))),
         ("waits_for", false, texts(open.iter().map(|open| Some(waits_for(open))))),
+    ])
+}
+
+/// `freestone_pools()`: one row per table in the pool of persistent memory, or one row for a pool without tables.
+fn pools(known: &Known) -> Result<RecordBatch> {
+    let pools = known.pools.state();
+    let own = |of: u64| known.tables().find(|table| table.id == of);
+    let mut rows = vec![];
+    if let Some(pool) = &pools {
+        let seen = pool.tables.iter().filter_map(|(_, of, rows)| Some((pool, Some((own(*of)?, *rows)))));
+        let before = rows.len();
+        rows.extend(seen);
+        if rows.len() == before {
+            rows.push((pool, None));
+        }
+    }
+    batch(vec![
+        ("file", false, texts(rows.iter().map(|(pool, _)| Some(pool.place.clone())))),
+        ("persistence", false, texts(rows.iter().map(|(pool, _)| Some(pool.persistence.name().to_owned())))),
+        ("block_bytes", false, numbers(rows.iter().map(|(pool, _)| Some(pool.unit_bytes)))),
+        ("blocks", false, numbers(rows.iter().map(|(pool, _)| Some(pool.units.0)))),
+        ("free_blocks", false, numbers(rows.iter().map(|(pool, _)| Some(pool.units.1)))),
+        ("bytes_max", false, numbers(rows.iter().map(|(pool, _)| Some(pool.bytes_max)))),
+        ("damaged_blocks", false, numbers(rows.iter().map(|(pool, _)| Some(pool.damaged.len() as u64)))),
+        ("table", true, texts(rows.iter().map(|(_, of)| of.map(|(table, _)| shown(&table.name).to_string())))),
+        ("rows", true, numbers(rows.iter().map(|(_, of)| of.map(|(_, rows)| rows)))),
     ])
 }
 
@@ -323,6 +351,7 @@ fn segments(table: &Arc<Table>) -> Result<RecordBatch> {
         ("bytes", false, numbers(entries.iter().map(|entry| Some(entry.bytes)))),
         ("pages", false, numbers(opened.iter().map(|segment| Some(pages(segment))))),
         ("hot", false, booleans(entries.iter().map(|entry| entry.is_hot()))),
+        ("in_pool", false, booleans(entries.iter().map(|entry| entry.is_in_pool()))),
         ("groups", false, texts(opened.iter().map(|segment| Some(groups(segment))))),
         ("design", false, texts(opened.iter().map(|segment| Some(segment.footer.description.design.to_string())))),
     ])

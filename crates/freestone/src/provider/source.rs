@@ -23,7 +23,7 @@ use freestone_store::cluster::CodeFilter;
 use freestone_store::limits::MORSEL_ROWS;
 use freestone_store::scan::{
     ColumnPredicate, Cursor, Morsel, MorselQueue, Morsels, Pieces, RowFilter, ScanMetrics, ScanRequest, expected_bytes,
-    index_asked, morsels, surviving_morsels,
+    index_asked, morsels, pool_choice, surviving_morsels,
 };
 use freestone_store::segment::zones::Bounds;
 use freestone_store::{Snapshot, Table};
@@ -70,6 +70,18 @@ pub struct FreestoneSource {
 }
 
 impl FreestoneSource {
+    /// How the scan finds its rows in persistent memory, and what both ways cost.
+    fn write_pool_choice(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A read error is reported by the scan, not by its description.
+        let Ok(Some(choice)) = pool_choice(&self.scanned.table, &self.request(0)) else { return Ok(()) };
+        let chosen = if choice.by_index { "index" } else { "block" };
+        write!(f, ", iterator={chosen} (block {:.3} ms", choice.block_ns / 1e6)?;
+        if choice.index_ns.is_finite() {
+            write!(f, ", index {:.3} ms", choice.index_ns / 1e6)?;
+        }
+        write!(f, ")")
+    }
+
     pub fn new(
         snapshot: Arc<Snapshot>,
         table: Arc<Table>,
@@ -385,7 +397,7 @@ fn globally_sorted(table: &Table, sort: &[usize]) -> bool {
         let description = &segment.footer.description;
         if description.design.sort_columns(&description.schema) != sort
             || !description.design.cluster.is_empty()
-            || table.segments[at].is_hot()
+            || !table.segments[at].is_in_file()
         {
             return false;
         }
@@ -456,6 +468,10 @@ impl DataSource for FreestoneSource {
         write!(f, "freestone table={}", self.named_table().name)?;
         if self.copied.is_some() {
             write!(f, ", copy={}", self.scanned.table.name)?;
+        }
+        if let Some(persistence) = self.scanned.table.persistence() {
+            write!(f, ", medium=pmem ({})", persistence.name())?;
+            self.write_pool_choice(f)?;
         }
         write!(f, ", columns=[{}]", columns.join(", "))?;
         write!(f, ", segments={}, partitions={}", self.scanned.table.segments.len(), self.partitions)?;

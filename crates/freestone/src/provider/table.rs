@@ -14,6 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use freestone_store::{Snapshot, Table};
 
 use super::source::FreestoneSource;
+use crate::error::Error;
 use crate::internal_names::ROW_ID_COLUMN;
 
 /// Whether a scan is of a table of the database.
@@ -93,6 +94,7 @@ impl TableProvider for FreestoneTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.table.check_available().map_err(Error::from)?;
         let all: Vec<usize> = (0..self.schema.fields().len()).collect();
         let projection = projection.cloned().unwrap_or(all);
         let target = state.config().target_partitions();

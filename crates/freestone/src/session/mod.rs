@@ -165,7 +165,7 @@ impl Session {
             planner: RwLock::new(Planner::new(
                 state,
                 access,
-                database.store().transactions(),
+                (database.store().transactions(), database.store().pool_list()),
                 database.workload().clone(),
                 sequences,
                 temp.clone(),

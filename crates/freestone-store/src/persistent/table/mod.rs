@@ -54,6 +54,7 @@ use version::{Graves, Versions};
 
 pub use clusters::{Dimension, sampled_bins};
 pub use scan::{Costs, IteratorKind, Plan, Request, ScanReport};
+pub(crate) use select::key_prefixes;
 pub(crate) use version::slots_of;
 pub use version::{BlockVersion, Published};
 pub use write::Transaction;

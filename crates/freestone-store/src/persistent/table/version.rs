@@ -167,6 +167,16 @@ impl PTable {
         published
     }
 
+    /// Frees the blocks that no snapshot has any more, and returns the number of those that some have.
+    pub fn sweep(&self) -> usize {
+        let mut writer = self.writer.lock();
+        let unseen = writer.versions.unseen();
+        let kept = writer.versions.retired.len();
+        drop(writer);
+        self.pool.release(&unseen);
+        kept
+    }
+
     fn sweep_graves(&self) {
         let is_due = |graves: &BTreeMap<_, _>| graves.len() >= GRAVES_MIN && graves.len().is_power_of_two();
         if is_due(&self.graves.read()) {
@@ -174,14 +184,25 @@ impl PTable {
         }
     }
 
-    /// Appends the places of all rows whose key has this prefix and that some snapshot may see.
+    /// Appends the places of all rows whose key has a prefix from `low` to `high`, and that some snapshot may see.
     ///
     /// # Errors
     /// A leaf is damaged.
-    pub fn candidates(&self, prefix: u64, out: &mut Vec<Place>) -> Result<()> {
-        self.tree.lookup(prefix, out)?;
+    pub fn candidates(&self, low: u64, high: u64, out: &mut Vec<Place>) -> Result<()> {
+        if low > high {
+            return Ok(());
+        }
+        if low == high {
+            self.tree.lookup(low, out)?;
+        } else {
+            let (mut from, mut entries) = (Some((low, 0)), vec![]);
+            while let Some(start) = from {
+                from = self.tree.batch(start, high, &mut entries)?;
+                out.extend(entries.iter().map(|(_, at)| *at));
+            }
+        }
         // An entry is buried before the tree loses it.
-        let range = (Bound::Included((prefix, 0)), Bound::Included((prefix, u64::MAX)));
+        let range = (Bound::Included((low, 0)), Bound::Included((high, u64::MAX)));
         out.extend(self.graves.read().range(range).map(|((_, at), _)| *at));
         Ok(())
     }

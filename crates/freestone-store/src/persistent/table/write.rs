@@ -1,6 +1,6 @@
 //! Transactions: rows are written where nobody looks, and become rows by one word, or by the redo slot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
@@ -143,6 +143,11 @@ impl Transaction<'_> {
 }
 
 impl Transaction<'_> {
+    /// The rows that are in another place since blocks were published.
+    pub fn moves(&self) -> HashMap<Place, Place> {
+        self.writer.versions.moved.iter().copied().collect()
+    }
+
     /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
         self.writer.inserted.is_empty() && self.writer.deleted.is_empty()

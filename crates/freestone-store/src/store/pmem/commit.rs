@@ -195,8 +195,14 @@ fn stage<'a>(
     let mut staged = vec![];
     for table in tables {
         let mut transaction = table.begin();
+        // An attempt before this may have divided blocks.
+        let moves = transaction.moves();
         for place in deleted.get(&table.id()).into_iter().flatten() {
-            transaction.delete(*place)?;
+            let mut at = *place;
+            while let Some(next) = moves.get(&at) {
+                at = *next;
+            }
+            transaction.delete(at)?;
         }
         for run in rows.get(&table.id()).into_iter().flatten() {
             let columns = run.values().map_err(damaged)?;
@@ -301,7 +307,7 @@ impl Attached {
         let clusters = own_dimensions(table).into_iter().map(dimension).collect();
         let node_bytes = TreeOptions::default().node_bytes;
         let options = PTableOptions { schema, key, clusters, order: BitOrder::RoundRobin, node_bytes };
-        let made = PTable::create_for(pool, id, table.id, &options)?;
+        let made = PTable::create_for(pool.clone(), id, table.id, &options).inspect_err(|_| pool.release_owner(id))?;
         self.tables.insert(id, Held::new(Arc::new(made), &pmem.next_id));
         Ok(id)
     }

@@ -29,6 +29,7 @@ struct PoolSegment {
     positions: Vec<Option<Arc<BlockVersion>>>,
     deleted: RoaringBitmap,
     stamp: u32,
+    used: Arc<AtomicU64>,
     entry: Option<SegmentEntry>,
 }
 
@@ -157,7 +158,8 @@ impl Held {
             }
             let rows = (segment.positions.len() * self.shared.block_rows()) as u64;
             if segment.deleted.len() < rows {
-                let blocks = Blocks::new(self.shared.clone(), segment.positions.clone(), segment.stamp);
+                let (positions, used) = (segment.positions.clone(), segment.used.clone());
+                let blocks = Blocks::new(self.shared.clone(), positions, segment.stamp, used);
                 let deleted = Arc::new(segment.deleted.clone());
                 segment.entry = Some(SegmentEntry::of_blocks(*id, Arc::new(blocks), deleted));
             }

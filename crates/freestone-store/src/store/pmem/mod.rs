@@ -35,6 +35,11 @@ pub const POOL_FILE: &str = "pool.pmem";
 const UNIT_BYTES: u64 = 32 << 10;
 /// The bytes with which a pool begins.
 const FIRST_BYTES: u64 = 16 * UNIT_BYTES;
+/// The pool is short of room when more than this share of it is used.
+const SHORT: u64 = 15;
+/// Then so much of it is to be used.
+const ENOUGH: u64 = 14;
+const SHARES: u64 = 16;
 const HINT: &str = "open the database with --pmem emulated, which keeps its pool in an ordinary file: it survives the end \
                     of a process, but no power loss";
 
@@ -74,9 +79,20 @@ pub struct PoolState {
     pub damaged: Vec<(u64, String)>,
 }
 
+/// The pools of a store, as shown to users: one or none.
+#[derive(Debug, Clone)]
+pub struct PoolList(Arc<Pmem>);
+
+impl PoolList {
+    /// The pool, if this process has it open.
+    pub fn state(&self) -> Option<PoolState> {
+        self.0.pool_state()
+    }
+}
+
 /// The pool of a store.
 #[derive(Debug)]
-pub struct Pmem {
+pub(super) struct Pmem {
     options: PmemOptions,
     path: Option<PathBuf>,
     read_only: bool,
@@ -256,6 +272,24 @@ impl Pmem {
         tables.iter().try_for_each(|table| table.check())
     }
 
+    /// The bytes that are to be moved to files, if the pool runs short.
+    pub(super) fn excess(&self) -> Option<u64> {
+        let attached = self.state.lock();
+        let pool = attached.pool.as_ref()?;
+        let used = || {
+            let (units, free) = pool.usage();
+            (units - free) * pool.unit_bytes()
+        };
+        let share = |share: u64| self.options.bytes / SHARES * share;
+        if used() <= share(SHORT) {
+            return None;
+        }
+        // Blocks that only snapshots have will be free without that.
+        let kept: u64 = attached.tables.values().map(|held| held.table().sweep() as u64).sum();
+        let used = used().saturating_sub(kept * pool.unit_bytes());
+        (used > share(SHORT)).then(|| used - share(ENOUGH))
+    }
+
     /// The bytes for which the pool has room.
     pub(super) fn room(&self) -> u64 {
         let attached = self.state.lock();
@@ -276,13 +310,20 @@ impl Attached {
         let held = || table.pools.iter().filter_map(|of_pool| self.tables.get(of_pool)).flat_map(Held::entries);
         let now = table.segments.iter().filter(|entry| entry.is_in_pool());
         let is_same = |(now, held): (&SegmentEntry, &SegmentEntry)| {
-            now.version() == held.version() && now.deleted == held.deleted
+            let deleted = now.deleted.as_ref().zip(held.deleted.as_ref());
+            now.version() == held.version() && deleted.is_some_and(|(now, held)| Arc::ptr_eq(now, held))
         };
-        let same = held().count() == now.clone().count() && now.zip(held()).all(is_same);
+        let same = held().count() == now.clone().count() && now.clone().zip(held()).all(is_same);
         if same && reason == table.unavailable {
             return;
         }
-        let entries: Vec<SegmentEntry> = held().cloned().collect();
+        // Segments that have not changed stay open, with the columns of the table. Those of other states may have others.
+        let mut known: HashMap<u64, &SegmentEntry> = now.map(|entry| (entry.id, entry)).collect();
+        let entry = |held: &SegmentEntry| match known.remove(&held.id).filter(|now| is_same((now, held))) {
+            Some(now) => now.clone(),
+            None => held.unopened(),
+        };
+        let entries: Vec<SegmentEntry> = held().map(entry).collect();
         let table = Arc::make_mut(table);
         table.unavailable = reason;
         table.segments.retain(|entry| !entry.is_in_pool());
@@ -305,7 +346,8 @@ fn copied(path: &std::path::Path) -> Result<Arc<dyn Region>> {
     let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
     // The lock ends with the process.
     std::mem::forget(file);
-    Ok(Arc::new(MemoryRegion::of_words(&words, bytes.len() as u64 + FIRST_BYTES)))
+    let copy = MemoryRegion::of_words(&words, bytes.len() as u64 + FIRST_BYTES);
+    Ok(Arc::new(copy.copy_of(path.display().to_string())))
 }
 
 fn rand_id() -> u128 {
@@ -351,5 +393,10 @@ impl Store {
     /// The database's pool of persistent memory, if this process has it open.
     pub fn pool_state(&self) -> Option<PoolState> {
         self.pmem.pool_state()
+    }
+
+    /// A handle by which the state of the pool can be asked for. It does not keep the store open.
+    pub fn pool_list(&self) -> PoolList {
+        PoolList(self.pmem.clone())
     }
 }
