@@ -4,20 +4,21 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use common::*;
 use freestone_store::design::Design;
-use freestone_store::media::region::{MemoryRegion, Region};
-use freestone_store::media::{Medium, Memory};
-use freestone_store::scan::{ColumnPredicate, ScanMetrics, ScanRequest, lookup};
+use freestone_store::media::region::{CrashPoint, MemoryRegion, Region, TrackedRegion};
+use freestone_store::media::{FaultPlan, Faulty, Medium, Memory};
+use freestone_store::scan::{ColumnPredicate, ScanMetrics, ScanRequest, lookup, pool_choice};
 use freestone_store::schema::{Column, StoredValue, TableSchema, UniqueKey};
 use freestone_store::{PmemOptions, Snapshot, Store, StoreError, StoreOptions, WriteTransaction};
 
 const PMEM: Options = &[("medium", "pmem")];
-const CLUSTERED: Options = &[("medium", "pmem"), ("cluster", "g(4), k(4)")];
+const CLUSTERED: Options = &[("medium", "pmem"), ("cluster", "g:4, k:4")];
 
 /// A database whose log and pool survive the store.
 struct World {
@@ -132,6 +133,17 @@ fn a_key_is_looked_up_in_the_tree_by_every_snapshot() {
     let after = store.snapshot().expect("a snapshot");
     assert_eq!((found(&before, "t", 17).0, found(&after, "t", 17).0), (1, 0));
     assert_eq!((found(&before, "t", 21_000).0, found(&after, "t", 21_000).0), (0, 1));
+    let between = |snapshot: &Snapshot, low: i64, high: i64| {
+        let table = snapshot.table("t").expect("the table");
+        let mut request = ScanRequest::columns(vec![0]);
+        request.predicates = vec![ColumnPredicate { column: 0, predicate: keys_between(low, high) }];
+        let by_index = pool_choice(table, &request).expect("a choice").expect("it is in the pool").by_index;
+        let metrics = Arc::new(ScanMetrics::default());
+        let batches = lookup(table, &Arc::new(request), &metrics).expect("found");
+        (by_index, batches.iter().map(|batch| batch.num_rows()).sum::<usize>())
+    };
+    assert_eq!((between(&before, 5, 30), between(&after, 5, 30)), ((true, 26), (true, 16)));
+    assert_eq!((between(&before, -9, 50_000), between(&after, -9, 50_000)), ((false, 20_000), (false, 22_990)));
     for key in (0..20_000).step_by(501).filter(|key| !(10..20).contains(key)) {
         assert_eq!((found(&before, "t", key).0, found(&after, "t", key).0), (1, 1), "{key}");
     }
@@ -212,12 +224,77 @@ fn rows_for_which_the_pool_has_no_room_are_kept_elsewhere() {
     assert!(table.segments.iter().any(|entry| entry.is_in_pool()));
     assert!(!table.segments.iter().all(|entry| entry.is_in_pool()));
     assert_eq!(digest(&snapshot, "t"), digest_of(0..60_000));
+    let used = |store: &Store| store.pool_state().map(|pool| pool.units.0 - pool.units.1).expect("a pool");
+    drop(snapshot);
+    assert!(store.merge_is_due());
+    while store.merge_runs(16 << 20, || true).expect("merges") {}
+    assert!(used(&store) < 30, "the coldest blocks are in files: {} of 32 are used", used(&store));
+    assert_eq!(digest(&store.snapshot().expect("a snapshot"), "t"), digest_of(0..60_000));
     change(&store, |transaction| delete(transaction, "t", keys_between(0, 49_999)).map(drop));
     store.vacuum(None).expect("vacuums");
     assert_eq!(digest(&store.snapshot().expect("a snapshot"), "t"), digest_of(50_000..60_000));
-    drop((snapshot, store));
+    drop(store);
     let store = world.open();
     assert_eq!(digest(&store.snapshot().expect("a snapshot"), "t"), digest_of(50_000..60_000));
+    is_sound(&store);
+}
+
+/// The pool is a file in the folder of the database.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pool_that_cannot_be_used_is_named_and_others_can() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("db");
+    let options = |read_only| {
+        let pmem = PmemOptions { emulated: true, bytes: 16 << 20, region: None };
+        StoreOptions { pmem, read_only, ..options() }
+    };
+    let store = Store::open(&path, options(false)).expect("opens");
+    create(&store, "t", keyed_schema(), PMEM);
+    create(&store, "disk", table_schema(), &[]);
+    ["t", "disk"].iter().for_each(|table| change(&store, |transaction| append(transaction, table, &batch(0..2000))));
+    let reason = |store: &Store| {
+        let snapshot = store.snapshot().expect("a snapshot");
+        assert_eq!(keys(&snapshot, "disk").len(), 2000);
+        let available = snapshot.table("t").expect("the table").check_available();
+        available.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_eq!(reason(&store), "");
+    for read_only in [false, true] {
+        let beside = Store::open(&path, options(read_only)).expect("opens beside the writer");
+        let reason = reason(&beside);
+        assert!(reason.contains("pool.pmem") && reason.contains("another process"), "{reason}");
+    }
+    drop(store);
+    let file = path.join("pool.pmem");
+    let reader = Store::open(&path, options(true)).expect("opens");
+    assert_eq!(digest(&reader.snapshot().expect("a snapshot"), "t"), digest_of(0..2000));
+    let beside = Store::open(&path, options(false)).expect("opens beside a reader");
+    assert!(reason(&beside).contains("pool.pmem"), "the reader has it");
+    drop((reader, beside));
+    let sound = std::fs::read(&file).expect("the pool");
+    let with = |content: Option<&[u8]>, expected: &str| {
+        std::fs::remove_file(&file).expect("removed");
+        content.into_iter().for_each(|content| std::fs::write(&file, content).expect("written"));
+        for read_only in [false, true] {
+            let reason = reason(&Store::open(&path, options(read_only)).expect("opens"));
+            assert!(reason.contains("table t") && reason.contains("pool.pmem"), "{reason}");
+            assert!(reason.contains(expected), "{expected}: {reason}");
+        }
+    };
+    let mut other = sound.clone();
+    other[16] ^= 1;
+    let check = u64::from(freestone_store::page::checksum(&other[..32]));
+    other[32..40].copy_from_slice(&check.to_le_bytes());
+    let mut damaged = sound.clone();
+    damaged[8] ^= 1;
+    with(Some(&sound[..sound.len() / 4096 * 2048]), "cut short");
+    with(Some(&other), "belongs to database");
+    with(Some(&damaged), "checksum");
+    with(None, "o such file");
+    std::fs::write(&file, &sound).expect("written");
+    let store = Store::open(&path, options(false)).expect("opens");
+    assert_eq!(digest(&store.snapshot().expect("a snapshot"), "t"), digest_of(0..2000), "nothing was deleted");
     is_sound(&store);
 }
 
@@ -309,4 +386,89 @@ fn random_transactions_leave_what_they_should() {
         random(seed, table_schema(), PMEM);
         random(seed + 10, keyed_schema(), CLUSTERED);
     }
+}
+
+/// Bytes of the pool in the tests of crashes.
+const CRASH_BYTES: u64 = 48 * (32 << 10);
+
+/// What a database has: the keys of two tables in persistent memory and of one on disk.
+type Content = [Vec<i64>; 3];
+
+const TABLES: [&str; 3] = ["t", "u", "disk"];
+
+fn content(store: &Store) -> Content {
+    let snapshot = store.snapshot().expect("a snapshot");
+    TABLES.map(|table| keys(&snapshot, table))
+}
+
+/// Opens what a crash left, and changes it.
+fn survivor(medium: Memory, words: &[u64]) -> Content {
+    let region = MemoryRegion::of_words(words, CRASH_BYTES);
+    let world = World { medium: Arc::new(medium), region: Arc::new(region), bytes: CRASH_BYTES };
+    let store = world.open();
+    let found = content(&store);
+    is_sound(&store);
+    let mut expected = found.clone();
+    change(&store, |transaction| TABLES.iter().try_for_each(|table| append(transaction, table, &batch(9999..10_000))));
+    expected.iter_mut().for_each(|keys| keys.push(9999));
+    assert_eq!(content(&store), expected, "a change after the crash");
+    found
+}
+
+/// Every crash leaves a transaction as a whole or not at all, in the pool and in the log together.
+#[test]
+fn crashes_leave_whole_transactions_on_both_media() {
+    let faulty = Faulty::on_memory(Memory::new(), FaultPlan::default());
+    let region = Arc::new(TrackedRegion::of_words(vec![], CRASH_BYTES));
+    let world = World { medium: Arc::new(faulty.clone()), region: region.clone(), bytes: CRASH_BYTES };
+    let store = world.open();
+    create(&store, "t", keyed_schema(), PMEM);
+    create(&store, "u", table_schema(), PMEM);
+    create(&store, "disk", table_schema(), &[]);
+    change(&store, |transaction| TABLES.iter().try_for_each(|table| append(transaction, table, &batch(0..600))));
+    let mut model = content(&store);
+    let expected = Arc::new(Mutex::new((model.clone(), model.clone())));
+    let (images, both) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (seen, counted, before_and_after, medium) = (expected.clone(), images.clone(), both.clone(), faulty.clone());
+    region.observe(Some(Arc::new(move |point: CrashPoint| {
+        let seed = counted.load(Ordering::Relaxed);
+        for words in point.images(3, seed) {
+            let number = counted.fetch_add(1, Ordering::Relaxed);
+            let found = survivor(medium.crash(number), &words);
+            let (before, after) = seen.lock().expect("no panic").clone();
+            assert!(found == before || found == after, "content {number}: neither before nor after");
+            before_and_after.fetch_add(u64::from(before != after && found == after), Ordering::Relaxed);
+        }
+    })));
+    let mut numbers = fastrand::Rng::with_seed(7);
+    for step in 0..40 {
+        let which: Vec<usize> = match numbers.u8(..5) {
+            0 => vec![0],
+            1 => vec![1],
+            2 => vec![0, 2],
+            3 => vec![0, 1],
+            _ => vec![0, 1, 2],
+        };
+        let (low, first) = (numbers.i64(0..700), 1000 + step * 10);
+        let (width, count) = ([0, 3, 40][numbers.usize(..3)], [0, 1, 1, 5][numbers.usize(..4)]);
+        let mut next = model.clone();
+        for at in &which {
+            next[*at].retain(|key| !(low..=low + width).contains(key));
+            next[*at].extend(first..first + count);
+        }
+        *expected.lock().expect("no panic") = (model.clone(), next.clone());
+        change(&store, |transaction| {
+            for at in &which {
+                delete(transaction, TABLES[*at], keys_between(low, low + width))?;
+                append(transaction, TABLES[*at], &batch(first..first + count))?;
+            }
+            Ok(())
+        });
+        assert_eq!(content(&store), next, "step {step}");
+        *expected.lock().expect("no panic") = (next.clone(), next.clone());
+        model = next;
+    }
+    region.observe(None);
+    let (images, after) = (images.load(Ordering::Relaxed), both.load(Ordering::Relaxed));
+    assert!(images > 300 && after > 20, "{images} contents, {after} of them with the transaction under way");
 }

@@ -81,6 +81,8 @@ designs! {
     clustered_columns: |table| format!("design = 'column', {}", clustered(table));
     sorted_rows: |table| format!("design = 'row', {}", sorted(table));
     sorted_columns: |table| format!("design = 'column', {}", sorted(table));
+    in_pool: |_| "medium = 'pmem'".into();
+    clustered_in_pool: |table| format!("medium = 'pmem', {}", clustered(table));
 }
 
 /// Every second statement that writes is followed by VACUUM, so tables consist of hot rows, deleted rows and segments.
@@ -130,7 +132,7 @@ fn run(folder: &str, design: DesignOf, copies: Copies) {
 
 async fn run_file(file: &Path, design: DesignOf, copies: Copies) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let options = || Options { threads: 2, memory_limit: Some(1 << 30), ..Options::default() };
+    let options = || Options { threads: 2, memory_limit: Some(1 << 30), pmem_emulated: true, ..Options::default() };
     // On disk if a design is tested, and otherwise in memory.
     let database = match design {
         Some(_) => Database::open(folder.path().join("db"), options()),
