@@ -16,6 +16,7 @@ use freestone_codec::{BytesSlice, Kind, OffsetStrings, Values, Views, f32_key, f
 
 use crate::bitmap;
 use crate::memory::populate;
+use crate::nested::{self, is_encoded};
 use crate::schema::kind;
 
 /// A column's physical values, which [`freestone_codec::Values`] borrows.
@@ -128,6 +129,9 @@ impl ColumnData {
             }
             (Physical::Bytes { offsets, data }, DataType::BinaryView) => {
                 append_bytes(offsets, data, array.as_binary_view().iter())
+            }
+            (Physical::Bytes { offsets, data }, data_type) if is_encoded(data_type) => {
+                nested::encode(array, offsets, data);
             }
             (Physical::Bytes { offsets, data }, _) => {
                 append_bytes(offsets, data, array.as_string_view().iter().map(|s| s.map(str::as_bytes)))
@@ -435,6 +439,7 @@ impl ColumnBuffer {
             Float64 => Decoded::F64(Vec::with_capacity(rows)),
             Float32 => Decoded::F32(Vec::with_capacity(rows)),
             Utf8 | Binary => Decoded::Strings(OffsetStrings::with_capacity(rows)),
+            other if is_encoded(other) => Decoded::Views(Views { views: Vec::with_capacity(rows), ..Views::default() }),
             Utf8View | BinaryView => Decoded::Views(Views { views: Vec::with_capacity(rows), ..Views::default() }),
             _ => Decoded::I64(Vec::with_capacity(rows)),
         };
@@ -593,9 +598,10 @@ impl ColumnBuffer {
                 Arc::new(BinaryArray::try_new(offsets, Buffer::from_vec(v.data), nulls).map_err(|e| e.to_string())?)
             }
             (Decoded::Views(v), DataType::Utf8View) => return string_views(v, nulls),
-            (Decoded::Views(v), _) => {
+            (Decoded::Views(v), data_type) => {
                 let (views, buffers) = view_parts(v);
-                Arc::new(BinaryViewArray::try_new(views, buffers, nulls).map_err(|e| e.to_string())?)
+                let bytes = BinaryViewArray::try_new(views, buffers, nulls).map_err(|e| e.to_string())?;
+                if is_encoded(data_type) { nested::decode(&bytes, data_type)? } else { Arc::new(bytes) }
             }
         })
     }

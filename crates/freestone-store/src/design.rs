@@ -259,6 +259,17 @@ impl Design {
         for column in self.sort.iter().chain(self.encode.keys()).chain(lists) {
             schema.index_of(column)?;
         }
+        for (what, columns) in [("sort", &self.sort)].into_iter().chain(self.index.iter().map(|key| ("an index", key)))
+        {
+            for column in columns {
+                schema.ordered_index_of(column, what)?;
+            }
+        }
+        for path in self.cluster.iter().filter_map(|path| path.names.first()) {
+            if schema.index_of(path).is_ok() {
+                schema.ordered_index_of(path, "cluster")?;
+            }
+        }
         for (column, encoding) in &self.encode {
             self.check_encoding(column, encoding.0, schema)?;
         }

@@ -20,6 +20,7 @@ pub mod limits;
 pub mod log;
 pub mod media;
 pub mod memory;
+pub mod nested;
 pub mod page;
 pub mod persistent;
 pub mod plain;

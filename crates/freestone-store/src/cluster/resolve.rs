@@ -11,6 +11,7 @@ use super::{Interleave, KEY_BITS};
 use crate::column::ColumnData;
 use crate::design::{Design, DimensionPath};
 use crate::error::{Result, StoreError};
+use crate::nested::is_encoded;
 use crate::scan::{ScanRequest, for_each_batch};
 use crate::schema::{TableSchema, kind};
 use crate::segment::bins::{Bins, MAX_DISTINCT, Value};
@@ -358,7 +359,8 @@ fn levels(table: &Arc<Table>, attribute: usize, key: usize) -> Result<Vec<usize>
     };
     let mut candidates = vec![attribute];
     for column in (0..schema.columns.len()).filter(|c| *c != attribute && *c != key) {
-        let fits = matches!(kind(&schema.columns[column].data_type), Kind::Int | Kind::Bytes);
+        let data_type = &schema.columns[column].data_type;
+        let fits = matches!(kind(data_type), Kind::Int | Kind::Bytes) && !is_encoded(data_type);
         if fits && few(column)? {
             candidates.push(column);
         }

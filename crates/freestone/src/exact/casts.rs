@@ -13,11 +13,14 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::error::Result;
+use freestone_store::schema::normalize;
 
 use super::decimals::{doubles, rounded};
 use super::function::overflow;
 use crate::display::texts_of;
 use crate::error::{Error, ErrorKind};
+use crate::ingest::{UUID, read_texts};
+use crate::sql::type_names::type_name;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -33,10 +36,18 @@ pub(super) fn is_ours(from: &DataType, to: &DataType) -> bool {
         (Decimal128(precision, _), Float64) => *precision > 15,
         (Decimal128(precision, _), Float32) => *precision > 7,
         (Float64, Float32 | Float16) | (Date64, Date32) => true,
+        (text, to) if text.is_string() && is_read(to) => true,
+        (uuid, text) if *uuid == UUID => text.is_string(),
         (text, Float64 | Float32) if text.is_string() => true,
         (nested, text) if text.is_string() => nested.is_nested() && !matches!(nested, DataType::Dictionary(..)),
         _ => false,
     }
+}
+
+/// Whether values of the type are read from texts by the parser of files.
+fn is_read(to: &DataType) -> bool {
+    let is_nested = to.is_nested() && !matches!(to, DataType::Dictionary(..) | DataType::RunEndEncoded(..));
+    *to == UUID || is_nested
 }
 
 /// Whether every integer or decimal of a type can be represented by another type.
@@ -74,6 +85,9 @@ pub(super) fn range(data_type: &DataType) -> Option<(i128, i128)> {
 /// # Errors
 /// A value outside of the range of the type, unless `or_null` is set.
 pub(crate) fn cast(array: &ArrayRef, to: &DataType, or_null: bool) -> Result<ArrayRef> {
+    if array.data_type().is_string() && is_read(to) {
+        return read(array, to, or_null);
+    }
     let converted = converted(array, to)?;
     if !or_null && converted.null_count() > array.null_count() {
         let lost = (0..array.len()).find(|row| converted.is_null(*row) && array.is_valid(*row)).unwrap_or(0);
@@ -87,11 +101,24 @@ pub(crate) fn cast(array: &ArrayRef, to: &DataType, or_null: bool) -> Result<Arr
     Ok(converted)
 }
 
+/// The values that texts spell.
+fn read(array: &ArrayRef, to: &DataType, or_null: bool) -> Result<ArrayRef> {
+    let stored = normalize(to).map_err(|reason| Error::new(ErrorKind::Unsupported, reason))?;
+    let values = read_texts(array, &stored, or_null).map_err(|reason| Error::invalid(reason.to_string()))?;
+    match values {
+        Ok(values) => plain(&values, to),
+        Err(row) => {
+            let (text, to) = (array_value_to_string(array, row)?, type_name(to));
+            Err(Error::new(ErrorKind::Type, format!("Cannot cast string '{text}' to value of {to} type")).into())
+        }
+    }
+}
+
 /// Converts values to another type. Those outside of its range become NULL.
 fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     use DataType::{Date32, Date64, Decimal128, Float16, Float32, Float64};
     Ok(match (array.data_type(), to) {
-        (nested, text) if nested.is_nested() && text.is_string() => {
+        (nested, text) if (nested.is_nested() || *nested == UUID) && text.is_string() => {
             plain(&(Arc::new(texts_of(array)?) as ArrayRef), to)?
         }
         (Float64, to) if to.is_integer() => integers(array.as_primitive::<Float64Type>(), to, integral)?,

@@ -18,6 +18,7 @@ use datafusion::scalar::ScalarValue;
 use freestone_advisor::{PathTest, PredicateForm};
 use freestone_store::column::display_int;
 use freestone_store::design::{PageFormat, plan_name};
+use freestone_store::nested::is_encoded;
 use freestone_store::schema::{ConstraintKind, Identity, usual_constraint_name};
 use freestone_store::segment::Segment;
 use freestone_store::segment::zones::{Bounds, ZoneMap};
@@ -480,6 +481,10 @@ impl Extreme {
     }
 
     fn text(&self, data_type: &DataType) -> Option<String> {
+        if is_encoded(data_type) {
+            // The bounds are those of the stored bytes, and mean nothing to the reader.
+            return None;
+        }
         Some(match (self, data_type) {
             (Extreme::Int(key), DataType::Float64) => {
                 let key = i64::try_from(*key).ok()?;

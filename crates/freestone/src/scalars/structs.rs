@@ -7,7 +7,7 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, ListArray, MapArray, StructArray, UInt32Array, make_comparator,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
-use datafusion::arrow::compute::{SortOptions, concat, take};
+use datafusion::arrow::compute::{SortOptions, cast, concat, take};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
@@ -163,6 +163,8 @@ fn map_value(call: &Call) -> Result<ArrayRef> {
         return Ok(call.nulls());
     }
     let wanted = exact_cast(&wanted, maps.keys().data_type())?;
+    let wanted =
+        if wanted.data_type() == maps.keys().data_type() { wanted } else { cast(&wanted, maps.keys().data_type())? };
     let compare = make_comparator(maps.keys(), &wanted, SortOptions::default())?;
     let offsets = maps.value_offsets();
     let place = |row: usize| {

@@ -46,6 +46,11 @@ pub(crate) use rules::{TimeComparisons, TimeOperands, TimePlanner};
 pub use zone::Zone;
 pub(crate) use zone::missing as missing_zone;
 
+/// The interval of a text.
+pub(crate) fn interval_of_text(text: &str) -> Option<datafusion::arrow::datatypes::IntervalMonthDayNano> {
+    interval_text::parse(text, None).map(stored)
+}
+
 /// Registers the functions in a session.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     let functions = constructors::functions().into_iter().chain([

@@ -25,6 +25,7 @@ pub(crate) use functions::register;
 pub(crate) use values::TypedValues;
 
 use crate::expressions::{OneType, of_one_type, try_changed};
+use crate::ingest::UUID;
 use crate::times;
 
 /// Gives texts in quotes their types.
@@ -131,7 +132,8 @@ fn common_of_others(operands: &[Operand]) -> Option<DataType> {
         }
     }
     let common = if kinds.len() > 1 { type_union_resolution(&kinds)? } else { kinds.pop()? };
-    (common.is_numeric() || common == DataType::Boolean).then_some(common)
+    let is_nested = common.is_nested() && !matches!(common, DataType::Dictionary(..));
+    (common.is_numeric() || common == DataType::Boolean || common == UUID || is_nested).then_some(common)
 }
 
 /// The type as which a text is read if the other values have a type: a decimal has the digits of the text, of which none is lost.
