@@ -114,6 +114,11 @@ impl ColumnData {
 
     /// Appends an array of the column's stored type.
     pub fn append(&mut self, array: &dyn Array) {
+        self.append_within(array, None);
+    }
+
+    /// Appends an array of the column's stored type. Rows are NULL also where `outer` is not valid.
+    pub(crate) fn append_within(&mut self, array: &dyn Array, outer: Option<&NullBuffer>) {
         let start = self.len();
         match (&mut self.values, array.data_type()) {
             (Physical::Int(out), data_type) => append_ints(out, array, data_type),
@@ -137,7 +142,8 @@ impl ColumnData {
                 append_bytes(offsets, data, array.as_string_view().iter().map(|s| s.map(str::as_bytes)))
             }
         }
-        self.append_validity(array.nulls(), start, array.len());
+        let nulls = NullBuffer::union(array.nulls(), outer);
+        self.append_validity(nulls.as_ref(), start, array.len());
     }
 
     fn append_validity(&mut self, nulls: Option<&NullBuffer>, start: usize, len: usize) {
@@ -368,6 +374,8 @@ fn append_ints(out: &mut Vec<i64>, array: &dyn Array, data_type: &DataType) {
         DataType::Timestamp(Millisecond, _) => widen::<TimestampMillisecondType>(out, array, |v| v),
         DataType::Timestamp(Microsecond, _) => widen::<TimestampMicrosecondType>(out, array, |v| v),
         DataType::Timestamp(Nanosecond, _) => widen::<TimestampNanosecondType>(out, array, |v| v),
+        // Which structs are not NULL; their fields are columns of their own.
+        DataType::Struct(_) => out.extend(std::iter::repeat_n(1, array.len())),
         other => unreachable!("{other} is not a stored type of kind Int"),
     }
 }
@@ -427,7 +435,7 @@ impl ColumnBuffer {
     pub fn with_capacity(data_type: &DataType, rows: usize) -> Self {
         use DataType::*;
         let decoded = match data_type {
-            Boolean => Decoded::Boolean(Vec::with_capacity(rows)),
+            Boolean | Struct(_) => Decoded::Boolean(Vec::with_capacity(rows)),
             Int8 => Decoded::I8(Vec::with_capacity(rows)),
             Int16 => Decoded::I16(Vec::with_capacity(rows)),
             Int32 | Date32 | Time32(_) => Decoded::I32(Vec::with_capacity(rows)),

@@ -257,7 +257,7 @@ impl Design {
     pub(crate) fn validated(self, schema: &TableSchema) -> Result<Self> {
         let lists = self.groups.iter().chain(&self.index).flatten();
         for column in self.sort.iter().chain(self.encode.keys()).chain(lists) {
-            schema.index_of(column)?;
+            schema.stored_index_of(column)?;
         }
         for (what, columns) in [("sort", &self.sort)].into_iter().chain(self.index.iter().map(|key| ("an index", key)))
         {
@@ -299,8 +299,7 @@ impl Design {
 
     /// Refuses an encoding that cannot represent the type of a column now, and not at a later INSERT or VACUUM.
     fn check_encoding(&self, column: &str, plan: ColumnPlan, schema: &TableSchema) -> Result<()> {
-        let at = schema.index_of(column)?;
-        let data_type = &schema.columns[at].data_type;
+        let data_type = schema.stored_type(schema.stored_index_of(column)?);
         let plans = freestone_codec::plans(kind(data_type));
         if !plans.contains(&plan) {
             let fitting =
@@ -376,7 +375,7 @@ impl Design {
     /// The column groups and page formats of a segment. `Auto` means columns, which suit a table that is mostly scanned
     /// if nothing is known of the workload.
     pub fn groups(&self, schema: &TableSchema) -> Vec<Group> {
-        let all = || (0..schema.columns.len()).collect::<Vec<_>>();
+        let all = || (0..schema.stored_count()).collect::<Vec<_>>();
         let (groups, format) = if self.groups.is_empty() {
             match self.preset {
                 Preset::Row => (vec![all()], PageFormat::Dense),
@@ -385,8 +384,11 @@ impl Design {
                 Preset::Column | Preset::Auto => (all().into_iter().map(|c| vec![c]).collect(), PageFormat::Pax),
             }
         } else {
-            let mut groups: Vec<Vec<usize>> =
-                self.groups.iter().map(|g| g.iter().filter_map(|name| schema.index_of(name).ok()).collect()).collect();
+            let mut groups: Vec<Vec<usize>> = self
+                .groups
+                .iter()
+                .map(|g| g.iter().filter_map(|name| schema.stored_index_of(name).ok()).collect())
+                .collect();
             let named: Vec<usize> = groups.iter().flatten().copied().collect();
             groups.extend(all().into_iter().filter(|c| !named.contains(c)).map(|c| vec![c]));
             let format = match self.preset {
@@ -619,12 +621,17 @@ fn resolve(item: &str, schema: &TableSchema) -> Result<String> {
     let item = item.trim();
     if item.starts_with('"') && item.len() > 1 {
         let name = unquote(item);
-        return schema.index_of(&name).map(|_| name);
+        if schema.index_of(&name).is_ok() {
+            return Ok(name);
+        }
+        // A field of a struct whose name is in quotes.
+        return schema.stored_index_of(item).map(|_| item.to_owned());
     }
-    if let Some(column) = schema.columns.iter().find(|c| c.name == item) {
+    let columns = schema.stored_columns();
+    if let Some(column) = columns.iter().find(|c| c.name == item) {
         return Ok(column.name.clone());
     }
-    match schema.columns.iter().find(|c| c.name.eq_ignore_ascii_case(item)) {
+    match columns.iter().find(|c| c.name.eq_ignore_ascii_case(item)) {
         Some(column) => Ok(column.name.clone()),
         None => schema.index_of(item).map(|_| item.to_owned()),
     }

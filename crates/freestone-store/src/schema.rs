@@ -2,6 +2,7 @@
 
 mod constraints;
 mod identity;
+mod leaves;
 mod types;
 
 use std::sync::Arc;
@@ -135,6 +136,15 @@ impl TableSchema {
         for column in &self.columns {
             if !seen.insert(column.name.as_str()) {
                 return Err(StoreError::invalid(format!("column {} is declared twice", column.name)));
+            }
+        }
+        if self.stored_count() > self.columns.len() {
+            let mut seen = std::collections::HashSet::new();
+            if let Some(twice) = self.stored_columns().into_iter().find(|column| !seen.insert(column.name.clone())) {
+                let name = twice.name;
+                return Err(StoreError::invalid(format!(
+                    "{name} is both a column and a field of a struct; give the column another name"
+                )));
             }
         }
         let foreign = self.foreign_keys.iter().map(|key| &key.columns);

@@ -11,7 +11,7 @@ use super::{Interleave, KEY_BITS};
 use crate::column::ColumnData;
 use crate::design::{Design, DimensionPath};
 use crate::error::{Result, StoreError};
-use crate::nested::is_encoded;
+use crate::nested::is_flat;
 use crate::scan::{ScanRequest, for_each_batch};
 use crate::schema::{TableSchema, kind};
 use crate::segment::bins::{Bins, MAX_DISTINCT, Value};
@@ -360,7 +360,7 @@ fn levels(table: &Arc<Table>, attribute: usize, key: usize) -> Result<Vec<usize>
     let mut candidates = vec![attribute];
     for column in (0..schema.columns.len()).filter(|c| *c != attribute && *c != key) {
         let data_type = &schema.columns[column].data_type;
-        let fits = matches!(kind(data_type), Kind::Int | Kind::Bytes) && !is_encoded(data_type);
+        let fits = matches!(kind(data_type), Kind::Int | Kind::Bytes) && is_flat(data_type);
         if fits && few(column)? {
             candidates.push(column);
         }

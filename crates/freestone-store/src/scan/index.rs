@@ -75,7 +75,7 @@ impl Candidate<'_> {
     fn cost(&self, segment: &Segment, predicates: &[ColumnPredicate]) -> usize {
         let is_expensive = |(at, _): &(usize, usize)| {
             let column = predicates[*at].column;
-            let data_type = &segment.footer.description.schema.columns[column].data_type;
+            let data_type = segment.footer.description.schema.stored_type(column);
             kind(data_type) == Kind::Bytes && segment.dictionary(column).is_none()
         };
         let named = if self.tests.iter().any(is_expensive) { INDEX_STRING_MATCH_ROWS } else { INDEX_MATCH_ROWS };

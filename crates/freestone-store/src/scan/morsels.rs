@@ -57,7 +57,7 @@ pub fn surviving_morsels(
     let all = morsels(table, morsel_rows);
     let mut left = Vec::with_capacity(all.len());
     let mut all = all.into_iter().peekable();
-    let columns = request.touched();
+    let columns = table.schema.with_fields(&request.touched());
     for at in 0..table.segments.len() {
         let segment = table.open_segment(at)?;
         ScanMetrics::add(&metrics.segments, 1);

@@ -68,7 +68,7 @@ impl HotRows {
     /// No rows, of a table with these columns.
     pub fn new(schema: &TableSchema) -> HotRows {
         let schema = schema.of_segment();
-        let types: Vec<_> = schema.columns.iter().map(|column| column.data_type.clone()).collect();
+        let types: Vec<_> = schema.stored_columns().into_iter().map(|column| column.data_type).collect();
         let zones = types.iter().map(|t| ZoneMap::of(&ColumnData::new(kind(t)), HOT_PAGE_ROWS)).collect();
         let shared = vec![None; types.len()];
         let context = Arc::new(GroupContext::new(PageFormat::Pax, types, shared));
@@ -211,7 +211,7 @@ impl HotRows {
             entries.push(PageEntry { first_row: page.first_row, index });
             index += page::units_for(page.page.payload().len(), PAGE_SIZE_MIN as usize) as u32;
         }
-        let count = schema.columns.len();
+        let count = schema.stored_count();
         let described = |column| ColumnDescription {
             distinct: self.distinct(column),
             bytes: self.bytes / count.max(1) as u64,
@@ -269,7 +269,7 @@ impl Segment {
 
     /// The values of some columns in the hot rows from a number on.
     fn hot_values(&self, columns: &[usize], from: usize) -> Result<Vec<ColumnData>, String> {
-        let data_type = |column: &usize| &self.footer.description.schema.columns[*column].data_type;
+        let data_type = |column: &usize| self.footer.description.schema.stored_type(*column);
         let mut buffers: Vec<ColumnBuffer> =
             columns.iter().map(|column| ColumnBuffer::new(data_type(column))).collect();
         let places: Vec<(usize, usize)> =

@@ -150,7 +150,7 @@ impl Segment {
             return Err(corrupt("its pages do not stand before the footer".into()));
         }
         let mut shared = Vec::with_capacity(description.columns.len());
-        for (column, described) in description.schema.columns.iter().zip(&description.columns) {
+        for (column, described) in description.schema.stored_columns().iter().zip(&description.columns) {
             let plan = described.plan().map_err(corrupt)?;
             shared.push(match described.shared {
                 None => None,
@@ -166,7 +166,7 @@ impl Segment {
         for (at, group) in description.groups.iter().enumerate() {
             let columns: Vec<usize> = group.columns.iter().map(|c| *c as usize).collect();
             columns.iter().enumerate().for_each(|(place, column)| places[*column] = (at, place));
-            let types = columns.iter().map(|c| description.schema.columns[*c].data_type.clone()).collect();
+            let types = columns.iter().map(|c| description.schema.stored_type(*c).clone()).collect();
             let shared = columns.iter().map(|c| shared[*c].clone()).collect();
             groups.push(Arc::new(GroupContext::new(group.format, types, shared)));
         }

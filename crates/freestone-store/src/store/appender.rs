@@ -20,6 +20,7 @@ use crate::column::{ColumnData, Physical, compacted};
 use crate::design::Design;
 use crate::error::{Result, StoreError};
 use crate::limits::{HOT_APPEND_BYTES, HOT_APPEND_ROWS, SEGMENT_BYTES, SEGMENT_ROWS, ZONE_ROWS};
+use crate::nested::{Part, push_fields};
 use crate::schema::{TableSchema, kind};
 use crate::segment::{HotRows, footer, parallel, write_segment};
 use crate::sort::sort_order;
@@ -284,7 +285,7 @@ fn row_bytes(schema: &TableSchema, batch: &RecordBatch) -> usize {
         Kind::Wide => 16,
         Kind::F32 | Kind::Bytes => 4,
     };
-    let widened = schema.columns.iter().map(|column| width(kind(&column.data_type))).sum();
+    let widened = (0..schema.stored_count()).map(|at| width(kind(schema.stored_type(at)))).sum();
     (batch.get_array_memory_size() / batch.num_rows().max(1)).max(widened).max(1)
 }
 
@@ -302,9 +303,14 @@ impl Target {
         self.schema.columns.len() + usize::from(self.tracks)
     }
 
+    /// The number of stored columns, with the earlier row ids.
+    fn stored_columns(&self) -> usize {
+        self.schema.stored_count() + usize::from(self.tracks)
+    }
+
     /// The columns by which rows are sorted. A clustering key is one more column after the others.
     fn sort_columns(&self) -> Vec<usize> {
-        let key = self.clustering.as_ref().map(|_| self.given_columns());
+        let key = self.clustering.as_ref().map(|_| self.stored_columns());
         key.into_iter().chain(self.design.sort_columns(&self.schema)).collect()
     }
 
@@ -312,12 +318,13 @@ impl Target {
     fn kinds(&self) -> Vec<Kind> {
         let ids = self.tracks.then_some(Kind::Int);
         let key = self.clustering.as_ref().map(|_| Kind::Int);
-        self.schema.columns.iter().map(|column| kind(&column.data_type)).chain(ids).chain(key).collect()
+        let stored = (0..self.schema.stored_count()).map(|at| kind(self.schema.stored_type(at)));
+        stored.chain(ids).chain(key).collect()
     }
 
     /// Separates the columns of the table from the clustering that their key describes.
     fn split<'c>(&self, columns: &'c [ColumnData]) -> (&'c [ColumnData], SegmentClustering) {
-        let of_table = &columns[..self.schema.columns.len()];
+        let of_table = &columns[..self.schema.stored_count()];
         match (&self.clustering, columns.last()) {
             (Some(clustering), Some(ColumnData { values: Physical::Int(keys), .. })) => {
                 let dimensions = clustering.describe(keys, ZONE_ROWS);
@@ -329,7 +336,7 @@ impl Target {
 
     /// The earlier ids of the rows, if the caller asked for them.
     fn origins(&self, columns: &[ColumnData]) -> Vec<i64> {
-        match columns.get(self.schema.columns.len()) {
+        match columns.get(self.schema.stored_count()) {
             Some(ColumnData { values: Physical::Int(ids), .. }) if self.tracks => ids.clone(),
             _ => vec![],
         }
@@ -434,13 +441,14 @@ fn sorted_columns(target: &mut Target, batches: Vec<RecordBatch>, threads: usize
         let (_, columns, _) = batch.into_parts();
         arrays.iter_mut().zip(columns).for_each(|(arrays, column)| arrays.push(column));
     }
-    let types = schema.columns.iter().map(|column| &column.data_type).chain(target.tracks.then_some(&DataType::Int64));
-    let mut columns =
-        each_taken(types.zip(arrays).collect(), threads, |(data_type, arrays): (&DataType, Vec<ArrayRef>)| {
-            let mut column = ColumnData::new(kind(data_type));
-            arrays.into_iter().for_each(|array| column.append(array.as_ref()));
-            column
-        })?;
+    let types =
+        (0..schema.stored_count()).map(|at| schema.stored_type(at)).chain(target.tracks.then_some(&DataType::Int64));
+    let parts = stored_parts(schema, arrays);
+    let mut columns = each_taken(types.zip(parts).collect(), threads, |(data_type, parts): (&DataType, Vec<Part>)| {
+        let mut column = ColumnData::new(kind(data_type));
+        parts.into_iter().for_each(|(array, outer)| column.append_within(array.as_ref(), outer.as_ref()));
+        column
+    })?;
     if let Some(clustering) = &mut target.clustering {
         let keys = clustering.keys(&columns)?;
         columns.push(ColumnData { values: Physical::Int(keys), validity: None });
@@ -452,6 +460,23 @@ fn sorted_columns(target: &mut Target, batches: Vec<RecordBatch>, threads: usize
     let keys: Vec<&ColumnData> = sort.iter().map(|c| &columns[*c]).collect();
     let order = sort_order(&keys);
     each_taken(columns, threads, |column| column.permute(&order))
+}
+
+/// The arrays of all stored columns, from those of the columns of a table and what follows these.
+fn stored_parts(schema: &TableSchema, arrays: Vec<Vec<ArrayRef>>) -> Vec<Vec<Part>> {
+    let mut fields: Vec<Vec<Part>> = vec![vec![]; schema.stored_count() - schema.columns.len()];
+    for (column, arrays) in arrays.iter().enumerate().take(schema.columns.len()) {
+        let range = schema.fields_of(column);
+        for array in arrays.iter().filter(|_| !range.is_empty()) {
+            let mut parts = vec![];
+            push_fields(array, None, &mut parts);
+            let first = range.start - schema.columns.len();
+            fields[first..].iter_mut().zip(parts).for_each(|(field, part)| field.push(part));
+        }
+    }
+    let mut columns = arrays.into_iter().map(|arrays| arrays.into_iter().map(|array| (array, None)).collect());
+    let own: Vec<Vec<Part>> = columns.by_ref().take(schema.columns.len()).collect();
+    own.into_iter().chain(fields).chain(columns).collect()
 }
 
 /// Applies `f` to every item, on several threads. Each item is dropped when its result is complete.

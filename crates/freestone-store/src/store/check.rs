@@ -91,7 +91,8 @@ fn compare(table: &Arc<Table>, copy: &Arc<Table>, report: &mut CheckReport) -> R
 
 /// The number of rows, and the sum of the hashes of some of their columns.
 fn rows_hash(table: &Arc<Table>, columns: Vec<usize>) -> Result<(u64, u64)> {
-    let types: Vec<DataType> = columns.iter().map(|c| table.schema.columns[*c].data_type.clone()).collect();
+    let columns = table.schema.with_fields(&columns);
+    let types: Vec<DataType> = columns.iter().map(|c| table.schema.stored_type(*c).clone()).collect();
     let (mut rows, mut sum) = (0, 0u64);
     for_each_batch(
         table,
@@ -167,7 +168,7 @@ fn check_pages(
     place: &str,
     report: &mut CheckReport,
 ) -> Result<Option<Vec<ColumnData>>> {
-    let columns = &segment.footer.description.schema.columns;
+    let columns = segment.footer.description.schema.stored_columns();
     let mut buffers: Vec<ColumnBuffer> = columns.iter().map(|c| ColumnBuffer::new(&c.data_type)).collect();
     for group in 0..segment.group_count() {
         for page in 0..segment.page_count(group) {
@@ -183,7 +184,7 @@ fn check_pages(
         return Ok(None);
     }
     let mut values = Vec::with_capacity(columns.len());
-    for ((buffer, column), zones) in buffers.into_iter().zip(columns).zip(&segment.footer.zones) {
+    for ((buffer, column), zones) in buffers.into_iter().zip(&columns).zip(&segment.footer.zones) {
         let wrong = |reason: String| StoreError::Corrupt { file: segment.name().to_owned(), reason };
         let array = buffer.finish().map_err(|e| wrong(format!("column {}: {e}", column.name)))?;
         let data = ColumnData::from_arrays([&array], &column.data_type);
@@ -201,8 +202,7 @@ fn check_pages(
 fn page_rows(segment: &Segment, group: usize, page: usize) -> String {
     let rows = segment.page_rows(group, page);
     let description = &segment.footer.description;
-    let columns =
-        description.groups[group].columns.iter().map(|c| description.schema.columns[*c as usize].name.as_str());
+    let columns = description.groups[group].columns.iter().map(|c| description.schema.stored_name(*c as usize));
     let columns = columns.collect::<Vec<_>>().join(", ");
     format!("rows {} to {} of ({columns})", rows.start, rows.end.saturating_sub(1))
 }

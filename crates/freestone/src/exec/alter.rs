@@ -147,6 +147,9 @@ impl Alteration<'_> {
             None if generated.is_empty() => Some(StoredValue::Null),
             None => None,
         };
+        // The fields of a struct are columns of their own, with values of their own.
+        let is_struct = matches!(data_type, DataType::Struct(_));
+        let value = value.filter(|value| *value == StoredValue::Null || !is_struct);
         let Some(value) = value else {
             self.add_computed(Column { name, data_type, nullable }, default, generated)?;
             return self.constrain(constraints);

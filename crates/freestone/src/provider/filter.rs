@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 
 use crate::exact::Canonical;
 
+use super::fields::with_fields;
 use super::in_keys::InKeys;
 use super::keys::{code_filters, key_set};
 use crate::expressions::physical::remap;
@@ -433,6 +434,7 @@ impl DynamicExpression {
     fn translate(&self) -> Result<DynamicState> {
         let now = datafusion::physical_expr_common::physical_expr::snapshot_physical_expr(self.filter.clone())?;
         let mut state = DynamicState::default();
+        let now = with_fields(&now, &self.scanned.table.schema)?;
         for conjunct in split_conjunction(&now) {
             let said = predicate(conjunct, &self.schema).is_some();
             match if said { None } else { key_set(conjunct, &self.scanned.table, &self.schema)? } {

@@ -18,7 +18,7 @@ use datafusion::scalar::ScalarValue;
 use freestone_advisor::{PathTest, PredicateForm};
 use freestone_store::column::display_int;
 use freestone_store::design::{PageFormat, plan_name};
-use freestone_store::nested::is_encoded;
+use freestone_store::nested::is_flat;
 use freestone_store::schema::{ConstraintKind, Identity, usual_constraint_name};
 use freestone_store::segment::Segment;
 use freestone_store::segment::zones::{Bounds, ZoneMap};
@@ -347,7 +347,7 @@ fn hot(table: &Arc<Table>) -> Result<RecordBatch> {
 /// The groups of a segment as it is stored: `dense (a, b), pax (c)`.
 fn groups(segment: &Segment) -> String {
     let description = &segment.footer.description;
-    let name = |column: &u32| description.schema.columns[*column as usize].name.clone();
+    let name = |column: &u32| description.schema.stored_name(*column as usize);
     let group = |group: &freestone_store::segment::footer::GroupDescription| {
         let format = match group.format {
             PageFormat::Slotted => "slotted",
@@ -362,7 +362,7 @@ fn groups(segment: &Segment) -> String {
 /// `freestone_columns('t')`: one row per column, over all segments. The minimum and maximum of strings are prefixes.
 fn columns(table: &Arc<Table>) -> Result<RecordBatch> {
     let opened = open_segments(table)?;
-    let described = &table.schema.columns;
+    let described = table.schema.stored_columns();
     let encodings = |at: usize| {
         let names = opened.iter().map(|segment| {
             let column = &segment.footer.description.columns[at];
@@ -407,7 +407,7 @@ fn zones(table: &Arc<Table>) -> Result<RecordBatch> {
             }
         }
     }
-    let described = &table.schema.columns;
+    let described = table.schema.stored_columns();
     let bound = |index: usize, end: End| {
         let (map, zone) = maps[index];
         Extreme::of_zone(map, zone, end)?.text(&described[at[index].2].data_type)
@@ -481,7 +481,7 @@ impl Extreme {
     }
 
     fn text(&self, data_type: &DataType) -> Option<String> {
-        if is_encoded(data_type) {
+        if !is_flat(data_type) {
             // The bounds are those of the stored bytes, and mean nothing to the reader.
             return None;
         }

@@ -94,7 +94,10 @@ impl TableProvider for FreestoneTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let all: Vec<usize> = (0..self.schema.fields().len()).collect();
-        let projection = projection.cloned().unwrap_or(all);
+        // The row id comes after all stored columns.
+        let columns = self.table.schema.columns.len();
+        let place = |at: usize| if at < columns { at } else { self.table.schema.stored_count() };
+        let projection = projection.cloned().unwrap_or(all).into_iter().map(place).collect();
         let target = state.config().target_partitions();
         let mut source =
             FreestoneSource::new(self.snapshot.clone(), self.table.clone(), self.row_ids, projection, target);

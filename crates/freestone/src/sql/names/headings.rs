@@ -78,10 +78,10 @@ fn selects(body: &mut SetExpr, on: &mut impl FnMut(&mut Select)) {
 }
 
 fn give_in(select: &mut Select) {
-    let tables = names_of_tables(&select.from);
+    let (tables, schemas) = names_of_tables(&select.from);
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) = item
-            && let Some(name) = name(expr).or_else(|| name_of_field(expr, &tables))
+            && let Some(name) = name(expr).or_else(|| name_of_field(expr, &tables, &schemas))
         {
             // Names of the user have a position in the text. This one has none.
             let alias = Ident { value: name, quote_style: Some('"'), span: Span::empty() };
@@ -90,12 +90,12 @@ fn give_in(select: &mut Select) {
     }
 }
 
-/// The names by which columns of the tables are qualified.
-fn names_of_tables(from: &[TableWithJoins]) -> Vec<String> {
+/// The names by which columns of the tables are qualified, and those of their schemas.
+fn names_of_tables(from: &[TableWithJoins]) -> (Vec<String>, Vec<String>) {
     let factors = from
         .iter()
         .flat_map(|tables| std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation)));
-    let mut names = vec![];
+    let (mut names, mut schemas) = (vec![], vec![]);
     let mut todo: Vec<&TableFactor> = factors.collect();
     while let Some(factor) = todo.pop() {
         match factor {
@@ -104,7 +104,9 @@ fn names_of_tables(from: &[TableWithJoins]) -> Vec<String> {
                 todo.extend(table_with_joins.joins.iter().map(|join| &join.relation));
             }
             TableFactor::Table { name, alias: None, .. } => {
-                names.extend(name.0.last().and_then(|part| part.as_ident()).map(folded));
+                let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident()).map(folded).collect();
+                names.extend(parts.last().cloned());
+                schemas.extend(parts.first().filter(|_| parts.len() > 1).cloned());
             }
             TableFactor::Table { alias: Some(alias), .. }
             | TableFactor::Derived { alias: Some(alias), .. }
@@ -114,16 +116,15 @@ fn names_of_tables(from: &[TableWithJoins]) -> Vec<String> {
             _ => {}
         }
     }
-    names
+    (names, schemas)
 }
 
 /// The name of a field of a struct in a column: `s.a` and `t.s.a` are named `a`, like a column `t.a`.
-fn name_of_field(expr: &Expr, tables: &[String]) -> Option<String> {
+fn name_of_field(expr: &Expr, tables: &[String], schemas: &[String]) -> Option<String> {
     let Expr::CompoundIdentifier(parts) = expr else { return None };
-    let is_of_table = tables.contains(&folded(parts.first()?));
-    let is_field = parts.len() > if is_of_table { 2 } else { 1 };
-    // A column of a table in a schema has three parts as well, and is named by the last of them, too.
-    if is_field && (is_of_table || parts.len() == 2) { parts.last().map(folded) } else { None }
+    let first = folded(parts.first()?);
+    let of_table = if tables.contains(&first) { 2 } else { 1 };
+    (parts.len() > of_table && !schemas.contains(&first)).then(|| parts.last().map(folded)).flatten()
 }
 
 fn take_back_in(select: &mut Select) {
