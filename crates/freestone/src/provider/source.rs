@@ -274,8 +274,7 @@ impl FreestoneSource {
         if !any || places.contains(&self.row_id_column()) {
             return Ok(None);
         }
-        let source =
-            FreestoneSource { projection: places, schema: Arc::new(Schema::new(fields)), ..self.clone() };
+        let source = FreestoneSource { projection: places, schema: Arc::new(Schema::new(fields)), ..self.clone() };
         Ok(Some((source, expressions)))
     }
 
