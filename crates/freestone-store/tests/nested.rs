@@ -7,6 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::*;
 use arrow_buffer::NullBuffer;
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use freestone_codec::{IntPredicate, Predicate};
 use freestone_store::design::Design;
@@ -85,7 +86,9 @@ fn read(table: &Arc<Table>, request: ScanRequest) -> Vec<RecordBatch> {
 fn shown(batches: &[RecordBatch], column: usize) -> Vec<String> {
     let of_batch = |batch: &RecordBatch| {
         let array = batch.column(column).clone();
-        (0..array.len()).map(move |row| format!("{:?}", array.slice(row, 1))).collect::<Vec<_>>()
+        let options = FormatOptions::new().with_null("NULL");
+        let formatter = ArrayFormatter::try_new(array.as_ref(), &options).unwrap();
+        (0..array.len()).map(|row| formatter.value(row).to_string()).collect::<Vec<_>>()
     };
     let mut rows: Vec<String> = batches.iter().flat_map(of_batch).collect();
     rows.sort();
