@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, ListArray, MapArray, StructArray, UInt32Array, make_comparator,
+    Array, ArrayRef, AsArray, Int64Array, ListArray, MapArray, StructArray, UInt32Array, make_comparator,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::{SortOptions, cast, concat, take};
@@ -14,11 +14,13 @@ use datafusion::error::Result;
 
 use super::function::Scalar;
 use super::kinds::Kind::{Any, List, Map, Rest, Struct};
-use super::kinds::{BOOL, TEXT, list, list_of};
+use super::kinds::{BOOL, INT, TEXT, list, list_of};
 use super::rows::{invalid, lists};
 use crate::error::Error;
 use crate::times::{Call, exact_cast};
 
+/// The function that compares two nested values.
+const ORDER: &str = "freestone_order";
 /// The function that returns the value of a map's key, not in a list.
 const MAP_VALUE: &str = "freestone_map_value";
 
@@ -27,6 +29,7 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::typed(&["struct_insert"], &[&[Struct, Rest]], |types, names| changed(types, names, false), change),
         Scalar::typed(&["struct_update"], &[&[Struct, Rest]], |types, names| changed(types, names, true), change),
         Scalar::typed(&["struct_concat"], &[&[Struct, Struct, Rest]], concatenated, struct_concat),
+        order_function(),
         Scalar::new(&["struct_keys"], &[&[Struct]], list_of(TEXT), struct_keys),
         Scalar::new(&["map_contains"], &[&[Map, Any]], BOOL, |call| map_has(call, true)),
         Scalar::new(&["map_contains_value"], &[&[Map, Any]], BOOL, |call| map_has(call, false)),
@@ -173,6 +176,19 @@ fn map_value(call: &Call) -> Result<ArrayRef> {
         found.filter(|_| maps.is_valid(row)).map(|at| at as u32)
     };
     Ok(take(maps.values(), &(0..maps.len()).map(place).collect::<UInt32Array>(), None)?)
+}
+
+pub(super) fn order_function() -> Scalar {
+    Scalar::new(&[ORDER], &[&[Any, Any]], INT, order)
+}
+
+/// -1, 0 or 1: the order of two values of one nested type, in which NULLs are the greatest.
+fn order(call: &Call) -> Result<ArrayRef> {
+    let (left, right) = (call.array(0)?, call.array(1)?);
+    let right = if left.data_type() == right.data_type() { right } else { cast(&right, left.data_type())? };
+    let compare = make_comparator(&left, &right, SortOptions { descending: false, nulls_first: false })?;
+    let order = |row: usize| (left.is_valid(row) && right.is_valid(row)).then(|| compare(row, row) as i64);
+    Ok(Arc::new((0..left.len()).map(order).collect::<Int64Array>()))
 }
 
 /// The map type for a list of pairs.

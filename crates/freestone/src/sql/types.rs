@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use super::dialect;
 use super::names::identifier;
+use crate::error::Error;
 
 /// Type names beyond DataFusion's, and timestamps in microseconds, whose range is 290,000 years around 1970.
 #[derive(Debug)]
@@ -17,8 +18,25 @@ pub(crate) struct SqlTypes;
 
 impl TypePlanner for SqlTypes {
     fn plan_type_field(&self, sql: &ast::DataType) -> Result<Option<FieldRef>> {
+        if let Some((name, hint)) = missing(sql) {
+            return Err(Error::unsupported(format!("type {name} is not available")).with_hint(hint).into());
+        }
         Ok(sql_type(sql).map(|data_type| Arc::new(Field::new("", data_type, true))))
     }
+}
+
+/// A type of DuckDB or PostgreSQL that does not exist here, and what to write instead.
+fn missing(sql: &ast::DataType) -> Option<(&'static str, &'static str)> {
+    use ast::DataType as Sql;
+    Some(match sql {
+        Sql::Enum(..) => ("ENUM", "write VARCHAR CHECK (m IN ('a', 'b'))"),
+        Sql::Union(_) => ("UNION", "write a STRUCT with a field for each type"),
+        Sql::Bit(_) | Sql::BitVarying(_) | Sql::VarBit(_) => ("BIT", "write BLOB, or VARCHAR for the digits"),
+        Sql::Time(_, ast::TimezoneInfo::WithTimeZone | ast::TimezoneInfo::Tz) => {
+            ("TIME WITH TIME ZONE", "write TIMESTAMP WITH TIME ZONE, or TIME and the offset in columns of their own")
+        }
+        _ => return None,
+    })
 }
 
 /// The name of a type that stands as Arrow writes it, for parameters that have one.
