@@ -450,6 +450,7 @@ fn needed(table: &str, column: &str, what: &str) -> Error {
 /// Whether every value of one type is also one of another, except for timestamps far from 1970, which are refused one
 /// by one.
 fn widens(from: &DataType, to: &DataType) -> bool {
+    let holds = |from: &DataType, to: &DataType| from == to || widens_in_place(from, to) || widens(from, to);
     use DataType::*;
     let fineness = |unit: &TimeUnit| match unit {
         TimeUnit::Second => 0,
@@ -469,6 +470,15 @@ fn widens(from: &DataType, to: &DataType) -> bool {
         (Int8 | Int16 | Int32 | UInt8 | UInt16 | UInt32, Float64) => true,
         (Date32, Timestamp(_, None)) => true,
         (Timestamp(a, zone), Timestamp(b, other)) => zone == other && fineness(a) <= fineness(b),
+        (List(from), List(to)) => holds(from.data_type(), to.data_type()),
+        (FixedSizeList(from, length), FixedSizeList(to, same)) => {
+            length == same && holds(from.data_type(), to.data_type())
+        }
+        (Map(from, _), Map(to, _)) => holds(from.data_type(), to.data_type()),
+        // Fields may be added: they are NULL.
+        (Struct(from), Struct(to)) => from
+            .iter()
+            .all(|field| to.iter().any(|new| new.name() == field.name() && holds(field.data_type(), new.data_type()))),
         _ => false,
     }
 }

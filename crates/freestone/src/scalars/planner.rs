@@ -2,17 +2,19 @@
 
 use std::sync::{Arc, LazyLock};
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-use super::{json, text};
+use super::{json, structs, text};
 use crate::times::is_text;
 
 static EXTRACT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(json::extract()));
 static EXTRACT_STRING: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(json::extract_string()));
+static MAP_VALUE: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(structs::map_value_function()));
 static CUT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(text::cut_function()));
 
 /// Plans these operators.
@@ -36,7 +38,17 @@ impl ExprPlanner for Operators {
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
         let of_text = access.expr.get_type(schema).is_ok_and(|kind| is_text(&kind));
+        let of_map = access.expr.get_type(schema).is_ok_and(|kind| matches!(kind, DataType::Map(..)));
         let RawFieldAccessExpr { expr, field_access } = access;
+        let field_access = match field_access {
+            GetFieldAccess::NamedStructField { name } if of_map => {
+                return Ok(PlannerResult::Planned(MAP_VALUE.call(vec![expr, Expr::Literal(name, None)])));
+            }
+            GetFieldAccess::ListIndex { key } if of_map => {
+                return Ok(PlannerResult::Planned(MAP_VALUE.call(vec![expr, *key])));
+            }
+            other => other,
+        };
         let (start, end): (Expr, Expr) = match (field_access, of_text) {
             (GetFieldAccess::ListIndex { key }, true) => (*key.clone(), *key),
             (GetFieldAccess::ListRange { start, stop, .. }, true) => (*start, *stop),

@@ -33,12 +33,7 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["struct_keys"], &[&[Struct]], list_of(TEXT), struct_keys),
         Scalar::new(&["map_contains"], &[&[Map, Any]], BOOL, |call| map_has(call, true)),
         Scalar::new(&["map_contains_value"], &[&[Map, Any]], BOOL, |call| map_has(call, false)),
-        Scalar::typed(
-            &[MAP_VALUE],
-            &[&[Map, Any]],
-            |types, _| Ok(entries(&types[0])?.1.data_type().clone()),
-            map_value,
-        ),
+        map_value_function(),
         Scalar::typed(&["map_from_entries"], &[&[List]], |types, _| map_of_entries(&types[0]), map_from_entries),
         Scalar::typed(&["map_concat"], &[&[Map, Map, Rest]], |types, _| Ok(types[0].clone()), map_concat),
     ]
@@ -178,6 +173,12 @@ fn map_value(call: &Call) -> Result<ArrayRef> {
     Ok(take(maps.values(), &(0..maps.len()).map(place).collect::<UInt32Array>(), None)?)
 }
 
+/// The value of a key, as in `m['key']`; NULL if the map does not have it.
+pub(super) fn map_value_function() -> Scalar {
+    Scalar::typed(&[MAP_VALUE], &[&[Map, Any]], |types, _| Ok(entries(&types[0])?.1.data_type().clone()), map_value)
+}
+
+/// The order of two nested values.
 pub(super) fn order_function() -> Scalar {
     Scalar::new(&[ORDER], &[&[Any, Any]], INT, order)
 }
