@@ -56,10 +56,20 @@ impl TableSchema {
 
     /// The column of the table to which a stored column belongs.
     pub fn column_of(&self, stored: usize) -> usize {
-        if stored < self.columns.len() {
-            return stored;
+        self.located(stored).map_or(stored, |(column, _)| column)
+    }
+
+    /// The column of a field, and its place among the fields of the column; `None` for a column.
+    fn located(&self, stored: usize) -> Option<(usize, usize)> {
+        let mut place = stored.checked_sub(self.columns.len())?;
+        for (at, column) in self.columns.iter().enumerate() {
+            let fields = count(&column.data_type);
+            if place < fields {
+                return Some((at, place));
+            }
+            place -= fields;
         }
-        (0..self.columns.len()).find(|column| self.fields_of(*column).contains(&stored)).unwrap_or(0)
+        None
     }
 
     /// The type of a stored column.
@@ -67,9 +77,8 @@ impl TableSchema {
         if let Some(column) = self.columns.get(stored) {
             return &column.data_type;
         }
-        let column = self.column_of(stored);
-        let data_type = &self.columns[column].data_type;
-        type_at(data_type, stored.saturating_sub(self.fields_of(column).start)).unwrap_or(data_type)
+        let found = self.located(stored).and_then(|(column, place)| type_at(&self.columns[column].data_type, place));
+        found.unwrap_or(&DataType::Null)
     }
 
     /// All stored columns, with names such as `s.a` for fields.

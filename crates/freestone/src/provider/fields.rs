@@ -19,6 +19,9 @@ use super::FreestoneSource;
 
 /// The fields of all structs of a table, which follow its columns. A struct in another one is not a column by itself.
 pub(super) fn fields(schema: &TableSchema) -> Vec<Arc<Field>> {
+    if schema.stored_count() == schema.columns.len() {
+        return vec![];
+    }
     let stored = schema.stored_columns().into_iter().skip(schema.columns.len());
     stored.map(|column| Arc::new(Field::new(column.name, column.data_type, true))).collect()
 }
