@@ -96,9 +96,9 @@ def main() -> None:
         answers = [db.sql(query).fetchall(), other.execute(query).fetchall(), other.execute(of_file).fetchall()]
         same = all(repr(answer) == repr(answers[0]) for answer in answers)
         taken = [
-            seconds(lambda: db.sql(query).fetchall()),
-            seconds(lambda: other.execute(query).fetchall()),
-            seconds(lambda: other.execute(of_file).fetchall()),
+            seconds(lambda text=query: db.sql(text).fetchall()),
+            seconds(lambda text=query: other.execute(text).fetchall()),
+            seconds(lambda text=of_file: other.execute(text).fetchall()),
         ]
         shown = ", ".join(f"{system} {1000 * best:.2f}" for system, best in zip(["Freestone", "DuckDB", "Parquet"], taken))
         print(f"{name}, ms: {shown}{'' if same else '   (the answers differ in form)'}")
