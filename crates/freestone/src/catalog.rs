@@ -35,12 +35,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::Stored;
 use crate::inputs::ArrowTable;
 use crate::internal_names::{PG_TEMP, is_temporary};
-use crate::provider::files::{FilesFunction, Inference, OpenFiles, naming};
+use crate::provider::files::{CONTENTS, ContentsFunction, FilesFunction, Inference, OpenFiles, naming};
 use crate::provider::information::{INFORMATION_SCHEMA, InformationSchema};
 use crate::provider::{FreestoneTable, metadata};
 use crate::sequences::SessionSequences;
 use crate::shared::Materialized;
 use crate::sql::extensions::PivotValues;
+use crate::sql::names::other_case;
 use crate::sql::names::{CATALOG, MAIN, SCHEMA, is_ours};
 use crate::sql::parameters::{Described, Filled, Parameters};
 use crate::sql::{extensions, file_calls, macros, names, parameters, statement, subquery_columns, supported, types};
@@ -228,6 +229,10 @@ impl Planner {
         sequences::register(&mut state, &scope.snapshot, &self.sequences);
         for name in file_calls::FUNCTIONS {
             let function = FilesFunction::new(name, self.access, self.base.clone(), scope.files.clone());
+            state.register_udtf(name, Arc::new(function));
+        }
+        for (name, contents) in CONTENTS {
+            let function = ContentsFunction { name, contents, access: self.access, state: self.base.clone() };
             state.register_udtf(name, Arc::new(function));
         }
         let schema =
@@ -445,11 +450,23 @@ impl Planner {
     }
 
     async fn plan_statement(&self, state: &SessionState, scope: &Scope, sql: ast::Statement) -> Result<LogicalPlan> {
-        let plan = state.statement_to_plan(DfStatement::Statement(Box::new(sql))).await;
-        plan.map_err(|error| match Error::missing_function(&error) {
-            Some(name) => scalars::missing(&name, state),
-            None => explain(error, scope, self.access),
-        })
+        let mut sql = sql;
+        for _ in 0..=other_case::NAMES_MAX {
+            let text = DfStatement::Statement(Box::new(sql.clone()));
+            let error = match state.statement_to_plan(text).await {
+                Ok(plan) => return Ok(plan),
+                Err(error) => error,
+            };
+            // A column whose name has capitals, such as one of a file, is found without quotes, too.
+            if !other_case::quote(&mut sql, &error) {
+                return Err(match Error::missing_function(&error) {
+                    Some(name) => scalars::missing(&name, state),
+                    None => explain(error, scope, self.access),
+                });
+            }
+        }
+        Err(Error::invalid("too many columns are written in another case than their names have")
+            .with_hint("write these names in quotes"))
     }
 
     /// Plans a statement whose parameters have the given types.

@@ -254,7 +254,8 @@ fn resolve(state: &SessionState, name: &str) -> Result<String> {
     }
 }
 
-fn settable(config: &SessionConfig) -> Vec<(String, Option<String>)> {
+/// The settings that can be set, with their values.
+pub(crate) fn settable(config: &SessionConfig) -> Vec<(String, Option<String>)> {
     let entries = config.options().entries().into_iter();
     // Our entries come without their prefix.
     let name = |key: String| if key.contains('.') { key } else { format!("{}.{key}", FreestoneSettings::PREFIX) };

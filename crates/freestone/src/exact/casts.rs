@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Float64Array, PrimitiveArray};
+use datafusion::arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, Float64Array, PrimitiveArray,
+};
+use datafusion::arrow::compute::kernels::zip::zip;
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{
     DataType, Date32Type, Date64Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
@@ -34,6 +37,7 @@ pub(super) fn is_ours(from: &DataType, to: &DataType) -> bool {
         (Decimal128(precision, _), Float32) => *precision > 7,
         (Float64, Float32 | Float16) | (Date64, Date32) => true,
         (text, Float64 | Float32) if text.is_string() => true,
+        (text, to) if text.is_string() && to.is_integer() => true,
         (nested, text) if text.is_string() => nested.is_nested() && !matches!(nested, DataType::Dictionary(..)),
         _ => false,
     }
@@ -111,6 +115,13 @@ fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
             let read = texts.as_string_view().iter().zip(floats.as_primitive::<Float64Type>());
             Arc::new(read.map(|(text, float)| finite(text?, float?)).collect::<Float64Array>())
         }
+        (text, to) if text.is_string() && to.is_integer() => {
+            let plain = plain(array, to)?;
+            match plain.null_count() == array.null_count() {
+                true => plain,
+                false => integers_of_texts(array, &plain, to)?,
+            }
+        }
         (text, Float32) if text.is_string() => converted(&converted(array, &Float64)?, to)?,
         (Float64, Float32) => {
             let narrow = |value: f64| Some(value as f32).filter(|narrow| narrow.is_finite() || !value.is_finite());
@@ -122,6 +133,37 @@ fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         }
         _ => plain(array, to)?,
     })
+}
+
+/// Integers of texts, of which some may be in another base: `0x1F`, `0b101`.
+fn integers_of_texts(array: &ArrayRef, plain: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let texts = self::plain(array, &DataType::Utf8View)?;
+    let missing = texts.as_string_view().iter().enumerate().map(|(row, text)| match text {
+        Some(text) if plain.is_null(row) => in_base(text.trim()),
+        _ => None,
+    });
+    let others = Decimal128Array::from_iter(missing).with_precision_and_scale(38, 0)?;
+    let others = converted(&(Arc::new(others) as ArrayRef), to)?;
+    let is_plain = BooleanArray::from_iter((0..plain.len()).map(|row| Some(plain.is_valid(row))));
+    Ok(zip(&is_plain, plain, &others)?)
+}
+
+/// The integer of a text with the prefix of a base.
+fn in_base(text: &str) -> Option<i128> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let base = |digits: &str, prefix: [&str; 2], base: u32| {
+        let digits = prefix.iter().find_map(|prefix| digits.strip_prefix(prefix))?;
+        let is_digits = digits.starts_with(|c: char| c.is_digit(base)) && digits.ends_with(|c: char| c.is_digit(base));
+        if !is_digits || digits.contains("__") {
+            return None;
+        }
+        i128::from_str_radix(&digits.replace('_', ""), base).ok()
+    };
+    let value = base(digits, ["0x", "0X"], 16).or_else(|| base(digits, ["0b", "0B"], 2))?;
+    Some(if negative { -value } else { value })
 }
 
 /// A float that was parsed from a text. A finite number that is too large is not infinity, and NaN has no sign.

@@ -260,6 +260,7 @@ pub(crate) fn drop(
 /// Drops a table with the sequences of its columns.
 fn drop_table(transaction: &mut WriteTransaction, base: &Snapshot, name: &str) -> Result<()> {
     let owned = base.table(name).map(|table| table.schema.sequences()).unwrap_or_default();
+    definitions::drop_indexes_of(transaction, name)?;
     transaction.drop_table(name)?;
     sequences::drop_owned(transaction, owned)
 }

@@ -8,6 +8,7 @@ pub(crate) mod copy;
 pub(crate) mod ddl;
 pub(crate) mod defaults;
 pub(crate) mod dml;
+pub(crate) mod indexes;
 pub(crate) mod merge;
 pub(crate) mod returning;
 pub(crate) mod row_checks;
@@ -16,6 +17,7 @@ pub(crate) mod stored;
 pub(crate) mod stored_values;
 pub(crate) mod upsert;
 mod view_columns;
+pub(crate) mod with_writes;
 pub(crate) mod write;
 
 use datafusion::sql::sqlparser::ast;
@@ -61,6 +63,10 @@ pub(crate) fn perform(
             let text = text.unwrap_or_else(|| definition.to_string());
             let parameters = macros::parameters(args.as_deref());
             definitions::create_macro(transaction, &object_name(&name)?, &parameters, &text, or_replace)
+        }
+        Sql::CreateIndex(create) => indexes::create(transaction, context, create),
+        Sql::Drop { object_type: ast::ObjectType::Index, if_exists, names, .. } => {
+            indexes::drop_all(transaction, context, if_exists, &names)
         }
         Sql::Drop { object_type, if_exists, names, cascade, .. } => {
             ddl::drop(transaction, object_type, if_exists, cascade, &names)

@@ -397,7 +397,7 @@ fn key_name(table: &Table, reference: &ForeignKey) -> Option<String> {
 }
 
 /// Of numbers: the digits, their radix, and the digits after the point of exact numbers.
-fn digits(data_type: &DataType) -> Option<(i32, i32, Option<i32>)> {
+pub(super) fn digits(data_type: &DataType) -> Option<(i32, i32, Option<i32>)> {
     Some(match data_type {
         DataType::Int8 | DataType::UInt8 => (8, 2, Some(0)),
         DataType::Int16 | DataType::UInt16 => (16, 2, Some(0)),

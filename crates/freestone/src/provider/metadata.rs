@@ -14,6 +14,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{ColumnarValue, Expr, ScalarUDF, Volatility, create_udf};
+use datafusion::prelude::SessionConfig;
 use datafusion::scalar::ScalarValue;
 use freestone_advisor::{PathTest, PredicateForm};
 use freestone_store::column::display_int;
@@ -23,6 +24,7 @@ use freestone_store::segment::Segment;
 use freestone_store::segment::zones::{Bounds, ZoneMap};
 use freestone_store::{OpenTransaction, Snapshot, Table, TransactionList};
 
+use super::duckdb_functions;
 use crate::definitions;
 use crate::error::{Error, Result};
 use crate::internal_names::{PG_TEMP, is_temporary, own_name, shown};
@@ -48,9 +50,10 @@ pub(crate) fn register(
     let _ = state.register_udf(version());
     let _ = state.register_udf(names::as_written());
     state.register_udtf(AT, Arc::new(AtVersion(snapshot.clone())));
-    for (name, rows) in FUNCTIONS {
+    let config = Arc::new(state.config().clone());
+    for (name, rows) in FUNCTIONS.into_iter().chain(duckdb_functions::FUNCTIONS) {
         let (transactions, log, temp) = (open.clone(), log.clone(), temp.clone());
-        let known = Known { snapshot: snapshot.clone(), transactions, log, temp };
+        let known = Known { snapshot: snapshot.clone(), transactions, log, temp, config: config.clone() };
         state.register_udtf(name, Arc::new(MetadataFunction { name, rows, known }));
     }
 }
@@ -66,21 +69,23 @@ fn version() -> Arc<ScalarUDF> {
 }
 
 /// The data that the functions show.
-struct Known {
-    snapshot: Arc<Snapshot>,
+pub(super) struct Known {
+    pub snapshot: Arc<Snapshot>,
     transactions: TransactionList,
     log: Arc<WorkloadLog>,
     /// Which temporary tables are shown.
-    temp: TempSchema,
+    pub temp: TempSchema,
+    /// The settings of the session.
+    pub config: Arc<SessionConfig>,
 }
 
 impl Known {
-    fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.temp.tables(&self.snapshot)
     }
 }
 
-type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
+pub(super) type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
 const FUNCTIONS: [(&str, Rows); 14] = [
     ("freestone_tables", |known, _| tables(known)),
@@ -120,7 +125,7 @@ impl TableFunctionImpl for MetadataFunction {
 }
 
 /// The first argument of a call, where it is a string.
-struct Argument {
+pub(super) struct Argument {
     function: &'static str,
     value: Option<String>,
 }
@@ -603,7 +608,7 @@ fn temp_word(name: &str) -> &'static str {
     if is_temporary(name) { "TEMP " } else { "" }
 }
 
-fn create_statement(table: &Table, snapshot: &Snapshot) -> String {
+pub(super) fn create_statement(table: &Table, snapshot: &Snapshot) -> String {
     let list = |names: &[String]| names.iter().map(|name| bare_or_quoted(name)).collect::<Vec<_>>().join(", ");
     let mut parts: Vec<String> = Vec::new();
     for (at, column) in table.schema.columns.iter().enumerate() {

@@ -3,6 +3,7 @@
 
 mod aggregate;
 mod copies;
+mod duckdb_functions;
 pub(crate) mod files;
 mod filter;
 mod in_keys;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::common::DFSchema;
+use datafusion::common::{DFSchema, ScalarValue, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF};
@@ -39,7 +39,12 @@ impl ExprPlanner for Operators {
         let RawFieldAccessExpr { expr, field_access } = access;
         let (start, end): (Expr, Expr) = match (field_access, of_text) {
             (GetFieldAccess::ListIndex { key }, true) => (*key.clone(), *key),
-            (GetFieldAccess::ListRange { start, stop, .. }, true) => (*start, *stop),
+            (GetFieldAccess::ListRange { start, stop, stride }, true) => {
+                if !matches!(*stride, Expr::Literal(ScalarValue::Int64(Some(1)), _)) {
+                    return plan_err!("a part of a text has no step: write text[from:to]");
+                }
+                (*start, *stop)
+            }
             (field_access, _) => return Ok(PlannerResult::Original(RawFieldAccessExpr { expr, field_access })),
         };
         Ok(PlannerResult::Planned(CUT.call(vec![expr, start, end])))

@@ -85,7 +85,7 @@ impl TableFunctionImpl for FilesFunction {
 }
 
 /// A text, or the texts of a list.
-fn texts(expression: &Expr) -> Option<Vec<String>> {
+pub(super) fn texts(expression: &Expr) -> Option<Vec<String>> {
     match expression {
         Expr::ScalarFunction(list) if list.func.name() == "make_array" => list.args.iter().map(text).collect(),
         Expr::Literal(ScalarValue::List(list), _) if list.len() == 1 => {

@@ -97,7 +97,17 @@ fn is_default(option: &str, name: &str, value: &str) -> Result<()> {
         "dateformat" | "timestampformat" | "date_format" | "timestamp_format" | "decimal_separator" | "thousands" => {
             refused("values have the form of the SQL standard", "read the column as VARCHAR and convert it in a query")
         }
-        "parallel" | "records" | "strict_mode" | "new_line" => Ok(()),
+        // They say how a file is read, and not what is read of it.
+        "parallel"
+        | "records"
+        | "strict_mode"
+        | "new_line"
+        | "buffer_size"
+        | "files_to_sniff"
+        | "preserve_order"
+        | "allow_quoted_nulls"
+        | "file_row_group_prefetch" => Ok(()),
+        "allow_empty" if !boolean(name, value)? => Ok(()),
         _ => {
             Err(Error::invalid(format!("unknown option {name} for files"))
                 .with_hint(format!("the options are {OPTIONS}")))

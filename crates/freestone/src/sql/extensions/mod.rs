@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::sql::fragments::{select_query, star};
 use crate::sql::names::{call_text, folded};
 use crate::sql::spellings::AT;
-use crate::sql::{laterals, visitor};
+use crate::sql::{laterals, visitor, with_writes};
 
 pub(crate) use aliases::functions_of;
 pub(crate) use pivots::{PivotValues, asks as is_pivot};
@@ -116,6 +116,7 @@ pub(crate) fn statement(statement: ast::Statement) -> Result<ast::Statement> {
     use ast::Statement as Sql;
     let refused = |what: &str, hint: &str| Err(Error::unsupported(format!("{what} is not available")).with_hint(hint));
     match statement {
+        Sql::Query(query) if is_write(&query.body) => with_writes::statement(*query),
         Sql::Query(mut query) => {
             let SetExpr::Select(select) = query.body.as_mut() else { return Ok(Sql::Query(query)) };
             let Some(into) = select.into.take() else { return Ok(Sql::Query(query)) };
@@ -140,12 +141,14 @@ pub(crate) fn statement(statement: ast::Statement) -> Result<ast::Statement> {
             refused("INSTALL and LOAD of extensions", "nothing has to be installed")
         }
         Sql::Comment { .. } => refused("COMMENT ON", "keep the description in a table, or in SQL comments of a view"),
-        Sql::CreateIndex(_) => {
-            refused("CREATE INDEX", "ALTER TABLE t SET DESIGN (index = 'column') makes an ordered index")
-        }
         Sql::CreateType { .. } => refused("CREATE TYPE", "write the type itself, or VARCHAR for an ENUM"),
         other => Ok(other),
     }
+}
+
+/// Whether a query is a statement that writes, with WITH before it.
+pub(crate) fn is_write(body: &SetExpr) -> bool {
+    matches!(body, SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_))
 }
 
 /// Converts `name: expression` to `expression AS name`.
