@@ -31,10 +31,11 @@ use parking_lot::Mutex;
 
 use crate::access::{Access, Extension};
 use crate::context::Progress;
+use crate::definitions::GeneratedColumn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::Stored;
 use crate::inputs::ArrowTable;
-use crate::internal_names::{PG_TEMP, is_temporary};
+use crate::internal_names::{PG_TEMP, ROW_ID_COLUMN, is_temporary};
 use crate::provider::files::{CONTENTS, ContentsFunction, FilesFunction, Inference, OpenFiles, naming};
 use crate::provider::information::{INFORMATION_SCHEMA, InformationSchema};
 use crate::provider::{FreestoneTable, metadata};
@@ -51,6 +52,10 @@ use crate::{definitions, exact, planning, scalars, sequences, shared};
 
 /// The name of the target of a write in its plan; see [`Target`].
 pub(crate) const TARGET: &str = "freestone$target";
+/// The same without its generated columns.
+const STORED_TARGET: &str = "freestone$stored_target";
+/// The beginning of the name of a table without its generated columns.
+pub(crate) const STORED: &str = "freestone$stored:";
 
 /// Plans statements, with the session's settings at the time when the statement began.
 #[derive(Clone)]
@@ -174,7 +179,12 @@ impl Scope {
     /// The columns of a table of the database, by its name as written.
     fn columns(&self, name: &ast::ObjectName) -> names::Columns {
         let table = self.table(name)?;
-        Some(table.schema.columns.iter().map(|column| column.name.clone()).collect())
+        let generated = definitions::generated(&self.snapshot, &table.name).unwrap_or_default();
+        let name = |column: std::result::Result<usize, &GeneratedColumn>| match column {
+            Ok(at) => table.schema.columns[at].name.clone(),
+            Err(column) => column.name.clone(),
+        };
+        Some(definitions::all_columns(table.schema.columns.len(), &generated).map(name).collect())
     }
 
     /// A table of the caller. Views do not see these tables, so their meaning does not depend on the caller.
@@ -622,6 +632,10 @@ impl SchemaProvider for StatementSchema {
         self.scope.asked.lock().insert(name.to_owned());
         let snapshot = &self.scope.snapshot;
         match self.scope.target.as_ref().filter(|_| name == TARGET) {
+            Some(Target::Rows(table)) if definitions::generated_text(snapshot, table).is_some() => {
+                let Some(query) = self.with_generated(table, STORED_TARGET, true) else { return Ok(None) };
+                return self.view(TARGET, &query).await.map(Some);
+            }
             Some(Target::Rows(table)) => {
                 let table = FreestoneTable::new(snapshot.clone(), table);
                 return Ok(table.map(|table| Arc::new(table.with_row_ids()) as _));
@@ -629,6 +643,13 @@ impl SchemaProvider for StatementSchema {
             Some(Target::Columns(schema)) => return Ok(Some(Arc::new(EmptyTable::new(schema.clone())))),
             Some(Target::Written(rows)) => return Ok(Some(rows.provider()?)),
             None => {}
+        }
+        if let (STORED_TARGET, Some(Target::Rows(table))) = (name, &self.scope.target) {
+            let table = FreestoneTable::new(snapshot.clone(), table);
+            return Ok(table.map(|table| Arc::new(table.with_row_ids()) as _));
+        }
+        if let Some(stored) = name.strip_prefix(STORED) {
+            return Ok(FreestoneTable::new(snapshot.clone(), stored).map(|table| Arc::new(table) as _));
         }
         if let Some(table) = self.table_in(name).await? {
             return Ok(Some(table));
@@ -680,6 +701,9 @@ impl StatementSchema {
     /// A table or view of the database.
     async fn table_in(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         let snapshot = &self.scope.snapshot;
+        if let Some(query) = self.with_generated(name, &format!("{STORED}{name}"), false) {
+            return self.view(name, &query).await.map(Some);
+        }
         if let Some(table) = FreestoneTable::new(snapshot.clone(), name) {
             return Ok(Some(Arc::new(table)));
         }
@@ -691,6 +715,21 @@ impl StatementSchema {
             }
             planned => planned.map(Some),
         }
+    }
+
+    /// The query for all columns of a table that has generated ones, over a source with the stored ones.
+    fn with_generated(&self, table: &str, source: &str, row_ids: bool) -> Option<String> {
+        let generated = definitions::generated(&self.scope.snapshot, table)?;
+        let columns = &self.scope.snapshot.table(table)?.schema.columns;
+        let item = |column: std::result::Result<usize, &GeneratedColumn>| match column {
+            Ok(at) => statement::quote(&columns[at].name),
+            Err(column) => format!("{} AS {}", column.value(), statement::quote(&column.name)),
+        };
+        let mut items: Vec<String> = definitions::all_columns(columns.len(), &generated).map(item).collect();
+        if row_ids {
+            items.push(statement::quote(ROW_ID_COLUMN));
+        }
+        Some(format!("SELECT {} FROM {}", items.join(", "), statement::quote(source)))
     }
 
     async fn view(&self, name: &str, sql: &str) -> Result<Arc<dyn TableProvider>, DataFusionError> {

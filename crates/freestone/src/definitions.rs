@@ -1,9 +1,12 @@
-//! Schemas, macros and the names of indexes. The database stores them among its views, under names that users cannot use. The text of such an
+//! Schemas, macros, the names of indexes, generated columns, and comments. The database stores them among its views, under names that users cannot use. The text of such an
 //! entry is the statement that created it.
 //!
 //! A table of a schema has the name `schema.table` in the catalog.
 
+use std::collections::BTreeMap;
+
 use freestone_store::{Snapshot, WriteTransaction};
+use serde::{Deserialize, Serialize};
 
 use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
@@ -15,6 +18,40 @@ const INTERNAL: &str = "freestone$";
 const MACRO: &str = "freestone$macro:";
 const SCHEMA: &str = "freestone$schema:";
 const INDEX: &str = "freestone$index:";
+const GENERATED: &str = "freestone$generated:";
+const COMMENT: &str = "freestone$comment:";
+
+/// What COMMENT ON has said of a table or view.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Comments {
+    pub own: Option<String>,
+    /// By the names of columns.
+    pub columns: BTreeMap<String, String>,
+}
+
+/// A column that is computed from others of its row whenever it is read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct GeneratedColumn {
+    pub name: String,
+    /// Its position among all columns of the table.
+    pub at: usize,
+    /// `None` for that of the expression.
+    pub data_type: Option<String>,
+    /// As it was declared; it may name other such columns.
+    pub declared: String,
+    /// The same over stored columns alone.
+    pub expression: String,
+}
+
+impl GeneratedColumn {
+    /// The value in a query over the stored columns.
+    pub fn value(&self) -> String {
+        match &self.data_type {
+            Some(data_type) => format!("CAST(({}) AS {data_type})", self.expression),
+            None => format!("({})", self.expression),
+        }
+    }
+}
 
 /// The table and the columns of an index with a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -237,4 +274,68 @@ pub(crate) fn drop_indexes_of(transaction: &mut WriteTransaction, table: &str) -
     let names: Vec<String> =
         indexes(&snapshot).filter(|(_, entry)| entry.table == table).map(|(name, _)| name).collect();
     names.iter().try_for_each(|name| drop_index(transaction, name))
+}
+
+/// The generated columns of a table, if it has any.
+pub(crate) fn generated(snapshot: &Snapshot, table: &str) -> Option<Vec<GeneratedColumn>> {
+    let text = generated_text(snapshot, table)?;
+    serde_json::from_str(text).ok()
+}
+
+/// The same as text, which changes with them.
+pub(crate) fn generated_text<'s>(snapshot: &'s Snapshot, table: &str) -> Option<&'s String> {
+    snapshot.views().get(&format!("{GENERATED}{table}"))
+}
+
+/// Keeps the generated columns of a table instead of those that it had.
+pub(crate) fn set_generated(
+    transaction: &mut WriteTransaction,
+    table: &str,
+    columns: &[GeneratedColumn],
+) -> Result<()> {
+    let entry = format!("{GENERATED}{table}");
+    if transaction.snapshot().views().contains_key(&entry) {
+        transaction.drop_view(&entry)?;
+    }
+    if columns.is_empty() {
+        return Ok(());
+    }
+    let text = serde_json::to_string(columns)
+        .map_err(|error| Error::new(ErrorKind::Internal, format!("internal error: generated columns: {error}")))?;
+    Ok(transaction.create_view(&entry, &text)?)
+}
+
+/// The names of all columns of a table in order: with the positions of stored columns, and with generated ones.
+pub(crate) fn all_columns<'c>(
+    stored: usize,
+    generated: &'c [GeneratedColumn],
+) -> impl Iterator<Item = std::result::Result<usize, &'c GeneratedColumn>> {
+    let mut next = 0;
+    (0..stored + generated.len()).map(move |at| match generated.iter().find(|column| column.at == at) {
+        Some(column) => Err(column),
+        None => {
+            next += 1;
+            Ok(next - 1)
+        }
+    })
+}
+
+/// The comments of a table or view.
+pub(crate) fn comments(snapshot: &Snapshot, object: &str) -> Comments {
+    let text = snapshot.views().get(&format!("{COMMENT}{object}"));
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+/// Keeps the comments of a table or view instead of those that it had.
+pub(crate) fn set_comments(transaction: &mut WriteTransaction, object: &str, comments: &Comments) -> Result<()> {
+    let entry = format!("{COMMENT}{object}");
+    if transaction.snapshot().views().contains_key(&entry) {
+        transaction.drop_view(&entry)?;
+    }
+    if *comments == Comments::default() {
+        return Ok(());
+    }
+    let text = serde_json::to_string(comments)
+        .map_err(|error| Error::new(ErrorKind::Internal, format!("internal error: comments: {error}")))?;
+    Ok(transaction.create_view(&entry, &text)?)
 }

@@ -14,7 +14,7 @@ use freestone_store::{ColumnUse, LockMode, Snapshot, StoreError, WriteTransactio
 
 use crate::catalog::{Scope, TARGET};
 use crate::context::Outcome;
-use crate::definitions;
+use crate::definitions::{self, Comments, GeneratedColumn};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exact::integer_digits;
 use crate::exec::constraints::Constraints;
@@ -22,7 +22,7 @@ use crate::exec::ddl;
 use crate::exec::sequences::{self, Generated};
 use crate::exec::view_columns::Views;
 use crate::exec::write::WriteContext;
-use crate::exec::{defaults, dml, row_checks};
+use crate::exec::{defaults, dml, generated_columns, row_checks};
 use crate::ingest::stored_cell;
 use crate::inputs::ArrowTable;
 use crate::sql::names::{identifier, name_in, object_name};
@@ -87,6 +87,9 @@ fn rename_view(
     };
     crate::sequences::check_free(&base, &new)?;
     let others = Views::of(context, &base)?.without(name);
+    let comments = definitions::comments(&base, name);
+    definitions::set_comments(transaction, name, &Comments::default())?;
+    definitions::set_comments(transaction, &new, &comments)?;
     transaction.drop_view(name)?;
     transaction.create_view(&new, &text)?;
     others.check(context, &transaction.snapshot(), name)?;
@@ -188,6 +191,29 @@ impl Alteration<'_> {
         Ok(self.transaction.table(self.table)?.schema.clone())
     }
 
+    fn generated(&mut self) -> Vec<GeneratedColumn> {
+        definitions::generated(&self.transaction.snapshot(), self.table).unwrap_or_default()
+    }
+
+    /// The comment of a column follows its new name, or goes with it.
+    fn comment_column(&mut self, column: &str, new: Option<&str>) -> Result<()> {
+        let mut comments = definitions::comments(&self.transaction.snapshot(), self.table);
+        let Some(text) = comments.columns.remove(column) else { return Ok(()) };
+        if let Some(new) = new {
+            comments.columns.insert(new.to_owned(), text);
+        }
+        definitions::set_comments(self.transaction, self.table, &comments)
+    }
+
+    /// Refuses a name that a column of the table has.
+    fn check_free(&mut self, schema: &TableSchema, name: &str) -> Result<()> {
+        schema.check_free(name)?;
+        match self.generated().iter().any(|column| column.name == name) {
+            true => Err(Error::new(ErrorKind::Exists, format!("table {} has a generated column {name}", self.table))),
+            false => Ok(()),
+        }
+    }
+
     /// The position of a column.
     fn position(&self, schema: &TableSchema, column: &str) -> Result<usize> {
         let found = schema.columns.iter().position(|known| known.name == column);
@@ -200,7 +226,7 @@ impl Alteration<'_> {
         if if_not_exists && schema.columns.iter().any(|column| column.name == name) {
             return Ok(());
         }
-        schema.check_free(&name)?;
+        self.check_free(&schema, &name)?;
         let mut constraints = Constraints::default();
         constraints.take_from(&mut definition)?;
         let generated = constraints.take_generated();
@@ -324,7 +350,26 @@ impl Alteration<'_> {
         if if_exists && !schema.columns.iter().any(|known| known.name == column) {
             return Ok(());
         }
+        let mut generated = self.generated();
+        if let Some(place) = generated.iter().position(|known| known.name == column) {
+            let gone = generated.remove(place);
+            for other in &mut generated {
+                other.at -= usize::from(other.at > gone.at);
+                // It may have been declared with the column that goes.
+                other.declared.clone_from(&other.expression);
+            }
+            self.comment_column(column, None)?;
+            return definitions::set_generated(self.transaction, self.table, &generated);
+        }
         let at = self.position(&schema, column)?;
+        for other in &generated {
+            if generated_columns::uses(other, column)? {
+                return Err(needed(self.table, column, &format!("generated column {}", other.name)));
+            }
+        }
+        let all = definitions::all_columns(schema.columns.len(), &generated);
+        let place = all.take_while(|known| *known != Ok(at)).count();
+        generated.iter_mut().for_each(|other| other.at -= usize::from(other.at > place));
         let uses = self.transaction.column_uses(self.table, column)?;
         let check = row_checks::naming(&schema, column)?.map(|check| format!("CHECK {}", check.name));
         let view = self.views.naming(self.old, column).map(|view| format!("view {view}"));
@@ -336,14 +381,26 @@ impl Alteration<'_> {
             return Err(needed(self.table, column, &what));
         }
         let owned = schema.sequence_of(at).map(str::to_owned);
+        self.comment_column(column, None)?;
+        definitions::set_generated(self.transaction, self.table, &generated)?;
         self.transaction.drop_column(self.table, column)?;
         sequences::drop_owned(self.transaction, owned.into_iter().collect())
     }
 
     fn rename(&mut self, column: &str, new: &str) -> Result<()> {
         let schema = self.schema()?;
-        self.position(&schema, column)?;
-        schema.check_free(new)?;
+        self.check_free(&schema, new)?;
+        let mut generated = self.generated();
+        let is_generated = generated.iter().any(|known| known.name == column);
+        if !is_generated {
+            self.position(&schema, column)?;
+        }
+        generated.iter_mut().try_for_each(|other| generated_columns::renamed(other, column, new))?;
+        self.comment_column(column, Some(new))?;
+        definitions::set_generated(self.transaction, self.table, &generated)?;
+        if is_generated {
+            return Ok(());
+        }
         self.refuse_uses(column, &[ColumnUse::OtherCluster])?;
         if let Some(view) = self.views.naming(self.old, column) {
             return Err(needed(self.table, column, &format!("view {view}")));
@@ -381,6 +438,12 @@ impl Alteration<'_> {
         let snapshot = self.transaction.snapshot();
         crate::sequences::check_free(&snapshot, &new)?;
         definitions::rename_in_indexes(self.transaction, self.table, |index| index.table.clone_from(&new))?;
+        let generated = self.generated();
+        definitions::set_generated(self.transaction, self.table, &[])?;
+        definitions::set_generated(self.transaction, &new, &generated)?;
+        let comments = definitions::comments(&self.transaction.snapshot(), self.table);
+        definitions::set_comments(self.transaction, self.table, &Comments::default())?;
+        definitions::set_comments(self.transaction, &new, &comments)?;
         self.transaction.rename_table(self.table, &new)?;
         *self.table = new;
         Ok(())

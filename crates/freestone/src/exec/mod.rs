@@ -3,11 +3,13 @@
 pub(crate) mod alter;
 pub(crate) mod batch_insert;
 pub(crate) mod check;
+pub(crate) mod comments;
 pub(crate) mod constraints;
 pub(crate) mod copy;
 pub(crate) mod ddl;
 pub(crate) mod defaults;
 pub(crate) mod dml;
+pub(crate) mod generated_columns;
 pub(crate) mod indexes;
 pub(crate) mod merge;
 pub(crate) mod returning;
@@ -63,6 +65,9 @@ pub(crate) fn perform(
             let text = text.unwrap_or_else(|| definition.to_string());
             let parameters = macros::parameters(args.as_deref());
             definitions::create_macro(transaction, &object_name(&name)?, &parameters, &text, or_replace)
+        }
+        Sql::Comment { object_type, object_name, comment, if_exists: _ } => {
+            comments::comment(transaction, context, object_type, &object_name, comment)
         }
         Sql::CreateIndex(create) => indexes::create(transaction, context, create),
         Sql::Drop { object_type: ast::ObjectType::Index, if_exists, names, .. } => {

@@ -1,8 +1,7 @@
 //! Statements that write within the WITH of another one: `WITH gone AS (DELETE … RETURNING *) INSERT INTO archive …`.
 //!
-//! They are executed in order, and the rows that they return are tables of the statements that follow. As in PostgreSQL
-//! and DuckDB, no part sees what another one changes, except by these rows. Parts for which that would make a difference
-//! are refused.
+//! They are executed in order, and the rows that they return are tables of the statements that follow. As in DuckDB, a
+//! part sees what the parts before it have changed; in PostgreSQL, all parts see the rows as they were before.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -41,12 +40,9 @@ fn performed(
     with: &WithWrites,
     parameters: &Parameters,
 ) -> Result<Outcome> {
-    let before = transaction.snapshot();
     let mut parameters = parameters.clone();
-    let mut changed: Vec<String> = vec![];
     for part in &with.parts {
-        check_apart(&part.statement, &changed)?;
-        changed.extend(target(&part.statement)?);
+        check_queries(part)?;
         let outcome = super::perform(transaction, context, part.statement.clone(), &parameters, None)?;
         let Some(rows) = rows(context, part, outcome)? else { continue };
         let mut tables: HashMap<String, ArrowTable> = (*parameters.tables).clone();
@@ -54,11 +50,9 @@ fn performed(
         parameters.tables = Arc::new(tables);
     }
     if !matches!(with.main, Statement::Query(_)) {
-        check_apart(&with.main, &changed)?;
         return super::perform(transaction, context, with.main.clone(), &parameters, None);
     }
-    // The query sees the rows as they were before.
-    let (state, plan) = context.plan(&Scope::new(before), with.main.clone(), &parameters)?;
+    let (state, plan) = context.plan(&Scope::new(transaction.snapshot()), with.main.clone(), &parameters)?;
     let schema = Arc::new(plan.schema().as_arrow().clone());
     let batches = context.run(&state, &plan)?.collect::<Result<Vec<_>>>()?;
     context.hold(batches.iter().map(RecordBatch::get_array_memory_size).sum())?;
@@ -106,31 +100,24 @@ fn target(statement: &Statement) -> Result<Option<String>> {
     }
 }
 
-/// Refuses a part that reads or changes a table which an earlier part has changed.
-fn check_apart(statement: &Statement, changed: &[String]) -> Result<()> {
-    struct Names<'a> {
-        changed: &'a [String],
-        found: Option<String>,
-    }
+/// Refuses queries of WITH that read a table which a later part changes: whether they see the change would depend on
+/// where they are used.
+fn check_queries(part: &Part) -> Result<()> {
+    struct Names<'a>(&'a str);
     impl ast::Visitor for Names<'_> {
         type Break = ();
         fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<()> {
-            let name = object_name(name).unwrap_or_default();
-            if self.changed.contains(&name) {
-                self.found = Some(name);
-                return ControlFlow::Break(());
+            match object_name(name).is_ok_and(|name| name == self.0) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
             }
-            ControlFlow::Continue(())
         }
     }
-    let mut names = Names { changed, found: None };
-    let _ = visitor::visit(statement, &mut names);
-    let of_target = target(statement)?.filter(|target| changed.contains(target));
-    match names.found.or(of_target) {
-        Some(table) => {
-            Err(Error::unsupported(format!("a part of WITH reads or changes table {table}, which another one changes"))
-                .with_hint("read the rows that the other part returns (RETURNING), or write two statements"))
-        }
-        None => Ok(()),
-    }
+    let Some(table) = target(&part.statement)? else { return Ok(()) };
+    let Some(query) = part.before.iter().find(|query| visitor::visit(*query, &mut Names(&table)).is_break()) else {
+        return Ok(());
+    };
+    let name = &query.alias.name;
+    Err(Error::unsupported(format!("query {name} of WITH reads table {table}, which a later part of WITH changes"))
+        .with_hint("write it behind that part, or in a statement of its own"))
 }

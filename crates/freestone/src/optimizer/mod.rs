@@ -3,6 +3,7 @@
 
 mod aggregate_calls;
 mod aggregate_filters;
+pub(crate) mod attempts;
 pub(crate) mod cancellable_joins;
 mod decimal_float_coercion;
 mod dependencies;
@@ -28,6 +29,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use aggregate_calls::AggregateCalls;
 use aggregate_filters::FiltersAboveAggregates;
+use attempts::Attempts;
 use decimal_float_coercion::DecimalFloatCoercion;
 use dependencies::Dependencies;
 use expansion::Expansion;
@@ -73,6 +75,8 @@ pub(crate) fn analyzer_rules(memory_limit: Option<usize>) -> Vec<Arc<dyn Analyze
     rules.push(Arc::new(AggregateCalls));
     rules.push(Arc::new(GroupKeys));
     rules.push(Arc::new(Expansion));
+    // It hides expressions from the rules before it.
+    rules.push(Arc::new(Attempts));
     let mut rules = planning::analyzer_rules(rules);
     rules.insert(0, Arc::new(Resolve { rules: rules.clone() }));
     rules

@@ -67,6 +67,11 @@ fn name_of(known: &Known, name: &str) -> String {
     }
 }
 
+/// The comment of a table or view.
+fn comment(known: &Known, name: &str) -> Option<String> {
+    definitions::comments(&known.snapshot, name).own
+}
+
 fn all_tables(known: &Known) -> Vec<&Arc<Table>> {
     known.tables().collect()
 }
@@ -82,7 +87,7 @@ fn tables(known: &Known) -> Result<RecordBatch> {
         ("schema_name", false, texts(tables.iter().map(|table| Some(schema_of(known, &table.name))))),
         ("table_name", false, texts(tables.iter().map(|table| Some(name_of(known, &table.name))))),
         ("table_oid", false, numbers(tables.iter().map(|table| Some(table.id)))),
-        ("comment", true, none(tables.len())),
+        ("comment", true, texts(tables.iter().map(|table| comment(known, &table.name)))),
         ("internal", false, never(tables.len())),
         ("temporary", false, booleans(tables.iter().map(|table| is_temporary(&table.name)))),
         ("has_primary_key", false, booleans(tables.iter().map(|table| !table.schema.primary_key.is_empty()))),
@@ -100,6 +105,9 @@ fn columns(known: &Known) -> Result<RecordBatch> {
     };
     let rows: Vec<(Arc<Table>, usize)> = known.tables().flat_map(of_table).collect();
     let column = |row: &(Arc<Table>, usize)| -> Column { row.0.schema.columns[row.1].clone() };
+    let of_column = |row: &(Arc<Table>, usize)| {
+        definitions::comments(&known.snapshot, &row.0.name).columns.get(&column(row).name).cloned()
+    };
     let place = |of: &dyn Fn(&Column) -> Option<i32>| -> ArrayRef {
         Arc::new(rows.iter().map(|row| of(&column(row))).collect::<Int32Array>())
     };
@@ -110,7 +118,7 @@ fn columns(known: &Known) -> Result<RecordBatch> {
         ("table_oid", false, numbers(rows.iter().map(|row| Some(row.0.id)))),
         ("column_name", false, texts(rows.iter().map(|row| Some(column(row).name)))),
         ("column_index", false, Arc::new(rows.iter().map(|row| Some(row.1 as i32 + 1)).collect::<Int32Array>())),
-        ("comment", true, none(rows.len())),
+        ("comment", true, texts(rows.iter().map(of_column))),
         ("internal", false, never(rows.len())),
         ("column_default", true, texts(rows.iter().map(|row| row.0.schema.default_of(row.1).map(str::to_owned)))),
         ("is_nullable", false, booleans(rows.iter().map(|row| column(row).nullable))),
@@ -129,7 +137,7 @@ fn views(known: &Known) -> Result<RecordBatch> {
         ("database_name", false, all(CATALOG, views.len())),
         ("schema_name", false, texts(views.iter().map(|(name, _)| Some(schema_of(known, name))))),
         ("view_name", false, texts(views.iter().map(|(name, _)| Some(name_of(known, name))))),
-        ("comment", true, none(views.len())),
+        ("comment", true, texts(views.iter().map(|(name, _)| comment(known, name)))),
         ("internal", false, never(views.len())),
         ("temporary", false, booleans(views.iter().map(|(name, _)| is_temporary(name)))),
         ("sql", false, texts(views.iter().map(sql))),

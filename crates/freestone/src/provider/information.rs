@@ -181,7 +181,11 @@ impl InformationSchema {
             let stored = self.stored(&schema, &name);
             for (at, field) in described.iter().flat_map(|described| described.fields()).enumerate() {
                 rows.push((schema.clone(), name.clone(), at as i32 + 1, field.as_ref().clone()));
-                defaults.push(stored.and_then(|table| table.schema.default_of(at)).map(str::to_owned));
+                let default_of = |table: &Arc<Table>| {
+                    let stored_at = table.schema.index_of(field.name()).ok()?;
+                    table.schema.default_of(stored_at).map(str::to_owned)
+                };
+                defaults.push(stored.and_then(default_of));
             }
         }
         let nullable = |row: &(_, _, _, Field)| if row.3.is_nullable() { "YES" } else { "NO" }.to_owned();

@@ -629,6 +629,11 @@ pub(super) fn create_statement(table: &Table, snapshot: &Snapshot) -> String {
         };
         parts.push(format!("{name} {data_type}{}{not_null}", default.unwrap_or_default()));
     }
+    for column in definitions::generated(snapshot, &table.name).unwrap_or_default() {
+        let data_type = column.data_type.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
+        let text = format!("{}{data_type} GENERATED ALWAYS AS ({})", bare_or_quoted(&column.name), column.declared);
+        parts.insert(column.at.min(parts.len()), text);
+    }
     let primary = &table.schema.primary_key;
     let usual = |columns: &[String], suffix: &str| usual_constraint_name(&table.name, columns, suffix);
     let named = |name: &str, usual: String| match name == usual {

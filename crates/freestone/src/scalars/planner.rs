@@ -20,12 +20,16 @@ static CUT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(text
 pub(super) struct Operators;
 
 impl ExprPlanner for Operators {
-    fn plan_binary_op(&self, binary: RawBinaryExpr, _: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+    fn plan_binary_op(&self, binary: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         let RawBinaryExpr { op, left, right } = binary;
         Ok(PlannerResult::Planned(match op {
             BinaryOperator::Arrow => EXTRACT.call(vec![left, right]),
             BinaryOperator::LongArrow => EXTRACT_STRING.call(vec![left, right]),
             BinaryOperator::PGStartsWith => datafusion::functions::string::starts_with().call(vec![left, right]),
+            // Lists are joined, as by ||.
+            BinaryOperator::Plus if is_list(&left, schema) && is_list(&right, schema) => {
+                datafusion::functions_nested::concat::array_concat_udf().call(vec![left, right])
+            }
             op => return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
         }))
     }
@@ -49,6 +53,10 @@ impl ExprPlanner for Operators {
         };
         Ok(PlannerResult::Planned(CUT.call(vec![expr, start, end])))
     }
+}
+
+fn is_list(expression: &Expr, schema: &DFSchema) -> bool {
+    expression.get_type(schema).is_ok_and(|kind| kind.is_list())
 }
 
 /// The planner, which must precede those that would interpret such operands as lists.

@@ -392,6 +392,24 @@ fn without_accents(text: &str) -> String {
     if text.is_ascii() { text.to_owned() } else { text.nfd().filter(|c| !is_combining_mark(*c)).nfc().collect() }
 }
 
+/// The character at a position of each text, or the empty text if it has none there.
+pub(super) fn character(call: &Call) -> Result<ArrayRef> {
+    let (values, places) = (texts(call, 0)?, ints(call, 1)?);
+    let row = |row: usize| {
+        if any_null(&[&values, &places], row) {
+            return None;
+        }
+        let text = values.value(row);
+        let at = match places.value(row) {
+            0 => None,
+            place if place > 0 => usize::try_from(place - 1).ok(),
+            place => usize::try_from(text.chars().count() as i64 + place).ok(),
+        };
+        Some(at.and_then(|at| text.chars().nth(at)).map(String::from).unwrap_or_default())
+    };
+    Ok(Arc::new((0..values.len()).map(row).collect::<StringViewArray>()))
+}
+
 /// The characters from one position to another. Both count from 1, or from the end if they are negative.
 fn cut(call: &Call) -> Result<ArrayRef> {
     let (values, starts, ends) = (texts(call, 0)?, ints(call, 1)?, ints(call, 2)?);

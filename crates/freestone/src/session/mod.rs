@@ -1,6 +1,7 @@
 //! A session: settings, prepared statements, and the execution of one statement after the other.
 
 mod advise;
+mod current_setting;
 pub(crate) mod describe;
 mod explain;
 mod memory;
@@ -153,6 +154,8 @@ impl Session {
         let _ = times::register(&mut state);
         let _ = exact::register(&mut state);
         let _ = scalars::register(&mut state);
+        let _ = state.register_udf(Arc::new(optimizer::attempts::function()));
+        let _ = state.register_udf(Arc::new(current_setting::function()));
         let variables = Arc::<Variables>::default();
         let _ = state.register_udf(Arc::new(crate::variables::function(variables.clone())));
         let _ = growth::register(&mut state, database.options().memory_limit);
@@ -756,7 +759,8 @@ impl Session {
 
     async fn describe(&self, table: &str, parameters: &Parameters) -> Result<Outcome> {
         let scope = self.scope()?.with_tables(&parameters.tables);
-        if let Some(table) = scope.snapshot.table(table) {
+        let has_generated = definitions::generated_text(&scope.snapshot, table).is_some();
+        if let Some(table) = scope.snapshot.table(table).filter(|_| !has_generated) {
             return Ok(Outcome::batch(metadata::describe_table(table)?));
         }
         let query = statement::parse_query(&format!("SELECT * FROM {}", statement::quote(table)))?;

@@ -253,7 +253,7 @@ fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
         "SELECT" | "WITH" | "VALUES" | "TABLE" | "FROM" | "(" | "EXPLAIN" | "DESCRIBE" | "DESC" | "PIVOT"
         | "UNPIVOT" | "PIVOT_WIDER" | "PIVOT_LONGER" | "SUMMARIZE" | "PRAGMA" => StatementKind::Query,
         "INSERT" | "DELETE" | "UPDATE" | "MERGE" | "TRUNCATE" | "COPY" => StatementKind::Write,
-        "CREATE" | "DROP" | "ALTER" => StatementKind::Definition,
+        "CREATE" | "DROP" | "ALTER" | "COMMENT" => StatementKind::Definition,
         "SET" | "RESET" | "SHOW" | "PREPARE" | "DEALLOCATE" | "USE" => StatementKind::Session,
         "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" => StatementKind::Session,
         "EXECUTE" => StatementKind::Query,
@@ -567,6 +567,7 @@ pub(crate) fn is_write(sql: &ast::Statement) -> bool {
             | Sql::CreateTable(_)
             | Sql::CreateView(_)
             | Sql::CreateIndex(_)
+            | Sql::Comment { .. }
             | Sql::CreateSchema { .. }
             | Sql::CreateSequence { .. }
             | Sql::CreateMacro { .. }
@@ -981,6 +982,13 @@ fn show(cursor: Cursor) -> Result<Command> {
     match (rest.upper(0).as_str(), rest.tokens.len()) {
         ("ALL", 2) if rest.upper(1) == "TABLES" => Ok(Command::ShowAllTables),
         ("TABLES", 1) => Ok(Command::ShowTables),
+        ("DATABASES" | "SCHEMAS", 1) => {
+            let text = match rest.upper(0).as_str() {
+                "DATABASES" => "SELECT database_name FROM duckdb_databases() ORDER BY 1",
+                _ => "SELECT schema_name FROM information_schema.schemata ORDER BY 1",
+            };
+            Ok(Command::Sql(Box::new(ast::Statement::Query(parse_query(text)?))))
+        }
         ("COLUMNS", _) => {
             let mut rest = rest.after(1);
             let _ = rest.skip_word("FROM") || rest.skip_word("IN");
@@ -1092,13 +1100,20 @@ impl<'a> Cursor<'a> {
     fn with_writes(&self) -> Result<Option<Command>> {
         const WRITES: [&str; 4] = ["INSERT", "UPDATE", "DELETE", "MERGE"];
         let begins = |pair: &[TokenWithSpan]| {
-            let next = Cursor { tokens: &pair[1..] }.upper(0);
-            pair[0].token == Token::LParen && WRITES.contains(&next.as_str())
+            let next = Cursor { tokens: pair.get(1..).unwrap_or_default() }.upper(0);
+            pair.len() == 2 && pair[0].token == Token::LParen && WRITES.contains(&next.as_str())
         };
         if !self.tokens.windows(2).any(begins) {
             return Ok(None);
         }
-        let mut parser = parser(self.tokens)?;
+        // The rows of such a part are always kept.
+        let is_word = |at: usize, word: &str| self.after(at).upper(0) == word;
+        let is_kept = |at: usize| {
+            is_word(at, "MATERIALIZED") && begins(self.tokens.get(at + 1..at + 3).unwrap_or(&self.tokens[..1]))
+        };
+        let tokens: Vec<TokenWithSpan> =
+            (0..self.tokens.len()).filter(|at| !is_kept(*at)).map(|at| self.tokens[at].clone()).collect();
+        let mut parser = parser(&tokens)?;
         let ast::Statement::Query(query) = parser.parse_statement()? else { return Ok(None) };
         let Some(mut found) = with_writes::parts(&query)? else { return Ok(None) };
         if parser.peek_token().token != Token::EOF {

@@ -1,7 +1,11 @@
 //! Forms that are replaced token by token, before a statement is parsed: integers in other bases (`0x1F`, `0b101`,
 //! `0o17`), FILTER without WHERE, and the names of columns and WITH [NO] DATA in CREATE TABLE AS.
 
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
+
+/// The type of a generated column that is declared without one.
+pub(crate) const COMPUTED: &str = "freestone_computed";
 
 /// The name of the query in CREATE TABLE AS with names of columns.
 const NAMED: &str = "__named";
@@ -56,7 +60,7 @@ fn in_base(digits: &str, base: u32) -> Option<Token> {
 
 /// Replaces the other forms. The tokens are without those of whitespace.
 pub(crate) fn written(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    created_as(with_where(tokens))
+    created_as(with_types(as_methods(with_where(without_by_position(tokens)))))
 }
 
 /// An unquoted word in upper case; empty for anything else.
@@ -90,6 +94,59 @@ fn with_where(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         out.push(token);
         if index > 0 && at.contains(&(index - 1)) {
             out.push(TokenWithSpan::new(Token::make_keyword("WHERE"), span));
+        }
+    }
+    out
+}
+
+/// Makes words behind a point and before a parenthesis names of functions: `text.substr(2)`.
+fn as_methods(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    for at in 1..tokens.len() {
+        if is(tokens.get(at - 1), &Token::Period)
+            && is(tokens.get(at + 1), &Token::LParen)
+            && let Token::Word(word) = &mut tokens[at].token
+        {
+            word.keyword = Keyword::NoKeyword;
+        }
+    }
+    tokens
+}
+
+/// Removes BY POSITION of an INSERT, which is what INSERT does.
+fn without_by_position(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if word(tokens.first()) == "INSERT"
+        && let Some(at) =
+            (2..tokens.len().min(8)).find(|at| word(tokens.get(*at)) == "BY" && word(tokens.get(*at + 1)) == "POSITION")
+    {
+        tokens.drain(at..at + 2);
+    }
+    tokens
+}
+
+/// Gives columns `name AS (expression)` of CREATE TABLE a type, as the parser reads them.
+fn with_types(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let Some(open) = name_of_table(&tokens).filter(|open| is(tokens.get(*open), &Token::LParen)) else { return tokens };
+    let close = closing(&tokens, open);
+    let mut depth = 0usize;
+    let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len() + 4);
+    for (at, token) in tokens.iter().enumerate() {
+        out.push(token.clone());
+        if at < open || at > close {
+            continue;
+        }
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        let begins = at > open
+            && depth == 1
+            && matches!(tokens[at - 1].token, Token::LParen | Token::Comma)
+            && matches!(token.token, Token::Word(_));
+        let is_generated = word(tokens.get(at + 1)) == "GENERATED"
+            || word(tokens.get(at + 1)) == "AS" && is(tokens.get(at + 2), &Token::LParen);
+        if begins && is_generated {
+            out.push(TokenWithSpan::new(Token::make_word(COMPUTED, None), token.span));
         }
     }
     out

@@ -168,6 +168,8 @@ pub(crate) struct Part {
     pub rows: String,
     /// The names of its columns, as far as WITH gives them.
     pub columns: Vec<String>,
+    /// The queries before it.
+    pub before: Vec<ast::Cte>,
     pub statement: Statement,
 }
 
@@ -197,7 +199,8 @@ pub(crate) fn parts(query: &Query) -> Result<Option<WithWrites>> {
             false => attached(statement, plain(queries.clone()))?,
         };
         let columns = cte.alias.columns.iter().map(|column| folded(&column.name)).collect();
-        parts.push(Part { rows: format!("{ROWS}{name}"), columns, statement });
+        let before = queries.clone();
+        parts.push(Part { rows: format!("{ROWS}{name}"), columns, before, statement });
         names.push(name);
     }
     let mut rest = Query { with: None, ..query.clone() };

@@ -21,11 +21,23 @@ pub(crate) struct FileOptions {
     pub filename: Option<String>,
     /// Whether folders with names `key=value` add columns. This is the default.
     pub hive: Option<bool>,
+    /// Whether what no option says is found out from the file.
+    pub detects: bool,
 }
 
 impl FileOptions {
+    /// The options with the defaults of those that are not found out: commas, no header, and texts.
+    pub fn complete(mut self) -> Self {
+        if !self.detects {
+            self.ingest.delimiter.get_or_insert(b',');
+            self.ingest.header.get_or_insert(false);
+            self.ingest.all_varchar = true;
+        }
+        self
+    }
+
     pub fn new(threads: usize) -> Self {
-        Self { ingest: IngestOptions { threads, ..IngestOptions::default() }, ..Self::default() }
+        Self { ingest: IngestOptions { threads, ..IngestOptions::default() }, detects: true, ..Self::default() }
     }
 
     /// Sets one option. `data_type` parses the name of a type.
@@ -67,6 +79,7 @@ impl FileOptions {
                 }
             }
             "hive_partitioning" => self.hive = Some(boolean(name, value)?),
+            "auto_detect" => self.detects = boolean(name, value)?,
             other => is_default(other, name, value)?,
         }
         Ok(())
@@ -83,8 +96,6 @@ fn is_default(option: &str, name: &str, value: &str) -> Result<()> {
     match option {
         "union_by_name" if boolean(name, value)? => Ok(()),
         "union_by_name" => refused("columns of several files are always matched by name", "leave the option out"),
-        "auto_detect" if boolean(name, value)? => Ok(()),
-        "auto_detect" => refused("what no option says is always detected", "say HEADER, DELIMITER, QUOTE and TYPES"),
         "ignore_errors" | "store_rejects" | "null_padding" if !boolean(name, value)? => Ok(()),
         "ignore_errors" | "store_rejects" => refused(
             "a file is read completely, or an error says which row is wrong",

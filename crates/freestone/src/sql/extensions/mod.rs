@@ -53,6 +53,7 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
         type Break = ();
 
         fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+            orders::of_set_operation(query);
             let done = samples::of_query(query).and_then(|()| limits::rewrite(query));
             self.note(done)
         }
@@ -140,7 +141,15 @@ pub(crate) fn statement(statement: ast::Statement) -> Result<ast::Statement> {
         Sql::Install { .. } | Sql::Load { .. } => {
             refused("INSTALL and LOAD of extensions", "nothing has to be installed")
         }
-        Sql::Comment { .. } => refused("COMMENT ON", "keep the description in a table, or in SQL comments of a view"),
+        Sql::Comment { object_type, if_exists, .. }
+            if if_exists
+                || !matches!(
+                    object_type,
+                    ast::CommentObject::Table | ast::CommentObject::View | ast::CommentObject::Column
+                ) =>
+        {
+            refused("a comment on anything but a TABLE, VIEW or COLUMN", "keep the description in a table")
+        }
         Sql::CreateType { .. } => refused("CREATE TYPE", "write the type itself, or VARCHAR for an ENUM"),
         other => Ok(other),
     }
