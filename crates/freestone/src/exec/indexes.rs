@@ -22,6 +22,7 @@ pub(crate) fn create(
     create: ast::CreateIndex,
 ) -> Result<Outcome> {
     let table = dml::find(transaction, &object_name(&create.table_name)?, LockMode::Exclusive)?;
+    check_method(create.using.as_ref())?;
     let columns = columns(&create.columns)?;
     columns.iter().try_for_each(|column| table.schema.index_of(column).map(drop))?;
     let snapshot = transaction.snapshot();
@@ -92,6 +93,18 @@ fn drop_ordered(
         transaction.convert(&table.name, design)?;
     }
     definitions::drop_index(transaction, name)
+}
+
+/// All kinds of indexes are ordered ones.
+fn check_method(method: Option<&ast::IndexType>) -> Result<()> {
+    const KNOWN: [&str; 4] = ["BTREE", "ART", "HASH", "BRIN"];
+    match method.map(|method| method.to_string().to_ascii_uppercase()) {
+        Some(other) if !KNOWN.contains(&other.as_str()) => {
+            Err(Error::unsupported(format!("an index USING {} is not available", other.to_lowercase()))
+                .with_hint("leave USING out: indexes are ordered"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The columns of an index.

@@ -57,16 +57,15 @@ pub(super) fn of_set_operation(query: &mut Query) {
         if matches!(key.expr, Expr::Value(_)) {
             continue;
         }
-        if let Some(at) = first.iter().position(|item| names(item, &key.expr)) {
-            if !matches!(key.expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) {
-                key.expr = number(at + 1);
-            }
+        let own = first.iter().position(|item| names(item, &key.expr));
+        if own.is_some() && matches!(key.expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) {
             continue;
         }
-        let mut places = others.iter().filter_map(|items| {
+        let places = others.iter().filter_map(|items| {
             let plain = items.iter().take_while(|item| !is_star(item));
             plain.enumerate().find(|(_, item)| names(item, &key.expr)).map(|(at, _)| at)
         });
+        let mut places = own.into_iter().chain(places);
         let Some(place) = places.next() else { continue };
         // Of several different columns, it is none.
         if places.all(|other| other == place) {
