@@ -306,10 +306,10 @@ pub(crate) fn set_generated(
 }
 
 /// The names of all columns of a table in order: with the positions of stored columns, and with generated ones.
-pub(crate) fn all_columns<'c>(
+pub(crate) fn all_columns(
     stored: usize,
-    generated: &'c [GeneratedColumn],
-) -> impl Iterator<Item = std::result::Result<usize, &'c GeneratedColumn>> {
+    generated: &[GeneratedColumn],
+) -> impl Iterator<Item = std::result::Result<usize, &GeneratedColumn>> {
     let mut next = 0;
     (0..stored + generated.len()).map(move |at| match generated.iter().find(|column| column.at == at) {
         Some(column) => Err(column),

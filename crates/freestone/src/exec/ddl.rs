@@ -81,9 +81,7 @@ pub(crate) fn create_table(
         drop_table(transaction, &scope.snapshot, &name)?;
     }
     sequences::generate(transaction, &name, &mut schema, generated)?;
-    row_checks::validate(context, &scope, &schema)?;
-    defaults::check_all(context, &Scope::new(transaction.snapshot()), &schema)?;
-    lock_referenced(transaction, &schema)?;
+    check_declared(transaction, context, &scope, &schema)?;
     let design = design(settings::default_design(context.planner().settings())?, &options, &schema)?;
     transaction.create_table(&name, schema.clone(), design)?;
     generated_columns::declare(transaction, context, &name, &schema, computed)?;
@@ -97,6 +95,18 @@ pub(crate) fn create_table(
     let batches = dml::run_in_order(context, state, &plan)?;
     let rows = dml::append(transaction, context, &name, &schema, places, batches)?;
     Ok(Outcome::Affected { verb: "CREATE TABLE", rows })
+}
+
+/// Checks the conditions and defaults of a new table, and locks the tables to which it refers.
+fn check_declared(
+    transaction: &mut WriteTransaction,
+    context: &WriteContext,
+    scope: &Scope,
+    schema: &TableSchema,
+) -> Result<()> {
+    row_checks::validate(context, scope, schema)?;
+    defaults::check_all(context, &Scope::new(transaction.snapshot()), schema)?;
+    lock_referenced(transaction, schema)
 }
 
 /// Locks the tables to which foreign keys refer, so that nobody drops them meanwhile.

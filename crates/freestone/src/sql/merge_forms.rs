@@ -42,8 +42,8 @@ fn with_condition(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     };
     let Some(merge) = (0..tokens.len()).find(|at| is(*at, "MERGE") && is(*at + 1, "INTO")) else { return tokens };
     let (mut depth, mut places) = (0usize, vec![]);
-    for at in merge..tokens.len() {
-        match tokens[at].token {
+    for (at, token) in tokens.iter().enumerate().skip(merge) {
+        match token.token {
             Token::LParen => depth += 1,
             Token::RParen => depth = depth.saturating_sub(1),
             _ if depth == 0 && (is(at, "WHEN") || is(at, "ON")) => break,

@@ -34,6 +34,7 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("aggregate_calls", Ours, "an order for each aggregate"),
     ("group_keys", Ours, "reals and volatile expressions as keys"),
     ("expansion", Ours, "conditions whose normal form would become too large are refused"),
+    ("attempts", Ours, "TRY holds its expression within a function, which other rules do not see into"),
     ("optimize_unions", Kept, "flattens unions"),
     ("unions_to_filter", Kept, "unions of one table become one filter"),
     ("simplify_expressions", Kept, "constants, IN lists"),
