@@ -44,9 +44,10 @@ fn is_zero(token: &Token) -> bool {
     matches!(token, Token::Number(digits, false) if digits == "0")
 }
 
-/// The number of the digits after `0b` and `0o`.
+/// The number of the digits after `0b`, `0o` and `0X`, which the tokenizer does not read as numbers.
 fn prefixed(base: &str, digits: &str) -> Option<Token> {
     match base {
+        "x" | "X" => in_base(digits, 16),
         "b" | "B" => in_base(digits, 2),
         "o" | "O" => in_base(digits, 8),
         _ => None,
