@@ -13,6 +13,7 @@ class Connection:
         read_only: bool = False,
         threads: Optional[int] = None,
         memory_limit: Optional[str] = None,
+        pmem: Optional[str] = None,
     ) -> Connection: ...
     def another(self) -> Connection: ...
     def run(

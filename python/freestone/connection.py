@@ -26,6 +26,7 @@ def connect(
     read_only: bool = False,
     threads: Optional[int] = None,
     memory_limit: Union[int, str, None] = None,
+    pmem: Optional[str] = None,
 ) -> "Connection":
     """Opens a database.
 
@@ -39,12 +40,14 @@ def connect(
         memory_limit: the most bytes of memory that the database may use, as a number or as text such as ``"2GB"`` or
             ``"512MiB"``; by default three quarters of the machine's memory. Statements that need more use temporary
             files or fail.
+        pmem: ``"emulated"`` keeps tables with ``medium = 'pmem'`` in an ordinary file where there is no persistent
+            memory. They survive the end of the process, but no power loss.
 
     Raises:
         OperationalError: the folder cannot be opened, or the server cannot be reached.
     """
     limit = None if memory_limit is None else str(memory_limit)
-    return Connection(_freestone.Connection(os.fspath(path), read_only, threads, limit))
+    return Connection(_freestone.Connection(os.fspath(path), read_only, threads, limit, pmem))
 
 
 class Connection:

@@ -60,11 +60,14 @@ def connect(
     read_only: bool = False,
     threads: Optional[int] = None,
     memory_limit: Union[int, str, None] = None,
+    pmem: Optional[str] = None,
     autocommit: bool = True,
 ) -> "Connection":
     """Opens a database. The arguments are those of :func:`freestone.connect`, and ``autocommit``: whether every
     statement is a transaction of its own."""
-    opened = _connection.connect(path, read_only=read_only, threads=threads, memory_limit=memory_limit)
+    opened = _connection.connect(
+        path, read_only=read_only, threads=threads, memory_limit=memory_limit, pmem=pmem
+    )
     return Connection(opened, autocommit)
 
 

@@ -22,7 +22,7 @@ pub enum OptionScope {
 }
 
 /// The options of databases. Those for servers, except the name, are parameters of their addresses.
-pub const DATABASE_OPTIONS: [(&str, OptionScope); 17] = [
+pub const DATABASE_OPTIONS: [(&str, OptionScope); 18] = [
     ("uri", OptionScope::Any),
     ("path", OptionScope::Embedded),
     ("username", OptionScope::Server),
@@ -32,6 +32,7 @@ pub const DATABASE_OPTIONS: [(&str, OptionScope); 17] = [
     ("freestone.memory_limit", OptionScope::Embedded),
     ("freestone.cache_size", OptionScope::Embedded),
     ("freestone.spill_directory", OptionScope::Embedded),
+    ("freestone.pmem", OptionScope::Embedded),
     ("freestone.string_views", OptionScope::Any),
     ("freestone.tls", OptionScope::Server),
     ("freestone.tls_ca", OptionScope::Server),
@@ -141,6 +142,11 @@ impl DatabaseOptions {
         }
         options.spill_directory = self.text("freestone.spill_directory")?.map(PathBuf::from);
         options.read_only = self.truth("freestone.read_only")?.unwrap_or(false);
+        options.pmem_emulated = match self.text("freestone.pmem")?.as_deref() {
+            None => false,
+            Some("emulated") => true,
+            Some(other) => return Err(invalid(format!("freestone.pmem = {other}: it is `emulated`, or not given"))),
+        };
         match place {
             MEMORY if options.read_only => {
                 Err(invalid("a database in memory starts empty, so it cannot be read-only; name a folder"))

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use freestone_server::{ByteCodec, Preference, Role};
 
 use crate::output::Format;
@@ -91,6 +91,22 @@ pub struct EngineArgs {
     /// Allows no changes. The database must exist
     #[arg(long)]
     pub read_only: bool,
+
+    /// Keeps tables with medium = 'pmem' in an ordinary file where there is no persistent memory. They survive the end of
+    /// the process, but no power loss
+    #[arg(long, value_name = "MODE")]
+    pub pmem: Option<PmemMode>,
+
+    /// The most bytes of the tables with medium = 'pmem' [default: 4GiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub pmem_size: Option<usize>,
+}
+
+/// How persistent memory is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PmemMode {
+    /// An ordinary file takes its place
+    Emulated,
 }
 
 #[derive(Debug, Subcommand)]

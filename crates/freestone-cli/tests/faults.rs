@@ -141,12 +141,23 @@ const DESIGNS: [&str; 6] = [
     "design = 'auto', sort = 'k'",
 ];
 
+/// Designs of a table that is in persistent memory most of the time.
+const IN_POOL: [&str; 6] = [
+    "medium = 'pmem'",
+    "medium = 'pmem', cluster = 'v'",
+    "medium = 'pmem', cluster = ''",
+    "medium = 'pmem', design = 'row'",
+    "medium = 'disk'",
+    "medium = 'pmem', sort = 'v'",
+];
+
 /// Generates statements, and computes their effect on the rows.
 struct Statements {
     random: Rng,
     next_key: i64,
     csv: PathBuf,
     csv_rows: Rows,
+    designs: [&'static str; 6],
 }
 
 impl Statements {
@@ -155,7 +166,7 @@ impl Statements {
         let csv_rows: Rows = (0..60_000).map(|k| (k, k % 1000)).collect();
         let lines: String = csv_rows.iter().map(|(k, v)| format!("{k},{v},row {k}\n")).collect();
         fs::write(&csv, format!("k,v,s\n{lines}")).expect("writes");
-        Statements { random: Rng::with_seed(seed), next_key: 1_000_000, csv, csv_rows }
+        Statements { random: Rng::with_seed(seed), next_key: 1_000_000, csv, csv_rows, designs: DESIGNS }
     }
 
     fn next(&mut self, rows: &Rows) -> (String, Rows) {
@@ -181,7 +192,7 @@ impl Statements {
                 after.retain(|(k, _)| k % 9 != rest);
                 format!("DELETE FROM t WHERE k % 9 = {rest}")
             }
-            16..=18 => format!("ALTER TABLE t SET DESIGN ({})", DESIGNS[self.random.u64(..6) as usize]),
+            16..=18 => format!("ALTER TABLE t SET DESIGN ({})", self.designs[self.random.u64(..6) as usize]),
             _ => "VACUUM".into(),
         };
         (sql, after)
@@ -205,24 +216,40 @@ fn create(database: &Path) {
 /// Runs `check`, which must find nothing, and returns the result of [`DIGEST`].
 fn check_and_read(database: &Path, context: &str) -> String {
     let database = database.to_str().expect("UTF-8");
-    let output = freestone(&["check", database]);
+    let output = freestone(&["check", database, "--pmem", "emulated"]);
     assert!(output.status.success(), "{context}: {}{}", text(&output.stdout), text(&output.stderr));
-    let output = freestone(&[database, "--read-only", "--format", "csv", "-c", DIGEST]);
+    let output = freestone(&[database, "--read-only", "--pmem", "emulated", "--format", "csv", "-c", DIGEST]);
     assert!(output.status.success(), "{context}: {}", text(&output.stderr));
     text(&output.stdout).lines().nth(1).expect("a row").to_owned()
 }
 
 #[test]
 fn killed_at_any_moment() {
+    killed(DESIGNS, &[]);
+}
+
+/// The same for a table in emulated persistent memory, which is also moved to the disk and back.
+#[test]
+fn killed_at_any_moment_with_persistent_memory() {
+    killed(IN_POOL, &["--pmem", "emulated"]);
+}
+
+fn killed(designs: [&'static str; 6], arguments: &[&str]) {
     let folder = TempDir::new().expect("a folder");
     let database = folder.path().join("db");
     create(&database);
-    let mut statements = Statements::new(folder.path(), seed());
+    let mut statements = Statements { designs, ..Statements::new(folder.path(), seed()) };
+    if let ([first, ..], true) = (designs, !arguments.is_empty()) {
+        let convert = format!("ALTER TABLE t SET DESIGN ({first})");
+        let path = database.to_str().expect("UTF-8");
+        let output = freestone(&[&[path, "-c", &convert], arguments].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
     let mut moments = Rng::with_seed(seed() + 1);
     let (mut rows, until) = (Rows::new(), Instant::now() + seconds(6));
     let (mut kills, mut acknowledged, mut stored) = (0, 0, 0);
     while Instant::now() < until {
-        let mut shell = Shell::start(&database, &[]);
+        let mut shell = Shell::start(&database, arguments);
         let moment = Instant::now() + Duration::from_millis(20 + moments.u64(..500));
         let (sql, after) = loop {
             let (sql, after) = statements.next(&rows);

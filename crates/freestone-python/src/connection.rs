@@ -28,20 +28,22 @@ pub struct Connection {
 #[pymethods]
 impl Connection {
     #[new]
-    #[pyo3(signature = (address, read_only = false, threads = None, memory_limit = None))]
+    #[pyo3(signature = (address, read_only = false, threads = None, memory_limit = None, pmem = None))]
     fn new(
         py: Python<'_>,
         address: &str,
         read_only: bool,
         threads: Option<usize>,
         memory_limit: Option<&str>,
+        pmem: Option<&str>,
     ) -> PyResult<Self> {
-        if backend::is_address(address) && (read_only || threads.is_some() || memory_limit.is_some()) {
-            let message = "read_only, threads and memory_limit are for a database in this process";
+        let is_set = read_only || threads.is_some() || memory_limit.is_some() || pmem.is_some();
+        if backend::is_address(address) && is_set {
+            let message = "read_only, threads, memory_limit and pmem are for a database in this process";
             let hint = "on a server they are options of `freestone serve`; users have roles";
             return Err(raise(py, "ProgrammingError", message, Some(hint)));
         }
-        let options = options(read_only, threads, memory_limit).or_raise(py)?;
+        let options = options(read_only, threads, memory_limit, pmem).or_raise(py)?;
         let workers = Workers::start(options.threads, backend::is_address(address)).map_err(|error| {
             let error = Error::new(ErrorKind::Resource, format!("cannot start threads: {error}"));
             crate::error::to_python(py, &error)
@@ -134,7 +136,12 @@ impl Connection {
     }
 }
 
-fn options(read_only: bool, threads: Option<usize>, memory_limit: Option<&str>) -> freestone::Result<Options> {
+fn options(
+    read_only: bool,
+    threads: Option<usize>,
+    memory_limit: Option<&str>,
+    pmem: Option<&str>,
+) -> freestone::Result<Options> {
     let defaults = Options::default();
     if threads == Some(0) {
         return Err(Error::new(ErrorKind::Invalid, "threads = 0: a statement needs at least one"));
@@ -143,7 +150,14 @@ fn options(read_only: bool, threads: Option<usize>, memory_limit: Option<&str>) 
         Some(text) => Some(parse_size(text)?),
         None => defaults.memory_limit,
     };
-    Ok(Options { threads: threads.unwrap_or(defaults.threads), memory_limit, read_only, ..defaults })
+    let pmem_emulated = match pmem {
+        None => false,
+        Some("emulated") => true,
+        Some(other) => {
+            return Err(Error::new(ErrorKind::Invalid, format!("pmem = {other:?}: it is \"emulated\", or not given")));
+        }
+    };
+    Ok(Options { threads: threads.unwrap_or(defaults.threads), memory_limit, read_only, pmem_emulated, ..defaults })
 }
 
 /// Runs a statement to its end and discards its result.

@@ -121,6 +121,7 @@ fn objects<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
         Float64 => plain::<Float64Type>(py, array),
         Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => decimals(py, array),
         Utf8 | LargeUtf8 | Utf8View => texts(py, array),
+        FixedSizeBinary(16) => uuids(py, array),
         Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => binaries(py, array),
         Date32 | Date64 => dates(py, array),
         Time32(_) | Time64(_) => times(py, array),
@@ -131,6 +132,7 @@ fn objects<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
         LargeList(_) => lists::<i64>(py, array),
         FixedSizeList(_, length) => fixed_lists(py, array, *length as usize),
         Struct(_) => structs(py, array),
+        Map(_, _) => maps(py, array),
         Dictionary(_, value) => objects(py, &converted(py, array, value)?),
         Float16 => objects(py, &converted(py, array, &Float32)?),
         other => {
@@ -195,6 +197,12 @@ fn binaries<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
         };
         Ok(PyBytes::new(py, bytes).into_any())
     })
+}
+
+fn uuids<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
+    let uuid = py.import("uuid")?.getattr("UUID")?;
+    let values = array.as_fixed_size_binary();
+    each(py, array, |at| uuid.call1((py.None(), PyBytes::new(py, values.value(at)))))
 }
 
 fn dates<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
@@ -302,6 +310,20 @@ fn lists<'py, O: OffsetSizeTrait>(py: Python<'py>, array: &ArrayRef) -> PyResult
 fn fixed_lists<'py>(py: Python<'py>, array: &ArrayRef, length: usize) -> PyResult<Objects<'py>> {
     let values = objects(py, array.as_fixed_size_list().values())?;
     each(py, array, |at| Ok(PyList::new(py, &values[at * length..(at + 1) * length])?.into_any()))
+}
+
+/// Maps as dicts. Keys that Python cannot hash are an error.
+fn maps<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
+    let values = array.as_map();
+    let (keys, items) = (objects(py, values.keys())?, objects(py, values.values())?);
+    let ends = values.value_offsets();
+    each(py, array, |at| {
+        let dict = PyDict::new(py);
+        for entry in ends[at] as usize..ends[at + 1] as usize {
+            dict.set_item(&keys[entry], &items[entry])?;
+        }
+        Ok(dict.into_any())
+    })
 }
 
 fn structs<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {

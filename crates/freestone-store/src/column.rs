@@ -16,6 +16,7 @@ use freestone_codec::{BytesSlice, Kind, OffsetStrings, Values, Views, f32_key, f
 
 use crate::bitmap;
 use crate::memory::populate;
+use crate::nested::{self, is_encoded};
 use crate::schema::kind;
 
 /// A column's physical values, which [`freestone_codec::Values`] borrows.
@@ -113,6 +114,11 @@ impl ColumnData {
 
     /// Appends an array of the column's stored type.
     pub fn append(&mut self, array: &dyn Array) {
+        self.append_within(array, None);
+    }
+
+    /// Appends an array of the column's stored type. Rows are NULL also where `outer` is not valid.
+    pub(crate) fn append_within(&mut self, array: &dyn Array, outer: Option<&NullBuffer>) {
         let start = self.len();
         match (&mut self.values, array.data_type()) {
             (Physical::Int(out), data_type) => append_ints(out, array, data_type),
@@ -129,11 +135,15 @@ impl ColumnData {
             (Physical::Bytes { offsets, data }, DataType::BinaryView) => {
                 append_bytes(offsets, data, array.as_binary_view().iter())
             }
+            (Physical::Bytes { offsets, data }, data_type) if is_encoded(data_type) => {
+                nested::encode(array, offsets, data);
+            }
             (Physical::Bytes { offsets, data }, _) => {
                 append_bytes(offsets, data, array.as_string_view().iter().map(|s| s.map(str::as_bytes)))
             }
         }
-        self.append_validity(array.nulls(), start, array.len());
+        let nulls = NullBuffer::union(array.nulls(), outer);
+        self.append_validity(nulls.as_ref(), start, array.len());
     }
 
     fn append_validity(&mut self, nulls: Option<&NullBuffer>, start: usize, len: usize) {
@@ -364,6 +374,8 @@ fn append_ints(out: &mut Vec<i64>, array: &dyn Array, data_type: &DataType) {
         DataType::Timestamp(Millisecond, _) => widen::<TimestampMillisecondType>(out, array, |v| v),
         DataType::Timestamp(Microsecond, _) => widen::<TimestampMicrosecondType>(out, array, |v| v),
         DataType::Timestamp(Nanosecond, _) => widen::<TimestampNanosecondType>(out, array, |v| v),
+        // Which structs are not NULL; their fields are columns of their own.
+        DataType::Struct(_) => out.extend(std::iter::repeat_n(1, array.len())),
         other => unreachable!("{other} is not a stored type of kind Int"),
     }
 }
@@ -423,7 +435,7 @@ impl ColumnBuffer {
     pub fn with_capacity(data_type: &DataType, rows: usize) -> Self {
         use DataType::*;
         let decoded = match data_type {
-            Boolean => Decoded::Boolean(Vec::with_capacity(rows)),
+            Boolean | Struct(_) => Decoded::Boolean(Vec::with_capacity(rows)),
             Int8 => Decoded::I8(Vec::with_capacity(rows)),
             Int16 => Decoded::I16(Vec::with_capacity(rows)),
             Int32 | Date32 | Time32(_) => Decoded::I32(Vec::with_capacity(rows)),
@@ -435,6 +447,7 @@ impl ColumnBuffer {
             Float64 => Decoded::F64(Vec::with_capacity(rows)),
             Float32 => Decoded::F32(Vec::with_capacity(rows)),
             Utf8 | Binary => Decoded::Strings(OffsetStrings::with_capacity(rows)),
+            other if is_encoded(other) => Decoded::Views(Views { views: Vec::with_capacity(rows), ..Views::default() }),
             Utf8View | BinaryView => Decoded::Views(Views { views: Vec::with_capacity(rows), ..Views::default() }),
             _ => Decoded::I64(Vec::with_capacity(rows)),
         };
@@ -593,9 +606,10 @@ impl ColumnBuffer {
                 Arc::new(BinaryArray::try_new(offsets, Buffer::from_vec(v.data), nulls).map_err(|e| e.to_string())?)
             }
             (Decoded::Views(v), DataType::Utf8View) => return string_views(v, nulls),
-            (Decoded::Views(v), _) => {
+            (Decoded::Views(v), data_type) => {
                 let (views, buffers) = view_parts(v);
-                Arc::new(BinaryViewArray::try_new(views, buffers, nulls).map_err(|e| e.to_string())?)
+                let bytes = BinaryViewArray::try_new(views, buffers, nulls).map_err(|e| e.to_string())?;
+                if is_encoded(data_type) { nested::decode(&bytes, data_type)? } else { Arc::new(bytes) }
             }
         })
     }

@@ -82,8 +82,8 @@ pub enum PageFormat {
     Pax = 3,
 }
 
-/// The medium from which scans read segments. Segments are durable on disk in both cases. `Memory` also holds them in
-/// memory while the database is open.
+/// The medium of a table's rows. Segments are durable on disk in all cases. `Memory` also holds them in memory while the
+/// database is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MediumKind {
@@ -91,6 +91,8 @@ pub enum MediumKind {
     Disk,
     /// Segments are read into memory when they are opened.
     Memory,
+    /// Rows are in a pool of persistent memory, where they change in place. Those for which it has no room are on disk.
+    Pmem,
 }
 
 /// The design that the user set: a value for every dimension of the design space, with defaults where nothing was set.
@@ -191,11 +193,6 @@ impl Design {
                 })?
             }
             "encoding" => self.encode = parse_encodings(value, schema)?,
-            "medium" if value.eq_ignore_ascii_case("pmem") => {
-                return Err(StoreError::invalid(
-                    "medium = 'pmem' is not available in this version; the media are disk, memory",
-                ));
-            }
             "medium" => self.medium = choice(name, value, &MEDIA)?,
             "cluster" => self.cluster = parse_cluster(value, schema)?,
             "cluster_missing" => self.cluster_missing = choice(name, value, &CLUSTER_MISSING)?,
@@ -257,7 +254,18 @@ impl Design {
     pub(crate) fn validated(self, schema: &TableSchema) -> Result<Self> {
         let lists = self.groups.iter().chain(&self.index).flatten();
         for column in self.sort.iter().chain(self.encode.keys()).chain(lists) {
-            schema.index_of(column)?;
+            schema.stored_index_of(column)?;
+        }
+        for (what, columns) in [("sort", &self.sort)].into_iter().chain(self.index.iter().map(|key| ("an index", key)))
+        {
+            for column in columns {
+                schema.ordered_index_of(column, what)?;
+            }
+        }
+        for path in self.cluster.iter().filter_map(|path| path.names.first()) {
+            if schema.index_of(path).is_ok() {
+                schema.ordered_index_of(path, "cluster")?;
+            }
         }
         for (column, encoding) in &self.encode {
             self.check_encoding(column, encoding.0, schema)?;
@@ -288,8 +296,7 @@ impl Design {
 
     /// Refuses an encoding that cannot represent the type of a column now, and not at a later INSERT or VACUUM.
     fn check_encoding(&self, column: &str, plan: ColumnPlan, schema: &TableSchema) -> Result<()> {
-        let at = schema.index_of(column)?;
-        let data_type = &schema.columns[at].data_type;
+        let data_type = schema.stored_type(schema.stored_index_of(column)?);
         let plans = freestone_codec::plans(kind(data_type));
         if !plans.contains(&plan) {
             let fitting =
@@ -365,7 +372,7 @@ impl Design {
     /// The column groups and page formats of a segment. `Auto` means columns, which suit a table that is mostly scanned
     /// if nothing is known of the workload.
     pub fn groups(&self, schema: &TableSchema) -> Vec<Group> {
-        let all = || (0..schema.columns.len()).collect::<Vec<_>>();
+        let all = || (0..schema.stored_count()).collect::<Vec<_>>();
         let (groups, format) = if self.groups.is_empty() {
             match self.preset {
                 Preset::Row => (vec![all()], PageFormat::Dense),
@@ -374,8 +381,11 @@ impl Design {
                 Preset::Column | Preset::Auto => (all().into_iter().map(|c| vec![c]).collect(), PageFormat::Pax),
             }
         } else {
-            let mut groups: Vec<Vec<usize>> =
-                self.groups.iter().map(|g| g.iter().filter_map(|name| schema.index_of(name).ok()).collect()).collect();
+            let mut groups: Vec<Vec<usize>> = self
+                .groups
+                .iter()
+                .map(|g| g.iter().filter_map(|name| schema.stored_index_of(name).ok()).collect())
+                .collect();
             let named: Vec<usize> = groups.iter().flatten().copied().collect();
             groups.extend(all().into_iter().filter(|c| !named.contains(c)).map(|c| vec![c]));
             let format = match self.preset {
@@ -480,7 +490,8 @@ const PRESETS: [(&str, Preset); 5] = [
 const PAGE_FORMATS: [(&str, PageFormat); 3] =
     [("slotted", PageFormat::Slotted), ("dense", PageFormat::Dense), ("pax", PageFormat::Pax)];
 const CLUSTER_MISSING: [(&str, bool); 2] = [("error", false), ("null", true)];
-const MEDIA: [(&str, MediumKind); 2] = [("disk", MediumKind::Disk), ("memory", MediumKind::Memory)];
+const MEDIA: [(&str, MediumKind); 3] =
+    [("disk", MediumKind::Disk), ("memory", MediumKind::Memory), ("pmem", MediumKind::Pmem)];
 
 fn choice<T: Copy>(option: &str, value: &str, table: &[(&str, T)]) -> Result<T> {
     table.iter().find(|(name, _)| name.eq_ignore_ascii_case(value)).map(|(_, v)| *v).ok_or_else(|| {
@@ -608,12 +619,17 @@ fn resolve(item: &str, schema: &TableSchema) -> Result<String> {
     let item = item.trim();
     if item.starts_with('"') && item.len() > 1 {
         let name = unquote(item);
-        return schema.index_of(&name).map(|_| name);
+        if schema.index_of(&name).is_ok() {
+            return Ok(name);
+        }
+        // A field of a struct whose name is in quotes.
+        return schema.stored_index_of(item).map(|_| item.to_owned());
     }
-    if let Some(column) = schema.columns.iter().find(|c| c.name == item) {
+    let columns = schema.stored_columns();
+    if let Some(column) = columns.iter().find(|c| c.name == item) {
         return Ok(column.name.clone());
     }
-    match schema.columns.iter().find(|c| c.name.eq_ignore_ascii_case(item)) {
+    match columns.iter().find(|c| c.name.eq_ignore_ascii_case(item)) {
         Some(column) => Ok(column.name.clone()),
         None => schema.index_of(item).map(|_| item.to_owned()),
     }

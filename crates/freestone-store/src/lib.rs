@@ -20,6 +20,7 @@ pub mod limits;
 pub mod log;
 pub mod media;
 pub mod memory;
+pub mod nested;
 pub mod page;
 pub mod persistent;
 pub mod plain;
@@ -32,7 +33,7 @@ mod table;
 
 pub use error::StoreError;
 pub use store::{
-    Appended, Appender, CheckReport, ColumnUse, LockMode, OpenTransaction, Repaired, Savepoint, Snapshot, Store,
-    StoreOptions, TransactionList, VacuumReport, Waiting, WriteTransaction, is_comparable,
+    Appended, Appender, CheckReport, ColumnUse, LockMode, OpenTransaction, PmemOptions, PoolList, PoolState, Repaired,
+    Savepoint, Snapshot, Store, StoreOptions, TransactionList, VacuumReport, Waiting, WriteTransaction, is_comparable,
 };
 pub use table::{CopyOf, SegmentEntry, Table};

@@ -14,6 +14,8 @@ pub(crate) const SEGMENT_BYTES: usize = 512 << 20;
 /// Added rows of at most this number and size are hot rows: they stay in memory and in the log until they are merged.
 pub(crate) const HOT_APPEND_ROWS: usize = 16 << 10;
 pub(crate) const HOT_APPEND_BYTES: usize = 1 << 20;
+/// Rows that one statement adds to a table in persistent memory; if there are more, the others become segments in files.
+pub(crate) const POOL_APPEND_ROWS: u64 = 2 << 20;
 /// Rows per page of hot rows, at most, and per zone of them.
 pub(crate) const HOT_PAGE_ROWS: usize = 1024;
 /// Rows per run of hot rows, at most.

@@ -2,16 +2,19 @@
 
 mod constraints;
 mod identity;
+mod leaves;
+mod types;
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use freestone_codec::Kind;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 pub use self::constraints::{Constraint, ConstraintKind, usual_constraint_name};
 pub use self::identity::{ColumnDefault, ColumnIds, Identity, StoredValue, widens_in_place};
+pub use self::types::{kind, normalize, parse_type, type_name};
 use crate::error::{Result, StoreError};
+use crate::nested::is_ordered;
 
 /// One column of a table. Its type is one of the types that [`normalize`] returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,11 +138,20 @@ impl TableSchema {
                 return Err(StoreError::invalid(format!("column {} is declared twice", column.name)));
             }
         }
+        if self.stored_count() > self.columns.len() {
+            let mut seen = std::collections::HashSet::new();
+            if let Some(twice) = self.stored_columns().into_iter().find(|column| !seen.insert(column.name.clone())) {
+                let name = twice.name;
+                return Err(StoreError::invalid(format!(
+                    "{name} is both a column and a field of a struct; give the column another name"
+                )));
+            }
+        }
         let foreign = self.foreign_keys.iter().map(|key| &key.columns);
         let unique = self.unique_keys.iter().map(|key| &key.columns);
         for columns in [&self.primary_key].into_iter().chain(foreign).chain(unique) {
             for (at, name) in columns.iter().enumerate() {
-                self.index_of(name)?;
+                self.ordered_index_of(name, "a key")?;
                 if columns[..at].contains(name) {
                     return Err(StoreError::invalid(format!("column {name} appears twice in a key")));
                 }
@@ -177,153 +189,27 @@ impl TableSchema {
         })
     }
 
+    /// The position of a column whose values have an order in their stored form, for `what`.
+    ///
+    /// # Errors
+    /// `Invalid`: there is no such column, or it has another type.
+    pub(crate) fn ordered_index_of(&self, name: &str, what: &str) -> Result<usize> {
+        let at = self.index_of(name)?;
+        let data_type = &self.columns[at].data_type;
+        if is_ordered(data_type) {
+            return Ok(at);
+        }
+        let kind = type_name(data_type);
+        Err(StoreError::invalid(format!(
+            "column {name} of type {kind} cannot be in {what}; values of this type are only stored and read"
+        )))
+    }
+
     /// The Arrow schema of the columns.
     pub fn to_arrow(&self) -> SchemaRef {
         let fields = self.columns.iter().map(|c| Field::new(&c.name, c.data_type.clone(), c.nullable));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
-}
-
-/// The stored type for an Arrow type: strings become `Utf8View`, binaries `BinaryView`, small decimals `Decimal128`.
-///
-/// # Errors
-/// Nested types cannot be stored.
-pub fn normalize(data_type: &DataType) -> Result<DataType, String> {
-    use DataType::*;
-    Ok(match data_type {
-        Boolean
-        | Int8
-        | Int16
-        | Int32
-        | Int64
-        | UInt8
-        | UInt16
-        | UInt32
-        | UInt64
-        | Float32
-        | Float64
-        | Date32
-        | Time32(_)
-        | Time64(_)
-        | Timestamp(_, _)
-        | Utf8View
-        | BinaryView => data_type.clone(),
-        Float16 => Float32,
-        Date64 => Date32,
-        Utf8 | LargeUtf8 => Utf8View,
-        Binary | LargeBinary | FixedSizeBinary(_) => BinaryView,
-        Decimal32(p, s) | Decimal64(p, s) | Decimal128(p, s) => Decimal128(*p, *s),
-        Decimal256(p, s) if *p <= 38 => Decimal128(*p, *s),
-        Dictionary(_, value) => normalize(value)?,
-        RunEndEncoded(_, value) => normalize(value.data_type())?,
-        // A column of NULLs whose type is unknown.
-        Null => Utf8View,
-        List(_)
-        | LargeList(_)
-        | ListView(_)
-        | LargeListView(_)
-        | FixedSizeList(_, _)
-        | Struct(_)
-        | Map(_, _)
-        | Union(_, _) => {
-            return Err(format!("nested type {data_type} cannot be stored; flatten it, or store it as JSON text"));
-        }
-        other => return Err(format!("type {other} cannot be stored; cast it to a supported type")),
-    })
-}
-
-/// The physical kind of a stored type.
-pub fn kind(data_type: &DataType) -> Kind {
-    match data_type {
-        DataType::Float64 => Kind::F64,
-        DataType::Float32 => Kind::F32,
-        DataType::Utf8View | DataType::BinaryView | DataType::Utf8 | DataType::Binary => Kind::Bytes,
-        DataType::Decimal128(precision, _) if *precision > 18 => Kind::Wide,
-        _ => Kind::Int,
-    }
-}
-
-/// A type's name in files and messages. [`parse_type`] parses it.
-pub fn type_name(data_type: &DataType) -> String {
-    use DataType::*;
-    match data_type {
-        Boolean => "boolean".into(),
-        Int8 => "int8".into(),
-        Int16 => "int16".into(),
-        Int32 => "int32".into(),
-        Int64 => "int64".into(),
-        UInt8 => "uint8".into(),
-        UInt16 => "uint16".into(),
-        UInt32 => "uint32".into(),
-        UInt64 => "uint64".into(),
-        Float32 => "real".into(),
-        Float64 => "double".into(),
-        Date32 => "date".into(),
-        Utf8View => "varchar".into(),
-        BinaryView => "binary".into(),
-        Decimal128(p, s) => format!("decimal({p},{s})"),
-        Time32(unit) | Time64(unit) => format!("time({})", unit_name(unit)),
-        Timestamp(unit, None) => format!("timestamp({})", unit_name(unit)),
-        Timestamp(unit, Some(zone)) => format!("timestamp({},{zone})", unit_name(unit)),
-        other => other.to_string(),
-    }
-}
-
-/// The type with a name of [`type_name`].
-pub fn parse_type(name: &str) -> Option<DataType> {
-    use DataType::*;
-    let (base, arguments) = match name.split_once('(') {
-        Some((base, rest)) => (base, rest.strip_suffix(')')?),
-        None => (name, ""),
-    };
-    Some(match base {
-        "boolean" => Boolean,
-        "int8" => Int8,
-        "int16" => Int16,
-        "int32" => Int32,
-        "int64" => Int64,
-        "uint8" => UInt8,
-        "uint16" => UInt16,
-        "uint32" => UInt32,
-        "uint64" => UInt64,
-        "real" => Float32,
-        "double" => Float64,
-        "date" => Date32,
-        "varchar" => Utf8View,
-        "binary" => BinaryView,
-        "decimal" => {
-            let (p, s) = arguments.split_once(',')?;
-            Decimal128(p.parse().ok().filter(|p| (1..=38).contains(p))?, s.parse().ok()?)
-        }
-        "time" => match unit(arguments)? {
-            u @ (TimeUnit::Second | TimeUnit::Millisecond) => Time32(u),
-            u => Time64(u),
-        },
-        "timestamp" => match arguments.split_once(',') {
-            Some((u, zone)) => Timestamp(unit(u)?, Some(zone.into())),
-            None => Timestamp(unit(arguments)?, None),
-        },
-        _ => return None,
-    })
-}
-
-fn unit_name(unit: &TimeUnit) -> &'static str {
-    match unit {
-        TimeUnit::Second => "s",
-        TimeUnit::Millisecond => "ms",
-        TimeUnit::Microsecond => "us",
-        TimeUnit::Nanosecond => "ns",
-    }
-}
-
-fn unit(name: &str) -> Option<TimeUnit> {
-    Some(match name {
-        "s" => TimeUnit::Second,
-        "ms" => TimeUnit::Millisecond,
-        "us" => TimeUnit::Microsecond,
-        "ns" => TimeUnit::Nanosecond,
-        _ => return None,
-    })
 }
 
 #[derive(Serialize, Deserialize)]
@@ -349,35 +235,5 @@ impl<'de> Deserialize<'de> for Column {
         let data_type = parse_type(&record.data_type)
             .ok_or_else(|| serde::de::Error::custom(format!("unknown type {}", record.data_type)))?;
         Ok(Column { name: record.name, data_type, nullable: record.nullable })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn type_names_read_back() {
-        let types = [
-            DataType::Boolean,
-            DataType::UInt64,
-            DataType::Decimal128(38, -2),
-            DataType::Time32(TimeUnit::Millisecond),
-            DataType::Time64(TimeUnit::Nanosecond),
-            DataType::Timestamp(TimeUnit::Microsecond, None),
-            DataType::Timestamp(TimeUnit::Nanosecond, Some("+02:00".into())),
-            DataType::BinaryView,
-        ];
-        for data_type in types {
-            assert_eq!(parse_type(&type_name(&data_type)), Some(data_type));
-        }
-        assert_eq!(parse_type("decimal(39,2)"), None);
-        assert_eq!(parse_type("list"), None);
-    }
-
-    #[test]
-    fn nested_types_are_refused() {
-        let list = DataType::List(Arc::new(Field::new("item", DataType::Int32, true)));
-        assert!(normalize(&list).unwrap_err().contains("nested"));
     }
 }

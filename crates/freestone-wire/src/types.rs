@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use freestone_store::nested::is_flat;
 use freestone_store::schema::{normalize, parse_type, type_name};
 
 use crate::column::ipc;
@@ -23,7 +24,7 @@ pub fn wire_type(data_type: &DataType) -> DataType {
 
 /// Whether the codecs can encode a type, so that its columns have other forms than an Arrow IPC stream.
 pub(crate) fn is_native(data_type: &DataType) -> bool {
-    normalize(data_type).is_ok_and(|stored| stored == *data_type)
+    is_flat(data_type) && normalize(data_type).is_ok_and(|stored| stored == *data_type)
 }
 
 /// The schema with the received types of all columns.

@@ -1,7 +1,7 @@
 //! Runs a file of SQL statements and prints the rows as CSV: the engine embedded in a program of one page.
 //!
 //! ```sh
-//! cargo run --release -p freestone --example script -- DB -f FILE
+//! cargo run --release -p freestone --example script -- DB -f FILE [--pmem emulated]
 //! ```
 
 use freestone::display::ValueTexts;
@@ -15,7 +15,8 @@ async fn main() -> std::process::ExitCode {
         eprintln!("usage: script DB -f FILE");
         return std::process::ExitCode::from(2);
     };
-    match run(folder, file).await {
+    let pmem_emulated = arguments[4..] == ["--pmem", "emulated"];
+    match run(folder, file, Options { pmem_emulated, ..Options::default() }).await {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -27,8 +28,8 @@ async fn main() -> std::process::ExitCode {
     }
 }
 
-async fn run(folder: &str, file: &str) -> Result<(), Error> {
-    let database = Database::open(std::path::Path::new(folder), Options::default())?;
+async fn run(folder: &str, file: &str, options: Options) -> Result<(), Error> {
+    let database = Database::open(std::path::Path::new(folder), options)?;
     let session = database.session();
     let script = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
     for statement in session.parse(&script)? {

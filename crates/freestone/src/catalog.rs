@@ -26,21 +26,25 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
 use freestone_store::schema::TableSchema;
-use freestone_store::{Snapshot, Table, TransactionList};
+use freestone_store::{PoolList, Snapshot, Table, TransactionList};
 use parking_lot::Mutex;
 
 use crate::access::{Access, Extension};
 use crate::context::Progress;
+use crate::definitions::GeneratedColumn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::Stored;
 use crate::inputs::ArrowTable;
-use crate::internal_names::{PG_TEMP, is_temporary};
-use crate::provider::files::{FilesFunction, INSPECTIONS, Inference, InspectionFunction, OpenFiles, naming};
+use crate::internal_names::{PG_TEMP, ROW_ID_COLUMN, is_temporary};
+use crate::provider::files::{
+    CONTENTS, ContentsFunction, FilesFunction, INSPECTIONS, Inference, InspectionFunction, OpenFiles, naming,
+};
 use crate::provider::information::{INFORMATION_SCHEMA, InformationSchema};
 use crate::provider::{FreestoneTable, metadata};
 use crate::sequences::SessionSequences;
 use crate::shared::Materialized;
 use crate::sql::extensions::PivotValues;
+use crate::sql::names::other_case;
 use crate::sql::names::{CATALOG, MAIN, SCHEMA, is_ours};
 use crate::sql::parameters::{Described, Filled, Parameters};
 use crate::sql::{extensions, file_calls, macros, names, parameters, statement, subquery_columns, supported, types};
@@ -50,6 +54,10 @@ use crate::{definitions, exact, planning, scalars, sequences, shared};
 
 /// The name of the target of a write in its plan; see [`Target`].
 pub(crate) const TARGET: &str = "freestone$target";
+/// The same without its generated columns.
+const STORED_TARGET: &str = "freestone$stored_target";
+/// The beginning of the name of a table without its generated columns.
+pub(crate) const STORED: &str = "freestone$stored:";
 
 /// Plans statements, with the session's settings at the time when the statement began.
 #[derive(Clone)]
@@ -58,6 +66,7 @@ pub(crate) struct Planner {
     access: Access,
     extension: Arc<Extension>,
     transactions: TransactionList,
+    pools: PoolList,
     log: Arc<WorkloadLog>,
     sequences: Arc<SessionSequences>,
     temp: TempSchema,
@@ -173,7 +182,12 @@ impl Scope {
     /// The columns of a table of the database, by its name as written.
     fn columns(&self, name: &ast::ObjectName) -> names::Columns {
         let table = self.table(name)?;
-        Some(table.schema.columns.iter().map(|column| column.name.clone()).collect())
+        let generated = definitions::generated(&self.snapshot, &table.name).unwrap_or_default();
+        let name = |column: std::result::Result<usize, &GeneratedColumn>| match column {
+            Ok(at) => table.schema.columns[at].name.clone(),
+            Err(column) => column.name.clone(),
+        };
+        Some(definitions::all_columns(table.schema.columns.len(), &generated).map(name).collect())
     }
 
     /// A table of the caller. Views do not see these tables, so their meaning does not depend on the caller.
@@ -186,12 +200,12 @@ impl Planner {
     pub fn new(
         base: SessionState,
         access: Access,
-        transactions: TransactionList,
+        (transactions, pools): (TransactionList, PoolList),
         log: Arc<WorkloadLog>,
         sequences: Arc<SessionSequences>,
         temp: TempSchema,
     ) -> Self {
-        Planner { base: Arc::new(base), access, extension: Arc::default(), transactions, log, sequences, temp }
+        Planner { base: Arc::new(base), access, extension: Arc::default(), transactions, pools, log, sequences, temp }
     }
 
     /// The session's temporary tables.
@@ -224,7 +238,7 @@ impl Planner {
     /// A session state for one statement.
     pub fn state(&self, scope: &Scope) -> SessionState {
         let mut state = (*self.base).clone();
-        metadata::register(&mut state, &scope.snapshot, &self.transactions, &self.log, &self.temp);
+        metadata::register(&mut state, &scope.snapshot, (&self.transactions, &self.pools), &self.log, &self.temp);
         sequences::register(&mut state, &scope.snapshot, &self.sequences);
         for name in file_calls::FUNCTIONS {
             let function = FilesFunction::new(name, self.access, self.base.clone(), scope.files.clone());
@@ -232,6 +246,10 @@ impl Planner {
         }
         for (name, rows) in INSPECTIONS {
             state.register_udtf(name, Arc::new(InspectionFunction::new(name, rows, self.access)));
+        }
+        for (name, contents) in CONTENTS {
+            let function = ContentsFunction { name, contents, access: self.access, state: self.base.clone() };
+            state.register_udtf(name, Arc::new(function));
         }
         let schema =
             StatementSchema { planner: self.clone(), scope: scope.clone(), name: None, lists_broken_views: false };
@@ -448,11 +466,23 @@ impl Planner {
     }
 
     async fn plan_statement(&self, state: &SessionState, scope: &Scope, sql: ast::Statement) -> Result<LogicalPlan> {
-        let plan = state.statement_to_plan(DfStatement::Statement(Box::new(sql))).await;
-        plan.map_err(|error| match Error::missing_function(&error) {
-            Some(name) => scalars::missing(&name, state),
-            None => explain(error, scope, self.access),
-        })
+        let mut sql = sql;
+        for _ in 0..=other_case::NAMES_MAX {
+            let text = DfStatement::Statement(Box::new(sql.clone()));
+            let error = match state.statement_to_plan(text).await {
+                Ok(plan) => return Ok(plan),
+                Err(error) => error,
+            };
+            // A column whose name has capitals, such as one of a file, is found without quotes, too.
+            if !other_case::quote(&mut sql, &error) {
+                return Err(match Error::missing_function(&error) {
+                    Some(name) => scalars::missing(&name, state),
+                    None => explain(error, scope, self.access),
+                });
+            }
+        }
+        Err(Error::invalid("too many columns are written in another case than their names have")
+            .with_hint("write these names in quotes"))
     }
 
     /// Plans a statement whose parameters have the given types.
@@ -608,6 +638,10 @@ impl SchemaProvider for StatementSchema {
         self.scope.asked.lock().insert(name.to_owned());
         let snapshot = &self.scope.snapshot;
         match self.scope.target.as_ref().filter(|_| name == TARGET) {
+            Some(Target::Rows(table)) if definitions::generated_text(snapshot, table).is_some() => {
+                let Some(query) = self.with_generated(table, STORED_TARGET, true) else { return Ok(None) };
+                return self.view(TARGET, &query).await.map(Some);
+            }
             Some(Target::Rows(table)) => {
                 let table = FreestoneTable::new(snapshot.clone(), table);
                 return Ok(table.map(|table| Arc::new(table.with_row_ids()) as _));
@@ -615,6 +649,13 @@ impl SchemaProvider for StatementSchema {
             Some(Target::Columns(schema)) => return Ok(Some(Arc::new(EmptyTable::new(schema.clone())))),
             Some(Target::Written(rows)) => return Ok(Some(rows.provider()?)),
             None => {}
+        }
+        if let (STORED_TARGET, Some(Target::Rows(table))) = (name, &self.scope.target) {
+            let table = FreestoneTable::new(snapshot.clone(), table);
+            return Ok(table.map(|table| Arc::new(table.with_row_ids()) as _));
+        }
+        if let Some(stored) = name.strip_prefix(STORED) {
+            return Ok(FreestoneTable::new(snapshot.clone(), stored).map(|table| Arc::new(table) as _));
         }
         if let Some(table) = self.table_in(name).await? {
             return Ok(Some(table));
@@ -666,6 +707,9 @@ impl StatementSchema {
     /// A table or view of the database.
     async fn table_in(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         let snapshot = &self.scope.snapshot;
+        if let Some(query) = self.with_generated(name, &format!("{STORED}{name}"), false) {
+            return self.view(name, &query).await.map(Some);
+        }
         if let Some(table) = FreestoneTable::new(snapshot.clone(), name) {
             return Ok(Some(Arc::new(table)));
         }
@@ -677,6 +721,21 @@ impl StatementSchema {
             }
             planned => planned.map(Some),
         }
+    }
+
+    /// The query for all columns of a table that has generated ones, over a source with the stored ones.
+    fn with_generated(&self, table: &str, source: &str, row_ids: bool) -> Option<String> {
+        let generated = definitions::generated(&self.scope.snapshot, table)?;
+        let columns = &self.scope.snapshot.table(table)?.schema.columns;
+        let item = |column: std::result::Result<usize, &GeneratedColumn>| match column {
+            Ok(at) => statement::quote(&columns[at].name),
+            Err(column) => format!("{} AS {}", column.value(), statement::quote(&column.name)),
+        };
+        let mut items: Vec<String> = definitions::all_columns(columns.len(), &generated).map(item).collect();
+        if row_ids {
+            items.push(statement::quote(ROW_ID_COLUMN));
+        }
+        Some(format!("SELECT {} FROM {}", items.join(", "), statement::quote(source)))
     }
 
     async fn view(&self, name: &str, sql: &str) -> Result<Arc<dyn TableProvider>, DataFusionError> {

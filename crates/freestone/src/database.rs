@@ -7,7 +7,7 @@ use std::sync::Arc;
 use datafusion::execution::memory_pool::{MemoryPool, TrackConsumersPool, UnboundedMemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use freestone_store::media::DiskOptions;
-use freestone_store::{Repaired, Store, StoreOptions};
+use freestone_store::{PmemOptions, Repaired, Store, StoreOptions};
 use parking_lot::Mutex;
 
 use crate::access::Access;
@@ -185,6 +185,7 @@ fn store_options(options: &Options, division: &Division) -> StoreOptions {
         cache_bytes: division.cache,
         write_bytes: division.write,
         disk: DiskOptions { pool_bytes: division.buffers, ..defaults.disk },
+        pmem: PmemOptions { emulated: options.pmem_emulated, bytes: options.pmem_bytes, region: None },
     }
 }
 

@@ -1,9 +1,12 @@
-//! Schemas and macros. The database stores them among its views, under names that users cannot use. The text of such an
+//! Schemas, macros, the names of indexes, generated columns, and comments. The database stores them among its views, under names that users cannot use. The text of such an
 //! entry is the statement that created it.
 //!
 //! A table of a schema has the name `schema.table` in the catalog.
 
+use std::collections::BTreeMap;
+
 use freestone_store::{Snapshot, WriteTransaction};
+use serde::{Deserialize, Serialize};
 
 use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
@@ -14,6 +17,48 @@ use crate::sql::macros;
 const INTERNAL: &str = "freestone$";
 const MACRO: &str = "freestone$macro:";
 const SCHEMA: &str = "freestone$schema:";
+const INDEX: &str = "freestone$index:";
+const GENERATED: &str = "freestone$generated:";
+const COMMENT: &str = "freestone$comment:";
+
+/// What COMMENT ON has said of a table or view.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Comments {
+    pub own: Option<String>,
+    /// By the names of columns.
+    pub columns: BTreeMap<String, String>,
+}
+
+/// A column that is computed from others of its row whenever it is read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct GeneratedColumn {
+    pub name: String,
+    /// Its position among all columns of the table.
+    pub at: usize,
+    /// `None` for that of the expression.
+    pub data_type: Option<String>,
+    /// As it was declared; it may name other such columns.
+    pub declared: String,
+    /// The same over stored columns alone.
+    pub expression: String,
+}
+
+impl GeneratedColumn {
+    /// The value in a query over the stored columns.
+    pub fn value(&self) -> String {
+        match &self.data_type {
+            Some(data_type) => format!("CAST(({}) AS {data_type})", self.expression),
+            None => format!("({})", self.expression),
+        }
+    }
+}
+
+/// The table and the columns of an index with a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IndexEntry {
+    pub table: String,
+    pub columns: Vec<String>,
+}
 
 /// The views that users have created, by name.
 pub(crate) fn views(snapshot: &Snapshot) -> impl Iterator<Item = (&String, &str)> {
@@ -150,4 +195,147 @@ pub(crate) fn drop_macro(transaction: &mut WriteTransaction, name: &str, if_exis
         false => return Err(missing("macro", name, &transaction.snapshot(), MACRO)),
     }
     Ok(Outcome::Done { verb: "DROP MACRO" })
+}
+
+/// The indexes that CREATE INDEX has named, and whose tables still have them.
+pub(crate) fn indexes(snapshot: &Snapshot) -> impl Iterator<Item = (String, IndexEntry)> {
+    snapshot.views().iter().filter_map(|(name, text)| {
+        let (name, entry) = (name.strip_prefix(INDEX)?, index_entry(text)?);
+        let table = snapshot.table(&entry.table)?;
+        table.design.index.contains(&entry.columns).then(|| (name.to_owned(), entry))
+    })
+}
+
+/// The index of this name.
+pub(crate) fn index(snapshot: &Snapshot, name: &str) -> Option<IndexEntry> {
+    indexes(snapshot).find(|(known, _)| known == name).map(|(_, entry)| entry)
+}
+
+/// The table and columns in the text of an entry.
+fn index_entry(text: &str) -> Option<IndexEntry> {
+    let names = quoted_names(text);
+    let (_, rest) = names.split_first()?;
+    let (table, columns) = rest.split_first()?;
+    Some(IndexEntry { table: table.clone(), columns: columns.to_vec() })
+}
+
+/// The names in quotes.
+fn quoted_names(text: &str) -> Vec<String> {
+    let (mut names, mut current) = (vec![], None::<String>);
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match (&mut current, character) {
+            (None, '"') => current = Some(String::new()),
+            (Some(name), '"') if characters.next_if_eq(&'"').is_some() => name.push('"'),
+            (Some(_), '"') => names.extend(current.take()),
+            (Some(name), other) => name.push(other),
+            (None, _) => {}
+        }
+    }
+    names
+}
+
+/// Keeps the name of an index.
+pub(crate) fn create_index(transaction: &mut WriteTransaction, name: &str, entry: &IndexEntry) -> Result<()> {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let columns: Vec<String> = entry.columns.iter().map(|column| quoted(column)).collect();
+    let text = format!("CREATE INDEX {} ON {} ({})", quoted(name), quoted(&entry.table), columns.join(", "));
+    // The name of an index that went with its table or its design.
+    drop_index(transaction, name)?;
+    Ok(transaction.create_view(&format!("{INDEX}{name}"), &text)?)
+}
+
+/// Removes the name of an index, if it is kept.
+pub(crate) fn drop_index(transaction: &mut WriteTransaction, name: &str) -> Result<()> {
+    let entry = format!("{INDEX}{name}");
+    match transaction.snapshot().views().contains_key(&entry) {
+        true => Ok(transaction.drop_view(&entry)?),
+        false => Ok(()),
+    }
+}
+
+/// Changes the names of indexes of a table, before the table or one of its columns gets a new name.
+pub(crate) fn rename_in_indexes(
+    transaction: &mut WriteTransaction,
+    table: &str,
+    rename: impl Fn(&mut IndexEntry),
+) -> Result<()> {
+    let snapshot = transaction.snapshot();
+    for (name, mut entry) in indexes(&snapshot).filter(|(_, entry)| entry.table == table) {
+        rename(&mut entry);
+        create_index(transaction, &name, &entry)?;
+    }
+    Ok(())
+}
+
+/// Removes the names of a table's indexes, before the table is dropped.
+pub(crate) fn drop_indexes_of(transaction: &mut WriteTransaction, table: &str) -> Result<()> {
+    let snapshot = transaction.snapshot();
+    let names: Vec<String> =
+        indexes(&snapshot).filter(|(_, entry)| entry.table == table).map(|(name, _)| name).collect();
+    names.iter().try_for_each(|name| drop_index(transaction, name))
+}
+
+/// The generated columns of a table, if it has any.
+pub(crate) fn generated(snapshot: &Snapshot, table: &str) -> Option<Vec<GeneratedColumn>> {
+    let text = generated_text(snapshot, table)?;
+    serde_json::from_str(text).ok()
+}
+
+/// The same as text, which changes with them.
+pub(crate) fn generated_text<'s>(snapshot: &'s Snapshot, table: &str) -> Option<&'s String> {
+    snapshot.views().get(&format!("{GENERATED}{table}"))
+}
+
+/// Keeps the generated columns of a table instead of those that it had.
+pub(crate) fn set_generated(
+    transaction: &mut WriteTransaction,
+    table: &str,
+    columns: &[GeneratedColumn],
+) -> Result<()> {
+    let entry = format!("{GENERATED}{table}");
+    if transaction.snapshot().views().contains_key(&entry) {
+        transaction.drop_view(&entry)?;
+    }
+    if columns.is_empty() {
+        return Ok(());
+    }
+    let text = serde_json::to_string(columns)
+        .map_err(|error| Error::new(ErrorKind::Internal, format!("internal error: generated columns: {error}")))?;
+    Ok(transaction.create_view(&entry, &text)?)
+}
+
+/// The names of all columns of a table in order: with the positions of stored columns, and with generated ones.
+pub(crate) fn all_columns(
+    stored: usize,
+    generated: &[GeneratedColumn],
+) -> impl Iterator<Item = std::result::Result<usize, &GeneratedColumn>> {
+    let mut next = 0;
+    (0..stored + generated.len()).map(move |at| match generated.iter().find(|column| column.at == at) {
+        Some(column) => Err(column),
+        None => {
+            next += 1;
+            Ok(next - 1)
+        }
+    })
+}
+
+/// The comments of a table or view.
+pub(crate) fn comments(snapshot: &Snapshot, object: &str) -> Comments {
+    let text = snapshot.views().get(&format!("{COMMENT}{object}"));
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+/// Keeps the comments of a table or view instead of those that it had.
+pub(crate) fn set_comments(transaction: &mut WriteTransaction, object: &str, comments: &Comments) -> Result<()> {
+    let entry = format!("{COMMENT}{object}");
+    if transaction.snapshot().views().contains_key(&entry) {
+        transaction.drop_view(&entry)?;
+    }
+    if *comments == Comments::default() {
+        return Ok(());
+    }
+    let text = serde_json::to_string(comments)
+        .map_err(|error| Error::new(ErrorKind::Internal, format!("internal error: comments: {error}")))?;
+    Ok(transaction.create_view(&entry, &text)?)
 }

@@ -162,6 +162,13 @@ impl Error {
     }
 }
 
+impl Error {
+    /// An error of DataFusion, which the caller keeps.
+    pub(crate) fn of(error: &DataFusionError) -> Error {
+        translate(error)
+    }
+}
+
 impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Self {
         translate(&error)

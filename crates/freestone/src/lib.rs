@@ -66,6 +66,7 @@ mod times;
 #[doc(hidden)]
 pub use times::{Zone, calendar};
 mod untyped;
+mod variables;
 mod windows;
 mod workload;
 

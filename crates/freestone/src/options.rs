@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
+use freestone_store::PmemOptions;
+
 use crate::error::{Error, Result};
 
 /// The options of a database. The defaults depend on the machine.
@@ -20,6 +22,11 @@ pub struct Options {
     pub cache_bytes: usize,
     /// The folder for temporary files; `None` is that of the operating system.
     pub spill_directory: Option<PathBuf>,
+    /// Whether tables with `medium = 'pmem'` may be in an ordinary file where there is no persistent memory. They then
+    /// survive the end of the process, but no power loss.
+    pub pmem_emulated: bool,
+    /// The most bytes of the database's pool of persistent memory.
+    pub pmem_bytes: u64,
 }
 
 impl Default for Options {
@@ -31,6 +38,8 @@ impl Default for Options {
             read_only: false,
             cache_bytes: memory.map_or(1 << 30, |bytes| bytes / 8),
             spill_directory: None,
+            pmem_emulated: false,
+            pmem_bytes: PmemOptions::default().bytes,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use datafusion::arrow::array::{RecordBatch, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use datafusion::common::config::{ConfigExtension, ExecutionOptions, OptimizerOptions};
+use datafusion::common::config::{ConfigExtension, ConfigOptions, ExecutionOptions, OptimizerOptions};
 use datafusion::common::extensions_options;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionConfig;
@@ -258,7 +258,19 @@ fn resolve(state: &SessionState, name: &str) -> Result<String> {
     }
 }
 
-fn settable(config: &SessionConfig) -> Vec<(String, Option<String>)> {
+/// The value of a setting, by any of its names.
+pub(crate) fn current(options: &ConfigOptions, name: &str) -> Option<String> {
+    let name = name.to_ascii_lowercase();
+    let full = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name.as_str(), |(_, full)| full);
+    let is_named = |key: &str| {
+        let own = format!("{}.{key}", FreestoneSettings::PREFIX);
+        key == full || own == full || key.strip_prefix("datafusion.execution.") == Some(full)
+    };
+    options.entries().into_iter().find(|entry| is_named(&entry.key)).and_then(|entry| entry.value)
+}
+
+/// The settings that can be set, with their values.
+pub(crate) fn settable(config: &SessionConfig) -> Vec<(String, Option<String>)> {
     let entries = config.options().entries().into_iter();
     // Our entries come without their prefix.
     let name = |key: String| if key.contains('.') { key } else { format!("{}.{key}", FreestoneSettings::PREFIX) };

@@ -155,11 +155,19 @@ impl KnownGroups {
     }
 }
 
+/// The groups of a design, without the fields of structs, of which statistics know nothing.
+fn known_groups(design: &Design, statistics: &TableStatistics) -> Vec<Group> {
+    let mut groups = design.groups(&statistics.schema);
+    groups.iter_mut().for_each(|group| group.columns.retain(|column| *column < statistics.columns.len()));
+    groups.retain(|group| !group.columns.is_empty());
+    groups
+}
+
 impl Layout {
     /// The layout of a design. `threads`: the number of threads for encoding the sample, if that is necessary.
     pub fn of(design: &Design, statistics: &TableStatistics, known: &KnownGroups, threads: usize) -> Layout {
         let order = Order::of(design, statistics);
-        let groups = design.groups(&statistics.schema);
+        let groups = known_groups(design, statistics);
         let unknown = StoredColumn {
             group: 0,
             family: Family::Plain,

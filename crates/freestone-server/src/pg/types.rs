@@ -121,6 +121,7 @@ fn scalar(data_type: &DataType) -> Type {
         DataType::Timestamp(_, None) => TIMESTAMP,
         DataType::Timestamp(_, Some(_)) => TIMESTAMPTZ,
         DataType::Interval(_) | DataType::Duration(_) => INTERVAL,
+        DataType::FixedSizeBinary(16) => UUID,
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => BYTEA,
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => VARCHAR,
         _ => TEXT,

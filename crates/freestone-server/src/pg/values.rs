@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Decimal128Array, Float32Array, Float64Array,
-    IntervalMonthDayNanoArray, PrimitiveArray, StringViewArray,
+    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray, Float32Array,
+    Float64Array, IntervalMonthDayNanoArray, PrimitiveArray, StringViewArray,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{CastOptions, cast_with_options};
@@ -47,6 +47,8 @@ enum Values {
     Interval(IntervalMonthDayNanoArray),
     Text(StringViewArray),
     Bytes(BinaryViewArray),
+    /// UUIDs, and their texts.
+    Uuid(FixedSizeBinaryArray, StringViewArray),
     List {
         offsets: OffsetBuffer<i64>,
         elements: Box<Column>,
@@ -101,6 +103,7 @@ impl Column {
                 out.extend(b"\\x");
                 values.value(row).iter().for_each(|byte| out.extend(hex(*byte)));
             }
+            Values::Uuid(_, texts) => out.extend(texts.value(row).as_bytes()),
             Values::List { offsets, elements, .. } => elements.write_array_text(bounds(offsets, row), out),
             Values::Null => {}
         }
@@ -137,6 +140,7 @@ impl Column {
             }
             Values::Text(values) => out.extend(values.value(row).as_bytes()),
             Values::Bytes(values) => out.extend(values.value(row)),
+            Values::Uuid(values, _) => out.extend(values.value(row)),
             Values::List { offsets, elements, oid } => elements.write_array_binary(bounds(offsets, row), *oid, out),
             Values::Null => {}
         }
@@ -208,6 +212,7 @@ impl Values {
             Interval(_) | Duration(_) => {
                 Values::Interval(cast(array, &Interval(IntervalUnit::MonthDayNano))?.as_primitive().clone())
             }
+            FixedSizeBinary(16) => Values::Uuid(array.as_fixed_size_binary().clone(), text(array)?),
             Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => {
                 Values::Bytes(cast(array, &BinaryView)?.as_binary_view().clone())
             }

@@ -11,6 +11,7 @@ use super::{Interleave, KEY_BITS};
 use crate::column::ColumnData;
 use crate::design::{Design, DimensionPath};
 use crate::error::{Result, StoreError};
+use crate::nested::is_flat;
 use crate::scan::{ScanRequest, for_each_batch};
 use crate::schema::{TableSchema, kind};
 use crate::segment::bins::{Bins, MAX_DISTINCT, Value};
@@ -289,7 +290,7 @@ pub fn codes_of_path(
 /// Whether the rows of a table are in the order of its design's dimensions, as one run with valid codes.
 pub(crate) fn is_clustered(tables: Tables<'_>, table: &Table) -> Result<bool> {
     let mut last = None;
-    for at in 0..table.segments.len() {
+    for at in (0..table.segments.len()).filter(|at| !table.segments[*at].is_in_pool()) {
         let segment = table.open_segment(at)?;
         let dimensions = &segment.footer.dimensions;
         if !dimensions.iter().map(|d| &d.description.path).eq(&table.design.cluster) {
@@ -358,7 +359,8 @@ fn levels(table: &Arc<Table>, attribute: usize, key: usize) -> Result<Vec<usize>
     };
     let mut candidates = vec![attribute];
     for column in (0..schema.columns.len()).filter(|c| *c != attribute && *c != key) {
-        let fits = matches!(kind(&schema.columns[column].data_type), Kind::Int | Kind::Bytes);
+        let data_type = &schema.columns[column].data_type;
+        let fits = matches!(kind(data_type), Kind::Int | Kind::Bytes) && is_flat(data_type);
         if fits && few(column)? {
             candidates.push(column);
         }

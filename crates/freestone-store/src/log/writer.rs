@@ -22,6 +22,8 @@ pub struct LogWriter {
     base_len: u64,
     /// Whether there are records that were not synced. CURRENT does not cover them.
     is_unsynced: bool,
+    /// Whether some of these are more than markers.
+    owes_sync: bool,
     /// The reason why nothing more may be written.
     poisoned: Option<String>,
     _lock: Box<dyn LockFile>,
@@ -55,8 +57,17 @@ impl LogWriter {
         let (current, base_len, records) = recover(&medium, current)?;
         let log = medium.edit(&manifest_name(current.generation))?;
         let current_file = medium.edit(CURRENT)?;
-        let mut writer =
-            LogWriter { medium, log, current_file, current, base_len, is_unsynced: false, poisoned: None, _lock: lock };
+        let mut writer = LogWriter {
+            medium,
+            log,
+            current_file,
+            current,
+            base_len,
+            is_unsynced: false,
+            owes_sync: false,
+            poisoned: None,
+            _lock: lock,
+        };
         writer.remove_leftovers()?;
         writer.write_current()?;
         Ok((writer, records))
@@ -104,7 +115,7 @@ impl LogWriter {
     /// The body is too long, or the log cannot be written.
     pub fn append(&mut self, body: &[u8]) -> Result<u64, LogError> {
         let sequence = self.write(body, true)?;
-        self.is_unsynced = false;
+        (self.is_unsynced, self.owes_sync) = (false, false);
         self.cover(sequence)?;
         Ok(sequence)
     }
@@ -116,9 +127,29 @@ impl LogWriter {
     /// # Errors
     /// The body is too long, or the log cannot be written.
     pub fn append_unsynced(&mut self, body: &[u8]) -> Result<u64, LogError> {
+        let sequence = self.append_marker(body)?;
+        self.owes_sync = true;
+        Ok(sequence)
+    }
+
+    /// The same for a record that only counts a commit, which is durable elsewhere.
+    ///
+    /// # Errors
+    /// As for [`LogWriter::append_unsynced`].
+    pub fn append_marker(&mut self, body: &[u8]) -> Result<u64, LogError> {
         let sequence = self.write(body, false)?;
         self.is_unsynced = true;
         Ok(sequence)
+    }
+
+    /// Whether there are records that were not synced.
+    pub fn is_unsynced(&self) -> bool {
+        self.is_unsynced
+    }
+
+    /// Whether there are commits that a power loss may take.
+    pub fn owes_sync(&self) -> bool {
+        self.owes_sync
     }
 
     /// Makes the records of [`LogWriter::append_unsynced`] durable.
@@ -134,7 +165,7 @@ impl LogWriter {
         if let Err(source) = self.log.sync() {
             return Err(self.poison(LogError::CommitFailed { sequence, outcome: Outcome::Unknown, source }));
         }
-        self.is_unsynced = false;
+        (self.is_unsynced, self.owes_sync) = (false, false);
         self.cover(sequence)
     }
 
@@ -187,7 +218,7 @@ impl LogWriter {
         self.log = log;
         self.current_file = current_file;
         self.base_len = committed_len;
-        self.is_unsynced = false;
+        (self.is_unsynced, self.owes_sync) = (false, false);
         // Readers of the old generation have it open. If it cannot be removed now, the next writer removes it.
         let _ = self.medium.remove(&manifest_name(old));
         Ok(())

@@ -22,8 +22,10 @@ mod tree;
 
 pub use pool::{Pool, PoolOptions, UnitKind, UnitState};
 pub use table::{
-    Costs, Dimension, IteratorKind, PTable, PTableOptions, Place, Plan, Request, ScanReport, Transaction, sampled_bins,
+    BlockVersion, Costs, Dimension, IteratorKind, PTable, PTableOptions, Place, Plan, Published, Request, ScanReport,
+    Transaction, sampled_bins,
 };
+pub(crate) use table::{key_prefixes, slots_of};
 pub use tree::{Entry, Tree, TreeOptions};
 
 use crate::error::StoreError;

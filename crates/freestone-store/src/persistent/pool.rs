@@ -216,6 +216,37 @@ impl Pool {
         taken
     }
 
+    /// The tables that opening found, each with the table of the store whose rows it has.
+    pub fn tables_of_store(&self) -> Vec<(u64, u64)> {
+        let state = self.state.lock();
+        let tables = state.found.iter().filter(|found| found.kind == UnitKind::Table);
+        let mut tables: Vec<(u64, u64)> = tables.map(|found| (found.owner, found.values.0)).collect();
+        tables.sort_unstable();
+        tables
+    }
+
+    /// Frees the units of a table that was dropped.
+    pub fn release_owner(&self, owner: u64) {
+        let units = self.usage().0;
+        let is_owned = |unit: &u64| matches!(self.read_header(*unit), Ok(Some(found)) if found.owner == owner);
+        let owned: Vec<u64> = (1..units).filter(is_owned).collect();
+        self.release(&owned);
+    }
+
+    /// Drops a table that opening found.
+    pub fn discard(&self, owner: u64) {
+        let units: Vec<u64> = self.take_units(owner).iter().map(|unit| unit.unit).collect();
+        let heads = units
+            .iter()
+            .filter(|unit| matches!(self.read_header(**unit), Ok(Some(UnitState { kind: UnitKind::Table, .. }))));
+        for head in heads {
+            self.region.store(self.offset(*head), 0);
+            self.region.flush(self.offset(*head), 8);
+        }
+        self.region.fence();
+        self.release(&units);
+    }
+
     /// The offset of a unit.
     pub fn offset(&self, unit: u64) -> u64 {
         unit * self.unit_bytes

@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_array::{RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use freestone_codec::{Kind, Rows, Scratch};
 
 use super::filters::{Observed, SelectedRows, order};
@@ -18,6 +18,7 @@ use crate::bitmap;
 use crate::column::{self, ColumnBuffer};
 use crate::error::{Result, StoreError};
 use crate::limits::GRANULE_ROWS;
+use crate::nested::Reading;
 use crate::schema::kind;
 use crate::segment::{CodeFilter, Segment};
 use crate::table::Table;
@@ -40,6 +41,8 @@ pub struct Cursor {
     request: Arc<ScanRequest>,
     metrics: Arc<ScanMetrics>,
     schema: SchemaRef,
+    /// The stored columns of the projection.
+    reading: Reading,
     output: Vec<ColumnBuffer>,
     row_ids: Vec<u64>,
     rows: usize,
@@ -65,7 +68,9 @@ impl Cursor {
         let schema = output_schema(&table, &request);
         let observed = request.predicates.iter().map(|p| Observed::new(&p.predicate)).collect();
         let dynamic = request.dynamic.iter().map(|_| (u64::MAX, DynamicState::default())).collect();
+        let reading = Reading::of(&table.schema, &request.projection);
         let mut cursor = Cursor {
+            reading,
             table,
             request,
             metrics,
@@ -341,7 +346,7 @@ impl Cursor {
         let request = self.request.clone();
         let mut buffers = std::mem::take(&mut self.output);
         for (column, buffer) in request.projection.iter().zip(&mut buffers) {
-            let data_type = &self.table.schema.columns[*column].data_type;
+            let data_type = self.table.schema.stored_type(*column);
             let has_dictionary = granule.segment.dictionary(*column).is_some() && kind(data_type) == Kind::Bytes;
             if !buffer.recycle(data_type, has_dictionary) {
                 *buffer = ColumnBuffer::stored(data_type, has_dictionary);
@@ -360,9 +365,8 @@ impl Cursor {
         selected: &Selected,
         buffers: &mut [ColumnBuffer],
     ) -> Result<()> {
-        let request = self.request.clone();
         let mut by_group: Vec<Vec<(usize, usize)>> = vec![vec![]; granule.segment.group_count()];
-        for (at, column) in request.projection.iter().enumerate() {
+        for (at, column) in self.reading.stored.iter().enumerate() {
             let (group, place) = granule.segment.place(*column);
             by_group[group].push((at, place));
         }
@@ -464,15 +468,14 @@ impl Cursor {
         if positions.count == 0 {
             return Ok(());
         }
-        let columns = filter.columns();
+        let reading = Reading::of(&self.table.schema, filter.columns());
         let mut buffers: Vec<ColumnBuffer> =
-            columns.iter().map(|c| ColumnBuffer::new(&self.table.schema.columns[*c].data_type)).collect();
-        for (column, buffer) in columns.iter().zip(&mut buffers) {
+            reading.stored.iter().map(|c| ColumnBuffer::new(self.table.schema.stored_type(*c))).collect();
+        for (column, buffer) in reading.stored.iter().zip(&mut buffers) {
             let (group, place) = granule.segment.place(*column);
             self.decode_group(granule, group, &[(0, place)], &positions, pinned, std::slice::from_mut(buffer))?;
         }
-        let arrays: Result<Vec<ArrayRef>, String> = buffers.into_iter().map(ColumnBuffer::finish).collect();
-        let arrays = arrays.map_err(|e| self.granule_error(granule, e))?;
+        let arrays = reading.finish(buffers).map_err(|e| self.granule_error(granule, e))?;
         let passed = filter.evaluate(&arrays, positions.count).map_err(StoreError::Filter)?;
         match &positions.list {
             None => selection.iter_mut().zip(&passed).for_each(|(s, p)| *s &= p),
@@ -534,8 +537,10 @@ impl Cursor {
     fn flush(&mut self) -> Result<()> {
         let output = self.new_output(self.rows);
         let output = std::mem::replace(&mut self.output, output);
-        let arrays: Result<Vec<ArrayRef>, String> = output.into_iter().map(ColumnBuffer::finish).collect();
-        let mut arrays = arrays.map_err(|reason| StoreError::Corrupt { file: self.table.name.clone(), reason })?;
+        let mut arrays = self
+            .reading
+            .finish(output)
+            .map_err(|reason| StoreError::Corrupt { file: self.table.name.clone(), reason })?;
         if self.request.row_ids {
             arrays.push(Arc::new(UInt64Array::from(std::mem::take(&mut self.row_ids))));
         }
@@ -547,8 +552,8 @@ impl Cursor {
     }
 
     fn new_output(&self, rows: usize) -> Vec<ColumnBuffer> {
-        let column = |c: &usize| ColumnBuffer::with_capacity(&self.table.schema.columns[*c].data_type, rows);
-        self.request.projection.iter().map(column).collect()
+        let column = |c: &usize| ColumnBuffer::with_capacity(self.table.schema.stored_type(*c), rows);
+        self.reading.stored.iter().map(column).collect()
     }
 
     fn granule_error(&self, granule: &Granule<'_>, reason: String) -> StoreError {
@@ -580,12 +585,21 @@ fn borrow<'a>(sink: &'a mut Option<&mut dyn Sink>) -> Option<&'a mut dyn Sink> {
 }
 
 fn output_schema(table: &Table, request: &ScanRequest) -> SchemaRef {
-    let columns = request.projection.iter().map(|c| &table.schema.columns[*c]);
-    let mut fields: Vec<Field> = columns.map(|c| Field::new(&c.name, c.data_type.clone(), c.nullable)).collect();
+    let schema = &table.schema;
+    let field = |at: &usize| match schema.columns.get(*at) {
+        Some(column) => Field::new(&column.name, column.data_type.clone(), column.nullable),
+        None => Field::new(schema.stored_name(*at), read_type(schema.stored_type(*at)), true),
+    };
+    let mut fields: Vec<Field> = request.projection.iter().map(field).collect();
     if request.row_ids {
         fields.push(Field::new("__row_id", ROW_ID_TYPE, false));
     }
     Arc::new(Schema::new(fields))
+}
+
+/// The type of the array of a stored column: of a struct in another one, only which rows are not NULL.
+fn read_type(data_type: &DataType) -> DataType {
+    if matches!(data_type, DataType::Struct(_)) { DataType::Boolean } else { data_type.clone() }
 }
 
 /// The selected rows of a granule, as positions from the granule's start unless all rows are selected.

@@ -70,9 +70,11 @@ fn groups(segment: &Segment, request: &ScanRequest, answered: impl Fn(usize) -> 
     let predicates =
         request.predicates.iter().enumerate().filter(|(place, _)| !answered(*place)).map(|(_, p)| p.column);
     let filtered = request.row_filters.iter().flat_map(|filter| filter.columns().iter().copied());
+    let schema = &segment.footer.description.schema;
+    let (filtered, read) = (schema.with_fields(&filtered.collect::<Vec<_>>()), schema.with_fields(&request.projection));
     let tested = predicates.chain(filtered).map(|column| (segment.place(column).0, true));
     let mut groups: Vec<(usize, bool)> =
-        tested.chain(request.projection.iter().map(|column| (segment.place(*column).0, false))).collect();
+        tested.chain(read.iter().map(|column| (segment.place(*column).0, false))).collect();
     // A group is tested if one of its columns is.
     groups.sort_unstable_by_key(|(group, is_tested)| (*group, !is_tested));
     groups.dedup_by_key(|(group, _)| *group);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use freestone_codec::{Kind, Predicate, Rows, Scratch};
 
+use super::pool::key_asked;
 use super::pruning::{is_ruled_out_whole, leaves};
 use super::{ColumnPredicate, ScanMetrics, ScanRequest};
 use crate::bitmap;
@@ -35,6 +36,11 @@ pub struct IndexMatches {
 }
 
 impl IndexMatches {
+    /// Rows, ascending, that may satisfy predicates.
+    pub(super) fn of_rows(rows: Vec<u32>) -> Self {
+        IndexMatches { rows, passed: vec![] }
+    }
+
     #[cfg(test)]
     pub(super) fn new(rows: Vec<u32>, passed: Vec<usize>) -> Self {
         IndexMatches { rows, passed }
@@ -75,7 +81,7 @@ impl Candidate<'_> {
     fn cost(&self, segment: &Segment, predicates: &[ColumnPredicate]) -> usize {
         let is_expensive = |(at, _): &(usize, usize)| {
             let column = predicates[*at].column;
-            let data_type = &segment.footer.description.schema.columns[column].data_type;
+            let data_type = segment.footer.description.schema.stored_type(column);
             kind(data_type) == Kind::Bytes && segment.dictionary(column).is_none()
         };
         let named = if self.tests.iter().any(is_expensive) { INDEX_STRING_MATCH_ROWS } else { INDEX_MATCH_ROWS };
@@ -178,6 +184,9 @@ pub(super) fn candidate<'a>(
 pub fn index_asked(table: &Table, request: &ScanRequest) -> Result<Option<Vec<usize>>> {
     if request.predicates.is_empty() {
         return Ok(None);
+    }
+    if let Some(column) = key_asked(table, request)? {
+        return Ok(Some(vec![column]));
     }
     for at in 0..table.segments.len() {
         let segment = table.open_segment(at)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::index::{IndexMatches, index_matches};
+use super::pool::pool_matches;
 use super::pruning::{is_ruled_out_whole, leaves, survives};
 use super::{ScanMetrics, ScanRequest};
 use crate::error::Result;
@@ -54,13 +55,30 @@ pub fn surviving_morsels(
     morsel_rows: usize,
     metrics: &ScanMetrics,
 ) -> Result<Vec<Morsel>> {
+    table.check_available()?;
     let all = morsels(table, morsel_rows);
+    let mut in_pool = pool_matches(table, &request.predicates)?;
     let mut left = Vec::with_capacity(all.len());
     let mut all = all.into_iter().peekable();
-    let columns = request.touched();
+    let columns = table.schema.with_fields(&request.touched());
     for at in 0..table.segments.len() {
-        let segment = table.open_segment(at)?;
         ScanMetrics::add(&metrics.segments, 1);
+        let by_key = match in_pool.as_mut().filter(|_| table.segments[at].is_in_pool()) {
+            None => None,
+            Some(found) => match found.remove(&at) {
+                Some(rows) => {
+                    ScanMetrics::add(&metrics.index_segments, 1);
+                    ScanMetrics::add(&metrics.index_rows, rows.len());
+                    Some(IndexMatches::of_rows(rows))
+                }
+                None => {
+                    while all.next_if(|morsel| morsel.segment == at).is_some() {}
+                    ScanMetrics::add(&metrics.segments_pruned, 1);
+                    continue;
+                }
+            },
+        };
+        let segment = table.open_segment(at)?;
         for group in segment.groups_of(&columns) {
             ScanMetrics::add(&metrics.pages_total, segment.page_count(group));
             ScanMetrics::add(&metrics.bytes_total, segment.group_bytes(group));
@@ -69,6 +87,8 @@ pub fn surviving_morsels(
         let is_ruled_out = is_ruled_out_whole(&segment, request);
         let named = if is_ruled_out {
             None
+        } else if by_key.is_some() {
+            by_key.map(Arc::new)
         } else {
             let leaves = |least| leaves(&segment, request, least);
             index_matches(table, &segment, &request.predicates, leaves, metrics)?.map(Arc::new)

@@ -283,7 +283,15 @@ impl TableSchema {
                 false => Err(format!("its column {} is of type {found}, not {}", column.name, column.data_type)),
             }
         };
-        self.columns.iter().enumerate().map(place).collect()
+        let mut places = self.columns.iter().enumerate().map(place).collect::<Result<Vec<_>, String>>()?;
+        for column in 0..self.columns.len() {
+            let fields = self.fields_of(column);
+            match places[column] {
+                Some(place) => places.extend(stored.fields_of(place).map(Some)),
+                None => places.extend(fields.map(|_| None)),
+            }
+        }
+        Ok(places)
     }
 
     /// Whether a segment with the schema `stored` has exactly these columns.

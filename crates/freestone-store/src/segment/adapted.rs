@@ -51,14 +51,16 @@ impl Adaptation<'_> {
         let mut described: Vec<GroupDescription> = of.groups.iter().map(|group| self.group(group)).collect();
         let mut resident = stored.resident.clone();
         let (mut columns, mut zones, mut places) = (vec![], vec![], vec![]);
-        for (at, column) in self.table.columns.iter().enumerate() {
+        for (at, column) in self.table.stored_columns().iter().enumerate() {
             if let Some(place) = self.places[at] {
                 columns.push(of.columns[place].clone());
                 zones.push(stored.footer.zones[place].clone());
                 places.push(stored.places[place]);
                 continue;
             }
-            let value = self.table.value_before(self.table.id(at)).unwrap_or(&StoredValue::Null);
+            // A struct that was added is NULL in all earlier rows, with all of its fields.
+            let added = self.table.columns.get(at).and_then(|_| self.table.value_before(self.table.id(at)));
+            let value = added.unwrap_or(&StoredValue::Null);
             let constant = Constant::new(column, value, stored, groups.len())?;
             places.push((groups.len(), 0));
             columns.push(constant.described());
@@ -97,6 +99,7 @@ impl Adaptation<'_> {
             first_page: stored.first_page,
             resident,
             hot_keys: None,
+            blocks: stored.blocks.clone(),
             stored: Some(stored.clone()),
         })
     }
@@ -108,9 +111,8 @@ impl Adaptation<'_> {
 
     /// The present name of a column of the segment.
     fn name(&self, old: &str) -> Option<String> {
-        let stored = &self.stored.footer.description.schema.columns;
-        let place = stored.iter().position(|column| column.name == old)?;
-        Some(self.table.columns[self.position(place)?].name.clone())
+        let place = self.stored.footer.description.schema.stored_index_of(old).ok()?;
+        Some(self.table.stored_name(self.position(place)?))
     }
 
     /// The table's columns, with the keys that the segment's rows had when it was written: they may order the rows.

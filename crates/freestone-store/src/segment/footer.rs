@@ -176,7 +176,7 @@ impl Footer {
             pages.push(entries.collect::<Result<Vec<_>, String>>()?);
         }
         let zone_count = (description.rows as usize).div_ceil(description.zone_rows.max(1) as usize);
-        let columns = &description.schema.columns;
+        let columns = description.schema.stored_columns();
         let zones = columns.iter().map(|c| ZoneMap::read(&mut input, zone_count, kind(&c.data_type) == Kind::Bytes));
         let zones = zones.collect::<Result<Vec<_>, String>>()?;
         let dimension = |description: &DimensionDescription| -> Result<SegmentDimension, String> {
@@ -195,7 +195,7 @@ impl Footer {
 
     fn check(&self) -> Result<(), String> {
         let d = &self.description;
-        let columns = d.schema.columns.len();
+        let columns = d.schema.stored_count();
         let mut seen: Vec<u32> = d.groups.iter().flat_map(|g| g.columns.iter().copied()).collect();
         seen.sort_unstable();
         if seen != (0..columns as u32).collect::<Vec<_>>() || d.columns.len() != columns {

@@ -17,7 +17,7 @@ use super::footer::{ColumnDescription, Description, Footer, GroupDescription, Pa
 use super::hot_keys::{Asked, HotKeys};
 use super::reader::{CachedPage, Segment};
 use super::zones::ZoneMap;
-use crate::column::{ColumnBuffer, ColumnData};
+use crate::column::{ColumnBuffer, ColumnData, Physical};
 use crate::design::{Design, PAGE_SIZE_MIN, PageFormat, Preset};
 use crate::error::{Result, StoreError};
 use crate::format::{GroupContext, Layout, pax};
@@ -42,9 +42,9 @@ pub struct HotRows {
     keys: Arc<HotKeys>,
 }
 
-/// What all versions of a run share.
+/// Columns whose pages are in memory. All versions of a run share them.
 #[derive(Debug)]
-struct HotColumns {
+pub(super) struct HotColumns {
     schema: TableSchema,
     design: Design,
     context: Arc<GroupContext>,
@@ -67,15 +67,9 @@ impl HotPage {
 impl HotRows {
     /// No rows, of a table with these columns.
     pub fn new(schema: &TableSchema) -> HotRows {
-        let schema = schema.of_segment();
-        let types: Vec<_> = schema.columns.iter().map(|column| column.data_type.clone()).collect();
-        let zones = types.iter().map(|t| ZoneMap::of(&ColumnData::new(kind(t)), HOT_PAGE_ROWS)).collect();
-        let shared = vec![None; types.len()];
-        let context = Arc::new(GroupContext::new(PageFormat::Pax, types, shared));
-        let mut design = Design::preset(Preset::Pax);
-        design.page_size = PAGE_SIZE_MIN;
-        design.page = Some(PageFormat::Pax);
-        let columns = Arc::new(HotColumns { schema, design, context });
+        let columns = Arc::new(HotColumns::new(schema));
+        let types = columns.context.types.iter();
+        let zones = types.map(|t| ZoneMap::of(&ColumnData::new(kind(t)), HOT_PAGE_ROWS)).collect();
         HotRows { columns, pages: vec![], zones, rows: 0, bytes: 0, keys: Arc::default() }
     }
 
@@ -204,28 +198,97 @@ impl HotRows {
 
     /// The rows as a segment with this id.
     pub(crate) fn segment(&self, id: u64) -> Segment {
-        let HotColumns { schema, design, context } = self.columns.as_ref();
-        let mut index = 0;
-        let mut entries = Vec::with_capacity(self.pages.len());
+        let (mut index, mut pages) = (0, Vec::with_capacity(self.pages.len()));
         for page in &self.pages {
-            entries.push(PageEntry { first_row: page.first_row, index });
+            pages.push((page.first_row, index));
             index += page::units_for(page.page.payload().len(), PAGE_SIZE_MIN as usize) as u32;
         }
-        let count = schema.columns.len();
-        let described = |column| ColumnDescription {
-            distinct: self.distinct(column),
-            bytes: self.bytes / count.max(1) as u64,
+        let mut segment = self.columns.segment(Parts {
+            id,
+            name: format!("hot rows {id:x}"),
+            rows: self.rows,
+            zone_rows: HOT_PAGE_ROWS as u32,
+            pages,
+            end: index,
+            zones: self.zones.clone(),
+            distinct: (0..self.zones.len()).map(|column| self.distinct(column)).collect(),
+            bytes: self.bytes,
+        });
+        segment.resident = vec![self.pages.iter().map(|page| page.page.clone()).collect()];
+        segment.hot_keys = Some(self.keys.clone());
+        segment
+    }
+}
+
+/// A segment whose pages are in memory.
+pub(super) struct Parts {
+    pub id: u64,
+    pub name: String,
+    pub rows: u32,
+    pub zone_rows: u32,
+    /// The first row and the index of each page.
+    pub pages: Vec<(u32, u32)>,
+    /// The index behind the last page.
+    pub end: u32,
+    pub zones: Vec<ZoneMap>,
+    /// For each column, an estimate of its distinct values.
+    pub distinct: Vec<u64>,
+    pub bytes: u64,
+}
+
+impl HotColumns {
+    pub fn new(schema: &TableSchema) -> HotColumns {
+        let schema = schema.of_segment();
+        let types: Vec<_> = schema.stored_columns().into_iter().map(|column| column.data_type).collect();
+        let shared = vec![None; types.len()];
+        let context = Arc::new(GroupContext::new(PageFormat::Pax, types, shared));
+        let mut design = Design::preset(Preset::Pax);
+        design.page_size = PAGE_SIZE_MIN;
+        design.page = Some(PageFormat::Pax);
+        HotColumns { schema, design, context }
+    }
+
+    /// The columns of the rows.
+    pub fn schema(&self) -> &TableSchema {
+        &self.schema
+    }
+
+    /// Rows that count as deleted.
+    pub fn empty(&self, rows: usize) -> Vec<ColumnData> {
+        let column = |data_type| {
+            let mut column = ColumnData::new(kind(data_type));
+            match &mut column.values {
+                Physical::Int(values) => values.resize(rows, 0),
+                Physical::Wide(values) => values.resize(rows, 0),
+                Physical::F64(values) => values.resize(rows, 0.0),
+                Physical::F32(values) => values.resize(rows, 0.0),
+                Physical::Bytes { offsets, .. } => offsets.resize(rows + 1, 0),
+            }
+            column
+        };
+        self.context.types.iter().map(column).collect()
+    }
+
+    /// A segment without its pages.
+    pub fn segment(&self, parts: Parts) -> Segment {
+        let HotColumns { schema, design, context } = self;
+        let entries: Vec<PageEntry> =
+            parts.pages.iter().map(|(first_row, index)| PageEntry { first_row: *first_row, index: *index }).collect();
+        let count = schema.stored_count();
+        let described = |column: usize| ColumnDescription {
+            distinct: parts.distinct[column],
+            bytes: parts.bytes / count.max(1) as u64,
             ..ColumnDescription::of(PLAN)
         };
         let group = GroupDescription {
             format: PageFormat::Pax,
             columns: (0..count as u32).collect(),
             pages: entries.len() as u32,
-            end: index,
+            end: parts.end,
         };
         let description = Description {
-            rows: self.rows,
-            zone_rows: HOT_PAGE_ROWS as u32,
+            rows: parts.rows,
+            zone_rows: parts.zone_rows,
             page_size: PAGE_SIZE_MIN,
             schema: schema.clone(),
             design: design.clone(),
@@ -235,10 +298,10 @@ impl HotRows {
             cluster_keys: None,
             indexes: vec![],
         };
-        let footer = Footer { description, pages: vec![entries], zones: self.zones.clone(), dimensions: vec![] };
+        let footer = Footer { description, pages: vec![entries], zones: parts.zones, dimensions: vec![] };
         Segment {
-            id,
-            name: format!("hot rows {id:x}"),
+            id: parts.id,
+            name: parts.name,
             file: Arc::new(super::reader::NoFile),
             footer,
             groups: vec![context.clone()],
@@ -246,8 +309,9 @@ impl HotRows {
             texts: (0..count).map(|_| OnceLock::new()).collect(),
             indexes: vec![],
             first_page: 0,
-            resident: vec![self.pages.iter().map(|page| page.page.clone()).collect()],
-            hot_keys: Some(self.keys.clone()),
+            resident: vec![],
+            hot_keys: None,
+            blocks: None,
             stored: None,
         }
     }
@@ -269,7 +333,7 @@ impl Segment {
 
     /// The values of some columns in the hot rows from a number on.
     fn hot_values(&self, columns: &[usize], from: usize) -> Result<Vec<ColumnData>, String> {
-        let data_type = |column: &usize| &self.footer.description.schema.columns[*column].data_type;
+        let data_type = |column: &usize| self.footer.description.schema.stored_type(*column);
         let mut buffers: Vec<ColumnBuffer> =
             columns.iter().map(|column| ColumnBuffer::new(data_type(column))).collect();
         let places: Vec<(usize, usize)> =
@@ -288,7 +352,7 @@ impl Segment {
 
 impl HotColumns {
     /// A page of some rows of `columns`.
-    fn encoded(&self, columns: &[ColumnData], start: usize, rows: usize) -> Result<CachedPage, String> {
+    pub fn encoded(&self, columns: &[ColumnData], start: usize, rows: usize) -> Result<CachedPage, String> {
         let prepared = columns
             .iter()
             .map(|column| freestone_codec::prepare(column.values(), column.validity.as_deref(), PLAN, None))
@@ -369,7 +433,6 @@ mod tests {
 
     use super::*;
     use crate::bitmap;
-    use crate::column::Physical;
     use crate::schema::Column;
     use crate::segment::asked;
     use crate::segment::zones::Verdict;

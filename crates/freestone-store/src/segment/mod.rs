@@ -2,6 +2,7 @@
 
 mod adapted;
 pub(crate) mod bins;
+mod blocks;
 pub(crate) mod bytes;
 pub(crate) mod clustering;
 pub mod footer;
@@ -12,6 +13,7 @@ mod reader;
 mod writer;
 pub mod zones;
 
+pub(crate) use blocks::{Blocks, SEGMENT_BLOCKS, SharedBlocks};
 pub use clustering::CodeFilter;
 pub(crate) use hot::HotRows;
 pub(crate) use hot_keys::{Asked, HotKeys, asked};

@@ -38,8 +38,22 @@ pub struct Segment {
     pub(super) resident: Vec<Vec<Arc<CachedPage>>>,
     /// The keys of hot rows.
     pub(super) hot_keys: Option<Arc<HotKeys>>,
+    /// The blocks in persistent memory of which the pages of the first group are made.
+    pub(super) blocks: Option<Arc<dyn MadePages>>,
     /// The segment as it is in the file, if this one has the columns of a table that was altered since.
     pub(super) stored: Option<Arc<Segment>>,
+}
+
+/// Pages that are made when they are asked for.
+pub(super) trait MadePages: std::fmt::Debug + Send + Sync {
+    /// A page; `None` if something is damaged, which the segment's file describes.
+    fn made(&self, page: usize) -> Option<CachedPage>;
+
+    /// The bytes of what the pages are made of.
+    fn bytes(&self) -> u64;
+
+    /// Notes that a page is used.
+    fn touch(&self);
 }
 
 /// The distinct strings of a column.
@@ -150,7 +164,7 @@ impl Segment {
             return Err(corrupt("its pages do not stand before the footer".into()));
         }
         let mut shared = Vec::with_capacity(description.columns.len());
-        for (column, described) in description.schema.columns.iter().zip(&description.columns) {
+        for (column, described) in description.schema.stored_columns().iter().zip(&description.columns) {
             let plan = described.plan().map_err(corrupt)?;
             shared.push(match described.shared {
                 None => None,
@@ -166,15 +180,28 @@ impl Segment {
         for (at, group) in description.groups.iter().enumerate() {
             let columns: Vec<usize> = group.columns.iter().map(|c| *c as usize).collect();
             columns.iter().enumerate().for_each(|(place, column)| places[*column] = (at, place));
-            let types = columns.iter().map(|c| description.schema.columns[*c].data_type.clone()).collect();
+            let types = columns.iter().map(|c| description.schema.stored_type(*c).clone()).collect();
             let shared = columns.iter().map(|c| shared[*c].clone()).collect();
             groups.push(Arc::new(GroupContext::new(group.format, types, shared)));
         }
         let texts = places.iter().map(|_| OnceLock::new()).collect();
         let indexes = description.indexes.iter().map(|index| SegmentIndex::new(index.clone(), trailer_at));
         let indexes = indexes.collect::<Result<_, _>>().map_err(corrupt)?;
-        let (name, resident, hot_keys, stored) = (name.to_owned(), vec![], None, None);
-        Ok(Segment { id, name, file, footer, groups, places, texts, indexes, first_page, resident, hot_keys, stored })
+        Ok(Segment {
+            id,
+            name: name.to_owned(),
+            file,
+            footer,
+            groups,
+            places,
+            texts,
+            indexes,
+            first_page,
+            resident: vec![],
+            hot_keys: None,
+            blocks: None,
+            stored: None,
+        })
     }
 
     /// The ordered indexes of the rows.
@@ -197,9 +224,20 @@ impl Segment {
         self.resident.get(group.checked_sub(in_file)?)?.get(page)
     }
 
+    /// A page that is not in the file, made if it is a block's.
+    pub(crate) fn in_memory(&self, group: usize, page: usize) -> Option<Arc<CachedPage>> {
+        let made = || self.blocks.as_ref().filter(|_| group == 0)?.made(page).map(Arc::new);
+        self.resident(group, page).cloned().or_else(made)
+    }
+
     /// The keys of hot rows, if these are some.
     pub(crate) fn hot_keys(&self) -> Option<&HotKeys> {
         self.hot_keys.as_deref()
+    }
+
+    /// Whether zones have exactly the aggregates of the values, and not wider bounds.
+    pub(crate) fn has_exact_zones(&self) -> bool {
+        self.hot_keys.is_none() && self.blocks.is_none()
     }
 
     /// The name of the file.
@@ -310,6 +348,9 @@ impl Segment {
     }
 
     fn request(&self, group: usize, page: usize) -> ReadRequest {
+        if self.blocks.is_some() && group == 0 {
+            return ReadRequest { offset: page as u64, len: self.page_size() };
+        }
         let directory = self.directory(group);
         let end = directory.get(page + 1).map_or(self.footer.description.groups[group].end, |next| next.index);
         let offset = u64::from(directory[page].index) * self.page_size() as u64;
@@ -332,18 +373,27 @@ impl Segment {
 
     /// Whether a page is in the cache.
     pub fn is_cached(&self, cache: &PageCache<CachedPage>, group: usize, page: usize) -> bool {
-        self.resident(group, page).is_some() || cache.contains(self.key(group, page))
+        let is_made = self.blocks.is_some() && group == 0;
+        is_made || self.resident(group, page).is_some() || cache.contains(self.key(group, page))
     }
 
     /// The bytes of all pages of a group in the file.
     pub fn group_bytes(&self, group: usize) -> usize {
+        if let Some(blocks) = self.blocks.as_ref().filter(|_| group == 0) {
+            return blocks.bytes() as usize;
+        }
         let first = self.directory(group).first().map_or(0, |page| page.index);
         (self.footer.description.groups[group].end - first) as usize * self.page_size()
     }
 
     /// The page, if it is in the cache, or in memory anyway.
     pub fn cached(&self, cache: &PageCache<CachedPage>, group: usize, page: usize) -> Option<Arc<CachedPage>> {
-        self.resident(group, page).cloned().or_else(|| cache.get(self.key(group, page)))
+        if let Some(blocks) = &self.blocks {
+            blocks.touch();
+        }
+        let known = self.resident(group, page).cloned().or_else(|| cache.get(self.key(group, page)));
+        let made = || self.blocks.as_ref().filter(|_| group == 0)?.made(page);
+        known.or_else(|| Some(cache.insert(self.key(group, page), made()?)))
     }
 
     /// Starts reading `pages` (group, page). Pass the results to [`Segment::admit`].

@@ -86,7 +86,7 @@ fn plan_columns<'a>(
 ) -> Result<Vec<PlannedColumn<'a>>> {
     let indexes: Vec<usize> = (0..columns.len()).collect();
     parallel(&indexes, threads, |&at| {
-        let name = &schema.columns[at].name;
+        let name = schema.stored_name(at);
         let group = groups.iter().find(|g| g.columns.contains(&at)).expect("every column is in a group");
         let encode_error = |source| StoreError::Encode { column: name.clone(), source };
         let column = &columns[at];
@@ -108,7 +108,7 @@ fn plain_choice() -> Choice {
 }
 
 fn choose_options(schema: &TableSchema, design: &Design, group: &Group, column: usize) -> ChooseOptions {
-    let name = &schema.columns[column].name;
+    let name = &schema.stored_name(column);
     let payload = design.page_size as usize - HEADER;
     let abstracted = design.sort_columns(schema).iter().take(design.levels as usize).any(|c| *c == column);
     let run_lengths = ColumnPlan { transform: Transform::None, encoding: Encoding::Rle };
@@ -125,7 +125,7 @@ fn choose_options(schema: &TableSchema, design: &Design, group: &Group, column: 
 }
 
 fn is_bytes(schema: &TableSchema, column: usize) -> bool {
-    crate::schema::kind(&schema.columns[column].data_type) == freestone_codec::Kind::Bytes
+    crate::schema::kind(schema.stored_type(column)) == freestone_codec::Kind::Bytes
 }
 
 fn write_pages(
@@ -142,7 +142,7 @@ fn write_pages(
         Cutter { page_size, kind: page::kind_of(group.format), start, end, out: GroupPages::default(), guess: 1024 };
     match group.format {
         PageFormat::Slotted => {
-            let types = group.columns.iter().map(|c| &schema.columns[*c].data_type);
+            let types = group.columns.iter().map(|c| schema.stored_type(*c));
             let slotted = SlottedSchema::new(types);
             let data: Vec<&ColumnData> = group.columns.iter().map(|c| &columns[*c]).collect();
             cutter.cut(|first, count, out| {
@@ -159,7 +159,7 @@ fn write_pages(
         }
         PageFormat::Pax => {
             let prepared: Vec<&Prepared<'_>> = group.columns.iter().map(|c| &planned[*c].prepared).collect();
-            let name = || group.columns.iter().map(|c| schema.columns[*c].name.as_str()).collect::<Vec<_>>().join(", ");
+            let name = || group.columns.iter().map(|c| schema.stored_name(*c)).collect::<Vec<_>>().join(", ");
             let error = |source| StoreError::Encode { column: name(), source };
             if let [column] = prepared[..] {
                 let header = pax::header_bytes(1);

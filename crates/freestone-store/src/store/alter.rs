@@ -182,7 +182,10 @@ impl WriteTransaction {
         let table = self.table(table)?;
         let mut schema = table.schema.clone();
         schema.drop_column(schema.index_of(column)?);
-        let design = table.design.with_names(&|name| (name != column).then(|| name.to_owned()));
+        let at = table.schema.index_of(column)?;
+        let is_gone =
+            |name: &str| table.schema.stored_index_of(name).is_ok_and(|stored| table.schema.column_of(stored) == at);
+        let design = table.design.with_names(&|name| (!is_gone(name)).then(|| name.to_owned()));
         self.set_schema(&table, schema, design)?;
         self.invalidate_codes(&table)
     }
@@ -199,7 +202,13 @@ impl WriteTransaction {
         if schema.foreign_keys.iter().any(|key| key.table == table.name) {
             schema.rename_referenced(&table.name, column, new);
         }
-        let renamed = |name: &str| Some(if name == column { new } else { name }.to_owned());
+        // Fields of the column have other names, too.
+        let stored = |of: &TableSchema, name: &str| of.stored_index_of(name).ok();
+        let names = schema.clone();
+        let renamed = |name: &str| match stored(&table.schema, name) {
+            Some(at) => Some(names.stored_name(at)),
+            None => Some(name.to_owned()),
+        };
         let copies: Vec<(u64, Design)> = self
             .copies(&table)
             .iter()

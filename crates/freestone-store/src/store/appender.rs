@@ -17,9 +17,10 @@ use super::files::NewFiles;
 use super::runs::Runs;
 use crate::cluster::{Clustering, SegmentClustering};
 use crate::column::{ColumnData, Physical, compacted};
-use crate::design::Design;
+use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
-use crate::limits::{HOT_APPEND_BYTES, HOT_APPEND_ROWS, SEGMENT_BYTES, SEGMENT_ROWS, ZONE_ROWS};
+use crate::limits::{HOT_APPEND_BYTES, HOT_APPEND_ROWS, POOL_APPEND_ROWS, SEGMENT_BYTES, SEGMENT_ROWS, ZONE_ROWS};
+use crate::nested::{Part, push_fields};
 use crate::schema::{TableSchema, kind};
 use crate::segment::{HotRows, footer, parallel, write_segment};
 use crate::sort::sort_order;
@@ -43,6 +44,8 @@ pub struct AppendContext {
     pub write_bytes: usize,
     /// Whether few rows become hot rows.
     pub allow_hot: bool,
+    /// The bytes that persistent memory has room for.
+    pub pool_room: u64,
     /// Whether batches have an additional column with the earlier row ids of their rows, which the segments return.
     pub tracks: bool,
 }
@@ -67,6 +70,8 @@ pub struct Appender {
     rows_total: u64,
     sorts: bool,
     writer: Option<Writer>,
+    /// Rows for persistent memory.
+    in_pool: Vec<NewSegment>,
     design: Design,
     /// Moved to the writer when it starts.
     clustering: Option<Clustering>,
@@ -137,6 +142,7 @@ impl Appender {
             rows_total: 0,
             sorts,
             writer: None,
+            in_pool: vec![],
             design,
             clustering,
             copies: vec![],
@@ -177,11 +183,24 @@ impl Appender {
             self.bytes += row_bytes * len;
             self.batches.push(part);
             if self.bytes >= piece_bytes || !self.sorts && self.rows >= SEGMENT_ROWS {
+                let fits_pool = self.writer.is_none() && self.fits_pool();
+                let bytes = self.bytes as u64;
                 let rows = self.take_rows();
+                if fits_pool {
+                    self.context.pool_room -= bytes;
+                    self.in_pool.extend(hot_rows(&self.schema, &self.design, &self.context, rows)?);
+                    continue;
+                }
                 self.send(Job::Rows(rows))?;
             }
         }
         Ok(())
+    }
+
+    /// Whether the rows that were collected go to persistent memory.
+    fn fits_pool(&self) -> bool {
+        let rows_fit = self.rows_total <= POOL_APPEND_ROWS && self.bytes as u64 <= self.context.pool_room;
+        self.design.medium == MediumKind::Pmem && !self.context.tracks && rows_fit
     }
 
     fn segment_bytes(&self) -> usize {
@@ -252,10 +271,10 @@ impl Appender {
     /// A foreign key of a clustered table has no referenced row, a plan cannot store its column, or the medium fails.
     pub fn finish(mut self) -> Result<Appended> {
         let small = self.context.allow_hot && self.rows <= HOT_APPEND_ROWS && self.bytes <= HOT_APPEND_BYTES;
-        let mut segments = vec![];
-        if small && self.writer.is_none() && self.rows > 0 {
+        let mut segments = std::mem::take(&mut self.in_pool);
+        if (small || self.fits_pool()) && self.writer.is_none() && self.rows > 0 {
             let batches = std::mem::take(&mut self.batches);
-            segments = hot_rows(&self.schema, &self.design, &self.context, batches)?;
+            segments.extend(hot_rows(&self.schema, &self.design, &self.context, batches)?);
         } else if self.writer.is_some() || self.rows > 0 {
             let rows = self.take_rows();
             self.send(Job::Last(rows))?;
@@ -284,7 +303,7 @@ fn row_bytes(schema: &TableSchema, batch: &RecordBatch) -> usize {
         Kind::Wide => 16,
         Kind::F32 | Kind::Bytes => 4,
     };
-    let widened = schema.columns.iter().map(|column| width(kind(&column.data_type))).sum();
+    let widened = (0..schema.stored_count()).map(|at| width(kind(schema.stored_type(at)))).sum();
     (batch.get_array_memory_size() / batch.num_rows().max(1)).max(widened).max(1)
 }
 
@@ -302,9 +321,14 @@ impl Target {
         self.schema.columns.len() + usize::from(self.tracks)
     }
 
+    /// The number of stored columns, with the earlier row ids.
+    fn stored_columns(&self) -> usize {
+        self.schema.stored_count() + usize::from(self.tracks)
+    }
+
     /// The columns by which rows are sorted. A clustering key is one more column after the others.
     fn sort_columns(&self) -> Vec<usize> {
-        let key = self.clustering.as_ref().map(|_| self.given_columns());
+        let key = self.clustering.as_ref().map(|_| self.stored_columns());
         key.into_iter().chain(self.design.sort_columns(&self.schema)).collect()
     }
 
@@ -312,12 +336,13 @@ impl Target {
     fn kinds(&self) -> Vec<Kind> {
         let ids = self.tracks.then_some(Kind::Int);
         let key = self.clustering.as_ref().map(|_| Kind::Int);
-        self.schema.columns.iter().map(|column| kind(&column.data_type)).chain(ids).chain(key).collect()
+        let stored = (0..self.schema.stored_count()).map(|at| kind(self.schema.stored_type(at)));
+        stored.chain(ids).chain(key).collect()
     }
 
     /// Separates the columns of the table from the clustering that their key describes.
     fn split<'c>(&self, columns: &'c [ColumnData]) -> (&'c [ColumnData], SegmentClustering) {
-        let of_table = &columns[..self.schema.columns.len()];
+        let of_table = &columns[..self.schema.stored_count()];
         match (&self.clustering, columns.last()) {
             (Some(clustering), Some(ColumnData { values: Physical::Int(keys), .. })) => {
                 let dimensions = clustering.describe(keys, ZONE_ROWS);
@@ -329,7 +354,7 @@ impl Target {
 
     /// The earlier ids of the rows, if the caller asked for them.
     fn origins(&self, columns: &[ColumnData]) -> Vec<i64> {
-        match columns.get(self.schema.columns.len()) {
+        match columns.get(self.schema.stored_count()) {
             Some(ColumnData { values: Physical::Int(ids), .. }) if self.tracks => ids.clone(),
             _ => vec![],
         }
@@ -434,13 +459,14 @@ fn sorted_columns(target: &mut Target, batches: Vec<RecordBatch>, threads: usize
         let (_, columns, _) = batch.into_parts();
         arrays.iter_mut().zip(columns).for_each(|(arrays, column)| arrays.push(column));
     }
-    let types = schema.columns.iter().map(|column| &column.data_type).chain(target.tracks.then_some(&DataType::Int64));
-    let mut columns =
-        each_taken(types.zip(arrays).collect(), threads, |(data_type, arrays): (&DataType, Vec<ArrayRef>)| {
-            let mut column = ColumnData::new(kind(data_type));
-            arrays.into_iter().for_each(|array| column.append(array.as_ref()));
-            column
-        })?;
+    let types =
+        (0..schema.stored_count()).map(|at| schema.stored_type(at)).chain(target.tracks.then_some(&DataType::Int64));
+    let parts = stored_parts(schema, arrays);
+    let mut columns = each_taken(types.zip(parts).collect(), threads, |(data_type, parts): (&DataType, Vec<Part>)| {
+        let mut column = ColumnData::new(kind(data_type));
+        parts.into_iter().for_each(|(array, outer)| column.append_within(array.as_ref(), outer.as_ref()));
+        column
+    })?;
     if let Some(clustering) = &mut target.clustering {
         let keys = clustering.keys(&columns)?;
         columns.push(ColumnData { values: Physical::Int(keys), validity: None });
@@ -452,6 +478,23 @@ fn sorted_columns(target: &mut Target, batches: Vec<RecordBatch>, threads: usize
     let keys: Vec<&ColumnData> = sort.iter().map(|c| &columns[*c]).collect();
     let order = sort_order(&keys);
     each_taken(columns, threads, |column| column.permute(&order))
+}
+
+/// The arrays of all stored columns, from those of the columns of a table and what follows these.
+fn stored_parts(schema: &TableSchema, arrays: Vec<Vec<ArrayRef>>) -> Vec<Vec<Part>> {
+    let mut fields: Vec<Vec<Part>> = vec![vec![]; schema.stored_count() - schema.columns.len()];
+    for (column, arrays) in arrays.iter().enumerate().take(schema.columns.len()) {
+        let range = schema.fields_of(column);
+        for array in arrays.iter().filter(|_| !range.is_empty()) {
+            let mut parts = vec![];
+            push_fields(array, None, &mut parts);
+            let first = range.start - schema.columns.len();
+            fields[first..].iter_mut().zip(parts).for_each(|(field, part)| field.push(part));
+        }
+    }
+    let mut columns = arrays.into_iter().map(|arrays| arrays.into_iter().map(|array| (array, None)).collect());
+    let own: Vec<Vec<Part>> = columns.by_ref().take(schema.columns.len()).collect();
+    own.into_iter().chain(fields).chain(columns).collect()
 }
 
 /// Applies `f` to every item, on several threads. Each item is dropped when its result is complete.

@@ -48,6 +48,9 @@ impl Store {
             report.tables += 1;
             let before = report.problems.len();
             check_segments(checked, &mut report);
+            if let Err(error) = checked.check_available().and_then(|()| self.pmem.check(checked)) {
+                report.problems.push(format!("table {}: {error}", checked.name));
+            }
             report.rows += checked.rows();
             let is_sound = report.problems.len() == before;
             snapshot.copies(checked).for_each(|copy| check_copy(checked, copy, is_sound, &mut report));
@@ -91,7 +94,8 @@ fn compare(table: &Arc<Table>, copy: &Arc<Table>, report: &mut CheckReport) -> R
 
 /// The number of rows, and the sum of the hashes of some of their columns.
 fn rows_hash(table: &Arc<Table>, columns: Vec<usize>) -> Result<(u64, u64)> {
-    let types: Vec<DataType> = columns.iter().map(|c| table.schema.columns[*c].data_type.clone()).collect();
+    let columns = table.schema.with_fields(&columns);
+    let types: Vec<DataType> = columns.iter().map(|c| table.schema.stored_type(*c).clone()).collect();
     let (mut rows, mut sum) = (0, 0u64);
     for_each_batch(
         table,
@@ -167,7 +171,7 @@ fn check_pages(
     place: &str,
     report: &mut CheckReport,
 ) -> Result<Option<Vec<ColumnData>>> {
-    let columns = &segment.footer.description.schema.columns;
+    let columns = segment.footer.description.schema.stored_columns();
     let mut buffers: Vec<ColumnBuffer> = columns.iter().map(|c| ColumnBuffer::new(&c.data_type)).collect();
     for group in 0..segment.group_count() {
         for page in 0..segment.page_count(group) {
@@ -183,12 +187,13 @@ fn check_pages(
         return Ok(None);
     }
     let mut values = Vec::with_capacity(columns.len());
-    for ((buffer, column), zones) in buffers.into_iter().zip(columns).zip(&segment.footer.zones) {
+    for ((buffer, column), zones) in buffers.into_iter().zip(&columns).zip(&segment.footer.zones) {
         let wrong = |reason: String| StoreError::Corrupt { file: segment.name().to_owned(), reason };
         let array = buffer.finish().map_err(|e| wrong(format!("column {}: {e}", column.name)))?;
         let data = ColumnData::from_arrays([&array], &column.data_type);
         // The aggregates of hot rows are made from the rows when these are read from the log, and may have wider bounds.
-        if segment.hot_keys().is_none() && &ZoneMap::of(&data, segment.zone_rows()) != zones {
+        // So may those of blocks.
+        if segment.has_exact_zones() && &ZoneMap::of(&data, segment.zone_rows()) != zones {
             let problem = wrong(format!("column {}: the zones' aggregates are not those of the values", column.name));
             report.problems.push(format!("table {}, {place}: {problem}", table.name));
         }
@@ -201,8 +206,7 @@ fn check_pages(
 fn page_rows(segment: &Segment, group: usize, page: usize) -> String {
     let rows = segment.page_rows(group, page);
     let description = &segment.footer.description;
-    let columns =
-        description.groups[group].columns.iter().map(|c| description.schema.columns[*c as usize].name.as_str());
+    let columns = description.groups[group].columns.iter().map(|c| description.schema.stored_name(*c as usize));
     let columns = columns.collect::<Vec<_>>().join(", ");
     format!("rows {} to {} of ({columns})", rows.start, rows.end.saturating_sub(1))
 }
@@ -215,8 +219,8 @@ fn read_page(
     page: usize,
     buffers: &mut [ColumnBuffer],
 ) -> Result<()> {
-    let admitted = match segment.resident(group, page) {
-        Some(resident) => resident.clone(),
+    let admitted = match segment.in_memory(group, page) {
+        Some(page) => page,
         None => {
             let bytes = segment.start(&[(group, page)]).wait().pop().expect("one request has one result")?;
             segment.admit(table.cache(), (group, page), bytes)?

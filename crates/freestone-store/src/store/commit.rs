@@ -111,6 +111,15 @@ pub enum Operation {
         segment: u64,
         sequence: u64,
     },
+    /// The identity of the database's pool of persistent memory, in hexadecimal digits.
+    SetPool {
+        id: String,
+    },
+    /// The tables of the pool that have rows of a table.
+    SetPools {
+        table: u64,
+        pools: Vec<u64>,
+    },
     /// The largest id so far.
     LastId {
         id: u64,
@@ -127,6 +136,13 @@ pub struct Commit {
 #[derive(Serialize, Deserialize)]
 struct Body {
     operations: Vec<Operation>,
+}
+
+impl Operation {
+    /// Sets the identity of the database's pool.
+    pub fn set_pool(id: u128) -> Operation {
+        Operation::SetPool { id: format!("{id:032x}") }
+    }
 }
 
 impl Commit {
@@ -193,6 +209,9 @@ impl Commit {
     pub fn of_state(state: &State) -> Commit {
         let mut commit = Commit::default();
         commit.push(Operation::LastId { id: state.last_id });
+        if let Some(id) = state.pool {
+            commit.push(Operation::set_pool(id));
+        }
         for table in state.all() {
             let (id, name, design) = (table.id, table.name.clone(), table.design.clone());
             commit.push(match table.copy_of.clone() {
@@ -204,7 +223,10 @@ impl Commit {
                     Operation::CreateCopy { copy: id, table, name, columns, design, is_current }
                 }
             });
-            for entry in &table.segments {
+            if !table.pools.is_empty() {
+                commit.push(Operation::SetPools { table: id, pools: table.pools.clone() });
+            }
+            for entry in table.segments.iter().filter(|entry| !entry.is_in_pool()) {
                 commit.add_entry(table, entry);
                 if let Some(deleted) = &entry.deleted {
                     commit.delete_rows(table.id, entry.id, deleted);
@@ -264,6 +286,14 @@ impl Commit {
     pub(super) fn apply_one(&self, operation: &Operation, state: &mut State, sequence: u64) -> Result<(), String> {
         let attachment = |at: usize| self.attachments.get(at).cloned().ok_or("an attachment is missing");
         match operation {
+            Operation::SetPool { id } => {
+                let id = u128::from_str_radix(id, 16).map_err(|_| format!("{id} is no identity of a pool"))?;
+                state.pool = Some(id);
+            }
+            Operation::SetPools { table, pools } => {
+                state.last_id = pools.iter().copied().fold(state.last_id, u64::max);
+                state.change_table(*table, |t| t.pools.clone_from(pools))?;
+            }
             Operation::LastId { id } => state.last_id = state.last_id.max(*id),
             Operation::CreateTable { table, name, schema, design, changed } => {
                 free_id(state, *table)?;
@@ -291,7 +321,7 @@ impl Commit {
                 let copies: Vec<u64> = state.copies_of(*table).map(|copy| copy.id).collect();
                 for id in copies.into_iter().chain([*table]) {
                     let gone = state.table_by_id(id)?.clone();
-                    let files = gone.segments.iter().filter(|s| !s.is_hot());
+                    let files = gone.segments.iter().filter(|s| s.is_in_file());
                     state.removed.extend(files.map(|s| (s.id, sequence)));
                     if state.copies.remove(&id).is_none() {
                         state.tables.remove(&gone.name);
@@ -317,7 +347,7 @@ impl Commit {
             Operation::RemoveSegments { table, segments } => {
                 let mut gone = vec![];
                 state.change_table(*table, |t| {
-                    gone.extend(t.segments.iter().filter(|s| segments.contains(&s.id) && !s.is_hot()).map(|s| s.id));
+                    gone.extend(t.segments.iter().filter(|s| segments.contains(&s.id) && s.is_in_file()).map(|s| s.id));
                     t.segments.retain(|s| !segments.contains(&s.id));
                 })?;
                 state.removed.extend(gone.into_iter().map(|id| (id, sequence)));

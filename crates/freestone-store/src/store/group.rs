@@ -16,6 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use super::Store;
 use super::commit::{Commit, Operation};
 use super::files::NewFiles;
+use super::pmem::commit::Work as PoolWork;
 use super::rebase::conflict;
 use super::state::State;
 use crate::error::{Result, StoreError};
@@ -109,6 +110,7 @@ impl Store {
         };
         let mut results = vec![];
         let mut together = Together::new(&now);
+        let before = now.clone();
         for member in group {
             let current = member.files.opening() == opening;
             let done = if current { together.add(member.work) } else { Err(reopened()) };
@@ -125,7 +127,7 @@ impl Store {
         if members.is_empty() {
             return results;
         }
-        let written = self.append(log, together, &members);
+        let written = self.append(log, &before, together, &members);
         results.extend(shared_result(written, &members));
         results
     }
@@ -138,7 +140,13 @@ impl Store {
     }
 
     /// Appends the record of a group, and makes it visible.
-    fn append(&self, log: &mut LogWriter, mut together: Together, members: &[(u64, Arc<NewFiles>)]) -> Result<u64> {
+    fn append(
+        &self,
+        log: &mut LogWriter,
+        before: &State,
+        mut together: Together,
+        members: &[(u64, Arc<NewFiles>)],
+    ) -> Result<u64> {
         let mut commit = std::mem::take(&mut together.commit);
         commit.push(Operation::LastId { id: self.next_id.load(Ordering::Relaxed) - 1 });
         if members.iter().any(|(_, files)| !files.is_empty()) {
@@ -147,14 +155,23 @@ impl Store {
         // From here on a commit may name the files, even if this fails. The next opening of the log decides this, and
         // removes files that no commit names.
         members.iter().for_each(|(_, files)| files.hand_over());
-        let body = commit.to_bytes();
-        let sequence = if together.syncs { log.append(&body)? } else { log.append_unsynced(&body)? };
+        let transactions = &self.transactions;
+        let (after, syncs) = (&mut together.state, together.syncs);
+        let committed =
+            self.pmem.commit(log, &mut PoolWork { before, after, commit: &mut commit, syncs, transactions });
+        let sequence = match committed {
+            Ok(sequence) => sequence,
+            Err(error) => {
+                self.show_pool();
+                return Err(error);
+            }
+        };
         let state = self.make_visible(together.state, log)?;
         if log.len_since_base() > CHECKPOINT_BYTES.max(log.base_len()) {
             // After a failed checkpoint, the log is longer than necessary but correct.
             let _ = log.checkpoint(&Commit::of_state(&state).to_bytes());
         }
-        if !together.syncs {
+        if log.is_unsynced() {
             self.sync_soon(log)?;
         }
         Ok(sequence)
@@ -173,6 +190,13 @@ impl Store {
             reader.pass(log.generation(), log.len(), log.last_sequence());
         }
         Ok(reader.state.clone())
+    }
+
+    /// Shows the blocks of persistent memory as they are.
+    pub(super) fn show_pool(&self) {
+        let mut reader = self.reader.lock();
+        let state = State::clone(&reader.state);
+        self.publish(&mut reader, state);
     }
 
     /// Syncs the log after a while, or now if no thread can be started.

@@ -101,7 +101,7 @@ fn with_small_segments(table: &Table, ended: &BTreeSet<u64>) -> Vec<usize> {
     let rows: u64 = all.clone().filter(is_hot).map(|at| table.segments[at].live_rows()).sum();
     let is_small = |at: &usize| {
         let entry = &table.segments[*at];
-        !entry.is_hot() && table.design.cluster.is_empty() && entry.live_rows() <= 2 * rows
+        entry.is_in_file() && table.design.cluster.is_empty() && entry.live_rows() <= 2 * rows
     };
     let takes_small = all.clone().filter(is_small).count() >= SMALL_SEGMENTS;
     all.filter(|at| is_hot(at) || takes_small && is_small(at)).collect()

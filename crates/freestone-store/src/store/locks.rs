@@ -21,6 +21,9 @@ const CANCEL_CHECK: Duration = Duration::from_millis(20);
 /// The position of a row that was deleted before its segment was rewritten.
 pub const NO_PLACE: u64 = u64::MAX;
 
+/// A row: its segment, and its number there.
+pub type RowNumber = (u64, u32);
+
 /// Row numbers by segment.
 pub type Rows = BTreeMap<u64, RoaringBitmap>;
 
@@ -81,6 +84,17 @@ struct Shared {
     keys: KeyLocks,
     waits: HashMap<u64, BTreeSet<u64>>,
     moved: HashMap<u64, Moved>,
+    /// The same for single rows of segments in persistent memory, which remain. A row number that was moved is never used
+    /// again.
+    moved_rows: HashMap<u64, HashMap<u32, MovedRow>>,
+}
+
+/// A row that has another place since a commit.
+#[derive(Debug, Clone, Copy)]
+struct MovedRow {
+    sequence: u64,
+    segment: u64,
+    row: u32,
 }
 
 #[derive(Debug)]
@@ -154,6 +168,12 @@ impl Transactions {
         });
         let oldest = shared.open.values().map(|open| open.base).min().unwrap_or(u64::MAX);
         shared.moved.retain(|_, moved| moved.sequence > oldest);
+        if !shared.moved_rows.is_empty() {
+            shared.moved_rows.retain(|_, rows| {
+                rows.retain(|_, moved| moved.sequence > oldest);
+                !rows.is_empty()
+            });
+        }
         self.released.notify_all();
     }
 
@@ -304,6 +324,31 @@ impl Transactions {
         }
     }
 
+    /// Records that rows of segments in persistent memory, which remain, are in other places: pairs of segments and rows.
+    pub fn rows_moved(&self, sequence: u64, moves: &[(RowNumber, RowNumber)]) {
+        let mut shared = self.shared.lock();
+        let mut from: BTreeMap<u64, RoaringBitmap> = BTreeMap::new();
+        for ((old, row), (segment, new)) in moves {
+            let moved = MovedRow { sequence, segment: *segment, row: *new };
+            shared.moved_rows.entry(*old).or_default().insert(*row, moved);
+            from.entry(*old).or_default().insert(*row);
+        }
+        for (segment, rows) in from {
+            let Some(marks) = shared.rows.get_mut(&segment) else { continue };
+            let mut lost = vec![];
+            for (holder, marked) in marks.iter_mut() {
+                lost.push((*holder, &*marked & &rows));
+                *marked -= &rows;
+            }
+            for (holder, rows) in lost {
+                let mut found = Rows::new();
+                let is_last = |segment: u64, shared: &Shared| !shared.moved.contains_key(&segment);
+                shared.follow(segment, rows, &is_last, &mut found);
+                found.into_iter().for_each(|(segment, rows)| shared.mark(holder, segment, rows));
+            }
+        }
+    }
+
     /// The open transactions.
     pub fn list(&self) -> Vec<OpenTransaction> {
         let shared = self.shared.lock();
@@ -353,13 +398,19 @@ impl Shared {
         is_last: &dyn Fn(u64, &Shared) -> bool,
         found: &mut Rows,
     ) -> bool {
+        let (mut complete, mut onward) = (true, Rows::new());
+        let rows = self.without_moved(segment, rows, &mut onward);
+        for (segment, rows) in std::mem::take(&mut onward) {
+            complete &= self.follow(segment, rows, is_last, found);
+        }
+        if rows.is_empty() {
+            return complete;
+        }
         if is_last(segment, self) {
             *found.entry(segment).or_default() |= rows;
-            return true;
+            return complete;
         }
         let Some(moved) = self.moved.get(&segment) else { return false };
-        let mut complete = true;
-        let mut onward = Rows::new();
         for row in rows {
             match moved.places.get(row as usize) {
                 Some(&place) if place != NO_PLACE => {
@@ -373,6 +424,17 @@ impl Shared {
             complete &= self.follow(segment, rows, is_last, found);
         }
         complete
+    }
+
+    /// The rows that are where they were. Others are added to `onward`, where they are now.
+    fn without_moved(&self, segment: u64, mut rows: RoaringBitmap, onward: &mut Rows) -> RoaringBitmap {
+        let Some(moved) = self.moved_rows.get(&segment) else { return rows };
+        let gone: Vec<(u32, MovedRow)> = rows.iter().filter_map(|row| Some((row, *moved.get(&row)?))).collect();
+        for (row, moved) in gone {
+            rows.remove(row);
+            onward.entry(moved.segment).or_default().insert(moved.row);
+        }
+        rows
     }
 
     fn holders<'s>(&'s self, me: u64, segment: u64, rows: &'s RoaringBitmap) -> impl Iterator<Item = u64> + 's {

@@ -49,7 +49,7 @@ impl Store {
         let Some(_maintenance) = self.maintenance.try_lock() else { return Ok(false) };
         let newest = self.newest()?;
         let least = hot::least(&newest);
-        if self.merge_hot_rows(least, write_bytes, &goes_on)? {
+        if self.merge_hot_rows(least, write_bytes, &goes_on)? || self.relieve_pool(write_bytes, &goes_on)? {
             return Ok(true);
         }
         let snapshot = self.snapshot()?;
@@ -74,7 +74,10 @@ impl Store {
     pub fn merge_is_due(&self) -> bool {
         let Ok(newest) = self.newest() else { return false };
         let least = hot::least(&newest);
-        newest.all().any(|table| hot::bytes(table) >= least || self.due(table).is_ok_and(|which| !which.is_empty()))
+        self.pool_is_short()
+            || newest
+                .all()
+                .any(|table| hot::bytes(table) >= least || self.due(table).is_ok_and(|which| !which.is_empty()))
     }
 
     /// Rewrites segments of a table in its design. Returns whether they were replaced: not if the table is locked as a
@@ -202,7 +205,7 @@ fn replacement(
     let mut gone = vec![];
     for then in old {
         match current.get(&then.id) {
-            Some(entry) if entry.rows == then.rows => {
+            Some(entry) if entry.rows == then.rows && !has_new_rows(then, entry) => {
                 let before = then.deleted.as_deref().cloned().unwrap_or_default();
                 let since = entry.deleted.as_deref().map_or_else(RoaringBitmap::new, |after| after - &before);
                 let places = places.by_segment.get(&then.id).map_or(&[][..], Vec::as_slice);
@@ -225,6 +228,12 @@ fn replacement(
         }
     }
     Ok(commit)
+}
+
+/// Whether rows were added where there were none.
+fn has_new_rows(then: &SegmentEntry, now: &SegmentEntry) -> bool {
+    let is_none = |rows: &RoaringBitmap| now.deleted.as_deref().is_some_and(|deleted| rows.is_subset(deleted));
+    then.deleted.as_deref().is_some_and(|before| !is_none(before))
 }
 
 fn mark_deleted(rows: impl Iterator<Item = u32>, places: &[u64], deleted: &mut [RoaringBitmap]) {
@@ -267,7 +276,7 @@ struct Run {
 /// The runs of a table, without its hot rows.
 fn runs(table: &Table) -> Result<Vec<Run>> {
     let mut runs: Vec<Run> = vec![];
-    for (at, entry) in table.segments.iter().enumerate().filter(|(_, entry)| !entry.is_hot()) {
+    for (at, entry) in table.segments.iter().enumerate().filter(|(_, entry)| entry.is_in_file()) {
         let keys = table.open_segment(at)?.footer.description.cluster_keys;
         let last_key = keys.map(|(_, last)| last);
         match runs.last_mut() {

@@ -4,6 +4,7 @@ mod alter;
 mod appender;
 mod check;
 mod commit;
+mod evict;
 mod files;
 mod group;
 mod history;
@@ -12,6 +13,7 @@ mod key_locks;
 mod keys;
 mod locks;
 mod merge;
+mod pmem;
 mod rebase;
 mod repair;
 mod runs;
@@ -20,7 +22,7 @@ mod vacuum;
 mod write;
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -33,6 +35,7 @@ pub use appender::{Appended, Appender};
 pub use check::CheckReport;
 pub use keys::is_comparable;
 pub use locks::{Mode as LockMode, OpenTransaction, Waiting};
+pub use pmem::{PmemOptions, PoolList, PoolState};
 pub use repair::Repaired;
 pub use vacuum::VacuumReport;
 pub use write::{Savepoint, WriteTransaction};
@@ -43,6 +46,7 @@ use self::group::CommitQueue;
 use self::history::History;
 pub use self::locks::TransactionList;
 use self::locks::Transactions;
+use self::pmem::Pmem;
 use self::state::State;
 use crate::cache::CacheCounters;
 use crate::error::{Result, StoreError};
@@ -64,6 +68,8 @@ pub struct StoreOptions {
     pub write_bytes: usize,
     /// How to read the disk.
     pub disk: DiskOptions,
+    /// How to use persistent memory.
+    pub pmem: PmemOptions,
 }
 
 impl Default for StoreOptions {
@@ -74,6 +80,7 @@ impl Default for StoreOptions {
             cache_bytes: 2 << 30,
             write_bytes: 5 << 30,
             disk: DiskOptions::default(),
+            pmem: PmemOptions::default(),
         }
     }
 }
@@ -120,6 +127,7 @@ pub struct Inner {
     /// process, because segments contain it.
     stamps: AtomicU64,
     pins: Option<ReaderPins>,
+    pmem: Arc<Pmem>,
     /// Earlier versions, if the user wants to go back to them.
     history: Arc<History>,
 }
@@ -181,7 +189,7 @@ impl Store {
     /// The folder cannot be read or created, or the commit log is damaged.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Store> {
         let disk = Disk::open(path, !options.read_only, options.disk.clone())?;
-        Store::on_medium(Arc::new(disk), options)
+        Store::with_pool(Arc::new(disk), options, Some(path.join(pmem::POOL_FILE)))
     }
 
     /// A database in memory, which ends with the value.
@@ -197,6 +205,11 @@ impl Store {
     /// # Errors
     /// As for [`Store::open`].
     pub fn on_medium(medium: Arc<dyn Medium>, options: StoreOptions) -> Result<Store> {
+        Store::with_pool(medium, options, None)
+    }
+
+    /// `pool` is the path of the file of its persistent memory.
+    fn with_pool(medium: Arc<dyn Medium>, options: StoreOptions, pool: Option<PathBuf>) -> Result<Store> {
         let log = match Log::open_reader(medium.clone()) {
             Ok(log) => Some(log),
             // Nothing exists, or a creation was interrupted and is repeated.
@@ -216,13 +229,15 @@ impl Store {
         let resources = Arc::new(Resources::new(medium, options.cache_bytes));
         let reader = Mutex::new(Reader { log, state: Arc::default() });
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+        let next_id: Arc<AtomicU64> = Arc::default();
+        let pmem = Arc::new(Pmem::new(options.pmem.clone(), pool, options.read_only, next_id.clone()));
         let inner = Inner {
             resources,
             options,
             reader,
             writer: Arc::default(),
             is_current: AtomicBool::new(false),
-            next_id: Arc::default(),
+            next_id,
             maintenance: Mutex::default(),
             is_syncing: Arc::default(),
             refused: Mutex::default(),
@@ -231,6 +246,7 @@ impl Store {
             commits: CommitQueue::default(),
             stamps: AtomicU64::new(OWN_CHANGES | since_epoch),
             pins,
+            pmem,
             history: Arc::default(),
         };
         let store = Store { inner: Arc::new(inner) };
@@ -239,6 +255,7 @@ impl Store {
             store.open_log()?;
         }
         store.snapshot()?;
+        store.attach_pool()?;
         Ok(store)
     }
 
@@ -286,6 +303,7 @@ impl Store {
         for record in &refresh.records {
             state = apply(record, &state)?;
             if self.history.is_kept() {
+                self.pmem.fill(&mut state);
                 self.give_resources(&mut state);
                 self.note(state.clone())?;
             }
@@ -318,6 +336,7 @@ impl Store {
 
     /// Makes `state` visible to readers. Tables reuse the segments that are open already.
     fn publish(&self, reader: &mut Reader, mut state: State) {
+        self.pmem.fill(&mut state);
         self.give_resources(&mut state);
         reader.state = Arc::new(state);
     }
@@ -364,7 +383,8 @@ impl Store {
     fn append_context(&self, files: Arc<NewFiles>, write_bytes: usize, allow_hot: bool) -> AppendContext {
         let (resources, next_id) = (self.resources.clone(), self.next_id.clone());
         let threads = self.options.threads;
-        AppendContext { resources, next_id, files, threads, write_bytes, allow_hot, tracks: false }
+        let pool_room = self.pmem.room();
+        AppendContext { resources, next_id, files, threads, write_bytes, allow_hot, pool_room, tracks: false }
     }
 
     /// Opens the log for writing, unless it is open, and removes what killed transactions left.
@@ -407,6 +427,11 @@ impl Store {
             }
             None => self.newest()?,
         };
+        if let Some(reader) = &mut paused {
+            self.pmem.settle(newest.sequence)?;
+            let state = State::clone(&reader.state);
+            self.publish(reader, state);
+        }
         self.set_quiet_pins(true)?;
         self.is_current.store(true, Ordering::Release);
         Ok(newest)

@@ -12,6 +12,7 @@ use roaring::RoaringBitmap;
 use super::commit::{Commit, Operation};
 use super::locks::Rows;
 use super::state::State;
+use crate::design::MediumKind;
 use crate::error::{Result, StoreError};
 use crate::segment::HotRows;
 use crate::table::{SegmentEntry, Table};
@@ -33,6 +34,9 @@ pub fn rebase(base: &State, mine: &State, now: &State, places: Places<'_>, takes
     drop_tables(&states, &mut commit)?;
     rename_tables(&states, &mut commit)?;
     views(&states, mine, &mut commit)?;
+    if let Some(id) = mine.pool.filter(|id| now.pool != Some(*id)) {
+        commit.push(Operation::set_pool(id));
+    }
     for table in mine.tables.values() {
         let copies: Vec<&Arc<Table>> = mine.copies_of(table.id).collect();
         match states.base.get(&table.id) {
@@ -198,7 +202,7 @@ impl Additions<'_> {
 
     /// The run that takes hot rows, and the number of its rows. `last` is that of the rows before.
     fn run_for(&self, live: &HotRows, last: Option<(u64, u32)>) -> Option<(u64, u32)> {
-        let takes = self.takes?;
+        let takes = self.takes.filter(|_| self.table.design.medium != MediumKind::Pmem)?;
         let is_open = |entry: &&SegmentEntry| !self.gone.contains(&entry.id) && takes(entry.id);
         self.now.iter().rev().filter(is_open).find_map(|entry| {
             let hot = entry.hot.as_ref()?;

@@ -146,6 +146,10 @@ fn describe(commit: &Commit, names: &mut BTreeMap<u64, String>) -> String {
             }
             Operation::CreateView { name, .. } => parts.push(format!("creates view {name}")),
             Operation::DropView { name } => parts.push(format!("drops view {name}")),
+            Operation::SetPool { id } => parts.push(format!("makes the pool {id} of persistent memory")),
+            Operation::SetPools { table, .. } => {
+                parts.push(format!("moves rows of {} to or from persistent memory", name_of(names, *table)));
+            }
             Operation::Changed { .. }
             | Operation::CopyIsCurrent { .. }
             | Operation::Forget { .. }

@@ -17,6 +17,8 @@ pub struct State {
     pub views: BTreeMap<String, String>,
     /// Segments that are in no table any more, with the commit that removed them, until their files are gone.
     pub removed: BTreeMap<u64, u64>,
+    /// The identity of the pool of persistent memory, once there is one.
+    pub pool: Option<u128>,
 }
 
 impl State {
@@ -55,7 +57,7 @@ impl State {
 
     /// The ids of all segments in files.
     pub fn segment_files(&self) -> impl Iterator<Item = u64> + '_ {
-        self.all().flat_map(|t| t.segments.iter()).filter(|s| !s.is_hot()).map(|s| s.id)
+        self.all().flat_map(|t| t.segments.iter()).filter(|s| s.is_in_file()).map(|s| s.id)
     }
 }
 

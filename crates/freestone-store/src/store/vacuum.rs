@@ -90,7 +90,7 @@ impl Store {
 /// Segments with many deleted rows; small segments, if there are several; and all segments if the rows should be
 /// clustered and are not, or not any more.
 fn worth_rewriting(tables: Tables<'_>, table: &Table) -> Result<Vec<usize>> {
-    let all = 0..table.segments.len();
+    let all = (0..table.segments.len()).filter(|at| !table.segments[*at].is_in_pool());
     if !table.design.cluster.is_empty() && !is_clustered(tables, table)? {
         return Ok(all.collect());
     }

@@ -18,7 +18,7 @@ use super::rebase::{conflict, live_rows, rebase};
 use super::state::State;
 use super::{Snapshot, Store};
 use crate::cluster::{Clustering, Tables};
-use crate::design::Design;
+use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
 use crate::limits::HOT_RUN_ROWS;
 use crate::scan::{ScanRequest, for_each_batch, split_row_id};
@@ -234,8 +234,20 @@ impl WriteTransaction {
     /// # Errors
     /// The table does not exist.
     pub fn table(&self, name: &str) -> Result<Arc<Table>> {
+        let table = self.table_or_none(name)?;
+        table.check_available()?;
+        Ok(table)
+    }
+
+    /// The same, also if its rows cannot be read.
+    fn table_or_none(&self, name: &str) -> Result<Arc<Table>> {
         let table = self.state.tables.get(name).ok_or_else(|| StoreError::invalid(format!("no table {name}")))?;
         Ok(self.with_resources(table))
+    }
+
+    /// The state with the changes so far.
+    pub(super) fn state(&self) -> &State {
+        &self.state
     }
 
     /// The table or copy with this id, including this transaction's changes.
@@ -325,6 +337,7 @@ impl WriteTransaction {
         self.check_free(name)?;
         let schema = schema.validated()?;
         self.prepare_write()?;
+        self.check_medium(&design)?;
         let table = self.next_id.fetch_add(1, Ordering::Relaxed);
         self.perform(&Operation::CreateTable { table, name: name.into(), schema, design, changed: 0 })
     }
@@ -345,7 +358,7 @@ impl WriteTransaction {
     /// # Errors
     /// The table does not exist.
     pub fn drop_table(&mut self, name: &str) -> Result<()> {
-        let table = self.table(name)?;
+        let table = self.table_or_none(name)?;
         self.lock_table(&table, Mode::Exclusive)?;
         self.perform(&Operation::DropTable { table: table.id })
     }
@@ -357,6 +370,9 @@ impl WriteTransaction {
     /// The table does not exist, the name is taken, or the medium fails.
     pub fn create_copy(&mut self, table: &str, name: &str, columns: Vec<usize>, design: Design) -> Result<()> {
         let of = self.table(table)?;
+        if design.medium == MediumKind::Pmem {
+            return Err(StoreError::invalid(format!("copy {name}: a copy cannot be in persistent memory")));
+        }
         if self.copies(&of).iter().any(|copy| copy.name == name) {
             return Err(StoreError::invalid(format!("table {table} has a copy {name} already")));
         }
@@ -439,6 +455,7 @@ impl WriteTransaction {
     /// # Errors
     /// The table does not exist.
     pub fn set_design(&mut self, name: &str, design: Design) -> Result<()> {
+        self.check_medium(&design)?;
         let table = self.table(name)?;
         self.lock_table(&table, Mode::Exclusive)?;
         self.perform(&Operation::SetDesign { table: table.id, design })
@@ -689,6 +706,7 @@ impl WriteTransaction {
     /// # Errors
     /// The table does not exist, a clustering path is invalid, or the medium fails.
     pub fn convert(&mut self, name: &str, design: Design) -> Result<()> {
+        self.check_medium(&design)?;
         let table = self.table(name)?;
         self.lock_table(&table, Mode::Exclusive)?;
         let request = Arc::new(ScanRequest::columns((0..table.schema.columns.len()).collect()));
@@ -777,7 +795,7 @@ impl WriteTransaction {
             let table = self.table_by_id(id)?;
             let own: Vec<usize> = self.own_hot_rows(&table).collect();
             let rows: u64 = own.iter().map(|at| table.segments[*at].live_rows()).sum();
-            if rows <= HOT_RUN_ROWS as u64 {
+            if rows <= HOT_RUN_ROWS as u64 || table.design.medium == MediumKind::Pmem {
                 continue;
             }
             let mut appender = self.appender_of(&table, table.design.clone(), Some(rows))?;

@@ -14,8 +14,9 @@ use self::resources::ColumnState;
 use crate::cache::PageCache;
 use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
+use crate::media::region::Persistence;
 use crate::schema::TableSchema;
-use crate::segment::{CachedPage, HotRows, Segment};
+use crate::segment::{Blocks, CachedPage, HotRows, Segment};
 
 /// The number of cached key maps, and of cached results about keys. If there are more, all are dropped together.
 const KEY_MAPS: usize = 64;
@@ -37,6 +38,10 @@ pub struct Table {
     pub segments: Vec<SegmentEntry>,
     /// The last commit that changed or removed rows. Appends do not count.
     pub changed: u64,
+    /// The tables of the pool that have rows of this one.
+    pub(crate) pools: Vec<u64>,
+    /// Why its rows in persistent memory cannot be read.
+    pub(crate) unavailable: Option<Arc<str>>,
     pub(crate) resources: Option<Arc<Resources>>,
 }
 
@@ -64,19 +69,39 @@ pub struct SegmentEntry {
     /// The positions of deleted rows. `None`: no row is deleted.
     pub deleted: Option<Arc<RoaringBitmap>>,
     pub(crate) hot: Option<Arc<HotRows>>,
+    pub(crate) blocks: Option<Arc<Blocks>>,
     opened: Arc<OnceLock<Arc<Segment>>>,
 }
 
 impl SegmentEntry {
     /// A segment in a file, without deleted rows.
     pub fn new(id: u64, rows: u32, bytes: u64) -> Self {
-        SegmentEntry { id, rows, bytes, deleted: None, hot: None, opened: Arc::default() }
+        SegmentEntry { id, rows, bytes, deleted: None, hot: None, blocks: None, opened: Arc::default() }
     }
 
     /// Hot rows, none of them deleted.
     pub(crate) fn of_hot(id: u64, hot: Arc<HotRows>) -> Self {
         let (rows, bytes) = (hot.rows(), hot.bytes());
-        SegmentEntry { id, rows, bytes, deleted: None, hot: Some(hot), opened: Arc::default() }
+        SegmentEntry { id, rows, bytes, deleted: None, hot: Some(hot), blocks: None, opened: Arc::default() }
+    }
+
+    /// Blocks in persistent memory.
+    pub(crate) fn of_blocks(id: u64, blocks: Arc<Blocks>, deleted: Arc<RoaringBitmap>) -> Self {
+        let (rows, bytes) = (blocks.rows(), blocks.bytes());
+        SegmentEntry {
+            id,
+            rows,
+            bytes,
+            deleted: Some(deleted),
+            hot: None,
+            blocks: Some(blocks),
+            opened: Arc::default(),
+        }
+    }
+
+    /// The same, to be opened with the columns that its table has now.
+    pub(crate) fn unopened(&self) -> Self {
+        SegmentEntry { opened: Arc::default(), ..self.clone() }
     }
 
     /// Replaces hot rows by these, which are the same and others after them.
@@ -90,9 +115,19 @@ impl SegmentEntry {
         self.hot.is_some()
     }
 
-    /// Identifies the stored rows: a run of hot rows keeps its id when it grows.
+    /// Whether these are blocks in persistent memory.
+    pub fn is_in_pool(&self) -> bool {
+        self.blocks.is_some()
+    }
+
+    /// Whether this is a segment in a file.
+    pub fn is_in_file(&self) -> bool {
+        self.hot.is_none() && self.blocks.is_none()
+    }
+
+    /// Identifies the stored rows: a run of hot rows keeps its id when it grows, and so do blocks that change.
     pub(crate) fn version(&self) -> (u64, u32) {
-        (self.id, self.rows)
+        (self.id, self.blocks.as_ref().map_or(self.rows, |blocks| blocks.stamp()))
     }
 
     /// The number of rows that are not deleted.
@@ -109,12 +144,40 @@ pub fn segment_file(id: u64) -> String {
 impl Table {
     /// A table without rows.
     pub fn new(id: u64, name: String, schema: TableSchema, design: Design) -> Self {
-        Table { id, name, copy_of: None, schema, design, segments: vec![], changed: 0, resources: None }
+        Table {
+            id,
+            name,
+            copy_of: None,
+            schema,
+            design,
+            segments: vec![],
+            changed: 0,
+            pools: vec![],
+            unavailable: None,
+            resources: None,
+        }
     }
 
     /// The number of rows that are not deleted.
     pub fn rows(&self) -> u64 {
         self.segments.iter().map(SegmentEntry::live_rows).sum()
+    }
+
+    /// What becomes of the bytes of its pool, if it has rows in one.
+    pub fn persistence(&self) -> Option<Persistence> {
+        let blocks = self.segments.iter().find_map(|entry| entry.blocks.as_ref())?;
+        Some(blocks.shared().table().pool().region().persistence())
+    }
+
+    /// Refuses a table whose rows are in persistent memory that this process does not have.
+    ///
+    /// # Errors
+    /// Says why.
+    pub fn check_available(&self) -> Result<()> {
+        match &self.unavailable {
+            Some(reason) => Err(StoreError::invalid(format!("table {} is in persistent memory: {reason}", self.name))),
+            None => Ok(()),
+        }
     }
 
     /// Whether this is a copy with exactly its table's rows.

@@ -58,6 +58,9 @@ impl Resources {
         if let Some(hot) = &entry.hot {
             return Ok(Arc::new(hot.segment(entry.id)));
         }
+        if let Some(blocks) = &entry.blocks {
+            return Ok(Arc::new(blocks.segment(entry.id)));
+        }
         if let Some(segment) = self.open.lock().get(&entry.id).and_then(Weak::upgrade) {
             return Ok(segment);
         }

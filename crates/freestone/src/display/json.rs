@@ -80,6 +80,7 @@ impl<'a> JsonValues<'a> {
             data_type => match value_type(data_type) {
                 data_type if data_type.is_floating() => Form::Float,
                 data_type if data_type.is_numeric() || *data_type == DataType::Boolean => Form::Literal,
+                DataType::FixedSizeBinary(16) => Form::Text,
                 data_type if data_type.is_binary() || matches!(data_type, DataType::FixedSizeBinary(_)) => Form::Binary,
                 _ => Form::Text,
             },

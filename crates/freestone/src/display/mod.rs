@@ -3,6 +3,7 @@
 
 mod calendar;
 mod json;
+mod nested;
 
 use std::fmt::Write as _;
 
@@ -11,7 +12,9 @@ use arrow::datatypes::{DataType, IntervalMonthDayNanoType};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
+use crate::ingest::uuid_text;
 use crate::times::interval_of;
+use nested::NestedTexts;
 
 pub use json::{JsonValues, NonFinite, append_json_string, json_key};
 
@@ -19,6 +22,7 @@ pub use json::{JsonValues, NonFinite, append_json_string, json_key};
 pub struct ValueTexts<'a> {
     array: &'a dyn Array,
     formatter: ArrayFormatter<'a>,
+    nested: Option<Box<NestedTexts<'a>>>,
 }
 
 impl<'a> ValueTexts<'a> {
@@ -27,7 +31,11 @@ impl<'a> ValueTexts<'a> {
     pub fn new(array: &'a dyn Array) -> Result<Self, ArrowError> {
         // For NULLs within a list or struct. Other NULLs have no text.
         let options = FormatOptions::new().with_null("NULL");
-        Ok(Self { array, formatter: ArrayFormatter::try_new(array, &options)? })
+        let nested = match NestedTexts::is_ours(array.data_type()) {
+            true => Some(Box::new(NestedTexts::new(array)?)),
+            false => None,
+        };
+        Ok(Self { array, formatter: ArrayFormatter::try_new(array, &options)?, nested })
     }
 
     /// The array whose values are printed.
@@ -51,6 +59,14 @@ impl<'a> ValueTexts<'a> {
         let start = text.len();
         if self.array.is_null(row) {
             return;
+        }
+        if let Some(nested) = &self.nested {
+            return nested.append(row, text);
+        }
+        if let (DataType::FixedSizeBinary(16), Some(bytes)) =
+            (self.array.data_type(), self.array.as_fixed_size_binary_opt())
+        {
+            return text.push_str(&uuid_text(bytes.value(row)));
         }
         if let Some(spans) = self.array.as_primitive_opt::<IntervalMonthDayNanoType>() {
             text.push_str(&interval_of(spans.value(row)).text());

@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Float64Array, PrimitiveArray};
+use datafusion::arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, Float64Array, PrimitiveArray,
+};
+use datafusion::arrow::compute::kernels::zip::zip;
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{
     DataType, Date32Type, Date64Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
@@ -13,11 +16,14 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::error::Result;
+use freestone_store::schema::normalize;
 
 use super::decimals::{doubles, rounded};
 use super::function::overflow;
 use crate::display::texts_of;
 use crate::error::{Error, ErrorKind};
+use crate::ingest::{UUID, read_texts};
+use crate::sql::type_names::type_name;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -33,10 +39,19 @@ pub(super) fn is_ours(from: &DataType, to: &DataType) -> bool {
         (Decimal128(precision, _), Float64) => *precision > 15,
         (Decimal128(precision, _), Float32) => *precision > 7,
         (Float64, Float32 | Float16) | (Date64, Date32) => true,
+        (text, to) if text.is_string() && is_read(to) => true,
+        (uuid, text) if *uuid == UUID => text.is_string(),
         (text, Float64 | Float32) if text.is_string() => true,
+        (text, to) if text.is_string() && to.is_integer() => true,
         (nested, text) if text.is_string() => nested.is_nested() && !matches!(nested, DataType::Dictionary(..)),
         _ => false,
     }
+}
+
+/// Whether values of the type are read from texts by the parser of files.
+fn is_read(to: &DataType) -> bool {
+    let is_nested = to.is_nested() && !matches!(to, DataType::Dictionary(..) | DataType::RunEndEncoded(..));
+    *to == UUID || is_nested
 }
 
 /// Whether every integer or decimal of a type can be represented by another type.
@@ -74,6 +89,9 @@ pub(super) fn range(data_type: &DataType) -> Option<(i128, i128)> {
 /// # Errors
 /// A value outside of the range of the type, unless `or_null` is set.
 pub(crate) fn cast(array: &ArrayRef, to: &DataType, or_null: bool) -> Result<ArrayRef> {
+    if array.data_type().is_string() && is_read(to) {
+        return read(array, to, or_null);
+    }
     let converted = converted(array, to)?;
     if !or_null && converted.null_count() > array.null_count() {
         let lost = (0..array.len()).find(|row| converted.is_null(*row) && array.is_valid(*row)).unwrap_or(0);
@@ -87,11 +105,24 @@ pub(crate) fn cast(array: &ArrayRef, to: &DataType, or_null: bool) -> Result<Arr
     Ok(converted)
 }
 
+/// The values that texts spell.
+fn read(array: &ArrayRef, to: &DataType, or_null: bool) -> Result<ArrayRef> {
+    let stored = normalize(to).map_err(|reason| Error::new(ErrorKind::Unsupported, reason))?;
+    let values = read_texts(array, &stored, or_null).map_err(|reason| Error::invalid(reason.to_string()))?;
+    match values {
+        Ok(values) => plain(&values, to),
+        Err(row) => {
+            let (text, to) = (array_value_to_string(array, row)?, type_name(to));
+            Err(Error::new(ErrorKind::Type, format!("Cannot cast string '{text}' to value of {to} type")).into())
+        }
+    }
+}
+
 /// Converts values to another type. Those outside of its range become NULL.
 fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     use DataType::{Date32, Date64, Decimal128, Float16, Float32, Float64};
     Ok(match (array.data_type(), to) {
-        (nested, text) if nested.is_nested() && text.is_string() => {
+        (nested, text) if (nested.is_nested() || *nested == UUID) && text.is_string() => {
             plain(&(Arc::new(texts_of(array)?) as ArrayRef), to)?
         }
         (Float64, to) if to.is_integer() => integers(array.as_primitive::<Float64Type>(), to, integral)?,
@@ -111,6 +142,13 @@ fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
             let read = texts.as_string_view().iter().zip(floats.as_primitive::<Float64Type>());
             Arc::new(read.map(|(text, float)| finite(text?, float?)).collect::<Float64Array>())
         }
+        (text, to) if text.is_string() && to.is_integer() => {
+            let plain = plain(array, to)?;
+            match plain.null_count() == array.null_count() {
+                true => plain,
+                false => integers_of_texts(array, &plain, to)?,
+            }
+        }
         (text, Float32) if text.is_string() => converted(&converted(array, &Float64)?, to)?,
         (Float64, Float32) => {
             let narrow = |value: f64| Some(value as f32).filter(|narrow| narrow.is_finite() || !value.is_finite());
@@ -122,6 +160,37 @@ fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         }
         _ => plain(array, to)?,
     })
+}
+
+/// Integers of texts, of which some may be in another base: `0x1F`, `0b101`.
+fn integers_of_texts(array: &ArrayRef, plain: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let texts = self::plain(array, &DataType::Utf8View)?;
+    let missing = texts.as_string_view().iter().enumerate().map(|(row, text)| match text {
+        Some(text) if plain.is_null(row) => in_base(text.trim()),
+        _ => None,
+    });
+    let others = Decimal128Array::from_iter(missing).with_precision_and_scale(38, 0)?;
+    let others = converted(&(Arc::new(others) as ArrayRef), to)?;
+    let is_plain = BooleanArray::from_iter((0..plain.len()).map(|row| Some(plain.is_valid(row))));
+    Ok(zip(&is_plain, plain, &others)?)
+}
+
+/// The integer of a text with the prefix of a base.
+fn in_base(text: &str) -> Option<i128> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let base = |digits: &str, prefix: [&str; 2], base: u32| {
+        let digits = prefix.iter().find_map(|prefix| digits.strip_prefix(prefix))?;
+        let is_digits = digits.starts_with(|c: char| c.is_digit(base)) && digits.ends_with(|c: char| c.is_digit(base));
+        if !is_digits || digits.contains("__") {
+            return None;
+        }
+        i128::from_str_radix(&digits.replace('_', ""), base).ok()
+    };
+    let value = base(digits, ["0x", "0X"], 16).or_else(|| base(digits, ["0b", "0B"], 2))?;
+    Some(if negative { -value } else { value })
 }
 
 /// A float that was parsed from a text. A finite number that is too large is not infinity, and NaN has no sign.

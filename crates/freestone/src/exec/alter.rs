@@ -5,15 +5,16 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, new_empty_array};
+use datafusion::arrow::compute::concat;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::sql::sqlparser::ast;
 use freestone_store::schema::{Column, ConstraintKind, Identity, StoredValue, TableSchema, widens_in_place};
 use freestone_store::{ColumnUse, LockMode, Snapshot, StoreError, WriteTransaction, is_comparable};
 
 use crate::catalog::{Scope, TARGET};
 use crate::context::Outcome;
-use crate::definitions;
+use crate::definitions::{self, Comments, GeneratedColumn};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exact::integer_digits;
 use crate::exec::constraints::Constraints;
@@ -21,13 +22,13 @@ use crate::exec::ddl;
 use crate::exec::sequences::{self, Generated};
 use crate::exec::view_columns::Views;
 use crate::exec::write::WriteContext;
-use crate::exec::{defaults, dml, row_checks};
+use crate::exec::{defaults, dml, generated_columns, row_checks};
 use crate::ingest::stored_cell;
+use crate::inputs::ArrowTable;
 use crate::sql::names::{identifier, name_in, object_name};
 use crate::sql::parameters::Parameters;
 use crate::sql::spellings::CONSTRAINT;
 use crate::sql::statement::{parse_query, quote};
-use crate::sql::type_names::type_name;
 
 const VERB: &str = "ALTER TABLE";
 
@@ -45,6 +46,12 @@ pub(crate) fn alter_table(
             return Ok(Outcome::Done { verb: VERB });
         }
     }
+    if transaction.snapshot().views().contains_key(&name)
+        && let [ast::AlterTableOperation::RenameTable { table_name: ast::RenameTableNameKind::To(new) }] =
+            alter.operations.as_slice()
+    {
+        return rename_view(transaction, context, &name, new);
+    }
     let found = dml::find(transaction, &name, LockMode::Exclusive)?;
     let may_break_views = !alter.operations.iter().all(keeps_columns);
     let views = if may_break_views { Views::of(context, &transaction.snapshot())? } else { Views::default() };
@@ -57,6 +64,70 @@ pub(crate) fn alter_table(
         views.check(context, &transaction.snapshot(), &found.name)?;
     }
     Ok(Outcome::Done { verb: VERB })
+}
+
+/// `ALTER VIEW view RENAME TO new`.
+fn rename_view(
+    transaction: &mut WriteTransaction,
+    context: &WriteContext,
+    name: &str,
+    new: &ast::ObjectName,
+) -> Result<Outcome> {
+    let base = transaction.snapshot();
+    let new = object_name(new)?;
+    let new = match definitions::schema_of(&base, name) {
+        Some((schema, _)) if !new.contains('.') => name_in(schema, &new),
+        _ => new,
+    };
+    transaction.lock_name(name)?;
+    transaction.lock_name(&new)?;
+    let base = transaction.snapshot();
+    let Some(text) = base.views().get(name).cloned() else {
+        return Err(Error::not_found("view", name, definitions::views(&base).map(|(name, _)| name.as_str())));
+    };
+    crate::sequences::check_free(&base, &new)?;
+    let others = Views::of(context, &base)?.without(name);
+    let comments = definitions::comments(&base, name);
+    definitions::set_comments(transaction, name, &Comments::default())?;
+    definitions::set_comments(transaction, &new, &comments)?;
+    transaction.drop_view(name)?;
+    transaction.create_view(&new, &text)?;
+    others.check(context, &transaction.snapshot(), name)?;
+    Ok(Outcome::Done { verb: VERB })
+}
+
+/// Adds a UNIQUE constraint with a name to a table.
+pub(crate) fn add_unique(
+    transaction: &mut WriteTransaction,
+    context: &WriteContext,
+    table: &str,
+    name: &str,
+    columns: Vec<String>,
+) -> Result<()> {
+    let mut constraints = Constraints::default();
+    constraints.add_named_unique(name, columns)?;
+    on_table(transaction, context, table, |alteration| alteration.constrain(constraints))
+}
+
+/// Removes a constraint of a table.
+pub(crate) fn drop_constraint(
+    transaction: &mut WriteTransaction,
+    context: &WriteContext,
+    table: &str,
+    name: &str,
+) -> Result<()> {
+    on_table(transaction, context, table, |alteration| alteration.drop_constraint(name, false))
+}
+
+fn on_table(
+    transaction: &mut WriteTransaction,
+    context: &WriteContext,
+    table: &str,
+    change: impl FnOnce(&mut Alteration) -> Result<()>,
+) -> Result<()> {
+    let found = dml::find(transaction, table, LockMode::Exclusive)?;
+    let (mut name, views) = (found.name.clone(), Views::default());
+    change(&mut Alteration { transaction, context, table: &mut name, views: &views, old: &found.name })
 }
 
 /// Whether the columns that there are keep their names and types.
@@ -120,6 +191,29 @@ impl Alteration<'_> {
         Ok(self.transaction.table(self.table)?.schema.clone())
     }
 
+    fn generated(&mut self) -> Vec<GeneratedColumn> {
+        definitions::generated(&self.transaction.snapshot(), self.table).unwrap_or_default()
+    }
+
+    /// The comment of a column follows its new name, or goes with it.
+    fn comment_column(&mut self, column: &str, new: Option<&str>) -> Result<()> {
+        let mut comments = definitions::comments(&self.transaction.snapshot(), self.table);
+        let Some(text) = comments.columns.remove(column) else { return Ok(()) };
+        if let Some(new) = new {
+            comments.columns.insert(new.to_owned(), text);
+        }
+        definitions::set_comments(self.transaction, self.table, &comments)
+    }
+
+    /// Refuses a name that a column of the table has.
+    fn check_free(&mut self, schema: &TableSchema, name: &str) -> Result<()> {
+        schema.check_free(name)?;
+        match self.generated().iter().any(|column| column.name == name) {
+            true => Err(Error::new(ErrorKind::Exists, format!("table {} has a generated column {name}", self.table))),
+            false => Ok(()),
+        }
+    }
+
     /// The position of a column.
     fn position(&self, schema: &TableSchema, column: &str) -> Result<usize> {
         let found = schema.columns.iter().position(|known| known.name == column);
@@ -132,7 +226,7 @@ impl Alteration<'_> {
         if if_not_exists && schema.columns.iter().any(|column| column.name == name) {
             return Ok(());
         }
-        schema.check_free(&name)?;
+        self.check_free(&schema, &name)?;
         let mut constraints = Constraints::default();
         constraints.take_from(&mut definition)?;
         let generated = constraints.take_generated();
@@ -147,6 +241,9 @@ impl Alteration<'_> {
             None if generated.is_empty() => Some(StoredValue::Null),
             None => None,
         };
+        // The fields of a struct are columns of their own, with values of their own.
+        let is_struct = matches!(data_type, DataType::Struct(_));
+        let value = value.filter(|value| *value == StoredValue::Null || !is_struct);
         let Some(value) = value else {
             self.add_computed(Column { name, data_type, nullable }, default, generated)?;
             return self.constrain(constraints);
@@ -256,7 +353,26 @@ impl Alteration<'_> {
         if if_exists && !schema.columns.iter().any(|known| known.name == column) {
             return Ok(());
         }
+        let mut generated = self.generated();
+        if let Some(place) = generated.iter().position(|known| known.name == column) {
+            let gone = generated.remove(place);
+            for other in &mut generated {
+                other.at -= usize::from(other.at > gone.at);
+                // It may have been declared with the column that goes.
+                other.declared.clone_from(&other.expression);
+            }
+            self.comment_column(column, None)?;
+            return definitions::set_generated(self.transaction, self.table, &generated);
+        }
         let at = self.position(&schema, column)?;
+        for other in &generated {
+            if generated_columns::uses(other, column)? {
+                return Err(needed(self.table, column, &format!("generated column {}", other.name)));
+            }
+        }
+        let all = definitions::all_columns(schema.columns.len(), &generated);
+        let place = all.take_while(|known| *known != Ok(at)).count();
+        generated.iter_mut().for_each(|other| other.at -= usize::from(other.at > place));
         let uses = self.transaction.column_uses(self.table, column)?;
         let check = row_checks::naming(&schema, column)?.map(|check| format!("CHECK {}", check.name));
         let view = self.views.naming(self.old, column).map(|view| format!("view {view}"));
@@ -268,18 +384,35 @@ impl Alteration<'_> {
             return Err(needed(self.table, column, &what));
         }
         let owned = schema.sequence_of(at).map(str::to_owned);
+        self.comment_column(column, None)?;
+        definitions::set_generated(self.transaction, self.table, &generated)?;
         self.transaction.drop_column(self.table, column)?;
         sequences::drop_owned(self.transaction, owned.into_iter().collect())
     }
 
     fn rename(&mut self, column: &str, new: &str) -> Result<()> {
         let schema = self.schema()?;
-        self.position(&schema, column)?;
-        schema.check_free(new)?;
+        self.check_free(&schema, new)?;
+        let mut generated = self.generated();
+        let is_generated = generated.iter().any(|known| known.name == column);
+        if !is_generated {
+            self.position(&schema, column)?;
+        }
+        generated.iter_mut().try_for_each(|other| generated_columns::renamed(other, column, new))?;
+        self.comment_column(column, Some(new))?;
+        definitions::set_generated(self.transaction, self.table, &generated)?;
+        if is_generated {
+            return Ok(());
+        }
         self.refuse_uses(column, &[ColumnUse::OtherCluster])?;
         if let Some(view) = self.views.naming(self.old, column) {
             return Err(needed(self.table, column, &format!("view {view}")));
         }
+        definitions::rename_in_indexes(self.transaction, self.table, |index| {
+            for name in index.columns.iter_mut().filter(|name| *name == column) {
+                new.clone_into(name);
+            }
+        })?;
         self.transaction.rename_column(self.table, column, new)?;
         let mut checks = schema.checks;
         for check in &mut checks {
@@ -307,6 +440,13 @@ impl Alteration<'_> {
         self.transaction.lock_name(&new)?;
         let snapshot = self.transaction.snapshot();
         crate::sequences::check_free(&snapshot, &new)?;
+        definitions::rename_in_indexes(self.transaction, self.table, |index| index.table.clone_from(&new))?;
+        let generated = self.generated();
+        definitions::set_generated(self.transaction, self.table, &[])?;
+        definitions::set_generated(self.transaction, &new, &generated)?;
+        let comments = definitions::comments(&self.transaction.snapshot(), self.table);
+        definitions::set_comments(self.transaction, self.table, &Comments::default())?;
+        definitions::set_comments(self.transaction, &new, &comments)?;
         self.transaction.rename_table(self.table, &new)?;
         *self.table = new;
         Ok(())
@@ -362,8 +502,10 @@ impl Alteration<'_> {
                 let to = column_type(self.context, self.transaction.snapshot(), data_type)?;
                 self.change_type(column, &schema.columns[at].data_type, to)
             }
-            other => Err(Error::unsupported(format!("ALTER COLUMN … {other} is not available in this version"))
-                .with_hint("there are TYPE, SET DEFAULT, DROP DEFAULT, SET NOT NULL and DROP NOT NULL")),
+            Operation::SetDataType { data_type, using: Some(value), .. } => {
+                let to = column_type(self.context, self.transaction.snapshot(), data_type.clone())?;
+                self.compute(column, &schema.columns[at], to, &value, &data_type)
+            }
         }
     }
 
@@ -393,9 +535,8 @@ impl Alteration<'_> {
         }
         let in_place = widens_in_place(from, &to);
         if !in_place && !widens(from, &to) {
-            let (from, to) = (type_name(from), type_name(&to));
-            return Err(Error::unsupported(format!("column {column}: {to} does not have all values of {from}"))
-                .with_hint("ADD a column of the new type, UPDATE it, DROP the old one, and RENAME the new one"));
+            // Values that the new type does not have are errors, which name them.
+            self.refuse_uses_of_values(column)?;
         }
         let refused: &[ColumnUse] = match in_place {
             true => &[ColumnUse::Cluster, ColumnUse::OtherCluster],
@@ -418,6 +559,54 @@ impl Alteration<'_> {
         row_checks::validate(self.context, &Scope::new(self.transaction.snapshot()), &self.schema()?)
     }
 
+    /// `TYPE type USING value`: the values are computed from the column.
+    fn compute(
+        &mut self,
+        column: &str,
+        old: &Column,
+        to: DataType,
+        value: &ast::Expr,
+        data_type: &ast::DataType,
+    ) -> Result<()> {
+        self.refuse_uses_of_values(column)?;
+        self.check_default(column, &to)?;
+        let rows = self.transaction.table(self.table)?.rows();
+        self.context.prepare_append(self.transaction, usize::try_from(rows).ok())?;
+        let (context, snapshot) = (self.context, self.transaction.snapshot());
+        let alone = TableSchema { columns: vec![Column { nullable: true, ..old.clone() }], ..TableSchema::default() };
+        let sql = format!("SELECT CAST(({value}) AS {data_type}) FROM {}", quote(TARGET));
+        let field = Arc::new(Field::new(column, to.clone(), true));
+        let convert = |array: &ArrayRef| -> std::result::Result<ArrayRef, StoreError> {
+            let failed = |error: Error| StoreError::Filter(Box::new(error));
+            let computed = computed(context, &snapshot, &alone, array, &sql).map_err(failed)?;
+            stored_cell(&computed, &field, 1).map_err(failed)
+        };
+        self.transaction.change_type(self.table, column, to, convert)?;
+        if !old.nullable {
+            self.check_not_null(column)?;
+        }
+        row_checks::validate(self.context, &Scope::new(self.transaction.snapshot()), &self.schema()?)
+    }
+
+    /// Refuses to change the values of a column on which keys and other objects depend.
+    fn refuse_uses_of_values(&self, column: &str) -> Result<()> {
+        let uses = self.transaction.column_uses(self.table, column)?;
+        let schema = self.schema()?;
+        let key = schema.constraints(self.table).into_iter().find_map(|constraint| match constraint.kind {
+            ConstraintKind::Primary(columns, _) | ConstraintKind::Unique(columns)
+                if columns.iter().any(|name| name == column) =>
+            {
+                Some(format!("constraint {}", constraint.name))
+            }
+            _ => None,
+        });
+        let others = uses.into_iter().find(|(kind, _)| *kind != ColumnUse::Own).map(|(_, what)| what);
+        match key.or(others) {
+            Some(what) => Err(needed(self.table, column, &what)),
+            None => Ok(()),
+        }
+    }
+
     /// A default must have a value of the new type.
     fn check_default(&mut self, column: &str, to: &DataType) -> Result<()> {
         let schema = self.schema()?;
@@ -438,6 +627,32 @@ impl Alteration<'_> {
     }
 }
 
+/// The values of an expression over one column.
+fn computed(
+    context: &WriteContext,
+    snapshot: &Arc<Snapshot>,
+    schema: &TableSchema,
+    array: &ArrayRef,
+    sql: &str,
+) -> Result<ArrayRef> {
+    context.check_cancelled()?;
+    let column = &schema.columns[0];
+    let field = Field::new(&column.name, array.data_type().clone(), true);
+    let fields = Arc::new(Schema::new(vec![field]));
+    let batch = RecordBatch::try_new(fields.clone(), vec![array.clone()])?;
+    let scope = Scope::new(snapshot.clone()).with_target_written(ArrowTable::of_batches(&fields, vec![batch])?);
+    let query = ast::Statement::Query(parse_query(sql)?);
+    let (mut state, plan) = context.plan(&scope, query, &Parameters::default())?;
+    // One partition preserves the order of the rows.
+    state.config_mut().options_mut().execution.target_partitions = 1;
+    let batches = context.run(&state, &plan)?.collect::<Result<Vec<_>>>()?;
+    let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(0).as_ref()).collect();
+    match arrays.is_empty() {
+        true => Ok(new_empty_array(plan.schema().field(0).data_type())),
+        false => Ok(concat(&arrays)?),
+    }
+}
+
 /// The error for a column that something needs.
 fn needed(table: &str, column: &str, what: &str) -> Error {
     Error::invalid(format!("{what} depends on column {column} of table {table}"))
@@ -447,6 +662,7 @@ fn needed(table: &str, column: &str, what: &str) -> Error {
 /// Whether every value of one type is also one of another, except for timestamps far from 1970, which are refused one
 /// by one.
 fn widens(from: &DataType, to: &DataType) -> bool {
+    let holds = |from: &DataType, to: &DataType| from == to || widens_in_place(from, to) || widens(from, to);
     use DataType::*;
     let fineness = |unit: &TimeUnit| match unit {
         TimeUnit::Second => 0,
@@ -466,6 +682,15 @@ fn widens(from: &DataType, to: &DataType) -> bool {
         (Int8 | Int16 | Int32 | UInt8 | UInt16 | UInt32, Float64) => true,
         (Date32, Timestamp(_, None)) => true,
         (Timestamp(a, zone), Timestamp(b, other)) => zone == other && fineness(a) <= fineness(b),
+        (List(from), List(to)) => holds(from.data_type(), to.data_type()),
+        (FixedSizeList(from, length), FixedSizeList(to, same)) => {
+            length == same && holds(from.data_type(), to.data_type())
+        }
+        (Map(from, _), Map(to, _)) => holds(from.data_type(), to.data_type()),
+        // Fields may be added: they are NULL.
+        (Struct(from), Struct(to)) => from
+            .iter()
+            .all(|field| to.iter().any(|new| new.name() == field.name() && holds(field.data_type(), new.data_type()))),
         _ => false,
     }
 }

@@ -68,6 +68,11 @@ impl Constraints {
         }
     }
 
+    /// Adds a UNIQUE with a name.
+    pub fn add_named_unique(&mut self, name: &str, columns: Vec<String>) -> Result<()> {
+        self.add_unique(Key { name: Some(name.to_owned()), columns, is_enforced: true })
+    }
+
     /// Takes the constraints and the default of one column.
     pub fn take_from(&mut self, column: &mut ast::ColumnDef) -> Result<()> {
         let name = identifier(&column.name);

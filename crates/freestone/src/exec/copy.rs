@@ -311,5 +311,5 @@ fn from_options(given: &OptionList, threads: usize) -> Result<IngestOptions> {
         }
         options.set(name, value, &|_| Err(Error::invalid("COPY FROM reads the types of the table")))?;
     }
-    Ok(options.ingest)
+    Ok(options.complete().ingest)
 }

@@ -11,12 +11,12 @@ use freestone_store::{LockMode, Snapshot, Store, WriteTransaction};
 
 use crate::catalog::Scope;
 use crate::context::Outcome;
-use crate::definitions;
+use crate::definitions::{self, Comments};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::constraints::Constraints;
 use crate::exec::stored_values::{Places, check_count};
 use crate::exec::write::WriteContext;
-use crate::exec::{defaults, dml, row_checks, sequences};
+use crate::exec::{defaults, dml, generated_columns, row_checks, sequences};
 use crate::settings;
 use crate::sql::names::{self, identifier, object_name, schema_name};
 use crate::sql::parameters::Parameters;
@@ -47,6 +47,7 @@ pub(crate) fn create_table(
     }
     crate::sequences::check_no_sequence(&base, &name)?;
     definitions::check_schema(&base, schema_name(&create.name).as_deref())?;
+    let computed = generated_columns::take(&mut create)?;
     let mut constraints = Constraints::take(&mut create)?;
     let generated = constraints.take_generated();
     let on_commit = take_on_commit(&mut create);
@@ -80,11 +81,10 @@ pub(crate) fn create_table(
         drop_table(transaction, &scope.snapshot, &name)?;
     }
     sequences::generate(transaction, &name, &mut schema, generated)?;
-    row_checks::validate(context, &scope, &schema)?;
-    defaults::check_all(context, &Scope::new(transaction.snapshot()), &schema)?;
-    lock_referenced(transaction, &schema)?;
+    check_declared(transaction, context, &scope, &schema)?;
     let design = design(settings::default_design(context.planner().settings())?, &options, &schema)?;
     transaction.create_table(&name, schema.clone(), design)?;
+    generated_columns::declare(transaction, context, &name, &schema, computed)?;
     if let Some(on_commit) = on_commit {
         context.planner().temp().note_on_commit(transaction, &name, on_commit)?;
     }
@@ -95,6 +95,18 @@ pub(crate) fn create_table(
     let batches = dml::run_in_order(context, state, &plan)?;
     let rows = dml::append(transaction, context, &name, &schema, places, batches)?;
     Ok(Outcome::Affected { verb: "CREATE TABLE", rows })
+}
+
+/// Checks the conditions and defaults of a new table, and locks the tables to which it refers.
+fn check_declared(
+    transaction: &mut WriteTransaction,
+    context: &WriteContext,
+    scope: &Scope,
+    schema: &TableSchema,
+) -> Result<()> {
+    row_checks::validate(context, scope, schema)?;
+    defaults::check_all(context, &Scope::new(transaction.snapshot()), schema)?;
+    lock_referenced(transaction, schema)
 }
 
 /// Locks the tables to which foreign keys refer, so that nobody drops them meanwhile.
@@ -239,7 +251,10 @@ pub(crate) fn drop(
         let (is_table, is_view) = (base.table(&name).is_some(), base.views().contains_key(&name));
         match what {
             "table" if is_table => drop_table(transaction, &base, &name)?,
-            "view" if is_view => transaction.drop_view(&name)?,
+            "view" if is_view => {
+                definitions::set_comments(transaction, &name, &Comments::default())?;
+                transaction.drop_view(&name)?;
+            }
             "table" if is_view => {
                 return Err(Error::invalid(format!("{name} is a view")).with_hint(format!("DROP VIEW {name}")));
             }
@@ -260,6 +275,9 @@ pub(crate) fn drop(
 /// Drops a table with the sequences of its columns.
 fn drop_table(transaction: &mut WriteTransaction, base: &Snapshot, name: &str) -> Result<()> {
     let owned = base.table(name).map(|table| table.schema.sequences()).unwrap_or_default();
+    definitions::drop_indexes_of(transaction, name)?;
+    definitions::set_generated(transaction, name, &[])?;
+    definitions::set_comments(transaction, name, &Comments::default())?;
     transaction.drop_table(name)?;
     sequences::drop_owned(transaction, owned)
 }

@@ -3,11 +3,14 @@
 pub(crate) mod alter;
 pub(crate) mod batch_insert;
 pub(crate) mod check;
+pub(crate) mod comments;
 pub(crate) mod constraints;
 pub(crate) mod copy;
 pub(crate) mod ddl;
 pub(crate) mod defaults;
 pub(crate) mod dml;
+pub(crate) mod generated_columns;
+pub(crate) mod indexes;
 pub(crate) mod merge;
 pub(crate) mod returning;
 pub(crate) mod row_checks;
@@ -16,6 +19,7 @@ pub(crate) mod stored;
 pub(crate) mod stored_values;
 pub(crate) mod upsert;
 mod view_columns;
+pub(crate) mod with_writes;
 pub(crate) mod write;
 
 use datafusion::sql::sqlparser::ast;
@@ -61,6 +65,13 @@ pub(crate) fn perform(
             let text = text.unwrap_or_else(|| definition.to_string());
             let parameters = macros::parameters(args.as_deref());
             definitions::create_macro(transaction, &object_name(&name)?, &parameters, &text, or_replace)
+        }
+        Sql::Comment { object_type, object_name, comment, if_exists: _ } => {
+            comments::comment(transaction, context, object_type, &object_name, comment)
+        }
+        Sql::CreateIndex(create) => indexes::create(transaction, context, create),
+        Sql::Drop { object_type: ast::ObjectType::Index, if_exists, names, .. } => {
+            indexes::drop_all(transaction, context, if_exists, &names)
         }
         Sql::Drop { object_type, if_exists, names, cascade, .. } => {
             ddl::drop(transaction, object_type, if_exists, cascade, &names)

@@ -8,6 +8,7 @@ use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::expressions::Column;
 use datafusion::physical_plan::projection::ProjectionExec;
 use freestone_store::Snapshot;
+use freestone_store::nested::is_flat;
 use freestone_store::scan::{StoredRows, StoredScan};
 
 use crate::context::{Cancellation, Outcome, guarded_now};
@@ -51,7 +52,8 @@ impl StoredQuery {
         let mut once = columns.clone();
         once.sort_unstable();
         once.dedup();
-        if !source.is_whole() || once.len() != columns.len() || columns.is_empty() {
+        let is_flat = |column: &usize| is_flat(source.table().schema.stored_type(*column));
+        if !columns.iter().all(is_flat) || !source.is_whole() || once.len() != columns.len() || columns.is_empty() {
             return None;
         }
         let scan = StoredScan::new(source.table().clone(), columns);

@@ -38,6 +38,12 @@ impl Views {
         Ok(Views(views))
     }
 
+    /// The others than this one.
+    pub fn without(mut self, name: &str) -> Views {
+        self.0.remove(name);
+        self
+    }
+
     /// A view that reads a table and names a column.
     pub fn naming(&self, table: &str, column: &str) -> Option<&String> {
         let names = |view: &View| {

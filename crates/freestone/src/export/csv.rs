@@ -92,6 +92,7 @@ impl<'a> Column<'a> {
     fn new(array: &'a dyn Array) -> Result<Self, ArrowError> {
         Ok(match value_type(array.data_type()) {
             nested if nested.is_nested() => Column::Nested(array, JsonValues::new(array, NonFinite::Named)?),
+            DataType::FixedSizeBinary(16) => Column::Plain(ValueTexts::new(array)?),
             DataType::FixedSizeBinary(_) => Column::Binary(ValueTexts::new(array)?),
             binary if binary.is_binary() => Column::Binary(ValueTexts::new(array)?),
             _ => Column::Plain(ValueTexts::new(array)?),

@@ -94,6 +94,17 @@ impl Export {
                 (FileFormat::Csv, "quote") => csv.quote = byte(name, value)?,
                 (FileFormat::Csv, "escape") => escape = Some(byte(name, value)?),
                 (FileFormat::Csv, "null" | "nullstr") => csv.null = value.clone(),
+                // They say how a file is written, and not what it has.
+                (_, "use_tmp_file" | "preserve_order") => drop(boolean(name, value)?),
+                (
+                    FileFormat::Parquet,
+                    "parquet_version"
+                    | "dictionary_size_limit"
+                    | "string_dictionary_page_size_limit"
+                    | "write_bloom_filter"
+                    | "bloom_filter_false_positive_ratio"
+                    | "row_group_size_bytes",
+                ) => {}
                 (FileFormat::Parquet, "row_group_size") => rows = number(name, value)?.max(1),
                 _ => {
                     return Err(Error::invalid(format!("unknown option {name} for COPY TO {kind}"))

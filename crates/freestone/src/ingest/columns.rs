@@ -3,18 +3,21 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, ArrowPrimitiveType, BinaryViewBuilder, BooleanArray, BooleanBufferBuilder, NullBufferBuilder,
-    PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewBuilder,
+    ArrayRef, ArrowPrimitiveType, BinaryViewBuilder, BooleanArray, BooleanBufferBuilder, FixedSizeBinaryArray,
+    NullBufferBuilder, PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewBuilder,
 };
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Field as ColumnField, Float32Type, Float64Type, Int8Type, Int16Type,
-    Int32Type, Int64Type, SchemaRef, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
-    Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Date32Type, Decimal128Type, Decimal256Type, Field as ColumnField, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, SchemaRef, Time32MillisecondType,
+    Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
 };
 
 use super::error::{IngestError, Reason, ValueProblem};
 use super::fields::{Cells, Fields};
+use super::fixed_bytes::uuid_of;
+use super::nested::Nested;
 use super::values::{self, ZoneRule};
 use crate::sql::type_names::type_name;
 
@@ -178,11 +181,31 @@ pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Bo
         }
         DataType::Utf8View => Box::new(StringColumn { values: StringViewBuilder::new(), nullable, empty_is_text }),
         DataType::BinaryView => Box::new(Binaries { values: BinaryViewBuilder::new(), scratch: Vec::new(), nullable }),
+        DataType::Decimal256(precision, scale @ 0..) => {
+            let (precision, scale) = (usize::from(*precision), usize::from(scale.unsigned_abs()));
+            numbers::<Decimal256Type>(field, empty_is_null, move |bytes| values::wide_decimal(bytes, precision, scale))
+        }
+        DataType::Interval(IntervalUnit::MonthDayNano) => {
+            numbers::<IntervalMonthDayNanoType>(field, empty_is_null, |bytes| {
+                let text = std::str::from_utf8(bytes).map_err(|_| ValueProblem::Syntax)?;
+                crate::times::interval_of_text(text).ok_or(ValueProblem::Syntax)
+            })
+        }
+        DataType::FixedSizeBinary(16) => Box::new(Uuids { values: vec![], nulls: nulls(), nullable, empty_is_null }),
+        nested if Nested::is_ours(nested) => Box::new(Nested::new(field, rules)?),
         other => {
             let text = format!("column {} has type {}, which no file is read into", field.name(), type_name(other));
             return Err(Reason::Unsupported(text));
         }
     })
+}
+
+/// The value of a type that a text spells.
+#[cfg(test)]
+pub(super) fn parse_text(text: &str, data_type: &DataType) -> Result<ArrayRef, Reason> {
+    let mut builder = column_builder(&ColumnField::new("value", data_type.clone(), true), CellRules::default())?;
+    builder.append(Some(text)).map_err(|problem| problem.reason(Some(text), data_type))?;
+    Ok(builder.finish())
 }
 
 /// Builds record batches of one schema from fields.
@@ -347,6 +370,36 @@ impl ColumnBuilder for Booleans {
 
     fn finish(&mut self) -> ArrayRef {
         Arc::new(BooleanArray::new(self.values.finish(), self.nulls.finish()))
+    }
+}
+
+struct Uuids {
+    values: Vec<u8>,
+    nulls: NullBufferBuilder,
+    nullable: bool,
+    empty_is_null: bool,
+}
+
+impl ColumnBuilder for Uuids {
+    fn append(&mut self, text: Option<&str>) -> Result<(), CellProblem> {
+        match text.filter(|text| !self.empty_is_null || !text.is_empty()) {
+            Some(text) => {
+                let uuid = uuid_of(text.as_bytes()).ok_or(CellProblem::Value(ValueProblem::Syntax))?;
+                self.values.extend_from_slice(&uuid);
+                self.nulls.append_non_null();
+            }
+            None if self.nullable => {
+                self.values.extend_from_slice(&[0; 16]);
+                self.nulls.append_null();
+            }
+            None => return Err(CellProblem::Null),
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        let values = std::mem::take(&mut self.values);
+        Arc::new(FixedSizeBinaryArray::new(16, values.into(), self.nulls.finish()))
     }
 }
 

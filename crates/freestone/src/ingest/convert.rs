@@ -11,13 +11,17 @@ use std::sync::Arc;
 use arrow::array::timezone::Tz;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::kernels::cmp::distinct;
-use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
+use arrow::compute::{CastOptions, can_cast_types, cast_with_options, concat};
 use arrow::datatypes::{DataType, Field as ColumnField, Float32Type, Float64Type, SchemaRef};
 use arrow::util::display::array_value_to_string;
+use freestone_store::schema::normalize;
 
 use super::columns::{CellProblem, CellRules, column_builder};
+use super::convert_nested::convert_nested;
 use super::error::{IngestError, Reason, ValueProblem, arrow_text};
+use super::fixed_bytes::{UUID, uuid_texts};
 use super::infer::column_index;
+use crate::display::texts_of;
 use crate::exact;
 use crate::sql::type_names::type_name;
 
@@ -127,6 +131,25 @@ pub(crate) fn table_type(data_type: &DataType) -> Option<DataType> {
     })
 }
 
+/// The type in which tables store the values of a type of a file, which may be nested; `None` if they cannot.
+pub(crate) fn stored_type(data_type: &DataType) -> Option<DataType> {
+    if let Some(flat) = table_type(data_type) {
+        return Some(flat);
+    }
+    let inner = |field: &Arc<ColumnField>| {
+        Some(Arc::new(ColumnField::new(field.name(), stored_type(field.data_type())?, field.is_nullable())))
+    };
+    let stored = match data_type {
+        DataType::List(item) | DataType::LargeList(item) => DataType::List(inner(item)?),
+        DataType::ListView(item) | DataType::LargeListView(item) => DataType::List(inner(item)?),
+        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item)?, *length),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect::<Option<_>>()?),
+        DataType::Map(entries, ordered) => DataType::Map(inner(entries)?, *ordered),
+        other => other.clone(),
+    };
+    normalize(&stored).ok()
+}
+
 /// The reason to refuse a column of a type that tables cannot store.
 pub(super) fn not_stored(data_type: &DataType) -> Reason {
     Reason::Unsupported(format!("tables do not store {}", type_name(data_type)))
@@ -147,7 +170,7 @@ pub(crate) fn bare(data_type: &DataType) -> DataType {
 /// The fields that a file declares, with the types that tables use for them.
 pub(super) fn table_fields(source: &str, fields: &arrow::datatypes::Fields) -> Result<Vec<ColumnField>, IngestError> {
     let convert = |field: &Arc<ColumnField>| {
-        let data_type = table_type(field.data_type())
+        let data_type = stored_type(field.data_type())
             .ok_or_else(|| IngestError::new(source, not_stored(field.data_type())).in_column(field.name()))?;
         Ok(ColumnField::new(field.name(), data_type, field.is_nullable()))
     };
@@ -175,15 +198,15 @@ fn sources(batch: &RecordBatch, schema: &SchemaRef, matching: ColumnMatch) -> Re
     }
 }
 
-struct BadValue {
-    row: usize,
-    problem: CellProblem,
+pub(super) struct BadValue {
+    pub row: usize,
+    pub problem: CellProblem,
 }
 
-type Converted = Result<ArrayRef, BadValue>;
+pub(super) type Converted = Result<ArrayRef, BadValue>;
 
 /// The outer error: there is no conversion between the types. The inner error: a value cannot be converted exactly.
-fn convert_column(array: &ArrayRef, target: &ColumnField) -> Result<Converted, Reason> {
+pub(super) fn convert_column(array: &ArrayRef, target: &ColumnField) -> Result<Converted, Reason> {
     let (from, to) = (array.data_type(), target.data_type());
     if from == to {
         return Ok(Ok(Arc::clone(array)));
@@ -196,7 +219,21 @@ fn convert_column(array: &ArrayRef, target: &ColumnField) -> Result<Converted, R
         nested if nested.is_nested() && bare(nested) == bare(to) => return Ok(Ok(plain_cast(array, to)?)),
         _ => {}
     }
+    if from == &UUID || to == &UUID {
+        return convert_uuids(array, target);
+    }
+    if from.is_nested() && to.is_nested() {
+        return convert_nested(array, to);
+    }
     match (class(from), class(to)) {
+        (Some(Class::Text), None) if to.is_nested() || matches!(to, DataType::Interval(_)) => {
+            parse_texts(&plain_cast(array, &DataType::Utf8View)?, target)
+        }
+        (None, None) if matches!((from, to), (DataType::Interval(_), DataType::Interval(_))) => checked_cast(array, to),
+        (None, Some(Class::Text)) if from.is_nested() || matches!(from, DataType::Interval(_)) => {
+            let texts = texts_of(array).map_err(|error| Reason::Unsupported(arrow_text(&error)))?;
+            Ok(Ok(plain_cast(&(Arc::new(texts) as ArrayRef), to)?))
+        }
         (Some(Class::Text), Some(Class::Text)) | (Some(Class::Binary), Some(Class::Binary)) => {
             // FixedSizeBinary can be cast to views only through Binary.
             let plain = if matches!(from, DataType::FixedSizeBinary(_)) {
@@ -224,6 +261,18 @@ fn convert_column(array: &ArrayRef, target: &ColumnField) -> Result<Converted, R
     }
 }
 
+/// UUIDs and the texts that spell them.
+fn convert_uuids(array: &ArrayRef, target: &ColumnField) -> Result<Converted, Reason> {
+    match (class(array.data_type()), class(target.data_type())) {
+        (Some(Class::Text), _) => parse_texts(&plain_cast(array, &DataType::Utf8View)?, target),
+        (_, Some(Class::Text)) => Ok(Ok(plain_cast(&uuid_texts(array), target.data_type())?)),
+        (Some(Class::Binary), Some(Class::Binary)) if target.data_type() == &DataType::BinaryView => {
+            Ok(Ok(plain_cast(&plain_cast(array, &DataType::Binary)?, &DataType::BinaryView)?))
+        }
+        _ => Err(no_conversion(array.data_type(), target.data_type())),
+    }
+}
+
 /// The classes of types that can be converted to each other. Numbers cannot be converted to dates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
@@ -248,17 +297,17 @@ fn class(data_type: &DataType) -> Option<Class> {
     }
 }
 
-fn no_conversion(from: &DataType, to: &DataType) -> Reason {
+pub(super) fn no_conversion(from: &DataType, to: &DataType) -> Reason {
     Reason::Unsupported(format!("no conversion from {} to {}", type_name(from), type_name(to)))
 }
 
 /// A cast that cannot fail on a value.
-fn plain_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Reason> {
+pub(super) fn plain_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Reason> {
     let options = CastOptions { safe: false, ..Default::default() };
     cast_with_options(array, to, &options).map_err(|error| Reason::Unsupported(arrow_text(&error)))
 }
 
-fn parse_texts(array: &ArrayRef, target: &ColumnField) -> Result<Converted, Reason> {
+pub(super) fn parse_texts(array: &ArrayRef, target: &ColumnField) -> Result<Converted, Reason> {
     let mut builder = column_builder(&target.clone().with_nullable(true), CellRules::default())?;
     for (row, text) in array.as_string_view().iter().enumerate() {
         if let Err(problem) = builder.append(text) {
@@ -266,6 +315,26 @@ fn parse_texts(array: &ArrayRef, target: &ColumnField) -> Result<Converted, Reas
         }
     }
     Ok(Ok(builder.finish()))
+}
+
+/// The values that texts spell, with NULL for texts that spell none. `Err` names the first of those, unless `or_null`.
+pub(crate) fn read_texts(array: &ArrayRef, to: &DataType, or_null: bool) -> Result<Result<ArrayRef, usize>, Reason> {
+    let target = ColumnField::new("value", to.clone(), true);
+    let texts = plain_cast(array, &DataType::Utf8View)?;
+    let row = match parse_texts(&texts, &target)? {
+        Ok(values) => return Ok(Ok(values)),
+        Err(bad) => bad.row,
+    };
+    if !or_null {
+        return Ok(Err(row));
+    }
+    let one = |row: usize| match parse_texts(&texts.slice(row, 1), &target)? {
+        Ok(value) => Ok(value),
+        Err(_) => Ok(new_null_array(to, 1)),
+    };
+    let values = (0..texts.len()).map(one).collect::<Result<Vec<_>, Reason>>()?;
+    let parts: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
+    concat(&parts).map(Ok).map_err(|error| Reason::Unsupported(arrow_text(&error)))
 }
 
 fn utf8_of_binary(array: &ArrayRef) -> Result<Converted, Reason> {

@@ -11,6 +11,9 @@ use super::infer::column_index;
 /// The type in which an INTERVAL of a file is read.
 pub(crate) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
+/// The type of UUIDs.
+pub(crate) const UUID: DataType = DataType::FixedSizeBinary(16);
+
 /// Whether the field of an Arrow file holds UUIDs, by its extension type.
 pub(crate) fn is_uuid(field: &ColumnField) -> bool {
     field.data_type() == &DataType::FixedSizeBinary(16) && field.extension_type_name() == Some("arrow.uuid")
@@ -25,6 +28,22 @@ pub(crate) fn as_declared(column: &ArrayRef, declared: &DataType) -> ArrayRef {
     }
 }
 
+/// The batch with its INTERVAL columns as intervals.
+pub(super) fn with_intervals(batch: RecordBatch, is_interval: impl Fn(&str) -> bool) -> RecordBatch {
+    if !batch.schema_ref().fields().iter().any(|field| is_interval(field.name())) {
+        return batch;
+    }
+    let (schema, mut columns, rows) = batch.into_parts();
+    let mut fields = schema.fields().to_vec();
+    for (field, column) in fields.iter_mut().zip(&mut columns).filter(|(field, _)| is_interval(field.name())) {
+        *column = as_declared(column, &INTERVAL);
+        *field = Arc::new(ColumnField::new(field.name(), column.data_type().clone(), field.is_nullable()));
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
+        .expect("columns keep their lengths and have the types of their fields")
+}
+
 /// The batch with UUIDs as text, except those for a BINARY column of the table.
 pub(super) fn with_uuid_texts(
     batch: RecordBatch,
@@ -32,7 +51,8 @@ pub(super) fn with_uuid_texts(
     is_uuid: impl Fn(&ColumnField) -> bool,
 ) -> RecordBatch {
     let is_text = |field: &ColumnField| {
-        let bytes = column_index(table, field.name()).map(|at| table.field(at).data_type() == &DataType::BinaryView);
+        let is_bytes = |data_type: &DataType| matches!(data_type, DataType::BinaryView | DataType::FixedSizeBinary(16));
+        let bytes = column_index(table, field.name()).map(|at| is_bytes(table.field(at).data_type()));
         is_uuid(field) && bytes != Some(true)
     };
     if !batch.schema_ref().fields().iter().any(|field| is_text(field)) {
@@ -52,7 +72,7 @@ pub(super) fn with_uuid_texts(
 }
 
 /// UUIDs as text: 32 digits in five groups.
-fn uuid_texts(column: &ArrayRef) -> ArrayRef {
+pub(super) fn uuid_texts(column: &ArrayRef) -> ArrayRef {
     let Some(bytes) = column.as_fixed_size_binary_opt() else { return Arc::clone(column) };
     let mut texts = StringViewBuilder::with_capacity(column.len());
     for uuid in bytes.iter() {
@@ -61,7 +81,8 @@ fn uuid_texts(column: &ArrayRef) -> ArrayRef {
     Arc::new(texts.finish())
 }
 
-fn uuid_text(bytes: &[u8]) -> String {
+/// The text of a UUID: 32 digits in five groups.
+pub(crate) fn uuid_text(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(36);
     for (at, byte) in bytes.iter().enumerate() {
@@ -72,6 +93,22 @@ fn uuid_text(bytes: &[u8]) -> String {
         text.push(char::from(DIGITS[usize::from(byte & 15)]));
     }
     text
+}
+
+/// The UUID of a text: 32 digits of any case, with or without hyphens between pairs, and possibly in braces.
+pub(crate) fn uuid_of(text: &[u8]) -> Option<[u8; 16]> {
+    let text = text.trim_ascii();
+    let text = text.strip_prefix(b"{").and_then(|inner| inner.strip_suffix(b"}")).unwrap_or(text);
+    let (mut uuid, mut at) = ([0u8; 16], 0);
+    for (place, byte) in text.iter().enumerate() {
+        if *byte == b'-' && at > 0 && at < 32 && at % 2 == 0 && text[place - 1] != b'-' {
+            continue;
+        }
+        let digit = char::from(*byte).to_digit(16)? as u8;
+        *uuid.get_mut(at / 2)? |= if at % 2 == 0 { digit << 4 } else { digit };
+        at += 1;
+    }
+    (at == 32).then_some(uuid)
 }
 
 /// INTERVALs of Parquet: months, days and milliseconds in four bytes each, the least significant first.
@@ -99,6 +136,17 @@ mod tests {
             ]),
             "00112233-4455-6677-8899-aabbccddeeff"
         );
+    }
+
+    #[test]
+    fn uuids_are_read_in_all_forms() {
+        let text = "00112233-4455-6677-8899-aabbccddeeff";
+        for form in [text, "{00112233445566778899AABBCCDDEEFF}", " 0011-2233-4455-6677-8899-aabb-ccdd-eeff "] {
+            assert_eq!(uuid_of(form.as_bytes()).map(|uuid| uuid_text(&uuid)).as_deref(), Some(text), "{form}");
+        }
+        for wrong in ["", "zz", "00112233-4455-6677-8899-aabbccddeef", "00112233-4455-6677-8899-aabbccddeeff0", "-"] {
+            assert_eq!(uuid_of(wrong.as_bytes()), None, "{wrong}");
+        }
     }
 
     #[test]

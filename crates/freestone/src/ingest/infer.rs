@@ -32,13 +32,11 @@ const TIMESTAMP: u16 = 32;
 const TIMESTAMP_ZONE: u16 = 64;
 /// No value has been seen.
 const UNSEEN: u16 = 128;
-/// No value is an object or an array of JSON.
-const FLAT: u16 = 256;
 
 impl Kinds {
     /// Only text.
-    pub const TEXT: Kinds = Kinds(FLAT);
-    pub const ANY: Kinds = Kinds(0x1ff);
+    pub const TEXT: Kinds = Kinds(0);
+    pub const ANY: Kinds = Kinds(0xff);
 
     /// The types that both have: those of a column in two files.
     pub fn and(self, other: Kinds) -> Kinds {
@@ -64,18 +62,8 @@ impl Kinds {
         self.see(text, BOOLEAN | BIGINT | DOUBLE);
     }
 
-    /// Records an object or an array: the column contains JSON text.
-    pub fn see_nested(&mut self) {
-        self.0 = 0;
-    }
-
-    /// Whether there are objects or arrays among the values.
-    pub fn is_nested(self) -> bool {
-        self.0 & FLAT == 0
-    }
-
     fn see(&mut self, text: &str, possible: u16) {
-        let mut left = self.0 & (possible | FLAT);
+        let mut left = self.0 & possible;
         for kind in [BOOLEAN, BIGINT, DOUBLE, DATE, TIME, TIMESTAMP, TIMESTAMP_ZONE] {
             if left & kind != 0 && !reads_as(text.as_bytes(), kind) {
                 left &= !kind;

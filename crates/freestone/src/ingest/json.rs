@@ -1,8 +1,8 @@
 //! JSON files: objects one after the other (NDJSON or not) or in one array. Each object is a row, each member a column.
 //!
 //! As with CSV, one thread at a time splits the file into blocks of whole objects, and all threads parse them. Numbers
-//! remain text until they are parsed as the column's type, so that no digit is lost in a double. Objects and arrays
-//! within a row become text: the JSON as it is in the file.
+//! remain text until they are parsed as the column's type, so that no digit is lost in a double. Arrays within a row
+//! become lists and objects structs; text, as it is in the file, if their values have no type in common.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use super::fields::{Field, Fields};
 use super::infer::{Kinds, column_index};
 use super::json_tokens::{BadObject, Objects, Refused, Value, string_end, unescape};
 use super::parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
+use super::shapes::Shape;
 use crate::sql::type_names::type_name;
 
 /// Objects parsed before their columns are.
@@ -34,7 +35,7 @@ pub(crate) struct JsonFile {
     /// Whether the objects are in one array.
     pub array: bool,
     /// The members of the first objects, and the types that their values have.
-    pub columns: Vec<(String, Kinds)>,
+    pub columns: Vec<(String, Shape)>,
     /// The approximate bytes of a row.
     pub row_bytes: usize,
 }
@@ -64,7 +65,7 @@ pub(super) fn read(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> 
 /// The columns of a JSON file, in the order in which its first objects name them. All may be NULL.
 pub(super) fn schema(path: &Path, options: &IngestOptions) -> Result<SchemaRef, IngestError> {
     let columns = json_file(path, options)?.columns.into_iter();
-    let fields: Vec<_> = columns.map(|(name, kinds)| ColumnField::new(name, kinds.data_type(), true)).collect();
+    let fields: Vec<_> = columns.map(|(name, shape)| ColumnField::new(name, shape.data_type(), true)).collect();
     Ok(Arc::new(Schema::new(fields)))
 }
 
@@ -146,7 +147,7 @@ fn whole_file(path: &Path, options: &IngestOptions) -> Result<JsonFile, IngestEr
 /// What objects tell of their members.
 #[derive(Default)]
 struct Sample {
-    columns: Vec<(String, Kinds)>,
+    columns: Vec<(String, Shape)>,
     rows: usize,
 }
 
@@ -161,17 +162,17 @@ impl Sample {
                 let known = || columns.iter().position(|(name, _)| *name == key);
                 let is_next = columns.get(next).is_some_and(|(name, _)| *name == key);
                 let index = if is_next { Some(next) } else { known() }.unwrap_or_else(|| {
-                    columns.push((key.to_string(), Kinds::ANY));
+                    columns.push((key.to_string(), Shape::default()));
                     columns.len() - 1
                 });
                 next = index + 1;
-                let kinds = &mut columns[index].1;
+                let shape = &mut columns[index].1;
                 match value {
                     Value::Null => {}
-                    Value::Literal { start, end } => kinds.see_json_literal(&text[start..end]),
-                    Value::Text { start, end, escaped: false } => kinds.see_json_string(&text[start..end]),
-                    Value::Text { .. } => kinds.see_json_string("text with escapes"),
-                    Value::Nested { .. } => kinds.see_nested(),
+                    Value::Literal { start, end } => shape.see_literal(&text[start..end]),
+                    Value::Text { start, end, escaped: false } => shape.see_string(&text[start..end]),
+                    Value::Text { .. } => shape.see_string("text with escapes"),
+                    Value::Nested { start, end } => shape.see_nested(&text[start..end]),
                 }
                 Ok(())
             })?;
@@ -191,7 +192,7 @@ impl Sample {
             return Err(IngestError::new(name, reason));
         }
         if options.all_varchar {
-            columns.iter_mut().for_each(|(_, kinds)| *kinds = Kinds::TEXT);
+            columns.iter_mut().for_each(|(_, shape)| *shape = Kinds::TEXT.into());
         }
         Ok(JsonFile { array, columns, row_bytes: (bytes / rows.max(1)).max(1) })
     }
@@ -413,7 +414,9 @@ fn field(text: &str, value: Value, rule: Member, column: &ColumnField, side: &mu
             unescape(&text[start..end], side)?;
             Field::on_side(side_start, side.len())
         }
-        Value::Nested { start, end } if column.data_type().is_string() && rule != Member::Plain => {
+        Value::Nested { start, end }
+            if column.data_type().is_nested() || column.data_type().is_string() && rule != Member::Plain =>
+        {
             Field::quoted(start, end)
         }
         Value::Nested { start, end } => return Err(refused(&text[start..end], ValueProblem::Nested)),

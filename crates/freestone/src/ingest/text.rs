@@ -11,9 +11,10 @@ use super::blocks::{Block, BlockSource, BufferPool};
 use super::columns::{BatchBuilder, CellRules};
 use super::csv::CsvParser;
 use super::error::{IngestError, Reason};
-use super::infer::{CsvFile, Kinds, csv_file};
+use super::infer::{CsvFile, csv_file};
 use super::json::{self, JsonFile, JsonParser, Member, json_file};
 use super::parallel::Worker;
+use super::shapes::Shape;
 use super::{FileFormat, IngestOptions};
 
 /// The bytes at the start of a file from which columns are inferred, for a single file and for many.
@@ -41,9 +42,11 @@ impl TextFile {
     }
 
     /// The distinct names of the columns, and the types that their values have.
-    pub fn columns(&self) -> Vec<(String, Kinds)> {
+    pub fn columns(&self) -> Vec<(String, Shape)> {
         match self {
-            TextFile::Csv(file) => file.names.iter().cloned().zip(file.kinds.iter().copied()).collect(),
+            TextFile::Csv(file) => {
+                file.names.iter().cloned().zip(file.kinds.iter().map(|kinds| Shape::from(*kinds))).collect()
+            }
             TextFile::Json(file) => file.columns.clone(),
         }
     }
@@ -79,7 +82,7 @@ impl TextFile {
         path: &Path,
         schema: &SchemaRef,
         sources: Vec<Option<usize>>,
-        inferred: &[Option<Kinds>],
+        inferred: &[Option<Shape>],
         options: &IngestOptions,
         pool: BufferPool,
     ) -> Result<TextParser, IngestError> {
@@ -106,22 +109,23 @@ impl TextFile {
 impl JsonFile {
     /// The members of the file's objects. Those to be read have the types of the schema.
     fn members(&self, schema: &SchemaRef, sources: &[Option<usize>]) -> SchemaRef {
-        let field = |(at, (name, kinds)): (usize, &(String, Kinds))| {
+        let field = |(at, (name, shape)): (usize, &(String, Shape))| {
             let read = sources.iter().position(|source| *source == Some(at));
-            let data_type = read.map_or_else(|| kinds.data_type(), |read| schema.field(read).data_type().clone());
+            let data_type = read.map_or_else(|| shape.data_type(), |read| schema.field(read).data_type().clone());
             ColumnField::new(name, data_type, true)
         };
         Arc::new(Schema::new(self.columns.iter().enumerate().map(field).collect::<Vec<_>>()))
     }
 
     /// The values that are accepted for each member. Members that are not read may have any.
-    fn rules(&self, schema: &SchemaRef, sources: &[Option<usize>], inferred: &[Option<Kinds>]) -> Vec<Member> {
+    fn rules(&self, schema: &SchemaRef, sources: &[Option<usize>], inferred: &[Option<Shape>]) -> Vec<Member> {
         let rule = |at: usize| {
             let Some(read) = sources.iter().position(|source| *source == Some(at)) else { return Member::Any };
-            match (inferred[read], schema.field(read).data_type()) {
+            match (&inferred[read], schema.field(read).data_type()) {
                 (None, _) => Member::Any,
                 (_, kind) if kind.is_numeric() || *kind == DataType::Boolean => Member::Unquoted,
-                (Some(kinds), _) if kinds.is_nested() => Member::Json,
+                (_, kind) if kind.is_nested() => Member::Any,
+                (Some(shape), _) if shape.is_json_text() => Member::Json,
                 _ => Member::Plain,
             }
         };

@@ -3,7 +3,7 @@
 //! Each function has a fast path for the usual form and a slow path for others (blanks around the value, exponents,
 //! many digits), so that these cost nothing if they do not occur.
 
-use arrow::datatypes::TimeUnit;
+use arrow::datatypes::{TimeUnit, i256};
 
 use super::error::ValueProblem::{self, MissingZone, Precision, Range, Syntax, UnexpectedZone};
 use crate::times::{Zone, calendar};
@@ -65,6 +65,30 @@ pub(crate) fn decimal(bytes: &[u8], scale: u32, limit: i128) -> Parsed<i128> {
         return Err(Range);
     }
     Ok(if negative { -scaled } else { scaled })
+}
+
+/// A decimal number of at most `precision` digits, which may be more than 128 bits hold.
+pub(crate) fn wide_decimal(bytes: &[u8], precision: usize, scale: usize) -> Parsed<i256> {
+    let (negative, digits) = split_sign(bytes.trim_ascii());
+    let (whole, fraction) = match digits.iter().position(|byte| *byte == b'.') {
+        Some(point) => (&digits[..point], &digits[point + 1..]),
+        None => (digits, &digits[..0]),
+    };
+    if whole.len() + fraction.len() == 0 || !whole.iter().chain(fraction).all(u8::is_ascii_digit) {
+        return Err(Syntax);
+    }
+    let (kept, rest) = fraction.split_at(fraction.len().min(scale));
+    if rest.iter().any(|digit| *digit != b'0') {
+        return Err(Precision);
+    }
+    let zeros = std::iter::repeat_n(&b'0', scale - kept.len());
+    let text: String = whole.iter().chain(kept).chain(zeros).map(|digit| char::from(*digit)).collect();
+    let text = text.trim_start_matches('0');
+    if text.len() > precision {
+        return Err(Range);
+    }
+    let value = if text.is_empty() { i256::ZERO } else { i256::from_string(text).ok_or(Range)? };
+    Ok(if negative { value.wrapping_neg() } else { value })
 }
 
 /// A floating-point number, also `inf`, `infinity` and `nan` in any case. A finite text past the range is an error.

@@ -70,6 +70,21 @@ impl FilterPushdown {
     }
 }
 
+/// Whether joins or sorts in a plan compare structs, or values with structs in them.
+fn compares_structs(plan: &Plan) -> bool {
+    let has_structs = |expression: &Filter, input: &Plan| {
+        expression.data_type(&input.schema()).is_ok_and(|data_type| data_type.is_nested())
+    };
+    plan.exists(|node| {
+        let joins = node.downcast_ref::<HashJoinExec>();
+        let sorts = node.downcast_ref::<SortExec>();
+        let joined = joins.is_some_and(|join| join.on().iter().any(|(key, _)| has_structs(key, join.left())));
+        let is_sorted = sorts.is_some_and(|sort| sort.expr().iter().any(|key| has_structs(&key.expr, sort.input())));
+        Ok(joined || is_sorted)
+    })
+    .unwrap_or(false)
+}
+
 impl PhysicalOptimizerRule for FilterPushdown {
     /// The name of DataFusion's rule that it replaces.
     fn name(&self) -> &str {
@@ -80,7 +95,13 @@ impl PhysicalOptimizerRule for FilterPushdown {
     }
 
     fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
-        let pass = Pass { phase: self.phase, config };
+        let mut config = config.clone();
+        if compares_structs(&plan) {
+            // The bounds of structs, and of what is in them, are not always comparable, which is no error of the query.
+            config.optimizer.enable_join_dynamic_filter_pushdown = false;
+            config.optimizer.enable_topk_dynamic_filter_pushdown = false;
+        }
+        let pass = Pass { phase: self.phase, config: &config };
         Ok(pass.pass_into_node(&plan, &[])?.updated_node.unwrap_or(plan))
     }
 

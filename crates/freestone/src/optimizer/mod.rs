@@ -3,6 +3,7 @@
 
 mod aggregate_calls;
 mod aggregate_filters;
+pub(crate) mod attempts;
 pub(crate) mod cancellable_joins;
 mod decimal_float_coercion;
 mod dependencies;
@@ -15,6 +16,7 @@ mod in_lists;
 mod inherited_order;
 mod join_keys;
 mod long_patterns;
+mod nested_comparisons;
 pub(crate) mod physical;
 mod real_keys;
 mod redundant_joins;
@@ -29,6 +31,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use aggregate_calls::AggregateCalls;
 use aggregate_filters::FiltersAboveAggregates;
+use attempts::Attempts;
 use decimal_float_coercion::DecimalFloatCoercion;
 use dependencies::Dependencies;
 use expansion::Expansion;
@@ -39,6 +42,7 @@ use in_lists::InLists;
 use inherited_order::InheritedOrder;
 use join_keys::JoinKeys;
 use long_patterns::LongPatterns;
+use nested_comparisons::NestedComparisons;
 use real_keys::GroupKeys;
 use redundant_joins::RedundantJoins;
 use set_operations::SetOperations;
@@ -66,6 +70,7 @@ pub(crate) fn analyzer_rules(memory_limit: Option<usize>) -> Vec<Arc<dyn Analyze
     rules.insert(at, Arc::new(TimeOperands));
     rules.insert(0, Arc::new(SetOperations));
     rules.insert(0, Arc::new(UntypedTexts));
+    rules.push(Arc::new(NestedComparisons));
     rules.push(Arc::new(Unnesting));
     rules.push(Arc::new(ExactNumbers(is_stored)));
     rules.push(Arc::new(Concatenations { memory_limit }));
@@ -76,6 +81,8 @@ pub(crate) fn analyzer_rules(memory_limit: Option<usize>) -> Vec<Arc<dyn Analyze
     rules.push(Arc::new(AggregateCalls));
     rules.push(Arc::new(GroupKeys));
     rules.push(Arc::new(Expansion));
+    // It hides expressions from the rules before it.
+    rules.push(Arc::new(Attempts));
     let mut rules = planning::analyzer_rules(rules);
     rules.insert(0, Arc::new(Resolve { rules: rules.clone() }));
     rules

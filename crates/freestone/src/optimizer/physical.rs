@@ -15,7 +15,7 @@ use super::{Rule, corrected};
 use crate::context::Cancellation;
 use crate::planning;
 use crate::provider::files::KeepFileOrder;
-use crate::provider::{AggregateInScan, ChooseCopies, PathPredicates};
+use crate::provider::{AggregateInScan, ChooseCopies, PathPredicates, ReadFields};
 use crate::shared::Connect;
 
 /// Plans a query for one run, which ends when its statement is cancelled.
@@ -45,6 +45,8 @@ pub(crate) fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
     // A copy may have the requested order.
     let pushes_sorts = rules.iter().position(|rule| rule.name() == "PushdownSort");
     rules.insert(pushes_sorts.unwrap_or(at), Arc::new(ChooseCopies));
+    // Before anything comes between scans and the projections above them.
+    rules.insert(0, Arc::new(ReadFields));
     rules.push(Arc::new(KeepFileOrder));
     rules.push(Arc::new(SmallBatches));
     rules.push(Arc::new(DictionaryEvaluation));

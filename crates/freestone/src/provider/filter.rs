@@ -13,13 +13,15 @@ use datafusion::physical_expr::expressions::{
     BinaryExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunction};
-use freestone_codec::{BytesBound, BytesPredicate, IntPredicate, Predicate, f32_key, f64_key};
+use freestone_codec::{BytesBound, BytesPredicate, IntPredicate, Kind, Predicate, f32_key, f64_key};
 use freestone_store::scan::{ColumnPredicate, DynamicFilter, DynamicState, FilterError, RowFilter, boolean_bits};
+use freestone_store::schema::kind;
 use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
 
 use crate::exact::Canonical;
 
+use super::fields::with_fields;
 use super::in_keys::InKeys;
 use super::keys::{code_filters, key_set};
 use crate::expressions::physical::remap;
@@ -178,6 +180,9 @@ fn key(value: &ScalarValue, data_type: &DataType) -> Option<Key> {
     if let (Binary(Some(v)) | BinaryView(Some(v)) | LargeBinary(Some(v)), DataType::BinaryView) = (value, data_type) {
         return Some(Key::Bytes(v.clone()));
     }
+    if let (FixedSizeBinary(16, Some(v)), DataType::FixedSizeBinary(16)) = (value, data_type) {
+        return Some(Key::Bytes(v.clone()));
+    }
     if &value.data_type() != data_type {
         return None;
     }
@@ -213,7 +218,7 @@ fn equals(key: i128, data_type: &DataType) -> (i128, i128) {
 }
 
 fn is_bytes(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Utf8View | DataType::BinaryView)
+    kind(data_type) == Kind::Bytes
 }
 
 pub fn comparison(op: Operator, value: &ScalarValue, data_type: &DataType) -> Option<Predicate> {
@@ -429,6 +434,7 @@ impl DynamicExpression {
     fn translate(&self) -> Result<DynamicState> {
         let now = datafusion::physical_expr_common::physical_expr::snapshot_physical_expr(self.filter.clone())?;
         let mut state = DynamicState::default();
+        let now = with_fields(&now, &self.scanned.table.schema)?;
         for conjunct in split_conjunction(&now) {
             let said = predicate(conjunct, &self.schema).is_some();
             match if said { None } else { key_set(conjunct, &self.scanned.table, &self.schema)? } {

@@ -181,7 +181,11 @@ impl InformationSchema {
             let stored = self.stored(&schema, &name);
             for (at, field) in described.iter().flat_map(|described| described.fields()).enumerate() {
                 rows.push((schema.clone(), name.clone(), at as i32 + 1, field.as_ref().clone()));
-                defaults.push(stored.and_then(|table| table.schema.default_of(at)).map(str::to_owned));
+                let default_of = |table: &Arc<Table>| {
+                    let stored_at = table.schema.index_of(field.name()).ok()?;
+                    table.schema.default_of(stored_at).map(str::to_owned)
+                };
+                defaults.push(stored.and_then(default_of));
             }
         }
         let nullable = |row: &(_, _, _, Field)| if row.3.is_nullable() { "YES" } else { "NO" }.to_owned();
@@ -397,7 +401,7 @@ fn key_name(table: &Table, reference: &ForeignKey) -> Option<String> {
 }
 
 /// Of numbers: the digits, their radix, and the digits after the point of exact numbers.
-fn digits(data_type: &DataType) -> Option<(i32, i32, Option<i32>)> {
+pub(super) fn digits(data_type: &DataType) -> Option<(i32, i32, Option<i32>)> {
     Some(match data_type {
         DataType::Int8 | DataType::UInt8 => (8, 2, Some(0)),
         DataType::Int16 | DataType::UInt16 => (16, 2, Some(0)),

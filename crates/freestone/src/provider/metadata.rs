@@ -14,15 +14,18 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{ColumnarValue, Expr, ScalarUDF, Volatility, create_udf};
+use datafusion::prelude::SessionConfig;
 use datafusion::scalar::ScalarValue;
 use freestone_advisor::{PathTest, PredicateForm};
 use freestone_store::column::display_int;
 use freestone_store::design::{PageFormat, plan_name};
+use freestone_store::nested::is_flat;
 use freestone_store::schema::{ConstraintKind, Identity, usual_constraint_name};
 use freestone_store::segment::Segment;
 use freestone_store::segment::zones::{Bounds, ZoneMap};
-use freestone_store::{OpenTransaction, Snapshot, Table, TransactionList};
+use freestone_store::{OpenTransaction, PoolList, Snapshot, Table, TransactionList};
 
+use super::duckdb_functions;
 use crate::definitions;
 use crate::error::{Error, Result};
 use crate::internal_names::{PG_TEMP, is_temporary, own_name, shown};
@@ -40,7 +43,7 @@ use crate::workload::{LoggedPredicate, LoggedScan, WorkloadLog};
 pub(crate) fn register(
     state: &mut SessionState,
     snapshot: &Arc<Snapshot>,
-    open: &TransactionList,
+    (open, pools): (&TransactionList, &PoolList),
     log: &Arc<WorkloadLog>,
     temp: &TempSchema,
 ) {
@@ -48,9 +51,11 @@ pub(crate) fn register(
     let _ = state.register_udf(version());
     let _ = state.register_udf(names::as_written());
     state.register_udtf(AT, Arc::new(AtVersion(snapshot.clone())));
-    for (name, rows) in FUNCTIONS {
+    let config = Arc::new(state.config().clone());
+    for (name, rows) in FUNCTIONS.into_iter().chain(duckdb_functions::FUNCTIONS) {
         let (transactions, log, temp) = (open.clone(), log.clone(), temp.clone());
-        let known = Known { snapshot: snapshot.clone(), transactions, log, temp };
+        let config = config.clone();
+        let known = Known { snapshot: snapshot.clone(), transactions, pools: pools.clone(), log, temp, config };
         state.register_udtf(name, Arc::new(MetadataFunction { name, rows, known }));
     }
 }
@@ -66,23 +71,26 @@ fn version() -> Arc<ScalarUDF> {
 }
 
 /// The data that the functions show.
-struct Known {
-    snapshot: Arc<Snapshot>,
+pub(super) struct Known {
+    pub snapshot: Arc<Snapshot>,
     transactions: TransactionList,
+    pools: PoolList,
     log: Arc<WorkloadLog>,
     /// Which temporary tables are shown.
-    temp: TempSchema,
+    pub temp: TempSchema,
+    /// The settings of the session.
+    pub config: Arc<SessionConfig>,
 }
 
 impl Known {
-    fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.temp.tables(&self.snapshot)
     }
 }
 
-type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
+pub(super) type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
-const FUNCTIONS: [(&str, Rows); 14] = [
+const FUNCTIONS: [(&str, Rows); 15] = [
     ("freestone_tables", |known, _| tables(known)),
     ("freestone_copies", |known, _| copies(known)),
     ("freestone_views", |known, _| views(known)),
@@ -94,6 +102,7 @@ const FUNCTIONS: [(&str, Rows); 14] = [
     ("freestone_zones", |known, argument| zones(argument.table(known)?)),
     ("freestone_profile", |_, _| profile_batch(&profile::profile()?)),
     ("freestone_transactions", |known, _| transactions(known)),
+    ("freestone_pools", |known, _| pools(known)),
     ("freestone_versions", |known, _| versions(&known.snapshot)),
     ("freestone_workload", |known, _| workload(&known.log.scans()?)),
     ("pragma_table_info", |known, argument| table_info(argument.table(known)?)),
@@ -120,7 +129,7 @@ impl TableFunctionImpl for MetadataFunction {
 }
 
 /// The first argument of a call, where it is a string.
-struct Argument {
+pub(super) struct Argument {
     function: &'static str,
     value: Option<String>,
 }
@@ -173,6 +182,32 @@ fn transactions(known: &Known) -> Result<RecordBatch> {
         ("base", false, numbers(open.iter().map(|open| Some(open.base)))),
         ("tables", false, texts(open.iter().map(|open| Some(names(open))))),
         ("waits_for", false, texts(open.iter().map(|open| Some(waits_for(open))))),
+    ])
+}
+
+/// `freestone_pools()`: one row per table in the pool of persistent memory, or one row for a pool without tables.
+fn pools(known: &Known) -> Result<RecordBatch> {
+    let pools = known.pools.state();
+    let own = |of: u64| known.tables().find(|table| table.id == of);
+    let mut rows = vec![];
+    if let Some(pool) = &pools {
+        let seen = pool.tables.iter().filter_map(|(_, of, rows)| Some((pool, Some((own(*of)?, *rows)))));
+        let before = rows.len();
+        rows.extend(seen);
+        if rows.len() == before {
+            rows.push((pool, None));
+        }
+    }
+    batch(vec![
+        ("file", false, texts(rows.iter().map(|(pool, _)| Some(pool.place.clone())))),
+        ("persistence", false, texts(rows.iter().map(|(pool, _)| Some(pool.persistence.name().to_owned())))),
+        ("block_bytes", false, numbers(rows.iter().map(|(pool, _)| Some(pool.unit_bytes)))),
+        ("blocks", false, numbers(rows.iter().map(|(pool, _)| Some(pool.units.0)))),
+        ("free_blocks", false, numbers(rows.iter().map(|(pool, _)| Some(pool.units.1)))),
+        ("bytes_max", false, numbers(rows.iter().map(|(pool, _)| Some(pool.bytes_max)))),
+        ("damaged_blocks", false, numbers(rows.iter().map(|(pool, _)| Some(pool.damaged.len() as u64)))),
+        ("table", true, texts(rows.iter().map(|(_, of)| of.map(|(table, _)| shown(&table.name).to_string())))),
+        ("rows", true, numbers(rows.iter().map(|(_, of)| of.map(|(_, rows)| rows)))),
     ])
 }
 
@@ -323,6 +358,7 @@ fn segments(table: &Arc<Table>) -> Result<RecordBatch> {
         ("bytes", false, numbers(entries.iter().map(|entry| Some(entry.bytes)))),
         ("pages", false, numbers(opened.iter().map(|segment| Some(pages(segment))))),
         ("hot", false, booleans(entries.iter().map(|entry| entry.is_hot()))),
+        ("in_pool", false, booleans(entries.iter().map(|entry| entry.is_in_pool()))),
         ("groups", false, texts(opened.iter().map(|segment| Some(groups(segment))))),
         ("design", false, texts(opened.iter().map(|segment| Some(segment.footer.description.design.to_string())))),
     ])
@@ -346,7 +382,7 @@ fn hot(table: &Arc<Table>) -> Result<RecordBatch> {
 /// The groups of a segment as it is stored: `dense (a, b), pax (c)`.
 fn groups(segment: &Segment) -> String {
     let description = &segment.footer.description;
-    let name = |column: &u32| description.schema.columns[*column as usize].name.clone();
+    let name = |column: &u32| description.schema.stored_name(*column as usize);
     let group = |group: &freestone_store::segment::footer::GroupDescription| {
         let format = match group.format {
             PageFormat::Slotted => "slotted",
@@ -361,7 +397,7 @@ fn groups(segment: &Segment) -> String {
 /// `freestone_columns('t')`: one row per column, over all segments. The minimum and maximum of strings are prefixes.
 fn columns(table: &Arc<Table>) -> Result<RecordBatch> {
     let opened = open_segments(table)?;
-    let described = &table.schema.columns;
+    let described = table.schema.stored_columns();
     let encodings = |at: usize| {
         let names = opened.iter().map(|segment| {
             let column = &segment.footer.description.columns[at];
@@ -406,7 +442,7 @@ fn zones(table: &Arc<Table>) -> Result<RecordBatch> {
             }
         }
     }
-    let described = &table.schema.columns;
+    let described = table.schema.stored_columns();
     let bound = |index: usize, end: End| {
         let (map, zone) = maps[index];
         Extreme::of_zone(map, zone, end)?.text(&described[at[index].2].data_type)
@@ -480,6 +516,10 @@ impl Extreme {
     }
 
     fn text(&self, data_type: &DataType) -> Option<String> {
+        if !is_flat(data_type) {
+            // The bounds are those of the stored bytes, and mean nothing to the reader.
+            return None;
+        }
         Some(match (self, data_type) {
             (Extreme::Int(key), DataType::Float64) => {
                 let key = i64::try_from(*key).ok()?;
@@ -603,7 +643,7 @@ fn temp_word(name: &str) -> &'static str {
     if is_temporary(name) { "TEMP " } else { "" }
 }
 
-fn create_statement(table: &Table, snapshot: &Snapshot) -> String {
+pub(super) fn create_statement(table: &Table, snapshot: &Snapshot) -> String {
     let list = |names: &[String]| names.iter().map(|name| bare_or_quoted(name)).collect::<Vec<_>>().join(", ");
     let mut parts: Vec<String> = Vec::new();
     for (at, column) in table.schema.columns.iter().enumerate() {
@@ -623,6 +663,11 @@ fn create_statement(table: &Table, snapshot: &Snapshot) -> String {
             (None, None) => table.schema.default_of(at).map(|sql| format!(" DEFAULT {}", in_parentheses(sql))),
         };
         parts.push(format!("{name} {data_type}{}{not_null}", default.unwrap_or_default()));
+    }
+    for column in definitions::generated(snapshot, &table.name).unwrap_or_default() {
+        let data_type = column.data_type.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
+        let text = format!("{}{data_type} GENERATED ALWAYS AS ({})", bare_or_quoted(&column.name), column.declared);
+        parts.insert(column.at.min(parts.len()), text);
     }
     let primary = &table.schema.primary_key;
     let usual = |columns: &[String], suffix: &str| usual_constraint_name(&table.name, columns, suffix);

@@ -3,6 +3,8 @@
 
 mod aggregate;
 mod copies;
+mod duckdb_functions;
+mod fields;
 pub(crate) mod files;
 mod filter;
 mod in_keys;
@@ -19,6 +21,7 @@ mod versions;
 
 pub use aggregate::{AggregateInScan, ScanAggregateExec};
 pub use copies::ChooseCopies;
+pub use fields::ReadFields;
 pub use filter::comparison;
 pub use paths::PathPredicates;
 pub(crate) use paths::path_tests;

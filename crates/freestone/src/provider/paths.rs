@@ -140,7 +140,9 @@ impl<'a> Joins<'a> {
         let origins = if let Some(source) = FreestoneSource::of(node) {
             self.scans.push(source);
             let scan = self.scans.len() - 1;
-            Some(source.projection().iter().map(|column| Some(Origin { scan, column: *column })).collect())
+            let columns = source.table().schema.columns.len();
+            let origin = |column: &usize| (*column < columns).then_some(Origin { scan, column: *column });
+            Some(source.projection().iter().map(origin).collect())
         } else if let Some(join) = node.downcast_ref::<HashJoinExec>() {
             self.collect_matches(join, &inputs);
             of_join(join.join_type, &inputs).map(|all| project(all, join.projection.as_deref()))
@@ -215,7 +217,7 @@ impl<'a> Joins<'a> {
                 let predicates = self.scans[end].predicates().iter().enumerate();
                 found.extend(predicates.map(|(at, predicate)| AskedPath {
                     test: PathTest {
-                        path: [names.as_slice(), &[table.schema.columns[predicate.column].name.clone()]].concat(),
+                        path: [names.as_slice(), &[table.schema.stored_name(predicate.column)]].concat(),
                         selectivity: estimated_share(table, predicate, table.rows()).clamp(1e-9, 1.0),
                         form: workload::form(&predicate.predicate),
                     },

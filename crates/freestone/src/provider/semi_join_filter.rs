@@ -62,7 +62,7 @@ fn path_tests_of(source: &FreestoneSource, share: f64) -> Vec<PathTest> {
     let estimates: Vec<f64> = predicates.iter().map(|p| estimated_share(table, p, table.rows()).max(1e-9)).collect();
     let shares = workload::fitted(&estimates, share.clamp(1e-9, 1.0));
     let test = |(predicate, selectivity): (&ColumnPredicate, f64)| PathTest {
-        path: vec![table.schema.columns[predicate.column].name.clone()],
+        path: vec![table.schema.stored_name(predicate.column)],
         selectivity,
         form: workload::form(&predicate.predicate),
     };

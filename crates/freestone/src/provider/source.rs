@@ -23,12 +23,13 @@ use freestone_store::cluster::CodeFilter;
 use freestone_store::limits::MORSEL_ROWS;
 use freestone_store::scan::{
     ColumnPredicate, Cursor, Morsel, MorselQueue, Morsels, Pieces, RowFilter, ScanMetrics, ScanRequest, expected_bytes,
-    index_asked, morsels, surviving_morsels,
+    index_asked, morsels, pool_choice, surviving_morsels,
 };
 use freestone_store::segment::zones::Bounds;
 use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
 
+use super::fields::{stored_column, with_fields};
 use super::filter::{Conjuncts, Renumbered, Scanned};
 use super::in_keys::InKeys;
 use super::keys::code_filters;
@@ -46,7 +47,7 @@ pub struct FreestoneSource {
     scanned: Scanned,
     /// The table that the query names, if a copy of it is scanned.
     copied: Option<Arc<Table>>,
-    /// The table's columns, followed by the row id if it is requested.
+    /// The table's stored columns, followed by the row id if it is requested.
     table_schema: SchemaRef,
     projection: Vec<usize>,
     schema: SchemaRef,
@@ -70,6 +71,18 @@ pub struct FreestoneSource {
 }
 
 impl FreestoneSource {
+    /// How the scan finds its rows in persistent memory, and what both ways cost.
+    fn write_pool_choice(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A read error is reported by the scan, not by its description.
+        let Ok(Some(choice)) = pool_choice(&self.scanned.table, &self.request(0)) else { return Ok(()) };
+        let chosen = if choice.by_index { "index" } else { "block" };
+        write!(f, ", iterator={chosen} (block {:.3} ms", choice.block_ns / 1e6)?;
+        if choice.index_ns.is_finite() {
+            write!(f, ", index {:.3} ms", choice.index_ns / 1e6)?;
+        }
+        write!(f, ")")
+    }
+
     pub fn new(
         snapshot: Arc<Snapshot>,
         table: Arc<Table>,
@@ -78,6 +91,7 @@ impl FreestoneSource {
         target: usize,
     ) -> Self {
         let mut fields: Vec<Arc<Field>> = table.schema.to_arrow().fields().iter().cloned().collect();
+        fields.extend(super::fields::fields(&table.schema));
         if row_ids {
             fields.push(Arc::new(Field::new(ROW_ID_COLUMN, freestone_store::scan::ROW_ID_TYPE, false)));
         }
@@ -172,7 +186,7 @@ impl FreestoneSource {
         self.scanned.snapshot.as_deref()
     }
 
-    /// The output columns by position in the table; the row id follows the last column.
+    /// The output columns by position among the stored columns; the row id follows the last one.
     pub(crate) fn projection(&self) -> &[usize] {
         &self.projection
     }
@@ -187,15 +201,21 @@ impl FreestoneSource {
         let row_id = self.row_id_column();
         let all = &self.scanned.table.schema;
         let named = |columns: &[usize]| -> Vec<usize> { columns.iter().map(|c| self.named_column(*c)).collect() };
-        let columns: Vec<usize> = self.projection.iter().copied().filter(|c| *c != row_id).collect();
-        let predicates = self.conjuncts.predicates.iter().cloned();
+        // Fields of structs count as their columns, and tests of them as none.
+        let is_column = |column: &usize| *column < all.columns.len();
+        let read = self.projection.iter().filter(|c| **c != row_id).map(|c| all.column_of(*c));
+        let mut columns: Vec<usize> = read.collect();
+        let mut seen = std::collections::HashSet::new();
+        columns.retain(|column| seen.insert(*column));
+        let predicates = self.conjuncts.predicates.iter().filter(|p| is_column(&p.column)).cloned();
+        let row_filters = self.conjuncts.row_filters.iter().filter(|filter| filter.columns().iter().all(is_column));
         let order = if self.ordered { self.scanned.table.design.sort_columns(all) } else { vec![] };
         TableReads {
             table: self.named_table().clone(),
             scanned: self.scanned.table.clone(),
             columns: named(&columns),
             predicates: predicates.map(|p| ColumnPredicate { column: self.named_column(p.column), ..p }).collect(),
-            row_filters: self.conjuncts.row_filters.iter().map(|filter| self.named_filter(filter)).collect(),
+            row_filters: row_filters.map(|filter| self.named_filter(filter)).collect(),
             is_partial: self.fetch.is_some() || !self.conjuncts.dynamic.is_empty(),
             paths: InKeys::path_tests(&self.scanned.table, &self.filters).into_iter().map(AskedPath::known).collect(),
             order: named(&order),
@@ -230,9 +250,50 @@ impl FreestoneSource {
         source
     }
 
+    /// The same scan with fields of structs as columns, and the expressions above it on these columns; `None` if they
+    /// name no fields.
+    pub(super) fn reading_fields(&self, expressions: &[Arc<dyn PhysicalExpr>]) -> Result<Option<ReadingFields>> {
+        let schema = &self.scanned.table.schema;
+        let mut places: Vec<usize> = vec![];
+        let mut fields: Vec<Field> = vec![];
+        let mut any = false;
+        let mut place = |at: usize, field: Field| {
+            places.iter().position(|known| *known == at).unwrap_or_else(|| {
+                places.push(at);
+                fields.push(field);
+                places.len() - 1
+            })
+        };
+        let mut replaced = |expression: Arc<dyn PhysicalExpr>| {
+            let on_table = remap(&expression, |index| self.projection[index])?;
+            let column = expression.downcast_ref::<Column>();
+            let (at, field) = match (column, stored_column(&on_table, schema)) {
+                (Some(column), _) => (self.projection[column.index()], self.schema.field(column.index()).clone()),
+                (None, Some(at)) => {
+                    any = true;
+                    (at, self.table_schema.field(at).clone())
+                }
+                (None, None) => return Ok(Transformed::no(expression)),
+            };
+            let name = field.name().clone();
+            let new = Arc::new(Column::new(&name, place(at, field))) as Arc<dyn PhysicalExpr>;
+            Ok(Transformed::new(new, true, TreeNodeRecursion::Jump))
+        };
+        let expressions = expressions
+            .iter()
+            .map(|expression| Ok(expression.clone().transform_down(&mut replaced)?.data))
+            .collect::<Result<Vec<_>>>()?;
+        if !any || places.contains(&self.row_id_column()) {
+            return Ok(None);
+        }
+        let source = FreestoneSource { projection: places, schema: Arc::new(Schema::new(fields)), ..self.clone() };
+        Ok(Some((source, expressions)))
+    }
+
     /// Adds a filter on the table's columns, which is applied exactly.
     pub fn add_table_filter(&mut self, filter: Arc<dyn PhysicalExpr>) -> Result<()> {
-        self.conjuncts.add(&filter, &self.table_schema, &self.scanned)?;
+        let of_fields = with_fields(&filter, &self.scanned.table.schema)?;
+        self.conjuncts.add(&of_fields, &self.table_schema, &self.scanned)?;
         self.filters.push(filter);
         Ok(())
     }
@@ -293,7 +354,7 @@ impl FreestoneSource {
     }
 
     fn row_id_column(&self) -> usize {
-        self.scanned.table.schema.columns.len()
+        self.scanned.table.schema.stored_count()
     }
 
     fn request(&self, batch_rows: usize) -> ScanRequest {
@@ -377,6 +438,9 @@ impl FreestoneSource {
     }
 }
 
+/// A scan with fields of structs as columns, and the expressions on its columns.
+pub(super) type ReadingFields = (FreestoneSource, Vec<Arc<dyn PhysicalExpr>>);
+
 /// Whether each segment is sorted, and its first sort column starts after the end of the previous segment.
 fn globally_sorted(table: &Table, sort: &[usize]) -> bool {
     let mut last: Option<i128> = None;
@@ -385,7 +449,7 @@ fn globally_sorted(table: &Table, sort: &[usize]) -> bool {
         let description = &segment.footer.description;
         if description.design.sort_columns(&description.schema) != sort
             || !description.design.cluster.is_empty()
-            || table.segments[at].is_hot()
+            || !table.segments[at].is_in_file()
         {
             return false;
         }
@@ -457,6 +521,10 @@ impl DataSource for FreestoneSource {
         if self.copied.is_some() {
             write!(f, ", copy={}", self.scanned.table.name)?;
         }
+        if let Some(persistence) = self.scanned.table.persistence() {
+            write!(f, ", medium=pmem ({})", persistence.name())?;
+            self.write_pool_choice(f)?;
+        }
         write!(f, ", columns=[{}]", columns.join(", "))?;
         write!(f, ", segments={}, partitions={}", self.scanned.table.segments.len(), self.partitions)?;
         if !filters.is_empty() {
@@ -514,11 +582,20 @@ impl DataSource for FreestoneSource {
     }
 
     fn try_swapping_with_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn DataSource>>> {
-        let mut columns = vec![];
+        let (mut columns, mut fields) = (vec![], vec![]);
         for e in projection.iter() {
             match e.expr.downcast_ref::<Column>() {
-                Some(c) if c.name() == e.alias => columns.push(self.projection[c.index()]),
-                _ => return Ok(None),
+                Some(c) if c.name() == e.alias => {
+                    columns.push(self.projection[c.index()]);
+                    fields.push(self.schema.field(c.index()).clone());
+                }
+                Some(_) => return Ok(None),
+                None => {
+                    let on_table = remap(&e.expr, |index| self.projection[index])?;
+                    let Some(at) = stored_column(&on_table, &self.scanned.table.schema) else { return Ok(None) };
+                    columns.push(at);
+                    fields.push(self.table_schema.field(at).clone().with_name(&e.alias));
+                }
             }
         }
         // The store returns each column once, and the row id last.
@@ -530,7 +607,7 @@ impl DataSource for FreestoneSource {
             return Ok(None);
         }
         let mut source = self.clone();
-        source.schema = project(&self.table_schema, &columns);
+        source.schema = Arc::new(Schema::new(fields));
         source.projection = columns;
         Ok(Some(Arc::new(source)))
     }

@@ -59,14 +59,14 @@ pub fn statistics(
     let mut column_statistics = vec![];
     let mut total = 0;
     for column in projection {
-        if *column >= table.schema.columns.len() {
+        if *column >= table.schema.stored_count() {
             column_statistics.push(ColumnStatistics::new_unknown());
             continue;
         }
         let summary = summarize(table, *column);
         total += summary.bytes;
         column_statistics.push(summary.statistics(
-            &table.schema.columns[*column].data_type,
+            table.schema.stored_type(*column),
             exact && rows == stored,
             selected,
         ));
@@ -90,7 +90,7 @@ fn summarize(table: &Table, column: usize) -> ColumnSummary {
         let zones = &segment.footer.zones[column];
         summary.nulls += zones.nulls.iter().map(|n| u64::from(*n)).sum::<u64>();
         let stored = segment.footer.description.columns[column].bytes;
-        summary.bytes += decoded_bytes(&table.schema.columns[column].data_type, segment.rows() as u64, stored);
+        summary.bytes += decoded_bytes(table.schema.stored_type(column), segment.rows() as u64, stored);
         let ints = zones.range();
         distinct.add(segment.footer.description.columns[column].distinct, segment.rows() as u64, ints);
         summary.ints = match (summary.ints, ints) {

@@ -14,6 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use freestone_store::{Snapshot, Table};
 
 use super::source::FreestoneSource;
+use crate::error::Error;
 use crate::internal_names::ROW_ID_COLUMN;
 
 /// Whether a scan is of a table of the database.
@@ -93,8 +94,12 @@ impl TableProvider for FreestoneTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.table.check_available().map_err(Error::from)?;
         let all: Vec<usize> = (0..self.schema.fields().len()).collect();
-        let projection = projection.cloned().unwrap_or(all);
+        // The row id comes after all stored columns.
+        let columns = self.table.schema.columns.len();
+        let place = |at: usize| if at < columns { at } else { self.table.schema.stored_count() };
+        let projection = projection.cloned().unwrap_or(all).into_iter().map(place).collect();
         let target = state.config().target_partitions();
         let mut source =
             FreestoneSource::new(self.snapshot.clone(), self.table.clone(), self.row_ids, projection, target);

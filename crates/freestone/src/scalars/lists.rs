@@ -13,11 +13,12 @@ use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::error::Result;
 
 use super::function::Scalar;
-use super::kinds::Kind::{Any, List, Text};
-use super::kinds::{BOOL, INT, REAL, list, list_of};
-use super::rows::{any_null, constant, invalid, lists};
+use super::kinds::Kind::{Any, Int, List, Text};
+use super::kinds::{BOOL, INT, REAL, TEXT, list, list_of};
+use super::rows::{any_null, constant, ints, invalid, lists};
+use super::text::character;
 use crate::error::Error;
-use crate::times::{Call, exact_cast};
+use crate::times::{Call, exact_cast, is_text};
 
 pub(super) fn all() -> Vec<Scalar> {
     vec![
@@ -39,6 +40,20 @@ pub(super) fn all() -> Vec<Scalar> {
             list_of(INT),
             grades,
         ),
+        Scalar::with_coercion(
+            &["list_extract", "list_element", "array_extract"],
+            "a list or a text, and a position",
+            |types| match types {
+                [text, place] if is_text(text) => Some(vec![text.clone(), Int.accepts(place)?]),
+                [values, place] => Some(vec![List.accepts(values)?, Int.accepts(place)?]),
+                _ => None,
+            },
+            |types, _| {
+                let item = list(&types[0]).map(|field| field.data_type().clone());
+                Ok(item.filter(|_| !is_text(&types[0])).unwrap_or(TEXT))
+            },
+            extract,
+        ),
         Scalar::new(&["list_unique", "array_unique"], &[&[List]], INT, unique),
         Scalar::new(&["list_contains", "list_has", "array_contains"], &[&[List, Any]], BOOL, |call| {
             let all = lists(call, 0)?;
@@ -50,6 +65,29 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["list_negative_inner_product"], &[&[List, List]], REAL, |call| products(call, |a| -a.inner)),
         Scalar::new(&["list_cosine_similarity"], &[&[List, List]], REAL, |call| products(call, Products::cosine)),
     ]
+}
+
+/// The value at a position of each list, or the character of each text. Positions count from 1, or from the end if they
+/// are negative.
+fn extract(call: &Call) -> Result<ArrayRef> {
+    if is_text(call.array(0)?.data_type()) {
+        return character(call);
+    }
+    let (all, places) = (lists(call, 0)?, ints(call, 1)?);
+    let offsets = all.value_offsets();
+    let place = |row: usize| {
+        if any_null(&[&all, &places], row) {
+            return None;
+        }
+        let (start, end) = (i64::from(offsets[row]), i64::from(offsets[row + 1]));
+        let at = match places.value(row) {
+            0 => return None,
+            place if place > 0 => start.checked_add(place - 1)?,
+            place => end.checked_add(place)?,
+        };
+        (start..end).contains(&at).then_some(at as u32)
+    };
+    Ok(take(all.values(), &(0..all.len()).map(place).collect::<UInt32Array>(), None)?)
 }
 
 /// Lists of the values at given positions of a list array's values.

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::{Expr, ScalarUDF};
 
 pub(crate) use hints::missing;
 pub(crate) use planner::planner;
@@ -56,6 +56,11 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         state.register_udf(Arc::new(ScalarUDF::new_from_impl(scalar)))?;
     }
     Ok(())
+}
+
+/// -1, 0 or 1: the order of two values of one nested type, in which NULLs are the greatest.
+pub(crate) fn order_of(a: Expr, b: Expr) -> Expr {
+    ScalarUDF::new_from_impl(structs::order_function()).call(vec![a, b])
 }
 
 /// LIKE as a function, for patterns that take long to match.

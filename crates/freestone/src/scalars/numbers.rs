@@ -16,7 +16,7 @@ use super::kinds::Kind::{Any, Bytes, Date, Int, Number, Real, Rest};
 use super::kinds::{BOOL, INT, REAL};
 use super::rows::{any_null, bytes, ints, invalid, reals, too_large};
 use crate::sql::function_macros::BITS_NOT;
-use crate::times::{Call, exact_cast, map};
+use crate::times::{Call, exact_cast, infinite, integers, map};
 
 pub(super) fn all() -> Vec<Scalar> {
     let random = Random::default();
@@ -53,8 +53,9 @@ fn checked(call: &Call, value: impl Fn(f64) -> Result<f64>) -> Result<ArrayRef> 
 fn test(call: &Call, is: fn(f64) -> bool) -> Result<ArrayRef> {
     let values = call.array(0)?;
     if values.data_type().is_temporal() {
-        let nulls = values.nulls().cloned();
-        return Ok(Arc::new(BooleanArray::new(std::iter::repeat_n(is(0.0), values.len()).collect(), nulls)));
+        let kind = values.data_type();
+        let of = |value: i64| is(if infinite(value, kind).is_some() { f64::INFINITY } else { 0.0 });
+        return Ok(Arc::new(integers(&values)?.iter().map(|value| value.map(of)).collect::<BooleanArray>()));
     }
     Ok(Arc::new(reals(call, 0)?.iter().map(|value| value.map(is)).collect::<BooleanArray>()))
 }

@@ -2,17 +2,19 @@
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::common::DFSchema;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, ScalarValue, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-use super::{json, text};
+use super::{json, structs, text};
 use crate::times::is_text;
 
 static EXTRACT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(json::extract()));
 static EXTRACT_STRING: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(json::extract_string()));
+static MAP_VALUE: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(structs::map_value_function()));
 static CUT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(text::cut_function()));
 
 /// Plans these operators.
@@ -20,12 +22,16 @@ static CUT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(text
 pub(super) struct Operators;
 
 impl ExprPlanner for Operators {
-    fn plan_binary_op(&self, binary: RawBinaryExpr, _: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+    fn plan_binary_op(&self, binary: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         let RawBinaryExpr { op, left, right } = binary;
         Ok(PlannerResult::Planned(match op {
             BinaryOperator::Arrow => EXTRACT.call(vec![left, right]),
             BinaryOperator::LongArrow => EXTRACT_STRING.call(vec![left, right]),
             BinaryOperator::PGStartsWith => datafusion::functions::string::starts_with().call(vec![left, right]),
+            // Lists are joined, as by ||.
+            BinaryOperator::Plus if is_list(&left, schema) && is_list(&right, schema) => {
+                datafusion::functions_nested::concat::array_concat_udf().call(vec![left, right])
+            }
             op => return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
         }))
     }
@@ -36,14 +42,33 @@ impl ExprPlanner for Operators {
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
         let of_text = access.expr.get_type(schema).is_ok_and(|kind| is_text(&kind));
+        let of_map = access.expr.get_type(schema).is_ok_and(|kind| matches!(kind, DataType::Map(..)));
         let RawFieldAccessExpr { expr, field_access } = access;
+        let field_access = match field_access {
+            GetFieldAccess::NamedStructField { name } if of_map => {
+                return Ok(PlannerResult::Planned(MAP_VALUE.call(vec![expr, Expr::Literal(name, None)])));
+            }
+            GetFieldAccess::ListIndex { key } if of_map => {
+                return Ok(PlannerResult::Planned(MAP_VALUE.call(vec![expr, *key])));
+            }
+            other => other,
+        };
         let (start, end): (Expr, Expr) = match (field_access, of_text) {
             (GetFieldAccess::ListIndex { key }, true) => (*key.clone(), *key),
-            (GetFieldAccess::ListRange { start, stop, .. }, true) => (*start, *stop),
+            (GetFieldAccess::ListRange { start, stop, stride }, true) => {
+                if !matches!(*stride, Expr::Literal(ScalarValue::Int64(Some(1)), _)) {
+                    return plan_err!("a part of a text has no step: write text[from:to]");
+                }
+                (*start, *stop)
+            }
             (field_access, _) => return Ok(PlannerResult::Original(RawFieldAccessExpr { expr, field_access })),
         };
         Ok(PlannerResult::Planned(CUT.call(vec![expr, start, end])))
     }
+}
+
+fn is_list(expression: &Expr, schema: &DFSchema) -> bool {
+    expression.get_type(schema).is_ok_and(|kind| kind.is_list())
 }
 
 /// The planner, which must precede those that would interpret such operands as lists.

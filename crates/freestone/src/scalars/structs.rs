@@ -4,21 +4,23 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, ListArray, MapArray, StructArray, UInt32Array, make_comparator,
+    Array, ArrayRef, AsArray, Int64Array, ListArray, MapArray, StructArray, UInt32Array, make_comparator,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
-use datafusion::arrow::compute::{SortOptions, concat, take};
+use datafusion::arrow::compute::{SortOptions, cast, concat, take};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 
 use super::function::Scalar;
 use super::kinds::Kind::{Any, List, Map, Rest, Struct};
-use super::kinds::{BOOL, TEXT, list, list_of};
+use super::kinds::{BOOL, INT, TEXT, list, list_of};
 use super::rows::{invalid, lists};
 use crate::error::Error;
 use crate::times::{Call, exact_cast};
 
+/// The function that compares two nested values.
+const ORDER: &str = "freestone_order";
 /// The function that returns the value of a map's key, not in a list.
 const MAP_VALUE: &str = "freestone_map_value";
 
@@ -27,15 +29,11 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::typed(&["struct_insert"], &[&[Struct, Rest]], |types, names| changed(types, names, false), change),
         Scalar::typed(&["struct_update"], &[&[Struct, Rest]], |types, names| changed(types, names, true), change),
         Scalar::typed(&["struct_concat"], &[&[Struct, Struct, Rest]], concatenated, struct_concat),
+        order_function(),
         Scalar::new(&["struct_keys"], &[&[Struct]], list_of(TEXT), struct_keys),
         Scalar::new(&["map_contains"], &[&[Map, Any]], BOOL, |call| map_has(call, true)),
         Scalar::new(&["map_contains_value"], &[&[Map, Any]], BOOL, |call| map_has(call, false)),
-        Scalar::typed(
-            &[MAP_VALUE],
-            &[&[Map, Any]],
-            |types, _| Ok(entries(&types[0])?.1.data_type().clone()),
-            map_value,
-        ),
+        map_value_function(),
         Scalar::typed(&["map_from_entries"], &[&[List]], |types, _| map_of_entries(&types[0]), map_from_entries),
         Scalar::typed(&["map_concat"], &[&[Map, Map, Rest]], |types, _| Ok(types[0].clone()), map_concat),
     ]
@@ -163,6 +161,8 @@ fn map_value(call: &Call) -> Result<ArrayRef> {
         return Ok(call.nulls());
     }
     let wanted = exact_cast(&wanted, maps.keys().data_type())?;
+    let wanted =
+        if wanted.data_type() == maps.keys().data_type() { wanted } else { cast(&wanted, maps.keys().data_type())? };
     let compare = make_comparator(maps.keys(), &wanted, SortOptions::default())?;
     let offsets = maps.value_offsets();
     let place = |row: usize| {
@@ -171,6 +171,25 @@ fn map_value(call: &Call) -> Result<ArrayRef> {
         found.filter(|_| maps.is_valid(row)).map(|at| at as u32)
     };
     Ok(take(maps.values(), &(0..maps.len()).map(place).collect::<UInt32Array>(), None)?)
+}
+
+/// The value of a key, as in `m['key']`; NULL if the map does not have it.
+pub(super) fn map_value_function() -> Scalar {
+    Scalar::typed(&[MAP_VALUE], &[&[Map, Any]], |types, _| Ok(entries(&types[0])?.1.data_type().clone()), map_value)
+}
+
+/// The order of two nested values.
+pub(super) fn order_function() -> Scalar {
+    Scalar::new(&[ORDER], &[&[Any, Any]], INT, order)
+}
+
+/// -1, 0 or 1: the order of two values of one nested type, in which NULLs are the greatest.
+fn order(call: &Call) -> Result<ArrayRef> {
+    let (left, right) = (call.array(0)?, call.array(1)?);
+    let right = if left.data_type() == right.data_type() { right } else { cast(&right, left.data_type())? };
+    let compare = make_comparator(&left, &right, SortOptions { descending: false, nulls_first: false })?;
+    let order = |row: usize| (left.is_valid(row) && right.is_valid(row)).then(|| compare(row, row) as i64);
+    Ok(Arc::new((0..left.len()).map(order).collect::<Int64Array>()))
 }
 
 /// The map type for a list of pairs.

@@ -10,18 +10,29 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
 
 use super::function::Scalar;
-use super::kinds::Kind::{Any, Bool, Int, List, Map, Real, Text};
+use super::kinds::Kind::{Any, Bool, Bytes, Int, List, Map, Real, Text};
 use super::kinds::{BOOL, INT, TEXT, list_of};
 use super::rows::{any_null, bool_of_pairs, bools, int_of_text, ints, invalid, lists, reals, text_of_text, texts};
 use crate::context;
-use crate::times::Call;
+use crate::times::{Call, exact_cast};
 
 /// The maximum bytes of repeated texts, or values of repeated lists, per batch.
 const REPEATED_MAX: usize = 1 << 30;
 
 pub(super) fn all() -> Vec<Scalar> {
     vec![
-        Scalar::new(&["length", "len", "char_length", "character_length"], &[&[Text], &[List], &[Map]], INT, length),
+        Scalar::new(
+            &["length", "len", "char_length", "character_length"],
+            &[&[Text], &[List], &[Map], &[Bytes]],
+            INT,
+            length,
+        ),
+        Scalar::typed(
+            &["octet_length"],
+            &[&[Text], &[Bytes]],
+            |types, _| Ok(if types[0].is_binary() { INT } else { DataType::Int32 }),
+            octet_length,
+        ),
         Scalar::new(&["strlen"], &[&[Text]], INT, |call| int_of_text(call, |text| text.len() as i64)),
         Scalar::new(&["unicode", "ord"], &[&[Text]], INT, |call| {
             int_of_text(call, |text| text.chars().next().map_or(-1, |c| i64::from(u32::from(c))))
@@ -74,6 +85,21 @@ pub(super) fn cut_function() -> Scalar {
     Scalar::new(&["freestone_cut"], &[&[Text, Int, Int]], TEXT, cut)
 }
 
+/// The number of bytes of a text or BLOB.
+fn octet_length(call: &Call) -> Result<ArrayRef> {
+    let bytes = match call.array(0)?.data_type().is_binary() {
+        true => bytes_of(call)?,
+        false => int_of_text(call, |text| text.len() as i64)?,
+    };
+    exact_cast(&bytes, &call.to)
+}
+
+fn bytes_of(call: &Call) -> Result<ArrayRef> {
+    let values = exact_cast(&call.array(0)?, &DataType::BinaryView)?;
+    let lengths = values.as_binary_view().iter().map(|value| value.map(|value| value.len() as i64));
+    Ok(Arc::new(lengths.collect::<Int64Array>()))
+}
+
 fn length(call: &Call) -> Result<ArrayRef> {
     let values = call.array(0)?;
     let counts = |offsets: &[i32], nulls: Option<&datafusion::arrow::buffer::NullBuffer>| {
@@ -83,6 +109,7 @@ fn length(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(match values.data_type() {
         DataType::List(_) => counts(values.as_list::<i32>().value_offsets(), values.nulls()),
         DataType::Map(..) => counts(values.as_map().value_offsets(), values.nulls()),
+        kind if kind.is_binary() => return bytes_of(call),
         _ => return int_of_text(call, |text| text.chars().count() as i64),
     }))
 }
@@ -390,6 +417,24 @@ fn without_accents(text: &str) -> String {
     use unicode_normalization::UnicodeNormalization;
     use unicode_normalization::char::is_combining_mark;
     if text.is_ascii() { text.to_owned() } else { text.nfd().filter(|c| !is_combining_mark(*c)).nfc().collect() }
+}
+
+/// The character at a position of each text, or the empty text if it has none there.
+pub(super) fn character(call: &Call) -> Result<ArrayRef> {
+    let (values, places) = (texts(call, 0)?, ints(call, 1)?);
+    let row = |row: usize| {
+        if any_null(&[&values, &places], row) {
+            return None;
+        }
+        let text = values.value(row);
+        let at = match places.value(row) {
+            0 => None,
+            place if place > 0 => usize::try_from(place - 1).ok(),
+            place => usize::try_from(text.chars().count() as i64 + place).ok(),
+        };
+        Some(at.and_then(|at| text.chars().nth(at)).map(String::from).unwrap_or_default())
+    };
+    Ok(Arc::new((0..values.len()).map(row).collect::<StringViewArray>()))
 }
 
 /// The characters from one position to another. Both count from 1, or from the end if they are negative.

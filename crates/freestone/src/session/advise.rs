@@ -1,7 +1,7 @@
 //! CALIBRATE, ADVISE and WHATIF in a session.
 
 use freestone_advisor::Advice;
-use freestone_store::design::{Design, option_name};
+use freestone_store::design::{Design, MediumKind, option_name};
 
 use crate::advise::{AdviceContext, AdviseOptions, TableWork};
 use crate::context::Outcome;
@@ -31,7 +31,11 @@ impl Session {
             Some(script) => self.planned_work(script, options.table.as_deref()).await?,
             None => advise::logged_work(&self.database().workload().scans()?, &snapshot, options.table.as_deref()),
         };
-        let works: Vec<TableWork> = works.into_iter().filter(|work| self.temp.sees(&work.table.name)).collect();
+        let mut works: Vec<TableWork> = works.into_iter().filter(|work| self.temp.sees(&work.table.name)).collect();
+        if let (Some(name), [work]) = (&options.table, works.as_slice()) {
+            check_priced(name, &work.table.design)?;
+        }
+        works.retain(|work| work.table.design.medium != MediumKind::Pmem);
         if works.is_empty() {
             return Err(nothing_to_advise_on(&options));
         }
@@ -84,6 +88,8 @@ impl Session {
             return Err(Error::invalid(format!("the query does not read table {table}"))
                 .with_hint("WHATIF asks what a query would cost if a table that it reads were stored otherwise"));
         };
+        check_priced(&table, &found.design)?;
+        check_priced(&table, &design)?;
         let answer = self
             .blocking(move |database| AdviceContext::new(database, &work.table, &work, Some(&design))?.what_if(&design))
             .await?;
@@ -122,4 +128,13 @@ fn nothing_to_advise_on(options: &AdviseOptions) -> Error {
         None => Error::invalid(format!("no query on {what} is in the workload log: there is nothing to advise by")),
     };
     error.with_hint("run the queries that matter, or give them as a file: freestone advise DB --workload FILE")
+}
+
+/// Refuses a medium whose times the model does not know.
+fn check_priced(table: &str, design: &Design) -> Result<()> {
+    if design.medium != MediumKind::Pmem {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!("table {table}: times of persistent memory are not predicted"))
+        .with_hint("measure the queries with EXPLAIN ANALYZE in both media"))
 }

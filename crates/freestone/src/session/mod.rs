@@ -1,6 +1,7 @@
 //! A session: settings, prepared statements, and the execution of one statement after the other.
 
 mod advise;
+mod current_setting;
 pub(crate) mod describe;
 mod explain;
 mod memory;
@@ -8,6 +9,7 @@ pub(crate) mod plan_cache;
 mod points;
 mod temporary;
 pub(crate) mod transaction;
+mod variables;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -59,6 +61,7 @@ use crate::sql::{depth, names, parameters, statement, types};
 use crate::temp_schema::TempSchema;
 use crate::times::TimePlanner;
 use crate::untyped::{TypedValues, UntypedPlanner};
+use crate::variables::Variables;
 use crate::workload::{Watch, Watched};
 use crate::{
     aggregates, definitions, exact, growth, optimizer, planning, scalars, settings, shared, times, untyped, windows,
@@ -96,6 +99,7 @@ pub struct Session {
     read_only: Arc<AtomicBool>,
     block: Block,
     temp: TempSchema,
+    variables: Arc<Variables>,
 }
 
 /// How a statement writes.
@@ -150,6 +154,10 @@ impl Session {
         let _ = times::register(&mut state);
         let _ = exact::register(&mut state);
         let _ = scalars::register(&mut state);
+        let _ = state.register_udf(Arc::new(optimizer::attempts::function()));
+        let _ = state.register_udf(Arc::new(current_setting::function()));
+        let variables = Arc::<Variables>::default();
+        let _ = state.register_udf(Arc::new(crate::variables::function(variables.clone())));
         let _ = growth::register(&mut state, database.options().memory_limit);
         // Behind all others, as it takes the functions that it plans from them.
         let _ = untyped::register(&mut state);
@@ -165,7 +173,7 @@ impl Session {
             planner: RwLock::new(Planner::new(
                 state,
                 access,
-                database.store().transactions(),
+                (database.store().transactions(), database.store().pool_list()),
                 database.workload().clone(),
                 sequences,
                 temp.clone(),
@@ -180,6 +188,7 @@ impl Session {
             read_only,
             block,
             temp,
+            variables,
         }
     }
 
@@ -254,6 +263,13 @@ impl Session {
                 };
                 self.write(target, work).await
             }
+            Command::WithWrites(with) => {
+                let is_once = !parameters.tables.values().all(ArrowTable::is_in_memory);
+                let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
+                    exec::with_writes::perform(transaction, context, &with, &parameters)
+                };
+                self.write_as(Writing { is_once, target, plans: None }, work).await
+            }
             Command::CopyFrom(request) => {
                 self.access.check_files()?;
                 let progress = self.progress.read().clone();
@@ -295,6 +311,8 @@ impl Session {
                 self.keep_versions(&name).await?;
                 Ok(Outcome::Done { verb: "SET" })
             }
+            Command::SetVariable { name, value } => Box::pin(self.set_variable(&name, *value, &parameters)).await,
+            Command::ResetVariable { name } => Ok(self.reset_variable(&name)),
             Command::Reset { name } => {
                 self.change_settings(false, |state| settings::reset(state, self.database.options(), &name))?;
                 self.keep_versions(&name).await?;
@@ -741,7 +759,8 @@ impl Session {
 
     async fn describe(&self, table: &str, parameters: &Parameters) -> Result<Outcome> {
         let scope = self.scope()?.with_tables(&parameters.tables);
-        if let Some(table) = scope.snapshot.table(table) {
+        let has_generated = definitions::generated_text(&scope.snapshot, table).is_some();
+        if let Some(table) = scope.snapshot.table(table).filter(|_| !has_generated) {
             return Ok(Outcome::batch(metadata::describe_table(table)?));
         }
         let query = statement::parse_query(&format!("SELECT * FROM {}", statement::quote(table)))?;

@@ -103,7 +103,9 @@ impl Meaning {
     fn of(name: &str, snapshot: &Snapshot) -> Meaning {
         let table = snapshot.table(name).cloned();
         let copies = table.iter().flat_map(|table| snapshot.copies(table)).cloned().collect();
-        Meaning { table, copies, view: snapshot.views().get(name).cloned() }
+        // Its generated columns are a part of what a table means.
+        let text = snapshot.views().get(name).or_else(|| definitions::generated_text(snapshot, name));
+        Meaning { table, copies, view: text.cloned() }
     }
 
     fn is_same(&self, other: &Meaning) -> bool {

@@ -52,7 +52,10 @@ pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
                 *expr = written;
             }
         }
-        Expr::CompoundFieldAccess { root, access_chain } => quoted_fields(root, access_chain),
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            access_chain.iter_mut().for_each(closed_slice);
+            quoted_fields(root, access_chain);
+        }
         _ => {}
     });
 }
@@ -102,6 +105,14 @@ fn opposite(operator: &ast::BinaryOperator) -> Option<ast::BinaryOperator> {
         GtEq => Lt,
         _ => return None,
     })
+}
+
+/// `[:2]` and `[2:]` with both bounds, as DataFusion takes them: from the first value and to the last.
+fn closed_slice(access: &mut ast::AccessExpr) {
+    let ast::AccessExpr::Subscript(ast::Subscript::Slice { lower_bound, upper_bound, .. }) = access else { return };
+    let number = |text: &str| Expr::value(Value::Number(text.to_owned(), false));
+    lower_bound.get_or_insert_with(|| number("1"));
+    upper_bound.get_or_insert_with(|| Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr: Box::new(number("1")) });
 }
 
 /// `.name` after an expression, with the name as a text, as DataFusion takes it. After a name it may be that of a column.

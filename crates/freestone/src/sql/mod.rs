@@ -1,6 +1,7 @@
 //! From text to statements: the parser, its dialect, and rewrites of parsed statements before they are planned.
 
 pub(crate) mod case_results;
+pub(crate) mod collations;
 pub(crate) mod depth;
 pub(crate) mod dialect;
 pub(crate) mod explain_options;
@@ -29,6 +30,7 @@ pub(crate) mod subquery_columns;
 pub(crate) mod summary;
 pub(crate) mod supported;
 pub(crate) mod temp_names;
+pub(crate) mod token_forms;
 pub(crate) mod transactions;
 pub(crate) mod type_names;
 pub(crate) mod types;
@@ -36,3 +38,4 @@ pub(crate) mod using;
 pub(crate) mod values;
 #[doc(hidden)]
 pub mod visitor;
+pub(crate) mod with_writes;

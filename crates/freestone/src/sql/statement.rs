@@ -21,10 +21,11 @@ use crate::sql::dialect::SqlDialect;
 use crate::sql::locking::LockingQuery;
 use crate::sql::parameters::literals;
 use crate::sql::transactions::TransactionCommand;
+use crate::sql::with_writes::WithWrites;
 use crate::sql::{
-    case_results, depth, explain_options, extensions, fetch, file_calls, forms, frame_exclusion, from_first,
-    function_macros, like_escape, locking, materialized, merge_forms, named_windows, names, spellings, supported,
-    transactions, using, values,
+    case_results, collations, depth, explain_options, extensions, fetch, file_calls, forms, frame_exclusion,
+    from_first, function_macros, like_escape, locking, materialized, merge_forms, named_windows, names, spellings,
+    supported, token_forms, transactions, using, values, with_writes,
 };
 use crate::times;
 
@@ -78,6 +79,8 @@ pub(crate) enum Command {
     Sql(Box<ast::Statement>),
     /// SELECT … FOR UPDATE.
     LockRows(Box<LockingQuery>),
+    /// A statement that has others which write within its WITH.
+    WithWrites(Box<WithWrites>),
     CopyFrom(CopyFrom),
     CopyTo(CopyTo),
     SetDesign {
@@ -103,6 +106,14 @@ pub(crate) enum Command {
         value: String,
         /// Whether it holds until the end of the transaction only.
         local: bool,
+    },
+    /// SET VARIABLE, with a query of one value.
+    SetVariable {
+        name: String,
+        value: Box<ast::Statement>,
+    },
+    ResetVariable {
+        name: String,
     },
     Reset {
         name: String,
@@ -180,7 +191,7 @@ pub fn parse_script(script: &str) -> Vec<Statement> {
     let offsets = Offsets::new(script);
     let mut statements = Vec::new();
     let mut current: Vec<TokenWithSpan> = Vec::new();
-    for token in tokens {
+    for token in token_forms::decimal(tokens) {
         match token.token {
             Token::SemiColon => finish(&mut statements, std::mem::take(&mut current), &offsets),
             Token::Whitespace(_) | Token::EOF => {}
@@ -242,7 +253,7 @@ fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
         "SELECT" | "WITH" | "VALUES" | "TABLE" | "FROM" | "(" | "EXPLAIN" | "DESCRIBE" | "DESC" | "PIVOT"
         | "UNPIVOT" | "PIVOT_WIDER" | "PIVOT_LONGER" | "SUMMARIZE" | "PRAGMA" => StatementKind::Query,
         "INSERT" | "DELETE" | "UPDATE" | "MERGE" | "TRUNCATE" | "COPY" => StatementKind::Write,
-        "CREATE" | "DROP" | "ALTER" => StatementKind::Definition,
+        "CREATE" | "DROP" | "ALTER" | "COMMENT" => StatementKind::Definition,
         "SET" | "RESET" | "SHOW" | "PREPARE" | "DEALLOCATE" | "USE" => StatementKind::Session,
         "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" => StatementKind::Session,
         "EXECUTE" => StatementKind::Query,
@@ -280,7 +291,7 @@ impl Statement {
     /// Whether it is of a kind that names tables. Statements about transactions and settings do not.
     pub(crate) fn may_name_tables(&self) -> bool {
         let first = (Cursor { tokens: &self.tokens }).upper(0);
-        self.kind != StatementKind::Session || matches!(first.as_str(), "SHOW" | "PREPARE")
+        self.kind != StatementKind::Session || matches!(first.as_str(), "SHOW" | "PREPARE" | "SET")
     }
 
     /// Whether it names the schema that every database has.
@@ -347,6 +358,7 @@ impl Statement {
             "ANALYZE" | "ANALYSE" => analyze(rest),
             "CHECK" => Ok(Command::Check(rest.optional_name("CHECK [table]")?)),
             "SET" => set(rest),
+            "RESET" if rest.upper(0) == "VARIABLE" => reset_variable(rest.after(1)),
             "RESET" => Ok(Command::Reset { name: rest.setting_name()? }),
             "SHOW" => show(cursor),
             "DESCRIBE" | "DESC" => describe(cursor),
@@ -395,6 +407,7 @@ impl Statement {
                 | Command::DropCopy { .. }
                 | Command::DropMacro { .. }
                 | Command::LockRows(_)
+                | Command::WithWrites(_)
                 | Command::Vacuum(_),
             ) => true,
             _ => false,
@@ -553,6 +566,8 @@ pub(crate) fn is_write(sql: &ast::Statement) -> bool {
             | Sql::AlterTable(_)
             | Sql::CreateTable(_)
             | Sql::CreateView(_)
+            | Sql::CreateIndex(_)
+            | Sql::Comment { .. }
             | Sql::CreateSchema { .. }
             | Sql::CreateSequence { .. }
             | Sql::CreateMacro { .. }
@@ -563,6 +578,7 @@ pub(crate) fn is_write(sql: &ast::Statement) -> bool {
 /// Parses one query, for views.
 pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
     let tokens = Tokenizer::new(&DIALECT, text).tokenize_with_location().map_err(ParserError::from)?;
+    let tokens = token_forms::decimal(tokens);
     depth::with_stack(tokens.len(), || {
         let mut query = parser(&tokens)?.parse_query()?;
         put_in_our_form(&mut *query)?;
@@ -591,6 +607,7 @@ fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     depth::bound(sql)?;
     explain_options::rewrite(sql);
     extensions::rewrite(sql)?;
+    collations::rewrite(sql)?;
     supported::check(sql)?;
     // This comes before all rewrites, because columns are named by the original text.
     names::give(sql);
@@ -613,7 +630,8 @@ fn parser(tokens: &[TokenWithSpan]) -> Result<Parser<'static>> {
     depth::check_nesting(tokens)?;
     let mut read = Vec::with_capacity(tokens.len());
     let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
-    let words = frame_exclusion::written(spellings::written(spellings::with_columns(words.cloned().collect())));
+    let words = spellings::written(spellings::with_columns(token_forms::written(words.cloned().collect())));
+    let words = frame_exclusion::written(words);
     let words = merge_forms::written(words);
     for token in materialized::written(file_calls::written(from_first::completed(&words))) {
         match &token.token {
@@ -707,12 +725,15 @@ fn alter(cursor: Cursor) -> Result<Command> {
     const FORM: &str = "ALTER TABLE table SET DESIGN (option = value, …), ADD COPY name [(columns)] [WITH (…)], \
                         or DROP COPY [IF EXISTS] name";
     let mut rest = cursor.after(1);
+    if rest.upper(0) == "VIEW" {
+        return alter_view(rest.after(1));
+    }
     if !rest.skip_word("TABLE") {
         return Err(Error::unsupported(format!("ALTER {} is not available", rest.upper(0)))
             .with_hint("ALTER TABLE changes columns, designs and copies of tables"));
     }
     if !changes_design(rest) {
-        return cursor.sql().map(|statement| Command::Sql(Box::new(statement)));
+        return alter_columns(cursor).map(|statement| Command::Sql(Box::new(statement)));
     }
     let table = rest.object_name(FORM)?;
     let (verb, what) = (rest.upper(0), rest.upper(1));
@@ -740,6 +761,56 @@ fn alter(cursor: Cursor) -> Result<Command> {
     Ok(command)
 }
 
+/// `ALTER VIEW [IF EXISTS] view RENAME TO new`, which ALTER TABLE does for views, too.
+fn alter_view(rest: Cursor) -> Result<Command> {
+    const FORM: &str = "ALTER VIEW view RENAME TO new";
+    let mut named = rest;
+    let _ = named.skip_word("IF") && named.skip_word("EXISTS");
+    named.object_name(FORM)?;
+    if named.upper(0) != "RENAME" {
+        return Err(named.unexpected(FORM));
+    }
+    let words = ["ALTER", "TABLE"].map(|word| TokenWithSpan::wrap(Token::make_keyword(word)));
+    let tokens: Vec<TokenWithSpan> = words.into_iter().chain(rest.tokens.iter().cloned()).collect();
+    Cursor { tokens: &tokens }.sql().map(|statement| Command::Sql(Box::new(statement)))
+}
+
+/// ALTER TABLE in which the parser does not read USING behind a type.
+fn alter_columns(cursor: Cursor) -> Result<ast::Statement> {
+    let mut depth = 0usize;
+    let using = cursor.tokens.iter().position(|token| {
+        match &token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            Token::Word(word) => return depth == 0 && is_word(word, "USING"),
+            _ => {}
+        }
+        false
+    });
+    let Some(using) = using else { return cursor.sql() };
+    let mut statement = Cursor { tokens: &cursor.tokens[..using] }.sql()?;
+    let mut parser = parser(&cursor.tokens[using + 1..])?;
+    let mut value = parser.parse_expr()?;
+    put_in_our_form(&mut value)?;
+    if parser.peek_token().token != Token::EOF {
+        return Err(unexpected("the end of the statement", Some(&parser.peek_token())));
+    }
+    match &mut statement {
+        ast::Statement::AlterTable(ast::AlterTable { operations, .. }) => match operations.as_mut_slice() {
+            [
+                ast::AlterTableOperation::AlterColumn {
+                    op: ast::AlterColumnOperation::SetDataType { using, .. }, ..
+                },
+            ] => {
+                *using = Some(value);
+                Ok(statement)
+            }
+            _ => Err(cursor.after(using).unexpected("ALTER TABLE t ALTER c TYPE type USING value, alone")),
+        },
+        _ => Err(cursor.after(using).unexpected("the end of the statement")),
+    }
+}
+
 /// Whether what follows ALTER TABLE is a table with SET DESIGN, ADD COPY or DROP COPY.
 fn changes_design(mut rest: Cursor) -> bool {
     if rest.object_name("ALTER TABLE table").is_err() {
@@ -755,6 +826,9 @@ fn set(mut cursor: Cursor) -> Result<Command> {
         return transactions::parse_set(cursor.after(1));
     }
     cursor.skip_word("SESSION");
+    if cursor.upper(0) == "VARIABLE" && cursor.tokens.len() > 3 {
+        return set_variable(cursor.after(1));
+    }
     if cursor.upper(0) == "TIME" && cursor.upper(1) == "ZONE" {
         return set_time_zone(cursor.after(2), local);
     }
@@ -767,6 +841,36 @@ fn set(mut cursor: Cursor) -> Result<Command> {
         return Err(Error::syntax(format!("syntax error: SET {name} = … misses the value")));
     }
     Ok(Command::Set { name, value, local })
+}
+
+/// `SET VARIABLE name = value`.
+fn set_variable(mut cursor: Cursor) -> Result<Command> {
+    const FORM: &str = "SET VARIABLE name = value";
+    let name = cursor.identifier(FORM)?;
+    if !cursor.skip(&Token::Eq) && !cursor.skip_word("TO") {
+        return Err(cursor.unexpected(FORM));
+    }
+    let select = TokenWithSpan::wrap(Token::make_keyword("SELECT"));
+    let tokens: Vec<TokenWithSpan> = std::iter::once(select).chain(cursor.tokens.iter().cloned()).collect();
+    let value = Cursor { tokens: &tokens }.sql()?;
+    let columns = match &value {
+        ast::Statement::Query(query) => match query.body.as_ref() {
+            ast::SetExpr::Select(select) if select.from.is_empty() => select.projection.len(),
+            _ => 0,
+        },
+        _ => 0,
+    };
+    if columns != 1 {
+        return Err(cursor.unexpected("one value"));
+    }
+    Ok(Command::SetVariable { name, value: Box::new(value) })
+}
+
+/// `RESET VARIABLE name`.
+fn reset_variable(mut cursor: Cursor) -> Result<Command> {
+    let name = cursor.identifier("RESET VARIABLE name")?;
+    cursor.expect_end()?;
+    Ok(Command::ResetVariable { name })
 }
 
 /// Parses the rest of `SET TIME ZONE`.
@@ -878,6 +982,13 @@ fn show(cursor: Cursor) -> Result<Command> {
     match (rest.upper(0).as_str(), rest.tokens.len()) {
         ("ALL", 2) if rest.upper(1) == "TABLES" => Ok(Command::ShowAllTables),
         ("TABLES", 1) => Ok(Command::ShowTables),
+        ("DATABASES" | "SCHEMAS", 1) => {
+            let text = match rest.upper(0).as_str() {
+                "DATABASES" => "SELECT database_name FROM duckdb_databases() ORDER BY 1",
+                _ => "SELECT schema_name FROM information_schema.schemata ORDER BY 1",
+            };
+            Ok(Command::Sql(Box::new(ast::Statement::Query(parse_query(text)?))))
+        }
         ("COLUMNS", _) => {
             let mut rest = rest.after(1);
             let _ = rest.skip_word("FROM") || rest.skip_word("IN");
@@ -965,8 +1076,13 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// The same for a whole statement, which may be a query with FOR UPDATE.
+    /// The same for a whole statement, which may be a query with FOR UPDATE, or have others within its WITH.
     fn sql_or_lock(&self) -> Result<Command> {
+        if self.upper(0) == "WITH"
+            && let Some(command) = self.with_writes()?
+        {
+            return Ok(command);
+        }
         self.sql_in_form(|mut statement| {
             let Some(mut locking) = locking::of(&statement)? else {
                 put_in_our_form(&mut statement)?;
@@ -978,6 +1094,34 @@ impl<'a> Cursor<'a> {
             let ast::Statement::Delete(rows) = rows else { return Err(self.unexpected("a query")) };
             Ok(Command::LockRows(Box::new(LockingQuery { rows, ..locking })))
         })
+    }
+
+    /// A statement that has others within its WITH.
+    fn with_writes(&self) -> Result<Option<Command>> {
+        const WRITES: [&str; 4] = ["INSERT", "UPDATE", "DELETE", "MERGE"];
+        let begins = |pair: &[TokenWithSpan]| {
+            let next = Cursor { tokens: pair.get(1..).unwrap_or_default() }.upper(0);
+            pair.len() == 2 && pair[0].token == Token::LParen && WRITES.contains(&next.as_str())
+        };
+        if !self.tokens.windows(2).any(begins) {
+            return Ok(None);
+        }
+        // The rows of such a part are always kept.
+        let is_word = |at: usize, word: &str| self.after(at).upper(0) == word;
+        let is_kept = |at: usize| {
+            is_word(at, "MATERIALIZED") && begins(self.tokens.get(at + 1..at + 3).unwrap_or(&self.tokens[..1]))
+        };
+        let tokens: Vec<TokenWithSpan> =
+            (0..self.tokens.len()).filter(|at| !is_kept(*at)).map(|at| self.tokens[at].clone()).collect();
+        let mut parser = parser(&tokens)?;
+        let ast::Statement::Query(query) = parser.parse_statement()? else { return Ok(None) };
+        let Some(mut found) = with_writes::parts(&query)? else { return Ok(None) };
+        if parser.peek_token().token != Token::EOF {
+            return Err(unexpected("the end of the statement", Some(&parser.peek_token())));
+        }
+        found.parts.iter_mut().try_for_each(|part| put_in_our_form(&mut part.statement))?;
+        put_in_our_form(&mut found.main)?;
+        Ok(Some(Command::WithWrites(Box::new(found))))
     }
 
     fn sql_in_form<T>(&self, form: impl FnOnce(ast::Statement) -> Result<T>) -> Result<T> {

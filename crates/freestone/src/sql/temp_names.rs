@@ -68,6 +68,16 @@ impl TempNames<'_> {
                 }
                 Ok(target)
             }
+            Command::WithWrites(with) => {
+                let parts = with.parts.iter_mut().map(|part| &mut part.statement);
+                let targets = parts.map(|part| self.statement(part)).collect::<Result<Vec<_>>>()?;
+                let main = self.statement(&mut with.main)?;
+                let reads = matches!(with.main, Statement::Query(_));
+                let mut targets = targets.into_iter().chain((!reads).then_some(main));
+                let is_temporary = targets.all(|target| target == WriteTarget::TemporaryRows);
+                Ok(WriteTarget::of_rows(is_temporary))
+            }
+            Command::SetVariable { value, .. } => self.statement(value),
             Command::CopyFrom(CopyFrom { table, .. }) => self.named(table).map(WriteTarget::of_rows),
             Command::SetDesign { table, .. }
             | Command::AddCopy(AddCopy { table, .. })

@@ -27,6 +27,7 @@ pub fn type_name(data_type: &DataType) -> String {
         DataType::Timestamp(unit, zone) => timestamp_name(*unit, zone.is_some()),
         DataType::Interval(_) | DataType::Duration(_) => "INTERVAL",
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "VARCHAR",
+        DataType::FixedSizeBinary(16) => "UUID",
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => "BLOB",
         DataType::List(item) | DataType::LargeList(item) | DataType::ListView(item) | DataType::LargeListView(item) => {
             return format!("{}[]", type_name(item.data_type()));
@@ -93,7 +94,8 @@ mod tests {
             (DataType::Timestamp(TimeUnit::Second, None), "TIMESTAMP_S"),
             (zoned(TimeUnit::Microsecond), "TIMESTAMP WITH TIME ZONE"),
             (zoned(TimeUnit::Nanosecond), "TIMESTAMP(9) WITH TIME ZONE"),
-            (DataType::FixedSizeBinary(16), "BLOB"),
+            (DataType::FixedSizeBinary(16), "UUID"),
+            (DataType::FixedSizeBinary(4), "BLOB"),
             (DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into()), "VARCHAR"),
         ] {
             assert_eq!(type_name(&data_type), name);

@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::parser::Parser;
+
+use super::dialect;
+use super::names::identifier;
+use crate::error::Error;
 
 /// Type names beyond DataFusion's, and timestamps in microseconds, whose range is 290,000 years around 1970.
 #[derive(Debug)]
@@ -13,8 +18,25 @@ pub(crate) struct SqlTypes;
 
 impl TypePlanner for SqlTypes {
     fn plan_type_field(&self, sql: &ast::DataType) -> Result<Option<FieldRef>> {
+        if let Some((name, hint)) = missing(sql) {
+            return Err(Error::unsupported(format!("type {name} is not available")).with_hint(hint).into());
+        }
         Ok(sql_type(sql).map(|data_type| Arc::new(Field::new("", data_type, true))))
     }
+}
+
+/// A type of DuckDB or PostgreSQL that does not exist here, and what to write instead.
+fn missing(sql: &ast::DataType) -> Option<(&'static str, &'static str)> {
+    use ast::DataType as Sql;
+    Some(match sql {
+        Sql::Enum(..) => ("ENUM", "write VARCHAR CHECK (m IN ('a', 'b'))"),
+        Sql::Union(_) => ("UNION", "write a STRUCT with a field for each type"),
+        Sql::Bit(_) | Sql::BitVarying(_) | Sql::VarBit(_) => ("BIT", "write BLOB, or VARCHAR for the digits"),
+        Sql::Time(_, ast::TimezoneInfo::WithTimeZone | ast::TimezoneInfo::Tz) => {
+            ("TIME WITH TIME ZONE", "write TIMESTAMP WITH TIME ZONE, or TIME and the offset in columns of their own")
+        }
+        _ => return None,
+    })
 }
 
 /// The name of a type that stands as Arrow writes it, for parameters that have one.
@@ -48,6 +70,7 @@ pub(crate) fn sql_type(sql: &ast::DataType) -> Option<DataType> {
         Sql::Int16 => DataType::Int16,
         Sql::Int32 => DataType::Int32,
         Sql::Int64 => DataType::Int64,
+        Sql::Uuid => DataType::FixedSizeBinary(16),
         // With 38 of its 39 digits.
         Sql::HugeInt => DataType::Decimal128(38, 0),
         Sql::Float32 => DataType::Float32,
@@ -65,6 +88,10 @@ pub(crate) fn sql_type(sql: &ast::DataType) -> Option<DataType> {
             let zoned = matches!(zone, ast::TimezoneInfo::WithTimeZone | ast::TimezoneInfo::Tz);
             DataType::Timestamp(unit, zoned.then(|| "+00:00".into()))
         }
+        Sql::Array(ast::ArrayElemTypeDef::SquareBracket(..) | ast::ArrayElemTypeDef::AngleBracket(_))
+        | Sql::Struct(..)
+        | Sql::Map(..) => return nested_type(sql),
+        Sql::UHugeInt => DataType::Decimal256(39, 0),
         Sql::Custom(name, modifiers) => match name.to_string().to_ascii_lowercase().as_str() {
             "uint" | "uinteger" => DataType::UInt32,
             "int1" => DataType::Int8,
@@ -72,6 +99,7 @@ pub(crate) fn sql_type(sql: &ast::DataType) -> Option<DataType> {
             "signed" => DataType::Int32,
             "long" => DataType::Int64,
             "logical" => DataType::Boolean,
+            "list" => list(item_type(modifiers)?),
             ARROW_TYPE => return modifiers.first()?.parse().ok(),
             "timestamp_s" => DataType::Timestamp(TimeUnit::Second, None),
             "timestamp_ms" => DataType::Timestamp(TimeUnit::Millisecond, None),
@@ -79,6 +107,84 @@ pub(crate) fn sql_type(sql: &ast::DataType) -> Option<DataType> {
             "timestamp_ns" => DataType::Timestamp(TimeUnit::Nanosecond, None),
             _ => return None,
         },
+        _ => return None,
+    })
+}
+
+/// A nested type whose parts have any type that tables can store.
+fn nested_type(sql: &ast::DataType) -> Option<DataType> {
+    use ast::{ArrayElemTypeDef, DataType as Sql};
+    Some(match sql {
+        Sql::Array(ArrayElemTypeDef::AngleBracket(item) | ArrayElemTypeDef::SquareBracket(item, None)) => {
+            list(part_type(item)?)
+        }
+        Sql::Array(ArrayElemTypeDef::SquareBracket(item, Some(length))) => {
+            let item = Arc::new(Field::new("item", part_type(item)?, true));
+            DataType::FixedSizeList(item, i32::try_from(*length).ok()?)
+        }
+        Sql::Struct(fields, _) => {
+            let field = |(at, field): (usize, &ast::StructField)| {
+                let name = field.field_name.as_ref().map_or_else(|| format!("c{at}"), identifier);
+                Some(Field::new(name, part_type(&field.field_type)?, true))
+            };
+            DataType::Struct(fields.iter().enumerate().map(field).collect::<Option<Vec<_>>>()?.into())
+        }
+        Sql::Map(key, value) => {
+            let pair = vec![Field::new("key", part_type(key)?, false), Field::new("value", part_type(value)?, true)];
+            DataType::Map(Arc::new(Field::new("entries", DataType::Struct(pair.into()), false)), false)
+        }
+        _ => return None,
+    })
+}
+
+fn list(item: DataType) -> DataType {
+    DataType::List(Arc::new(Field::new("item", item, true)))
+}
+
+/// The type in `LIST(type)`.
+fn item_type(modifiers: &[String]) -> Option<DataType> {
+    let text = modifiers.join(" ");
+    let mut parser = Parser::new(&dialect::SqlDialect).try_with_sql(&text).ok()?;
+    part_type(&parser.parse_data_type().ok()?)
+}
+
+/// The type of a part of a nested value.
+fn part_type(sql: &ast::DataType) -> Option<DataType> {
+    use ast::DataType as Sql;
+    if let Some(known) = sql_type(sql) {
+        return Some(known);
+    }
+    Some(match sql {
+        Sql::Boolean | Sql::Bool => DataType::Boolean,
+        Sql::TinyInt(_) => DataType::Int8,
+        Sql::SmallInt(_) | Sql::Int2(_) => DataType::Int16,
+        Sql::Int(_) | Sql::Integer(_) | Sql::Int4(_) => DataType::Int32,
+        Sql::BigInt(_) | Sql::Int8(_) => DataType::Int64,
+        Sql::TinyIntUnsigned(_) => DataType::UInt8,
+        Sql::SmallIntUnsigned(_) | Sql::Int2Unsigned(_) => DataType::UInt16,
+        Sql::IntUnsigned(_) | Sql::IntegerUnsigned(_) | Sql::Int4Unsigned(_) => DataType::UInt32,
+        Sql::BigIntUnsigned(_) | Sql::Int8Unsigned(_) => DataType::UInt64,
+        Sql::Float(_) | Sql::Real | Sql::Float4 => DataType::Float32,
+        Sql::Double(ast::ExactNumberInfo::None) | Sql::DoublePrecision | Sql::Float8 => DataType::Float64,
+        Sql::Varchar(_) | Sql::Char(_) | Sql::Text | Sql::String(_) => DataType::Utf8View,
+        Sql::Date => DataType::Date32,
+        Sql::Time(None, ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone) => {
+            DataType::Time64(TimeUnit::Nanosecond)
+        }
+        Sql::Interval { fields: None, precision: None } => DataType::Interval(IntervalUnit::MonthDayNano),
+        Sql::Numeric(digits) | Sql::Decimal(digits) | Sql::Dec(digits) => {
+            let (precision, scale) = match digits {
+                ast::ExactNumberInfo::None => (38, 10),
+                ast::ExactNumberInfo::Precision(precision) => (*precision, 0),
+                ast::ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
+            };
+            let scale = i8::try_from(scale).ok().filter(|scale| *scale >= 0 && *scale as u64 <= precision)?;
+            match u8::try_from(precision).ok()? {
+                precision @ 1..=38 => DataType::Decimal128(precision, scale),
+                precision @ 39..=76 => DataType::Decimal256(precision, scale),
+                _ => return None,
+            }
+        }
         _ => return None,
     })
 }

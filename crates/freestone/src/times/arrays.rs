@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, PrimitiveArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, PrimitiveArray};
 use datafusion::arrow::buffer::NullBuffer;
-use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::compute::{CastOptions, cast_with_options, nullif};
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
     TimeUnit,
@@ -129,6 +129,44 @@ pub(crate) fn interval_of(value: IntervalMonthDayNano) -> Interval {
 
 pub(crate) fn stored(interval: Interval) -> IntervalMonthDayNano {
     IntervalMonthDayNano::new(interval.months, interval.days, interval.ns)
+}
+
+/// Whether a value of a type is infinite, and then whether it is positive. Dates and timestamps are, times of day are not.
+pub(crate) fn infinite(value: i64, data_type: &DataType) -> Option<bool> {
+    let end = match data_type {
+        DataType::Date32 => i64::from(i32::MAX),
+        DataType::Timestamp(..) => i64::MAX,
+        _ => return None,
+    };
+    // The least integer stands for -infinity, too.
+    match value {
+        value if value == end => Some(true),
+        value if value <= -end => Some(false),
+        _ => None,
+    }
+}
+
+/// The stored value of an infinite date or timestamp.
+pub(crate) fn infinity(is_positive: bool, data_type: &DataType) -> i64 {
+    let end = match data_type {
+        DataType::Date32 | DataType::Date64 => i64::from(i32::MAX),
+        _ => i64::MAX,
+    };
+    if is_positive { end } else { -end }
+}
+
+/// Dates or timestamps with NULL in the place of infinite ones, which have no parts.
+pub(crate) fn finite(times: &ArrayRef) -> Result<ArrayRef> {
+    if !matches!(times.data_type(), DataType::Date32 | DataType::Timestamp(..)) {
+        return Ok(times.clone());
+    }
+    let values = integers(times)?;
+    let is_infinite = |value: Option<i64>| value.map(|value| infinite(value, times.data_type()).is_some());
+    let infinite: BooleanArray = values.iter().map(is_infinite).collect();
+    match infinite.true_count() > 0 {
+        true => Ok(nullif(times, &infinite)?),
+        false => Ok(times.clone()),
+    }
 }
 
 /// Integers as dates, times of day or timestamps.

@@ -11,8 +11,8 @@ use datafusion::logical_expr::{
 };
 
 use super::arrays::{
-    exact_cast, finished, integers, internal, interval_of, intervals, is_span, is_text, is_time_of_day, map,
-    out_of_range, per_second, stored, ticks, to_instant, to_local,
+    exact_cast, finished, infinite, infinity, integers, internal, interval_of, intervals, is_span, is_text,
+    is_time_of_day, map, out_of_range, per_second, stored, ticks, to_instant, to_local,
 };
 use super::function::{Call, evaluate};
 use super::interval::{DAY_NS, SECOND_NS, rounded_quotient};
@@ -116,29 +116,42 @@ fn from_times(values: &ArrayRef, call: &Call) -> Result<ArrayRef> {
                 Some(_) => to_instant(local, per_second(*unit), &call.zone),
                 None => Ok(local),
             };
-            finished(map(&integers(values)?, |days| instant(start(days)?))?, to)
+            let moved = |days| match infinite(days, from) {
+                Some(is_positive) => Ok(infinity(is_positive, to)),
+                None => instant(start(days)?),
+            };
+            finished(map(&integers(values)?, moved)?, to)
         }
-        (DataType::Timestamp(_, from), DataType::Timestamp(unit, zone)) => {
+        (DataType::Timestamp(_, of), DataType::Timestamp(unit, zone)) => {
             let (ticks, source) = ticks(values)?;
             let target = per_second(*unit);
-            let moved = |value: i64| match (from, zone) {
+            let moved = |value: i64| match (of, zone) {
                 (None, Some(_)) => to_instant(value, source, &call.zone),
                 (Some(_), None) => to_local(value, source, &call.zone),
                 _ => Ok(value),
             };
-            finished(map(&ticks, |value| rescaled(moved(value)?, source, target))?, to)
+            let changed = |value| match infinite(value, from) {
+                Some(is_positive) => Ok(infinity(is_positive, to)),
+                None => rescaled(moved(value)?, source, target),
+            };
+            finished(map(&ticks, changed)?, to)
         }
         (DataType::Timestamp(..), DataType::Date32 | DataType::Date64) => {
             let (ticks, source) = ticks(values)?;
             let day = source * DAY_SECONDS;
-            let days = map::<_, Int64Type>(&ticks, |value| Ok(to_local(value, source, &call.zone)?.div_euclid(day)))?;
+            let local_day = |value| match infinite(value, from) {
+                Some(is_positive) => Ok(infinity(is_positive, &DataType::Date32)),
+                None => Ok(to_local(value, source, &call.zone)?.div_euclid(day)),
+            };
+            let days = map::<_, Int64Type>(&ticks, local_day)?;
             exact_cast(&finished(days, &DataType::Date32)?, to)
         }
         (DataType::Timestamp(..), DataType::Time32(unit) | DataType::Time64(unit)) => {
             let (ticks, source) = ticks(values)?;
             let day = source * DAY_SECONDS;
-            let clock = |value| {
-                Ok::<_, datafusion::error::DataFusionError>(to_local(value, source, &call.zone)?.rem_euclid(day))
+            let clock = |value| match infinite(value, from) {
+                Some(_) => Err(out_of_range("time of day")),
+                None => Ok(to_local(value, source, &call.zone)?.rem_euclid(day)),
             };
             finished(map(&ticks, |value| rescaled(clock(value)?, source, per_second(*unit)))?, to)
         }
@@ -197,6 +210,14 @@ fn not_read(text: &str, to: &DataType) -> Error {
 
 /// Parses a text to days or ticks.
 fn time_of(text: &str, to: &DataType, session: &Zone) -> Result<i64, Error> {
+    if matches!(to, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..)) {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "infinity" | "inf" => return Ok(infinity(true, to)),
+            "-infinity" | "-inf" => return Ok(infinity(false, to)),
+            "epoch" => return Ok(0),
+            _ => {}
+        }
+    }
     let written = text::parse(text).ok_or_else(|| not_read(text, to))?;
     let found = match to {
         DataType::Date32 | DataType::Date64 => return written.days.ok_or_else(|| not_read(text, to)),
@@ -238,13 +259,17 @@ fn texts(values: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
         return Ok(Arc::new(texts));
     }
     if *values.data_type() == DataType::Date32 {
-        let texts: StringArray = integers(values)?.iter().map(|days| days.map(text::date_text)).collect();
+        let write = |days| infinite(days, values.data_type()).map_or_else(|| text::date_text(days), infinity_text);
+        let texts: StringArray = integers(values)?.iter().map(|days| days.map(write)).collect();
         return Ok(Arc::new(texts));
     }
     let (ticks, per_second) = ticks(values)?;
     let day = DAY_SECONDS * per_second;
     let tick = (SECOND_NS / per_second) as u64;
     let write = |value: i64| {
+        if let Some(is_positive) = infinite(value, values.data_type()) {
+            return Ok(infinity_text(is_positive));
+        }
         let ns = |value: i64| value.rem_euclid(day) as u64 * tick;
         match values.data_type() {
             DataType::Timestamp(_, Some(_)) => {
@@ -259,6 +284,10 @@ fn texts(values: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
     };
     let texts: StringArray = ticks.iter().map(|value| value.map(&write).transpose()).collect::<Result<_>>()?;
     Ok(Arc::new(texts))
+}
+
+fn infinity_text(is_positive: bool) -> String {
+    if is_positive { "infinity" } else { "-infinity" }.to_owned()
 }
 
 /// Whether a text is a timestamp whose instant depends on the session's time zone or on a zone's name.

@@ -30,8 +30,8 @@ use datafusion::execution::session_state::SessionState;
 
 pub(crate) use aggregates::behind as behind_planned;
 pub(crate) use arrays::{
-    INTERVAL, TIMESTAMP, exact_cast, finished, integers, interval_of, intervals, is_span, is_text, is_time_of_day,
-    local_ticks, map, out_of_range, stored, timestamptz, to_instant,
+    INTERVAL, TIMESTAMP, exact_cast, finished, infinite, integers, interval_of, intervals, is_span, is_text,
+    is_time_of_day, local_ticks, map, out_of_range, stored, timestamptz, to_instant,
 };
 pub(crate) use casts::TimeCasts;
 pub(crate) use convert::argument as argument_of_cast;
@@ -45,6 +45,11 @@ pub(crate) use parts::{Part, date_part, part_of_times, part_type, taken_by_parts
 pub(crate) use rules::{TimeComparisons, TimeOperands, TimePlanner};
 pub use zone::Zone;
 pub(crate) use zone::missing as missing_zone;
+
+/// The interval of a text.
+pub(crate) fn interval_of_text(text: &str) -> Option<datafusion::arrow::datatypes::IntervalMonthDayNano> {
+    interval_text::parse(text, None).map(stored)
+}
 
 /// Registers the functions in a session.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {

@@ -12,8 +12,8 @@ use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::SimplifyContext;
 
 use super::arrays::{
-    INTERVAL, Intervals, TIMESTAMP, integers, interval_of, intervals, is_span, is_text, is_time_of_day, local_ticks,
-    map, out_of_range, per_second, ticks,
+    INTERVAL, Intervals, TIMESTAMP, finite, integers, interval_of, intervals, is_span, is_text, is_time_of_day,
+    local_ticks, map, out_of_range, per_second, ticks,
 };
 use super::calendar::{civil, day_of_year, days_of, iso_week, iso_year_start, run_of_years, weekday};
 use super::function::{Call, TimeFunction, wrong_types};
@@ -230,6 +230,7 @@ fn run_part(call: &Call) -> Result<ArrayRef> {
 /// The part of each time.
 pub(crate) fn part_of_times(name: &str, times: &ArrayRef, call: &Call) -> Result<ArrayRef> {
     let part = part_of(name, times.data_type())?;
+    let times = &finite(times)?;
     if is_span(times.data_type()) {
         return of_intervals(part, &intervals(times)?, &call.to);
     }

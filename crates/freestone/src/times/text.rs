@@ -87,8 +87,12 @@ fn date(text: &str) -> Option<(Civil, &str)> {
 /// Year 1 BC is year 0.
 fn before_christ(date: Civil, rest: &str) -> (Civil, &str) {
     match rest {
-        " BC" | " (BC)" => (Civil { year: 1 - date.year, ..date }, ""),
-        _ => (date, rest),
+        " BC" => (Civil { year: 1 - date.year, ..date }, ""),
+        // DuckDB writes the time behind it.
+        _ => match rest.strip_prefix(" (BC)") {
+            Some(rest) => (Civil { year: 1 - date.year, ..date }, rest),
+            None => (date, rest),
+        },
     }
 }
 
@@ -203,6 +207,7 @@ mod tests {
             ("0001-01-01", Some(-719_162), None, None),
             ("0001-12-31 BC", Some(-719_163), None, None),
             ("0001-12-31 10:00:00 BC", Some(-719_163), Some(10 * hour), None),
+            ("0001-12-31 (BC) 10:00:00", Some(-719_163), Some(10 * hour), None),
             ("9999-12-31", Some(2_932_896), None, None),
             ("10:00", None, Some(10 * hour), None),
             ("1:02:03.5", None, Some(3_723_500_000_000), None),

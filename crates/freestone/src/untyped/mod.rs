@@ -25,6 +25,7 @@ pub(crate) use functions::register;
 pub(crate) use values::TypedValues;
 
 use crate::expressions::{OneType, of_one_type, try_changed};
+use crate::ingest::UUID;
 use crate::times;
 
 /// Gives texts in quotes their types.
@@ -65,7 +66,9 @@ fn node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 /// Gives the texts of a group the type that the others have.
 fn typed(group: OneType<'_>, schema: &DFSchema) -> bool {
-    if !group.operands.iter().any(|operand| text(operand).is_some()) {
+    let is_quoted = group.operands.iter().any(|operand| text(operand).is_some());
+    let of_uuid = |operand: &Expr| operand.get_type(schema).is_ok_and(|kind| kind == UUID);
+    if !is_quoted && !group.operands.iter().any(|operand| of_uuid(operand)) {
         return false;
     }
     let operands: Vec<Operand> = group.operands.iter().map(|operand| Operand::of(operand, schema)).collect();
@@ -113,6 +116,10 @@ fn text_of(value: &ScalarValue) -> Option<&str> {
 fn types(operands: &[Operand]) -> Option<Vec<Option<DataType>>> {
     let kinds: Vec<(DataType, bool)> =
         operands.iter().map(|operand| (operand.kind.clone(), operand.text.is_some())).collect();
+    if operands.iter().any(|operand| operand.kind == UUID) {
+        // A UUID is compared with any text that spells one.
+        return Some(operands.iter().map(|operand| times::is_text(&operand.kind).then_some(UUID)).collect());
+    }
     let common = times::common_with_texts(&kinds).or_else(|| common_of_others(operands))?;
     let own = |operand: &Operand| Some(own_type(operand.text.as_ref()?, &common));
     Some(operands.iter().map(own).collect())
@@ -131,7 +138,8 @@ fn common_of_others(operands: &[Operand]) -> Option<DataType> {
         }
     }
     let common = if kinds.len() > 1 { type_union_resolution(&kinds)? } else { kinds.pop()? };
-    (common.is_numeric() || common == DataType::Boolean).then_some(common)
+    let is_nested = common.is_nested() && !matches!(common, DataType::Dictionary(..));
+    (common.is_numeric() || common == DataType::Boolean || common == UUID || is_nested).then_some(common)
 }
 
 /// The type as which a text is read if the other values have a type: a decimal has the digits of the text, of which none is lost.

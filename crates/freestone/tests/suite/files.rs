@@ -576,7 +576,7 @@ async fn pipes_are_read_to_their_end() {
 }
 
 #[tokio::test]
-async fn nested_json_is_text() {
+async fn nested_json_without_a_common_type_is_text() {
     let place = Place::new();
     place.write(
         "n.json",

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use freestone::display::ValueTexts;
 use freestone::{Database, Options, Outcome, Session, StatementKind, TransactionStatus};
 use freestone_store::Table;
+use freestone_store::nested::is_ordered;
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 
 /// The options of the tested design, from a table's columns. With `None`, tables remain as statements create them.
@@ -38,24 +40,34 @@ fn threes(table: &Table) -> String {
     format!("groups = '{}'", groups.collect::<Vec<_>>().join(", "))
 }
 
+/// The option that orders rows by columns of a range, those whose values have an order.
+fn ordered(table: &Table, option: &str, columns: impl Iterator<Item = usize>, most: usize) -> (String, usize) {
+    let is_ordered = |at: &usize| is_ordered(&table.schema.columns[*at].data_type);
+    let names: Vec<String> = columns.filter(is_ordered).take(most).map(|at| quoted(table, at..at + 1)).collect();
+    let text = if names.is_empty() { String::new() } else { format!(", {option} = '{}'", names.join(", ")) };
+    (text, names.len())
+}
+
 fn sorted(table: &Table) -> String {
-    let count = table.schema.columns.len().min(2);
-    format!("sort = '{}', levels = {count}", quoted(table, 0..count))
+    let (sort, count) = ordered(table, "sort", 0..table.schema.columns.len(), 2);
+    format!("levels = {count}{sort}")
 }
 
 fn clustered(table: &Table) -> String {
-    let count = table.schema.columns.len().min(3);
-    format!("cluster = '{}'", quoted(table, 0..count))
+    let (cluster, _) = ordered(table, "cluster", 0..table.schema.columns.len(), 3);
+    format!("page_size = '8KiB'{cluster}")
 }
 
 fn whole_copy(table: &Table) -> String {
-    let count = table.schema.columns.len();
-    format!("WITH (design = 'column', page_size = '4KiB', sort = '{}')", quoted(table, count - 1..count))
+    let (sort, _) = ordered(table, "sort", (0..table.schema.columns.len()).rev(), 1);
+    format!("WITH (design = 'column', page_size = '4KiB'{sort})")
 }
 
 fn copy_of_some(table: &Table) -> String {
-    let columns = quoted(table, 0..table.schema.columns.len().div_ceil(2)).replace("''", "'");
-    format!("({columns}) WITH (design = 'row', page_size = '4KiB', sort = '{}')", quoted(table, 0..1))
+    let some = table.schema.columns.len().div_ceil(2);
+    let columns = quoted(table, 0..some).replace("''", "'");
+    let (sort, _) = ordered(table, "sort", 0..some, 1);
+    format!("({columns}) WITH (design = 'row', page_size = '4KiB'{sort})")
 }
 
 macro_rules! designs {
@@ -81,6 +93,8 @@ designs! {
     clustered_columns: |table| format!("design = 'column', {}", clustered(table));
     sorted_rows: |table| format!("design = 'row', {}", sorted(table));
     sorted_columns: |table| format!("design = 'column', {}", sorted(table));
+    in_pool: |_| "medium = 'pmem'".into();
+    clustered_in_pool: |table| format!("medium = 'pmem', {}", clustered(table));
 }
 
 /// Every second statement that writes is followed by VACUUM, so tables consist of hot rows, deleted rows and segments.
@@ -130,7 +144,7 @@ fn run(folder: &str, design: DesignOf, copies: Copies) {
 
 async fn run_file(file: &Path, design: DesignOf, copies: Copies) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let options = || Options { threads: 2, memory_limit: Some(1 << 30), ..Options::default() };
+    let options = || Options { threads: 2, memory_limit: Some(1 << 30), pmem_emulated: true, ..Options::default() };
     // On disk if a design is tested, and otherwise in memory.
     let database = match design {
         Some(_) => Database::open(folder.path().join("db"), options()),
@@ -255,19 +269,34 @@ impl Connection {
     }
 }
 
+fn is_uuid(data_type: &arrow::datatypes::DataType) -> bool {
+    *data_type == arrow::datatypes::DataType::FixedSizeBinary(16)
+}
+
 fn texts(batches: Vec<arrow::array::RecordBatch>) -> Vec<Vec<String>> {
     let options = FormatOptions::default().with_null("NULL");
     let mut rows = Vec::new();
     for batch in batches {
-        let columns: Vec<ArrayFormatter> = batch
+        let columns: Vec<_> = batch
             .columns()
             .iter()
-            .map(|column| ArrayFormatter::try_new(column, &options).expect("every type of a result prints"))
+            .map(|column| {
+                let arrow = ArrayFormatter::try_new(column, &options).expect("every type of a result prints");
+                let ours = ValueTexts::new(column.as_ref()).expect("every type of a result prints");
+                (arrow, Some(ours).filter(|_| !is_ordered(column.data_type()) || is_uuid(column.data_type())))
+            })
             .collect();
         for row in 0..batch.num_rows() {
-            let text = |column: &ArrayFormatter| match column.value(row).to_string() {
-                empty if empty.is_empty() => "(empty)".to_owned(),
-                text => text.replace('\n', "\\n"),
+            let text = |(arrow, ours): &(ArrayFormatter, Option<ValueTexts>)| {
+                let text = match ours.as_ref().filter(|ours| !ours.is_null(row)) {
+                    Some(ours) => {
+                        let mut text = String::new();
+                        ours.append(row, &mut text);
+                        text
+                    }
+                    None => arrow.value(row).to_string(),
+                };
+                if text.is_empty() { "(empty)".to_owned() } else { text.replace('\n', "\\n") }
             };
             rows.push(columns.iter().map(text).collect());
         }

@@ -11,6 +11,7 @@ use crate::media::{MediumError, Result};
 pub struct MemoryRegion {
     lines: Vec<Line>,
     used: AtomicUsize,
+    place: String,
 }
 
 impl MemoryRegion {
@@ -18,7 +19,12 @@ impl MemoryRegion {
     pub fn new(len: u64, capacity: u64) -> MemoryRegion {
         let count = |bytes: u64| bytes.div_ceil(LINE_BYTES) as usize;
         let lines = (0..count(capacity.max(len))).map(|_| Line::default()).collect();
-        MemoryRegion { lines, used: AtomicUsize::new(count(len)) }
+        MemoryRegion { lines, used: AtomicUsize::new(count(len)), place: ":memory:".into() }
+    }
+
+    /// The same, named after the file of which it is a copy.
+    pub fn copy_of(self, place: String) -> MemoryRegion {
+        MemoryRegion { place, ..self }
     }
 
     /// A region with this content, which can grow to `capacity` bytes.
@@ -59,6 +65,6 @@ impl Region for MemoryRegion {
     }
 
     fn place(&self) -> String {
-        ":memory:".into()
+        self.place.clone()
     }
 }

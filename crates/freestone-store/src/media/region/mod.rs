@@ -55,6 +55,17 @@ pub enum Persistence {
     Persistent,
 }
 
+impl Persistence {
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Persistence::Volatile => "volatile",
+            Persistence::Emulated => "emulated",
+            Persistence::Persistent => "persistent",
+        }
+    }
+}
+
 /// A region of persistent memory. One thread stores at a time, others may load. See `impl dyn Region` for its use.
 ///
 /// # Errors

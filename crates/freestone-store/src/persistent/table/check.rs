@@ -13,14 +13,16 @@ impl PTable {
     pub fn check(&self) -> Result<()> {
         let _writer = self.writer.lock();
         self.check_list()?;
-        let mut expected = vec![];
+        let (mut expected, mut rows) = (vec![], 0);
         let blocks: Vec<_> = self.structure.read().blocks.iter().collect();
         for (at, (low, unit)) in blocks.iter().enumerate() {
             let high = blocks.get(at + 1).map_or(u64::MAX, |(next, _)| next.0);
-            expected.extend(self.check_block(*unit, low.0, high)?);
+            let (entries, found) = self.check_block(*unit, low.0, high)?;
+            expected.extend(entries);
+            rows += found;
         }
-        if !self.count_rows(expected.len()) {
-            let reason = format!("{} rows, and {} were counted", expected.len(), self.len());
+        if !self.count_rows(rows) {
+            let reason = format!("{rows} rows, and {} were counted", self.len());
             return Err(damaged(self.region(), self.head, reason));
         }
         expected.sort_unstable();
@@ -40,8 +42,8 @@ impl PTable {
         Ok(())
     }
 
-    /// The entries that the tree must have for a block's rows.
-    fn check_block(&self, unit: u64, low: u64, high: u64) -> Result<Vec<(u64, u64)>> {
+    /// The entries that the tree must have for a block's rows, and the number of these.
+    fn check_block(&self, unit: u64, low: u64, high: u64) -> Result<(Vec<(u64, u64)>, usize)> {
         let block = self.block(unit);
         let wrong = |reason: String| damaged(self.region(), block.start, reason);
         let slots = block.valid_slots();
@@ -66,8 +68,10 @@ impl PTable {
             if key < low || key > high {
                 return Err(wrong(format!("slot {slot}: a row that belongs to another block")));
             }
-            entries.push((rows[self.key[0]].order_prefix(row), place(unit, *slot)));
+            if !self.key.is_empty() {
+                entries.push((self.prefix(&rows, row), place(unit, *slot)));
+            }
         }
-        Ok(entries)
+        Ok((entries, slots.len()))
     }
 }

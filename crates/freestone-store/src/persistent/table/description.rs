@@ -67,8 +67,8 @@ fn parse(bytes: &[u8]) -> Result<(PTableOptions, Vec<usize>), String> {
     for _ in 0..number(&mut input, 65)? {
         clusters.push(Dimension { column: number(&mut input, columns)?, bins: Bins::read(&mut input)? });
     }
-    if key.is_empty() || !input.is_empty() {
-        return Err("a key without columns, or bytes behind the end".into());
+    if !input.is_empty() {
+        return Err("bytes behind the end".into());
     }
     let names = key.iter().map(|column| schema.columns[*column].name.clone()).collect();
     Ok((PTableOptions { schema, key: names, clusters, order, node_bytes }, key))

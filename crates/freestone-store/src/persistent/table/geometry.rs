@@ -21,8 +21,8 @@ use crate::schema::{TableSchema, kind, type_name};
 pub const STRING_BYTES: u64 = 16;
 /// The mini pages begin at multiples of this.
 const MINI_PAGE_ALIGNMENT: u64 = 16;
-/// Slots that a place can name.
-const SLOTS_MAX: usize = 1 << 16;
+/// Slots of a block, at most: with one more they are the rows that a scan takes at a time.
+const SLOTS_MAX: usize = crate::limits::GRANULE_ROWS - 1;
 
 /// Where a column is in each block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,8 +60,14 @@ impl Geometry {
     /// As many slots as fit into `bytes` with their strings of average length.
     ///
     /// # Errors
-    /// Not even a few rows fit.
+    /// Not even a few rows fit, or a column is a struct.
     pub fn new(schema: &TableSchema, bytes: u64) -> Result<Geometry> {
+        if let Some(column) = schema.columns.iter().find(|column| matches!(column.data_type, DataType::Struct(_))) {
+            return Err(StoreError::invalid(format!(
+                "column {} is a struct, which tables in persistent memory cannot have; make its fields columns",
+                column.name
+            )));
+        }
         let strings = schema.columns.iter().filter(|column| kind(&column.data_type) == Kind::Bytes).count() as u64;
         let end = |slots: usize| Geometry::of(schema, bytes, slots).heap + slots as u64 * strings * STRING_BYTES;
         let (mut low, mut high) = (0, SLOTS_MAX);

@@ -17,6 +17,8 @@ pub struct Change {
     pub words: Vec<(u64, u64)>,
     /// The places of rows that the change adds or removes.
     pub places: Vec<u64>,
+    /// The commit of a log without which the change is none.
+    pub sequence: Option<u64>,
 }
 
 /// How far a change has come.
@@ -27,6 +29,8 @@ pub enum Phase {
     Prepared = 1,
     /// The words are to be stored.
     Committed = 2,
+    /// Nothing has changed yet. If a log has the commit, the words are to be stored.
+    Waiting = 3,
 }
 
 /// The most words or places of one change.
@@ -53,7 +57,7 @@ impl Journal {
 
     /// The words that a change needs.
     pub fn words_of(change: &Change) -> u64 {
-        1 + change.words.len() as u64 * 2 + change.places.len() as u64
+        1 + change.words.len() as u64 * 2 + change.places.len() as u64 + u64::from(change.sequence.is_some())
     }
 
     /// The number of units that have given more room.
@@ -81,7 +85,7 @@ impl Journal {
     /// Writes a change, for which there is room, and its first phase. Durable after the next fence.
     pub fn prepare(&self, region: &dyn Region, change: &Change) {
         let pairs = change.words.iter().flat_map(|(offset, value)| [*offset, *value]);
-        let content: Vec<u64> = pairs.chain(change.places.iter().copied()).collect();
+        let content: Vec<u64> = pairs.chain(change.places.iter().copied()).chain(change.sequence).collect();
         let check = check_of(&content);
         for (at, word) in [check].iter().chain(&content).enumerate() {
             let offset = self.offset(at as u64).expect("the caller made room");
@@ -92,7 +96,8 @@ impl Journal {
             }
         }
         region.fence();
-        self.set(region, change, Phase::Prepared);
+        let is_waiting = change.sequence.is_some();
+        self.set(region, change, if is_waiting { Phase::Waiting } else { Phase::Prepared });
     }
 
     /// Commits the change that was prepared. Durable after the next fence.
@@ -125,10 +130,12 @@ impl Journal {
         let phase = match state >> 46 {
             1 => Phase::Prepared,
             2 => Phase::Committed,
+            3 => Phase::Waiting,
             _ => return wrong("the redo slot is in an unknown phase"),
         };
         let (count, places) = (state >> 23 & CHANGE_MAX as u64, state & CHANGE_MAX as u64);
-        let len = count * 2 + places;
+        let is_waiting = phase == Phase::Waiting;
+        let len = count * 2 + places + u64::from(is_waiting);
         if len + 1 > self.capacity() {
             return wrong("the redo slot says that it holds more than it has room for");
         }
@@ -137,9 +144,10 @@ impl Journal {
         if check != check_of(content) {
             return wrong("the redo slot's checksum is wrong");
         }
-        let (pairs, places) = content.split_at(count as usize * 2);
-        let change =
-            Change { words: pairs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(), places: places.to_vec() };
+        let (pairs, rest) = content.split_at(count as usize * 2);
+        let (places, sequence) = rest.split_at(places as usize);
+        let pairs = pairs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+        let change = Change { words: pairs, places: places.to_vec(), sequence: sequence.first().copied() };
         if change.words.iter().any(|(offset, _)| offset % 8 != 0 || *offset >= words.len()) {
             return wrong("the redo slot has a word outside the pool");
         }

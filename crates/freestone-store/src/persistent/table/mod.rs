@@ -28,11 +28,12 @@ mod select;
 mod split;
 #[cfg(test)]
 mod tests;
+mod version;
 mod write;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -48,10 +49,14 @@ use crate::schema::TableSchema;
 use block::Block;
 use clusters::Clusters;
 use geometry::Geometry;
-use journal::Journal;
+use journal::{Change, Journal};
+use version::{Graves, Versions};
 
 pub use clusters::{Dimension, sampled_bins};
 pub use scan::{Costs, IteratorKind, Plan, Request, ScanReport};
+pub(crate) use select::key_prefixes;
+pub(crate) use version::slots_of;
+pub use version::{BlockVersion, Published};
 pub use write::Transaction;
 
 /// The place of a row: the number of its block's unit, times 65536, and its slot.
@@ -71,7 +76,8 @@ const REDO: u64 = 128;
 pub struct PTableOptions {
     /// Columns and constraints.
     pub schema: TableSchema,
-    /// The columns of the key, by which rows are found. Nothing enforces that it is unique.
+    /// The columns of the key, by which rows are found. Nothing enforces that it is unique. Without columns, the tree
+    /// stays empty.
     pub key: Vec<String>,
     /// The dimensions of the clustering key.
     pub clusters: Vec<Dimension>,
@@ -86,6 +92,8 @@ pub struct PTableOptions {
 pub struct PTable {
     pool: Arc<Pool>,
     id: u64,
+    /// The table of the store whose rows these are; 0 if there is none.
+    of: u64,
     /// The offset of the table's unit.
     head: u64,
     schema: TableSchema,
@@ -96,6 +104,9 @@ pub struct PTable {
     structure: RwLock<Structure>,
     writer: Mutex<Writer>,
     rows: AtomicU64,
+    graves: Graves,
+    /// Whether the units are free when nobody reads the table any more.
+    is_dropped: AtomicBool,
 }
 
 /// The blocks that readers may look at. It changes only when blocks are split, replaced or removed.
@@ -114,6 +125,40 @@ struct Writer {
     blocks: HashMap<u64, BlockState>,
     journal: Journal,
     /// Rows that the transaction under way has written, and those that it will remove: places and key prefixes.
+    inserted: BTreeMap<Place, u64>,
+    deleted: BTreeMap<Place, u64>,
+    /// By block to which the transaction under way adds rows: a bit for each slot that is taken.
+    taken: HashMap<u64, Vec<u64>>,
+    /// What waits for the commit of a log.
+    prepared: Option<Prepared>,
+    versions: Versions,
+}
+
+impl Writer {
+    fn new(journal: Journal) -> Writer {
+        Writer {
+            blocks: HashMap::new(),
+            journal,
+            inserted: BTreeMap::new(),
+            deleted: BTreeMap::new(),
+            taken: HashMap::new(),
+            prepared: None,
+            versions: Versions::default(),
+        }
+    }
+
+    /// Forgets the transaction under way.
+    fn clear(&mut self) {
+        self.inserted.clear();
+        self.deleted.clear();
+        self.taken.clear();
+    }
+}
+
+/// A transaction that becomes one if the log has its commit.
+#[derive(Debug)]
+struct Prepared {
+    change: Change,
     inserted: Vec<(Place, u64)>,
     deleted: Vec<(Place, u64)>,
 }
@@ -139,6 +184,11 @@ fn slot_of(place: Place) -> usize {
     (place & 0xffff) as usize
 }
 
+/// The places of a block.
+fn places_of(unit: u64) -> std::ops::Range<Place> {
+    unit << 16..(unit + 1) << 16
+}
+
 fn names_to_columns(schema: &TableSchema, names: &[String]) -> Result<Vec<usize>> {
     names.iter().map(|name| schema.index_of(name)).collect()
 }
@@ -149,18 +199,23 @@ impl PTable {
     /// # Errors
     /// The options are not valid, or the pool is full.
     pub fn create(pool: Arc<Pool>, id: u64, options: &PTableOptions) -> Result<PTable> {
+        PTable::create_for(pool, id, 0, options)
+    }
+
+    /// Creates a table for the rows of one of a store.
+    ///
+    /// # Errors
+    /// Those of [`create`](Self::create).
+    pub fn create_for(pool: Arc<Pool>, id: u64, of: u64, options: &PTableOptions) -> Result<PTable> {
         let schema = options.schema.clone().validated()?;
         let key = names_to_columns(&schema, &options.key)?;
-        if key.is_empty() {
-            return Err(StoreError::invalid("a table in persistent memory needs a key: declare a PRIMARY KEY"));
-        }
         if let Some(wrong) = options.clusters.iter().find(|dimension| dimension.column >= schema.columns.len()) {
             return Err(StoreError::invalid(format!("the table has no column {} to cluster by", wrong.column)));
         }
         let clusters = Clusters::new(options.clusters.clone(), options.order.clone())?;
         let geometry = Geometry::new(&schema, pool.unit_bytes())?;
         let region = pool.region().clone();
-        let unit = pool.prepare(UnitKind::Table, id, (0, 0))?;
+        let unit = pool.prepare(UnitKind::Table, id, (of, 0))?;
         let head = pool.offset(unit);
         let description = description::write(options, &key);
         description::store(&pool, id, &description)?;
@@ -180,15 +235,11 @@ impl PTable {
         let mut structure = Structure::default();
         structure.show((0, 0), first);
         let own = head + REDO..pool.offset(unit + 1);
-        let writer = Writer {
-            blocks: HashMap::new(),
-            journal: Journal::new(head + STATE, [own].into()),
-            inserted: vec![],
-            deleted: vec![],
-        };
+        let writer = Writer::new(Journal::new(head + STATE, [own].into()));
         Ok(PTable {
             pool,
             id,
+            of,
             head,
             schema,
             key,
@@ -198,12 +249,38 @@ impl PTable {
             structure: RwLock::new(structure),
             writer: Mutex::new(writer),
             rows: AtomicU64::new(0),
+            graves: Graves::default(),
+            is_dropped: AtomicBool::new(false),
         })
+    }
+
+    /// The number of the table in the pool.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The table of the store whose rows these are; 0 if there is none.
+    pub fn of(&self) -> u64 {
+        self.of
+    }
+
+    /// Drops the table: from now on a crash leaves none. Its units are free when the value is dropped, with all snapshots
+    /// that have its blocks.
+    pub fn discard(&self) {
+        self.region().store(self.head, 0);
+        self.region().flush(self.head, 8);
+        self.region().fence();
+        self.is_dropped.store(true, Ordering::Release);
     }
 
     /// Columns and constraints.
     pub fn schema(&self) -> &TableSchema {
         &self.schema
+    }
+
+    /// The clustering dimensions.
+    pub fn dimensions(&self) -> &[Dimension] {
+        &self.clusters.dimensions
     }
 
     /// The positions of the key's columns.
@@ -247,6 +324,14 @@ impl PTable {
     /// The offset of the word that links the block behind `before`; of the first block, if that is `None`.
     fn link_word(&self, before: Option<u64>) -> u64 {
         before.map_or(self.head + FIRST_BLOCK, |unit| self.pool.offset(unit) + NEXT)
+    }
+}
+
+impl Drop for PTable {
+    fn drop(&mut self) {
+        if self.is_dropped.load(Ordering::Acquire) {
+            self.pool.release_owner(self.id);
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Opening a table: finishing what a crash interrupted, and making the directory of blocks.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -13,6 +13,7 @@ use super::super::pool::{NEXT, Pool, UnitKind, UnitState};
 use super::super::tree::{Tree, TreeOptions};
 use super::geometry::Geometry;
 use super::journal::{Journal, Phase};
+use super::version::Graves;
 use super::{
     DESCRIPTION_CHECK, DESCRIPTION_LEN, FIRST_BLOCK, INTENTS, PTable, Place, REDO, ROOT, STATE, Structure, Writer,
     description, slot_of, unit_of,
@@ -34,6 +35,14 @@ impl PTable {
     /// # Errors
     /// The pool has no such table, or something is damaged.
     pub fn open(pool: Arc<Pool>, id: u64) -> Result<PTable> {
+        PTable::open_with(pool, id, &|_| false)
+    }
+
+    /// The same, where `has_commit` says whether a log has the commit for which a change was prepared.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn open_with(pool: Arc<Pool>, id: u64, has_commit: &dyn Fn(u64) -> bool) -> Result<PTable> {
         let units = pool.take_units(id);
         let heads: Vec<&UnitState> = units.iter().filter(|unit| unit.kind == UnitKind::Table).collect();
         let [head] = heads[..] else {
@@ -42,7 +51,7 @@ impl PTable {
         };
         let region = pool.region().clone();
         let words = region.words();
-        let (unit, head) = (head.unit, pool.offset(head.unit));
+        let (unit, of, head) = (head.unit, head.values.0, pool.offset(head.unit));
         let (len, check) = (words.load(head + DESCRIPTION_LEN), words.load(head + DESCRIPTION_CHECK));
         let (options, key, clusters) = description::load(&pool, head, &units, len, check)?;
         let geometry = Geometry::new(&options.schema, pool.unit_bytes())?;
@@ -52,7 +61,14 @@ impl PTable {
         let further = redo.iter().map(|unit| pool.content(unit.unit));
         let journal = Journal::new(head + STATE, std::iter::once(own).chain(further).collect());
         let interrupted = journal.read(region.as_ref())?;
-        if let Some((Phase::Committed, change)) = &interrupted {
+        let is_committed = |phase: &Phase, change: &super::Change| match phase {
+            Phase::Prepared => false,
+            Phase::Committed => true,
+            Phase::Waiting => change.sequence.is_some_and(has_commit),
+        };
+        if let Some((phase, change)) = &interrupted
+            && is_committed(phase, change)
+        {
             for (word, value) in &change.words {
                 region.store(*word, *value);
                 region.flush(*word, 8);
@@ -61,10 +77,11 @@ impl PTable {
         let (structure, rows) = read_blocks(&pool, id, head, &geometry)?;
         let tree_options = TreeOptions { node_bytes: options.node_bytes };
         let tree = Tree::open(pool.clone(), id, head + ROOT, tree_options, &units)?;
-        let writer = Writer { blocks: HashMap::new(), journal, inserted: vec![], deleted: vec![] };
+        let writer = Writer::new(journal);
         let table = PTable {
             pool,
             id,
+            of,
             head,
             schema: options.schema,
             key,
@@ -74,6 +91,8 @@ impl PTable {
             structure: RwLock::new(structure),
             writer: Mutex::new(writer),
             rows: AtomicU64::new(rows),
+            graves: Graves::default(),
+            is_dropped: AtomicBool::new(false),
         };
         table.finish(interrupted.map(|(_, change)| change.places))?;
         table.release_unreached(&units);
@@ -117,6 +136,11 @@ impl PTable {
 
     /// Adds the entry of a row, or removes that of a slot without one, durably.
     fn reconcile(&self, at: Place, prefix: u64) -> Result<()> {
+        if self.key.is_empty() {
+            // Nothing else changes before the words are durable.
+            self.region().fence();
+            return Ok(());
+        }
         let is_block = self.structure.read().version(unit_of(at)).is_some();
         if is_block && self.block(unit_of(at)).is_valid(slot_of(at)) {
             return self.tree.insert((prefix, at));

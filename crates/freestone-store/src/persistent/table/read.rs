@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::block::Block;
 use super::{PTable, Place, Structure, place, slot_of, unit_of};
 use crate::column::ColumnData;
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::media::region::LINE_BYTES;
 
 impl PTable {
@@ -22,6 +22,9 @@ impl PTable {
         out: &mut [ColumnData],
         places: &mut Vec<Place>,
     ) -> Result<()> {
+        if self.key.is_empty() {
+            return Err(StoreError::invalid("the table has no key by which rows are found"));
+        }
         self.check_kinds(keys, self.key.iter().copied())?;
         self.check_kinds(out, columns.iter().copied())?;
         let structure = self.structure.read();

@@ -106,6 +106,7 @@ impl PTable {
     ) -> Result<ScanReport> {
         let tests = self.tests(request)?;
         let iterator = match request.iterator {
+            _ if self.key.is_empty() => IteratorKind::Block,
             Some(iterator) => iterator,
             None => self.plan(request, costs)?.chosen,
         };
@@ -161,7 +162,7 @@ impl PTable {
         let block_ns = structure.blocks.len() as f64 * costs.key_test
             + passing.len() as f64 * costs.block
             + blocks * slots * costs.slot;
-        let index_ns = entries as f64 * costs.entry;
+        let index_ns = if self.key.is_empty() { f64::INFINITY } else { entries as f64 * costs.entry };
         let chosen = if block_ns <= index_ns { IteratorKind::Block } else { IteratorKind::Index };
         Ok(Plan { chosen, block_ns, index_ns, blocks, entries })
     }
@@ -177,7 +178,8 @@ impl PTable {
 
     /// The prefixes of keys that rows of the result can have.
     fn key_range(&self, tests: &[Test]) -> (u64, u64) {
-        let of_key = tests.iter().filter(|test| test.column == self.key[0]).filter_map(|test| test.prefixes);
+        let of_key =
+            tests.iter().filter(|test| Some(&test.column) == self.key.first()).filter_map(|test| test.prefixes);
         of_key.fold((0, u64::MAX), |(low, high), (first, last)| (low.max(first), high.min(last)))
     }
 

@@ -28,7 +28,7 @@ impl Test {
         if !fits {
             return Err(StoreError::invalid(format!("a predicate of another type than column {}", from.column)));
         }
-        let prefixes = prefixes(&from.predicate, place.kind);
+        let prefixes = key_prefixes(&from.predicate, place.kind);
         Ok(Test { column: from.column, predicate: from.predicate.clone(), prefixes })
     }
 
@@ -112,7 +112,7 @@ fn strings(block: &Block<'_>, place: &ColumnPlace, at: usize, bits: u64, predica
 }
 
 /// The smallest and largest order prefix of values that pass.
-fn prefixes(predicate: &Predicate, kind: Kind) -> Option<(u64, u64)> {
+pub fn key_prefixes(predicate: &Predicate, kind: Kind) -> Option<(u64, u64)> {
     let number = |value: i128| {
         let narrow = if kind == Kind::Wide { value >> 64 } else { value };
         (narrow.clamp(i64::MIN.into(), i64::MAX.into()) as i64 as u64) ^ 1 << 63

@@ -1,13 +1,14 @@
 //! Blocks that are full are split, or written anew if removed rows take their room. Empty ones are removed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 
 use super::super::directory::Key;
 use super::super::link::seal;
 use super::super::pool::{NEXT, UnitKind};
 use super::journal::Change;
-use super::{BlockState, PTable, Place, Writer, place, slot_of, unit_of};
+use super::version::slots_of;
+use super::{BlockState, PTable, Place, Writer, place, places_of, slot_of};
 use crate::column::ColumnData;
 use crate::error::Result;
 
@@ -52,8 +53,8 @@ impl PTable {
         let block = self.block(unit);
         let mut slots = block.valid_slots();
         let mut committed = vec![true; slots.len()];
-        for (at, _) in writer.inserted.iter().filter(|(at, _)| unit_of(*at) == unit) {
-            slots.push(slot_of(*at));
+        for at in writer.inserted.range(places_of(unit)).map(|(at, _)| *at) {
+            slots.push(slot_of(at));
             committed.push(false);
         }
         let columns = block.rows(&slots)?;
@@ -72,7 +73,7 @@ impl PTable {
         let moved: Vec<usize> = (0..rows.slots.len()).filter(moves).collect();
         let next = self.region().words().load(self.pool.offset(unit) + NEXT);
         let (new, state) = self.write_block(cut.low, next, rows, &moved)?;
-        let mut change = Change { words: vec![(self.pool.offset(unit) + NEXT, seal(new))], places: vec![] };
+        let mut change = Change { words: vec![(self.pool.offset(unit) + NEXT, seal(new))], ..Change::default() };
         change.words.extend(self.words_without(unit, rows, &moved));
         let result = self.move_rows(writer, unit, new, rows, &moved, change, |structure| structure.show(cut.low, new));
         if let Err(error) = result {
@@ -80,10 +81,14 @@ impl PTable {
             return Err(error);
         }
         writer.blocks.insert(new, state);
-        // No reader looks at the rows that have left.
+        writer.versions.touch(new, true);
+        writer.versions.touch(unit, false);
+        // Only snapshots look at the rows that have left.
         let block = self.block(unit);
-        let left = (0..rows.slots.len()).filter(|row| !moves(row)).map(|row| rows.slots[row]);
-        let heap_top = block.heap_top(left)?;
+        let mut left = self.protected(&writer.versions, unit);
+        let stays = (0..rows.slots.len()).filter(|row| !moves(row)).map(|row| rows.slots[row]);
+        stays.for_each(|slot| crate::bitmap::set(&mut left, slot));
+        let heap_top = block.heap_top(slots_of(&left).into_iter())?;
         writer.blocks.insert(unit, BlockState { heap_top, has_freed: false });
         Ok(())
     }
@@ -94,7 +99,7 @@ impl PTable {
         let low = self.low_of(unit);
         let next = self.region().words().load(self.pool.offset(unit) + NEXT);
         let (new, state) = self.write_block(low, next, rows, &all)?;
-        let change = Change { words: vec![(self.link_to(low), seal(new))], places: vec![] };
+        let change = Change { words: vec![(self.link_to(low), seal(new))], ..Change::default() };
         let result = self.move_rows(writer, unit, new, rows, &all, change, |structure| {
             structure.hide(low);
             structure.show(low, new);
@@ -104,8 +109,8 @@ impl PTable {
             return Err(error);
         }
         writer.blocks.insert(new, state);
-        writer.blocks.remove(&unit);
-        self.pool.release(&[unit]);
+        writer.versions.touch(new, true);
+        self.retire(writer, unit);
         Ok(())
     }
 
@@ -161,20 +166,31 @@ impl PTable {
         mut change: Change,
         publish: impl FnOnce(&mut super::Structure),
     ) -> Result<()> {
-        let key = &rows.columns[self.key[0]];
         let (mut inserted, mut deleted, mut moves) = (vec![], vec![], HashMap::<Place, Place>::new());
         for (slot, row) in moved.iter().enumerate() {
             let (from, to) = (place(unit, rows.slots[*row]), place(new, slot));
             moves.insert(from, to);
             if rows.committed[*row] {
-                inserted.push((to, key.order_prefix(*row)));
-                deleted.push((from, key.order_prefix(*row)));
+                let prefix = self.prefix(&rows.columns, *row);
+                inserted.push((to, prefix));
+                deleted.push((from, prefix));
             }
         }
         change.places = inserted.iter().chain(&deleted).map(|(at, _)| *at).collect();
         self.commit_change(writer, &change, &inserted, &deleted, publish)?;
-        for (at, _) in writer.inserted.iter_mut().chain(&mut writer.deleted) {
-            *at = moves.get(at).copied().unwrap_or(*at);
+        writer.taken.remove(&unit);
+        for places in [&mut writer.inserted, &mut writer.deleted] {
+            let here: BTreeMap<Place, u64> = places.range(places_of(unit)).map(|(at, prefix)| (*at, *prefix)).collect();
+            for (at, prefix) in here {
+                if let Some(to) = moves.get(&at) {
+                    places.remove(&at);
+                    places.insert(*to, prefix);
+                }
+            }
+        }
+        if writer.versions.are_kept() {
+            let committed = moved.iter().filter(|row| rows.committed[**row]).map(|row| place(unit, rows.slots[*row]));
+            writer.versions.moved.extend(committed.map(|from| (from, moves[&from])));
         }
         Ok(())
     }
@@ -198,8 +214,7 @@ impl PTable {
         region.fence();
         structure.hide(low);
         drop(structure);
-        writer.blocks.remove(&unit);
-        self.pool.release(&[unit]);
+        self.retire(writer, unit);
     }
 
     /// The numbers of rows that readers count and of those in blocks agree; for checks.

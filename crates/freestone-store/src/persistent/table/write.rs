@@ -1,6 +1,6 @@
 //! Transactions: rows are written where nobody looks, and become rows by one word, or by the redo slot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
@@ -8,9 +8,13 @@ use parking_lot::MutexGuard;
 use super::super::link::seal;
 use super::super::pool::UnitKind;
 use super::journal::{CHANGE_MAX, Change, Journal};
-use super::{BlockState, INTENTS, PTable, Place, Writer, place, slot_of, unit_of};
+use super::version::slots_of;
+use super::{BlockState, INTENTS, PTable, Place, Prepared, Writer, place, places_of, slot_of, unit_of};
 use crate::column::{ColumnData, Physical};
 use crate::error::{Result, StoreError};
+
+/// Places of rows, with the prefixes of their keys.
+type PlacedRows = Vec<(Place, u64)>;
 
 /// A transaction of the one writer. Nothing of it remains unless it is committed.
 #[derive(Debug)]
@@ -49,7 +53,7 @@ impl Transaction<'_> {
         let (unit, slot, state) = loop {
             let unit = table.block_for(key);
             let state = table.block_state(&mut self.writer, unit)?;
-            match table.free_slot(&self.writer, unit) {
+            match table.free_slot(&mut self.writer, unit) {
                 Some(slot) if state.heap_top >= table.geometry.heap + strings => break (unit, slot, state),
                 _ => table.make_room(&mut self.writer, unit, key, strings)?,
             }
@@ -65,8 +69,11 @@ impl Transaction<'_> {
             version.fetch_add(1, Ordering::AcqRel);
         }
         self.writer.blocks.insert(unit, BlockState { heap_top, ..state });
-        let prefix = columns[table.key[0]].order_prefix(row);
-        self.writer.inserted.push((place(unit, slot), prefix));
+        self.writer.inserted.insert(place(unit, slot), table.prefix(columns, row));
+        if let Some(taken) = self.writer.taken.get_mut(&unit) {
+            crate::bitmap::set(taken, slot);
+        }
+        self.writer.versions.touch(unit, true);
         Ok(())
     }
 
@@ -76,12 +83,12 @@ impl Transaction<'_> {
     /// There is no such row.
     pub fn delete(&mut self, at: Place) -> Result<()> {
         let table = self.table;
-        let is_row = table.is_row(at) && !self.writer.deleted.iter().any(|(deleted, _)| *deleted == at);
+        let is_row = table.is_row(at) && !self.writer.deleted.contains_key(&at);
         if !is_row {
             return Err(StoreError::invalid(format!("there is no row at place {at:#x}")));
         }
         let prefix = table.prefix_at(at)?;
-        self.writer.deleted.push((at, prefix));
+        self.writer.deleted.insert(at, prefix);
         Ok(())
     }
 
@@ -100,42 +107,130 @@ impl Transaction<'_> {
     /// The pool is full; then nothing has changed.
     pub fn commit(mut self) -> Result<()> {
         let (table, writer) = (self.table, &mut *self.writer);
-        let (inserted, deleted) = (writer.inserted.clone(), writer.deleted.clone());
+        let (inserted, deleted) = writer.changes();
         if inserted.is_empty() && deleted.is_empty() {
             return Ok(());
         }
         let words = table.validity_words(&inserted, &deleted);
         if words.len() == 1 && inserted.len() + deleted.len() <= 2 {
+            table.bury(writer, &deleted);
             table.commit_word(words[0], &inserted, &deleted)?;
         } else {
             let places = inserted.iter().chain(&deleted).map(|(at, _)| *at).collect();
-            table.commit_change(writer, &Change { words, places }, &inserted, &deleted, |_| ())?;
+            let change = Change { words, places, sequence: None };
+            table.commit_change(writer, &change, &inserted, &deleted, |_| ())?;
         }
-        table.rows.fetch_add(inserted.len() as u64, Ordering::Relaxed);
-        table.rows.fetch_sub(deleted.len() as u64, Ordering::Relaxed);
-        writer.inserted.clear();
-        writer.deleted.clear();
-        for (at, _) in &deleted {
-            if let Some(state) = writer.blocks.get_mut(&unit_of(*at)) {
-                state.has_freed = true;
-            }
-        }
-        for (at, _) in deleted {
-            table.remove_if_empty(writer, unit_of(at));
-        }
+        table.changed(writer, &inserted, &deleted);
         Ok(())
+    }
+
+    /// Makes the changes durable, but leaves it to a log whether they are committed: they are if it has the commit with
+    /// this sequence. [`PTable::settle`] says so. Until then no other transaction may begin.
+    ///
+    /// # Errors
+    /// The pool is full; then nothing has changed.
+    pub fn prepare(mut self, sequence: u64) -> Result<()> {
+        let (table, writer) = (self.table, &mut *self.writer);
+        let (inserted, deleted) = writer.changes();
+        let words = table.validity_words(&inserted, &deleted);
+        let places = inserted.iter().chain(&deleted).map(|(at, _)| *at).collect();
+        let change = Change { words, places, sequence: Some(sequence) };
+        table.prepare_change(writer, &change, &inserted)?;
+        table.region().fence();
+        writer.prepared = Some(Prepared { change, inserted, deleted });
+        Ok(())
+    }
+}
+
+impl Transaction<'_> {
+    /// The rows that are in another place since blocks were published.
+    pub fn moves(&self) -> HashMap<Place, Place> {
+        self.writer.versions.moved.iter().copied().collect()
+    }
+
+    /// Whether it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.writer.inserted.is_empty() && self.writer.deleted.is_empty()
+    }
+}
+
+impl Writer {
+    /// The rows that the transaction under way adds and removes.
+    fn changes(&self) -> (PlacedRows, PlacedRows) {
+        let list = |places: &BTreeMap<Place, u64>| places.iter().map(|(at, prefix)| (*at, *prefix)).collect();
+        (list(&self.inserted), list(&self.deleted))
     }
 }
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         // Slots without their bits are free. What was written to them may be overwritten.
-        self.writer.inserted.clear();
-        self.writer.deleted.clear();
+        self.writer.clear();
     }
 }
 
 impl PTable {
+    /// Commits the transaction that was prepared, or takes it back. Without one, nothing is to do.
+    ///
+    /// # Errors
+    /// A leaf is damaged.
+    pub fn settle(&self, is_committed: bool) -> Result<()> {
+        let mut writer = self.writer.lock();
+        let writer = &mut *writer;
+        let Some(Prepared { change, inserted, deleted }) = writer.prepared.take() else { return Ok(()) };
+        if is_committed {
+            self.store_change(writer, &change, &deleted, |_| ())?;
+            self.changed(writer, &inserted, &deleted);
+            return Ok(());
+        }
+        self.take_entries(&inserted)?;
+        self.region().fence();
+        writer.journal.clear(self.region());
+        Ok(())
+    }
+
+    /// The commit of a log for which a prepared transaction waits.
+    pub fn waits_for(&self) -> Option<u64> {
+        self.writer.lock().prepared.as_ref().and_then(|prepared| prepared.change.sequence)
+    }
+
+    /// Notes what a transaction has changed.
+    fn changed(&self, writer: &mut Writer, inserted: &[(Place, u64)], deleted: &[(Place, u64)]) {
+        self.rows.fetch_add(inserted.len() as u64, Ordering::Relaxed);
+        self.rows.fetch_sub(deleted.len() as u64, Ordering::Relaxed);
+        writer.clear();
+        let mut blocks: Vec<u64> = deleted.iter().map(|(at, _)| unit_of(*at)).collect();
+        blocks.dedup();
+        for unit in blocks {
+            if let Some(state) = writer.blocks.get_mut(&unit) {
+                state.has_freed = true;
+            }
+            writer.versions.touch(unit, false);
+            self.remove_if_empty(writer, unit);
+        }
+    }
+
+    /// The order prefix of a row's key; 0 without one.
+    pub(super) fn prefix(&self, columns: &[ColumnData], row: usize) -> u64 {
+        self.key.first().map_or(0, |key| columns[*key].order_prefix(row))
+    }
+
+    /// Writes entries of the tree that nobody sees before it is settled.
+    fn add_entries(&self, rows: &[(Place, u64)]) -> Result<()> {
+        if self.key.is_empty() {
+            return Ok(());
+        }
+        rows.iter().try_for_each(|(at, prefix)| self.tree.add((*prefix, *at)))
+    }
+
+    /// Removes entries of the tree; durable after the next fence.
+    fn take_entries(&self, rows: &[(Place, u64)]) -> Result<()> {
+        if self.key.is_empty() {
+            return Ok(());
+        }
+        rows.iter().try_for_each(|(at, prefix)| self.tree.take((*prefix, *at)).map(drop))
+    }
+
     /// Commits a change of one word, with one row or two.
     fn commit_word(
         &self,
@@ -149,7 +244,7 @@ impl PTable {
         region.store(self.head + INTENTS, intents[0]);
         region.store(self.head + INTENTS + 8, intents[1]);
         region.flush(self.head + INTENTS, 16);
-        let added = inserted.iter().try_for_each(|(at, prefix)| self.tree.add((*prefix, *at)));
+        let added = self.add_entries(inserted);
         if added.is_err() {
             self.tree.forget();
             return added;
@@ -161,9 +256,7 @@ impl PTable {
         region.flush(word, 8);
         self.tree.settle();
         drop(readers);
-        for (at, prefix) in deleted {
-            self.tree.take((*prefix, *at))?;
-        }
+        self.take_entries(deleted)?;
         region.fence();
         Ok(())
     }
@@ -178,30 +271,44 @@ impl PTable {
         deleted: &[(Place, u64)],
         publish: impl FnOnce(&mut super::Structure),
     ) -> Result<()> {
+        self.prepare_change(writer, change, inserted)?;
+        writer.journal.commit(self.region(), change);
+        self.region().fence();
+        self.store_change(writer, change, deleted, publish)
+    }
+
+    /// The first phase of a change: the redo slot and the entries of new rows. Durable after the next fence.
+    fn prepare_change(&self, writer: &mut Writer, change: &Change, inserted: &[(Place, u64)]) -> Result<()> {
         let region = self.region();
         self.reserve(&mut writer.journal, change)?;
         writer.journal.prepare(region, change);
-        let added = inserted.iter().try_for_each(|(at, prefix)| self.tree.add((*prefix, *at)));
+        let added = self.add_entries(inserted);
         region.fence();
         self.tree.settle();
         if added.is_err() {
-            for (at, prefix) in inserted {
-                self.tree.take((*prefix, *at))?;
-            }
+            self.take_entries(inserted)?;
             region.fence();
             writer.journal.clear(region);
-            return added;
         }
-        writer.journal.commit(region, change);
-        region.fence();
+        added
+    }
+
+    /// The last phase of a change that is committed.
+    fn store_change(
+        &self,
+        writer: &mut Writer,
+        change: &Change,
+        deleted: &[(Place, u64)],
+        publish: impl FnOnce(&mut super::Structure),
+    ) -> Result<()> {
+        let region = self.region();
+        self.bury(writer, deleted);
         let mut structure = self.structure.write();
         for (word, value) in &change.words {
             region.store(*word, *value);
             region.flush(*word, 8);
         }
-        for (at, prefix) in deleted {
-            self.tree.take((*prefix, *at))?;
-        }
+        self.take_entries(deleted)?;
         region.fence();
         publish(&mut structure);
         drop(structure);
@@ -294,24 +401,28 @@ impl PTable {
             return Ok(*state);
         }
         let block = self.block(unit);
-        let heap_top = block.heap_top(block.valid_slots().into_iter())?;
+        let mut used = self.protected(&writer.versions, unit);
+        let rows =
+            block.valid_slots().into_iter().chain(writer.inserted.range(places_of(unit)).map(|(at, _)| slot_of(*at)));
+        rows.for_each(|slot| crate::bitmap::set(&mut used, slot));
+        let heap_top = block.heap_top(slots_of(&used).into_iter())?;
         let state = BlockState { heap_top, has_freed: false };
         writer.blocks.insert(unit, state);
         Ok(state)
     }
 
     /// A slot without a row, which the transaction under way has not used either.
-    fn free_slot(&self, writer: &Writer, unit: u64) -> Option<usize> {
-        let block = self.block(unit);
-        let mut used: Vec<u64> = vec![];
-        if !writer.inserted.is_empty() {
-            used.resize(self.geometry.words, 0);
-            let here = writer.inserted.iter().filter(|(at, _)| unit_of(*at) == unit);
-            here.for_each(|(at, _)| crate::bitmap::set(&mut used, slot_of(*at)));
-        }
-        (0..self.geometry.words).find_map(|at| {
-            let taken = block.validity(at) | used.get(at).copied().unwrap_or(0);
-            let slot = at * 64 + taken.trailing_ones() as usize;
+    fn free_slot(&self, writer: &mut Writer, unit: u64) -> Option<usize> {
+        let Writer { taken, versions, inserted, .. } = writer;
+        let taken = taken.entry(unit).or_insert_with(|| {
+            let block = self.block(unit);
+            let mut taken = self.protected(versions, unit);
+            taken.iter_mut().enumerate().for_each(|(at, word)| *word |= block.validity(at));
+            inserted.range(places_of(unit)).for_each(|(at, _)| crate::bitmap::set(&mut taken, slot_of(*at)));
+            taken
+        });
+        taken.iter().enumerate().find_map(|(at, word)| {
+            let slot = at * 64 + word.trailing_ones() as usize;
             (slot < self.geometry.slots.min(at * 64 + 64)).then_some(slot)
         })
     }
@@ -324,8 +435,9 @@ impl PTable {
 
     /// The order prefix of the key in a slot.
     pub(super) fn prefix_at(&self, at: Place) -> Result<u64> {
-        let mut data = ColumnData::new(self.geometry.columns[self.key[0]].kind);
-        self.block(unit_of(at)).append(self.key[0], &[slot_of(at)], &mut data)?;
+        let Some(key) = self.key.first() else { return Ok(0) };
+        let mut data = ColumnData::new(self.geometry.columns[*key].kind);
+        self.block(unit_of(at)).append(*key, &[slot_of(at)], &mut data)?;
         Ok(data.order_prefix(0))
     }
 }

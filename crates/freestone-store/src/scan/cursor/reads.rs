@@ -145,8 +145,12 @@ impl Cursor {
         };
         match request.row_filters.first() {
             _ if !filtered.is_empty() => filtered,
-            Some(_) => request.row_filters.iter().flat_map(|filter| filter.columns().to_vec()).collect(),
-            None => request.projection.clone(),
+            Some(_) => {
+                let columns: Vec<usize> =
+                    request.row_filters.iter().flat_map(|filter| filter.columns().to_vec()).collect();
+                self.table.schema.with_fields(&columns)
+            }
+            None => self.reading.stored.clone(),
         }
     }
 
@@ -165,7 +169,7 @@ impl Cursor {
         }
         let known = pages_of(segment, waiting.iter().filter_map(|(.., read)| read.as_ref()));
         let is_wanted = |group: usize, page| selected.any(granule, group, page) && !pinned.has(group, page);
-        let pages = self.missing(granule, &self.request.projection, is_wanted, &known);
+        let pages = self.missing(granule, &self.reading.stored, is_wanted, &known);
         start(segment, pages, granule.start)
     }
 

@@ -20,7 +20,7 @@ use super::chunks::FileChunks;
 use super::intervals;
 use crate::ingest::arrow_types;
 use crate::ingest::blocks::CHANGED;
-use crate::ingest::convert::table_type;
+use crate::ingest::convert::{stored_type, table_type};
 use crate::ingest::error::{IngestError, Reason};
 use crate::ingest::fixed_bytes::INTERVAL;
 use crate::ingest::parallel::guarded;
@@ -105,6 +105,18 @@ impl ParquetFile {
             }
             (_, data_type) => table_type(data_type),
         }
+    }
+
+    /// The type in which a table stores the column, which may be nested; `None` if it cannot.
+    pub fn stored_type(&self, column: usize) -> Option<DataType> {
+        match &self.columns[column] {
+            FileColumn { is_interval: true, .. } => Some(INTERVAL),
+            _ => self.table_type(column).or_else(|| stored_type(self.schema().field(column).data_type())),
+        }
+    }
+
+    pub fn is_interval(&self, column: usize) -> bool {
+        self.columns[column].is_interval
     }
 
     /// The type of the column in a query, which may be one that tables cannot store.

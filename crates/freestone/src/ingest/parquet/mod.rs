@@ -22,7 +22,7 @@ pub(crate) use file::{ParquetFile, SECONDS_KEY};
 use super::IngestOptions;
 use super::convert::{ColumnMatch, Location, conform, not_stored};
 use super::error::{IngestError, Reason};
-use super::fixed_bytes::with_uuid_texts;
+use super::fixed_bytes::{with_intervals, with_uuid_texts};
 use super::infer::column_index;
 use super::parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
 
@@ -33,7 +33,7 @@ use super::parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
 /// The file cannot be read, or a type is not supported.
 pub(super) fn schema(path: &Path) -> Result<SchemaRef, IngestError> {
     let file = ParquetFile::open(path)?;
-    let field = |(at, field): (usize, &Arc<ColumnField>)| match file.table_type(at) {
+    let field = |(at, field): (usize, &Arc<ColumnField>)| match file.stored_type(at) {
         Some(data_type) => Ok(ColumnField::new(field.name(), data_type, field.is_nullable())),
         None => Err(unsupported(&file, at)),
     };
@@ -94,7 +94,7 @@ fn projected_roots(file: &ParquetFile, schema: &Schema) -> Result<Vec<usize>, In
             let text = format!("the file has no column '{}', it has: {}", field.name(), names.join(", "));
             IngestError::new(file.name(), Reason::ColumnMismatch(text))
         })?;
-        if file.table_type(index).is_none() {
+        if file.stored_type(index).is_none() {
             return Err(unsupported(file, index).in_column(field.name()));
         }
         Ok(index)
@@ -150,6 +150,10 @@ impl RowGroupWorker {
         self.file.schema().index_of(name).is_ok_and(|at| self.file.is_uuid(at))
     }
 
+    fn is_interval(&self, name: &str) -> bool {
+        self.file.schema().index_of(name).is_ok_and(|at| self.file.is_interval(at))
+    }
+
     fn decode(&self, group: RowGroup, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<MorselEnd, IngestError> {
         let metadata = self.file.metadata();
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(self.file.chunks()?, metadata.clone())
@@ -163,7 +167,7 @@ impl RowGroupWorker {
         for batch in reader {
             let batch = batch.map_err(|error| self.file.malformed(&error.into(), group.index))?;
             let is_uuid = |field: &ColumnField| self.is_uuid(field.name());
-            let batch = with_uuid_texts(batch, &self.schema, is_uuid);
+            let batch = with_uuid_texts(with_intervals(batch, |name| self.is_interval(name)), &self.schema, is_uuid);
             let converted = conform(&batch, &self.schema, ColumnMatch::Name, &location)?;
             location.first_row += batch_rows(&converted);
             if !emit(converted) {

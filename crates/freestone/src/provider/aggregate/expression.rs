@@ -100,7 +100,10 @@ impl InputColumns<'_> {
 
     fn column(&self, place: usize) -> Option<Compiled> {
         let column = *self.scanned.get(place)?;
-        let data_type = self.table.schema.columns.get(column)?.data_type.clone();
+        if column >= self.table.schema.stored_count() {
+            return None;
+        }
+        let data_type = self.table.schema.stored_type(column).clone();
         if kind(&data_type) != Kind::Int || range(&data_type).is_none() {
             return None;
         }

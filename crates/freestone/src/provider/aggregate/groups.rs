@@ -57,7 +57,7 @@ impl Groups {
     pub fn new(table: &Arc<Table>, columns: &[(usize, usize)], most: usize) -> Option<Groups> {
         let (mut keys, mut count) = (vec![], 1usize);
         for (place, column) in columns {
-            let data_type = table.schema.columns[*column].data_type.clone();
+            let data_type = table.schema.stored_type(*column).clone();
             let (numbering, values) = match data_type {
                 DataType::Utf8View => texts(table, *column)?,
                 DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Date32 => {

@@ -64,7 +64,7 @@ impl FilesFunction {
         for [name, value] in pairs {
             read.set(name, value, &|name| self.data_type(name))?;
         }
-        self.open.table(&files, &read)
+        self.open.table(&files, &read.complete())
     }
 
     /// The type of a name in SQL.

@@ -6,6 +6,7 @@
 //! Bounds in Parquet files prune row groups and pages ([`pruning`]); they are never used as values.
 
 mod bounds;
+mod contents;
 mod filters;
 mod functions;
 mod inference;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 use datafusion::catalog::TableProvider;
 use parking_lot::Mutex;
 
+pub(crate) use contents::{CONTENTS, ContentsFunction};
 pub(crate) use functions::FilesFunction;
 pub(crate) use inference::Inference;
 pub(crate) use inspection::{FUNCTIONS as INSPECTIONS, InspectionFunction};

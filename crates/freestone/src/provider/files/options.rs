@@ -21,11 +21,23 @@ pub(crate) struct FileOptions {
     pub filename: Option<String>,
     /// Whether folders with names `key=value` add columns. This is the default.
     pub hive: Option<bool>,
+    /// Whether what no option says is found out from the file.
+    pub detects: bool,
 }
 
 impl FileOptions {
+    /// The options with the defaults of those that are not found out: commas, no header, and texts.
+    pub fn complete(mut self) -> Self {
+        if !self.detects {
+            self.ingest.delimiter.get_or_insert(b',');
+            self.ingest.header.get_or_insert(false);
+            self.ingest.all_varchar = true;
+        }
+        self
+    }
+
     pub fn new(threads: usize) -> Self {
-        Self { ingest: IngestOptions { threads, ..IngestOptions::default() }, ..Self::default() }
+        Self { ingest: IngestOptions { threads, ..IngestOptions::default() }, detects: true, ..Self::default() }
     }
 
     /// Sets one option. `data_type` parses the name of a type.
@@ -68,6 +80,7 @@ impl FileOptions {
                 }
             }
             "hive_partitioning" => self.hive = Some(boolean(name, value)?),
+            "auto_detect" => self.detects = boolean(name, value)?,
             other => is_default(other, name, value)?,
         }
         Ok(())
@@ -84,8 +97,6 @@ fn is_default(option: &str, name: &str, value: &str) -> Result<()> {
     match option {
         "union_by_name" if boolean(name, value)? => Ok(()),
         "union_by_name" => refused("columns of several files are always matched by name", "leave the option out"),
-        "auto_detect" if boolean(name, value)? => Ok(()),
-        "auto_detect" => refused("what no option says is always detected", "say HEADER, DELIMITER, QUOTE and TYPES"),
         "ignore_errors" | "store_rejects" | "null_padding" if !boolean(name, value)? => Ok(()),
         "ignore_errors" | "store_rejects" => refused(
             "a file is read completely, or an error says which row is wrong",
@@ -98,7 +109,17 @@ fn is_default(option: &str, name: &str, value: &str) -> Result<()> {
         "dateformat" | "timestampformat" | "date_format" | "timestamp_format" | "decimal_separator" | "thousands" => {
             refused("values have the form of the SQL standard", "read the column as VARCHAR and convert it in a query")
         }
-        "parallel" | "records" | "strict_mode" | "new_line" => Ok(()),
+        // They say how a file is read, and not what is read of it.
+        "parallel"
+        | "records"
+        | "strict_mode"
+        | "new_line"
+        | "buffer_size"
+        | "files_to_sniff"
+        | "preserve_order"
+        | "allow_quoted_nulls"
+        | "file_row_group_prefetch" => Ok(()),
+        "allow_empty" if !boolean(name, value)? => Ok(()),
         _ => {
             Err(Error::invalid(format!("unknown option {name} for files"))
                 .with_hint(format!("the options are {OPTIONS}")))

@@ -233,7 +233,7 @@ impl Reader {
                         ColumnSource::Stored(place) => Some(place),
                         _ => None,
                     });
-                    let inferred: Vec<_> = parsed.iter().map(|column| set.inferred[*column]).collect();
+                    let inferred: Vec<_> = parsed.iter().map(|column| set.inferred[*column].clone()).collect();
                     let schema = Arc::new(Schema::new(fields));
                     let mut options = set.options.clone();
                     options.batch_rows = scan.batch_rows;

@@ -17,7 +17,7 @@ use super::options::FileOptions;
 use super::types::common_type;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::{
-    self, ArrowFile, CHANGED, FileFormat, IngestError, IngestOptions, Kinds, ParquetFile, Reason, SpooledFile,
+    self, ArrowFile, CHANGED, FileFormat, IngestError, IngestOptions, Kinds, ParquetFile, Reason, Shape, SpooledFile,
     TextFile, different_names,
 };
 use crate::sql::type_names::type_name;
@@ -31,7 +31,7 @@ pub(super) struct FileSet {
     pub options: IngestOptions,
     pub schema: SchemaRef,
     /// What some values of each column read as, where its type was inferred from them.
-    pub inferred: Vec<Option<Kinds>>,
+    pub inferred: Vec<Option<Shape>>,
     pub files: Vec<SetFile>,
     /// The statistics of each column for the planner, which are computed once.
     pub known: Vec<OnceLock<ColumnStatistics>>,
@@ -74,7 +74,7 @@ pub(super) enum ColumnSource {
 #[derive(Debug, Clone)]
 enum Typed {
     Declared(DataType),
-    Read(Kinds),
+    Read(Shape),
 }
 
 /// A column of the table, from the files so far.
@@ -130,8 +130,8 @@ impl FileSet {
             let values = files.iter().map(|file| ScalarValue::Utf8View(Some(file.name.clone()))).collect();
             partitions.push((name.clone(), DataType::Utf8View, values));
         }
-        let inferred = columns.iter().map(|column| match column.typed {
-            Typed::Read(kinds) if !options.ingest.all_varchar => Some(kinds),
+        let inferred = columns.iter().map(|column| match &column.typed {
+            Typed::Read(shape) if !options.ingest.all_varchar => Some(shape.clone()),
             _ => None,
         });
         let inferred = inferred.chain(partitions.iter().map(|_| None)).collect();
@@ -164,7 +164,7 @@ impl United {
         match &self.typed {
             Typed::Declared(DataType::Null) => DataType::Utf8View,
             Typed::Declared(data_type) => data_type.clone(),
-            Typed::Read(kinds) => kinds.data_type(),
+            Typed::Read(shape) => shape.data_type(),
         }
     }
 }
@@ -243,7 +243,7 @@ impl SetFile {
         };
         match &self.contents {
             Contents::Text(file) => {
-                file.columns().into_iter().map(|(name, kinds)| (name, Typed::Read(kinds))).collect()
+                file.columns().into_iter().map(|(name, shape)| (name, Typed::Read(shape))).collect()
             }
             // Types that tables cannot store, such as lists, can be read nevertheless.
             Contents::Arrow(file) => declared(file.schema(), &|at| file.query_type(at)),
@@ -358,7 +358,7 @@ impl United {
     /// Widens the type to represent the values of one more file.
     fn unite(&mut self, typed: &Typed, file: &SetFile) -> Result<()> {
         match (&self.typed, typed) {
-            (Typed::Read(a), Typed::Read(b)) => self.typed = Typed::Read(a.and(*b)),
+            (Typed::Read(a), Typed::Read(b)) => self.typed = Typed::Read(a.and(b)),
             (Typed::Declared(a), Typed::Declared(b)) => match common_type(a, b) {
                 Some(common) => {
                     if common != *a {

@@ -2,10 +2,11 @@
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart,
+    ObjectNamePart, OrderBy, OrderByKind, Query, SelectItem, SetExpr, TableFactor,
 };
 
 use crate::sql::expressions::lambda_of;
+use crate::sql::fragments::{parsed_query, window};
 use crate::sql::names::folded;
 
 /// Schemas whose functions are ours. The names of functions of `pg_catalog` include the schema.
@@ -30,6 +31,12 @@ const WITH_LAMBDAS: [&str; 14] = [
 ];
 
 pub(super) fn rewrite(expr: &mut Expr) {
+    if let Expr::Function(call) = expr
+        && let Some(list) = list_of_rows(call)
+    {
+        *expr = list;
+        return;
+    }
     match expr {
         Expr::Function(call) => {
             method(call);
@@ -42,6 +49,61 @@ pub(super) fn rewrite(expr: &mut Expr) {
         }
         _ => {}
     }
+}
+
+/// `ARRAY(query)`: the values of the query's only column as a list, in the order of its ORDER BY.
+fn list_of_rows(call: &Function) -> Option<Expr> {
+    let FunctionArguments::Subquery(query) = &call.args else { return None };
+    if !call.name.to_string().eq_ignore_ascii_case("array") {
+        return None;
+    }
+    let mut inner = query.clone();
+    let order = ordered(&mut inner)?;
+    let (columns, order) = if order { ("__c, __n", " ORDER BY __n") } else { ("__c", "") };
+    let text = format!("SELECT coalesce(list(__c{order}), []) FROM (SELECT 1) AS __list ({columns})");
+    let mut written = parsed_query(&text).ok()?;
+    let SetExpr::Select(select) = written.body.as_mut() else { return None };
+    let Some(TableFactor::Derived { subquery, .. }) = select.from.first_mut().map(|from| &mut from.relation) else {
+        return None;
+    };
+    *subquery = inner;
+    Some(Expr::Subquery(written))
+}
+
+/// Adds the number of each row in the query's order as a second column. Returns whether the query has an order; `None` if
+/// it cannot be kept.
+fn ordered(query: &mut Query) -> Option<bool> {
+    let keys = match &query.order_by {
+        None => return Some(false),
+        Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) => keys,
+        Some(_) => return None,
+    };
+    let mut keys = keys.clone();
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] = select.projection.as_slice()
+    else {
+        return None;
+    };
+    let alias = match &select.projection[0] {
+        SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
+        _ => None,
+    };
+    for key in &mut keys {
+        let is_item = match &key.expr {
+            Expr::Value(_) => true,
+            Expr::Identifier(name) => alias.as_ref().is_some_and(|alias| *alias == folded(name)),
+            _ => false,
+        };
+        if is_item {
+            key.expr = item.clone();
+        }
+    }
+    if select.distinct.is_some() {
+        return None;
+    }
+    let number = window("row_number", vec![], vec![], keys);
+    select.projection.push(SelectItem::ExprWithAlias { expr: number, alias: Ident::new("__n") });
+    Some(true)
 }
 
 /// `column.f(x)`.

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::sql::fragments::{select_query, star};
 use crate::sql::names::{call_text, folded};
 use crate::sql::spellings::AT;
-use crate::sql::{laterals, visitor};
+use crate::sql::{laterals, visitor, with_writes};
 
 pub(crate) use aliases::functions_of;
 pub(crate) use pivots::{PivotValues, asks as is_pivot};
@@ -53,12 +53,14 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
         type Break = ();
 
         fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+            orders::of_set_operation(query);
             let done = samples::of_query(query).and_then(|()| limits::rewrite(query));
             self.note(done)
         }
 
         fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
             select.projection.iter_mut().for_each(named_item);
+            stars_of_schemas(select);
             groups::without_empty(select);
             for tables in &mut select.from {
                 tables.joins.iter_mut().for_each(|join| join_kind(&mut join.join_operator));
@@ -116,6 +118,7 @@ pub(crate) fn statement(statement: ast::Statement) -> Result<ast::Statement> {
     use ast::Statement as Sql;
     let refused = |what: &str, hint: &str| Err(Error::unsupported(format!("{what} is not available")).with_hint(hint));
     match statement {
+        Sql::Query(query) if is_write(&query.body) => with_writes::statement(*query),
         Sql::Query(mut query) => {
             let SetExpr::Select(select) = query.body.as_mut() else { return Ok(Sql::Query(query)) };
             let Some(into) = select.into.take() else { return Ok(Sql::Query(query)) };
@@ -139,19 +142,56 @@ pub(crate) fn statement(statement: ast::Statement) -> Result<ast::Statement> {
         Sql::Install { .. } | Sql::Load { .. } => {
             refused("INSTALL and LOAD of extensions", "nothing has to be installed")
         }
-        Sql::Comment { .. } => refused("COMMENT ON", "keep the description in a table, or in SQL comments of a view"),
-        Sql::CreateIndex(_) => {
-            refused("CREATE INDEX", "ALTER TABLE t SET DESIGN (index = 'column') makes an ordered index")
+        Sql::Comment { object_type, if_exists, .. }
+            if if_exists
+                || !matches!(
+                    object_type,
+                    ast::CommentObject::Table | ast::CommentObject::View | ast::CommentObject::Column
+                ) =>
+        {
+            refused("a comment on anything but a TABLE, VIEW or COLUMN", "keep the description in a table")
         }
         Sql::CreateType { .. } => refused("CREATE TYPE", "write the type itself, or VARCHAR for an ENUM"),
         other => Ok(other),
     }
 }
 
+/// Whether a query is a statement that writes, with WITH before it.
+pub(crate) fn is_write(body: &SetExpr) -> bool {
+    matches!(body, SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_))
+}
+
 /// Converts `name: expression` to `expression AS name`.
 fn named_item(item: &mut SelectItem) {
     if let SelectItem::UnnamedExpr(Expr::Named { expr, name }) = item {
         *item = SelectItem::ExprWithAlias { expr: (**expr).clone(), alias: name.clone() };
+    }
+}
+
+/// Writes `t.*` of a table that FROM names with its schema as `s.t.*`.
+fn stars_of_schemas(select: &mut Select) {
+    let Select { projection, from, .. } = select;
+    let factors = from
+        .iter()
+        .flat_map(|tables| std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation)));
+    let named: Vec<&ast::ObjectName> = factors
+        .filter_map(|factor| match factor {
+            TableFactor::Table { name, alias: None, args: None, .. } if name.0.len() > 1 => Some(name),
+            _ => None,
+        })
+        .collect();
+    for item in projection {
+        let SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) = item else {
+            continue;
+        };
+        let [ast::ObjectNamePart::Identifier(table)] = name.0.as_slice() else { continue };
+        let is_of = |full: &&&ast::ObjectName| {
+            full.0.last().and_then(|part| part.as_ident()).is_some_and(|last| folded(last) == folded(table))
+        };
+        let mut found = named.iter().filter(is_of);
+        if let (Some(full), None) = (found.next(), found.next()) {
+            *name = (*full).clone();
+        }
     }
 }
 
@@ -229,8 +269,19 @@ fn unknown_columns(what: &str) -> Error {
         .with_hint("give a table function a list of columns: f(…) AS t (a, b)")
 }
 
-/// Whether a query's rows depend on the order in which tables are read: POSITIONAL JOIN pairs rows by it, and a seeded
-/// sample should be reproducible.
+/// Whether an expression numbers rows in the order in which they are read: `row_number() OVER ()`.
+fn numbers_rows(expr: &Expr) -> bool {
+    const FUNCTIONS: [&str; 6] = ["row_number", "lag", "lead", "first_value", "last_value", "nth_value"];
+    let Expr::Function(call) = expr else { return false };
+    let Some(ast::WindowType::WindowSpec(window)) = &call.over else { return false };
+    window.window_name.is_none()
+        && window.partition_by.is_empty()
+        && window.order_by.is_empty()
+        && FUNCTIONS.iter().any(|name| call.name.to_string().eq_ignore_ascii_case(name))
+}
+
+/// Whether a query's rows depend on the order in which tables are read: POSITIONAL JOIN pairs rows by it, window functions
+/// number them, and a seeded sample should be reproducible.
 pub(crate) fn depends_on_order(statement: &ast::Statement) -> bool {
     struct Ordered;
     impl ast::Visitor for Ordered {
@@ -249,7 +300,8 @@ pub(crate) fn depends_on_order(statement: &ast::Statement) -> bool {
             if is_ordered { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            if samples::is_seeded(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            let is_ordered = samples::is_seeded(expr) || numbers_rows(expr);
+            if is_ordered { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
     }
     visitor::visit(statement, &mut Ordered).is_break()

@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, ExcludeSelectItem, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
-    Ident, ObjectName, OneOrManyWithParens, OrderBy, OrderByKind, RenameSelectItem, Select, SelectItem,
+    BinaryOperator, Distinct, ExcludeSelectItem, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, ObjectName, OneOrManyWithParens, OrderBy, OrderByKind, RenameSelectItem, Select, SelectItem,
     SelectItemQualifiedWildcardKind, Value, VisitMut, WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
@@ -76,6 +76,7 @@ fn has_columns(select: &Select) -> bool {
         _ => ControlFlow::Continue(()),
     };
     visitor::expressions(&select.projection, &mut look).is_break()
+        || visitor::expressions(&select.distinct, &mut look).is_break()
         || visitor::expressions(&select.selection, &mut look).is_break()
         || visitor::expressions(&select.group_by, &mut look).is_break()
         || visitor::expressions(&select.having, &mut look).is_break()
@@ -189,17 +190,25 @@ fn expand_stars(
             *condition = all.unwrap_or(Some(expr));
         }
     }
+    if let Some(Distinct::On(keys)) = &mut select.distinct {
+        *keys = each_key(std::mem::take(keys), sources)?;
+    }
     if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
-        let mut written = Vec::with_capacity(keys.len());
-        for key in std::mem::take(keys) {
-            match copies(&key, sources)? {
-                Some(all) => written.extend(all.into_iter().map(|copy| copy.expr)),
-                None => written.push(key),
-            }
-        }
-        *keys = written;
+        *keys = each_key(std::mem::take(keys), sources)?;
     }
     Ok(())
+}
+
+/// Expands COLUMNS in keys.
+fn each_key(keys: Vec<Expr>, sources: &Sources) -> Result<Vec<Expr>> {
+    let mut written = Vec::with_capacity(keys.len());
+    for key in keys {
+        match copies(&key, sources)? {
+            Some(all) => written.extend(all.into_iter().map(|copy| copy.expr)),
+            None => written.push(key),
+        }
+    }
+    Ok(written)
 }
 
 /// Expands COLUMNS in ORDER BY.

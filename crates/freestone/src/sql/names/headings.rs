@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Distinct, Expr, Ident, ObjectNamePart, OrderBy, OrderByKind, Query, Select, SelectItem,
-    SetExpr, Value, VisitMut, VisitorMut,
+    SetExpr, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 
@@ -78,15 +78,53 @@ fn selects(body: &mut SetExpr, on: &mut impl FnMut(&mut Select)) {
 }
 
 fn give_in(select: &mut Select) {
+    let (tables, schemas) = names_of_tables(&select.from);
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) = item
-            && let Some(name) = name(expr)
+            && let Some(name) = name(expr).or_else(|| name_of_field(expr, &tables, &schemas))
         {
             // Names of the user have a position in the text. This one has none.
             let alias = Ident { value: name, quote_style: Some('"'), span: Span::empty() };
             *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
         }
     }
+}
+
+/// The names by which columns of the tables are qualified, and those of their schemas.
+fn names_of_tables(from: &[TableWithJoins]) -> (Vec<String>, Vec<String>) {
+    let factors = from
+        .iter()
+        .flat_map(|tables| std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation)));
+    let (mut names, mut schemas) = (vec![], vec![]);
+    let mut todo: Vec<&TableFactor> = factors.collect();
+    while let Some(factor) = todo.pop() {
+        match factor {
+            TableFactor::NestedJoin { table_with_joins, .. } => {
+                todo.push(&table_with_joins.relation);
+                todo.extend(table_with_joins.joins.iter().map(|join| &join.relation));
+            }
+            TableFactor::Table { name, alias: None, .. } => {
+                let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident()).map(folded).collect();
+                names.extend(parts.last().cloned());
+                schemas.extend(parts.first().filter(|_| parts.len() > 1).cloned());
+            }
+            TableFactor::Table { alias: Some(alias), .. }
+            | TableFactor::Derived { alias: Some(alias), .. }
+            | TableFactor::TableFunction { alias: Some(alias), .. }
+            | TableFactor::Function { alias: Some(alias), .. }
+            | TableFactor::UNNEST { alias: Some(alias), .. } => names.push(folded(&alias.name)),
+            _ => {}
+        }
+    }
+    (names, schemas)
+}
+
+/// The name of a field of a struct in a column: `s.a` and `t.s.a` are named `a`, like a column `t.a`.
+fn name_of_field(expr: &Expr, tables: &[String], schemas: &[String]) -> Option<String> {
+    let Expr::CompoundIdentifier(parts) = expr else { return None };
+    let first = folded(parts.first()?);
+    let of_table = if tables.contains(&first) { 2 } else { 1 };
+    (parts.len() > of_table && !schemas.contains(&first)).then(|| parts.last().map(folded)).flatten()
 }
 
 fn take_back_in(select: &mut Select) {

@@ -8,6 +8,7 @@ mod columns;
 mod cte_names;
 mod headings;
 mod objects;
+pub(crate) mod other_case;
 pub(super) mod result_columns;
 
 use std::sync::Arc;

@@ -63,10 +63,10 @@ fn body(body: &SetExpr) -> Result<()> {
         }
         // Nested queries are visited separately.
         SetExpr::Query(_) | SetExpr::Values(_) | SetExpr::Table(_) => Ok(()),
-        SetExpr::Insert(_) => Err(refused("WITH … INSERT").with_hint("write INSERT INTO t WITH … SELECT …")),
-        SetExpr::Update(_) => Err(refused("WITH … UPDATE").with_hint("write the query in FROM")),
-        SetExpr::Delete(_) => Err(refused("WITH … DELETE").with_hint("write the query in USING, or in WHERE … IN")),
-        SetExpr::Merge(_) => Err(refused("WITH … MERGE")),
+        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
+            Err(refused("a statement that writes within a query")
+                .with_hint("write it in the WITH of a whole statement"))
+        }
     }
 }
 

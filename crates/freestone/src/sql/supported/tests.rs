@@ -29,8 +29,9 @@ fn clauses_of_queries_that_nothing_executes_are_refused() {
         ("SELECT a INTO UNLOGGED u FROM t", "UNLOGGED"),
         ("SELECT a FROM t TABLESAMPLE (BUCKET 1 OUT OF 2)", "BUCKET"),
         ("ATTACH 'x.db' AS x", "ATTACH"),
-        ("COMMENT ON TABLE t IS 'x'", "COMMENT ON"),
-        ("CREATE INDEX i ON t (a)", "CREATE INDEX"),
+        ("COMMENT ON SEQUENCE t IS 'x'", "TABLE, VIEW or COLUMN"),
+        ("CREATE INDEX i ON t (a) WHERE a > 1", "WHERE of an index"),
+        ("CREATE UNIQUE INDEX i ON t (a) NULLS NOT DISTINCT", "NULLS NOT DISTINCT"),
         ("SELECT a FROM t FOR XML AUTO", "FOR XML"),
         ("SELECT a FROM t SETTINGS max_threads = 1", "SETTINGS"),
         ("SELECT a FROM t FORMAT CSV", "FORMAT"),
@@ -51,9 +52,8 @@ fn clauses_of_queries_that_nothing_executes_are_refused() {
         ("SELECT a FROM t WITH (NOLOCK)", "WITH (…)"),
         ("SELECT a FROM UNNEST([1, 2]) WITH OFFSET", "WITH OFFSET"),
         ("SELECT a FROM f(1) AS g (a INT)", "a type in a list of columns"),
-        ("WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x", "WITH … INSERT"),
-        ("WITH x AS (SELECT 1) DELETE FROM t", "WITH … DELETE"),
-        ("WITH x AS (SELECT 1) UPDATE t SET a = 1", "WITH … UPDATE"),
+        ("SELECT * FROM (WITH x AS (DELETE FROM t RETURNING a) SELECT * FROM x) AS q", "within a query"),
+        ("PREPARE p AS WITH x AS (DELETE FROM t RETURNING a) SELECT * FROM x", "within a query"),
     ]);
 }
 
@@ -66,10 +66,10 @@ fn clauses_of_expressions_that_nothing_executes_are_refused() {
         ("SELECT a IS NFC NORMALIZED FROM t", "IS NORMALIZED"),
         ("SELECT a IN UNNEST([1]) FROM t", "IN UNNEST"),
         ("SELECT a RLIKE 'x' FROM t", "RLIKE"),
-        ("SELECT a COLLATE \"C\" FROM t", "COLLATE"),
+        ("SELECT a COLLATE \"de\" FROM t", "collation"),
         ("SELECT sum(a LIMIT 1) FROM t", "LIMIT in a function"),
-        ("SELECT array(SELECT a FROM t)", "a query as a function's argument"),
-        ("SELECT 1 WHERE EXISTS (SELECT a COLLATE \"C\" FROM t)", "COLLATE"),
+        ("SELECT array(SELECT DISTINCT a FROM t ORDER BY a)", "a query as a function's argument"),
+        ("SELECT 1 WHERE EXISTS (SELECT a COLLATE NOCASE FROM t)", "COLLATE"),
     ]);
 }
 
@@ -146,7 +146,6 @@ fn no_other_clause_is_dropped() {
         ("SELECT MATCH (a) AGAINST ('x') FROM t", "MATCH … AGAINST"),
         ("SELECT a FROM t OUTER APPLY u", "APPLY"),
         ("SELECT a FROM t ARRAY JOIN u", "ARRAY JOIN"),
-        ("WITH x AS (SELECT 1 AS a) MERGE INTO t USING x ON t.a = x.a WHEN MATCHED THEN DELETE", "WITH … MERGE"),
         ("DROP INDEX i ON t", "ON behind DROP"),
         ("DROP TEMPORARY TABLE t", "DROP TEMPORARY"),
         ("EXPLAIN QUERY PLAN SELECT 1", "EXPLAIN QUERY PLAN"),

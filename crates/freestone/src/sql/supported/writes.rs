@@ -18,6 +18,7 @@ pub(super) fn statement(statement: &Statement) -> Result<()> {
         Statement::CreateTable(create) => create_table(create),
         Statement::CreateView(create) => create_view(create),
         Statement::AlterTable(alter) => alter_table(alter),
+        Statement::CreateIndex(create) => create_index(create),
         Statement::CreateSequence {
             // Its name is in the schema of the session then.
             temporary: _,
@@ -427,6 +428,31 @@ fn alter_table(alter: &ast::AlterTable) -> Result<()> {
         (location.is_some(), "SET LOCATION"),
         (on_cluster.is_some(), "ON CLUSTER"),
         (table_type.is_some(), "ALTER of an ICEBERG, DYNAMIC or EXTERNAL table"),
+    ])
+}
+
+fn create_index(create: &ast::CreateIndex) -> Result<()> {
+    let ast::CreateIndex {
+        name: _,
+        table_name: _,
+        // Every kind of index is an ordered one.
+        using: _,
+        columns: _,
+        unique: _,
+        concurrently: _,
+        if_not_exists: _,
+        include,
+        nulls_distinct,
+        with: _,
+        predicate,
+        index_options: _,
+        alter_options,
+    } = create;
+    none_of(&[
+        (!include.is_empty(), "INCLUDE of an index"),
+        (*nulls_distinct == Some(false), "NULLS NOT DISTINCT"),
+        (predicate.is_some(), "WHERE of an index, which has all rows,"),
+        (!alter_options.is_empty(), "ALGORITHM and LOCK of an index"),
     ])
 }
 

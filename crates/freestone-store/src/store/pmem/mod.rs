@@ -1,0 +1,402 @@
+//! Tables in persistent memory, as tables of the store. The database has one pool, a file in its folder. A table with
+//! `medium = 'pmem'` has its rows there, in one or more tables of the pool: another one when its columns change. The log
+//! names them. Rows for which the pool has no room are hot rows and segments in files, as those of other tables.
+//!
+//! A snapshot has the blocks of the pool as segments ([`Blocks`](crate::segment::Blocks)), which no log names. The writer
+//! process alone has the pool. A commit that changes one table of the pool, and nothing else, is durable without the
+//! log; others are prepared in the pool under the sequence of the log's commit ([`commit`]).
+
+pub mod commit;
+mod held;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use self::held::Held;
+use super::Store;
+use super::commit::Operation;
+use super::state::State;
+use super::write::WriteTransaction;
+use crate::design::{Design, MediumKind};
+use crate::error::{Result, StoreError};
+#[cfg(target_os = "linux")]
+use crate::media::region::{MapOptions, MappedRegion};
+use crate::media::region::{MemoryRegion, Persistence, Region};
+use crate::persistent::{PTable, Pool, PoolOptions};
+use crate::table::{SegmentEntry, Table};
+
+/// The name of the pool's file.
+pub const POOL_FILE: &str = "pool.pmem";
+/// Bytes of a block.
+const UNIT_BYTES: u64 = 32 << 10;
+/// The bytes with which a pool begins.
+const FIRST_BYTES: u64 = 16 * UNIT_BYTES;
+/// The pool is short of room when more than this share of it is used.
+const SHORT: u64 = 15;
+/// Then so much of it is to be used.
+const ENOUGH: u64 = 14;
+const SHARES: u64 = 16;
+const HINT: &str = "open the database with --pmem emulated, which keeps its pool in an ordinary file: it survives the end \
+                    of a process, but no power loss";
+
+/// How a database uses persistent memory.
+#[derive(Debug, Clone)]
+pub struct PmemOptions {
+    /// Whether an ordinary file is used like persistent memory. It survives the end of a process, but no power loss.
+    pub emulated: bool,
+    /// The most bytes of the pool.
+    pub bytes: u64,
+    /// The pool's memory, in place of a file in the database's folder.
+    pub region: Option<Arc<dyn Region>>,
+}
+
+impl Default for PmemOptions {
+    fn default() -> Self {
+        PmemOptions { emulated: false, bytes: 4 << 30, region: None }
+    }
+}
+
+/// The state of a database's pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolState {
+    /// The file.
+    pub place: String,
+    /// What becomes of its bytes at the end of the process, and at a power loss.
+    pub persistence: Persistence,
+    /// Bytes of a unit, which is a block of rows.
+    pub unit_bytes: u64,
+    /// The number of units, and how many of them are free.
+    pub units: (u64, u64),
+    /// The most bytes that it may have.
+    pub bytes_max: u64,
+    /// The rows of each table in the pool, by its number, with the table of the database.
+    pub tables: Vec<(u64, u64, u64)>,
+    /// Damaged units, with the reason.
+    pub damaged: Vec<(u64, String)>,
+}
+
+/// The pools of a store, as shown to users: one or none.
+#[derive(Debug, Clone)]
+pub struct PoolList(Arc<Pmem>);
+
+impl PoolList {
+    /// The pool, if this process has it open.
+    pub fn state(&self) -> Option<PoolState> {
+        self.0.pool_state()
+    }
+}
+
+/// The pool of a store.
+#[derive(Debug)]
+pub(super) struct Pmem {
+    options: PmemOptions,
+    path: Option<PathBuf>,
+    read_only: bool,
+    next_id: Arc<AtomicU64>,
+    state: Mutex<Attached>,
+}
+
+#[derive(Debug, Default)]
+struct Attached {
+    pool: Option<Arc<Pool>>,
+    /// Why there is none.
+    failure: Option<Arc<str>>,
+    /// By number in the pool.
+    tables: BTreeMap<u64, Held>,
+    /// Tables of the database that cannot be read, and why.
+    broken: HashMap<u64, Arc<str>>,
+}
+
+impl Pmem {
+    pub(super) fn new(options: PmemOptions, path: Option<PathBuf>, read_only: bool, next_id: Arc<AtomicU64>) -> Pmem {
+        Pmem { options, path, read_only, next_id, state: Mutex::default() }
+    }
+
+    /// Opens the pool that a state names. `last` is the last commit of the log. A failure is that of the tables in the
+    /// pool; others can be used.
+    pub(super) fn attach(&self, state: &State, last: u64) {
+        let Some(id) = state.pool else { return };
+        let mut attached = self.state.lock();
+        match self.opened(state, id, last) {
+            Ok(opened) => *attached = opened,
+            Err(error) => attached.failure = Some(error.to_string().into()),
+        }
+    }
+
+    /// Whether an attempt to open the pool can succeed.
+    fn may_open(&self) -> bool {
+        self.options.region.is_some() || self.region().is_ok()
+    }
+
+    pub(super) fn refuse(&self, reason: &StoreError) {
+        self.state.lock().failure = Some(reason.to_string().into());
+    }
+
+    fn opened(&self, state: &State, id: u128, last: u64) -> Result<Attached> {
+        let pool = Arc::new(Pool::open(self.region()?, Some(id))?);
+        let mut attached = Attached { pool: Some(pool.clone()), ..Attached::default() };
+        let found = pool.tables_of_store();
+        for table in state.tables.values() {
+            for of_pool in &table.pools {
+                let is_there = found.contains(&(*of_pool, table.id));
+                let missing = || StoreError::invalid(format!("{} has no table {of_pool}", pool.region().place()));
+                let opened = is_there.then(|| PTable::open_with(pool.clone(), *of_pool, &|commit| commit <= last));
+                match opened.unwrap_or_else(|| Err(missing())) {
+                    Ok(opened) => drop(attached.tables.insert(*of_pool, Held::new(Arc::new(opened), &self.next_id))),
+                    Err(error) => drop(attached.broken.insert(table.id, error.to_string().into())),
+                }
+            }
+        }
+        let is_known = |of_pool: u64| state.tables.values().any(|table| table.pools.contains(&of_pool));
+        for (of_pool, _) in found.iter().filter(|(of_pool, _)| !is_known(*of_pool)) {
+            pool.discard(*of_pool);
+        }
+        let last_id = found.iter().map(|(of_pool, _)| *of_pool).max().unwrap_or(0);
+        self.next_id.fetch_max(last_id + 1, Ordering::Relaxed);
+        Ok(attached)
+    }
+
+    /// The memory of the pool that there is.
+    fn region(&self) -> Result<Arc<dyn Region>> {
+        if let Some(region) = &self.options.region {
+            return Ok(region.clone());
+        }
+        let path = self.path.as_ref().ok_or_else(|| StoreError::invalid("a database in memory keeps no pool"))?;
+        if self.read_only {
+            return copied(path);
+        }
+        self.mapped(path, false)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn mapped(&self, path: &std::path::Path, creates: bool) -> Result<Arc<dyn Region>> {
+        let options = MapOptions { reserve: self.options.bytes, emulated: self.options.emulated };
+        let region = match creates {
+            true => MappedRegion::create(path, FIRST_BYTES, &options)?,
+            false => MappedRegion::open(path, &options)?,
+        };
+        Ok(Arc::new(region))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn mapped(&self, path: &std::path::Path, _: bool) -> Result<Arc<dyn Region>> {
+        Err(StoreError::invalid(format!("{}: persistent memory needs Linux", path.display())))
+    }
+
+    /// The identity of the pool, which is made if the database, whose newest state knows `known`, has none yet.
+    pub(super) fn ensure(&self, known: Option<u128>) -> Result<u128> {
+        let mut attached = self.state.lock();
+        if let Some(pool) = &attached.pool {
+            return Ok(pool.database());
+        }
+        if let Some(reason) = &attached.failure {
+            return Err(StoreError::invalid(format!("medium = 'pmem' cannot be used: {reason}")));
+        }
+        if known.is_some() {
+            return Err(StoreError::invalid(format!("medium = 'pmem' cannot be used: {HINT}")));
+        }
+        let made = self.created().map_err(|error| {
+            let hint = if self.options.emulated { String::new() } else { format!("; {HINT}") };
+            StoreError::invalid(format!("medium = 'pmem' cannot be used: {error}{hint}"))
+        })?;
+        let id = made.database();
+        attached.pool = Some(Arc::new(made));
+        Ok(id)
+    }
+
+    fn created(&self) -> Result<Pool> {
+        let options = PoolOptions { unit_bytes: UNIT_BYTES, database: rand_id() };
+        if let Some(region) = &self.options.region {
+            if region.is_empty() {
+                region.grow(FIRST_BYTES)?;
+            }
+            return Pool::create(region.clone(), options);
+        }
+        let Some(path) = &self.path else {
+            if !self.options.emulated {
+                return Err(StoreError::invalid("a database in memory has no persistent memory"));
+            }
+            let region = MemoryRegion::new(FIRST_BYTES, self.options.bytes);
+            return Pool::create(Arc::new(region), options);
+        };
+        if path.exists() {
+            // The database does not know it: one that a transaction made that did not commit has no tables.
+            let pool = Pool::open(self.mapped(path, false)?, None)?;
+            if pool.tables().is_empty() && pool.damaged().is_empty() {
+                return Ok(pool);
+            }
+            let reason = "it has tables, but is not that of this database; move it elsewhere";
+            return Err(StoreError::Corrupt { file: path.display().to_string(), reason: reason.into() });
+        }
+        Pool::create(self.mapped(path, true)?, options)
+    }
+
+    /// Puts the blocks of the pool into the tables of a state.
+    pub(super) fn fill(&self, state: &mut State) {
+        let attached = self.state.lock();
+        for table in state.tables.values_mut() {
+            let is_there = table.design.medium == MediumKind::Pmem || !table.pools.is_empty();
+            if is_there || table.segments.iter().any(SegmentEntry::is_in_pool) {
+                attached.fill(table, state.pool.is_some());
+            }
+        }
+    }
+
+    /// What users may know of the pool; `None` if there is none.
+    pub fn pool_state(&self) -> Option<PoolState> {
+        let attached = self.state.lock();
+        let pool = attached.pool.as_ref()?;
+        let tables = attached.tables.iter();
+        Some(PoolState {
+            place: pool.region().place(),
+            persistence: pool.region().persistence(),
+            unit_bytes: pool.unit_bytes(),
+            units: pool.usage(),
+            bytes_max: self.options.bytes,
+            tables: tables.map(|(id, held)| (*id, held.table().of(), held.table().len())).collect(),
+            damaged: pool.damaged(),
+        })
+    }
+
+    /// Checks the tables of the pool that have rows of a table.
+    pub(super) fn check(&self, table: &Table) -> Result<()> {
+        let tables: Vec<Arc<PTable>> = {
+            let attached = self.state.lock();
+            let of_table = table.pools.iter().filter_map(|of_pool| attached.tables.get(of_pool));
+            of_table.map(|held| held.table().clone()).collect()
+        };
+        tables.iter().try_for_each(|table| table.check())
+    }
+
+    /// The bytes that are to be moved to files, if the pool runs short.
+    pub(super) fn excess(&self) -> Option<u64> {
+        let attached = self.state.lock();
+        let pool = attached.pool.as_ref()?;
+        let used = || {
+            let (units, free) = pool.usage();
+            (units - free) * pool.unit_bytes()
+        };
+        let share = |share: u64| self.options.bytes / SHARES * share;
+        if used() <= share(SHORT) {
+            return None;
+        }
+        // Blocks that only snapshots have will be free without that.
+        let kept: u64 = attached.tables.values().map(|held| held.table().sweep() as u64).sum();
+        let used = used().saturating_sub(kept * pool.unit_bytes());
+        (used > share(SHORT)).then(|| used - share(ENOUGH))
+    }
+
+    /// The bytes for which the pool has room.
+    pub(super) fn room(&self) -> u64 {
+        let attached = self.state.lock();
+        let Some(pool) = &attached.pool else { return 0 };
+        let (units, free) = pool.usage();
+        self.options.bytes.saturating_sub((units - free) * pool.unit_bytes())
+    }
+}
+
+impl Attached {
+    fn fill(&self, table: &mut Arc<Table>, has_pool: bool) {
+        let reason = match (&self.pool, &self.failure, self.broken.get(&table.id)) {
+            (_, _, Some(broken)) => Some(broken.clone()),
+            (Some(_), ..) => None,
+            (None, Some(failure), _) if has_pool => Some(failure.clone()),
+            _ => Some(HINT.into()),
+        };
+        let held = || table.pools.iter().filter_map(|of_pool| self.tables.get(of_pool)).flat_map(Held::entries);
+        let now = table.segments.iter().filter(|entry| entry.is_in_pool());
+        let is_same = |(now, held): (&SegmentEntry, &SegmentEntry)| {
+            let deleted = now.deleted.as_ref().zip(held.deleted.as_ref());
+            now.version() == held.version() && deleted.is_some_and(|(now, held)| Arc::ptr_eq(now, held))
+        };
+        let same = held().count() == now.clone().count() && now.clone().zip(held()).all(is_same);
+        if same && reason == table.unavailable {
+            return;
+        }
+        // Segments that have not changed stay open, with the columns of the table. Those of other states may have others.
+        let mut known: HashMap<u64, &SegmentEntry> = now.map(|entry| (entry.id, entry)).collect();
+        let entry = |held: &SegmentEntry| match known.remove(&held.id).filter(|now| is_same((now, held))) {
+            Some(now) => now.clone(),
+            None => held.unopened(),
+        };
+        let entries: Vec<SegmentEntry> = held().map(entry).collect();
+        let table = Arc::make_mut(table);
+        table.unavailable = reason;
+        table.segments.retain(|entry| !entry.is_in_pool());
+        table.segments.extend(entries);
+    }
+}
+
+/// A pool in memory with the content of a file, which nobody changes while the process lives.
+fn copied(path: &std::path::Path) -> Result<Arc<dyn Region>> {
+    let failed = |action, error| crate::media::MediumError::io(action, path.display().to_string(), error);
+    let file = std::fs::File::open(path).map_err(|error| failed("open", error))?;
+    file.try_lock_shared().map_err(|error| match error {
+        std::fs::TryLockError::Error(error) => failed("lock", error),
+        std::fs::TryLockError::WouldBlock => {
+            let reason = "another process has it open for writing; query these tables through that process";
+            failed("lock", std::io::Error::new(std::io::ErrorKind::ResourceBusy, reason))
+        }
+    })?;
+    let bytes = std::fs::read(path).map_err(|error| failed("read", error))?;
+    let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    // The lock ends with the process.
+    std::mem::forget(file);
+    let copy = MemoryRegion::of_words(&words, bytes.len() as u64 + FIRST_BYTES);
+    Ok(Arc::new(copy.copy_of(path.display().to_string())))
+}
+
+fn rand_id() -> u128 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    let half = || u128::from(RandomState::new().build_hasher().finish());
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    (half() << 64 | half()) ^ since_epoch.map_or(0, |time| time.as_nanos())
+}
+
+impl WriteTransaction {
+    /// Refuses a medium that this process does not have. The database gets its pool with the first table that needs it.
+    pub(super) fn check_medium(&mut self, design: &Design) -> Result<()> {
+        if design.medium != MediumKind::Pmem {
+            return Ok(());
+        }
+        self.prepare_write()?;
+        let known = self.state().pool;
+        let id = self.store().pmem.ensure(known)?;
+        if known == Some(id) { Ok(()) } else { self.perform(&Operation::set_pool(id)) }
+    }
+}
+
+impl Store {
+    /// Opens the pool, if the database has one. For that this process becomes the writer, since blocks change in place.
+    pub(super) fn attach_pool(&self) -> Result<()> {
+        let state = self.newest()?;
+        if state.pool.is_none() {
+            return Ok(());
+        }
+        let is_writer = self.options.read_only || self.pmem.may_open();
+        let opened = if self.options.read_only || !is_writer { Ok(()) } else { self.open_log() };
+        match opened {
+            Ok(()) => {
+                let newest = self.newest()?;
+                self.pmem.attach(&newest, newest.sequence);
+            }
+            Err(error) => self.pmem.refuse(&error),
+        }
+        self.show_pool();
+        Ok(())
+    }
+
+    /// The database's pool of persistent memory, if this process has it open.
+    pub fn pool_state(&self) -> Option<PoolState> {
+        self.pmem.pool_state()
+    }
+
+    /// A handle by which the state of the pool can be asked for. It does not keep the store open.
+    pub fn pool_list(&self) -> PoolList {
+        PoolList(self.pmem.clone())
+    }
+}

@@ -1,0 +1,147 @@
+//! Generated columns: `c INT GENERATED ALWAYS AS (a + b)`. They are not stored; each is computed from its row whenever it
+//! is read. What a table has of them is kept among the definitions of the database.
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast::{self, Expr};
+use freestone_store::WriteTransaction;
+use freestone_store::schema::TableSchema;
+
+use crate::catalog::{STORED, Scope};
+use crate::definitions::{self, GeneratedColumn};
+use crate::error::{Error, Result};
+use crate::exec::row_checks;
+use crate::exec::write::WriteContext;
+use crate::sql::names::{folded, identifier};
+use crate::sql::parameters::Parameters;
+use crate::sql::statement::{parse_expression, parse_query, quote};
+use crate::sql::token_forms::COMPUTED;
+use crate::sql::visitor;
+
+/// Takes the generated columns out of CREATE TABLE.
+pub(crate) fn take(create: &mut ast::CreateTable) -> Result<Vec<GeneratedColumn>> {
+    let (mut stored, mut generated) = (vec![], vec![]);
+    for (at, column) in std::mem::take(&mut create.columns).into_iter().enumerate() {
+        let is_expression = |option: &ast::ColumnOptionDef| {
+            matches!(option.option, ast::ColumnOption::Generated { generation_expr: Some(_), .. })
+        };
+        if !column.options.iter().any(is_expression) {
+            stored.push(column);
+            continue;
+        }
+        let name = identifier(&column.name);
+        let [ast::ColumnOptionDef { option: ast::ColumnOption::Generated { generation_expr: Some(value), .. }, .. }] =
+            column.options.as_slice()
+        else {
+            return Err(Error::unsupported(format!("generated column {name} takes no constraint and no DEFAULT"))
+                .with_hint("CHECK (…) of the table says what holds for the columns from which it is computed"));
+        };
+        let declared = value.to_string();
+        let data_type = column.data_type.to_string();
+        let data_type = (!data_type.eq_ignore_ascii_case(COMPUTED)).then_some(data_type);
+        generated.push(GeneratedColumn { name, at, data_type, expression: declared.clone(), declared });
+    }
+    create.columns = stored;
+    expand(&mut generated)?;
+    Ok(generated)
+}
+
+/// Replaces the names of generated columns in the expressions of others.
+fn expand(columns: &mut [GeneratedColumn]) -> Result<()> {
+    // A chain without a circle ends after as many steps as there are columns.
+    for _ in 0..=columns.len() {
+        let known: Vec<GeneratedColumn> = columns.to_vec();
+        let mut changed = false;
+        for column in columns.iter_mut() {
+            let mut value = parse_expression(&column.expression)?;
+            let mut replaced = false;
+            visitor::expressions_mut(&mut value, &mut |expr| {
+                let Expr::Identifier(name) = &*expr else { return };
+                let Some(other) = known.iter().find(|other| other.name == folded(name)) else { return };
+                if let Ok(inner) = parse_expression(&other.value()) {
+                    *expr = Expr::Nested(Box::new(inner));
+                    replaced = true;
+                }
+            });
+            if replaced {
+                column.expression = value.to_string();
+                changed = true;
+            }
+        }
+        if !changed {
+            return Ok(());
+        }
+    }
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    Err(Error::invalid(format!("the generated columns {} are computed from each other in a circle", names.join(", ")))
+        .with_hint("compute one of them from stored columns"))
+}
+
+/// Keeps the generated columns of a new table, after checking them.
+pub(crate) fn declare(
+    transaction: &mut WriteTransaction,
+    context: &WriteContext,
+    table: &str,
+    schema: &TableSchema,
+    columns: Vec<GeneratedColumn>,
+) -> Result<()> {
+    if columns.is_empty() {
+        return Ok(());
+    }
+    for (at, column) in columns.iter().enumerate() {
+        schema.check_free(&column.name)?;
+        if columns[..at].iter().any(|other| other.name == column.name) {
+            return Err(Error::invalid(format!("column {} appears twice", column.name)));
+        }
+    }
+    definitions::set_generated(transaction, table, &columns)?;
+    let scope = Scope::new(transaction.snapshot());
+    for column in &columns {
+        check(context, &scope, table, column)
+            .map_err(|error| error.at(&format!("generated column {}", column.name)))?;
+    }
+    Ok(())
+}
+
+/// Checks that a column is an expression of its row.
+fn check(context: &WriteContext, scope: &Scope, table: &str, column: &GeneratedColumn) -> Result<()> {
+    // Over the stored table itself: a view over it could be read once for several references.
+    let query = parse_query(&format!("SELECT {} FROM {}", column.value(), quote(&format!("{STORED}{table}"))))?;
+    let (_, plan) = context.plan(scope, ast::Statement::Query(query), &Parameters::default())?;
+    let (mut is_plain, mut is_volatile) = (true, false);
+    plan.apply_with_subqueries(|node| {
+        use LogicalPlan::{Projection, SubqueryAlias, TableScan};
+        is_plain &= matches!(node, Projection(_) | SubqueryAlias(_) | TableScan(_));
+        node.apply_expressions(|expression| {
+            is_volatile |= expression.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    match (is_plain, is_volatile) {
+        (true, false) => Ok(()),
+        (false, _) => Err(Error::invalid(format!("{} is more than a value of one row", column.declared))
+            .with_hint("it consists of columns, constants, operators and functions")),
+        (_, true) => Err(Error::invalid(format!("{} has another value each time it is read", column.declared))
+            .with_hint("a DEFAULT is computed once")),
+    }
+}
+
+/// Whether a generated column is computed from a stored one.
+pub(crate) fn uses(column: &GeneratedColumn, name: &str) -> Result<bool> {
+    let mut found = false;
+    let mut value = parse_expression(&column.expression)?;
+    visitor::expressions_mut(&mut value, &mut |expr| {
+        found |= matches!(&*expr, Expr::Identifier(own) if folded(own) == name);
+    });
+    Ok(found)
+}
+
+/// Follows a new name of a column.
+pub(crate) fn renamed(column: &mut GeneratedColumn, old: &str, new: &str) -> Result<()> {
+    if column.name == old {
+        new.clone_into(&mut column.name);
+    }
+    column.declared = row_checks::renamed(&column.declared, old, new)?;
+    column.expression = row_checks::renamed(&column.expression, old, new)?;
+    Ok(())
+}
