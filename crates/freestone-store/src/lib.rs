@@ -29,6 +29,7 @@ pub mod schema;
 pub mod segment;
 mod sort;
 mod store;
+mod struct_fields;
 mod table;
 
 pub use error::StoreError;

@@ -9,17 +9,15 @@
 //! ```
 //! NULL bits are ⌈n / 8⌉ bytes, lowest bit first, 1 for a value that is not NULL; lists without NULLs have none. The
 //! items of a map are structs of key and value. A column's own NULLs are in its validity, as those of other columns. A
-//! struct that is a column, or a field of one, has columns for its fields instead (`fields`).
+//! struct that is a column, or a field of one, has columns for its fields instead (`struct_fields`).
 
 mod decode;
 mod encode;
-mod fields;
 
 use arrow_schema::DataType;
 
 pub(crate) use self::decode::decode;
 pub(crate) use self::encode::encode;
-pub(crate) use self::fields::{Part, Reading, push_fields};
 
 /// The maximum number of types inside each other in the type of a column.
 pub const TYPE_DEPTH_MAX: usize = 32;

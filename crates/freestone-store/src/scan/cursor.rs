@@ -18,9 +18,9 @@ use crate::bitmap;
 use crate::column::{self, ColumnBuffer};
 use crate::error::{Result, StoreError};
 use crate::limits::GRANULE_ROWS;
-use crate::nested::Reading;
 use crate::schema::kind;
 use crate::segment::{CodeFilter, Segment};
+use crate::struct_fields::Reading;
 use crate::table::Table;
 
 mod reads;

@@ -20,10 +20,10 @@ use crate::column::{ColumnData, Physical, compacted};
 use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
 use crate::limits::{HOT_APPEND_BYTES, HOT_APPEND_ROWS, POOL_APPEND_ROWS, SEGMENT_BYTES, SEGMENT_ROWS, ZONE_ROWS};
-use crate::nested::{Part, push_fields};
 use crate::schema::{TableSchema, kind};
 use crate::segment::{HotRows, footer, parallel, write_segment};
 use crate::sort::sort_order;
+use crate::struct_fields::{Part, push_fields};
 use crate::table::{Resources, SegmentEntry, segment_file};
 
 /// The number of parts of a write's memory. One part is for collecting rows. The others are for rows that are

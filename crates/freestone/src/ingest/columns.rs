@@ -7,74 +7,19 @@ use arrow::array::{
     NullBufferBuilder, PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewBuilder,
 };
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Decimal256Type, Field as ColumnField, Float32Type, Float64Type, Int8Type,
-    Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, SchemaRef, Time32MillisecondType,
-    Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type,
+    DataType, Date32Type, Decimal128Type, Decimal256Type, Field as ColumnField, FieldRef, Float32Type, Float64Type,
+    Int8Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, SchemaRef,
+    Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 
+pub(crate) use super::cells::{CellProblem, CellRules, ColumnBuilder};
 use super::error::{IngestError, Reason, ValueProblem};
 use super::fields::{Cells, Fields};
-use super::fixed_bytes::uuid_of;
 use super::nested::Nested;
 use super::values::{self, ZoneRule};
 use crate::sql::type_names::type_name;
-
-/// The reason why a cell is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CellProblem {
-    Null,
-    Value(ValueProblem),
-}
-
-impl CellProblem {
-    /// The reason for the user, with the cell's text and its column's type.
-    pub fn reason(self, value: Option<&str>, data_type: &DataType) -> Reason {
-        match self {
-            CellProblem::Null => Reason::Null,
-            CellProblem::Value(problem) => {
-                Reason::Value { value: value.unwrap_or_default().to_string(), expected: type_name(data_type), problem }
-            }
-        }
-    }
-}
-
-/// Collects the values of one column.
-pub(crate) trait ColumnBuilder: Send {
-    /// Appends one value, `None` being NULL.
-    fn append(&mut self, text: Option<&str>) -> Result<(), CellProblem>;
-
-    /// Appends cells from top to bottom. The error contains the row within `cells`. Each builder has its own compiled
-    /// version of this loop, so that the parser is inlined.
-    fn append_cells(&mut self, cells: Cells<'_>) -> Result<(), (usize, CellProblem)> {
-        for (row, text) in cells.iter().enumerate() {
-            self.append(text).map_err(|problem| (row, problem))?;
-        }
-        Ok(())
-    }
-
-    /// Returns the column's values and resets the builder.
-    fn finish(&mut self) -> ArrayRef;
-}
-
-/// The treatment of empty and doubtful texts.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct CellRules {
-    /// An unquoted empty CSV field, which is NULL, is the empty string in a NOT NULL string column.
-    pub empty_is_text: bool,
-    /// An empty text is NULL in columns of types other than VARCHAR and BINARY, because programs that quote all fields
-    /// write NULL in this way.
-    pub empty_is_null: bool,
-    /// The column's type was inferred: a text for which the type would not have been inferred is an error, even if it
-    /// could be converted.
-    pub strict: bool,
-}
-
-impl CellRules {
-    /// The rules of CSV files for the columns of a table.
-    pub const CSV: CellRules = CellRules { empty_is_text: false, empty_is_null: true, strict: false };
-}
 
 /// The largest integer up to which every integer is exact as DOUBLE.
 const EXACT_INTEGER_MAX: u64 = 1 << 53;
@@ -192,7 +137,9 @@ pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Bo
             })
         }
         DataType::FixedSizeBinary(16) => Box::new(Uuids { values: vec![], nulls: nulls(), nullable, empty_is_null }),
-        nested if Nested::is_ours(nested) => Box::new(Nested::new(field, rules)?),
+        nested if Nested::is_ours(nested) => {
+            Box::new(Nested::new(field, rules, |inner: &FieldRef| column_builder(inner, CellRules::default()))?)
+        }
         other => {
             let text = format!("column {} has type {}, which no file is read into", field.name(), type_name(other));
             return Err(Reason::Unsupported(text));
@@ -384,7 +331,7 @@ impl ColumnBuilder for Uuids {
     fn append(&mut self, text: Option<&str>) -> Result<(), CellProblem> {
         match text.filter(|text| !self.empty_is_null || !text.is_empty()) {
             Some(text) => {
-                let uuid = uuid_of(text.as_bytes()).ok_or(CellProblem::Value(ValueProblem::Syntax))?;
+                let uuid = values::uuid_of(text.as_bytes()).ok_or(CellProblem::Value(ValueProblem::Syntax))?;
                 self.values.extend_from_slice(&uuid);
                 self.nulls.append_non_null();
             }

@@ -95,22 +95,6 @@ pub(crate) fn uuid_text(bytes: &[u8]) -> String {
     text
 }
 
-/// The UUID of a text: 32 digits of any case, with or without hyphens between pairs, and possibly in braces.
-pub(crate) fn uuid_of(text: &[u8]) -> Option<[u8; 16]> {
-    let text = text.trim_ascii();
-    let text = text.strip_prefix(b"{").and_then(|inner| inner.strip_suffix(b"}")).unwrap_or(text);
-    let (mut uuid, mut at) = ([0u8; 16], 0);
-    for (place, byte) in text.iter().enumerate() {
-        if *byte == b'-' && at > 0 && at < 32 && at % 2 == 0 && text[place - 1] != b'-' {
-            continue;
-        }
-        let digit = char::from(*byte).to_digit(16)? as u8;
-        *uuid.get_mut(at / 2)? |= if at % 2 == 0 { digit << 4 } else { digit };
-        at += 1;
-    }
-    (at == 32).then_some(uuid)
-}
-
 /// INTERVALs of Parquet: months, days and milliseconds in four bytes each, the least significant first.
 fn intervals(column: &ArrayRef) -> ArrayRef {
     let Some(bytes) = column.as_fixed_size_binary_opt() else { return Arc::clone(column) };
@@ -125,6 +109,8 @@ fn intervals(column: &ArrayRef) -> ArrayRef {
 #[cfg(test)]
 mod tests {
     use arrow::array::FixedSizeBinaryArray;
+
+    use super::super::values::uuid_of;
 
     use super::*;
 

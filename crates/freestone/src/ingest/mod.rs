@@ -11,6 +11,7 @@ mod arrow_file;
 mod arrow_ipc;
 mod arrow_types;
 mod blocks;
+mod cells;
 mod columns;
 mod convert;
 mod convert_nested;

@@ -11,7 +11,7 @@ use arrow::array::{
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field as ColumnField, FieldRef, Fields};
 
-use super::columns::{CellProblem, CellRules, ColumnBuilder, column_builder};
+use super::cells::{CellProblem, CellRules, ColumnBuilder};
 use super::error::{Reason, ValueProblem};
 use super::json_tokens::unescape;
 
@@ -177,8 +177,11 @@ impl Nested {
         matches!(data_type, List(_) | FixedSizeList(_, _) | Struct(_) | Map(_, _))
     }
 
-    pub fn new(field: &ColumnField, rules: CellRules) -> Result<Nested, Reason> {
-        let inner = |field: &FieldRef| column_builder(field, CellRules::default());
+    pub fn new(
+        field: &ColumnField,
+        rules: CellRules,
+        inner: impl Fn(&FieldRef) -> Result<Builder, Reason>,
+    ) -> Result<Nested, Reason> {
         let form = match field.data_type() {
             DataType::List(item) => {
                 Form::List { item: item.clone(), builder: inner(item)?, offsets: vec![0], items: 0 }
@@ -187,7 +190,7 @@ impl Nested {
                 Form::Array { item: item.clone(), builder: inner(item)?, length: *length as usize }
             }
             DataType::Struct(fields) => {
-                Form::Struct { fields: fields.clone(), builders: fields.iter().map(inner).collect::<Result<_, _>>()? }
+                Form::Struct { fields: fields.clone(), builders: fields.iter().map(&inner).collect::<Result<_, _>>()? }
             }
             DataType::Map(entries, _) => match entries.data_type() {
                 DataType::Struct(pair) if pair.len() == 2 => {

@@ -488,6 +488,22 @@ fn in_units(seconds: i64, nanos: u32, unit: TimeUnit) -> Parsed<i64> {
     i64::try_from(i128::from(seconds) * i128::from(per_second) + i128::from(nanos / nanos_per_unit)).map_err(|_| Range)
 }
 
+/// The UUID of a text: 32 digits of any case, with or without hyphens between pairs, and possibly in braces.
+pub(crate) fn uuid_of(text: &[u8]) -> Option<[u8; 16]> {
+    let text = text.trim_ascii();
+    let text = text.strip_prefix(b"{").and_then(|inner| inner.strip_suffix(b"}")).unwrap_or(text);
+    let (mut uuid, mut at) = ([0u8; 16], 0);
+    for (place, byte) in text.iter().enumerate() {
+        if *byte == b'-' && at > 0 && at < 32 && at % 2 == 0 && text[place - 1] != b'-' {
+            continue;
+        }
+        let digit = char::from(*byte).to_digit(16)? as u8;
+        *uuid.get_mut(at / 2)? |= if at % 2 == 0 { digit << 4 } else { digit };
+        at += 1;
+    }
+    (at == 32).then_some(uuid)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fmt::Debug;

@@ -197,8 +197,8 @@ async fn texts_of_other_encodings_and_documents() {
     ] {
         place.check_error(&format!("SELECT * FROM '@/{name}'"), text).await;
     }
-    let error = place.failure("SELECT * FROM read_xlsx('@/x.xlsx')").await;
-    assert!(error.hint().is_some_and(|hint| hint.contains("save the sheet as CSV")), "{error}");
+    let error = place.failure("SELECT * FROM read_excel('@/x.xlsx')").await;
+    assert!(error.hint().is_some_and(|hint| hint.contains("read_xlsx")), "{error}");
     let error = place.failure("SELECT * FROM 's3://bucket/x.parquet'").await;
     assert!(error.hint().is_some_and(|hint| hint.contains("download the file")), "{error}");
 }
