@@ -43,6 +43,8 @@ TABLES = {
     "t": "(a INT, b INT, c INT, price_old INT, price_new INT, id INT, customer INT, day INT, amount INT, year INT, city INT)",
     "d": "(k VARCHAR PRIMARY KEY)",
     "k": "(id INT PRIMARY KEY, name VARCHAR)",
+    "orders": "(day INT, customer INT, number INT)",
+    "archive": "(a INT, b INT, c INT, price_old INT, price_new INT, id INT, customer INT, day INT, amount INT, year INT, city INT)",
     "a": "(k INT, x INT)",
     "b": "(k INT, y INT)",
     "people": "(name VARCHAR, age INT)",
@@ -89,7 +91,7 @@ def test_sql_in_documents(path, block, tmp_path, monkeypatch):
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    db = freestone.connect()
+    db = freestone.connect("db", pmem="emulated")
     if "read_parquet" in block:
         db.sql("COPY (SELECT 1 AS a) TO 'a.parquet'; COPY (SELECT 2 AS a) TO 'b.parquet'")
     for name, columns in TABLES.items():

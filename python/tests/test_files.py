@@ -194,12 +194,12 @@ def test_what_others_write_is_read(here, tmp_path):
         assert here.sql(f"SELECT x FROM '{path}' WHERE id = 1").fetchall() == [(1.5,)], path
 
 
-def test_nested_json_is_text(here, tmp_path):
+def test_nested_json_is_nested(here, tmp_path):
     path = tmp_path / "n.json"
     path.write_text('{"id": 1, "tags": ["a", "b"], "who": {"name": "x"}}\n{"id": 2, "tags": [], "who": null}\n')
-    assert here.sql(f"SELECT * FROM '{path}'").fetchall() == [(1, '["a", "b"]', '{"name": "x"}'), (2, "[]", None)]
+    assert here.sql(f"SELECT * FROM '{path}'").fetchall() == [(1, ["a", "b"], {"name": "x"}), (2, [], None)]
     here.sql(f"CREATE TABLE n AS SELECT * FROM '{path}'")
-    assert [json.loads(tags) for (tags,) in here.sql("SELECT tags FROM n ORDER BY id").fetchall()] == [["a", "b"], []]
+    assert here.sql("SELECT tags FROM n ORDER BY id").fetchall() == [(["a", "b"],), ([],)]
 
 
 def test_types_that_only_others_have(here, tmp_path):

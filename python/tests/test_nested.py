@@ -33,7 +33,7 @@ def test_values_are_lists_and_dicts(db):
 
 def test_fields_are_columns(db):
     """A field of a struct is read by its name."""
-    assert db.sql("SELECT s.a, s.t.l FROM t WHERE s.b = 'x'").fetchall() == [(1, ["p", None])]
+    assert db.sql("SELECT s.a, s.t.l FROM t AS x WHERE s.b = 'x'").fetchall() == [(1, ["p", None])]
 
 
 def test_arrow_has_nested_types(db):

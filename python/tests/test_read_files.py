@@ -40,7 +40,8 @@ def spreadsheet(path, **sheets):
     targets += f'<Relationship Id="rId99" Type="{rel}/styles" Target="styles.xml"/>'
     with zipfile.ZipFile(path, "w") as book:
         book.writestr("[Content_Types].xml", f'<Types xmlns="{package}/content-types"/>')
-        book.writestr("_rels/.rels", f'<Relationships xmlns="{package}/relationships"/>')
+        root = f'<Relationship Id="rId1" Type="{rel}/officeDocument" Target="xl/workbook.xml"/>'
+        book.writestr("_rels/.rels", f'<Relationships xmlns="{package}/relationships">{root}</Relationships>')
         book.writestr("xl/workbook.xml", f'<workbook xmlns="{main}" xmlns:r="{rel}"><sheets>{named}</sheets></workbook>')
         book.writestr("xl/_rels/workbook.xml.rels", f'<Relationships xmlns="{package}/relationships">{targets}</Relationships>')
         book.writestr("xl/styles.xml", STYLES)
@@ -97,7 +98,7 @@ def test_files_as_rows(db, tmp_path):
     path = tmp_path / "x.parquet"
     db.sql(f"COPY (SELECT value AS a, 'x' || value AS b FROM range(10)) TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE 4)")
     schema = db.sql(f"SELECT name, type, repetition_type, num_children FROM parquet_schema('{path}')").fetchall()
-    assert schema[1:] == [("a", "INT64", "OPTIONAL", None), ("b", "BYTE_ARRAY", "OPTIONAL", None)] and schema[0][3] == 2
+    assert schema[1:] == [("a", "INT64", "REQUIRED", None), ("b", "BYTE_ARRAY", "REQUIRED", None)] and schema[0][3] == 2
     chunks = db.sql(
         f"SELECT row_group_id, row_group_num_rows, path_in_schema, num_values, stats_min, stats_max, stats_null_count "
         f"FROM parquet_metadata('{path}') WHERE path_in_schema = 'a' ORDER BY 1"
