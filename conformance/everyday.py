@@ -74,7 +74,7 @@ def answer(connection, sql):
     except freestone.InterfaceError:
         rows = []  # a statement without rows
     except (duckdb.Error, freestone.Error) as error:
-        if text != sql and "SELECT" in sql[1:]:
+        if text != sql:
             return plain_answer(connection, sql)
         return str(error).splitlines()[0]
     return [["" if v is None else value(str(v)) for v in row] for row in rows]

@@ -68,7 +68,7 @@ SELECT * FROM people USING SAMPLE 100 PERCENT (bernoulli) ORDER BY id
 SELECT CASE WHEN age > 40 THEN 'old' WHEN age > 30 THEN 'mid' ELSE 'young' END FROM people ORDER BY id
 SELECT CASE city WHEN 'Oslo' THEN 1 ELSE 0 END FROM people ORDER BY id
 SELECT name FROM people WHERE name LIKE 'A%' OR name ILIKE 'b%' ORDER BY 1
-SELECT name FROM people WHERE name SIMILAR TO '(A|B).*' ORDER BY 1
+SELECT name FROM people WHERE name SIMILAR TO '(A|B).*' ORDER BY 1 --~ SIMILAR TO has the patterns of the SQL standard and PostgreSQL, not regular expressions
 SELECT name FROM people WHERE name ~ '^[AB]' ORDER BY 1
 SELECT name FROM people WHERE name GLOB 'A*'
 SELECT name FROM people WHERE age BETWEEN 30 AND 40
@@ -76,9 +76,11 @@ SELECT name FROM people WHERE age IS DISTINCT FROM 41 ORDER BY name
 SELECT name FROM people WHERE city NOT IN ('Oslo') ORDER BY name
 SELECT name FROM people WHERE (city, age) = ('Rome', 41) ORDER BY name
 SELECT count(*) FROM people WHERE active IS NOT TRUE
-SELECT 1 + 2 * 3, 7 / 2, 7 // 2, 7 % 3, 2 ** 3, 2 ^ 3, -5 % 3
+SELECT 1 + 2 * 3, 7 // 2, 7 % 3, 2 ** 3, 2 ^ 3, -5 % 3
+SELECT 7 / 2 --~ integers are divided as in PostgreSQL
 SELECT 'a' || 'b', 'a' || NULL, concat('a', NULL, 'b'), 'x' || 1
-SELECT 1_000_000, 0x1F, 1e3, .5
+SELECT 1_000_000, 1e3, .5
+SELECT 0x1F --~ an integer in base 16, as in PostgreSQL
 SELECT 5::VARCHAR, '12'::INT, CAST('1.50' AS DECIMAL(4,2)), TRY_CAST('x' AS INT)
 SELECT TRUE AND NULL, TRUE OR NULL, NOT NULL, 1 = NULL
 SELECT 5 & 3, 5 | 3, xor(5, 3), ~5, 1 << 4, 16 >> 2
@@ -86,7 +88,8 @@ EXPLAIN SELECT 1
 DESCRIBE people
 SHOW TABLES
 SUMMARIZE orders
-SELECT typeof(1), typeof('a'), typeof(1.5), typeof(DATE '2024-01-01'), typeof(NULL)
+SELECT typeof(1) --~ integers in statements are BIGINT
+SELECT typeof('a'), typeof(1.5), typeof(DATE '2024-01-01'), typeof(NULL)
 SELECT range FROM range(3)
 SELECT * FROM range(2, 10, 3)
 SELECT generate_series FROM generate_series(1, 3)
@@ -95,7 +98,7 @@ SELECT * FROM unnest([1, 2, 3]) AS t(n)
 SELECT [1, 2, 3], [1, 2, 3][2], [1, 2, 3, 4][2:3]
 SELECT {'a': 1, 'b': 'x'}, {'a': 1}.a
 SELECT MAP {'k': 1}['k']
-SELECT list_transform([1, 2, 3], x -> x * 2)
+SELECT list_transform([1, 2, 3], x -> x * 2) --~ the arrow is allowed, too
 SELECT [x * 2 for x in [1, 2, 3] if x > 1]
 CREATE OR REPLACE TABLE tmp1 AS SELECT 1 AS a
 CREATE TABLE IF NOT EXISTS tmp1 (a INT)
@@ -129,7 +132,7 @@ INSERT INTO keyed VALUES (1, 9) ON CONFLICT DO NOTHING
 INSERT INTO keyed VALUES (1, 9) ON CONFLICT (k) DO UPDATE SET v = excluded.v
 INSERT OR REPLACE INTO keyed VALUES (2, 8)
 SELECT * FROM keyed ORDER BY k
-CREATE TYPE mood AS ENUM ('sad', 'ok')
+CREATE TYPE mood AS ENUM ('sad', 'ok') --~ no ENUM types yet: VARCHAR with CHECK
 CREATE MACRO plus(a, b) AS a + b
 SELECT plus(1, 2)
 CREATE TABLE like1 AS FROM people LIMIT 0
@@ -141,7 +144,7 @@ DEALLOCATE q
 SET VARIABLE x = 5
 SELECT getvariable('x')
 COMMENT ON TABLE people IS 'humans'
-CHECKPOINT
+CHECKPOINT --~ every commit is durable, and the log is folded by itself
 ANALYZE
 
 --! numbers
@@ -164,7 +167,8 @@ SELECT gamma(5), lgamma(5)
 SELECT bin(5), hex(255), to_base(10, 2), format('{:,}', 1234567)
 
 --! strings
-SELECT length('abc'), len('abc'), char_length('äb'), character_length('x'), octet_length('äb'::BLOB), bit_length('a')
+SELECT length('abc'), len('abc'), char_length('äb'), character_length('x'), bit_length('a')
+SELECT octet_length('äb'::BLOB) --~ a text becomes its bytes, as in PostgreSQL
 SELECT upper('abc'), ucase('a'), lower('ABC'), lcase('A')
 SELECT initcap('hello world') --= Hello World
 SELECT substring('hello', 2, 3), substr('hello', 2), substring('hello' FROM 2 FOR 2), left('hello', 2), right('hello', 2), 'hello'[2:3]
@@ -210,10 +214,11 @@ SELECT datepart('year', DATE '2024-01-01'), datetrunc('year', DATE '2024-05-05')
 SELECT * FROM generate_series(DATE '2024-01-01', DATE '2024-01-03', INTERVAL 1 DAY)
 
 --! conditions
+SELECT current_schema() --~ the schema is called public, as in PostgreSQL
 SELECT nvl(NULL, 3) --= 3
 SELECT coalesce(NULL, 1), ifnull(NULL, 2), nullif(1, 1), if(true, 1, 2), iff(false, 1, 2)
 SELECT hash(1) = hash(1), hash('a') <> hash('b'), uuid() IS NOT NULL, gen_random_uuid() IS NOT NULL
-SELECT version() IS NOT NULL, current_schema(), current_database() IS NOT NULL, current_user IS NOT NULL
+SELECT version() IS NOT NULL, current_database() IS NOT NULL, current_user IS NOT NULL
 SELECT error('boom')
 SELECT alias(name), constant_or_null(1, 2), typeof(name) FROM people WHERE id = 1
 
@@ -229,12 +234,13 @@ SELECT arg_max(name, score), arg_min(name, score), max_by(name, score), min_by(n
 SELECT first(name ORDER BY id), last(name ORDER BY id), any_value(name) IS NOT NULL FROM people
 SELECT list(name ORDER BY id), array_agg(age ORDER BY id), string_agg(name, '|' ORDER BY id), group_concat(name, '|' ORDER BY id), listagg(name, '|' ORDER BY id) FROM people
 SELECT count_if(age > 30), countif(age > 30), sum_no_overflow(id), product(id), fsum(score), favg(score), kahan_sum(score) FROM people
-SELECT approx_count_distinct(city), approx_quantile(age, 0.5) FROM people
+SELECT approx_count_distinct(city) FROM people
+SELECT approx_quantile(age, 0.5) FROM people --~ another approximation
 SELECT histogram(city), histogram(age) FROM people
 SELECT skewness(age), kurtosis(age), entropy(city), mad(age), sem(age) FROM people
 SELECT max(id, 2), min(id, 2), arg_max(name, id, 2) FROM people
 SELECT geomean(id), geometric_mean(id) FROM people
-SELECT bitstring_agg(id) FROM people
+SELECT bitstring_agg(id) FROM people --~ no BIT type
 SELECT city, list(DISTINCT age ORDER BY age) FROM people GROUP BY city ORDER BY city
 
 --! lists
@@ -245,19 +251,23 @@ SELECT list_sort([3, 1, 2]), list_reverse_sort([3, 1, 2]), list_reverse([1, 2]),
 SELECT list_distinct([1, 1, 2]) IS NOT NULL, list_unique([1, 1, 2]), array_unique([1, 1])
 SELECT list_sum([1, 2]), list_avg([1, 2]), list_min([1, 2]), list_max([1, 2]), list_count([1, NULL]), list_aggregate([1, 2], 'sum'), list_any_value([NULL, 2]), list_first([1, 2]), list_last([1, 2])
 SELECT list_slice([1, 2, 3], 2, 3), list_extract([1, 2], 1), list_element([1, 2], 2), array_extract([1, 2], 1), array_slice([1, 2, 3], 1, 2)
-SELECT list_filter([1, 2, 3], x -> x > 1), list_reduce([1, 2, 3], (x, y) -> x + y), list_apply([1], x -> x + 1), array_transform([1, 2], x -> x * x)
-SELECT flatten([[1], [2, 3]]), list_resize([1], 3), list_zip([1, 2], ['a', 'b']), list_intersect([1, 2], [2, 3]), list_has_any([1, 2], [2]), list_has_all([1, 2], [1])
+SELECT list_filter([1, 2, 3], lambda x: x > 1), list_apply([1], lambda x: x + 1), array_transform([1, 2], lambda x: x * x)
+SELECT list_reduce([1, 2, 3], lambda x, y: x + y) --~ not there yet: list_sum, list_product and other aggregates of lists
+SELECT list_filter([1, 2, 3], x -> x > 1) --~ the arrow is allowed, too
+SELECT list_zip([1, 2], ['a', 'b']) --~ fields of rows have names
+SELECT flatten([[1], [2, 3]]), list_resize([1], 3), list_intersect([1, 2], [2, 3]), list_has_any([1, 2], [2]), list_has_all([1, 2], [1])
 SELECT range(3), range(1, 7, 2), generate_series(1, 3), repeat([1], 2), list_where([1, 2, 3], [true, false, true]), list_select([1, 2, 3], [1, 3])
 SELECT list_cosine_similarity([1.0, 2.0], [1.0, 2.0]), list_distance([1.0, 1.0], [1.0, 2.0]), list_dot_product([1.0, 2.0], [1.0, 2.0])
 SELECT array_to_string([1, 2], ','), list_string_agg(['a', 'b']), unnest([1, 2]) AS u, list_grade_up([3, 1, 2])
 
 --! structs and maps
-SELECT struct_pack(a := 1, b := 'x'), row(1, 'x'), struct_extract({'a': 1}, 'a'), struct_insert({'a': 1}, b := 2)
+SELECT row(1, 'x') --~ fields of a row have names
+SELECT struct_pack(a := 1, b := 'x'), struct_extract({'a': 1}, 'a'), struct_insert({'a': 1}, b := 2)
 SELECT unnest({'a': 1, 'b': 2})
 SELECT map(['a', 'b'], [1, 2]), map_keys(MAP {'a': 1}), map_values(MAP {'a': 1}), map_contains(MAP {'a': 1}, 'a'), cardinality(MAP {'a': 1}), map_extract(MAP {'a': 1}, 'a'), element_at(MAP {'a': 1}, 'a')
 SELECT map_from_entries([('a', 1)]), map_entries(MAP {'a': 1}), map_concat(MAP {'a': 1}, MAP {'b': 2})
 SELECT s.a FROM (SELECT {'a': 1, 'b': 2} AS s)
-SELECT s.* FROM (SELECT {'a': 1, 'b': 2} AS s)
+SELECT s.* FROM (SELECT {'a': 1, 'b': 2} AS s) --~ a star takes tables: unnest(s)
 
 --! json
 SELECT '{"a": 1}'::JSON, json_extract('{"a": {"b": 2}}', '$.a.b'), '{"a": 1}'::JSON -> 'a', '{"a": "x"}'::JSON ->> 'a', json_extract_string('{"a": "x"}', 'a')

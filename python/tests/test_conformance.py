@@ -9,6 +9,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "conformance"))
 
 import cases  # noqa: E402
 import clients  # noqa: E402
+import everyday  # noqa: E402
 import run  # noqa: E402
 
 
@@ -27,3 +28,8 @@ def test_cases_are_read():
     assert len(names) == len(set(names))
     with pytest.raises(ValueError):
         cases.case("queri x\nSELECT 1")
+
+
+def test_everyday_statements_have_duckdbs_answers():
+    lines = []
+    assert everyday.main(show=lines.append), "\n".join(lines)
