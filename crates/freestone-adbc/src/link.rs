@@ -380,8 +380,7 @@ pub fn empty_query(schema: &Schema) -> Result<String> {
     let column = |field: &Arc<Field>| -> Result<String> {
         let data_type = wire_type(field.data_type());
         if data_type.is_nested() {
-            let message = format!("column {}: nested type {data_type} cannot be stored", field.name());
-            return Err(not_implemented(message, "flatten it, or store it as JSON text"));
+            return Ok(format!("CAST(NULL AS {}) AS {}", freestone::type_name(&data_type), quote(field.name())));
         }
         let data_type = if data_type == DataType::Null { DataType::Utf8View } else { data_type };
         Ok(format!("arrow_cast(NULL, {}) AS {}", literal(&data_type.to_string()), quote(field.name())))

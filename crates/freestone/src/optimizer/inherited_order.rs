@@ -1,5 +1,7 @@
-//! Gives aggregates whose result depends on the order of their rows the order of the subquery that they read:
-//! `SELECT string_agg(name, ', ') FROM (SELECT name FROM people ORDER BY name)`.
+//! The order of subqueries in FROM. Aggregates whose result depends on the order of their rows take it from the subquery
+//! that they read: `SELECT string_agg(name, ', ') FROM (SELECT name FROM people ORDER BY name)`. A query over one subquery
+//! is in its order, whatever it computes from the rows: the sort moves to the end of the query, because operators
+//! between that compute on several threads would mix the rows.
 
 use std::sync::Arc;
 
@@ -8,7 +10,9 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{Aggregate, Expr, Filter, LogicalPlan, Projection, SortExpr, SubqueryAlias};
+use datafusion::logical_expr::{
+    Aggregate, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Projection, SortExpr, SubqueryAlias,
+};
 use datafusion::optimizer::AnalyzerRule;
 
 /// `any_value` may return any value.
@@ -31,12 +35,68 @@ impl AnalyzerRule for InheritedOrder {
     }
 }
 
+/// The rule that sorts a query at its end if it reads one subquery that has an order. It runs before aggregates with an
+/// ORDER BY are rewritten.
+#[derive(Debug)]
+pub(super) struct OrderOfSubquery;
+
+impl AnalyzerRule for OrderOfSubquery {
+    fn name(&self) -> &str {
+        "order_of_subquery"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        match plan {
+            LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => Ok(plan.map_children(sorted_at_end)?.data),
+            plan => Ok(sorted_at_end(plan)?.data),
+        }
+    }
+}
+
+fn sorted_at_end(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if !computes_above_sort(&plan) {
+        return Ok(Transformed::no(plan));
+    }
+    let Some((input, order)) = ordered(&plan, false)? else { return Ok(Transformed::no(plan)) };
+    let columns = plan.schema().fields().len();
+    let column = |at: usize| Expr::Column(Column::from(input.schema().qualified_field(at)));
+    let columns: Vec<Expr> = (0..columns).map(column).collect();
+    Ok(Transformed::yes(LogicalPlanBuilder::from(input).sort(order)?.project(columns)?.build()?))
+}
+
+/// Whether a sort is below an operator that computes on several threads, with nothing between that changes the order.
+fn computes_above_sort(plan: &LogicalPlan) -> bool {
+    let is_plain = |e: &Expr| matches!(e.clone().unalias(), Expr::Column(_));
+    let has_sort = |plan: &LogicalPlan| matches!(sort_below(plan), Some(LogicalPlan::Sort(_)));
+    match plan {
+        LogicalPlan::Projection(projection) if projection.expr.iter().all(is_plain) => {
+            computes_above_sort(&projection.input)
+        }
+        LogicalPlan::Limit(limit) => computes_above_sort(&limit.input),
+        LogicalPlan::SubqueryAlias(alias) => computes_above_sort(&alias.input),
+        LogicalPlan::Projection(projection) => has_sort(&projection.input),
+        LogicalPlan::Filter(filter) => has_sort(&filter.input),
+        _ => false,
+    }
+}
+
+/// The first node below that is none of those through which an order is kept.
+fn sort_below(plan: &LogicalPlan) -> Option<&LogicalPlan> {
+    match plan {
+        LogicalPlan::Projection(projection) => sort_below(&projection.input),
+        LogicalPlan::Filter(filter) => sort_below(&filter.input),
+        LogicalPlan::Limit(limit) => sort_below(&limit.input),
+        LogicalPlan::SubqueryAlias(alias) => sort_below(&alias.input),
+        other => Some(other),
+    }
+}
+
 fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Aggregate(aggregate) = plan else { return Ok(Transformed::no(plan)) };
     if !aggregate.aggr_expr.iter().any(|call| call.exists(|e| Ok(is_unordered(e))).unwrap_or(false)) {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
     }
-    let Some((input, order)) = ordered(&aggregate.input)? else {
+    let Some((input, order)) = ordered(&aggregate.input, false)? else {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
     };
     let names = NamePreserver::new_for_projection();
@@ -62,29 +122,34 @@ fn is_unordered(expression: &Expr) -> bool {
     call.params.order_by.is_empty() && !call.params.distinct && IN_ORDER.contains(&call.func.name())
 }
 
-/// The plan and its order in terms of its columns, if it has one. Keys that it does not return become columns.
-fn ordered(plan: &LogicalPlan) -> Result<Option<(LogicalPlan, Vec<SortExpr>)>> {
+/// The plan without its sort, and its order in terms of its columns, if it has one. Keys that it does not return become
+/// columns. A sort stays where it is if a limit depends on it.
+fn ordered(plan: &LogicalPlan, is_limited: bool) -> Result<Option<(LogicalPlan, Vec<SortExpr>)>> {
     match plan {
-        LogicalPlan::Sort(sort) => Ok(Some((plan.clone(), sort.expr.clone()))),
+        LogicalPlan::Sort(sort) => {
+            let is_needed = is_limited || sort.fetch.is_some();
+            let input = if is_needed { plan.clone() } else { sort.input.as_ref().clone() };
+            Ok(Some((input, sort.expr.clone())))
+        }
         LogicalPlan::Limit(limit) => {
-            let Some((input, order)) = ordered(&limit.input)? else { return Ok(None) };
+            let Some((input, order)) = ordered(&limit.input, true)? else { return Ok(None) };
             let mut limit = limit.clone();
             limit.input = Arc::new(input);
             Ok(Some((LogicalPlan::Limit(limit), order)))
         }
         LogicalPlan::Filter(filter) => {
-            let Some((input, order)) = ordered(&filter.input)? else { return Ok(None) };
+            let Some((input, order)) = ordered(&filter.input, is_limited)? else { return Ok(None) };
             Ok(Some((LogicalPlan::Filter(Filter::try_new(filter.predicate.clone(), Arc::new(input))?), order)))
         }
         LogicalPlan::SubqueryAlias(alias) => {
-            let Some((input, order)) = ordered(&alias.input)? else { return Ok(None) };
+            let Some((input, order)) = ordered(&alias.input, is_limited)? else { return Ok(None) };
             let inner = input.schema().clone();
             let plan = LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(Arc::new(input), alias.alias.clone())?);
             let outer = plan.schema().clone();
             let order = order.into_iter().map(|key| renamed(key, &inner, &outer)).collect::<Result<_>>()?;
             Ok(Some((plan, order)))
         }
-        LogicalPlan::Projection(projection) => match ordered(&projection.input)? {
+        LogicalPlan::Projection(projection) => match ordered(&projection.input, is_limited)? {
             Some((input, order)) => Ok(Some(projected(projection, input, order)?)),
             None => Ok(None),
         },

@@ -39,7 +39,7 @@ use filter_pushdown::FilterPushdown;
 use grouping_sets::GroupingSets;
 use guards::{GuardedScans, Guards};
 use in_lists::InLists;
-use inherited_order::InheritedOrder;
+use inherited_order::{InheritedOrder, OrderOfSubquery};
 use join_keys::JoinKeys;
 use long_patterns::LongPatterns;
 use nested_comparisons::NestedComparisons;
@@ -77,6 +77,7 @@ pub(crate) fn analyzer_rules(memory_limit: Option<usize>) -> Vec<Arc<dyn Analyze
     rules.push(Arc::new(LongPatterns));
     rules.push(Arc::new(InLists));
     rules.push(Arc::new(Guards));
+    rules.push(Arc::new(OrderOfSubquery));
     rules.push(Arc::new(InheritedOrder));
     rules.push(Arc::new(AggregateCalls));
     rules.push(Arc::new(GroupKeys));

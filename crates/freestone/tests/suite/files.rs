@@ -713,8 +713,7 @@ async fn all_rows_can_decide() {
 #[tokio::test]
 async fn files_of_other_programs() {
     let place = Place::new();
-    for (name, hint) in
-        [("a.xls", ".xlsx"), ("a.csv.xz", "decompress"), ("a.orc", "Parquet"), ("a.txt", "FORMAT csv")]
+    for (name, hint) in [("a.xls", ".xlsx"), ("a.csv.xz", "decompress"), ("a.orc", "Parquet"), ("a.txt", "FORMAT csv")]
     {
         place.write(name, "a,b\n1,2\n");
         let path = place.path(name).display().to_string();

@@ -32,6 +32,7 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("long_patterns", Ours, "long patterns of LIKE are matched by a function that ends with its statement"),
     ("in_lists", Ours, "lists over one expression are joined in three-valued logic"),
     ("guards", Ours, "what can fail is evaluated where its guard holds"),
+    ("order_of_subquery", Ours, "a query over one subquery is in its order"),
     ("inherited_order", Ours, "aggregates take the order of their subquery"),
     ("aggregate_calls", Ours, "an order for each aggregate"),
     ("group_keys", Ours, "reals and volatile expressions as keys"),
