@@ -146,6 +146,10 @@ impl<'a> Resolver<'a> {
         }
         let columns = self.body(&mut query.body, query.order_by.as_mut(), place)?;
         orders::by_all(query.order_by.as_mut(), columns.as_ref().map(|columns| columns.len()));
+        if matches!(*query.body, SetExpr::SetOperation { .. }) && orders::is_by_all(query.order_by.as_ref()) {
+            return Err(Error::unsupported("ORDER BY ALL of a set operation whose columns are not known")
+                .with_hint("name the columns or their positions: ORDER BY 1, 2"));
+        }
         self.subqueries(&mut query.order_by)?;
         self.subqueries(&mut query.limit_clause)?;
         self.ctes.truncate(in_sight);
@@ -160,7 +164,12 @@ impl<'a> Resolver<'a> {
                 let left = self.body(left, None, Place::Within)?;
                 let right = self.body(right, None, Place::Within)?;
                 Ok(match set_quantifier {
-                    SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName => None,
+                    SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName => {
+                        left.zip(right).map(|(columns, others)| {
+                            let new = others.iter().filter(|name| !columns.contains(name));
+                            columns.iter().chain(new).cloned().collect()
+                        })
+                    }
                     SetQuantifier::All | SetQuantifier::Distinct | SetQuantifier::None => left.or(right),
                 })
             }
