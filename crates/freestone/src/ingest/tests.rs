@@ -439,17 +439,27 @@ fn parquet_and_arrow_files() {
 }
 
 #[test]
-fn nested_columns_are_named() {
+fn columns_that_cannot_be_read_are_named() {
     let lists = ::arrow::array::ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1)])]);
-    let batch = RecordBatch::try_from_iter([("l", Arc::new(lists) as ArrayRef)]).expect("a batch");
-    for (name, bytes) in [("t.parquet", parquet_bytes(&batch, 10)), ("t.arrow", arrow_bytes(&batch, false))] {
-        let file = file(name, bytes);
+    let durations = ::arrow::array::DurationMicrosecondArray::from(vec![1]);
+    let of = |column: ArrayRef| RecordBatch::try_from_iter([("l", column)]).expect("a batch");
+    let (lists, durations) = (of(Arc::new(lists)), of(Arc::new(durations)));
+    let files = |batch: &RecordBatch| {
+        [("t.parquet", parquet_bytes(batch, 10)), ("t.arrow", arrow_bytes(batch, false))]
+            .map(|(name, bytes)| (name, file(name, bytes)))
+    };
+    for (name, file) in files(&durations) {
         assert!(
             infer(&file)
-                .is_err_and(|error| error.starts_with(&format!("{name}, column l: tables do not store BIGINT[]")))
+                .is_err_and(|error| error.starts_with(&format!("{name}, column l: tables do not store INTERVAL")))
         );
-        let read = read(&file, &schema(&[("l", TEXT, true)]), &options(1, 1));
+        let read = read(&file, &schema(&[("l", DataType::Date32, true)]), &options(1, 1));
         assert!(read.is_err_and(|error| error.contains("column l: ")));
+    }
+    for (_, file) in files(&lists) {
+        assert_eq!(infer(&file).as_deref(), Ok("l BIGINT[]"));
+        let read = read(&file, &schema(&[("l", DataType::Int64, true)]), &options(1, 1));
+        assert!(read.is_err_and(|error| error.contains("column l: no conversion from BIGINT[] to BIGINT")));
     }
 }
 
