@@ -1,4 +1,4 @@
-"""A table of JSON logs, nested and with optional members: size, load and scans of single fields, beside DuckDB and Parquet.
+"""Size, load and scans of a table of JSON logs, nested and with optional members, compared with DuckDB and Parquet.
 
     python bench/json_logs.py [ROWS] [FOLDER]
 

@@ -391,12 +391,14 @@ pub fn parse() -> (Cli, Vec<Script>) {
 fn mistyped_command(words: &[OsString]) -> Option<String> {
     let names: Vec<&str> = words.iter().map_while(|word| word.to_str()).take(2).collect();
     let [first, second] = names[..] else { return None };
-    let commands = Cli::command();
-    let mut known = commands.get_subcommands().map(clap::Command::get_name).chain(["help"]);
-    if first.starts_with('-') || second.starts_with('-') || known.any(|name| name == first) {
+    if first.starts_with('-') || second.starts_with('-') {
         return None;
     }
+    let commands = Cli::command();
     let names: Vec<&str> = commands.get_subcommands().map(clap::Command::get_name).collect();
+    if first == "help" || names.contains(&first) {
+        return None;
+    }
     let hint = match freestone::closest(first, &names) {
         Some(similar) => format!("did you mean `freestone {similar} {second}`?"),
         None => format!("commands are {}; a statement for a database follows -c", names.join(", ")),

@@ -47,6 +47,24 @@ pub struct ColumnData {
 /// Added to the bits of an unsigned 64-bit value, so that its order is that of signed integers.
 const U64_SHIFT: u64 = 1 << 63;
 
+/// The order prefix of a number (see [`ColumnData::order_prefix`]).
+pub fn number_prefix(value: i64) -> u64 {
+    value as u64 ^ U64_SHIFT
+}
+
+/// The number with this order prefix.
+pub fn number_of_prefix(prefix: u64) -> i64 {
+    (prefix ^ U64_SHIFT) as i64
+}
+
+/// The order prefix of bytes; `fill` stands for those that are missing.
+pub fn bytes_prefix(bytes: &[u8], fill: u8) -> u64 {
+    let mut prefix = [fill; 8];
+    let len = bytes.len().min(8);
+    prefix[..len].copy_from_slice(&bytes[..len]);
+    u64::from_be_bytes(prefix)
+}
+
 impl ColumnData {
     /// An empty column of a kind.
     pub fn new(kind: Kind) -> Self {
@@ -243,21 +261,15 @@ impl ColumnData {
     /// A number that preserves the order of rows partially: a smaller number means a smaller row, but equal numbers may
     /// mean different rows.
     pub fn order_prefix(&self, row: usize) -> u64 {
-        let unsigned = |value: i64| value as u64 ^ U64_SHIFT;
         if !self.is_valid(row) {
             return u64::MAX;
         }
         match &self.values {
-            Physical::Int(v) => unsigned(v[row]),
-            Physical::Wide(v) => unsigned((v[row] >> 64) as i64),
-            Physical::F64(v) => unsigned(f64_key(v[row])),
-            Physical::F32(v) => unsigned(f32_key(v[row])),
-            Physical::Bytes { .. } => {
-                let (bytes, mut prefix) = (self.bytes(row), [0; 8]);
-                let len = bytes.len().min(8);
-                prefix[..len].copy_from_slice(&bytes[..len]);
-                u64::from_be_bytes(prefix)
-            }
+            Physical::Int(v) => number_prefix(v[row]),
+            Physical::Wide(v) => number_prefix((v[row] >> 64) as i64),
+            Physical::F64(v) => number_prefix(f64_key(v[row])),
+            Physical::F32(v) => number_prefix(f32_key(v[row])),
+            Physical::Bytes { .. } => bytes_prefix(self.bytes(row), 0),
         }
     }
 

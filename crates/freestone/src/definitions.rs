@@ -1,5 +1,6 @@
-//! Schemas, macros, the names of indexes, generated columns, and comments. The database stores them among its views, under names that users cannot use. The text of such an
-//! entry is the statement that created it.
+//! Schemas, macros, the names of indexes, generated columns, and comments. The database stores them among its views,
+//! under names that users cannot use. The text of an entry is the statement that created it, or JSON for generated
+//! columns and comments.
 //!
 //! A table of a schema has the name `schema.table` in the catalog.
 
@@ -12,6 +13,7 @@ use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
 use crate::internal_names::{PG_TEMP, is_temp_schema};
 use crate::sql::macros;
+use crate::sql::statement::quote;
 
 /// The prefix of the names of entries that are not views.
 const INTERNAL: &str = "freestone$";
@@ -173,16 +175,13 @@ pub(crate) fn create_macro(
     or_replace: bool,
 ) -> Result<Outcome> {
     let entry = format!("{MACRO}{name}");
-    let text = format!("CREATE MACRO \"{}\"({parameters}) AS {text}", name.replace('"', "\"\""));
+    let text = format!("CREATE MACRO {}({parameters}) AS {text}", quote(name));
     macros::check(name, &text)?;
-    if transaction.snapshot().views().contains_key(&entry) {
-        if !or_replace {
-            return Err(Error::new(ErrorKind::Exists, format!("macro {name} exists"))
-                .with_hint("choose another name, or say OR REPLACE"));
-        }
-        transaction.drop_view(&entry)?;
+    if !or_replace && transaction.snapshot().views().contains_key(&entry) {
+        return Err(Error::new(ErrorKind::Exists, format!("macro {name} exists"))
+            .with_hint("choose another name, or say OR REPLACE"));
     }
-    transaction.create_view(&entry, &text)?;
+    set_entry(transaction, &entry, Some(&text))?;
     Ok(Outcome::Done { verb: "CREATE MACRO" })
 }
 
@@ -237,21 +236,15 @@ fn quoted_names(text: &str) -> Vec<String> {
 
 /// Keeps the name of an index.
 pub(crate) fn create_index(transaction: &mut WriteTransaction, name: &str, entry: &IndexEntry) -> Result<()> {
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    let columns: Vec<String> = entry.columns.iter().map(|column| quoted(column)).collect();
-    let text = format!("CREATE INDEX {} ON {} ({})", quoted(name), quoted(&entry.table), columns.join(", "));
-    // The name of an index that went with its table or its design.
-    drop_index(transaction, name)?;
-    Ok(transaction.create_view(&format!("{INDEX}{name}"), &text)?)
+    let columns: Vec<String> = entry.columns.iter().map(|column| quote(column)).collect();
+    let text = format!("CREATE INDEX {} ON {} ({})", quote(name), quote(&entry.table), columns.join(", "));
+    // An index that went with its table or its design may have left this name.
+    set_entry(transaction, &format!("{INDEX}{name}"), Some(&text))
 }
 
 /// Removes the name of an index, if it is kept.
 pub(crate) fn drop_index(transaction: &mut WriteTransaction, name: &str) -> Result<()> {
-    let entry = format!("{INDEX}{name}");
-    match transaction.snapshot().views().contains_key(&entry) {
-        true => Ok(transaction.drop_view(&entry)?),
-        false => Ok(()),
-    }
+    set_entry(transaction, &format!("{INDEX}{name}"), None)
 }
 
 /// Changes the names of indexes of a table, before the table or one of its columns gets a new name.
@@ -293,16 +286,8 @@ pub(crate) fn set_generated(
     table: &str,
     columns: &[GeneratedColumn],
 ) -> Result<()> {
-    let entry = format!("{GENERATED}{table}");
-    if transaction.snapshot().views().contains_key(&entry) {
-        transaction.drop_view(&entry)?;
-    }
-    if columns.is_empty() {
-        return Ok(());
-    }
-    let text = serde_json::to_string(columns)
-        .map_err(|error| Error::new(ErrorKind::Internal, format!("internal error: generated columns: {error}")))?;
-    Ok(transaction.create_view(&entry, &text)?)
+    let text = (!columns.is_empty()).then(|| json("generated columns", &columns)).transpose()?;
+    set_entry(transaction, &format!("{GENERATED}{table}"), text.as_deref())
 }
 
 /// The names of all columns of a table in order: with the positions of stored columns, and with generated ones.
@@ -328,14 +313,22 @@ pub(crate) fn comments(snapshot: &Snapshot, object: &str) -> Comments {
 
 /// Keeps the comments of a table or view instead of those that it had.
 pub(crate) fn set_comments(transaction: &mut WriteTransaction, object: &str, comments: &Comments) -> Result<()> {
-    let entry = format!("{COMMENT}{object}");
-    if transaction.snapshot().views().contains_key(&entry) {
-        transaction.drop_view(&entry)?;
+    let text = (*comments != Comments::default()).then(|| json("comments", comments)).transpose()?;
+    set_entry(transaction, &format!("{COMMENT}{object}"), text.as_deref())
+}
+
+/// Keeps the text of an entry instead of that which it had; without a text, the entry is removed.
+fn set_entry(transaction: &mut WriteTransaction, entry: &str, text: Option<&str>) -> Result<()> {
+    if transaction.snapshot().views().contains_key(entry) {
+        transaction.drop_view(entry)?;
     }
-    if *comments == Comments::default() {
-        return Ok(());
+    match text {
+        Some(text) => Ok(transaction.create_view(entry, text)?),
+        None => Ok(()),
     }
-    let text = serde_json::to_string(comments)
-        .map_err(|error| Error::new(ErrorKind::Internal, format!("internal error: comments: {error}")))?;
-    Ok(transaction.create_view(&entry, &text)?)
+}
+
+fn json(what: &str, value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| Error::new(ErrorKind::Internal, format!("internal error: {what}: {error}")))
 }

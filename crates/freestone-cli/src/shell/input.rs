@@ -37,7 +37,7 @@ impl Input {
         if self.is_empty() {
             return format!("{name}{transaction_mark}> ");
         }
-        let mark = scanned(&self.pending).0.mark();
+        let mark = scanned(&self.pending).mark();
         format!("{:>width$}> ", mark, width = name.chars().count() + transaction_mark.chars().count())
     }
 
@@ -52,14 +52,17 @@ impl Input {
         {
             return Taken::Command(command.into());
         }
-        let is_in_text = !self.is_empty() && scanned(&self.pending).0.mark() != '-';
+        let is_in_text = !self.is_empty() && scanned(&self.pending).mark() != '-';
         if !is_in_text && let Some(taken) = self.command_between(word) {
             return taken;
         }
         self.pending.push_str(&line);
         self.pending.push('\n');
-        let (splitter, _) = scanned(&self.pending);
-        if splitter.is_pending() { Taken::Nothing } else { Taken::Statements(std::mem::take(&mut self.pending)) }
+        if scanned(&self.pending).is_pending() {
+            Taken::Nothing
+        } else {
+            Taken::Statements(std::mem::take(&mut self.pending))
+        }
     }
 
     /// A command on a line after the first ones of a statement.
@@ -91,12 +94,12 @@ fn bare_command(word: &str) -> Option<&'static str> {
     }
 }
 
-/// The splitter behind a text, and the number of complete statements and commands in it.
-fn scanned(text: &str) -> (Splitter, usize) {
+/// The splitter behind a text.
+fn scanned(text: &str) -> Splitter {
     let mut splitter = Splitter::default();
     splitter.push(text.as_bytes());
-    let pieces = std::iter::from_fn(|| splitter.next_piece()).count();
-    (splitter, pieces)
+    while splitter.next_piece().is_some() {}
+    splitter
 }
 
 #[cfg(test)]

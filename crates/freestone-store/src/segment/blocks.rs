@@ -12,6 +12,7 @@ use parking_lot::RwLock;
 use super::hot::{HotColumns, Parts};
 use super::reader::{CachedPage, MadePages, Segment};
 use super::zones::{Bounds, BytesBounds, IntBounds, ZoneMap};
+use crate::column::number_of_prefix;
 use crate::error::{Result, StoreError};
 use crate::media::{Buffer, MediumError, Pending, ReadFile, ReadRequest};
 use crate::persistent::{BlockVersion, PTable, Place};
@@ -191,7 +192,7 @@ impl Blocks {
 /// The bounds of zones from order prefixes. They may be wider than the values, which no zone shows: none is without
 /// deleted rows.
 fn bounds_of(kind: Kind, zones: impl Iterator<Item = Option<(u64, u64)>>) -> Bounds {
-    let number = |prefix: u64| i128::from((prefix ^ 1 << 63) as i64);
+    let number = |prefix: u64| i128::from(number_of_prefix(prefix));
     match kind {
         Kind::Bytes => Bounds::Bytes(
             zones

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use freestone_codec::{BytesPredicate, IntPredicate, Kind, Predicate};
 use parking_lot::Mutex;
 
-use crate::column::{ColumnData, Physical};
+use crate::column::{ColumnData, Physical, bytes_prefix, number_prefix};
 
 /// The keys of a run, by their columns in the run.
 #[derive(Debug, Default)]
@@ -53,16 +53,10 @@ pub enum Asked<'a> {
 impl Asked<'_> {
     /// The order prefix of the value; `None` if no value of the kind is equal.
     pub fn prefix(&self, kind: Kind) -> Option<u64> {
-        let number = |value: i64| value as u64 ^ 1 << 63;
         match (self, kind) {
-            (Asked::Int(value), Kind::Wide) => Some(number((value >> 64) as i64)),
-            (Asked::Int(value), _) => i64::try_from(*value).ok().map(number),
-            (Asked::Bytes(bytes), _) => {
-                let mut prefix = [0; 8];
-                let len = bytes.len().min(8);
-                prefix[..len].copy_from_slice(&bytes[..len]);
-                Some(u64::from_be_bytes(prefix))
-            }
+            (Asked::Int(value), Kind::Wide) => Some(number_prefix((value >> 64) as i64)),
+            (Asked::Int(value), _) => i64::try_from(*value).ok().map(number_prefix),
+            (Asked::Bytes(bytes), _) => Some(bytes_prefix(bytes, 0)),
         }
     }
 }

@@ -12,11 +12,11 @@ use arrow::datatypes::{DataType, IntervalMonthDayNanoType};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use crate::ingest::uuid_text;
 use crate::times::interval_of;
 use nested::NestedTexts;
 
 pub use json::{JsonValues, NonFinite, append_json_string, json_key};
+pub(crate) use nested::has_parts;
 
 /// The values of one array, prepared for writing.
 pub struct ValueTexts<'a> {
@@ -31,7 +31,7 @@ impl<'a> ValueTexts<'a> {
     pub fn new(array: &'a dyn Array) -> Result<Self, ArrowError> {
         // For NULLs within a list or struct. Other NULLs have no text.
         let options = FormatOptions::new().with_null("NULL");
-        let nested = match NestedTexts::is_ours(array.data_type()) {
+        let nested = match has_parts(array.data_type()) {
             true => Some(Box::new(NestedTexts::new(array)?)),
             false => None,
         };
@@ -92,6 +92,20 @@ pub(crate) fn texts_of(array: &ArrayRef) -> Result<StringViewArray, ArrowError> 
         text
     };
     Ok((0..array.len()).map(|row| (!values.is_null(row)).then(|| text(row))).collect())
+}
+
+/// The text of a UUID: 32 digits in five groups.
+pub(crate) fn uuid_text(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = String::with_capacity(36);
+    for (at, byte) in bytes.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    text
 }
 
 /// The type of the values, without dictionaries and other wrappers.

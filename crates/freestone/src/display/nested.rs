@@ -22,6 +22,12 @@ enum Form<'a> {
     Map(Box<NestedTexts<'a>>, Box<NestedTexts<'a>>, &'a [i32]),
 }
 
+/// Whether values of a type are written by this module. Others have no parts, or are not stored.
+pub(crate) fn has_parts(data_type: &DataType) -> bool {
+    use DataType::{FixedSizeList, List, Map, Struct};
+    matches!(data_type, List(_) | FixedSizeList(_, _) | Struct(_) | Map(_, _))
+}
+
 impl<'a> NestedTexts<'a> {
     /// # Errors
     /// A type that cannot be written.
@@ -48,12 +54,6 @@ impl<'a> NestedTexts<'a> {
             _ => Form::Flat(Box::new(ValueTexts::new(array)?)),
         };
         Ok(NestedTexts { array, form })
-    }
-
-    /// Whether values are written by this module.
-    pub fn is_ours(data_type: &DataType) -> bool {
-        use DataType::{FixedSizeList, List, Map, Struct};
-        matches!(data_type, List(_) | FixedSizeList(_, _) | Struct(_) | Map(_, _))
     }
 
     /// Appends a value inside another one.

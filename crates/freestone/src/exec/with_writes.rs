@@ -63,12 +63,11 @@ fn performed(
 /// The rows that a part returns, if it has RETURNING.
 fn rows(context: &WriteContext, part: &Part, outcome: Outcome) -> Result<Option<ArrowTable>> {
     let Outcome::Rows { schema, .. } = &outcome else { return Ok(None) };
-    let given = part.columns.iter();
     if part.columns.len() > schema.fields().len() {
         let (given, has) = (part.columns.len(), schema.fields().len());
         return Err(Error::invalid(format!("WITH names {given} columns of a statement that returns {has}")));
     }
-    let named = schema.fields().iter().enumerate().map(|(at, field)| match given.clone().nth(at) {
+    let named = schema.fields().iter().enumerate().map(|(at, field)| match part.columns.get(at) {
         Some(name) => field.as_ref().clone().with_name(name),
         None => field.as_ref().clone(),
     });

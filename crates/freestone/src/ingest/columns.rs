@@ -19,6 +19,7 @@ use super::error::{IngestError, Reason, ValueProblem};
 use super::fields::{Cells, Fields};
 use super::nested::Nested;
 use super::values::{self, ZoneRule};
+use crate::display::has_parts;
 use crate::sql::type_names::type_name;
 
 /// The largest integer up to which every integer is exact as DOUBLE.
@@ -137,7 +138,7 @@ pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Bo
             })
         }
         DataType::FixedSizeBinary(16) => Box::new(Uuids { values: vec![], nulls: nulls(), nullable, empty_is_null }),
-        nested if Nested::is_ours(nested) => {
+        nested if has_parts(nested) => {
             Box::new(Nested::new(field, rules, |inner: &FieldRef| column_builder(inner, CellRules::default()))?)
         }
         other => {

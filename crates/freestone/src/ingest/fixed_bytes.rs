@@ -7,6 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, IntervalMonthDayNanoArray, RecordBa
 use arrow::datatypes::{DataType, Field as ColumnField, IntervalMonthDayNano, IntervalUnit, Schema};
 
 use super::infer::column_index;
+use crate::display::uuid_text;
 
 /// The type in which an INTERVAL of a file is read.
 pub(crate) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
@@ -30,18 +31,7 @@ pub(crate) fn as_declared(column: &ArrayRef, declared: &DataType) -> ArrayRef {
 
 /// The batch with its INTERVAL columns as intervals.
 pub(super) fn with_intervals(batch: RecordBatch, is_interval: impl Fn(&str) -> bool) -> RecordBatch {
-    if !batch.schema_ref().fields().iter().any(|field| is_interval(field.name())) {
-        return batch;
-    }
-    let (schema, mut columns, rows) = batch.into_parts();
-    let mut fields = schema.fields().to_vec();
-    for (field, column) in fields.iter_mut().zip(&mut columns).filter(|(field, _)| is_interval(field.name())) {
-        *column = as_declared(column, &INTERVAL);
-        *field = Arc::new(ColumnField::new(field.name(), column.data_type().clone(), field.is_nullable()));
-    }
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
-        .expect("columns keep their lengths and have the types of their fields")
+    replaced(batch, |field| is_interval(field.name()), |column| as_declared(column, &INTERVAL))
 }
 
 /// The batch with UUIDs as text, except those for a BINARY column of the table.
@@ -55,16 +45,23 @@ pub(super) fn with_uuid_texts(
         let bytes = column_index(table, field.name()).map(|at| is_bytes(table.field(at).data_type()));
         is_uuid(field) && bytes != Some(true)
     };
-    if !batch.schema_ref().fields().iter().any(|field| is_text(field)) {
+    replaced(batch, is_text, uuid_texts)
+}
+
+/// The batch with other arrays for some of its columns.
+fn replaced(
+    batch: RecordBatch,
+    is_meant: impl Fn(&ColumnField) -> bool,
+    change: impl Fn(&ArrayRef) -> ArrayRef,
+) -> RecordBatch {
+    if !batch.schema_ref().fields().iter().any(|field| is_meant(field)) {
         return batch;
     }
     let (schema, mut columns, rows) = batch.into_parts();
     let mut fields = schema.fields().to_vec();
-    for (field, column) in fields.iter_mut().zip(&mut columns) {
-        if is_text(field) {
-            *column = uuid_texts(column);
-            *field = Arc::new(ColumnField::new(field.name(), column.data_type().clone(), field.is_nullable()));
-        }
+    for (field, column) in fields.iter_mut().zip(&mut columns).filter(|(field, _)| is_meant(field)) {
+        *column = change(column);
+        *field = Arc::new(ColumnField::new(field.name(), column.data_type().clone(), field.is_nullable()));
     }
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
@@ -79,20 +76,6 @@ pub(super) fn uuid_texts(column: &ArrayRef) -> ArrayRef {
         texts.append_option(uuid.map(uuid_text));
     }
     Arc::new(texts.finish())
-}
-
-/// The text of a UUID: 32 digits in five groups.
-pub(crate) fn uuid_text(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = String::with_capacity(36);
-    for (at, byte) in bytes.iter().enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    text
 }
 
 /// INTERVALs of Parquet: months, days and milliseconds in four bytes each, the least significant first.

@@ -171,12 +171,6 @@ enum Form {
 }
 
 impl Nested {
-    /// Whether a type is built by this module.
-    pub fn is_ours(data_type: &DataType) -> bool {
-        use DataType::{FixedSizeList, List, Map, Struct};
-        matches!(data_type, List(_) | FixedSizeList(_, _) | Struct(_) | Map(_, _))
-    }
-
     pub fn new(
         field: &ColumnField,
         rules: CellRules,

@@ -125,7 +125,7 @@ fn table(columns: Cells, options: &IngestOptions) -> Result<(SchemaRef, Vec<Reco
     Ok((schema, (0..count).step_by(BATCH_ROWS).map(part).collect()))
 }
 
-/// Whether the first row has only texts, and a later one something else, or there is no later one.
+/// Whether the first row has only texts.
 fn is_header(columns: &Cells, first: u32) -> bool {
     let of_first = |(row, _): &&(u32, Data)| *row == first;
     let cells: Vec<&Data> = columns.values().flat_map(|cells| cells.iter().filter(of_first)).map(|(_, c)| c).collect();

@@ -12,6 +12,7 @@
 //! that can fail (a division, a cast, a function) is not pushed below an operator that drops rows, which may protect
 //! it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
@@ -95,11 +96,12 @@ impl PhysicalOptimizerRule for FilterPushdown {
     }
 
     fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
-        let mut config = config.clone();
+        let mut config = Cow::Borrowed(config);
         if compares_structs(&plan) {
             // The bounds of structs, and of what is in them, are not always comparable, which is no error of the query.
-            config.optimizer.enable_join_dynamic_filter_pushdown = false;
-            config.optimizer.enable_topk_dynamic_filter_pushdown = false;
+            let optimizer = &mut config.to_mut().optimizer;
+            optimizer.enable_join_dynamic_filter_pushdown = false;
+            optimizer.enable_topk_dynamic_filter_pushdown = false;
         }
         let pass = Pass { phase: self.phase, config: &config };
         Ok(pass.pass_into_node(&plan, &[])?.updated_node.unwrap_or(plan))

@@ -9,6 +9,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
+use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     Aggregate, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Projection, SortExpr, SubqueryAlias,
@@ -67,33 +68,34 @@ fn sorted_at_end(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 /// Whether a sort is below an operator that computes on several threads, with nothing between that changes the order.
 fn computes_above_sort(plan: &LogicalPlan) -> bool {
     let is_plain = |e: &Expr| matches!(e.clone().unalias(), Expr::Column(_));
-    let has_sort = |plan: &LogicalPlan| matches!(sort_below(plan), Some(LogicalPlan::Sort(_)));
     match plan {
         LogicalPlan::Projection(projection) if projection.expr.iter().all(is_plain) => {
             computes_above_sort(&projection.input)
         }
         LogicalPlan::Limit(limit) => computes_above_sort(&limit.input),
         LogicalPlan::SubqueryAlias(alias) => computes_above_sort(&alias.input),
-        LogicalPlan::Projection(projection) => has_sort(&projection.input),
-        LogicalPlan::Filter(filter) => has_sort(&filter.input),
+        LogicalPlan::Projection(projection) => is_over_sort(&projection.input),
+        LogicalPlan::Filter(filter) => is_over_sort(&filter.input),
         _ => false,
     }
 }
 
-/// The first node below that is none of those through which an order is kept.
-fn sort_below(plan: &LogicalPlan) -> Option<&LogicalPlan> {
+/// Whether a plan is a sort, or only operators that keep the order are above one.
+fn is_over_sort(plan: &LogicalPlan) -> bool {
     match plan {
-        LogicalPlan::Projection(projection) => sort_below(&projection.input),
-        LogicalPlan::Filter(filter) => sort_below(&filter.input),
-        LogicalPlan::Limit(limit) => sort_below(&limit.input),
-        LogicalPlan::SubqueryAlias(alias) => sort_below(&alias.input),
-        other => Some(other),
+        LogicalPlan::Projection(projection) => is_over_sort(&projection.input),
+        LogicalPlan::Filter(filter) => is_over_sort(&filter.input),
+        LogicalPlan::Limit(limit) => is_over_sort(&limit.input),
+        LogicalPlan::SubqueryAlias(alias) => is_over_sort(&alias.input),
+        other => matches!(other, LogicalPlan::Sort(_)),
     }
 }
 
 fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Aggregate(aggregate) = plan else { return Ok(Transformed::no(plan)) };
-    if !aggregate.aggr_expr.iter().any(|call| call.exists(|e| Ok(is_unordered(e))).unwrap_or(false)) {
+    if !aggregate.aggr_expr.iter().any(|call| {
+        call.exists(|e| Ok(matches!(e, Expr::AggregateFunction(call) if is_unordered(call)))).unwrap_or(false)
+    }) {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
     }
     let Some((input, order)) = ordered(&aggregate.input, false)? else {
@@ -103,7 +105,7 @@ fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let with_order = |call: &Expr| {
         let name = names.save(call);
         let changed = call.clone().transform_up(|e| match e {
-            Expr::AggregateFunction(mut call) if is_unordered(&Expr::AggregateFunction(call.clone())) => {
+            Expr::AggregateFunction(mut call) if is_unordered(&call) => {
                 call.params.order_by = order.clone();
                 Ok(Transformed::yes(Expr::AggregateFunction(call)))
             }
@@ -116,9 +118,8 @@ fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(input), groups, calls)?)))
 }
 
-/// Whether an expression is an aggregate that takes its rows in the order in which they come.
-fn is_unordered(expression: &Expr) -> bool {
-    let Expr::AggregateFunction(call) = expression else { return false };
+/// Whether an aggregate takes its rows in the order in which they come.
+fn is_unordered(call: &AggregateFunction) -> bool {
     call.params.order_by.is_empty() && !call.params.distinct && IN_ORDER.contains(&call.func.name())
 }
 

@@ -192,9 +192,8 @@ fn pools(known: &Known) -> Result<RecordBatch> {
     let mut rows = vec![];
     if let Some(pool) = &pools {
         let seen = pool.tables.iter().filter_map(|(_, of, rows)| Some((pool, Some((own(*of)?, *rows)))));
-        let before = rows.len();
         rows.extend(seen);
-        if rows.len() == before {
+        if rows.is_empty() {
             rows.push((pool, None));
         }
     }

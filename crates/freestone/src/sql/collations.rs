@@ -22,9 +22,7 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
     struct Collations(Result<()>);
     impl Collations {
         fn note(&mut self, done: Result<()>) -> ControlFlow<()> {
-            let flow = if done.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
-            self.0 = done;
-            flow
+            visitor::noted(&mut self.0, done)
         }
     }
     impl VisitorMut for Collations {

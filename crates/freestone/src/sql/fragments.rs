@@ -64,6 +64,11 @@ pub(crate) fn derived(subquery: Box<Query>, alias: Option<TableAlias>) -> TableF
     TableFactor::Derived { lateral: false, subquery, alias, sample: None }
 }
 
+/// What is joined in one element of a FROM. Parentheses are not looked into.
+pub(crate) fn factors(tables: &ast::TableWithJoins) -> impl Iterator<Item = &TableFactor> {
+    std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation))
+}
+
 pub(crate) fn number(value: impl ToString) -> Expr {
     Expr::value(ast::Value::Number(value.to_string(), false))
 }

@@ -48,9 +48,7 @@ struct Expansion<'a> {
 
 impl Expansion<'_> {
     fn note(&mut self, done: Result<()>) -> ControlFlow<()> {
-        let flow = if done.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
-        self.done = done;
-        flow
+        visitor::noted(&mut self.done, done)
     }
 
     fn find(&self, name: &ObjectName) -> Result<Option<Macro>> {

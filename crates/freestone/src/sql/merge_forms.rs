@@ -9,10 +9,7 @@ pub(crate) const NOTHING: &str = "freestone$nothing";
 /// The tokens with every `THEN DO NOTHING` and `USING (columns)` in words that the parser reads.
 pub(crate) fn written(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let tokens = with_condition(tokens);
-    let is = |at: usize, word: &str| match tokens.get(at).map(|token| &token.token) {
-        Some(Token::Word(found)) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
-        _ => false,
-    };
+    let is = |at: usize, word: &str| is_word(tokens.get(at), word);
     let begins = |at: usize| is(at, "THEN") && is(at + 1, "DO") && is(at + 2, "NOTHING");
     if !(0..tokens.len()).any(begins) {
         return tokens;
@@ -34,12 +31,17 @@ pub(crate) fn written(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     written
 }
 
-/// Writes `MERGE INTO t USING s USING (a, b)` as `MERGE INTO t USING s ON (t.a = s.a AND t.b = s.b)`.
-fn with_condition(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let is = |at: usize, word: &str| match tokens.get(at).map(|token| &token.token) {
+/// Whether a token is this word, without quotes.
+fn is_word(token: Option<&TokenWithSpan>, word: &str) -> bool {
+    match token.map(|token| &token.token) {
         Some(Token::Word(found)) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
         _ => false,
-    };
+    }
+}
+
+/// Writes `MERGE INTO t USING s USING (a, b)` as `MERGE INTO t USING s ON (t.a = s.a AND t.b = s.b)`.
+fn with_condition(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is = |at: usize, word: &str| is_word(tokens.get(at), word);
     let Some(merge) = (0..tokens.len()).find(|at| is(*at, "MERGE") && is(*at + 1, "INTO")) else { return tokens };
     let (mut depth, mut places) = (0usize, vec![]);
     for (at, token) in tokens.iter().enumerate().skip(merge) {

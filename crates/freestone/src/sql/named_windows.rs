@@ -26,9 +26,7 @@ struct Rewrite(Result<()>);
 
 impl Rewrite {
     fn go_on_if(&mut self, done: Result<()>) -> ControlFlow<()> {
-        let flow = if done.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
-        self.0 = done;
-        flow
+        visitor::noted(&mut self.0, done)
     }
 }
 

@@ -1100,8 +1100,9 @@ impl<'a> Cursor<'a> {
     fn with_writes(&self) -> Result<Option<Command>> {
         const WRITES: [&str; 4] = ["INSERT", "UPDATE", "DELETE", "MERGE"];
         let begins = |pair: &[TokenWithSpan]| {
-            let next = Cursor { tokens: pair.get(1..).unwrap_or_default() }.upper(0);
-            pair.len() == 2 && pair[0].token == Token::LParen && WRITES.contains(&next.as_str())
+            let [open, next] = pair else { return false };
+            open.token == Token::LParen
+                && WRITES.iter().any(|word| matches!(&next.token, Token::Word(w) if is_word(w, word)))
         };
         if !self.tokens.windows(2).any(begins) {
             return Ok(None);

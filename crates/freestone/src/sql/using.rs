@@ -446,8 +446,7 @@ fn is_merging(join: &ast::Join) -> bool {
 
 /// The joins in parentheses among the tables of a FROM.
 fn nested(tables: &TableWithJoins) -> impl Iterator<Item = &TableWithJoins> {
-    let factors = std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation));
-    factors.filter_map(|factor| match factor {
+    fragments::factors(tables).filter_map(|factor| match factor {
         TableFactor::NestedJoin { table_with_joins, .. } => Some(table_with_joins.as_ref()),
         _ => None,
     })
@@ -517,10 +516,7 @@ fn replace(sql: &mut impl VisitMut, names: &Names) -> bool {
 fn may_have(body: &SetExpr, name: &str, named: &dyn Fn(&ObjectName) -> Columns) -> bool {
     match body {
         SetExpr::Select(select) => {
-            let factors = select.from.iter().flat_map(|tables| {
-                std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation))
-            });
-            factors.into_iter().any(|factor| factor_may_have(factor, name, named))
+            select.from.iter().flat_map(fragments::factors).any(|factor| factor_may_have(factor, name, named))
         }
         SetExpr::SetOperation { left, right, .. } => may_have(left, name, named) || may_have(right, name, named),
         SetExpr::Query(query) => may_have(&query.body, name, named),

@@ -8,6 +8,8 @@ use datafusion::sql::sqlparser::ast::{
     Expr, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
 };
 
+use crate::error::Result;
+
 struct Erased<'a>(&'a mut dyn Visitor<Break = ()>);
 
 struct ErasedMut<'a>(&'a mut dyn VisitorMut<Break = ()>);
@@ -38,6 +40,12 @@ forward! {
     pre_visit_expr: Expr, post_visit_expr: Expr,
     pre_visit_statement: Statement, post_visit_statement: Statement,
     pre_visit_value: ValueWithSpan, post_visit_value: ValueWithSpan,
+}
+
+/// Keeps the outcome of a visitor's step. The visit stops at the first error.
+pub(crate) fn noted(outcome: &mut Result<()>, done: Result<()>) -> ControlFlow<()> {
+    *outcome = done;
+    if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
 /// Visits a part of a statement.

@@ -6,7 +6,9 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{self, Ident, Query, SetExpr, Statement, TableFactor, VisitorMut, With};
+use datafusion::sql::sqlparser::ast::{
+    self, Ident, Query, SetExpr, Statement, TableFactor, VisitMut, VisitorMut, With,
+};
 
 use crate::error::{Error, Result};
 use crate::sql::fragments::{alias, derived, select_query, star};
@@ -34,39 +36,26 @@ pub(crate) fn statement(query: Query) -> Result<Statement> {
     }
 }
 
-fn attached(mut written: Statement, with: With) -> Result<Statement> {
-    match &mut written {
-        Statement::Insert(insert) => {
+fn attached(written: Statement, with: With) -> Result<Statement> {
+    match written {
+        Statement::Insert(mut insert) => {
             if let Some(source) = insert.source.take() {
                 let mut wrapped = ast::Query { with: Some(with), ..*crate::sql::fragments::bare_query()? };
                 *wrapped.body = SetExpr::Query(source);
                 insert.source = Some(Box::new(wrapped));
             }
-            Ok(written)
+            Ok(Statement::Insert(insert))
         }
-        Statement::Update(update) => {
-            let target = update.table.clone();
-            let mut written = replaced(written, with)?;
-            if let Statement::Update(update) = &mut written {
-                update.table = target;
+        Statement::Update(_) | Statement::Delete(_) | Statement::Merge(_) => {
+            let mut replaced = replaced(written.clone(), with)?;
+            // The table that is changed is none of WITH.
+            match (&mut replaced, written) {
+                (Statement::Update(new), Statement::Update(old)) => new.table = old.table,
+                (Statement::Delete(new), Statement::Delete(old)) => new.from = old.from,
+                (Statement::Merge(new), Statement::Merge(old)) => new.table = old.table,
+                _ => {}
             }
-            Ok(written)
-        }
-        Statement::Delete(delete) => {
-            let target = delete.from.clone();
-            let mut written = replaced(written, with)?;
-            if let Statement::Delete(delete) = &mut written {
-                delete.from = target;
-            }
-            Ok(written)
-        }
-        Statement::Merge(merge) => {
-            let target = merge.table.clone();
-            let mut written = replaced(written, with)?;
-            if let Statement::Merge(merge) = &mut written {
-                merge.table = target;
-            }
-            Ok(written)
+            Ok(replaced)
         }
         other => Err(Error::unsupported(format!("WITH before {other} is not available"))),
     }
@@ -74,29 +63,39 @@ fn attached(mut written: Statement, with: With) -> Result<Statement> {
 
 /// The statement with queries instead of the names of WITH.
 fn replaced(mut written: Statement, with: With) -> Result<Statement> {
-    let names = with.cte_tables.iter().map(|cte| folded(&cte.alias.name)).collect();
-    let mut references = References { with, names, shadows: vec![], error: None };
-    let _ = visitor::visit_mut(&mut written, &mut references);
-    references.error.map_or(Ok(written), Err)
+    let names: Vec<String> = with.cte_tables.iter().map(|cte| folded(&cte.alias.name)).collect();
+    each_reference(&mut written, &names, |ident, factor| {
+        if let TableFactor::Table { alias: given, .. } = factor {
+            let mut query = select_query(vec![star()], table(ident.clone()))?;
+            query.with = Some(with.clone());
+            let given = given.take().unwrap_or_else(|| alias(ident.clone()));
+            *factor = derived(query, Some(given));
+        }
+        Ok(())
+    })?;
+    Ok(written)
 }
 
-struct References {
-    with: With,
-    names: Vec<String>,
+/// Changes each table of a statement that is one of the names of WITH.
+fn each_reference(
+    node: &mut impl VisitMut,
+    names: &[String],
+    change: impl FnMut(&Ident, &mut TableFactor) -> Result<()>,
+) -> Result<()> {
+    let mut references = References { names, shadows: vec![], change, outcome: Ok(()) };
+    let _ = visitor::visit_mut(node, &mut references);
+    references.outcome
+}
+
+struct References<'a, F> {
+    names: &'a [String],
     /// The names that the enclosing queries define anew.
     shadows: Vec<Vec<String>>,
-    error: Option<Error>,
+    change: F,
+    outcome: Result<()>,
 }
 
-impl References {
-    fn query_of(&self, name: &Ident) -> Result<Box<Query>> {
-        let mut query = select_query(vec![star()], table(name.clone()))?;
-        query.with = Some(self.with.clone());
-        Ok(query)
-    }
-}
-
-impl VisitorMut for References {
+impl<F: FnMut(&Ident, &mut TableFactor) -> Result<()>> VisitorMut for References<'_, F> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
@@ -111,26 +110,15 @@ impl VisitorMut for References {
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        let TableFactor::Table { name, alias: given, args: None, .. } = factor else {
-            return ControlFlow::Continue(());
-        };
+        let TableFactor::Table { name, args: None, .. } = factor else { return ControlFlow::Continue(()) };
         let [part] = name.0.as_slice() else { return ControlFlow::Continue(()) };
-        let Some(name) = part.as_ident() else { return ControlFlow::Continue(()) };
-        let text = folded(name);
+        let Some(ident) = part.as_ident().cloned() else { return ControlFlow::Continue(()) };
+        let text = folded(&ident);
         if !self.names.contains(&text) || self.shadows.iter().flatten().any(|shadow| *shadow == text) {
             return ControlFlow::Continue(());
         }
-        match self.query_of(name) {
-            Ok(query) => {
-                let given = given.take().unwrap_or_else(|| alias(name.clone()));
-                *factor = derived(query, Some(given));
-                ControlFlow::Continue(())
-            }
-            Err(error) => {
-                self.error = Some(error);
-                ControlFlow::Break(())
-            }
-        }
+        let done = (self.change)(&ident, factor);
+        visitor::noted(&mut self.outcome, done)
     }
 }
 
@@ -187,7 +175,7 @@ pub(crate) fn parts(query: &Query) -> Result<Option<WithWrites>> {
     let (mut queries, mut parts, mut names) = (vec![], vec![], vec![]);
     for cte in cte_tables {
         let mut cte = cte;
-        rename(&mut cte.query, &names);
+        rename(&mut cte.query, &names)?;
         if !super::extensions::is_write(&cte.query.body) {
             queries.push(cte);
             continue;
@@ -204,7 +192,7 @@ pub(crate) fn parts(query: &Query) -> Result<Option<WithWrites>> {
         names.push(name);
     }
     let mut rest = Query { with: None, ..query.clone() };
-    rename(&mut rest, &names);
+    rename(&mut rest, &names)?;
     rest.with = (!queries.is_empty()).then(|| plain(queries));
     let main = match super::extensions::is_write(&rest.body) {
         true => statement(rest)?,
@@ -214,38 +202,12 @@ pub(crate) fn parts(query: &Query) -> Result<Option<WithWrites>> {
 }
 
 /// Replaces the names of statements within WITH by those of their rows.
-fn rename(query: &mut Query, names: &[String]) {
-    struct Renames<'a> {
-        names: &'a [String],
-        shadows: Vec<Vec<String>>,
-    }
-    impl VisitorMut for Renames<'_> {
-        type Break = ();
-
-        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-            let own = query.with.iter().flat_map(|with| &with.cte_tables).map(|cte| folded(&cte.alias.name));
-            self.shadows.push(own.collect());
-            ControlFlow::Continue(())
+fn rename(query: &mut Query, names: &[String]) -> Result<()> {
+    each_reference(query, names, |ident, factor| {
+        if let TableFactor::Table { name, alias: given, .. } = factor {
+            *name = ast::ObjectName::from(vec![Ident::with_quote('"', format!("{ROWS}{}", folded(ident)))]);
+            given.get_or_insert_with(|| alias(ident.clone()));
         }
-
-        fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-            self.shadows.pop();
-            ControlFlow::Continue(())
-        }
-
-        fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-            let TableFactor::Table { name, alias: given, args: None, .. } = factor else {
-                return ControlFlow::Continue(());
-            };
-            let [part] = name.0.as_slice() else { return ControlFlow::Continue(()) };
-            let Some(ident) = part.as_ident().cloned() else { return ControlFlow::Continue(()) };
-            let text = folded(&ident);
-            if self.names.contains(&text) && !self.shadows.iter().flatten().any(|shadow| *shadow == text) {
-                *name = ast::ObjectName::from(vec![Ident::with_quote('"', format!("{ROWS}{text}"))]);
-                given.get_or_insert_with(|| alias(ident));
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let _ = visitor::visit_mut(query, &mut Renames { names, shadows: vec![] });
+        Ok(())
+    })
 }

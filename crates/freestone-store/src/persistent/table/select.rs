@@ -4,6 +4,7 @@ use freestone_codec::{BytesPredicate, IntPredicate, Kind, Predicate};
 
 use super::block::Block;
 use super::geometry::ColumnPlace;
+use crate::column::{bytes_prefix, number_prefix};
 use crate::error::{Result, StoreError};
 use crate::scan::ColumnPredicate;
 
@@ -115,13 +116,7 @@ fn strings(block: &Block<'_>, place: &ColumnPlace, at: usize, bits: u64, predica
 pub fn key_prefixes(predicate: &Predicate, kind: Kind) -> Option<(u64, u64)> {
     let number = |value: i128| {
         let narrow = if kind == Kind::Wide { value >> 64 } else { value };
-        (narrow.clamp(i64::MIN.into(), i64::MAX.into()) as i64 as u64) ^ 1 << 63
-    };
-    let text = |bytes: &[u8], fill: u8| {
-        let mut prefix = [fill; 8];
-        let len = bytes.len().min(8);
-        prefix[..len].copy_from_slice(&bytes[..len]);
-        u64::from_be_bytes(prefix)
+        number_prefix(narrow.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
     };
     match predicate {
         Predicate::IsNull | Predicate::IsNotNull => None,
@@ -130,14 +125,14 @@ pub fn key_prefixes(predicate: &Predicate, kind: Kind) -> Option<(u64, u64)> {
             Some(if low > high { (1, 0) } else { (number(low), number(high)) })
         }
         Predicate::Bytes(BytesPredicate::Range { low, high }) => Some((
-            low.as_ref().map_or(0, |low| text(&low.value, 0)),
-            high.as_ref().map_or(u64::MAX, |high| text(&high.value, 0)),
+            low.as_ref().map_or(0, |low| bytes_prefix(&low.value, 0)),
+            high.as_ref().map_or(u64::MAX, |high| bytes_prefix(&high.value, 0)),
         )),
         Predicate::Bytes(BytesPredicate::In(list)) => match (list.first(), list.last()) {
-            (Some(first), Some(last)) => Some((text(first, 0), text(last, 0))),
+            (Some(first), Some(last)) => Some((bytes_prefix(first, 0), bytes_prefix(last, 0))),
             _ => Some((1, 0)),
         },
-        Predicate::Bytes(BytesPredicate::Prefix(prefix)) => Some((text(prefix, 0), text(prefix, 0xff))),
+        Predicate::Bytes(BytesPredicate::Prefix(prefix)) => Some((bytes_prefix(prefix, 0), bytes_prefix(prefix, 0xff))),
         Predicate::Bytes(_) => None,
     }
 }

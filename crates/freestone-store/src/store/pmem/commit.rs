@@ -20,7 +20,7 @@ use crate::table::{SegmentEntry, Table};
 
 /// Bits of a clustering dimension whose design does not say how many.
 const DIMENSION_BITS: u32 = 8;
-/// If a commit removes all of so many rows of a table of the pool, the table is dropped, whatever its size.
+/// A table of the pool of which a commit removes all rows is dropped at once if they are at least this many.
 const DROPPED_ROWS: u64 = 4096;
 
 /// What a commit changes in the pool.

@@ -160,7 +160,7 @@ impl Pmem {
         Ok(attached)
     }
 
-    /// The memory of the pool that there is.
+    /// The memory of the pool, which must exist.
     fn region(&self) -> Result<Arc<dyn Region>> {
         if let Some(region) = &self.options.region {
             return Ok(region.clone());

@@ -151,7 +151,7 @@ fn parquet_metadata(paths: &[PathBuf]) -> Result<RecordBatch> {
     };
     let number =
         |of: &dyn Fn(&Chunk<'_>) -> Option<i64>| -> ArrayRef { Arc::new(Int64Array::from_iter(chunks.iter().map(of))) };
-    let bound = |chunk: &Chunk<'_>, of: fn(&Statistics) -> Option<String>| chunk.metadata.statistics().and_then(of);
+    let range = |chunk: &Chunk<'_>| chunk.metadata.statistics().map_or((None, None), range_of);
     let nulls = |chunk: &Chunk<'_>| chunk.metadata.statistics()?.null_count_opt().and_then(|n| i64::try_from(n).ok());
     let encodings = |chunk: &Chunk<'_>| {
         let names: Vec<String> = chunk.metadata.encodings().map(|encoding| encoding.to_string()).collect();
@@ -165,8 +165,8 @@ fn parquet_metadata(paths: &[PathBuf]) -> Result<RecordBatch> {
         ("path_in_schema", text(&|chunk| Some(chunk.metadata.column_path().string()))),
         ("type", text(&|chunk| Some(chunk.metadata.column_type().to_string()))),
         ("num_values", number(&|chunk| Some(chunk.metadata.num_values()))),
-        ("stats_min", text(&|chunk| bound(chunk, least))),
-        ("stats_max", text(&|chunk| bound(chunk, greatest))),
+        ("stats_min", text(&|chunk| range(chunk).0)),
+        ("stats_max", text(&|chunk| range(chunk).1)),
         ("stats_null_count", number(&nulls)),
         ("compression", text(&|chunk| Some(chunk.metadata.compression().to_string()))),
         ("encodings", text(&encodings)),
@@ -175,27 +175,19 @@ fn parquet_metadata(paths: &[PathBuf]) -> Result<RecordBatch> {
     ])
 }
 
-fn least(statistics: &Statistics) -> Option<String> {
-    match statistics {
-        Statistics::Boolean(values) => values.min_opt().map(ToString::to_string),
-        Statistics::Int32(values) => values.min_opt().map(ToString::to_string),
-        Statistics::Int64(values) => values.min_opt().map(ToString::to_string),
-        Statistics::Float(values) => values.min_opt().map(ToString::to_string),
-        Statistics::Double(values) => values.min_opt().map(ToString::to_string),
-        Statistics::Int96(_) => None,
-        other => other.min_bytes_opt().map(shown),
+/// The least and the greatest value of a column chunk, as far as its file says.
+fn range_of(statistics: &Statistics) -> (Option<String>, Option<String>) {
+    fn texts<T: ToString>(least: Option<&T>, greatest: Option<&T>) -> (Option<String>, Option<String>) {
+        (least.map(T::to_string), greatest.map(T::to_string))
     }
-}
-
-fn greatest(statistics: &Statistics) -> Option<String> {
     match statistics {
-        Statistics::Boolean(values) => values.max_opt().map(ToString::to_string),
-        Statistics::Int32(values) => values.max_opt().map(ToString::to_string),
-        Statistics::Int64(values) => values.max_opt().map(ToString::to_string),
-        Statistics::Float(values) => values.max_opt().map(ToString::to_string),
-        Statistics::Double(values) => values.max_opt().map(ToString::to_string),
-        Statistics::Int96(_) => None,
-        other => other.max_bytes_opt().map(shown),
+        Statistics::Boolean(values) => texts(values.min_opt(), values.max_opt()),
+        Statistics::Int32(values) => texts(values.min_opt(), values.max_opt()),
+        Statistics::Int64(values) => texts(values.min_opt(), values.max_opt()),
+        Statistics::Float(values) => texts(values.min_opt(), values.max_opt()),
+        Statistics::Double(values) => texts(values.min_opt(), values.max_opt()),
+        Statistics::Int96(_) => (None, None),
+        other => (other.min_bytes_opt().map(shown), other.max_bytes_opt().map(shown)),
     }
 }
 

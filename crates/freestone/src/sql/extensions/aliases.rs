@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::tokenizer::Span;
 use super::VALUE;
 use super::stars::Sources;
 use crate::error::{Error, Result};
+use crate::sql::fragments::factors;
 use crate::sql::names::folded;
 use crate::sql::visitor;
 use crate::sql::visitor::each_own_expr;
@@ -44,7 +45,6 @@ fn given(item: &SelectItem) -> Option<(String, &Expr)> {
 /// The functions with one column among the tables of a FROM, with the names of their columns.
 pub(crate) fn functions_of(tables: &datafusion::sql::sqlparser::ast::TableWithJoins) -> Vec<(Ident, Ident)> {
     use datafusion::sql::sqlparser::ast::TableFactor;
-    let factors = std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation));
     let function = |factor: &TableFactor| match factor {
         TableFactor::Table { name, alias: Some(alias), args: Some(_), .. } => {
             let function = name.0.last().and_then(|part| part.as_ident()).map(folded)?;
@@ -57,7 +57,7 @@ pub(crate) fn functions_of(tables: &datafusion::sql::sqlparser::ast::TableWithJo
         }
         _ => None,
     };
-    factors.filter_map(function).collect()
+    factors(tables).filter_map(function).collect()
 }
 
 /// Replaces aliases by their expressions.

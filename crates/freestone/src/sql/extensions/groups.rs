@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Function, GroupByExpr, Ident, OrderBy, Query, Select, TableFactor, Value, VisitorMut,
 };
 
-use crate::sql::fragments::quoted;
+use crate::sql::fragments::{factors, quoted};
 use crate::sql::names::folded;
 use crate::sql::using::table_name;
 use crate::sql::visitor;
@@ -44,10 +44,6 @@ fn is_column(expr: &Expr) -> bool {
 
 /// The names of the tables of a FROM that may have a primary key, with their aliases.
 pub(crate) fn tables(select: &Select) -> Vec<(datafusion::sql::sqlparser::ast::ObjectName, Ident)> {
-    let factors = select
-        .from
-        .iter()
-        .flat_map(|tables| std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation)));
     let table = |factor: &TableFactor| match factor {
         TableFactor::Table { name, args: None, alias, .. }
             if alias.as_ref().is_none_or(|own| own.columns.is_empty()) =>
@@ -56,7 +52,7 @@ pub(crate) fn tables(select: &Select) -> Vec<(datafusion::sql::sqlparser::ast::O
         }
         _ => None,
     };
-    factors.filter_map(table).collect()
+    select.from.iter().flat_map(factors).filter_map(table).collect()
 }
 
 /// Adds columns to GROUP BY that are used outside of aggregates and determined by a primary key in GROUP BY.

@@ -21,7 +21,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::error::{Error, Result};
-use crate::sql::fragments::{select_query, star};
+use crate::sql::fragments::{factors, select_query, star};
 use crate::sql::names::{call_text, folded};
 use crate::sql::spellings::AT;
 use crate::sql::{laterals, visitor, with_writes};
@@ -44,9 +44,7 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
     struct Forms(Result<()>);
     impl Forms {
         fn note(&mut self, done: Result<()>) -> ControlFlow<()> {
-            let flow = if done.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
-            self.0 = done;
-            flow
+            visitor::noted(&mut self.0, done)
         }
     }
     impl VisitorMut for Forms {
@@ -171,10 +169,9 @@ fn named_item(item: &mut SelectItem) {
 /// Writes `t.*` of a table that FROM names with its schema as `s.t.*`.
 fn stars_of_schemas(select: &mut Select) {
     let Select { projection, from, .. } = select;
-    let factors = from
+    let named: Vec<&ast::ObjectName> = from
         .iter()
-        .flat_map(|tables| std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation)));
-    let named: Vec<&ast::ObjectName> = factors
+        .flat_map(factors)
         .filter_map(|factor| match factor {
             TableFactor::Table { name, alias: None, args: None, .. } if name.0.len() > 1 => Some(name),
             _ => None,

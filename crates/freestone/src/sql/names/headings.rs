@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::tokenizer::Span;
 
 use super::folded;
+use crate::sql::fragments::factors;
 use crate::sql::{frame_exclusion, visitor};
 
 /// Gives every unnamed column of every SELECT its name.
@@ -92,17 +93,11 @@ fn give_in(select: &mut Select) {
 
 /// The names by which columns of the tables are qualified, and those of their schemas.
 fn names_of_tables(from: &[TableWithJoins]) -> (Vec<String>, Vec<String>) {
-    let factors = from
-        .iter()
-        .flat_map(|tables| std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation)));
     let (mut names, mut schemas) = (vec![], vec![]);
-    let mut todo: Vec<&TableFactor> = factors.collect();
+    let mut todo: Vec<&TableFactor> = from.iter().flat_map(factors).collect();
     while let Some(factor) = todo.pop() {
         match factor {
-            TableFactor::NestedJoin { table_with_joins, .. } => {
-                todo.push(&table_with_joins.relation);
-                todo.extend(table_with_joins.joins.iter().map(|join| &join.relation));
-            }
+            TableFactor::NestedJoin { table_with_joins, .. } => todo.extend(factors(table_with_joins)),
             TableFactor::Table { name, alias: None, .. } => {
                 let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident()).map(folded).collect();
                 names.extend(parts.last().cloned());
