@@ -132,7 +132,13 @@ INSERT INTO keyed VALUES (1, 9) ON CONFLICT DO NOTHING
 INSERT INTO keyed VALUES (1, 9) ON CONFLICT (k) DO UPDATE SET v = excluded.v
 INSERT OR REPLACE INTO keyed VALUES (2, 8)
 SELECT * FROM keyed ORDER BY k
-CREATE TYPE mood AS ENUM ('sad', 'ok') --~ no ENUM types yet: VARCHAR with CHECK
+CREATE TYPE mood AS ENUM ('sad', 'ok')
+CREATE TABLE moods (who VARCHAR, m mood)
+INSERT INTO moods VALUES ('a', 'ok'), ('b', 'sad'), ('c', NULL)
+SELECT who, m FROM moods ORDER BY m NULLS LAST
+SELECT max(m), min(m), count(*) FILTER (WHERE m > 'sad'::mood) FROM moods
+SELECT count(*) FROM moods WHERE m > 'sad' --~ a text in quotes is a label, as in PostgreSQL; DuckDB compares texts
+SELECT enum_range(NULL::mood), enum_code('ok'::mood)
 CREATE MACRO plus(a, b) AS a + b
 SELECT plus(1, 2)
 CREATE TABLE like1 AS FROM people LIMIT 0
@@ -252,7 +258,7 @@ SELECT list_distinct([1, 1, 2]) IS NOT NULL, list_unique([1, 1, 2]), array_uniqu
 SELECT list_sum([1, 2]), list_avg([1, 2]), list_min([1, 2]), list_max([1, 2]), list_count([1, NULL]), list_aggregate([1, 2], 'sum'), list_any_value([NULL, 2]), list_first([1, 2]), list_last([1, 2])
 SELECT list_slice([1, 2, 3], 2, 3), list_extract([1, 2], 1), list_element([1, 2], 2), array_extract([1, 2], 1), array_slice([1, 2, 3], 1, 2)
 SELECT list_filter([1, 2, 3], lambda x: x > 1), list_apply([1], lambda x: x + 1), array_transform([1, 2], lambda x: x * x)
-SELECT list_reduce([1, 2, 3], lambda x, y: x + y) --~ not there yet: list_sum, list_product and other aggregates of lists
+SELECT list_reduce([1, 2, 3], lambda x, y: x + y), list_transform([5, 6], lambda x, i: x * i)
 SELECT list_filter([1, 2, 3], x -> x > 1) --~ the arrow is allowed, too
 SELECT list_zip([1, 2], ['a', 'b']) --~ fields of rows have names
 SELECT flatten([[1], [2, 3]]), list_resize([1], 3), list_intersect([1, 2], [2, 3]), list_has_any([1, 2], [2]), list_has_all([1, 2], [1])
@@ -272,3 +278,7 @@ SELECT s.* FROM (SELECT {'a': 1, 'b': 2} AS s) --~ a star takes tables: unnest(s
 --! json
 SELECT '{"a": 1}'::JSON, json_extract('{"a": {"b": 2}}', '$.a.b'), '{"a": 1}'::JSON -> 'a', '{"a": "x"}'::JSON ->> 'a', json_extract_string('{"a": "x"}', 'a')
 SELECT json_array_length('[1, 2]'), json_keys('{"a": 1}'), json_type('{"a": 1}'), json_valid('{'), to_json({'a': 1}), json_object('a', 1), json_array(1, 'x')
+SELECT json_set('{"a": 1}', '$.b', '2'), json_merge_patch('{"a": 1}', '{"b": 2}'), json_structure('{"a": [1, 2.5]}'), json_transform('{"a": 1}', '{"a": "INTEGER"}')
+SELECT key, value, type FROM json_each('{"a": 1, "b": [2]}')
+SELECT fullkey, atom FROM json_tree('{"a": {"b": [1]}}')
+SELECT json_group_object(name, age) FROM people

@@ -31,6 +31,8 @@ INTERVALS = ["1 day", "15 minutes", "1 month", "3 months", "1 hour", "7 days", "
 JSONS = ['{"a": {"b": [1, 2.5, "x"]}, "c": null, "d": true}', "[1, [2, 3], {}]", '"text"', "12", "null", '{"a b": "ä"}', "[]", "{}"]
 PATHS = ["$", "$.a", "$.a.b", "$.a.b[0]", "$.a.b[-1]", "a", "$.c", "$[0]", "$[1][0]", "/a/b/2", "$.x", "d"]
 
+PLACES = ["$[0]", "$[1][0]", "$[#-1]", "$[#]", "$[2]", "$[9]", "$[-1][-1]", "/1/0", "/-", "/1/-", "$[1].a", "$.a", "$[#].a[0]"]
+
 # Calls by the kind of their result. {s} is a text, «» are braces, {i} an integer, {k} a small one, {x} a real, {y} a finite one, {d} a date,
 # {t} a timestamp, {l} a list of integers, {m} a list of texts, {j} a JSON text.
 CALLS = """
@@ -62,6 +64,10 @@ list_inner_product([1.0,7.5],[2.0,3.0]) list_cosine_similarity([1.0,2.0],[2.0,3.
 map_contains(MAP «'a':1»,{s}) map_keys(MAP «'a':{i}») map_values(MAP «'a':{i}») cardinality(MAP «'a':1») map_from_entries([('a',{i})]) map_concat(MAP «'a':1»,MAP «'a':{i},'b':2»)
 struct_pack(a:={i},b:={s}) struct_insert(«'a':{i}»,b:={s}) struct_extract(«'a':{i}»,'a') row_to_json(«'a':{i},'b':{s}»)
 json_extract({j},'{path}') json_extract_string({j},'{path}') json_type({j},'{path}') json_array_length({j},'{path}') json_keys({j}) json_valid({s}) json_exists({j},'{path}') json_type({j}) to_json({s}) to_json({l}) json_object('k',{i},'l',{s}) json_array({i},{s},{y})
+json_set({j},'{path}',{j}) json_insert({j},'{path}',{j}) json_replace({j},'{path}',{j}) json_remove({j},'{path}') json_set({j},'{path}',{l}) json_set('[1,[2]]','{place}',{j}) json_remove('[1,[2,3]]','{place}')
+json_merge_patch({j},{j}) json_deep_merge({j},{j},{j}) json_merge_patch_diff({j},{j}) json_strip_nulls({j}) json_normalize({j}) json_pretty({j}) json_structure({j}) json_transform({j},'«"a":«"b":["VARCHAR"]»,"d":"BOOLEAN"»')
+list_reduce({l},lambda_a,x:_a*2+x) list_reduce({l},lambda_a,x,i:_a+coalesce(x,i),{i}) list_reduce({m},lambda_a,x:_a||x,{s}) list_transform({l},lambda_x,i:_x*i) list_filter({l},lambda_x,i:_i>1)
+length_grapheme({s}) left_grapheme({s},{k}) right_grapheme({s},{k}) substring_grapheme({s},{n},{n}) struct_position(row({i},{k}),{i}) struct_contains(row({s},{s}),{s}) struct_extract_at(«'a':{i},'b':{s}»,2)
 """.split("\n")
 
 AGGREGATES = """
@@ -110,13 +116,13 @@ class Calls:
             return "[" + ", ".join(r.choice(["'a'", "'b'", "''", "NULL", "'ä'", "s"]) for _ in range(r.randrange(1, 4))) + "]::VARCHAR[]"
         if kind == "j":
             return "'" + r.choice(JSONS) + "'"
-        lists = {"p": PATTERNS, "part": PARTS, "f": FORMATS, "span": INTERVALS, "path": PATHS, "g1": ["1", "2", "-1"], "sec": ["0.0", "1.5", "59.999999"]}
+        lists = {"p": PATTERNS, "part": PARTS, "f": FORMATS, "span": INTERVALS, "path": PATHS, "place": PLACES, "g1": ["1", "2", "-1"], "sec": ["0.0", "1.5", "59.999999"]}
         chosen = r.choice(lists[kind])
         return "'" + chosen.replace("\\\\", "\\") + "'" if kind == "p" else chosen
 
     def call(self):
         template = self.r.choice(self.calls).replace("\\\\", "\\")
-        filled = re.sub(r"\{(\w+)\}", lambda m: self.value(m[1]), template)
+        filled = re.sub(r"\{(\w+)\}", lambda m: self.value(m[1]), template).replace("lambda_", "lambda ").replace(":_", ": ")
         return filled.replace("«", "{").replace("»", "}")
 
     def query(self):

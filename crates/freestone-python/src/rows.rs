@@ -4,6 +4,7 @@ use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::*;
 use arrow::util::display::array_value_to_string;
+use freestone::display::ValueTexts;
 use freestone::{Error, ErrorKind};
 use parking_lot::Mutex;
 use pyo3::IntoPyObjectExt;
@@ -11,7 +12,7 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDelta, PyDict, PyList, PyString, PyTime, PyTuple};
 
-use crate::error::{OrRaise, interface, raise};
+use crate::error::{OrRaise, interface};
 use crate::results::Source;
 
 const MICROSECONDS_A_SECOND: i64 = 1_000_000;
@@ -80,8 +81,7 @@ impl Reading {
         let taken = batch.slice(self.fetched, wanted.min(batch.num_rows() - self.fetched));
         let schema = taken.schema();
         let columns = taken.columns().iter().zip(schema.fields());
-        let columns =
-            columns.map(|(column, field)| objects(py, column).map_err(|error| in_column(py, error, field.name())));
+        let columns = columns.map(|(column, _)| objects(py, column));
         let mut columns = columns.map(|column| column.map(Vec::into_iter)).collect::<PyResult<Vec<_>>>()?;
         for _ in 0..taken.num_rows() {
             rows.append(PyTuple::new(py, columns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>())?)?;
@@ -91,13 +91,23 @@ impl Reading {
     }
 }
 
-/// The error for a value that Python cannot represent, with the column's name and an alternative.
-fn in_column(py: Python<'_>, error: PyErr, column: &str) -> PyErr {
-    if !error.is_instance_of::<PyOverflowError>(py) {
-        return error;
-    }
-    let message = format!("column {column}: a value lies outside of what Python's datetime holds, years 1 to 9999");
-    raise(py, "DataError", &message, Some("read it with .arrow(), or cast it to VARCHAR in the query"))
+/// The time at each row, or its text if it lies outside of what Python's datetime holds, the years 1 to 9999.
+fn each_time<'py>(
+    py: Python<'py>,
+    array: &ArrayRef,
+    value: impl Fn(usize) -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Objects<'py>> {
+    let texts = ValueTexts::new(array.as_ref()).map_err(Error::from).or_raise(py)?;
+    each(py, array, |at| match value(at) {
+        Err(error) if error.is_instance_of::<PyOverflowError>(py) => {
+            let mut text = String::new();
+            texts.append(at, &mut text);
+            // As SQL writes it, and not ISO 8601.
+            let text = text.trim_start_matches('+').replace('T', " ").replace('Z', "+00");
+            Ok(PyString::new(py, &text).into_any())
+        }
+        done => done,
+    })
 }
 
 /// The values of a column.
@@ -209,7 +219,7 @@ fn dates<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
     let days = converted(py, array, &DataType::Date32)?;
     let days = days.as_primitive::<Date32Type>();
     let epoch = py.import("datetime")?.getattr("date")?.call1((1970, 1, 1))?;
-    each(py, array, |at| epoch.add(PyDelta::new(py, days.value(at), 0, 0, true)?))
+    each_time(py, array, |at| epoch.add(PyDelta::new(py, days.value(at), 0, 0, true)?))
 }
 
 /// Values of a time type as microseconds. Smaller parts are truncated.
@@ -257,11 +267,11 @@ fn timestamps<'py>(py: Python<'py>, array: &ArrayRef, zone: Option<&str>) -> PyR
     let counts = microseconds(array);
     let Some(zone) = zone else {
         let epoch = class.call1((1970, 1, 1))?;
-        return each(py, array, |at| epoch.add(delta(py, counts[at])?));
+        return each_time(py, array, |at| epoch.add(delta(py, counts[at])?));
     };
     let epoch = class.call1((1970, 1, 1, 0, 0, 0, 0, &utc))?;
     let zone = time_zone(py, zone)?;
-    each(py, array, |at| {
+    each_time(py, array, |at| {
         let instant = epoch.add(delta(py, counts[at])?)?;
         if zone.is(&utc) { Ok(instant) } else { instant.call_method1("astimezone", (&zone,)) }
     })

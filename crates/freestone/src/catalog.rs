@@ -47,6 +47,7 @@ use crate::sql::extensions::PivotValues;
 use crate::sql::names::other_case;
 use crate::sql::names::{CATALOG, MAIN, SCHEMA, is_ours};
 use crate::sql::parameters::{Described, Filled, Parameters};
+use crate::sql::user_types;
 use crate::sql::{extensions, file_calls, macros, names, parameters, statement, subquery_columns, supported, types};
 use crate::temp_schema::TempSchema;
 use crate::workload::WorkloadLog;
@@ -361,6 +362,7 @@ impl Planner {
         if definitions::has_macros(&scope.snapshot) {
             macros::expand(statement, &|name| definitions::macro_text(&scope.snapshot, name))?;
         }
+        user_types::expand(statement, &|name| definitions::type_text(&scope.snapshot, name))?;
         let (scalar, others) = (state.scalar_functions(), (state.aggregate_functions(), state.window_functions()));
         let is_scalar =
             |name: &str| scalar.contains_key(name) && !others.0.contains_key(name) && !others.1.contains_key(name);

@@ -22,6 +22,7 @@ const SCHEMA: &str = "freestone$schema:";
 const INDEX: &str = "freestone$index:";
 const GENERATED: &str = "freestone$generated:";
 const COMMENT: &str = "freestone$comment:";
+const TYPE: &str = "freestone$type:";
 
 /// What COMMENT ON has said of a table or view.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -194,6 +195,40 @@ pub(crate) fn drop_macro(transaction: &mut WriteTransaction, name: &str, if_exis
         false => return Err(missing("macro", name, &transaction.snapshot(), MACRO)),
     }
     Ok(Outcome::Done { verb: "DROP MACRO" })
+}
+
+/// What the type of a name is.
+pub(crate) fn type_text(snapshot: &Snapshot, name: &str) -> Option<String> {
+    snapshot.views().get(&format!("{TYPE}{name}")).cloned()
+}
+
+/// `CREATE [OR REPLACE] TYPE [IF NOT EXISTS] name AS text`.
+pub(crate) fn create_type(
+    transaction: &mut WriteTransaction,
+    name: &str,
+    text: &str,
+    (or_replace, if_not_exists): (bool, bool),
+) -> Result<Outcome> {
+    let entry = format!("{TYPE}{name}");
+    if !or_replace && transaction.snapshot().views().contains_key(&entry) {
+        return match if_not_exists {
+            true => Ok(Outcome::Done { verb: "CREATE TYPE" }),
+            false => Err(Error::new(ErrorKind::Exists, format!("type {name} exists"))
+                .with_hint("choose another name, or say OR REPLACE")),
+        };
+    }
+    set_entry(transaction, &entry, Some(text))?;
+    Ok(Outcome::Done { verb: "CREATE TYPE" })
+}
+
+/// `DROP TYPE [IF EXISTS] name`. Columns of the type keep it.
+pub(crate) fn drop_type(transaction: &mut WriteTransaction, name: &str, if_exists: bool) -> Result<()> {
+    let entry = format!("{TYPE}{name}");
+    match transaction.snapshot().views().contains_key(&entry) {
+        true => Ok(transaction.drop_view(&entry)?),
+        false if if_exists => Ok(()),
+        false => Err(missing("type", name, &transaction.snapshot(), TYPE)),
+    }
 }
 
 /// The indexes that CREATE INDEX has named, and whose tables still have them.

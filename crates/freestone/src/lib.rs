@@ -47,6 +47,7 @@ mod heap;
 pub mod ingest;
 mod inputs;
 mod internal_names;
+mod json_text;
 mod limits;
 mod memory;
 mod optimizer;
@@ -62,6 +63,7 @@ mod settings;
 mod shared;
 mod sql;
 mod temp_schema;
+mod text_types;
 mod times;
 #[doc(hidden)]
 pub use times::{Zone, calendar};

@@ -1,7 +1,6 @@
 //! Values as JSON. Integers and decimals are written with all digits, without conversion to floats. Lists are arrays;
 //! structs and maps are objects. Values other than numbers, booleans and nested ones are strings.
 
-use std::fmt::Write as _;
 use std::ops::Range;
 
 use arrow::array::{Array, AsArray, OffsetSizeTrait};
@@ -10,6 +9,7 @@ use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 
 use super::{ValueTexts, value_type};
+use crate::json_text::append_json_string;
 
 /// The form of NaN and infinities, which JSON does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,33 +168,6 @@ pub fn json_key(name: &str) -> String {
     append_json_string(name, &mut key);
     key.push(':');
     key
-}
-
-/// Appends a text as a JSON string.
-pub fn append_json_string(text: &str, line: &mut String) {
-    line.push('"');
-    if text.bytes().any(|byte| byte < 0x20 || matches!(byte, b'"' | b'\\')) {
-        append_escaped(text, line);
-    } else {
-        line.push_str(text);
-    }
-    line.push('"');
-}
-
-fn append_escaped(text: &str, line: &mut String) {
-    for character in text.chars() {
-        match character {
-            '"' => line.push_str("\\\""),
-            '\\' => line.push_str("\\\\"),
-            '\n' => line.push_str("\\n"),
-            '\r' => line.push_str("\\r"),
-            '\t' => line.push_str("\\t"),
-            character if character < ' ' => {
-                let _ = write!(line, "\\u{:04x}", character as u32);
-            }
-            character => line.push(character),
-        }
-    }
 }
 
 fn spans<O: OffsetSizeTrait>(offsets: &[O], sizes: &[O]) -> Vec<Range<usize>> {

@@ -15,7 +15,9 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use crate::times::interval_of;
 use nested::NestedTexts;
 
-pub use json::{JsonValues, NonFinite, append_json_string, json_key};
+pub use json::{JsonValues, NonFinite, json_key};
+
+pub use crate::json_text::append_json_string;
 pub(crate) use nested::has_parts;
 
 /// The values of one array, prepared for writing.

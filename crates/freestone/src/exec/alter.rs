@@ -29,6 +29,8 @@ use crate::sql::names::{identifier, name_in, object_name};
 use crate::sql::parameters::Parameters;
 use crate::sql::spellings::CONSTRAINT;
 use crate::sql::statement::{parse_query, quote};
+use crate::sql::text_types;
+use crate::sql::user_types;
 
 const VERB: &str = "ALTER TABLE";
 
@@ -227,6 +229,8 @@ impl Alteration<'_> {
             return Ok(());
         }
         self.check_free(&schema, &name)?;
+        let snapshot = self.transaction.snapshot();
+        user_types::of_column(&mut definition, &|name| definitions::type_text(&snapshot, name))?;
         let mut constraints = Constraints::default();
         constraints.take_from(&mut definition)?;
         let generated = constraints.take_generated();
@@ -349,7 +353,7 @@ impl Alteration<'_> {
     }
 
     fn drop(&mut self, column: &str, if_exists: bool, cascade: bool) -> Result<()> {
-        let schema = self.schema()?;
+        let mut schema = self.schema()?;
         if if_exists && !schema.columns.iter().any(|known| known.name == column) {
             return Ok(());
         }
@@ -374,6 +378,14 @@ impl Alteration<'_> {
         let place = all.take_while(|known| *known != Ok(at)).count();
         generated.iter_mut().for_each(|other| other.at -= usize::from(other.at > place));
         let uses = self.transaction.column_uses(self.table, column)?;
+        let is_of_type = |check: &freestone_store::schema::CheckConstraint| {
+            text_types::of_check(check).is_some_and(|(name, _)| name == column)
+        };
+        if schema.checks.iter().any(is_of_type) {
+            let checks: Vec<_> = schema.checks.iter().filter(|check| !is_of_type(check)).cloned().collect();
+            schema.checks.clone_from(&checks);
+            self.transaction.change_schema(self.table, |schema| schema.checks = checks)?;
+        }
         let check = row_checks::naming(&schema, column)?.map(|check| format!("CHECK {}", check.name));
         let view = self.views.naming(self.old, column).map(|view| format!("view {view}"));
         if let Some(what) = uses.into_iter().map(|(_, what)| what).next().or(check).or(view) {

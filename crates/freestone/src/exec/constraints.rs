@@ -1,5 +1,6 @@
 //! The constraints and defaults that CREATE TABLE and ALTER TABLE declare.
 
+use datafusion::arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::ast;
 use freestone_store::schema::{CheckConstraint, ForeignKey, Identity, TableSchema, UniqueKey, usual_constraint_name};
 use freestone_store::{Snapshot, is_comparable};
@@ -9,6 +10,8 @@ use crate::exec::row_checks;
 use crate::exec::sequences::{self, Generated};
 use crate::internal_names::is_temporary;
 use crate::sql::names::{identifier, object_name};
+use crate::sql::text_types::TextType;
+use crate::text_types;
 
 /// Constraints as they are declared, with the columns as the statement names them.
 #[derive(Default)]
@@ -66,6 +69,16 @@ impl Constraints {
             ast::TableConstraint::Check(check) => self.add_check(check.name.clone(), &check),
             other => Err(no_constraint(&other.to_string())),
         }
+    }
+
+    /// Adds the CHECKs of the columns of a query's result that are of an ENUM.
+    pub fn add_text_types(&mut self, fields: &Schema) -> Result<()> {
+        for field in fields.fields() {
+            if let Some(labels) = text_types::labels_of(field) {
+                self.checks.push((None, TextType::Enum(labels).check(field.name())));
+            }
+        }
+        Ok(())
     }
 
     /// Adds a UNIQUE with a name.

@@ -21,6 +21,8 @@ use crate::settings;
 use crate::sql::names::{self, identifier, object_name, schema_name};
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{AddCopy, Command, OptionList, parse_script};
+use crate::sql::text_types;
+use crate::sql::user_types;
 use crate::temp_schema::OnCommit;
 
 /// `CREATE TABLE`, with columns or `AS` a query.
@@ -48,6 +50,8 @@ pub(crate) fn create_table(
     crate::sequences::check_no_sequence(&base, &name)?;
     definitions::check_schema(&base, schema_name(&create.name).as_deref())?;
     let computed = generated_columns::take(&mut create)?;
+    let types = |name: &str| definitions::type_text(&base, name);
+    create.columns.iter_mut().try_for_each(|column| user_types::of_column(column, &types))?;
     let mut constraints = Constraints::take(&mut create)?;
     let generated = constraints.take_generated();
     let on_commit = take_on_commit(&mut create);
@@ -61,19 +65,10 @@ pub(crate) fn create_table(
     let query = query.map(|query| context.plan(&scope, ast::Statement::Query(query), parameters)).transpose()?;
     let alike = like.map(|like| columns_like(transaction, like)).transpose()?;
     let declared = declared(context, &scope, create)?;
-    let columns = match &query {
-        Some((_, plan)) if !has_columns => {
-            let fields = names::shown(Arc::new(plan.schema().as_arrow().clone()));
-            names::check_distinct(fields.fields().iter().map(|field| field.name().as_str()))?;
-            let mut columns = TableSchema::from_arrow(&fields)?;
-            // Whether rows of a query happen to have no NULL says nothing of those to come.
-            columns.columns.iter_mut().for_each(|column| column.nullable = true);
-            columns
-        }
-        _ => match alike {
-            Some(alike) => alike,
-            None => TableSchema::from_arrow(&declared)?,
-        },
+    let columns = match (&query, alike) {
+        (Some((_, plan)), _) if !has_columns => columns_of_query(plan, &mut constraints)?,
+        (_, Some(alike)) => alike,
+        _ => TableSchema::from_arrow(&declared)?,
     };
     let mut schema = constraints.apply(&name, columns, &scope.snapshot)?;
     if exists {
@@ -131,7 +126,19 @@ fn columns_like(transaction: &mut WriteTransaction, like: ast::CreateTableLikeKi
     let (ast::CreateTableLikeKind::Parenthesized(like) | ast::CreateTableLikeKind::Plain(like)) = like;
     let table = dml::find(transaction, &object_name(&like.name)?, LockMode::Shared)?;
     let columns = table.schema.columns.clone();
-    Ok(TableSchema { columns, ..TableSchema::default() })
+    let checks = table.schema.checks.iter().filter(|check| text_types::of_check(check).is_some()).cloned();
+    Ok(TableSchema { columns, checks: checks.collect(), ..TableSchema::default() })
+}
+
+/// The columns of CREATE TABLE AS.
+fn columns_of_query(plan: &LogicalPlan, constraints: &mut Constraints) -> Result<TableSchema> {
+    let fields = names::shown(Arc::new(plan.schema().as_arrow().clone()));
+    names::check_distinct(fields.fields().iter().map(|field| field.name().as_str()))?;
+    let mut columns = TableSchema::from_arrow(&fields)?;
+    constraints.add_text_types(&fields)?;
+    // Whether rows of a query happen to have no NULL says nothing of those to come.
+    columns.columns.iter_mut().for_each(|column| column.nullable = true);
+    Ok(columns)
 }
 
 /// The columns that the statement declares; what else it says is checked.
@@ -243,6 +250,12 @@ pub(crate) fn drop(
                 definitions::drop_schema(transaction, &schema, if_exists, cascade)?;
             }
             return Ok(Outcome::Done { verb: "DROP SCHEMA" });
+        }
+        ast::ObjectType::Type => {
+            for name in names {
+                definitions::drop_type(transaction, &object_name(name)?, if_exists)?;
+            }
+            return Ok(Outcome::Done { verb: "DROP TYPE" });
         }
         other => return Err(Error::unsupported(format!("DROP {other} is not available"))),
     };

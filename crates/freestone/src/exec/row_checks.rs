@@ -16,6 +16,7 @@ use crate::exec::write::WriteContext;
 use crate::sql::names::identifier;
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{parse_expression, parse_query, quote};
+use crate::sql::text_types;
 use crate::sql::visitor;
 
 /// Refuses conditions that depend on other rows.
@@ -110,6 +111,9 @@ pub(crate) fn check(transaction: &mut WriteTransaction, context: &WriteContext) 
             for batch in context.run(&state, &plan)? {
                 let batch = batch?;
                 if batch.num_rows() > 0 {
+                    if let Some((column, kind)) = text_types::of_check(check) {
+                        return Err(kind.refused(&column, &value(&batch, &column)?));
+                    }
                     let (check, condition) = (&check.name, &check.condition);
                     let message = format!(
                         "a row violates CHECK {check} ({condition}) of table {}: {}",
@@ -122,6 +126,15 @@ pub(crate) fn check(transaction: &mut WriteTransaction, context: &WriteContext) 
         }
     }
     Ok(())
+}
+
+/// The value of a column in the first row.
+fn value(batch: &RecordBatch, column: &str) -> Result<String> {
+    let options = FormatOptions::default().with_null("NULL");
+    match batch.column_by_name(column) {
+        Some(values) => Ok(ArrayFormatter::try_new(values, &options)?.value(0).to_string()),
+        None => Ok(String::new()),
+    }
 }
 
 /// The values of the first row: `a = 1, b = x`.

@@ -54,6 +54,7 @@ use crate::growth::Concatenations;
 use crate::planning;
 use crate::provider::is_stored;
 use crate::shared::Resolve;
+use crate::text_types::enum_order::EnumOrder;
 use crate::times::{TimeCasts, TimeComparisons, TimeOperands};
 use crate::untyped::UntypedTexts;
 use crate::windows::WindowFrames;
@@ -70,6 +71,7 @@ pub(crate) fn analyzer_rules(memory_limit: Option<usize>) -> Vec<Arc<dyn Analyze
     rules.insert(at, Arc::new(TimeOperands));
     rules.insert(0, Arc::new(SetOperations));
     rules.insert(0, Arc::new(UntypedTexts));
+    rules.insert(0, Arc::new(EnumOrder));
     rules.push(Arc::new(NestedComparisons));
     rules.push(Arc::new(Unnesting));
     rules.push(Arc::new(ExactNumbers(is_stored)));

@@ -18,7 +18,7 @@ use crate::internal_names::{PG_TEMP, is_temporary, own_name};
 use crate::sequences;
 use crate::settings;
 use crate::sql::names::{CATALOG, MAIN};
-use crate::sql::type_names::type_name;
+use crate::text_types::column_type;
 
 pub(super) const FUNCTIONS: [(&str, Rows); 10] = [
     ("duckdb_tables", |known, _| tables(known)),
@@ -122,7 +122,7 @@ fn columns(known: &Known) -> Result<RecordBatch> {
         ("internal", false, never(rows.len())),
         ("column_default", true, texts(rows.iter().map(|row| row.0.schema.default_of(row.1).map(str::to_owned)))),
         ("is_nullable", false, booleans(rows.iter().map(|row| column(row).nullable))),
-        ("data_type", false, texts(rows.iter().map(|row| Some(type_name(&column(row).data_type))))),
+        ("data_type", false, texts(rows.iter().map(|row| Some(column_type(&row.0.schema, &column(row)))))),
         ("character_maximum_length", true, place(&|_| None)),
         ("numeric_precision", true, place(&|column| digits(&column.data_type).map(|(precision, _, _)| precision))),
         ("numeric_precision_radix", true, place(&|column| digits(&column.data_type).map(|(_, radix, _)| radix))),

@@ -24,6 +24,7 @@ use crate::sql::function_macros;
 use crate::sql::names::{CATALOG, SCHEMA, name_in};
 use crate::sql::type_names::type_name;
 use crate::temp_schema::TempSchema;
+use crate::text_types::field_type;
 
 /// The name of the schema.
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
@@ -198,7 +199,7 @@ impl InformationSchema {
             ("ordinal_position", false, integers(&rows, |row| Some(row.2))),
             ("column_default", true, texts(defaults.into_iter())),
             ("is_nullable", false, column(&rows, nullable)),
-            ("data_type", false, column(&rows, |row| type_name(row.3.data_type()))),
+            ("data_type", false, column(&rows, |row| field_type(&row.3))),
             ("character_maximum_length", true, of_type(|_| None)),
             ("numeric_precision", true, of_type(|data_type| digits(data_type).map(|(precision, _, _)| precision))),
             ("numeric_precision_radix", true, of_type(|data_type| digits(data_type).map(|(_, radix, _)| radix))),

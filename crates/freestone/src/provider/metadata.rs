@@ -35,8 +35,10 @@ use crate::sequences::{self, Sequence};
 use crate::sql::names::{self, SCHEMA};
 use crate::sql::spellings::AT;
 use crate::sql::statement::quote;
+use crate::sql::text_types;
 use crate::sql::type_names::type_name;
 use crate::temp_schema::TempSchema;
+use crate::text_types::{column_type, field_type};
 use crate::workload::{LoggedPredicate, LoggedScan, WorkloadLog};
 
 /// Makes the table functions of one statement's snapshot known to it.
@@ -554,11 +556,11 @@ pub(crate) fn show_all_tables(snapshot: &Snapshot, temp: &TempSchema) -> Result<
         temp.tables(snapshot).map(|table| (table.name.as_str(), Some(table))).collect();
     rows.extend(temp.views(snapshot).map(|(name, _)| (name.as_str(), None)));
     rows.sort_by_key(|(name, _)| *name);
-    let columns = |of: &dyn Fn(&freestone_store::schema::Column) -> String| -> ArrayRef {
+    let columns = |of: &dyn Fn(&Table, &freestone_store::schema::Column) -> String| -> ArrayRef {
         let mut lists = ListBuilder::new(StringViewBuilder::new());
         for (_, table) in &rows {
             match table {
-                Some(table) => lists.append_value(table.schema.columns.iter().map(|column| Some(of(column)))),
+                Some(table) => lists.append_value(table.schema.columns.iter().map(|column| Some(of(table, column)))),
                 None => lists.append_null(),
             }
         }
@@ -569,8 +571,8 @@ pub(crate) fn show_all_tables(snapshot: &Snapshot, temp: &TempSchema) -> Result<
         ("database", false, texts(rows.iter().map(|_| Some("freestone".to_owned())))),
         ("schema", false, texts(rows.iter().map(|(name, _)| Some(schema(name).to_owned())))),
         ("name", false, texts(rows.iter().map(|(name, _)| Some(own_name(name).to_owned())))),
-        ("column_names", true, columns(&|column| column.name.clone())),
-        ("column_types", true, columns(&|column| type_name(&column.data_type))),
+        ("column_names", true, columns(&|_, column| column.name.clone())),
+        ("column_types", true, columns(&|table, column| column_type(&table.schema, column))),
         ("temporary", false, booleans(rows.iter().map(|(name, _)| is_temporary(name)))),
     ])
 }
@@ -581,7 +583,7 @@ fn table_info(table: &Table) -> Result<RecordBatch> {
     batch(vec![
         ("cid", false, numbers((0..columns.len()).map(|at| Some(at as u64)))),
         ("name", false, texts(columns.iter().map(|column| Some(column.name.clone())))),
-        ("type", false, texts(columns.iter().map(|column| Some(type_name(&column.data_type))))),
+        ("type", false, texts(columns.iter().map(|column| Some(column_type(&table.schema, column))))),
         ("notnull", false, booleans(columns.iter().map(|column| !column.nullable))),
         ("dflt_value", true, texts((0..columns.len()).map(|at| table.schema.default_of(at).map(str::to_owned)))),
         ("pk", false, booleans(columns.iter().map(|column| table.schema.primary_key.contains(&column.name)))),
@@ -600,7 +602,7 @@ pub(crate) fn describe_table(table: &Table) -> Result<RecordBatch> {
     };
     batch(vec![
         ("column", false, texts(columns.iter().map(|column| Some(column.name.clone())))),
-        ("type", false, texts(columns.iter().map(|column| Some(type_name(&column.data_type))))),
+        ("type", false, texts(columns.iter().map(|column| Some(column_type(&table.schema, column))))),
         ("nullable", false, booleans(columns.iter().map(|column| column.nullable))),
         ("key", true, texts(columns.iter().map(|column| key(&column.name)))),
     ])
@@ -611,7 +613,7 @@ pub(crate) fn describe_schema(schema: &Schema) -> Result<RecordBatch> {
     let fields = schema.fields();
     batch(vec![
         ("column", false, texts(fields.iter().map(|field| Some(field.name().clone())))),
-        ("type", false, texts(fields.iter().map(|field| Some(type_name(field.data_type()))))),
+        ("type", false, texts(fields.iter().map(|field| Some(field_type(field))))),
         ("nullable", false, booleans(fields.iter().map(|field| field.is_nullable()))),
         ("key", true, texts(fields.iter().map(|_| None))),
     ])
@@ -647,7 +649,7 @@ pub(super) fn create_statement(table: &Table, snapshot: &Snapshot) -> String {
     let mut parts: Vec<String> = Vec::new();
     for (at, column) in table.schema.columns.iter().enumerate() {
         let not_null = if column.nullable { "" } else { " NOT NULL" };
-        let (name, mut data_type) = (bare_or_quoted(&column.name), type_name(&column.data_type));
+        let (name, mut data_type) = (bare_or_quoted(&column.name), column_type(&table.schema, column));
         let default = match (table.schema.identity_of(at), table.schema.sequence_of(at)) {
             (Some(identity), sequence) => {
                 let kind = if identity == Identity::Always { "ALWAYS" } else { "BY DEFAULT" };
@@ -684,7 +686,8 @@ pub(super) fn create_statement(table: &Table, snapshot: &Snapshot) -> String {
         let name = named(&key.name, usual(&key.columns, "key"));
         parts.push(format!("{name}UNIQUE ({})", list(&key.columns)));
     }
-    for check in &table.schema.checks {
+    // Those of types follow from the columns.
+    for check in table.schema.checks.iter().filter(|check| text_types::of_check(check).is_none()) {
         let name = named(&check.name, usual(&[], "check"));
         parts.push(format!("{name}CHECK ({})", check.condition));
     }

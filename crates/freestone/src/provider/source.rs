@@ -39,6 +39,7 @@ use super::stream::ScanStream;
 use crate::expressions::physical::remap;
 use crate::internal_names::ROW_ID_COLUMN;
 use crate::memory::ROWS_OF_PLENTY;
+use crate::text_types;
 use crate::workload::{AskedPath, TableReads};
 
 /// A scan: table, snapshot, morsels, projection, filters, order.
@@ -90,7 +91,8 @@ impl FreestoneSource {
         projection: Vec<usize>,
         target: usize,
     ) -> Self {
-        let mut fields: Vec<Arc<Field>> = table.schema.to_arrow().fields().iter().cloned().collect();
+        let stored = text_types::annotated(table.schema.to_arrow(), &table.schema);
+        let mut fields: Vec<Arc<Field>> = stored.fields().iter().cloned().collect();
         fields.extend(super::fields::fields(&table.schema));
         if row_ids {
             fields.push(Arc::new(Field::new(ROW_ID_COLUMN, freestone_store::scan::ROW_ID_TYPE, false)));
@@ -168,6 +170,9 @@ impl FreestoneSource {
         let mut source = FreestoneSource::new(snapshot.clone(), copy.clone(), false, projection, 1);
         (source.copied, source.partitions, source.fetch) = (Some(self.table().clone()), self.partitions, self.fetch);
         source.is_past = self.is_past;
+        // A copy has no CHECKs, which say what types its texts are of.
+        source.table_schema = text_types::annotated(source.table_schema, &self.table().schema);
+        source.schema = text_types::annotated(source.schema, &self.table().schema);
         for filter in &self.filters {
             source
                 .add_table_filter(remap(filter, |column| place(column).expect("the copy has all that is tested"))?)?;

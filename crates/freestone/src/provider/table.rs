@@ -16,6 +16,7 @@ use freestone_store::{Snapshot, Table};
 use super::source::FreestoneSource;
 use crate::error::Error;
 use crate::internal_names::ROW_ID_COLUMN;
+use crate::text_types;
 
 /// Whether a scan is of a table of the database.
 pub(crate) fn is_stored(scan: &TableScan) -> bool {
@@ -37,7 +38,7 @@ impl FreestoneTable {
     /// The table of that name; `None` if the snapshot does not have it.
     pub fn new(snapshot: Arc<Snapshot>, name: &str) -> Option<Self> {
         let table = snapshot.table(name)?.clone();
-        let schema = table.schema.to_arrow();
+        let schema = text_types::annotated(table.schema.to_arrow(), &table.schema);
         Some(FreestoneTable { snapshot, table, row_ids: false, schema, is_past: false })
     }
 

@@ -241,7 +241,7 @@ fn micros_of(part: Part) -> i64 {
     }
 }
 
-/// The number of boundaries of a part between two times.
+/// The number of boundaries of a part between two times. Weeks are seven days each, wherever they begin.
 fn boundaries(part: Part, from: i64, to: i64) -> Option<i64> {
     if let Some(length) = months_of(part) {
         return Some(months(to).div_euclid(length) - months(from).div_euclid(length));
@@ -249,7 +249,7 @@ fn boundaries(part: Part, from: i64, to: i64) -> Option<i64> {
     let day = |micros: i64| micros.div_euclid(DAY_US);
     Some(match part {
         Part::IsoYear => iso_week(day(to)).0 - iso_week(day(from)).0,
-        Part::Week => (day(to) + 3).div_euclid(7) - (day(from) + 3).div_euclid(7),
+        Part::Week => (day(to) - day(from)) / 7,
         Part::Nanosecond => to.checked_sub(from)?.checked_mul(1_000)?,
         part => to.div_euclid(micros_of(part)).checked_sub(from.div_euclid(micros_of(part)))?,
     })
@@ -349,7 +349,8 @@ mod tests {
             (Part::Month, at(2024, 1, 31, 1), at(2024, 2, 29, 0), 1, 0),
             (Part::Month, at(2024, 2, 29, 0), at(2024, 1, 31, 0), -1, -1),
             (Part::Year, at(2023, 12, 31, 0), at(2024, 1, 1, 0), 1, 0),
-            (Part::Week, at(2024, 3, 3, 0), at(2024, 3, 4, 0), 1, 0),
+            (Part::Week, at(2024, 3, 3, 0), at(2024, 3, 4, 0), 0, 0),
+            (Part::Week, at(2024, 3, 3, 9), at(2024, 3, 10, 0), 1, 0),
             (Part::Hour, at(1969, 12, 31, 23), at(1970, 1, 1, 1), 2, 2),
             (Part::Quarter, at(2024, 3, 31, 23), at(2024, 4, 1, 0), 1, 0),
         ] {

@@ -11,12 +11,14 @@ use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 
 use super::function::Scalar;
-use super::json_text::{Node, Step, found, is_many, parse, path};
+use super::json_path::{Step, found, is_many, path};
 use super::kinds::Kind::{self, Any, Int, List, Rest, Text};
 use super::kinds::{BOOL, INT, TEXT, list_of};
-use super::rows::{any_null, bool_of_pairs, invalid, texts};
-use crate::display::{JsonValues, NonFinite, ValueTexts, append_json_string, texts_of};
+use super::rows::{any_null, bool_of_pairs, invalid, lists, texts};
+use crate::display::{JsonValues, NonFinite, ValueTexts, texts_of};
+use crate::json_text::{Node, append_json_string, known, parse, unescaped};
 use crate::sql::function_macros::{AS_JSON, AS_JSON_OR_NULL};
+use crate::sql::text_types::CHECK_JSON;
 use crate::times::{Call, exact_cast};
 
 /// A JSON text and its paths: one path, several, or the position of an item.
@@ -34,7 +36,7 @@ pub(super) fn all() -> Vec<Scalar> {
             let rows = values.iter().map(|text| text.map(|text| Ok(known(text)?.text())).transpose());
             Ok(Arc::new(rows.collect::<Result<StringViewArray>>()?))
         }),
-        Scalar::new(&["json_valid"], &[&[Text]], BOOL, |call| {
+        Scalar::new(&["json_valid", CHECK_JSON], &[&[Text]], BOOL, |call| {
             let values = texts(call, 0)?;
             Ok(Arc::new(values.iter().map(|text| text.map(|text| parse(text).is_some())).collect::<BooleanArray>()))
         }),
@@ -55,21 +57,9 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["json_keys"], OPTIONAL_PATH, list_of(TEXT), keys),
         Scalar::new(&["to_json", "json_quote", "array_to_json", "row_to_json"], &[&[Any]], TEXT, to_json),
         Scalar::new(&["json_array", "json_build_array", "jsonb_build_array"], &[&[Rest]], TEXT, json_array),
+        Scalar::new(&["freestone_json_of_entries"], &[&[List]], TEXT, json_of_list),
         Scalar::new(&["json_object", "json_build_object", "jsonb_build_object"], &[&[Rest]], TEXT, json_object),
     ]
-}
-
-/// Parses a text, or returns the error.
-fn known(text: &str) -> Result<Node<'_>> {
-    parse(text).map_or_else(|| invalid(format!("malformed JSON: {}", start_of(text))), Ok)
-}
-
-/// A text for messages, truncated if it is long.
-fn start_of(text: &str) -> String {
-    match text.char_indices().nth(80) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 /// `json_extract(json, path)`.
@@ -94,12 +84,12 @@ fn extracted(types: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<D
 
 /// The last parsed paths, because paths are mostly the same in all rows.
 #[derive(Default)]
-struct Paths {
+pub(super) struct Paths {
     known: Vec<(String, Vec<Step>)>,
 }
 
 impl Paths {
-    fn steps(&mut self, text: &str) -> Result<&[Step]> {
+    pub fn steps(&mut self, text: &str) -> Result<&[Step]> {
         let at = match self.known.iter().position(|(known, _)| known == text) {
             Some(at) => at,
             None => {
@@ -185,7 +175,7 @@ fn as_json(call: &Call, strict: bool) -> Result<ArrayRef> {
     let row = |text: Option<&str>| -> Result<Option<String>> {
         match text {
             Some(text) if parse(text).is_some() => Ok(Some(text.to_owned())),
-            Some(text) if strict => known(text).map(|_| None),
+            Some(text) if strict => Ok(known(text).map(|_| None)?),
             _ => Ok(None),
         }
     };
@@ -228,7 +218,7 @@ fn array_length(call: &Call) -> Result<ArrayRef> {
 
 fn keys(call: &Call) -> Result<ArrayRef> {
     let keys = |node: &Node| match node {
-        Node::Object(entries) => Some(entries.iter().map(|(key, _)| super::json_text::unescaped(key)).collect()),
+        Node::Object(entries) => Some(entries.iter().map(|(key, _)| unescaped(key)).collect()),
         _ => Some(vec![]),
     };
     let mut lists = ListBuilder::new(StringViewBuilder::new());
@@ -243,7 +233,11 @@ fn keys(call: &Call) -> Result<ArrayRef> {
 
 /// A value as JSON; NULL for NULL.
 fn to_json(call: &Call) -> Result<ArrayRef> {
-    let values = call.array(0)?;
+    Ok(Arc::new(json_texts(&call.array(0)?)?))
+}
+
+/// Values as JSON; NULL for NULL.
+pub(super) fn json_texts(values: &ArrayRef) -> Result<StringViewArray> {
     let json = JsonValues::new(values.as_ref(), NonFinite::Null)?;
     let is_null = ValueTexts::new(values.as_ref())?;
     let text = |row: usize| {
@@ -252,7 +246,7 @@ fn to_json(call: &Call) -> Result<ArrayRef> {
         text
     };
     let rows = (0..values.len()).map(|row| (!is_null.is_null(row)).then(|| text(row)));
-    Ok(Arc::new(rows.collect::<StringViewArray>()))
+    Ok(rows.collect())
 }
 
 fn json_array(call: &Call) -> Result<ArrayRef> {
@@ -300,4 +294,34 @@ fn json_object(call: &Call) -> Result<ArrayRef> {
     };
     let rows = (0..call.rows()).map(|at| row(at).map(Some));
     Ok(Arc::new(rows.collect::<Result<StringViewArray>>()?))
+}
+
+/// An object of a list of structs of keys and values; NULL for NULL.
+fn json_of_list(call: &Call) -> Result<ArrayRef> {
+    let entries = lists(call, 0)?;
+    let Some(pairs) = entries.values().as_struct_opt().filter(|pairs| pairs.num_columns() == 2) else {
+        return Ok(call.nulls());
+    };
+    let names = texts_of(pairs.column(0))?;
+    let json = JsonValues::new(pairs.column(1).as_ref(), NonFinite::Null)?;
+    let row = |row: usize| -> Result<Option<String>> {
+        if entries.is_null(row) {
+            return Ok(None);
+        }
+        let mut text = String::from("{");
+        for at in entries.value_offsets()[row] as usize..entries.value_offsets()[row + 1] as usize {
+            if names.is_null(at) {
+                return invalid("a key of json_group_object is NULL");
+            }
+            if text.len() > 1 {
+                text.push(',');
+            }
+            append_json_string(names.value(at), &mut text);
+            text.push(':');
+            json.append(at, &mut text);
+        }
+        text.push('}');
+        Ok(Some(text))
+    };
+    Ok(Arc::new((0..call.rows()).map(row).collect::<Result<StringViewArray>>()?))
 }

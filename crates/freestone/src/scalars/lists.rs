@@ -55,6 +55,7 @@ pub(super) fn all() -> Vec<Scalar> {
             extract,
         ),
         Scalar::new(&["list_unique", "array_unique"], &[&[List]], INT, unique),
+        Scalar::typed(&["list_distinct", "array_distinct"], &[&[List]], |types, _| Ok(types[0].clone()), distinct),
         Scalar::new(&["list_contains", "list_has", "array_contains"], &[&[List, Any]], BOOL, |call| {
             let all = lists(call, 0)?;
             has(all.values(), all.value_offsets(), all.nulls(), &call.array(1)?)
@@ -203,23 +204,44 @@ fn grades(call: &Call) -> Result<ArrayRef> {
 /// The number of distinct values, excluding NULL.
 fn unique(call: &Call) -> Result<ArrayRef> {
     let lists = lists(call, 0)?;
-    let options = SortOptions { descending: false, nulls_first: false };
-    let places = order(&lists, options)?;
+    let parts = distinct_places(&lists)?;
+    let count = |(row, places): (usize, &Vec<u32>)| lists.is_valid(row).then_some(places.len() as i64);
+    Ok(Arc::new(parts.iter().enumerate().map(count).collect::<Int64Array>()))
+}
+
+/// The distinct values of each list, without NULL, in the order in which they come first.
+fn distinct(call: &Call) -> Result<ArrayRef> {
+    let lists = lists(call, 0)?;
+    let mut parts = distinct_places(&lists)?;
+    parts.iter_mut().for_each(|places| places.sort_unstable());
+    let offsets = OffsetBuffer::from_lengths(parts.iter().map(Vec::len));
+    let values = take(lists.values(), &UInt32Array::from(parts.concat()), None)?;
+    let Some(item) = list(&call.to) else { return Ok(call.nulls()) };
+    Ok(Arc::new(ListArray::try_new(item, offsets, values, lists.nulls().cloned())?))
+}
+
+/// The places of the distinct values of each list, in their order. Of equal values, the first counts.
+fn distinct_places(lists: &ListArray) -> Result<Vec<Vec<u32>>> {
     let values = lists.values();
     if *values.data_type() == DataType::Null {
-        let zeros = (0..lists.len()).map(|row| lists.is_valid(row).then_some(0));
-        return Ok(Arc::new(zeros.collect::<Int64Array>()));
+        return Ok(vec![vec![]; lists.len()]);
     }
+    let options = SortOptions { descending: false, nulls_first: false };
+    let places = order(lists, options)?;
     let compare = make_comparator(values, values, options)?;
     let offsets = lists.value_offsets();
     let row = |row: usize| {
+        if lists.is_null(row) {
+            return vec![];
+        }
         let (start, end) = (offsets[row] - offsets[0], offsets[row + 1] - offsets[0]);
         let mut part = places[start as usize..end as usize].to_vec();
         part.retain(|place| values.is_valid(*place as usize));
+        part.sort_by(|a, b| compare(*a as usize, *b as usize).then(a.cmp(b)));
         part.dedup_by(|a, b| compare(*a as usize, *b as usize) == Ordering::Equal);
-        lists.is_valid(row).then_some(part.len() as i64)
+        part
     };
-    Ok(Arc::new((0..lists.len()).map(row).collect::<Int64Array>()))
+    Ok((0..lists.len()).map(row).collect())
 }
 
 /// The values where a list of conditions is true.

@@ -7,13 +7,20 @@ mod dates;
 mod encoding;
 mod formats;
 mod function;
+mod graphemes;
 mod hints;
 mod json;
-mod json_text;
+mod json_edits;
+mod json_entries;
+mod json_path;
+mod json_shapes;
 mod kinds;
 mod list_aggregates;
+mod list_lambdas;
+mod list_reduce;
 mod lists;
 mod numbers;
+mod path_join;
 mod planner;
 mod regex;
 mod rows;
@@ -23,13 +30,14 @@ mod strftime;
 mod strptime;
 mod structs;
 mod text;
+mod uuids;
 
 use std::sync::Arc;
 
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{Expr, ScalarUDF};
+use datafusion::logical_expr::{Expr, HigherOrderUDF, ScalarUDF};
 
 pub(crate) use hints::missing;
 pub(crate) use planner::planner;
@@ -41,19 +49,29 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         dates::all(),
         encoding::all(),
         formats::all(),
+        graphemes::all(),
         json::all(),
+        json_edits::all(),
+        json_entries::all(),
+        json_shapes::all(),
         lists::all(),
         numbers::all(),
+        path_join::all(),
         regex::all(),
         similarity::all(),
         spans::all(),
         strftime::all(),
         structs::all(),
         text::all(),
+        uuids::all(),
         vec![list_aggregates::list_aggregate(state.aggregate_functions())],
     ];
     for scalar in all.into_iter().flatten() {
         state.register_udf(Arc::new(ScalarUDF::new_from_impl(scalar)))?;
+    }
+    state.register_higher_order_function(Arc::new(HigherOrderUDF::new_from_impl(list_reduce::ListReduce::new())))?;
+    for function in list_lambdas::all() {
+        state.register_higher_order_function(Arc::new(HigherOrderUDF::new_from_impl(function)))?;
     }
     Ok(())
 }

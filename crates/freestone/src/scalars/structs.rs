@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Int64Array, ListArray, MapArray, StructArray, UInt32Array, make_comparator,
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, MapArray, StructArray, UInt32Array, make_comparator,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::{SortOptions, cast, concat, take};
@@ -13,7 +13,7 @@ use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 
 use super::function::Scalar;
-use super::kinds::Kind::{Any, List, Map, Rest, Struct};
+use super::kinds::Kind::{Any, Int, List, Map, Rest, Struct};
 use super::kinds::{BOOL, INT, TEXT, list, list_of};
 use super::rows::{invalid, lists};
 use crate::error::Error;
@@ -31,6 +31,26 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::typed(&["struct_concat"], &[&[Struct, Struct, Rest]], concatenated, struct_concat),
         order_function(),
         Scalar::new(&["struct_keys"], &[&[Struct]], list_of(TEXT), struct_keys),
+        Scalar::typed(
+            &["struct_values"],
+            &[&[Struct]],
+            |types, _| unnamed(&types[0]),
+            |call| exact_cast(&call.array(0)?, &call.to),
+        ),
+        Scalar::typed(&["struct_extract_at"], &[&[Struct, Int]], field_at, |call| {
+            let values = call.array(0)?;
+            let at = place(call.constant(1), values.as_struct().num_columns())?;
+            let inner = values.as_struct().column(at);
+            Ok(datafusion::arrow::compute::nullif(inner, &datafusion::arrow::compute::is_null(&values)?)?)
+        }),
+        Scalar::new(&["struct_position", "struct_indexof"], &[&[Struct, Any]], INT, struct_position),
+        Scalar::new(&["struct_contains", "struct_has"], &[&[Struct, Any]], BOOL, |call| {
+            let (values, wanted) = (call.array(0)?, call.array(1)?);
+            let found = struct_position(call)?;
+            let is_known = |row: usize| values.is_valid(row) && wanted.is_valid(row);
+            let has = (0..values.len()).map(|row| is_known(row).then(|| found.is_valid(row)));
+            Ok(Arc::new(has.collect::<BooleanArray>()))
+        }),
         Scalar::new(&["map_contains"], &[&[Map, Any]], BOOL, |call| map_has(call, true)),
         Scalar::new(&["map_contains_value"], &[&[Map, Any]], BOOL, |call| map_has(call, false)),
         map_value_function(),
@@ -132,6 +152,45 @@ fn struct_keys(call: &Call) -> Result<ArrayRef> {
     let names = ScalarValue::List(ScalarValue::new_list_nullable(&names, &TEXT)).to_array_of_size(values.len())?;
     let is_null = datafusion::arrow::compute::is_null(&values)?;
     Ok(datafusion::arrow::compute::nullif(&names, &is_null)?)
+}
+
+/// A struct whose fields are called by their positions.
+fn unnamed(of: &DataType) -> Result<DataType> {
+    let named = |(at, field): (usize, &FieldRef)| field.as_ref().clone().with_name(format!("c{at}"));
+    Ok(DataType::Struct(fields(of)?.iter().enumerate().map(named).collect()))
+}
+
+/// The type of the field at a constant position.
+fn field_at(types: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<DataType> {
+    let fields = fields(&types[0])?;
+    Ok(fields[place(constants.get(1).copied().flatten(), fields.len())?].data_type().clone())
+}
+
+/// A position from 1 as an index.
+fn place(constant: Option<&ScalarValue>, count: usize) -> Result<usize> {
+    match constant {
+        Some(ScalarValue::Int64(Some(at))) => match usize::try_from(*at).ok().and_then(|at| at.checked_sub(1)) {
+            Some(at) if at < count => Ok(at),
+            _ => invalid(format!("the struct has {count} fields, and none at position {at}")),
+        },
+        _ => invalid("the position of a field of a struct has to be a constant"),
+    }
+}
+
+/// The position, from 1, of the first field with a value; NULL if there is none.
+fn struct_position(call: &Call) -> Result<ArrayRef> {
+    let (values, wanted) = (call.array(0)?, call.array(1)?);
+    let mut found: Vec<Option<i64>> = vec![None; values.len()];
+    for (at, column) in values.as_struct().columns().iter().enumerate() {
+        let Ok(wanted) = cast(&wanted, column.data_type()) else { continue };
+        let compare = make_comparator(column, &wanted, SortOptions::default())?;
+        for (row, found) in found.iter_mut().enumerate() {
+            if found.is_none() && values.is_valid(row) && wanted.is_valid(row) && compare(row, row) == Ordering::Equal {
+                *found = Some(at as i64 + 1);
+            }
+        }
+    }
+    Ok(Arc::new(Int64Array::from(found)))
 }
 
 /// The fields of a map's keys and values.

@@ -59,6 +59,7 @@ use crate::sql::statement::{AdviseRequest, Command, CopyFrom, CopyTo, Statement,
 use crate::sql::temp_names::WriteTarget;
 use crate::sql::{depth, names, parameters, statement, types};
 use crate::temp_schema::TempSchema;
+use crate::text_types;
 use crate::times::TimePlanner;
 use crate::untyped::{TypedValues, UntypedPlanner};
 use crate::variables::Variables;
@@ -154,6 +155,7 @@ impl Session {
         let _ = times::register(&mut state);
         let _ = exact::register(&mut state);
         let _ = scalars::register(&mut state);
+        let _ = text_types::register(&mut state);
         let _ = state.register_udf(Arc::new(optimizer::attempts::function()));
         let _ = state.register_udf(Arc::new(current_setting::function()));
         let variables = Arc::<Variables>::default();
@@ -291,6 +293,13 @@ impl Session {
             }
             Command::DropCopy { table, name, if_exists } => {
                 self.write(target, move |transaction, _| ddl::drop_copy(transaction, &table, &name, if_exists)).await
+            }
+            Command::CreateType { name, text, or_replace, if_not_exists } => {
+                let flags = (or_replace, if_not_exists);
+                let work = move |transaction: &mut WriteTransaction, _: &WriteContext| {
+                    definitions::create_type(transaction, &name, &text, flags)
+                };
+                self.write(target, work).await
             }
             Command::DropMacro { name, if_exists } => {
                 self.write(target, move |transaction, _| definitions::drop_macro(transaction, &name, if_exists)).await

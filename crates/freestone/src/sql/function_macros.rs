@@ -63,7 +63,6 @@ pub(crate) const RENAMED: [(&str, &str); 60] = [
     ("min_by", "arg_min"),
     ("prefix", "starts_with"),
     ("quantile", "quantile_disc"),
-    ("reduce", "list_reduce"),
     ("split", "string_split"),
     ("str_split", "string_split"),
     ("struct_extract", "get_field"),
@@ -82,6 +81,7 @@ pub(crate) const RENAMED: [(&str, &str); 60] = [
     ("array_cosine_distance", "list_cosine_distance"),
     ("list_cosine_distance", "cosine_distance"),
     ("array_where", "list_where"),
+    ("array_zip", "list_zip"),
     ("array_select", "list_select"),
 ];
 
@@ -107,7 +107,7 @@ const fn aggregate(
     Definition { name, parameters, expression, aggregates }
 }
 
-const DEFINITIONS: [Definition; 59] = [
+const DEFINITIONS: [Definition; 65] = [
     scalar("add", &["a", "b"], "a + b"),
     scalar("ago", &["a"], "now() - a"),
     scalar("constant_or_null", &["a", "b"], "CASE WHEN b IS NOT NULL THEN a END"),
@@ -145,6 +145,10 @@ const DEFINITIONS: [Definition; 59] = [
     scalar("list_stddev_pop", &["a"], "list_aggregate(a, 'stddev_pop')"),
     scalar("list_stddev_samp", &["a"], "list_aggregate(a, 'stddev_samp')"),
     scalar("list_string_agg", &["a"], "array_to_string(a, ',')"),
+    scalar("generate_subscripts", &["a", "b"], "unnest(range(1, CASE WHEN b = 1 THEN len(a) + 1 ELSE 1 END))"),
+    scalar("list_sem", &["a"], "list_aggregate(a, 'stddev_pop') / sqrt(list_aggregate(a, 'count'))"),
+    scalar("list_kurtosis_pop", &["a"], "list_aggregate(a, 'kurtosis_pop')"),
+    scalar("map_contains_entry", &["a", "b", "c"], "coalesce(freestone_map_value(a, b) = c, false)"),
     scalar("list_sum", &["a"], "list_aggregate(a, 'sum')"),
     scalar("list_var_pop", &["a"], "list_aggregate(a, 'var_pop')"),
     scalar("list_var_samp", &["a"], "list_aggregate(a, 'var_samp')"),
@@ -158,6 +162,18 @@ const DEFINITIONS: [Definition; 59] = [
     aggregate("count_if", &["a"], "count(CASE WHEN a THEN 1 END)", &["count"]),
     aggregate("group_concat", &["a"], "string_agg(a, ',')", &["string_agg"]),
     aggregate("json_group_array", &["a"], "to_json(array_agg(a))", &["array_agg"]),
+    aggregate(
+        "json_group_object",
+        &["a", "b"],
+        "freestone_json_of_entries(array_agg(named_struct('k', a, 'v', b)))",
+        &["array_agg"],
+    ),
+    aggregate(
+        "json_group_structure",
+        &["a"],
+        "freestone_json_group_structure('[' || string_agg(CAST(a AS VARCHAR), ',') || ']')",
+        &["string_agg"],
+    ),
     aggregate("listagg", &["a"], "string_agg(a, ',')", &["string_agg"]),
     aggregate("max", &["a", "b"], "freestone_greatest(a, b)", &["freestone_greatest"]),
     aggregate("min", &["a", "b"], "freestone_least(a, b)", &["freestone_least"]),

@@ -30,10 +30,12 @@ pub(crate) mod subquery_columns;
 pub(crate) mod summary;
 pub(crate) mod supported;
 pub(crate) mod temp_names;
+pub(crate) mod text_types;
 pub(crate) mod token_forms;
 pub(crate) mod transactions;
 pub(crate) mod type_names;
 pub(crate) mod types;
+pub(crate) mod user_types;
 pub(crate) mod using;
 pub(crate) mod values;
 #[doc(hidden)]

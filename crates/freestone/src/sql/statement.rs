@@ -21,6 +21,7 @@ use crate::sql::dialect::SqlDialect;
 use crate::sql::locking::LockingQuery;
 use crate::sql::parameters::literals;
 use crate::sql::transactions::TransactionCommand;
+use crate::sql::user_types;
 use crate::sql::with_writes::WithWrites;
 use crate::sql::{
     case_results, collations, depth, explain_options, extensions, fetch, file_calls, forms, frame_exclusion,
@@ -93,6 +94,18 @@ pub(crate) enum Command {
         name: String,
         if_exists: bool,
     },
+    /// `CREATE TYPE name AS type`.
+    CreateType {
+        /// The name.
+        name: String,
+        /// The type in SQL.
+        text: String,
+        /// Whether a type of this name is replaced.
+        or_replace: bool,
+        /// Whether one that exists is no error.
+        if_not_exists: bool,
+    },
+    /// `DROP MACRO name`.
     DropMacro {
         name: String,
         if_exists: bool,
@@ -362,6 +375,7 @@ impl Statement {
             "RESET" => Ok(Command::Reset { name: rest.setting_name()? }),
             "SHOW" => show(cursor),
             "DESCRIBE" | "DESC" => describe(cursor),
+            "CREATE" if is_create_type(&rest) => create_type(rest),
             "DROP" if matches!(rest.upper(0).as_str(), "MACRO" | "FUNCTION") => drop_macro(rest.after(1)),
             "SUMMARIZE" => summarize(rest),
             "PRAGMA" => pragma(rest),
@@ -406,6 +420,7 @@ impl Statement {
                 | Command::AddCopy(_)
                 | Command::DropCopy { .. }
                 | Command::DropMacro { .. }
+                | Command::CreateType { .. }
                 | Command::LockRows(_)
                 | Command::WithWrites(_)
                 | Command::Vacuum(_),
@@ -927,6 +942,38 @@ fn drop_macro(mut cursor: Cursor) -> Result<Command> {
     let name = cursor.object_name("DROP MACRO [IF EXISTS] name")?;
     cursor.expect_end()?;
     Ok(Command::DropMacro { name, if_exists })
+}
+
+fn is_create_type(rest: &Cursor) -> bool {
+    let mut rest = rest.after(0);
+    let _ = rest.skip_word("OR") && rest.skip_word("REPLACE");
+    let _ = rest.skip_word("TEMP") || rest.skip_word("TEMPORARY");
+    rest.upper(0) == "TYPE"
+}
+
+/// `CREATE [OR REPLACE] TYPE [IF NOT EXISTS] name AS type`.
+fn create_type(mut rest: Cursor) -> Result<Command> {
+    const FORM: &str = "CREATE TYPE name AS ENUM ('a', 'b'), or AS the name of a type";
+    let or_replace = rest.skip_word("OR") && rest.skip_word("REPLACE");
+    if !rest.skip_word("TYPE") {
+        return Err(Error::unsupported("a TEMPORARY type is not available").with_hint("DROP TYPE drops one"));
+    }
+    let if_not_exists = rest.skip_word("IF") && rest.skip_word("NOT") && rest.skip_word("EXISTS");
+    let name = rest.object_name(FORM)?;
+    if !rest.skip_word("AS") {
+        return Err(rest.unexpected(FORM));
+    }
+    if rest.upper(0) == "ENUM" && matches!(rest.after(2).upper(0).as_str(), "SELECT" | "WITH" | "FROM") {
+        return Err(Error::unsupported("an ENUM of the rows of a query is not available")
+            .with_hint("list the labels: CREATE TYPE name AS ENUM ('a', 'b')"));
+    }
+    let mut parser = parser(rest.tokens)?;
+    let data_type = parser.parse_data_type()?;
+    if parser.peek_token().token != Token::EOF {
+        return Err(unexpected("the end of the statement", Some(&parser.peek_token())));
+    }
+    user_types::labels(&data_type)?;
+    Ok(Command::CreateType { name, text: data_type.to_string(), or_replace, if_not_exists })
 }
 
 /// `SUMMARIZE table` and `SUMMARIZE query`.

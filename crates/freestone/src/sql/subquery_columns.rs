@@ -16,7 +16,8 @@ use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     Cte, ExceptSelectItem, ExcludeSelectItem, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderBy,
     OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetQuantifier, Statement,
-    TableAlias, TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions, With,
+    TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    With,
 };
 
 use crate::error::{Error, Result};
@@ -26,7 +27,7 @@ use crate::sql::extensions::joins::{self, Leftovers};
 use crate::sql::extensions::pivots::{self, PivotValues};
 use crate::sql::extensions::{self, Evaluate, Sources, Starred, orders};
 use crate::sql::names::{Columns, Factored, call_text, casts, folded, result_columns};
-use crate::sql::{using, visitor};
+use crate::sql::{fragments, using, visitor};
 
 /// The columns of a table of the database or of the caller, by its name.
 pub(crate) type Tables<'a> = dyn Fn(&ObjectName) -> Columns + 'a;
@@ -93,7 +94,21 @@ pub(crate) fn asks_for_columns(statement: &mut Statement) -> bool {
         fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
             self.depth += 1;
             let by_all = matches!(&query.order_by, Some(OrderBy { kind: OrderByKind::All(_), .. }));
-            if by_all || asks(&query.body, self.depth > 1) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            let mut ctes = query.with.iter().flat_map(|with| &with.cte_tables);
+            let has_partial = ctes.any(|cte| is_partial(&cte.alias, Some(&cte.query)));
+            if by_all || has_partial || asks(&query.body, self.depth > 1) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        }
+        fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+            let is_asking = match factor {
+                TableFactor::Table { alias: Some(alias), args: None, .. } => is_partial(alias, None),
+                TableFactor::Derived { alias: Some(alias), subquery, .. } => is_partial(alias, Some(subquery)),
+                _ => false,
+            };
+            if is_asking { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
         fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
             self.depth -= 1;
@@ -107,9 +122,7 @@ fn asks(body: &SetExpr, within: bool) -> bool {
     match body {
         SetExpr::Select(select) => {
             let joined = select.from.len() > 1 || select.from.iter().any(|tables| !tables.joins.is_empty());
-            let starred =
-                |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
-            within && joined && select.projection.iter().any(starred)
+            within && joined && select.projection.iter().any(is_star)
                 || select.from.iter().any(using::merges)
                 || extensions::asks_for_columns(select)
         }
@@ -135,12 +148,12 @@ impl<'a> Resolver<'a> {
         let (in_sight, defined) = (self.ctes.len(), self.definitions.len());
         if let Some(with) = &mut query.with {
             for cte in &mut with.cte_tables {
-                let (name, listed) = (folded(&cte.alias.name), listed(Some(&cte.alias)));
+                let name = folded(&cte.alias.name);
                 if with.recursive {
-                    self.ctes.push((name.clone(), listed.clone()));
+                    self.ctes.push((name.clone(), listed(Some(&cte.alias))));
                 }
                 let columns = self.query(&mut cte.query, Place::Within)?;
-                self.ctes.push((name, listed.or(columns)));
+                self.ctes.push((name, renamed(Some(&mut cte.alias), columns)));
                 self.definitions.push(cte.clone());
             }
         }
@@ -307,7 +320,7 @@ impl<'a> Resolver<'a> {
             }
             _ => return Ok(None),
         };
-        Ok(listed(alias.as_ref()).or(columns))
+        Ok(renamed(alias.as_mut(), columns))
     }
 
     fn named(&self, name: &ObjectName) -> Columns {
@@ -363,6 +376,34 @@ fn with_definitions(mut query: Box<Query>, definitions: &[Cte]) -> Box<Query> {
 fn listed(alias: Option<&TableAlias>) -> Columns {
     let columns = &alias?.columns;
     (!columns.is_empty()).then(|| columns.iter().map(|column| folded(&column.name)).collect())
+}
+
+/// The columns of a table under an alias. A list that names only the first columns is completed, because DataFusion asks
+/// for the names of all.
+fn renamed(alias: Option<&mut TableAlias>, columns: Columns) -> Columns {
+    let Some(names) = listed(alias.as_deref()) else { return columns };
+    match (alias, columns.as_ref().and_then(|columns| columns.get(names.len()..))) {
+        (Some(alias), Some(rest)) if !rest.is_empty() => {
+            let added = rest.iter().map(|name| TableAliasColumnDef { name: fragments::quoted(name), data_type: None });
+            alias.columns.extend(added);
+            Some(names.iter().chain(rest).cloned().collect())
+        }
+        _ => Some(names),
+    }
+}
+
+/// Whether an alias may name only the first columns of a table.
+fn is_partial(alias: &TableAlias, query: Option<&Query>) -> bool {
+    let count = query.and_then(|query| match query.body.as_ref() {
+        SetExpr::Values(values) => values.rows.first().map(|row| row.content.len()),
+        SetExpr::Select(select) if !select.projection.iter().any(is_star) => Some(select.projection.len()),
+        _ => None,
+    });
+    !alias.columns.is_empty() && count.is_none_or(|count| alias.columns.len() < count)
+}
+
+fn is_star(item: &SelectItem) -> bool {
+    matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
 }
 
 /// The columns of `*` in one item of FROM.

@@ -29,7 +29,6 @@ impl TypePlanner for SqlTypes {
 fn missing(sql: &ast::DataType) -> Option<(&'static str, &'static str)> {
     use ast::DataType as Sql;
     Some(match sql {
-        Sql::Enum(..) => ("ENUM", "write VARCHAR CHECK (m IN ('a', 'b'))"),
         Sql::Union(_) => ("UNION", "write a STRUCT with a field for each type"),
         Sql::Bit(_) | Sql::BitVarying(_) | Sql::VarBit(_) => ("BIT", "write BLOB, or VARCHAR for the digits"),
         Sql::Time(_, ast::TimezoneInfo::WithTimeZone | ast::TimezoneInfo::Tz) => {

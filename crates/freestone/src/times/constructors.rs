@@ -240,17 +240,17 @@ fn age(call: &Call) -> Result<ArrayRef> {
     let (earlier, _) = local_ticks(&call.array(1)?, &call.zone)?;
     let spans: PrimitiveArray<IntervalMonthDayNanoType> = zip(&later, &earlier, |later, earlier| {
         let span = if later >= earlier {
-            between(later, earlier, per_second, true)
+            between(later, earlier, per_second)
         } else {
-            between(earlier, later, per_second, false).and_then(Interval::checked_neg)
+            between(earlier, later, per_second).and_then(Interval::checked_neg)
         };
         span.map(stored).ok_or_else(|| out_of_range("interval"))
     })?;
     Ok(Arc::new(spans))
 }
 
-/// If days are borrowed from a month, it is the month of the second argument of `age`.
-fn between(later: i64, earlier: i64, per_second: i64, borrows_earlier: bool) -> Option<Interval> {
+/// The calendar difference of two times. Days that are borrowed from a month have the length of the earlier one's.
+fn between(later: i64, earlier: i64, per_second: i64) -> Option<Interval> {
     let day = per_second * DAY_SECONDS;
     let (a, b) = (civil(later.div_euclid(day)), civil(earlier.div_euclid(day)));
     let mut months = (a.year - b.year) * 12 + a.month - b.month;
@@ -261,11 +261,10 @@ fn between(later: i64, earlier: i64, per_second: i64, borrows_earlier: bool) -> 
         days -= 1;
     }
     if days < 0 {
-        let borrowed = if borrows_earlier { b } else { a };
-        days += days_in_month(borrowed.year, borrowed.month);
+        days += days_in_month(b.year, b.month);
         months -= 1;
         if days < 0 {
-            days += days_in_month(borrowed.year, borrowed.month);
+            days += days_in_month(b.year, b.month);
             months -= 1;
         }
     }

@@ -22,7 +22,9 @@ async fn documented_functions_exist() {
     assert!(names.len() > 300, "{} names", names.len());
     for name in names {
         // Without arguments most functions fail, but not with an error about the name.
-        if let Err(error) = session.sql(&format!("SELECT {name}()")).await {
+        // These two stand in FROM.
+        let place = if matches!(name.as_str(), "json_each" | "json_tree") { "* FROM " } else { "" };
+        if let Err(error) = session.sql(&format!("SELECT {place}{name}()")).await {
             assert_ne!(error.kind(), ErrorKind::NotFound, "{name}: {error}");
             assert_ne!(error.kind(), ErrorKind::Internal, "{name}: {error}");
         }

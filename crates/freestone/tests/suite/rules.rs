@@ -18,6 +18,7 @@ use Decision::{Kept, Ours, Replaced};
 /// The rules in the order of their first run. Physical rules that run twice are listed twice.
 const RULES: &[(&str, Decision, &str)] = &[
     ("shared_queries", Ours, "queries that are read several times are run once"),
+    ("enum_order", Ours, "values of an ENUM are compared and sorted by the places of their labels"),
     ("untyped_texts", Ours, "texts in quotes get the type of the other operands"),
     ("set_operations", Ours, "INTERSECT ALL and EXCEPT ALL count; reals in sets"),
     ("resolve_grouping_function", Kept, "GROUPING becomes bits of the grouping id"),

@@ -12,6 +12,10 @@ use crate::sql::names::folded;
 /// Schemas whose functions are ours. The names of functions of `pg_catalog` include the schema.
 const SCHEMAS: [&str; 6] = ["main", "public", "freestone", "system", "pg_catalog", "information_schema"];
 
+/// `list_transform` and `list_filter` with a lambda that also takes the position.
+pub(crate) const TRANSFORM_AT: &str = "freestone_transform_at";
+pub(crate) const FILTER_AT: &str = "freestone_filter_at";
+
 /// Functions that take a lambda.
 const WITH_LAMBDAS: [&str; 14] = [
     "list_transform",
@@ -162,21 +166,26 @@ fn chained(root: &Expr, accesses: &[AccessExpr]) -> Option<Expr> {
 }
 
 /// Converts arguments `x -> …` of functions that take lambdas.
-fn lambdas(call: &mut Function) {
+pub(super) fn lambdas(call: &mut Function) {
     let Some(name) = call.name.0.last().and_then(|part| part.as_ident()).map(folded) else { return };
     if !WITH_LAMBDAS.contains(&name.as_str()) {
         return;
     }
     let FunctionArguments::List(list) = &mut call.args else { return };
-    let mut has_lambda = false;
+    let (mut has_lambda, mut has_position) = (false, false);
     for argument in list.args.iter_mut().skip(1) {
         let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else { continue };
         if let Some((names, body)) = arrow(expr) {
             *expr = lambda_of(names, body);
         }
-        has_lambda |= matches!(expr, Expr::Lambda(_));
+        if let Expr::Lambda(lambda) = expr {
+            has_lambda = true;
+            has_position |= lambda.params.len() == 2;
+        }
     }
     let name = match name.as_str() {
+        "apply" | "list_apply" | "array_apply" | "list_transform" | "array_transform" if has_position => TRANSFORM_AT,
+        "filter" | "list_filter" | "array_filter" if has_position => FILTER_AT,
         "apply" | "list_apply" | "array_apply" => "list_transform",
         "filter" => "list_filter",
         _ => return,

@@ -7,6 +7,7 @@ mod aliases;
 mod calls;
 pub(crate) mod groups;
 pub(crate) mod joins;
+mod json_forms;
 mod limits;
 pub(crate) mod orders;
 pub(crate) mod pivots;
@@ -27,6 +28,8 @@ use crate::sql::spellings::AT;
 use crate::sql::{laterals, visitor, with_writes};
 
 pub(crate) use aliases::functions_of;
+pub(crate) use calls::{FILTER_AT, TRANSFORM_AT};
+pub(crate) use json_forms::JSON_ENTRIES;
 pub(crate) use pivots::{PivotValues, asks as is_pivot};
 pub(crate) use stars::{Evaluate, Sources, Starred};
 
@@ -78,13 +81,16 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
             lower_case(factor);
             name_of_version(factor);
             column_of_function(factor);
-            let done = samples::of_factor(factor).and_then(|()| pivots::factor(factor));
+            let done = samples::of_factor(factor)
+                .and_then(|()| pivots::factor(factor))
+                .and_then(|()| json_forms::table(factor));
             self.note(done)
         }
 
         fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
             calls::rewrite(expr);
-            ControlFlow::Continue(())
+            let done = json_forms::transformed(expr);
+            self.note(done)
         }
     }
     let mut forms = Forms(Ok(()));
@@ -149,7 +155,6 @@ pub(crate) fn statement(statement: ast::Statement) -> Result<ast::Statement> {
         {
             refused("a comment on anything but a TABLE, VIEW or COLUMN", "keep the description in a table")
         }
-        Sql::CreateType { .. } => refused("CREATE TYPE", "write the type itself, or VARCHAR for an ENUM"),
         other => Ok(other),
     }
 }

@@ -1,18 +1,18 @@
-//! A parser of JSON texts. Numbers and strings of the tree are slices of the text. Also paths into trees.
+//! A parser of JSON texts. Numbers and strings of the tree are slices of the text.
 
+pub(crate) mod structure;
+
+use std::borrow::Cow;
 use std::fmt::Write;
 
-use datafusion::error::Result;
-
-use super::rows::invalid;
-use crate::display::append_json_string;
+use crate::error::{Error, Result};
 
 /// The maximum depth. Text with deeper nesting is rejected, so that no text exhausts the stack.
 const DEPTH_MAX: usize = 1000;
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Node<'a> {
+pub(crate) enum Node<'a> {
     Null,
     Bool(bool),
     /// The text of the number, unchanged.
@@ -20,15 +20,32 @@ pub(super) enum Node<'a> {
     /// Without quotes, and with its escapes.
     Text(&'a str),
     Array(Vec<Node<'a>>),
-    Object(Vec<(&'a str, Node<'a>)>),
+    /// Keys like texts, in the order of the text; one may be there several times.
+    Object(Vec<(Cow<'a, str>, Node<'a>)>),
 }
 
 /// Parses a text; `None` if it is not JSON.
-pub(super) fn parse(text: &str) -> Option<Node<'_>> {
+pub(crate) fn parse(text: &str) -> Option<Node<'_>> {
     let mut reader = Reader { text, at: 0 };
     let node = reader.value(0)?;
     reader.skip_space();
     (reader.at == text.len()).then_some(node)
+}
+
+/// Parses a text.
+///
+/// # Errors
+/// It is not JSON.
+pub(crate) fn known(text: &str) -> Result<Node<'_>> {
+    parse(text).ok_or_else(|| Error::invalid(format!("malformed JSON: {}", start_of(text))))
+}
+
+/// A text for messages, truncated if it is long.
+pub(crate) fn start_of(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 struct Reader<'a> {
@@ -103,7 +120,7 @@ impl<'a> Reader<'a> {
             let key = self.string()?;
             self.skip_space();
             self.take(b':')?;
-            entries.push((key, self.value(depth + 1)?));
+            entries.push((Cow::Borrowed(key), self.value(depth + 1)?));
             self.skip_space();
             if self.take(b'}').is_some() {
                 return Some(Node::Object(entries));
@@ -169,7 +186,7 @@ impl<'a> Reader<'a> {
 }
 
 /// A string with its escapes replaced. Unpaired surrogates become replacement characters.
-pub(super) fn unescaped(raw: &str) -> String {
+pub(crate) fn unescaped(raw: &str) -> String {
     if !raw.contains('\\') {
         return raw.to_owned();
     }
@@ -205,6 +222,33 @@ pub(super) fn unescaped(raw: &str) -> String {
     }
     text.push_str(rest);
     text
+}
+
+/// Appends a text as a JSON string.
+pub fn append_json_string(text: &str, line: &mut String) {
+    line.push('"');
+    if text.bytes().any(|byte| byte < 0x20 || matches!(byte, b'"' | b'\\')) {
+        append_escaped(text, line);
+    } else {
+        line.push_str(text);
+    }
+    line.push('"');
+}
+
+fn append_escaped(text: &str, line: &mut String) {
+    for character in text.chars() {
+        match character {
+            '"' => line.push_str("\\\""),
+            '\\' => line.push_str("\\\\"),
+            '\n' => line.push_str("\\n"),
+            '\r' => line.push_str("\\r"),
+            '\t' => line.push_str("\\t"),
+            character if character < ' ' => {
+                let _ = write!(line, "\\u{:04x}", character as u32);
+            }
+            character => line.push(character),
+        }
+    }
 }
 
 impl<'a> Node<'a> {
@@ -272,22 +316,16 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn key(&self, name: &str) -> Option<&Node<'a>> {
+    pub fn key(&self, name: &str) -> Option<&Node<'a>> {
         match self {
-            Node::Object(entries) => entries
-                .iter()
-                .find(|(key, _)| *key == name || key.contains('\\') && unescaped(key) == name)
-                .map(|(_, node)| node),
+            Node::Object(entries) => entries.iter().find(|(key, _)| is_key(key, name)).map(|(_, node)| node),
             _ => None,
         }
     }
 
-    fn item(&self, at: i64) -> Option<&Node<'a>> {
+    pub fn item(&self, at: i64) -> Option<&Node<'a>> {
         match self {
-            Node::Array(items) => {
-                let at = if at < 0 { items.len() as i64 + at } else { at };
-                items.get(usize::try_from(at).ok()?)
-            }
+            Node::Array(items) => items.get(position(items, at)?),
             _ => None,
         }
     }
@@ -314,87 +352,14 @@ impl<'a> Node<'a> {
     }
 }
 
-/// A step of a path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
-    Key(String),
-    /// An item of an array; negative positions count from the end.
-    Item(i64),
-    AnyKey,
-    AnyItem,
+/// Whether a key in a text is this name.
+pub(crate) fn is_key(key: &str, name: &str) -> bool {
+    key == name || key.contains('\\') && unescaped(key) == name
 }
 
-/// Parses a path: `$.a[0].b`, `/a/0/b`, or one key.
-pub(super) fn path(text: &str) -> Result<Vec<Step>> {
-    match text.chars().next() {
-        Some('$') => json_path(&text[1..]).map_or_else(|| invalid(format!("'{text}' is no path of JSON")), Ok),
-        Some('/') => {
-            let step = |part: &str| match part.parse::<i64>() {
-                Ok(at) if at >= 0 => Step::Item(at),
-                _ => Step::Key(part.replace("~1", "/").replace("~0", "~")),
-            };
-            Ok(text[1..].split('/').map(step).collect())
-        }
-        _ => Ok(vec![Step::Key(text.to_owned())]),
-    }
-}
-
-fn json_path(mut rest: &str) -> Option<Vec<Step>> {
-    let mut steps = vec![];
-    while !rest.is_empty() {
-        if let Some(after) = rest.strip_prefix('.') {
-            if let Some(quoted) = after.strip_prefix('"') {
-                let end = quoted.find('"')?;
-                steps.push(Step::Key(quoted[..end].to_owned()));
-                rest = &quoted[end + 1..];
-                continue;
-            }
-            let end = after.find(['.', '[']).unwrap_or(after.len());
-            let name = &after[..end];
-            (!name.is_empty()).then_some(())?;
-            steps.push(if name == "*" { Step::AnyKey } else { Step::Key(name.to_owned()) });
-            rest = &after[end..];
-        } else {
-            let inside = rest.strip_prefix('[')?;
-            let end = inside.find(']')?;
-            let index = inside[..end].trim();
-            steps.push(match index.strip_prefix('#') {
-                _ if index == "*" => Step::AnyItem,
-                Some(back) => Step::Item(back.parse().ok().filter(|at: &i64| *at < 0)?),
-                None => match index.strip_prefix(['"', '\'']).and_then(|name| name.strip_suffix(['"', '\''])) {
-                    Some(name) => Step::Key(name.to_owned()),
-                    None => Step::Item(index.parse().ok()?),
-                },
-            });
-            rest = &inside[end + 1..];
-        }
-    }
-    Some(steps)
-}
-
-/// Whether a path can match several values.
-pub(super) fn is_many(steps: &[Step]) -> bool {
-    steps.iter().any(|step| matches!(step, Step::AnyKey | Step::AnyItem))
-}
-
-/// The values that a path matches.
-pub(super) fn found<'n, 'a>(node: &'n Node<'a>, steps: &[Step]) -> Vec<&'n Node<'a>> {
-    let mut found = vec![node];
-    for step in steps {
-        let of = |node: &'n Node<'a>| -> Vec<&'n Node<'a>> {
-            match (step, node) {
-                // In a JSON pointer, a number may be a key.
-                (Step::Item(at), Node::Object(_)) => node.key(&at.to_string()).into_iter().collect(),
-                (Step::Item(at), _) => node.item(*at).into_iter().collect(),
-                (Step::Key(name), _) => node.key(name).into_iter().collect(),
-                (Step::AnyKey, Node::Object(entries)) => entries.iter().map(|(_, value)| value).collect(),
-                (Step::AnyItem, Node::Array(items)) => items.iter().collect(),
-                _ => vec![],
-            }
-        };
-        found = found.into_iter().flat_map(of).collect();
-    }
-    found
+/// The place of an item; negative places count from the end. It may lie behind the end.
+pub(crate) fn position(items: &[Node], at: i64) -> Option<usize> {
+    usize::try_from(if at < 0 { i64::try_from(items.len()).ok()?.checked_add(at)? } else { at }).ok()
 }
 
 #[cfg(test)]
@@ -402,31 +367,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_and_paths() {
+    fn texts() {
         let text = r#" {"a": [1, -2.5e3, "x\n\u00e4\ud83d\ude00"], "b": {"c": null, "d": true}} "#;
         let node = parse(text).expect("JSON");
         assert_eq!(node.text(), "{\"a\":[1,-2.5e3,\"x\\nä😀\"],\"b\":{\"c\":null,\"d\":true}}");
-        for (at, expected) in [
-            ("$.a[0]", Some("1")),
-            ("$.a[-1]", Some("\"x\\nä😀\"")),
-            ("$.a[#-2]", Some("-2.5e3")),
-            ("/b/d", Some("true")),
-            ("/a/0", Some("1")),
-            ("b", Some("{\"c\":null,\"d\":true}")),
-            ("$.\"b\".c", Some("null")),
-            ("$['b']['c']", Some("null")),
-            ("$.x", None),
-            ("$", Some(node.text().as_str())),
-        ] {
-            let steps = path(at).expect(at);
-            assert_eq!(found(&node, &steps).first().map(|node| node.text()).as_deref(), expected, "{at}");
-        }
-        assert_eq!(found(&node, &path("$.b.*").expect("a path")).len(), 2);
         for wrong in ["", "{", "[1,]", "{\"a\"}", "01", "1.", "tru", "\"\\x\"", "\"a\nb\"", "1 2", "nan"] {
             assert!(parse(wrong).is_none(), "{wrong}");
         }
         assert!(parse(&"[".repeat(100_000)).is_none());
-        assert!(path("$.").is_err() && path("$[").is_err() && path("$a").is_err());
         let has = |all: &str, part: &str| parse(all).expect(all).contains(&parse(part).expect(part));
         assert!(has("{\"a\":{\"b\":1}}", "{\"b\":1}") && has("[1,[2]]", "2") && !has("{\"a\":1}", "{\"a\":2}"));
     }

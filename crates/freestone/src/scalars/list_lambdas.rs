@@ -1,0 +1,141 @@
+//! `list_transform` and `list_filter` with a lambda of an item and its position: `(item, position) -> …`.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, UInt64Array};
+use datafusion::arrow::buffer::OffsetBuffer;
+use datafusion::arrow::compute::{filter, take, take_arrays};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, HigherOrderFunctionArgs, HigherOrderReturnFieldArgs, HigherOrderSignature, HigherOrderUDFImpl,
+    LambdaParametersProgress, ValueOrLambda, Volatility,
+};
+
+use super::kinds::{BOOL, list};
+use super::rows::invalid;
+use crate::sql::extensions::{FILTER_AT, TRANSFORM_AT};
+use crate::times::exact_cast;
+
+/// One of both functions.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct WithPositions {
+    filters: bool,
+    signature: HigherOrderSignature,
+}
+
+pub(super) fn all() -> [WithPositions; 2] {
+    let signature = HigherOrderSignature::user_defined(Volatility::Immutable);
+    [false, true].map(|filters| WithPositions { filters, signature: signature.clone() })
+}
+
+impl WithPositions {
+    fn wrong<T>(&self) -> Result<T> {
+        let name = if self.filters { "list_filter" } else { "list_transform" };
+        invalid(format!("{name} takes a list and a lambda of an item and, optionally, its position"))
+    }
+
+    fn item(&self, given: &[ValueOrLambda<FieldRef, impl Sized>]) -> Result<FieldRef> {
+        match given {
+            [ValueOrLambda::Value(values), ValueOrLambda::Lambda(_)] => {
+                list(values.data_type()).map_or_else(|| self.wrong(), Ok)
+            }
+            _ => self.wrong(),
+        }
+    }
+}
+
+impl HigherOrderUDFImpl for WithPositions {
+    fn name(&self) -> &'static str {
+        if self.filters { FILTER_AT } else { TRANSFORM_AT }
+    }
+
+    fn signature(&self) -> &HigherOrderSignature {
+        &self.signature
+    }
+
+    fn coerce_value_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        match given {
+            [values] => list(values).map_or_else(|| self.wrong(), |item| Ok(vec![DataType::List(item)])),
+            _ => self.wrong(),
+        }
+    }
+
+    fn lambda_parameters(
+        &self,
+        _: usize,
+        fields: &[ValueOrLambda<FieldRef, Option<FieldRef>>],
+    ) -> Result<LambdaParametersProgress> {
+        let position = Arc::new(Field::new("position", DataType::Int64, false));
+        Ok(LambdaParametersProgress::Complete(vec![vec![self.item(fields)?, position]]))
+    }
+
+    fn return_field_from_args(&self, args: HigherOrderReturnFieldArgs) -> Result<FieldRef> {
+        let item = self.item(args.arg_fields)?;
+        let item = match args.arg_fields {
+            [_, ValueOrLambda::Lambda(result)] if !self.filters => {
+                Arc::new(Field::new_list_field(result.data_type().clone(), true))
+            }
+            _ => item,
+        };
+        Ok(Arc::new(Field::new("", DataType::List(item), true)))
+    }
+
+    fn invoke_with_args(&self, args: HigherOrderFunctionArgs) -> Result<ColumnarValue> {
+        let [ValueOrLambda::Value(lists), ValueOrLambda::Lambda(lambda)] = args.args.as_slice() else {
+            return self.wrong();
+        };
+        let lists = lists.to_array(args.number_rows)?;
+        let lists = lists.as_list::<i32>();
+        let items = Items::of(lists);
+        let values = take(lists.values(), &items.places, None)?;
+        let positions: ArrayRef = Arc::new(items.positions);
+        let parameters: [&dyn Fn() -> Result<ArrayRef>; 2] = [&|| Ok(values.clone()), &|| Ok(positions.clone())];
+        let spread = |columns: &[ArrayRef]| Ok(take_arrays(columns, &items.rows, None)?);
+        let result = lambda.evaluate(&parameters, spread)?.into_array(values.len())?;
+        let (values, lengths) = match self.filters {
+            false => (result, items.lengths),
+            true => {
+                let kept = exact_cast(&result, &BOOL)?;
+                let kept = kept.as_boolean();
+                let mut start = 0;
+                let lengths = items.lengths.iter().map(|length| {
+                    start += length;
+                    let part = kept.slice(start - length, *length);
+                    (0..part.len()).filter(|at| part.is_valid(*at) && part.value(*at)).count()
+                });
+                (filter(&values, kept)?, lengths.collect())
+            }
+        };
+        let DataType::List(item) = args.return_field.data_type() else { return self.wrong() };
+        let offsets = OffsetBuffer::from_lengths(lengths);
+        Ok(ColumnarValue::Array(Arc::new(ListArray::try_new(item.clone(), offsets, values, lists.nulls().cloned())?)))
+    }
+}
+
+/// The items of all lists that are not NULL.
+struct Items {
+    /// Of each list; 0 for NULL.
+    lengths: Vec<usize>,
+    /// In the values of the lists.
+    places: UInt64Array,
+    /// In its list, from 1.
+    positions: Int64Array,
+    /// The row of its list.
+    rows: UInt64Array,
+}
+
+impl Items {
+    fn of(lists: &ListArray) -> Items {
+        let (mut lengths, mut places, mut positions, mut rows) = (vec![], vec![], vec![], vec![]);
+        for row in 0..lists.len() {
+            let (start, end) = (lists.value_offsets()[row], lists.value_offsets()[row + 1]);
+            let length = if lists.is_valid(row) { (end - start) as usize } else { 0 };
+            lengths.push(length);
+            places.extend((0..length).map(|at| start as u64 + at as u64));
+            positions.extend(1..=length as i64);
+            rows.extend(std::iter::repeat_n(row as u64, length));
+        }
+        Items { lengths, places: places.into(), positions: positions.into(), rows: rows.into() }
+    }
+}

@@ -1,0 +1,232 @@
+//! The functions of ENUMs: those that the database calls, with the labels as arguments, and those of DuckDB, which read
+//! the labels from the type of their argument.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringViewArray};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::{labels_of, metadata};
+use crate::error::Error;
+use crate::sql::text_types::{CAST, CAST_OR_NULL, CHECK, type_text};
+use crate::times::{exact_cast, is_text, wrong_types};
+
+/// The place of a value among the labels, from 0.
+pub(super) const PLACE: &str = "freestone_enum_place";
+
+/// What a function does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Check,
+    Cast,
+    CastOrNull,
+    Place,
+    /// The place of a value, by the type.
+    Code,
+    First,
+    Last,
+    /// All labels.
+    Range,
+    /// The labels between two values.
+    Between,
+}
+
+use Kind::{Between, Cast, CastOrNull, Check, Code, First, Last, Place, Range};
+
+const ALL: [(&str, Kind); 9] = [
+    (CHECK, Check),
+    (CAST, Cast),
+    (CAST_OR_NULL, CastOrNull),
+    (PLACE, Place),
+    ("enum_code", Code),
+    ("enum_first", First),
+    ("enum_last", Last),
+    ("enum_range", Range),
+    ("enum_range_boundary", Between),
+];
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OfEnum {
+    name: &'static str,
+    kind: Kind,
+    signature: Signature,
+}
+
+pub(super) fn all() -> Vec<ScalarUDF> {
+    let signature = Signature::variadic_any(Volatility::Immutable);
+    let function = |(name, kind)| ScalarUDF::new_from_impl(OfEnum { name, kind, signature: signature.clone() });
+    ALL.into_iter().map(function).collect()
+}
+
+/// The place of a value among labels.
+pub(super) fn place() -> ScalarUDF {
+    ScalarUDF::new_from_impl(OfEnum {
+        name: PLACE,
+        kind: Place,
+        signature: Signature::variadic_any(Volatility::Immutable),
+    })
+}
+
+impl OfEnum {
+    /// Whether the labels are arguments.
+    fn has_labels(&self) -> bool {
+        matches!(self.kind, Check | Cast | CastOrNull | Place)
+    }
+
+    fn result(&self) -> DataType {
+        match self.kind {
+            Check => DataType::Boolean,
+            Place | Code => DataType::Int64,
+            Cast | CastOrNull | First | Last => DataType::Utf8View,
+            Range | Between => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8View, true))),
+        }
+    }
+
+    /// The labels that constant arguments have.
+    fn given(&self, values: &[Option<&ScalarValue>]) -> Vec<String> {
+        values
+            .iter()
+            .skip(1)
+            .filter_map(|value| value.and_then(|value| value.try_as_str().flatten()))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// The labels of the first argument that has some.
+    fn labels_by_type(&self, fields: &[FieldRef]) -> Result<Vec<String>> {
+        fields.iter().find_map(|field| labels_of(field)).ok_or_else(|| {
+            Error::invalid(format!("{} takes a value of an ENUM", self.name))
+                .with_hint("cast to the type: NULL::mood, or name a column of it")
+                .into()
+        })
+    }
+}
+
+impl ScalarUDFImpl for OfEnum {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.result())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let counts = match self.kind {
+            Between => 2..=2,
+            Code | First | Last | Range => 1..=1,
+            Check | Cast | CastOrNull | Place => 1..=usize::MAX,
+        };
+        if !counts.contains(&types.len()) {
+            return wrong_types(self.name, "values of an ENUM", &types);
+        }
+        let field = Field::new(self.name, self.result(), true);
+        let labels =
+            if self.has_labels() { self.given(args.scalar_arguments) } else { self.labels_by_type(args.arg_fields)? };
+        Ok(Arc::new(match self.kind {
+            Cast | CastOrNull | First | Last => field.with_metadata(metadata(&labels)),
+            _ => field,
+        }))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let labels = if self.has_labels() {
+            let constants = args.args.iter().map(|argument| match argument {
+                ColumnarValue::Scalar(value) => Some(value),
+                ColumnarValue::Array(_) => None,
+            });
+            self.given(&constants.collect::<Vec<_>>())
+        } else {
+            self.labels_by_type(&args.arg_fields)?
+        };
+        let is_constant = matches!(args.args[0], ColumnarValue::Scalar(_));
+        let rows = if is_constant { 1 } else { args.number_rows };
+        let texts = |at: usize| -> Result<StringViewArray> {
+            let values = args.args[at].to_array(rows)?;
+            let values = if is_text(values.data_type()) { values } else { exact_cast(&values, &DataType::Utf8View)? };
+            Ok(exact_cast(&values, &DataType::Utf8View)?.as_string_view().clone())
+        };
+        let result = match self.kind {
+            Between => {
+                let rows = args.number_rows;
+                let values = |at: usize| -> Result<StringViewArray> {
+                    Ok(exact_cast(&args.args[at].to_array(rows)?, &DataType::Utf8View)?.as_string_view().clone())
+                };
+                return Ok(ColumnarValue::Array(between(&values(0)?, &values(1)?, &labels)));
+            }
+            kind => of_texts(kind, &texts(0)?, &labels)?,
+        };
+        match is_constant {
+            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?)),
+            false => Ok(ColumnarValue::Array(result)),
+        }
+    }
+}
+
+fn of_texts(kind: Kind, texts: &StringViewArray, labels: &[String]) -> Result<ArrayRef> {
+    let places: HashMap<&str, i64> = labels.iter().map(String::as_str).zip(0..).collect();
+    let known = |text: &str| places.get(text).copied();
+    let missing = |text: &str| {
+        let message = format!("'{text}' is no label of {}", type_text(labels));
+        Error::invalid(message)
+    };
+    Ok(match kind {
+        Check => Arc::new(texts.iter().map(|text| text.map(|text| known(text).is_some())).collect::<BooleanArray>()),
+        Cast => {
+            for text in texts.iter().flatten() {
+                if known(text).is_none() {
+                    return Err(missing(text).into());
+                }
+            }
+            Arc::new(texts.clone())
+        }
+        CastOrNull => {
+            Arc::new(texts.iter().map(|text| text.filter(|text| known(text).is_some())).collect::<StringViewArray>())
+        }
+        Place | Code => {
+            let place = |text: &str| known(text).ok_or_else(|| missing(text));
+            let places = texts.iter().map(|text| text.map(place).transpose());
+            Arc::new(places.collect::<Result<Int64Array, Error>>()?)
+        }
+        First | Last | Range | Between => {
+            let all = match kind {
+                First => labels.first().into_iter().collect::<Vec<_>>(),
+                Last => labels.last().into_iter().collect(),
+                _ => labels.iter().collect(),
+            };
+            let values: Vec<ScalarValue> =
+                all.iter().map(|label| ScalarValue::Utf8View(Some((*label).clone()))).collect();
+            match (kind, values.as_slice()) {
+                (First | Last, [one]) => one.to_array_of_size(texts.len())?,
+                (First | Last, _) => ScalarValue::Utf8View(None).to_array_of_size(texts.len())?,
+                _ => {
+                    let list = ScalarValue::new_list_nullable(&values, &DataType::Utf8View);
+                    ScalarValue::List(list).to_array_of_size(texts.len())?
+                }
+            }
+        }
+    })
+}
+
+/// The labels from one value to another; NULL stands for the first or the last.
+fn between(from: &StringViewArray, to: &StringViewArray, labels: &[String]) -> ArrayRef {
+    let mut lists = datafusion::arrow::array::ListBuilder::new(datafusion::arrow::array::StringViewBuilder::new());
+    for (from, to) in from.iter().zip(to.iter()) {
+        let place = |text: Option<&str>| text.and_then(|text| labels.iter().position(|label| label == text));
+        let start = place(from).unwrap_or(0);
+        let end = place(to).map_or(labels.len(), |place| place + 1);
+        lists.append_value(labels.get(start..end).unwrap_or_default().iter().map(Some));
+    }
+    Arc::new(lists.finish())
+}
