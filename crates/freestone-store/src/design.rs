@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use dimension_path::{DimensionPath, keys_of};
 
+use crate::cluster::BitOrder;
 use crate::error::{Result, StoreError};
 use crate::schema::{TableSchema, kind, type_name};
 
@@ -21,13 +22,14 @@ pub const PAGE_SIZE_DEFAULT: u32 = 32 << 10;
 pub const PAGE_SIZE_MAX: u32 = 1 << 20;
 
 /// The options of `WITH (…)` and `SET DESIGN (…)`, in the order in which they are printed.
-pub const OPTIONS: [&str; 11] = [
+pub const OPTIONS: [&str; 12] = [
     "preset",
     "column_groups",
     "page_format",
     "page_size",
     "sort",
     "cluster",
+    "interleave",
     "cluster_missing",
     "rle_levels",
     "encoding",
@@ -50,6 +52,9 @@ pub fn option_name(name: &str) -> String {
     let earlier = EARLIER_NAMES.iter().find(|(earlier, _)| *earlier == name);
     earlier.map_or(name, |(_, current)| (*current).to_owned())
 }
+
+/// The largest number of dimensions that a pattern of bits may name before `cluster` is known.
+const MAX_DIMENSIONS: usize = 64;
 
 /// Named designs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -115,6 +120,9 @@ pub struct Design {
     /// 2018).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cluster: Vec<DimensionPath>,
+    /// The order of the dimensions' bits in the key.
+    #[serde(default, skip_serializing_if = "BitOrder::is_round_robin")]
+    pub interleave: BitOrder,
     /// Whether rows are accepted whose foreign key has no referenced row. They get a bin of their own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cluster_missing: bool,
@@ -147,6 +155,7 @@ impl Design {
             page_size: PAGE_SIZE_DEFAULT,
             sort: vec![],
             cluster: vec![],
+            interleave: BitOrder::RoundRobin,
             cluster_missing: false,
             levels: 0,
             encode: BTreeMap::new(),
@@ -195,6 +204,10 @@ impl Design {
             "encoding" => self.encode = parse_encodings(value, schema)?,
             "medium" => self.medium = choice(name, value, &MEDIA)?,
             "cluster" => self.cluster = parse_cluster(value, schema)?,
+            "interleave" => {
+                let wrong = |reason| StoreError::invalid(format!("interleave = '{value}': {reason}"));
+                self.interleave = BitOrder::parse(value, MAX_DIMENSIONS).map_err(wrong)?;
+            }
             "cluster_missing" => self.cluster_missing = choice(name, value, &CLUSTER_MISSING)?,
             "index" => self.index = parse_index(value, schema)?,
             _ => {
@@ -234,6 +247,7 @@ impl Design {
             Some(DimensionPath { names, bits: path.bits })
         };
         let sort: Vec<String> = self.sort.iter().map_while(|old| name(old)).collect();
+        let kept: Vec<usize> = (0..self.cluster.len()).filter(|at| path(&self.cluster[*at]).is_some()).collect();
         // Without a sort order, levels would mean another one.
         let levels = if self.sort.is_empty() { self.levels } else { self.levels.min(sort.len() as u32) };
         Design {
@@ -241,6 +255,7 @@ impl Design {
             encode: self.encode.iter().filter_map(|(old, encoding)| Some((name(old)?, *encoding))).collect(),
             index: self.index.iter().filter_map(all).collect(),
             cluster: self.cluster.iter().filter_map(path).collect(),
+            interleave: if kept.is_empty() { BitOrder::RoundRobin } else { self.interleave.of_dimensions(&kept) },
             sort,
             levels,
             ..self.clone()
@@ -267,6 +282,7 @@ impl Design {
                 schema.ordered_index_of(path, "cluster")?;
             }
         }
+        self.check_interleave()?;
         for (column, encoding) in &self.encode {
             self.check_encoding(column, encoding.0, schema)?;
         }
@@ -292,6 +308,20 @@ impl Design {
             return Err(StoreError::invalid("preset = 'slotted' cannot take rle_levels; use preset = 'row'"));
         }
         Ok(self)
+    }
+
+    fn check_interleave(&self) -> Result<()> {
+        let dimensions = self.cluster.len();
+        let wrong = |reason: String| Err(StoreError::invalid(format!("interleave = '{}': {reason}", self.interleave)));
+        match &self.interleave {
+            BitOrder::RoundRobin => Ok(()),
+            _ if dimensions == 0 => wrong("it orders the dimensions of cluster, and the table has none".to_owned()),
+            BitOrder::Pattern(pattern) => match pattern.iter().find(|dimension| **dimension >= dimensions) {
+                Some(dimension) => wrong(format!("there is no dimension {}, cluster has {dimensions}", dimension + 1)),
+                None => Ok(()),
+            },
+            BitOrder::MajorMinor => Ok(()),
+        }
     }
 
     /// Refuses an encoding that cannot represent the type of a column now, and not at a later INSERT or VACUUM.
@@ -347,6 +377,9 @@ impl Design {
         if !self.cluster.is_empty() {
             let paths: Vec<_> = self.cluster.iter().map(ToString::to_string).collect();
             options.push(("cluster", paths.join(", ")));
+        }
+        if !self.interleave.is_round_robin() {
+            options.push(("interleave", self.interleave.to_string()));
         }
         if self.cluster_missing {
             options.push(("cluster_missing", "null".into()));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use freestone_store::cluster::DimensionPath;
+use freestone_store::cluster::{BitOrder, DimensionPath};
 use freestone_store::design::{Design, MediumKind, PAGE_SIZE_DEFAULT, PageFormat, PinnedEncoding, Preset};
 
 use crate::cost::CostModel;
@@ -28,6 +28,8 @@ pub struct Base {
     pub sort: Vec<usize>,
     /// The clustering dimensions.
     pub cluster: Vec<DimensionPath>,
+    /// The order of their bits.
+    pub interleave: BitOrder,
     /// Whether rows without a referenced row are accepted.
     pub cluster_missing: bool,
     /// The number of run-length levels.
@@ -45,6 +47,7 @@ impl Default for Base {
             page_size: PAGE_SIZE_DEFAULT,
             sort: vec![],
             cluster: vec![],
+            interleave: BitOrder::RoundRobin,
             cluster_missing: false,
             levels: 0,
             medium: MediumKind::Disk,
@@ -153,6 +156,7 @@ impl Names {
         design.page_size = base.page_size;
         design.sort = self.of(&base.sort);
         design.cluster = base.cluster.clone();
+        design.interleave = if base.cluster.is_empty() { BitOrder::RoundRobin } else { base.interleave.clone() };
         design.cluster_missing = base.cluster_missing && !base.cluster.is_empty();
         design.levels = base.levels;
         design.medium = base.medium;
@@ -185,6 +189,7 @@ impl Names {
             page_size: design.page_size,
             sort: design.sort.iter().filter_map(|name| self.position(name)).collect(),
             cluster: design.cluster.clone(),
+            interleave: design.interleave.clone(),
             cluster_missing: design.cluster_missing,
             // Levels without a sort order follow the foreign keys, which are unknown here.
             levels: design.levels.min(design.sort.len() as u32),

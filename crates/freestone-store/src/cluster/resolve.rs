@@ -7,7 +7,7 @@ use std::sync::Arc;
 use freestone_codec::Kind;
 
 use super::integrity::is_unique;
-use super::{Interleave, KEY_BITS};
+use super::{BitOrder, Interleave, KEY_BITS};
 use crate::column::ColumnData;
 use crate::design::{Design, DimensionPath};
 use crate::error::{Result, StoreError};
@@ -164,6 +164,7 @@ struct Dimension {
 #[derive(Debug)]
 pub struct Clustering {
     dimensions: Vec<Dimension>,
+    order: BitOrder,
     expected_rows: Option<u64>,
     allow_missing: bool,
 }
@@ -184,7 +185,8 @@ impl Clustering {
             let known = earlier.iter().find(|d| d.description.path == *path && d.description.tables == route.tables());
             dimension(path, &route, known)
         });
-        Ok(Clustering { dimensions: dimensions.collect::<Result<_>>()?, expected_rows: rewritten, allow_missing })
+        let (dimensions, order) = (dimensions.collect::<Result<_>>()?, design.interleave.clone());
+        Ok(Clustering { dimensions, order, expected_rows: rewritten, allow_missing })
     }
 
     /// The keys of rows, whose columns are in the table's order. The first rows determine the bins that are still open.
@@ -210,7 +212,8 @@ impl Clustering {
     fn interleave(&self) -> Interleave {
         let bits = self.expected_rows.map_or(DEFAULT_KEY_BITS, key_bits);
         let widths: Vec<u32> = self.dimensions.iter().map(|d| d.bins.as_ref().map_or(1, |b| b.width())).collect();
-        Interleave::new(&widths, bits)
+        // A design has no pattern of dimensions that it does not have.
+        Interleave::ordered(&widths, bits, &self.order).unwrap_or_else(|_| Interleave::new(&widths, bits))
     }
 
     /// The smallest and largest of ascending keys, in a form that is comparable between key lengths.

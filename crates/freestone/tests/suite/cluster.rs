@@ -108,6 +108,53 @@ async fn random_star_joins_answer_alike() {
     compare(&session, 2, 30).await;
 }
 
+/// The zones that a predicate on each of two dimensions prunes.
+async fn pruned_by_dimension(session: &Session, interleave: &str) -> (usize, usize) {
+    run(session, &format!("ALTER TABLE clustered SET DESIGN (interleave = '{interleave}')")).await;
+    let by = async |predicate: &str| {
+        let query = "EXPLAIN ANALYZE SELECT sum(x) FROM clustered AS f JOIN cust AS c ON f.cust = c.id JOIN day AS d";
+        zones_pruned(&answer(session, &format!("{query} ON f.day = d.id WHERE {predicate}")).await)
+    };
+    (by("c.region = 'r3'").await, by("d.year = 2021").await)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bits_of_dimensions_go_in_the_order_of_the_design() {
+    let database = database();
+    let session = database.session();
+    star(&session).await;
+    run(
+        &session,
+        "CREATE TABLE clustered (cust INT, day DATE NOT NULL, part INT, x BIGINT,
+            FOREIGN KEY (cust) REFERENCES cust (id), FOREIGN KEY (day) REFERENCES day (id))
+            WITH (cluster = 'cust.region, day.year')",
+    )
+    .await;
+    run(&session, "INSERT INTO clustered SELECT * FROM plain").await;
+    let major = pruned_by_dimension(&session, "major_minor").await;
+    compare(&session, 4, 40).await;
+    let minor = pruned_by_dimension(&session, "2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2").await;
+    compare(&session, 5, 40).await;
+    let round = pruned_by_dimension(&session, "round_robin").await;
+    assert!(major.0 > minor.0 && minor.1 > major.1 && round.0 > 0 && round.1 > 0, "{major:?} {minor:?} {round:?}");
+    run(&session, "ALTER TABLE clustered SET DESIGN (interleave = '2, 1')").await;
+    // Later loads and merges follow it, too.
+    run(&session, "INSERT INTO clustered SELECT * FROM plain WHERE x < 5000").await;
+    run(&session, "INSERT INTO plain SELECT * FROM plain WHERE x < 5000").await;
+    run(&session, "VACUUM clustered").await;
+    compare(&session, 6, 40).await;
+    let shown = answer(&session, "SHOW CREATE TABLE clustered").await;
+    assert!(shown.contains("interleave = '2, 1'"), "{shown}");
+    for (options, part) in [
+        ("interleave = '1, 3'", "there is no dimension 3, cluster has 2"),
+        ("interleave = 'both'", "the values are round_robin, major_minor"),
+        ("cluster = '', interleave = 'major_minor'", "the table has none"),
+    ] {
+        let error = session.sql(&format!("ALTER TABLE clustered SET DESIGN ({options})")).await.err().expect(options);
+        assert!(error.to_string().contains(part), "{options}: {error}");
+    }
+}
+
 /// The largest number of pruned zones among the scans of a plan.
 fn zones_pruned(plan: &str) -> usize {
     let counts = plan.split("zones_pruned=").skip(1);

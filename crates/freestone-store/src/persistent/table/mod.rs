@@ -283,6 +283,11 @@ impl PTable {
         &self.clusters.dimensions
     }
 
+    /// The order of their bits in a row's clustering key.
+    pub fn bit_order(&self) -> &BitOrder {
+        &self.clusters.order
+    }
+
     /// The positions of the key's columns.
     pub fn key(&self) -> &[usize] {
         &self.key

@@ -306,7 +306,7 @@ impl Attached {
         };
         let clusters = own_dimensions(table).into_iter().map(dimension).collect();
         let node_bytes = TreeOptions::default().node_bytes;
-        let options = PTableOptions { schema, key, clusters, order: BitOrder::RoundRobin, node_bytes };
+        let options = PTableOptions { schema, key, clusters, order: own_order(table), node_bytes };
         let made = PTable::create_for(pool.clone(), id, table.id, &options).inspect_err(|_| pool.release_owner(id))?;
         self.tables.insert(id, Held::new(Arc::new(made), &pmem.next_id));
         Ok(id)
@@ -346,12 +346,20 @@ fn own_dimensions(table: &Table) -> Vec<(usize, Option<u32>)> {
     own.filter_map(|path| Some((table.schema.index_of(&path.names[0]).ok()?, path.bits))).collect()
 }
 
+/// The order of the bits of these dimensions.
+fn own_order(table: &Table) -> BitOrder {
+    let cluster = &table.design.cluster;
+    let is_own = |at: &usize| cluster[*at].names.len() == 1 && table.schema.index_of(&cluster[*at].names[0]).is_ok();
+    table.design.interleave.of_dimensions(&(0..cluster.len()).filter(is_own).collect::<Vec<_>>())
+}
+
 fn has_dimensions(held: &Held, table: &Table) -> bool {
     let wanted = own_dimensions(table);
     let schema = held.table().schema();
     let dimensions = held.table().dimensions();
     let name = |column: usize| &schema.columns[column].name;
-    dimensions.len() == wanted.len()
+    *held.table().bit_order() == own_order(table)
+        && dimensions.len() == wanted.len()
         && dimensions
             .iter()
             .zip(&wanted)
