@@ -247,3 +247,17 @@ def test_transactions_are_blocks(tmp_path):
             pass
         with db.transaction("READ COMMITTED"):
             assert amounts(db) == [(30,), (70,)]
+
+
+def test_connections_of_a_process_share_the_database(tmp_path):
+    path = str(tmp_path / "db")
+    with freestone.connect(path) as one, freestone.connect(path) as other:
+        one.sql("CREATE TABLE t (a INT)")
+        with one.transaction():
+            one.sql("INSERT INTO t VALUES (1)")
+            other.sql("INSERT INTO t VALUES (2)")
+            assert other.sql("SELECT count(*) FROM t").fetchall() == [(1,)]
+        assert other.sql("SELECT sum(a) FROM t").fetchall() == [(3,)]
+    # The last one that closes gives the folder free.
+    with freestone.connect(path, read_only=True) as reader:
+        assert reader.sql("SELECT count(*) FROM t").fetchall() == [(2,)]

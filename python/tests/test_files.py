@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import math
+import uuid
 from decimal import Decimal
 
 import pandas as pd
@@ -233,3 +234,18 @@ def test_old_arrow_files(here, tmp_path):
         with pa.ipc.new_file(str(path), table.schema, options=options) as writer:
             writer.write_table(table)
         assert here.sql(f"SELECT * FROM '{path}'").fetchall() == [(1, "p"), (None, "q"), (3, "p")]
+
+
+def test_uuids_keep_their_type_in_files(db, tmp_path):
+    value = uuid.UUID("44211686-4ac1-48fe-b46e-027f0fcd6ce3")
+    for name in ("u.parquet", "u.arrow"):
+        path = str(tmp_path / name)
+        db.sql(f"COPY (SELECT '{value}'::UUID AS u, ['{value}'::UUID] AS l, NULL::UUID AS n) TO '{path}'")
+        db.sql("CREATE OR REPLACE TABLE uuids (u UUID, l UUID[], n UUID)")
+        db.sql(f"COPY uuids FROM '{path}'")
+        assert db.sql("SELECT * FROM uuids").fetchall() == [(value, [value], None)], name
+        assert db.sql(f"SELECT u::UUID FROM '{path}'").fetchall() == [(value,)], name
+    duckdb = pytest.importorskip("duckdb")
+    other = duckdb.sql(f"SELECT u, l, n FROM '{tmp_path / 'u.parquet'}'")
+    assert [str(column) for column in other.types] == ["UUID", "UUID[]", "UUID"]
+    assert other.fetchall() == [(value, [value], None)]

@@ -1,8 +1,8 @@
 //! The interface between a connection and its database, local or remote.
 
 use std::borrow::Cow;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -12,6 +12,7 @@ use freestone_wire::client::Prepared;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
+use parking_lot::Mutex;
 
 use crate::remote::Remote;
 
@@ -91,9 +92,37 @@ pub fn open(address: &str, options: Options) -> Result<Arc<dyn Backend>> {
                 .with_hint("name a folder, or leave read_only out"));
         }
         ":memory:" => Database::in_memory(options)?,
-        path => Database::open(Path::new(path), options)?,
+        path => shared(Path::new(path), options)?,
     };
     Ok(Arc::new(Embedded { session: Arc::new(database.session()) }))
+}
+
+/// A database of this process that connections have open, by its folder, its options and the process.
+struct Opened {
+    folder: PathBuf,
+    options: String,
+    process: u32,
+    database: Weak<Database>,
+}
+
+static OPENED: Mutex<Vec<Opened>> = Mutex::new(vec![]);
+
+/// The database of a folder, which all connections of this process with the same options share. So two of them can write.
+fn shared(path: &Path, options: Options) -> Result<Arc<Database>> {
+    let (text, process) = (format!("{options:?}"), std::process::id());
+    let mut opened = OPENED.lock();
+    opened.retain(|known| known.database.strong_count() > 0);
+    if let Ok(folder) = path.canonicalize() {
+        let is_it = |known: &&Opened| known.folder == folder && known.options == text && known.process == process;
+        if let Some(database) = opened.iter().find(is_it).and_then(|known| known.database.upgrade()) {
+            return Ok(database);
+        }
+    }
+    let database = Database::open(path, options)?;
+    if let Ok(folder) = path.canonicalize() {
+        opened.push(Opened { folder, options: text, process, database: Arc::downgrade(&database) });
+    }
+    Ok(database)
 }
 
 /// The engine in this process.

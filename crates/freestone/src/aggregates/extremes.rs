@@ -1,11 +1,15 @@
-//! `min` and `max`. They are DataFusion's except for floats. All NaNs are equal and greater than any other value, and
+//! `min` and `max`. They are DataFusion's except for floats and nested values. All NaNs are equal and greater than any other value, and
 //! -0.0 equals 0.0. Infinities and NaN are ordinary values, with and without groups and window frames.
 
+use std::cmp::Ordering;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};
+use datafusion::arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, UInt32Array, make_comparator,
+};
+use datafusion::arrow::compute::{SortOptions, concat, take};
 use datafusion::arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
@@ -126,6 +130,9 @@ impl AggregateUDFImpl for Extreme {
                 Ok(Box::new(OneExtreme::<$t> { is_max: self.is_max, value: None }))
             };
         }
+        if args.return_type().is_nested() {
+            return Ok(Box::new(NestedExtreme { is_max: self.is_max, of: args.return_type().clone(), value: None }));
+        }
         with_real_type!(args.return_type(), make, self.plain.accumulator(args))
     }
 
@@ -139,7 +146,7 @@ impl AggregateUDFImpl for Extreme {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
-        self.plain.groups_accumulator_supported(args)
+        !args.return_type().is_nested() && self.plain.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
@@ -174,6 +181,51 @@ impl AggregateUDFImpl for Extreme {
 
 fn scalar<T: ArrowPrimitiveType>(value: Option<T::Native>) -> Result<ScalarValue> {
     ScalarValue::try_from_array(&PrimitiveArray::<T>::from_iter([value]), 0)
+}
+
+/// The extreme of lists, structs and maps, in the order of ORDER BY: NULLs within them are the greatest.
+#[derive(Debug)]
+struct NestedExtreme {
+    is_max: bool,
+    of: DataType,
+    /// One value.
+    value: Option<ArrayRef>,
+}
+
+impl Accumulator for NestedExtreme {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let all = match &self.value {
+            Some(value) => concat(&[value.as_ref(), values[0].as_ref()])?,
+            None => values[0].clone(),
+        };
+        let compare = make_comparator(&all, &all, SortOptions { descending: false, nulls_first: false })?;
+        let is_beyond = |row: usize, best: usize| (compare(row, best) == Ordering::Greater) == self.is_max;
+        let rows = (0..all.len()).filter(|row| all.is_valid(*row));
+        let best = rows.reduce(|best, row| if compare(row, best).is_ne() && is_beyond(row, best) { row } else { best });
+        if let Some(best) = best {
+            self.value = Some(take(&all, &UInt32Array::from(vec![best as u32]), None)?);
+        }
+        Ok(())
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.update_batch(states)
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        match &self.value {
+            Some(value) => ScalarValue::try_from_array(value, 0),
+            None => ScalarValue::try_new_null(&self.of),
+        }
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Ok(vec![self.evaluate()?])
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.value.as_ref().map_or(0, |value| value.get_array_memory_size())
+    }
 }
 
 /// The extreme of floats.

@@ -23,7 +23,7 @@ use futures::StreamExt;
 
 use crate::display::{JsonValues, NonFinite, json_key};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ingest::FileFormat;
+use crate::ingest::{FileFormat, with_uuid_names};
 use crate::provider::files::{boolean, byte, number, unknown_format};
 use crate::sql::statement::OptionList;
 use codec::{Codec, Packing};
@@ -190,7 +190,7 @@ impl Export {
                 Ok((blocking(move || target.complete()).await?, count))
             }
             Form::Arrow(compression) => {
-                let schema = Strings::Plain.schema(&rows.schema());
+                let schema = with_uuid_names(&Strings::Plain.schema(&rows.schema()));
                 let failed = |error: ArrowError| write_error(&self.path, error);
                 let options = IpcWriteOptions::default().try_with_compression(compression).map_err(failed)?;
                 let out = FileWriter::try_new_with_options(BufWriter::new(target), &schema, options).map_err(failed)?;

@@ -10,13 +10,14 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use parking_lot::Mutex;
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
-use parquet::basic::Compression;
+use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, ArrowWriterOptions, compute_leaves};
+use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
+use parquet::basic::{Compression, ConvertedType, LogicalType, Type as PhysicalType};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{SchemaDescriptor, Type};
 
 use super::target::Target;
 use crate::error::Error;
@@ -87,7 +88,10 @@ impl ParquetOut {
             .set_created_by(concat!("freestone ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_key_value_metadata(metadata)
             .build();
-        let writer = ArrowWriter::try_new(target, written.clone(), Some(properties))?;
+        let columns = ArrowSchemaConverter::new().convert(&written)?;
+        let columns = SchemaDescriptor::new(Arc::new(with_uuids(columns.root_schema())?));
+        let options = ArrowWriterOptions::new().with_properties(properties).with_parquet_schema(columns);
+        let writer = ArrowWriter::try_new_with_options(target, written.clone(), options)?;
         let (writer, factory) = writer.into_serialized_writer()?;
         Ok(Self { writer, factory, schema: written, columns: vec![], rows: 0, form })
     }
@@ -195,6 +199,34 @@ fn stored_schema(schema: &SchemaRef) -> SchemaRef {
         field.as_ref().clone().with_data_type(data_type)
     };
     Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
+}
+
+/// The columns with the logical type of UUIDs, which are the only values of ours that have 16 bytes.
+fn with_uuids(of: &Type) -> Result<Type> {
+    let info = of.get_basic_info();
+    let id = info.has_id().then(|| info.id());
+    match of {
+        Type::PrimitiveType { physical_type: PhysicalType::FIXED_LEN_BYTE_ARRAY, type_length: 16, .. }
+            if info.logical_type_ref().is_none() && info.converted_type() == ConvertedType::NONE =>
+        {
+            Type::primitive_type_builder(of.name(), PhysicalType::FIXED_LEN_BYTE_ARRAY)
+                .with_repetition(info.repetition())
+                .with_length(16)
+                .with_logical_type(Some(LogicalType::Uuid))
+                .with_id(id)
+                .build()
+        }
+        Type::PrimitiveType { .. } => Ok(of.clone()),
+        Type::GroupType { fields, .. } => {
+            let fields = fields.iter().map(|field| with_uuids(field).map(Arc::new)).collect::<Result<Vec<_>>>()?;
+            let group = Type::group_type_builder(of.name())
+                .with_converted_type(info.converted_type())
+                .with_logical_type(info.logical_type_ref().cloned())
+                .with_fields(fields)
+                .with_id(id);
+            if info.has_repetition() { group.with_repetition(info.repetition()).build() } else { group.build() }
+        }
+    }
 }
 
 fn stored(array: &ArrayRef, field: &Field) -> Result<ArrayRef> {

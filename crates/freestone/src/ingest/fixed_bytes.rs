@@ -15,9 +15,25 @@ pub(crate) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayN
 /// The type of UUIDs.
 pub(crate) const UUID: DataType = DataType::FixedSizeBinary(16);
 
+const UUID_EXTENSION: &str = "arrow.uuid";
+
+/// The schema of an Arrow file, in which columns of UUIDs have the extension type that other readers know.
+pub(crate) fn with_uuid_names(schema: &Schema) -> Schema {
+    let named = |field: &Arc<ColumnField>| {
+        let mut field = field.as_ref().clone();
+        if *field.data_type() == UUID {
+            let mut metadata = field.metadata().clone();
+            metadata.insert("ARROW:extension:name".to_owned(), UUID_EXTENSION.to_owned());
+            field.set_metadata(metadata);
+        }
+        field
+    };
+    Schema::new_with_metadata(schema.fields().iter().map(named).collect::<Vec<_>>(), schema.metadata().clone())
+}
+
 /// Whether the field of an Arrow file holds UUIDs, by its extension type.
 pub(crate) fn is_uuid(field: &ColumnField) -> bool {
-    field.data_type() == &DataType::FixedSizeBinary(16) && field.extension_type_name() == Some("arrow.uuid")
+    field.data_type() == &DataType::FixedSizeBinary(16) && field.extension_type_name() == Some(UUID_EXTENSION)
 }
 
 /// The column with values of the type that its bytes stand for.

@@ -50,7 +50,7 @@ pub(crate) use blocks::{Block, BlockSource, BufferPool, CHANGED};
 pub use convert::{ColumnMatch, Location, conform};
 pub(crate) use convert::{bare, conform_columns, read_texts};
 pub use error::{Details, IngestError, Reason, ValueProblem};
-pub(crate) use fixed_bytes::{UUID, as_declared};
+pub(crate) use fixed_bytes::{UUID, as_declared, with_uuid_names};
 pub(crate) use infer::{Kinds, different_names};
 pub(crate) use parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
 pub(crate) use parquet::{FileChunks, ParquetFile, SECONDS_KEY};

@@ -13,8 +13,8 @@ use super::kinds::{INT, TEXT, in_micros};
 use super::rows::{any_null, ints, invalid, reals, texts, too_large};
 use crate::times::calendar::{DAYS, MONTHS, checked_days, civil, days_in_month, iso_week, weekday};
 use crate::times::{
-    Call, Interval, Part, Zone, date_part, exact_cast, finished, integers, interval_of, intervals, local_ticks, map,
-    part_of_times, part_type, stepped, taken_by_parts,
+    Call, Interval, Part, Zone, date_part, exact_cast, finished, finite, integers, interval_of, intervals, local_ticks,
+    map, part_of_times, part_type, stepped, taken_by_parts,
 };
 
 const DAY_SECONDS: i64 = 86_400;
@@ -198,7 +198,8 @@ fn differences(call: &Call, difference: fn(Part, i64, i64) -> Option<i64>) -> Re
     if is_clock(&from) != is_clock(&to) {
         return invalid("a time of day and a date have no difference");
     }
-    let (from, to) = (micros(&from, &call.zone)?, micros(&to, &call.zone)?);
+    // Infinite times have no differences.
+    let (from, to) = (micros(&finite(&from)?, &call.zone)?, micros(&finite(&to)?, &call.zone)?);
     let row = |row: usize| -> Result<Option<i64>> {
         if any_null(&[&names, &from, &to], row) {
             return Ok(None);

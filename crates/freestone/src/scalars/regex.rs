@@ -164,8 +164,11 @@ fn extract_all(call: &Call) -> Result<ArrayRef> {
         match group_of(groups.as_ref(), row, regex)? {
             Some(0) => found.append_value(regex.find_iter(values.value(row)).map(|found| Some(found.as_str()))),
             Some(group) => {
-                let all = regex.captures_iter(values.value(row)).map(|captures| Some(text_of(&captures, group)));
-                found.append_value(all);
+                // A group that takes no part in a match is NULL.
+                for captures in regex.captures_iter(values.value(row)) {
+                    found.values().append_option(captures.get(group).map(|part| part.as_str()));
+                }
+                found.append(true);
             }
             None => found.append_null(),
         }

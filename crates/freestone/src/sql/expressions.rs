@@ -2,8 +2,10 @@
 //! a name before an expression (`a: 42`), `#1` for the first column of FROM, `GLOB`, `IN` with a list without
 //! parentheses, `BETWEEN SYMMETRIC`, and `**`.
 
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens, Value,
+    BinaryOperator, CaseWhen, Expr, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens,
+    Value,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -11,7 +13,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, Word};
 
 use super::dialect::SqlDialect;
-use super::fragments::call;
+use super::fragments::{self, call};
 
 type Parsed<T> = Result<T, ParserError>;
 
@@ -244,12 +246,33 @@ fn comprehension(parser: &mut Parser) -> Parsed<Expr> {
     let names = parser.parse_comma_separated(Parser::parse_identifier)?;
     parser.expect_keyword_is(Keyword::IN)?;
     let mut list = parser.parse_expr()?;
-    if parser.parse_keyword(Keyword::IF) {
-        let condition = parser.parse_expr()?;
-        list = call("list_filter", vec![list, lambda_of(names.clone(), condition)]);
-    }
+    let condition = if parser.parse_keyword(Keyword::IF) { Some(parser.parse_expr()?) } else { None };
     parser.expect_token(&Token::RBracket)?;
+    match condition {
+        Some(condition) if names.len() > 1 => return Ok(with_positions(list, names, condition, result)),
+        Some(condition) => list = call("list_filter", vec![list, lambda_of(names.clone(), condition)]),
+        None => {}
+    }
     Ok(call("list_transform", vec![list, lambda_of(names, result)]))
+}
+
+/// A comprehension with a position, which is that in the whole list: results and conditions are computed together, and
+/// then filtered.
+fn with_positions(list: Expr, names: Vec<Ident>, condition: Expr, result: Expr) -> Expr {
+    let (kept, value) = (fragments::text("kept"), fragments::text("value"));
+    let branch = CaseWhen { condition: condition.clone(), result };
+    let result = Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![branch],
+        else_result: None,
+    };
+    let both = call("named_struct", vec![kept.clone(), condition, value.clone(), result]);
+    let entries = call("list_transform", vec![list, lambda_of(names, both)]);
+    let entry = || Ident::new("__entry");
+    let field = |name: Expr| lambda_of(vec![entry()], call("get_field", vec![Expr::Identifier(entry()), name]));
+    call("list_transform", vec![call("list_filter", vec![entries, field(kept)]), field(value)])
 }
 
 /// Whether the `name:` at the parser's position begins an item of SELECT: it follows SELECT, DISTINCT, or a comma

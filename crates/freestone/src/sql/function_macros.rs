@@ -181,8 +181,18 @@ const DEFINITIONS: [Definition; 65] = [
     aggregate("string_agg", &["a"], "string_agg(a, ',')", &["string_agg"]),
     aggregate("geomean", &["a"], "exp(avg(ln(a)))", &["avg"]),
     aggregate("geometric_mean", &["a"], "exp(avg(ln(a)))", &["avg"]),
-    aggregate("wavg", &["a", "b"], "sum(a * b) / sum(CASE WHEN a IS NOT NULL THEN b END)", &["sum"]),
-    aggregate("weighted_avg", &["a", "b"], "sum(a * b) / sum(CASE WHEN a IS NOT NULL THEN b END)", &["sum"]),
+    aggregate(
+        "wavg",
+        &["a", "b"],
+        "CAST(sum(a * b) AS DOUBLE) / nullif(sum(CASE WHEN a IS NOT NULL THEN b END), 0)",
+        &["sum"],
+    ),
+    aggregate(
+        "weighted_avg",
+        &["a", "b"],
+        "CAST(sum(a * b) AS DOUBLE) / nullif(sum(CASE WHEN a IS NOT NULL THEN b END), 0)",
+        &["sum"],
+    ),
 ];
 
 /// The expressions of definitions, by name and number of parameters.

@@ -30,7 +30,7 @@ use datafusion::execution::session_state::SessionState;
 
 pub(crate) use aggregates::behind as behind_planned;
 pub(crate) use arrays::{
-    INTERVAL, TIMESTAMP, exact_cast, finished, infinite, integers, interval_of, intervals, is_span, is_text,
+    INTERVAL, TIMESTAMP, exact_cast, finished, finite, infinite, integers, interval_of, intervals, is_span, is_text,
     is_time_of_day, local_ticks, map, out_of_range, stored, timestamptz, to_instant,
 };
 pub(crate) use casts::TimeCasts;

@@ -30,10 +30,13 @@ pub(crate) use single::{SEVERAL_ROWS, SEVERAL_ROWS_ONCE};
 use std::cell::Cell;
 
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
+
+use crate::error::Error;
 
 /// DataFusion's optimizer rules that this rule replaces.
 pub(crate) const REPLACED: [&str; 4] =
@@ -52,12 +55,36 @@ impl AnalyzerRule for Unnesting {
         if !scopes::depends(&plan) {
             return Ok(plan);
         }
+        check_aggregates(&plan)?;
         let unnester = Unnester::default();
         let plan = unnester.closed(plan, &scopes::Scopes::default())?;
         // A reference has the type that its column had when it was planned. If the column's type has changed since,
         // types are coerced again.
         if unnester.retyped.get() { TypeCoercion::new().analyze(plan, config) } else { Ok(plan) }
     }
+}
+
+/// Refuses aggregates that only use columns of an outer query. In SQL they belong to that query, whose rows they
+/// aggregate.
+fn check_aggregates(plan: &LogicalPlan) -> Result<()> {
+    plan.apply_with_subqueries(|node| {
+        let LogicalPlan::Aggregate(aggregate) = node else { return Ok(TreeNodeRecursion::Continue) };
+        for call in &aggregate.aggr_expr {
+            let (mut is_outer, mut is_own) = (false, false);
+            call.apply(|part| {
+                is_outer |= matches!(part, Expr::OuterReferenceColumn(..));
+                is_own |= matches!(part, Expr::Column(_));
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+            if is_outer && !is_own {
+                return Err(Error::unsupported(format!("{call} within a subquery, which uses only columns of an outer query,"))
+                    .with_hint("it aggregates the rows of the outer query: compute it there, in a subquery of FROM, and name its result")
+                    .into());
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
 }
 
 /// The state of one run of the algorithm.

@@ -5,6 +5,7 @@
 
 mod aliases;
 mod calls;
+mod fields;
 pub(crate) mod groups;
 pub(crate) mod joins;
 mod json_forms;
@@ -44,10 +45,14 @@ const VALUE: &str = "value";
 /// # Errors
 /// A form cannot be rewritten. The hint says what to write instead.
 pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
-    struct Forms(Result<()>);
+    struct Forms {
+        done: Result<()>,
+        /// The tables of the SELECTs around an expression.
+        scopes: Vec<fields::Scope>,
+    }
     impl Forms {
         fn note(&mut self, done: Result<()>) -> ControlFlow<()> {
-            visitor::noted(&mut self.0, done)
+            visitor::noted(&mut self.done, done)
         }
     }
     impl VisitorMut for Forms {
@@ -60,6 +65,8 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
         }
 
         fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+            self.scopes.push(fields::Scope::of(select));
+            select.projection.iter_mut().for_each(|item| fields::named(item, &self.scopes));
             select.projection.iter_mut().for_each(named_item);
             stars_of_schemas(select);
             groups::without_empty(select);
@@ -68,6 +75,11 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
             }
             let done = select.from.iter_mut().try_for_each(laterals::rewrite);
             self.note(done)
+        }
+
+        fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<()> {
+            self.scopes.pop();
+            ControlFlow::Continue(())
         }
 
         fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
@@ -88,14 +100,15 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
         }
 
         fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            fields::of_column(expr, &self.scopes);
             calls::rewrite(expr);
             let done = json_forms::transformed(expr);
             self.note(done)
         }
     }
-    let mut forms = Forms(Ok(()));
+    let mut forms = Forms { done: Ok(()), scopes: vec![] };
     let _ = visitor::visit_mut(sql, &mut forms);
-    forms.0
+    forms.done
 }
 
 /// A table of an earlier version has the name of the table, unless it is given another.
