@@ -8,8 +8,9 @@ pub const GRANULE_ROWS: usize = 8192;
 pub const MORSEL_ROWS: usize = 64 << 10;
 /// Rows per segment, at most.
 pub const SEGMENT_ROWS: usize = 1 << 20;
-/// A segment ends after this many bytes of Arrow data, even if it has fewer rows.
-pub(crate) const SEGMENT_BYTES: usize = 512 << 20;
+/// A segment ends after this many bytes of Arrow data, even if it has fewer rows. One is written while the rows of the
+/// next come, so both are in memory.
+pub(crate) const SEGMENT_BYTES: usize = 160 << 20;
 
 /// Added rows of at most this number and size are hot rows: they stay in memory and in the log until they are merged.
 pub(crate) const HOT_APPEND_ROWS: usize = 16 << 10;

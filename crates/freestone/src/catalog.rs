@@ -50,6 +50,7 @@ use crate::sql::parameters::{Described, Filled, Parameters};
 use crate::sql::user_types;
 use crate::sql::{extensions, file_calls, macros, names, parameters, statement, subquery_columns, supported, types};
 use crate::temp_schema::TempSchema;
+use crate::text_types;
 use crate::workload::WorkloadLog;
 use crate::{definitions, exact, planning, scalars, sequences, shared};
 
@@ -362,7 +363,8 @@ impl Planner {
         if definitions::has_macros(&scope.snapshot) {
             macros::expand(statement, &|name| definitions::macro_text(&scope.snapshot, name))?;
         }
-        user_types::expand(statement, &|name| definitions::type_text(&scope.snapshot, name))?;
+        let has_enums = text_types::has_enums(&scope.snapshot);
+        user_types::expand(statement, &|name| definitions::type_text(&scope.snapshot, name), has_enums)?;
         let (scalar, others) = (state.scalar_functions(), (state.aggregate_functions(), state.window_functions()));
         let is_scalar =
             |name: &str| scalar.contains_key(name) && !others.0.contains_key(name) && !others.1.contains_key(name);

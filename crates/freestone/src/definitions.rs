@@ -197,6 +197,11 @@ pub(crate) fn drop_macro(transaction: &mut WriteTransaction, name: &str, if_exis
     Ok(Outcome::Done { verb: "DROP MACRO" })
 }
 
+/// Whether CREATE TYPE has named a type.
+pub(crate) fn has_types(snapshot: &Snapshot) -> bool {
+    snapshot.views().keys().any(|name| name.starts_with(TYPE))
+}
+
 /// What the type of a name is.
 pub(crate) fn type_text(snapshot: &Snapshot, name: &str) -> Option<String> {
     snapshot.views().get(&format!("{TYPE}{name}")).cloned()

@@ -97,7 +97,8 @@ fn worth_rewriting(tables: Tables<'_>, table: &Table) -> Result<Vec<usize>> {
     let holes = |at: &usize| {
         table.segments[*at].deleted.as_ref().is_some_and(|d| d.len() * 20 >= table.segments[*at].rows.into())
     };
-    let small = |at: &usize| table.segments[*at].live_rows() < SEGMENT_ROWS as u64 / 2;
+    // A segment of wide rows ends before it has all its rows, and would end there again.
+    let small = |at: &usize| table.segments[*at].live_rows() < SEGMENT_ROWS as u64 / 8;
     let is_hot = |at: &usize| table.segments[*at].is_hot();
     let several = all.clone().filter(|at| small(at)).count() > 1;
     Ok(all.filter(|at| holes(at) || is_hot(at) || several && small(at)).collect())

@@ -223,6 +223,17 @@ impl Alteration<'_> {
         found.ok_or_else(|| Error::not_found("column", column, names))
     }
 
+    /// Replaces the name of a type. A column that exists does not become an ENUM.
+    fn resolve_type(&mut self, data_type: &mut ast::DataType) -> Result<()> {
+        let snapshot = self.transaction.snapshot();
+        user_types::resolve(data_type, &|name| definitions::type_text(&snapshot, name))?;
+        match user_types::labels(data_type)? {
+            None => Ok(()),
+            Some(_) => Err(Error::unsupported("ALTER TYPE to an ENUM is not available")
+                .with_hint("add a column of the type, UPDATE it, and drop the other")),
+        }
+    }
+
     fn add(&mut self, mut definition: ast::ColumnDef, if_not_exists: bool) -> Result<()> {
         let (name, schema) = (identifier(&definition.name), self.schema()?);
         if if_not_exists && schema.columns.iter().any(|column| column.name == name) {
@@ -510,11 +521,13 @@ impl Alteration<'_> {
                 sequences::generate(self.transaction, &table, &mut changed, generated)?;
                 Ok(self.transaction.change_schema(self.table, |schema| *schema = changed)?)
             }
-            Operation::SetDataType { data_type, using: None, .. } => {
+            Operation::SetDataType { mut data_type, using: None, .. } => {
+                self.resolve_type(&mut data_type)?;
                 let to = column_type(self.context, self.transaction.snapshot(), data_type)?;
                 self.change_type(column, &schema.columns[at].data_type, to)
             }
-            Operation::SetDataType { data_type, using: Some(value), .. } => {
+            Operation::SetDataType { mut data_type, using: Some(value), .. } => {
+                self.resolve_type(&mut data_type)?;
                 let to = column_type(self.context, self.transaction.snapshot(), data_type.clone())?;
                 self.compute(column, &schema.columns[at], to, &value, &data_type)
             }

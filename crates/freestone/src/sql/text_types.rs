@@ -18,6 +18,8 @@ pub(crate) const CHECK_JSON: &str = "freestone_is_json";
 /// A text as a value of an ENUM.
 pub(crate) const CAST: &str = "freestone_as_enum";
 pub(crate) const CAST_OR_NULL: &str = "freestone_as_enum_or_null";
+/// A value of an ENUM as a text. It stands in casts to VARCHAR, which change no type that Arrow has.
+pub(crate) const TEXT: &str = "freestone_enum_text";
 
 /// `ENUM('a', 'b')`.
 pub(crate) fn type_text(labels: &[String]) -> String {

@@ -8,8 +8,9 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::dialect::SqlDialect;
+use super::fragments::call;
 use super::names::folded;
-use super::text_types::{CAST, CAST_OR_NULL, TextType, called};
+use super::text_types::{CAST, CAST_OR_NULL, TEXT, TextType, called};
 use super::visitor;
 use crate::error::{Error, Result};
 
@@ -24,18 +25,32 @@ pub(crate) fn parsed(text: &str) -> Result<DataType> {
     Ok(Parser::new(&SqlDialect).try_with_sql(text)?.parse_data_type()?)
 }
 
-/// Replaces the names of types, and casts to an ENUM.
+/// Replaces the names of types, and casts to an ENUM. If a table `has_enums`, casts to VARCHAR take the type away.
 ///
 /// # Errors
 /// A type contains an ENUM, or its name is of no type.
-pub(crate) fn expand(sql: &mut impl VisitMut, types: &Types) -> Result<()> {
+pub(crate) fn expand(sql: &mut impl VisitMut, types: &Types, has_enums: bool) -> Result<()> {
     let mut done = Ok(());
     visitor::expressions_mut(sql, &mut |expr| {
         if done.is_ok() {
             done = cast(expr, types);
         }
+        if let Expr::Cast { expr: inner, data_type, .. } = expr
+            && has_enums
+            && is_text(data_type)
+        {
+            **inner = call(TEXT, vec![std::mem::replace(inner.as_mut(), Expr::value(ast::Value::Null))]);
+        }
     });
     done
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    use DataType::{CharVarying, Character, CharacterVarying, Nvarchar, String, Text, Varchar};
+    matches!(
+        data_type,
+        CharVarying(_) | Character(_) | CharacterVarying(_) | Nvarchar(_) | String(_) | Text | Varchar(_)
+    )
 }
 
 fn cast(expr: &mut Expr, types: &Types) -> Result<()> {
@@ -44,7 +59,7 @@ fn cast(expr: &mut Expr, types: &Types) -> Result<()> {
         Expr::TypedString(typed) => (&mut typed.data_type, false),
         _ => return Ok(()),
     };
-    named(data_type, types)?;
+    resolve(data_type, types)?;
     let Some(labels) = labels(data_type)? else { return Ok(()) };
     let value = match expr {
         Expr::Cast { expr: inner, .. } => std::mem::replace(inner.as_mut(), Expr::value(ast::Value::Null)),
@@ -56,7 +71,10 @@ fn cast(expr: &mut Expr, types: &Types) -> Result<()> {
 }
 
 /// Replaces names of types within a type.
-fn named(data_type: &mut DataType, types: &Types) -> Result<()> {
+///
+/// # Errors
+/// It contains an ENUM.
+pub(crate) fn resolve(data_type: &mut DataType, types: &Types) -> Result<()> {
     use ast::ArrayElemTypeDef::{AngleBracket, Parenthesis, SquareBracket};
     match data_type {
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
@@ -80,7 +98,7 @@ fn named(data_type: &mut DataType, types: &Types) -> Result<()> {
 }
 
 fn part(data_type: &mut DataType, types: &Types) -> Result<()> {
-    named(data_type, types)?;
+    resolve(data_type, types)?;
     match data_type {
         DataType::Enum(..) => {
             Err(Error::unsupported("an ENUM in a list, struct or map is not available")
@@ -125,7 +143,7 @@ pub(crate) fn labels(data_type: &DataType) -> Result<Option<Vec<String>>> {
 /// # Errors
 /// As [`expand`].
 pub(crate) fn of_column(column: &mut ColumnDef, types: &Types) -> Result<()> {
-    named(&mut column.data_type, types)?;
+    resolve(&mut column.data_type, types)?;
     let kind = match labels(&column.data_type)? {
         Some(labels) => TextType::Enum(labels),
         None if matches!(column.data_type, DataType::JSON | DataType::JSONB) => TextType::Json,

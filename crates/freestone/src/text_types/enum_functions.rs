@@ -14,11 +14,11 @@ use datafusion::logical_expr::{
 
 use super::{labels_of, metadata};
 use crate::error::Error;
-use crate::sql::text_types::{CAST, CAST_OR_NULL, CHECK, type_text};
+use crate::sql::text_types::{CAST, CAST_OR_NULL, CHECK, TEXT, type_text};
 use crate::times::{exact_cast, is_text, wrong_types};
 
 /// The place of a value among the labels, from 0.
-pub(super) const PLACE: &str = "freestone_enum_place";
+const PLACE: &str = "freestone_enum_place";
 
 /// What a function does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,6 +27,8 @@ enum Kind {
     Cast,
     CastOrNull,
     Place,
+    /// A value as a text, without the type.
+    Text,
     /// The place of a value, by the type.
     Code,
     First,
@@ -37,13 +39,14 @@ enum Kind {
     Between,
 }
 
-use Kind::{Between, Cast, CastOrNull, Check, Code, First, Last, Place, Range};
+use Kind::{Between, Cast, CastOrNull, Check, Code, First, Last, Place, Range, Text};
 
-const ALL: [(&str, Kind); 9] = [
+const ALL: [(&str, Kind); 10] = [
     (CHECK, Check),
     (CAST, Cast),
     (CAST_OR_NULL, CastOrNull),
     (PLACE, Place),
+    (TEXT, Text),
     ("enum_code", Code),
     ("enum_first", First),
     ("enum_last", Last),
@@ -76,14 +79,14 @@ pub(super) fn place() -> ScalarUDF {
 impl OfEnum {
     /// Whether the labels are arguments.
     fn has_labels(&self) -> bool {
-        matches!(self.kind, Check | Cast | CastOrNull | Place)
+        matches!(self.kind, Check | Cast | CastOrNull | Place | Text)
     }
 
     fn result(&self) -> DataType {
         match self.kind {
             Check => DataType::Boolean,
             Place | Code => DataType::Int64,
-            Cast | CastOrNull | First | Last => DataType::Utf8View,
+            Cast | CastOrNull | First | Last | Text => DataType::Utf8View,
             Range | Between => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8View, true))),
         }
     }
@@ -125,13 +128,15 @@ impl ScalarUDFImpl for OfEnum {
         let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
         let counts = match self.kind {
             Between => 2..=2,
-            Code | First | Last | Range => 1..=1,
+            Code | First | Last | Range | Text => 1..=1,
             Check | Cast | CastOrNull | Place => 1..=usize::MAX,
         };
         if !counts.contains(&types.len()) {
             return wrong_types(self.name, "values of an ENUM", &types);
         }
-        let field = Field::new(self.name, self.result(), true);
+        // A value of another type is what it is.
+        let own = types.first().filter(|given| self.kind == Text && !is_text(given));
+        let field = Field::new(self.name, own.cloned().unwrap_or_else(|| self.result()), true);
         let labels =
             if self.has_labels() { self.given(args.scalar_arguments) } else { self.labels_by_type(args.arg_fields)? };
         Ok(Arc::new(match self.kind {
@@ -141,6 +146,9 @@ impl ScalarUDFImpl for OfEnum {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if self.kind == Text && *args.return_field.data_type() == args.args[0].data_type() {
+            return Ok(args.args[0].clone());
+        }
         let labels = if self.has_labels() {
             let constants = args.args.iter().map(|argument| match argument {
                 ColumnarValue::Scalar(value) => Some(value),
@@ -194,6 +202,7 @@ fn of_texts(kind: Kind, texts: &StringViewArray, labels: &[String]) -> Result<Ar
         CastOrNull => {
             Arc::new(texts.iter().map(|text| text.filter(|text| known(text).is_some())).collect::<StringViewArray>())
         }
+        Text => Arc::new(texts.clone()),
         Place | Code => {
             let place = |text: &str| known(text).ok_or_else(|| missing(text));
             let places = texts.iter().map(|text| text.map(place).transpose());

@@ -12,7 +12,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::{LABELS, enum_extremes, enum_functions, labels_of};
 use crate::expressions;
-use crate::sql::text_types::{CAST, CAST_OR_NULL, type_text};
+use crate::sql::text_types::{CAST, CAST_OR_NULL, TEXT, type_text};
 
 /// It runs before other rules, which keep types and not what fields say beyond them.
 #[derive(Debug)]
@@ -64,7 +64,8 @@ fn node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 /// Whether an expression of a node is a cast to an ENUM.
 fn has_casts(plan: &LogicalPlan) -> Result<bool> {
-    let is_cast = |e: &Expr| matches!(e, Expr::ScalarFunction(call) if matches!(call.name(), CAST | CAST_OR_NULL));
+    let is_cast =
+        |e: &Expr| matches!(e, Expr::ScalarFunction(call) if matches!(call.name(), CAST | CAST_OR_NULL | TEXT));
     let mut found = false;
     plan.apply_expressions(|expression| {
         found = expression.exists(|e| Ok(is_cast(e)))?;
@@ -107,6 +108,13 @@ fn placed(operands: Vec<&mut Expr>, schema: &DFSchema) -> bool {
 
 fn corrected(expression: &mut Expr, schema: &DFSchema) -> bool {
     match expression {
+        Expr::ScalarFunction(call) if call.func.name() == TEXT => match call.args.as_mut_slice() {
+            [value] if labels(value, schema).is_none() => {
+                *expression = std::mem::take(value);
+                true
+            }
+            _ => false,
+        },
         Expr::BinaryExpr(binary)
             if matches!(binary.op, Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq) =>
         {

@@ -15,9 +15,11 @@ use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
-use freestone_store::schema::{Column, TableSchema};
+use freestone_store::Snapshot;
+use freestone_store::schema::{CheckConstraint, Column, TableSchema};
 
-use crate::sql::text_types::{TextType, of_check, type_text};
+use crate::definitions;
+use crate::sql::text_types::{CHECK, TextType, of_check, type_text};
 use crate::sql::type_names::type_name;
 
 /// The metadata of a field with the labels of its ENUM, as a list in JSON.
@@ -46,6 +48,12 @@ fn with_labels(field: &Field, labels: &[String]) -> FieldRef {
 /// The types of a table's columns of such types.
 pub(crate) fn of_table(schema: &TableSchema) -> HashMap<String, TextType> {
     schema.checks.iter().filter_map(of_check).collect()
+}
+
+/// Whether a table has a column of an ENUM, or a type may be one.
+pub(crate) fn has_enums(snapshot: &Snapshot) -> bool {
+    let is_enum = |check: &CheckConstraint| check.condition.starts_with(CHECK);
+    definitions::has_types(snapshot) || snapshot.tables().any(|table| table.schema.checks.iter().any(is_enum))
 }
 
 /// The name of a column's type.
