@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use freestone_store::StoreError;
 use freestone_store::media::{DirectMode, Disk, DiskOptions, Medium, ReadFile, ReadRequest};
@@ -14,39 +14,54 @@ use crate::profile::{DiskCosts, DiskPoint, Measured};
 
 const UNITS: [usize; 4] = [4 << 10, 32 << 10, 128 << 10, 512 << 10];
 const DEPTHS: [usize; 4] = [1, 4, 16, 48];
-const NAME: &str = "freestone-calibration.tmp";
+
+/// A name that no other calibration of this folder has at the same time.
+fn unused_name() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    format!("freestone-calibration-{}-{since:x}.tmp", std::process::id())
+}
 
 /// Measures the disk of a folder with a temporary file.
 pub fn measure(folder: &Path, timing: &Timing, warnings: &mut Vec<String>) -> Result<DiskCosts> {
     let bytes = if timing.is_quick() { 8 << 20 } else { 192 << 20 };
     let medium = |direct| Disk::open(folder, true, DiskOptions { direct, ..DiskOptions::default() });
     let disk = medium(DirectMode::On).map_err(StoreError::from)?;
-    let _ = disk.remove(NAME);
-    let write = write(&disk, bytes)?;
-    let costs = read(&disk, bytes, true, folder, write, timing).or_else(|_| {
+    let name = unused_name();
+    let write = write(&disk, &name, bytes).inspect_err(|_| {
+        let _ = disk.remove(&name);
+    })?;
+    let costs = read(&disk, &name, bytes, true, folder, write, timing).or_else(|_| {
         warnings.push(format!("{}: no direct I/O; reads may come from the system's cache", folder.display()));
         let disk = medium(DirectMode::Off).map_err(StoreError::from)?;
-        read(&disk, bytes, false, folder, write, timing)
+        read(&disk, &name, bytes, false, folder, write, timing)
     });
-    let _ = disk.remove(NAME);
+    let _ = disk.remove(&name);
     costs
 }
 
-fn write(disk: &Disk, bytes: usize) -> Result<Measured> {
+fn write(disk: &Disk, name: &str, bytes: usize) -> Result<Measured> {
     const PART: usize = 1 << 20;
     let mut random = Random(7);
     let mut content = vec![0u8; bytes];
     content.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.next().to_le_bytes()));
     let start = Instant::now();
-    let mut file = disk.create(NAME).map_err(StoreError::from)?;
+    let mut file = disk.create(name).map_err(StoreError::from)?;
     content.chunks(PART).try_for_each(|part| file.append(part)).map_err(StoreError::from)?;
     file.finish().map_err(StoreError::from)?;
     let ns = start.elapsed().as_nanos() as f64 / bytes as f64;
     Ok(Measured { value: ns, low: ns * 0.5, high: ns * 2.0 })
 }
 
-fn read(disk: &Disk, bytes: usize, direct: bool, folder: &Path, write: Measured, timing: &Timing) -> Result<DiskCosts> {
-    let file = disk.open(NAME).map_err(StoreError::from)?;
+fn read(
+    disk: &Disk,
+    name: &str,
+    bytes: usize,
+    direct: bool,
+    folder: &Path,
+    write: Measured,
+    timing: &Timing,
+) -> Result<DiskCosts> {
+    let file = disk.open(name).map_err(StoreError::from)?;
     let folder = folder.display().to_string();
     let mut costs = DiskCosts { folder, direct, sequential: vec![], random: vec![], write };
     for unit in UNITS {
