@@ -1,4 +1,4 @@
-"""The table in persistent memory beside LMDB, redb, RocksDB, SQLite and DuckDB, with the paper's tuples.
+"""The table in persistent memory next to LMDB, redb, RocksDB, SQLite and DuckDB, with the paper's tuples.
 
     python bench/pmem.py [--rows 1000000] [--changes 20000] [--folder /dev/shm/pmem] [--engines Freestone,LMDB] [--json pmem.json]
 

@@ -1,4 +1,4 @@
-//! The table in persistent memory beside engines of other makers, in one run on one file system, each with its full
+//! The table in persistent memory next to engines of other makers, in one run on one file system, each with its full
 //! durability: point queries, ranges, durable changes, and the first answer after the process was killed. Prints one line
 //! of JSON per figure. `bench/pmem.py` runs it, adds DuckDB, and compares.
 //!

@@ -158,23 +158,16 @@ impl ScalarUDFImpl for OfEnum {
         } else {
             self.labels_by_type(&args.arg_fields)?
         };
+        let texts = |at: usize, rows: usize| -> Result<StringViewArray> {
+            Ok(exact_cast(&args.args[at].to_array(rows)?, &DataType::Utf8View)?.as_string_view().clone())
+        };
+        if self.kind == Between {
+            let rows = args.number_rows;
+            return Ok(ColumnarValue::Array(between(&texts(0, rows)?, &texts(1, rows)?, &labels)));
+        }
         let is_constant = matches!(args.args[0], ColumnarValue::Scalar(_));
         let rows = if is_constant { 1 } else { args.number_rows };
-        let texts = |at: usize| -> Result<StringViewArray> {
-            let values = args.args[at].to_array(rows)?;
-            let values = if is_text(values.data_type()) { values } else { exact_cast(&values, &DataType::Utf8View)? };
-            Ok(exact_cast(&values, &DataType::Utf8View)?.as_string_view().clone())
-        };
-        let result = match self.kind {
-            Between => {
-                let rows = args.number_rows;
-                let values = |at: usize| -> Result<StringViewArray> {
-                    Ok(exact_cast(&args.args[at].to_array(rows)?, &DataType::Utf8View)?.as_string_view().clone())
-                };
-                return Ok(ColumnarValue::Array(between(&values(0)?, &values(1)?, &labels)));
-            }
-            kind => of_texts(kind, &texts(0)?, &labels)?,
-        };
+        let result = of_texts(self.kind, &texts(0, rows)?, &labels)?;
         match is_constant {
             true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?)),
             false => Ok(ColumnarValue::Array(result)),
