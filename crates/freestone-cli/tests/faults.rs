@@ -282,18 +282,58 @@ fn readers_beside_a_writer() {
     let folder = TempDir::new().expect("a folder");
     let database = folder.path().join("db");
     create(&database);
+    read_beside_a_writer(&folder, &database, Writes { designs: DESIGNS, arguments: &[], kills: false });
+}
+
+/// The same for a table in emulated persistent memory, whose blocks change in place, also when the process that writes is
+/// killed and another begins.
+#[test]
+#[cfg(target_os = "linux")]
+fn readers_beside_writers_of_persistent_memory() {
+    for kills in [false, true] {
+        let folder = TempDir::new().expect("a folder");
+        let database = folder.path().join("db");
+        create(&database);
+        let convert = format!("ALTER TABLE t SET DESIGN ({})", IN_POOL[0]);
+        let path = database.to_str().expect("UTF-8");
+        let output = freestone(&[path, "--pmem", "emulated", "-c", &convert]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let writes = Writes { designs: IN_POOL, arguments: &["--pmem", "emulated"], kills };
+        read_beside_a_writer(&folder, &database, writes);
+    }
+}
+
+/// How a process writes while others read.
+#[derive(Clone, Copy)]
+struct Writes {
+    designs: [&'static str; 6],
+    arguments: &'static [&'static str],
+    /// Whether it is killed again and again, and another begins.
+    kills: bool,
+}
+
+fn read_beside_a_writer(folder: &TempDir, database: &Path, writes: Writes) {
     let states = Mutex::new(HashSet::from([digest(&Rows::new())]));
     let stop = AtomicBool::new(false);
     let until = Instant::now() + seconds(6);
     let reads: usize = thread::scope(|scope| {
-        let (database, states, stop, folder) = (&database, &states, &stop, folder.path());
+        let (states, stop, folder) = (&states, &stop, folder.path());
         let read = move |number: usize| {
             let mut reads = 0;
             let mut shell = Shell::start(database, &["--read-only"]);
             while !stop.load(Ordering::Relaxed) {
+                let keeps = reads % 3 == 0;
+                if keeps {
+                    assert_eq!(shell.run("BEGIN", Instant::now() + PATIENCE), Reply::Acknowledged);
+                }
                 let found = shell.query(DIGEST);
                 assert!(states.lock().expect("no panic").contains(&found), "reader {number} saw {found}");
                 reads += 1;
+                if keeps {
+                    thread::sleep(Duration::from_millis(reads as u64 * 37 % 400));
+                    assert_eq!(shell.query(DIGEST), found, "reader {number}: a snapshot does not change");
+                    assert_eq!(shell.run("COMMIT", Instant::now() + PATIENCE), Reply::Acknowledged);
+                }
                 if reads % 20 == 0 {
                     shell.kill();
                     shell = Shell::start(database, &["--read-only"]);
@@ -303,14 +343,25 @@ fn readers_beside_a_writer() {
         };
         let readers: Vec<_> = (0..4).map(|number| scope.spawn(move || read(number))).collect();
         let writer = scope.spawn(move || {
-            let mut statements = Statements::new(folder, seed() + 7);
-            let (mut rows, mut shell) = (Rows::new(), Shell::start(database, &[]));
+            let mut statements = Statements { designs: writes.designs, ..Statements::new(folder, seed() + 7) };
+            let (mut rows, mut shell) = (Rows::new(), Shell::start(database, writes.arguments));
+            let mut moments = Rng::with_seed(seed() + 2);
             while Instant::now() < until {
                 let (sql, after) = statements.next(&rows);
                 states.lock().expect("no panic").insert(digest(&after));
-                let reply = shell.run(&sql, Instant::now() + Duration::from_secs(60));
-                assert_eq!(reply, Reply::Acknowledged, "{sql}");
-                rows = after;
+                let is_killed = writes.kills && moments.u8(..6) == 0;
+                let patience = if is_killed { Duration::from_millis(moments.u64(..30)) } else { PATIENCE };
+                match shell.run(&sql, Instant::now() + patience) {
+                    Reply::Acknowledged => rows = after,
+                    Reply::Late if is_killed => {
+                        shell.kill();
+                        shell = Shell::start(database, writes.arguments);
+                        if shell.query(DIGEST) == digest(&after) {
+                            rows = after;
+                        }
+                    }
+                    reply => panic!("{sql}: {reply:?}"),
+                }
             }
         });
         let written = writer.join();

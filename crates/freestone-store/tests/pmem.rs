@@ -260,18 +260,8 @@ fn a_pool_that_cannot_be_used_is_named_and_others_can() {
         available.err().map(|error| error.to_string()).unwrap_or_default()
     };
     assert_eq!(reason(&store), "");
-    for read_only in [false, true] {
-        let other = Store::open(&path, options(read_only)).expect("opens while another process writes");
-        let reason = reason(&other);
-        assert!(reason.contains("pool.pmem") && reason.contains("another process"), "{reason}");
-    }
-    drop(store);
     let file = path.join("pool.pmem");
-    let reader = Store::open(&path, options(true)).expect("opens");
-    assert_eq!(digest(&reader.snapshot().expect("a snapshot"), "t"), digest_of(0..2000));
-    let other = Store::open(&path, options(false)).expect("opens while another process reads");
-    assert!(reason(&other).contains("pool.pmem"), "the reader has it");
-    drop((reader, other));
+    drop(store);
     let sound = std::fs::read(&file).expect("the pool");
     let with = |content: Option<&[u8]>, expected: &str| {
         std::fs::remove_file(&file).expect("removed");
@@ -296,6 +286,126 @@ fn a_pool_that_cannot_be_used_is_named_and_others_can() {
     let store = Store::open(&path, options(false)).expect("opens");
     assert_eq!(digest(&store.snapshot().expect("a snapshot"), "t"), digest_of(0..2000), "nothing was deleted");
     is_sound(&store);
+}
+
+/// A database in a folder, which several stores open as if they were processes.
+#[cfg(target_os = "linux")]
+struct Folder(tempfile::TempDir);
+
+#[cfg(target_os = "linux")]
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn open(&self, read_only: bool, bytes: u64) -> Store {
+        let pmem = PmemOptions { emulated: true, bytes, region: None };
+        Store::open(&self.0.path().join("db"), StoreOptions { pmem, read_only, ..options() }).expect("opens")
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn other_processes_read_what_one_writes() {
+    let folder = Folder::new();
+    let writer = folder.open(false, 64 << 20);
+    let early = folder.open(true, 64 << 20);
+    assert!(early.snapshot().expect("a snapshot").table("t").is_none());
+    create(&writer, "t", keyed_schema(), CLUSTERED);
+    change(&writer, |transaction| append(transaction, "t", &batch(0..3000)));
+    let readers = [early, folder.open(true, 64 << 20), folder.open(false, 64 << 20)];
+    let mut kept = vec![];
+    let mut expected: BTreeSet<i64> = (0..3000).collect();
+    for round in 0..12 {
+        for reader in &readers {
+            let snapshot = reader.snapshot().expect("a snapshot");
+            assert_eq!(digest(&snapshot, "t"), digest_of(expected.iter().copied()), "round {round}");
+            assert_eq!(found(&snapshot, "t", 2999 - round).0, usize::from(expected.contains(&(2999 - round))));
+            kept.push((snapshot, expected.clone()));
+        }
+        // Slots become free and are written again, blocks are divided and removed, and a transaction has both media.
+        change(&writer, |transaction| {
+            delete(transaction, "t", keys_between(round * 200, round * 200 + 250))?;
+            append(transaction, "t", &batch(4000 + round * 300..4000 + round * 300 + 300))
+        });
+        expected.retain(|key| !(round * 200..=round * 200 + 250).contains(key));
+        expected.extend(4000 + round * 300..4000 + round * 300 + 300);
+        for (snapshot, expected) in &kept {
+            assert_eq!(digest(snapshot, "t"), digest_of(expected.iter().copied()), "round {round}: an old snapshot");
+        }
+        if round % 4 == 3 {
+            kept.drain(..6);
+        }
+    }
+    // Another process takes over, while snapshots are kept.
+    let [first, second, third] = readers;
+    drop(writer);
+    assert_eq!(digest(&first.snapshot().expect("a snapshot"), "t"), digest_of(expected.iter().copied()));
+    for round in 0..6 {
+        change(&third, |transaction| {
+            delete(transaction, "t", keys_between(2500 + round * 300, 2500 + round * 300 + 280))?;
+            append(transaction, "t", &batch(9000 + round * 400..9000 + round * 400 + 400))
+        });
+        expected.retain(|key| !(2500 + round * 300..=2500 + round * 300 + 280).contains(key));
+        expected.extend(9000 + round * 400..9000 + round * 400 + 400);
+        for reader in [&first, &second, &third] {
+            assert_eq!(digest(&reader.snapshot().expect("one"), "t"), digest_of(expected.iter().copied()), "{round}");
+        }
+        for (snapshot, expected) in &kept {
+            assert_eq!(digest(snapshot, "t"), digest_of(expected.iter().copied()), "{round}: a snapshot of before");
+        }
+    }
+    is_sound(&third);
+    is_sound(&first);
+    kept.clear();
+    change(&third, |transaction| append(transaction, "t", &batch(20_000..20_001)));
+    let state = third.pool_state().expect("a pool");
+    assert!(state.units.1 > 0, "units that nobody has are free");
+    // A table that is dropped remains for who has it.
+    let last = first.snapshot().expect("a snapshot");
+    let before = digest(&last, "t");
+    change(&third, |transaction| transaction.drop_table("t"));
+    create(&third, "u", table_schema(), PMEM);
+    change(&third, |transaction| append(transaction, "u", &batch(0..9000)));
+    assert_eq!(digest(&last, "t"), before);
+    let now = second.snapshot().expect("a snapshot");
+    assert!(now.table("t").is_none());
+    assert_eq!(digest(&now, "u"), digest_of(0..9000));
+    drop((third, first));
+    let again = folder.open(false, 64 << 20);
+    is_sound(&again);
+    assert_eq!(digest(&last, "t"), before, "also when another process begins");
+}
+
+/// Old snapshots of readers, while the pool is short and blocks are moved to files.
+#[cfg(target_os = "linux")]
+#[test]
+fn readers_keep_what_leaves_the_pool() {
+    let folder = Folder::new();
+    let writer = folder.open(false, 3 << 20);
+    create(&writer, "t", keyed_schema(), PMEM);
+    let reader = folder.open(true, 3 << 20);
+    let mut kept = vec![];
+    for round in 0..20 {
+        change(&writer, |transaction| append(transaction, "t", &batch(round * 2000..round * 2000 + 2000)));
+        let snapshot = reader.snapshot().expect("a snapshot");
+        assert_eq!(digest(&snapshot, "t"), digest_of(0..round * 2000 + 2000));
+        if round % 3 == 0 {
+            kept.push((snapshot, round));
+        }
+        // While snapshots keep blocks, there may be no room even for moving others.
+        while writer.merge_runs(16 << 20, || true).unwrap_or(false) {}
+        for (snapshot, round) in &kept {
+            assert_eq!(digest(snapshot, "t"), digest_of(0..round * 2000 + 2000));
+        }
+    }
+    is_sound(&writer);
+    kept.clear();
+    drop(reader);
+    while writer.merge_runs(16 << 20, || true).expect("merges") {}
+    let used = writer.pool_state().map(|pool| pool.units.0 - pool.units.1).expect("a pool");
+    assert!(used <= 90, "the coldest blocks are in files: {used} of 96 are used");
+    assert_eq!(digest(&writer.snapshot().expect("a snapshot"), "t"), digest_of(0..40_000));
 }
 
 /// Random transactions on a table in persistent memory and one on disk, with old snapshots and open transactions

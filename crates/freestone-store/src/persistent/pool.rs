@@ -37,6 +37,8 @@ const UNIT_CHECK: u64 = 24;
 pub const NEXT: u64 = 32;
 const FIRST: u64 = 40;
 const SECOND: u64 = 48;
+/// A word of the unit's owner, which the header's checksum does not cover: a block's checksum.
+pub const OWN: u64 = 56;
 
 /// What a unit holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +102,8 @@ struct State {
     /// The used units that opening found, until their table takes them.
     found: Vec<UnitState>,
     damaged: Vec<(u64, String)>,
+    /// Units that are free for this process, but that snapshots of other processes may have; `None` if none has any.
+    held_back: Option<Vec<u64>>,
 }
 
 impl Pool {
@@ -152,14 +156,7 @@ impl Pool {
             ));
         }
         let pool = Pool { region, unit_bytes, database: found_database, state: Mutex::default() };
-        let mut state = State { units, ..State::default() };
-        for unit in (1..units).rev() {
-            match pool.read_header(unit) {
-                Ok(None) => state.free.push(unit),
-                Ok(Some(found)) => state.found.push(found),
-                Err(error) => state.damaged.push((unit, error.to_string())),
-            }
-        }
+        let mut state = pool.read_headers(units);
         let is_table = |found: &UnitState| found.kind == UnitKind::Table;
         let tables: Vec<u64> = state.found.iter().filter(|found| is_table(found)).map(|found| found.owner).collect();
         let keeps_all = !state.damaged.is_empty();
@@ -170,6 +167,72 @@ impl Pool {
         *pool.state.lock() = state;
         pool.release(&orphans);
         Ok(pool)
+    }
+
+    /// Opens a pool that another process may change, for reading: no unit is freed.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn view(region: Arc<dyn Region>, database: u128) -> Result<Pool> {
+        let (unit_bytes, found, _) = superblock(region.as_ref())?;
+        let pool = Pool { region, unit_bytes, database: found, state: Mutex::default() };
+        if found != database {
+            let reason = format!("the pool belongs to database {found:032x}, and this is {database:032x}");
+            return Err(damaged(pool.region.as_ref(), DATABASE, reason));
+        }
+        pool.look_again()?;
+        Ok(pool)
+    }
+
+    /// Reads the headers again, of a pool that another process may have changed.
+    ///
+    /// # Errors
+    /// The superblock is damaged.
+    pub fn look_again(&self) -> Result<()> {
+        let (.., units) = superblock(self.region.as_ref())?;
+        *self.state.lock() = self.read_headers(units);
+        Ok(())
+    }
+
+    /// Learns how many units there are, of a pool that another process may have extended.
+    ///
+    /// # Errors
+    /// The superblock is damaged.
+    pub fn follow(&self) -> Result<()> {
+        let (.., units) = superblock(self.region.as_ref())?;
+        self.state.lock().units = units;
+        Ok(())
+    }
+
+    fn read_headers(&self, units: u64) -> State {
+        let mut state = State { units, ..State::default() };
+        for unit in (1..units).rev() {
+            match self.read_header(unit) {
+                Ok(None) => state.free.push(unit),
+                Ok(Some(found)) => state.found.push(found),
+                Err(error) => state.damaged.push((unit, error.to_string())),
+            }
+        }
+        state
+    }
+
+    /// From now on no unit that is free, or becomes free, is used, since snapshots of other processes may have it.
+    pub fn hold_back(&self) {
+        let mut state = self.state.lock();
+        let free = std::mem::take(&mut state.free);
+        state.held_back.get_or_insert_default().extend(free);
+    }
+
+    /// Ends that.
+    pub fn let_go(&self) {
+        let mut state = self.state.lock();
+        let held_back = state.held_back.take().unwrap_or_default();
+        state.free.extend(held_back);
+    }
+
+    /// Whether units are held back.
+    pub fn holds_back(&self) -> bool {
+        self.state.lock().held_back.is_some()
     }
 
     /// The region.
@@ -190,7 +253,7 @@ impl Pool {
     /// The numbers of units and of free units.
     pub fn usage(&self) -> (u64, u64) {
         let state = self.state.lock();
-        (state.units, state.free.len() as u64)
+        (state.units, (state.free.len() + state.held_back.as_ref().map_or(0, Vec::len)) as u64)
     }
 
     /// The damaged units, each with the reason.
@@ -276,6 +339,7 @@ impl Pool {
         region.store(offset + NEXT, 0);
         region.store(offset + FIRST, values.0);
         region.store(offset + SECOND, values.1);
+        region.store(offset + OWN, 0);
         region.store(offset + UNIT_CHECK, self.header_check(unit, first_word(kind)));
         Ok(unit)
     }
@@ -291,7 +355,9 @@ impl Pool {
     /// the pool is opened.
     pub fn release(&self, units: &[u64]) {
         units.iter().for_each(|unit| self.region.store(self.offset(*unit), 0));
-        self.state.lock().free.extend(units);
+        let mut state = self.state.lock();
+        let State { free, held_back, .. } = &mut *state;
+        held_back.as_mut().unwrap_or(free).extend(units);
     }
 
     /// The number of the unit at an offset that a link names, if it is a unit of this kind and owner.

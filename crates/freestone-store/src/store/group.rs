@@ -182,10 +182,8 @@ impl Store {
         let mut reader = self.reader.lock();
         state.last_id = state.last_id.max(self.next_id.load(Ordering::Relaxed) - 1);
         self.publish(&mut reader, state);
-        if self.history.is_kept() {
-            // A version whose files cannot be pinned is not kept.
-            let _ = self.note(State::clone(&reader.state));
-        }
+        // A version whose files cannot be pinned is not kept.
+        let _ = self.note_newest(&reader, None);
         if let Some(reader) = &mut reader.log {
             reader.pass(log.generation(), log.len(), log.last_sequence());
         }

@@ -46,7 +46,7 @@ use self::group::CommitQueue;
 use self::history::History;
 pub use self::locks::TransactionList;
 use self::locks::Transactions;
-use self::pmem::Pmem;
+use self::pmem::{Kept, Pmem};
 use self::state::State;
 use crate::cache::CacheCounters;
 use crate::error::{Result, StoreError};
@@ -148,12 +148,20 @@ pub struct Snapshot {
     /// The earlier versions; `None` for one of these.
     history: Option<Arc<History>>,
     _pin: Option<Pin>,
+    /// Keeps what it has of a pool that another process may write.
+    _kept: Option<Arc<Kept>>,
 }
 
 impl Snapshot {
     /// The commit of this snapshot.
     pub fn sequence(&self) -> u64 {
         self.state.sequence
+    }
+
+    /// A number that differs between snapshots of one process whose tables differ: the sequence, and a count of the states
+    /// with the same sequence.
+    pub fn edition(&self) -> (u64, u64) {
+        (self.state.sequence, self.state.edition)
     }
 
     /// Whether it contains uncommitted changes, which only their transaction sees.
@@ -276,46 +284,66 @@ impl Store {
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
         // Pin first, then read: files that are removed after the pin are not in a snapshot that is read after it.
         let mut reader = self.reader.lock();
-        let pin = self.pins.as_ref().map(|pins| pins.pin(reader.state.sequence)).transpose()?;
-        self.catch_up(&mut reader)?;
+        let pin = self.pins.as_ref().map(|pins| pins.pin(self.pinned_sequence(&reader))).transpose()?;
+        let kept = self.catch_up(&mut reader)?;
         let history = Some(self.history.clone());
-        Ok(Arc::new(Snapshot { state: reader.state.clone(), base: None, history, _pin: pin }))
+        Ok(Arc::new(Snapshot { state: reader.state.clone(), base: None, history, _pin: pin, _kept: kept }))
     }
 
-    /// Reads the commits of other processes, if there can be any.
-    fn catch_up(&self, reader: &mut Reader) -> Result<()> {
-        if self.is_current.load(Ordering::Acquire) { Ok(()) } else { self.refresh(reader) }
+    /// The last commit of which a reader has the files. Its state may have a later number, if commits changed the pool only.
+    fn pinned_sequence(&self, reader: &Reader) -> u64 {
+        match &reader.log {
+            Some(log) if !self.is_current.load(Ordering::Acquire) => log.last_sequence().min(reader.state.sequence),
+            _ => reader.state.sequence,
+        }
     }
 
     fn refresh(&self, reader: &mut Reader) -> Result<()> {
-        if reader.log.is_none() {
-            if !Log::exists(&self.resources.medium)? {
-                return Ok(());
-            }
-            reader.log = Some(Log::open_reader(self.resources.medium.clone())?);
+        if let Some(state) = self.read_log(reader, |state| self.pmem.fill(state))? {
+            self.publish(reader, state);
+            self.note_newest(reader, None)?;
         }
-        let Some(log) = &mut reader.log else { return Ok(()) };
-        let refresh = log.refresh()?;
-        let mut state = if refresh.restart { State::default() } else { State::clone(&reader.state) };
-        if refresh.records.is_empty() && !refresh.restart {
-            return Ok(());
-        }
-        for record in &refresh.records {
-            state = apply(record, &state)?;
-            if self.history.is_kept() {
-                self.pmem.fill(&mut state);
-                self.give_resources(&mut state);
-                self.note(state.clone())?;
-            }
-        }
-        self.publish(reader, state);
         Ok(())
     }
 
-    /// Keeps a version.
-    pub(super) fn note(&self, state: State) -> Result<()> {
-        let pin = self.pins.as_ref().map(|pins| pins.pin(state.sequence)).transpose()?;
-        self.history.note(Snapshot { state: Arc::new(state), base: None, history: None, _pin: pin });
+    /// The state after the commits since the last time; `None` if there are none. `fill` completes states before the last
+    /// one, which are kept as earlier versions.
+    fn read_log(&self, reader: &mut Reader, fill: impl Fn(&mut State)) -> Result<Option<State>> {
+        if reader.log.is_none() {
+            if !Log::exists(&self.resources.medium)? {
+                return Ok(None);
+            }
+            reader.log = Some(Log::open_reader(self.resources.medium.clone())?);
+        }
+        let Some(log) = &mut reader.log else { return Ok(None) };
+        let refresh = log.refresh()?;
+        let mut state = if refresh.restart { State::default() } else { State::clone(&reader.state) };
+        if refresh.records.is_empty() && !refresh.restart {
+            return Ok(None);
+        }
+        for (at, record) in refresh.records.iter().enumerate() {
+            state = apply(record, &state)?;
+            if self.history.is_kept() && at + 1 < refresh.records.len() {
+                let mut earlier = state.clone();
+                fill(&mut earlier);
+                self.give_resources(&mut earlier);
+                self.note(earlier, record.sequence, None)?;
+            }
+        }
+        Ok(Some(state))
+    }
+
+    /// Keeps the newest version, if the user wants to go back to it.
+    fn note_newest(&self, reader: &Reader, kept: Option<Arc<Kept>>) -> Result<()> {
+        let pinned = self.pinned_sequence(reader);
+        if self.history.is_kept() { self.note(State::clone(&reader.state), pinned, kept) } else { Ok(()) }
+    }
+
+    /// Keeps a version, with the files of the commits from `pinned` on.
+    fn note(&self, state: State, pinned: u64, kept: Option<Arc<Kept>>) -> Result<()> {
+        let pin = self.pins.as_ref().map(|pins| pins.pin(pinned)).transpose()?;
+        let state = Arc::new(state);
+        self.history.note(Snapshot { state, base: None, history: None, _pin: pin, _kept: kept });
         Ok(())
     }
 
@@ -328,14 +356,15 @@ impl Store {
         self.history.set_retention(retention);
         if !retention.is_zero() {
             let mut reader = self.reader.lock();
-            self.refresh(&mut reader)?;
-            self.note(State::clone(&reader.state))?;
+            let kept = self.catch_up(&mut reader)?;
+            self.note_newest(&reader, kept)?;
         }
         Ok(())
     }
 
     /// Makes `state` visible to readers. Tables reuse the segments that are open already.
     fn publish(&self, reader: &mut Reader, mut state: State) {
+        state.edition = reader.state.edition + 1;
         self.pmem.fill(&mut state);
         self.give_resources(&mut state);
         reader.state = Arc::new(state);
@@ -427,10 +456,15 @@ impl Store {
             }
             None => self.newest()?,
         };
-        if let Some(reader) = &mut paused {
-            self.pmem.settle(newest.sequence)?;
-            let state = State::clone(&reader.state);
-            self.publish(reader, state);
+        let last = log.as_ref().map_or(0, LogWriter::last_sequence);
+        self.pmem.attach(&newest, last);
+        // Nobody reads before this process is the writer.
+        let mut reader = paused.unwrap_or_else(|| self.reader.lock());
+        if newest.pool.is_some() {
+            self.pmem.settle(last)?;
+            // A reader of the pool counts its changes, too.
+            let state = State { sequence: last, ..State::clone(&reader.state) };
+            self.publish(&mut reader, state);
         }
         self.set_quiet_pins(true)?;
         self.is_current.store(true, Ordering::Release);

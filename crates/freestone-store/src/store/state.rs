@@ -9,6 +9,8 @@ use crate::table::Table;
 #[derive(Debug, Clone, Default)]
 pub struct State {
     pub sequence: u64,
+    /// Another number whenever readers of this process see another state, also if no commit has led to it.
+    pub edition: u64,
     pub last_id: u64,
     pub tables: BTreeMap<String, Arc<Table>>,
     /// The copies of tables, by id; see [`CopyOf`](crate::table::CopyOf).

@@ -117,7 +117,7 @@ impl WriteTransaction {
         let mut state = self.state.clone();
         self.store.give_resources(&mut state);
         let history = self.base.history.clone();
-        Arc::new(Snapshot { state: Arc::new(state), base: Some(self.base.clone()), history, _pin: None })
+        Arc::new(Snapshot { state: Arc::new(state), base: Some(self.base.clone()), history, _pin: None, _kept: None })
     }
 
     /// Whether it has changed anything.
@@ -158,8 +158,22 @@ impl WriteTransaction {
             self.store.open_log()?;
             self.next_id.fetch_max(self.store.newest()?.last_id + 1, Ordering::Relaxed);
             self.files = Some(Arc::new(NewFiles::new(self.store.resources.clone())));
+            self.leave_view()?;
         }
         Ok(())
+    }
+
+    /// If this process read a pool that another wrote, and now writes it, rows of the pool have other numbers.
+    fn leave_view(&mut self) -> Result<()> {
+        if self.base._kept.is_none() {
+            return Ok(());
+        }
+        if self.is_fresh {
+            return self.refresh();
+        }
+        let reason =
+            "another process wrote persistent memory when this transaction began, and this one does now; run it again";
+        Err(StoreError::Conflict(reason.into()))
     }
 
     pub(super) fn files(&mut self) -> Result<Arc<NewFiles>> {
@@ -174,7 +188,7 @@ impl WriteTransaction {
     /// Another transaction has changed the same rows or names.
     pub fn refresh(&mut self) -> Result<()> {
         let base = self.store.snapshot()?;
-        if base.sequence() == self.base.sequence() {
+        if base.edition() == self.base.edition() {
             return Ok(());
         }
         self.state = if self.is_changed {
@@ -572,7 +586,7 @@ impl WriteTransaction {
             if state.change_table(id, only).is_ok() {
                 self.store.give_resources(&mut state);
                 let (state, base) = (Arc::new(state), Some(self.base.clone()));
-                taken.push((name, Arc::new(Snapshot { state, base, history: None, _pin: None })));
+                taken.push((name, Arc::new(Snapshot { state, base, history: None, _pin: None, _kept: None })));
             }
         }
         taken

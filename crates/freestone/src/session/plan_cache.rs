@@ -63,8 +63,8 @@ impl KeptPlans {
 /// The plans of one session.
 #[derive(Debug)]
 pub(crate) struct Plans {
-    /// The commit of the snapshot for which they are valid.
-    sequence: u64,
+    /// The edition of the snapshot for which they are valid.
+    edition: (u64, u64),
     by_query: HashMap<String, CachedPlan>,
     /// The bytes of these plans, as they are counted in those of all sessions.
     bytes: usize,
@@ -146,14 +146,14 @@ impl Basis {
 
 impl Plans {
     pub fn new(of_all: Arc<KeptPlans>) -> Plans {
-        Plans { sequence: 0, by_query: HashMap::new(), bytes: 0, of_all }
+        Plans { edition: (0, 0), by_query: HashMap::new(), bytes: 0, of_all }
     }
 
     /// A copy for one run of the cached plan of a query, if it is valid for this snapshot.
     pub fn find(&mut self, query: &str, snapshot: &Snapshot) -> Result<Option<CachedPlan>> {
-        if self.sequence != snapshot.sequence() {
+        if self.edition != snapshot.edition() {
             self.by_query.retain(|_, kept| kept.basis.holds_in(snapshot));
-            self.sequence = snapshot.sequence();
+            self.edition = snapshot.edition();
             self.count_again();
         }
         let copy = |kept: &CachedPlan| Ok(CachedPlan { plan: reset_plan_states(kept.plan.clone())?, ..kept.clone() });
@@ -163,7 +163,7 @@ impl Plans {
     /// Caches a plan, unless a newer snapshot was used in the meantime.
     pub fn keep(&mut self, query: String, snapshot: &Snapshot, plan: CachedPlan) {
         let bytes = plan.bytes.saturating_add(query.len());
-        if self.sequence != snapshot.sequence() || bytes > PLAN_BYTES_MAX {
+        if self.edition != snapshot.edition() || bytes > PLAN_BYTES_MAX {
             return;
         }
         if self.by_query.len() >= PLANS {

@@ -36,11 +36,23 @@ impl Default for MapOptions {
     }
 }
 
+/// Who else may map the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// Nobody: it is locked.
+    Alone,
+    /// Other processes, which also store words.
+    Shared,
+    /// Other processes. This one only loads.
+    ReadOnly,
+}
+
 /// A mapped file.
 #[derive(Debug)]
 pub struct MappedRegion {
     path: PathBuf,
     file: File,
+    access: Access,
     start: NonNull<Line>,
     reserved: usize,
     /// The lines that are mapped.
@@ -62,7 +74,8 @@ impl MappedRegion {
     pub fn create(path: &Path, len: u64, options: &MapOptions) -> Result<MappedRegion> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
         let file = file.map_err(|error| MediumError::io("create", path.display().to_string(), error))?;
-        let made = Self::map(path, file, 0, options).and_then(|region| region.grow(len).map(|()| region));
+        let made =
+            Self::map(path, file, 0, options, Access::Alone).and_then(|region| region.grow(len).map(|()| region));
         if made.is_err() {
             // The error that is returned says why; an empty file that remains says nothing more.
             let _ = std::fs::remove_file(path);
@@ -82,20 +95,63 @@ impl MappedRegion {
             let reason = format!("its length of {len} bytes is no multiple of {PAGE_BYTES}: it was cut short");
             return Err(failed(io::Error::new(io::ErrorKind::InvalidData, reason)));
         }
-        Self::map(path, file, len, options)
+        Self::map(path, file, len, options, Access::Alone)
     }
 
-    fn map(path: &Path, file: File, len: u64, options: &MapOptions) -> Result<MappedRegion> {
+    /// Opens a file of which other processes store words, too, and creates it with `len` zeros unless it exists. It is
+    /// always an ordinary file.
+    ///
+    /// # Errors
+    /// It cannot be opened for writing, or cannot be mapped.
+    pub fn shared(path: &Path, len: u64, reserve: u64) -> Result<MappedRegion> {
+        let failed = |error| MediumError::io("open", path.display().to_string(), error);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(failed)?;
+        let now = file.metadata().map_err(failed)?.len() / PAGE_BYTES * PAGE_BYTES;
+        let region = Self::map(path, file, now, &MapOptions { reserve, emulated: true }, Access::Shared)?;
+        region.grow(len)?;
+        Ok(region)
+    }
+
+    /// Opens a file that another process may change, for loading only.
+    ///
+    /// # Errors
+    /// It does not exist, or cannot be mapped.
+    pub fn read_only(path: &Path, reserve: u64) -> Result<MappedRegion> {
+        let failed = |error| MediumError::io("open", path.display().to_string(), error);
+        let file = File::open(path).map_err(failed)?;
+        let len = file.metadata().map_err(failed)?.len() / PAGE_BYTES * PAGE_BYTES;
+        Self::map(path, file, len, &MapOptions { reserve, emulated: true }, Access::ReadOnly)
+    }
+
+    /// Maps what other processes have added to the file.
+    ///
+    /// # Errors
+    /// The file cannot be mapped.
+    pub fn follow(&self) -> Result<()> {
+        let failed = |error| MediumError::io("map", self.path.display().to_string(), error);
+        let len = self.file.metadata().map_err(failed)?.len() / PAGE_BYTES * PAGE_BYTES;
+        self.extend(len.min(self.reserved as u64)).map_err(failed)
+    }
+
+    /// The file.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    fn map(path: &Path, file: File, len: u64, options: &MapOptions, access: Access) -> Result<MappedRegion> {
         let failed = |error| MediumError::io("map", path.display().to_string(), error);
-        file.try_lock().map_err(|error| match error {
-            TryLockError::Error(error) => failed(error),
-            TryLockError::WouldBlock => {
-                failed(io::Error::new(io::ErrorKind::ResourceBusy, "another process, or this one, has it open"))
-            }
-        })?;
+        if access == Access::Alone {
+            file.try_lock().map_err(|error| match error {
+                TryLockError::Error(error) => failed(error),
+                TryLockError::WouldBlock => {
+                    failed(io::Error::new(io::ErrorKind::ResourceBusy, "another process, or this one, has it open"))
+                }
+            })?;
+        }
         let reserved = usize::try_from(options.reserve.max(len).next_multiple_of(PAGE_BYTES));
         let reserved = reserved.map_err(|_| failed(io::ErrorKind::OutOfMemory.into()))?;
-        let is_direct = is_direct(&file).map_err(failed)?;
+        let is_direct = access != Access::Shared && is_direct(&file).map_err(failed)?;
         if !is_direct && !options.emulated {
             let reason = "its file system does not map it directly (no DAX); put it on persistent memory, or open the \
                           database with --pmem emulated, which survives the end of a process but no power loss";
@@ -104,7 +160,7 @@ impl MappedRegion {
         let start = reserve(reserved).map_err(failed)?;
         let flush = if is_direct && caches_are_persistent(&file) { Flush::None } else { Flush::here() };
         let mapped = AtomicUsize::new(0);
-        let region = MappedRegion { path: path.to_owned(), file, start, reserved, mapped, flush, is_direct };
+        let region = MappedRegion { path: path.to_owned(), file, access, start, reserved, mapped, flush, is_direct };
         region.extend(len).map_err(failed)?;
         Ok(region)
     }
@@ -120,7 +176,8 @@ impl MappedRegion {
         // SAFETY: `from .. to` lies inside the reserved addresses (checked by the caller), begins and ends at pages,
         // and nothing refers to it yet, since slices end at `mapped`. So replacing the reservation there is sound.
         let mapped = unsafe {
-            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let protection =
+                if self.access == Access::ReadOnly { libc::PROT_READ } else { libc::PROT_READ | libc::PROT_WRITE };
             libc::mmap(address, to - from, protection, kind | libc::MAP_FIXED, self.file.as_raw_fd(), from as i64)
         };
         if mapped == libc::MAP_FAILED {
@@ -133,14 +190,16 @@ impl MappedRegion {
 
 impl Region for MappedRegion {
     fn lines(&self) -> &[Line] {
-        // SAFETY: this many lines are mapped readable and writable, at the alignment of pages, until the value is
-        // dropped; `extend` stored the number after mapping them. A line is eight atomic words, for which every bit
-        // pattern is valid, so other processes that map the file cannot make it invalid. The file is as long: its space
-        // was allocated, and its lock keeps programs that respect it from cutting it short.
+        // SAFETY: this many lines are mapped readable, at the alignment of pages, until the value is dropped; `extend`
+        // stored the number after mapping them. A line is eight atomic words, for which every bit pattern is valid, so
+        // other processes that map the file cannot make it invalid, and their stores are no data races. Only `store`
+        // writes, and only to mappings that are writable. The file is as long: its space was allocated, nothing in this
+        // program cuts it short, and its lock keeps programs that respect it from that.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.mapped.load(Ordering::Acquire)) }
     }
 
     fn store(&self, offset: u64, value: u64) {
+        assert!(self.access != Access::ReadOnly, "{} is mapped for reading", self.path.display());
         store_word(self.lines(), offset, value);
     }
 
@@ -161,9 +220,15 @@ impl Region for MappedRegion {
         }
         let len = len.next_multiple_of(PAGE_BYTES);
         let from = self.mapped.load(Ordering::Acquire) as u64 * LINE_BYTES;
+        if len > from && self.access == Access::ReadOnly {
+            let error = io::Error::new(io::ErrorKind::PermissionDenied, "it is mapped for reading");
+            return Err(MediumError::io("extend", place(), error));
+        }
         if len > from {
             allocate(&self.file, from, len - from).map_err(|error| MediumError::io("extend", place(), error))?;
-            self.file.sync_all().map_err(|error| MediumError::io("sync", place(), error))?;
+            if self.access == Access::Alone {
+                self.file.sync_all().map_err(|error| MediumError::io("sync", place(), error))?;
+            }
             self.extend(len).map_err(|error| MediumError::io("map", place(), error))?;
         }
         Ok(())

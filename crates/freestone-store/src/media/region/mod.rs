@@ -10,7 +10,11 @@
 //!
 //! All access is by atomic words, so threads that read while another writes read old or new words, never undefined ones.
 
+#[cfg(target_os = "linux")]
+mod byte_locks;
 mod delayed;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
 #[cfg(target_os = "linux")]
 mod mapped;
 mod memory;
@@ -22,6 +26,8 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use delayed::DelayedRegion;
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::{MapOptions, MappedRegion};
 #[cfg(target_os = "linux")]
 pub use mapped::{MapOptions, MappedRegion};
 pub use memory::MemoryRegion;

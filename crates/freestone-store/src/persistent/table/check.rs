@@ -46,6 +46,7 @@ impl PTable {
     fn check_block(&self, unit: u64, low: u64, high: u64) -> Result<(Vec<(u64, u64)>, usize)> {
         let block = self.block(unit);
         let wrong = |reason: String| damaged(self.region(), block.start, reason);
+        block.verify()?;
         let slots = block.valid_slots();
         if slots.last().is_some_and(|last| *last >= self.geometry.slots) {
             return Err(wrong("a bit of the validity bitmap without a slot".into()));

@@ -13,6 +13,7 @@
 
 mod block;
 mod check;
+mod checksums;
 mod clusters;
 #[cfg(test)]
 pub(super) mod crash_tests;
@@ -29,9 +30,10 @@ mod split;
 #[cfg(test)]
 mod tests;
 mod version;
+mod view;
 mod write;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -105,6 +107,9 @@ pub struct PTable {
     writer: Mutex<Writer>,
     rows: AtomicU64,
     graves: Graves,
+    /// The blocks of which snapshots of other processes may have any slot: those that were there when this process opened
+    /// the table. `None` if there are no such snapshots.
+    foreign: RwLock<Option<HashSet<u64>>>,
     /// Whether the units are free when nobody reads the table any more.
     is_dropped: AtomicBool,
 }
@@ -115,7 +120,7 @@ struct Structure {
     /// From the smallest key of a block, with a number that orders blocks of equal keys, to the block's unit.
     blocks: Directory,
     /// By unit: 0 if it is no block of the table. Otherwise at least 2, and odd while a slot is overwritten that
-    /// readers may look at.
+    /// readers may look at; with [`VERIFIED`](checksums::VERIFIED).
     versions: Vec<AtomicU64>,
 }
 
@@ -170,6 +175,8 @@ struct BlockState {
     heap_top: u64,
     /// Whether rows have been removed that readers may look at.
     has_freed: bool,
+    /// Whether the block has a checksum, which must go before a slot is written.
+    is_checked: bool,
 }
 
 fn place(unit: u64, slot: usize) -> Place {
@@ -250,6 +257,7 @@ impl PTable {
             writer: Mutex::new(writer),
             rows: AtomicU64::new(0),
             graves: Graves::default(),
+            foreign: RwLock::default(),
             is_dropped: AtomicBool::new(false),
         })
     }
@@ -341,8 +349,14 @@ impl Drop for PTable {
 }
 
 impl Structure {
-    /// Adds a block.
+    /// Adds a block that this process has written.
     fn show(&mut self, low: Key, unit: u64) {
+        self.show_found(low, unit);
+        *self.versions[unit as usize].get_mut() |= checksums::VERIFIED;
+    }
+
+    /// Adds a block that is in the pool already.
+    fn show_found(&mut self, low: Key, unit: u64) {
         self.blocks.insert(low, unit);
         let at = unit as usize;
         if at >= self.versions.len() {

@@ -11,15 +11,63 @@ use super::super::directory::Key;
 use super::super::link::{seal, unseal};
 use super::super::pool::{NEXT, Pool, UnitKind, UnitState};
 use super::super::tree::{Tree, TreeOptions};
+use super::clusters::Clusters;
 use super::geometry::Geometry;
-use super::journal::{Journal, Phase};
+use super::journal::{Change, Journal, Phase};
 use super::version::Graves;
 use super::{
-    DESCRIPTION_CHECK, DESCRIPTION_LEN, FIRST_BLOCK, INTENTS, PTable, Place, REDO, ROOT, STATE, Structure, Writer,
-    description, slot_of, unit_of,
+    DESCRIPTION_CHECK, DESCRIPTION_LEN, FIRST_BLOCK, INTENTS, PTable, PTableOptions, Place, REDO, ROOT, STATE,
+    Structure, Writer, description, slot_of, unit_of,
 };
 use crate::error::{Result, StoreError};
 use crate::media::region::Words;
+
+/// What a table's own units say, but for its rows.
+pub struct Parts {
+    pub units: Vec<UnitState>,
+    pub of: u64,
+    pub head: u64,
+    pub options: PTableOptions,
+    pub key: Vec<usize>,
+    pub clusters: Clusters,
+    pub geometry: Geometry,
+    pub journal: Journal,
+}
+
+impl Parts {
+    pub fn read(pool: &Arc<Pool>, id: u64) -> Result<Parts> {
+        let units = pool.take_units(id);
+        let heads: Vec<&UnitState> = units.iter().filter(|unit| unit.kind == UnitKind::Table).collect();
+        let [head] = heads[..] else {
+            let place = pool.region().place();
+            return Err(StoreError::invalid(format!("{place} has {} tables with the number {id}", heads.len())));
+        };
+        let words = pool.region().words();
+        let (unit, of, head) = (head.unit, head.values.0, pool.offset(head.unit));
+        let (len, check) = (words.load(head + DESCRIPTION_LEN), words.load(head + DESCRIPTION_CHECK));
+        let (options, key, clusters) = description::load(pool, head, &units, len, check)?;
+        let geometry = Geometry::new(&options.schema, pool.unit_bytes())?;
+        let own = head + REDO..pool.offset(unit + 1);
+        let mut redo: Vec<&UnitState> = units.iter().filter(|unit| unit.kind == UnitKind::Redo).collect();
+        redo.sort_unstable_by_key(|unit| unit.values.0);
+        let further = redo.iter().map(|unit| pool.content(unit.unit));
+        let journal = Journal::new(head + STATE, std::iter::once(own).chain(further).collect());
+        Ok(Parts { units, of, head, options, key, clusters, geometry, journal })
+    }
+
+    /// The change that a crash interrupted, and whether it is committed.
+    pub fn interrupted(&self, pool: &Pool, has_commit: &dyn Fn(u64) -> bool) -> Result<Option<(bool, Change)>> {
+        let found = self.journal.read(pool.region().as_ref())?;
+        Ok(found.map(|(phase, change)| {
+            let is_committed = match phase {
+                Phase::Prepared => false,
+                Phase::Committed => true,
+                Phase::Waiting => change.sequence.is_some_and(has_commit),
+            };
+            (is_committed, change)
+        }))
+    }
+}
 
 /// Offset of a block's smallest key: two words of its header.
 const LOW: u64 = 40;
@@ -43,37 +91,16 @@ impl PTable {
     /// # Errors
     /// Those of [`open`](Self::open).
     pub fn open_with(pool: Arc<Pool>, id: u64, has_commit: &dyn Fn(u64) -> bool) -> Result<PTable> {
-        let units = pool.take_units(id);
-        let heads: Vec<&UnitState> = units.iter().filter(|unit| unit.kind == UnitKind::Table).collect();
-        let [head] = heads[..] else {
-            let place = pool.region().place();
-            return Err(StoreError::invalid(format!("{place} has {} tables with the number {id}", heads.len())));
-        };
+        let parts = Parts::read(&pool, id)?;
+        let interrupted = parts.interrupted(&pool, has_commit)?;
         let region = pool.region().clone();
-        let words = region.words();
-        let (unit, of, head) = (head.unit, head.values.0, pool.offset(head.unit));
-        let (len, check) = (words.load(head + DESCRIPTION_LEN), words.load(head + DESCRIPTION_CHECK));
-        let (options, key, clusters) = description::load(&pool, head, &units, len, check)?;
-        let geometry = Geometry::new(&options.schema, pool.unit_bytes())?;
-        let own = head + REDO..pool.offset(unit + 1);
-        let mut redo: Vec<&UnitState> = units.iter().filter(|unit| unit.kind == UnitKind::Redo).collect();
-        redo.sort_unstable_by_key(|unit| unit.values.0);
-        let further = redo.iter().map(|unit| pool.content(unit.unit));
-        let journal = Journal::new(head + STATE, std::iter::once(own).chain(further).collect());
-        let interrupted = journal.read(region.as_ref())?;
-        let is_committed = |phase: &Phase, change: &super::Change| match phase {
-            Phase::Prepared => false,
-            Phase::Committed => true,
-            Phase::Waiting => change.sequence.is_some_and(has_commit),
-        };
-        if let Some((phase, change)) = &interrupted
-            && is_committed(phase, change)
-        {
+        if let Some((true, change)) = &interrupted {
             for (word, value) in &change.words {
                 region.store(*word, *value);
                 region.flush(*word, 8);
             }
         }
+        let Parts { units, of, head, options, key, clusters, geometry, journal } = parts;
         let (structure, rows) = read_blocks(&pool, id, head, &geometry)?;
         let tree_options = TreeOptions { node_bytes: options.node_bytes };
         let tree = Tree::open(pool.clone(), id, head + ROOT, tree_options, &units)?;
@@ -92,6 +119,7 @@ impl PTable {
             writer: Mutex::new(writer),
             rows: AtomicU64::new(rows),
             graves: Graves::default(),
+            foreign: RwLock::default(),
             is_dropped: AtomicBool::new(false),
         };
         table.finish(interrupted.map(|(_, change)| change.places))?;
@@ -167,7 +195,7 @@ impl PTable {
 }
 
 /// Follows the list of blocks, and counts their rows.
-fn read_blocks(pool: &Pool, id: u64, head: u64, geometry: &Geometry) -> Result<(Structure, u64)> {
+pub fn read_blocks(pool: &Pool, id: u64, head: u64, geometry: &Geometry) -> Result<(Structure, u64)> {
     let region = pool.region();
     let words = region.words();
     let (mut structure, mut rows) = (Structure::default(), 0u64);
@@ -188,7 +216,7 @@ fn read_blocks(pool: &Pool, id: u64, head: u64, geometry: &Geometry) -> Result<(
         let (first, _) = geometry.bit(0);
         let counts = (0..geometry.words as u64).map(|at| words.load(start + first + at * 8).count_ones());
         rows += u64::from(counts.sum::<u32>());
-        structure.show(low, unit);
+        structure.show_found(low, unit);
         debug_assert_eq!(seal(unit), words.load(link));
         (link, before) = (start + NEXT, Some(low));
     }

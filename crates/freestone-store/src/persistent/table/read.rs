@@ -93,6 +93,7 @@ impl PTable {
         mut read: impl FnMut(&Block<'_>) -> Result<T>,
     ) -> Result<Option<T>> {
         let Some(version) = structure.version(unit) else { return Ok(None) };
+        self.verify_once(structure, unit)?;
         let block = self.block(unit);
         loop {
             let before = version.load(Ordering::Acquire);
@@ -115,6 +116,7 @@ impl PTable {
         let structure = self.structure.read();
         for (_, unit) in structure.blocks.iter() {
             let block = self.block(unit);
+            block.verify()?;
             let slots = block.valid_slots();
             for (column, data) in out.iter_mut().enumerate() {
                 block.append(column, &slots, data)?;

@@ -153,7 +153,10 @@ impl PTable {
         }
         let step = passing.len().div_ceil(SAMPLED_BLOCKS).max(1);
         let sample: Vec<u64> = passing.iter().step_by(step).copied().collect();
-        let pass = sample.iter().filter(|unit| self.bounds_may_pass(**unit, &tests)).count();
+        let mut pass = 0;
+        for unit in &sample {
+            pass += usize::from(self.bounds_may_pass(&structure, *unit, &tests)?);
+        }
         let share = pass as f64 / sample.len().max(1) as f64;
         let blocks = passing.len() as f64 * share;
         let slots = self.geometry.slots as f64 * tests.len() as f64;
@@ -183,9 +186,10 @@ impl PTable {
         of_key.fold((0, u64::MAX), |(low, high), (first, last)| (low.max(first), high.min(last)))
     }
 
-    fn bounds_may_pass(&self, unit: u64, tests: &[Test]) -> bool {
+    fn bounds_may_pass(&self, structure: &Structure, unit: u64, tests: &[Test]) -> Result<bool> {
+        self.verify_bounds_once(structure, unit)?;
         let block = self.block(unit);
-        tests.iter().all(|test| test.may_pass(block.bounds(&self.geometry.columns[test.column])))
+        Ok(tests.iter().all(|test| test.may_pass(block.bounds(&self.geometry.columns[test.column]))))
     }
 
     /// Collects rows from the blocks from a key on. Returns where to go on.
@@ -210,7 +214,7 @@ impl PTable {
             let high = high_key(&structure, position);
             if masked.iter().all(|test| test.may_pass(low.0, high)) {
                 self.region().touch(self.pool.offset(unit) + 64, LINE_BYTES);
-                if self.bounds_may_pass(unit, tests) {
+                if self.bounds_may_pass(&structure, unit, tests)? {
                     self.collect_block(&structure, unit, request, tests, batch)?;
                     report.blocks += 1;
                 }

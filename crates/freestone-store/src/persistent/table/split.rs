@@ -7,7 +7,6 @@ use super::super::directory::Key;
 use super::super::link::seal;
 use super::super::pool::{NEXT, UnitKind};
 use super::journal::Change;
-use super::version::slots_of;
 use super::{BlockState, PTable, Place, Writer, place, places_of, slot_of};
 use crate::column::ColumnData;
 use crate::error::Result;
@@ -50,6 +49,7 @@ impl PTable {
     }
 
     fn live_rows(&self, writer: &Writer, unit: u64) -> Result<Rows> {
+        self.verify_once(&self.structure.read(), unit)?;
         let block = self.block(unit);
         let mut slots = block.valid_slots();
         let mut committed = vec![true; slots.len()];
@@ -88,8 +88,8 @@ impl PTable {
         let mut left = self.protected(&writer.versions, unit);
         let stays = (0..rows.slots.len()).filter(|row| !moves(row)).map(|row| rows.slots[row]);
         stays.for_each(|slot| crate::bitmap::set(&mut left, slot));
-        let heap_top = block.heap_top(slots_of(&left).into_iter())?;
-        writer.blocks.insert(unit, BlockState { heap_top, has_freed: false });
+        let heap_top = self.heap_top(unit, &left)?;
+        writer.blocks.insert(unit, BlockState { heap_top, has_freed: false, is_checked: block.has_check() });
         Ok(())
     }
 
@@ -141,7 +141,7 @@ impl PTable {
             region.store(block.start + first + at as u64 * 8, *word);
         }
         region.flush(block.start + first, self.geometry.words as u64 * 8);
-        Ok((unit, BlockState { heap_top, has_freed: false }))
+        Ok((unit, BlockState { heap_top, has_freed: false, is_checked: false }))
     }
 
     /// The validity words of a block without some of its rows, as far as they change.

@@ -180,7 +180,7 @@ fn scanned(table: &PTable, request: &Request) -> (Vec<Shown>, ScanReport) {
     (rows, report.expect("sound"))
 }
 
-fn int_range(column: usize, low: i64, high: i64) -> ColumnPredicate {
+pub fn int_range(column: usize, low: i64, high: i64) -> ColumnPredicate {
     let range = IntPredicate::Range { low: low.into(), high: high.into() };
     ColumnPredicate { column, predicate: Predicate::Int(range) }
 }

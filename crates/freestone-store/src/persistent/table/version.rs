@@ -57,6 +57,11 @@ pub struct Versions {
 pub type Graves = RwLock<BTreeMap<Entry, Weak<BlockVersion>>>;
 
 impl Versions {
+    /// The newest versions.
+    pub fn current(&self) -> Vec<Arc<BlockVersion>> {
+        self.current.values().cloned().collect()
+    }
+
     /// Whether somebody asks for versions.
     pub fn are_kept(&self) -> bool {
         self.is_kept
@@ -92,12 +97,24 @@ impl Versions {
 impl PTable {
     /// The slots of a block that some snapshot sees, as bits.
     pub(super) fn protected(&self, versions: &Versions, unit: u64) -> Vec<u64> {
+        if self.is_foreign(unit) {
+            return crate::bitmap::ones(self.geometry.slots);
+        }
         let mut slots = vec![0; self.geometry.words];
         let older = versions.older.get(&unit).into_iter().flatten().filter_map(Weak::upgrade);
         for version in versions.current.get(&unit).cloned().into_iter().chain(older) {
             slots.iter_mut().zip(&version.live).for_each(|(all, live)| *all |= live);
         }
         slots
+    }
+
+    /// Where new strings of a block end whose slots in `used` may not change.
+    pub(super) fn heap_top(&self, unit: u64, used: &[u64]) -> Result<u64> {
+        if self.is_foreign(unit) {
+            // There is no room: which bytes other snapshots have is not known.
+            return Ok(self.geometry.heap);
+        }
+        self.block(unit).heap_top(slots_of(used).into_iter())
     }
 
     /// Frees a block that was taken out of the list, when no snapshot has it any more.
@@ -211,9 +228,10 @@ impl PTable {
     /// have `len` rows.
     ///
     /// # Errors
-    /// A string is not inside its block.
+    /// A string is not inside its block, or the checksum of a full block does not fit.
     pub fn page(&self, version: &BlockVersion, len: usize) -> Result<Vec<ColumnData>> {
         let block = self.block(version.unit);
+        block.verify()?;
         let slots = slots_of(&version.written);
         let places = &self.geometry.columns;
         places
@@ -227,10 +245,14 @@ impl PTable {
             .collect()
     }
 
-    /// For each column, the smallest and the largest order prefix of a block's values, and the number of NULLs.
+    /// For each column, the smallest and the largest order prefix of a block's values, and the number of NULLs. If they are
+    /// damaged, they exclude nothing: who reads the block is told.
     pub fn bounds(&self, version: &BlockVersion) -> Vec<(u64, u64, u32)> {
         let block = self.block(version.unit);
         let columns = self.geometry.columns.iter();
+        if block.verify_bounds().is_err() {
+            return columns.map(|_| (0, u64::MAX, 1)).collect();
+        }
         columns
             .map(|place| {
                 let (low, high) = block.bounds(place);

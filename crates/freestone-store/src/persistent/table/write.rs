@@ -8,7 +8,6 @@ use parking_lot::MutexGuard;
 use super::super::link::seal;
 use super::super::pool::UnitKind;
 use super::journal::{CHANGE_MAX, Change, Journal};
-use super::version::slots_of;
 use super::{BlockState, INTENTS, PTable, Place, Prepared, Writer, place, places_of, slot_of, unit_of};
 use crate::column::{ColumnData, Physical};
 use crate::error::{Result, StoreError};
@@ -60,6 +59,10 @@ impl Transaction<'_> {
         };
         let block = table.block(unit);
         let structure = table.structure.read();
+        if state.is_checked {
+            table.verify_once(&structure, unit)?;
+            block.drop_check();
+        }
         let version = structure.version(unit).filter(|_| state.has_freed);
         if let Some(version) = version {
             version.fetch_add(1, Ordering::AcqRel);
@@ -68,7 +71,7 @@ impl Transaction<'_> {
         if let Some(version) = version {
             version.fetch_add(1, Ordering::AcqRel);
         }
-        self.writer.blocks.insert(unit, BlockState { heap_top, ..state });
+        self.writer.blocks.insert(unit, BlockState { heap_top, is_checked: false, ..state });
         self.writer.inserted.insert(place(unit, slot), table.prefix(columns, row));
         if let Some(taken) = self.writer.taken.get_mut(&unit) {
             crate::bitmap::set(taken, slot);
@@ -199,6 +202,7 @@ impl PTable {
         self.rows.fetch_add(inserted.len() as u64, Ordering::Relaxed);
         self.rows.fetch_sub(deleted.len() as u64, Ordering::Relaxed);
         writer.clear();
+        self.check_full(writer, inserted);
         let mut blocks: Vec<u64> = deleted.iter().map(|(at, _)| unit_of(*at)).collect();
         blocks.dedup();
         for unit in blocks {
@@ -405,8 +409,8 @@ impl PTable {
         let rows =
             block.valid_slots().into_iter().chain(writer.inserted.range(places_of(unit)).map(|(at, _)| slot_of(*at)));
         rows.for_each(|slot| crate::bitmap::set(&mut used, slot));
-        let heap_top = block.heap_top(slots_of(&used).into_iter())?;
-        let state = BlockState { heap_top, has_freed: false };
+        let heap_top = self.heap_top(unit, &used)?;
+        let state = BlockState { heap_top, has_freed: false, is_checked: block.has_check() };
         writer.blocks.insert(unit, state);
         Ok(state)
     }

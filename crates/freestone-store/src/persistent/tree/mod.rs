@@ -102,6 +102,14 @@ impl Tree {
         Ok(tree)
     }
 
+    /// A tree that finds nothing, for a table that is only read while another process writes it.
+    ///
+    /// # Errors
+    /// The options are not valid.
+    pub fn none(pool: Arc<Pool>, owner: u64, root: u64, options: TreeOptions) -> Result<Tree> {
+        Tree::empty(pool, owner, root, options)
+    }
+
     fn empty(pool: Arc<Pool>, owner: u64, root: u64, options: TreeOptions) -> Result<Tree> {
         let bytes = options.node_bytes;
         if !bytes.is_power_of_two() || !LEAF_BYTES.contains(&bytes) || bytes >= pool.unit_bytes() {

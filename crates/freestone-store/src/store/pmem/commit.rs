@@ -9,7 +9,7 @@ use super::super::locks::{RowNumber, Transactions};
 use super::super::rebase::live_rows;
 use super::super::state::State;
 use super::held::Held;
-use super::{Attached, Pmem};
+use super::{Attached, LOOK_INTERVAL, Pmem};
 use crate::cluster::BitOrder;
 use crate::design::MediumKind;
 use crate::error::{Result, StoreError};
@@ -128,7 +128,20 @@ impl Pmem {
             return append(log, work);
         }
         let mut attached = self.state.lock();
-        let (rows, mut runs) = attached.targets(self, &changes, work.after)?;
+        attached.begin_change()?;
+        let committed = self.change(&mut attached, log, work, &changes);
+        attached.end_change(log.last_sequence());
+        committed
+    }
+
+    fn change(
+        &self,
+        attached: &mut Attached,
+        log: &mut LogWriter,
+        work: &mut Work<'_>,
+        changes: &Changes,
+    ) -> Result<u64> {
+        let (rows, mut runs) = attached.targets(self, changes, work.after)?;
         let created: Vec<u64> = rows.keys().filter(|id| !is_named(work.before, **id)).copied().collect();
         let tables: Vec<Arc<PTable>> = {
             let ids: HashSet<u64> = rows.keys().chain(changes.deleted.keys()).copied().collect();
@@ -144,7 +157,7 @@ impl Pmem {
         });
         let committed = committed.and_then(|staged| {
             changes.strip(work.commit, &runs);
-            attached.name_pools(work, &changes, if runs.is_empty() { &[] } else { &created });
+            attached.name_pools(work, changes, if runs.is_empty() { &[] } else { &created });
             finish(staged, log, work)
         });
         // Also after an error: blocks may have been divided.
@@ -169,15 +182,17 @@ impl Pmem {
     /// Commits what was prepared under a commit that the log has, and takes back what was prepared under another.
     pub fn settle(&self, last: u64) -> Result<()> {
         let mut attached = self.state.lock();
+        attached.begin_change()?;
         let tables: Vec<Arc<PTable>> = attached.tables.values().map(|held| held.table().clone()).collect();
-        for table in &tables {
-            if let Some(sequence) = table.waits_for() {
-                table.settle(sequence <= last)?;
-            }
-        }
+        let settle = |table: &Arc<PTable>| match table.waits_for() {
+            Some(sequence) => table.settle(sequence <= last),
+            None => Ok(()),
+        };
+        let settled = tables.iter().try_for_each(settle);
         let ids: Vec<u64> = attached.tables.keys().copied().collect();
         attached.absorb(self, &ids);
-        Ok(())
+        attached.end_change(last);
+        settled
     }
 }
 
@@ -326,8 +341,50 @@ impl Attached {
     }
 
     fn absorb(&mut self, pmem: &Pmem, tables: &[u64]) -> Vec<(RowNumber, RowNumber)> {
-        let held = self.tables.iter_mut().filter(|(id, _)| tables.contains(id));
-        held.flat_map(|(_, held)| held.absorb(&pmem.next_id)).collect()
+        let held = self.tables.iter_mut().filter(|(id, _)| tables.contains(id)).map(|(_, held)| held);
+        let mut moves = vec![];
+        for held in held {
+            let absorbed = held.absorb(&pmem.next_id);
+            moves.extend(absorbed.moves);
+            self.others.iter_mut().for_each(|others| others.touched.extend(&absorbed.units));
+        }
+        moves
+    }
+
+    /// Begins a change of the pool, as soon as no other process takes a snapshot, and keeps what those have that were taken
+    /// since the last change.
+    fn begin_change(&mut self) -> Result<()> {
+        let Some(others) = &mut self.others else { return Ok(()) };
+        if let Some(number) = others.writer.begin()? {
+            others.kept.insert(number, self.tables.values().flat_map(Held::entries).cloned().collect());
+        }
+        self.let_go()
+    }
+
+    /// Forgets what snapshots of other processes had that have ended.
+    pub(super) fn let_go(&mut self) -> Result<()> {
+        let Some(others) = &mut self.others else { return Ok(()) };
+        if others.kept.is_empty() && others.foreign.is_none() {
+            return Ok(());
+        }
+        if others.looked.elapsed() > LOOK_INTERVAL {
+            others.writer.forget_ended()?;
+            others.looked = std::time::Instant::now();
+        }
+        let oldest = others.writer.oldest();
+        others.kept.retain(|number, _| oldest.is_some_and(|oldest| *number >= oldest));
+        if others.foreign.is_some_and(|until| oldest.is_none_or(|oldest| oldest > until)) {
+            others.foreign = None;
+            self.pool.iter().for_each(|pool| pool.let_go());
+            self.tables.values().for_each(|held| held.table().let_go());
+        }
+        Ok(())
+    }
+
+    fn end_change(&mut self, sequence: u64) {
+        if let Some(others) = &mut self.others {
+            others.writer.end(sequence, others.touched.drain(..));
+        }
     }
 
     fn drop_tables(&mut self, tables: &[u64]) {

@@ -33,6 +33,15 @@ struct PoolSegment {
     entry: Option<SegmentEntry>,
 }
 
+/// What transactions have changed.
+#[derive(Debug)]
+pub struct Absorbed {
+    /// The rows that have other numbers now, with the earlier ones first.
+    pub moves: Vec<(RowNumber, RowNumber)>,
+    /// The units of the blocks.
+    pub units: Vec<u64>,
+}
+
 /// A block that has left its position.
 struct Left {
     unit: u64,
@@ -59,10 +68,10 @@ impl Held {
         self.segments.values().filter_map(|segment| segment.entry.as_ref())
     }
 
-    /// Takes over what transactions have changed, and returns the rows that have other numbers now, with the earlier ones
-    /// first.
-    pub fn absorb(&mut self, next_id: &AtomicU64) -> Vec<(RowNumber, RowNumber)> {
+    /// Takes over what transactions have changed.
+    pub fn absorb(&mut self, next_id: &AtomicU64) -> Absorbed {
         let published = self.table().publish();
+        let units = published.blocks.iter().map(|block| block.unit).chain(published.gone.iter().copied()).collect();
         let moved: HashMap<Place, Place> = published.moved.iter().copied().collect();
         let mut changed = BTreeSet::new();
         // A block that has lost rows to another gets a new position, so that the number of a row never becomes another's.
@@ -88,7 +97,7 @@ impl Held {
         }
         let moves = self.moves(&left, &moved);
         self.renew(&changed);
-        moves
+        Absorbed { moves, units }
     }
 
     fn row(&self, segment: u64, position: usize, slot: usize) -> RowNumber {

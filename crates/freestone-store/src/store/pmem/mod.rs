@@ -2,30 +2,33 @@
 //! `medium = 'pmem'` has its rows there, in one or more tables of the pool: another one when its columns change. The log
 //! names them. Rows for which the pool has no room are hot rows and segments in files, as those of other tables.
 //!
-//! A snapshot has the blocks of the pool as segments ([`Blocks`](crate::segment::Blocks)), which no log names. The writer
-//! process alone has the pool. A commit that changes one table of the pool, and nothing else, is durable without the
-//! log; others are prepared in the pool under the sequence of the log's commit ([`commit`]).
+//! A snapshot has the blocks of the pool as segments ([`Blocks`](crate::segment::Blocks)), which no log names. A commit that
+//! changes one table of the pool, and nothing else, is durable without the log; others are prepared in the pool under the
+//! sequence of the log's commit ([`commit`]). Other processes than the writer read the pool ([`reading`]).
 
 pub mod commit;
 mod held;
+mod processes;
+mod reading;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use self::held::Held;
+pub(super) use self::processes::Kept;
+use self::reading::{Reading, SEGMENT_IDS};
 use super::Store;
 use super::commit::Operation;
 use super::state::State;
 use super::write::WriteTransaction;
 use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
-#[cfg(target_os = "linux")]
-use crate::media::region::{MapOptions, MappedRegion};
-use crate::media::region::{MemoryRegion, Persistence, Region};
+use crate::media::region::{MapOptions, MappedRegion, MemoryRegion, Persistence, Region};
 use crate::persistent::{PTable, Pool, PoolOptions};
 use crate::table::{SegmentEntry, Table};
 
@@ -95,9 +98,14 @@ impl PoolList {
 pub(super) struct Pmem {
     options: PmemOptions,
     path: Option<PathBuf>,
-    read_only: bool,
     next_id: Arc<AtomicU64>,
+    /// Ids of segments of a pool that another process may write. They are in no log.
+    reading_id: AtomicU64,
     state: Mutex<Attached>,
+    /// How this process reads a pool that another may write.
+    reading: Mutex<Option<Arc<Reading>>>,
+    /// Whether it may do so: it does not try to write.
+    may_read: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -109,55 +117,89 @@ struct Attached {
     tables: BTreeMap<u64, Held>,
     /// Tables of the database that cannot be read, and why.
     broken: HashMap<u64, Arc<str>>,
+    /// If this process writes the pool, what it tells others.
+    others: Option<Others>,
 }
+
+/// What the process that writes a pool knows of those that read it.
+#[derive(Debug)]
+struct Others {
+    writer: processes::Writer,
+    /// By the number of the last of their snapshots that may have them: segments as they were then.
+    kept: BTreeMap<u64, Vec<SegmentEntry>>,
+    /// While there are snapshots up to this one, nothing is overwritten that was there when this process opened the pool.
+    foreign: Option<u64>,
+    /// The units that the change under way has touched.
+    touched: Vec<u64>,
+    /// When processes that have ended were looked for.
+    looked: Instant,
+}
+
+/// Processes that have ended are looked for so often.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Pmem {
     pub(super) fn new(options: PmemOptions, path: Option<PathBuf>, read_only: bool, next_id: Arc<AtomicU64>) -> Pmem {
-        Pmem { options, path, read_only, next_id, state: Mutex::default() }
+        let (reading_id, may_read) = (AtomicU64::new(SEGMENT_IDS), AtomicBool::new(read_only));
+        Pmem { options, path, next_id, reading_id, state: Mutex::default(), reading: Mutex::default(), may_read }
     }
 
-    /// Opens the pool that a state names. `last` is the last commit of the log. A failure is that of the tables in the
-    /// pool; others can be used.
+    /// Opens the pool that a state names, to write it. `last` is the last commit of the log. A failure is that of the tables
+    /// in the pool; others can be used.
     pub(super) fn attach(&self, state: &State, last: u64) {
         let Some(id) = state.pool else { return };
         let mut attached = self.state.lock();
-        match self.opened(state, id, last) {
+        let was_reading = self.reading.lock().take().is_some();
+        if attached.pool.is_some() && !was_reading {
+            return;
+        }
+        // What this process has read so far remains for its snapshots.
+        *attached = Attached::default();
+        match self.written(state, id, last) {
             Ok(opened) => *attached = opened,
             Err(error) => attached.failure = Some(error.to_string().into()),
         }
     }
 
     /// Whether an attempt to open the pool can succeed.
-    fn may_open(&self) -> bool {
-        self.options.region.is_some() || self.region().is_ok()
+    fn may_open(&self) -> Result<()> {
+        if self.options.region.is_some() { Ok(()) } else { self.region().map(drop) }
     }
 
     pub(super) fn refuse(&self, reason: &StoreError) {
         self.state.lock().failure = Some(reason.to_string().into());
     }
 
-    fn opened(&self, state: &State, id: u128, last: u64) -> Result<Attached> {
-        let pool = Arc::new(Pool::open(self.region()?, Some(id))?);
-        let mut attached = Attached { pool: Some(pool.clone()), ..Attached::default() };
-        let found = pool.tables_of_store();
-        for table in state.tables.values() {
-            for of_pool in &table.pools {
-                let is_there = found.contains(&(*of_pool, table.id));
-                let missing = || StoreError::invalid(format!("{} has no table {of_pool}", pool.region().place()));
-                let opened = is_there.then(|| PTable::open_with(pool.clone(), *of_pool, &|commit| commit <= last));
-                match opened.unwrap_or_else(|| Err(missing())) {
-                    Ok(opened) => drop(attached.tables.insert(*of_pool, Held::new(Arc::new(opened), &self.next_id))),
-                    Err(error) => drop(attached.broken.insert(table.id, error.to_string().into())),
-                }
-            }
+    /// The pool, to be written by this process.
+    fn written(&self, state: &State, id: u128, last: u64) -> Result<Attached> {
+        let region = self.region()?;
+        let mut others = self.others()?;
+        let pool = Arc::new(Pool::open(region, Some(id))?);
+        let foreign = others.as_ref().and_then(|others| others.foreign);
+        if foreign.is_some() {
+            pool.hold_back();
         }
-        let is_known = |of_pool: u64| state.tables.values().any(|table| table.pools.contains(&of_pool));
-        for (of_pool, _) in found.iter().filter(|(of_pool, _)| !is_known(*of_pool)) {
-            pool.discard(*of_pool);
+        let mut attached = opened(pool, state, last, &self.next_id);
+        if foreign.is_some() {
+            attached.tables.values().for_each(|held| held.table().hold_back());
         }
-        let last_id = found.iter().map(|(of_pool, _)| *of_pool).max().unwrap_or(0);
-        self.next_id.fetch_max(last_id + 1, Ordering::Relaxed);
+        let found = attached.pool.iter().flat_map(|pool| pool.tables_of_store());
+        let last_id = found.map(|(of_pool, _)| of_pool).max().unwrap_or(0);
+        self.next_id.fetch_max(last_id.max(attached.tables.keys().last().copied().unwrap_or(0)) + 1, Ordering::Relaxed);
+        if let Some(others) = &mut others {
+            others.writer.end(last, std::iter::empty());
+        }
+        attached.others = others;
         Ok(attached)
+    }
+
+    /// What this process knows of others that read the pool, which it begins to write.
+    fn others(&self) -> Result<Option<Others>> {
+        let (None, Some(path)) = (&self.options.region, &self.path) else { return Ok(None) };
+        let writer = processes::Writer::open(path)?;
+        let foreign = writer.oldest().map(|_| writer.last_snapshot());
+        let (kept, touched, looked) = (BTreeMap::new(), vec![], Instant::now());
+        Ok(Some(Others { writer, kept, foreign, touched, looked }))
     }
 
     /// The memory of the pool, which must exist.
@@ -166,25 +208,16 @@ impl Pmem {
             return Ok(region.clone());
         }
         let path = self.path.as_ref().ok_or_else(|| StoreError::invalid("a database in memory keeps no pool"))?;
-        if self.read_only {
-            return copied(path);
-        }
         self.mapped(path, false)
     }
 
-    #[cfg(target_os = "linux")]
-    fn mapped(&self, path: &std::path::Path, creates: bool) -> Result<Arc<dyn Region>> {
+    fn mapped(&self, path: &Path, creates: bool) -> Result<Arc<dyn Region>> {
         let options = MapOptions { reserve: self.options.bytes, emulated: self.options.emulated };
         let region = match creates {
             true => MappedRegion::create(path, FIRST_BYTES, &options)?,
             false => MappedRegion::open(path, &options)?,
         };
         Ok(Arc::new(region))
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn mapped(&self, path: &std::path::Path, _: bool) -> Result<Arc<dyn Region>> {
-        Err(StoreError::invalid(format!("{}: persistent memory needs Linux", path.display())))
     }
 
     /// The identity of the pool, which is made if the database, whose newest state knows `known`, has none yet.
@@ -204,7 +237,11 @@ impl Pmem {
             StoreError::invalid(format!("medium = 'pmem' cannot be used: {error}{hint}"))
         })?;
         let id = made.database();
-        attached.pool = Some(Arc::new(made));
+        let others = self.others()?;
+        if let Some(others) = &others {
+            others.writer.end(0, std::iter::empty());
+        }
+        (attached.pool, attached.others) = (Some(Arc::new(made)), others);
         Ok(id)
     }
 
@@ -248,6 +285,7 @@ impl Pmem {
 
     /// What users may know of the pool; `None` if there is none.
     pub fn pool_state(&self) -> Option<PoolState> {
+        self.look_at_units();
         let attached = self.state.lock();
         let pool = attached.pool.as_ref()?;
         let tables = attached.tables.iter();
@@ -262,19 +300,22 @@ impl Pmem {
         })
     }
 
-    /// Checks the tables of the pool that have rows of a table.
+    /// Checks the tables of the pool that have rows of a table. Of a pool that another process writes, the blocks.
     pub(super) fn check(&self, table: &Table) -> Result<()> {
+        let is_view = self.reading.lock().is_some();
         let tables: Vec<Arc<PTable>> = {
             let attached = self.state.lock();
             let of_table = table.pools.iter().filter_map(|of_pool| attached.tables.get(of_pool));
             of_table.map(|held| held.table().clone()).collect()
         };
-        tables.iter().try_for_each(|table| table.check())
+        tables.iter().try_for_each(|table| if is_view { table.check_blocks() } else { table.check() })
     }
 
     /// The bytes that are to be moved to files, if the pool runs short.
     pub(super) fn excess(&self) -> Option<u64> {
-        let attached = self.state.lock();
+        let mut attached = self.state.lock();
+        // Otherwise the next change does it.
+        let _ = attached.let_go();
         let pool = attached.pool.as_ref()?;
         let used = || {
             let (units, free) = pool.usage();
@@ -331,8 +372,30 @@ impl Attached {
     }
 }
 
+/// A pool and its tables that a state names. Other tables have no commit, and are discarded.
+fn opened(pool: Arc<Pool>, state: &State, last: u64, next_id: &AtomicU64) -> Attached {
+    let mut attached = Attached { pool: Some(pool.clone()), ..Attached::default() };
+    let found = pool.tables_of_store();
+    for table in state.tables.values() {
+        for of_pool in &table.pools {
+            let is_there = found.contains(&(*of_pool, table.id));
+            let missing = || StoreError::invalid(format!("{} has no table {of_pool}", pool.region().place()));
+            let opened = is_there.then(|| PTable::open_with(pool.clone(), *of_pool, &|commit| commit <= last));
+            match opened.unwrap_or_else(|| Err(missing())) {
+                Ok(opened) => drop(attached.tables.insert(*of_pool, Held::new(Arc::new(opened), next_id))),
+                Err(error) => drop(attached.broken.insert(table.id, error.to_string().into())),
+            }
+        }
+    }
+    let is_known = |of_pool: u64| state.tables.values().any(|table| table.pools.contains(&of_pool));
+    for (of_pool, _) in found.iter().filter(|(of_pool, _)| !is_known(*of_pool)) {
+        pool.discard(*of_pool);
+    }
+    attached
+}
+
 /// A pool in memory with the content of a file, which nobody changes while the process lives.
-fn copied(path: &std::path::Path) -> Result<Arc<dyn Region>> {
+fn copied(path: &Path) -> Result<Arc<dyn Region>> {
     let failed = |action, error| crate::media::MediumError::io(action, path.display().to_string(), error);
     let file = std::fs::File::open(path).map_err(|error| failed("open", error))?;
     file.try_lock_shared().map_err(|error| match error {
@@ -342,10 +405,17 @@ fn copied(path: &std::path::Path) -> Result<Arc<dyn Region>> {
             failed("lock", std::io::Error::new(std::io::ErrorKind::ResourceBusy, reason))
         }
     })?;
-    let bytes = std::fs::read(path).map_err(|error| failed("read", error))?;
-    let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let copy = contents(path);
     // The lock ends with the process.
     std::mem::forget(file);
+    copy
+}
+
+/// A pool in memory with the content of a file.
+fn contents(path: &Path) -> Result<Arc<dyn Region>> {
+    let failed = |error| crate::media::MediumError::io("read", path.display().to_string(), error);
+    let bytes = std::fs::read(path).map_err(failed)?;
+    let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
     let copy = MemoryRegion::of_words(&words, bytes.len() as u64 + FIRST_BYTES);
     Ok(Arc::new(copy.copy_of(path.display().to_string())))
 }
@@ -371,22 +441,25 @@ impl WriteTransaction {
 }
 
 impl Store {
-    /// Opens the pool, if the database has one. For that this process becomes the writer, since blocks change in place.
+    /// Opens the pool, if the database has one. For that this process becomes the writer, since blocks change in place; if it
+    /// cannot, it reads what another process writes.
     pub(super) fn attach_pool(&self) -> Result<()> {
-        let state = self.newest()?;
-        if state.pool.is_none() {
+        if self.options.read_only || self.newest()?.pool.is_none() {
+            self.pmem.may_read.store(true, Ordering::Release);
             return Ok(());
         }
-        let is_writer = self.options.read_only || self.pmem.may_open();
-        let opened = if self.options.read_only || !is_writer { Ok(()) } else { self.open_log() };
+        let opened = self.pmem.may_open().and_then(|()| self.open_log());
         match opened {
-            Ok(()) => {
-                let newest = self.newest()?;
-                self.pmem.attach(&newest, newest.sequence);
+            Err(error) if reading::is_taken(&error) => {
+                self.pmem.may_read.store(true, Ordering::Release);
+                self.snapshot()?;
             }
-            Err(error) => self.pmem.refuse(&error),
+            Err(error) => {
+                self.pmem.refuse(&error);
+                self.show_pool();
+            }
+            Ok(()) => {}
         }
-        self.show_pool();
         Ok(())
     }
 
