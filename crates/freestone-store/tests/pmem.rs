@@ -377,6 +377,48 @@ fn other_processes_read_what_one_writes() {
     assert_eq!(digest(&last, "t"), before, "also when another process begins");
 }
 
+/// A committed change that the process which made it did not finish, as a crash leaves it: row 0 of the first block is removed.
+/// Returns the pool's bytes with it.
+#[cfg(target_os = "linux")]
+fn with_interrupted_change(pool: &[u8]) -> Vec<u8> {
+    const UNIT: usize = 32 << 10;
+    let word = |at: usize| u64::from_le_bytes(pool[at..at + 8].try_into().expect("8 bytes"));
+    let seal = |value: u64| value | ((value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) | 1) << 48;
+    let unit = |kind: u8| (1..pool.len() / UNIT).find(|unit| pool[unit * UNIT..][..5] == [b'F', b'P', b'U', b'1', kind]);
+    let (table, block) = (unit(1).expect("a table") * UNIT, unit(2).expect("a block"));
+    let validity = block * UNIT + 64;
+    let content = [validity as u64, word(validity) & !1, (block << 16) as u64];
+    let bytes: Vec<u8> = content.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let check = u64::from(freestone_store::page::checksum(&bytes));
+    let mut pool = pool.to_vec();
+    pool[table + 104..][..8].copy_from_slice(&seal(2 << 46 | 1 << 23 | 1).to_le_bytes());
+    pool[table + 128..][..8].copy_from_slice(&check.to_le_bytes());
+    pool[table + 136..][..24].copy_from_slice(&bytes);
+    pool
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_reader_finishes_an_interrupted_change_in_a_copy() {
+    let folder = Folder::new();
+    let writer = folder.open(false, 16 << 20);
+    create(&writer, "t", keyed_schema(), PMEM);
+    change(&writer, |transaction| append(transaction, "t", &batch(0..3)));
+    drop(writer);
+    let path = folder.0.path().join("db/pool.pmem");
+    let pool = with_interrupted_change(&std::fs::read(&path).expect("the pool"));
+    std::fs::write(&path, &pool).expect("written");
+    let reader = folder.open(true, 16 << 20);
+    let copy = reader.snapshot().expect("a snapshot");
+    assert_eq!(keys(&copy, "t"), [1, 2]);
+    assert_eq!(std::fs::read(&path).expect("the pool"), pool, "a reader changes nothing");
+    let writer = folder.open(false, 16 << 20);
+    change(&writer, |transaction| append(transaction, "t", &batch(7..9)));
+    assert_eq!(keys(&reader.snapshot().expect("a snapshot"), "t"), [1, 2, 7, 8]);
+    assert_eq!(keys(&copy, "t"), [1, 2]);
+    is_sound(&writer);
+}
+
 /// Old snapshots of readers, while the pool is short and blocks are moved to files.
 #[cfg(target_os = "linux")]
 #[test]
