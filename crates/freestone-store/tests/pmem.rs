@@ -384,7 +384,8 @@ fn with_interrupted_change(pool: &[u8]) -> Vec<u8> {
     const UNIT: usize = 32 << 10;
     let word = |at: usize| u64::from_le_bytes(pool[at..at + 8].try_into().expect("8 bytes"));
     let seal = |value: u64| value | ((value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) | 1) << 48;
-    let unit = |kind: u8| (1..pool.len() / UNIT).find(|unit| pool[unit * UNIT..][..5] == [b'F', b'P', b'U', b'1', kind]);
+    let unit =
+        |kind: u8| (1..pool.len() / UNIT).find(|unit| pool[unit * UNIT..][..5] == [b'F', b'P', b'U', b'1', kind]);
     let (table, block) = (unit(1).expect("a table") * UNIT, unit(2).expect("a block"));
     let validity = block * UNIT + 64;
     let content = [validity as u64, word(validity) & !1, (block << 16) as u64];

@@ -80,6 +80,8 @@ pub struct Interleave {
     /// For each bit of the key, from the most significant: the dimension, and the bit of its code.
     places: Vec<(usize, u32)>,
     widths: Vec<u32>,
+    /// For each dimension the bits of its code that the key has, each with its place in the key from the least significant.
+    bits: Vec<Vec<(u32, u32)>>,
 }
 
 impl Interleave {
@@ -93,7 +95,15 @@ impl Interleave {
             }
         }
         places.truncate(bits.min(KEY_BITS) as usize);
-        Interleave { places, widths: widths.to_vec() }
+        Interleave::of_places(places, widths)
+    }
+
+    fn of_places(places: Vec<(usize, u32)>, widths: &[u32]) -> Self {
+        let mut bits = vec![vec![]; widths.len()];
+        for (at, (dimension, bit)) in places.iter().rev().enumerate() {
+            bits[*dimension].push((*bit, at as u32));
+        }
+        Interleave { places, widths: widths.to_vec(), bits }
     }
 
     /// An assignment in another order.
@@ -120,7 +130,7 @@ impl Interleave {
         let rest = Interleave::new(&left, u32::MAX).places;
         places.extend(rest);
         places.truncate(bits.min(KEY_BITS) as usize);
-        Ok(Interleave { places, widths: widths.to_vec() })
+        Ok(Interleave::of_places(places, widths))
     }
 
     /// The bits of a key that belong to a dimension.
@@ -130,7 +140,7 @@ impl Interleave {
 
     /// The bits of a key that a dimension's code gives. They are in the order of the codes.
     pub fn deposit(&self, dimension: usize, code: u32) -> u64 {
-        self.places.iter().fold(0, |key, (of, bit)| key << 1 | u64::from(*of == dimension && code >> bit & 1 == 1))
+        self.bits[dimension].iter().fold(0, |key, (bit, at)| key | u64::from(code >> bit & 1) << at)
     }
 
     /// The number of bits of a key.
@@ -140,7 +150,7 @@ impl Interleave {
 
     /// The key of a row with these codes.
     pub fn key(&self, codes: impl Fn(usize) -> u32) -> u64 {
-        self.places.iter().fold(0, |key, (dimension, bit)| key << 1 | u64::from(codes(*dimension) >> bit & 1))
+        (0..self.widths.len()).fold(0, |key, dimension| key | self.deposit(dimension, codes(dimension)))
     }
 
     /// The smallest and largest code that a dimension's rows can have under a key.

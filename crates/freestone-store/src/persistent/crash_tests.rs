@@ -7,7 +7,7 @@ use super::tree::tests::crashes;
 #[test]
 fn every_crash_leaves_what_was_acknowledged_and_every_flush_is_needed() {
     let whole = workload(None);
-    let crashed: Vec<_> = whole.repaired(20).into_iter().take(8).collect();
+    let crashed: Vec<_> = whole.repaired(9).into_iter().take(16).collect();
     assert!(crashed.len() >= 4, "opening repaired {} contents", crashed.len());
     let images = check_every_site(crashed.len() + 5, |number, omitted| match number {
         0 => creation(omitted),

@@ -18,6 +18,7 @@ mod elsewhere;
 #[cfg(target_os = "linux")]
 mod mapped;
 mod memory;
+mod prefetch;
 mod tracked;
 
 use std::fmt;
@@ -175,6 +176,14 @@ impl<'a> Words<'a> {
         debug_assert!(offset.is_multiple_of(WORD_BYTES));
         self.lines[(offset / LINE_BYTES) as usize].0[(offset / WORD_BYTES) as usize % LINE_WORDS]
             .load(Ordering::Acquire)
+    }
+
+    /// Begins to load the line with this byte, if there is one, into the cache.
+    #[inline]
+    pub fn prefetch(&self, offset: u64) {
+        if let Some(line) = self.lines.get((offset / LINE_BYTES) as usize) {
+            prefetch::prefetch(line);
+        }
     }
 
     /// The low `width` bytes at any offset that does not cross a word. `width` is 1, 2, 4 or 8.

@@ -29,6 +29,21 @@ impl<'a> Block<'a> {
         self.words.load(self.start + self.geometry.bit(at * 64).0)
     }
 
+    /// Begins to load what is read before a row is written: the bounds and the first bits.
+    pub fn prefetch_for_row(&self) {
+        self.words.prefetch(self.start + self.geometry.bit(0).0);
+        let bounds = self.geometry.columns.iter().step_by(4).map(|column| column.bounds);
+        bounds.for_each(|bounds| self.words.prefetch(self.start + bounds));
+    }
+
+    /// Begins to load a row: its validity bit and these columns.
+    pub fn prefetch_row(&self, slot: usize, columns: impl Iterator<Item = usize>) {
+        self.words.prefetch(self.start + self.geometry.bit(slot).0);
+        for column in columns {
+            self.words.prefetch(self.start + self.geometry.columns[column].value(slot));
+        }
+    }
+
     /// Whether a slot holds a row.
     pub fn is_valid(&self, slot: usize) -> bool {
         self.validity(slot / 64) >> (slot % 64) & 1 == 1

@@ -129,7 +129,7 @@ impl PTable {
         let mut units: Vec<u64> = inserted.iter().map(|(at, _)| unit_of(*at)).collect();
         units.dedup();
         for unit in units {
-            let Some(state) = writer.blocks.get_mut(&unit) else { continue };
+            let Some(state) = writer.block(unit) else { continue };
             let block = self.block(unit);
             if !state.is_checked && self.is_full(&block, state.heap_top) {
                 block.store_check();

@@ -1,8 +1,8 @@
 //! The redo slot of a table: what a change of several words is made of, written before any of them.
 //!
 //! A change goes through two phases. In the first, the places that it touches are known, so that entries of the tree
-//! that a crash left for rows that do not exist are found. From the second on, the change is committed: its words are
-//! stored, again by every opening until the slot is empty.
+//! that a crash left for rows that do not exist are found; a change that adds no entries needs no such phase. From the
+//! second on, the change is committed: its words are stored, again by every opening until the slot is empty.
 
 use crate::error::Result;
 use crate::media::region::Region;
@@ -82,8 +82,8 @@ impl Journal {
         None
     }
 
-    /// Writes a change, for which there is room, and its first phase. Durable after the next fence.
-    pub fn prepare(&self, region: &dyn Region, change: &Change) {
+    /// Writes a change, for which there is room, durably.
+    pub fn write(&self, region: &dyn Region, change: &Change) {
         let pairs = change.words.iter().flat_map(|(offset, value)| [*offset, *value]);
         let content: Vec<u64> = pairs.chain(change.places.iter().copied()).chain(change.sequence).collect();
         let check = check_of(&content);
@@ -96,11 +96,15 @@ impl Journal {
             }
         }
         region.fence();
+    }
+
+    /// Begins the first phase of the change that was written. Durable after the next fence.
+    pub fn prepare(&self, region: &dyn Region, change: &Change) {
         let is_waiting = change.sequence.is_some();
         self.set(region, change, if is_waiting { Phase::Waiting } else { Phase::Prepared });
     }
 
-    /// Commits the change that was prepared. Durable after the next fence.
+    /// Commits the change that was written. Durable after the next fence.
     pub fn commit(&self, region: &dyn Region, change: &Change) {
         self.set(region, change, Phase::Committed);
     }

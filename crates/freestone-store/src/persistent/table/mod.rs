@@ -33,7 +33,7 @@ mod version;
 mod view;
 mod write;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -127,13 +127,12 @@ struct Structure {
 /// What only the writer knows. It can be found out by reading blocks.
 #[derive(Debug)]
 struct Writer {
-    blocks: HashMap<u64, BlockState>,
+    /// By unit.
+    blocks: Vec<Option<BlockState>>,
     journal: Journal,
     /// Rows that the transaction under way has written, and those that it will remove: places and key prefixes.
     inserted: BTreeMap<Place, u64>,
     deleted: BTreeMap<Place, u64>,
-    /// By block to which the transaction under way adds rows: a bit for each slot that is taken.
-    taken: HashMap<u64, Vec<u64>>,
     /// What waits for the commit of a log.
     prepared: Option<Prepared>,
     versions: Versions,
@@ -142,11 +141,10 @@ struct Writer {
 impl Writer {
     fn new(journal: Journal) -> Writer {
         Writer {
-            blocks: HashMap::new(),
+            blocks: vec![],
             journal,
             inserted: BTreeMap::new(),
             deleted: BTreeMap::new(),
-            taken: HashMap::new(),
             prepared: None,
             versions: Versions::default(),
         }
@@ -156,7 +154,18 @@ impl Writer {
     fn clear(&mut self) {
         self.inserted.clear();
         self.deleted.clear();
-        self.taken.clear();
+    }
+
+    fn block(&mut self, unit: u64) -> Option<&mut BlockState> {
+        self.blocks.get_mut(unit as usize).and_then(Option::as_mut)
+    }
+
+    fn set_block(&mut self, unit: u64, state: Option<BlockState>) {
+        let at = unit as usize;
+        if at >= self.blocks.len() {
+            self.blocks.resize_with(at + 1, Option::default);
+        }
+        self.blocks[at] = state;
     }
 }
 
@@ -166,14 +175,27 @@ struct Prepared {
     change: Change,
     inserted: Vec<(Place, u64)>,
     deleted: Vec<(Place, u64)>,
+    entries: Entries,
+}
+
+/// What a change does to the tree: places of rows with the prefixes of their keys.
+#[derive(Debug, Default)]
+struct Entries {
+    added: Vec<(Place, u64)>,
+    removed: Vec<(Place, u64)>,
+    /// Prefixes with the places before and after: entries that stay where they are in their leaf.
+    moved: Vec<(u64, Place, Place)>,
 }
 
 /// The free space of a block.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct BlockState {
     /// Where the strings of its rows begin.
     heap_top: u64,
-    /// Whether rows have been removed that readers may look at.
+    /// A bit for each slot that is taken: by a row, by one of the transaction under way, or by one that a snapshot sees.
+    /// Slots that have become free since may be missing.
+    taken: Vec<u64>,
+    /// Whether rows may have been removed that readers may look at.
     has_freed: bool,
     /// Whether the block has a checksum, which must go before a slot is written.
     is_checked: bool,

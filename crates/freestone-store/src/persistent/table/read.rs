@@ -31,6 +31,8 @@ impl PTable {
         let (first, mut kept) = (places.len(), places.len());
         self.tree.lookup(keys[0].order_prefix(row), places)?;
         let mut text = vec![];
+        let read = self.key.iter().chain(columns).copied();
+        places[first..].iter().for_each(|at| self.prefetch_row(&structure, *at, read.clone()));
         for candidate in first..places.len() {
             let at = places[candidate];
             let start = out.first().map_or(0, ColumnData::len);
@@ -45,6 +47,13 @@ impl PTable {
         }
         places.truncate(kept);
         Ok(())
+    }
+
+    /// Begins to load some columns of the row at a place, if there is one.
+    pub(super) fn prefetch_row(&self, structure: &Structure, at: Place, columns: impl Iterator<Item = usize>) {
+        if slot_of(at) < self.geometry.slots && structure.version(unit_of(at)).is_some() {
+            self.block(unit_of(at)).prefetch_row(slot_of(at), columns);
+        }
     }
 
     /// The places of all rows with the key of a row of `keys`.

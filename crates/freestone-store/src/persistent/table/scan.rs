@@ -81,6 +81,8 @@ pub struct Plan {
 
 /// The blocks whose bounds are tested to estimate how many pass.
 const SAMPLED_BLOCKS: usize = 64;
+/// The row behind that is on its way while one is read by the tree.
+const ROWS_AHEAD: usize = 6;
 /// Rows that are collected before they are handed over.
 const BATCH_ROWS: usize = 8192;
 /// Blocks that are visited before a waiting writer may split one.
@@ -286,8 +288,12 @@ impl PTable {
             }
             next = self.tree.batch(start, last, &mut entries)?;
             report.entries += entries.len() as u64;
-            for (prefix, at) in &entries {
+            for (number, (prefix, at)) in entries.iter().enumerate() {
                 seen = Some(*prefix);
+                if let Some((_, ahead)) = entries.get(number + ROWS_AHEAD) {
+                    let read = tests.iter().map(|test| test.column).chain(request.columns.iter().copied());
+                    self.prefetch_row(&structure, *ahead, read);
+                }
                 self.collect_row(&structure, *at, request, tests, &mut text, batch)?;
             }
         }

@@ -80,7 +80,7 @@ impl PTable {
             self.pool.release(&[new]);
             return Err(error);
         }
-        writer.blocks.insert(new, state);
+        writer.set_block(new, Some(state));
         writer.versions.touch(new, true);
         writer.versions.touch(unit, false);
         // Only snapshots look at the rows that have left.
@@ -89,7 +89,8 @@ impl PTable {
         let stays = (0..rows.slots.len()).filter(|row| !moves(row)).map(|row| rows.slots[row]);
         stays.for_each(|slot| crate::bitmap::set(&mut left, slot));
         let heap_top = self.heap_top(unit, &left)?;
-        writer.blocks.insert(unit, BlockState { heap_top, has_freed: false, is_checked: block.has_check() });
+        let is_checked = block.has_check();
+        writer.set_block(unit, Some(BlockState { heap_top, taken: left, has_freed: false, is_checked }));
         Ok(())
     }
 
@@ -108,7 +109,7 @@ impl PTable {
             self.pool.release(&[new]);
             return Err(error);
         }
-        writer.blocks.insert(new, state);
+        writer.set_block(new, Some(state));
         writer.versions.touch(new, true);
         self.retire(writer, unit);
         Ok(())
@@ -141,7 +142,9 @@ impl PTable {
             region.store(block.start + first + at as u64 * 8, *word);
         }
         region.flush(block.start + first, self.geometry.words as u64 * 8);
-        Ok((unit, BlockState { heap_top, has_freed: false, is_checked: false }))
+        let mut taken = vec![0; self.geometry.words];
+        (0..which.len()).for_each(|slot| crate::bitmap::set(&mut taken, slot));
+        Ok((unit, BlockState { heap_top, taken, has_freed: false, is_checked: false }))
     }
 
     /// The validity words of a block without some of its rows, as far as they change.
@@ -178,7 +181,6 @@ impl PTable {
         }
         change.places = inserted.iter().chain(&deleted).map(|(at, _)| *at).collect();
         self.commit_change(writer, &change, &inserted, &deleted, publish)?;
-        writer.taken.remove(&unit);
         for places in [&mut writer.inserted, &mut writer.deleted] {
             let here: BTreeMap<Place, u64> = places.range(places_of(unit)).map(|(at, prefix)| (*at, *prefix)).collect();
             for (at, prefix) in here {

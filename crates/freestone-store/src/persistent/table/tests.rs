@@ -441,6 +441,7 @@ fn an_insertion_flushes_few_lines() {
             (after.0 - before.0, after.1 - before.1)
         })
         .collect();
+    println!("{:?}", counts);
     counts.sort_unstable();
     let (lines, fences) = counts[counts.len() / 2];
     assert!(lines <= 10 && fences <= 3, "{lines} lines and {fences} fences in the median");

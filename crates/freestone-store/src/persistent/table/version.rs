@@ -119,8 +119,7 @@ impl PTable {
 
     /// Frees a block that was taken out of the list, when no snapshot has it any more.
     pub(super) fn retire(&self, writer: &mut Writer, unit: u64) {
-        writer.blocks.remove(&unit);
-        writer.taken.remove(&unit);
+        writer.set_block(unit, None);
         if !writer.versions.is_kept {
             self.pool.release(&[unit]);
             return;

@@ -8,9 +8,12 @@ use parking_lot::MutexGuard;
 use super::super::link::seal;
 use super::super::pool::UnitKind;
 use super::journal::{CHANGE_MAX, Change, Journal};
-use super::{BlockState, INTENTS, PTable, Place, Prepared, Writer, place, places_of, slot_of, unit_of};
+use super::{BlockState, Entries, INTENTS, PTable, Place, Prepared, Writer, place, places_of, slot_of, unit_of};
 use crate::column::{ColumnData, Physical};
 use crate::error::{Result, StoreError};
+
+/// The entry behind whose leaf is on its way while one is changed.
+const ENTRIES_AHEAD: usize = 6;
 
 /// Places of rows, with the prefixes of their keys.
 type PlacedRows = Vec<(Place, u64)>;
@@ -48,35 +51,39 @@ impl Transaction<'_> {
         let table = self.table;
         table.check_row(columns, row)?;
         let strings = table.string_bytes(columns, row);
-        let key = table.clusters.key(columns, row);
-        let (unit, slot, state) = loop {
+        let (key, prefix) = (table.clusters.key(columns, row), table.prefix(columns, row));
+        if !table.key.is_empty() {
+            table.tree.prefetch(prefix);
+        }
+        let (unit, slot) = loop {
             let unit = table.block_for(key);
-            let state = table.block_state(&mut self.writer, unit)?;
-            match table.free_slot(&mut self.writer, unit) {
-                Some(slot) if state.heap_top >= table.geometry.heap + strings => break (unit, slot, state),
-                _ => table.make_room(&mut self.writer, unit, key, strings)?,
+            table.block(unit).prefetch_for_row();
+            match table.free_slot(&mut self.writer, unit, strings)? {
+                Some(slot) => break (unit, slot),
+                None => table.make_room(&mut self.writer, unit, key, strings)?,
             }
         };
+        let writer = &mut *self.writer;
+        let Some(state) = writer.blocks[unit as usize].as_mut() else { return Err(StoreError::invalid("no block")) };
         let block = table.block(unit);
         let structure = table.structure.read();
         if state.is_checked {
             table.verify_once(&structure, unit)?;
             block.drop_check();
+            state.is_checked = false;
         }
+        block.prefetch_row(slot, 0..table.geometry.columns.len());
         let version = structure.version(unit).filter(|_| state.has_freed);
         if let Some(version) = version {
             version.fetch_add(1, Ordering::AcqRel);
         }
-        let heap_top = block.write_row(slot, columns, row, state.heap_top);
+        state.heap_top = block.write_row(slot, columns, row, state.heap_top);
         if let Some(version) = version {
             version.fetch_add(1, Ordering::AcqRel);
         }
-        self.writer.blocks.insert(unit, BlockState { heap_top, is_checked: false, ..state });
-        self.writer.inserted.insert(place(unit, slot), table.prefix(columns, row));
-        if let Some(taken) = self.writer.taken.get_mut(&unit) {
-            crate::bitmap::set(taken, slot);
-        }
-        self.writer.versions.touch(unit, true);
+        crate::bitmap::set(&mut state.taken, slot);
+        writer.inserted.insert(place(unit, slot), prefix);
+        writer.versions.touch(unit, true);
         Ok(())
     }
 
@@ -138,9 +145,10 @@ impl Transaction<'_> {
         let words = table.validity_words(&inserted, &deleted);
         let places = inserted.iter().chain(&deleted).map(|(at, _)| *at).collect();
         let change = Change { words, places, sequence: Some(sequence) };
-        table.prepare_change(writer, &change, &inserted)?;
+        let mut entries = table.entries(&inserted, &deleted);
+        table.prepare_change(writer, &change, &mut entries)?;
         table.region().fence();
-        writer.prepared = Some(Prepared { change, inserted, deleted });
+        writer.prepared = Some(Prepared { change, inserted, deleted, entries });
         Ok(())
     }
 }
@@ -168,7 +176,13 @@ impl Writer {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         // Slots without their bits are free. What was written to them may be overwritten.
-        self.writer.clear();
+        let writer = &mut *self.writer;
+        for at in std::mem::take(&mut writer.inserted).into_keys() {
+            if let Some(state) = writer.block(unit_of(at)) {
+                state.taken.fill(u64::MAX);
+            }
+        }
+        writer.clear();
     }
 }
 
@@ -180,13 +194,13 @@ impl PTable {
     pub fn settle(&self, is_committed: bool) -> Result<()> {
         let mut writer = self.writer.lock();
         let writer = &mut *writer;
-        let Some(Prepared { change, inserted, deleted }) = writer.prepared.take() else { return Ok(()) };
+        let Some(Prepared { change, inserted, deleted, entries }) = writer.prepared.take() else { return Ok(()) };
         if is_committed {
-            self.store_change(writer, &change, &deleted, |_| ())?;
+            self.store_change(writer, &change, &deleted, &entries, |_| ())?;
             self.changed(writer, &inserted, &deleted);
             return Ok(());
         }
-        self.take_entries(&inserted)?;
+        self.take_entries(&entries.added)?;
         self.region().fence();
         writer.journal.clear(self.region());
         Ok(())
@@ -206,7 +220,7 @@ impl PTable {
         let mut blocks: Vec<u64> = deleted.iter().map(|(at, _)| unit_of(*at)).collect();
         blocks.dedup();
         for unit in blocks {
-            if let Some(state) = writer.blocks.get_mut(&unit) {
+            if let Some(state) = writer.block(unit) {
                 state.has_freed = true;
             }
             writer.versions.touch(unit, false);
@@ -275,26 +289,77 @@ impl PTable {
         deleted: &[(Place, u64)],
         publish: impl FnOnce(&mut super::Structure),
     ) -> Result<()> {
-        self.prepare_change(writer, change, inserted)?;
+        let mut entries = self.entries(inserted, deleted);
+        self.prepare_change(writer, change, &mut entries)?;
         writer.journal.commit(self.region(), change);
         self.region().fence();
-        self.store_change(writer, change, deleted, publish)
+        self.store_change(writer, change, deleted, &entries, publish)
+    }
+
+    /// What a change does to the tree. A row that is replaced by one with the same key keeps its entry, if that can be.
+    fn entries(&self, inserted: &[(Place, u64)], deleted: &[(Place, u64)]) -> Entries {
+        if self.key.is_empty() {
+            return Entries::default();
+        }
+        let by_prefix = |rows: &[(Place, u64)]| {
+            let mut rows: Vec<(Place, u64)> = rows.to_vec();
+            rows.sort_unstable_by_key(|(at, prefix)| (*prefix, *at));
+            rows
+        };
+        let (inserted, deleted) = (by_prefix(inserted), by_prefix(deleted));
+        let mut entries = Entries::default();
+        let (mut old, mut new) = (deleted.into_iter().peekable(), inserted.into_iter().peekable());
+        while let (Some((from, of_old)), Some((to, of_new))) = (old.peek().copied(), new.peek().copied()) {
+            match of_old.cmp(&of_new) {
+                std::cmp::Ordering::Less => entries.removed.extend(old.next()),
+                std::cmp::Ordering::Greater => entries.added.extend(new.next()),
+                std::cmp::Ordering::Equal if self.tree.is_movable(of_old, from, to) => {
+                    entries.moved.push((of_old, from, to));
+                    (old.next(), new.next());
+                }
+                std::cmp::Ordering::Equal => {
+                    entries.removed.extend(old.next());
+                    entries.added.extend(new.next());
+                }
+            }
+        }
+        entries.removed.extend(old);
+        entries.added.extend(new);
+        entries
     }
 
     /// The first phase of a change: the redo slot and the entries of new rows. Durable after the next fence.
-    fn prepare_change(&self, writer: &mut Writer, change: &Change, inserted: &[(Place, u64)]) -> Result<()> {
+    fn prepare_change(&self, writer: &mut Writer, change: &Change, entries: &mut Entries) -> Result<()> {
         let region = self.region();
         self.reserve(&mut writer.journal, change)?;
+        writer.journal.write(region, change);
+        if entries.added.is_empty() && change.sequence.is_none() {
+            return Ok(());
+        }
         writer.journal.prepare(region, change);
-        let added = self.add_entries(inserted);
+        let mut result = self.add_entries(&entries.added);
+        while result.is_ok() {
+            // Leaves may have been split, so that some entries cannot stay where they are any more.
+            let is_movable = |(prefix, from, to): &(u64, Place, Place)| self.tree.is_movable(*prefix, *from, *to);
+            let (movable, others): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut entries.moved).into_iter().partition(is_movable);
+            entries.moved = movable;
+            if others.is_empty() {
+                break;
+            }
+            let added: PlacedRows = others.iter().map(|(prefix, _, to)| (*to, *prefix)).collect();
+            entries.removed.extend(others.iter().map(|(prefix, from, _)| (*from, *prefix)));
+            result = self.add_entries(&added);
+            entries.added.extend(added);
+        }
         region.fence();
         self.tree.settle();
-        if added.is_err() {
-            self.take_entries(inserted)?;
+        if result.is_err() {
+            self.take_entries(&entries.added)?;
             region.fence();
             writer.journal.clear(region);
         }
-        added
+        result
     }
 
     /// The last phase of a change that is committed.
@@ -303,6 +368,7 @@ impl PTable {
         writer: &mut Writer,
         change: &Change,
         deleted: &[(Place, u64)],
+        entries: &Entries,
         publish: impl FnOnce(&mut super::Structure),
     ) -> Result<()> {
         let region = self.region();
@@ -312,11 +378,27 @@ impl PTable {
             region.store(*word, *value);
             region.flush(*word, 8);
         }
-        self.take_entries(deleted)?;
+        self.move_entries(&entries.moved)?;
+        self.take_entries(&entries.removed)?;
         region.fence();
         publish(&mut structure);
         drop(structure);
         writer.journal.clear(region);
+        Ok(())
+    }
+
+    /// Gives entries of the tree their new places; durable after the next fence.
+    fn move_entries(&self, moved: &[(u64, Place, Place)]) -> Result<()> {
+        for (number, (prefix, from, to)) in moved.iter().enumerate() {
+            if let Some((ahead, ..)) = moved.get(number + ENTRIES_AHEAD) {
+                self.tree.prefetch(*ahead);
+            }
+            if !self.tree.move_entry(*prefix, *from, *to)? {
+                self.tree.add((*prefix, *to))?;
+                self.region().fence();
+                self.tree.settle();
+            }
+        }
         Ok(())
     }
 
@@ -399,36 +481,43 @@ impl PTable {
         structure.blocks.get(at).1
     }
 
-    /// The free space of a block.
-    pub(super) fn block_state(&self, writer: &mut Writer, unit: u64) -> Result<BlockState> {
-        if let Some(state) = writer.blocks.get(&unit) {
-            return Ok(*state);
+    /// The free space of a block, which is found out when it is not known.
+    pub(super) fn block_state<'a>(&self, writer: &'a mut Writer, unit: u64) -> Result<&'a mut BlockState> {
+        if writer.block(unit).is_none() {
+            let block = self.block(unit);
+            let taken = self.taken(writer, unit);
+            let heap_top = self.heap_top(unit, &taken)?;
+            let state = BlockState { heap_top, taken, has_freed: true, is_checked: block.has_check() };
+            writer.set_block(unit, Some(state));
         }
-        let block = self.block(unit);
-        let mut used = self.protected(&writer.versions, unit);
-        let rows =
-            block.valid_slots().into_iter().chain(writer.inserted.range(places_of(unit)).map(|(at, _)| slot_of(*at)));
-        rows.for_each(|slot| crate::bitmap::set(&mut used, slot));
-        let heap_top = self.heap_top(unit, &used)?;
-        let state = BlockState { heap_top, has_freed: false, is_checked: block.has_check() };
-        writer.blocks.insert(unit, state);
-        Ok(state)
+        writer.block(unit).ok_or_else(|| StoreError::invalid("the block's free space is not known"))
     }
 
-    /// A slot without a row, which the transaction under way has not used either.
-    fn free_slot(&self, writer: &mut Writer, unit: u64) -> Option<usize> {
-        let Writer { taken, versions, inserted, .. } = writer;
-        let taken = taken.entry(unit).or_insert_with(|| {
-            let block = self.block(unit);
-            let mut taken = self.protected(versions, unit);
-            taken.iter_mut().enumerate().for_each(|(at, word)| *word |= block.validity(at));
-            inserted.range(places_of(unit)).for_each(|(at, _)| crate::bitmap::set(&mut taken, slot_of(*at)));
-            taken
-        });
-        taken.iter().enumerate().find_map(|(at, word)| {
-            let slot = at * 64 + word.trailing_ones() as usize;
-            (slot < self.geometry.slots.min(at * 64 + 64)).then_some(slot)
-        })
+    /// The slots that may not be written.
+    fn taken(&self, writer: &Writer, unit: u64) -> Vec<u64> {
+        let block = self.block(unit);
+        let mut taken = self.protected(&writer.versions, unit);
+        taken.iter_mut().enumerate().for_each(|(at, word)| *word |= block.validity(at));
+        let rows = writer.inserted.range(places_of(unit)).map(|(at, _)| slot_of(*at));
+        rows.for_each(|slot| crate::bitmap::set(&mut taken, slot));
+        taken
+    }
+
+    /// A slot without a row in a block that also has room for strings of so many bytes.
+    fn free_slot(&self, writer: &mut Writer, unit: u64, strings: u64) -> Result<Option<usize>> {
+        let least = self.geometry.heap + strings;
+        let state = self.block_state(writer, unit)?;
+        if state.heap_top < least {
+            return Ok(None);
+        }
+        if let Some(slot) = first_free(&state.taken, self.geometry.slots) {
+            return Ok(Some(slot));
+        }
+        // Rows may have been removed since, and snapshots ended.
+        let taken = self.taken(writer, unit);
+        let slot = first_free(&taken, self.geometry.slots);
+        self.block_state(writer, unit)?.taken = taken;
+        Ok(slot)
     }
 
     /// Whether a committed row is at a place.
@@ -444,4 +533,12 @@ impl PTable {
         self.block(unit_of(at)).append(*key, &[slot_of(at)], &mut data)?;
         Ok(data.order_prefix(0))
     }
+}
+
+/// The first of `slots` bits that is not set.
+fn first_free(taken: &[u64], slots: usize) -> Option<usize> {
+    taken.iter().enumerate().find_map(|(at, word)| {
+        let slot = at * 64 + word.trailing_ones() as usize;
+        (slot < slots.min(at * 64 + 64)).then_some(slot)
+    })
 }

@@ -56,6 +56,11 @@ impl Geometry {
         self.entries + LINE_BYTES
     }
 
+    /// Begins to load what is before the slots.
+    pub fn prefetch(&self, words: Words<'_>, leaf: u64) {
+        (0..self.entries).step_by(LINE_BYTES as usize).for_each(|at| words.prefetch(leaf + at));
+    }
+
     /// The offset of the bitmap's word with a slot, and the slot's bit.
     pub fn bit(&self, leaf: u64, slot: usize) -> (u64, u64) {
         (leaf + BITMAP + slot as u64 / 64 * 8, 1 << (slot % 64))

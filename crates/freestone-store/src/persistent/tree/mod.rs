@@ -234,6 +234,24 @@ impl Tree {
         Ok(true)
     }
 
+    /// Whether an entry with the number `from` can get the number `to` where it is: both belong to one leaf.
+    pub(super) fn is_movable(&self, first: u64, from: u64, to: u64) -> bool {
+        let inner = self.inner.read();
+        let floor = |second: u64| inner.leaves.floor((first, second));
+        floor(from).is_some() && floor(from) == floor(to)
+    }
+
+    /// Gives an entry that [is movable](Self::is_movable) another second number, by one word; durable after the next fence.
+    /// Returns whether it was there.
+    pub(super) fn move_entry(&self, first: u64, from: u64, to: u64) -> Result<bool> {
+        let (_, leaf) = self.leaf_of((first, from))?;
+        let Some(slot) = self.slot_of(leaf, (first, from)) else { return Ok(false) };
+        let at = self.geometry.entry(leaf, slot) + 8;
+        self.region().store(at, to);
+        self.region().flush(at, 8);
+        Ok(true)
+    }
+
     /// The leaf to which an entry belongs, with its position.
     fn leaf_of(&self, entry: Entry) -> Result<(Position, u64)> {
         let inner = self.inner.read();
@@ -268,7 +286,9 @@ impl Tree {
             self.reused.fetch_add(1, Ordering::AcqRel);
         }
         region.flush(at, leaf::SLOT_BYTES);
-        if fingerprint / LINE_BYTES != at / LINE_BYTES {
+        // In the line of the bitmap it becomes durable no later than the entry's bit, which is stored after it.
+        let (bitmap, _) = self.geometry.bit(leaf, slot);
+        if ![at / LINE_BYTES, bitmap / LINE_BYTES].contains(&(fingerprint / LINE_BYTES)) {
             region.flush(fingerprint, 1);
         }
     }

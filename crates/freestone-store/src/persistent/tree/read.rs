@@ -17,6 +17,7 @@ impl Tree {
         while let Some(position) = at {
             let leaf = inner.leaves.get(position).1;
             region.touch(leaf, self.geometry.probe_bytes());
+            self.geometry.prefetch(region.words(), leaf);
             let start = out.len();
             self.undisturbed(|| {
                 out.truncate(start);
@@ -25,6 +26,14 @@ impl Tree {
             at = inner.leaves.next(position).filter(|next| inner.leaves.get(*next).0.0 <= first);
         }
         Ok(())
+    }
+
+    /// Begins to load the leaf of a number, in which an entry is about to be looked up or written.
+    pub fn prefetch(&self, first: u64) {
+        let inner = self.inner.read();
+        if let Some(position) = inner.leaves.floor((first, 0)) {
+            self.geometry.prefetch(self.region().words(), inner.leaves.get(position).1);
+        }
     }
 
     /// Replaces `out` by a leaf's entries from `from` up to the first number `last`, in order. Returns where to go on,
