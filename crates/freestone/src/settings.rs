@@ -11,6 +11,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::sqlparser::ast;
 use freestone_store::design::Design;
+use freestone_store::scan::IteratorKind;
 use freestone_store::schema::TableSchema;
 
 use crate::error::{Error, Result};
@@ -34,6 +35,8 @@ extensions_options! {
         pub snapshot_max_age: u64, default = 0
         /// How long tables can be read as they were before a commit, in seconds; 0 for not at all
         pub retention: u64, default = 0
+        /// How scans find their rows: auto (as costs less), block, or index, where one has the columns of predicates
+        pub iterator: String, default = "auto".to_string()
         /// Whether a commit waits until it is durable: on or off
         pub synchronous_commit: String, default = "on".to_string()
     }
@@ -44,7 +47,8 @@ impl ConfigExtension for FreestoneSettings {
 }
 
 /// Short names of settings.
-const ALIASES: [(&str, &str); 11] = [
+const ALIASES: [(&str, &str); 12] = [
+    ("iterator", "freestone.iterator"),
     ("snapshot_max_age", "freestone.snapshot_max_age"),
     (RETENTION, "freestone.retention"),
     ("copies", "freestone.copies"),
@@ -82,6 +86,18 @@ const WITHOUT_EFFECT: [&str; 8] = [
 
 /// The values of `freestone.workload`.
 const WORKLOAD: [&str; 3] = ["on", "literals", "off"];
+
+/// The values of `freestone.iterator`.
+const ITERATORS: [&str; 3] = ["auto", "block", "index"];
+
+/// How the session wants scans to find their rows.
+pub(crate) fn iterator(config: &ConfigOptions) -> Option<IteratorKind> {
+    match config.extensions.get::<FreestoneSettings>()?.iterator.as_str() {
+        "block" => Some(IteratorKind::Block),
+        "index" => Some(IteratorKind::Index),
+        _ => None,
+    }
+}
 
 /// The text of a query for the workload log; `None` if the session does not log it.
 pub(crate) fn logged_text(state: &SessionState, sql: &ast::Statement) -> Option<Arc<str>> {
@@ -166,6 +182,10 @@ pub(crate) fn set(state: &mut SessionState, name: &str, value: &str) -> Result<(
     }
     if name == "freestone.workload" && !WORKLOAD.contains(&value) {
         let known = WORKLOAD.join(", ");
+        return Err(Error::invalid(format!("{name} = '{value}': the values are {known}")));
+    }
+    if name == "freestone.iterator" && !ITERATORS.contains(&value) {
+        let known = ITERATORS.join(", ");
         return Err(Error::invalid(format!("{name} = '{value}': the values are {known}")));
     }
     let normal = match name.as_str() {

@@ -253,7 +253,13 @@ impl Cursor {
             };
             let named = match morsel.named {
                 Some(_) => None,
-                None => index_matches(table, segment, &self.dynamic_predicates, leaves, &self.metrics)?,
+                None => index_matches(
+                    table,
+                    segment,
+                    (&self.dynamic_predicates, self.request.iterator),
+                    leaves,
+                    &self.metrics,
+                )?,
             };
             self.dynamic_named = Some((segment.id, named));
         }

@@ -29,7 +29,7 @@ pub fn expected_bytes(table: &Table, request: &ScanRequest, selected: f64) -> Re
     let mut bytes = 0.0;
     for (at, left) in left.iter().enumerate().filter(|(_, left)| **left > 0.0) {
         let segment = table.open_segment(at)?;
-        bytes += match candidate(&segment, &request.predicates, |least| least as f64 <= *left)? {
+        bytes += match candidate(&segment, request.wanted(), |least| least as f64 <= *left)? {
             None => scanned(&segment, request, *left, passing),
             Some(index) => index.bytes() + named(&segment, request, &index, left * passing),
         };

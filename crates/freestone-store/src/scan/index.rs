@@ -7,7 +7,7 @@ use freestone_codec::{Kind, Predicate, Rows, Scratch};
 
 use super::pool::key_asked;
 use super::pruning::{is_ruled_out_whole, leaves};
-use super::{ColumnPredicate, ScanMetrics, ScanRequest};
+use super::{ColumnPredicate, IteratorKind, ScanMetrics, ScanRequest, Wanted};
 use crate::bitmap;
 use crate::cache::PageCache;
 use crate::column::{ColumnBuffer, Decoded};
@@ -101,11 +101,11 @@ impl Candidate<'_> {
 pub(super) fn index_matches(
     table: &Table,
     segment: &Segment,
-    predicates: &[ColumnPredicate],
+    (predicates, iterator): Wanted<'_>,
     leaves: impl FnOnce(usize) -> bool,
     metrics: &ScanMetrics,
 ) -> Result<Option<IndexMatches>> {
-    if predicates.is_empty() {
+    if predicates.is_empty() || iterator == Some(IteratorKind::Block) {
         return Ok(None);
     }
     if let Some(keys) = segment.hot_keys() {
@@ -114,7 +114,7 @@ pub(super) fn index_matches(
     if segment.indexes().is_empty() {
         return Ok(None);
     }
-    let candidate = candidate(segment, predicates, leaves)?;
+    let candidate = candidate(segment, (predicates, iterator), leaves)?;
     candidate.map(|found| look_up(&found, predicates, table.cache(), metrics)).transpose()
 }
 
@@ -162,7 +162,7 @@ fn wanted_keys<'p>(columns: &[usize], predicates: &'p [ColumnPredicate]) -> Opti
 /// pruning leaves.
 pub(super) fn candidate<'a>(
     segment: &'a Segment,
-    predicates: &[ColumnPredicate],
+    (predicates, iterator): Wanted<'_>,
     leaves: impl FnOnce(usize) -> bool,
 ) -> Result<Option<Candidate<'a>>> {
     let mut best: Option<Candidate<'_>> = None;
@@ -173,7 +173,11 @@ pub(super) fn candidate<'a>(
             best = Some(found);
         }
     }
-    Ok(best.filter(|best| leaves(best.cost(segment, predicates))))
+    Ok(match iterator {
+        None => best.filter(|best| leaves(best.cost(segment, predicates))),
+        Some(IteratorKind::Index) => best,
+        Some(IteratorKind::Block) => None,
+    })
 }
 
 /// The key of the index that a scan will use, as positions of its columns in the table, pruned by the first segment
@@ -191,7 +195,7 @@ pub fn index_asked(table: &Table, request: &ScanRequest) -> Result<Option<Vec<us
     for at in 0..table.segments.len() {
         let segment = table.open_segment(at)?;
         if !segment.indexes().is_empty() && !is_ruled_out_whole(&segment, request) {
-            let found = candidate(&segment, &request.predicates, |least| leaves(&segment, request, least))?;
+            let found = candidate(&segment, request.wanted(), |least| leaves(&segment, request, least))?;
             return Ok(found.map(|found| found.index.columns().to_vec()));
         }
     }

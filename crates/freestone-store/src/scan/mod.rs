@@ -21,6 +21,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use freestone_codec::Predicate;
 
+pub use crate::persistent::IteratorKind;
 pub use cursor::Cursor;
 pub use distinct_strings::few_distinct_strings;
 pub use estimate::expected_bytes;
@@ -104,7 +105,12 @@ pub struct ScanRequest {
     pub dynamic: Vec<Arc<dyn DynamicFilter>>,
     /// The minimum number of rows per batch, except for the last batch of a cursor.
     pub batch_rows: usize,
+    /// How to find the rows: `None` as costs less. An index is not used where none has the predicates' columns.
+    pub iterator: Option<IteratorKind>,
 }
+
+/// What an index is asked for: predicates, and whether it must be used or must not.
+type Wanted<'a> = (&'a [ColumnPredicate], Option<IteratorKind>);
 
 impl ScanRequest {
     /// A scan of all rows of some columns.
@@ -117,7 +123,13 @@ impl ScanRequest {
             row_filters: vec![],
             dynamic: vec![],
             batch_rows: 8192,
+            iterator: None,
         }
+    }
+
+    /// What an index is asked for.
+    fn wanted(&self) -> Wanted<'_> {
+        (&self.predicates, self.iterator)
     }
 
     /// The projected and the tested columns, ascending, without those of dynamic filters.

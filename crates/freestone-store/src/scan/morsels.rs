@@ -57,7 +57,7 @@ pub fn surviving_morsels(
 ) -> Result<Vec<Morsel>> {
     table.check_available()?;
     let all = morsels(table, morsel_rows);
-    let mut in_pool = pool_matches(table, &request.predicates)?;
+    let mut in_pool = pool_matches(table, request)?;
     let mut left = Vec::with_capacity(all.len());
     let mut all = all.into_iter().peekable();
     let columns = table.schema.with_fields(&request.touched());
@@ -91,7 +91,7 @@ pub fn surviving_morsels(
             by_key.map(Arc::new)
         } else {
             let leaves = |least| leaves(&segment, request, least);
-            index_matches(table, &segment, &request.predicates, leaves, metrics)?.map(Arc::new)
+            index_matches(table, &segment, request.wanted(), leaves, metrics)?.map(Arc::new)
         };
         while let Some(morsel) = all.next_if(|morsel| morsel.segment == at) {
             let morsel = Morsel { named: named.clone(), ..morsel };

@@ -8,7 +8,7 @@ use freestone_codec::Kind;
 
 use super::{ColumnPredicate, ScanRequest};
 use crate::error::{Result, StoreError};
-use crate::persistent::{Costs, PTable, Request, key_prefixes};
+use crate::persistent::{Costs, IteratorKind, PTable, Request, key_prefixes};
 use crate::schema::kind;
 use crate::segment::{SharedBlocks, asked};
 use crate::table::Table;
@@ -50,15 +50,17 @@ fn pools(table: &Table) -> Vec<&Arc<SharedBlocks>> {
 ///
 /// # Errors
 /// Something is damaged.
-pub(super) fn pool_matches(table: &Table, predicates: &[ColumnPredicate]) -> Result<Option<PoolMatches>> {
+pub(super) fn pool_matches(table: &Table, request: &ScanRequest) -> Result<Option<PoolMatches>> {
     let pools = pools(table);
-    if predicates.is_empty() || pools.is_empty() {
+    let predicates = &request.predicates;
+    if predicates.is_empty() || pools.is_empty() || request.iterator == Some(IteratorKind::Block) {
         return Ok(None);
     }
     let mut found = vec![];
     for shared in pools {
         let on = OfPool::new(table, shared, predicates)?;
-        if on.ranges.is_none() || on.entries() > FEW_ENTRIES && !on.choice()?.by_index {
+        let is_few = || request.iterator.is_some() || on.entries() <= FEW_ENTRIES;
+        if on.ranges.is_none() || !is_few() && !on.choice(None)?.by_index {
             return Ok(None);
         }
         let ranges = on.ranges.iter().flatten();
@@ -86,7 +88,7 @@ pub(super) fn pool_matches(table: &Table, predicates: &[ColumnPredicate]) -> Res
 pub fn pool_choice(table: &Table, request: &ScanRequest) -> Result<Option<PoolChoice>> {
     let mut all: Option<PoolChoice> = None;
     for shared in pools(table) {
-        let choice = OfPool::new(table, shared, &request.predicates)?.choice()?;
+        let choice = OfPool::new(table, shared, &request.predicates)?.choice(request.iterator)?;
         all = Some(all.map_or(choice, |all| PoolChoice {
             by_index: all.by_index && choice.by_index,
             block_ns: all.block_ns + choice.block_ns,
@@ -144,12 +146,13 @@ impl<'a> OfPool<'a> {
         self.ranges.iter().flatten().map(|(low, high)| self.table.tree().estimate(*low, *high)).sum()
     }
 
-    fn choice(&self) -> Result<PoolChoice> {
+    fn choice(&self, iterator: Option<IteratorKind>) -> Result<PoolChoice> {
         let request = Request { predicates: self.predicates.clone(), ..Request::default() };
         let block_ns = self.table.plan(&request, &COSTS)?.block_ns;
         let has_ranges = self.ranges.is_some();
         let index_ns = if has_ranges { self.entries() as f64 * COSTS.entry } else { f64::INFINITY };
-        let by_index = has_ranges && (index_ns < block_ns || self.entries() <= FEW_ENTRIES);
+        let is_cheaper = || index_ns < block_ns || self.entries() <= FEW_ENTRIES;
+        let by_index = has_ranges && iterator.map_or_else(is_cheaper, |wanted| wanted == IteratorKind::Index);
         Ok(PoolChoice { by_index, block_ns, index_ns })
     }
 }

@@ -22,8 +22,8 @@ use freestone_advisor::Output;
 use freestone_store::cluster::CodeFilter;
 use freestone_store::limits::MORSEL_ROWS;
 use freestone_store::scan::{
-    ColumnPredicate, Cursor, Morsel, MorselQueue, Morsels, Pieces, RowFilter, ScanMetrics, ScanRequest, expected_bytes,
-    index_asked, morsels, pool_choice, surviving_morsels,
+    ColumnPredicate, Cursor, IteratorKind, Morsel, MorselQueue, Morsels, Pieces, RowFilter, ScanMetrics, ScanRequest,
+    expected_bytes, index_asked, morsels, pool_choice, surviving_morsels,
 };
 use freestone_store::segment::zones::Bounds;
 use freestone_store::{Snapshot, Table};
@@ -62,6 +62,8 @@ pub struct FreestoneSource {
     key_codes: Vec<CodeFilter>,
     partitions: usize,
     fetch: Option<usize>,
+    /// How the session wants rows to be found.
+    iterator: Option<IteratorKind>,
     /// Whether rows come in the order of the table's sort.
     ordered: bool,
     /// Whether this is a scan of an earlier version, whose snapshot it keeps.
@@ -106,6 +108,7 @@ impl FreestoneSource {
             table_schema,
             projection,
             schema,
+            iterator: None,
             conjuncts: Conjuncts::default(),
             filters: vec![],
             path_filters: vec![],
@@ -169,7 +172,7 @@ impl FreestoneSource {
         };
         let mut source = FreestoneSource::new(snapshot.clone(), copy.clone(), false, projection, 1);
         (source.copied, source.partitions, source.fetch) = (Some(self.table().clone()), self.partitions, self.fetch);
-        source.is_past = self.is_past;
+        (source.is_past, source.iterator) = (self.is_past, self.iterator);
         // A copy has no CHECKs, which say what types its texts are of.
         source.table_schema = text_types::annotated(source.table_schema, &self.table().schema);
         source.schema = text_types::annotated(source.schema, &self.table().schema);
@@ -327,6 +330,11 @@ impl FreestoneSource {
         self.is_past
     }
 
+    /// Sets how the session wants rows to be found.
+    pub(super) fn set_iterator(&mut self, iterator: Option<IteratorKind>) {
+        self.iterator = iterator;
+    }
+
     pub(super) fn set_past(&mut self, is_past: bool) {
         self.is_past = is_past;
     }
@@ -372,6 +380,7 @@ impl FreestoneSource {
             row_filters: self.conjuncts.row_filters.clone(),
             dynamic: self.conjuncts.dynamic.clone(),
             batch_rows,
+            iterator: self.iterator,
         }
     }
 

@@ -16,7 +16,7 @@ use freestone_store::{Snapshot, Table};
 use super::source::FreestoneSource;
 use crate::error::Error;
 use crate::internal_names::ROW_ID_COLUMN;
-use crate::text_types;
+use crate::{settings, text_types};
 
 /// Whether a scan is of a table of the database.
 pub(crate) fn is_stored(scan: &TableScan) -> bool {
@@ -105,6 +105,7 @@ impl TableProvider for FreestoneTable {
         let mut source =
             FreestoneSource::new(self.snapshot.clone(), self.table.clone(), self.row_ids, projection, target);
         source.set_past(self.is_past);
+        source.set_iterator(settings::iterator(state.config_options()));
         let df_schema = DFSchema::try_from(self.schema.clone())?;
         for filter in filters {
             source.add_table_filter(state.create_physical_expr(filter.clone(), &df_schema)?)?;

@@ -42,7 +42,7 @@ use parking_lot::{Mutex, RwLock};
 use super::directory::{Directory, Key};
 use super::link::seal;
 use super::pool::{NEXT, Pool, UnitKind};
-use super::tree::Tree;
+use super::tree::{Move, Tree};
 use crate::cluster::BitOrder;
 use crate::error::{Result, StoreError};
 use crate::media::region::Region;
@@ -184,7 +184,7 @@ struct Entries {
     added: Vec<(Place, u64)>,
     removed: Vec<(Place, u64)>,
     /// Prefixes with the places before and after: entries that stay where they are in their leaf.
-    moved: Vec<(u64, Place, Place)>,
+    moved: Vec<Move>,
 }
 
 /// The free space of a block.

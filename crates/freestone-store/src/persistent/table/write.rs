@@ -7,13 +7,11 @@ use parking_lot::MutexGuard;
 
 use super::super::link::seal;
 use super::super::pool::UnitKind;
+use super::super::tree::Move;
 use super::journal::{CHANGE_MAX, Change, Journal};
 use super::{BlockState, Entries, INTENTS, PTable, Place, Prepared, Writer, place, places_of, slot_of, unit_of};
 use crate::column::{ColumnData, Physical};
 use crate::error::{Result, StoreError};
-
-/// The entry behind whose leaf is on its way while one is changed.
-const ENTRIES_AHEAD: usize = 6;
 
 /// Places of rows, with the prefixes of their keys.
 type PlacedRows = Vec<(Place, u64)>;
@@ -217,11 +215,13 @@ impl PTable {
         self.rows.fetch_sub(deleted.len() as u64, Ordering::Relaxed);
         writer.clear();
         self.check_full(writer, inserted);
-        let mut blocks: Vec<u64> = deleted.iter().map(|(at, _)| unit_of(*at)).collect();
-        blocks.dedup();
-        for unit in blocks {
+        for of_block in deleted.chunk_by(|(a, _), (b, _)| unit_of(*a) == unit_of(*b)) {
+            let unit = unit_of(of_block[0].0);
+            let is_free = !writer.versions.are_kept() && !self.is_foreign(unit);
             if let Some(state) = writer.block(unit) {
                 state.has_freed = true;
+                let free = of_block.iter().filter(|_| is_free);
+                free.for_each(|(at, _)| crate::bitmap::clear(&mut state.taken, slot_of(*at)));
             }
             writer.versions.touch(unit, false);
             self.remove_if_empty(writer, unit);
@@ -262,7 +262,8 @@ impl PTable {
         region.store(self.head + INTENTS, intents[0]);
         region.store(self.head + INTENTS + 8, intents[1]);
         region.flush(self.head + INTENTS, 16);
-        let added = self.add_entries(inserted);
+        let entries = self.entries(inserted, deleted);
+        let added = self.add_entries(&entries.added);
         if added.is_err() {
             self.tree.forget();
             return added;
@@ -273,8 +274,9 @@ impl PTable {
         region.store(word, value);
         region.flush(word, 8);
         self.tree.settle();
+        self.move_entries(&entries.moved)?;
         drop(readers);
-        self.take_entries(deleted)?;
+        self.take_entries(&entries.removed)?;
         region.fence();
         Ok(())
     }
@@ -340,7 +342,7 @@ impl PTable {
         let mut result = self.add_entries(&entries.added);
         while result.is_ok() {
             // Leaves may have been split, so that some entries cannot stay where they are any more.
-            let is_movable = |(prefix, from, to): &(u64, Place, Place)| self.tree.is_movable(*prefix, *from, *to);
+            let is_movable = |(prefix, from, to): &Move| self.tree.is_movable(*prefix, *from, *to);
             let (movable, others): (Vec<_>, Vec<_>) =
                 std::mem::take(&mut entries.moved).into_iter().partition(is_movable);
             entries.moved = movable;
@@ -388,18 +390,13 @@ impl PTable {
     }
 
     /// Gives entries of the tree their new places; durable after the next fence.
-    fn move_entries(&self, moved: &[(u64, Place, Place)]) -> Result<()> {
-        for (number, (prefix, from, to)) in moved.iter().enumerate() {
-            if let Some((ahead, ..)) = moved.get(number + ENTRIES_AHEAD) {
-                self.tree.prefetch(*ahead);
-            }
-            if !self.tree.move_entry(*prefix, *from, *to)? {
-                self.tree.add((*prefix, *to))?;
-                self.region().fence();
-                self.tree.settle();
-            }
-        }
-        Ok(())
+    fn move_entries(&self, moved: &[Move]) -> Result<()> {
+        self.tree.move_entries(moved, |(prefix, _, to)| {
+            self.tree.add((*prefix, *to))?;
+            self.region().fence();
+            self.tree.settle();
+            Ok(())
+        })
     }
 
     /// Makes room in the redo slot.
@@ -503,12 +500,20 @@ impl PTable {
         taken
     }
 
-    /// A slot without a row in a block that also has room for strings of so many bytes.
+    /// A slot without a row in a block that also has room for strings of so many bytes. If the transaction removes a row of
+    /// the block, preferably one whose validity bit is in the same word: then one word commits both.
     fn free_slot(&self, writer: &mut Writer, unit: u64, strings: u64) -> Result<Option<usize>> {
         let least = self.geometry.heap + strings;
+        let removed = writer.deleted.range(places_of(unit)).next().map(|(at, _)| slot_of(*at) / 64);
         let state = self.block_state(writer, unit)?;
         if state.heap_top < least {
             return Ok(None);
+        }
+        if let Some(at) = removed {
+            let slot = at * 64 + state.taken[at].trailing_ones() as usize;
+            if slot < self.geometry.slots.min(at * 64 + 64) {
+                return Ok(Some(slot));
+            }
         }
         if let Some(slot) = first_free(&state.taken, self.geometry.slots) {
             return Ok(Some(slot));

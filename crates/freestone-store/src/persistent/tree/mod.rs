@@ -33,6 +33,12 @@ use leaf::Geometry;
 /// A key of a row, shortened to its first eight bytes in order, and the row's place.
 pub type Entry = Key;
 
+/// An entry's first number, and its second one before and after.
+pub type Move = (u64, u64, u64);
+
+/// Leaves of entries that move are loaded at the same time.
+const MOVES_AT_ONCE: usize = 16;
+
 /// The sizes of leaves that are possible, in bytes.
 const LEAF_BYTES: std::ops::RangeInclusive<u64> = 256..=16_384;
 
@@ -237,19 +243,39 @@ impl Tree {
     /// Whether an entry with the number `from` can get the number `to` where it is: both belong to one leaf.
     pub(super) fn is_movable(&self, first: u64, from: u64, to: u64) -> bool {
         let inner = self.inner.read();
-        let floor = |second: u64| inner.leaves.floor((first, second));
-        floor(from).is_some() && floor(from) == floor(to)
+        let Some(at) = inner.leaves.floor((first, from)) else { return false };
+        inner.leaves.get(at).0 <= (first, to) && inner.leaves.next_key(at).is_none_or(|next| (first, to) < next)
     }
 
-    /// Gives an entry that [is movable](Self::is_movable) another second number, by one word; durable after the next fence.
-    /// Returns whether it was there.
-    pub(super) fn move_entry(&self, first: u64, from: u64, to: u64) -> Result<bool> {
-        let (_, leaf) = self.leaf_of((first, from))?;
-        let Some(slot) = self.slot_of(leaf, (first, from)) else { return Ok(false) };
-        let at = self.geometry.entry(leaf, slot) + 8;
-        self.region().store(at, to);
-        self.region().flush(at, 8);
-        Ok(true)
+    /// Gives entries that [are movable](Self::is_movable) other second numbers, each by one word; durable after the next
+    /// fence. Calls `missing` with those that are not there.
+    pub(super) fn move_entries(&self, moved: &[Move], mut missing: impl FnMut(&Move) -> Result<()>) -> Result<()> {
+        let region = self.region();
+        let words = region.words();
+        for batch in moved.chunks(MOVES_AT_ONCE) {
+            let leaves: Vec<u64> = {
+                let inner = self.inner.read();
+                let leaf = |(first, from, _): &Move| {
+                    inner.leaves.floor((*first, *from)).map_or(0, |at| inner.leaves.get(at).1)
+                };
+                batch.iter().map(leaf).collect()
+            };
+            leaves.iter().for_each(|leaf| self.geometry.prefetch(words, *leaf));
+            for (leaf, wanted) in leaves.iter().zip(batch) {
+                let (first, from, to) = *wanted;
+                if !leaf::is_sound(words, self.owner, *leaf) {
+                    return Err(super::damaged(region, *leaf, "the checksum of a leaf's header is wrong"));
+                }
+                let Some(slot) = self.slot_of(*leaf, (first, from)) else {
+                    missing(wanted)?;
+                    continue;
+                };
+                let at = self.geometry.entry(*leaf, slot) + 8;
+                region.store(at, to);
+                region.flush(at, 8);
+            }
+        }
+        Ok(())
     }
 
     /// The leaf to which an entry belongs, with its position.
