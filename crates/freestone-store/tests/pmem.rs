@@ -239,6 +239,27 @@ fn rows_for_which_the_pool_has_no_room_are_kept_elsewhere() {
     is_sound(&store);
 }
 
+/// Whatever a commit lacks room for, blocks, leaves, or its redo slot: it succeeds.
+#[test]
+fn no_insertion_fails_because_the_pool_is_full() {
+    for seed in 0..6 {
+        let mut numbers = fastrand::Rng::with_seed(seed);
+        let world = World::new((1 + seed) << 19);
+        let store = world.open();
+        create(&store, "t", keyed_schema(), if seed % 2 == 0 { PMEM } else { CLUSTERED });
+        let mut next = 0;
+        while next < 40_000 {
+            let count = [1, 30, 700, 2500, 9000][numbers.usize(..5)];
+            change(&store, |transaction| append(transaction, "t", &batch(next..next + count)));
+            next += count;
+        }
+        assert_eq!(digest(&store.snapshot().expect("a snapshot"), "t"), digest_of(0..next), "seed {seed}");
+        is_sound(&store);
+        drop(store);
+        assert_eq!(digest(&world.open().snapshot().expect("a snapshot"), "t"), digest_of(0..next), "seed {seed}");
+    }
+}
+
 /// The pool is a file in the folder of the database.
 #[cfg(target_os = "linux")]
 #[test]

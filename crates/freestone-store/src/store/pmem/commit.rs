@@ -147,19 +147,30 @@ impl Pmem {
             let ids: HashSet<u64> = rows.keys().chain(changes.deleted.keys()).copied().collect();
             ids.iter().filter_map(|id| attached.tables.get(id)).map(|held| held.table().clone()).collect()
         };
-        let committed = stage(&tables, &changes.deleted, &rows).or_else(|error| {
-            if matches!(error, StoreError::Corrupt { .. }) {
-                return Err(error);
-            }
-            // The pool has no room for the rows: they stay in memory and in the log.
-            runs.clear();
-            stage(&tables, &changes.deleted, &BTreeMap::new())
-        });
-        let committed = committed.and_then(|staged| {
+        let unstripped = work.commit.clone();
+        let with_rows = stage(&tables, &changes.deleted, &rows).and_then(|staged| {
             changes.strip(work.commit, &runs);
-            attached.name_pools(work, changes, if runs.is_empty() { &[] } else { &created });
+            attached.name_pools(work, changes, &created);
             finish(staged, log, work)
         });
+        let committed = match with_rows {
+            Err(error) if !runs.is_empty() && is_for_lack_of_room(&error) => {
+                // The rows stay in memory and in the log.
+                runs.clear();
+                *work.commit = unstripped;
+                work.after
+                    .tables
+                    .values_mut()
+                    .filter(|table| table.pools.iter().any(|id| created.contains(id)))
+                    .for_each(|table| Arc::make_mut(table).pools.retain(|id| !created.contains(id)));
+                stage(&tables, &changes.deleted, &BTreeMap::new()).and_then(|staged| {
+                    changes.strip(work.commit, &runs);
+                    attached.name_pools(work, changes, &[]);
+                    finish(staged, log, work)
+                })
+            }
+            other => other,
+        };
         // Also after an error: blocks may have been divided.
         let involved: Vec<u64> = tables.iter().map(|table| table.id()).collect();
         let moves = attached.absorb(self, &involved);
@@ -194,6 +205,11 @@ impl Pmem {
         attached.end_change(last);
         settled
     }
+}
+
+/// Whether the pool has no room for rows, or for what their commit needs. Nothing has changed then.
+fn is_for_lack_of_room(error: &StoreError) -> bool {
+    !matches!(error, StoreError::Corrupt { .. } | StoreError::Log(_))
 }
 
 fn is_named(state: &State, of_pool: u64) -> bool {
