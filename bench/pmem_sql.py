@@ -124,15 +124,15 @@ def median_of(shell: Shell, sql: str) -> tuple[float, list[str]]:
     return statistics.median(shell.query(sql)[0] for _ in range(REPEATS)), answer
 
 
-def larger(binary: Path, folder: Path) -> dict[str, Any]:
+def larger(binary: Path, folder: Path, batch: int) -> dict[str, Any]:
     """A table four times its pool, the same in a pool with room for it, and the same on disk."""
     rows = POOL_MIB * 4 * 1024 * 1024 // 66
     shells = {}
     for name, pool, medium in (("larger", POOL_MIB, "pmem"), ("within", 1024, "pmem"), ("disk", POOL_MIB, "disk")):
         shell = Shell(binary, folder / f"larger-{name}", pool)
         shell.run(f"CREATE TABLE t {COLUMNS} WITH (medium = '{medium}', cluster = 'k')")
-        for low in range(1, rows, 100_000):
-            high = min(rows, low + 99_999)
+        for low in range(1, rows + 1, batch):
+            high = min(rows, low + batch - 1)
             shell.run(f"INSERT INTO t SELECT {TUPLE} FROM (SELECT value AS k FROM generate_series({low}, {high}))")
         shells[name] = shell
     time.sleep(5)
@@ -156,6 +156,7 @@ def main() -> None:
     parser.add_argument("--freestone", type=Path, default=CACHE / "target" / "release" / "freestone")
     parser.add_argument("--rows", default="20000,200000,1000000")
     parser.add_argument("--queries", type=int, default=100)
+    parser.add_argument("--batch", type=int, default=100_000, help="rows of an INSERT for the table that is larger than its pool")
     parser.add_argument("--folder", type=Path, default=Path("/dev/shm/freestone-pmem-sql"))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -170,7 +171,7 @@ def main() -> None:
             worst = max(found["found"], key=lambda f: f[f["chosen"]] / min(f["block"], f["index"]))
             print(f"{rows} rows: {found['right']} of {found['queries']} choices within 1.1 of the better iterator (asked 95 of 100); ", end="")
             print(f"crossover at {found['crossover']:.2%} of the rows; worst: {worst}")
-        figures["larger"] = larger(options.freestone, options.folder)
+        figures["larger"] = larger(options.freestone, options.folder, options.batch)
         found = figures["larger"]
         print(f"{found['rows']} rows, four times the pool of {POOL_MIB} MiB; rows and segments in pools: {found['in_pool']}")
         print(f"hot range: {found['hot']}: {found['hot']['larger'] / found['hot']['within']:.2f} times all in the pool (asked 1.1)")
