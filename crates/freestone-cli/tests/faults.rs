@@ -373,7 +373,7 @@ fn read_beside_a_writer(folder: &TempDir, database: &Path, writes: Writes) {
     let count = states.lock().expect("no panic").len();
     println!("{reads} reads of {count} states");
     assert!(reads > 10 && count > 3, "too little happened to prove anything");
-    check_and_read(&database, "at the end");
+    check_and_read(database, "at the end");
 }
 
 /// `check` reports a page with other content than was written, once, and fails.

@@ -317,7 +317,8 @@ impl PTable {
                 std::cmp::Ordering::Greater => entries.added.extend(new.next()),
                 std::cmp::Ordering::Equal if self.tree.is_movable(of_old, from, to) => {
                     entries.moved.push((of_old, from, to));
-                    (old.next(), new.next());
+                    old.next();
+                    new.next();
                 }
                 std::cmp::Ordering::Equal => {
                     entries.removed.extend(old.next());

@@ -401,7 +401,7 @@ mod tests {
         // It has begun its first change.
         drop(Writer::open(&pool).expect("the only one"));
         let reader = Reader::open(&pool).expect("a reader");
-        reader.between_changes(|seen| Ok(assert!(!seen.has_writer))).expect("works");
+        assert!(!reader.between_changes(|seen| Ok(seen.has_writer)).expect("works"));
         // A reader that was killed while it took a snapshot has asked, and has no lock any more.
         reader.0.shared.store(IS_ASKED, 1);
         let mut writer = Writer::open(&pool).expect("the only one");
