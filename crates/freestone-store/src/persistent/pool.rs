@@ -230,11 +230,6 @@ impl Pool {
         state.free.extend(held_back);
     }
 
-    /// Whether units are held back.
-    pub fn holds_back(&self) -> bool {
-        self.state.lock().held_back.is_some()
-    }
-
     /// The region.
     pub fn region(&self) -> &Arc<dyn Region> {
         &self.region

@@ -99,14 +99,7 @@ impl PTable {
     /// # Errors
     /// They differ.
     pub(super) fn verify_once(&self, structure: &Structure, unit: u64) -> Result<()> {
-        match structure.version(unit) {
-            Some(version) if version.load(Ordering::Relaxed) & VERIFIED_ALL == 0 => {
-                self.block(unit).verify()?;
-                version.fetch_or(VERIFIED, Ordering::Relaxed);
-            }
-            _ => {}
-        }
-        Ok(())
+        self.once(structure, unit, VERIFIED, |block| block.verify())
     }
 
     /// The same for a block's bounds.
@@ -114,13 +107,23 @@ impl PTable {
     /// # Errors
     /// They differ.
     pub(super) fn verify_bounds_once(&self, structure: &Structure, unit: u64) -> Result<()> {
-        match structure.version(unit) {
-            Some(version) if version.load(Ordering::Relaxed) & VERIFIED_BOUNDS == 0 => {
-                self.block(unit).verify_bounds()?;
-                version.fetch_or(VERIFIED_BOUNDS, Ordering::Relaxed);
-            }
-            _ => {}
-        }
+        self.once(structure, unit, VERIFIED_BOUNDS, |block| block.verify_bounds())
+    }
+
+    /// Verifies a block unless its version has these bits.
+    fn once(
+        &self,
+        structure: &Structure,
+        unit: u64,
+        bits: u64,
+        verify: impl Fn(&Block<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let Some(version) = structure.version(unit).filter(|version| version.load(Ordering::Relaxed) & bits != bits)
+        else {
+            return Ok(());
+        };
+        verify(&self.block(unit))?;
+        version.fetch_or(bits, Ordering::Relaxed);
         Ok(())
     }
 
