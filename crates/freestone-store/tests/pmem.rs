@@ -239,6 +239,53 @@ fn rows_for_which_the_pool_has_no_room_are_kept_elsewhere() {
     is_sound(&store);
 }
 
+/// The rows of both media, read in both orders after reopening: their pages must not take each other's places in the cache.
+#[test]
+fn tables_of_both_media_are_apart_after_reopening() {
+    const BOTH: [&str; 2] = ["disk", "t"];
+    let world = World::new(64 << 20);
+    let store = world.open();
+    create(&store, "disk", keyed_schema(), &[]);
+    create(&store, "t", keyed_schema(), CLUSTERED);
+    let mut expected: BTreeSet<i64> = (0..40_000).collect();
+    for table in BOTH {
+        change(&store, |transaction| append(transaction, table, &batch(0..40_000)));
+    }
+    drop(store);
+    for round in 0..6 {
+        let store = world.open();
+        let order = if round % 2 == 0 { BOTH } else { [BOTH[1], BOTH[0]] };
+        let segments: Vec<u64> = {
+            let snapshot = store.snapshot().expect("a snapshot");
+            for table in order {
+                assert_eq!(digest(&snapshot, table), digest_of(expected.iter().copied()), "round {round}, {table}");
+                for key in (0..45_000).step_by(997) {
+                    let is_there = usize::from(expected.contains(&key));
+                    assert_eq!(found(&snapshot, table, key).0, is_there, "round {round}, {table}, {key}");
+                }
+            }
+            snapshot.tables().flat_map(|table| table.segments.iter().map(|entry| entry.id)).collect()
+        };
+        let distinct: BTreeSet<u64> = segments.iter().copied().collect();
+        assert_eq!(distinct.len(), segments.len(), "round {round}: {segments:?}");
+        let low = round * 5000;
+        for table in order {
+            change(&store, |transaction| delete(transaction, table, keys_between(low, low + 999)).map(drop));
+            change(&store, |transaction| append(transaction, table, &batch(40_000 + low..40_100 + low)));
+        }
+        expected.retain(|key| !(low..low + 1000).contains(key));
+        expected.extend(40_000 + low..40_100 + low);
+        if round == 3 {
+            change(&store, |transaction| transaction.convert("t", design(&[("design", "row")])));
+            change(&store, |transaction| transaction.convert("disk", design(PMEM)));
+        }
+        for table in order {
+            assert_eq!(digest(&store.snapshot().expect("a snapshot"), table), digest_of(expected.iter().copied()));
+        }
+        is_sound(&store);
+    }
+}
+
 /// Whatever a commit lacks room for, blocks, leaves, or its redo slot: it succeeds.
 #[test]
 fn no_insertion_fails_because_the_pool_is_full() {

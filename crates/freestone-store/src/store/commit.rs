@@ -17,7 +17,7 @@ use super::state::State;
 use crate::design::Design;
 use crate::schema::TableSchema;
 use crate::segment::HotRows;
-use crate::table::{CopyOf, SegmentEntry, Table};
+use crate::table::{CopyOf, POOL_SEGMENTS, SegmentEntry, Table};
 
 /// One change of the catalog.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -291,16 +291,16 @@ impl Commit {
                 state.pool = Some(id);
             }
             Operation::SetPools { table, pools } => {
-                state.last_id = pools.iter().copied().fold(state.last_id, u64::max);
+                pools.iter().try_for_each(|id| note_id(state, *id))?;
                 state.change_table(*table, |t| t.pools.clone_from(pools))?;
             }
-            Operation::LastId { id } => state.last_id = state.last_id.max(*id),
+            Operation::LastId { id } => note_id(state, *id)?,
             Operation::CreateTable { table, name, schema, design, changed } => {
                 free_id(state, *table)?;
                 if state.tables.contains_key(name) {
                     return Err(format!("table {name} is made twice"));
                 }
-                state.last_id = state.last_id.max(*table);
+                note_id(state, *table)?;
                 let mut made = Table::new(*table, name.clone(), schema.clone(), design.clone());
                 made.changed = *changed;
                 state.tables.insert(name.clone(), Arc::new(made));
@@ -312,7 +312,7 @@ impl Commit {
             }
             Operation::CreateCopy { copy, table, name, columns, design, is_current } => {
                 free_id(state, *copy)?;
-                state.last_id = state.last_id.max(*copy);
+                note_id(state, *copy)?;
                 let made = copy_of(state.table_by_id(*table)?, *copy, name, columns, design, *is_current)?;
                 state.copies.insert(*copy, Arc::new(made));
             }
@@ -335,12 +335,12 @@ impl Commit {
             Operation::SetSchema { table, schema } => set_schema(state, *table, schema)?,
             Operation::RenameTables { names } => rename_tables(state, names)?,
             Operation::AddSegment { table, segment, rows, bytes } => {
-                state.last_id = state.last_id.max(*segment);
+                note_id(state, *segment)?;
                 let entry = SegmentEntry::new(*segment, *rows, *bytes);
                 state.change_table(*table, |t| t.segments.push(entry))?;
             }
             Operation::AppendRows { table, run, from, rows, attachment: at, schema } => {
-                state.last_id = state.last_id.max(*run);
+                note_id(state, *run)?;
                 let place = Place { table: *table, run: *run, from: *from };
                 append_rows(state, place, schema.as_ref(), &attachment(*at)?, *rows)?;
             }
@@ -420,6 +420,15 @@ fn append_rows(
         Some(at) => t.segments[at].grow(grown),
         None => t.segments.push(SegmentEntry::of_hot(run, grown)),
     })
+}
+
+/// Notes an id, so that no later one is equal.
+fn note_id(state: &mut State, id: u64) -> Result<(), String> {
+    if id >= POOL_SEGMENTS {
+        return Err(format!("{id} is no id of a log: those are below {POOL_SEGMENTS}"));
+    }
+    state.last_id = state.last_id.max(id);
+    Ok(())
 }
 
 fn free_id(state: &State, id: u64) -> Result<(), String> {

@@ -18,6 +18,10 @@ use crate::media::region::Persistence;
 use crate::schema::TableSchema;
 use crate::segment::{Blocks, CachedPage, HotRows, Segment};
 
+/// Ids from here on are those of segments of a pool, which no log names. Ids of tables, segments in files and runs of hot rows
+/// are below. So the page cache, the locks of rows and the cached answers, whose keys are ids of segments, never confuse two.
+pub(crate) const POOL_SEGMENTS: u64 = 1 << 62;
+
 /// The number of cached key maps, and of cached results about keys. If there are more, all are dropped together.
 const KEY_MAPS: usize = 64;
 
@@ -76,17 +80,20 @@ pub struct SegmentEntry {
 impl SegmentEntry {
     /// A segment in a file, without deleted rows.
     pub fn new(id: u64, rows: u32, bytes: u64) -> Self {
+        assert!(id < POOL_SEGMENTS, "segment {id} in a file has an id of a pool");
         SegmentEntry { id, rows, bytes, deleted: None, hot: None, blocks: None, opened: Arc::default() }
     }
 
     /// Hot rows, none of them deleted.
     pub(crate) fn of_hot(id: u64, hot: Arc<HotRows>) -> Self {
+        assert!(id < POOL_SEGMENTS, "run {id} of hot rows has an id of a pool");
         let (rows, bytes) = (hot.rows(), hot.bytes());
         SegmentEntry { id, rows, bytes, deleted: None, hot: Some(hot), blocks: None, opened: Arc::default() }
     }
 
     /// Blocks in persistent memory.
     pub(crate) fn of_blocks(id: u64, blocks: Arc<Blocks>, deleted: Arc<RoaringBitmap>) -> Self {
+        assert!(id >= POOL_SEGMENTS, "segment {id} of a pool has an id of the log");
         let (rows, bytes) = (blocks.rows(), blocks.bytes());
         SegmentEntry {
             id,

@@ -339,7 +339,7 @@ impl Attached {
         let node_bytes = TreeOptions::default().node_bytes;
         let options = PTableOptions { schema, key, clusters, order: own_order(table), node_bytes };
         let made = PTable::create_for(pool.clone(), id, table.id, &options).inspect_err(|_| pool.release_owner(id))?;
-        self.tables.insert(id, Held::new(Arc::new(made), &pmem.next_id));
+        self.tables.insert(id, Held::new(Arc::new(made), &pmem.segment_id));
         Ok(id)
     }
 
@@ -360,7 +360,7 @@ impl Attached {
         let held = self.tables.iter_mut().filter(|(id, _)| tables.contains(id)).map(|(_, held)| held);
         let mut moves = vec![];
         for held in held {
-            let absorbed = held.absorb(&pmem.next_id);
+            let absorbed = held.absorb(&pmem.segment_id);
             moves.extend(absorbed.moves);
             self.others.iter_mut().for_each(|others| others.touched.extend(&absorbed.units));
         }

@@ -51,10 +51,10 @@ struct Left {
 }
 
 impl Held {
-    pub fn new(table: Arc<PTable>, next_id: &AtomicU64) -> Held {
+    pub fn new(table: Arc<PTable>, segment_id: &AtomicU64) -> Held {
         let shared = Arc::new(SharedBlocks::new(table));
         let mut held = Held { shared, segments: BTreeMap::new(), positions: HashMap::new(), past: vec![] };
-        held.absorb(next_id);
+        held.absorb(segment_id);
         held
     }
 
@@ -69,7 +69,7 @@ impl Held {
     }
 
     /// Takes over what transactions have changed.
-    pub fn absorb(&mut self, next_id: &AtomicU64) -> Absorbed {
+    pub fn absorb(&mut self, segment_id: &AtomicU64) -> Absorbed {
         let published = self.table().publish();
         let units = published.blocks.iter().map(|block| block.unit).chain(published.gone.iter().copied()).collect();
         let moved: HashMap<Place, Place> = published.moved.iter().copied().collect();
@@ -90,7 +90,7 @@ impl Held {
             let unit = version.unit;
             let (segment, position) = match self.positions.get(&unit) {
                 Some(known) => *known,
-                None => self.free_position(unit, next_id),
+                None => self.free_position(unit, segment_id),
             };
             self.set(segment, position, Some(version));
             changed.insert(segment);
@@ -122,9 +122,9 @@ impl Held {
     }
 
     /// A position that no block ever had.
-    fn free_position(&mut self, unit: u64, next_id: &AtomicU64) -> (u64, usize) {
+    fn free_position(&mut self, unit: u64, segment_id: &AtomicU64) -> (u64, usize) {
         let last = self.segments.last_key_value().filter(|(_, last)| last.positions.len() < SEGMENT_BLOCKS);
-        let id = last.map_or_else(|| next_id.fetch_add(1, Ordering::Relaxed), |(id, _)| *id);
+        let id = last.map_or_else(|| segment_id.fetch_add(1, Ordering::Relaxed), |(id, _)| *id);
         let rows = self.shared.block_rows() as u32;
         let segment = self.segments.entry(id).or_default();
         let position = segment.positions.len();

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 use self::held::Held;
 pub(super) use self::processes::Kept;
-use self::reading::{Reading, SEGMENT_IDS};
+use self::reading::Reading;
 use super::Store;
 use super::commit::Operation;
 use super::state::State;
@@ -30,7 +30,7 @@ use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
 use crate::media::region::{MapOptions, MappedRegion, MemoryRegion, Persistence, Region};
 use crate::persistent::{PTable, Pool, PoolOptions};
-use crate::table::{SegmentEntry, Table};
+use crate::table::{POOL_SEGMENTS, SegmentEntry, Table};
 
 /// The name of the pool's file.
 pub const POOL_FILE: &str = "pool.pmem";
@@ -98,9 +98,10 @@ impl PoolList {
 pub(super) struct Pmem {
     options: PmemOptions,
     path: Option<PathBuf>,
+    /// The next id of a table of the pool.
     next_id: Arc<AtomicU64>,
-    /// Ids of segments of a pool that another process may write. They are in no log.
-    reading_id: AtomicU64,
+    /// The next id of a segment of the pool. It never decreases while the process lives, whether it writes the pool or reads it.
+    segment_id: AtomicU64,
     state: Mutex<Attached>,
     /// How this process reads a pool that another may write.
     reading: Mutex<Option<Arc<Reading>>>,
@@ -140,8 +141,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Pmem {
     pub(super) fn new(options: PmemOptions, path: Option<PathBuf>, read_only: bool, next_id: Arc<AtomicU64>) -> Pmem {
-        let (reading_id, may_read) = (AtomicU64::new(SEGMENT_IDS), AtomicBool::new(read_only));
-        Pmem { options, path, next_id, reading_id, state: Mutex::default(), reading: Mutex::default(), may_read }
+        let (segment_id, may_read) = (AtomicU64::new(POOL_SEGMENTS), AtomicBool::new(read_only));
+        Pmem { options, path, next_id, segment_id, state: Mutex::default(), reading: Mutex::default(), may_read }
     }
 
     /// Opens the pool that a state names, to write it. `last` is the last commit of the log. A failure is that of the tables
@@ -179,7 +180,7 @@ impl Pmem {
         if foreign.is_some() {
             pool.hold_back();
         }
-        let mut attached = opened(pool, state, last, &self.next_id);
+        let mut attached = opened(pool, state, last, &self.segment_id);
         if foreign.is_some() {
             attached.tables.values().for_each(|held| held.table().hold_back());
         }
@@ -373,7 +374,7 @@ impl Attached {
 }
 
 /// A pool and its tables that a state names. Other tables have no commit, and are discarded.
-fn opened(pool: Arc<Pool>, state: &State, last: u64, next_id: &AtomicU64) -> Attached {
+fn opened(pool: Arc<Pool>, state: &State, last: u64, segment_id: &AtomicU64) -> Attached {
     let mut attached = Attached { pool: Some(pool.clone()), ..Attached::default() };
     let found = pool.tables_of_store();
     for table in state.tables.values() {
@@ -382,7 +383,7 @@ fn opened(pool: Arc<Pool>, state: &State, last: u64, next_id: &AtomicU64) -> Att
             let missing = || StoreError::invalid(format!("{} has no table {of_pool}", pool.region().place()));
             let opened = is_there.then(|| PTable::open_with(pool.clone(), *of_pool, &|commit| commit <= last));
             match opened.unwrap_or_else(|| Err(missing())) {
-                Ok(opened) => drop(attached.tables.insert(*of_pool, Held::new(Arc::new(opened), next_id))),
+                Ok(opened) => drop(attached.tables.insert(*of_pool, Held::new(Arc::new(opened), segment_id))),
                 Err(error) => drop(attached.broken.insert(table.id, error.to_string().into())),
             }
         }

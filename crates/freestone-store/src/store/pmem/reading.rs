@@ -20,8 +20,6 @@ use crate::media::region::MappedRegion;
 use crate::persistent::{PTable, Pool};
 use crate::table::SegmentEntry;
 
-/// Ids of segments from here on are in no log, and no other segment has them.
-pub const SEGMENT_IDS: u64 = 1 << 62;
 /// Addresses for the pool of another process, which may be larger than this process would make one.
 const RESERVED: u64 = 1 << 40;
 
@@ -81,7 +79,7 @@ impl Pmem {
         let mut attached = self.state.lock();
         let pool = copied(path).and_then(|region| Pool::open(region, state.pool));
         match pool {
-            Ok(pool) => *attached = opened(Arc::new(pool), state, state.sequence, &self.reading_id),
+            Ok(pool) => *attached = opened(Arc::new(pool), state, state.sequence, &self.segment_id),
             Err(error) => attached.failure = Some(error.to_string().into()),
         }
     }
@@ -145,19 +143,19 @@ impl Pmem {
                 Some(held) => {
                     let has_changed = |unit| before.is_none_or(|before| reading.process.has_changed(unit, &before));
                     let found = held.table().look_again(has_changed);
-                    held.absorb(&self.reading_id);
+                    held.absorb(&self.segment_id);
                     found
                 }
                 None => match PTable::view(pool.clone(), *of_pool, &|commit| commit <= last) {
                     Ok(Some(found)) => {
-                        attached.tables.insert(*of_pool, Held::new(Arc::new(found), &self.reading_id));
+                        attached.tables.insert(*of_pool, Held::new(Arc::new(found), &self.segment_id));
                         Ok(())
                     }
                     // The process that wrote was killed in a change that is committed.
                     Ok(None) => {
                         let region = contents(path)?;
                         let pool = Arc::new(Pool::open(region, state.pool)?);
-                        *attached = opened(pool, state, last, &self.reading_id);
+                        *attached = opened(pool, state, last, &self.segment_id);
                         looked.is_copy = true;
                         return Ok(());
                     }
