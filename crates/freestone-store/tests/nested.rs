@@ -13,12 +13,12 @@ use freestone_codec::{IntPredicate, Predicate};
 use freestone_store::design::Design;
 use freestone_store::scan::{ColumnPredicate, ScanRequest, lookup};
 use freestone_store::schema::{Column, StoredValue, TableSchema};
-use freestone_store::{Store, StoreOptions, Table};
+use freestone_store::{PmemOptions, Store, StoreOptions, Table};
 use proptest::prelude::*;
 
 mod common;
 
-const DESIGNS: [&[(&str, &str)]; 7] = [
+const DESIGNS: [&[(&str, &str)]; 9] = [
     &[("design", "auto")],
     &[("design", "row")],
     &[("design", "slotted")],
@@ -26,7 +26,14 @@ const DESIGNS: [&[(&str, &str)]; 7] = [
     &[("groups", "(k, s.a), (s.t.b, l)")],
     &[("design", "column"), ("sort", "k"), ("encoding", "s.a: rle")],
     &[("design", "row"), ("cluster", "k")],
+    &[("medium", "pmem")],
+    &[("medium", "pmem"), ("cluster", "k")],
 ];
+
+fn with_pool() -> StoreOptions {
+    let pmem = PmemOptions { emulated: true, bytes: 32 << 20, region: None };
+    StoreOptions { pmem, ..StoreOptions::default() }
+}
 
 type Struct = Option<(Option<i32>, Option<(Option<String>, Option<Vec<Option<i32>>>)>)>;
 type Row = (i32, Struct, Option<Vec<Option<i32>>>);
@@ -141,7 +148,7 @@ proptest! {
         for options in DESIGNS {
             let table_schema = TableSchema::from_arrow(&expected[0].schema()).unwrap();
             let design = Design::default().with_options(options.iter().copied(), &table_schema).unwrap();
-            let store = Store::in_memory(StoreOptions::default()).unwrap();
+            let store = Store::in_memory(with_pool()).unwrap();
             let mut transaction = store.write().unwrap();
             transaction.create_table("t", table_schema, design).unwrap();
             transaction.commit().unwrap();
@@ -152,6 +159,7 @@ proptest! {
             }
             let snapshot = store.snapshot().unwrap();
             check(snapshot.table("t").unwrap(), &expected, &rows);
+            prop_assert_eq!(store.check(None).unwrap().problems, Vec::<String>::new());
             drop(snapshot);
             store.vacuum(Some("t")).unwrap();
             let snapshot = store.snapshot().unwrap();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::DataType;
 use freestone_codec::{Rows, Scratch};
+use roaring::RoaringBitmap;
 
 use super::Store;
 use crate::column::{ColumnBuffer, ColumnData, Physical};
@@ -13,7 +14,7 @@ use crate::scan::{ScanRequest, for_each_batch};
 use crate::segment::zones::ZoneMap;
 use crate::segment::{Segment, SegmentIndex};
 use crate::sort::sort_order;
-use crate::table::Table;
+use crate::table::{SegmentEntry, Table};
 
 /// The findings of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,14 +38,22 @@ impl Store {
     /// # Errors
     /// The table does not exist, or the database cannot be read.
     pub fn check(&self, table: Option<&str>) -> Result<CheckReport> {
+        match table {
+            Some(name) if self.snapshot()?.table(name).is_none() => {
+                Err(StoreError::invalid(format!("no table {name}")))
+            }
+            _ => self.check_tables(&|name| table.is_none_or(|table| table == name)),
+        }
+    }
+
+    /// The same for the tables with such names.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn check_tables(&self, is_checked: &dyn Fn(&str) -> bool) -> Result<CheckReport> {
         let snapshot = self.snapshot()?;
         let mut report = CheckReport::default();
-        if let Some(name) = table
-            && snapshot.table(name).is_none()
-        {
-            return Err(StoreError::invalid(format!("no table {name}")));
-        }
-        for checked in snapshot.tables().filter(|t| table.is_none_or(|name| t.name == name)) {
+        for checked in snapshot.tables().filter(|table| is_checked(&table.name)) {
             report.tables += 1;
             let before = report.problems.len();
             check_segments(checked, &mut report);
@@ -118,7 +127,9 @@ fn check_segment(table: &Arc<Table>, at: usize, report: &mut CheckReport) -> Res
     // Whether it is one of the table's.
     table.open_segment(at)?;
     let segment = table.open_stored(at)?;
-    let Some(columns) = check_pages(table, &segment, &format!("segment {at}"), report)? else { return Ok(()) };
+    let checked =
+        Checked { table, segment: &segment, place: format!("segment {at}"), empty: empty_slots(&table.segments[at]) };
+    let Some(columns) = check_pages(&checked, report)? else { return Ok(()) };
     for index in segment.indexes() {
         if let Err(error) = check_index(table, &segment, at, index, &columns, report) {
             report.problems.push(format!("table {}, segment {at}: {error}", table.name));
@@ -141,7 +152,8 @@ fn check_index(
     let place = format!("segment {at}, index on ({})", names.join(", "));
     index.check_padding(segment)?;
     let entries = index.entries(segment)?;
-    let Some(found) = check_pages(table, &entries, &place, report)? else { return Ok(()) };
+    let of_index = Checked { table, segment: &entries, place: place.clone(), empty: None };
+    let Some(found) = check_pages(&of_index, report)? else { return Ok(()) };
     let keys: Vec<&ColumnData> = index.columns().iter().map(|c| &columns[*c]).collect();
     if !names_every_row(&keys, &found) {
         let file = segment.name();
@@ -163,26 +175,48 @@ fn names_every_row(keys: &[&ColumnData], entries: &[ColumnData]) -> bool {
         })
 }
 
+/// The slots of blocks in persistent memory that hold no row, and so no value either. Deleted rows of other segments are
+/// rows.
+fn empty_slots(entry: &SegmentEntry) -> Option<&RoaringBitmap> {
+    entry.deleted.as_deref().filter(|_| entry.is_in_pool())
+}
+
+/// A segment, or an index as one, whose pages are checked.
+struct Checked<'a> {
+    table: &'a Arc<Table>,
+    segment: &'a Segment,
+    /// How problems name it.
+    place: String,
+    empty: Option<&'a RoaringBitmap>,
+}
+
+impl Checked<'_> {
+    /// The positions of the rows of a page that have values; `None`: all.
+    fn rows_of(&self, group: usize, page: usize) -> Option<Vec<u32>> {
+        let empty = self.empty?;
+        let rows = self.segment.page_rows(group, page);
+        let first = rows.start as u32;
+        Some((first..rows.end as u32).filter(|row| !empty.contains(*row)).map(|row| row - first).collect())
+    }
+}
+
 /// Reads all pages of a segment, or of an index, and compares the zones with the values. Returns the values, if all
 /// pages are sound.
-fn check_pages(
-    table: &Arc<Table>,
-    segment: &Segment,
-    place: &str,
-    report: &mut CheckReport,
-) -> Result<Option<Vec<ColumnData>>> {
+fn check_pages(checked: &Checked<'_>, report: &mut CheckReport) -> Result<Option<Vec<ColumnData>>> {
+    let Checked { table, segment, place, empty } = checked;
     let columns = segment.footer.description.schema.stored_columns();
     let mut buffers: Vec<ColumnBuffer> = columns.iter().map(|c| ColumnBuffer::new(&c.data_type)).collect();
     for group in 0..segment.group_count() {
         for page in 0..segment.page_count(group) {
             report.pages += 1;
-            if let Err(error) = read_page(table, segment, group, page, &mut buffers) {
+            if let Err(error) = read_page(checked, group, page, &mut buffers) {
                 let rows = page_rows(segment, group, page);
                 report.problems.push(format!("table {}, {place}, {rows}: {error}", table.name));
             }
         }
     }
-    if buffers.iter().any(|b| b.len() != segment.rows()) {
+    let rows = segment.rows() - empty.map_or(0, |empty| empty.len() as usize);
+    if buffers.iter().any(|b| b.len() != rows) {
         // Pages are missing, which was reported. The aggregates cannot be compared.
         return Ok(None);
     }
@@ -212,13 +246,8 @@ fn page_rows(segment: &Segment, group: usize, page: usize) -> String {
 }
 
 /// Reads a page past the cache, so that the bytes on the medium are checked.
-fn read_page(
-    table: &Arc<Table>,
-    segment: &Segment,
-    group: usize,
-    page: usize,
-    buffers: &mut [ColumnBuffer],
-) -> Result<()> {
+fn read_page(checked: &Checked<'_>, group: usize, page: usize, buffers: &mut [ColumnBuffer]) -> Result<()> {
+    let Checked { table, segment, .. } = checked;
     let admitted = match segment.in_memory(group, page) {
         Some(page) => page,
         None => {
@@ -227,7 +256,11 @@ fn read_page(
         }
     };
     let view = segment.view(group, &admitted);
-    let rows = Rows::Range { start: 0, len: segment.page_rows(group, page).len() };
+    let positions = checked.rows_of(group, page);
+    let rows = match &positions {
+        Some(positions) => Rows::Positions(positions),
+        None => Rows::Range { start: 0, len: segment.page_rows(group, page).len() },
+    };
     let columns = segment.footer.description.groups[group].columns.iter().enumerate();
     let columns: Vec<(usize, usize)> = columns.map(|(place, column)| (*column as usize, place)).collect();
     let decoded = view.decode(&columns, rows, buffers, &mut Scratch::default());
