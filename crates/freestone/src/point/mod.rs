@@ -5,6 +5,7 @@
 //! query's filters do. Locks, transactions, checks and conversions are those of every other statement. What is not
 //! recognized, or does not fit what was recognized (another type of a parameter, an altered table), is planned.
 
+mod candidates;
 mod recognition;
 mod rows;
 mod writes;
@@ -19,7 +20,8 @@ use freestone_store::schema::{Column, TableSchema};
 use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
 
-pub(crate) use recognition::{is_candidate, recognize};
+pub(crate) use candidates::is_candidate;
+pub(crate) use recognition::recognize;
 pub(crate) use rows::{Lookups, lookup};
 
 /// A recognized statement, for parameters of certain types.

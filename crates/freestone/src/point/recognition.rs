@@ -1,7 +1,6 @@
 //! Recognition of point statements.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
@@ -18,6 +17,7 @@ use freestone_store::Table;
 use freestone_store::schema::TableSchema;
 use parking_lot::Mutex;
 
+use super::candidates::values_of;
 use super::{Action, Condition, NewValue, OnConflict, Operand, Point, Returned, Select, is_plain};
 use crate::catalog::{Planner, Scope};
 use crate::error::Result;
@@ -26,62 +26,6 @@ use crate::exec::stored_values::Places;
 use crate::exec::upsert::{self, Conflict};
 use crate::inputs::ArrowTable;
 use crate::provider::FreestoneTable;
-use crate::sql::spellings::BY_NAME;
-use crate::sql::visitor;
-
-/// Whether a statement may be a point statement, from its form: recognizing it takes about as long as planning it.
-pub(crate) fn is_candidate(sql: &ast::Statement) -> bool {
-    use ast::Statement as Sql;
-    let selection = match sql {
-        Sql::Query(query) => {
-            let ast::SetExpr::Select(select) = query.body.as_ref() else { return false };
-            let is_plain = query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none();
-            if !is_plain || !query.locks.is_empty() || select.from.len() != 1 || !select.from[0].joins.is_empty() {
-                return false;
-            }
-            &select.selection
-        }
-        Sql::Update(update) if update.from.is_none() => &update.selection,
-        Sql::Delete(delete) if delete.using.is_none() => &delete.selection,
-        Sql::Insert(insert) => return has_one_row(insert),
-        _ => return false,
-    };
-    selection.as_ref().is_some_and(compares)
-}
-
-/// Whether an expression contains `… = …` in a conjunction, and no query or call.
-fn compares(expression: &ast::Expr) -> bool {
-    let mut compares = false;
-    let refused = visitor::expressions(expression, &mut |part| match part {
-        ast::Expr::BinaryOp { op: ast::BinaryOperator::Eq, .. } => {
-            compares = true;
-            ControlFlow::Continue(())
-        }
-        ast::Expr::Subquery(_) | ast::Expr::InSubquery { .. } | ast::Expr::Exists { .. } | ast::Expr::Function(_) => {
-            ControlFlow::Break(())
-        }
-        _ => ControlFlow::Continue(()),
-    });
-    compares && refused.is_continue()
-}
-
-fn has_one_row(insert: &ast::Insert) -> bool {
-    let is_by_name = insert.table_alias.as_ref().is_some_and(|alias| alias.alias.value == BY_NAME);
-    insert.or.is_none() && !is_by_name && values_of(insert).is_some()
-}
-
-/// The cells of `VALUES (…)` with one row.
-fn values_of(insert: &ast::Insert) -> Option<&[ast::Expr]> {
-    let source = insert.source.as_ref()?;
-    let is_plain = source.with.is_none() && source.order_by.is_none() && source.limit_clause.is_none();
-    match source.body.as_ref() {
-        ast::SetExpr::Values(values) if is_plain && source.fetch.is_none() => match values.rows.as_slice() {
-            [row] => Some(row.content.as_slice()),
-            _ => None,
-        },
-        _ => None,
-    }
-}
 
 /// Recognizes a statement for values of some types; `None` if it is no point statement.
 ///
@@ -302,7 +246,7 @@ impl<'p> Matched<'p> {
             return None;
         }
         let provider = source_as_provider(&scan.source).ok()?;
-        let table = provider.downcast_ref::<FreestoneTable>()?.table().clone();
+        let table = provider.downcast_ref::<FreestoneTable>().filter(|provider| !provider.is_past())?.table().clone();
         Some(Matched { table, projected: expr, filter: &filter.predicate, schema })
     }
 

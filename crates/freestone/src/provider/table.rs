@@ -47,6 +47,11 @@ impl FreestoneTable {
         FreestoneTable { is_past: true, ..self }
     }
 
+    /// Whether this is an earlier version.
+    pub(crate) fn is_past(&self) -> bool {
+        self.is_past
+    }
+
     /// The same table with the additional column `__row_id`, which DELETE and UPDATE return to the store.
     pub fn with_row_ids(mut self) -> Self {
         let mut fields: Vec<Arc<Field>> = self.schema.fields().iter().cloned().collect();
