@@ -35,7 +35,7 @@ use crate::sql::names::{identifier, object_name};
 use crate::sql::parameters::Parameters;
 use crate::sql::spellings::{BY_NAME, OVERRIDING};
 use crate::sql::statement::{Command, parse_query, parse_script};
-use crate::sql::{names, visitor};
+use crate::sql::{assignments, names, visitor};
 
 /// `INSERT INTO table [(columns)] [BY NAME] VALUES … | SELECT … | DEFAULT VALUES`. Columns that are not named have
 /// their DEFAULT or NULL.
@@ -719,6 +719,7 @@ fn row_id_query(
         select.projection.extend(items);
         select.from = from;
         select.selection = selection;
+    assignments::evaluate_once(&mut query)?;
     }
     Ok(query)
 }

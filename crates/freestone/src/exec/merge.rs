@@ -23,6 +23,7 @@ use crate::exec::stored_values::{Places, check_count};
 use crate::exec::upsert::changed_twice;
 use crate::exec::write::WriteContext;
 use crate::internal_names::ROW_ID_COLUMN;
+use crate::sql::assignments;
 use crate::sql::merge_forms::NOTHING;
 use crate::sql::names::{identifier, object_name};
 use crate::sql::parameters::Parameters;
@@ -90,14 +91,18 @@ impl MergeQuery {
             let mut items = vec![case(&tests, tests.len(), number)];
             for (at, given) in values {
                 let null = || ast::Expr::value(ast::Value::Null);
-                let of =
-                    |value: ast::Expr| case(&tests, at + 1, |test| if test == at { value.clone() } else { null() });
+                let of = |value: ast::Expr| {
+                    let chosen =
+                        |value: ast::Expr| case(&tests, at + 1, |test| if test == at { value.clone() } else { null() });
+                    assignments::within(value, chosen)
+                };
                 items.extend(given.into_iter().map(of));
             }
             let items = items.into_iter().enumerate();
             let item = |(at, expr)| ast::SelectItem::ExprWithAlias { expr, alias: quoted(&format!("freestone${at}")) };
             select.projection.extend(items.map(item));
         }
+        assignments::evaluate_once(&mut query)?;
         Ok(MergeQuery { query, clauses })
     }
 }

@@ -24,6 +24,7 @@ use crate::exec::stored_values::Places;
 use crate::exec::write::WriteContext;
 use crate::inputs::ArrowTable;
 use crate::internal_names::ROW_ID_COLUMN;
+use crate::sql::assignments;
 use crate::sql::names::identifier;
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{parse_query, quote};
@@ -241,6 +242,7 @@ impl Upsert<'_> {
         let stored = schema.to_arrow();
         let places = Places::all(schema);
         for batch in self.joined(rows, query)? {
+        assignments::evaluate_once(&mut query)?;
             changed.row_ids.extend(row_id_column(&batch)?.values());
             let numbers = numbers(&batch, 1)?;
             changed.numbers.extend(numbers.values());

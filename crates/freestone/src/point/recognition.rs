@@ -26,6 +26,7 @@ use crate::exec::stored_values::Places;
 use crate::exec::upsert::{self, Conflict};
 use crate::inputs::ArrowTable;
 use crate::provider::FreestoneTable;
+use crate::sql::assignments;
 
 /// Recognizes a statement for values of some types; `None` if it is no point statement.
 ///
@@ -130,7 +131,7 @@ async fn on_conflict(
         return Ok(None);
     }
     let Some(update) = conflict.update else { return Ok(Some(OnConflict { keys: conflict.keys, update: None })) };
-    if update.selection.is_some() {
+    if update.selection.is_some() || assignments::has_parts(&update.assignments) {
         return Ok(None);
     }
     let query = upsert::new_values(update, schema, &dml::insert_alias(insert, &table.name))?;

@@ -93,6 +93,11 @@ impl Dialect for SqlDialect {
         explicit || *keyword != Keyword::STRAIGHT_JOIN && self.is_table_alias(keyword, parser)
     }
 
+    /// Whether a word is the alias of a column. ON is not, without AS, because ON CONFLICT may follow the rows of an INSERT.
+    fn is_select_item_alias(&self, explicit: bool, keyword: &Keyword, parser: &mut Parser) -> bool {
+        explicit || *keyword != Keyword::ON && self.is_column_alias(keyword, parser)
+    }
+
     fn supports_order_by_all(&self) -> bool {
         true
     }

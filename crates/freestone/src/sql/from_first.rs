@@ -52,7 +52,10 @@ pub(crate) fn completed(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
             }
             // A macro for tables.
             (_, Place::Start, "TABLE") if is_macro(tokens) && word_before(&complete) == "AS" => Place::Start,
-            (_, Place::Start, "TABLE") => {
+            (_, Place::Start, "TABLE") | (_, Place::Before, "TABLE")
+                if place == Place::Start
+                    || !matches!(word_before(&complete).as_str(), "INTO" | "OVERWRITE" | "WITH" | "RECURSIVE") =>
+            {
                 let written = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
                 complete.extend(written.map(|part| TokenWithSpan::new(part, token.span)));
                 places.pop();
@@ -139,6 +142,12 @@ mod tests {
             "CREATE TABLE x WITH (design = 'row') AS SELECT * FROM t",
         );
         check("INSERT INTO x (a) FROM t", "INSERT INTO x (a) SELECT * FROM t");
+        check("INSERT INTO x TABLE t", "INSERT INTO x SELECT * FROM t");
+        check(
+            "INSERT INTO x (a) TABLE t ON CONFLICT DO NOTHING",
+            "INSERT INTO x (a) SELECT * FROM t ON CONFLICT DO NOTHING",
+        );
+        check("WITH c AS (TABLE t) TABLE c", "WITH c AS (SELECT * FROM t) SELECT * FROM c");
     }
 
     #[test]
@@ -152,6 +161,7 @@ mod tests {
             "DELETE FROM t WHERE a IN (SELECT b FROM u)",
             "UPDATE t SET a = u.a FROM u",
             "INSERT INTO x (a) SELECT a FROM t",
+            "INSERT INTO TABLE x SELECT a FROM t",
             "SELECT \"from\" FROM t EXCEPT (SELECT 1)",
         ] {
             check(sql, sql);

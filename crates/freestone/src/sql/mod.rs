@@ -1,5 +1,6 @@
 //! From text to statements: the parser, its dialect, and rewrites of parsed statements before they are planned.
 
+pub(crate) mod assignments;
 pub(crate) mod case_results;
 pub(crate) mod collations;
 pub(crate) mod depth;

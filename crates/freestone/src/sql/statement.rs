@@ -24,9 +24,9 @@ use crate::sql::transactions::TransactionCommand;
 use crate::sql::user_types;
 use crate::sql::with_writes::WithWrites;
 use crate::sql::{
-    case_results, collations, depth, explain_options, extensions, fetch, file_calls, forms, frame_exclusion,
-    from_first, function_macros, like_escape, locking, materialized, merge_forms, named_windows, names, spellings,
-    supported, token_forms, transactions, using, values, with_writes,
+    assignments, case_results, collations, depth, explain_options, extensions, fetch, file_calls, forms,
+    frame_exclusion, from_first, function_macros, like_escape, locking, materialized, merge_forms, named_windows,
+    names, spellings, supported, token_forms, transactions, using, values, with_writes,
 };
 use crate::times;
 
@@ -620,6 +620,7 @@ pub(crate) fn parse_expression(text: &str) -> Result<ast::Expr> {
 /// or not at all.
 fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     depth::bound(sql)?;
+    assignments::rewrite(sql)?;
     explain_options::rewrite(sql);
     extensions::rewrite(sql)?;
     collations::rewrite(sql)?;
