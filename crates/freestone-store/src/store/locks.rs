@@ -4,7 +4,7 @@
 //! All of this is in memory, and no commit depends on it for correctness, because each commit is checked against the
 //! newest state. Locks let a transaction wait for the outcome of another one, instead of failing when it commits.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -51,6 +51,26 @@ pub enum Mode {
     Exclusive,
 }
 
+/// How a transaction uses a row that it locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowUse {
+    /// The row, or its next version, keeps the values of its keys.
+    Kept,
+    /// The row may lose a key: it is deleted, or columns of a key are assigned. Whoever adds the key waits for the outcome.
+    Removed,
+}
+
+/// When a transaction took a lock, among its savepoints. A return to a savepoint frees the locks of its level and of those
+/// above.
+pub type Level = u64;
+
+/// A level of locks, and the one that the transaction had before.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Levels {
+    pub begun: Level,
+    pub below: Level,
+}
+
 /// An open transaction, as shown to users.
 #[derive(Debug, Clone)]
 pub struct OpenTransaction {
@@ -78,9 +98,9 @@ struct Shared {
     last: u64,
     open: BTreeMap<u64, Open>,
     tables: HashMap<u64, TableLock>,
-    names: HashMap<String, u64>,
+    names: HashMap<String, (u64, Level)>,
     /// For each segment, the rows that each transaction has locked.
-    rows: HashMap<u64, Vec<(u64, RoaringBitmap)>>,
+    rows: HashMap<u64, Vec<RowLocks>>,
     keys: KeyLocks,
     waits: HashMap<u64, BTreeSet<u64>>,
     moved: HashMap<u64, Moved>,
@@ -101,14 +121,26 @@ struct MovedRow {
 struct Open {
     base: u64,
     began: SystemTime,
+    /// The level of locks that it takes now, and the highest level so far.
+    level: Level,
+    last_level: Level,
 }
 
 #[derive(Debug, Default)]
 struct TableLock {
-    shared: HashSet<u64>,
-    exclusive: Option<u64>,
+    shared: HashMap<u64, Level>,
+    exclusive: Option<(u64, Level)>,
     /// Transactions that wait for an exclusive lock of the table. Later shared locks must wait for these.
     wanted: BTreeSet<u64>,
+}
+
+/// Rows of a segment that a transaction has locked.
+#[derive(Debug)]
+struct RowLocks {
+    holder: u64,
+    level: Level,
+    how: RowUse,
+    rows: RoaringBitmap,
 }
 
 /// The new positions of the rows of a segment that was rewritten.
@@ -138,7 +170,7 @@ impl Transactions {
         let mut shared = self.shared.lock();
         shared.last += 1;
         let id = shared.last;
-        shared.open.insert(id, Open { base: 0, began: SystemTime::now() });
+        shared.open.insert(id, Open { base: 0, began: SystemTime::now(), level: 0, last_level: 0 });
         id
     }
 
@@ -154,18 +186,7 @@ impl Transactions {
         let mut shared = self.shared.lock();
         shared.open.remove(&id);
         shared.waits.remove(&id);
-        shared.names.retain(|_, holder| *holder != id);
-        shared.keys.end(id);
-        shared.tables.retain(|_, lock| {
-            lock.shared.remove(&id);
-            lock.wanted.remove(&id);
-            lock.exclusive = lock.exclusive.filter(|holder| *holder != id);
-            lock.exclusive.is_some() || !lock.shared.is_empty() || !lock.wanted.is_empty()
-        });
-        shared.rows.retain(|_, marks| {
-            marks.retain(|(holder, _)| *holder != id);
-            !marks.is_empty()
-        });
+        shared.free(id, 0);
         let oldest = shared.open.values().map(|open| open.base).min().unwrap_or(u64::MAX);
         shared.moved.retain(|_, moved| moved.sequence > oldest);
         if !shared.moved_rows.is_empty() {
@@ -177,13 +198,43 @@ impl Transactions {
         self.released.notify_all();
     }
 
+    /// Begins a level of locks, above the one that the transaction has now. Returns both.
+    pub fn begin_level(&self, id: u64) -> Levels {
+        let mut shared = self.shared.lock();
+        let Some(open) = shared.open.get_mut(&id) else { return Levels::default() };
+        open.last_level += 1;
+        let levels = Levels { begun: open.last_level, below: open.level };
+        open.level = levels.begun;
+        levels
+    }
+
+    /// Frees the locks of a level and of those above. The transaction takes its next locks at this level again.
+    pub fn free_level(&self, id: u64, level: Level) {
+        let mut shared = self.shared.lock();
+        shared.free(id, level);
+        if let Some(open) = shared.open.get_mut(&id) {
+            open.level = level;
+        }
+        self.released.notify_all();
+    }
+
+    /// Makes the locks of a level, and of those above, locks of the level below it.
+    pub fn join_levels(&self, id: u64, levels: Levels) {
+        let mut shared = self.shared.lock();
+        shared.join(id, levels);
+        if let Some(open) = shared.open.get_mut(&id) {
+            open.level = levels.below;
+        }
+    }
+
     /// Locks a table. Returns whether it had to wait.
     pub fn lock_table(&self, me: u64, table: u64, mode: Mode, name: &str, waiting: &Waiting) -> Result<bool> {
         let take = |shared: &mut Shared| {
+            let level = shared.level(me);
             let lock = shared.tables.entry(table).or_default();
             let blockers = lock.blockers(me, mode);
             if blockers.is_empty() {
-                lock.take(me, mode);
+                lock.take(me, level, mode);
             } else if mode == Mode::Exclusive {
                 lock.wanted.insert(me);
             }
@@ -202,10 +253,11 @@ impl Transactions {
     /// Locks a table if it is free.
     pub fn try_lock_table(&self, me: u64, table: u64, mode: Mode) -> bool {
         let mut shared = self.shared.lock();
+        let level = shared.level(me);
         let lock = shared.tables.entry(table).or_default();
         let free = lock.blockers(me, mode).is_empty();
         if free {
-            lock.take(me, mode);
+            lock.take(me, level, mode);
         }
         free
     }
@@ -213,34 +265,47 @@ impl Transactions {
     /// Locks the name of a table or view that is created or dropped.
     pub fn lock_name(&self, me: u64, name: &str, waiting: &Waiting) -> Result<bool> {
         self.acquire(me, waiting, &format!("the name {name}"), |shared| match shared.names.get(name) {
-            Some(holder) if *holder != me => BTreeSet::from([*holder]),
-            _ => {
-                shared.names.insert(name.to_owned(), me);
+            Some((holder, _)) if *holder != me => BTreeSet::from([*holder]),
+            Some(_) => BTreeSet::new(),
+            None => {
+                let level = shared.level(me);
+                shared.names.insert(name.to_owned(), (me, level));
                 BTreeSet::new()
             }
         })
     }
 
-    /// Locks rows of a segment that are to be changed, at their current positions if compaction has moved them.
-    pub fn lock_rows(&self, me: u64, segment: u64, rows: &RoaringBitmap, waiting: &Waiting) -> Result<bool> {
+    /// Locks rows of a segment, at their current positions if compaction has moved them.
+    pub fn lock_rows(
+        &self,
+        me: u64,
+        segment: u64,
+        how: RowUse,
+        rows: &RoaringBitmap,
+        waiting: &Waiting,
+    ) -> Result<bool> {
         self.acquire(me, waiting, "a row", |shared| {
             let mut found = Rows::new();
             shared.follow(segment, rows.clone(), &|segment, shared| !shared.moved.contains_key(&segment), &mut found);
-            let blockers = found.iter().flat_map(|(segment, rows)| shared.holders(me, *segment, rows)).collect();
-            if BTreeSet::is_empty(&blockers) {
-                found.into_iter().for_each(|(segment, rows)| shared.mark(me, segment, rows));
+            let holders = found.iter().flat_map(|(segment, rows)| shared.others(me, *segment, rows));
+            let blockers: BTreeSet<u64> = holders.map(|locks| locks.holder).collect();
+            if blockers.is_empty() {
+                let level = shared.level(me);
+                found.into_iter().for_each(|(segment, rows)| {
+                    shared.mark(segment, RowLocks { holder: me, level, how, rows });
+                });
             }
             blockers
         })
     }
 
-    /// Waits until no other open transaction is changing a row. Returns whether that took waiting.
-    pub fn wait_for_row(&self, me: u64, segment: u64, row: u32, waiting: &Waiting) -> Result<bool> {
-        let rows = RoaringBitmap::from_iter([row]);
+    /// Waits until no other open transaction may remove one of these rows. Returns whether that took waiting.
+    pub fn wait_for_removal(&self, me: u64, segment: u64, rows: &RoaringBitmap, waiting: &Waiting) -> Result<bool> {
         self.acquire(me, waiting, "a row", |shared| {
             let mut found = Rows::new();
             shared.follow(segment, rows.clone(), &|segment, shared| !shared.moved.contains_key(&segment), &mut found);
-            found.iter().flat_map(|(segment, rows)| shared.holders(me, *segment, rows)).collect()
+            let holders = found.iter().flat_map(|(segment, rows)| shared.others(me, *segment, rows));
+            holders.filter(|locks| locks.how == RowUse::Removed).map(|locks| locks.holder).collect()
         })
     }
 
@@ -257,7 +322,8 @@ impl Transactions {
         self.acquire(me, waiting, &format!("a key of table {name}"), |shared| {
             let blockers = shared.keys.blockers(me, key, how, keys);
             if blockers.is_empty() {
-                shared.keys.add(me, key, how, keys.clone());
+                let level = shared.level(me);
+                shared.keys.add((me, level), key, how, keys.clone());
             }
             blockers
         })
@@ -278,7 +344,9 @@ impl Transactions {
             if blockers.is_empty() {
                 break Ok(waited);
             }
-            if shared.leads_to(&blockers, me) {
+            // Who does not wait closes no circle.
+            let waits = waiting.timeout != Some(Duration::ZERO);
+            if waits && shared.leads_to(&blockers, me) {
                 break Err(StoreError::Deadlock(format!(
                     "deadlock: transaction {me} would wait for {what}, whose holder {} waits for it",
                     list(&blockers)
@@ -315,11 +383,8 @@ impl Transactions {
         let mut shared = self.shared.lock();
         for (segment, moved) in moves {
             shared.moved.insert(segment, moved);
-            for (holder, rows) in shared.rows.remove(&segment).unwrap_or_default() {
-                let mut found = Rows::new();
-                let is_last = |segment: u64, shared: &Shared| !shared.moved.contains_key(&segment);
-                shared.follow(segment, rows, &is_last, &mut found);
-                found.into_iter().for_each(|(segment, rows)| shared.mark(holder, segment, rows));
+            for locks in shared.rows.remove(&segment).unwrap_or_default() {
+                shared.mark_moved(segment, locks);
             }
         }
     }
@@ -336,16 +401,11 @@ impl Transactions {
         for (segment, rows) in from {
             let Some(marks) = shared.rows.get_mut(&segment) else { continue };
             let mut lost = vec![];
-            for (holder, marked) in marks.iter_mut() {
-                lost.push((*holder, &*marked & &rows));
-                *marked -= &rows;
+            for locks in marks.iter_mut() {
+                lost.push(RowLocks { rows: &locks.rows & &rows, ..*locks });
+                locks.rows -= &rows;
             }
-            for (holder, rows) in lost {
-                let mut found = Rows::new();
-                let is_last = |segment: u64, shared: &Shared| !shared.moved.contains_key(&segment);
-                shared.follow(segment, rows, &is_last, &mut found);
-                found.into_iter().for_each(|(segment, rows)| shared.mark(holder, segment, rows));
-            }
+            lost.into_iter().for_each(|locks| shared.mark_moved(segment, locks));
         }
     }
 
@@ -353,7 +413,7 @@ impl Transactions {
     pub fn list(&self) -> Vec<OpenTransaction> {
         let shared = self.shared.lock();
         let of = |(id, open): (&u64, &Open)| {
-            let holds = |lock: &TableLock| lock.exclusive == Some(*id) || lock.shared.contains(id);
+            let holds = |lock: &TableLock| lock.is_exclusive_of(*id) || lock.shared.contains_key(id);
             let mut tables: Vec<u64> =
                 shared.tables.iter().filter(|(_, lock)| holds(lock)).map(|(table, _)| *table).collect();
             tables.sort_unstable();
@@ -365,25 +425,30 @@ impl Transactions {
 }
 
 impl TableLock {
+    fn is_exclusive_of(&self, id: u64) -> bool {
+        self.exclusive.is_some_and(|(holder, _)| holder == id)
+    }
+
     fn blockers(&self, me: u64, mode: Mode) -> BTreeSet<u64> {
         let others = |id: &u64| *id != me;
-        let mut blockers: BTreeSet<u64> = self.exclusive.iter().copied().filter(others).collect();
+        let mut blockers: BTreeSet<u64> = self.exclusive.iter().map(|(holder, _)| *holder).filter(others).collect();
         match mode {
-            Mode::Exclusive => blockers.extend(self.shared.iter().copied().filter(others)),
-            Mode::Shared if self.shared.contains(&me) || self.exclusive == Some(me) => {}
+            Mode::Exclusive => blockers.extend(self.shared.keys().copied().filter(others)),
+            Mode::Shared if self.shared.contains_key(&me) || self.is_exclusive_of(me) => {}
             Mode::Shared => blockers.extend(self.wanted.iter().copied().filter(others)),
         }
         blockers
     }
 
-    fn take(&mut self, me: u64, mode: Mode) {
+    /// Takes the lock. One that the transaction has already keeps its level.
+    fn take(&mut self, me: u64, level: Level, mode: Mode) {
         match mode {
             Mode::Exclusive => {
-                self.exclusive = Some(me);
+                self.exclusive.get_or_insert((me, level));
                 self.wanted.remove(&me);
             }
             Mode::Shared => {
-                self.shared.insert(me);
+                self.shared.entry(me).or_insert(level);
             }
         }
     }
@@ -437,16 +502,72 @@ impl Shared {
         rows
     }
 
-    fn holders<'s>(&'s self, me: u64, segment: u64, rows: &'s RoaringBitmap) -> impl Iterator<Item = u64> + 's {
+    /// The locks of other transactions on some of these rows.
+    fn others<'s>(&'s self, me: u64, segment: u64, rows: &'s RoaringBitmap) -> impl Iterator<Item = &'s RowLocks> + 's {
         let marks = self.rows.get(&segment).into_iter().flatten();
-        marks.filter(move |(holder, marked)| *holder != me && !marked.is_disjoint(rows)).map(|(holder, _)| *holder)
+        marks.filter(move |locks| locks.holder != me && !locks.rows.is_disjoint(rows))
     }
 
-    fn mark(&mut self, holder: u64, segment: u64, rows: RoaringBitmap) {
+    fn mark(&mut self, segment: u64, locks: RowLocks) {
         let marks = self.rows.entry(segment).or_default();
-        match marks.iter_mut().find(|(known, _)| *known == holder) {
-            Some((_, marked)) => *marked |= rows,
-            None => marks.push((holder, rows)),
+        let same =
+            |known: &&mut RowLocks| (known.holder, known.level, known.how) == (locks.holder, locks.level, locks.how);
+        match marks.iter_mut().find(same) {
+            Some(known) => known.rows |= locks.rows,
+            None => marks.push(locks),
+        }
+    }
+
+    /// Marks the rows where they are now.
+    fn mark_moved(&mut self, segment: u64, locks: RowLocks) {
+        let mut found = Rows::new();
+        let is_last = |segment: u64, shared: &Shared| !shared.moved.contains_key(&segment);
+        self.follow(segment, locks.rows.clone(), &is_last, &mut found);
+        found.into_iter().for_each(|(segment, rows)| self.mark(segment, RowLocks { rows, ..locks }));
+    }
+
+    /// The level at which a transaction takes locks now.
+    fn level(&self, id: u64) -> Level {
+        self.open.get(&id).map_or(0, |open| open.level)
+    }
+
+    /// Frees the locks of a transaction from a level on.
+    fn free(&mut self, id: u64, from: Level) {
+        let stays = |holder: u64, level: Level| holder != id || level < from;
+        self.names.retain(|_, (holder, level)| stays(*holder, *level));
+        self.keys.free(id, from);
+        self.tables.retain(|_, lock| {
+            lock.shared.retain(|holder, level| stays(*holder, *level));
+            lock.wanted.remove(&id);
+            lock.exclusive = lock.exclusive.filter(|(holder, level)| stays(*holder, *level));
+            lock.exclusive.is_some() || !lock.shared.is_empty() || !lock.wanted.is_empty()
+        });
+        self.rows.retain(|_, marks| {
+            marks.retain(|locks| stays(locks.holder, locks.level));
+            !marks.is_empty()
+        });
+    }
+
+    /// Makes the locks of a transaction from a level on those of the level below it.
+    fn join(&mut self, id: u64, Levels { begun: from, below }: Levels) {
+        let lower = |holder: u64, level: &mut Level| {
+            if holder == id && *level >= from {
+                *level = below;
+            }
+        };
+        self.names.values_mut().for_each(|(holder, level)| lower(*holder, level));
+        self.keys.join(id, from, below);
+        for lock in self.tables.values_mut() {
+            lock.shared.iter_mut().for_each(|(holder, level)| lower(*holder, level));
+            lock.exclusive.iter_mut().for_each(|(holder, level)| lower(*holder, level));
+        }
+        let segments: Vec<u64> = self.rows.keys().copied().collect();
+        for segment in segments {
+            let is_joined = |locks: &mut RowLocks| locks.holder == id && locks.level >= from;
+            let marks = self.rows.get_mut(&segment).map(|marks| marks.extract_if(.., is_joined).collect::<Vec<_>>());
+            for locks in marks.unwrap_or_default() {
+                self.mark(segment, RowLocks { level: below, ..locks });
+            }
         }
     }
 
@@ -486,13 +607,13 @@ mod tests {
     fn different_rows_are_in_nobodys_way_and_equal_ones_wait() {
         let transactions = Transactions::default();
         let (a, b) = (transactions.begin(), transactions.begin());
-        assert!(!transactions.lock_rows(a, 7, &rows(&[1, 2]), &briefly()).unwrap());
-        assert!(!transactions.lock_rows(b, 7, &rows(&[3]), &briefly()).unwrap());
-        assert!(!transactions.lock_rows(a, 7, &rows(&[2, 5]), &briefly()).unwrap());
-        let refused = transactions.lock_rows(b, 7, &rows(&[5, 6]), &briefly());
+        assert!(!transactions.lock_rows(a, 7, RowUse::Kept, &rows(&[1, 2]), &briefly()).unwrap());
+        assert!(!transactions.lock_rows(b, 7, RowUse::Kept, &rows(&[3]), &briefly()).unwrap());
+        assert!(!transactions.lock_rows(a, 7, RowUse::Kept, &rows(&[2, 5]), &briefly()).unwrap());
+        let refused = transactions.lock_rows(b, 7, RowUse::Kept, &rows(&[5, 6]), &briefly());
         assert!(matches!(refused, Err(StoreError::LockTimeout(_))), "{refused:?}");
         thread::scope(|scope| {
-            let waits = scope.spawn(|| transactions.lock_rows(b, 7, &rows(&[5, 6]), &Waiting::default()));
+            let waits = scope.spawn(|| transactions.lock_rows(b, 7, RowUse::Kept, &rows(&[5, 6]), &Waiting::default()));
             while transactions.list()[1].waits_for != [a] {
                 thread::yield_now();
             }
@@ -504,14 +625,75 @@ mod tests {
     }
 
     #[test]
+    fn a_return_to_a_savepoint_frees_the_locks_since_then() {
+        let transactions = Transactions::default();
+        let (a, b) = (transactions.begin(), transactions.begin());
+        let lock = |row: u32| transactions.lock_rows(a, 7, RowUse::Kept, &rows(&[row]), &briefly()).unwrap();
+        let is_free = |row: u32| transactions.lock_rows(b, 7, RowUse::Kept, &rows(&[row]), &briefly()).is_ok();
+        lock(1);
+        let outer = transactions.begin_level(a);
+        // Those of before remain, also if they are taken again.
+        lock(1);
+        lock(2);
+        transactions.lock_table(a, 5, Mode::Exclusive, "t", &briefly()).unwrap();
+        transactions.lock_name(a, "n", &briefly()).unwrap();
+        let inner = transactions.begin_level(a);
+        lock(3);
+        transactions.join_levels(a, inner);
+        let other = transactions.begin_level(a);
+        lock(4);
+        transactions.free_level(a, other.begun);
+        assert!(!is_free(3) && is_free(4));
+        lock(5);
+        transactions.free_level(a, outer.begun);
+        assert!(!is_free(1) && [2, 3, 5].into_iter().all(is_free));
+        assert!(transactions.try_lock_table(b, 5, Mode::Exclusive));
+        assert!(transactions.lock_name(b, "n", &briefly()).is_ok());
+        transactions.end(b);
+        lock(6);
+        transactions.free_level(a, outer.begun);
+        assert_eq!(transactions.shared.lock().rows[&7].len(), 1);
+    }
+
+    #[test]
+    fn who_does_not_wait_closes_no_circle() {
+        let transactions = Transactions::default();
+        let (a, b) = (transactions.begin(), transactions.begin());
+        transactions.lock_rows(a, 7, RowUse::Kept, &rows(&[1]), &briefly()).unwrap();
+        transactions.lock_rows(b, 7, RowUse::Kept, &rows(&[2]), &briefly()).unwrap();
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| transactions.lock_rows(b, 7, RowUse::Kept, &rows(&[1]), &Waiting::default()));
+            while transactions.list()[1].waits_for != [a] {
+                thread::yield_now();
+            }
+            let at_once = Waiting { timeout: Some(Duration::ZERO), goes_on: None };
+            let refused = transactions.lock_rows(a, 7, RowUse::Kept, &rows(&[2]), &at_once);
+            assert!(matches!(refused, Err(StoreError::LockTimeout(_))), "{refused:?}");
+            transactions.end(a);
+            assert!(waits.join().unwrap().unwrap());
+        });
+    }
+
+    #[test]
+    fn only_who_may_remove_a_row_is_waited_for() {
+        let transactions = Transactions::default();
+        let (a, b) = (transactions.begin(), transactions.begin());
+        transactions.lock_rows(a, 7, RowUse::Kept, &rows(&[1, 2]), &briefly()).unwrap();
+        transactions.lock_rows(a, 7, RowUse::Removed, &rows(&[2]), &briefly()).unwrap();
+        assert!(!transactions.wait_for_removal(b, 7, &rows(&[1]), &briefly()).unwrap());
+        assert!(transactions.wait_for_removal(b, 7, &rows(&[1, 2]), &briefly()).is_err());
+    }
+
+    #[test]
     fn a_circle_is_found_by_who_closes_it() {
         let transactions = Transactions::default();
         let ids = [transactions.begin(), transactions.begin(), transactions.begin()];
         for id in ids {
-            transactions.lock_rows(id, id, &rows(&[0]), &briefly()).unwrap();
+            transactions.lock_rows(id, id, RowUse::Kept, &rows(&[0]), &briefly()).unwrap();
         }
         thread::scope(|scope| {
-            let wait = |me: u64, other: u64| transactions.lock_rows(me, other, &rows(&[0]), &Waiting::default());
+            let wait =
+                |me: u64, other: u64| transactions.lock_rows(me, other, RowUse::Kept, &rows(&[0]), &Waiting::default());
             let first = scope.spawn(move || wait(ids[0], ids[1]));
             let second = scope.spawn(move || wait(ids[1], ids[2]));
             while transactions.list().iter().filter(|open| !open.waits_for.is_empty()).count() < 2 {
@@ -550,16 +732,16 @@ mod tests {
     fn marks_move_with_their_rows() {
         let transactions = Transactions::default();
         let (a, b) = (transactions.begin(), transactions.begin());
-        transactions.lock_rows(a, 7, &rows(&[0, 2]), &briefly()).unwrap();
+        transactions.lock_rows(a, 7, RowUse::Kept, &rows(&[0, 2]), &briefly()).unwrap();
         let places = vec![5, NO_PLACE, 1 << 32 | 3];
         transactions.moved(vec![(7, Moved { sequence: 4, segments: Arc::new(vec![20, 21]), places })]);
-        assert!(transactions.lock_rows(b, 20, &rows(&[5]), &briefly()).is_err());
-        assert!(transactions.lock_rows(b, 21, &rows(&[3]), &briefly()).is_err());
+        assert!(transactions.lock_rows(b, 20, RowUse::Kept, &rows(&[5]), &briefly()).is_err());
+        assert!(transactions.lock_rows(b, 21, RowUse::Kept, &rows(&[3]), &briefly()).is_err());
         // An older transaction uses the old position.
-        assert!(transactions.lock_rows(b, 7, &rows(&[2]), &briefly()).is_err());
-        assert!(transactions.lock_rows(b, 21, &rows(&[4]), &briefly()).is_ok());
+        assert!(transactions.lock_rows(b, 7, RowUse::Kept, &rows(&[2]), &briefly()).is_err());
+        assert!(transactions.lock_rows(b, 21, RowUse::Kept, &rows(&[4]), &briefly()).is_ok());
         transactions.end(a);
-        assert!(transactions.lock_rows(b, 7, &rows(&[2]), &briefly()).is_ok());
+        assert!(transactions.lock_rows(b, 7, RowUse::Kept, &rows(&[2]), &briefly()).is_ok());
         transactions.end(b);
         assert!(transactions.shared.lock().moved.is_empty(), "nobody needs the old places");
     }

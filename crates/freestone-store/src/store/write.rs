@@ -13,7 +13,7 @@ use super::appender::{Appended, Appender, NewSegment};
 use super::commit::{Commit, Operation};
 use super::files::NewFiles;
 use super::key_locks::{AddedKeys, AddedReferences, RemovedRows};
-use super::locks::{Mode, Waiting};
+use super::locks::{Levels, Mode, RowUse, Waiting};
 use super::rebase::{conflict, live_rows, rebase};
 use super::state::State;
 use super::{Snapshot, Store};
@@ -21,7 +21,7 @@ use crate::cluster::{Clustering, Tables};
 use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
 use crate::limits::HOT_RUN_ROWS;
-use crate::scan::{ScanRequest, for_each_batch, split_row_id};
+use crate::scan::{ScanRequest, for_each_batch, row_id, split_row_id};
 use crate::schema::TableSchema;
 use crate::table::{SegmentEntry, Table};
 
@@ -52,7 +52,7 @@ pub struct WriteTransaction {
     pub(super) added_references: AddedReferences,
     /// The segments with new rows of tables that have conditions, by table.
     added_rows: BTreeMap<u64, BTreeSet<u64>>,
-    /// Rows that are gone, to which others may refer.
+    /// Rows that are gone, to which others may refer, or which others replace.
     pub(super) removed_rows: RemovedRows,
 }
 
@@ -63,6 +63,8 @@ pub struct Savepoint {
     state: State,
     is_changed: bool,
     files: usize,
+    /// The level of the locks that are freed by a return; `None`: locks stay.
+    levels: Option<Levels>,
 }
 
 impl WriteTransaction {
@@ -211,14 +213,22 @@ impl WriteTransaction {
         self.store.transactions.set_base(self.id, self.oldest_savepoint.map_or(base, |oldest| oldest.min(base)));
     }
 
-    /// A state to which the transaction can return, until [`WriteTransaction::forget_savepoints`] is called.
+    /// A state to which the transaction can return, until [`WriteTransaction::forget_savepoints`] is called. A return frees the
+    /// locks that were taken since.
     pub fn savepoint(&mut self) -> Savepoint {
-        self.oldest_savepoint.get_or_insert(self.base.sequence());
-        let files = self.files.as_ref().map_or(0, |files| files.len());
-        Savepoint { base: self.base.clone(), state: self.state.clone(), is_changed: self.is_changed, files }
+        let levels = self.store.transactions.begin_level(self.id);
+        Savepoint { levels: Some(levels), ..self.statement_start() }
     }
 
-    /// Undoes all changes since a savepoint. Locks remain.
+    /// The same for a statement that may be repeated: a return keeps all locks, so that the next attempt has them.
+    pub fn statement_start(&mut self) -> Savepoint {
+        self.oldest_savepoint.get_or_insert(self.base.sequence());
+        let files = self.files.as_ref().map_or(0, |files| files.len());
+        let (base, state, is_changed) = (self.base.clone(), self.state.clone(), self.is_changed);
+        Savepoint { base, state, is_changed, files, levels: None }
+    }
+
+    /// Undoes all changes since a savepoint, to which the transaction can return again.
     ///
     /// # Errors
     /// The changes before it cannot be based on the newest commit that the transaction has seen.
@@ -233,8 +243,23 @@ impl WriteTransaction {
         if let Some(files) = &self.files {
             files.truncate(savepoint.files);
         }
+        self.free_locks_since(savepoint);
         self.announce_base();
         if now.sequence() != self.base.sequence() { self.refresh() } else { Ok(()) }
+    }
+
+    /// Frees the locks that were taken since a savepoint, to which the transaction must return before anything else.
+    pub fn free_locks_since(&self, savepoint: &Savepoint) {
+        if let Some(levels) = savepoint.levels {
+            self.store.transactions.free_level(self.id, levels.begun);
+        }
+    }
+
+    /// Forgets a savepoint and those after it. The locks that were taken since remain with what was there before.
+    pub fn release(&mut self, savepoint: &Savepoint) {
+        if let Some(levels) = savepoint.levels {
+            self.store.transactions.join_levels(self.id, levels);
+        }
     }
 
     /// Forgets all savepoints.
@@ -449,7 +474,9 @@ impl WriteTransaction {
         let table = self.table(name)?;
         self.lock_table(&table, Mode::Exclusive)?;
         let all = table.segments.iter().enumerate().map(|(at, entry)| (at, live_rows(entry)));
-        self.note_removed(&table, all, &|_| true)?;
+        if self.is_referred_to(&table, &|_| true) {
+            self.note_removed(&table, all);
+        }
         self.remove_segments(&table)?;
         self.perform(&Operation::Changed { table: table.id })?;
         for copy in self.copies(&table) {
@@ -612,10 +639,22 @@ impl WriteTransaction {
     /// The table does not exist, or see [`StoreError::Conflict`], [`StoreError::Deadlock`] and
     /// [`StoreError::LockTimeout`].
     pub fn delete(&mut self, name: &str, row_ids: impl IntoIterator<Item = u64>) -> Result<u64> {
-        self.delete_changed(name, row_ids, &|_| true)
+        let table = self.table(name)?;
+        let by_segment = by_segment(&table, row_ids)?;
+        self.delete_locked(&table, by_segment)
     }
 
-    /// The same for rows that others replace, of which only some columns have changed, by their positions.
+    fn delete_locked(&mut self, table: &Table, rows: BTreeMap<usize, RoaringBitmap>) -> Result<u64> {
+        self.lock_table(table, Mode::Shared)?;
+        self.lock_rows(table, RowUse::Removed, &rows)?;
+        if self.is_referred_to(table, &|_| true) {
+            self.note_removed(table, rows.iter().map(|(at, rows)| (*at, rows.clone())));
+        }
+        self.delete_rows(table, rows)
+    }
+
+    /// The same for rows that others replace, which the same statement appends. Only some columns may have changed, by
+    /// their positions. Keys that rows lose and others get are neither locked nor checked.
     ///
     /// # Errors
     /// As for [`WriteTransaction::delete`].
@@ -628,12 +667,20 @@ impl WriteTransaction {
         let table = self.table(name)?;
         let by_segment = by_segment(&table, row_ids)?;
         self.lock_table(&table, Mode::Shared)?;
-        self.lock_rows(&table, &by_segment)?;
-        self.delete_rows(&table, by_segment, is_changed)
+        let has_changed = |columns: &[String]| Ok(table.schema.positions(columns)?.into_iter().any(is_changed));
+        let unique = table.schema.unique_keys.iter().map(|key| has_changed(&key.columns));
+        let changes_key = unique.collect::<Result<Vec<bool>>>()?.contains(&true);
+        let foreign = table.schema.foreign_keys.iter().filter(|key| key.enforced);
+        let refers = foreign.map(|key| has_changed(&key.columns)).collect::<Result<Vec<bool>>>()?.contains(&true);
+        let how = if changes_key { RowUse::Removed } else { RowUse::Kept };
+        self.lock_rows(&table, how, &by_segment)?;
+        if changes_key || refers || self.is_referred_to(&table, is_changed) {
+            self.note_removed(&table, by_segment.iter().map(|(at, rows)| (*at, rows.clone())));
+        }
+        self.delete_rows(&table, by_segment)
     }
 
-    /// Locks rows by the ids from a scan of [`WriteTransaction::snapshot`], until the end of the transaction, as if they
-    /// were deleted.
+    /// Locks rows by the ids from a scan of [`WriteTransaction::snapshot`], until the end of the transaction.
     ///
     /// # Errors
     /// As for [`WriteTransaction::delete`].
@@ -641,7 +688,37 @@ impl WriteTransaction {
         let table = self.table(name)?;
         let by_segment = by_segment(&table, row_ids)?;
         self.lock_table(&table, Mode::Shared)?;
-        self.lock_rows(&table, &by_segment)
+        self.lock_rows(&table, RowUse::Kept, &by_segment)
+    }
+
+    /// Which rows are gone from the newest state of a table, by the ids from a scan of [`WriteTransaction::snapshot`]. Waits
+    /// for other transactions that may remove one of them.
+    ///
+    /// # Errors
+    /// As for [`WriteTransaction::delete`].
+    pub fn gone(&self, name: &str, row_ids: impl IntoIterator<Item = u64>) -> Result<Vec<u64>> {
+        let table = self.table(name)?;
+        let by_segment = by_segment(&table, row_ids)?;
+        let shared = self.shared_rows(&table, &by_segment);
+        for (_, segment, rows) in &shared {
+            self.store.transactions.wait_for_removal(self.id, *segment, rows, &self.waiting)?;
+        }
+        let newest = self.store.newest()?;
+        if newest.sequence == self.base.sequence() {
+            return Ok(vec![]);
+        }
+        let Ok(now) = newest.table_by_id(table.id) else {
+            return Err(conflict(format!("table {} was dropped", table.name)));
+        };
+        let mut gone = vec![];
+        for (at, segment, rows) in shared {
+            if self.is_there(now, segment, rows.clone()) {
+                continue;
+            }
+            let rows = rows.iter().filter(|row| !self.is_there(now, segment, RoaringBitmap::from_iter([*row])));
+            gone.extend(rows.map(|row| row_id(at, row as usize)));
+        }
+        Ok(gone)
     }
 
     /// Deletes all rows of a table. Rows that others add at the same time remain.
@@ -651,18 +728,10 @@ impl WriteTransaction {
     pub fn delete_all(&mut self, name: &str) -> Result<u64> {
         let table = self.table(name)?;
         let all = table.segments.iter().enumerate().map(|(at, entry)| (at, live_rows(entry))).collect();
-        self.lock_table(&table, Mode::Shared)?;
-        self.lock_rows(&table, &all)?;
-        self.delete_rows(&table, all, &|_| true)
+        self.delete_locked(&table, all)
     }
 
-    fn delete_rows(
-        &mut self,
-        table: &Table,
-        by_segment: BTreeMap<usize, RoaringBitmap>,
-        is_changed: &dyn Fn(usize) -> bool,
-    ) -> Result<u64> {
-        self.note_removed(table, by_segment.iter().map(|(at, rows)| (*at, rows.clone())), is_changed)?;
+    fn delete_rows(&mut self, table: &Table, by_segment: BTreeMap<usize, RoaringBitmap>) -> Result<u64> {
         let mut deleted = 0;
         let mut changed: BTreeMap<u64, RoaringBitmap> = BTreeMap::new();
         for (at, rows) in by_segment.into_iter().filter(|(_, rows)| !rows.is_empty()) {
@@ -685,15 +754,33 @@ impl WriteTransaction {
         Ok(deleted)
     }
 
-    /// Locks rows that others can see, and fails if one of them was changed since the base.
-    fn lock_rows(&self, table: &Table, by_segment: &BTreeMap<usize, RoaringBitmap>) -> Result<()> {
-        let Ok(base) = self.base.state.table_by_id(table.id) else { return Ok(()) };
+    /// Those of some rows that others can see: the position and the id of their segment, and the rows in it.
+    fn shared_rows<'r>(
+        &self,
+        table: &Table,
+        by_segment: &'r BTreeMap<usize, RoaringBitmap>,
+    ) -> Vec<(usize, u64, &'r RoaringBitmap)> {
+        let Ok(base) = self.base.state.table_by_id(table.id) else { return vec![] };
         let is_shared = |id: u64| base.segments.iter().any(|entry| entry.id == id);
-        let rows = by_segment.iter().map(|(at, rows)| (table.segments[*at].id, rows));
-        let rows: Vec<_> = rows.filter(|(id, rows)| is_shared(*id) && !rows.is_empty()).collect();
-        let transactions = &self.store.transactions;
-        for (segment, rows) in &rows {
-            transactions.lock_rows(self.id, *segment, rows, &self.waiting)?;
+        let rows = by_segment.iter().map(|(at, rows)| (*at, table.segments[*at].id, rows));
+        rows.filter(|(_, id, rows)| is_shared(*id) && !rows.is_empty()).collect()
+    }
+
+    /// Whether all of these rows are in a newer state of their table.
+    fn is_there(&self, now: &Table, segment: u64, rows: RoaringBitmap) -> bool {
+        let is_deleted = |(segment, rows): (&u64, &RoaringBitmap)| {
+            let entry = now.segments.iter().find(|entry| entry.id == *segment);
+            entry.is_none_or(|entry| entry.deleted.as_ref().is_some_and(|deleted| !deleted.is_disjoint(rows)))
+        };
+        let places = self.store.transactions.places(now, segment, rows);
+        places.is_some_and(|places| !places.iter().any(is_deleted))
+    }
+
+    /// Locks rows that others can see, and fails if one of them was changed since the base.
+    fn lock_rows(&self, table: &Table, how: RowUse, by_segment: &BTreeMap<usize, RoaringBitmap>) -> Result<()> {
+        let rows = self.shared_rows(table, by_segment);
+        for (_, segment, rows) in &rows {
+            self.store.transactions.lock_rows(self.id, *segment, how, rows, &self.waiting)?;
         }
         let newest = self.store.newest()?;
         if newest.sequence == self.base.sequence() || rows.is_empty() {
@@ -702,17 +789,10 @@ impl WriteTransaction {
         let Ok(now) = newest.table_by_id(table.id) else {
             return Err(conflict(format!("table {} was dropped", table.name)));
         };
-        for (segment, rows) in rows {
-            let is_deleted = |(segment, rows): (&u64, &RoaringBitmap)| {
-                let entry = now.segments.iter().find(|entry| entry.id == *segment);
-                entry.is_none_or(|entry| entry.deleted.as_ref().is_some_and(|deleted| !deleted.is_disjoint(rows)))
-            };
-            let places = transactions.places(now, segment, rows.clone());
-            if places.is_none_or(|places| places.iter().any(is_deleted)) {
-                return Err(conflict(format!("a row of table {} was changed", table.name)));
-            }
+        match rows.into_iter().all(|(_, segment, rows)| self.is_there(now, segment, rows.clone())) {
+            true => Ok(()),
+            false => Err(conflict(format!("a row of table {} was changed", table.name))),
         }
-        Ok(())
     }
 
     /// Rewrites all rows of a table in another design.
@@ -796,10 +876,9 @@ impl WriteTransaction {
 
     /// The positions of the hot rows that this transaction has added to a table.
     fn own_hot_rows<'a>(&'a self, table: &'a Table) -> impl Iterator<Item = usize> + 'a {
-        let base = self.base.state.table_by_id(table.id).ok();
-        let is_new = move |id: u64| base.is_none_or(|base| base.segments.iter().all(|entry| entry.id != id));
         let entries = table.segments.iter().enumerate();
-        entries.filter(move |(_, entry)| entry.is_hot() && is_new(entry.id)).map(|(at, _)| at)
+        let is_own = move |entry: &SegmentEntry| entry.is_hot() && self.is_own_segment(table.id, entry.id);
+        entries.filter(move |(_, entry)| is_own(entry)).map(|(at, _)| at)
     }
 
     /// Writes the hot rows that this transaction has added as segments, if they are many.
@@ -842,6 +921,12 @@ impl WriteTransaction {
     /// Whether other transactions can see a table.
     pub(super) fn is_shared(&self, table: u64) -> bool {
         self.base.state.table_by_id(table).is_ok()
+    }
+
+    /// Whether a segment of a table has rows that only this transaction sees.
+    pub(super) fn is_own_segment(&self, table: u64, segment: u64) -> bool {
+        let base = self.base.state.table_by_id(table).ok();
+        base.is_none_or(|base| base.segments.iter().all(|entry| entry.id != segment))
     }
 
     /// The number of the newest commit, and a table as it would be if this transaction committed now.

@@ -169,18 +169,17 @@ pub(crate) fn lock_rows(
     let alias = delete_alias(&delete, &target);
     let returning = Returning::take(&mut delete.returning, &alias);
     let returning = returning.ok_or_else(|| Error::syntax("a query without columns"))?.ordered(query.order.clone());
-    if query.no_wait {
+    // They do not wait for rows, so they must not wait for the whole table because of some.
+    let is_immediate = query.no_wait || query.skips_locked;
+    let table = find(transaction, &target, if is_immediate { LockMode::Shared } else { context.row_lock })?;
+    if is_immediate {
         transaction.set_waiting(Waiting { timeout: Some(Duration::ZERO), ..context.waiting.clone() });
     }
-    let table = find(transaction, &target, context.row_lock)?;
     let snapshot = transaction.snapshot();
     if !query.skips_locked && query.limit.is_none() {
         let (row_ids, rows) = meet(context, &snapshot, delete, &target, Some(&table.schema), parameters)?;
         transaction.lock_row_ids(&target, row_ids)?;
         return returning.rows(context, snapshot, parameters, &table.schema, rows);
-    }
-    if query.skips_locked {
-        transaction.set_waiting(Waiting { timeout: Some(Duration::ZERO), ..context.waiting.clone() });
     }
     let scope = Scope::new(snapshot.clone()).with_target_rows(&target);
     let mut ordered = delete_query(delete, &target, Some(&table.schema))?;
@@ -719,7 +718,7 @@ fn row_id_query(
         select.projection.extend(items);
         select.from = from;
         select.selection = selection;
-    assignments::evaluate_once(&mut query)?;
     }
+    assignments::evaluate_once(&mut query)?;
     Ok(query)
 }

@@ -399,7 +399,7 @@ impl Changes {
         }
         let appended = appender.finish()?;
         if !self.row_ids.is_empty() {
-            transaction.delete(target, self.row_ids)?;
+            transaction.delete_changed(target, self.row_ids, &|_| true)?;
         }
         transaction.append(appended)?;
         Ok([self.updated, self.inserted])

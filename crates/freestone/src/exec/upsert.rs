@@ -206,13 +206,17 @@ impl Upsert<'_> {
         self.context.run(&state, &plan)?.collect()
     }
 
-    /// The numbers of the new rows whose key is there.
+    /// The numbers of the new rows whose key is there, and stays there: waits for transactions that may remove such a row.
     fn met(&self, rows: &ArrowTable, key: &[usize]) -> Result<Vec<u64>> {
-        let mut met = vec![];
+        let (mut row_ids, mut met) = (vec![], vec![]);
         for batch in self.joined(rows, self.join(key)?)? {
+            row_ids.extend(row_id_column(&batch)?.values());
             met.extend(numbers(&batch, 1)?.values());
         }
-        Ok(met)
+        let gone: HashSet<u64> =
+            self.transaction.gone(&self.table.name, row_ids.iter().copied())?.into_iter().collect();
+        let stays = row_ids.into_iter().zip(met).filter(|(row, _)| !gone.contains(row));
+        Ok(stays.map(|(_, number)| number).collect())
     }
 
     /// The new versions of rows that are there. Adds the numbers of all new rows that meet one to `met`.
@@ -238,11 +242,11 @@ impl Upsert<'_> {
                 met.extend(self.met(rows, key)?);
             }
         }
+        assignments::evaluate_once(&mut query)?;
         let mut changed = Changed::default();
         let stored = schema.to_arrow();
         let places = Places::all(schema);
         for batch in self.joined(rows, query)? {
-        assignments::evaluate_once(&mut query)?;
             changed.row_ids.extend(row_id_column(&batch)?.values());
             let numbers = numbers(&batch, 1)?;
             changed.numbers.extend(numbers.values());
@@ -267,7 +271,7 @@ impl Upsert<'_> {
         }
         let appended = appender.finish()?;
         if !changed.row_ids.is_empty() {
-            self.transaction.delete(name, changed.row_ids)?;
+            self.transaction.delete_changed(name, changed.row_ids, &|_| true)?;
         }
         self.transaction.append(appended)?;
         check_keys(self.transaction)?;

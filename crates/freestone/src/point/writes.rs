@@ -97,7 +97,11 @@ impl Point {
             let Some(tests) = tests_of_row(table, &row, key)? else { return Ok(None) };
             let columns = if conflict.update.is_some() { (0..schema.columns.len()).collect() } else { vec![] };
             let met = found(table, tests, columns, true, &Arc::default())?;
-            old = old.or(met.into_iter().find(|rows| rows.num_rows() > 0));
+            let Some(met) = met.into_iter().find(|rows| rows.num_rows() > 0) else { continue };
+            // A row that another transaction removes leaves room for the new one.
+            if conflict.update.is_some() || transaction.gone(&self.name, ids(std::slice::from_ref(&met))?)?.is_empty() {
+                old = old.or(Some(met));
+            }
         }
         let (changed, appender) = match (&old, &conflict.update) {
             (None, _) => (row, transaction.appender(&self.name)?),
@@ -112,10 +116,14 @@ impl Point {
         let mut appending = self.appending(appender, schema);
         appending.push(&changed)?;
         let (appended, written) = appending.finish_kept()?;
+        // Columns that keep their values are neither locked nor checked as keys.
+        let keeps = |column: usize, value: &NewValue| matches!(value, NewValue::Column(of) if *of == column);
+        let update = old.as_ref().and(conflict.update.as_ref());
+        let is_assigned = |column: usize| update.is_none_or(|update| !keeps(column, &update[column]));
         if let Some(old) = &old {
-            transaction.delete(&self.name, ids(std::slice::from_ref(old))?)?;
+            transaction.delete_changed(&self.name, ids(std::slice::from_ref(old))?, &is_assigned)?;
         }
-        transaction.append(appended)?;
+        transaction.append_changed(appended, &is_assigned)?;
         upsert::check_keys(transaction)?;
         self.outcome(context, "INSERT", 1, written).map(Some)
     }

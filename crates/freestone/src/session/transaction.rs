@@ -363,7 +363,7 @@ fn in_block(
         return statement(transaction, context, work);
     }
     transaction.refresh()?;
-    let before = transaction.savepoint();
+    let before = transaction.statement_start();
     loop {
         match statement(transaction, context, work) {
             Err(error) if repeats && error.kind() == ErrorKind::Conflict => {
@@ -474,11 +474,15 @@ impl Open {
         }
     }
 
-    /// Without a savepoint to return to, the transaction frees its locks, so that others need not wait.
+    /// The transaction frees its locks, so that others need not wait: without a savepoint to return to, all of them, otherwise
+    /// those since the last one.
     fn fail(&mut self) {
         self.failed.set();
-        if self.savepoints.is_empty() {
-            self.transaction = None;
+        match (self.savepoints.last(), &self.transaction) {
+            (None, _) => self.transaction = None,
+            (Some(last), Some(transaction)) => transaction.free_locks_since(&last.savepoint),
+            // It is freed when the running statement puts it back.
+            (Some(_), None) => {}
         }
     }
 
@@ -520,6 +524,7 @@ impl Open {
     fn release(&mut self, name: &str) -> Result<()> {
         self.check()?;
         let at = self.place_of(name)?;
+        self.transaction.as_mut().ok_or_else(busy)?.release(&self.savepoints[at].savepoint);
         self.savepoints.truncate(at);
         self.keep_for_savepoints();
         Ok(())

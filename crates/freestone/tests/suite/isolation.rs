@@ -132,3 +132,8 @@ fn anomalies() {
 fn keys() {
     run_file(Path::new("tests/isolation/keys.txt"));
 }
+
+#[test]
+fn locks() {
+    run_file(Path::new("tests/isolation/locks.txt"));
+}

@@ -16,6 +16,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 pub use references::is_comparable;
+use roaring::RoaringBitmap;
 use rows::{KeyColumns, KeyedRow, ReadKeys, common_hashes, rows_with};
 
 use super::key_locks::hashes::Share;
@@ -134,7 +135,8 @@ impl<'t> Check<'t> {
             if let Some(row) = self.check_view(&view, keys, &checked)? {
                 let (segment, place) = row.place;
                 let transactions = &self.transaction.store().transactions;
-                if transactions.wait_for_row(self.transaction.id(), segment, place, self.transaction.waiting())? {
+                let (me, row_alone) = (self.transaction.id(), RoaringBitmap::from_iter([place]));
+                if transactions.wait_for_removal(me, segment, &row_alone, self.transaction.waiting())? {
                     // Whoever was changing the row may have removed it.
                     continue;
                 }
@@ -142,13 +144,24 @@ impl<'t> Check<'t> {
             }
             checked.extend(view.segments.iter().map(SegmentEntry::version));
             if !is_locked {
-                self.lock(&Keys::Some(keys.hashes.clone()))?;
+                self.lock_new(keys)?;
                 is_locked = true;
             }
             if self.transaction.store().newest()?.sequence == sequence {
                 return Ok(());
             }
         }
+    }
+
+    /// Locks those keys that the replaced rows do not have. Nobody else can add the others, because the locked rows are there
+    /// until this transaction commits; so rows may refer to them.
+    fn lock_new(&self, keys: &ReadKeys) -> Result<()> {
+        let kept = match self.transaction.removed(self.table) {
+            Some(removed) => common_hashes(&removed, &self.key, |_| true, keys, self.threads)?,
+            None => HashSet::new(),
+        };
+        let new = Keys::Some(keys.hashes_without(&kept));
+        if new.is_empty() { Ok(()) } else { self.lock(&new).map(drop) }
     }
 
     fn lock(&self, keys: &Keys) -> Result<bool> {

@@ -12,6 +12,7 @@ use roaring::RoaringBitmap;
 use super::rows::{KeyColumns, ReadKeys, common_hashes, rows_with};
 use super::{SUSPECTS, same_key, shares};
 use crate::error::{Result, StoreError};
+use crate::scan::Morsel;
 use crate::schema::ForeignKey;
 use crate::store::key_locks::{KeyId, KeyUse, Keys};
 use crate::store::rebase::live_rows;
@@ -72,37 +73,39 @@ impl Reference {
 }
 
 impl WriteTransaction {
-    /// Remembers removed rows of a table to which foreign keys refer, unless the columns of these keys have not changed.
-    pub(in crate::store) fn note_removed(
-        &mut self,
-        table: &Table,
-        rows: impl Iterator<Item = (usize, RoaringBitmap)>,
-        is_changed: &dyn Fn(usize) -> bool,
-    ) -> Result<()> {
+    /// Whether foreign keys refer to one of these columns of a table.
+    pub(in crate::store) fn is_referred_to(&self, table: &Table, columns: &dyn Fn(usize) -> bool) -> bool {
         let refers = |key: &&ForeignKey| key.enforced && key.table == table.name;
-        let is_concerned = self.tables().any(|from| {
+        self.tables().any(|from| {
             from.schema.foreign_keys.iter().filter(refers).any(|key| {
-                table.schema.positions(&key.referenced).is_ok_and(|columns| columns.into_iter().any(is_changed))
+                table.schema.positions(&key.referenced).is_ok_and(|referenced| referenced.into_iter().any(columns))
             })
-        });
-        if !is_concerned {
-            return Ok(());
-        }
+        })
+    }
+
+    /// Remembers removed rows of a table, whose keys are compared with those of added rows at the end of the statement.
+    pub(in crate::store) fn note_removed(&mut self, table: &Table, rows: impl Iterator<Item = (usize, RoaringBitmap)>) {
         for (at, rows) in rows.filter(|(_, rows)| !rows.is_empty()) {
             let mut entry = table.segments[at].clone();
             entry.deleted = None;
             entry.deleted = Some(Arc::new(live_rows(&entry) - rows));
             self.removed_rows.entry(table.id).or_default().push(entry);
         }
-        Ok(())
+    }
+
+    /// The rows of a table that were removed since the last check, as a table; `None` if there are none.
+    pub(super) fn removed(&self, table: &Arc<Table>) -> Option<Arc<Table>> {
+        let segments = self.removed_rows.get(&table.id)?.clone();
+        Some(Arc::new(Table { segments, ..Table::clone(table) }))
     }
 
     /// Checks the foreign keys that concern what was added and removed since the last call.
     pub(super) fn check_references(&mut self) -> Result<()> {
-        while let Some((table, segments)) = self.removed_rows.pop_first() {
+        let removed: Vec<u64> = self.removed_rows.keys().copied().collect();
+        for id in removed {
             // Whoever drops a table sees to those that refer to it.
-            if let Ok(table) = self.table_by_id(table) {
-                self.check_removed(&table, segments)?;
+            if let Ok(table) = self.table_by_id(id) {
+                self.check_removed(&table)?;
             }
         }
         while let Some(((table, at), segments)) = self.added_references.pop_first() {
@@ -111,18 +114,20 @@ impl WriteTransaction {
                 self.check_added(&reference, &segments)?;
             }
         }
+        self.removed_rows.clear();
         Ok(())
     }
 
     fn lock_reference(&self, reference: &Reference, how: KeyUse, keys: &Keys) -> Result<()> {
-        if self.is_shared(reference.to.id) {
+        if self.is_shared(reference.to.id) && !keys.is_empty() {
             let transactions = &self.store().transactions;
             transactions.lock_keys(self.id(), reference.id, how, keys, &reference.to.name, self.waiting())?;
         }
         Ok(())
     }
 
-    /// Checks that the keys to which new rows refer are there.
+    /// Checks that the keys to which new rows refer are there. Those to which rows refer that they replace are there, and
+    /// stay there as long as the replaced rows are committed.
     fn check_added(&self, reference: &Reference, added: &BTreeSet<u64>) -> Result<()> {
         let threads = self.store().options().threads;
         let entries = reference.from.segments.iter().filter(|entry| added.contains(&entry.id));
@@ -133,8 +138,12 @@ impl WriteTransaction {
             self.lock_reference(reference, KeyUse::Referenced, &Keys::All)?;
         }
         for share in shares {
-            let is_added = |morsel: &crate::scan::Morsel| added.contains(&reference.from.segments[morsel.segment].id);
-            let keys = ReadKeys::read(&reference.from, &reference.columns, is_added, share, threads)?;
+            let is_added = |morsel: &Morsel| added.contains(&reference.from.segments[morsel.segment].id);
+            let mut keys = ReadKeys::read(&reference.from, &reference.columns, is_added, share, threads)?;
+            if let Some(removed) = self.removed(&reference.from) {
+                let kept = common_hashes(&removed, &reference.columns, |_| true, &keys, threads)?;
+                keys = keys.without(&kept);
+            }
             if is_one {
                 self.lock_reference(reference, KeyUse::Referenced, &Keys::Some(keys.hashes.clone()))?;
             }
@@ -151,17 +160,21 @@ impl WriteTransaction {
         Ok(())
     }
 
-    /// Checks that nothing refers to the keys of removed rows, unless other rows have them.
-    fn check_removed(&self, table: &Arc<Table>, segments: Vec<SegmentEntry>) -> Result<()> {
+    /// Checks that nothing refers to the keys of removed rows, unless rows of this transaction have them again.
+    fn check_removed(&self, table: &Arc<Table>) -> Result<()> {
+        let Some(removed) = self.removed(table) else { return Ok(()) };
         let threads = self.store().options().threads;
-        let rows: u64 = segments.iter().map(SegmentEntry::live_rows).sum();
-        let removed = Arc::new(Table { segments, ..Table::clone(table) });
+        let rows = removed.rows();
         let refers = |key: &&ForeignKey| key.enforced && key.table == table.name;
         for from in self.tables() {
             for key in from.schema.foreign_keys.iter().filter(refers) {
                 let reference = Reference::of(self, self.with_resources(from), key)?;
                 for share in shares(rows, self.write_bytes()) {
                     let keys = ReadKeys::read(&removed, &reference.referenced, |_| true, share, threads)?;
+                    let is_own =
+                        |morsel: &Morsel| self.is_own_segment(table.id, reference.to.segments[morsel.segment].id);
+                    let kept = common_hashes(&reference.to, &reference.referenced, is_own, &keys, threads)?;
+                    let keys = keys.without(&kept);
                     let locked = if share.of == 1 { Keys::Some(keys.hashes.clone()) } else { Keys::All };
                     self.lock_reference(&reference, KeyUse::Changed, &locked)?;
                     self.check_unreferenced(&reference, &removed, &keys, threads)?;

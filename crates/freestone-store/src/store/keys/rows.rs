@@ -124,6 +124,19 @@ impl ReadKeys {
         Ok(ReadKeys { hashes: Arc::new(hashes), repeated, bounds })
     }
 
+    /// The keys without those that have one of these hashes.
+    pub fn without(self, others: &HashSet<u64>) -> ReadKeys {
+        ReadKeys { hashes: self.hashes_without(others), ..self }
+    }
+
+    /// The hashes that are not among these.
+    pub fn hashes_without(&self, others: &HashSet<u64>) -> Arc<KeyHashes> {
+        if others.is_empty() {
+            return self.hashes.clone();
+        }
+        Arc::new(KeyHashes::of_sorted(self.hashes.iter().filter(|hash| !others.contains(hash)).collect()))
+    }
+
     /// Conditions that the values of a row with one of these keys satisfy, for a table with these columns as the key.
     fn predicates(&self, key: &KeyColumns) -> Vec<ColumnPredicate> {
         let of_column = |((bounds, column), data_type): ((&Option<ColumnBounds>, &usize), &DataType)| {
