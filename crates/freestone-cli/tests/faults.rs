@@ -277,6 +277,67 @@ fn killed(designs: [&'static str; 6], arguments: &[&str]) {
     assert!(kills > 2 && acknowledged > 2, "too little happened to prove anything");
 }
 
+/// What is temporary belongs to a session of one process: others neither list nor read it, also after that one was killed.
+#[test]
+fn temporary_tables_are_those_of_their_process() {
+    let folder = TempDir::new().expect("a folder");
+    let database = folder.path().join("db");
+    create(&database);
+    let path = database.to_str().expect("UTF-8");
+    let mut writer = Shell::start(&database, &[]);
+    for sql in [
+        "CREATE TEMP TABLE secret (id INT PRIMARY KEY, word VARCHAR)",
+        "INSERT INTO secret VALUES (1, 'hidden')",
+        "COMMENT ON TABLE secret IS 'hidden'",
+        "CREATE INDEX secret_word ON secret (word)",
+        "CREATE TEMP VIEW secrets AS SELECT * FROM secret",
+        "CREATE TEMP SEQUENCE numbers",
+    ] {
+        assert_eq!(writer.run(sql, Instant::now() + PATIENCE), Reply::Acknowledged, "{sql}");
+    }
+    assert_eq!(writer.query("SELECT count(*) FROM pg_temp.secret"), "1");
+    let read = |sql: &str| freestone(&[path, "--read-only", "--format", "csv", "-c", sql]);
+    let is_hidden = || {
+        for sql in [
+            "SELECT * FROM pg_temp.secret",
+            "SELECT * FROM secret",
+            "SELECT * FROM pg_temp.secrets",
+            "SELECT * FROM freestone_columns('pg_temp.secret')",
+            "SELECT * FROM pg_temp_1.secret",
+            "SELECT * FROM \"pg_temp_1.secret\"",
+        ] {
+            assert!(!read(sql).status.success(), "{sql}: {}", text(&read(sql).stdout));
+        }
+        for sql in [
+            "SHOW ALL TABLES",
+            "SELECT name FROM freestone_tables()",
+            "SELECT * FROM freestone_views()",
+            "SELECT * FROM freestone_workload()",
+            "SELECT * FROM duckdb_tables()",
+            "SELECT * FROM duckdb_indexes()",
+            "SELECT * FROM duckdb_sequences()",
+            "SELECT * FROM information_schema.tables",
+            "SELECT * FROM information_schema.columns",
+            "CHECK",
+        ] {
+            let listed = read(sql);
+            assert!(listed.status.success(), "{sql}: {}", text(&listed.stderr));
+            let shown = text(&listed.stdout);
+            let hidden = ["secret", "hidden", "numbers", "pg_temp_"];
+            assert!(hidden.iter().all(|word| !shown.contains(word)), "{sql}: {shown}");
+        }
+    };
+    is_hidden();
+    writer.kill();
+    is_hidden();
+    // The next process that writes has its own, and removes what is left.
+    let sql = "CREATE TEMP TABLE other (a INT); SELECT name FROM freestone_tables(); SELECT count(*) FROM other";
+    let output = freestone(&[path, "--format", "csv", "-c", sql]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!text(&output.stdout).contains("secret"), "{}", text(&output.stdout));
+    is_hidden();
+}
+
 #[test]
 fn readers_beside_a_writer() {
     let folder = TempDir::new().expect("a folder");

@@ -623,7 +623,9 @@ impl SchemaProvider for StatementSchema {
     fn table_names(&self) -> Vec<String> {
         let snapshot = &self.scope.snapshot;
         let tables = snapshot.tables().map(|table| &table.name);
-        let all = tables.chain(definitions::views(snapshot).map(|(name, _)| name));
+        let all = tables
+            .chain(definitions::views(snapshot).map(|(name, _)| name))
+            .filter(|name| self.planner.temp.sees(name));
         let own = |name: &String| match (definitions::schema_of(snapshot, name), &self.name) {
             (Some((schema, table)), Some(own)) => (schema == own).then(|| table.to_owned()),
             (None, None) => Some(name.clone()),
@@ -658,7 +660,7 @@ impl SchemaProvider for StatementSchema {
             let table = FreestoneTable::new(snapshot.clone(), table);
             return Ok(table.map(|table| Arc::new(table.with_row_ids()) as _));
         }
-        if let Some(stored) = name.strip_prefix(STORED) {
+        if let Some(stored) = name.strip_prefix(STORED).filter(|stored| self.planner.temp.sees(stored)) {
             return Ok(FreestoneTable::new(snapshot.clone(), stored).map(|table| Arc::new(table) as _));
         }
         if let Some(table) = self.table_in(name).await? {
@@ -694,8 +696,8 @@ impl SchemaProvider for StatementSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        let name = self.full_name(name);
-        self.scope.snapshot.table(&name).is_some() || self.scope.snapshot.views().contains_key(&name)
+        let (name, snapshot) = (self.full_name(name), &self.scope.snapshot);
+        self.planner.temp.sees(&name) && (snapshot.table(&name).is_some() || snapshot.views().contains_key(&name))
     }
 }
 
@@ -711,6 +713,9 @@ impl StatementSchema {
     /// A table or view of the database.
     async fn table_in(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         let snapshot = &self.scope.snapshot;
+        if !self.planner.temp.sees(name) {
+            return Ok(None);
+        }
         if let Some(query) = self.with_generated(name, &format!("{STORED}{name}"), false) {
             return self.view(name, &query).await.map(Some);
         }

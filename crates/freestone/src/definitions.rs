@@ -150,6 +150,7 @@ pub(crate) fn drop_schema(
         return Err(Error::invalid(format!("schema {schema} is not empty: it has {first}"))
             .with_hint(format!("DROP SCHEMA {schema} CASCADE drops what is in it")));
     }
+    forget_all(transaction, &within)?;
     tables.iter().try_for_each(|table| transaction.drop_table(table))?;
     views.iter().try_for_each(|view| transaction.drop_view(view))?;
     sequences.iter().try_for_each(|name| crate::sequences::drop(transaction, name))?;
@@ -301,12 +302,21 @@ pub(crate) fn rename_in_indexes(
     Ok(())
 }
 
-/// Removes the names of a table's indexes, before the table is dropped.
-pub(crate) fn drop_indexes_of(transaction: &mut WriteTransaction, table: &str) -> Result<()> {
+/// Removes what is kept of a table or view, before it is dropped: the names of its indexes, its generated columns, and its
+/// comments.
+pub(crate) fn forget(transaction: &mut WriteTransaction, object: &str) -> Result<()> {
+    forget_all(transaction, &|name| name == object)
+}
+
+/// The same of all tables and views whose names are such.
+pub(crate) fn forget_all(transaction: &mut WriteTransaction, is_one: &dyn Fn(&str) -> bool) -> Result<()> {
+    let is_of = |(entry, text): (&String, &String)| match entry.strip_prefix(INDEX) {
+        Some(_) => index_entry(text).is_some_and(|index| is_one(&index.table)),
+        None => [GENERATED, COMMENT].iter().any(|kind| entry.strip_prefix(kind).is_some_and(is_one)),
+    };
     let snapshot = transaction.snapshot();
-    let names: Vec<String> =
-        indexes(&snapshot).filter(|(_, entry)| entry.table == table).map(|(name, _)| name).collect();
-    names.iter().try_for_each(|name| drop_index(transaction, name))
+    let entries: Vec<&String> = snapshot.views().iter().filter(|entry| is_of(*entry)).map(|(name, _)| name).collect();
+    entries.into_iter().try_for_each(|entry| Ok(transaction.drop_view(entry)?))
 }
 
 /// The generated columns of a table, if it has any.

@@ -1,13 +1,15 @@
-//! Temporary tables, views and sequences. They are kept among those of the database, in a schema of their session,
-//! `pg_temp_NUMBER`, whose names no other session resolves or lists. SQL calls this schema `pg_temp`.
+//! Temporary tables, views and sequences. They are kept among those of the database, in a schema of their session, whose
+//! names no other session resolves or lists. SQL calls this schema `pg_temp`. Its name in the catalog is random, because
+//! sessions of other processes read the same catalog, and what a killed process has left: none can have the same schema.
 //!
 //! So each statement and each transaction treats them as it treats all other tables. They end with their session. What a
 //! killed process leaves is dropped by the next process that writes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use freestone_store::{Snapshot, Store, StoreError, Table, WriteTransaction};
+use uuid::Uuid;
 
 use crate::definitions;
 use crate::error::{Error, Result};
@@ -41,9 +43,8 @@ pub(crate) enum OnCommit {
 impl TempSchema {
     /// The schema of a new session.
     pub fn new() -> TempSchema {
-        static SESSIONS: AtomicU64 = AtomicU64::new(1);
-        let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
-        TempSchema { name: format!("{TEMP_PREFIX}{number}").into(), is_used: Arc::default() }
+        let name = format!("{TEMP_PREFIX}{}", Uuid::new_v4().simple());
+        TempSchema { name: name.into(), is_used: Arc::default() }
     }
 
     /// Its name in the catalog.
@@ -97,6 +98,8 @@ impl TempSchema {
         match name.split_once('.') {
             Some((PG_TEMP, own)) => name_in(&self.name, own),
             Some((schema, own)) if is_ours(schema) => own.to_owned(),
+            // The schema of another session has no table for this one.
+            Some((schema, own)) if is_temp_schema(schema) && schema != &*self.name => name_in(PG_TEMP, own),
             Some(_) => name.to_owned(),
             None => self.find(snapshot, name).unwrap_or_else(|| name.to_owned()),
         }
@@ -138,6 +141,7 @@ impl TempSchema {
                 }
                 Some(table) => {
                     let owned = table.schema.sequences();
+                    definitions::forget(transaction, &table.name)?;
                     transaction.drop_table(&table.name)?;
                     for name in owned.iter().filter(|name| sequences::find(&snapshot, name).is_some()) {
                         sequences::drop(transaction, name)?;
@@ -200,6 +204,7 @@ fn drop_schemas(store: &Store, is_one: &dyn Fn(&str) -> bool) -> Result<()> {
         // If this is lost, it is done again.
         transaction.set_syncs(false);
         let base = transaction.snapshot();
+        definitions::forget_all(&mut transaction, &is_within)?;
         let tables: Vec<&String> = base.tables().map(|table| &table.name).filter(|name| is_within(name)).collect();
         tables.into_iter().try_for_each(|table| transaction.drop_table(table))?;
         let named: Vec<&str> = sequences::names(&base).filter(|name| is_within(name)).collect();

@@ -13,15 +13,17 @@ use freestone_store::{Snapshot, Store, Table};
 use crate::error::Result;
 use crate::exec::ddl;
 use crate::sql::statement::quote;
+use crate::temp_schema::TempSchema;
 
-/// All damage in one table, or in all tables.
+/// All damage in one table, or in all tables that a session sees.
 ///
 /// # Errors
 ///
 /// The table does not exist, or the store cannot be checked.
-pub(crate) fn damage(store: &Store, table: Option<&str>) -> Result<Vec<String>> {
+pub(crate) fn damage(store: &Store, temp: &TempSchema, table: Option<&str>) -> Result<Vec<String>> {
     ddl::require(store, table)?;
-    Ok(store.check(table)?.problems)
+    let is_checked = |name: &str| table.map_or_else(|| temp.sees(name), |table| table == name);
+    Ok(store.check_tables(&is_checked)?.problems)
 }
 
 /// The problems as the rows of CHECK.
@@ -55,10 +57,10 @@ impl Question {
     }
 }
 
-/// The queries on the keys of one table, or of all tables.
-pub(crate) fn key_questions(snapshot: &Snapshot, table: Option<&str>) -> Vec<Question> {
+/// The queries on the keys of one table, or of all tables that a session sees.
+pub(crate) fn key_questions(snapshot: &Snapshot, temp: &TempSchema, table: Option<&str>) -> Vec<Question> {
     let mut questions = Vec::new();
-    for checked in snapshot.tables().filter(|checked| table.is_none_or(|name| checked.name == name)) {
+    for checked in temp.tables(snapshot).filter(|checked| table.is_none_or(|name| checked.name == name)) {
         if !checked.schema.primary_key.is_empty() {
             questions.push(key_question(checked, "PRIMARY KEY", &checked.schema.primary_key));
         }

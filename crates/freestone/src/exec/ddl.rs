@@ -11,7 +11,7 @@ use freestone_store::{LockMode, Snapshot, Store, WriteTransaction};
 
 use crate::catalog::Scope;
 use crate::context::Outcome;
-use crate::definitions::{self, Comments};
+use crate::definitions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::constraints::Constraints;
 use crate::exec::stored_values::{Places, check_count};
@@ -265,7 +265,7 @@ pub(crate) fn drop(
         match what {
             "table" if is_table => drop_table(transaction, &base, &name)?,
             "view" if is_view => {
-                definitions::set_comments(transaction, &name, &Comments::default())?;
+                definitions::forget(transaction, &name)?;
                 transaction.drop_view(&name)?;
             }
             "table" if is_view => {
@@ -288,9 +288,7 @@ pub(crate) fn drop(
 /// Drops a table with the sequences of its columns.
 fn drop_table(transaction: &mut WriteTransaction, base: &Snapshot, name: &str) -> Result<()> {
     let owned = base.table(name).map(|table| table.schema.sequences()).unwrap_or_default();
-    definitions::drop_indexes_of(transaction, name)?;
-    definitions::set_generated(transaction, name, &[])?;
-    definitions::set_comments(transaction, name, &Comments::default())?;
+    definitions::forget(transaction, name)?;
     transaction.drop_table(name)?;
     sequences::drop_owned(transaction, owned)
 }

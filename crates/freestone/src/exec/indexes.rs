@@ -28,9 +28,9 @@ pub(crate) fn create(
     let snapshot = transaction.snapshot();
     let name = match &create.name {
         Some(name) => within_schema(&snapshot, &object_name(name)?, &table.name),
-        None => free_name(&snapshot, &format!("{}_{}_idx", table.name, columns.join("_"))),
+        None => free_name(&snapshot, context, &format!("{}_{}_idx", table.name, columns.join("_"))),
     };
-    if exists(&snapshot, &name) {
+    if exists(&snapshot, context, &name) {
         return match create.if_not_exists {
             true => Ok(CREATE),
             false => Err(Error::new(ErrorKind::Exists, format!("index {name} exists"))
@@ -66,10 +66,11 @@ pub(crate) fn drop_all(
         let name = if definitions::index(&snapshot, &of_session).is_some() { of_session } else { name };
         if let Some(entry) = definitions::index(&snapshot, &name) {
             drop_ordered(transaction, context, &name, &entry)?;
-        } else if let Some(table) = with_unique(&snapshot, &name) {
+        } else if let Some(table) = with_unique(&snapshot, context, &name) {
             alter::drop_constraint(transaction, context, &table, &name)?;
         } else if !if_exists {
-            let known: Vec<String> = names_of(&snapshot).collect();
+            let sees = |name: &String| context.planner().temp().sees(name);
+            let known: Vec<String> = names_of(&snapshot).filter(sees).collect();
             return Err(Error::not_found("index", &name, known.iter().map(String::as_str)));
         }
     }
@@ -136,25 +137,25 @@ fn within_schema(snapshot: &Snapshot, name: &str, table: &str) -> String {
     }
 }
 
-fn free_name(snapshot: &Snapshot, usual: &str) -> String {
+fn free_name(snapshot: &Snapshot, context: &WriteContext, usual: &str) -> String {
     let numbered = (1..).map(|number| format!("{usual}{number}"));
     let mut names = std::iter::once(usual.to_owned()).chain(numbered);
-    names.find(|name| !exists(snapshot, name)).unwrap_or_default()
+    names.find(|name| !exists(snapshot, context, name)).unwrap_or_default()
 }
 
-fn exists(snapshot: &Snapshot, name: &str) -> bool {
-    definitions::index(snapshot, name).is_some() || with_unique(snapshot, name).is_some()
+fn exists(snapshot: &Snapshot, context: &WriteContext, name: &str) -> bool {
+    definitions::index(snapshot, name).is_some() || with_unique(snapshot, context, name).is_some()
 }
 
-/// The table that has a UNIQUE or PRIMARY KEY of this name.
-fn with_unique(snapshot: &Snapshot, name: &str) -> Option<String> {
+/// The table that has a UNIQUE or PRIMARY KEY of this name, among those that the session sees.
+fn with_unique(snapshot: &Snapshot, context: &WriteContext, name: &str) -> Option<String> {
     let has = |table: &&std::sync::Arc<freestone_store::Table>| {
         table.schema.constraints(&table.name).iter().any(|constraint| {
             let is_key = matches!(constraint.kind, ConstraintKind::Unique(_) | ConstraintKind::Primary(..));
             is_key && constraint.name == name
         })
     };
-    snapshot.tables().find(has).map(|table| table.name.clone())
+    context.planner().temp().tables(snapshot).find(has).map(|table| table.name.clone())
 }
 
 fn names_of(snapshot: &Snapshot) -> impl Iterator<Item = String> {

@@ -52,7 +52,7 @@ pub(crate) fn register(
     // Only functions of a state that takes none are refused.
     let _ = state.register_udf(version());
     let _ = state.register_udf(names::as_written());
-    state.register_udtf(AT, Arc::new(AtVersion(snapshot.clone())));
+    state.register_udtf(AT, Arc::new(AtVersion(snapshot.clone(), temp.clone())));
     let config = Arc::new(state.config().clone());
     for (name, rows) in FUNCTIONS.into_iter().chain(duckdb_functions::FUNCTIONS) {
         let (transactions, log, temp) = (open.clone(), log.clone(), temp.clone());

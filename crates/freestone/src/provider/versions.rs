@@ -14,9 +14,10 @@ use freestone_store::Snapshot;
 use super::FreestoneTable;
 use crate::error::{Error, Result};
 use crate::sql::spellings::AT;
+use crate::temp_schema::TempSchema;
 
-/// The tables of earlier versions, as the reader of a snapshot sees them.
-pub(crate) struct AtVersion(pub Arc<Snapshot>);
+/// The tables of earlier versions, as the reader of a snapshot sees them, in a session with this temporary schema.
+pub(crate) struct AtVersion(pub Arc<Snapshot>, pub TempSchema);
 
 impl std::fmt::Debug for AtVersion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -36,9 +37,9 @@ impl TableFunctionImpl for AtVersion {
             "version" => self.0.at_version(version(value)?).map_err(gone)?,
             _ => self.0.at_time(time(value)?, &value.to_string()).map_err(gone)?,
         };
-        match FreestoneTable::new(past.clone(), name) {
+        match FreestoneTable::new(past.clone(), name).filter(|_| self.1.sees(name)) {
             Some(table) => Ok(Arc::new(table.of_the_past())),
-            None if past.views().contains_key(name) => {
+            None if past.views().contains_key(name) && self.1.sees(name) => {
                 Err(Error::unsupported(format!("{name} is a view; only tables have versions")).into())
             }
             None => Err(Error::not_found("table", name, past.tables().map(|table| table.name.as_str())).into()),

@@ -814,11 +814,12 @@ impl Session {
 
     /// CHECK: what is damaged, and where nothing is, which declared keys the rows do not keep. No row: all is well.
     async fn check(&self, table: Option<String>) -> Result<Outcome> {
-        let only = table.clone();
-        let mut problems = self.blocking(move |database| check::damage(database.store(), only.as_deref())).await?;
+        let (only, temp) = (table.clone(), self.temp.clone());
+        let damage = self.blocking(move |database| check::damage(database.store(), &temp, only.as_deref()));
+        let mut problems = damage.await?;
         if problems.is_empty() {
             let scope = self.scope()?;
-            for question in check::key_questions(&scope.snapshot, table.as_deref()) {
+            for question in check::key_questions(&scope.snapshot, &self.temp, table.as_deref()) {
                 let query = ast::Statement::Query(statement::parse_query(&question.sql)?);
                 let rows = self.query_in(scope.clone(), query, &Parameters::default()).await?.collect().await?;
                 problems.extend(question.answer(&rows)?);

@@ -16,6 +16,7 @@ use freestone_store::scan::{ColumnPredicate, RowFilter, ScanMetrics};
 use futures::{Stream, StreamExt};
 
 use super::log::{LoggedPredicate, LoggedScan, WorkloadLog, seconds_since_1970};
+use crate::internal_names::is_temporary;
 use crate::provider::{FreestoneSource, ScanAggregateExec, estimated_share, path_tests};
 
 /// What a plan reads of one native table.
@@ -213,7 +214,8 @@ impl Watch {
     pub fn end(self) {
         let ms = self.start.elapsed().as_secs_f64() * 1e3;
         let shares: Vec<Vec<f64>> = self.asked.iter().map(TableReads::selectivities).collect();
-        for asked in &self.asked {
+        // The log is that of the database, whose other sessions know nothing of a temporary table.
+        for asked in self.asked.iter().filter(|asked| !is_temporary(&asked.table.name)) {
             self.log.add(asked.logged(&self.statement, ms, &shares));
         }
     }
