@@ -7,7 +7,6 @@ killed while transactions were running.
 """
 
 import argparse
-import os
 import pathlib
 import re
 import subprocess
@@ -28,10 +27,8 @@ BALANCES = (
 
 
 def pgbench(port, *options):
-    # The level that PostgreSQL has by default: otherwise transactions that meet at a branch fail with 40001.
-    environment = os.environ | {"PGOPTIONS": "-c default_transaction_isolation=read\\ committed"}
     command = ["pgbench", "-h", "127.0.0.1", "-p", str(port), "-U", "freestone", *map(str, options), "freestone"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 
 

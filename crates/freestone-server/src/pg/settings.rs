@@ -35,7 +35,7 @@ const SETTINGS: &[(&str, &str, Kind)] = &[
     ("client_min_messages", "notice", Kind::Free),
     ("DateStyle", "ISO, MDY", Kind::Only(&["iso"])),
     ("default_transaction_deferrable", "off", Kind::Free),
-    ("default_transaction_isolation", "repeatable read", Kind::Level),
+    ("default_transaction_isolation", "read committed", Kind::Level),
     ("default_transaction_read_only", "off", Kind::Switch),
     ("escape_string_warning", "on", Kind::Free),
     ("extra_float_digits", "1", Kind::Free),
@@ -65,7 +65,7 @@ const SETTINGS: &[(&str, &str, Kind)] = &[
     ("synchronize_seqscans", "on", Kind::Free),
     ("synchronous_commit", "on", Kind::OneOf(&["on", "off", "local", "remote_write", "remote_apply"])),
     ("TimeZone", "UTC", Kind::Free),
-    ("transaction_isolation", "repeatable read", Kind::Level),
+    ("transaction_isolation", "read committed", Kind::Level),
     ("transaction_read_only", "off", Kind::Switch),
     ("work_mem", "4MB", Kind::Free),
     ("xmloption", "content", Kind::Free),
@@ -208,8 +208,8 @@ impl Settings {
 /// The level does not exist, or is stricter than those of the engine.
 pub fn level(text: &str) -> Result<&'static str, PgError> {
     match text {
-        "read committed" | "read uncommitted" => Ok("read committed"),
-        "repeatable read" | "snapshot" | "default" => Ok("repeatable read"),
+        "read committed" | "read uncommitted" | "default" => Ok("read committed"),
+        "repeatable read" | "snapshot" => Ok("repeatable read"),
         "serializable" => Err(PgError::unsupported("isolation level SERIALIZABLE is not available")
             .with_hint("REPEATABLE READ is snapshot isolation")),
         _ => Err(PgError::new(sqlstate::INVALID_PARAMETER_VALUE, format!("there is no isolation level {text}"))),

@@ -255,13 +255,14 @@ async fn conflicts_levels_and_limits_are_as_said() {
     let server = server().await;
     let (client, other) = (connect(&server).await, connect(&server).await);
     client.batch_execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)").await.expect("made");
+    assert_eq!(text(&client, "SHOW transaction_isolation").await, "read committed");
+    client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await.expect("begun");
     assert_eq!(text(&client, "SHOW transaction_isolation").await, "repeatable read");
-    client.batch_execute("BEGIN").await.expect("begun");
     assert_eq!(text(&client, "SELECT a FROM t").await, "1");
     other.batch_execute("UPDATE t SET a = 2").await.expect("changed");
     assert_eq!(text(&client, "SELECT a FROM t").await, "1");
     assert_eq!(code(&client.batch_execute("UPDATE t SET a = 3").await.expect_err("changed")), "40001");
-    client.batch_execute("ROLLBACK; BEGIN ISOLATION LEVEL READ COMMITTED").await.expect("begun");
+    client.batch_execute("ROLLBACK; BEGIN").await.expect("begun");
     assert_eq!(text(&client, "SHOW transaction_isolation").await, "read committed");
     assert_eq!(text(&client, "SELECT a FROM t").await, "2");
     other.batch_execute("UPDATE t SET a = 4").await.expect("changed");
@@ -273,8 +274,8 @@ async fn conflicts_levels_and_limits_are_as_said() {
     for refused in ["BEGIN ISOLATION LEVEL SERIALIZABLE", "SET default_transaction_isolation = 'serializable'"] {
         assert_eq!(code(&client.batch_execute(refused).await.expect_err(refused)), "0A000", "{refused}");
     }
-    client.batch_execute("SET default_transaction_isolation = 'read committed'; BEGIN").await.expect("begun");
-    assert_eq!(text(&client, "SHOW transaction_isolation").await, "read committed");
+    client.batch_execute("SET default_transaction_isolation = 'repeatable read'; BEGIN").await.expect("begun");
+    assert_eq!(text(&client, "SHOW transaction_isolation").await, "repeatable read");
     assert_eq!(code(&client.batch_execute("VACUUM").await.expect_err("inside")), "25001");
     client.batch_execute("ROLLBACK; SET idle_in_transaction_session_timeout = '50ms'").await.expect("set");
     client.batch_execute("BEGIN; UPDATE t SET a = 100").await.expect("changed");
@@ -374,7 +375,7 @@ async fn settings_are_set_shown_and_forgotten() {
         .await
         .expect("set");
     assert_eq!(text(&client, "SHOW application_name").await, "x");
-    assert_eq!(text(&client, "SHOW TRANSACTION ISOLATION LEVEL").await, "repeatable read");
+    assert_eq!(text(&client, "SHOW TRANSACTION ISOLATION LEVEL").await, "read committed");
     assert!(text(&client, "SHOW server_version").await.contains("Freestone"));
     client.batch_execute("SET freestone.design = 'row'").await.expect("set");
     assert_eq!(text(&client, "SHOW freestone.design").await, "row");

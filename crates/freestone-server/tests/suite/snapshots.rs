@@ -110,7 +110,7 @@ async fn flights_over_postgresqls_protocol_read_one_snapshot() {
     let client = postgres::connect(&server).await;
     let mut flights = vec![];
     for _ in 0..FLIGHTS {
-        client.batch_execute("BEGIN READ ONLY").await.expect("begun");
+        client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await.expect("begun");
         let mut counts = [0; 4];
         for (count, sql) in counts.iter_mut().zip(FLIGHT) {
             *count = postgres::text(&client, sql).await.parse().expect("a number");
@@ -119,7 +119,7 @@ async fn flights_over_postgresqls_protocol_read_one_snapshot() {
         flights.push(counts);
     }
     check(&flights, writer.stop().await);
-    client.batch_execute("BEGIN READ ONLY").await.expect("begun");
+    client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await.expect("begun");
     assert_eq!(postgres::code(&client.batch_execute(APPEND).await.expect_err("read only")), "25006");
     server.stop().await;
 }
