@@ -1,7 +1,7 @@
 //! Bulk ingestion: rows of the caller that are loaded into a new or an existing table.
 //!
-//! In this process, one statement does this, so either all rows are loaded or none. A server loads rows into an
-//! existing table. A new table is therefore created first, and dropped if the rows do not arrive completely.
+//! One statement does this, in this process or on a server, so either all rows are loaded or none, and a table is made or
+//! replaced with them or not at all.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use arrow::datatypes::Schema;
 use freestone::quote;
 
 use crate::error::{invalid, not_found};
-use crate::link::{Backend, Link, Reader, empty_query, literal};
+use crate::link::{Backend, Link, Reader, literal};
 use crate::options::text;
 
 /// The parameters of an ingestion.
@@ -80,17 +80,10 @@ pub async fn run(link: &Arc<Link>, mut ingestion: Ingestion, rows: Reader) -> Re
             link.command_on(rows, |source| format!("INSERT INTO {table} ({columns}) SELECT {columns} FROM {source}"))
                 .await
         }
-        (Backend::Embedded(_), false) => {
+        (Backend::Remote(_), true) => link.upload(&ingestion.table, rows).await,
+        (_, false) => {
             let create = create(&ingestion, &table);
             link.command_on(rows, |source| format!("{create} AS SELECT * FROM {source}")).await
-        }
-        (Backend::Remote(_), true) => link.upload(&ingestion.table, rows).await,
-        (Backend::Remote(_), false) if exists && matches!(ingestion.mode, IngestMode::Replace) => {
-            replace(link, &ingestion, rows).await
-        }
-        (Backend::Remote(_), false) => {
-            link.command(&format!("{} AS {}", create(&ingestion, &table), empty_query(&rows.schema())?)).await?;
-            fill(link, &ingestion.table, rows).await
         }
     }
 }
@@ -100,68 +93,6 @@ fn create(ingestion: &Ingestion, table: &str) -> String {
     let replace = if matches!(ingestion.mode, IngestMode::Replace) { "OR REPLACE " } else { "" };
     let with = if ingestion.design.is_empty() { String::new() } else { format!(" WITH ({})", ingestion.design) };
     format!("CREATE {replace}TABLE {table}{with}")
-}
-
-/// Replaces a table of a server. The rows are loaded into another table first, so that the old rows exist until the new
-/// ones do.
-async fn replace(link: &Arc<Link>, ingestion: &Ingestion, rows: Reader) -> Result<u64> {
-    let temporary = format!("{}$ingested", ingestion.table);
-    let source = quote(&temporary);
-    link.command(&format!("CREATE OR REPLACE TABLE {source} AS {}", empty_query(&rows.schema())?)).await?;
-    let undo = Undo { link: link.clone(), table: Some(temporary.clone()) };
-    let replaced = match link.upload(&temporary, rows).await {
-        Ok(_) => {
-            let create = create(ingestion, &quote(&ingestion.table));
-            link.command(&format!("{create} AS SELECT * FROM {source}")).await
-        }
-        Err(error) => Err(error),
-    };
-    undo.drop_table().await;
-    replaced
-}
-
-/// Sends rows to a table that was created for them. The table is dropped if they do not arrive.
-async fn fill(link: &Arc<Link>, table: &str, rows: Reader) -> Result<u64> {
-    let undo = Undo { link: link.clone(), table: Some(table.to_owned()) };
-    let sent = link.upload(table, rows).await;
-    match sent {
-        Ok(count) => {
-            undo.keep();
-            Ok(count)
-        }
-        Err(error) => {
-            undo.drop_table().await;
-            Err(error)
-        }
-    }
-}
-
-/// Drops a table that was created for an ingestion, also if the ingestion was cancelled.
-struct Undo {
-    link: Arc<Link>,
-    table: Option<String>,
-}
-
-impl Undo {
-    fn keep(mut self) {
-        self.table = None;
-    }
-
-    async fn drop_table(mut self) {
-        if let Some(table) = self.table.take() {
-            // The caller gets the first error, not one of this statement.
-            _ = self.link.command(&format!("DROP TABLE {}", quote(&table))).await;
-        }
-    }
-}
-
-impl Drop for Undo {
-    fn drop(&mut self) {
-        if let Some(table) = self.table.take() {
-            let (link, text) = (self.link.clone(), format!("DROP TABLE {}", quote(&table)));
-            self.link.lane.leave(async move { link.undo(&text).await });
-        }
-    }
 }
 
 /// Whether a table of this name exists.

@@ -8,8 +8,8 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchReader, Str
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use freestone::{ArrowTable, Inputs, Outcome, ScalarValue, Session, Statement, Strings, quote};
+use freestone_wire::WireError;
 use freestone_wire::client::{self, Client, Prepared as RemotePrepared, ResultStream, Upload};
-use freestone_wire::wire_type;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
@@ -260,39 +260,27 @@ impl Link {
         }
     }
 
-    /// Executes a command on a server while other work of the connection is being abandoned.
-    pub async fn undo(&self, text: &str) {
-        let Backend::Remote(client) = &self.backend else { return };
-        if let Ok(mut rows) = client.query(text, None).await {
-            while let Ok(Some(_)) = rows.next().await {}
-        }
-    }
-
-    /// Executes a statement in this process that reads the caller's rows, and returns the number of rows that it wrote.
-    /// `text` gets the name of the rows.
+    /// Executes a statement that reads the caller's rows, and returns the number of rows that it wrote. `text` gets the name of
+    /// the rows.
     ///
     /// # Errors
     ///
     /// The statement or the caller's stream fails.
     pub async fn command_on(&self, reader: Reader, text: impl FnOnce(&str) -> String) -> Result<u64> {
-        let Backend::Embedded(session) = &self.backend else {
-            return Err(internal("a server cannot name rows of this process"));
-        };
-        let schema = reader.schema();
-        let left = Mutex::new(Some(reader));
-        let table = ArrowTable::of_reader(&schema, move || {
-            let reader = left.lock().take();
-            reader.map(|reader| reader as _).ok_or_else(|| {
-                freestone::Error::new(freestone::ErrorKind::Internal, "internal error: rows are read a second time")
-            })
-        });
-        let tables = Arc::new(HashMap::from([(ROWS.to_owned(), table)]));
-        let inputs = Inputs { tables, ..Inputs::default() };
-        let statements = freestone::parse_script(&text(&quote(ROWS)));
-        let [statement] = &statements[..] else { return Err(internal("an ingestion is not one statement")) };
-        match session.execute_with_inputs(statement, inputs).await.map_err(engine)? {
-            Outcome::Affected { rows, .. } => Ok(rows),
-            _ => Err(internal("an ingestion gave no count")),
+        let text = text(&quote(ROWS));
+        match &self.backend {
+            Backend::Embedded(session) => write_here(session, reader, &text).await,
+            Backend::Remote(client) => {
+                self.lane.settled().await;
+                let schema = reader.schema();
+                let failed = |error| WireError::Source(format!("cannot read the rows that were bound: {error}"));
+                let batches = Box::new(reader.map(move |batch| batch.map_err(failed)));
+                let input = client::Input { name: ROWS.to_owned(), schema, whole: false, batches };
+                let inputs = client::Inputs { tables: vec![input], ..client::Inputs::default() };
+                let mut written = client.query_with_inputs(&text, inputs).await.map_err(wire)?;
+                while written.next().await.map_err(wire)?.is_some() {}
+                Ok(written.summary().map_or(0, |summary| summary.rows))
+            }
         }
     }
 
@@ -320,6 +308,26 @@ impl Link {
             Backend::Embedded(_) => None,
             Backend::Remote(client) => Some(client.server().to_owned()),
         }
+    }
+}
+
+/// Executes a statement in this process that reads the caller's rows.
+async fn write_here(session: &Session, reader: Reader, text: &str) -> Result<u64> {
+    let schema = reader.schema();
+    let left = Mutex::new(Some(reader));
+    let table = ArrowTable::of_reader(&schema, move || {
+        let reader = left.lock().take();
+        reader.map(|reader| reader as _).ok_or_else(|| {
+            freestone::Error::new(freestone::ErrorKind::Internal, "internal error: rows are read a second time")
+        })
+    });
+    let tables = Arc::new(HashMap::from([(ROWS.to_owned(), table)]));
+    let inputs = Inputs { tables, ..Inputs::default() };
+    let statements = freestone::parse_script(text);
+    let [statement] = &statements[..] else { return Err(internal("an ingestion is not one statement")) };
+    match session.execute_with_inputs(statement, inputs).await.map_err(engine)? {
+        Outcome::Affected { rows, .. } => Ok(rows),
+        _ => Err(internal("an ingestion gave no count")),
     }
 }
 
@@ -366,27 +374,6 @@ fn scalars(row: &RecordBatch) -> Result<Vec<ScalarValue>> {
 /// A text as a string literal of SQL.
 pub fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
-}
-
-/// A query with these columns and no rows, for creating a table on a server.
-///
-/// # Errors
-///
-/// A type cannot be written in SQL.
-pub fn empty_query(schema: &Schema) -> Result<String> {
-    if schema.fields().is_empty() {
-        return Err(invalid("a table needs at least one column, and the rows have none"));
-    }
-    let column = |field: &Arc<Field>| -> Result<String> {
-        let data_type = wire_type(field.data_type());
-        if data_type.is_nested() {
-            return Ok(format!("CAST(NULL AS {}) AS {}", freestone::type_name(&data_type), quote(field.name())));
-        }
-        let data_type = if data_type == DataType::Null { DataType::Utf8View } else { data_type };
-        Ok(format!("arrow_cast(NULL, {}) AS {}", literal(&data_type.to_string()), quote(field.name())))
-    };
-    let columns = schema.fields().iter().map(column).collect::<Result<Vec<_>>>()?;
-    Ok(format!("SELECT {} LIMIT 0", columns.join(", ")))
 }
 
 /// The rows as text.

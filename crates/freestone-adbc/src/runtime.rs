@@ -50,11 +50,6 @@ impl Lane {
         self.threads.enter()
     }
 
-    /// Starts work in the background. Only later work of the connection waits for it.
-    pub fn leave(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.leaving.lock().push(self.threads.spawn(work));
-    }
-
     /// Waits for the end of abandoned work, because a connection to a server does one thing at a time.
     pub async fn settled(&self) {
         let leaving = std::mem::take(&mut *self.leaving.lock());
