@@ -24,6 +24,8 @@ pub enum Target<'a> {
     Table(&'a str),
     /// A new table, which is created for the rows.
     NewTable(&'a str),
+    /// The same in place of a table that exists until then.
+    Replaced(&'a str),
 }
 
 /// A batch, or the end. If the channel closes without the end, the client has disconnected, and nothing is stored.
@@ -56,6 +58,9 @@ pub async fn insert(
             format!("INSERT INTO {name} ({columns}) SELECT {columns} FROM {}", quote(ROWS))
         }
         Target::NewTable(name) => format!("CREATE TABLE {} AS SELECT {columns} FROM {}", quote(name), quote(ROWS)),
+        Target::Replaced(name) => {
+            format!("CREATE OR REPLACE TABLE {} AS SELECT {columns} FROM {}", quote(name), quote(ROWS))
+        }
     };
     let [statement] = freestone::parse_script(&sql)
         .try_into()

@@ -7,14 +7,14 @@ use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::sql::CommandStatementIngest;
 use arrow_flight::sql::server::PeekableFlightDataStream;
 use arrow_flight::sql::{TableExistsOption, TableNotExistOption};
-use freestone::{Inputs, Session, quote};
+use freestone::Session;
 use futures::TryStreamExt;
 use tonic::Status;
 
 use super::login::Login;
 use super::metadata::{CATALOG, SCHEMA};
 use super::statements::status;
-use crate::execution::{self, Clock};
+use crate::execution;
 use crate::insert::{self, Target};
 use crate::shared::Shared;
 
@@ -36,14 +36,13 @@ pub async fn ingest(
         command.table = format!("pg_temp.{}", command.table);
     }
     let session = login.session_of(command.transaction_id.as_ref())?;
-    let is_new = is_new(shared, &session, &command).await?;
+    let target = target(shared, &session, &command).await?;
     let stream = stream.try_filter(|data| futures::future::ready(!data.data_header.is_empty()));
     let mut batches = FlightRecordBatchStream::new_from_flight_data(stream.map_err(|status| status.into()));
     let invalid = |error: arrow_flight::error::FlightError| Status::invalid_argument(error.to_string());
     let first = batches.try_next().await.map_err(invalid)?;
     let schema = first.as_ref().map(|batch| batch.schema()).or_else(|| batches.schema().cloned());
     let schema = schema.ok_or_else(|| Status::invalid_argument("rows to ingest begin with their schema"))?;
-    let target = if is_new { Target::NewTable(&command.table) } else { Target::Table(&command.table) };
     let (sender, parts) = insert::channel();
     let inserting = insert::insert(shared, &session, target, &schema, parts);
     let bringing = async move {
@@ -70,8 +69,12 @@ fn check(command: &CommandStatementIngest) -> Result<()> {
     Ok(())
 }
 
-/// Whether the table is to be created. A table that is replaced is dropped here.
-async fn is_new(shared: &Arc<Shared>, session: &Arc<Session>, command: &CommandStatementIngest) -> Result<bool> {
+/// What becomes of the table, which may exist.
+async fn target<'a>(
+    shared: &Arc<Shared>,
+    session: &Arc<Session>,
+    command: &'a CommandStatementIngest,
+) -> Result<Target<'a>> {
     let asked = session.clone();
     let relations = execution::on_workers(shared, shared.limits.statement, async move { asked.relations().await })
         .await
@@ -82,18 +85,11 @@ async fn is_new(shared: &Arc<Shared>, session: &Arc<Session>, command: &CommandS
     };
     let name = &command.table;
     match (exists, options.if_not_exist(), options.if_exists()) {
-        (false, TableNotExistOption::Create, _) => Ok(true),
+        (false, TableNotExistOption::Create, _) => Ok(Target::NewTable(name)),
         (false, TableNotExistOption::Fail, _) => Err(Status::not_found(format!("no table {name}"))),
-        (true, _, TableExistsOption::Append) => Ok(false),
+        (true, _, TableExistsOption::Append) => Ok(Target::Table(name)),
         (true, _, TableExistsOption::Fail) => Err(Status::already_exists(format!("table {name} exists"))),
-        (true, _, TableExistsOption::Replace) => {
-            for statement in session.parse(&format!("DROP TABLE {}", quote(name))).map_err(status)? {
-                execution::execute(shared, session, &statement, Inputs::default(), Clock::start(None))
-                    .await
-                    .map_err(status)?;
-            }
-            Ok(true)
-        }
+        (true, _, TableExistsOption::Replace) => Ok(Target::Replaced(name)),
         _ => Err(Status::invalid_argument("what to do with a table that exists, or does not, is not said")),
     }
 }

@@ -6,6 +6,7 @@ mod metadata;
 mod service;
 mod statements;
 mod transactions;
+mod whole;
 
 use std::io;
 use std::pin::Pin;
@@ -29,6 +30,7 @@ use crate::shared::{Shared, Visit};
 use crate::tls;
 use crate::users::Role;
 use service::Service;
+use whole::WholeRequests;
 
 /// The maximum bytes of a message from a client: a batch of parameters, or a statement.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
@@ -61,7 +63,7 @@ impl Protocol for Flight {
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE))
             .tcp_nodelay(true)
-            .add_service(service)
+            .add_service(WholeRequests(service))
             .serve_with_incoming_shutdown(incoming(receiver), async move { stopping.stopping().await });
         let accepting = protocol::accept(listener, shared, move |stream, visit, shared| {
             greet(stream, visit, shared, sender.clone())

@@ -1,19 +1,22 @@
 //! Hostile clients: strangers that send nothing or too much, clients that disconnect or never read, and many of them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use arrow::array::{Int32Array, RecordBatch};
 use arrow_flight::sql::client::FlightSqlServiceClient;
+use arrow_flight::sql::{CommandStatementIngest, TableDefinitionOptions};
 use freestone_server::{Limits, Role, ServerOptions, Users};
 use freestone_wire::client::Client;
-use futures::TryStreamExt;
+use futures::{SinkExt, TryStreamExt};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-
+use tokio::net::{TcpListener, TcpStream};
 use tonic::transport::Endpoint;
 
-use crate::postgres::connect_as;
+use crate::postgres::{connect_as, text};
 use crate::server::{PASSWORD, TestServer};
 
 /// A result larger than any memory.
@@ -315,6 +318,133 @@ async fn statements_of_clients_that_leave_end() {
         assert_eq!(server.metric("statements_running").await, 3.0);
     }
     server.until("statements_running", 0.0).await;
+    server.stop().await;
+}
+
+/// An address that leads to another, and passes on so many bytes of its only client before it cuts the connection. Also counts
+/// them.
+async fn cut(target: &str, bytes: u64) -> (String, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("its address").to_string();
+    let (target, passed) = (target.to_owned(), Arc::<AtomicU64>::default());
+    let counted = passed.clone();
+    tokio::spawn(async move {
+        let (mut client, _) = listener.accept().await.expect("a client");
+        let mut server = TcpStream::connect(target).await.expect("the server");
+        let ((mut from_client, mut to_client), (mut from_server, mut to_server)) = (client.split(), server.split());
+        let forth = async {
+            let mut buffer = vec![0; 1 << 16];
+            loop {
+                let left = bytes - counted.load(Ordering::Relaxed);
+                let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+                match from_client.read(&mut buffer[..most]).await {
+                    Ok(count) if count > 0 && to_server.write_all(&buffer[..count]).await.is_ok() => {
+                        counted.fetch_add(count as u64, Ordering::Relaxed);
+                    }
+                    _ => return,
+                }
+            }
+        };
+        let back = async {
+            let _ = tokio::io::copy(&mut from_server, &mut to_client).await;
+        };
+        tokio::select! {
+            () = forth => {}
+            () = back => {}
+        }
+    });
+    (address, passed)
+}
+
+/// How a client sends rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Upload {
+    Wire,
+    Flight,
+    Copy(&'static str),
+}
+
+const UPLOADED: usize = 6;
+
+/// Sends the rows of a table over a connection that may break.
+async fn upload(how: Upload, address: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let part = |from: i32| {
+        let ids = Arc::new(Int32Array::from_iter_values(from..from + UPLOADED as i32 / 2)) as _;
+        RecordBatch::try_from_iter([("id", ids)]).expect("a batch")
+    };
+    match how {
+        Upload::Wire => {
+            let client = Client::connect(&format!("freestone://ann:@{address}?shared_memory=false&threads=1")).await?;
+            let mut upload = client.upload("t", &part(0).schema()).await?;
+            upload.send(part(0)).await?;
+            upload.send(part(3)).await?;
+            upload.finish().await?;
+        }
+        Upload::Flight => {
+            let endpoint = Endpoint::new(format!("http://{address}"))?.connect_timeout(Duration::from_secs(20));
+            let mut client = FlightSqlServiceClient::new(endpoint.connect().await?);
+            let command = CommandStatementIngest {
+                table_definition_options: Some(TableDefinitionOptions { if_not_exist: 2, if_exists: 2 }),
+                table: "t".into(),
+                ..CommandStatementIngest::default()
+            };
+            client.execute_ingest(command, futures::stream::iter([Ok(part(0)), Ok(part(3))])).await?;
+        }
+        Upload::Copy(format) => {
+            let (host, port) = address.rsplit_once(':').ok_or("no port")?;
+            let options = format!("host={host} port={port} user=ann dbname=freestone sslmode=disable");
+            let (client, connection) = tokio_postgres::connect(&options, tokio_postgres::NoTls).await?;
+            let connection = tokio::spawn(connection);
+            let sink = client.copy_in(&format!("COPY t FROM STDIN (FORMAT {format})")).await?;
+            futures::pin_mut!(sink);
+            if format == "binary" {
+                sink.send(bytes::Bytes::from_static(b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0")).await?;
+                for id in 0..UPLOADED as i32 {
+                    let row = [&[0, 1, 0, 0, 0, 4][..], &id.to_be_bytes()].concat();
+                    sink.send(row.into()).await?;
+                }
+                sink.send(bytes::Bytes::from_static(b"\xff\xff")).await?;
+            } else {
+                sink.send(bytes::Bytes::from_static(b"0\n1\n2\n")).await?;
+                sink.send(bytes::Bytes::from_static(b"3\n4\n5\n")).await?;
+            }
+            sink.finish().await?;
+            connection.abort();
+        }
+    }
+    Ok(())
+}
+
+/// Rows whose client leaves before it has sent all of them, at any byte: nothing of them is kept, in every protocol.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_clients_that_leave_before_their_end_are_not_kept() {
+    let server = server(Limits::default(), true).await;
+    let client = connect_as(&server, "ann", "").await.expect("a connection");
+    for (how, scheme) in [
+        (Upload::Wire, "freestone"),
+        (Upload::Flight, "flight"),
+        (Upload::Copy("text"), "postgres"),
+        (Upload::Copy("csv"), "postgres"),
+        (Upload::Copy("binary"), "postgres"),
+    ] {
+        client.batch_execute("CREATE OR REPLACE TABLE t (id INT)").await.expect("made");
+        let (address, passed) = cut(server.address(scheme), u64::MAX).await;
+        upload(how, &address).await.unwrap_or_else(|error| panic!("{how:?}: {error}"));
+        let total = passed.load(Ordering::Relaxed);
+        assert_eq!(text(&client, "SELECT count(*) FROM t").await, UPLOADED.to_string(), "{how:?}");
+        client.batch_execute("DELETE FROM t").await.expect("removed");
+        // Over HTTP/2, many bytes are headers.
+        let step = if how == Upload::Flight { 7 } else { 1 };
+        for bytes in (0..total).step_by(step) {
+            let (address, _) = cut(server.address(scheme), bytes).await;
+            let sent = tokio::time::timeout(Duration::from_secs(20), upload(how, &address)).await;
+            // The last bytes may come after the end of the rows.
+            assert!(!matches!(sent, Ok(Ok(()))) || bytes + 40 > total, "{how:?}: all was sent with {bytes} of {total}");
+        }
+        server.until("connections", 1.0).await;
+        let kept: u64 = text(&client, "SELECT count(*) FROM t").await.parse().expect("a number");
+        assert!(kept.is_multiple_of(UPLOADED as u64) && kept <= 40 * UPLOADED as u64, "{how:?}: {kept} rows are kept");
+    }
     server.stop().await;
 }
 
