@@ -39,6 +39,7 @@ use datafusion::physical_plan::filter_pushdown::{
 use datafusion::physical_plan::joins::utils::build_join_schema;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
@@ -152,11 +153,8 @@ impl Pass<'_> {
     }
 
     fn pass_into_children(&self, node: &Plan, filters: &[Filter]) -> Result<FilterPushdownPropagation<Plan>> {
-        let children = node.children();
-        let mut own = node.gather_filters_for_pushdown(self.phase, vec![], self.config)?.self_filters();
-        if node.downcast_ref::<AggregateExec>().is_some_and(|aggregate| !is_bounded(aggregate)) {
-            own.iter_mut().for_each(Vec::clear);
-        }
+        let (maker, own) = self.own_filters(node)?;
+        let children = maker.children();
         if own.len() != children.len() {
             return internal_err!("{} has filters for {} of {} inputs", node.name(), own.len(), children.len());
         }
@@ -164,6 +162,12 @@ impl Pass<'_> {
         let mut of_node = vec![];
         let mut new_children = vec![];
         for (at, own) in own.into_iter().enumerate() {
+            if self.phase == FilterPushdownPhase::Post && runs_often(node, at) {
+                of_parent.iter_mut().for_each(|all| all.push(PushedDown::No));
+                of_node.push(vec![]);
+                new_children.push(children[at].clone());
+                continue;
+            }
             let route = route(node, at)?;
             let passed: Vec<Option<Filter>> = filters.iter().map(|f| follow(&route, f)).collect::<Result<_>>()?;
             let mut own: Vec<Option<Filter>> = own.into_iter().map(Some).collect();
@@ -184,7 +188,7 @@ impl Pass<'_> {
                 .collect(),
             self_filters: of_node,
         };
-        let changed = replace_children_if_necessary(node.clone(), new_children)?;
+        let changed = replace_children_if_necessary(maker.clone(), new_children)?;
         let mut done = changed.handle_child_pushdown_result(self.phase, result, self.config)?;
         if done.filters.len() != filters.len() {
             return internal_err!("{} answered {} of {} filters", node.name(), done.filters.len(), filters.len());
@@ -197,6 +201,19 @@ impl Pass<'_> {
             done.updated_node = Some(changed);
         }
         Ok(done)
+    }
+
+    /// The filters that a node makes for its inputs, and the node that makes them in this run of the plan.
+    fn own_filters(&self, node: &Plan) -> Result<(Plan, Vec<Vec<Filter>>)> {
+        let maker = match node.downcast_ref::<AggregateExec>() {
+            Some(aggregate) => match with_own_bounds(aggregate)? {
+                Some(copy) => copy,
+                None => return Ok((node.clone(), vec![vec![]])),
+            },
+            None => node.clone(),
+        };
+        let own = maker.gather_filters_for_pushdown(self.phase, vec![], self.config)?.self_filters();
+        Ok((maker, own))
     }
 
     /// Pushes filters of a node and of its parent into an input. `None` stands for a filter that does not apply to this
@@ -221,6 +238,31 @@ impl Pass<'_> {
         let passed = passed.iter().map(&mut answer).collect();
         Ok((done.updated_node.unwrap_or_else(|| child.clone()), own, passed))
     }
+}
+
+/// A copy of an aggregation with the bounds of this run, if it makes a filter of them. DataFusion makes the bounds with
+/// the operator and keeps them in its copies: in the second run of a plan, the scan would drop all rows that are not
+/// beyond the result of the first one, and MIN and MAX would be NULL.
+fn with_own_bounds(aggregate: &AggregateExec) -> Result<Option<Plan>> {
+    if aggregate.dynamic_expressions_produced().is_empty() || !is_bounded(aggregate) {
+        return Ok(None);
+    }
+    let copy = AggregateExec::try_new(
+        *aggregate.mode(),
+        aggregate.group_expr().clone(),
+        aggregate.aggr_expr().to_vec(),
+        aggregate.filter_expr().to_vec(),
+        aggregate.input().clone(),
+        aggregate.input_schema(),
+    )?;
+    let copy = copy.with_limit_options(aggregate.limit_options());
+    Ok((copy.schema() == aggregate.schema()).then(|| Arc::new(copy) as Plan))
+}
+
+/// Whether an input runs several times in one run of the plan. Dynamic filters are those of its first time, so they
+/// would drop rows of the others.
+fn runs_often(node: &Plan, at: usize) -> bool {
+    node.is::<RecursiveQueryExec>() && at == 1
 }
 
 /// Whether the bounds that MIN and MAX have found so far determine which rows an aggregation needs. For this, each

@@ -1,7 +1,8 @@
 //! SQL tests as data: `slt/*.slt` run under every design, `slt/once/*.slt` run once.
 //!
 //! Under a design, every table that a statement writes is converted to it afterwards, so that even a few rows are
-//! stored in its pages. Other runs keep hot rows, or merge them after every second statement. One run has copies of every table, which the queries read instead. With `FREESTONE_COMPLETE=1`,
+//! stored in its pages. Other runs keep hot rows, or merge them after every second statement. One run has copies of every
+//! table, which the queries read instead, and one runs every query again by its kept plan. With `FREESTONE_COMPLETE=1`,
 //! the results of the statements are written to the files, for review.
 
 use std::path::{Path, PathBuf};
@@ -74,7 +75,7 @@ macro_rules! designs {
     ($($name:ident: $design:expr;)*) => {
         $(#[test]
         fn $name() {
-            run("tests/slt", Some($design), &[]);
+            run("tests/slt", Some($design), Form::Plain);
         })*
     };
 }
@@ -100,30 +101,43 @@ designs! {
 /// Every second statement that writes is followed by VACUUM, so tables consist of hot rows, deleted rows and segments.
 #[test]
 fn half_merged() {
-    run("tests/slt", Some(|_| VACUUM.into()), &[]);
+    run("tests/slt", Some(|_| VACUUM.into()), Form::Plain);
 }
 
 #[test]
 fn as_statements_say() {
-    run("tests/slt", None, &[]);
+    run("tests/slt", None, Form::Plain);
 }
 
 /// Slotted pages need the most bytes, so nearly all queries read the copies: one of all columns in another order, and
 /// one of some columns.
 #[test]
 fn slotted_with_copies() {
-    run("tests/slt", Some(|_| "design = 'slotted'".into()), &[whole_copy, copy_of_some]);
+    run("tests/slt", Some(|_| "design = 'slotted'".into()), Form::Copied(&[whole_copy, copy_of_some]));
+}
+
+/// The rows that are compared are those of a plan that has run before.
+#[test]
+fn queries_again() {
+    run("tests/slt", Some(|_| "design = 'column'".into()), Form::Again);
 }
 
 #[test]
 fn once() {
-    run("tests/slt/once", None, &[]);
+    run("tests/slt/once", None, Form::Plain);
 }
 
-/// The copies that every table gets.
-type Copies = &'static [fn(&Table) -> String];
+/// How the queries of a file run.
+#[derive(Clone, Copy)]
+enum Form {
+    Plain,
+    /// With these copies of every table.
+    Copied(&'static [fn(&Table) -> String]),
+    /// Each twice.
+    Again,
+}
 
-fn run(folder: &str, design: DesignOf, copies: Copies) {
+fn run(folder: &str, design: DesignOf, form: Form) {
     let folder = Path::new(folder);
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("the folder of tests is there")
@@ -135,14 +149,14 @@ fn run(folder: &str, design: DesignOf, copies: Copies) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let mut failures = Vec::new();
     for file in files {
-        if let Err(failure) = runtime.block_on(run_file(&file, design, copies)) {
+        if let Err(failure) = runtime.block_on(run_file(&file, design, form)) {
             failures.push(failure);
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-async fn run_file(file: &Path, design: DesignOf, copies: Copies) -> Result<(), String> {
+async fn run_file(file: &Path, design: DesignOf, form: Form) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let options = || Options { threads: 2, memory_limit: Some(1 << 30), pmem_emulated: true, ..Options::default() };
     // On disk if a design is tested, and otherwise in memory.
@@ -151,8 +165,7 @@ async fn run_file(file: &Path, design: DesignOf, copies: Copies) -> Result<(), S
         None => Database::in_memory(options()),
     };
     let database = database.map_err(|error| error.to_string())?;
-    let mut runner =
-        Runner::new(|| async { Ok(Connection { session: database.session(), design, copies, written: 0 }) });
+    let mut runner = Runner::new(|| async { Ok(Connection { session: database.session(), design, form, written: 0 }) });
     runner.set_var("OUT".to_owned(), folder.path().display().to_string());
     let result = if std::env::var_os("FREESTONE_COMPLETE").is_some() {
         let (validator, normalizer) = (sqllogictest::default_validator, sqllogictest::default_normalizer);
@@ -167,7 +180,7 @@ async fn run_file(file: &Path, design: DesignOf, copies: Copies) -> Result<(), S
 struct Connection {
     session: Session,
     design: DesignOf,
-    copies: Copies,
+    form: Form,
     /// The number of statements that have written.
     written: usize,
 }
@@ -197,7 +210,11 @@ impl AsyncDB for Connection {
             (Some(statement), true) => statement,
             _ => return Err(Failure("a test holds one statement".into())),
         };
-        let outcome = self.session.execute(&statement).await?;
+        let mut outcome = self.session.execute(&statement).await?;
+        if matches!(self.form, Form::Again) && statement.kind == StatementKind::Query && reads_only(sql) {
+            outcome.collect().await?;
+            outcome = self.session.execute(&statement).await?;
+        }
         let output = match outcome {
             Outcome::Affected { rows, .. } => DBOutput::StatementComplete(rows),
             Outcome::Done { .. } => DBOutput::StatementComplete(0),
@@ -255,18 +272,25 @@ impl Connection {
             return Ok(());
         }
         let snapshot = self.session.database().store().snapshot().map_err(freestone::Error::from)?;
-        for table in snapshot.tables().filter(|_| !self.copies.is_empty()) {
+        let Form::Copied(forms) = self.form else { return Ok(()) };
+        for table in snapshot.tables() {
             let name = full_name(table);
             if snapshot.copies(table).any(|copy| !copy.is_current()) {
                 self.session.sql(&format!("VACUUM {name}")).await?;
             }
-            for (at, form) in self.copies.iter().enumerate().skip(snapshot.copies(table).count()) {
+            for (at, form) in forms.iter().enumerate().skip(snapshot.copies(table).count()) {
                 let form = form(table);
                 self.session.sql(&format!("ALTER TABLE {name} ADD COPY \"copy {at}\" {form}")).await?;
             }
         }
         Ok(())
     }
+}
+
+/// Whether a query leaves everything as it was.
+fn reads_only(sql: &str) -> bool {
+    let writes = ["EXECUTE", "INTO", "UPDATE", "DELETE", "NEXTVAL", "SETVAL"];
+    !sql.to_uppercase().split(|c: char| !c.is_alphanumeric()).any(|word| writes.contains(&word))
 }
 
 fn is_uuid(data_type: &arrow::datatypes::DataType) -> bool {
