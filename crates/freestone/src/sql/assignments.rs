@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     self, Assignment, AssignmentTarget, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Query, SelectItem,
-    SetExpr, Statement, VisitMut, VisitorMut,
+    SetExpr, Statement, TableAlias, VisitMut, VisitorMut,
 };
 
 use crate::error::{Error, ErrorKind, Result};
@@ -72,8 +72,7 @@ fn separate(assignments: &mut Vec<Assignment>) -> Result<()> {
         };
         let values = values(assignment.value, columns.len())?;
         if values.len() != columns.len() {
-            let (columns, values) = (columns.len(), values.len());
-            return Err(Error::syntax(format!("SET assigns {values} values to {columns} columns")));
+            return Err(other_count(values.len(), columns.len()));
         }
         let targets = columns.into_iter().map(AssignmentTarget::ColumnName);
         separated.extend(targets.zip(values).map(|(target, value)| Assignment { target, value }));
@@ -122,6 +121,23 @@ fn as_struct(query: Box<Query>, columns: usize) -> Result<Box<Query>> {
     let mut named = alias(quoted(ROW));
     named.columns = (0..columns).map(|at| ast::TableAliasColumnDef { name: name(at), data_type: None }).collect();
     select_query(vec![row], derived(query, Some(named)))
+}
+
+fn other_count(values: usize, columns: usize) -> Error {
+    Error::syntax(format!("SET assigns {values} values to {columns} columns"))
+}
+
+/// Checks, at the alias of a subquery, that a query of a row has as many columns as it is assigned to. Other aliases may
+/// name only the first columns.
+///
+/// # Errors
+/// It has more or fewer.
+pub(crate) fn check_count(alias: Option<&TableAlias>, count: Option<usize>) -> Result<()> {
+    let assigned = alias.filter(|alias| alias.name.value == ROW && !alias.columns.is_empty());
+    match (assigned.map(|alias| alias.columns.len()), count) {
+        (Some(columns), Some(values)) if columns != values => Err(other_count(values, columns)),
+        _ => Ok(()),
+    }
 }
 
 /// The query and the column of a part of a row, if a value is one.

@@ -27,7 +27,7 @@ use crate::sql::extensions::joins::{self, Leftovers};
 use crate::sql::extensions::pivots::{self, PivotValues};
 use crate::sql::extensions::{self, Evaluate, Sources, Starred, orders};
 use crate::sql::names::{Columns, Factored, call_text, casts, folded, result_columns};
-use crate::sql::{fragments, using, visitor};
+use crate::sql::{assignments, fragments, using, visitor};
 
 /// The columns of a table of the database or of the caller, by its name.
 pub(crate) type Tables<'a> = dyn Fn(&ObjectName) -> Columns + 'a;
@@ -304,7 +304,11 @@ impl<'a> Resolver<'a> {
                 self.subqueries(&mut args.args)?;
                 ((self.known.calls)(&call_text(name, args)), alias)
             }
-            TableFactor::Derived { subquery, alias, .. } => (self.query(subquery, Place::Within)?, alias),
+            TableFactor::Derived { subquery, alias, .. } => {
+                let columns = self.query(subquery, Place::Within)?;
+                assignments::check_count(alias.as_ref(), columns.as_ref().map(|columns| columns.len()))?;
+                (columns, alias)
+            }
             TableFactor::NestedJoin { table_with_joins, alias } => {
                 let columns = self.joined(table_with_joins)?;
                 let star = star_of(table_with_joins, &columns);
