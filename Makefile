@@ -12,6 +12,8 @@ BENCH_SCALE ?= 1
 FUZZ_ROUNDS ?= 10
 # Random statements of each kind per round, compared with DuckDB.
 FUZZ_STATEMENTS ?= 2000
+# Random histories of changes of rows and tables per round, compared with a model.
+FUZZ_HISTORIES ?= 300
 
 # Tests share the compiled dependencies, but what they build goes to a folder of its own: $(FREESTONE) stays the build that ships.
 TEST_ENVIRONMENT = CARGO_BUILD_BUILD_DIR='$(CARGO_TARGET_DIR)' CARGO_TARGET_DIR='$(CARGO_TARGET_DIR)/tests'
@@ -123,6 +125,7 @@ fuzz: build python-venv
 		for kind in joins subqueries aggregates expressions times forms; do \
 			'$(PYTHON_VENV)/bin/python' -B conformance/random_$$kind.py '$(FREESTONE)' $(FUZZ_STATEMENTS) $$round || exit 1; \
 		done; \
+		'$(PYTHON_VENV)/bin/python' -B conformance/random_rows.py '$(FREESTONE)' $(FUZZ_HISTORIES) $${round}00000 || exit 1; \
 	done
 
 clean:

@@ -189,31 +189,35 @@ def ring_in(graph, component, start):
 
 
 class Killed:
-    """A server that is killed and started again on the same database and port."""
+    """A server that is killed, or stopped, and started again on the same database and port."""
 
-    def __init__(self, binary, folder):
+    def __init__(self, binary, folder, *options):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        self.command = [binary, "serve", folder / "db", "--pg", f"127.0.0.1:{self.port}", "--no-auth"]
+        self.command = [binary, "serve", folder / "db", "--pg", f"127.0.0.1:{self.port}", "--no-auth", *options]
         self.start()
 
     def start(self):
         self.process = subprocess.Popen(self.command, stderr=subprocess.DEVNULL)
-        for _ in range(400):
+        for _ in range(2000):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     return
-            time.sleep(0.02)
+            time.sleep(0.01)
         sys.exit("the server does not start")
 
     def kill(self):
-        self.process.send_signal(signal.SIGKILL)
+        self.end(signal.SIGKILL)
+
+    def end(self, how):
+        self.process.send_signal(how)
         self.process.wait()
 
-    def connect(self):
+    def connect(self, **options):
         psycopg = clients.needs("psycopg")
-        return psycopg.connect(host="127.0.0.1", port=self.port, user="freestone", dbname="freestone", autocommit=True)
+        options = {"user": "freestone", "dbname": "freestone", "autocommit": True} | options
+        return psycopg.connect(host="127.0.0.1", port=self.port, **options)
 
 
 def run_one(connection, history, chance, numbers, blind):

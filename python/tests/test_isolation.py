@@ -1,8 +1,9 @@
-"""Short variants of the tests of transactions in `conformance/`, whose programs run longer ones."""
+"""Short variants of the tests of transactions and changes in `conformance/`, whose programs run longer ones."""
 
 import pathlib
 import shutil
 import sys
+import threading
 
 import pytest
 
@@ -11,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "conformance"))
 import histories  # noqa: E402
 import isolation  # noqa: E402
 import pgbench  # noqa: E402
+import random_rows  # noqa: E402
 import server  # noqa: E402
 
 CLIENTS = ("psycopg-text", "adbc-flight", "adbc-freestone", "freestone-python", "freestone-embedded")
@@ -37,6 +39,67 @@ def test_histories_have_no_anomaly(seed):
     transactions, final = histories.history_of(server.BINARY, seed, 4, 1, False)
     assert sum(t.state == histories.OK for t in transactions) > 20, f"seed {seed}"
     assert histories.check(transactions, final) == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_random_changes_are_those_of_the_model(seed):
+    problem, log, counts = random_rows.history_of(server.BINARY, seed)
+    assert not problem, "\n".join([f"seed {seed}: {problem}", *log[-30:]])
+    assert counts["changed"] > 3
+
+
+def test_the_model_notices_what_differs(tmp_path):
+    history = random_rows.History(server.BINARY, 1, tmp_path)
+    try:
+        history.execute(random_rows.row_definitions.create(history.r, {}, "disk"))
+        history.execute(random_rows.row_model.insert_many(history.r, history.state["t0"], 5))
+        name = "t0"
+        history.session.execute(f"ALTER TABLE {name} RENAME TO other")
+        with pytest.raises(random_rows.Differs):
+            history.compare()
+        history.session.execute(f"ALTER TABLE other RENAME TO {name}")
+        history.compare()
+        history.state[name] = random_rows.row_model.dataclasses.replace(history.state[name], rows=(*history.state[name].rows, ()))
+        with pytest.raises(random_rows.Differs):
+            history.compare()
+    finally:
+        history.server.kill()
+
+
+def test_transfers_succeed_at_the_default_level(tmp_path):
+    psycopg = pytest.importorskip("psycopg")
+    killed = histories.Killed(server.BINARY, tmp_path)
+    failed = []
+
+    def transfer(seed):
+        chance = random_rows.random.Random(seed)
+        with killed.connect(autocommit=False) as connection:
+            for _ in range(60):
+                # In one order, so that no two wait for each other.
+                low, high = sorted(chance.sample(range(4), 2))
+                try:
+                    connection.execute("SELECT balance FROM accounts WHERE id = %s", (low,)).fetchone()
+                    connection.execute("UPDATE accounts SET balance = balance - 1 WHERE id = %s", (low,))
+                    connection.execute("UPDATE accounts SET balance = balance + 1 WHERE id = %s", (high,))
+                    connection.commit()
+                except psycopg.Error as error:
+                    failed.append(str(error))
+                    connection.rollback()
+
+    try:
+        with killed.connect() as connection:
+            assert connection.execute("SHOW default_transaction_isolation").fetchone() == ("read committed",)
+            connection.execute("CREATE TABLE accounts (id INT PRIMARY KEY, balance BIGINT)")
+            connection.execute("INSERT INTO accounts SELECT i, 100 FROM generate_series(0, 3) AS s(i)")
+            threads = [threading.Thread(target=transfer, args=(seed,)) for seed in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert failed == []
+            assert connection.execute("SELECT sum(balance) FROM accounts").fetchone() == (400,)
+    finally:
+        killed.kill()
 
 
 def test_the_checker_finds_lost_appends():
