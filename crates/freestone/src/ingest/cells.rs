@@ -55,9 +55,16 @@ pub(crate) struct CellRules {
     /// The column's type was inferred: a text for which the type would not have been inferred is an error, even if it
     /// could be converted.
     pub strict: bool,
+    /// Of members of an object with one name, the last counts, as in JSON. Elsewhere they are an error.
+    pub last_member_counts: bool,
 }
 
 impl CellRules {
     /// The rules of CSV files for the columns of a table.
-    pub const CSV: CellRules = CellRules { empty_is_text: false, empty_is_null: true, strict: false };
+    pub const CSV: CellRules =
+        CellRules { empty_is_text: false, empty_is_null: true, strict: false, last_member_counts: false };
+
+    /// The rules of JSON files.
+    pub const JSON: CellRules =
+        CellRules { empty_is_text: false, empty_is_null: false, strict: false, last_member_counts: true };
 }

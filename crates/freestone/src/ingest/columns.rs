@@ -50,7 +50,7 @@ fn strict_boolean(bytes: &[u8]) -> Result<bool, ValueProblem> {
 
 /// A builder for a column.
 pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Box<dyn ColumnBuilder>, Reason> {
-    let CellRules { empty_is_text, empty_is_null, strict } = rules;
+    let CellRules { empty_is_text, empty_is_null, strict, .. } = rules;
     let nullable = field.is_nullable();
     let data_type = field.data_type();
     let integer = |bytes: &[u8]| values::signed(bytes);
@@ -139,7 +139,8 @@ pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Bo
         }
         DataType::FixedSizeBinary(16) => Box::new(Uuids { values: vec![], nulls: nulls(), nullable, empty_is_null }),
         nested if has_parts(nested) => {
-            Box::new(Nested::new(field, rules, |inner: &FieldRef| column_builder(inner, CellRules::default()))?)
+            let inner = CellRules { last_member_counts: rules.last_member_counts, ..CellRules::default() };
+            Box::new(Nested::new(field, rules, |field: &FieldRef| column_builder(field, inner))?)
         }
         other => {
             let text = format!("column {} has type {}, which no file is read into", field.name(), type_name(other));

@@ -54,7 +54,7 @@ pub(super) fn read(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> 
     let workers = (0..options.threads.max(1))
         .map(|_| {
             let sources = (0..schema.fields().len()).map(Some).collect();
-            let builder = BatchBuilder::new(schema, sources, |_| CellRules::default())?;
+            let builder = BatchBuilder::new(schema, sources, |_| CellRules::JSON)?;
             Ok(JsonParser::new(array, schema, vec![Member::Any; schema.fields().len()], builder, options, pool.clone()))
         })
         .collect::<Result<Vec<_>, Reason>>()

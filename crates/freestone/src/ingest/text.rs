@@ -97,7 +97,7 @@ impl TextFile {
             TextFile::Json(file) => {
                 let members = file.members(schema, &sources);
                 let member_rules = file.rules(schema, &sources, inferred);
-                let rules = |at: usize| CellRules { strict: inferred[at].is_some(), ..CellRules::default() };
+                let rules = |at: usize| CellRules { strict: inferred[at].is_some(), ..CellRules::JSON };
                 let builder = BatchBuilder::new(schema, sources, rules).map_err(failed)?;
                 Box::new(JsonParser::new(file.array, &members, member_rules, builder, options, pool))
             }
