@@ -17,6 +17,7 @@ use super::headers::{Below, is_header_above};
 use super::parallel::Source;
 use super::values::{self, ZoneRule, has_leading_zero, is_digits};
 use super::{FileFormat, IngestOptions};
+use crate::distinct_names::different_names;
 
 /// The types that all values so far have. Initially all types are set, and each value removes those that it does not
 /// have.
@@ -255,26 +256,6 @@ pub(super) fn column_names(first: &[Option<String>], header: bool) -> Vec<String
         given.map_or_else(|| format!("column{}", index + 1), str::to_string)
     };
     different_names(first.iter().enumerate().map(given))
-}
-
-/// Adds a number to names that occurred before, because the names of a table's columns must be distinct.
-pub(crate) fn different_names(given: impl Iterator<Item = String>) -> Vec<String> {
-    let given: Vec<String> = given.collect();
-    let mut taken: std::collections::HashSet<String> = given.iter().cloned().collect();
-    let mut seen = std::collections::HashSet::new();
-    let mut names = Vec::with_capacity(given.len());
-    for name in given {
-        if seen.insert(name.clone()) {
-            names.push(name);
-            continue;
-        }
-        let numbered = (1..).map(|number| format!("{name}_{number}")).find(|name| !taken.contains(name));
-        let numbered = numbered.unwrap_or(name);
-        taken.insert(numbered.clone());
-        seen.insert(numbered.clone());
-        names.push(numbered);
-    }
-    names
 }
 
 struct Sample<'a> {

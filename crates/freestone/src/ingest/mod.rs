@@ -51,7 +51,7 @@ pub use convert::{ColumnMatch, Location, conform};
 pub(crate) use convert::{bare, conform_columns, read_texts};
 pub use error::{Details, IngestError, Reason, ValueProblem};
 pub(crate) use fixed_bytes::{UUID, as_declared, with_uuid_names};
-pub(crate) use infer::{Kinds, different_names};
+pub(crate) use infer::Kinds;
 pub(crate) use parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
 pub(crate) use parquet::{FileChunks, ParquetFile, SECONDS_KEY};
 pub use paths::expand_paths;

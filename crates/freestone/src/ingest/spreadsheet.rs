@@ -21,8 +21,8 @@ use calamine::{Data, DataRef, ExcelDateTime, Reader, Xlsx, XlsxError};
 
 use super::IngestOptions;
 use super::error::{IngestError, Reason};
-use super::infer::different_names;
 use super::spool::SpooledFile;
+use crate::distinct_names::different_names;
 
 /// A sheet with more values than this, NULLs included, is refused: some cells far apart would take all memory.
 const VALUES_MAX: usize = 1 << 28;

@@ -448,11 +448,8 @@ fn columns_that_cannot_be_read_are_named() {
         [("t.parquet", parquet_bytes(batch, 10)), ("t.arrow", arrow_bytes(batch, false))]
             .map(|(name, bytes)| (name, file(name, bytes)))
     };
-    for (name, file) in files(&durations) {
-        assert!(
-            infer(&file)
-                .is_err_and(|error| error.starts_with(&format!("{name}, column l: tables do not store INTERVAL")))
-        );
+    for (_, file) in files(&durations) {
+        assert_eq!(infer(&file).as_deref(), Ok("l INTERVAL"));
         let read = read(&file, &schema(&[("l", DataType::Date32, true)]), &options(1, 1));
         assert!(read.is_err_and(|error| error.contains("column l: ")));
     }

@@ -15,10 +15,11 @@ use datafusion::scalar::ScalarValue;
 use super::inference::Inference;
 use super::options::FileOptions;
 use super::types::common_type;
+use crate::distinct_names::different_names;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::{
     self, ArrowFile, CHANGED, FileFormat, IngestError, IngestOptions, Kinds, ParquetFile, Reason, Shape, SpooledFile,
-    TextFile, different_names,
+    TextFile,
 };
 use crate::sql::type_names::type_name;
 
