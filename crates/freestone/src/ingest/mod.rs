@@ -32,6 +32,7 @@ mod paths;
 mod shapes;
 mod spool;
 mod spreadsheet;
+mod spreadsheet_cells;
 mod stored;
 mod text;
 pub(crate) mod values;
