@@ -4,7 +4,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
 use super::error::{Reason, ValueProblem};
-use super::fields::Cells;
+use super::fields::{Cells, Field};
 use crate::sql::type_names::type_name;
 
 /// The reason why a cell is refused.
@@ -30,6 +30,11 @@ impl CellProblem {
 pub(crate) trait ColumnBuilder: Send {
     /// Appends one value, `None` being NULL.
     fn append(&mut self, text: Option<&str>) -> Result<(), CellProblem>;
+
+    /// Appends the value of a field.
+    fn append_field(&mut self, cells: Cells<'_>, field: Field) -> Result<(), CellProblem> {
+        self.append(cells.text_of(field))
+    }
 
     /// Appends cells from top to bottom. The error contains the row within `cells`. Each builder has its own compiled
     /// version of this loop, so that the parser is inlined.

@@ -18,11 +18,11 @@ use arrow::datatypes::{DataType, Field as ColumnField, Float32Type, Float64Type,
 use arrow::util::display::array_value_to_string;
 use freestone_store::schema::normalize;
 
+use super::column_names::column_index;
 use super::columns::{CellProblem, CellRules, column_builder};
 use super::convert_nested::convert_nested;
 use super::error::{IngestError, Reason, ValueProblem, arrow_text};
 use super::fixed_bytes::{INTERVAL, UUID, uuid_texts};
-use super::infer::column_index;
 use crate::display::texts_of;
 use crate::durations::interval_of;
 use crate::exact;

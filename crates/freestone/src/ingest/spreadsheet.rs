@@ -15,6 +15,7 @@ use arrow::ipc::writer::FileWriter;
 use calamine::{DataRef, Reader, Xlsx, XlsxError};
 
 use super::IngestOptions;
+use super::column_names::identifier;
 use super::error::{IngestError, Reason};
 use super::spool::SpooledFile;
 use super::spreadsheet_cells::{Cell, array};
@@ -80,7 +81,7 @@ fn cells(path: &Path, options: &IngestOptions) -> Result<Cells, Reason> {
 /// The batches of a sheet.
 fn table(mut columns: Cells, options: &IngestOptions) -> Result<(SchemaRef, Vec<RecordBatch>), Reason> {
     // Rows of the sheet count, whether they have cells or not. The table begins with the first one that has.
-    let skipped = u32::try_from(options.skip).unwrap_or(u32::MAX);
+    let skipped = u32::try_from(options.skip.unwrap_or(0)).unwrap_or(u32::MAX);
     columns.retain(|_, cells| cells.iter().any(|(row, _)| *row >= skipped));
     let rows = || columns.values().flatten().map(|(row, _)| *row).filter(|row| *row >= skipped);
     let (first, last) = (rows().min(), rows().max());
@@ -94,6 +95,7 @@ fn table(mut columns: Cells, options: &IngestOptions) -> Result<(SchemaRef, Vec<
     for (at, (column, cells)) in columns.into_iter().enumerate() {
         let header = cells.iter().find(|(row, _)| has_header && Some(*row) == first).and_then(|(_, cell)| cell.text());
         names.push(match header {
+            Some(name) if options.normalize_names => identifier(&name),
             Some(name) => name,
             None if has_header => letters(column),
             None => format!("column{}", at + 1),

@@ -175,7 +175,9 @@ fn csv_errors() {
     check_csv(
         b"\xff\xfe1\0",
         &columns,
-        Err(": the file is UTF-16, not UTF-8: convert it with iconv -f UTF-16 -t UTF-8"),
+        Err(
+            ": the file is UTF-16, not UTF-8: for CSV, say ENCODING 'utf-16', or convert it with iconv -f UTF-16 -t UTF-8",
+        ),
     );
     check_csv("1\r2\r3,4", &columns, Err(", line 1 has 1 field, expected 2"));
     check_csv("a,c\n1,1\n", &columns, Err(", line 1: the header names 'c', which is no column of the table (a, b)"));
@@ -657,8 +659,8 @@ impl Table {
             let cell = |cell: &Option<(String, String, bool)>| match cell {
                 None => "NULL".to_string(),
                 Some((text, _, quoted)) => {
-                    // Where a file begins, this character is the byte-order mark.
-                    let is_mark = text.starts_with('\u{feff}');
+                    // Where a file begins, these characters are the byte-order mark, and half of one in UTF-16.
+                    let is_mark = text.starts_with(['\u{feff}', '\0']);
                     let special =
                         text.contains([delimiter, '"', '\n', '\r']) || text.is_empty() || text == "NULL" || is_mark;
                     if *quoted || special { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.clone() }

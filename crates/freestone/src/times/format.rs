@@ -30,6 +30,17 @@ impl TimeFormat {
         Ok(TimeFormat { text: text.to_owned(), pieces: pieces(text)? })
     }
 
+    /// The format of an option.
+    ///
+    /// # Errors
+    /// The format is empty, or has an unknown specifier.
+    pub fn of_option(name: &str, text: &str) -> Result<TimeFormat> {
+        if text.is_empty() {
+            return Err(Error::invalid(format!("{name}: the format is empty")).with_hint("write one, as in '%d.%m.%Y'"));
+        }
+        TimeFormat::new(text)
+    }
+
     pub fn text(&self) -> &str {
         &self.text
     }
