@@ -402,6 +402,20 @@ fn a_folder_with_other_files_becomes_no_database() {
 }
 
 #[test]
+fn copy_to_a_missing_folder_makes_none() {
+    let folder = folder();
+    for arguments in [&["-c"][..], &["db", "-c"], &["db", "--read-only", "-c"]] {
+        for target in ["new/x.csv", "new/deep/x.parquet", "new/p' (FORMAT csv, PARTITION_BY (a)); SELECT '"] {
+            let sql = format!("COPY (SELECT 1 AS a, 2 AS b) TO '{target}'");
+            let output = freestone_in(folder.path(), &[arguments, &[&sql]].concat(), "");
+            check_failure(&output, 1, &["error: "]);
+            assert!(!folder.path().join("new").exists(), "{sql}");
+        }
+        let _ = freestone_in(folder.path(), &["db", "-c", "CREATE TABLE IF NOT EXISTS t (a INT)"], "");
+    }
+}
+
+#[test]
 fn a_mistyped_name_creates_nothing() {
     let folder = folder();
     let output = freestone_in(folder.path(), &["shpo", "-c", "SELECT 1 AS one", "-c", "SELECT * FROM t"], "");

@@ -311,6 +311,13 @@ async fn delimiters_of_several_bytes() {
     place.check("SELECT csv_line FROM reject_errors ORDER BY line", &["x§y", "2§§"]).await;
     place.run("CREATE TABLE t (id INT, s VARCHAR, n DOUBLE)").await.expect("a table");
     place.run("COPY t FROM '@/w.csv' (DELIM '||')").await.expect("rows");
+    place.run("COPY t TO '@/o.csv' (DELIM '||')").await.expect("a file");
+    assert_eq!(
+        std::fs::read_to_string(place.path("o.csv")).expect("a file"),
+        "id||s||n\n1||\"a||b\"||2.5\n2||\"c|d\"||\n"
+    );
+    place.check("SELECT * FROM read_csv('@/o.csv', delim='||') ORDER BY id", &["1|a||b|2.5", "2|c|d|~"]).await;
+    place.check_error("COPY t TO '@/o.csv' (DELIM 'a\"')", "must differ").await;
 }
 
 #[tokio::test]
