@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import decimal
+import itertools
 import sys
 from types import FrameType
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from .exceptions import DataError
 
@@ -17,8 +20,8 @@ def as_table(source: Any) -> Found:
     module = type(source).__module__.partition(".")[0]
     if module == "pandas":
         return _from_pandas(source)
-    if module == "polars" and type(source).__name__ == "LazyFrame":
-        return source.collect(), True
+    if module == "polars" and type(source).__name__ in ("DataFrame", "LazyFrame"):
+        return _from_polars(source.collect() if type(source).__name__ == "LazyFrame" else source)
     if module == "pyarrow" and type(source).__name__ in ("RecordBatch", "StructArray"):
         return (_record_batches(source), True) if type(source).__name__ == "RecordBatch" else None
     if module == "pyarrow" and hasattr(source, "scanner"):
@@ -29,16 +32,89 @@ def as_table(source: Any) -> Found:
     return source, hasattr(source, "__len__") or hasattr(source, "num_rows")
 
 
+def distinct(names: Sequence[str]) -> List[str]:
+    """The names, with a number added to those that occurred before."""
+    known: Set[str] = set()
+    result = []
+    for name in names:
+        if name in known:
+            numbered = (f"{name}_{number}" for number in itertools.count(1))
+            name = next(other for other in numbered if other not in known and other not in names)
+        known.add(name)
+        result.append(name)
+    return result
+
+
 def _from_pandas(source: Any) -> Found:
     if type(source).__name__ != "DataFrame":
         return None
     import pyarrow
 
+    names = [str(name) for name in source.columns]
+    if len(set(names)) < len(names):
+        source = source.set_axis(distinct(names), axis=1)
     try:
         # The index is not a column. DataFrame.reset_index() makes it one.
         return pyarrow.Table.from_pandas(source, preserve_index=False), True
+    except (pyarrow.ArrowException, TypeError, ValueError, OverflowError):
+        # Some column has another form, or none. It is read, or named, below.
+        columns = [_pandas_column(source.iloc[:, at], name) for at, name in enumerate(source.columns)]
+        return pyarrow.Table.from_arrays(columns, names=[str(name) for name in source.columns]), True
+
+
+def _pandas_column(column: Any, name: Any) -> Any:
+    """A column as an Arrow array, also in forms that pyarrow does not read.
+
+    These are numbers in the byte order of another machine, sparse columns, and integers of more than 64 bits.
+    """
+    import numpy
+    import pyarrow
+
+    if hasattr(column.dtype, "fill_value"):
+        column = column.sparse.to_dense()
+    if isinstance(column.dtype, numpy.dtype) and not column.dtype.isnative:
+        column = column.astype(column.dtype.newbyteorder("="))
+    try:
+        return pyarrow.Array.from_pandas(column)
+    except OverflowError:
+        with contextlib.suppress(pyarrow.ArrowException, TypeError, ValueError, OverflowError):
+            return pyarrow.array(_as_decimals(column), pyarrow.decimal128(38, 0))
+        reason: Any = "it has integers of more than 38 digits"
     except (pyarrow.ArrowException, TypeError, ValueError) as error:
-        raise DataError(f"cannot read the DataFrame: {error}", "give each column values of one type") from error
+        reason = error
+    raise DataError(
+        f"cannot read column {name!r} of the DataFrame, of dtype {column.dtype}: {reason}",
+        "give each column values of one type that SQL has",
+    )
+
+
+def _as_decimals(column: Any) -> List[Any]:
+    import pandas
+
+    def converted(value: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return decimal.Decimal(value)
+        if pandas.api.types.is_scalar(value) and pandas.isna(value):
+            return None
+        raise TypeError("not a whole number")
+
+    return [converted(value) for value in column]
+
+
+def _from_polars(frame: Any) -> Found:
+    """A Polars DataFrame. Arrow has no integers of 128 bits, so these are given as decimals."""
+    import polars
+
+    wide = [name for name, kind in frame.schema.items() if str(kind) in ("Int128", "UInt128")]
+    if not wide:
+        return frame, True
+    try:
+        return frame.with_columns(polars.col(wide).cast(polars.Decimal(38, 0))), True
+    except polars.exceptions.PolarsError as error:
+        raise DataError(
+            f"cannot read the columns {', '.join(wide)} of the DataFrame: {str(error).splitlines()[0]}",
+            "a DECIMAL has up to 38 digits; cast them to Float64 or String",
+        ) from error
 
 
 def _record_batches(batch: Any) -> Any:

@@ -230,10 +230,10 @@ class Cursor:
             self._rowcount = 0
             return self
         self.connection._before(operation)
-        inserted = self.connection._connection._native.run_many(operation, seq_of_parameters)
+        native = self.connection._connection._native
+        inserted = native.run_many(operation, seq_of_parameters, self.connection._begun)
         if inserted is not None:
-            self._relation = Relation(inserted)
-            self._rowcount = self._relation.rowcount
+            self._rowcount = inserted
             return self
         counts = []
         for parameters in seq_of_parameters:

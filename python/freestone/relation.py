@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple, Union
 
 from . import _freestone
+from ._sources import distinct
 from .exceptions import InterfaceError
 
 if TYPE_CHECKING:
@@ -73,25 +74,42 @@ class Relation:
         return pyarrow.table(self._query.collect(string_views))
 
     def df(self, decimals_as_floats: bool = False, **options: Any) -> "pandas.DataFrame":
-        """All rows as a ``pandas.DataFrame``. DATE becomes ``datetime64``.
+        """All rows as a ``pandas.DataFrame``.
+
+        DATE becomes ``datetime64``, and INTERVAL ``timedelta64`` if no interval has months. A sum of integers becomes
+        ``int64``, or ``float64`` if a value has more than 64 bits. Integers and booleans beside NULL become ``Int64``,
+        ``boolean`` and the like, in which NULL is ``pandas.NA``. Of two columns of one name ``a``, the second is ``a_1``.
+        Infinite dates and timestamps are an error, since a frame cannot represent them.
 
         Args:
             decimals_as_floats: whether DECIMAL becomes ``float64``, which has about 16 digits, instead of Python's
                 ``Decimal``, which takes far longer.
-            options: passed to ``pyarrow.Table.to_pandas``, such as ``types_mapper=pandas.ArrowDtype``, or
-                ``date_as_object=True`` for dates as Python objects.
+            options: passed to ``pyarrow.Table.to_pandas``, such as ``date_as_object=True`` for dates as Python objects,
+                or ``types_mapper=pandas.ArrowDtype`` for exactly the types of :meth:`arrow`.
         """
-        table = self.arrow()
+        import pyarrow
+
+        from ._frames import to_pandas
+
+        if options.get("types_mapper") is not None:
+            table = self.arrow()
+            table = table.rename_columns(distinct(table.column_names))
+        else:
+            table = pyarrow.table(self._query.frame())
         if decimals_as_floats:
             table = _with_floats(table)
         options.setdefault("date_as_object", False)
-        return table.to_pandas(**options)
+        return to_pandas(table, **options)
 
     def pl(self) -> "polars.DataFrame":
-        """All rows as a ``polars.DataFrame``."""
+        """All rows as a ``polars.DataFrame``.
+
+        As in :meth:`df`, a sum of integers becomes ``Int64`` or ``Float64``, INTERVAL a ``Duration``, and names are
+        distinct. INTERVAL becomes text if an interval has months.
+        """
         import polars
 
-        return polars.DataFrame(self._query.collect(string_views=True))
+        return polars.DataFrame(self._query.frame(string_views=True, interval_texts=True))
 
     def batches(self, string_views: bool = False) -> "pyarrow.RecordBatchReader":
         """The rows as a ``pyarrow.RecordBatchReader``.
@@ -120,8 +138,9 @@ class Relation:
     def fetchall(self) -> List[Row]:
         """All remaining rows, as tuples of Python objects.
 
-        A DECIMAL becomes a ``Decimal``. A TIMESTAMP becomes a ``datetime``, truncated to microseconds, with ``tzinfo``
-        if it has a time zone. An INTERVAL becomes a ``timedelta``, or text if it has months.
+        A DECIMAL becomes a ``Decimal``, and a sum of integers an ``int``. A TIMESTAMP becomes a ``datetime``, truncated
+        to microseconds, with ``tzinfo`` if it has a time zone. An INTERVAL becomes a ``timedelta``, or text if it has
+        months.
 
         Raises:
             DataError: the year of a date is not between 1 and 9999, the range of ``datetime``.
@@ -138,7 +157,10 @@ class Relation:
     def __iter__(self) -> Iterator[Row]:
         rows = self._query.rows()
         while fetched := rows.fetch(FETCHED_ROWS):
-            yield from fetched
+            for row in fetched:
+                yield row
+                # The rest of the rows is here already, but after close() there are none.
+                self._query.check_open()
 
     def show(self, max_rows: int = SHOWN_ROWS) -> None:
         """Prints the first rows as a table."""

@@ -8,6 +8,7 @@ import time
 
 import freestone
 import freestone.adbc
+import freestone.dbapi
 import pytest
 
 ENDLESS = (
@@ -49,6 +50,32 @@ def test_closing():
     with pytest.raises(freestone.Error):
         reader.read_all()
     db.cancel()
+
+
+def test_rows_end_with_their_connection():
+    for read in [lambda r: r.fetchone(), lambda r: r.fetchmany(2), lambda r: r.fetchall(), next]:
+        db = freestone.connect()
+        relation = db.sql("select value from range(5000)")
+        rows = iter(relation) if read is next else relation
+        assert read(rows)
+        db.close()
+        with pytest.raises(freestone.InterfaceError, match="closed"):
+            read(rows)
+    with freestone.dbapi.connect() as connection:
+        cursor = connection.execute("select value from range(10)")
+        assert len(cursor.fetchmany(3)) == 3
+    with pytest.raises(freestone.InterfaceError, match="closed"):
+        cursor.fetchmany(3)
+
+
+def test_a_folder_with_other_files_is_no_database(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "data").mkdir()
+    with pytest.raises(freestone.Error, match="data/, notes.txt"):
+        freestone.connect(tmp_path)
+    with pytest.raises(freestone.Error):
+        freestone.connect(tmp_path, read_only=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "notes.txt"]
 
 
 def test_cursors(db):

@@ -87,6 +87,24 @@ def test_many_rows_are_one_commit(connection):
     assert cursor.executemany("delete from t where a = ?", [(1,), (2,)]).rowcount == 4
 
 
+def test_sets_of_several_types_are_inserted(connection):
+    cursor = connection.execute("create table t (a double, b varchar, l int[])")
+    sets = [(1, "x", [1]), (2.5, "y", None), (None, None, []), (2**70, "z", [2, None]), (Decimal("0.25"), "w", [3])]
+    assert cursor.executemany("insert into t values (?, ?, ?)", sets).rowcount == 5
+    assert cursor.execute("select a, l from t order by b").fetchall() == [
+        (0.25, [3]), (1.0, [1]), (2.5, None), (float(2**70), [2, None]), (None, []),
+    ]  # fmt: skip
+    # A set that does not fit leaves none of them, nor those of a transaction that goes on.
+    for value in ["no number", dt.date(2024, 1, 2)]:
+        with pytest.raises(dbapi.Error):
+            cursor.executemany("insert into t (a) values (?)", [(1,), (value,), (2.5,)])
+    assert cursor.execute("select count(*) from t").fetchone() == (5,)
+    connection.begin()
+    cursor.executemany("insert into t (a, b) values (?, ?)", [(1, "x"), (Decimal("1.5"), "y"), (dt.date(2024, 1, 2).year, 7)])
+    connection.rollback()
+    assert cursor.execute("select count(*) from t").fetchone() == (5,)
+
+
 def test_pandas_and_polars_read_from_it(connection):
     import pandas as pd
     import polars as pl

@@ -4,21 +4,23 @@ import datetime
 import zipfile
 
 import freestone
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 STYLES = (
-    '<styleSheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><cellXfs count="4"><xf numFmtId="0"/>'
-    '<xf numFmtId="14"/><xf numFmtId="22"/><xf numFmtId="21"/></cellXfs></styleSheet>'
+    '<styleSheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><cellXfs count="5"><xf numFmtId="0"/>'
+    '<xf numFmtId="14"/><xf numFmtId="22"/><xf numFmtId="21"/><xf numFmtId="46"/></cellXfs></styleSheet>'
 )
 
 
-def spreadsheet(path, **sheets):
+def spreadsheet(path, *, epoch=1900, first_row=1, **sheets):
     """Writes a file in the form of Excel. A cell is None, a text, a number, a bool, or a pair of a number and its style."""
     main, rel = "http://schemas.openxmlformats.org/spreadsheetml/2006/main", "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     package = "http://schemas.openxmlformats.org/package/2006"
 
     def cell(row, column, value):
-        place = f'r="{chr(65 + column)}{row + 1}"'
+        place = f'r="{chr(65 + column)}{row + first_row}"'
         if value is None:
             return ""
         if isinstance(value, bool):
@@ -31,10 +33,11 @@ def spreadsheet(path, **sheets):
         return f'<c {place} s="{style}"><v>{number}</v></c>'
 
     def sheet(rows):
-        lines = (f'<row r="{at + 1}">{"".join(cell(at, c, v) for c, v in enumerate(row))}</row>' for at, row in enumerate(rows))
+        lines = (f'<row r="{at + first_row}">{"".join(cell(at, c, v) for c, v in enumerate(row))}</row>' for at, row in enumerate(rows))
         return f'<worksheet xmlns="{main}"><sheetData>{"".join(lines)}</sheetData></worksheet>'
 
     numbered = list(enumerate(sheets, 1))
+    properties = '<workbookPr date1904="1"/>' if epoch == 1904 else ""
     named = "".join(f'<sheet name="{name}" sheetId="{n}" r:id="rId{n}"/>' for n, name in numbered)
     targets = "".join(f'<Relationship Id="rId{n}" Type="{rel}/worksheet" Target="worksheets/sheet{n}.xml"/>' for n, _ in numbered)
     targets += f'<Relationship Id="rId99" Type="{rel}/styles" Target="styles.xml"/>'
@@ -42,7 +45,7 @@ def spreadsheet(path, **sheets):
         book.writestr("[Content_Types].xml", f'<Types xmlns="{package}/content-types"/>')
         root = f'<Relationship Id="rId1" Type="{rel}/officeDocument" Target="xl/workbook.xml"/>'
         book.writestr("_rels/.rels", f'<Relationships xmlns="{package}/relationships">{root}</Relationships>')
-        book.writestr("xl/workbook.xml", f'<workbook xmlns="{main}" xmlns:r="{rel}"><sheets>{named}</sheets></workbook>')
+        book.writestr("xl/workbook.xml", f'<workbook xmlns="{main}" xmlns:r="{rel}">{properties}<sheets>{named}</sheets></workbook>')
         book.writestr("xl/_rels/workbook.xml.rels", f'<Relationships xmlns="{package}/relationships">{targets}</Relationships>')
         book.writestr("xl/styles.xml", STYLES)
         for n, name in numbered:
@@ -80,6 +83,46 @@ def test_spreadsheets(db, tmp_path):
         db.sql(f"COPY t TO '{tmp_path}/other.xlsx'")
 
 
+@pytest.mark.parametrize("epoch", [1900, 1904])
+def test_days_of_both_epochs(db, tmp_path, epoch):
+    path = tmp_path / "book.xlsx"
+    second = 1 / 86_400
+    serials = [1, 58, 61, 45_000, 45_000.75, 2_000_000 + 12 * 3600 * second, 2_957_003.999_99]
+    spreadsheet(path, epoch=epoch, First=[["day"], *([(serial, 2)] for serial in serials)])
+    # Excel's first day is 1900-01-01, and its calendar has a 29th of February in 1900, which is day 60.
+    start = datetime.datetime(1904, 1, 1) if epoch == 1904 else datetime.datetime(1899, 12, 31)
+    expected = []
+    for serial in serials:
+        day = serial - 1 if epoch == 1900 and serial > 60 else serial
+        moment = start + datetime.timedelta(days=int(day)) + datetime.timedelta(milliseconds=round((day % 1) * 86_400_000))
+        expected.append(moment)
+    found = [row[0] for row in db.sql(f"SELECT * FROM '{path}'").fetchall()]
+    assert all(abs(mine - other) < datetime.timedelta(milliseconds=1) for mine, other in zip(found, expected, strict=True)), found
+    spreadsheet(path, epoch=epoch, First=[["day"], [(45_000, 1)], [None], [(61, 1)]])
+    days = [datetime.date(2023, 3, 15), None, datetime.date(1900, 3, 1)]
+    shift = datetime.timedelta(days=1462 if epoch == 1904 else 0)
+    assert [row[0] for row in db.sql(f"SELECT * FROM '{path}'").fetchall()] == [day and day + shift for day in days]
+
+
+def test_times_of_spreadsheets(db, tmp_path):
+    path = tmp_path / "book.xlsx"
+    spreadsheet(path, First=[["at", "long"], [(0.999_999_999, 3), (1.25, 4)], [(0, 3), (0.5, 4)], [(0.5, 3), (-0.25, 4)]])
+    relation = db.sql(f"SELECT * FROM '{path}'")
+    assert relation.types == ["TIME", "INTERVAL"]
+    rows = relation.fetchall()
+    assert rows[0][0] >= datetime.time(23, 59, 59, 999) and rows[1][0] == datetime.time(0) and rows[2][0] == datetime.time(12)
+    assert [row[1] for row in rows] == [datetime.timedelta(hours=30), datetime.timedelta(hours=12), datetime.timedelta(hours=-6)]
+
+
+def test_skip_counts_rows_of_the_sheet(db, tmp_path):
+    path = tmp_path / "book.xlsx"
+    spreadsheet(path, first_row=4, First=[["a", "b"], [1, 2], [3, 4]])
+    for skip in (0, 3):
+        assert db.sql(f"SELECT a, b FROM read_xlsx('{path}', skip => {skip})").fetchall() == [(1, 2), (3, 4)]
+    assert db.sql(f"SELECT * FROM read_xlsx('{path}', skip => 4)").fetchall() == [(1, 2), (3, 4)]
+    assert db.sql(f"SELECT * FROM read_xlsx('{path}', skip => 5, header => false)").fetchall() == [(3, 4)]
+
+
 def test_damaged_spreadsheets_are_errors(db, tmp_path):
     path = tmp_path / "book.xlsx"
     spreadsheet(path, First=[["a", "b"], [1, 2]])
@@ -106,3 +149,33 @@ def test_files_as_rows(db, tmp_path):
     assert chunks == [(0, 4, "a", 4, "0", "3", 0), (1, 4, "a", 4, "4", "7", 0), (2, 2, "a", 2, "8", "9", 0)]
     with pytest.raises(freestone.Error, match="a.txt.*not a Parquet file"):
         db.sql(f"SELECT * FROM parquet_metadata('{tmp_path}/a.txt')")
+
+
+def test_checksums_of_pages_are_verified(db, tmp_path):
+    path = tmp_path / "x.parquet"
+    table = pa.table({"a": pa.array(range(1000), pa.int64())})
+    pq.write_table(table, path, write_page_checksum=True, compression="none", use_dictionary=False)
+    assert db.sql(f"SELECT sum(a) FROM '{path}'").fetchall() == [(499500,)]
+    data = bytearray(path.read_bytes())
+    data[data.index((500).to_bytes(8, "little"))] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(freestone.Error, match="x.parquet"):
+        db.sql(f"SELECT sum(a) FROM '{path}'").fetchall()
+
+
+def test_encodings_are_those_of_python(db, tmp_path):
+    path = tmp_path / "x.csv"
+    text = "name,n\ncafé £,1\nGröße,2\n"
+    for encoding in ["utf-8", "utf-8-sig", "latin-1", "iso-8859-15", "windows-1252", "cp1252", "utf-16", "utf-16-le", "utf-16-be", "mac-roman"]:
+        path.write_bytes(text.encode(encoding))
+        found = db.sql(f"SELECT * FROM read_csv('{path}', encoding => '{encoding}')").fetchall()
+        assert found == [("café £", 1), ("Größe", 2)], encoding
+    for encoding, words in [("shift_jis", "テスト"), ("gbk", "测试"), ("big5", "測試"), ("euc-kr", "시험"), ("koi8-r", "тест"), ("windows-1251", "тест")]:
+        path.write_bytes(f"name\n{words}\n".encode(encoding))
+        assert db.sql(f"SELECT * FROM read_csv('{path}', encoding => '{encoding}', header => true)").fetchall() == [(words,)]
+    path.write_bytes("a\né\n".encode("latin-1"))
+    with pytest.raises(freestone.Error, match="UTF-8") as error:
+        db.sql(f"SELECT * FROM '{path}'").fetchall()
+    assert "ENCODING" in error.value.hint
+    with pytest.raises(freestone.Error, match="ENCODING|encoding"):
+        db.sql(f"SELECT * FROM read_csv('{path}', encoding => 'nope')")

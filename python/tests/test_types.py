@@ -87,13 +87,21 @@ def test_parameters(db, name, arrow, values):
         (np.datetime64("2024-01-02T03:04:05.678901"), dt.datetime(2024, 1, 2, 3, 4, 5, 678901)),
         (np.datetime64("2024-01-02"), dt.datetime(2024, 1, 2)),
         (np.timedelta64(90, "s"), dt.timedelta(seconds=90)),
+        (np.datetime64("NaT"), None),
+        (np.timedelta64("NaT", "us"), None),
+        (np.datetime64("12000-01-01T01:02:03"), "12000-01-01 01:02:03"),
+        (np.datetime64("-0044-03-15"), "-0044-03-15 00:00:00"),
+        (np.datetime64("1969-12", "M"), dt.datetime(1969, 12, 1)),
+        (np.datetime64("2024", "Y"), dt.datetime(2024, 1, 1)),
+        (np.timedelta64(14, "M"), "14 mons"),
+        (np.longdouble(0.5), 0.5),
         (pd.Timestamp("2024-01-02 03:04:05"), dt.datetime(2024, 1, 2, 3, 4, 5)),
         (pd.NaT, None),
         (pd.NA, None),
         (uuid.UUID(int=7), str(uuid.UUID(int=7))),
         (bytearray(b"ab"), b"ab"),
         (memoryview(b"ab"), b"ab"),
-        (2**100, Decimal(2**100)),
+        (2**100, 2**100),
         (Decimal("1E+3"), Decimal(1000)),
         (Decimal("-0.00"), Decimal("0.00")),
         (dt.timedelta(days=-1, microseconds=1), dt.timedelta(days=-1, microseconds=1)),
@@ -106,11 +114,36 @@ def test_values_of_other_libraries(db, value, expected):
 
 
 @pytest.mark.parametrize(
-    "value", [object(), 10**38, Decimal("nan"), Decimal("1e40"), [1, "x"], {1: 1}, [object()], 1j, dt.time(1, tzinfo=UTC)], ids=repr
+    "value",
+    [
+        object(),
+        10**38,
+        Decimal("nan"),
+        Decimal("1e40"),
+        [1, "x"],
+        {1: 1},
+        [object()],
+        1j,
+        np.complex128(1),
+        np.datetime64(2**62, "D"),
+        dt.time(1, tzinfo=UTC),
+    ],
+    ids=repr,
 )
 def test_values_without_a_type(db, value):
     with pytest.raises(freestone.DataError, match=r"parameter \$1"):
         db.sql("select $1", [value])
+
+
+def test_a_list_in_itself_is_an_error(db):
+    value = []
+    value.append(value)
+    deep = 1
+    for _ in range(100):
+        deep = [deep]
+    for given in (value, deep, {"a": deep}):
+        with pytest.raises(freestone.DataError, match="inside each other"):
+            db.sql("select $1", [given])
 
 
 @pytest.mark.parametrize(
@@ -118,6 +151,9 @@ def test_values_without_a_type(db, value):
     [
         ([1, 2, None], [1, 2, None]),
         ((1, 2.5), [1.0, 2.5]),
+        (np.array([1, 2]), [1, 2]),
+        (np.array([[0.5], [1.5]]), [[0.5], [1.5]]),
+        (np.array(["2024-01-02"], dtype="datetime64[ns]"), [dt.datetime(2024, 1, 2)]),
         ([], []),
         ([Decimal("1.5"), 2], [Decimal("1.5"), Decimal("2.0")]),
         (["a", "b"], ["a", "b"]),

@@ -379,6 +379,43 @@ fn a_missing_database_is_created_unless_read_only() {
 }
 
 #[test]
+fn a_folder_with_other_files_becomes_no_database() {
+    let folder = folder();
+    fs::write(folder.path().join("sales.csv"), "a\n1\n").expect("a file");
+    fs::create_dir(folder.path().join("src")).expect("a folder");
+    for arguments in [&[".", "-c", "CREATE TABLE t (a INT)"][..], &[".", "--read-only", "-c", "SELECT 1"]] {
+        let output = freestone_in(folder.path(), arguments, "");
+        check_failure(&output, 1, &["error: ", "."]);
+    }
+    let output = freestone_in(folder.path(), &[".", "-c", "CREATE TABLE t (a INT)"], "");
+    check_failure(&output, 1, &["no database", "it has sales.csv, src/"]);
+    let mut names: Vec<_> =
+        fs::read_dir(folder.path()).expect("the folder").map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["sales.csv", "src"]);
+    // A database whose folder has other files opens, and so does a new one in an empty folder.
+    let output = freestone_in(folder.path(), &["src", "-c", "CREATE TABLE t AS SELECT 1 AS a"], "");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    fs::write(folder.path().join("src/notes.txt"), "").expect("a file");
+    let output = freestone_in(folder.path(), &["src", "--format", "csv", "-c", "SELECT * FROM t"], "");
+    assert_eq!(text(&output.stdout), "a\n1\n", "{}", text(&output.stderr));
+}
+
+#[test]
+fn copy_to_a_missing_folder_makes_none() {
+    let folder = folder();
+    for arguments in [&["-c"][..], &["db", "-c"], &["db", "--read-only", "-c"]] {
+        for target in ["new/x.csv", "new/deep/x.parquet", "new/p' (FORMAT csv, PARTITION_BY (a)); SELECT '"] {
+            let sql = format!("COPY (SELECT 1 AS a, 2 AS b) TO '{target}'");
+            let output = freestone_in(folder.path(), &[arguments, &[&sql]].concat(), "");
+            check_failure(&output, 1, &["error: "]);
+            assert!(!folder.path().join("new").exists(), "{sql}");
+        }
+        let _ = freestone_in(folder.path(), &["db", "-c", "CREATE TABLE IF NOT EXISTS t (a INT)"], "");
+    }
+}
+
+#[test]
 fn a_mistyped_name_creates_nothing() {
     let folder = folder();
     let output = freestone_in(folder.path(), &["shpo", "-c", "SELECT 1 AS one", "-c", "SELECT * FROM t"], "");

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use freestone::{Error, ErrorKind, Options, Statement, Strings, parse_script, parse_size};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
 use crate::backend;
+use crate::closed::Closed;
 use crate::error::{OrRaise, interface, raise};
 use crate::inputs;
 use crate::query::{Link, Query};
@@ -49,14 +49,14 @@ impl Connection {
             crate::error::to_python(py, &error)
         })?;
         let backend = py.detach(|| backend::open(address, options)).or_raise(py)?;
-        Ok(Self::over(Link { backend, workers, closed: Arc::default() }))
+        Ok(Self::over(Link { backend, workers, closed: Closed::default() }))
     }
 
     /// Another connection to the same database, with its own settings and its own cancellation.
     fn another(&self, py: Python<'_>) -> PyResult<Connection> {
         let link = self.link(py)?;
         let backend = link.backend.another().or_raise(py)?;
-        Ok(Self::over(Link { backend, closed: Arc::new(AtomicBool::new(false)), ..link }))
+        Ok(Self::over(Link { backend, closed: Closed::default(), ..link }))
     }
 
     /// Runs a script. Its last statement is the result: a query that has not run yet, or the result of any other one.
@@ -86,14 +86,39 @@ impl Connection {
         Query::new(py, link, last, inputs::gather(values.values, tables))
     }
 
-    /// Runs an INSERT of one row of values once for all sets of parameters, in one commit. Returns None, without doing
-    /// anything, for other statements.
-    fn run_many(&self, py: Python<'_>, text: &str, sets: Bound<'_, PyAny>) -> PyResult<Option<Query>> {
+    /// Runs an INSERT of one row of values for all sets of parameters, in one commit, and returns the number of rows.
+    /// Returns None, without doing anything, for other statements. `in_transaction`: the caller has begun one.
+    fn run_many(
+        &self,
+        py: Python<'_>,
+        text: &str,
+        sets: Bound<'_, PyAny>,
+        in_transaction: bool,
+    ) -> PyResult<Option<u64>> {
         let link = self.link(py)?;
         let Ok([statement]) = <[Statement; 1]>::try_from(parse_script(text)) else { return Ok(None) };
         let Some(insert) = statement.for_each_row_of(SETS) else { return Ok(None) };
-        let tables = HashMap::from([(SETS.to_owned(), inputs::sets(&statement, &sets)?)]);
-        Query::new(py, link, insert, inputs::gather(vec![], tables)).map(Some)
+        let groups = inputs::sets(&statement, &sets)?;
+        let insert = Arc::new(insert);
+        let one = |table| {
+            let tables = HashMap::from([(SETS.to_owned(), table)]);
+            match link.start(py, &insert, &inputs::gather(vec![], tables), None, Strings::Views)? {
+                StatementStart::Done { rows, .. } => Ok(rows.unwrap_or(0)),
+                StatementStart::Rows(_) => Err(interface(py, "an INSERT gave rows", "call execute() for each set")),
+            }
+        };
+        if groups.len() == 1 || in_transaction {
+            return groups.into_iter().map(one).sum::<PyResult<u64>>().map(Some);
+        }
+        run_plain(py, &link, "BEGIN")?;
+        match groups.into_iter().map(one).sum::<PyResult<u64>>() {
+            Ok(rows) => run_plain(py, &link, "COMMIT").map(|()| Some(rows)),
+            Err(error) => {
+                // The first error counts.
+                let _ = run_plain(py, &link, "ROLLBACK");
+                Err(error)
+            }
+        }
     }
 
     /// Cancels the running statements.
@@ -107,7 +132,7 @@ impl Connection {
     fn close(&self, py: Python<'_>) {
         let link = self.link.lock().take();
         if let Some(link) = link {
-            link.closed.store(true, Ordering::Release);
+            link.closed.set();
             link.backend.cancel();
             py.detach(|| drop(link));
         }
@@ -158,6 +183,14 @@ fn options(
         }
     };
     Ok(Options { threads: threads.unwrap_or(defaults.threads), memory_limit, read_only, pmem_emulated, ..defaults })
+}
+
+/// Runs a statement that has neither inputs nor rows.
+fn run_plain(py: Python<'_>, link: &Link, text: &str) -> PyResult<()> {
+    for statement in parse_script(text) {
+        link.start(py, &Arc::new(statement), &inputs::gather(vec![], HashMap::new()), None, Strings::Views)?;
+    }
+    Ok(())
 }
 
 /// Runs a statement to its end and discards its result.

@@ -17,6 +17,7 @@ use pyo3::types::{
 use crate::capsule;
 use crate::error::{OrRaise, raise};
 use crate::nested;
+use crate::numpy_times;
 
 /// The maximum number of digits of a decimal.
 const DECIMAL_DIGITS: usize = 38;
@@ -58,7 +59,7 @@ pub fn values(statement: &Statement, given: Option<&Bound<'_, PyAny>>) -> PyResu
 
 fn named(dict: &Bound<'_, PyDict>, name: &str) -> PyResult<ScalarValue> {
     match dict.get_item(name)? {
-        Some(value) => scalar(&value, &format!("parameter ${name}")),
+        Some(value) => scalar(&value, &format!("parameter ${name}"), 0),
         None => {
             let message = format!("parameter ${name} has no value");
             Err(raise(dict.py(), "ProgrammingError", &message, Some("add it to the dict")))
@@ -72,12 +73,18 @@ fn numbered(given: &Bound<'_, PyAny>) -> PyResult<Vec<ScalarValue>> {
         return Err(raise(given.py(), "ProgrammingError", &message, Some("put the value in a list: [value]")));
     }
     let values = given.try_iter()?.enumerate();
-    values.map(|(at, value)| scalar(&value?, &format!("parameter ${}", at + 1))).collect()
+    values.map(|(at, value)| scalar(&value?, &format!("parameter ${}", at + 1), 0)).collect()
 }
 
-/// A Python value as an SQL value. `place` is for error messages.
-fn scalar(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
+/// The maximum number of lists and dicts inside each other. A list that contains itself has no end.
+const DEPTH_MAX: usize = 64;
+
+/// A Python value as an SQL value, inside of `depth` others. `place` is for error messages.
+fn scalar(value: &Bound<'_, PyAny>, place: &str, depth: usize) -> PyResult<ScalarValue> {
     let py = value.py();
+    if depth > DEPTH_MAX {
+        return Err(refused(py, place, &format!("more than {DEPTH_MAX} lists and dicts inside each other")));
+    }
     if value.is_none() {
         return Ok(ScalarValue::Null);
     }
@@ -101,22 +108,22 @@ fn scalar(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
     if let Some(scalar) = date_or_time(value, place)? {
         return Ok(scalar);
     }
-    if let Some(scalar) = nested(value, place)? {
+    if let Some(scalar) = nested(value, place, depth)? {
         return Ok(scalar);
     }
-    foreign(value, place)
+    foreign(value, place, depth)
 }
 
 /// A list or tuple as a list, a dict as a struct.
-fn nested(value: &Bound<'_, PyAny>, place: &str) -> PyResult<Option<ScalarValue>> {
+fn nested(value: &Bound<'_, PyAny>, place: &str, depth: usize) -> PyResult<Option<ScalarValue>> {
     let built = if let Ok(dict) = value.cast::<PyDict>() {
         let fields = dict.iter().map(|(name, value)| {
             let named = name.cast::<PyString>().map_err(|_| refused(value.py(), place, "keys of a dict are text"))?;
-            Ok((named.to_string(), scalar(&value, place)?))
+            Ok((named.to_string(), scalar(&value, place, depth + 1)?))
         });
         nested::structure(fields.collect::<PyResult<Vec<_>>>()?)
     } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
-        let elements = value.try_iter()?.map(|element| scalar(&element?, place));
+        let elements = value.try_iter()?.map(|element| scalar(&element?, place, depth + 1));
         nested::list(elements.collect::<PyResult<Vec<_>>>()?)
     } else {
         return Ok(None);
@@ -125,11 +132,11 @@ fn nested(value: &Bound<'_, PyAny>, place: &str) -> PyResult<Option<ScalarValue>
     built.map_err(placed).or_raise(value.py()).map(Some)
 }
 
-/// Sets of parameters, each a list, tuple or dict, as a table with a column per parameter.
-pub fn sets(statement: &Statement, given: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+/// Sets of parameters, each a list, tuple or dict, as tables with a column per parameter.
+pub fn sets(statement: &Statement, given: &Bound<'_, PyAny>) -> PyResult<Vec<ArrowTable>> {
     let width = statement.parameter_names().or_raise(given.py())?.count();
     let sets = given.try_iter()?.map(|set| values(statement, Some(&set?)));
-    nested::table(sets.collect::<PyResult<Vec<_>>>()?, width).or_raise(given.py())
+    nested::tables(sets.collect::<PyResult<Vec<_>>>()?, width).or_raise(given.py())
 }
 
 fn integer(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
@@ -142,7 +149,7 @@ fn integer(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
     let digits = value.str()?.to_string();
     let count = digits.trim_start_matches('-').len();
     match digits.parse::<i128>() {
-        Ok(number) if count <= DECIMAL_DIGITS => Ok(ScalarValue::Decimal128(Some(number), count as u8, 0)),
+        Ok(number) if count <= DECIMAL_DIGITS => Ok(ScalarValue::Decimal128(Some(number), DECIMAL_DIGITS as u8, 0)),
         _ => Err(refused(value.py(), place, "the number has more than 38 digits")),
     }
 }
@@ -196,7 +203,7 @@ fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
 }
 
 /// Values of types outside of Python's own: decimal.Decimal, uuid.UUID, numpy scalars, pandas.NA.
-fn foreign(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
+fn foreign(value: &Bound<'_, PyAny>, place: &str, depth: usize) -> PyResult<ScalarValue> {
     let py = value.py();
     let class = value.get_type();
     let (module, name) = (class.module()?.to_string(), class.name()?.to_string());
@@ -204,19 +211,26 @@ fn foreign(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
         ("decimal" | "_decimal" | "_pydecimal", "Decimal") => decimal(value, place),
         ("uuid", "UUID") => Ok(ScalarValue::Utf8(Some(value.str()?.to_string()))),
         ("pandas", "NAType" | "NaTType") => Ok(ScalarValue::Null),
-        ("numpy", "datetime64") => {
-            let microseconds = value.call_method1("astype", ("datetime64[us]",))?;
-            scalar(&microseconds.call_method0("item")?, place)
+        ("numpy", "datetime64" | "timedelta64") => numpy_times::scalar(value).and_then(|made| {
+            made.ok_or_else(|| {
+                refused(py, place, &format!("numpy.{name} {value} is out of range, or has smaller units"))
+            })
+        }),
+        ("numpy", "longdouble" | "float128" | "float96") => {
+            let double: f64 = value.call_method0("__float__")?.extract()?;
+            let is_same = double.is_nan() || value.eq(double)?;
+            let scalar = is_same.then_some(ScalarValue::Float64(Some(double)));
+            scalar.ok_or_else(|| refused(py, place, "the number has more digits than a DOUBLE"))
         }
-        ("numpy", "timedelta64") => {
-            let microseconds = value.call_method1("astype", ("timedelta64[us]",))?;
-            scalar(&microseconds.call_method0("item")?, place)
+        ("numpy", "ndarray") => {
+            scalar(PyList::new(py, value.try_iter()?.collect::<PyResult<Vec<_>>>()?)?.as_any(), place, depth)
         }
         ("numpy", _) if value.hasattr("item")? && !value.hasattr("__len__")? => {
             let item = value.call_method0("item")?;
-            match item.is(value) {
-                true => Err(refused(py, place, &format!("{name} has no SQL type"))),
-                false => scalar(&item, place),
+            // Those without a Python type, such as complex numbers of 32 bytes, remain as they are.
+            match item.get_type().is(&class) {
+                true => Err(refused(py, place, &format!("numpy.{name} has no SQL type"))),
+                false => scalar(&item, place, depth + 1),
             }
         }
         _ => Err(refused(py, place, &format!("{module}.{name} has no SQL type"))),

@@ -7,10 +7,13 @@
 
 mod backend;
 mod capsule;
+mod closed;
 mod connection;
 mod error;
+mod frames;
 mod inputs;
 mod nested;
+mod numpy_times;
 mod query;
 mod remote;
 mod results;

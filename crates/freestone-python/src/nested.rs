@@ -31,30 +31,63 @@ pub fn structure(fields: Vec<(String, ScalarValue)>) -> Result<ScalarValue> {
     Ok(ScalarValue::Struct(Arc::new(structure)))
 }
 
-/// Sets of parameters as a table whose columns are named by their numbers, from 1.
-pub fn table(sets: Vec<Vec<ScalarValue>>, width: usize) -> Result<ArrowTable> {
-    let rows = sets.len();
-    let mut columns: Vec<Vec<ScalarValue>> = (0..width).map(|_| Vec::with_capacity(rows)).collect();
+/// Sets of parameters as tables whose columns are named by their numbers, from 1. Consecutive sets whose values have
+/// types in common are one table.
+pub fn tables(sets: Vec<Vec<ScalarValue>>, width: usize) -> Result<Vec<ArrowTable>> {
+    let (mut tables, mut group) = (vec![], Group::new(width));
     for (at, set) in sets.into_iter().enumerate() {
         if set.len() != width {
             let message = format!("the statement has {width} parameters and set {} has {}", at + 1, set.len());
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        columns.iter_mut().zip(set).for_each(|(column, value)| column.push(value));
+        if let Some(types) = group.types_with(&set) {
+            group.push(set, types);
+            continue;
+        }
+        tables.push(std::mem::replace(&mut group, Group::new(width)).table()?);
+        let types = set.iter().map(ScalarValue::data_type).collect();
+        group.push(set, types);
     }
-    let (mut fields, mut arrays) = (vec![], vec![]);
-    for (at, column) in columns.into_iter().enumerate() {
-        let array = array(column).map_err(|error| {
-            let placed = Error::new(error.kind(), format!("parameter ${}: {error}", at + 1));
-            placed.with_hint("give values of one type, or call execute() for each set")
-        })?;
-        fields.push(Field::new((at + 1).to_string(), array.data_type().clone(), true));
-        arrays.push(array);
+    tables.push(group.table()?);
+    Ok(tables)
+}
+
+/// Sets of parameters whose values have types in common.
+struct Group {
+    types: Vec<DataType>,
+    columns: Vec<Vec<ScalarValue>>,
+    rows: usize,
+}
+
+impl Group {
+    fn new(width: usize) -> Self {
+        Group { types: vec![DataType::Null; width], columns: vec![vec![]; width], rows: 0 }
     }
-    let schema = Arc::new(Schema::new(fields));
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    let batch = RecordBatch::try_new_with_options(schema.clone(), arrays, &options)?;
-    ArrowTable::of_batches(&schema, [batch])
+
+    /// The types of the columns with one more set; `None` if a type has none in common with the others.
+    fn types_with(&self, set: &[ScalarValue]) -> Option<Vec<DataType>> {
+        self.types.iter().zip(set).map(|(common, value)| united(common, &value.data_type())).collect()
+    }
+
+    fn push(&mut self, set: Vec<ScalarValue>, types: Vec<DataType>) {
+        self.types = types;
+        self.columns.iter_mut().zip(set).for_each(|(column, value)| column.push(value));
+        self.rows += 1;
+    }
+
+    fn table(self) -> Result<ArrowTable> {
+        let (mut fields, mut arrays) = (vec![], vec![]);
+        for (at, column) in self.columns.into_iter().enumerate() {
+            let placed = |error: Error| Error::new(error.kind(), format!("parameter ${}: {error}", at + 1));
+            let array = array(column).map_err(placed)?;
+            fields.push(Field::new((at + 1).to_string(), array.data_type().clone(), true));
+            arrays.push(array);
+        }
+        let schema = Arc::new(Schema::new(fields));
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+        let batch = RecordBatch::try_new_with_options(schema.clone(), arrays, &options)?;
+        ArrowTable::of_batches(&schema, [batch])
+    }
 }
 
 /// Values as one array of their common type.

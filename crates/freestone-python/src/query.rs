@@ -1,7 +1,6 @@
 //! One statement with its inputs: a query that runs when its rows are requested, or the result of another statement.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{RecordBatch, RecordBatchIterator};
 use arrow::datatypes::SchemaRef;
@@ -11,7 +10,9 @@ use pyo3::types::PyCapsule;
 
 use crate::backend::{Backend, Planned, Verb};
 use crate::capsule;
+use crate::closed::Closed;
 use crate::error::{OrRaise, interface};
+use crate::frames;
 use crate::results::{self, Batches, Source, StatementStart};
 use crate::rows::Rows;
 use crate::workers::Workers;
@@ -21,17 +22,10 @@ use crate::workers::Workers;
 pub struct Link {
     pub backend: Arc<dyn Backend>,
     pub workers: Arc<Workers>,
-    pub closed: Arc<AtomicBool>,
+    pub closed: Closed,
 }
 
 impl Link {
-    pub fn check_open(&self, py: Python<'_>) -> PyResult<()> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(interface(py, "the connection is closed", "open another one with freestone.connect()"));
-        }
-        Ok(())
-    }
-
     pub fn start(
         &self,
         py: Python<'_>,
@@ -40,7 +34,7 @@ impl Link {
         planned: Option<&Planned>,
         strings: Strings,
     ) -> PyResult<StatementStart> {
-        self.check_open(py)?;
+        self.closed.check(py)?;
         let answer = self.backend.execute(statement.clone(), inputs.clone(), planned, strings);
         results::start(py, &self.workers, &self.backend, answer)
     }
@@ -66,7 +60,7 @@ enum State {
 impl Query {
     /// Plans a query, or executes any other statement.
     pub fn new(py: Python<'_>, link: Link, statement: Statement, inputs: Inputs) -> PyResult<Query> {
-        link.check_open(py)?;
+        link.closed.check(py)?;
         let statement = Arc::new(statement);
         let planned = match py.detach(|| link.backend.plan_now(&statement, &inputs)) {
             Some(planned) => planned,
@@ -97,7 +91,7 @@ impl Query {
 
     /// The rows, from the first one.
     fn source(&self, py: Python<'_>, strings: Strings) -> PyResult<Source> {
-        self.link.check_open(py)?;
+        self.link.closed.check(py)?;
         match &self.state {
             State::Rows(schema, batches) => {
                 let batches =
@@ -178,11 +172,16 @@ impl Query {
 
     #[pyo3(signature = (string_views = false))]
     fn batches(&self, py: Python<'_>, string_views: bool) -> PyResult<Batches> {
-        self.source(py, Strings::views(string_views)).map(Batches::new)
+        self.source(py, Strings::views(string_views)).map(|source| Batches::new(source, self.link.closed.clone()))
+    }
+
+    /// Raises an error if the connection was closed.
+    fn check_open(&self, py: Python<'_>) -> PyResult<()> {
+        self.link.closed.check(py)
     }
 
     fn rows(&self, py: Python<'_>) -> PyResult<Rows> {
-        self.source(py, Strings::Views).map(Rows::new)
+        self.source(py, Strings::Views).map(|source| Rows::new(source, self.link.closed.clone()))
     }
 
     /// Runs the query to its end.
@@ -192,6 +191,16 @@ impl Query {
             Source::Running(running) => Collected { schema: running.schema.clone(), batches: running.collect(py)? },
             Source::Batches(schema, batches) => Collected { schema, batches: batches.collect() },
         })
+    }
+
+    /// Runs the query to its end, for a data frame: columns have distinct names, and types to compute with.
+    /// `interval_texts`: intervals with months are texts.
+    #[pyo3(signature = (string_views = false, interval_texts = false))]
+    fn frame(&self, py: Python<'_>, string_views: bool, interval_texts: bool) -> PyResult<Collected> {
+        let Collected { schema, batches } = self.collect(py, string_views)?;
+        let made = py.detach(|| frames::computable(&schema, batches, interval_texts));
+        let (schema, batches) = made.or_raise(py)?;
+        Ok(Collected { schema, batches })
     }
 
     /// Another statement around this one's text, with the same inputs.

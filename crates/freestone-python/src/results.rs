@@ -12,6 +12,7 @@ use pyo3::types::PyCapsule;
 
 use crate::backend::{Answer, Backend, Verb};
 use crate::capsule;
+use crate::closed::Closed;
 use crate::error::{OrRaise, interface};
 use crate::workers::{Inlet, Outlet, Workers};
 
@@ -210,12 +211,13 @@ pub struct Batches {
     /// `None` after the remaining rows were passed on.
     source: parking_lot::Mutex<Option<Source>>,
     schema: SchemaRef,
+    closed: Closed,
 }
 
 impl Batches {
-    pub fn new(source: Source) -> Self {
+    pub fn new(source: Source, closed: Closed) -> Self {
         let schema = source.schema().clone();
-        Batches { source: parking_lot::Mutex::new(Some(source)), schema }
+        Batches { source: parking_lot::Mutex::new(Some(source)), schema, closed }
     }
 
     /// The source, for the duration of a call. Another thread that calls meanwhile is refused, because it might wait
@@ -235,6 +237,7 @@ impl Batches {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        self.closed.check(py)?;
         self.with(py, |source| {
             let batch = source.as_mut().map(|source| source.next(py)).transpose()?.flatten();
             Ok(batch.map(|batch| Batch { batch }))

@@ -12,7 +12,9 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDelta, PyDict, PyList, PyString, PyTime, PyTuple};
 
+use crate::closed::Closed;
 use crate::error::{OrRaise, interface};
+use crate::frames::HUGEINT;
 use crate::results::Source;
 
 const MICROSECONDS_A_SECOND: i64 = 1_000_000;
@@ -24,6 +26,7 @@ type Objects<'py> = Vec<Bound<'py, PyAny>>;
 #[pyclass(frozen, module = "freestone._freestone")]
 pub struct Rows {
     reading: Mutex<Reading>,
+    closed: Closed,
 }
 
 struct Reading {
@@ -35,8 +38,8 @@ struct Reading {
 }
 
 impl Rows {
-    pub fn new(source: Source) -> Self {
-        Rows { reading: Mutex::new(Reading { source: Some(source), batch: None, fetched: 0 }) }
+    pub fn new(source: Source, closed: Closed) -> Self {
+        Rows { reading: Mutex::new(Reading { source: Some(source), batch: None, fetched: 0 }), closed }
     }
 }
 
@@ -45,6 +48,7 @@ impl Rows {
     /// The next `count` rows, or all remaining ones. Fewer only at the end.
     #[pyo3(signature = (count = None))]
     fn fetch<'py>(&self, py: Python<'py>, count: Option<usize>) -> PyResult<Bound<'py, PyList>> {
+        self.closed.check(py)?;
         let Some(mut reading) = self.reading.try_lock() else {
             return Err(interface(py, "another thread reads this result", "give each thread a cursor of its own"));
         };
@@ -173,7 +177,11 @@ where
     each(py, array, |at| values.value(at).into_bound_py_any(py))
 }
 
+/// Decimals; integers of more than 64 bits, such as sums of integers, as `int`.
 fn decimals<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
+    if *array.data_type() == HUGEINT {
+        return plain::<Decimal128Type>(py, array);
+    }
     let decimal = py.import("decimal")?.getattr("Decimal")?;
     each(py, array, |at| {
         let text = match array.data_type() {

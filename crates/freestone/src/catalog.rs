@@ -37,7 +37,8 @@ use crate::ingest::Stored;
 use crate::inputs::ArrowTable;
 use crate::internal_names::{PG_TEMP, ROW_ID_COLUMN, is_temporary};
 use crate::provider::files::{
-    CONTENTS, ContentsFunction, FilesFunction, INSPECTIONS, Inference, InspectionFunction, OpenFiles, naming,
+    CONTENTS, ContentsFunction, FilesFunction, INSPECTIONS, Inference, InspectionFunction, OpenFiles, RejectTables,
+    SniffFunction, naming,
 };
 use crate::provider::information::{INFORMATION_SCHEMA, InformationSchema};
 use crate::provider::{FreestoneTable, metadata};
@@ -72,6 +73,8 @@ pub(crate) struct Planner {
     log: Arc<WorkloadLog>,
     sequences: Arc<SessionSequences>,
     temp: TempSchema,
+    /// The records of files that were left out.
+    rejects: RejectTables,
 }
 
 /// The table that represents the target of a write in its plan.
@@ -207,7 +210,13 @@ impl Planner {
         sequences: Arc<SessionSequences>,
         temp: TempSchema,
     ) -> Self {
-        Planner { base: Arc::new(base), access, extension: Arc::default(), transactions, pools, log, sequences, temp }
+        let (base, extension, rejects) = (Arc::new(base), Arc::default(), RejectTables::default());
+        Planner { base, access, extension, transactions, pools, log, sequences, temp, rejects }
+    }
+
+    /// The tables of records of files that were left out.
+    pub fn rejects(&self) -> &RejectTables {
+        &self.rejects
     }
 
     /// The session's temporary tables.
@@ -242,10 +251,12 @@ impl Planner {
         let mut state = (*self.base).clone();
         metadata::register(&mut state, &scope.snapshot, (&self.transactions, &self.pools), &self.log, &self.temp);
         sequences::register(&mut state, &scope.snapshot, &self.sequences);
+        let files = scope.files.clone().with_rejects(&self.rejects);
+        let reader = |name| FilesFunction::new(name, self.access, self.base.clone(), files.clone());
         for name in file_calls::FUNCTIONS {
-            let function = FilesFunction::new(name, self.access, self.base.clone(), scope.files.clone());
-            state.register_udtf(name, Arc::new(function));
+            state.register_udtf(name, Arc::new(reader(name)));
         }
+        state.register_udtf(file_calls::SNIFF, Arc::new(SniffFunction(reader(file_calls::SNIFF))));
         for (name, rows) in INSPECTIONS {
             state.register_udtf(name, Arc::new(InspectionFunction::new(name, rows, self.access)));
         }
@@ -370,10 +381,10 @@ impl Planner {
             |name: &str| scalar.contains_key(name) && !others.0.contains_key(name) && !others.1.contains_key(name);
         supported::check_scalar_calls(statement, &is_scalar)?;
         let asks = subquery_columns::asks_for_columns(statement);
-        let (mut planned, mut calls) = (HashMap::new(), HashMap::new());
+        let (mut planned, mut calls, mut failed) = (HashMap::new(), HashMap::new(), None);
         if asks {
             planned = self.columns_of(scope, statement).await;
-            calls = self.columns_of_calls(state, scope, statement).await;
+            (calls, failed) = self.columns_of_calls(state, scope, statement).await;
         }
         let is_volatile =
             |name: &str| scalar.get(name).is_some_and(|known| known.signature().volatility == Volatility::Volatile);
@@ -395,7 +406,11 @@ impl Planner {
                     is_aggregate: &|name| others.0.contains_key(name),
                     pivots: &pivots,
                 };
-                subquery_columns::resolve(target, &known)?
+                // What needs columns that are not known fails for the reason for which they are not.
+                subquery_columns::resolve(target, &known).map_err(|error| match failed.take() {
+                    Some(failed) if error.kind() == ErrorKind::Unsupported => failed,
+                    _ => error,
+                })?
             };
             if wanted.is_empty() {
                 if let Some(resolved) = resolved {
@@ -431,22 +446,25 @@ impl Planner {
         Ok(values)
     }
 
-    /// The columns of the table functions that a statement calls, by the texts of the calls.
+    /// The columns of the table functions that a statement calls, by the texts of the calls; and the first error of a
+    /// call, which is reported when the statement is planned.
     async fn columns_of_calls(
         &self,
         state: &SessionState,
         scope: &Scope,
         statement: &ast::Statement,
-    ) -> HashMap<String, Arc<[String]>> {
-        let mut columns = HashMap::new();
+    ) -> (HashMap<String, Arc<[String]>>, Option<Error>) {
+        let (mut columns, mut failed) = (HashMap::new(), None);
         for (text, query) in extensions::calls_in_from(statement) {
-            // An error in a call is reported when the statement is planned.
-            if let Ok(plan) = self.plan_statement(state, scope, ast::Statement::Query(query)).await {
-                let names = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
-                columns.insert(text, names);
+            match self.plan_statement(state, scope, ast::Statement::Query(query)).await {
+                Ok(plan) => {
+                    let names = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
+                    columns.insert(text, names);
+                }
+                Err(error) => failed = failed.or(Some(error)),
             }
         }
-        columns
+        (columns, failed)
     }
 
     /// The columns of the views, the files and the caller's tables that a statement names.
@@ -668,6 +686,9 @@ impl SchemaProvider for StatementSchema {
         }
         if let Some(table) = self.scope.input_table(name) {
             return Ok(Some(table.provider()?));
+        }
+        if let Some(table) = self.planner.rejects.table(name)? {
+            return Ok(Some(table));
         }
         if let Some((_, first)) = self.planner.extension.schemas.first()
             && first.table_exist(name)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::error::ArrowError;
 use datafusion::catalog::TableProvider;
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::datasource::MemTable;
@@ -16,6 +17,8 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::scalar::ScalarValue;
 
+use crate::distinct_names::different_names;
+use crate::durations::{as_intervals, without_durations};
 use crate::error::{Error, Result};
 
 /// The maximum number of rows in a batch of a table in memory. Larger batches are divided, so that all threads get a
@@ -98,7 +101,7 @@ impl ArrowTable {
                 let batches: Vec<_> = batches.iter().cloned().map(Ok).collect();
                 Ok(Box::new(RecordBatchIterator::new(batches, self.schema.clone())))
             }
-            Rows::Reader(open) => open(),
+            Rows::Reader(open) => Ok(Box::new(Conforming { reader: open()?, schema: self.schema.clone() })),
         }
     }
 
@@ -145,15 +148,41 @@ impl fmt::Debug for ArrowTable {
     }
 }
 
-/// The columns without metadata, because metadata about a whole table may not be true of a query's result.
+/// The columns under distinct names, with INTERVAL for Arrow's durations, and without metadata, because metadata about a
+/// whole table may not be true of a query's result.
 fn plain(schema: &Schema) -> SchemaRef {
-    let field = |field: &Arc<Field>| field.as_ref().clone().with_metadata(HashMap::new());
-    Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
+    let names = different_names(schema.fields().iter().map(|field| field.name().clone()));
+    let field = |(field, name): (&Arc<Field>, String)| {
+        Field::new(name, without_durations(field.data_type()), field.is_nullable())
+    };
+    Arc::new(Schema::new(schema.fields().iter().zip(names).map(field).collect::<Vec<_>>()))
 }
 
 fn conformed(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let options = datafusion::arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options)?)
+    let columns = batch.columns().iter().map(as_intervals).collect::<Result<Vec<_>, _>>()?;
+    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+}
+
+/// A reader whose batches have the columns of a table.
+struct Conforming {
+    reader: Box<dyn RecordBatchReader + Send>,
+    schema: SchemaRef,
+}
+
+impl Iterator for Conforming {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let conformed = |batch| conformed(batch, &self.schema).map_err(|error| ArrowError::ExternalError(error.into()));
+        self.reader.next().map(|batch| batch.and_then(conformed))
+    }
+}
+
+impl RecordBatchReader for Conforming {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
 }
 
 /// The single partition of a table that is read from a reader.

@@ -33,6 +33,8 @@ mod context;
 mod database;
 mod definitions;
 pub mod display;
+mod distinct_names;
+mod durations;
 mod error;
 mod error_sqlstate;
 mod exact;

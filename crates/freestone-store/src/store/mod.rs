@@ -18,6 +18,7 @@ mod rebase;
 mod repair;
 mod runs;
 mod state;
+mod vacant;
 mod vacuum;
 mod write;
 
@@ -48,6 +49,7 @@ pub use self::locks::TransactionList;
 use self::locks::Transactions;
 use self::pmem::{Kept, Pmem};
 use self::state::State;
+use self::vacant::check_vacant;
 use crate::cache::CacheCounters;
 use crate::error::{Result, StoreError};
 use crate::log::{Log, LogError, LogReader, LogWriter, Pin, PinError, ReaderPins, Record};
@@ -194,10 +196,13 @@ impl Store {
     /// Opens a database folder. Creates it unless `read_only` is set.
     ///
     /// # Errors
-    /// The folder cannot be read or created, or the commit log is damaged.
+    /// The folder cannot be read or created, it has other files but no database, or the commit log is damaged.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Store> {
-        let disk = Disk::open(path, !options.read_only, options.disk.clone())?;
-        Store::with_pool(Arc::new(disk), options, Some(path.join(pmem::POOL_FILE)))
+        let disk: Arc<dyn Medium> = Arc::new(Disk::open(path, !options.read_only, options.disk.clone())?);
+        if !options.read_only && !Log::exists(&disk)? {
+            check_vacant(path)?;
+        }
+        Store::with_pool(disk, options, Some(path.join(pmem::POOL_FILE)))
     }
 
     /// A database in memory, which ends with the value.

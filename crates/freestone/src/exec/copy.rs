@@ -18,8 +18,8 @@ use crate::exec::dml;
 use crate::exec::stored_values::Places;
 use crate::exec::write::WriteContext;
 use crate::ingest;
-use crate::ingest::{FileFormat, FileReader, IngestError, IngestOptions, Location, SpooledFile};
-use crate::provider::files::FileOptions;
+use crate::ingest::{FileFormat, FileReader, IngestError, IngestOptions, Location, RejectSink, SpooledFile};
+use crate::provider::files::{FileOptions, Layout, RejectNames, RejectTables, arguments};
 use crate::sql::statement::{CopyFrom, OptionList};
 
 /// `COPY table [(columns)] FROM 'file' (options)`. The name may be a folder or a pattern. Files are read in the order
@@ -33,10 +33,15 @@ pub(crate) fn copy_from(
     let table = dml::find(transaction, &request.table, LockMode::Shared)?;
     context.prepare_append(transaction, None)?;
     let memory_bytes = context.prepare_parse()?;
-    let options = IngestOptions { memory_bytes, ..from_options(&request.options, context.threads())? };
+    let given_options = from_options(&request.options, context.threads())?;
+    let options = IngestOptions { memory_bytes, ..given_options.ingest.clone() };
     let scope = Scope::new(transaction.snapshot());
     let defaults = Arc::new(Defaults::of(context, &scope, &table.schema, &given(&table.schema, request)?)?);
-    let loading = Loading::new(request, &table.schema, options.clone(), defaults.clone())?;
+    let mut loading = Loading::new(request, &table.schema, options.clone(), defaults.clone())?;
+    loading.check(&given_options)?;
+    if let Some(names) = &given_options.rejects {
+        loading.keep_rejects(context.planner().rejects(), names, arguments(&given_options))?;
+    }
     let watched = Watched::new(progress, &request.table, loading);
     let rows = dml::append(transaction, context, &request.table, &table.schema, Places::all(&table.schema), watched)?;
     transaction.check_keys().map_err(|error| {
@@ -152,6 +157,8 @@ struct Loading<'a> {
     /// The bytes of the files before the current one.
     bytes_before: u64,
     options: IngestOptions,
+    /// What receives the records of each file that are left out; empty if they are not kept.
+    rejects: std::vec::IntoIter<RejectSink>,
 }
 
 impl<'a> Loading<'a> {
@@ -173,7 +180,28 @@ impl<'a> Loading<'a> {
             reader: None,
             bytes_before: 0,
             options,
+            rejects: vec![].into_iter(),
         })
+    }
+
+    /// Refuses options that the format of the files does not have, and columns that are not read.
+    fn check(&self, options: &FileOptions) -> Result<()> {
+        options.check_columns(self.read.fields().iter().map(|field| field.name().as_str()))?;
+        let formats = self.files.as_slice().iter().map(|file| self.options.format.or(FileFormat::of_path(&file.path)));
+        formats.flatten().try_for_each(|format| options.check_format(format))
+    }
+
+    /// Keeps the records that are left out in tables of the session.
+    fn keep_rejects(&mut self, tables: &RejectTables, names: &RejectNames, arguments: Option<String>) -> Result<()> {
+        let layout = |file: &Input| -> Result<Layout> {
+            let layout = ingest::csv_layout(file.read_path(), &self.read, &self.options);
+            let layout = layout.map_err(|error| file.renamed(error))?;
+            let path = file.path.display().to_string();
+            Ok(Layout::new(&path, &layout, self.read.fields().iter(), &self.options, arguments.clone()))
+        };
+        let layouts = self.files.as_slice().iter().map(layout).collect::<Result<Vec<_>>>()?;
+        self.rejects = tables.begin(names, layouts).into_iter();
+        Ok(())
     }
 
     /// Bytes of the files whose rows have been delivered.
@@ -239,7 +267,8 @@ impl Iterator for Loading<'_> {
             self.bytes_before = self.bytes_done();
             // The schema is inferred under the file's own name, whose extension tells the format.
             let format = file.format.or(self.options.format).or_else(|| FileFormat::of_path(&file.path));
-            let options = IngestOptions { format, ..self.options.clone() };
+            let rejects = self.rejects.next();
+            let options = IngestOptions { format, rejects, ..self.options.clone() };
             let opened = self.take_named(&file).and_then(|schema| {
                 ingest::read_file(file.read_path(), schema, &options).map_err(|error| file.renamed(error).into())
             });
@@ -289,15 +318,18 @@ impl Drop for Watched<'_> {
     }
 }
 
-fn from_options(given: &OptionList, threads: usize) -> Result<IngestOptions> {
+fn from_options(given: &OptionList, threads: usize) -> Result<FileOptions> {
     let mut options = FileOptions::new(threads);
     for (name, value) in given {
         let of_queries = [
             "types",
             "dtypes",
+            "column_types",
             "columns",
             "names",
+            "column_names",
             "all_varchar",
+            "auto_type_candidates",
             "sample_size",
             "sample_rows",
             "filename",
@@ -311,5 +343,5 @@ fn from_options(given: &OptionList, threads: usize) -> Result<IngestOptions> {
         }
         options.set(name, value, &|_| Err(Error::invalid("COPY FROM reads the types of the table")))?;
     }
-    Ok(options.complete().ingest)
+    options.complete()
 }

@@ -39,7 +39,7 @@ const CODECS: [KnownCodec; 10] = [
 ];
 
 impl Codec {
-    pub fn read(name: Option<&String>, level: Option<&String>) -> Result<Codec> {
+    pub fn read(name: Option<&str>, level: Option<&str>) -> Result<Codec> {
         let level = level.map(|level| number("COMPRESSION_LEVEL", level)).transpose()?;
         let Some(name) = name else { return Ok(Codec { name: None, level }) };
         let name = name.to_ascii_lowercase();

@@ -5,9 +5,11 @@
 
 mod codec;
 mod csv;
+mod options;
 mod parquet;
 mod partitions;
 mod target;
+mod times;
 
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
@@ -23,18 +25,15 @@ use futures::StreamExt;
 
 use crate::display::{JsonValues, NonFinite, json_key};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ingest::{FileFormat, with_uuid_names};
-use crate::provider::files::{boolean, byte, number, unknown_format};
-use crate::sql::statement::OptionList;
-use codec::{Codec, Packing};
+use crate::ingest::with_uuid_names;
+use codec::Packing;
 use csv::CsvForm;
 use parquet::{ParquetForm, ParquetOut};
+use partitions::Folders;
 pub(crate) use partitions::sorted;
 pub(crate) use target::is_file;
 use target::{Complete, NewFolders, Target, io_error};
-
-const OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, COMPRESSION, COMPRESSION_LEVEL, ROW_GROUP_SIZE, \
-                       PARTITION_BY";
+use times::TimeFormats;
 
 /// The number of rows that are encoded at once.
 const SLAB_ROWS: usize = 64 << 10;
@@ -46,102 +45,36 @@ pub(crate) struct Export {
     form: Form,
     packing: Packing,
     threads: usize,
-    /// The extension of the files within folders.
-    extension: String,
-    /// The columns whose values name the folders; empty for a single file.
-    partition_by: Vec<String>,
-    folders: NewFolders,
+    /// How files are divided among folders; `None` for a single file.
+    folders: Option<Folders>,
+    new_folders: NewFolders,
 }
 
 #[derive(Debug, Clone)]
 enum Form {
     Csv(CsvForm),
-    /// One object per line.
-    Json,
+    /// One object per line, or all in one array.
+    Json {
+        array: bool,
+        times: TimeFormats,
+    },
     Parquet(ParquetForm),
     Arrow(Option<CompressionType>),
 }
 
-impl Export {
-    /// A file at `path`, with the options of COPY and the format of its extension. Row groups have at most
-    /// `row_group_rows` rows.
-    ///
-    /// # Errors
-    /// An option is unknown or invalid, or the format is not known.
-    pub fn new(path: &str, options: &OptionList, threads: usize, row_group_rows: usize) -> Result<Export> {
-        let given =
-            |name: &str| options.iter().rev().find(|(given, _)| given.eq_ignore_ascii_case(name)).map(|(_, v)| v);
-        let extension = FileFormat::extension_of(path.as_ref());
-        let named = given("format").map(|format| format.to_ascii_lowercase());
-        let Some(kind) = named.or(extension) else {
-            return Err(Error::invalid(format!("cannot tell the format of {path} from its name"))
-                .with_hint("say it: (FORMAT csv | json | parquet | arrow)"));
-        };
-        let format = FileFormat::of_path(format!("x.{kind}").as_ref()).ok_or_else(|| unknown_format(&kind))?;
-        let mut csv = CsvForm { header: true, delimiter: b',', quote: b'"', escape: b'"', null: String::new() };
-        match kind.as_str() {
-            "tsv" => csv.delimiter = b'\t',
-            "tbl" => csv.delimiter = b'|',
-            _ => {}
-        }
-        let mut rows = row_group_rows;
-        let mut escape = None;
-        for (name, value) in options {
-            match (format, name.to_ascii_lowercase().as_str()) {
-                (_, "format" | "compression" | "codec" | "compression_level" | "partition_by") => {}
-                (FileFormat::Csv, "header") => csv.header = boolean(name, value)?,
-                (FileFormat::Csv, "delimiter" | "delim" | "sep") => csv.delimiter = byte(name, value)?,
-                (FileFormat::Csv, "quote") => csv.quote = byte(name, value)?,
-                (FileFormat::Csv, "escape") => escape = Some(byte(name, value)?),
-                (FileFormat::Csv, "null" | "nullstr") => csv.null = value.clone(),
-                // They say how a file is written, and not what it has.
-                (_, "use_tmp_file" | "preserve_order") => drop(boolean(name, value)?),
-                (
-                    FileFormat::Parquet,
-                    "parquet_version"
-                    | "dictionary_size_limit"
-                    | "string_dictionary_page_size_limit"
-                    | "write_bloom_filter"
-                    | "bloom_filter_false_positive_ratio"
-                    | "row_group_size_bytes",
-                ) => {}
-                (FileFormat::Parquet, "row_group_size") => rows = number(name, value)?.max(1),
-                _ => {
-                    return Err(Error::invalid(format!("unknown option {name} for COPY TO {kind}"))
-                        .with_hint(format!("the options are {OPTIONS}, each where its format has it")));
-                }
-            }
-        }
-        csv.escape = escape.unwrap_or(csv.quote);
-        check(&csv)?;
-        let codec = Codec::read(given("compression").or_else(|| given("codec")), given("compression_level"))?;
-        let (form, packing) = match format {
-            FileFormat::Csv => (Form::Csv(csv), codec.packing(path)?),
-            FileFormat::Json => (Form::Json, codec.packing(path)?),
-            FileFormat::Parquet => {
-                let compression = codec.parquet()?;
-                (Form::Parquet(ParquetForm { compression, row_group_rows: rows, threads }), Packing::None)
-            }
-            FileFormat::Arrow => (Form::Arrow(codec.arrow()?), Packing::None),
-            FileFormat::Excel => {
-                let error = Error::unsupported("spreadsheets are read, not written");
-                return Err(error.with_hint("write CSV, which spreadsheets open: COPY … TO 'file.csv'"));
-            }
-        };
-        let partition_by = given("partition_by").map_or_else(Vec::new, |columns| columns_of(columns));
-        let extension = match packing {
-            Packing::None => kind,
-            Packing::Gzip(_) => format!("{kind}.gz"),
-            Packing::Zstd(_) => format!("{kind}.zst"),
-            Packing::Bzip2(_) => format!("{kind}.bz2"),
-        };
-        let (path, threads, folders) = (path.to_owned(), threads.max(1), NewFolders::default());
-        Ok(Export { path, form, packing, threads, extension, partition_by, folders })
-    }
+/// What a text file has around the texts of batches.
+#[derive(Debug, Default)]
+struct TextFrame {
+    head: String,
+    /// Between two texts.
+    between: &'static str,
+    tail: &'static str,
+}
 
+impl Export {
     /// The columns whose values name the folders. The rows to be written must be sorted by them.
     pub fn partition_by(&self) -> &[String] {
-        &self.partition_by
+        self.folders.as_ref().map_or(&[], |folders| &folders.columns)
     }
 
     /// Writes all rows of a query, and returns their number.
@@ -149,8 +82,8 @@ impl Export {
     /// # Errors
     /// The query fails, or the file cannot be written.
     pub async fn write(self, rows: SendableRecordBatchStream) -> Result<u64> {
-        if !self.partition_by.is_empty() {
-            return partitions::write(self, rows).await;
+        if let Some(folders) = self.folders.clone() {
+            return partitions::write(self, folders, rows).await;
         }
         let (file, count) = self.write_file(rows).await?;
         blocking(move || file.publish()).await?;
@@ -162,17 +95,24 @@ impl Export {
         if let Form::Parquet(_) = self.form {
             parquet::check_types(&rows.schema())?;
         }
-        let target = Target::create(&self.path, &self.folders)?;
+        let target = Target::create(&self.path, &self.new_folders)?;
         match self.form.clone() {
             Form::Csv(form) => {
                 let schema = rows.schema();
                 let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-                let head = form.head(&names);
-                self.write_text(target, rows, head, move |batch| form.lines(batch)).await
+                let forced = form.forced(&schema)?;
+                let frame = TextFrame { head: form.head(&names, &forced), ..TextFrame::default() };
+                self.write_text(target, rows, frame, move |batch| form.lines(batch, &forced)).await
             }
-            Form::Json => {
+            Form::Json { array, times } => {
                 let keys: Vec<String> = rows.schema().fields().iter().map(|field| json_key(field.name())).collect();
-                self.write_text(target, rows, String::new(), move |batch| json_lines(&keys, batch)).await
+                let frame = match array {
+                    true => TextFrame { head: "[\n".into(), between: ",\n", tail: "\n]\n" },
+                    false => TextFrame { between: "\n", tail: "\n", ..TextFrame::default() },
+                };
+                let between = frame.between;
+                self.write_text(target, rows, frame, move |batch| json_objects(&keys, &times.as_texts(batch)?, between))
+                    .await
             }
             Form::Parquet(form) => {
                 let failed = |error: ParquetError| parquet_error(&self.path, &error);
@@ -219,7 +159,7 @@ impl Export {
         &self,
         target: Target,
         rows: SendableRecordBatchStream,
-        head: String,
+        frame: TextFrame,
         text: impl Fn(&RecordBatch) -> Result<String, ArrowError> + Send + Sync + 'static,
     ) -> Result<(Complete, u64)> {
         let text = Arc::new(text);
@@ -233,58 +173,39 @@ impl Export {
         });
         let mut made = made.buffered(self.threads);
         let mut out = TextOut::new(target, self.packing)?;
-        out.write(head.as_bytes())?;
+        out.write(frame.head.as_bytes())?;
         let mut count = 0;
         while let Some(lines) = made.next().await {
             let (lines, rows) = lines?;
-            count += rows;
-            out = blocking(move || out.write(lines.as_bytes()).map(|()| out)).await?;
+            if rows > 0 {
+                let between = if count > 0 { frame.between } else { "" };
+                count += rows;
+                out = blocking(move || {
+                    out.write(between.as_bytes())?;
+                    out.write(lines.as_bytes()).map(|()| out)
+                })
+                .await?;
+            }
+        }
+        // Without rows, nothing ends.
+        if count > 0 || !frame.head.is_empty() {
+            out.write(frame.tail.as_bytes())?;
         }
         Ok((blocking(move || out.finish()).await?, count))
     }
 }
 
-/// The names of a list of columns, `(a, "b c")`, or of one column.
-fn columns_of(text: &str) -> Vec<String> {
-    let inner = text.trim();
-    let inner = inner.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(inner);
-    let mut names = vec![];
-    let mut rest = inner.trim_start();
-    while !rest.is_empty() {
-        let (name, after) = match rest.strip_prefix('"').and_then(|quoted| quoted.split_once('"')) {
-            Some((name, after)) => (name, after.trim_start().strip_prefix(',').unwrap_or("")),
-            None => rest.split_once(',').unwrap_or((rest, "")),
-        };
-        names.push(name.trim().to_owned());
-        rest = after.trim_start();
-    }
-    names
-}
-
-fn check(csv: &CsvForm) -> Result<()> {
-    let usable = |byte: u8| byte.is_ascii() && !matches!(byte, 0 | b'\n' | b'\r');
-    if !usable(csv.delimiter) || !usable(csv.quote) || !usable(csv.escape) {
-        return Err(Error::invalid("DELIMITER, QUOTE and ESCAPE must be single ASCII characters and no line ends"));
-    }
-    if csv.delimiter == csv.quote || csv.delimiter == csv.escape {
-        return Err(Error::invalid("DELIMITER must differ from QUOTE and ESCAPE"));
-    }
-    let structure = |byte: u8| byte == csv.delimiter || byte == csv.quote || matches!(byte, b'\n' | b'\r');
-    if csv.null.bytes().any(structure) {
-        return Err(Error::invalid("NULL must hold no DELIMITER, QUOTE or line end"));
-    }
-    Ok(())
-}
-
-fn json_lines(keys: &[String], batch: &RecordBatch) -> Result<String, ArrowError> {
+fn json_objects(keys: &[String], batch: &RecordBatch, between: &str) -> Result<String, ArrowError> {
     let columns = batch.columns().iter().map(|array| JsonValues::new(array.as_ref(), NonFinite::Named));
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
-    let mut lines = String::with_capacity(batch.num_rows() * keys.len() * 16);
+    let mut objects = String::with_capacity(batch.num_rows() * keys.len() * 16);
     for row in 0..batch.num_rows() {
-        JsonValues::append_object(keys, &columns, row, &mut lines);
-        lines.push('\n');
+        if row > 0 {
+            objects.push_str(between);
+        }
+        JsonValues::append_object(keys, &columns, row, &mut objects);
     }
-    Ok(lines)
+    Ok(objects)
 }
 
 /// A text file, compressed or not.

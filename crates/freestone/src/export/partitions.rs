@@ -4,8 +4,10 @@
 //! statement that fails leaves neither files nor new folders.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use std::{fs, io};
 
 use arrow::array::RecordBatch;
 use arrow::compute::partition;
@@ -17,12 +19,89 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::JoinHandle;
+use uuid::Uuid;
 
-use super::target::Complete;
+use super::target::{Complete, check_folder, io_error};
 use super::{Export, blocking};
 use crate::display::ValueTexts;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ingest::NULL_PARTITION;
+use crate::ingest::{FileFormat, NULL_PARTITION};
+
+/// How files are divided among folders.
+#[derive(Debug, Clone)]
+pub(super) struct Folders {
+    /// The columns whose values name the folders; `*` for all columns.
+    pub columns: Vec<String>,
+    /// Whether these columns are in the files, too.
+    pub writes_columns: bool,
+    pub existing: Existing,
+    pub names: FileNames,
+}
+
+/// What happens to files that are in the folder already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Existing {
+    /// There must be none.
+    Refused,
+    /// All data files are removed when the new ones are complete.
+    Replaced,
+    /// Those with the name of a new one are replaced.
+    Overwritten,
+    /// They stay, and new files have names of their own.
+    Kept,
+}
+
+/// The names of the files in a folder: a pattern in which `{i}` is a number and `{uuid}` an identifier.
+#[derive(Debug, Clone)]
+pub(super) struct FileNames {
+    pattern: String,
+    extension: String,
+}
+
+/// The labels of a pattern that make a name unique.
+const UNIQUE: [&str; 3] = ["{uuid}", "{uuidv4}", "{uuidv7}"];
+
+impl FileNames {
+    /// # Errors
+    /// The pattern is no name of a file, or does not make names unique where it must.
+    pub fn new(pattern: Option<&str>, extension: &str, existing: Existing) -> Result<FileNames> {
+        let is_added = existing == Existing::Kept;
+        let pattern = pattern.unwrap_or(if is_added { "{uuid}" } else { "data_{i}" });
+        if pattern.is_empty() || pattern.starts_with('.') || [pattern, extension].iter().any(|part| part.contains('/'))
+        {
+            return Err(Error::invalid(format!("FILENAME_PATTERN '{pattern}' with .{extension} does not name files"))
+                .with_hint("write a name without '/', as in 'part_{i}'"));
+        }
+        let is_unique = UNIQUE.iter().any(|label| pattern.contains(label));
+        if is_added && !is_unique {
+            return Err(Error::invalid("APPEND gives new files names of their own: FILENAME_PATTERN needs {uuid}"));
+        }
+        // Without a label, the number is at the end.
+        let number = if is_unique || pattern.contains("{i}") { "" } else { "{i}" };
+        Ok(FileNames { pattern: format!("{pattern}{number}"), extension: extension.to_owned() })
+    }
+
+    /// The name of a file, whose number in its folder is this one.
+    fn name(&self, number: usize) -> String {
+        let mut name = self.pattern.replace("{i}", &number.to_string());
+        for label in UNIQUE {
+            if name.contains(label) {
+                let id = if label == "{uuidv7}" { ordered_uuid() } else { Uuid::new_v4() };
+                name = name.replace(label, &id.to_string());
+            }
+        }
+        format!("{name}.{}", self.extension)
+    }
+}
+
+/// A UUID of version 7, which begins with the time.
+fn ordered_uuid() -> Uuid {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut bytes = Uuid::new_v4().into_bytes();
+    bytes[..6].copy_from_slice(&(since.as_millis() as u64).to_be_bytes()[2..]);
+    bytes[6] = bytes[6] & 0x0f | 0x70;
+    Uuid::from_bytes(bytes)
+}
 
 /// The columns of the folders and those of the files.
 struct Columns {
@@ -33,12 +112,13 @@ struct Columns {
 }
 
 impl Columns {
-    fn new(schema: &Schema, names: &[String]) -> Result<Columns> {
-        let folders = positions(schema, names)?;
-        let files: Vec<usize> = (0..schema.fields().len()).filter(|at| !folders.contains(at)).collect();
+    fn new(schema: &Schema, by: &Folders) -> Result<Columns> {
+        let folders = positions(schema, &by.columns)?;
+        let is_written = |at: &usize| by.writes_columns || !folders.contains(at);
+        let files: Vec<usize> = (0..schema.fields().len()).filter(is_written).collect();
         if files.is_empty() {
             return Err(Error::invalid("PARTITION_BY names all columns: the files would have none")
-                .with_hint("leave out one of them, or select another column"));
+                .with_hint("leave out one of them, or write them into the files: WRITE_PARTITION_COLUMNS"));
         }
         Ok(Columns { schema: Arc::new(schema.project(&files)?), folders, files })
     }
@@ -82,6 +162,9 @@ pub(crate) fn sorted(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan>
 
 /// The positions of the columns of PARTITION_BY.
 fn positions(schema: &Schema, names: &[String]) -> Result<Vec<usize>> {
+    if names == ["*"] {
+        return Ok((0..schema.fields().len()).collect());
+    }
     let mut positions = vec![];
     for name in names {
         let fields = || schema.fields().iter().map(|field| field.name().as_str());
@@ -122,10 +205,10 @@ struct Open {
 }
 
 impl Open {
-    /// Starts the file of this number in a folder.
-    fn start(export: &Export, folder: String, number: usize, schema: &SchemaRef) -> Open {
-        let file = Path::new(&export.path).join(&folder).join(format!("data_{number}.{}", export.extension));
-        let export = Export { path: file.display().to_string(), partition_by: vec![], ..export.clone() };
+    /// Starts a file of this name in a folder.
+    fn start(export: &Export, folder: String, name: &str, schema: &SchemaRef) -> Open {
+        let file = Path::new(&export.path).join(&folder).join(name);
+        let export = Export { path: file.display().to_string(), folders: None, ..export.clone() };
         let (rows, received) = channel(2);
         let batches = stream::unfold(received, |mut received| async move { Some((received.recv().await?, received)) });
         let stream: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), batches));
@@ -143,13 +226,10 @@ impl Open {
 }
 
 /// Writes rows that are sorted by the columns of PARTITION_BY, and returns their number.
-pub(super) async fn write(export: Export, mut rows: SendableRecordBatchStream) -> Result<u64> {
-    let root = Path::new(&export.path);
-    if root.is_file() || root.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(Error::invalid(format!("{} is not an empty folder", export.path))
-            .with_hint("PARTITION_BY writes into a new or empty folder"));
-    }
-    let columns = Columns::new(&rows.schema(), &export.partition_by)?;
+pub(super) async fn write(export: Export, folders: Folders, mut rows: SendableRecordBatchStream) -> Result<u64> {
+    let root = Path::new(&export.path).to_path_buf();
+    check_root(&root, folders.existing)?;
+    let columns = Columns::new(&rows.schema(), &folders)?;
     let (mut open, mut complete, mut count) = (None::<Open>, vec![], 0);
     // Values with one text, such as two kinds of NaN, need not be neighbors.
     let mut numbers: HashMap<String, usize> = HashMap::new();
@@ -163,11 +243,15 @@ pub(super) async fn write(export: Export, mut rows: SendableRecordBatchStream) -
                 complete.push(file);
                 count += rows;
             }
-            let open = open.get_or_insert_with(|| {
-                let files = numbers.entry(folder.clone()).or_default();
-                *files += 1;
-                Open::start(&export, folder, *files - 1, &columns.schema)
-            });
+            let open = match &mut open {
+                Some(open) => open,
+                None => {
+                    let files = numbers.entry(folder.clone()).or_default();
+                    *files += 1;
+                    create_folder(&export, &root.join(&folder))?;
+                    open.insert(Open::start(&export, folder, &folders.names.name(*files - 1), &columns.schema))
+                }
+            };
             let part = batch.slice(range.start, range.len()).project(&columns.files)?;
             if open.rows.send(Ok(part)).await.is_err() {
                 break;
@@ -184,8 +268,66 @@ pub(super) async fn write(export: Export, mut rows: SendableRecordBatchStream) -
         complete.push(file);
         count += rows;
     }
-    blocking(move || Complete::publish_all(complete)).await?;
+    // The folder is there, whether there are rows or not.
+    if complete.is_empty() && !root.is_dir() {
+        fs::create_dir(&root).map_err(|error| io_error(&root, &error))?;
+    }
+    blocking(move || {
+        let replaced = if folders.existing == Existing::Replaced { data_files(&root)? } else { vec![] };
+        Complete::publish_all(complete, &replaced)?;
+        remove_empty_folders(&root);
+        Ok(())
+    })
+    .await?;
     Ok(count)
+}
+
+/// The folder is new or empty, unless it may have files.
+fn check_root(root: &Path, existing: Existing) -> Result<()> {
+    let name = root.display();
+    if root.exists() && !root.is_dir() {
+        return Err(Error::invalid(format!("{name} is a file, and PARTITION_BY writes into a folder")));
+    }
+    let has_files = || root.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+    if existing == Existing::Refused && has_files() {
+        return Err(Error::invalid(format!("{name} is not an empty folder")).with_hint(
+            "PARTITION_BY writes into a new or empty folder; OVERWRITE replaces the data files in it, APPEND adds to them",
+        ));
+    }
+    let parent = root.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    check_folder(root, parent)
+}
+
+fn create_folder(export: &Export, folder: &Path) -> Result<()> {
+    export.new_folders.create(folder).map_err(|error| io_error(folder, &error))
+}
+
+/// The data files in a folder and in those that it contains.
+fn data_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |error: io::Error| io_error(folder, &error);
+    let mut files = vec![];
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() && !path.is_symlink() {
+            files.extend(data_files(&path)?);
+        } else if FileFormat::of_path(&path).is_some() {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+/// Removes the folders `key=value` that have no files any more.
+fn remove_empty_folders(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let is_partition = path.file_name().is_some_and(|name| name.to_string_lossy().contains('='));
+        if is_partition && path.is_dir() && !path.is_symlink() {
+            remove_empty_folders(&path);
+            // One with files remains.
+            let _ = fs::remove_dir(&path);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -196,5 +338,26 @@ mod tests {
     fn values_are_parts_of_paths() {
         assert_eq!(escaped("a/b=c%"), "a%2Fb%3Dc%25");
         assert_eq!(escaped("ü x\n*"), "ü x%0A%2A");
+    }
+
+    #[test]
+    fn patterns_name_files() {
+        let name =
+            |pattern: Option<&str>| FileNames::new(pattern, "csv", Existing::Refused).map(|names| names.name(7)).ok();
+        assert_eq!(name(None).as_deref(), Some("data_7.csv"));
+        assert_eq!(name(Some("x_{i}")).as_deref(), Some("x_7.csv"));
+        assert_eq!(name(Some("{i}_b")).as_deref(), Some("7_b.csv"));
+        assert_eq!(name(Some("x")).as_deref(), Some("x7.csv"));
+        assert_eq!(name(Some("b{x}")).as_deref(), Some("b{x}7.csv"));
+        for label in UNIQUE {
+            let made = name(Some(&format!("x_{label}"))).expect("a name");
+            let id = made.strip_prefix("x_").and_then(|rest| rest.strip_suffix(".csv")).expect("an id");
+            assert_eq!(Uuid::parse_str(id).expect("an id").get_version_num(), if label == "{uuidv7}" { 7 } else { 4 });
+        }
+        for wrong in ["", "a/b", ".x"] {
+            assert_eq!(name(Some(wrong)), None, "{wrong}");
+        }
+        assert!(FileNames::new(Some("x_{i}"), "csv", Existing::Kept).is_err());
+        assert!(FileNames::new(None, "csv", Existing::Kept).is_ok());
     }
 }

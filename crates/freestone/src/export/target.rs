@@ -47,7 +47,7 @@ struct CreatedFolders(Vec<PathBuf>);
 
 impl NewFolders {
     /// Creates a folder and those that contain it, as far as they are missing.
-    fn create(&self, folder: &Path) -> io::Result<()> {
+    pub fn create(&self, folder: &Path) -> io::Result<()> {
         let missing: Vec<&Path> =
             folder.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).collect();
         let mut created = self.0.lock();
@@ -72,7 +72,7 @@ impl Drop for CreatedFolders {
 }
 
 impl Target {
-    /// Starts a file. The name is taken literally, and missing folders are created.
+    /// Starts a file in a folder that exists. The name is taken literally.
     ///
     /// # Errors
     /// The file cannot be created.
@@ -91,7 +91,7 @@ impl Target {
         // A symbolic link remains, and its target is replaced.
         let place = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
         let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        folders.create(folder).map_err(failed)?;
+        check_folder(&path, folder)?;
         let (file, temporary) = temporary_in(folder).map_err(failed)?;
         let temporary = Temporary { path: temporary, is_kept: false, _folders: folders.clone() };
         if let Ok(old) = fs::metadata(&place) {
@@ -136,11 +136,12 @@ pub(super) struct Complete {
 }
 
 impl Complete {
-    /// Gives new files their names. If that fails for one, none of them remains.
+    /// Gives new files their names, and removes those that they replace. If that fails for one, none of the new ones
+    /// remains.
     ///
     /// # Errors
-    /// A file cannot be renamed.
-    pub fn publish_all(files: Vec<Complete>) -> Result<()> {
+    /// A file cannot be renamed or removed.
+    pub fn publish_all(files: Vec<Complete>, replaced: &[PathBuf]) -> Result<()> {
         let mut published: Vec<PathBuf> = vec![];
         for file in files {
             let path = file.path.clone();
@@ -151,6 +152,12 @@ impl Complete {
                 return Err(error);
             }
             published.push(path);
+        }
+        // A new file may have the name of an old one, also through a link.
+        let place = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        let published: Vec<PathBuf> = published.iter().map(place).collect();
+        for old in replaced.iter().filter(|old| !published.contains(&place(old))) {
+            fs::remove_file(old).map_err(|error| io_error(old, &error))?;
         }
         Ok(())
     }
@@ -182,6 +189,15 @@ impl Write for Target {
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
+}
+
+/// Refuses to write into a folder that does not exist: the name may be mistyped.
+pub(super) fn check_folder(path: &Path, folder: &Path) -> Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let text = format!("cannot write {}: there is no folder {}", path.display(), folder.display());
+    Err(Error::new(ErrorKind::NotFound, text).with_hint(format!("create it first: mkdir -p {}", folder.display())))
 }
 
 /// Whether a name is that of a file, which exists or will be created, and not that of a pipe or device.
@@ -225,7 +241,7 @@ mod tests {
     #[test]
     fn a_file_appears_when_it_is_whole() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        for name in ["a b.csv", "100%.csv", "x[1]?*:.csv", "noext", "new/folder/x"] {
+        for name in ["a b.csv", "100%.csv", "x[1]?*:.csv", "noext"] {
             let path = folder.path().join(name);
             let mut target = Target::create(&path.to_string_lossy(), &NewFolders::default()).expect("a target");
             target.write_all(b"new").expect("bytes");
@@ -233,7 +249,10 @@ mod tests {
             target.complete().and_then(Complete::publish).expect("a file");
             assert_eq!(fs::read(&path).expect("the file"), b"new");
         }
-        assert_eq!(names(folder.path()), ["100%.csv", "a b.csv", "new", "noext", "x[1]?*:.csv"]);
+        assert_eq!(names(folder.path()), ["100%.csv", "a b.csv", "noext", "x[1]?*:.csv"]);
+        let missing = folder.path().join("new/x").to_string_lossy().into_owned();
+        let error = Target::create(&missing, &NewFolders::default()).expect_err("no folder");
+        assert!(error.to_string().contains("there is no folder ") && !folder.path().join("new").exists(), "{error}");
     }
 
     #[test]
@@ -254,8 +273,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let folders = NewFolders::default();
         let start = |name: &str| {
-            let path = folder.path().join(name).to_string_lossy().into_owned();
-            Target::create(&path, &folders).and_then(Target::complete).expect("a file")
+            let path = folder.path().join(name);
+            folders.create(path.parent().expect("a folder")).expect("a new folder");
+            Target::create(&path.to_string_lossy(), &folders).and_then(Target::complete).expect("a file")
         };
         let files = vec![start("new/k=1/x"), start("new/k=2/x")];
         drop(folders.clone());
@@ -277,7 +297,7 @@ mod tests {
         };
         let files = vec![start("a"), start("b")];
         fs::create_dir(folder.path().join("b")).expect("a folder in the way");
-        assert!(Complete::publish_all(files).is_err());
+        assert!(Complete::publish_all(files, &[]).is_err());
         assert_eq!(names(folder.path()), ["b"]);
     }
 }

@@ -19,6 +19,7 @@ use super::convert::{ColumnMatch, Location, conform, table_fields, table_type};
 use super::error::{IngestError, Reason, arrow_text};
 use super::fixed_bytes::{is_uuid, with_uuid_texts};
 use super::parallel::{MorselEnd, MorselError, Ordered, Source, Worker, guarded};
+use crate::durations::without_durations;
 
 /// The maximum number of rows of a batch. Values of type Null take no bytes, so a damaged file could claim any number.
 const BATCH_ROWS_MAX: usize = 1 << 31;
@@ -70,7 +71,7 @@ impl ArrowFile {
         match field.data_type() {
             DataType::Null => DataType::Null,
             _ if is_uuid(field) => DataType::Utf8View,
-            own => table_type(own).unwrap_or_else(|| own.clone()),
+            own => table_type(own).unwrap_or_else(|| without_durations(own)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Splits text files into blocks of whole records, for CSV and JSON. One thread at a time reads.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
@@ -8,6 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::IngestOptions;
 use super::csv_tokens::count_lines;
+use super::delimiters::{HasUnit, with_units};
+use super::encodings::{NotEncoded, TextEncoding};
 use super::error::{IngestError, Reason};
 use super::gzip::GzipMembers;
 use super::parallel::Source;
@@ -61,6 +64,23 @@ impl Block {
         }
     }
 
+    /// All of the text, with a mark in the place of bytes that are not UTF-8, and where these marks are.
+    pub fn marked_text(&self) -> (Cow<'_, str>, Vec<usize>) {
+        let mut marks = vec![];
+        let text = String::from_utf8_lossy(&self.bytes);
+        if let Cow::Owned(_) = text {
+            let mut at = 0;
+            for chunk in self.bytes.utf8_chunks() {
+                at += chunk.valid().len();
+                if !chunk.invalid().is_empty() {
+                    marks.push(at);
+                    at += char::REPLACEMENT_CHARACTER.len_utf8();
+                }
+            }
+        }
+        (text, marks)
+    }
+
     /// The number of line ends before an offset.
     pub fn lines_before(&self, offset: usize) -> u64 {
         count_lines(&self.bytes[..offset.min(self.bytes.len())])
@@ -93,7 +113,7 @@ impl BlockSource {
     /// Opens a text file, which is decompressed if necessary.
     pub fn open(path: &Path, options: &IngestOptions, pool: BufferPool, cut: CutRecords) -> Result<Self, IngestError> {
         let opened = OpenedFile::open(path).map_err(|error| IngestError::io(path, &error))?;
-        let (text, file_bytes) = open_text(path)?;
+        let (text, file_bytes) = open_text(path, options)?;
         Ok(Self {
             path: path.to_path_buf(),
             text,
@@ -239,11 +259,22 @@ pub(super) fn replace_returns(head: &mut [u8], quote: u8) -> bool {
 
 /// The compression of a text file, detected by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Packing {
+pub(crate) enum Packing {
     None,
     Gzip,
     Zstd,
     Bzip2,
+}
+
+impl Packing {
+    fn name(self) -> &'static str {
+        match self {
+            Packing::None => "none",
+            Packing::Gzip => "gzip",
+            Packing::Zstd => "zstd",
+            Packing::Bzip2 => "bzip2",
+        }
+    }
 }
 
 fn packing(file: &mut File) -> std::io::Result<Packing> {
@@ -252,15 +283,20 @@ fn packing(file: &mut File) -> std::io::Result<Packing> {
     file.rewind()?;
     Ok(match head.as_slice() {
         [0x1f, 0x8b, ..] => Packing::Gzip,
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Packing::Zstd,
+        // The second form is a frame that decoders skip.
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Packing::Zstd,
         [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26] => Packing::Bzip2,
+        // Of no text at all.
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38] => Packing::Bzip2,
         _ => Packing::None,
     })
 }
 
-/// Whether a file can be read from any position, because it is not compressed.
-pub(super) fn is_plain(path: &Path) -> bool {
-    File::open(path).and_then(|mut file| packing(&mut file)).is_ok_and(|packing| packing == Packing::None)
+/// Whether the bytes of a file are those of its text, so that it can be read from any position.
+pub(super) fn is_plain(path: &Path, options: &IngestOptions) -> bool {
+    let is_unpacked =
+        || File::open(path).and_then(|mut file| packing(&mut file)).is_ok_and(|kind| kind == Packing::None);
+    options.encoding == TextEncoding::Utf8 && options.wide_delimiter.is_none() && is_unpacked()
 }
 
 /// A file that counts the bytes that are read of it.
@@ -277,27 +313,41 @@ impl Read for Counted {
     }
 }
 
-/// A text file's text, unpacked where it is compressed, and the number of bytes that were read of the file.
-fn open_text(path: &Path) -> Result<(Box<dyn Read + Send>, Arc<AtomicU64>), IngestError> {
+/// A text file's text, unpacked and decoded where necessary, and the number of bytes that were read of the file.
+fn open_text(path: &Path, options: &IngestOptions) -> Result<(Box<dyn Read + Send>, Arc<AtomicU64>), IngestError> {
     let bytes = Arc::new(AtomicU64::new(0));
-    let opened = || -> std::io::Result<Box<dyn Read + Send>> {
+    let opened = || -> std::io::Result<(Box<dyn Read + Send>, Packing)> {
         let mut file = File::open(path)?;
         let packing = packing(&mut file)?;
         let file = Counted { file, bytes: Arc::clone(&bytes) };
-        Ok(match packing {
+        let text: Box<dyn Read + Send> = match packing {
             Packing::None => Box::new(file),
             Packing::Gzip => Box::new(GzipMembers::new(file)),
             Packing::Zstd => Box::new(zstd::stream::read::Decoder::new(file)?),
             Packing::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(std::io::BufReader::new(file))),
-        })
+        };
+        let text = if options.encoding == TextEncoding::Utf8 { text } else { options.encoding.decoded(text)? };
+        Ok((with_units(text, options), packing))
     };
-    let text = opened().map_err(|error| read_error(path, &error))?;
-    Ok((text, bytes))
+    let (text, found) = opened().map_err(|error| read_error(path, &error))?;
+    match options.packing.filter(|wanted| *wanted != found) {
+        None => Ok((text, bytes)),
+        Some(wanted) => {
+            let text = format!("COMPRESSION {}: the compression of the file is {}", wanted.name(), found.name());
+            Err(IngestError::new(path.display().to_string(), Reason::BadOption(text)))
+        }
+    }
 }
 
-/// The error of a file that cannot be read or decompressed.
+/// The error of a file that cannot be read, decompressed or decoded.
 fn read_error(path: &Path, error: &std::io::Error) -> IngestError {
     use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    if let Some(wrong) = error.get_ref().filter(|inner| inner.is::<NotEncoded>()) {
+        return IngestError::new(path.display().to_string(), Reason::NotEncoded(wrong.to_string()));
+    }
+    if let Some(wrong) = error.get_ref().filter(|inner| inner.is::<HasUnit>()) {
+        return IngestError::new(path.display().to_string(), Reason::Malformed(wrong.to_string()));
+    }
     let is_damage = matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof);
     // Decoders have errors of other kinds, too. A file that cannot be opened any more is no damage.
     let is_packed = || File::open(path).and_then(|mut file| packing(&mut file)).is_ok_and(|kind| kind != Packing::None);
@@ -308,10 +358,10 @@ fn read_error(path: &Path, error: &std::io::Error) -> IngestError {
     IngestError::io(path, error)
 }
 
-/// The first `bytes_wanted` bytes of a file, or all of it.
-pub(super) fn read_head(path: &Path, bytes_wanted: usize) -> Result<Vec<u8>, IngestError> {
+/// The first `bytes_wanted` bytes of a file's text, or all of it.
+pub(super) fn read_head(path: &Path, options: &IngestOptions, bytes_wanted: usize) -> Result<Vec<u8>, IngestError> {
     let mut head = Vec::new();
-    let read = open_text(path)?.0.take(bytes_wanted as u64).read_to_end(&mut head);
+    let read = open_text(path, options)?.0.take(bytes_wanted as u64).read_to_end(&mut head);
     read.map(|_| head).map_err(|error| read_error(path, &error))
 }
 
@@ -330,13 +380,17 @@ pub(super) fn check_head(path: &Path, head: &[u8]) -> Result<usize, IngestError>
             "the file is UTF-32, not UTF-8: convert it with iconv -f UTF-32 -t UTF-8"
         }
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-            "the file is UTF-16, not UTF-8: convert it with iconv -f UTF-16 -t UTF-8"
+            "the file is UTF-16, not UTF-8: for CSV, say ENCODING 'utf-16', or convert it with iconv -f UTF-16 -t UTF-8"
         }
         // Without a byte order mark: two ASCII characters.
-        [1..0x80, 0, 1..0x80, 0, ..] => "the file is UTF-16, not UTF-8: convert it with iconv -f UTF-16LE -t UTF-8",
-        [0, 1..0x80, 0, 1..0x80, ..] => "the file is UTF-16, not UTF-8: convert it with iconv -f UTF-16BE -t UTF-8",
+        [1..0x80, 0, 1..0x80, 0, ..] => {
+            "the file is UTF-16, not UTF-8: for CSV, say ENCODING 'utf-16', or convert it with iconv -f UTF-16LE -t UTF-8"
+        }
+        [0, 1..0x80, 0, 1..0x80, ..] => {
+            "the file is UTF-16, not UTF-8: for CSV, say ENCODING 'utf-16be', or convert it with iconv -f UTF-16BE -t UTF-8"
+        }
         [b'P', b'K', 3, 4, ..] if is_workbook(head) => {
-            "the file is a spreadsheet: save the sheet as CSV, or convert it with pandas.read_excel('…').to_parquet('…')"
+            "the file is a spreadsheet: say FORMAT xlsx if it is one of Excel, or save the sheet as CSV"
         }
         [0xd0, 0xcf, 0x11, 0xe0, 0xa1, 0xb1, 0x1a, 0xe1, ..] => {
             "the file is an Office document, such as an Excel sheet: save the sheet as CSV"

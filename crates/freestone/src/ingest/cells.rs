@@ -4,7 +4,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
 use super::error::{Reason, ValueProblem};
-use super::fields::Cells;
+use super::fields::{Cells, Field};
 use crate::sql::type_names::type_name;
 
 /// The reason why a cell is refused.
@@ -31,6 +31,11 @@ pub(crate) trait ColumnBuilder: Send {
     /// Appends one value, `None` being NULL.
     fn append(&mut self, text: Option<&str>) -> Result<(), CellProblem>;
 
+    /// Appends the value of a field.
+    fn append_field(&mut self, cells: Cells<'_>, field: Field) -> Result<(), CellProblem> {
+        self.append(cells.text_of(field))
+    }
+
     /// Appends cells from top to bottom. The error contains the row within `cells`. Each builder has its own compiled
     /// version of this loop, so that the parser is inlined.
     fn append_cells(&mut self, cells: Cells<'_>) -> Result<(), (usize, CellProblem)> {
@@ -55,9 +60,16 @@ pub(crate) struct CellRules {
     /// The column's type was inferred: a text for which the type would not have been inferred is an error, even if it
     /// could be converted.
     pub strict: bool,
+    /// Of members of an object with one name, the last counts, as in JSON. Elsewhere they are an error.
+    pub last_member_counts: bool,
 }
 
 impl CellRules {
     /// The rules of CSV files for the columns of a table.
-    pub const CSV: CellRules = CellRules { empty_is_text: false, empty_is_null: true, strict: false };
+    pub const CSV: CellRules =
+        CellRules { empty_is_text: false, empty_is_null: true, strict: false, last_member_counts: false };
+
+    /// The rules of JSON files.
+    pub const JSON: CellRules =
+        CellRules { empty_is_text: false, empty_is_null: false, strict: false, last_member_counts: true };
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, ArrowPrimitiveType, BinaryViewBuilder, BooleanArray, BooleanBufferBuilder, FixedSizeBinaryArray,
+    Array, ArrayRef, ArrowPrimitiveType, BinaryViewBuilder, BooleanArray, BooleanBufferBuilder, FixedSizeBinaryArray,
     NullBufferBuilder, PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewBuilder,
 };
+use arrow::compute::filter;
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Decimal256Type, Field as ColumnField, FieldRef, Float32Type, Float64Type,
     Int8Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, SchemaRef,
@@ -14,9 +15,12 @@ use arrow::datatypes::{
     UInt16Type, UInt32Type, UInt64Type,
 };
 
+use arrow::error::ArrowError;
+
+use super::IngestOptions;
 pub(crate) use super::cells::{CellProblem, CellRules, ColumnBuilder};
 use super::error::{IngestError, Reason, ValueProblem};
-use super::fields::{Cells, Fields};
+use super::fields::{Cells, Field, Fields};
 use super::nested::Nested;
 use super::values::{self, ZoneRule};
 use crate::display::has_parts;
@@ -50,7 +54,7 @@ fn strict_boolean(bytes: &[u8]) -> Result<bool, ValueProblem> {
 
 /// A builder for a column.
 pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Box<dyn ColumnBuilder>, Reason> {
-    let CellRules { empty_is_text, empty_is_null, strict } = rules;
+    let CellRules { empty_is_text, empty_is_null, strict, .. } = rules;
     let nullable = field.is_nullable();
     let data_type = field.data_type();
     let integer = |bytes: &[u8]| values::signed(bytes);
@@ -139,7 +143,8 @@ pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Bo
         }
         DataType::FixedSizeBinary(16) => Box::new(Uuids { values: vec![], nulls: nulls(), nullable, empty_is_null }),
         nested if has_parts(nested) => {
-            Box::new(Nested::new(field, rules, |inner: &FieldRef| column_builder(inner, CellRules::default()))?)
+            let inner = CellRules { last_member_counts: rules.last_member_counts, ..CellRules::default() };
+            Box::new(Nested::new(field, rules, |field: &FieldRef| column_builder(field, inner))?)
         }
         other => {
             let text = format!("column {} has type {}, which no file is read into", field.name(), type_name(other));
@@ -163,6 +168,15 @@ pub(crate) struct BatchBuilder {
     /// The field from which each column is read; `None` for a column of NULLs.
     sources: Vec<Option<usize>>,
     rows: usize,
+    /// Where records with values that their columns refuse are left out.
+    lenient: Option<Lenient>,
+}
+
+/// What is needed to leave records out.
+struct Lenient {
+    /// Whether each record since the last batch has a value for every column.
+    kept: Vec<bool>,
+    rules: Vec<CellRules>,
 }
 
 /// The first refused cell in row order, and in column order within its row.
@@ -178,10 +192,21 @@ impl BatchBuilder {
         schema: &SchemaRef,
         sources: Vec<Option<usize>>,
         rules: impl Fn(usize) -> CellRules,
+        options: &IngestOptions,
     ) -> Result<Self, Reason> {
-        let fields = schema.fields().iter().enumerate();
-        let builders = fields.map(|(at, field)| column_builder(field, rules(at))).collect::<Result<_, _>>()?;
-        Ok(Self { schema: Arc::clone(schema), builders, sources, rows: 0 })
+        let rules: Vec<CellRules> = (0..schema.fields().len()).map(rules).collect();
+        let builder = |(field, rules): (&FieldRef, &CellRules)| {
+            // A record that is left out is NULL until then.
+            let is_text = *field.data_type() == DataType::Utf8View && rules.empty_is_text;
+            let nullable = field.is_nullable() || options.ignore_errors && !is_text;
+            let builder = column_builder(&field.as_ref().clone().with_nullable(nullable), *rules)?;
+            let builder = options.forms.around(builder, field.data_type());
+            let is_text = options.force_not_null.iter().any(|name| name.eq_ignore_ascii_case(field.name()));
+            Ok(if is_text { Box::new(WithoutNulls(builder)) as Box<dyn ColumnBuilder> } else { builder })
+        };
+        let builders = schema.fields().iter().zip(&rules).map(builder).collect::<Result<_, Reason>>()?;
+        let lenient = options.ignore_errors.then(|| Lenient { kept: vec![], rules });
+        Ok(Self { schema: Arc::clone(schema), builders, sources, rows: 0, lenient })
     }
 
     pub fn rows(&self) -> usize {
@@ -192,19 +217,25 @@ impl BatchBuilder {
         &self.schema
     }
 
-    /// Appends records of `columns` fields each.
-    pub fn append(&mut self, text: &str, fields: &Fields, columns: usize) -> Result<(), BadCell> {
+    /// The field from which a column is read.
+    pub fn source(&self, column: usize) -> Option<usize> {
+        self.sources.get(column).copied().flatten()
+    }
+
+    /// Appends records of `columns` fields each. Returns the refused cells of records that are left out; elsewhere the
+    /// first one is an error.
+    pub fn append(&mut self, text: &str, fields: &Fields, columns: usize) -> Result<Vec<BadCell>, BadCell> {
+        if self.lenient.is_some() {
+            return self.append_accepted(text, fields, columns);
+        }
         let mut bad: Option<BadCell> = None;
         // Columns are parsed one after the other. After an error, only earlier rows can contain the first error.
         let mut rows = fields.rows();
         for (column, builder) in self.builders.iter_mut().enumerate() {
             let Some(source) = self.sources[column] else {
-                for row in 0..rows {
-                    if let Err(problem) = builder.append(None) {
-                        bad = Some(BadCell { row, column, reason: problem.reason(None, &DataType::Null) });
-                        rows = row;
-                        break;
-                    }
+                if let Err(cell) = append_nulls(builder.as_mut(), column, rows) {
+                    rows = cell.row;
+                    bad = Some(cell);
                 }
                 continue;
             };
@@ -217,15 +248,90 @@ impl BatchBuilder {
             }
         }
         self.rows += fields.rows();
-        bad.map_or(Ok(()), Err)
+        bad.map_or(Ok(vec![]), Err)
+    }
+
+    /// As [`BatchBuilder::append`], for records of which those with a refused cell are left out.
+    fn append_accepted(&mut self, text: &str, fields: &Fields, columns: usize) -> Result<Vec<BadCell>, BadCell> {
+        let Some(Lenient { kept, rules }) = &mut self.lenient else { return Ok(vec![]) };
+        let (first, rows, mut bad) = (kept.len(), fields.rows(), vec![]);
+        kept.resize(first + rows, true);
+        for (column, builder) in self.builders.iter_mut().enumerate() {
+            let Some(source) = self.sources[column] else {
+                append_nulls(builder.as_mut(), column, rows)?;
+                continue;
+            };
+            let field = self.schema.field(column);
+            // A nested value may be refused when some of its parts were appended, so it is tried apart.
+            let trial = || column_builder(&field.clone().with_nullable(true), rules[column]).ok();
+            let mut trials = has_parts(field.data_type()).then(trial).flatten();
+            let cells = Cells { text, fields, column: source, columns, rows };
+            for (row, cell) in cells.raw().enumerate() {
+                let tried = trials.as_mut().map_or(Ok(()), |trial| trial.append_field(cells, cell));
+                let Err(problem) = tried.and_then(|()| builder.append_field(cells, cell)) else { continue };
+                let reason = problem.reason(cells.text_of(cell), field.data_type());
+                if builder.append(None).is_err() || problem == CellProblem::Null {
+                    return Err(BadCell { row, column, reason });
+                }
+                trials = trials.and_then(|_| trial());
+                kept[first + row] = false;
+                bad.push(BadCell { row, column, reason });
+            }
+        }
+        self.rows += rows;
+        Ok(bad)
     }
 
     /// The rows appended since the last call.
     pub fn finish(&mut self) -> Result<RecordBatch, IngestError> {
-        let columns = self.builders.iter_mut().map(|builder| builder.finish()).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.rows)));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(|error| IngestError::new("", Reason::Internal(error.to_string())))
+        let failed = |error: ArrowError| IngestError::new("", Reason::Internal(error.to_string()));
+        let mut columns: Vec<ArrayRef> = self.builders.iter_mut().map(|builder| builder.finish()).collect();
+        let mut rows = std::mem::take(&mut self.rows);
+        if let Some(lenient) = &mut self.lenient {
+            let kept = BooleanArray::from(std::mem::take(&mut lenient.kept));
+            rows = kept.true_count();
+            for (column, field) in columns.iter_mut().zip(self.schema.fields()) {
+                *column = filter(column, &kept).map_err(failed)?;
+                if column.null_count() > 0 && !field.is_nullable() {
+                    return Err(IngestError::new("", Reason::Null).in_column(field.name()));
+                }
+            }
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(failed)
+    }
+}
+
+/// NULLs in a column that the file does not have.
+fn append_nulls(builder: &mut dyn ColumnBuilder, column: usize, rows: usize) -> Result<(), BadCell> {
+    for row in 0..rows {
+        let refused = |problem: CellProblem| BadCell { row, column, reason: problem.reason(None, &DataType::Null) };
+        builder.append(None).map_err(refused)?;
+    }
+    Ok(())
+}
+
+/// A column in which the texts that mean NULL are texts.
+struct WithoutNulls(Box<dyn ColumnBuilder>);
+
+impl ColumnBuilder for WithoutNulls {
+    fn append(&mut self, text: Option<&str>) -> Result<(), CellProblem> {
+        self.0.append(text)
+    }
+
+    fn append_field(&mut self, cells: Cells<'_>, field: Field) -> Result<(), CellProblem> {
+        self.0.append(Some(cells.written(field)))
+    }
+
+    fn append_cells(&mut self, cells: Cells<'_>) -> Result<(), (usize, CellProblem)> {
+        for (row, field) in cells.raw().enumerate() {
+            self.append_field(cells, field).map_err(|problem| (row, problem))?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        self.0.finish()
     }
 }
 

@@ -9,19 +9,22 @@
 use std::sync::Arc;
 
 use arrow::array::timezone::Tz;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, IntervalMonthDayNanoArray, RecordBatch, RecordBatchOptions, new_null_array,
+};
 use arrow::compute::kernels::cmp::distinct;
 use arrow::compute::{CastOptions, can_cast_types, cast_with_options, concat};
-use arrow::datatypes::{DataType, Field as ColumnField, Float32Type, Float64Type, SchemaRef};
+use arrow::datatypes::{DataType, Field as ColumnField, Float32Type, Float64Type, Int64Type, SchemaRef, TimeUnit};
 use arrow::util::display::array_value_to_string;
 use freestone_store::schema::normalize;
 
+use super::column_names::column_index;
 use super::columns::{CellProblem, CellRules, column_builder};
 use super::convert_nested::convert_nested;
 use super::error::{IngestError, Reason, ValueProblem, arrow_text};
-use super::fixed_bytes::{UUID, uuid_texts};
-use super::infer::column_index;
+use super::fixed_bytes::{INTERVAL, UUID, uuid_texts};
 use crate::display::texts_of;
+use crate::durations::interval_of;
 use crate::exact;
 use crate::sql::type_names::type_name;
 
@@ -109,6 +112,7 @@ pub(crate) fn table_type(data_type: &DataType) -> Option<DataType> {
         DataType::Decimal256(p @ 0..=38, s) if *s >= 0 => DataType::Decimal128(*p, *s),
         DataType::Date32 | DataType::Date64 => DataType::Date32,
         DataType::Float16 => DataType::Float32,
+        DataType::Duration(_) => INTERVAL,
         // Values are instants, whatever zone shows them.
         DataType::Timestamp(unit, Some(zone)) if zone.parse::<Tz>().is_err() => {
             DataType::Timestamp(*unit, Some("UTC".into()))
@@ -222,6 +226,12 @@ pub(super) fn convert_column(array: &ArrayRef, target: &ColumnField) -> Result<C
     if from == &UUID || to == &UUID {
         return convert_uuids(array, target);
     }
+    if let DataType::Duration(unit) = from {
+        return match durations(array, *unit)? {
+            Ok(intervals) => convert_column(&intervals, target),
+            Err(bad) => Ok(Err(bad)),
+        };
+    }
     if from.is_nested() && to.is_nested() {
         return convert_nested(array, to);
     }
@@ -259,6 +269,18 @@ pub(super) fn convert_column(array: &ArrayRef, target: &ColumnField) -> Result<C
         (Some(a), Some(b)) if a == b && can_cast_types(from, to) => checked_cast(array, to),
         _ => Err(no_conversion(from, to)),
     }
+}
+
+/// Durations as intervals.
+fn durations(array: &ArrayRef, unit: TimeUnit) -> Result<Converted, Reason> {
+    let counts = plain_cast(array, &DataType::Int64)?;
+    let counts = counts.as_primitive::<Int64Type>();
+    let intervals: IntervalMonthDayNanoArray =
+        counts.iter().map(|count| count.and_then(|count| interval_of(count, unit))).collect();
+    Ok(match (0..counts.len()).find(|row| counts.is_valid(*row) && intervals.is_null(*row)) {
+        Some(row) => Err(BadValue { row, problem: CellProblem::Value(ValueProblem::Range) }),
+        None => Ok(Arc::new(intervals)),
+    })
 }
 
 /// UUIDs and the texts that spell them.

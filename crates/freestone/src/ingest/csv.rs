@@ -4,21 +4,24 @@
 //! Everything else, from fields to typed columns, is done by all threads in parallel. Positions within a block (lines,
 //! rows, bytes) are relative to its start; the consumer adds those of the earlier blocks.
 
+use std::borrow::Cow;
 use std::path::Path;
-use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
-use super::blocks::{Block, BlockSource, BufferPool, check_head, read_head, replace_returns, utf8_prefix};
-use super::columns::{BatchBuilder, CellRules};
+use super::IngestOptions;
+use super::blocks::{Block, BlockSource, BufferPool};
+use super::column_names::{column_names, match_names};
+use super::columns::{BadCell, BatchBuilder, CellRules};
 use super::csv_tokens::{BadRecord, Dialect, RecordEnd, Tokenizer, count_lines, has_lone_return, last_record_end};
+use super::delimiters::UNIT;
 use super::error::{IngestError, Reason};
 use super::fields::{Cells, Field, Fields};
 use super::headers::is_header_for;
-use super::infer;
+use super::opening::{NewLine, Opening, extension};
 use super::parallel::{MorselEnd, MorselError, Ordered, Worker};
-use super::{FileFormat, IngestOptions, NO_QUOTE};
+use super::rejects::{Reject, RejectKind, RejectSink};
 
 /// The number of records that are tokenized before their columns are parsed, so that text and fields remain in the
 /// second-level cache.
@@ -30,15 +33,24 @@ pub(crate) struct CsvLayout {
     pub dialect: Dialect,
     /// Whether the first record contains names.
     pub header: bool,
-    /// Fields of each record.
-    pub columns: usize,
+    /// The names of the columns, for errors: as many as a record has fields.
+    pub names: Vec<String>,
     /// The start of the first record, after a byte order mark, skipped lines, and a line that specifies the delimiter.
     pub start: usize,
+    /// The number of lines before it.
+    pub skipped_lines: usize,
     /// Lines end with carriage returns alone.
     pub returns: bool,
+    pub new_line: NewLine,
 }
 
 impl CsvLayout {
+    pub(super) fn new(opening: &Opening, header: bool, names: Vec<String>) -> CsvLayout {
+        let Opening { dialect, start, skipped_lines, returns, new_line, .. } = opening;
+        let (dialect, start, skipped_lines) = (dialect.clone(), *start, *skipped_lines);
+        CsvLayout { dialect, header, names, start, skipped_lines, returns: *returns, new_line: *new_line }
+    }
+
     /// The file's blocks.
     pub fn blocks(&self, path: &Path, options: &IngestOptions, pool: BufferPool) -> Result<BlockSource, IngestError> {
         let (dialect, start) = (self.dialect.clone(), self.start);
@@ -61,12 +73,20 @@ pub(super) fn read(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> 
         .map(|_| {
             let rules =
                 CellRules { empty_is_text: layout.dialect.nulls.iter().any(String::is_empty), ..CellRules::CSV };
-            let builder = BatchBuilder::new(schema, sources.clone(), |_| rules)?;
-            Ok(CsvParser::new(&layout, schema, builder, options, pool.clone()))
+            let builder = BatchBuilder::new(schema, sources.clone(), |_| rules, options)?;
+            Ok(CsvParser::new(&layout, builder, options, pool.clone()))
         })
         .collect::<Result<Vec<_>, Reason>>()
         .map_err(|reason| IngestError::new(&name, reason))?;
     Ordered::start(name, source, workers)
+}
+
+/// The layout of a file for a table.
+///
+/// # Errors
+/// The file cannot be read, or its columns do not match those of the table.
+pub(crate) fn layout(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> Result<CsvLayout, IngestError> {
+    layout_for(path, schema, options).map(|(layout, _)| layout)
 }
 
 /// The layout of a file for a table, and the field from which each column is read.
@@ -76,171 +96,44 @@ fn layout_for(
     options: &IngestOptions,
 ) -> Result<(CsvLayout, Vec<Option<usize>>), IngestError> {
     let width = schema.fields().len();
-    let opened = Opening::of(path, options, Some(width))?;
-    let layout = |header, columns| CsvLayout { header, columns, ..opened.layout.clone() };
-    let by_position = |header, columns: usize| (layout(header, columns), (0..width).map(Some).collect());
-    let Some(first) = opened.first else { return Ok(by_position(false, width)) };
-    let header = options.header.unwrap_or_else(|| is_header_for(&first, schema) && extension(path) != "tbl");
-    if !header {
-        return Ok(by_position(false, width));
+    let opened = Opening::of(path, options, Some(schema))?;
+    let by_position = |header| {
+        let names = schema.fields().iter().map(|field| field.name().clone()).collect();
+        (CsvLayout::new(&opened, header, names), (0..width).map(Some).collect())
+    };
+    let Some(first) = &opened.first else { return Ok(by_position(false)) };
+    let is_header = || is_header_for(first, schema, &options.forms) && extension(path) != "tbl";
+    if !options.header.unwrap_or_else(is_header) {
+        return Ok(by_position(false));
     }
-    let mut first = first;
+    let mut first = first.clone();
     // If the header has dbgen's trailing delimiter, too, it has an additional empty name.
     let ends_empty = first.last().is_some_and(|name| name.as_ref().is_none_or(String::is_empty));
-    if opened.layout.dialect.delimiter == b'|' && first.len() == width + 1 && ends_empty {
+    if opened.dialect.delimiter == b'|' && first.len() == width + 1 && ends_empty {
         first.pop();
     }
-    let names = infer::column_names(&first, true);
-    let mismatch = |text| IngestError::new(path.display().to_string(), Reason::ColumnMismatch(text)).at_line(1);
-    match infer::match_names(&names, schema).map_err(mismatch)? {
-        Some(sources) => Ok((layout(true, names.len()), sources)),
+    let names = column_names(&first, true, options.normalize_names);
+    let line = opened.skipped_lines as u64 + 1;
+    let mismatch = |text| IngestError::new(path.display().to_string(), Reason::ColumnMismatch(text)).at_line(line);
+    match match_names(&names, schema).map_err(mismatch)? {
+        Some(sources) => Ok((CsvLayout::new(&opened, true, names), sources)),
         // No name matches, so these are other names for the same columns.
-        None => Ok(by_position(true, width)),
+        None => Ok(by_position(true)),
     }
-}
-
-/// The information in the first bytes of a file that does not require types.
-pub(super) struct Opening {
-    pub layout: CsvLayout,
-    /// The fields of the first record, `None` being NULL; `None` for a file without records.
-    pub first: Option<Vec<Option<String>>>,
-}
-
-impl Opening {
-    /// Reads the first bytes of a file. If neither an option nor the extension specifies the delimiter, it is detected;
-    /// `expected` is the expected number of fields.
-    pub fn of(path: &Path, options: &IngestOptions, expected: Option<usize>) -> Result<Self, IngestError> {
-        let mut bytes_wanted = 64 << 10;
-        loop {
-            let mut head = read_head(path, bytes_wanted)?;
-            let complete = head.len() < bytes_wanted;
-            let mark = check_head(path, &head)?;
-            let returns = replace_returns(&mut head, options.quote);
-            let text = utf8_prefix(&head);
-            let (start, named) = preamble(text, mark.min(text.len()), options.skip);
-            let delimiter = match options.delimiter.or(named).or_else(|| by_extension(path)) {
-                Some(delimiter) => delimiter,
-                None => found_delimiter(&text[start..], options, expected, complete),
-            };
-            let dialect = dialect(path, options, delimiter)?;
-            let mut fields = Fields::default();
-            let found = Tokenizer::new(text, start, &dialect).record(None, &mut fields);
-            let is_last = complete || head.len() >= options.record_bytes_max();
-            if is_last || matches!(found, Ok(RecordEnd::Record { closed: true })) {
-                // A malformed record is reported with its place when it is read.
-                let first = matches!(found, Ok(RecordEnd::Record { .. })).then(|| {
-                    let cells = Cells { text, fields: &fields, column: 0, columns: 1, rows: usize::MAX };
-                    cells.iter().map(|text| text.map(str::to_string)).collect()
-                });
-                let layout = CsvLayout { dialect, header: false, columns: 0, start, returns };
-                return Ok(Opening { layout, first });
-            }
-            bytes_wanted *= 4;
-        }
-    }
-}
-
-/// The start of the records, and the delimiter of a line `sep=;` before them, which spreadsheets write.
-fn preamble(text: &str, mark: usize, skip: usize) -> (usize, Option<u8>) {
-    let line_end = |from: usize| text[from..].find('\n').map(|at| from + at + 1);
-    let mut start = mark;
-    for _ in 0..skip {
-        start = line_end(start).unwrap_or(text.len());
-    }
-    let line = text[start..].lines().next().unwrap_or_default().trim_end_matches('\r');
-    match line.as_bytes() {
-        [b's' | b'S', b'e' | b'E', b'p' | b'P', b'=', delimiter] if delimiter.is_ascii() => {
-            (line_end(start).unwrap_or(text.len()), Some(*delimiter))
-        }
-        _ => (start, None),
-    }
-}
-
-fn by_extension(path: &Path) -> Option<u8> {
-    match extension(path).as_str() {
-        "tbl" => Some(b'|'),
-        "tsv" => Some(b'\t'),
-        _ => None,
-    }
-}
-
-/// The delimiters that are detected, most likely first.
-const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
-/// The maximum number of records for detecting the delimiter.
-const DELIMITED_RECORDS: usize = 64;
-
-/// The delimiter that splits all of the first records into equal numbers of fields: the expected number, or otherwise
-/// the largest. A comma if there is none.
-fn found_delimiter(text: &str, options: &IngestOptions, expected: Option<usize>, complete: bool) -> u8 {
-    let fields_of = |delimiter: u8| {
-        let dialect =
-            Dialect { delimiter, quote: options.quote, escape: options.escape.unwrap_or(options.quote), nulls: vec![] };
-        let mut tokenizer = Tokenizer::new(text, 0, &dialect);
-        let mut width = None;
-        for _ in 0..DELIMITED_RECORDS {
-            let mut fields = Fields::default();
-            match tokenizer.record(None, &mut fields) {
-                Ok(RecordEnd::Record { closed }) if closed || complete => {
-                    let found = fields.fields.len();
-                    if width.is_some_and(|width| width != found) {
-                        return None;
-                    }
-                    width = Some(found);
-                }
-                Ok(_) => break,
-                Err(bad) if bad.at_end && !complete => break,
-                Err(_) => return None,
-            }
-        }
-        width
-    };
-    let usable = |delimiter: &u8| *delimiter != options.quote && Some(*delimiter) != options.escape;
-    let widths: Vec<(u8, usize)> = DELIMITERS
-        .into_iter()
-        .filter(usable)
-        .filter_map(|delimiter| Some((delimiter, fields_of(delimiter)?)))
-        .collect();
-    if let Some(expected) = expected {
-        let fits = widths.iter().find(|(_, width)| *width == expected);
-        return fits.map_or(b',', |(delimiter, _)| *delimiter);
-    }
-    // Among those with the most fields, the first is chosen.
-    let best = widths.iter().rev().max_by_key(|(_, width)| *width);
-    best.filter(|(_, width)| *width > 1).map_or(b',', |(delimiter, _)| *delimiter)
-}
-
-/// The delimiter, quote and escape character of a file.
-fn dialect(path: &Path, options: &IngestOptions, delimiter: u8) -> Result<Dialect, IngestError> {
-    let dialect = Dialect {
-        delimiter,
-        quote: options.quote,
-        escape: options.escape.unwrap_or(options.quote),
-        nulls: options.nulls.clone(),
-    };
-    let usable = |byte: u8| byte == NO_QUOTE || byte.is_ascii() && !matches!(byte, 0 | b'\n' | b'\r');
-    let problem = if !usable(delimiter) || !usable(dialect.quote) || !usable(dialect.escape) {
-        "DELIMITER, QUOTE and ESCAPE must be single ASCII characters and no line ends"
-    } else if delimiter == dialect.quote || delimiter == dialect.escape {
-        "DELIMITER must differ from QUOTE and ESCAPE"
-    } else {
-        return Ok(dialect);
-    };
-    Err(IngestError::new(path.display().to_string(), Reason::BadOption(problem.into())))
-}
-
-/// The extension of a file, without that of its compression.
-fn extension(path: &Path) -> String {
-    FileFormat::extension_of(path).unwrap_or_default()
 }
 
 /// Parses blocks of one file.
 pub(crate) struct CsvParser {
     layout: CsvLayout,
     batch_rows: usize,
-    schema: SchemaRef,
     builder: BatchBuilder,
     fields: Fields,
     pool: BufferPool,
+    /// Whether malformed records, and those with a value that has no place in its column, are left out.
+    ignores_errors: bool,
+    /// What is left out.
+    sink: Option<RejectSink>,
+    wide_delimiter: Option<String>,
 }
 
 impl Worker<Block> for CsvParser {
@@ -256,58 +149,198 @@ impl Worker<Block> for CsvParser {
 }
 
 impl CsvParser {
-    pub fn new(
-        layout: &CsvLayout,
-        schema: &SchemaRef,
-        builder: BatchBuilder,
-        options: &IngestOptions,
-        pool: BufferPool,
-    ) -> Self {
-        let (layout, schema, batch_rows) = (layout.clone(), Arc::clone(schema), options.batch_rows.max(1));
-        Self { layout, batch_rows, schema, builder, fields: Fields::default(), pool }
+    pub fn new(layout: &CsvLayout, builder: BatchBuilder, options: &IngestOptions, pool: BufferPool) -> Self {
+        Self {
+            layout: layout.clone(),
+            batch_rows: options.batch_rows.max(1),
+            builder,
+            fields: Fields::default(),
+            pool,
+            ignores_errors: options.ignore_errors,
+            sink: options.rejects.clone(),
+            wide_delimiter: options.wide_delimiter.clone(),
+        }
     }
 
     /// Parses the records of a block, and returns the number of rows.
     fn parse(&mut self, block: &Block, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<u64, MorselError> {
-        let (text, ends_early) = block.valid_text();
-        let columns = self.layout.columns;
-        let start = if block.first { self.layout.start.min(text.len()) } else { 0 };
-        let mixes_ends = has_lone_return(text.as_bytes());
-        let mut tokenizer = Tokenizer::new(text, start, &self.layout.dialect);
+        let text = BlockText::of(block, self.ignores_errors);
+        let columns = self.layout.names.len();
+        let start = if block.first { self.layout.start.min(text.text.len()) } else { 0 };
+        let dialect = self.layout.dialect.clone();
+        let mut tokenizer = Tokenizer::new(&text.text, start, &dialect);
         let mut rows = 0;
         if block.first && self.layout.header {
             self.fields.clear();
             let header = tokenizer.record(None, &mut self.fields);
-            let header = check_record(&header, start, &ends_early).and(header);
-            header.map_err(|bad| MorselError { row: None, ..record_error(block, bad, 0) })?;
+            let header = check_record(&header, start, &text.ends_early).and(header);
+            header.map_err(|bad| MorselError { row: None, ..record_error(&text.text, bad, 0) })?;
         }
         loop {
             let step = RECORDS_A_STEP.min(self.batch_rows - self.builder.rows());
-            let (mut ended, mut bad) = tokenize(&mut tokenizer, columns, step, &ends_early, &mut self.fields);
-            if let Some(mixed) =
-                Some(&mut self.fields).filter(|_| mixes_ends).and_then(|f| cut_at_return(text, f, columns))
-            {
-                (ended, bad) = (true, Some(mixed));
+            let (mut ended, mut bad) = tokenize(&mut tokenizer, columns, step, &text.ends_early, &mut self.fields);
+            let returned = if text.mixes_ends { cut_at_return(&text.text, &mut self.fields, columns) } else { None };
+            if let Some(returned) = returned {
+                (ended, bad) = (true, Some(returned));
             }
-            if let Err(cell) = self.builder.append(text, &self.fields, columns) {
-                let line = block.lines_before(self.fields.starts[cell.row] as usize);
-                let column = self.schema.field(cell.column).name().clone();
-                let error = IngestError::new("", cell.reason).in_column(column);
-                return Err(MorselError { error, line: Some(line), row: Some(rows + cell.row as u64) });
+            if self.ignores_errors {
+                ended = self.leave_out(block, &text, bad.take(), &mut tokenizer)? && ended;
             }
+            let refused = self.builder.append(&text.text, &self.fields, columns);
+            let refused = refused.map_err(|cell| self.cell_error(&text.text, cell, rows))?;
+            self.note_cells(block, &text, refused);
             rows += self.fields.rows() as u64;
             if let Some(bad) = bad {
-                return Err(record_error(block, bad, rows));
+                return Err(record_error(&text.text, bad, rows));
             }
             if self.builder.rows() > 0 && (ended || self.builder.rows() >= self.batch_rows) {
                 let batch = self.builder.finish().map_err(|error| MorselError { error, line: None, row: None })?;
-                if !emit(batch) {
+                if batch.num_rows() > 0 && !emit(batch) {
                     return Ok(rows);
                 }
             }
             if ended {
                 return Ok(rows);
             }
+        }
+    }
+
+    fn cell_error(&self, text: &str, cell: BadCell, rows: u64) -> MorselError {
+        let line = count_lines(&text.as_bytes()[..self.fields.starts[cell.row] as usize]);
+        let column = self.builder.schema().field(cell.column).name().clone();
+        let error = IngestError::new("", cell.reason).in_column(column);
+        MorselError { error, line: Some(line), row: Some(rows + cell.row as u64) }
+    }
+}
+
+/// Leaving out records that are wrong.
+impl CsvParser {
+    /// Leaves out a malformed record, and those with bytes that are no text. False if there are more records behind the
+    /// malformed one.
+    fn leave_out(
+        &mut self,
+        block: &Block,
+        text: &BlockText<'_>,
+        bad: Option<BadRecord>,
+        tokenizer: &mut Tokenizer<'_>,
+    ) -> Result<bool, MorselError> {
+        // Of a malformed record, some fields may be there.
+        self.fields.truncate(self.fields.rows(), self.layout.names.len());
+        let mut rejects = vec![];
+        let end = bad.as_ref().map_or(tokenizer.position(), |bad| bad.start);
+        let starts = self.fields.starts.clone();
+        let is_marked = |row: usize| {
+            let next = starts.get(row + 1).map_or(end, |next| *next as usize);
+            text.marks.iter().any(|mark| (starts[row] as usize..next).contains(mark))
+        };
+        if !text.marks.is_empty() {
+            for row in (0..starts.len()).filter(|row| is_marked(*row)) {
+                let reason = Reason::InvalidUtf8 { byte: 0 };
+                rejects.push(text.reject(block, starts[row] as usize, &reason, &self.layout.names));
+            }
+            self.fields.retain_rows(self.layout.names.len(), |row| !is_marked(row));
+        }
+        let mut is_end = true;
+        if let Some(bad) = bad {
+            if matches!(bad.reason, Reason::RecordTooLong { .. }) {
+                return Err(record_error(&text.text, bad, 0));
+            }
+            rejects.push(text.reject(block, bad.start, &bad.reason, &self.layout.names));
+            if !matches!(bad.reason, Reason::FieldCount { .. }) {
+                tokenizer.recover(bad.start);
+            }
+            is_end = false;
+        }
+        self.keep(rejects);
+        Ok(is_end)
+    }
+
+    /// Keeps what is left out, if it is asked for.
+    fn keep(&self, mut rejects: Vec<Reject>) {
+        let Some(sink) = &self.sink else { return };
+        if let Some(delimiter) = &self.wide_delimiter {
+            rejects.iter_mut().for_each(|reject| reject.text = reject.text.replace(char::from(UNIT), delimiter));
+        }
+        sink.add(rejects);
+    }
+
+    /// Keeps the records with values that their columns refuse.
+    fn note_cells(&self, block: &Block, text: &BlockText<'_>, refused: Vec<BadCell>) {
+        if self.sink.is_none() {
+            return;
+        }
+        let reject = |cell: BadCell| {
+            let name = self.builder.schema().field(cell.column).name().clone();
+            let (value, expected) = match &cell.reason {
+                Reason::Value { value, expected, .. } => (value.as_str(), expected.as_str()),
+                _ => ("", ""),
+            };
+            let message = format!(
+                "Error when converting column \"{name}\". Could not convert string \"{value}\" to '{expected}'"
+            );
+            let start = self.fields.starts[cell.row] as usize;
+            let place = self.builder.source(cell.column).map(|source| source as u64 + 1);
+            let kind = RejectKind::Cast;
+            Reject { column: place, name: Some(name), kind, message, ..text.reject(block, start, &cell.reason, &[]) }
+        };
+        self.keep(refused.into_iter().map(reject).collect());
+    }
+}
+
+/// The text of a block.
+struct BlockText<'a> {
+    text: Cow<'a, str>,
+    /// Where bytes were that are not UTF-8, if such records are left out.
+    marks: Vec<usize>,
+    /// Why the rest of the block is not text.
+    ends_early: Option<Reason>,
+    /// There are carriage returns that are not part of a line end.
+    mixes_ends: bool,
+}
+
+impl<'a> BlockText<'a> {
+    fn of(block: &'a Block, is_marked: bool) -> BlockText<'a> {
+        let (text, marks, ends_early) = match is_marked {
+            true => {
+                let (text, marks) = block.marked_text();
+                (text, marks, block.too_long.map(|limit_bytes| Reason::RecordTooLong { limit_bytes }))
+            }
+            false => {
+                let (text, ends_early) = block.valid_text();
+                (Cow::Borrowed(text), vec![], ends_early)
+            }
+        };
+        let mixes_ends = has_lone_return(text.as_bytes());
+        BlockText { text, marks, ends_early, mixes_ends }
+    }
+
+    /// A record that is left out.
+    fn reject(&self, block: &Block, start: usize, reason: &Reason, names: &[String]) -> Reject {
+        let rest = &self.text[start..];
+        let blank = rest.len() - rest.trim_start_matches(['\n', '\r']).len();
+        let start = start + blank;
+        let line = self.text[start..].lines().next().unwrap_or_default();
+        let (column, name, message) = match reason {
+            Reason::FieldCount { found, expected } => {
+                let place = if found < expected { *found } else { expected + 1 };
+                let message = format!("Expected Number of Columns: {expected} Found: {found}");
+                (Some(place as u64), names.get(*found).filter(|_| found < expected).cloned(), message)
+            }
+            Reason::InvalidUtf8 { .. } => (
+                None,
+                None,
+                "Invalid unicode (byte sequence mismatch) detected. This file is not utf-8 encoded.".into(),
+            ),
+            other => (None, None, other.to_string()),
+        };
+        Reject {
+            line: block.first_line + count_lines(&self.text.as_bytes()[..start]) + 1,
+            line_byte: block.first_byte + start as u64 + 1,
+            column,
+            name,
+            kind: RejectKind::of_record(reason),
+            text: line.to_owned(),
+            message,
         }
     }
 }
@@ -320,7 +353,7 @@ fn cut_at_return(text: &str, fields: &mut Fields, columns: usize) -> Option<BadR
     let offset = *fields.starts.get(row)? as usize;
     fields.truncate(row, columns);
     let text = "a carriage return in a value that is not quoted: the file's line ends are mixed";
-    Some(BadRecord { offset, reason: Reason::Malformed(text.into()), at_end: false })
+    Some(BadRecord { start: offset, offset, reason: Reason::Malformed(text.into()), at_end: false })
 }
 
 /// Tokenizes up to `step` records. Returns true at the end of the text, and the malformed record, if any.
@@ -363,16 +396,17 @@ fn check_record(
         Err(bad) => bad.at_end,
     };
     match ends_early {
-        Some(reason) if at_end => Err(BadRecord { offset: start, reason: reason.clone(), at_end }),
+        Some(reason) if at_end => Err(BadRecord { start, offset: start, reason: reason.clone(), at_end }),
         _ => Ok(()),
     }
 }
 
-fn record_error(block: &Block, bad: BadRecord, row: u64) -> MorselError {
+fn record_error(text: &str, bad: BadRecord, row: u64) -> MorselError {
     // The search for the record may have begun before empty lines, but the reported line is that of the record.
     let mut offset = bad.offset;
-    while let Some(b'\n' | b'\r') = block.bytes.get(offset) {
+    while let Some(b'\n' | b'\r') = text.as_bytes().get(offset) {
         offset += 1;
     }
-    MorselError { error: IngestError::new("", bad.reason), line: Some(block.lines_before(offset)), row: Some(row) }
+    let line = count_lines(&text.as_bytes()[..offset.min(text.len())]);
+    MorselError { error: IngestError::new("", bad.reason), line: Some(line), row: Some(row) }
 }

@@ -14,11 +14,19 @@ pub(crate) struct Dialect {
     /// Equal to `quote` when quotes are doubled.
     pub escape: u8,
     pub nulls: Vec<String>,
+    /// Whether these texts are NULL in quotes, too.
+    pub quoted_nulls: bool,
+    /// Outside of quotes, this byte and the rest of its line are a comment.
+    pub comment: Option<u8>,
+    /// Whether missing fields at the end of a record are NULL.
+    pub pads: bool,
 }
 
 /// A record that is not well formed. Offsets are in the block.
 #[derive(Debug)]
 pub(crate) struct BadRecord {
+    /// The start of the record.
+    pub start: usize,
     /// The offset of the line to report: the record's start, or the unclosed quote.
     pub offset: usize,
     pub reason: Reason,
@@ -53,14 +61,19 @@ impl<'a> Tokenizer<'a> {
         self.position
     }
 
+    /// Moves to the line after the one at an offset, to go on after a malformed record.
+    pub fn recover(&mut self, offset: usize) {
+        let bytes = self.text.as_bytes();
+        self.position = find_byte(bytes, offset, b'\n').map_or(bytes.len(), |at| at + 1);
+        self.scan.seek(bytes, self.position);
+    }
+
     /// Appends the fields of the next record to `fields`. With `expected`, another number of fields is an error, except
-    /// for an additional empty field after a last `|`, as dbgen writes. Empty lines are skipped unless records have a
-    /// single field; then they are records with an empty field.
+    /// for an additional empty field after a last `|`, as dbgen writes, and for missing ones if the dialect pads. Empty
+    /// lines are skipped unless records have a single field; then they are records with an empty field.
     pub fn record(&mut self, expected: Option<usize>, fields: &mut Fields) -> Result<RecordEnd, BadRecord> {
         let bytes = self.text.as_bytes();
-        if expected != Some(1) {
-            self.skip_empty_lines();
-        }
+        self.skip_lines(expected != Some(1));
         let start = self.position;
         if start >= bytes.len() {
             return Ok(RecordEnd::End);
@@ -83,24 +96,30 @@ impl<'a> Tokenizer<'a> {
         };
         if let Some(expected) = expected {
             let found = fields.fields.len() - first_field;
-            if found != expected && !self.drop_trailing_field(found, expected, fields) {
+            if found < expected && self.dialect.pads {
+                fields.fields.resize(first_field + expected, Field::NULL);
+            } else if found != expected && !self.drop_trailing_field(found, expected, fields) {
                 fields.fields.truncate(first_field);
                 let reason = Reason::FieldCount { found, expected };
-                return Err(BadRecord { offset: start, reason, at_end: !closed });
+                return Err(BadRecord { start, offset: start, reason, at_end: !closed });
             }
         }
         fields.starts.push(start as u32);
         Ok(RecordEnd::Record { closed })
     }
 
-    fn skip_empty_lines(&mut self) {
+    /// Skips lines that are comments, and empty ones.
+    fn skip_lines(&mut self, skips_empty: bool) {
         let bytes = self.text.as_bytes();
         let before = self.position;
         loop {
             match bytes[self.position..] {
-                [b'\n', ..] => self.position += 1,
-                [b'\r', b'\n', ..] => self.position += 2,
-                [b'\r', b'\r', b'\n', ..] => self.position += 3,
+                [b'\n', ..] if skips_empty => self.position += 1,
+                [b'\r', b'\n', ..] if skips_empty => self.position += 2,
+                [b'\r', b'\r', b'\n', ..] if skips_empty => self.position += 3,
+                [byte, ..] if Some(byte) == self.dialect.comment => {
+                    self.position = find_byte(bytes, self.position, b'\n').map_or(bytes.len(), |at| at + 1);
+                }
                 _ => break,
             }
         }
@@ -114,16 +133,19 @@ impl<'a> Tokenizer<'a> {
     fn unquoted(&mut self, fields: &mut Fields) -> usize {
         let bytes = self.text.as_bytes();
         let start = self.position;
-        let end = self.scan.next(bytes);
+        let mut end = self.scan.next(bytes);
         let mut value_end = end;
-        if bytes.get(end) != Some(&self.dialect.delimiter) {
+        let comment = self.dialect.comment.and_then(|comment| find_byte(&bytes[..end], start, comment));
+        if let Some(at) = comment {
+            (value_end, end) = (at, self.end_of_comment(at));
+        } else if bytes.get(end) != Some(&self.dialect.delimiter) {
             // Programs that write CRLF for a line that already ends with CR produce two carriage returns.
             while value_end > start && bytes[value_end - 1] == b'\r' {
                 value_end -= 1;
             }
         }
         let value = &bytes[start..value_end];
-        let is_null = self.dialect.nulls.iter().any(|null| null.as_bytes() == value);
+        let is_null = self.is_null(value);
         fields.fields.push(Field::plain(start, value_end, is_null));
         end
     }
@@ -139,7 +161,8 @@ impl<'a> Tokenizer<'a> {
         let mut at = open + 1;
         let close = loop {
             let Some(found) = find_either(bytes, at, quote, escape) else {
-                return Err(BadRecord { offset: open, reason: Reason::UnterminatedQuote, at_end: true });
+                let reason = Reason::UnterminatedQuote;
+                return Err(BadRecord { start: record_start, offset: open, reason, at_end: true });
             };
             let escapes = if escape == quote {
                 bytes.get(found + 1) == Some(&quote)
@@ -157,7 +180,8 @@ impl<'a> Tokenizer<'a> {
             }
         };
         if copied_to == open + 1 {
-            fields.fields.push(Field::quoted(open + 1, close));
+            let is_null = self.dialect.quoted_nulls && self.is_null(&bytes[open + 1..close]);
+            fields.fields.push(if is_null { Field::NULL } else { Field::quoted(open + 1, close) });
         } else {
             fields.side.push_str(&self.text[copied_to..close]);
             fields.fields.push(Field::on_side(side_start, fields.side.len()));
@@ -168,14 +192,30 @@ impl<'a> Tokenizer<'a> {
             _ => close + 1,
         };
         match bytes.get(end) {
+            Some(byte) if Some(*byte) == self.dialect.comment => Ok(self.end_of_comment(end)),
             Some(byte) if *byte != delimiter && *byte != b'\n' => {
-                Err(BadRecord { offset: record_start, reason: Reason::AfterQuote, at_end: false })
+                let (start, reason) = (record_start, Reason::AfterQuote);
+                Err(BadRecord { start, offset: record_start, reason, at_end: false })
             }
             _ => {
                 self.scan.seek(bytes, end + 1);
                 Ok(end)
             }
         }
+    }
+
+    #[inline]
+    fn is_null(&self, value: &[u8]) -> bool {
+        self.dialect.nulls.iter().any(|null| null.as_bytes() == value)
+    }
+
+    /// The end of the line of a comment, from where the search for fields goes on.
+    #[cold]
+    fn end_of_comment(&mut self, comment: usize) -> usize {
+        let bytes = self.text.as_bytes();
+        let end = find_byte(bytes, comment, b'\n').unwrap_or(bytes.len());
+        self.scan.seek(bytes, end + 1);
+        end
     }
 
     fn drop_trailing_field(&self, found: usize, expected: usize, fields: &mut Fields) -> bool {
@@ -192,6 +232,9 @@ impl<'a> Tokenizer<'a> {
 /// Finds the end of the last record that `bytes` hold completely: the offset after its line end. `bytes` start at a
 /// record's start. `None` when no record is complete.
 pub(crate) fn last_record_end(bytes: &[u8], dialect: &Dialect) -> Option<usize> {
+    if let Some(comment) = dialect.comment {
+        return last_end_beside_comments(bytes, dialect, comment);
+    }
     let mut complete = None;
     // Everything before `outside` has been passed, and `outside` is not within quotes.
     let mut outside = 0;
@@ -210,6 +253,25 @@ pub(crate) fn last_record_end(bytes: &[u8], dialect: &Dialect) -> Option<usize> 
         from = outside;
     }
     find_last_newline(&bytes[outside..]).map(|at| outside + at + 1).or(complete)
+}
+
+/// As [`last_record_end`], for files with comments, in which quotes mean nothing.
+fn last_end_beside_comments(bytes: &[u8], dialect: &Dialect, comment: u8) -> Option<usize> {
+    let (mut complete, mut at, mut begins_field) = (None, 0, true);
+    while let Some(byte) = bytes.get(at) {
+        if *byte == comment {
+            let Some(end) = find_byte(bytes, at, b'\n') else { return complete };
+            (complete, at, begins_field) = (Some(end + 1), end + 1, true);
+        } else if begins_field && *byte == dialect.quote {
+            let Some(close) = closing_quote(bytes, at + 1, dialect) else { return complete };
+            (at, begins_field) = (close + 1, false);
+        } else {
+            at += 1;
+            begins_field = *byte == dialect.delimiter || *byte == b'\n';
+            complete = if *byte == b'\n' { Some(at) } else { complete };
+        }
+    }
+    complete
 }
 
 fn closing_quote(bytes: &[u8], mut from: usize, dialect: &Dialect) -> Option<usize> {
@@ -357,7 +419,12 @@ mod tests {
     use crate::ingest::fields::Cells;
 
     fn dialect(delimiter: u8, escape: u8) -> Dialect {
-        Dialect { delimiter, quote: b'"', escape, nulls: vec![String::new()] }
+        let nulls = vec![String::new()];
+        Dialect { delimiter, quote: b'"', escape, nulls, quoted_nulls: false, comment: None, pads: false }
+    }
+
+    fn commented() -> Dialect {
+        Dialect { comment: Some(b'#'), ..dialect(b',', b'"') }
     }
 
     /// Records as lists of fields, NULL shown as `~`; the first error instead, as `offset: reason`.
@@ -407,11 +474,47 @@ mod tests {
         assert_eq!(found, Ok(vec![vec!["a\"b\\".to_string(), "c\\d".to_string()]]));
     }
 
+    #[test]
+    fn comments_end_their_lines() {
+        let check = |text: &str, expected: &[&[&str]]| {
+            let expected = expected.iter().map(|row| row.iter().map(|field| field.to_string()).collect()).collect();
+            assert_eq!(records(text, &commented()), Ok::<Vec<Vec<String>>, String>(expected), "{text:?}");
+        };
+        check("# a\n#b\r\n\nx,y\n# \"\n1,2#c,d\n", &[&["x", "y"], &["1", "2"]]);
+        check("1,b #\r\n\"#\",\"x\"# y\n#", &[&["1", "b "], &["#", "x"]]);
+        check("a,#\n", &[&["a", "~"]]);
+        check("#", &[]);
+    }
+
+    #[test]
+    fn missing_fields_are_null_where_the_dialect_pads() {
+        let dialect = Dialect { pads: true, ..dialect(b',', b'"') };
+        let mut tokenizer = Tokenizer::new("a\nb,c\nd,e,f\n\"g\"", 0, &dialect);
+        let mut next = || {
+            let mut fields = Fields::default();
+            let found = tokenizer.record(Some(2), &mut fields).map_err(|bad| bad.reason);
+            found.map(|_| fields.fields.iter().map(|field| field.is_null()).collect::<Vec<_>>())
+        };
+        assert_eq!(next(), Ok(vec![false, true]));
+        assert_eq!(next(), Ok(vec![false, false]));
+        assert_eq!(next(), Err(Reason::FieldCount { found: 3, expected: 2 }));
+        assert_eq!(next(), Ok(vec![false, true]));
+    }
+
+    #[test]
+    fn texts_in_quotes_may_be_null() {
+        let found = records("\"\",\"x\",\n", &Dialect { quoted_nulls: true, ..dialect(b',', b'"') });
+        assert_eq!(found, Ok(vec![vec!["~".to_string(), "x".to_string(), "~".to_string()]]));
+    }
+
     proptest! {
         /// Cut where `last_record_end` says, the parts hold the records of the whole.
         #[test]
-        fn cutting_keeps_records(text in "[a,\"\n\r\\\\]{0,60}", cut in 0usize..60, backslash: bool) {
-            let dialect = dialect(b',', if backslash { b'\\' } else { b'"' });
+        fn cutting_keeps_records(text in "[a,#\"\n\r\\\\]{0,60}", cut in 0usize..60, backslash: bool, comments: bool) {
+            let dialect = Dialect {
+                comment: comments.then_some(b'#'),
+                ..dialect(b',', if backslash { b'\\' } else { b'"' })
+            };
             let prefix = &text.as_bytes()[..cut.min(text.len())];
             if let (Some(end), Ok(whole)) = (last_record_end(prefix, &dialect), records(&text, &dialect)) {
                 let mut parts = records(&text[..end], &dialect).map_err(TestCaseError::fail)?;

@@ -73,6 +73,8 @@ pub enum Reason {
     /// A record that exceeds the limit `max_record_bytes`.
     #[allow(missing_docs)]
     RecordTooLong { limit_bytes: usize },
+    /// Bytes that are no text in the encoding that an option says.
+    NotEncoded(String),
     /// Not UTF-8, at this byte of the file (from 0).
     #[allow(missing_docs)]
     InvalidUtf8 { byte: u64 },
@@ -168,12 +170,19 @@ impl IngestError {
             Reason::ColumnMismatch(_) => "name the columns as the table does, or read the file with SELECT".into(),
             Reason::Unsupported(_) => "convert the column with a CAST in a SELECT over the file".into(),
             Reason::FieldCount { .. } => {
-                "check the options DELIMITER, QUOTE and SKIP, and quote values that hold a delimiter".into()
+                "check the options DELIMITER, QUOTE, SKIP and COMMENT, and quote values that hold a delimiter; NULL_PADDING \
+                 fills short lines, IGNORE_ERRORS leaves such lines out"
+                    .into()
             }
             Reason::UnterminatedQuote => "close the quote, or set another QUOTE if the character is plain text".into(),
             Reason::AfterQuote => "double a quote that is part of the value, or set ESCAPE".into(),
             Reason::RecordTooLong { .. } => "a quote that is never closed swallows the lines after it: check it".into(),
-            Reason::InvalidUtf8 { .. } => "convert the file first: iconv -f LATIN1 -t UTF-8 (or its encoding)".into(),
+            Reason::InvalidUtf8 { .. } => {
+                "say the encoding of a CSV file, such as ENCODING 'latin-1', 'windows-1252' or 'utf-16'; convert other \
+                 files: iconv -f LATIN1 -t UTF-8"
+                    .into()
+            }
+            Reason::NotEncoded(_) => "say another ENCODING, or convert the file with iconv".into(),
             Reason::Null => "declare the column without NOT NULL, or set NULL to the text that stands for it".into(),
             Reason::Value { problem, expected, .. } => problem.hint(expected),
             Reason::Internal(_) => "please report this with the file".into(),
@@ -218,6 +227,7 @@ impl std::fmt::Display for Reason {
             | Reason::Malformed(text)
             | Reason::ColumnMismatch(text)
             | Reason::Unsupported(text)
+            | Reason::NotEncoded(text)
             | Reason::Internal(text) => f.write_str(text),
             Reason::NoFile => f.write_str("no such file"),
             Reason::UnknownFormat => f.write_str("cannot tell the format from the file's name"),

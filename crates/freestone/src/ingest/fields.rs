@@ -66,6 +66,20 @@ impl Fields {
         self.starts.len()
     }
 
+    /// Removes records of `columns` fields each.
+    pub fn retain_rows(&mut self, columns: usize, is_kept: impl Fn(usize) -> bool) {
+        let mut at = 0;
+        self.fields.retain(|_| {
+            at += 1;
+            is_kept((at - 1) / columns.max(1))
+        });
+        let mut row = 0;
+        self.starts.retain(|_| {
+            row += 1;
+            is_kept(row - 1)
+        });
+    }
+
     /// Removes all but the first records.
     pub fn truncate(&mut self, rows: usize, columns: usize) {
         self.starts.truncate(rows);
@@ -98,11 +112,14 @@ impl<'a> Cells<'a> {
     /// The text of a field; `None` is NULL.
     #[inline]
     pub fn text_of(self, field: Field) -> Option<&'a str> {
-        if field.is_null() {
-            return None;
-        }
+        if field.is_null() { None } else { Some(self.written(field)) }
+    }
+
+    /// The text of a field, also of one that is NULL.
+    #[inline]
+    pub fn written(self, field: Field) -> &'a str {
         let text = if field.end & SIDE == 0 { self.text } else { &self.fields.side };
         // Tokenizers cut at ASCII bytes only, so the ends are character boundaries.
-        Some(&text[field.start as usize..(field.end & !(QUOTED | SIDE)) as usize])
+        &text[field.start as usize..(field.end & !(NULL | QUOTED | SIDE)) as usize]
     }
 }

@@ -6,7 +6,7 @@ use arrow::array::RecordBatchOptions;
 use arrow::array::{Array, ArrayRef, AsArray, IntervalMonthDayNanoArray, RecordBatch, StringViewBuilder};
 use arrow::datatypes::{DataType, Field as ColumnField, IntervalMonthDayNano, IntervalUnit, Schema};
 
-use super::infer::column_index;
+use super::column_names::column_index;
 use crate::display::uuid_text;
 
 /// The type in which an INTERVAL of a file is read.

@@ -6,155 +6,19 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field as ColumnField, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{Field as ColumnField, Schema, SchemaRef};
 
 use super::blocks::{BufferPool, is_plain, read_head, replace_returns, utf8_prefix};
-use super::csv::{CsvLayout, Opening};
+use super::column_names::column_names;
+use super::csv::CsvLayout;
 use super::csv_tokens::{Dialect, RecordEnd, Tokenizer, count_lines, find_byte, last_record_end};
 use super::error::{IngestError, Reason};
 use super::fields::{Cells, Fields};
 use super::headers::{Below, is_header_above};
+use super::kinds::Kinds;
+use super::opening::Opening;
 use super::parallel::Source;
-use super::values::{self, ZoneRule, has_leading_zero, is_digits};
 use super::{FileFormat, IngestOptions};
-
-/// The types that all values so far have. Initially all types are set, and each value removes those that it does not
-/// have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kinds(u16);
-
-const BOOLEAN: u16 = 1;
-const BIGINT: u16 = 2;
-const DOUBLE: u16 = 4;
-const DATE: u16 = 8;
-const TIME: u16 = 16;
-const TIMESTAMP: u16 = 32;
-const TIMESTAMP_ZONE: u16 = 64;
-/// No value has been seen.
-const UNSEEN: u16 = 128;
-
-impl Kinds {
-    /// Only text.
-    pub const TEXT: Kinds = Kinds(0);
-    pub const ANY: Kinds = Kinds(0xff);
-
-    /// The types that both have: those of a column in two files.
-    pub fn and(self, other: Kinds) -> Kinds {
-        Kinds(self.0 & other.0)
-    }
-
-    pub fn is_seen(self) -> bool {
-        self.0 & UNSEEN == 0
-    }
-
-    /// Restricts the types by an unquoted CSV value, or any text that may have any type.
-    pub fn see_text(&mut self, text: &str) {
-        self.see(text, BOOLEAN | BIGINT | DOUBLE | DATE | TIME | TIMESTAMP | TIMESTAMP_ZONE);
-    }
-
-    /// Restricts the types by a JSON string: a date or time, but not a number.
-    pub fn see_json_string(&mut self, text: &str) {
-        self.see(text, DATE | TIME | TIMESTAMP | TIMESTAMP_ZONE);
-    }
-
-    /// Restricts the types by a JSON number, `true` or `false`.
-    pub fn see_json_literal(&mut self, text: &str) {
-        self.see(text, BOOLEAN | BIGINT | DOUBLE);
-    }
-
-    fn see(&mut self, text: &str, possible: u16) {
-        let mut left = self.0 & possible;
-        for kind in [BOOLEAN, BIGINT, DOUBLE, DATE, TIME, TIMESTAMP, TIMESTAMP_ZONE] {
-            if left & kind != 0 && !reads_as(text.as_bytes(), kind) {
-                left &= !kind;
-            }
-        }
-        self.0 = left;
-    }
-
-    /// The first remaining type; VARCHAR for a column without values.
-    pub fn data_type(self) -> DataType {
-        let has = |kind| self.0 & (kind | UNSEEN) == kind;
-        if has(BOOLEAN) {
-            DataType::Boolean
-        } else if has(BIGINT) {
-            DataType::Int64
-        } else if has(DOUBLE) {
-            DataType::Float64
-        } else if has(DATE) {
-            DataType::Date32
-        } else if has(TIME) {
-            DataType::Time64(TimeUnit::Microsecond)
-        } else if has(TIMESTAMP) {
-            DataType::Timestamp(TimeUnit::Microsecond, None)
-        } else if has(TIMESTAMP_ZONE) {
-            DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()))
-        } else {
-            DataType::Utf8View
-        }
-    }
-}
-
-/// Whether a value clearly has a type. This is stricter than the parsers: 0 and 1 are numbers, 007 is a code.
-fn reads_as(bytes: &[u8], kind: u16) -> bool {
-    let micros = TimeUnit::Microsecond;
-    match kind {
-        BOOLEAN => bytes.eq_ignore_ascii_case(b"true") || bytes.eq_ignore_ascii_case(b"false"),
-        BIGINT => values::signed(bytes).is_ok() && !has_leading_zero(bytes),
-        DOUBLE => is_double(bytes),
-        // A time behind it, also midnight, makes a timestamp.
-        DATE => !bytes.contains(&b':') && values::date(bytes).is_ok(),
-        TIME => values::time(bytes, micros).is_ok(),
-        TIMESTAMP => values::timestamp(bytes, micros, ZoneRule::Naive).is_ok(),
-        _ => values::timestamp(bytes, micros, ZoneRule::OffsetNeeded).is_ok(),
-    }
-}
-
-/// Whether a number is exact as DOUBLE if it is an integer, so that long identifiers remain text.
-fn is_double(bytes: &[u8]) -> bool {
-    const EXACT_MAX: u64 = 1 << 53;
-    let value = values::float64(bytes);
-    if has_leading_zero(bytes) || value.is_err() || value.is_ok_and(|value| values::loses_whole_digits(bytes, value)) {
-        return false;
-    }
-    match values::signed(bytes) {
-        Ok(integer) => integer.unsigned_abs() <= EXACT_MAX,
-        Err(_) => !is_digits(bytes),
-    }
-}
-
-/// The index of a column: by exact name, or otherwise the only one that differs in case.
-pub(super) fn column_index(schema: &Schema, name: &str) -> Option<usize> {
-    let name = name.trim();
-    schema.fields().iter().position(|field| field.name() == name).or_else(|| {
-        let mut found =
-            (0..schema.fields().len()).filter(|index| schema.field(*index).name().eq_ignore_ascii_case(name));
-        found.next().filter(|_| found.next().is_none())
-    })
-}
-
-/// The field from which each column is read, by the names of the header. `None` if no name is known and their number is
-/// that of the columns, which are then matched by position.
-pub(super) fn match_names(names: &[String], schema: &Schema) -> Result<Option<Vec<Option<usize>>>, String> {
-    let found: Vec<Option<usize>> = names.iter().map(|name| column_index(schema, name)).collect();
-    let columns = || schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ");
-    if found.iter().all(Option::is_none) && names.len() == schema.fields().len() {
-        return Ok(None);
-    }
-    let mut sources = vec![None; schema.fields().len()];
-    for (index, (name, column)) in names.iter().zip(found).enumerate() {
-        let Some(column) = column else {
-            return Err(format!("the header names '{name}', which is no column of the table ({})", columns()));
-        };
-        if sources[column].replace(index).is_some() {
-            return Err(format!("the header names column '{name}' twice"));
-        }
-    }
-    match (0..sources.len()).find(|column| sources[*column].is_none() && !schema.field(*column).is_nullable()) {
-        Some(column) => Err(format!("the header lacks column '{}', which is NOT NULL", schema.field(column).name())),
-        None => Ok(Some(sources)),
-    }
-}
 
 /// The bytes of the first sample, and the number and bytes of those at equal distances through the file.
 const HEAD_BYTES: usize = 4 << 20;
@@ -184,101 +48,114 @@ pub(super) fn csv_schema(path: &Path, options: &IngestOptions) -> Result<SchemaR
 
 /// Samples the first bytes of a CSV file and other parts of it.
 pub(crate) fn csv_file(path: &Path, options: &IngestOptions, head_bytes: usize) -> Result<CsvFile, IngestError> {
-    let Opening { layout, .. } = Opening::of(path, options, None)?;
-    let dialect = &layout.dialect;
-    let mut head = read_head(path, head_bytes)?;
-    let mut whole = head.len() < head_bytes;
-    // If a record is longer than the sample, the sample is extended to the maximum length of a record.
-    let first_end = |head: &[u8]| head.get(layout.start..).and_then(|records| last_record_end(records, dialect));
-    if !whole && first_end(&head).is_none() {
-        head = read_head(path, options.record_bytes_max())?;
-        whole = head.len() < options.record_bytes_max();
-    }
-    if layout.returns {
-        replace_returns(&mut head, dialect.quote);
-    }
-    let text = utf8_prefix(&head);
-    let mut sample = Sample { dialect, columns: 0, kinds: Vec::new(), fields: Fields::default(), rows: 0, bytes: 0 };
-    let mut tokenizer = Tokenizer::new(text, layout.start.min(text.len()), dialect);
+    let opening = Opening::of(path, options, None)?;
+    let (head, whole) = sampled_head(path, options, head_bytes, &opening)?;
+    let lossy = options.ignore_errors.then(|| String::from_utf8_lossy(&head));
+    let text = lossy.as_deref().unwrap_or_else(|| utf8_prefix(&head));
+    let dialect = &opening.dialect;
+    let mut sample = Sample::new(dialect, options);
+    let mut tokenizer = Tokenizer::new(text, opening.start.min(text.len()), dialect);
     let located = |offset: usize, reason| {
-        IngestError::new(path.display().to_string(), reason).at_line(count_lines(&head[..offset]) + 1)
+        IngestError::new(path.display().to_string(), reason).at_line(count_lines(&text.as_bytes()[..offset]) + 1)
     };
     match tokenizer.record(None, &mut sample.fields) {
         Err(bad) => return Err(located(bad.offset, bad.reason)),
-        Ok(RecordEnd::End) if text.len() < head.len() => {
+        Ok(RecordEnd::End) if lossy.is_none() && text.len() < head.len() => {
             return Err(located(text.len(), Reason::InvalidUtf8 { byte: text.len() as u64 }));
         }
-        Ok(RecordEnd::End) => {
-            let reason = Reason::Malformed("the file is empty: it has neither a header nor rows".into());
-            return Err(IngestError::new(path.display().to_string(), reason));
-        }
+        Ok(RecordEnd::End) => return without_records(path, &opening, options),
         Ok(RecordEnd::Record { .. }) => {}
     }
-    let first = sample.first_record(text, &head, tokenizer.position());
-    sample.columns = first.len();
-    sample.kinds = vec![Kinds::ANY; first.len()];
+    let position = tokenizer.position();
+    let mut first = sample.first_record(text, text.len(), position);
+    let columns = match options.columns.filter(|_| options.is_lenient()) {
+        Some(columns) => columns,
+        None if options.null_padding => widest(text, position, dialect, options).max(first.len()),
+        None => first.len(),
+    };
+    first.resize(columns, None);
+    sample.columns = columns;
+    sample.kinds = vec![Kinds::initial(options); columns];
     let first_fields = std::mem::take(&mut sample.fields);
     let all = options.sample_rows == usize::MAX;
-    let position = tokenizer.position();
     let seen_to = match all && !whole {
         true => text.len(),
-        false => sample.see_records(text, tokenizer.position(), whole, options.sample_rows),
+        false => sample.see_records(text, position, whole, options.sample_rows),
     };
     if all && !whole {
+        let layout = CsvLayout::new(&opening, false, vec![]);
         see_file(path, &layout, options, &mut sample)?;
-    } else if !whole && is_plain(path) {
+    } else if !whole && is_plain(path, options) {
         probe(path, &mut sample)?;
     } else if whole {
         probe_text(&text.as_bytes()[seen_to..], &mut sample);
     }
     let is_tbl = FileFormat::extension_of(path).is_some_and(|extension| extension == "tbl");
-    let below = || Below::compare(&first, text, position, dialect);
-    let header = options.header.unwrap_or_else(|| !is_tbl && is_header_above(&first, &sample.kinds, below));
+    let below = || Below::compare(&first, text, position, dialect, &options.forms);
+    let is_header = || !is_tbl && is_header_above(&first, &sample.kinds, &options.forms, below);
+    let header = options.header.unwrap_or_else(is_header);
     if !header {
         sample.fields = first_fields;
         sample.see_fields(text);
     }
-    let names = column_names(&first, header);
-    let kinds = match options.all_varchar {
-        true => vec![Kinds::TEXT; first.len()],
-        false => sample.kinds,
-    };
+    let names = column_names(&first, header, options.normalize_names);
+    let kinds = if options.all_varchar { vec![Kinds::TEXT; columns] } else { sample.kinds };
     let seen = if all { sample.bytes.max(text.len()) } else { text.len().min(head_bytes) };
-    let layout = CsvLayout { header, columns: first.len(), ..layout.clone() };
-    Ok(CsvFile { layout, names, kinds, row_bytes: (seen / sample.rows.max(1)).max(1) })
+    let row_bytes = (seen / sample.rows.max(1)).max(1);
+    let layout = CsvLayout::new(&opening, header, names.clone());
+    Ok(CsvFile { layout, names, kinds, row_bytes })
 }
 
-/// Distinct names for the columns.
-pub(super) fn column_names(first: &[Option<String>], header: bool) -> Vec<String> {
-    let given = |(index, name): (usize, &Option<String>)| {
-        let given = name.as_deref().map(str::trim).filter(|name| header && !name.is_empty());
-        given.map_or_else(|| format!("column{}", index + 1), str::to_string)
+/// A file without records, which has columns only if they are declared.
+fn without_records(path: &Path, opening: &Opening, options: &IngestOptions) -> Result<CsvFile, IngestError> {
+    let Some(columns) = options.columns else {
+        let reason = Reason::Malformed("the file is empty: it has neither a header nor rows".into());
+        return Err(IngestError::new(path.display().to_string(), reason));
     };
-    different_names(first.iter().enumerate().map(given))
+    let names = column_names(&vec![None; columns], false, false);
+    let layout = CsvLayout::new(opening, false, names.clone());
+    Ok(CsvFile { layout, names, kinds: vec![Kinds::initial(options); columns], row_bytes: 1 })
 }
 
-/// Adds a number to names that occurred before, because the names of a table's columns must be distinct.
-pub(crate) fn different_names(given: impl Iterator<Item = String>) -> Vec<String> {
-    let given: Vec<String> = given.collect();
-    let mut taken: std::collections::HashSet<String> = given.iter().cloned().collect();
-    let mut seen = std::collections::HashSet::new();
-    let mut names = Vec::with_capacity(given.len());
-    for name in given {
-        if seen.insert(name.clone()) {
-            names.push(name);
-            continue;
-        }
-        let numbered = (1..).map(|number| format!("{name}_{number}")).find(|name| !taken.contains(name));
-        let numbered = numbered.unwrap_or(name);
-        taken.insert(numbered.clone());
-        seen.insert(numbered.clone());
-        names.push(numbered);
+/// The first bytes of a file, and whether they are all of it. If a record is longer than the sample, the sample is
+/// extended to the maximum length of a record.
+fn sampled_head(
+    path: &Path,
+    options: &IngestOptions,
+    head_bytes: usize,
+    opening: &Opening,
+) -> Result<(Vec<u8>, bool), IngestError> {
+    let mut head = read_head(path, options, head_bytes)?;
+    let mut whole = head.len() < head_bytes;
+    let dialect = &opening.dialect;
+    let first_end = |head: &[u8]| head.get(opening.start..).and_then(|records| last_record_end(records, dialect));
+    if !whole && first_end(&head).is_none() {
+        head = read_head(path, options, options.record_bytes_max())?;
+        whole = head.len() < options.record_bytes_max();
     }
-    names
+    if opening.returns {
+        replace_returns(&mut head, dialect.quote);
+    }
+    Ok((head, whole))
+}
+
+/// The largest number of fields of the sampled records.
+fn widest(text: &str, position: usize, dialect: &Dialect, options: &IngestOptions) -> usize {
+    let mut tokenizer = Tokenizer::new(text, position, dialect);
+    let (mut fields, mut widest) = (Fields::default(), 0);
+    for _ in 0..options.sample_rows {
+        fields.clear();
+        match tokenizer.record(None, &mut fields) {
+            Ok(RecordEnd::Record { .. }) => widest = widest.max(fields.fields.len()),
+            _ => break,
+        }
+    }
+    widest
 }
 
 struct Sample<'a> {
     dialect: &'a Dialect,
+    options: &'a IngestOptions,
     columns: usize,
     kinds: Vec<Kinds>,
     fields: Fields,
@@ -287,16 +164,21 @@ struct Sample<'a> {
     bytes: usize,
 }
 
-impl Sample<'_> {
+impl<'a> Sample<'a> {
+    fn new(dialect: &'a Dialect, options: &'a IngestOptions) -> Self {
+        Sample { dialect, options, columns: 0, kinds: vec![], fields: Fields::default(), rows: 0, bytes: 0 }
+    }
+
     /// The fields of the first record, without dbgen's empty field after the last `|`, which is detected if it is empty
     /// in the second record as well, or there is no second record. If a header ends with a delimiter and has one more
-    /// field than the records, the empty name is removed.
-    fn first_record(&mut self, text: &str, head: &[u8], next: usize) -> Vec<Option<String>> {
+    /// field than the records, the empty name is removed. Columns that are declared are all there.
+    fn first_record(&mut self, text: &str, length: usize, next: usize) -> Vec<Option<String>> {
         let cells = Cells { text, fields: &self.fields, column: 0, columns: 1, rows: usize::MAX };
         let mut first: Vec<Option<String>> = cells.iter().map(|text| text.map(str::to_string)).collect();
         let trailing =
             |fields: &Fields| fields.fields.last().is_some_and(|field| field.is_empty() && !field.is_quoted());
-        if first.len() > 1 && trailing(&self.fields) && next <= head.len() {
+        let is_declared = self.options.columns == Some(first.len());
+        if first.len() > 1 && !is_declared && trailing(&self.fields) && next <= length {
             let mut second = Fields::default();
             let found = Tokenizer::new(text, next, self.dialect).record(None, &mut second);
             let is_record = matches!(found, Ok(RecordEnd::Record { .. }));
@@ -314,7 +196,7 @@ impl Sample<'_> {
         for (kinds, value) in self.kinds.iter_mut().zip(cells.iter()) {
             // Programs that quote all fields write NULL as an empty text, which says nothing about the type.
             if let Some(value) = value.filter(|value| !value.is_empty()) {
-                kinds.see_text(value);
+                kinds.see_text(value, &self.options.forms);
             }
         }
         self.rows += 1;
@@ -332,7 +214,10 @@ impl Sample<'_> {
                 Err(bad) if !bad.at_end => {
                     // The end of a record with text after a quote is not known.
                     if bad.reason == Reason::AfterQuote {
-                        return text.len();
+                        if !self.options.ignore_errors {
+                            return text.len();
+                        }
+                        tokenizer.recover(bad.start);
                     }
                 }
                 _ => return text.len(),

@@ -12,12 +12,13 @@ use arrow::datatypes::{Field as ColumnField, Schema, SchemaRef};
 
 use super::IngestOptions;
 use super::blocks::{Block, BlockSource, BufferPool, check_head, mark_bytes, read_head, utf8_prefix};
+use super::column_names::column_index;
 use super::columns::{BatchBuilder, CellRules};
 use super::csv_tokens::{count_lines, find_last_newline};
 use super::error::{IngestError, Reason, ValueProblem};
 use super::fields::{Field, Fields};
-use super::infer::{Kinds, column_index};
 use super::json_tokens::{BadObject, Objects, Refused, Value, string_end, unescape};
+use super::kinds::Kinds;
 use super::parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
 use super::shapes::Shape;
 use crate::sql::type_names::type_name;
@@ -48,13 +49,13 @@ pub(crate) fn blocks(path: &Path, options: &IngestOptions, pool: BufferPool) -> 
 /// Starts the threads that read a JSON file as batches of `schema`.
 pub(super) fn read(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> Result<Ordered, IngestError> {
     let name = path.display().to_string();
-    let array = is_array(&checked_head(path, 64 << 10)?);
+    let array = is_array(&checked_head(path, options, 64 << 10)?);
     let pool = BufferPool::default();
     let source = blocks(path, options, pool.clone())?;
     let workers = (0..options.threads.max(1))
         .map(|_| {
             let sources = (0..schema.fields().len()).map(Some).collect();
-            let builder = BatchBuilder::new(schema, sources, |_| CellRules::default())?;
+            let builder = BatchBuilder::new(schema, sources, |_| CellRules::JSON, options)?;
             Ok(JsonParser::new(array, schema, vec![Member::Any; schema.fields().len()], builder, options, pool.clone()))
         })
         .collect::<Result<Vec<_>, Reason>>()
@@ -76,7 +77,7 @@ pub(crate) fn json_file(path: &Path, options: &IngestOptions) -> Result<JsonFile
         return whole_file(path, options);
     }
     for wanted in [SAMPLE_BYTES, SAMPLE_BYTES_MAX] {
-        let head = checked_head(path, wanted)?;
+        let head = checked_head(path, options, wanted)?;
         let whole = head.len() < wanted;
         if whole || last_object_end(&head, true).is_some() {
             let (file, rows) = file_of(path, &head, whole, options)?;
@@ -86,7 +87,7 @@ pub(crate) fn json_file(path: &Path, options: &IngestOptions) -> Result<JsonFile
         }
     }
     let wanted = options.record_bytes_max();
-    let head = checked_head(path, wanted)?;
+    let head = checked_head(path, options, wanted)?;
     let whole = head.len() < wanted;
     file_of(path, &head, whole, options).map(|(file, _)| file)
 }
@@ -114,7 +115,7 @@ fn file_of(path: &Path, head: &[u8], whole: bool, options: &IngestOptions) -> Re
 /// What all objects of a JSON file tell.
 fn whole_file(path: &Path, options: &IngestOptions) -> Result<JsonFile, IngestError> {
     let name = path.display().to_string();
-    let array = is_array(&checked_head(path, 64 << 10)?);
+    let array = is_array(&checked_head(path, options, 64 << 10)?);
     let pool = BufferPool::default();
     let mut blocks = blocks(path, options, pool.clone())?;
     let (mut sample, mut bytes) = (Sample::default(), 0);
@@ -198,8 +199,8 @@ impl Sample {
     }
 }
 
-fn checked_head(path: &Path, bytes_wanted: usize) -> Result<Vec<u8>, IngestError> {
-    let head = read_head(path, bytes_wanted)?;
+fn checked_head(path: &Path, options: &IngestOptions, bytes_wanted: usize) -> Result<Vec<u8>, IngestError> {
+    let head = read_head(path, options, bytes_wanted)?;
     check_head(path, &head)?;
     Ok(head)
 }

@@ -12,26 +12,34 @@ mod arrow_ipc;
 mod arrow_types;
 mod blocks;
 mod cells;
+mod column_names;
 mod columns;
 mod convert;
 mod convert_nested;
 mod csv;
 mod csv_tokens;
+mod delimiters;
+mod encodings;
 mod error;
 mod fields;
 mod fixed_bytes;
+mod forms;
 mod gzip;
 mod headers;
 mod infer;
 mod json;
 mod json_tokens;
+mod kinds;
 mod nested;
+mod opening;
 mod parallel;
 mod parquet;
 mod paths;
+mod rejects;
 mod shapes;
 mod spool;
 mod spreadsheet;
+mod spreadsheet_cells;
 mod stored;
 mod text;
 pub(crate) mod values;
@@ -46,16 +54,22 @@ use ::arrow::datatypes::SchemaRef;
 
 pub use crate::file_format::FileFormat;
 pub(crate) use arrow_ipc::{ArrowFile, ArrowReader};
-pub(crate) use blocks::{Block, BlockSource, BufferPool, CHANGED};
+pub(crate) use blocks::{Block, BlockSource, BufferPool, CHANGED, Packing};
 pub use convert::{ColumnMatch, Location, conform};
 pub(crate) use convert::{bare, conform_columns, read_texts};
+pub(crate) use csv::{CsvLayout, layout as csv_layout};
+pub(crate) use delimiters::{DELIMITER_BYTES_MAX, UNIT};
+pub(crate) use encodings::TextEncoding;
 pub use error::{Details, IngestError, Reason, ValueProblem};
 pub(crate) use fixed_bytes::{UUID, as_declared, with_uuid_names};
-pub(crate) use infer::{Kinds, different_names};
+pub(crate) use forms::TextForms;
+pub(crate) use kinds::Kinds;
+pub(crate) use opening::NewLine;
 pub(crate) use parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
 pub(crate) use parquet::{FileChunks, ParquetFile, SECONDS_KEY};
 pub use paths::expand_paths;
 pub(crate) use paths::{NULL_PARTITION, partitions};
+pub(crate) use rejects::{Reject, RejectSink};
 pub(crate) use shapes::Shape;
 pub(crate) use spool::SpooledFile;
 pub(crate) use stored::{STORED, Stored, stored_cell};
@@ -74,14 +88,44 @@ pub struct IngestOptions {
     /// CSV: `None` is `|` for `.tbl` files, a tab for `.tsv` files, and otherwise the one of `,`, `;`, tab and `|` that
     /// splits all of the first records into equal numbers of fields.
     pub delimiter: Option<u8>,
+    /// CSV: a delimiter of several bytes, for which [`UNIT`] stands.
+    pub(crate) wide_delimiter: Option<String>,
     /// CSV: the quote character; [`NO_QUOTE`] if no character is a quote.
     pub quote: u8,
     /// CSV: `None` means that quotes are doubled.
     pub escape: Option<u8>,
     /// CSV: the unquoted texts that are NULL.
     pub nulls: Vec<String>,
-    /// CSV: the number of lines to skip before the first record.
-    pub skip: usize,
+    /// CSV: whether these texts are NULL in quotes, too.
+    pub(crate) quoted_nulls: bool,
+    /// CSV: the columns in which they are texts nevertheless.
+    pub(crate) force_not_null: Vec<String>,
+    /// CSV: the number of lines to skip before the first record; for spreadsheets, of rows. `None`: lines above a header
+    /// that have fewer fields than the records.
+    pub skip: Option<usize>,
+    /// CSV: the character that begins a comment, to the end of its line.
+    pub(crate) comment: Option<u8>,
+    /// CSV: whether missing fields at the end of a record are NULL.
+    pub(crate) null_padding: bool,
+    /// CSV and spreadsheets: whether names of the header become identifiers.
+    pub(crate) normalize_names: bool,
+    /// CSV: whether malformed records, and those with a value that has no place in its column, are left out.
+    pub(crate) ignore_errors: bool,
+    /// CSV: the number of columns that are declared. Otherwise, it is that of the first record, or of the widest one if
+    /// short ones are filled.
+    pub(crate) columns: Option<usize>,
+    /// CSV: receives what is left out.
+    pub(crate) rejects: Option<RejectSink>,
+    /// CSV: how numbers and times are written.
+    pub(crate) forms: TextForms,
+    /// CSV: the types of which one is found for a column; `None`: all that are known.
+    pub(crate) candidates: Option<Kinds>,
+    /// CSV: the encoding.
+    pub(crate) encoding: TextEncoding,
+    /// CSV: how lines must end; `None`: in any way.
+    pub(crate) new_line: Option<NewLine>,
+    /// Text files: the compression that they must have; `None`: any.
+    pub(crate) packing: Option<Packing>,
     /// Spreadsheets: the name of the sheet. `None`: the first one.
     pub sheet: Option<String>,
     /// CSV, JSON and spreadsheets: all columns without a declared type are VARCHAR.
@@ -107,10 +151,24 @@ impl Default for IngestOptions {
             format: None,
             header: None,
             delimiter: None,
+            wide_delimiter: None,
             quote: b'"',
             escape: None,
             nulls: vec![String::new()],
-            skip: 0,
+            quoted_nulls: false,
+            force_not_null: vec![],
+            skip: None,
+            comment: None,
+            null_padding: false,
+            normalize_names: false,
+            ignore_errors: false,
+            columns: None,
+            rejects: None,
+            forms: TextForms::default(),
+            candidates: None,
+            encoding: TextEncoding::Utf8,
+            new_line: None,
+            packing: None,
             sheet: None,
             all_varchar: false,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -124,6 +182,11 @@ impl Default for IngestOptions {
 }
 
 impl IngestOptions {
+    /// Whether records may have another number of fields than there are columns.
+    fn is_lenient(&self) -> bool {
+        self.ignore_errors || self.null_padding
+    }
+
     pub(crate) fn format_of(&self, path: &Path) -> Result<FileFormat, IngestError> {
         self.format
             .or_else(|| FileFormat::of_path(path))

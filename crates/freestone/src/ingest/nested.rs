@@ -2,7 +2,7 @@
 //! and for maps also `{key=1}`.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -158,7 +158,7 @@ pub(super) struct Nested {
     field: ColumnField,
     form: Form,
     nulls: NullBufferBuilder,
-    empty_is_null: bool,
+    rules: CellRules,
 }
 
 type Builder = Box<dyn ColumnBuilder>;
@@ -197,15 +197,15 @@ impl Nested {
             other => return Err(Reason::Internal(format!("{other} is not nested"))),
         };
         let nulls = NullBufferBuilder::new(0);
-        Ok(Nested { field: field.clone(), form, nulls, empty_is_null: rules.empty_is_null })
+        Ok(Nested { field: field.clone(), form, nulls, rules })
     }
 }
 
 impl ColumnBuilder for Nested {
     fn append(&mut self, text: Option<&str>) -> Result<(), CellProblem> {
-        match text.filter(|text| !self.empty_is_null || !text.is_empty()) {
+        match text.filter(|text| !self.rules.empty_is_null || !text.is_empty()) {
             Some(text) => {
-                self.form.value(text)?;
+                self.form.value(text, self.rules.last_member_counts)?;
                 self.nulls.append_non_null();
             }
             None if self.field.is_nullable() => {
@@ -257,7 +257,7 @@ impl Form {
         Ok(())
     }
 
-    fn value(&mut self, text: &str) -> Result<(), CellProblem> {
+    fn value(&mut self, text: &str, last_member_counts: bool) -> Result<(), CellProblem> {
         match self {
             Form::List { builder, offsets, items, .. } => {
                 let mut list = Items::of(text, b'[').ok_or(SYNTAX)?;
@@ -278,7 +278,7 @@ impl Form {
                 }
             }
             Form::Struct { fields, builders } => match Items::of(text, b'{') {
-                Some(items) => members(items, fields, builders)?,
+                Some(items) => members(items, fields, builders, last_member_counts)?,
                 None => {
                     let mut items = Items::of(text, b'(').ok_or(SYNTAX)?;
                     for builder in builders {
@@ -293,17 +293,9 @@ impl Form {
                 }
             },
             Form::Map { keys, values, offsets, items, .. } => {
-                let mut map = Items::of(text, b'{').ok_or(SYNTAX)?;
-                let mut seen = HashSet::new();
-                while map.next(b'}')? {
-                    let key = map.item(b"=:")?;
-                    let name = key.text().ok_or(CellProblem::Null)?;
-                    if !seen.insert(name.to_owned()) {
-                        return Err(SYNTAX);
-                    }
-                    keys.append(Some(name))?;
-                    map.expect(b"=:")?;
-                    values.append(map.item(b",}")?.text())?;
+                for (key, value) in pairs(text, last_member_counts)? {
+                    keys.append(Some(&key))?;
+                    values.append(value.text())?;
                     *items += 1;
                 }
                 offsets.push(end(*items)?);
@@ -313,9 +305,34 @@ impl Form {
     }
 }
 
+/// The pairs of a map, with distinct keys.
+fn pairs(text: &str, last_member_counts: bool) -> Result<Vec<(String, Item<'_>)>, CellProblem> {
+    let mut map = Items::of(text, b'{').ok_or(SYNTAX)?;
+    let (mut pairs, mut places): (Vec<(String, Item<'_>)>, HashMap<String, usize>) = (vec![], HashMap::new());
+    while map.next(b'}')? {
+        let key = map.item(b"=:")?.text().ok_or(CellProblem::Null)?.to_owned();
+        map.expect(b"=:")?;
+        let value = map.item(b",}")?;
+        match places.get(&key) {
+            Some(place) if last_member_counts => pairs[*place].1 = value,
+            Some(_) => return Err(SYNTAX),
+            None => {
+                places.insert(key.clone(), pairs.len());
+                pairs.push((key, value));
+            }
+        }
+    }
+    Ok(pairs)
+}
+
 /// The fields of a struct by name. Those that are not there are NULL.
-fn members(mut items: Items<'_>, fields: &Fields, builders: &mut [Builder]) -> Result<(), CellProblem> {
-    let mut given = vec![false; builders.len()];
+fn members(
+    mut items: Items<'_>,
+    fields: &Fields,
+    builders: &mut [Builder],
+    last_counts: bool,
+) -> Result<(), CellProblem> {
+    let mut given: Vec<Option<Item<'_>>> = vec![None; builders.len()];
     let mut next = 0;
     while items.next(b'}')? {
         let key = items.item(b":")?;
@@ -325,15 +342,15 @@ fn members(mut items: Items<'_>, fields: &Fields, builders: &mut [Builder]) -> R
             Some(_) => next,
             None => field_index(fields, name).ok_or(SYNTAX)?,
         };
-        if std::mem::replace(&mut given[place], true) {
+        items.expect(b":")?;
+        let before = given[place].replace(items.item(b",}")?);
+        if before.is_some() && !last_counts {
             return Err(SYNTAX);
         }
-        items.expect(b":")?;
-        builders[place].append(items.item(b",}")?.text())?;
         next = place + 1;
     }
-    for (builder, _) in builders.iter_mut().zip(given).filter(|(_, given)| !given) {
-        builder.append(None)?;
+    for (builder, item) in builders.iter_mut().zip(&given) {
+        builder.append(item.as_ref().and_then(Item::text))?;
     }
     Ok(())
 }

@@ -8,7 +8,8 @@ use super::error::{IngestError, Reason};
 
 /// The files that a name matches, sorted: the file itself; the data files in a folder (by extension, without names that
 /// start with `.` or `_`) and in its folders named `key=value`; or the files that match a pattern of `*` (within a
-/// name), `?`, `[a-z]` and `**` (any folders).
+/// name), `?`, `[a-z]` and `**` (any folders). As in a shell, a pattern matches names that start with `.` only if it
+/// starts with `.` itself.
 ///
 /// # Errors
 /// There is no such file, or a folder cannot be read.
@@ -45,13 +46,11 @@ pub fn expand_paths(pattern: &str) -> Result<Vec<PathBuf>, IngestError> {
 /// The contents of a folder without data files, for an error.
 fn contents(folder: &Path) -> Result<String, IngestError> {
     const SHOWN: usize = 5;
-    let mut names: Vec<String> = list(folder)?
-        .iter()
-        .filter_map(|entry| {
-            let name = entry.file_name()?.to_string_lossy().into_owned();
-            Some(if entry.is_dir() { format!("{name}/") } else { name })
-        })
-        .collect();
+    let mut names: Vec<String> = vec![];
+    for entry in list(folder)?.iter().filter(|entry| !is_hidden(entry)) {
+        let name = name_of(entry);
+        names.push(if entry.is_dir() { format!("{name}/") } else { name });
+    }
     names.sort();
     let more = names.len().saturating_sub(SHOWN);
     names.truncate(SHOWN);
@@ -62,11 +61,12 @@ fn contents(folder: &Path) -> Result<String, IngestError> {
     })
 }
 
-/// The data files in a folder, and in its folders named `key=value`.
+/// The data files in a folder, and in its folders named `key=value`. Programs that write data files into folders give
+/// names that start with `_` to others that say something about them.
 fn in_folder(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), IngestError> {
-    for entry in list(folder)? {
+    for entry in list(folder)?.into_iter().filter(|entry| !is_hidden(entry) && !name_of(entry).starts_with('_')) {
         if entry.is_dir() {
-            if entry.file_name().and_then(|name| partition(&name.to_string_lossy())).is_some() {
+            if partition(&name_of(&entry)).is_some() {
                 in_folder(&entry, found)?;
             }
         } else if entry.is_file() && FileFormat::of_path(&entry).is_some() {
@@ -137,36 +137,43 @@ fn walk(at: PathBuf, components: &[&str], found: &mut Vec<PathBuf>) -> Result<()
     };
     if *component == "**" {
         walk(at.clone(), rest, found)?;
-        for folder in list(&at)?.into_iter().filter(|entry| entry.is_dir() && !entry.is_symlink()) {
+        let is_searched = |entry: &PathBuf| entry.is_dir() && !entry.is_symlink() && !is_hidden(entry);
+        for folder in list(&at)?.into_iter().filter(is_searched) {
             walk(folder, components, found)?;
         }
         return Ok(());
     }
-    if !component.contains(['*', '?', '[']) {
-        let next = at.join(component);
-        return if next.exists() { walk(next, rest, found) } else { Ok(()) };
+    // Brackets may be part of a name.
+    let literal = at.join(component);
+    if !component.contains(['*', '?']) && (!component.contains('[') || literal.exists()) {
+        return if literal.exists() { walk(literal, rest, found) } else { Ok(()) };
     }
+    let pattern: Vec<char> = component.chars().collect();
     for entry in list(&at)? {
-        let name = entry.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let hidden = name.starts_with('.') && !component.starts_with('.');
-        let usable = rest.is_empty() || entry.is_dir();
-        if !hidden && usable && matches(&component.chars().collect::<Vec<_>>(), &name.chars().collect::<Vec<_>>()) {
+        let is_meant = !is_hidden(&entry) || component.starts_with('.');
+        let is_usable = rest.is_empty() || entry.is_dir();
+        if is_meant && is_usable && matches(&pattern, &name_of(&entry).chars().collect::<Vec<_>>()) {
             walk(entry, rest, found)?;
         }
     }
     Ok(())
 }
 
-/// The entries of a folder, except hidden ones, as paths that begin with the folder's.
+fn name_of(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn is_hidden(path: &Path) -> bool {
+    name_of(path).starts_with('.')
+}
+
+/// The entries of a folder as paths that begin with the folder's.
 fn list(folder: &Path) -> Result<Vec<PathBuf>, IngestError> {
     let opened = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let failed = |error: std::io::Error| IngestError::io(opened, &error);
     let mut entries = Vec::new();
     for entry in fs::read_dir(opened).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
-        if !name.to_string_lossy().starts_with(['.', '_']) {
-            entries.push(folder.join(name));
-        }
+        entries.push(folder.join(entry.map_err(failed)?.file_name()));
     }
     Ok(entries)
 }
@@ -246,9 +253,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let root = folder.path();
         fs::create_dir_all(root.join("sub/deep")).expect("folders");
-        for name in
-            ["b.csv", "a.csv", "x.parquet", "notes.txt", "_skip.csv", ".hidden.csv", "sub/deep/c.csv", "q[1].csv"]
-        {
+        fs::create_dir(root.join("x[1]")).expect("a folder");
+        let files = ["b.csv", "a.csv", "x.parquet", "notes.txt", "_skip.csv", ".hidden.csv", "sub/deep/c.csv"];
+        for name in files.into_iter().chain(["q[1].csv", "x[1]/d.csv"]) {
             fs::write(root.join(name), "").expect("a file");
         }
         let names = |pattern: &str| -> Result<Vec<String>, String> {
@@ -262,7 +269,13 @@ mod tests {
         expect("a.csv", &["a.csv"]);
         expect("[ab].csv", &["a.csv", "b.csv"]);
         expect("q[1].csv", &["q[1].csv"]);
-        expect("**/*.csv", &["a.csv", "b.csv", "q[1].csv", "sub/deep/c.csv"]);
+        assert!(names("q[1].c*").is_err_and(|text| text.ends_with("no file matches")));
+        expect("*.csv", &["_skip.csv", "a.csv", "b.csv", "q[1].csv"]);
+        expect("_*.csv", &["_skip.csv"]);
+        expect(".*.csv", &[".hidden.csv"]);
+        expect("[_a]*.csv", &["_skip.csv", "a.csv"]);
+        expect("**/*.csv", &["_skip.csv", "a.csv", "b.csv", "q[1].csv", "sub/deep/c.csv", "x[1]/d.csv"]);
+        expect("x[1]/*.csv", &["x[1]/d.csv"]);
         expect("*/*/*.csv", &["sub/deep/c.csv"]);
         expect("", &["a.csv", "b.csv", "q[1].csv", "x.parquet"]);
         assert!(names("none.csv").is_err_and(|text| text.ends_with("none.csv: no such file")));

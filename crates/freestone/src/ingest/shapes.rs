@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field as ColumnField};
 
-use super::infer::Kinds;
+use super::kinds::Kinds;
 use super::nested::{Item, Items};
 
 /// Values of more arrays and objects inside each other than this stay text.

@@ -175,7 +175,9 @@ fn csv_errors() {
     check_csv(
         b"\xff\xfe1\0",
         &columns,
-        Err(": the file is UTF-16, not UTF-8: convert it with iconv -f UTF-16 -t UTF-8"),
+        Err(
+            ": the file is UTF-16, not UTF-8: for CSV, say ENCODING 'utf-16', or convert it with iconv -f UTF-16 -t UTF-8",
+        ),
     );
     check_csv("1\r2\r3,4", &columns, Err(", line 1 has 1 field, expected 2"));
     check_csv("a,c\n1,1\n", &columns, Err(", line 1: the header names 'c', which is no column of the table (a, b)"));
@@ -448,11 +450,8 @@ fn columns_that_cannot_be_read_are_named() {
         [("t.parquet", parquet_bytes(batch, 10)), ("t.arrow", arrow_bytes(batch, false))]
             .map(|(name, bytes)| (name, file(name, bytes)))
     };
-    for (name, file) in files(&durations) {
-        assert!(
-            infer(&file)
-                .is_err_and(|error| error.starts_with(&format!("{name}, column l: tables do not store INTERVAL")))
-        );
+    for (_, file) in files(&durations) {
+        assert_eq!(infer(&file).as_deref(), Ok("l INTERVAL"));
         let read = read(&file, &schema(&[("l", DataType::Date32, true)]), &options(1, 1));
         assert!(read.is_err_and(|error| error.contains("column l: ")));
     }
@@ -660,8 +659,8 @@ impl Table {
             let cell = |cell: &Option<(String, String, bool)>| match cell {
                 None => "NULL".to_string(),
                 Some((text, _, quoted)) => {
-                    // Where a file begins, this character is the byte-order mark.
-                    let is_mark = text.starts_with('\u{feff}');
+                    // Where a file begins, these characters are the byte-order mark, and half of one in UTF-16.
+                    let is_mark = text.starts_with(['\u{feff}', '\0']);
                     let special =
                         text.contains([delimiter, '"', '\n', '\r']) || text.is_empty() || text == "NULL" || is_mark;
                     if *quoted || special { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.clone() }

@@ -91,14 +91,14 @@ impl TextFile {
         let parser: Box<dyn Worker<Block>> = match self {
             TextFile::Csv(file) => {
                 let rules = |at: usize| CellRules { strict: inferred[at].is_some(), ..CellRules::CSV };
-                let builder = BatchBuilder::new(schema, sources, rules).map_err(failed)?;
-                Box::new(CsvParser::new(&file.layout, schema, builder, options, pool))
+                let builder = BatchBuilder::new(schema, sources, rules, options).map_err(failed)?;
+                Box::new(CsvParser::new(&file.layout, builder, options, pool))
             }
             TextFile::Json(file) => {
                 let members = file.members(schema, &sources);
                 let member_rules = file.rules(schema, &sources, inferred);
-                let rules = |at: usize| CellRules { strict: inferred[at].is_some(), ..CellRules::default() };
-                let builder = BatchBuilder::new(schema, sources, rules).map_err(failed)?;
+                let rules = |at: usize| CellRules { strict: inferred[at].is_some(), ..CellRules::JSON };
+                let builder = BatchBuilder::new(schema, sources, rules, options).map_err(failed)?;
                 Box::new(JsonParser::new(file.array, &members, member_rules, builder, options, pool))
             }
         };

@@ -11,7 +11,7 @@ use super::function::Scalar;
 use super::kinds::Kind::{self, Date, Int, Span, Text, Time};
 use super::kinds::{INT, TEXT, in_micros};
 use super::rows::{any_null, ints, invalid, reals, texts, too_large};
-use crate::times::calendar::{DAYS, MONTHS, checked_days, civil, days_in_month, iso_week, weekday};
+use crate::times::calendar::{checked_days, civil, day_name, days_in_month, iso_week, month_name, weekday};
 use crate::times::{
     Call, Interval, Part, Zone, date_part, exact_cast, finished, finite, integers, interval_of, intervals, local_ticks,
     map, part_of_times, part_type, stepped, taken_by_parts,
@@ -22,14 +22,6 @@ const DAY_US: i64 = DAY_SECONDS * 1_000_000;
 /// Buckets of days and times begin at Monday, 2000-01-03, buckets of months at 2000-01-01, as in DuckDB.
 const BUCKET_DAY: i64 = 10_959;
 const BUCKET_MONTH: i64 = 2000 * 12;
-
-pub(super) fn month_name(month: i64) -> &'static str {
-    MONTHS.get((month - 1) as usize).copied().unwrap_or_default()
-}
-
-pub(super) fn day_name(weekday: i64) -> &'static str {
-    DAYS.get(weekday as usize).copied().unwrap_or_default()
-}
 
 pub(super) fn all() -> Vec<Scalar> {
     let mut all: Vec<Scalar> = PARTS.iter().map(|(names, part)| of_part(names, part)).collect();

@@ -27,7 +27,6 @@ mod rows;
 mod similarity;
 mod spans;
 mod strftime;
-mod strptime;
 mod structs;
 mod text;
 mod uuids;

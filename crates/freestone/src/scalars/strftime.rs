@@ -1,6 +1,5 @@
 //! `strftime` and `strptime`: formatting and parsing of times, with DuckDB's specifiers.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringViewArray};
@@ -8,16 +7,14 @@ use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 
-use super::dates::{day_name, month_name};
 use super::function::Scalar;
 use super::kinds::Kind::{Date, List, Text};
 use super::kinds::TEXT;
 use super::rows::{lists, texts, too_large};
-use super::strptime::{Parsed, parse};
 use crate::error::Error;
-use crate::times::calendar::{civil, day_of_year, iso_week, weekday};
 use crate::times::{
-    Call, SECOND_NS, TIMESTAMP, Zone, exact_cast, finished, integers, is_text, local_ticks, timestamptz, to_instant,
+    Call, LocalTime, Parsed, SECOND_NS, TIMESTAMP, TimeFormat, exact_cast, finished, integers, is_text, local_ticks,
+    timestamptz, to_instant,
 };
 
 const DAY_SECONDS: i64 = 86_400;
@@ -32,82 +29,17 @@ pub(super) fn all() -> Vec<Scalar> {
     ]
 }
 
-/// A piece of a format.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
-    Literal(String),
-    /// A specifier; without padding if it begins with `%-`.
-    Field {
-        letter: char,
-        padded: bool,
-    },
-}
-
-/// The pieces of a format.
-pub(super) fn pieces(format: &str) -> Result<Vec<Piece>> {
-    let mut pieces: Vec<Piece> = vec![];
-    let mut characters = format.chars();
-    let literal = |pieces: &mut Vec<Piece>, c: char| match pieces.last_mut() {
-        Some(Piece::Literal(text)) => text.push(c),
-        _ => pieces.push(Piece::Literal(c.to_string())),
-    };
-    while let Some(c) = characters.next() {
-        if c != '%' {
-            literal(&mut pieces, c);
-            continue;
-        }
-        let (padded, letter) = match characters.next() {
-            Some('-') => (false, characters.next()),
-            other => (true, other),
-        };
-        match letter {
-            Some('%') if padded => literal(&mut pieces, '%'),
-            Some('c') if padded => pieces.extend(self::pieces("%Y-%m-%d %H:%M:%S")?),
-            Some('x') if padded => pieces.extend(self::pieces("%Y-%m-%d")?),
-            Some('X' | 'T') if padded => pieces.extend(self::pieces("%H:%M:%S")?),
-            Some(letter) if is_specifier(letter, padded) => pieces.push(Piece::Field { letter, padded }),
-            _ => return unknown(format),
-        }
-    }
-    Ok(pieces)
-}
-
-fn is_specifier(letter: char, padded: bool) -> bool {
-    match padded {
-        true => "aAbBdfgGhHIjmMnpSuUVwWyYzZ".contains(letter),
-        false => "dHIjmMSy".contains(letter),
-    }
-}
-
-fn unknown<T>(format: &str) -> Result<T> {
-    let error = Error::invalid(format!("the format '{format}' has an unknown specifier"));
-    Err(error
-        .with_hint("specifiers are %Y %m %d %H %M %S %f %a %A %b %B %j %p %I %y %u %w %U %W %V %G %g %n %z %Z")
-        .into())
-}
-
-/// The pieces of the last format, because formats are mostly the same in all rows.
+/// The last format, because formats are mostly the same in all rows.
 #[derive(Default)]
-struct LastFormat {
-    known: Option<(String, Vec<Piece>)>,
-}
+struct LastFormat(Option<TimeFormat>);
 
 impl LastFormat {
-    fn pieces(&mut self, format: &str) -> Result<&[Piece]> {
-        if self.known.as_ref().is_none_or(|(known, _)| known != format) {
-            self.known = Some((format.to_owned(), pieces(format)?));
+    fn of(&mut self, text: &str) -> Result<&TimeFormat> {
+        match self.0.take() {
+            Some(known) if known.text() == text => Ok(self.0.insert(known)),
+            _ => Ok(self.0.insert(TimeFormat::new(text)?)),
         }
-        Ok(self.known.as_ref().map_or(&[], |(_, pieces)| pieces))
     }
-}
-
-/// A local time: days since 1970, and nanoseconds since midnight.
-struct Moment<'a> {
-    days: i64,
-    ns: i64,
-    /// Seconds east of UTC, and the zone's name.
-    offset: i64,
-    zone: Option<&'a Zone>,
 }
 
 fn strftime(call: &Call) -> Result<ArrayRef> {
@@ -132,73 +64,17 @@ fn strftime(call: &Call) -> Result<ArrayRef> {
             return Ok(None);
         }
         let (value, day) = (local.value(row), DAY_SECONDS * per_second);
-        let moment = Moment {
+        let time = LocalTime {
             days: value.div_euclid(day),
             ns: value.rem_euclid(day) * (SECOND_NS / per_second),
             offset: (value - instants.value(row)) / per_second,
             zone: is_zoned.then_some(&call.zone),
         };
         let mut text = String::new();
-        for piece in last.pieces(formats.value(row))? {
-            match piece {
-                Piece::Literal(literal) => text.push_str(literal),
-                Piece::Field { letter, padded } => push_field(&mut text, *letter, *padded, &moment),
-            }
-        }
+        last.of(formats.value(row))?.write(&time, &mut text);
         Ok(Some(text))
     };
     Ok(Arc::new((0..local.len()).map(&mut row).collect::<Result<StringViewArray>>()?))
-}
-
-fn push_field(text: &mut String, letter: char, padded: bool, moment: &Moment) {
-    let Moment { days, ns, .. } = *moment;
-    let date = civil(days);
-    let seconds = ns / SECOND_NS;
-    let hour = seconds / 3_600;
-    let (value, width) = match letter {
-        'a' => return text.push_str(&day_name(weekday(days))[..3]),
-        'A' => return text.push_str(day_name(weekday(days))),
-        'b' | 'h' => return text.push_str(&month_name(date.month)[..3]),
-        'B' => return text.push_str(month_name(date.month)),
-        'p' => return text.push_str(if hour < 12 { "AM" } else { "PM" }),
-        'z' => return push_offset(text, moment.offset),
-        'Z' => return text.push_str(&moment.zone.map(zone_name).unwrap_or_default()),
-        'd' => (date.day, 2),
-        'f' => (ns % SECOND_NS / 1_000, 6),
-        'g' => (ns % SECOND_NS / 1_000_000, 3),
-        'n' => (ns % SECOND_NS, 9),
-        'G' => (iso_week(days).0, 4),
-        'H' => (hour, 2),
-        'I' => ((hour + 11) % 12 + 1, 2),
-        'j' => (day_of_year(days), 3),
-        'm' => (date.month, 2),
-        'M' => (seconds / 60 % 60, 2),
-        'S' => (seconds % 60, 2),
-        'u' => (weekday(days) + 1, 1),
-        'w' => ((weekday(days) + 1) % 7, 1),
-        // Weeks begin on Sunday or Monday; days before the first one are in week 0.
-        'U' => ((day_of_year(days) + 6 - (weekday(days) + 1) % 7) / 7, 2),
-        'W' => ((day_of_year(days) + 6 - weekday(days)) / 7, 2),
-        'V' => (iso_week(days).1, 2),
-        'y' => (date.year.rem_euclid(100), 2),
-        _ => (date.year, 4),
-    };
-    let width = if padded { width } else { 1 };
-    let sign = if value < 0 { "-" } else { "" };
-    let _ = write!(text, "{sign}{:0width$}", value.abs());
-}
-
-fn zone_name(zone: &Zone) -> String {
-    if zone.is_utc() { "UTC".to_owned() } else { zone.name() }
-}
-
-fn push_offset(text: &mut String, seconds: i64) {
-    let minutes = seconds.abs() / 60;
-    let sign = if seconds < 0 { '-' } else { '+' };
-    let _ = write!(text, "{sign}{:02}", minutes / 60);
-    if minutes % 60 != 0 {
-        let _ = write!(text, ":{:02}", minutes % 60);
-    }
 }
 
 /// TIMESTAMP, or TIMESTAMP WITH TIME ZONE if the format has an offset.
@@ -219,7 +95,7 @@ fn strptime(call: &Call, strict: bool) -> Result<ArrayRef> {
         true => (None, Some(lists(call, 1)?)),
         false => (Some(texts(call, 1)?), None),
     };
-    let mut known: Vec<(String, Vec<Piece>)> = vec![];
+    let mut known: Vec<TimeFormat> = vec![];
     let mut row = |row: usize| -> Result<Option<i64>> {
         let tried: Vec<String> = match (&single, &several) {
             (Some(formats), _) if formats.is_valid(row) => vec![formats.value(row).to_owned()],
@@ -233,11 +109,11 @@ fn strptime(call: &Call, strict: bool) -> Result<ArrayRef> {
             return Ok(None);
         }
         for format in &tried {
-            if known.iter().all(|(text, _)| text != format) {
-                known.push((format.clone(), pieces(format)?));
+            if known.iter().all(|known| known.text() != format) {
+                known.push(TimeFormat::new(format)?);
             }
-            let pieces = known.iter().find(|(text, _)| text == format).map_or(&[][..], |(_, pieces)| pieces);
-            if let Some(parsed) = parse(values.value(row), pieces) {
+            let format = known.iter().find(|known| known.text() == format);
+            if let Some(parsed) = format.and_then(|format| format.read(values.value(row))) {
                 return Ok(Some(micros(&parsed, call)?));
             }
         }
@@ -260,24 +136,5 @@ fn micros(parsed: &Parsed, call: &Call) -> Result<i64> {
         Some(zone) => to_instant(local, 1_000_000, zone),
         None if matches!(call.to, DataType::Timestamp(_, Some(_))) => to_instant(local, 1_000_000, &call.zone),
         None => Ok(local),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn formats_have_pieces() {
-        let field = |letter, padded| Piece::Field { letter, padded };
-        let literal = |text: &str| Piece::Literal(text.to_owned());
-        assert_eq!(
-            pieces("%Y-%-m at %%%H").ok(),
-            Some(vec![field('Y', true), literal("-"), field('m', false), literal(" at %"), field('H', true)])
-        );
-        assert_eq!(pieces("%x").ok().map(|pieces| pieces.len()), Some(5));
-        for wrong in ["%", "%-", "%q", "%-Y", "%-%"] {
-            assert!(pieces(wrong).is_err() || wrong == "%-%", "{wrong}");
-        }
     }
 }

@@ -787,20 +787,22 @@ impl Session {
         let ast::Statement::Query(query) = &sql else {
             return Err(Error::syntax("SUMMARIZE takes a table or a query"));
         };
-        let schema = self.schema_of(sql.clone(), parameters).await?;
+        // Both plans see the same files: what comes from a pipe is read once.
+        let scope = self.scope()?.with_tables(&parameters.tables);
+        let schema = self.schema_of(scope.clone(), sql.clone(), parameters).await?;
         let summary = ast::Statement::Query(crate::sql::summary::of(query, &schema)?);
-        Box::pin(self.query(summary, parameters)).await
+        Box::pin(self.query_in(scope, summary, parameters)).await
     }
 
     /// The columns of a query's rows, as DESCRIBE shows those of a table.
     async fn describe_query(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
-        let schema = self.schema_of(sql, parameters).await?;
+        let scope = self.scope()?.with_tables(&parameters.tables);
+        let schema = self.schema_of(scope, sql, parameters).await?;
         Ok(Outcome::batch(metadata::describe_schema(&schema)?))
     }
 
     /// The columns of a query's rows.
-    async fn schema_of(&self, sql: ast::Statement, parameters: &Parameters) -> Result<SchemaRef> {
-        let scope = self.scope()?.with_tables(&parameters.tables);
+    async fn schema_of(&self, scope: Scope, sql: ast::Statement, parameters: &Parameters) -> Result<SchemaRef> {
         let parameters = parameters.clone();
         let schema = self.plan_apart(move |planner, _| async move {
             let state = planner.state(&scope);

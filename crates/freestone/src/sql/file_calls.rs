@@ -21,6 +21,9 @@ pub(crate) const FUNCTIONS: [&str; 11] = [
     "read_xlsx",
 ];
 
+/// A function that takes the same arguments.
+pub(crate) const SNIFF: &str = "sniff_csv";
+
 /// The tokens of a statement, in which files with options are calls.
 pub(crate) fn written(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut written: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
@@ -66,7 +69,7 @@ fn is_file(tokens: &[TokenWithSpan], at: usize) -> bool {
 fn is_function(tokens: &[TokenWithSpan], at: usize) -> bool {
     let name = word(tokens.get(at));
     tokens.get(at + 1).is_some_and(|next| next.token == Token::LParen)
-        && FUNCTIONS.iter().any(|function| function.eq_ignore_ascii_case(&name))
+        && FUNCTIONS.iter().chain([&SNIFF]).any(|function| function.eq_ignore_ascii_case(&name))
 }
 
 /// Converts `'file' (name value, …)` to a call, and returns its end.

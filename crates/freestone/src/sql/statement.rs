@@ -1306,6 +1306,7 @@ impl<'a> Cursor<'a> {
         let value = match self.tokens.first().map(|t| &t.token) {
             Some(Token::Comma | Token::RParen) => return Ok("true".into()),
             Some(Token::LParen | Token::LBracket) => return self.option_list(),
+            Some(Token::Mul) => "*".into(),
             Some(Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text)) => text.clone(),
             Some(Token::DollarQuotedString(text)) => text.value.clone(),
             Some(Token::Number(digits, _)) => format!("{sign}{digits}"),

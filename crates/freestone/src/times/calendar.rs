@@ -18,6 +18,16 @@ pub(crate) const MONTHS: [&str; 12] = [
 /// The days of a week, from Monday.
 pub(crate) const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
+/// The name of a month, from 1.
+pub(crate) fn month_name(month: i64) -> &'static str {
+    MONTHS.get((month - 1) as usize).copied().unwrap_or_default()
+}
+
+/// The name of a day of the week; 0 is Monday.
+pub(crate) fn day_name(weekday: i64) -> &'static str {
+    DAYS.get(weekday as usize).copied().unwrap_or_default()
+}
+
 /// A date by its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Civil {

@@ -9,6 +9,8 @@ mod casts;
 mod constructors;
 mod convert;
 mod current;
+mod format;
+mod format_parsing;
 mod function;
 mod interval;
 mod interval_text;
@@ -35,6 +37,8 @@ pub(crate) use arrays::{
 };
 pub(crate) use casts::TimeCasts;
 pub(crate) use convert::argument as argument_of_cast;
+pub(crate) use format::{LocalTime, TimeFormat};
+pub(crate) use format_parsing::Parsed;
 pub(crate) use function::{Call, evaluate, evaluate_rows, wrong_types};
 pub(crate) use interval::{Interval, SECOND_NS};
 pub(crate) use literals::rewrite as rewrite_literals;

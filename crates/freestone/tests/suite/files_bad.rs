@@ -106,8 +106,8 @@ async fn files_that_become_too_large_leave_the_old_ones() {
         }
         assert_eq!(fs::read(place.path(&format!("old.{ending}"))).expect("the old file"), old, "{ending}");
     }
-    let parts = format!("COPY (SELECT *, i % 3 AS k FROM ({large})) TO '@/parts/x' (FORMAT csv, PARTITION_BY k)");
-    place.check_error(&parts, "cannot write parts/x/k=0/data_0.csv").await;
+    let parts = format!("COPY (SELECT *, i % 3 AS k FROM ({large})) TO '@/parts' (FORMAT csv, PARTITION_BY k)");
+    place.check_error(&parts, "cannot write parts/k=0/data_0.csv").await;
     // Neither halves of files nor temporary ones remain.
     assert_eq!(names(), before);
     place.check("SELECT i FROM '@/old.parquet'", &["7"]).await;

@@ -188,10 +188,10 @@ async fn texts_of_other_encodings_and_documents() {
     place.write("zip.csv", [&b"PK\x03\x04"[..], &[0; 26], b"data.csv"].concat());
     place.write("old.csv", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0");
     for (name, text) in [
-        ("mark.csv", "the file is UTF-16, not UTF-8: convert it with iconv -f UTF-16 "),
-        ("plain.csv", "the file is UTF-16, not UTF-8: convert it with iconv -f UTF-16LE"),
+        ("mark.csv", "the file is UTF-16, not UTF-8: for CSV, say ENCODING 'utf-16', or convert it"),
+        ("plain.csv", "or convert it with iconv -f UTF-16LE"),
         ("wide.json", "the file is UTF-32"),
-        ("sheet.csv", "the file is a spreadsheet: save the sheet as CSV"),
+        ("sheet.csv", "the file is a spreadsheet: say FORMAT xlsx"),
         ("zip.csv", "the file is a zip archive: unpack it first"),
         ("old.csv", "an Office document, such as an Excel sheet"),
     ] {

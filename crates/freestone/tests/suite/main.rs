@@ -6,6 +6,8 @@ mod alter;
 mod answers;
 mod bad_input;
 mod cluster;
+mod copy_options;
+mod csv_options;
 mod depth;
 mod equal_names;
 mod files;

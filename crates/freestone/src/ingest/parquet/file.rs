@@ -18,6 +18,7 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 use super::chunks::FileChunks;
 use super::intervals;
+use crate::durations::without_durations;
 use crate::ingest::arrow_types;
 use crate::ingest::blocks::CHANGED;
 use crate::ingest::convert::{stored_type, table_type};
@@ -124,7 +125,7 @@ impl ParquetFile {
         match self.schema().field(column).data_type() {
             DataType::Null => DataType::Null,
             _ if self.columns[column].is_interval => INTERVAL,
-            own => self.table_type(column).unwrap_or_else(|| own.clone()),
+            own => self.table_type(column).unwrap_or_else(|| without_durations(own)),
         }
     }
 

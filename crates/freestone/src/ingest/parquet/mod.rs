@@ -20,10 +20,10 @@ pub(crate) use chunks::FileChunks;
 pub(crate) use file::{ParquetFile, SECONDS_KEY};
 
 use super::IngestOptions;
+use super::column_names::column_index;
 use super::convert::{ColumnMatch, Location, conform, not_stored};
 use super::error::{IngestError, Reason};
 use super::fixed_bytes::{with_intervals, with_uuid_texts};
-use super::infer::column_index;
 use super::parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
 
 /// The columns of the file, with types that tables support.

@@ -13,12 +13,15 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::scalar::ScalarValue;
+use datafusion::sql::sqlparser::ast;
 
 use super::OpenFiles;
 use super::options::FileOptions;
+use super::set::FileSet;
 use crate::access::Access;
 use crate::error::{Error, Result};
 use crate::ingest::FileFormat;
+use crate::sql::statement;
 
 /// The format of a function's files; `None` where their names say it.
 fn format_of(function: &str) -> Option<FileFormat> {
@@ -48,6 +51,15 @@ impl FilesFunction {
     }
 
     fn table(&self, arguments: &[Expr]) -> Result<Arc<dyn TableProvider>> {
+        let (files, options) = self.files(arguments)?;
+        self.open.table(&files, &options.complete()?)
+    }
+
+    /// The names of files, and the options, of a call.
+    ///
+    /// # Errors
+    /// The session may not read files, or the call has another form.
+    pub(super) fn files(&self, arguments: &[Expr]) -> Result<(Vec<String>, FileOptions)> {
         self.access.check_files()?;
         let form = || {
             Error::invalid(format!(
@@ -64,18 +76,22 @@ impl FilesFunction {
         for [name, value] in pairs {
             read.set(name, value, &|name| self.data_type(name))?;
         }
-        self.open.table(&files, &read.complete())
+        Ok((files, read))
+    }
+
+    /// Opens files.
+    pub(super) fn open(&self, files: &[String], options: &FileOptions) -> Result<Arc<FileSet>> {
+        self.open.set(files, options)
     }
 
     /// The type of a name in SQL.
     fn data_type(&self, name: &str) -> Result<DataType> {
+        let unknown = |reason: Error| Error::invalid(format!("unknown type {name}: {reason}"));
+        let expr = statement::parse_expression(&format!("CAST(NULL AS {name})")).map_err(unknown)?;
         let schema = DFSchema::empty();
-        let unknown = |error: DataFusionError| {
-            let reason = Error::from(error);
-            Error::invalid(format!("unknown type {name}: {reason}"))
-        };
-        let cast = self.state.create_logical_expr(&format!("CAST(NULL AS {name})"), &schema).map_err(unknown)?;
-        Ok(cast.get_type(&schema)?)
+        let with_alias = ast::ExprWithAlias { expr, alias: None };
+        let cast = self.state.create_logical_expr_from_sql_expr(with_alias, &schema);
+        Ok(cast.map_err(|error| unknown(error.into()))?.get_type(&schema)?)
     }
 }
 

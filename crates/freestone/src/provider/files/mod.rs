@@ -11,15 +11,19 @@ mod filters;
 mod functions;
 mod inference;
 mod inspection;
+mod layout;
 mod morsels;
 pub(crate) mod naming;
+mod option_values;
 mod options;
 mod order;
 mod parquet;
 mod progress;
 mod pruning;
 mod reader;
+mod rejects;
 mod set;
+mod sniff;
 mod source;
 mod statistics;
 mod stream;
@@ -36,10 +40,14 @@ pub(crate) use contents::{CONTENTS, ContentsFunction};
 pub(crate) use functions::FilesFunction;
 pub(crate) use inference::Inference;
 pub(crate) use inspection::{FUNCTIONS as INSPECTIONS, InspectionFunction};
-pub(crate) use options::{FileOptions, boolean, byte, number, unknown_format};
+pub(crate) use layout::{Layout, arguments};
+pub(crate) use option_values::{Delimiter, boolean, byte, delimiter, line_end, names, number};
+pub(crate) use options::{FileOptions, RejectNames, unknown_format};
 pub(crate) use order::KeepFileOrder;
 use progress::ReadProgress;
+pub(crate) use rejects::RejectTables;
 use set::FileSet;
+pub(crate) use sniff::SniffFunction;
 use table::FilesTable;
 
 use crate::context::Progress;
@@ -52,6 +60,7 @@ pub(crate) struct OpenFiles {
     sets: Arc<Mutex<HashMap<String, Arc<FileSet>>>>,
     progress: Arc<ReadProgress>,
     inference: Inference,
+    rejects: RejectTables,
 }
 
 impl OpenFiles {
@@ -65,22 +74,32 @@ impl OpenFiles {
         Self { progress: Arc::new(ReadProgress::new(told)), ..self }
     }
 
+    /// The same files, whose records that are left out are kept in tables of the session.
+    pub fn with_rejects(self, rejects: &RejectTables) -> Self {
+        Self { rejects: rejects.clone(), ..self }
+    }
+
     /// A table over the files that match names, folders or patterns.
     ///
     /// # Errors
     /// There is no such file, or a file cannot be read.
     pub fn table(&self, names: &[String], options: &FileOptions) -> Result<Arc<dyn TableProvider>> {
+        Ok(Arc::new(FilesTable::new(self.set(names, options)?, self.progress.clone())))
+    }
+
+    /// The files that match names, folders or patterns.
+    fn set(&self, names: &[String], options: &FileOptions) -> Result<Arc<FileSet>> {
         let options = &self.inference.applied(options);
         let key = format!("{names:?} {options:?}");
         let known = self.sets.lock().get(&key).cloned();
         let set = match known {
             Some(set) => set,
             None => {
-                let set = Arc::new(FileSet::open(names, options, &self.inference)?);
+                let set = Arc::new(FileSet::open(names, options, &self.inference, &self.rejects)?);
                 self.sets.lock().insert(key, set.clone());
                 set
             }
         };
-        Ok(Arc::new(FilesTable::new(set, self.progress.clone())))
+        Ok(set)
     }
 }

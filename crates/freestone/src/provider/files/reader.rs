@@ -19,7 +19,9 @@ use super::progress::ReadProgress;
 use super::pruning::{DynamicPruning, Pruning};
 use super::set::{ColumnSource, Contents, FileSet, SetFile};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ingest::{BufferPool, FileFormat, IngestError, Location, Reason, TextParser, as_declared, conform_columns};
+use crate::ingest::{
+    BufferPool, FileFormat, IngestError, Location, Reason, RejectSink, TextParser, as_declared, conform_columns,
+};
 
 /// The parameters of one run of a scan, which its partitions share.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ pub(super) struct Scan {
     pub counters: Counters,
     /// The metadata with the page index, per file, if there is one.
     pub indexed: Vec<OnceLock<Option<ArrowReaderMetadata>>>,
+    /// What receives the records of each file that are left out; empty if they are not kept.
+    pub rejects: Vec<RejectSink>,
 }
 
 /// The counters of pruned parts, for EXPLAIN ANALYZE.
@@ -226,8 +230,11 @@ impl Reader {
                 if !matches!(&self.open, Open::Text(open) if open.file == at) {
                     let (set, pool) = (&scan.set, self.pool.clone());
                     let stored = |column: &usize| matches!(file.columns[*column], ColumnSource::Stored(_));
-                    // Parsers return columns in the requested order.
-                    let parsed: Vec<usize> = self.needed.iter().copied().filter(stored).collect();
+                    // Parsers return columns in the requested order. Which records are left out must not depend on the
+                    // columns that a query reads.
+                    let all: Vec<usize> = (0..set.schema.fields().len()).collect();
+                    let wanted = if set.options.ignore_errors { &all } else { &self.needed };
+                    let parsed: Vec<usize> = wanted.iter().copied().filter(stored).collect();
                     let fields: Vec<_> = parsed.iter().map(|column| set.schema.fields()[*column].clone()).collect();
                     let sources = parsed.iter().map(|column| match file.columns[*column] {
                         ColumnSource::Stored(place) => Some(place),
@@ -237,6 +244,7 @@ impl Reader {
                     let schema = Arc::new(Schema::new(fields));
                     let mut options = set.options.clone();
                     options.batch_rows = scan.batch_rows;
+                    options.rejects = scan.rejects.get(at).cloned();
                     let parser = text.parser(&file.path, &schema, sources.collect(), &inferred, &options, pool)?;
                     let assembly = Assembly::of_parsed(set, file, &self.needed, &parsed);
                     self.open = Open::Text(TextBatches { file: at, assembly, parser, ready: VecDeque::new() });

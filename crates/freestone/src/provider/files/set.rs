@@ -13,12 +13,16 @@ use datafusion::common::ColumnStatistics;
 use datafusion::scalar::ScalarValue;
 
 use super::inference::Inference;
-use super::options::FileOptions;
+use super::layout::{Layout, arguments};
+use super::option_values::ColumnTypes;
+use super::options::{FileOptions, RejectNames};
+use super::rejects::RejectTables;
 use super::types::common_type;
+use crate::distinct_names::different_names;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::{
-    self, ArrowFile, CHANGED, FileFormat, IngestError, IngestOptions, Kinds, ParquetFile, Reason, Shape, SpooledFile,
-    TextFile, different_names,
+    self, ArrowFile, CHANGED, FileFormat, IngestError, IngestOptions, Kinds, ParquetFile, Reason, RejectSink, Shape,
+    SpooledFile, TextFile, TextForms,
 };
 use crate::sql::type_names::type_name;
 
@@ -35,6 +39,10 @@ pub(super) struct FileSet {
     pub files: Vec<SetFile>,
     /// The statistics of each column for the planner, which are computed once.
     pub known: Vec<OnceLock<ColumnStatistics>>,
+    /// The options that were given, as text.
+    pub arguments: Option<String>,
+    /// Where records that are left out are kept.
+    pub rejects: Option<(RejectTables, RejectNames)>,
     inference: Inference,
 }
 
@@ -91,34 +99,29 @@ impl FileSet {
     ///
     /// # Errors
     /// There is no such file, a file cannot be read, or types have no common type.
-    pub fn open(names: &[String], options: &FileOptions, inference: &Inference) -> Result<FileSet> {
+    pub fn open(
+        names: &[String],
+        options: &FileOptions,
+        inference: &Inference,
+        rejects: &RejectTables,
+    ) -> Result<FileSet> {
         let mut paths = vec![];
         for name in names {
             paths.extend(ingest::expand_paths(name)?);
         }
         let name = names.join(", ");
         let format = format(&name, &paths, options)?;
+        options.check_format(format)?;
         let (mut files, mut partitions) = (vec![], vec![]);
         let count = paths.len();
         for path in paths {
             partitions.push(ingest::partitions(&path));
             files.push(SetFile::open(path, format, &options.ingest, count)?);
         }
-        name_columns(&mut files, &options.names)?;
+        name_columns(&mut files, options)?;
         let mut columns = united(&files)?;
-        for (declared, data_type) in &options.types {
-            let found = columns.iter_mut().find(|column| column.name == *declared);
-            let Some(column) = found else {
-                let names = columns.iter().map(|column| column.name.as_str());
-                return Err(Error::not_found("column", declared, names));
-            };
-            if !format.is_text() {
-                return Err(Error::invalid(
-                    "TYPES is an option of CSV and JSON files, whose columns have no type of their own",
-                ));
-            }
-            column.typed = Typed::Declared(data_type.clone());
-        }
+        declare_types(&mut columns, &options.types, &name)?;
+        options.check_columns(columns.iter().map(|column| column.name.as_str()))?;
         let mut partitions = if options.hive == Some(false) { vec![] } else { partition_columns(&partitions) };
         columns.retain(|column| !partitions.iter().any(|(name, ..)| *name == column.name));
         if let Some(name) = &options.filename {
@@ -147,8 +150,16 @@ impl FileSet {
         let named = partitions.iter().map(|(name, data_type, _)| Field::new(name, data_type.clone(), true));
         let schema = Arc::new(Schema::new(stored.chain(named).collect::<Vec<_>>()));
         let known = schema.fields().iter().map(|_| OnceLock::new()).collect();
-        let (options, inference) = (options.ingest.clone(), inference.clone());
-        Ok(FileSet { name, format, options, schema, inferred, files, known, inference })
+        let (arguments, inference) = (arguments(options), inference.clone());
+        let rejects = options.rejects.clone().map(|names| (rejects.clone(), names));
+        let options = options.ingest.clone();
+        Ok(FileSet { name, format, options, schema, inferred, files, known, arguments, rejects, inference })
+    }
+
+    /// Begins to read the files. Returns what receives the records of each that are left out, if they are kept.
+    pub fn reject_sinks(&self) -> Vec<RejectSink> {
+        let Some((tables, names)) = &self.rejects else { return vec![] };
+        tables.begin(names, self.files.iter().filter_map(|file| Layout::of(self, file)).collect())
     }
 
     /// Notes that a value does not have the type of the sample. Pipes cannot be read again.
@@ -253,24 +264,52 @@ impl SetFile {
 }
 
 /// Gives the columns of CSV files other names, from the first one on.
-fn name_columns(files: &mut [SetFile], names: &[String]) -> Result<()> {
+fn name_columns(files: &mut [SetFile], options: &FileOptions) -> Result<()> {
+    let (names, option) = (&options.names, if options.names_all { "COLUMNS" } else { "NAMES" });
     if names.is_empty() {
         return Ok(());
     }
-    if names.iter().enumerate().any(|(at, name)| name.is_empty() || names[..at].contains(name)) {
-        return Err(Error::invalid("NAMES: the names of columns must be distinct texts"));
+    if names.iter().enumerate().any(|(at, name)| name.trim().is_empty() || names[..at].contains(name)) {
+        return Err(Error::invalid(format!("{option}: the names of columns must be distinct texts")));
     }
     for file in files {
-        let Contents::Text(TextFile::Csv(csv)) = &mut file.contents else {
-            return Err(Error::invalid("NAMES is an option of CSV files")
-                .with_hint("rename the columns in the query: SELECT a AS b"));
-        };
-        if names.len() > csv.names.len() {
-            let text = format!("{} has {} columns, and there are {} NAMES", file.name, csv.names.len(), names.len());
-            return Err(Error::invalid(text).with_hint("name the columns of the file, from the first one on"));
+        let Contents::Text(TextFile::Csv(csv)) = &mut file.contents else { continue };
+        let has = csv.names.len();
+        if names.len() > has || options.names_all && names.len() < has {
+            let columns = if has == 1 { "column" } else { "columns" };
+            let text = format!("{} has {has} {columns}, and {option} has {}", file.name, names.len());
+            return Err(Error::invalid(text).with_hint(match options.names_all {
+                true => "name all columns of the file, or some of them with NAMES and TYPES",
+                false => "name the columns of the file, from the first one on",
+            }));
         }
         let rest = csv.names.drain(..).skip(names.len());
         csv.names = different_names(names.iter().cloned().chain(rest.collect::<Vec<_>>()));
+        csv.layout.names = csv.names.clone();
+    }
+    Ok(())
+}
+
+/// Gives columns the types that were declared for them.
+fn declare_types(columns: &mut [United], types: &ColumnTypes, files: &str) -> Result<()> {
+    if types.in_order.len() > columns.len() {
+        let text = format!("{files} has {} columns, and there are {} TYPES", columns.len(), types.in_order.len());
+        return Err(Error::invalid(text).with_hint("give the types of columns from the first one on"));
+    }
+    for (column, data_type) in columns.iter_mut().zip(&types.in_order) {
+        column.typed = Typed::Declared(data_type.clone());
+    }
+    for (declared, data_type) in &types.named {
+        let exact = columns.iter().position(|column| column.name == *declared);
+        let alike = || {
+            let mut alike = (0..columns.len()).filter(|at| columns[*at].name.eq_ignore_ascii_case(declared));
+            alike.next().filter(|_| alike.next().is_none())
+        };
+        let Some(found) = exact.or_else(alike) else {
+            let names = columns.iter().map(|column| column.name.as_str());
+            return Err(Error::not_found("column", declared, names));
+        };
+        columns[found].typed = Typed::Declared(data_type.clone());
     }
     Ok(())
 }
@@ -396,9 +435,12 @@ fn partition_columns(files: &[Vec<(String, Option<String>)>]) -> Vec<(String, Da
         };
         let values: Vec<Option<String>> = files.iter().map(of).collect();
         let mut kinds = Kinds::ANY;
-        values.iter().flatten().for_each(|value| kinds.see_text(value));
+        values.iter().flatten().for_each(|value| kinds.see_text(value, &TextForms::default()));
         let data_type = match kinds.data_type() {
-            exact @ (DataType::Int64 | DataType::Date32 | DataType::Timestamp(TimeUnit::Microsecond, None)) => exact,
+            exact @ (DataType::Boolean
+            | DataType::Int64
+            | DataType::Date32
+            | DataType::Timestamp(TimeUnit::Microsecond, None)) => exact,
             _ => DataType::Utf8View,
         };
         let typed = |data_type: &DataType| -> Option<Vec<ScalarValue>> {

@@ -98,6 +98,7 @@ impl FilesSource {
             measured: Arc::default(),
             counters,
             indexed: self.set.files.iter().map(|_| OnceLock::new()).collect(),
+            rejects: self.set.reject_sinks(),
         })
     }
 

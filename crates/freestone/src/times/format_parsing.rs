@@ -1,13 +1,12 @@
-//! Parsing of times by a format: the inverse of [`super::strftime`].
+//! Parsing of times by a format.
 
-use super::dates::{day_name, month_name};
-use super::strftime::Piece;
-use crate::times::calendar::{checked_days, days_of, iso_year_start, weekday};
-use crate::times::{SECOND_NS, Zone};
+use super::calendar::{checked_days, day_name, days_of, iso_year_start, month_name, weekday};
+use super::format::Piece;
+use super::{SECOND_NS, Zone};
 
 /// The content of a text: days since 1970, nanoseconds since midnight, and the time zone, if there is one.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Parsed {
+pub(crate) struct Parsed {
     pub days: i64,
     pub ns: i64,
     pub zone: Option<Zone>,
@@ -204,13 +203,14 @@ impl Fields {
 
 #[cfg(test)]
 mod tests {
-    use super::super::strftime::pieces;
+    use super::super::format::TimeFormat;
     use super::*;
 
     #[test]
     fn texts_are_read() {
-        let day = |text: &str, format: &str| parse(text, &pieces(format).expect(format)).map(|parsed| parsed.days);
-        let ns = |text: &str, format: &str| parse(text, &pieces(format).expect(format)).map(|parsed| parsed.ns);
+        let read = |text: &str, format: &str| TimeFormat::new(format).expect(format).read(text);
+        let day = |text: &str, format: &str| read(text, format).map(|parsed| parsed.days);
+        let ns = |text: &str, format: &str| read(text, format).map(|parsed| parsed.ns);
         assert_eq!(day("29.02.2024", "%d.%m.%Y"), Some(days_of(2024, 2, 29)));
         assert_eq!(day("2024 60", "%Y %j"), Some(days_of(2024, 2, 29)));
         assert_eq!(day("2021-W01-1", "%G-W%V-%u"), Some(days_of(2021, 1, 4)));

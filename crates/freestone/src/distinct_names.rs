@@ -1,0 +1,21 @@
+//! Distinct names for the columns of a table.
+
+/// Adds a number to names that occurred before, because the names of a table's columns must be distinct.
+pub(crate) fn different_names(given: impl Iterator<Item = String>) -> Vec<String> {
+    let given: Vec<String> = given.collect();
+    let mut taken: std::collections::HashSet<String> = given.iter().cloned().collect();
+    let mut seen = std::collections::HashSet::new();
+    let mut names = Vec::with_capacity(given.len());
+    for name in given {
+        if seen.insert(name.clone()) {
+            names.push(name);
+            continue;
+        }
+        let numbered = (1..).map(|number| format!("{name}_{number}")).find(|name| !taken.contains(name));
+        let numbered = numbered.unwrap_or(name);
+        taken.insert(numbered.clone());
+        seen.insert(numbered.clone());
+        names.push(numbered);
+    }
+    names
+}
