@@ -75,8 +75,8 @@ class Client:
         tag, length = struct.unpack(">ci", self.read(5))
         return tag, self.read(length - 4)
 
-    def run(self, sql):
-        """The SQLSTATE of a statement's error, or the number of its rows."""
+    def run(self, sql, values=None):
+        """The SQLSTATE and message of a statement's error, or the number of its rows, whose first values go into a list."""
         text = sql.encode() + b"\0"
         self.socket.sendall(b"Q" + struct.pack(">i", len(text) + 4) + text)
         rows, state = 0, None
@@ -84,6 +84,8 @@ class Client:
             tag, body = self.message()
             if tag == b"D":
                 rows += 1
+                if values is not None:
+                    values.append(body[6 : 6 + struct.unpack(">i", body[2:6])[0]].decode())
             elif tag == b"E":
                 fields = {part[:1]: part[1:] for part in body.split(b"\0") if part}
                 state = f"{fields[b'C'].decode()} {fields[b'M'].decode(errors='replace')}"

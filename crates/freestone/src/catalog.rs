@@ -49,7 +49,9 @@ use crate::sql::names::other_case;
 use crate::sql::names::{CATALOG, MAIN, SCHEMA, is_ours};
 use crate::sql::parameters::{Described, Filled, Parameters};
 use crate::sql::user_types;
-use crate::sql::{extensions, file_calls, macros, names, parameters, statement, subquery_columns, supported, types};
+use crate::sql::{
+    extensions, file_calls, macros, names, parameters, statement, struct_fields, subquery_columns, supported, types,
+};
 use crate::temp_schema::TempSchema;
 use crate::text_types;
 use crate::workload::WorkloadLog;
@@ -372,7 +374,12 @@ impl Planner {
     /// the clauses that depend on them.
     async fn resolve_names(&self, state: &SessionState, scope: &Scope, statement: &mut ast::Statement) -> Result<()> {
         if definitions::has_macros(&scope.snapshot) {
-            macros::expand(statement, &|name| definitions::macro_text(&scope.snapshot, name))?;
+            let aggregates = state.aggregate_functions();
+            let known = macros::Known {
+                text: &|name| definitions::macro_text(&scope.snapshot, name),
+                is_aggregate: &|name| aggregates.contains_key(name),
+            };
+            macros::expand(statement, &known)?;
         }
         let has_enums = text_types::has_enums(&scope.snapshot);
         user_types::expand(statement, &|name| definitions::type_text(&scope.snapshot, name), has_enums)?;
@@ -424,6 +431,7 @@ impl Planner {
                 pivots.insert(text, values);
             }
         }
+        struct_fields::lists_as_calls(statement);
         shared::mark(statement);
         Ok(())
     }

@@ -4,12 +4,15 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
+use datafusion::sql::utils::UNNEST_PLACEHOLDER;
 use freestone_advisor::AdvisorError;
 use freestone_store::StoreError;
 use freestone_store::log::LogError;
 
+use crate::error_words::plain;
 use crate::internal_names::{MARK, ROW_ID_COLUMN, is_temporary, without_marks};
 use crate::limits::{LEVELS_MAX, NESTED_MAX};
+use crate::sql_words::in_sql;
 
 /// The kind of an error, for callers that react to it (exception classes, SQLSTATEs).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,7 +231,7 @@ fn translate(error: &DataFusionError) -> Error {
         DataFusionError::External(inner) => translate_external(inner.as_ref()),
         DataFusionError::SQL(inner, _) => translate_parser(inner),
         DataFusionError::SchemaError(inner, _) => translate_schema(inner),
-        DataFusionError::Plan(message) => translate_plan(clean(message)),
+        DataFusionError::Plan(message) => translate_plan(message),
         DataFusionError::NotImplemented(message) => Error::unsupported(clean(message)),
         DataFusionError::ResourcesExhausted(message) => Error::new(ErrorKind::Resource, clean(message))
             .with_hint("raise --memory-limit, or use fewer --threads so that each has more"),
@@ -239,9 +242,21 @@ fn translate(error: &DataFusionError) -> Error {
         DataFusionError::ParquetError(inner) => Error::new(ErrorKind::Io, format!("cannot read Parquet: {inner}")),
         DataFusionError::ObjectStore(inner) => Error::new(ErrorKind::Io, inner.to_string()),
         DataFusionError::ExecutionJoin(inner) if inner.is_cancelled() => Error::cancelled(),
+        DataFusionError::Internal(message) if OF_USERS.iter().any(|part| message.contains(part)) => {
+            Error::new(ErrorKind::Type, clean(message))
+        }
         other => internal(clean(&other.strip_backtrace())),
     }
 }
+
+/// Parts of internal errors of DataFusion that are what a user has written, and no defect: functions and operators that do
+/// not take such types.
+const OF_USERS: [&str; 4] = [
+    "failed to match any signature",
+    "Failed to coerce types",
+    "Cannot run range queries on datatype",
+    "could not cast array of type",
+];
 
 fn translate_external(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Error {
     if let Some(inner) = error.downcast_ref::<Error>() {
@@ -253,7 +268,9 @@ fn translate_external(error: &(dyn std::error::Error + Send + Sync + 'static)) -
     } else if let Some(inner) = error.downcast_ref::<ArrowError>() {
         translate_arrow(inner)
     } else {
-        Error::new(ErrorKind::Io, error.to_string())
+        let message = error.to_string();
+        let kind = if message.starts_with("regex parse error") { ErrorKind::Invalid } else { ErrorKind::Io };
+        Error::new(kind, plain(&message))
     }
 }
 
@@ -345,10 +362,11 @@ fn translate_schema(error: &SchemaError) -> Error {
             if valid_fields.iter().any(shared) {
                 return Error::ambiguous(&wanted);
             }
-            // The rows of a write's target have an internal column.
-            for valid in valid_fields.iter().filter(|valid| valid.name != ROW_ID_COLUMN) {
+            // The rows of a write's target have an internal column, and lists that become rows have internal names.
+            let is_internal = |name: &str| name == ROW_ID_COLUMN || name.starts_with(UNNEST_PLACEHOLDER);
+            for valid in valid_fields.iter().filter(|valid| !is_internal(&valid.name)) {
                 let name = if qualified { plain_name(valid) } else { valid.name().to_owned() };
-                let name = without_marks(&name);
+                let name = in_sql(&without_marks(&name));
                 if !candidates.contains(&name) {
                     candidates.push(name);
                 }
@@ -373,25 +391,40 @@ fn plain_name(column: &datafusion::common::Column) -> String {
     }
 }
 
-fn translate_plan(message: String) -> Error {
+fn translate_plan(message: &str) -> Error {
     if let Some((what, suggestion)) = message.split_once("\nDid you mean ") {
         let hint = format!("did you mean {}", suggestion.trim_end_matches('.').replace('\'', ""));
         return Error::new(ErrorKind::NotFound, lower_first(what.trim_end_matches('.'))).with_hint(hint);
     }
-    if let Some((given, row, expected)) = value_count(&message) {
+    if let Some((given, row, expected)) = value_count(message) {
         return Error::invalid(format!("row {row} has {given} values, expected {expected}"));
     }
-    if let Some(function) = file_function(&message) {
+    if let Some(function) = file_function(message) {
         let way = ["xls", "excel", "ods"].iter().any(|kind| function.contains(kind));
         let way = way.then_some("name the file: FROM 'file.xlsx', or read_xlsx('file.xlsx', sheet => 'name')");
         return Error::new(ErrorKind::NotFound, format!("no table function {function}"))
             .with_hint(way.unwrap_or("name the file itself: FROM 'file.csv', 'file.parquet', 'folder/*.json'"));
     }
-    let is_type = ["coerce", "No function matches", "Cannot infer common", "type mismatch", "types are not compatible"];
-    if is_type.iter().any(|part| message.contains(part)) {
-        return Error::new(ErrorKind::Type, message);
+    const OF_TYPES: [&str; 10] = [
+        "coerce",
+        "coercion failed",
+        "No function matches",
+        "Cannot infer common",
+        "type mismatch",
+        "types are not compatible",
+        "Unsupported CAST",
+        "non-boolean predicate",
+        "Inconsistent data type",
+        "Incompatible inputs for Union",
+    ];
+    let kind = if OF_TYPES.iter().any(|part| message.contains(part)) { ErrorKind::Type } else { ErrorKind::Invalid };
+    let error = Error::new(kind, clean(message));
+    match kind {
+        ErrorKind::Type if message.starts_with("Cannot infer common") => {
+            error.with_hint("cast one of the operands: CAST(x AS type)")
+        }
+        _ => error,
     }
-    Error::invalid(message)
 }
 
 /// For a VALUES list with rows of different lengths: the number of values, the row from 1, and the expected number.
@@ -409,30 +442,15 @@ fn file_function(message: &str) -> Option<&str> {
 }
 
 fn internal(message: String) -> Error {
-    let message = message.split("\nThis issue was likely caused by a bug").next().unwrap_or_default().trim();
     Error::new(ErrorKind::Internal, format!("internal error: {message}"))
         .with_hint("this is a bug; please report the statement that shows it")
 }
 
-/// Removes back traces and the prefixes that libraries add to messages.
+/// Removes back traces, and what libraries add to messages.
 fn clean(message: &str) -> String {
     let message = message.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(message);
-    let mut message = message.trim();
-    const PREFIXES: [&str; 9] = [
-        "External error: ",
-        "Arrow error: ",
-        "Optimizer rule 'simplify_expressions' failed",
-        "caused by",
-        "Error during planning: ",
-        "Execution error: ",
-        "Cast error: ",
-        "Parser error: ",
-        "Compute error: ",
-    ];
-    while let Some(rest) = PREFIXES.iter().find_map(|prefix| message.strip_prefix(prefix)) {
-        message = rest.trim_start();
-    }
-    without_marks(&out_of_range(message).unwrap_or_else(|| without_structs(message)))
+    let message = plain(message);
+    without_marks(&out_of_range(&message).unwrap_or_else(|| without_structs(&message)))
 }
 
 /// The message `Int64Array overflow on abs(x)` in the words of the other operations.

@@ -114,7 +114,9 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
 /// Whether a text could not be cast to a number because that is too large.
 fn is_number_out_of_range(message: &str) -> bool {
     let text = message.strip_prefix("Cannot cast string '").and_then(|rest| rest.split_once('\''));
-    text.is_some_and(|(text, rest)| text.trim().parse::<i128>().is_ok() && rest.contains("Int"))
+    text.is_some_and(|(text, rest)| {
+        text.trim().parse::<i128>().is_ok() && (rest.contains("INT") || rest.contains("BIGINT"))
+    })
 }
 
 #[cfg(test)]

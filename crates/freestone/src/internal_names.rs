@@ -8,12 +8,27 @@ pub const ROW_ID_COLUMN: &str = "__row_id";
 /// position is not known, the name is the text before the mark.
 pub(crate) const MARK: char = '\u{1}';
 
-/// A text with marked names, as users know the names.
+/// Begins the names of tables that exist only within one statement.
+const INTERNAL_TABLE: &str = "freestone$";
+
+/// A text with marked names and columns of internal tables, as users know the names.
 pub(crate) fn without_marks(text: &str) -> String {
     let mut parts = text.split(MARK);
     let mut shown = parts.next().unwrap_or_default().to_owned();
     parts.for_each(|part| shown.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit())));
-    shown
+    if !shown.contains(INTERNAL_TABLE) {
+        return shown;
+    }
+    let mut parts = shown.split(INTERNAL_TABLE);
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '$' || c == '_');
+        match rest.strip_prefix('.') {
+            Some(column) => plain.push_str(column),
+            None => plain.extend([INTERNAL_TABLE, part]),
+        }
+    }
+    plain
 }
 
 /// The name in SQL of the schema of a session's temporary tables, whichever session asks.

@@ -13,6 +13,26 @@ use crate::times::calendar::{Civil, civil};
 
 const DAY_SECONDS: i64 = 86_400;
 
+/// Whether a value is a date or a timestamp that is infinite, or before the year 1.
+pub(super) fn is_own(array: &dyn Array, row: usize) -> bool {
+    use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
+    const FIRST_DAY: i64 = -719_162;
+    let (value, per_day, end) = match array.data_type() {
+        DataType::Date32 => (array.as_primitive::<Date32Type>().value(row).into(), 1, i64::from(i32::MAX)),
+        DataType::Timestamp(unit, _) => {
+            let (value, per_second) = match unit {
+                Second => (array.as_primitive::<TimestampSecondType>().value(row), 1),
+                Millisecond => (array.as_primitive::<TimestampMillisecondType>().value(row), 1000),
+                Microsecond => (array.as_primitive::<TimestampMicrosecondType>().value(row), 1_000_000),
+                Nanosecond => (array.as_primitive::<TimestampNanosecondType>().value(row), 1_000_000_000),
+            };
+            (value, DAY_SECONDS * per_second, i64::MAX)
+        }
+        _ => return false,
+    };
+    value == end || value <= -end || value.div_euclid(per_day) < FIRST_DAY
+}
+
 /// Appends a date, a time or a timestamp; false for values of other types.
 pub(super) fn append(array: &dyn Array, row: usize, text: &mut String) -> bool {
     use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
@@ -53,18 +73,19 @@ fn append_infinity(positive: bool, text: &mut String) {
     text.push_str(if positive { "infinity" } else { "-infinity" });
 }
 
-/// A timestamp in the given unit. One with a zone is written in UTC.
+/// A timestamp in the given unit. One with a zone is written in UTC. Before year 1, it is written as in PostgreSQL.
 fn append_timestamp(value: i64, per_second: i64, digits: usize, has_zone: bool, text: &mut String) {
     if [i64::MAX, -i64::MAX, i64::MIN].contains(&value) {
         return append_infinity(value > 0, text);
     }
     let day = DAY_SECONDS * per_second;
-    append_date(value.div_euclid(day), text);
-    text.push('T');
+    let era = append_day(value.div_euclid(day), text);
+    text.push(if era.is_empty() { 'T' } else { ' ' });
     append_clock(value.rem_euclid(day), per_second, digits, text);
     if has_zone {
         text.push('Z');
     }
+    text.push_str(era);
 }
 
 /// A time of day, also from 24:00:00 on.
@@ -79,15 +100,18 @@ fn append_clock(value: i64, per_second: i64, digits: usize, text: &mut String) {
     }
 }
 
-/// A day of the Gregorian calendar; the year 0 is the one before the year 1.
 fn append_date(days: i64, text: &mut String) {
+    let era = append_day(days, text);
+    text.push_str(era);
+}
+
+/// Appends a day of the Gregorian calendar, and returns what follows it, and its time of day, before the year 1.
+fn append_day(days: i64, text: &mut String) -> &'static str {
     let Civil { year, month, day } = civil(days);
-    let _ = match year {
-        0..=9999 => write!(text, "{year:04}"),
-        10_000.. => write!(text, "+{year}"),
-        _ => write!(text, "-{:04}", -year),
-    };
-    let _ = write!(text, "-{month:02}-{day:02}");
+    let (year, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
+    let sign = if year > 9999 && era.is_empty() { "+" } else { "" };
+    let _ = write!(text, "{sign}{year:04}-{month:02}-{day:02}");
+    era
 }
 
 #[cfg(test)]
@@ -119,12 +143,18 @@ mod tests {
             "1970-01-01",
             "+12345-12-18",
             "+5881580-07-10",
-            "-0044-03-05",
-            "-5877641-06-25",
+            "0045-03-05 BC",
+            "5877642-06-25 BC",
         ];
         check(Arc::new(Date32Array::from(days)), &texts);
-        let micros = vec![i64::MAX, i64::MIN, i64::MAX - 1, 0];
-        let texts = ["infinity", "-infinity", "+294247-01-10T04:00:54.775806", "1970-01-01T00:00:00"];
+        let micros = vec![i64::MAX, i64::MIN, i64::MAX - 1, 0, -62_135_596_800_000_001];
+        let texts = [
+            "infinity",
+            "-infinity",
+            "+294247-01-10T04:00:54.775806",
+            "1970-01-01T00:00:00",
+            "0001-12-31 23:59:59.999999 BC",
+        ];
         check(Arc::new(TimestampMicrosecondArray::from(micros)), &texts);
         let far = TimestampSecondArray::from(vec![i64::MAX - 1]).with_timezone("+00:00");
         check(Arc::new(far), &["+292277026596-12-04T15:30:06Z"]);

@@ -74,10 +74,10 @@ impl<'a> ValueTexts<'a> {
             text.push_str(&interval_of(spans.value(row)).text());
             return;
         }
-        if self.formatter.value(row).write(text).is_ok() {
+        if !calendar::is_own(self.array, row) && self.formatter.value(row).write(text).is_ok() {
             return;
         }
-        // The value is outside of the range of the calendar.
+        // The value is not one that Arrow's calendar writes, or not as we do.
         text.truncate(start);
         if !calendar::append(self.array, row, text) {
             let _ = write!(text, "{}", self.formatter.value(row));

@@ -3,6 +3,7 @@
 //! Floats are rounded half to even when they become integers, as in PostgreSQL and DuckDB. Decimals are rounded half
 //! away from zero. A value outside of the range of the type is an error, or NULL for TRY_CAST.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -22,6 +23,7 @@ use super::decimals::{doubles, rounded};
 use super::function::overflow;
 use crate::display::texts_of;
 use crate::error::{Error, ErrorKind};
+use crate::ingest::values::{decimal, rounded_decimal};
 use crate::ingest::{UUID, read_texts};
 use crate::sql::type_names::type_name;
 
@@ -41,7 +43,7 @@ pub(super) fn is_ours(from: &DataType, to: &DataType) -> bool {
         (Float64, Float32 | Float16) | (Date64, Date32) => true,
         (text, to) if text.is_string() && is_read(to) => true,
         (uuid, text) if *uuid == UUID => text.is_string(),
-        (text, Float64 | Float32) if text.is_string() => true,
+        (text, Float64 | Float32 | Decimal128(..)) if text.is_string() => true,
         (text, to) if text.is_string() && to.is_integer() => true,
         (nested, text) if text.is_string() => nested.is_nested() && !matches!(nested, DataType::Dictionary(..)),
         _ => false,
@@ -95,14 +97,24 @@ pub(crate) fn cast(array: &ArrayRef, to: &DataType, or_null: bool) -> Result<Arr
     let converted = converted(array, to)?;
     if !or_null && converted.null_count() > array.null_count() {
         let lost = (0..array.len()).find(|row| converted.is_null(*row) && array.is_valid(*row)).unwrap_or(0);
-        if array.data_type().is_string() && plain(array, to)?.is_null(lost) {
-            let text = array_value_to_string(array, lost)?;
+        if array.data_type().is_string() && !is_out_of_range(array, lost, to)? {
+            let (text, to) = (array_value_to_string(array, lost)?, type_name(to));
             let message = format!("Cannot cast string '{text}' to value of {to} type");
             return Err(Error::new(ErrorKind::Type, message).into());
         }
         return Err(overflow(array_value_to_string(array, lost)?, to));
     }
     Ok(converted)
+}
+
+/// Whether a text that is no value of a type is one of its larger relatives.
+fn is_out_of_range(texts: &ArrayRef, row: usize, to: &DataType) -> Result<bool> {
+    match to {
+        DataType::Decimal128(..) => {
+            Ok(plain(&texts.slice(row, 1), &DataType::Float64)?.as_primitive::<Float64Type>().is_valid(0))
+        }
+        _ => Ok(plain(texts, to)?.is_valid(row)),
+    }
 }
 
 /// The values that texts spell.
@@ -149,6 +161,7 @@ fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
                 false => integers_of_texts(array, &plain, to)?,
             }
         }
+        (text, Decimal128(precision, scale)) if text.is_string() => decimals_of_texts(array, *precision, *scale)?,
         (text, Float32) if text.is_string() => converted(&converted(array, &Float64)?, to)?,
         (Float64, Float32) => {
             let narrow = |value: f64| Some(value as f32).filter(|narrow| narrow.is_finite() || !value.is_finite());
@@ -162,11 +175,33 @@ fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     })
 }
 
-/// Integers of texts, of which some may be in another base: `0x1F`, `0b101`.
+/// Decimals of texts, which may have an exponent. Digits beyond the scale are rounded.
+fn decimals_of_texts(array: &ArrayRef, precision: u8, scale: i8) -> Result<ArrayRef> {
+    let limit = 10i128.checked_pow(precision.into()).unwrap_or(i128::MAX);
+    let digits = u32::try_from(scale).unwrap_or(0);
+    let texts = self::plain(array, &DataType::Utf8View)?;
+    let read = texts.as_string_view().iter().map(|text| rounded_decimal(&without_marks(text?), digits, limit).ok());
+    Ok(Arc::new(Decimal128Array::from_iter(read).with_precision_and_scale(precision, scale)?))
+}
+
+/// The bytes of a number without the marks between its digits, as in `1_000`.
+fn without_marks(text: &str) -> Cow<'_, [u8]> {
+    let bytes = text.as_bytes();
+    let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+    let is_mark = |at: usize| bytes[at] == b'_' && is_digit(at.checked_sub(1)) && is_digit(Some(at + 1));
+    if !(0..bytes.len()).any(is_mark) {
+        return Cow::Borrowed(bytes);
+    }
+    Cow::Owned((0..bytes.len()).filter(|at| !is_mark(*at)).map(|at| bytes[at]).collect())
+}
+
+/// Integers of texts that are not only digits: in another base, as `0x1F` and `0b101`, or with an exponent, as `1e3`.
 fn integers_of_texts(array: &ArrayRef, plain: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let texts = self::plain(array, &DataType::Utf8View)?;
     let missing = texts.as_string_view().iter().enumerate().map(|(row, text)| match text {
-        Some(text) if plain.is_null(row) => in_base(text.trim()),
+        Some(text) if plain.is_null(row) => {
+            in_base(text.trim()).or_else(|| decimal(text.as_bytes(), 0, 10i128.pow(38)).ok())
+        }
         _ => None,
     });
     let others = Decimal128Array::from_iter(missing).with_precision_and_scale(38, 0)?;

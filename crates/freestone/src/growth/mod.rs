@@ -98,6 +98,14 @@ fn check_size(function: &str, bytes: u64, bytes_max: usize) -> Result<Option<Cla
     Claim::new(bytes.saturating_mul(2)).map(Some).map_err(|left| refused(left / 2))
 }
 
+/// Claims the memory for a result of a function.
+///
+/// # Errors
+/// As for [`check_size`].
+pub(crate) fn claim(function: &str, bytes: u64) -> Result<Option<Claim>> {
+    check_size(function, bytes, BYTES_MAX)
+}
+
 /// A function that fails before it makes a result that is too large, or that is called for a few rows at a time.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Bounded {

@@ -102,7 +102,7 @@ pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Bo
             let (scale, limit) = (scale.unsigned_abs().into(), 10i128.pow((*precision).min(38).into()));
             numbers::<Decimal128Type>(field, empty_is_null, move |bytes| values::decimal(bytes, scale, limit))
         }
-        DataType::Date32 => numbers::<Date32Type>(field, empty_is_null, values::date),
+        DataType::Date32 => numbers::<Date32Type>(field, empty_is_null, values::written_date),
         DataType::Time32(unit @ TimeUnit::Second) => {
             let unit = *unit;
             narrow::<Time32SecondType, _>(field, empty_is_null, move |bytes| values::time(bytes, unit))
@@ -121,7 +121,7 @@ pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Bo
         }
         DataType::Timestamp(unit, zone) => {
             let (unit, rule) = (*unit, ZoneRule::of(zone.as_deref()));
-            let parse = move |bytes: &[u8]| values::timestamp(bytes, unit, rule);
+            let parse = move |bytes: &[u8]| values::written_timestamp(bytes, unit, rule);
             match unit {
                 TimeUnit::Second => numbers::<TimestampSecondType>(field, empty_is_null, parse),
                 TimeUnit::Millisecond => numbers::<TimestampMillisecondType>(field, empty_is_null, parse),

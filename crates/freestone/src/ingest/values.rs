@@ -6,7 +6,7 @@
 use arrow::datatypes::{TimeUnit, i256};
 
 use super::error::ValueProblem::{self, MissingZone, Precision, Range, Syntax, UnexpectedZone};
-use crate::times::{Zone, calendar};
+use crate::times::{self, SECOND_NS, Zone, calendar};
 
 type Parsed<T> = Result<T, ValueProblem>;
 
@@ -65,6 +65,14 @@ pub(crate) fn decimal(bytes: &[u8], scale: u32, limit: i128) -> Parsed<i128> {
         return Err(Range);
     }
     Ok(if negative { -scaled } else { scaled })
+}
+
+/// As [`decimal`], with digits beyond the scale rounded half away from zero, as in a cast.
+pub(crate) fn rounded_decimal(bytes: &[u8], scale: u32, limit: i128) -> Parsed<i128> {
+    match decimal(bytes, scale, limit) {
+        Err(Precision) => long_decimal(bytes.trim_ascii(), scale, limit, true),
+        read => read,
+    }
 }
 
 /// A decimal number of at most `precision` digits, which may be more than 128 bits hold.
@@ -148,8 +156,8 @@ pub(crate) fn boolean(bytes: &[u8]) -> Parsed<bool> {
     }
 }
 
-/// `YYYY-MM-DD` as days since 1970-01-01, also with a sign and more digits of the year, or `infinity`. A time of day is
-/// accepted when it is midnight.
+/// `YYYY-MM-DD` as days since 1970-01-01, also with a sign and more digits of the year, or ` BC` after it, or `infinity`. A
+/// time of day is accepted when it is midnight.
 pub(crate) fn date(bytes: &[u8]) -> Parsed<i32> {
     if bytes.len() == 10 && bytes[0].is_ascii_digit() {
         return plain_date(bytes);
@@ -157,6 +165,9 @@ pub(crate) fn date(bytes: &[u8]) -> Parsed<i32> {
     let bytes = bytes.trim_ascii();
     if let Some(is_positive) = infinity(bytes) {
         return Ok(if is_positive { i32::MAX } else { -i32::MAX });
+    }
+    if is_before_christ(bytes) {
+        return any_date(bytes);
     }
     let (days, length) = leading_date(bytes)?;
     let days = i32::try_from(days).map_err(|_| Range)?;
@@ -171,6 +182,36 @@ pub(crate) fn date(bytes: &[u8]) -> Parsed<i32> {
         zone if zone_offset(zone).is_some() => Err(UnexpectedZone),
         _ => Err(Syntax),
     }
+}
+
+/// The same, and what a literal may be: `2024-2-9`, `2024/02/09`, `20240209`.
+pub(crate) fn written_date(bytes: &[u8]) -> Parsed<i32> {
+    match date(bytes) {
+        Err(Syntax) => any_date(bytes),
+        read => read,
+    }
+}
+
+fn any_date(bytes: &[u8]) -> Parsed<i32> {
+    let (days, clock, zone) = written_time(bytes)?;
+    match zone {
+        Some(_) => Err(UnexpectedZone),
+        None if clock != Clock::default() => Err(Precision),
+        None => i32::try_from(days).map_err(|_| Range),
+    }
+}
+
+/// The days, the time of day and the zone of a text that reads as a literal.
+fn written_time(bytes: &[u8]) -> Parsed<(i64, Clock, Option<String>)> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Syntax)?;
+    let written = times::parse(text).ok_or(Syntax)?;
+    let ns = written.ns.unwrap_or(0);
+    let clock = Clock { seconds: (ns / SECOND_NS) as u32, nanos: (ns % SECOND_NS) as u32 };
+    Ok((written.days.ok_or(Syntax)?, clock, written.zone))
+}
+
+fn is_before_christ(bytes: &[u8]) -> bool {
+    bytes.ends_with(b" BC") || bytes.windows(5).any(|part| part == b" (BC)")
 }
 
 /// Parses `HH:MM[:SS[.fraction]]` to `unit`s since midnight.
@@ -212,12 +253,33 @@ pub(crate) fn timestamp(bytes: &[u8], unit: TimeUnit, rule: ZoneRule) -> Parsed<
     if let Some(is_positive) = infinity(bytes) {
         return Ok(if is_positive { i64::MAX } else { -i64::MAX });
     }
+    if is_before_christ(bytes) {
+        return any_timestamp(bytes, unit, rule);
+    }
     let (days, length) = leading_date(bytes)?;
     let (time, zone) = match &bytes[length..] {
         [] => (Clock::default(), &[][..]),
         [b'T' | b't' | b' ', time @ ..] => clock(time)?,
         _ => return Err(Syntax),
     };
+    instant(days, time, zone, unit, rule)
+}
+
+/// The same, and what a literal may be: `2024-2-9 1:02`.
+pub(crate) fn written_timestamp(bytes: &[u8], unit: TimeUnit, rule: ZoneRule) -> Parsed<i64> {
+    match timestamp(bytes, unit, rule) {
+        Err(Syntax) => any_timestamp(bytes, unit, rule),
+        read => read,
+    }
+}
+
+fn any_timestamp(bytes: &[u8], unit: TimeUnit, rule: ZoneRule) -> Parsed<i64> {
+    let (days, clock, zone) = written_time(bytes)?;
+    instant(days, clock, zone.as_deref().unwrap_or_default().as_bytes(), unit, rule)
+}
+
+/// A local time as the instant that a column stores.
+fn instant(days: i64, time: Clock, zone: &[u8], unit: TimeUnit, rule: ZoneRule) -> Parsed<i64> {
     let local_seconds = days * 86_400 + i64::from(time.seconds);
     let zone = match zone {
         [] => None,
@@ -312,9 +374,13 @@ const POWERS_U64: [u64; 20] = {
     powers
 };
 
-/// Any decimal number with an optional exponent, digit by digit: each digit has a decimal weight, those below the
-/// scale must be zero.
+/// Any decimal number with an optional exponent, of which no digit is lost.
 fn slow_decimal(bytes: &[u8], scale: u32, limit: i128) -> Parsed<i128> {
+    long_decimal(bytes, scale, limit, false)
+}
+
+/// A decimal number digit by digit: each digit has a decimal weight. Those below the scale must be zero, or are rounded.
+fn long_decimal(bytes: &[u8], scale: u32, limit: i128, rounds: bool) -> Parsed<i128> {
     let (negative, rest) = split_sign(bytes);
     let (mantissa, exponent) = match rest.iter().position(|byte| matches!(byte, b'e' | b'E')) {
         Some(at) => (&rest[..at], signed_exponent(&rest[at + 1..])?),
@@ -331,15 +397,19 @@ fn slow_decimal(bytes: &[u8], scale: u32, limit: i128) -> Parsed<i128> {
     let scale = i64::from(scale);
     let mut scaled = 0i128;
     let mut weight = point as i64 + exponent;
+    let mut is_half = false;
     for digit in digits() {
         weight -= 1;
         if weight >= -scale {
             scaled =
                 scaled.checked_mul(10).and_then(|value| value.checked_add(i128::from(digit - b'0'))).ok_or(Range)?;
+        } else if rounds {
+            is_half |= weight == -scale - 1 && *digit >= b'5';
         } else if *digit != b'0' {
             return Err(Precision);
         }
     }
+    scaled += i128::from(is_half);
     // Zeros up to the scale; a number with non-zero digits leaves the range long before the loop gets long.
     while weight > -scale {
         scaled = scaled.checked_mul(10).ok_or(Range)?;
@@ -589,6 +659,33 @@ mod tests {
             ],
         );
         check(|bytes| decimal(bytes, 38, limit(38)), &[("0.1", Ok(limit(37))), ("1", Err(Range))]);
+    }
+
+    #[test]
+    fn decimals_are_rounded() {
+        let read = |bytes: &[u8]| rounded_decimal(bytes, 2, 100_000);
+        check(
+            read,
+            &[
+                ("1.005", Ok(101)),
+                ("-1.005", Ok(-101)),
+                ("1.0049999999999999999999", Ok(100)),
+                (" 2.5e-2 ", Ok(3)),
+                ("4e-3", Ok(0)),
+                ("1e-400", Ok(0)),
+                ("1e2", Ok(10_000)),
+                ("999.994", Ok(99_999)),
+                ("999.995", Err(Range)),
+                ("1e3", Err(Range)),
+                ("0e400", Ok(0)),
+                ("1e", Err(Syntax)),
+                ("1e 2", Err(Syntax)),
+                (".", Err(Syntax)),
+                ("", Err(Syntax)),
+                ("nan", Err(Syntax)),
+                ("1.2.3", Err(Syntax)),
+            ],
+        );
     }
 
     #[test]

@@ -12,6 +12,8 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, plan_err};
 use datafusion::error::Result;
+use datafusion::functions_aggregate::first_last::{first_value_udaf, last_value_udaf};
+use datafusion::functions_aggregate::nth_value::nth_value_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, Cast, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
@@ -22,7 +24,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::real_keys::wrap;
 use crate::aggregates::{Filtered, Ordered, is_collected, settled};
-use crate::windows::nothing;
+use crate::windows::{nothing, own_order};
 
 /// Aggregates whose result depends on the order of their rows.
 const ORDER_MATTERS: [&str; 6] = ["any_value", "array_agg", "first_value", "last_value", "nth_value", "string_agg"];
@@ -36,12 +38,12 @@ impl AnalyzerRule for AggregateCalls {
         "aggregate_calls"
     }
 
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(in_plan)?.data)
+    fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(|plan| in_plan(plan, options))?.data)
     }
 }
 
-fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn in_plan(plan: LogicalPlan, options: &ConfigOptions) -> Result<Transformed<LogicalPlan>> {
     if !matches!(plan, LogicalPlan::Aggregate(_) | LogicalPlan::Window(_)) {
         return Ok(Transformed::no(plan));
     }
@@ -51,7 +53,7 @@ fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let name = names.save(&expression);
         let changed = expression.transform_up(|e| match e {
             Expr::AggregateFunction(call) => aggregate(call, &schema),
-            Expr::WindowFunction(call) => Ok(window(*call, &schema)),
+            Expr::WindowFunction(call) => window(*call, &schema, options),
             other => Ok(Transformed::no(other)),
         })?;
         Ok(changed.update_data(|e| name.restore(e)))
@@ -89,20 +91,30 @@ fn aggregate(mut call: AggregateFunction, schema: &DFSchema) -> Result<Transform
 
 /// The call with its sort keys as further arguments.
 fn ordered(mut call: AggregateFunction, order: Vec<SortExpr>) -> Result<AggregateFunction> {
-    let arguments = call.params.args.len();
     let distinct = std::mem::take(&mut call.params.distinct);
-    let is_argument = |key: &SortExpr| call.params.args.iter().any(|argument| bare(argument) == bare(&key.expr));
+    call.func = with_order(call.func, &mut call.params.args, distinct, order)?;
+    Ok(call)
+}
+
+/// The aggregate that takes its sort keys as further arguments.
+fn with_order(
+    plain: Arc<AggregateUDF>,
+    args: &mut Vec<Expr>,
+    distinct: bool,
+    order: Vec<SortExpr>,
+) -> Result<Arc<AggregateUDF>> {
+    let arguments = args.len();
+    let is_argument = |key: &SortExpr| args.iter().any(|argument| bare(argument) == bare(&key.expr));
     if let Some(other) = order.iter().find(|key| distinct && !is_argument(key)) {
         return plan_err!(
             "ORDER BY {} in {}(DISTINCT …) is not among its arguments, so different rows may be equal",
             other.expr.human_display(),
-            call.func.name()
+            plain.name()
         );
     }
     let options = order.iter().map(|key| SortOptions { descending: !key.asc, nulls_first: key.nulls_first }).collect();
-    call.params.args.extend(order.into_iter().map(|key| key.expr));
-    call.func = Arc::new(AggregateUDF::from(Ordered::new(call.func, arguments, options, distinct)));
-    Ok(call)
+    args.extend(order.into_iter().map(|key| key.expr));
+    Ok(Arc::new(AggregateUDF::from(Ordered::new(plain, arguments, options, distinct))))
 }
 
 /// The expression without surrounding casts.
@@ -113,8 +125,33 @@ fn bare(e: &Expr) -> &Expr {
     }
 }
 
-fn window(mut call: WindowFunction, schema: &DFSchema) -> Transformed<Expr> {
-    let mut changed = false;
+/// An aggregate over a window whose own ORDER BY matters takes its sort keys as further arguments.
+fn in_own_order(call: &mut WindowFunction, schema: &DFSchema, options: &ConfigOptions) -> Result<bool> {
+    let mut order = own_order(&mut call.params.partition_by, options);
+    if order.is_empty() {
+        return Ok(false);
+    }
+    order.iter_mut().for_each(|key| {
+        wrap(&mut key.expr, schema);
+    });
+    let plain = match &call.fun {
+        WindowFunctionDefinition::AggregateUDF(plain) => plain.clone(),
+        WindowFunctionDefinition::WindowUDF(function) => match function.name() {
+            "first_value" => first_value_udaf(),
+            "last_value" => last_value_udaf(),
+            "nth_value" => nth_value_udaf(),
+            other => return plan_err!("ORDER BY within {other}(…) OVER (…) is not available: it is no aggregate"),
+        },
+    };
+    if ORDER_MATTERS.contains(&plain.name()) {
+        let distinct = std::mem::take(&mut call.params.distinct);
+        call.fun = WindowFunctionDefinition::AggregateUDF(with_order(plain, &mut call.params.args, distinct, order)?);
+    }
+    Ok(true)
+}
+
+fn window(mut call: WindowFunction, schema: &DFSchema, options: &ConfigOptions) -> Result<Transformed<Expr>> {
+    let mut changed = in_own_order(&mut call, schema, options)?;
     let params = &mut call.params;
     let keys = params.partition_by.iter_mut().chain(params.order_by.iter_mut().map(|key| &mut key.expr));
     keys.for_each(|key| changed |= wrap(key, schema));
@@ -132,7 +169,7 @@ fn window(mut call: WindowFunction, schema: &DFSchema) -> Transformed<Expr> {
         call.fun = WindowFunctionDefinition::AggregateUDF(Arc::new(AggregateUDF::from(Filtered::new(plain.clone()))));
         changed = true;
     }
-    transformed(Expr::WindowFunction(Box::new(call)), changed)
+    Ok(transformed(Expr::WindowFunction(Box::new(call)), changed))
 }
 
 /// Whether a frame ends before it begins, so that it has no rows.

@@ -62,15 +62,21 @@ impl OptimizerRule for JoinKeys {
 }
 
 /// Whether the keys must be columns. If a key is an expression, DataFusion's planner names both sides in the same way,
-/// so columns with equal names, or keys with equal text, are an error.
+/// so columns with equal names, or keys with the name of a column or of another key, are an error. A cast has the name
+/// of what it casts.
 fn needs_columns(join: &Join) -> bool {
     let is_column = |e: &Expr| matches!(e, Expr::Column(_));
-    let has_equal = |plan: &LogicalPlan| {
+    let has_equal = |plan: &LogicalPlan, key: &Expr| {
         let mut names = HashSet::new();
-        !plan.schema().fields().iter().all(|field| names.insert(field.name()))
+        let columns = plan.schema().columns();
+        !columns.iter().all(|column| names.insert(column.name()))
+            || !is_column(key) && columns.iter().any(|column| column.flat_name() == key.schema_name().to_string())
     };
-    let computed = join.on.iter().filter(|(l, r)| !is_column(l) || !is_column(r)).count();
-    computed > 1 || computed == 1 && (has_equal(&join.left) || has_equal(&join.right))
+    let mut computed = join.on.iter().filter(|(l, r)| !is_column(l) || !is_column(r));
+    match (computed.next(), computed.next()) {
+        (Some((l, r)), None) => has_equal(&join.left, l) || has_equal(&join.right, r),
+        (first, _) => first.is_some(),
+    }
 }
 
 /// The join with each key as a column of its side.
@@ -111,7 +117,9 @@ fn columns(schema: &DFSchema) -> Vec<Expr> {
 fn key(condition: &Expr, left: &DFSchema, right: &DFSchema) -> Result<Option<(Expr, Expr)>> {
     let Expr::BinaryExpr(BinaryExpr { left: l, op: Operator::Eq, right: r }) = condition else { return Ok(None) };
     let Some((l, r)) = find_valid_equijoin_key_pair(l, r, left, right)? else { return Ok(None) };
-    let hashed = can_hash(&l.get_type(left)?) && can_hash(&r.get_type(right)?);
+    // A volatile key would be computed for each row of its side, and not for each pair of rows.
+    let is_volatile = l.is_volatile() || r.is_volatile();
+    let hashed = !is_volatile && can_hash(&l.get_type(left)?) && can_hash(&r.get_type(right)?);
     Ok(hashed.then_some((l, r)))
 }
 

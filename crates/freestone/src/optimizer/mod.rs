@@ -2,13 +2,13 @@
 //! results.
 
 mod aggregate_calls;
-mod aggregate_filters;
 pub(crate) mod attempts;
 pub(crate) mod cancellable_joins;
 mod decimal_float_coercion;
 mod dependencies;
 pub(crate) mod dictionary_evaluation;
 mod expansion;
+mod filter_positions;
 mod filter_pushdown;
 mod grouping_sets;
 mod guards;
@@ -23,6 +23,7 @@ mod redundant_joins;
 pub(crate) mod set_operations;
 mod small_batches;
 mod unnesting;
+mod volatile_subqueries;
 
 use std::sync::Arc;
 
@@ -30,11 +31,12 @@ use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use aggregate_calls::AggregateCalls;
-use aggregate_filters::FiltersAboveAggregates;
 use attempts::Attempts;
 use decimal_float_coercion::DecimalFloatCoercion;
+pub(crate) use decimal_float_coercion::{common_of_mixed, converted};
 use dependencies::Dependencies;
 use expansion::Expansion;
+use filter_positions::FilterPositions;
 use filter_pushdown::FilterPushdown;
 use grouping_sets::GroupingSets;
 use guards::{GuardedScans, Guards};
@@ -48,6 +50,7 @@ use redundant_joins::RedundantJoins;
 use set_operations::SetOperations;
 use unnesting::Unnesting;
 pub(crate) use unnesting::{SEVERAL_ROWS, SEVERAL_ROWS_ONCE};
+use volatile_subqueries::VolatileSubqueries;
 
 use crate::exact::ExactNumbers;
 use crate::growth::Concatenations;
@@ -72,6 +75,7 @@ pub(crate) fn analyzer_rules(memory_limit: Option<usize>) -> Vec<Arc<dyn Analyze
     rules.insert(0, Arc::new(SetOperations));
     rules.insert(0, Arc::new(UntypedTexts));
     rules.insert(0, Arc::new(EnumOrder));
+    rules.insert(0, Arc::new(VolatileSubqueries));
     rules.push(Arc::new(NestedComparisons));
     rules.push(Arc::new(Unnesting));
     rules.push(Arc::new(ExactNumbers(is_stored)));
@@ -101,7 +105,7 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         }
         match rule.name() {
             "extract_equijoin_predicate" => rules.push(Arc::new(JoinKeys)),
-            "push_down_filter" => rules.push(Arc::new(FiltersAboveAggregates::default())),
+            name if filter_positions::MOVING.contains(&name) => rules.push(Arc::new(FilterPositions(rule))),
             name if unnesting::REPLACED.contains(&name) => {}
             _ => rules.push(rule),
         }

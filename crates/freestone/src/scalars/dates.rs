@@ -13,8 +13,8 @@ use super::kinds::{INT, TEXT, in_micros};
 use super::rows::{any_null, ints, invalid, reals, texts, too_large};
 use crate::times::calendar::{checked_days, civil, day_name, days_in_month, iso_week, month_name, weekday};
 use crate::times::{
-    Call, Interval, Part, Zone, date_part, exact_cast, finished, finite, integers, interval_of, intervals, local_ticks,
-    map, part_of_times, part_type, stepped, taken_by_parts,
+    Call, Interval, Part, Zone, date_part, exact_cast, finished, finite, integers, interval_of, intervals,
+    keeping_infinite, local_ticks, map, part_of_times, part_type, stepped, taken_by_parts, without_infinite,
 };
 
 const DAY_SECONDS: i64 = 86_400;
@@ -26,11 +26,17 @@ const BUCKET_MONTH: i64 = 2000 * 12;
 pub(super) fn all() -> Vec<Scalar> {
     let mut all: Vec<Scalar> = PARTS.iter().map(|(names, part)| of_part(names, part)).collect();
     all.extend([
-        Scalar::new(&["yearweek"], &[&[Date]], INT, |call| of_days(call, year_week)),
-        Scalar::new(&["era"], &[&[Date]], INT, |call| of_days(call, |days| i64::from(civil(days).year > 0))),
-        Scalar::new(&["dayname"], &[&[Date]], TEXT, |call| named(call, |days| day_name(weekday(days)))),
-        Scalar::new(&["monthname"], &[&[Date]], TEXT, |call| named(call, |days| month_name(civil(days).month))),
-        Scalar::new(&["last_day"], &[&[Date]], DataType::Date32, last_day),
+        Scalar::new(&["yearweek"], &[&[Date]], INT, |call| without_infinite(call, |call| of_days(call, year_week))),
+        Scalar::new(&["era"], &[&[Date]], INT, |call| {
+            without_infinite(call, |call| of_days(call, |days| i64::from(civil(days).year > 0)))
+        }),
+        Scalar::new(&["dayname"], &[&[Date]], TEXT, |call| {
+            without_infinite(call, |call| named(call, |days| day_name(weekday(days))))
+        }),
+        Scalar::new(&["monthname"], &[&[Date]], TEXT, |call| {
+            without_infinite(call, |call| named(call, |days| month_name(civil(days).month)))
+        }),
+        Scalar::new(&["last_day"], &[&[Date]], DataType::Date32, |call| without_infinite(call, last_day)),
         Scalar::new(&["make_date"], &[&[Int, Int, Int], &[Int]], DataType::Date32, make_date),
         Scalar::new(
             &["make_time"],
@@ -44,7 +50,7 @@ pub(super) fn all() -> Vec<Scalar> {
             &["time_bucket"],
             &[&[Span, Date], &[Span, Date, Span], &[Span, Date, Date]],
             |types, _| Ok(if types[1] == DataType::Date32 { DataType::Date32 } else { in_micros(&types[1]) }),
-            time_bucket,
+            |call| keeping_infinite(call, time_bucket),
         ),
     ]);
     all
@@ -162,7 +168,8 @@ fn make_time(call: &Call) -> Result<ArrayRef> {
             return Ok(None);
         }
         let (hour, minute, second) = (hours.value(row), minutes.value(row), seconds.value(row));
-        if !(0..24).contains(&hour) || !(0..60).contains(&minute) || !(0.0..60.0).contains(&second) {
+        let is_end = (hour, minute, second) == (24, 0, 0.0);
+        if !is_end && !(0..24).contains(&hour) || !(0..60).contains(&minute) || !(0.0..60.0).contains(&second) {
             return invalid(format!("there is no time {hour}:{minute}:{second}"));
         }
         Ok(Some((hour * 3_600 + minute * 60) * 1_000_000 + (second * 1e6).round_ties_even() as i64))

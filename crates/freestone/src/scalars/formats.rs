@@ -75,7 +75,7 @@ enum Values {
 impl Values {
     fn of(array: &ArrayRef) -> Result<Values> {
         Ok(match array.data_type() {
-            kind if kind.is_integer() => {
+            kind if kind.is_integer() || matches!(kind, DataType::Decimal128(_, 0)) => {
                 let wide = exact_cast(array, &DataType::Decimal128(38, 0))?;
                 Values::Integers(wide.as_primitive::<Decimal128Type>().clone())
             }

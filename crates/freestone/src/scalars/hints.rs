@@ -88,6 +88,9 @@ pub(crate) fn missing(name: &str, state: &SessionState) -> Error {
         let message = format!("{name} takes {} arguments, and no clauses of aggregates", counts.join(" or "));
         return Error::new(ErrorKind::Type, message);
     }
+    if state.window_functions().contains_key(&name.to_lowercase()) {
+        return Error::invalid(format!("{name} is a window function")).with_hint(format!("write {name}(…) OVER (…)"));
+    }
     let mut all: Vec<&str> = function_macros::names().collect();
     all.extend(state.scalar_functions().keys().map(String::as_str));
     all.extend(state.aggregate_functions().keys().map(String::as_str));

@@ -4,8 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, ListArray, UInt32Array, make_comparator,
-    new_null_array,
+    Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, UInt32Array, make_comparator,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::{SortOptions, take};
@@ -13,8 +12,8 @@ use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::error::Result;
 
 use super::function::Scalar;
-use super::kinds::Kind::{Any, Int, List, Text};
-use super::kinds::{BOOL, INT, REAL, TEXT, list, list_of};
+use super::kinds::Kind::{Int, List, Text};
+use super::kinds::{INT, REAL, TEXT, list, list_of};
 use super::rows::{any_null, constant, ints, invalid, lists};
 use super::text::character;
 use crate::error::Error;
@@ -56,10 +55,6 @@ pub(super) fn all() -> Vec<Scalar> {
         ),
         Scalar::new(&["list_unique", "array_unique"], &[&[List]], INT, unique),
         Scalar::typed(&["list_distinct", "array_distinct"], &[&[List]], |types, _| Ok(types[0].clone()), distinct),
-        Scalar::new(&["list_contains", "list_has", "array_contains"], &[&[List, Any]], BOOL, |call| {
-            let all = lists(call, 0)?;
-            has(all.values(), all.value_offsets(), all.nulls(), &call.array(1)?)
-        }),
         Scalar::typed(&["list_where"], &[&[List, List]], |types, _| Ok(types[0].clone()), list_where),
         Scalar::typed(&["list_select"], &[&[List, List]], |types, _| Ok(types[0].clone()), list_select),
         Scalar::new(&["list_inner_product"], &[&[List, List]], REAL, |call| products(call, |a| a.inner)),
@@ -109,29 +104,6 @@ pub(super) fn of_lengths(
     }
     let Some(field) = list(to) else { return invalid("the result is no list") };
     Ok(ListArray::try_new(field, OffsetBuffer::from_lengths(lengths), values, nulls)?)
-}
-
-/// Whether each row's list contains a value; NULL if the list or the value is NULL.
-pub(super) fn has(
-    values: &ArrayRef,
-    offsets: &[i32],
-    nulls: Option<&NullBuffer>,
-    wanted: &ArrayRef,
-) -> Result<ArrayRef> {
-    let kind = values.data_type();
-    if *kind == DataType::Null || *wanted.data_type() == DataType::Null {
-        return Ok(new_null_array(&DataType::Boolean, offsets.len() - 1));
-    }
-    let wanted = exact_cast(wanted, kind)?;
-    let compare = make_comparator(values, &wanted, SortOptions::default())?;
-    let row = |row: usize| {
-        if nulls.is_some_and(|nulls| nulls.is_null(row)) || wanted.is_null(row) {
-            return None;
-        }
-        let mut places = offsets[row] as usize..offsets[row + 1] as usize;
-        Some(places.any(|at| values.is_valid(at) && compare(at, row) == Ordering::Equal))
-    };
-    Ok(Arc::new((0..offsets.len() - 1).map(row).collect::<BooleanArray>()))
 }
 
 /// The direction of a sort, and the position of NULLs.

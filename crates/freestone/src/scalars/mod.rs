@@ -17,6 +17,8 @@ mod json_shapes;
 mod kinds;
 mod list_aggregates;
 mod list_lambdas;
+mod list_members;
+mod list_parts;
 mod list_reduce;
 mod lists;
 mod numbers;
@@ -24,6 +26,7 @@ mod path_join;
 mod planner;
 mod regex;
 mod rows;
+mod series;
 mod similarity;
 mod spans;
 mod strftime;
@@ -53,10 +56,13 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         json_edits::all(),
         json_entries::all(),
         json_shapes::all(),
+        list_members::all(),
+        list_parts::all(),
         lists::all(),
         numbers::all(),
         path_join::all(),
         regex::all(),
+        series::all(),
         similarity::all(),
         spans::all(),
         strftime::all(),

@@ -9,12 +9,15 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-use super::{json, structs, text};
+use super::{json, list_members, list_parts, structs, text};
 use crate::times::is_text;
 
 static EXTRACT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(json::extract()));
 static EXTRACT_STRING: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(json::extract_string()));
 static MAP_VALUE: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(structs::map_value_function()));
+static LIST_HAS_ANY: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(list_members::list_has_any()));
+static LIST_HAS_ALL: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(list_members::list_has_all()));
+static LIST_CONCAT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(list_parts::list_concat()));
 static CUT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(text::cut_function()));
 
 /// Plans these operators.
@@ -28,9 +31,12 @@ impl ExprPlanner for Operators {
             BinaryOperator::Arrow => EXTRACT.call(vec![left, right]),
             BinaryOperator::LongArrow => EXTRACT_STRING.call(vec![left, right]),
             BinaryOperator::PGStartsWith => datafusion::functions::string::starts_with().call(vec![left, right]),
+            BinaryOperator::PGOverlap => LIST_HAS_ANY.call(vec![left, right]),
+            BinaryOperator::AtArrow if is_list(&left, schema) => LIST_HAS_ALL.call(vec![left, right]),
+            BinaryOperator::ArrowAt if is_list(&right, schema) => LIST_HAS_ALL.call(vec![right, left]),
             // Lists are joined, as by ||.
             BinaryOperator::Plus if is_list(&left, schema) && is_list(&right, schema) => {
-                datafusion::functions_nested::concat::array_concat_udf().call(vec![left, right])
+                LIST_CONCAT.call(vec![left, right])
             }
             op => return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
         }))

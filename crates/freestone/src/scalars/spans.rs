@@ -10,7 +10,7 @@ use super::function::Scalar;
 use super::kinds::INT;
 use super::kinds::Kind::{Int, Real, Span, Time};
 use super::rows::{ints, reals, too_large};
-use crate::times::arrays::{Intervals, ticks};
+use crate::times::arrays::{Intervals, finite, infinite, ticks};
 use crate::times::{
     Call, INTERVAL, Interval, SECOND_NS, TIMESTAMP, finished, integers, interval_of, intervals, is_span, map, stored,
 };
@@ -77,7 +77,7 @@ fn epoch(name: &'static str, per_second: i64) -> Scalar {
         forms,
         |types, _| Ok(if types[0] == INT { TIMESTAMP } else { INT }),
         move |call| {
-            let values = call.array(0)?;
+            let values = finite(&call.array(0)?)?;
             match values.data_type() {
                 DataType::Int64 => from_ticks(call, TimeUnit::Millisecond),
                 span if is_span(span) => {
@@ -113,12 +113,10 @@ fn made(name: &'static str, unit: TimeUnit) -> Scalar {
 }
 
 fn from_ticks(call: &Call, unit: TimeUnit) -> Result<ArrayRef> {
-    let values = ints(call, 0)?;
-    match unit {
-        TimeUnit::Millisecond => {
-            let us = map(&values, |ms: i64| ms.checked_mul(1_000).map_or_else(|| too_large("timestamp"), Ok))?;
-            finished(us, &call.to)
-        }
-        _ => finished(values, &call.to),
-    }
+    let factor = if unit == TimeUnit::Millisecond { 1_000 } else { 1 };
+    let of = |ticks: i64| {
+        let ticks = ticks.checked_mul(factor).filter(|ticks| infinite(*ticks, &call.to).is_none());
+        ticks.map_or_else(|| too_large("timestamp"), Ok)
+    };
+    finished(map(&ints(call, 0)?, of)?, &call.to)
 }

@@ -13,15 +13,15 @@ use super::kinds::TEXT;
 use super::rows::{lists, texts, too_large};
 use crate::error::Error;
 use crate::times::{
-    Call, LocalTime, Parsed, SECOND_NS, TIMESTAMP, TimeFormat, exact_cast, finished, integers, is_text, local_ticks,
-    timestamptz, to_instant,
+    Call, LocalTime, Parsed, SECOND_NS, TIMESTAMP, TimeFormat, exact_cast, finished, integers, is_text,
+    keeping_infinite, local_ticks, timestamptz, to_instant,
 };
 
 const DAY_SECONDS: i64 = 86_400;
 
 pub(super) fn all() -> Vec<Scalar> {
     vec![
-        Scalar::new(&["strftime"], &[&[Date, Text], &[Text, Date]], TEXT, strftime),
+        Scalar::new(&["strftime"], &[&[Date, Text], &[Text, Date]], TEXT, |call| keeping_infinite(call, strftime)),
         Scalar::typed(&["strptime"], &[&[Text, Text], &[Text, List]], type_of_formats, |call| strptime(call, true)),
         Scalar::typed(&["try_strptime"], &[&[Text, Text], &[Text, List]], type_of_formats, |call| {
             strptime(call, false)

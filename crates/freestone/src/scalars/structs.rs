@@ -15,6 +15,8 @@ use datafusion::error::Result;
 use super::function::Scalar;
 use super::kinds::Kind::{Any, Int, List, Map, Rest, Struct};
 use super::kinds::{BOOL, INT, TEXT, list, list_of};
+use super::list_members::{common, comparator};
+use super::lists::of_lengths;
 use super::rows::{invalid, lists};
 use crate::error::Error;
 use crate::times::{Call, exact_cast};
@@ -54,6 +56,30 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["map_contains"], &[&[Map, Any]], BOOL, |call| map_has(call, true)),
         Scalar::new(&["map_contains_value"], &[&[Map, Any]], BOOL, |call| map_has(call, false)),
         map_value_function(),
+        of_map(&["map_keys"], |key, _| key.clone(), |maps| maps.keys().clone()),
+        of_map(&["map_values"], |_, value| value.clone(), |maps| maps.values().clone()),
+        of_map(
+            &["map_entries"],
+            |key, value| {
+                let key = Field::new("key", key.clone(), false);
+                DataType::Struct(vec![key, Field::new("value", value.clone(), true)].into())
+            },
+            |maps| Arc::new(maps.entries().clone()),
+        ),
+        Scalar::with_coercion(
+            &["map_extract", "element_at"],
+            "a map and a key",
+            |types| match types {
+                [DataType::Null, _] => Some(types.to_vec()),
+                [map, key] => Some(vec![map.clone(), common(entries(map).ok()?.0.data_type(), key)?]),
+                _ => None,
+            },
+            |types, _| match &types[0] {
+                DataType::Null => Ok(list_of(DataType::Null)),
+                map => Ok(list_of(entries(map)?.1.data_type().clone())),
+            },
+            map_extract,
+        ),
         Scalar::typed(&["map_from_entries"], &[&[List]], |types, _| map_of_entries(&types[0]), map_from_entries),
         Scalar::typed(&["map_concat"], &[&[Map, Map, Rest]], |types, _| Ok(types[0].clone()), map_concat),
     ]
@@ -86,6 +112,10 @@ fn given(types: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<Vec<F
 /// The struct with further fields. With `replaces`, fields with existing names are replaced.
 fn changed(types: &[DataType], constants: &[Option<&ScalarValue>], replaces: bool) -> Result<DataType> {
     let mut all: Vec<FieldRef> = fields(&types[0])?.iter().cloned().collect();
+    let is_name = |own: &DataType| own.is_string() || *own == DataType::Null;
+    if !types.iter().skip(1).step_by(2).all(is_name) {
+        return invalid("the fields of a struct are given as name := value");
+    }
     if types.len() > 1 && constants.iter().all(Option::is_none) {
         // The names are known only after constants were evaluated.
         return Ok(types[0].clone());
@@ -208,28 +238,62 @@ fn map_has(call: &Call, is_key: bool) -> Result<ArrayRef> {
     let maps = call.array(0)?;
     let maps = maps.as_map();
     let values = if is_key { maps.keys() } else { maps.values() };
-    super::lists::has(values, maps.value_offsets(), maps.nulls(), &call.array(1)?)
+    super::list_members::has(values, maps.value_offsets(), maps.nulls(), &call.array(1)?)
 }
 
 /// The value of a key; NULL if the map does not contain it.
 fn map_value(call: &Call) -> Result<ArrayRef> {
     let maps = call.array(0)?;
-    let maps = maps.as_map();
-    let wanted = call.array(1)?;
-    if *wanted.data_type() == DataType::Null || *maps.keys().data_type() == DataType::Null {
+    Ok(take(maps.as_map().values(), &places_of_keys(call)?, None)?)
+}
+
+/// A function that returns a part of each entry of a map as a list; NULL for NULL.
+fn of_map(
+    names: &[&'static str],
+    item: impl Fn(&DataType, &DataType) -> DataType + Send + Sync + 'static,
+    values: impl Fn(&MapArray) -> ArrayRef + Send + Sync + 'static,
+) -> Scalar {
+    let takes = |types: &[DataType]| match types {
+        [DataType::Null | DataType::Map(..)] => Some(types.to_vec()),
+        _ => None,
+    };
+    let result = move |types: &[DataType], _: &[Option<&ScalarValue>]| match &types[0] {
+        DataType::Null => Ok(list_of(DataType::Null)),
+        map => entries(map).map(|(key, value)| list_of(item(key.data_type(), value.data_type()))),
+    };
+    Scalar::with_coercion(names, "a map", takes, result, move |call| {
+        let maps = call.array(0)?;
+        let (Some(maps), Some(item)) = (maps.as_map_opt(), list(&call.to)) else { return Ok(call.nulls()) };
+        let values = exact_cast(&values(maps), item.data_type())?;
+        Ok(Arc::new(ListArray::try_new(item, maps.offsets().clone(), values, maps.nulls().cloned())?))
+    })
+}
+
+/// A list of the value of a key, which is empty if the map does not contain it.
+fn map_extract(call: &Call) -> Result<ArrayRef> {
+    let maps = call.array(0)?;
+    if *maps.data_type() == DataType::Null {
         return Ok(call.nulls());
     }
-    let wanted = exact_cast(&wanted, maps.keys().data_type())?;
-    let wanted =
-        if wanted.data_type() == maps.keys().data_type() { wanted } else { cast(&wanted, maps.keys().data_type())? };
-    let compare = make_comparator(maps.keys(), &wanted, SortOptions::default())?;
+    let places = places_of_keys(call)?;
+    let found: UInt32Array = places.iter().flatten().map(Some).collect();
+    let lengths = (0..places.len()).map(|row| usize::from(places.is_valid(row))).collect();
+    let values = take(maps.as_map().values(), &found, None)?;
+    Ok(Arc::new(of_lengths(&call.to, values, lengths, maps.nulls().cloned())?))
+}
+
+/// The places of keys among those of all maps; NULL for those that a map does not contain.
+fn places_of_keys(call: &Call) -> Result<UInt32Array> {
+    let (maps, wanted) = (call.array(0)?, call.array(1)?);
+    let maps = maps.as_map();
+    let Some(compare) = comparator(maps.keys(), &wanted)? else { return Ok(UInt32Array::new_null(maps.len())) };
     let offsets = maps.value_offsets();
     let place = |row: usize| {
         let mut places = offsets[row] as usize..offsets[row + 1] as usize;
         let found = places.find(|at| wanted.is_valid(row) && compare(*at, row) == Ordering::Equal);
         found.filter(|_| maps.is_valid(row)).map(|at| at as u32)
     };
-    Ok(take(maps.values(), &(0..maps.len()).map(place).collect::<UInt32Array>(), None)?)
+    Ok((0..maps.len()).map(place).collect())
 }
 
 /// The value of a key, as in `m['key']`; NULL if the map does not have it.

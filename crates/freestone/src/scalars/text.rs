@@ -120,11 +120,11 @@ fn contains(call: &Call) -> Result<ArrayRef> {
     match all.data_type() {
         DataType::List(_) => {
             let lists = all.as_list::<i32>();
-            super::lists::has(lists.values(), lists.value_offsets(), lists.nulls(), &part)
+            super::list_members::has(lists.values(), lists.value_offsets(), lists.nulls(), &part)
         }
         DataType::Map(..) => {
             let maps = all.as_map();
-            super::lists::has(maps.keys(), maps.value_offsets(), maps.nulls(), &part)
+            super::list_members::has(maps.keys(), maps.value_offsets(), maps.nulls(), &part)
         }
         _ => Ok(Arc::new(compute::contains(&texts(call, 0)?, &texts(call, 1)?)?)),
     }
@@ -438,7 +438,7 @@ pub(super) fn character(call: &Call) -> Result<ArrayRef> {
 }
 
 /// The characters from one position to another. Both count from 1, or from the end if they are negative.
-fn cut(call: &Call) -> Result<ArrayRef> {
+pub(super) fn cut(call: &Call) -> Result<ArrayRef> {
     let (values, starts, ends) = (texts(call, 0)?, ints(call, 1)?, ints(call, 2)?);
     let row = |row: usize| {
         if any_null(&[&values, &starts, &ends], row) {

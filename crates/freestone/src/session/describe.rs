@@ -13,13 +13,14 @@ use crate::context::Outcome;
 use crate::definitions;
 use crate::error::Result;
 use crate::exec::dml;
-use crate::internal_names::{is_temporary, shown};
+use crate::internal_names::{is_temporary, own_name, shown};
 use crate::sequences::{self, SequenceRelation};
 use crate::session::{Session, guarded};
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{Command, Statement, parse_query};
 use crate::sql::{names, statement};
 use freestone_store::schema::{Constraint, ConstraintKind, Identity};
+use freestone_store::{Snapshot, Table};
 
 /// The parameters and result columns of a statement.
 #[derive(Debug, Clone)]
@@ -41,16 +42,24 @@ pub struct Relation {
     pub schema: Option<SchemaRef>,
     /// The number of rows. `None` for a view.
     pub rows: Option<u64>,
+    /// The bytes of the rows and the indexes of a table.
+    pub bytes: u64,
+    /// The bytes of the copies of a table in other designs.
+    pub copy_bytes: u64,
     /// A view's query.
     pub view: Option<String>,
     /// The columns of the primary key.
     pub primary_key: Vec<String>,
     /// The name of the primary key, if there is one.
     pub primary_key_name: String,
+    /// Whether the primary key is enforced.
+    pub primary_key_enforced: bool,
     /// The foreign keys.
     pub foreign_keys: Vec<Reference>,
     /// The names of UNIQUE constraints, and their columns.
     pub unique: Vec<(String, Vec<String>)>,
+    /// The names that CREATE INDEX has given to indexes which are not unique, and their columns.
+    pub indexes: Vec<(String, Vec<String>)>,
     /// The names of CHECK constraints, and their conditions.
     pub checks: Vec<(String, String)>,
     /// For each column, its DEFAULT.
@@ -87,6 +96,8 @@ pub struct Reference {
     pub table: String,
     /// The referenced columns.
     pub referenced: Vec<String>,
+    /// Whether it is enforced.
+    pub enforced: bool,
 }
 
 impl Session {
@@ -187,8 +198,8 @@ impl Session {
     /// The database cannot be read.
     pub async fn relations(&self) -> Result<Vec<Relation>> {
         let scope = self.scope()?;
-        let mut relations: Vec<Relation> =
-            self.temp.tables(&scope.snapshot).map(|table| table_relation(table)).collect();
+        let tables = self.temp.tables(&scope.snapshot);
+        let mut relations: Vec<Relation> = tables.map(|table| table_relation(table, &scope.snapshot)).collect();
         for (name, text) in self.temp.views(&scope.snapshot) {
             let schema = self.view_schema(&scope, name).await.ok();
             let (name, view) = (name.clone(), Some(text.to_string()));
@@ -198,6 +209,7 @@ impl Session {
             relation.is_temporary = is_temporary(&relation.name);
             relation.name = shown(&relation.name);
             relation.foreign_keys.iter_mut().for_each(|key| key.table = shown(&key.table));
+            relation.indexes.iter_mut().for_each(|(name, _)| *name = own_name(name).to_owned());
         }
         Ok(relations)
     }
@@ -246,12 +258,16 @@ fn with_assigned(types: &[Option<DataType>], assigned: Vec<(usize, DataType)>) -
     types
 }
 
-fn table_relation(table: &freestone_store::Table) -> Relation {
+fn table_relation(table: &Table, snapshot: &Snapshot) -> Relation {
     let schema = &table.schema;
+    let named = definitions::indexes(snapshot).filter(|(_, index)| index.table == table.name);
     let mut relation = Relation {
         name: table.name.clone(),
         schema: Some(schema.to_arrow()),
         rows: Some(table.rows()),
+        bytes: table.bytes(),
+        copy_bytes: snapshot.copies(table).map(|copy| copy.bytes()).sum(),
+        indexes: named.map(|(name, index)| (name, index.columns)).collect(),
         primary_key: schema.primary_key.clone(),
         defaults: (0..schema.columns.len()).map(|at| schema.default_of(at).map(str::to_owned)).collect(),
         identities: (0..schema.columns.len()).map(|at| Some(schema.identity_of(at)? == Identity::Always)).collect(),
@@ -259,7 +275,9 @@ fn table_relation(table: &freestone_store::Table) -> Relation {
     };
     for Constraint { name, kind } in schema.constraints(&table.name) {
         match kind {
-            ConstraintKind::Primary(..) => relation.primary_key_name = name,
+            ConstraintKind::Primary(_, is_enforced) => {
+                (relation.primary_key_name, relation.primary_key_enforced) = (name, is_enforced);
+            }
             ConstraintKind::Unique(columns) => relation.unique.push((name, columns.to_vec())),
             ConstraintKind::Check(check) => relation.checks.push((name, check.condition.clone())),
             ConstraintKind::Foreign(key) => relation.foreign_keys.push(Reference {
@@ -267,6 +285,7 @@ fn table_relation(table: &freestone_store::Table) -> Relation {
                 columns: key.columns.clone(),
                 table: key.table.clone(),
                 referenced: key.referenced.clone(),
+                enforced: key.enforced,
             }),
         }
     }

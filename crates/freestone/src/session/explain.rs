@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{RecordBatch, StringViewArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::sqlparser::ast::{self, Statement};
+use futures::StreamExt;
 
 use crate::context::Outcome;
 use crate::error::{Error, Result};
@@ -17,6 +19,7 @@ use crate::inputs::ArrowTable;
 use crate::session::{Session, Writing};
 use crate::sql::parameters::Parameters;
 use crate::sql::temp_names::WriteTarget;
+use crate::sql_words::in_sql;
 
 impl Session {
     /// EXPLAIN of a query; for INSERT, UPDATE, DELETE and CREATE TABLE AS, of the query that finds their rows.
@@ -38,7 +41,7 @@ impl Session {
             return self.analyze_write((**statement).clone(), target, *verbose, parameters).await;
         }
         let (scope, sql) = self.explained(sql)?;
-        self.query_in(scope.with_tables(&parameters.tables), sql, parameters).await
+        Ok(shown(self.query_in(scope.with_tables(&parameters.tables), sql, parameters).await?))
     }
 
     /// Executes a write, and shows the plan that found its rows.
@@ -58,7 +61,7 @@ impl Session {
         .await?;
         let plans = plans.lock();
         let show = |plan: &Arc<dyn ExecutionPlan>| {
-            DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(verbose).to_string()
+            in_sql(&DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(verbose).to_string())
         };
         let shown: Vec<String> = match plans.as_slice() {
             [] => vec!["no query was needed to find the rows\n".to_owned()],
@@ -72,6 +75,20 @@ impl Session {
         let texts: StringViewArray = shown.iter().map(Some).collect();
         Ok(Outcome::batch(RecordBatch::try_new(Arc::new(schema), vec![Arc::new(kinds), Arc::new(texts)])?))
     }
+}
+
+/// Plans with types and literals as they are written in SQL.
+fn shown(plans: Outcome) -> Outcome {
+    let Outcome::Rows { schema, stream } = plans else { return plans };
+    let stream = stream.map(|batch| {
+        let batch = batch?;
+        let columns = batch.columns().iter().map(|column| match column.as_string_opt::<i32>() {
+            Some(texts) => Arc::new(texts.iter().map(|text| text.map(in_sql)).collect::<StringArray>()) as ArrayRef,
+            None => column.clone(),
+        });
+        Ok(RecordBatch::try_new(batch.schema(), columns.collect())?)
+    });
+    Outcome::Rows { schema: schema.clone(), stream: Box::pin(RecordBatchStreamAdapter::new(schema, stream)) }
 }
 
 /// Whether a write finds its rows by a query.

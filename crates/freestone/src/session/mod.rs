@@ -58,6 +58,7 @@ use crate::sql::parameters::Parameters;
 use crate::sql::statement::{AdviseRequest, Command, CopyFrom, CopyTo, Statement, is_write};
 use crate::sql::temp_names::WriteTarget;
 use crate::sql::{depth, names, parameters, statement, types};
+use crate::table_functions::TableFunctions;
 use crate::temp_schema::TempSchema;
 use crate::text_types;
 use crate::times::TimePlanner;
@@ -137,7 +138,12 @@ impl Session {
                 scalars::planner(),
             ])
             .with_default_features()
-            .with_relation_planners(vec![Arc::new(SharedRelations), Arc::new(Laterals), Arc::new(TypedValues)])
+            .with_relation_planners(vec![
+                Arc::new(SharedRelations),
+                Arc::new(Laterals),
+                Arc::new(TypedValues),
+                Arc::new(TableFunctions),
+            ])
             .with_query_planner(Arc::new(SharedPlanner))
             .with_type_planner(Arc::new(types::SqlTypes))
             .with_analyzer_rules(optimizer::analyzer_rules(database.options().memory_limit))
@@ -157,6 +163,7 @@ impl Session {
         let _ = scalars::register(&mut state);
         let _ = text_types::register(&mut state);
         let _ = state.register_udf(Arc::new(optimizer::attempts::function()));
+        let _ = state.register_udf(Arc::new(windows::ordered_by()));
         let _ = state.register_udf(Arc::new(current_setting::function()));
         let variables = Arc::<Variables>::default();
         let _ = state.register_udf(Arc::new(crate::variables::function(variables.clone())));

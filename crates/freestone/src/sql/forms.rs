@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{self, Expr, FunctionArg, FunctionArgExpr, 
 
 /// The function that converts a pattern of SIMILAR TO to a regular expression.
 pub(crate) const SIMILAR: &str = "freestone_similar";
-use super::fragments::{call, parsed_query};
+use super::fragments::{call, parsed_query, quoted};
 use crate::sql::visitor;
 
 /// Rewrites all such forms.
@@ -40,7 +40,7 @@ pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
         Expr::Function(function) => match function.name.to_string().to_ascii_lowercase().as_str() {
             "regexp_like" | "regexp_match" => filled_flags(function, 2),
             "grouping_id" => function.name = ast::ObjectName::from(vec![ast::Ident::new("grouping")]),
-            _ => {}
+            _ => named_values(function),
         },
         Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: inner } => {
             if let Some(all) = not_any(inner) {
@@ -128,6 +128,22 @@ fn quoted_fields(root: &Expr, accesses: &mut [ast::AccessExpr]) {
             ast::AccessExpr::Subscript(_) => is_value = true,
         }
     }
+}
+
+/// Gives the columns of subqueries among the arguments of a call names of their own, because DataFusion distinguishes
+/// aggregates by name: `sum((SELECT max(x) FROM a)), sum((SELECT max(x) FROM b))`.
+fn named_values(function: &mut ast::Function) {
+    visitor::each_own_expr(&mut function.args, &mut |expr| {
+        let Expr::Subquery(query) = expr else { return };
+        let text = query.to_string();
+        let ast::SetExpr::Select(select) = query.body.as_mut() else { return };
+        if let [item @ (ast::SelectItem::UnnamedExpr(_) | ast::SelectItem::ExprWithAlias { .. })] =
+            select.projection.as_mut_slice()
+            && let ast::SelectItem::UnnamedExpr(value) | ast::SelectItem::ExprWithAlias { expr: value, .. } = item
+        {
+            *item = ast::SelectItem::ExprWithAlias { expr: value.clone(), alias: quoted(&text) };
+        }
+    });
 }
 
 /// Converts `(a, b) IN (SELECT …)` to the comparison of a single value that contains both.

@@ -107,9 +107,12 @@ const fn aggregate(
     Definition { name, parameters, expression, aggregates }
 }
 
-const DEFINITIONS: [Definition; 65] = [
+const DEFINITIONS: [Definition; 68] = [
     scalar("add", &["a", "b"], "a + b"),
     scalar("ago", &["a"], "now() - a"),
+    scalar("array_avg", &["a"], "list_aggregate(a, 'avg')"),
+    scalar("array_product", &["a"], "list_aggregate(a, 'product')"),
+    scalar("array_sum", &["a"], "list_aggregate(a, 'sum')"),
     scalar("constant_or_null", &["a", "b"], "CASE WHEN b IS NOT NULL THEN a END"),
     scalar("current_catalog", &[], "current_database()"),
     scalar("current_role", &[], "current_user()"),

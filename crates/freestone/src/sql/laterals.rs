@@ -22,12 +22,15 @@ use crate::error::{Error, Result};
 use crate::sql::names::folded;
 use crate::sql::using::table_name;
 use crate::sql::{fragments, visitor};
+use crate::table_functions::SERIES;
 
 /// Takes LATERAL out of RIGHT and FULL JOINs.
 ///
 /// # Errors
 /// The table uses one to its left.
 pub(crate) fn rewrite(tables: &mut TableWithJoins) -> Result<()> {
+    functions_of_columns(&mut tables.relation);
+    tables.joins.iter_mut().for_each(|join| functions_of_columns(&mut join.relation));
     let mut left = HashSet::new();
     add_names(&tables.relation, &mut left);
     for join in &mut tables.joins {
@@ -42,6 +45,28 @@ pub(crate) fn rewrite(tables: &mut TableWithJoins) -> Result<()> {
         add_names(&join.relation, &mut left);
     }
     Ok(())
+}
+
+/// `generate_series(1, t.n)` is LATERAL, as every function in FROM is in PostgreSQL.
+fn functions_of_columns(factor: &mut TableFactor) {
+    let TableFactor::Table { name, args: Some(call), with_ordinality, alias, .. } = factor else { return };
+    let is_series = name.0.last().and_then(|part| part.as_ident()).map(folded);
+    if !is_series.is_some_and(|name| SERIES.contains(&name.as_str())) {
+        return;
+    }
+    let is_column = |expr: &Expr| match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    if visitor::expressions(&call.args, &mut |expr| is_column(expr)).is_break() {
+        *factor = TableFactor::Function {
+            lateral: true,
+            name: name.clone(),
+            args: std::mem::take(&mut call.args),
+            with_ordinality: *with_ordinality,
+            alias: alias.take(),
+        };
+    }
 }
 
 /// Whether a join keeps rows of its right side for which there is none on the left.

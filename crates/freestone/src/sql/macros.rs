@@ -3,46 +3,52 @@
 //!
 //! The database stores the text of each CREATE MACRO, as it stores the text of views.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, MacroDefinition, ObjectName, Statement,
-    TableAlias, TableFactor, VisitMut, VisitorMut,
+    self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, MacroDefinition, ObjectName,
+    OneOrManyWithParens, SelectItem, SetExpr, Statement, TableAlias, TableFactor, VisitMut, VisitorMut,
 };
 
 use super::names::{self, folded};
 use super::statement::{Command, parse_script};
-use super::visitor;
+use super::{fragments, visitor};
 use crate::error::{Error, Result};
 
 /// The maximum depth of macros that call macros.
 const LEVELS_MAX: usize = 32;
 
-/// The text of the CREATE MACRO of a name.
-pub(crate) type Macros<'a> = dyn Fn(&str) -> Option<String> + 'a;
+/// What is known of functions.
+pub(crate) struct Known<'a> {
+    /// The text of the CREATE MACRO of a name.
+    pub text: &'a dyn Fn(&str) -> Option<String>,
+    pub is_aggregate: &'a dyn Fn(&str) -> bool,
+}
 
 /// Replaces the calls of macros.
 ///
 /// # Errors
 /// The arguments of a call do not match the macro's parameters, or macros call each other recursively.
-pub(crate) fn expand(sql: &mut impl VisitMut, macros: &Macros) -> Result<()> {
+pub(crate) fn expand(sql: &mut impl VisitMut, macros: &Known) -> Result<()> {
     expand_within(sql, macros, 0)
 }
 
-fn expand_within(sql: &mut impl VisitMut, macros: &Macros, level: usize) -> Result<()> {
+fn expand_within(sql: &mut impl VisitMut, macros: &Known, level: usize) -> Result<()> {
     if level > LEVELS_MAX {
         return Err(Error::invalid(format!("macros call each other over more than {LEVELS_MAX} levels"))
             .with_hint("a macro cannot call itself"));
     }
-    let mut expansion = Expansion { macros, level, done: Ok(()) };
+    let mut expansion = Expansion { macros, level, count: 0, done: Ok(()) };
     let _ = visitor::visit_mut(sql, &mut expansion);
     expansion.done
 }
 
 struct Expansion<'a> {
-    macros: &'a Macros<'a>,
+    macros: &'a Known<'a>,
     level: usize,
+    /// The number of calls whose arguments became a table.
+    count: usize,
     done: Result<()>,
 }
 
@@ -62,7 +68,7 @@ impl Expansion<'_> {
             _ => return Ok(None),
         };
         let Some(name) = name.as_ident().map(folded) else { return Ok(None) };
-        (self.macros)(&name).map(|text| Macro::read(&name, &text)).transpose()
+        (self.macros.text)(&name).map(|text| Macro::read(&name, &text)).transpose()
     }
 
     fn call(&mut self, expr: &mut Expr) -> Result<()> {
@@ -81,9 +87,51 @@ impl Expansion<'_> {
         };
         let mut definition = definition.clone();
         expand_within(&mut definition, self.macros, self.level + 1)?;
-        substitute(&mut definition, &arguments);
-        *expr = Expr::Nested(Box::new(definition));
+        other_parameters(&mut definition, &arguments);
+        *expr = self.with_arguments(definition, arguments)?;
         Ok(())
+    }
+
+    /// A definition with the arguments in place of the parameters. Within a subquery of the definition, a column of an
+    /// argument could be taken for one of the subquery's tables. So such arguments are computed as columns of a table of
+    /// one row, around the definition.
+    fn with_arguments(&mut self, mut definition: Expr, mut arguments: HashMap<String, Expr>) -> Result<Expr> {
+        let has_columns = arguments.values().any(|argument| !names_in(argument).is_empty());
+        let aggregates = |expr: &Expr| self.aggregates(expr);
+        if !has_columns || !has_subquery(&definition) || aggregates(&definition) || arguments.values().any(aggregates) {
+            substitute(&mut definition, &arguments);
+            return Ok(Expr::Nested(Box::new(definition)));
+        }
+        self.count += 1;
+        let row = format!("__macro_{}_{}", self.level, self.count);
+        let mut columns = vec![];
+        for (name, argument) in &mut arguments {
+            if !names_in(argument).is_empty() {
+                let column = fragments::quoted(&format!("__{name}"));
+                let place = Expr::CompoundIdentifier(vec![fragments::quoted(&row), column.clone()]);
+                let expr = std::mem::replace(argument, place);
+                columns.push(SelectItem::ExprWithAlias { expr, alias: column });
+            }
+        }
+        substitute(&mut definition, &arguments);
+        let mut values = fragments::bare_query()?;
+        if let SetExpr::Select(select) = values.body.as_mut() {
+            select.projection = columns;
+        }
+        let row = fragments::derived(values, Some(fragments::alias(fragments::quoted(&row))));
+        let query = fragments::select_query(vec![SelectItem::UnnamedExpr(definition)], row)?;
+        Ok(Expr::Subquery(query))
+    }
+
+    /// Whether an expression calls an aggregate or a window function, apart from its subqueries.
+    fn aggregates(&self, expr: &Expr) -> bool {
+        let mut found = false;
+        visitor::each_own_expr(&mut expr.clone(), &mut |part| {
+            if let Expr::Function(call) = part {
+                found |= call.over.is_some() || (self.macros.is_aggregate)(&call.name.to_string().to_lowercase());
+            }
+        });
+        found
     }
 
     fn table(&mut self, factor: &mut TableFactor) -> Result<()> {
@@ -176,6 +224,60 @@ impl Macro {
     }
 }
 
+/// The first parts of the names in an expression.
+fn names_in(expr: &Expr) -> HashSet<String> {
+    let mut names = HashSet::new();
+    let _ = visitor::expressions(expr, &mut |part| {
+        match part {
+            Expr::Identifier(name) => names.extend([folded(name)]),
+            Expr::CompoundIdentifier(parts) => names.extend(parts.first().map(folded)),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    });
+    names
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    struct Look;
+    impl ast::Visitor for Look {
+        type Break = ();
+        fn pre_visit_query(&mut self, _: &ast::Query) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+    }
+    visitor::visit(expr, &mut Look).is_break()
+}
+
+/// Gives the parameters of lambdas other names where an argument has the same ones.
+fn other_parameters(definition: &mut Expr, arguments: &HashMap<String, Expr>) {
+    let taken: HashSet<String> = arguments.values().flat_map(names_in).collect();
+    visitor::expressions_mut(definition, &mut |expr| {
+        let Expr::Lambda(lambda) = expr else { return };
+        let parameters = match &mut lambda.params {
+            OneOrManyWithParens::One(one) => std::slice::from_mut(one),
+            OneOrManyWithParens::Many(several) => several.as_mut_slice(),
+        };
+        for parameter in parameters {
+            let name = folded(&parameter.name);
+            if !taken.contains(&name) {
+                continue;
+            }
+            let other = fragments::quoted(&format!("__{name}"));
+            parameter.name = other.clone();
+            visitor::expressions_mut(&mut lambda.body, &mut |expr| match expr {
+                Expr::Identifier(own) if folded(own) == name => *own = other.clone(),
+                Expr::CompoundIdentifier(parts) => {
+                    if let Some(first) = parts.first_mut().filter(|first| folded(first) == name) {
+                        *first = other.clone();
+                    }
+                }
+                _ => {}
+            });
+        }
+    });
+}
+
 /// Replaces parameters by arguments, also in subqueries.
 fn substitute(sql: &mut impl VisitMut, arguments: &HashMap<String, Expr>) {
     visitor::expressions_mut(sql, &mut |expr| {
@@ -193,7 +295,7 @@ fn substitute(sql: &mut impl VisitMut, arguments: &HashMap<String, Expr>) {
 /// It cannot be parsed, or two parameters have the same name.
 pub(crate) fn check(name: &str, text: &str) -> Result<()> {
     let known = Macro::read(name, text)?;
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     if let Some((twice, _)) = known.parameters.iter().find(|(name, _)| !seen.insert(name.clone())) {
         return Err(Error::invalid(format!("macro {name} has two parameters {twice}")));
     }

@@ -27,6 +27,7 @@ pub(crate) mod parameters;
 mod sequence_options;
 pub(crate) mod spellings;
 pub(crate) mod statement;
+pub(crate) mod struct_fields;
 pub(crate) mod subquery_columns;
 pub(crate) mod summary;
 pub(crate) mod supported;

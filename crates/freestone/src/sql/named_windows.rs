@@ -5,20 +5,45 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, Expr, GroupByExpr, Ident, NamedWindowDefinition, NamedWindowExpr, Select, SelectItem,
-    SetExpr, VisitMut, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
+    self, BinaryOperator, Expr, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, NamedWindowDefinition,
+    NamedWindowExpr, Select, SelectItem, SetExpr, VisitMut, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
 };
 
 use crate::error::{Error, Result};
 use crate::sql::names::folded;
 use crate::sql::visitor::each_own_expr;
 use crate::sql::{fragments, frame_exclusion, visitor};
+use crate::windows::ORDERED_BY;
 
 /// Expands named windows and HAVING without groups, and refuses invalid windows.
 pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
     let mut rewrite = Rewrite(Ok(()));
     let _ = visitor::visit_mut(sql, &mut rewrite);
+    visitor::expressions_mut(sql, &mut own_order);
     rewrite.0
+}
+
+/// Writes the ORDER BY of an aggregate over a window as calls in the PARTITION BY of the window, where
+/// [`crate::windows::own_order`] finds them in the plan.
+fn own_order(expr: &mut Expr) {
+    let Expr::Function(call) = expr else { return };
+    let (FunctionArguments::List(list), Some(WindowType::WindowSpec(window))) = (&mut call.args, &mut call.over) else {
+        return;
+    };
+    list.clauses.retain(|clause| {
+        let FunctionArgumentClause::OrderBy(keys) = clause else { return true };
+        for key in keys {
+            let direction = if key.options.asc == Some(false) { "DESC" } else { "ASC" };
+            let nulls = match key.options.nulls_first {
+                Some(true) => "FIRST",
+                Some(false) => "LAST",
+                None => "",
+            };
+            let key = vec![key.expr.clone(), fragments::text(direction), fragments::text(nulls)];
+            window.partition_by.push(fragments::call(ORDERED_BY, key));
+        }
+        false
+    });
 }
 
 /// The first error.
@@ -63,11 +88,41 @@ fn in_select(select: &mut Select) -> Result<()> {
         use_windows(item, &windows)?;
     }
     use_windows(&mut select.qualify, &windows)?;
+    with_window(select);
     let has_groups = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
     if let Some(condition) = select.having.take() {
         select.having = Some(if has_groups { condition } else { of_one_group(condition) });
     }
     Ok(())
+}
+
+/// Adds a window function of the SELECT list to a QUALIFY without one, as a condition that is always true. DataFusion does
+/// not see those of the list.
+fn with_window(select: &mut Select) {
+    let find = |part: &dyn Fn(&mut dyn FnMut(&Expr) -> ControlFlow<()>)| {
+        let mut found = None;
+        part(&mut |expr: &Expr| match expr {
+            Expr::Function(call) if call.over.is_some() => {
+                found = Some(expr.clone());
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        });
+        found
+    };
+    let own = |each: &mut dyn FnMut(&Expr) -> ControlFlow<()>| {
+        let _ = visitor::expressions(&select.qualify, each);
+    };
+    let of_list = |each: &mut dyn FnMut(&Expr) -> ControlFlow<()>| {
+        let _ = visitor::expressions(&select.projection, each);
+    };
+    if select.qualify.is_none() || find(&own).is_some() {
+        return;
+    }
+    let Some(window) = find(&of_list).map(Box::new) else { return };
+    let is_any = fragments::binary(Expr::IsNull(window.clone()), BinaryOperator::Or, Expr::IsNotNull(window));
+    let qualify = select.qualify.take();
+    select.qualify = Some(fragments::and(qualify, Expr::Nested(Box::new(is_any))));
 }
 
 /// Refuses window functions in a clause that is evaluated before them.

@@ -26,7 +26,7 @@ use crate::sql::with_writes::WithWrites;
 use crate::sql::{
     assignments, case_results, collations, depth, explain_options, extensions, fetch, file_calls, forms,
     frame_exclusion, from_first, function_macros, like_escape, locking, materialized, merge_forms, named_windows,
-    names, spellings, supported, token_forms, transactions, using, values, with_writes,
+    names, spellings, struct_fields, supported, token_forms, transactions, using, values, with_writes,
 };
 use crate::times;
 
@@ -630,6 +630,7 @@ fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     fetch::rewrite(sql);
     like_escape::rewrite(sql);
     forms::rewrite(sql);
+    struct_fields::rewrite(sql);
     function_macros::rewrite(sql);
     times::rewrite_literals(sql);
     using::check(sql)?;

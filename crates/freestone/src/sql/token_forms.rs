@@ -61,7 +61,7 @@ fn in_base(digits: &str, base: u32) -> Option<Token> {
 
 /// Replaces the other forms. The tokens are without those of whitespace.
 pub(crate) fn written(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    created_as(with_types(as_methods(with_where(without_by_position(tokens)))))
+    created_as(with_types(as_methods(with_where(columns_of_table(without_by_position(tokens))))))
 }
 
 /// An unquoted word in upper case; empty for anything else.
@@ -74,6 +74,21 @@ fn word(token: Option<&TokenWithSpan>) -> String {
 
 fn is(token: Option<&TokenWithSpan>, wanted: &Token) -> bool {
     token.is_some_and(|token| token.token == *wanted)
+}
+
+/// Writes `COLUMNS(t.* EXCLUDE (a))` as `t.COLUMNS(* EXCLUDE (a))`.
+fn columns_of_table(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    for at in 0..tokens.len().saturating_sub(5) {
+        let is_star = is(tokens.get(at + 1), &Token::LParen)
+            && matches!(tokens[at + 2].token, Token::Word(_))
+            && is(tokens.get(at + 3), &Token::Period)
+            && is(tokens.get(at + 4), &Token::Mul);
+        let has_options = matches!(word(tokens.get(at + 5)).as_str(), "EXCLUDE" | "REPLACE" | "RENAME" | "ILIKE");
+        if word(tokens.get(at)) == "COLUMNS" && is_star && has_options {
+            tokens[at..at + 4].rotate_left(2);
+        }
+    }
+    tokens
 }
 
 /// Writes `FILTER (condition)` behind a call as `FILTER (WHERE condition)`.

@@ -1,10 +1,10 @@
-//! VALUES whose columns have texts in quotes among other values: what their types are is known once SQL is planned, and only
-//! for VALUES that is a table of FROM.
+//! VALUES whose columns have values of several types: what these are is known once SQL is planned, and only for VALUES
+//! that is a table of FROM.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Query, SetExpr, Statement, TableFactor, Value, Values, VisitMut, VisitorMut,
+    Expr, Query, SetExpr, Statement, TableFactor, UnaryOperator, Value, Values, VisitMut, VisitorMut,
 };
 
 use crate::sql::{fragments, visitor};
@@ -56,12 +56,14 @@ fn in_body(body: &mut SetExpr) {
     }
 }
 
-/// Whether a column has a text in quotes and a value that is none.
+/// Whether a column may have values of several types.
 pub(crate) fn is_mixed(values: &Values) -> bool {
     let width = values.rows.first().map_or(0, |row| row.content.len());
     (0..width).any(|at| {
         let column = || values.rows.iter().filter_map(move |row| row.content.get(at)).map(kind);
-        column().any(|kind| kind == Kind::Text) && column().any(|kind| kind == Kind::Other)
+        let mut kinds = column().filter(|kind| *kind != Kind::Null);
+        let first = kinds.next();
+        kinds.any(|kind| kind == Kind::Other || Some(kind) != first)
     })
 }
 
@@ -69,15 +71,22 @@ pub(crate) fn is_mixed(values: &Values) -> bool {
 enum Kind {
     Text,
     Null,
+    Integer,
+    /// A number with a point.
+    Decimal,
+    Boolean,
     Other,
 }
 
 fn kind(value: &Expr) -> Kind {
     match value {
-        Expr::Nested(inner) => kind(inner),
+        Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } => kind(inner),
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(_) => Kind::Text,
             Value::Null => Kind::Null,
+            Value::Boolean(_) => Kind::Boolean,
+            Value::Number(digits, _) if digits.bytes().all(|byte| byte.is_ascii_digit()) => Kind::Integer,
+            Value::Number(digits, _) if !digits.contains(['e', 'E', 'x', 'X']) => Kind::Decimal,
             _ => Kind::Other,
         },
         _ => Kind::Other,

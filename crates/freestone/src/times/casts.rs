@@ -11,6 +11,7 @@ use datafusion::optimizer::AnalyzerRule;
 use super::convert;
 use crate::error::{Error, ErrorKind};
 use crate::expressions;
+use crate::sql::type_names::type_name;
 
 #[derive(Debug)]
 pub(crate) struct TimeCasts;
@@ -42,14 +43,33 @@ fn ours(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     {
         return Err(no_timestamp(&from));
     }
+    let is_number = |kind: &DataType| kind.is_numeric() || *kind == DataType::Boolean;
+    if is_time(to) && is_number(&from) || is_time(&from) && is_number(to) {
+        return Err(no_number(&from, to));
+    }
     if !convert::is_ours(&from, to) {
         return Ok(Transformed::no(expression));
     }
     Ok(Transformed::yes(convert::call(inner.as_ref().clone(), to.clone(), or_null)))
 }
 
+fn is_time(kind: &DataType) -> bool {
+    use DataType::{Date32, Date64, Time32, Time64, Timestamp};
+    matches!(kind, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..))
+}
+
+fn no_number(from: &DataType, to: &DataType) -> datafusion::error::DataFusionError {
+    let hint = match if is_time(from) { from } else { to } {
+        DataType::Timestamp(..) => "epoch(t) has the seconds since 1970, epoch_us(t) the microseconds",
+        DataType::Time32(_) | DataType::Time64(_) => "epoch(t) has the seconds since midnight",
+        _ => "DATE '1970-01-01' + n is the date n days after it, and d - DATE '1970-01-01' the days until a date",
+    };
+    let (from, to) = (type_name(from), type_name(to));
+    Error::new(ErrorKind::Type, format!("{from} cannot be cast to {to}")).with_hint(hint).into()
+}
+
 fn no_timestamp(from: &DataType) -> datafusion::error::DataFusionError {
-    let from = crate::sql::type_names::type_name(from);
+    let from = type_name(from);
     let hint =
         "to_timestamp(n) takes seconds since 1970, to_timestamp_millis(n) and to_timestamp_micros(n) finer units";
     Error::new(ErrorKind::Type, format!("{from} is not cast to TIMESTAMP: the unit is not known"))

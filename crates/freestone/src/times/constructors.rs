@@ -8,11 +8,12 @@ use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 
 use super::arrays::{
-    INTERVAL, Intervals, TIMESTAMP, exact_cast, finished, integers, interval_of, intervals, is_span, is_text,
+    INTERVAL, Intervals, TIMESTAMP, exact_cast, finished, infinite, integers, interval_of, intervals, is_span, is_text,
     local_ticks, map, out_of_range, reals, stored, ticks, timestamptz, to_instant, to_local, zip,
 };
 use super::calendar::{checked_days, civil, days_in_month};
 use super::function::{Call, TimeFunction, wrong_types};
+use super::infinite::{keeping_infinite, without_infinite};
 use super::interval::{Interval, SECOND_NS};
 use super::zone::{Zone, missing};
 use super::{convert, pattern};
@@ -26,8 +27,8 @@ pub(crate) fn functions() -> Vec<TimeFunction> {
         TimeFunction::new("to_timestamp", takes_seconds, |_, _| Ok(timestamptz()), of_seconds),
         TimeFunction::new("make_timestamp", takes_fields, |_, _| Ok(TIMESTAMP), of_fields),
         TimeFunction::new("make_timestamptz", takes_fields, |_, _| Ok(timestamptz()), of_fields),
-        TimeFunction::new("timezone", takes_zone, gives_zone, at_zone),
-        TimeFunction::new("age", takes_two, |_, _| Ok(INTERVAL), age),
+        TimeFunction::new("timezone", takes_zone, gives_zone, |call| keeping_infinite(call, at_zone)),
+        TimeFunction::new("age", takes_two, |_, _| Ok(INTERVAL), |call| without_infinite(call, age)),
         TimeFunction::new(
             "justify_interval",
             takes_interval,
@@ -46,7 +47,12 @@ pub(crate) fn functions() -> Vec<TimeFunction> {
             |_, _| Ok(INTERVAL),
             |call| justified(call, Interval::days_justified),
         ),
-        TimeFunction::new("to_char", takes_pattern, |_, _| Ok(DataType::Utf8View), to_char),
+        TimeFunction::new(
+            "to_char",
+            takes_pattern,
+            |_, _| Ok(DataType::Utf8View),
+            |call| without_infinite(call, to_char),
+        ),
     ]
 }
 
@@ -123,7 +129,8 @@ fn takes_fields(types: &[DataType]) -> Result<Vec<DataType>> {
 
 fn of_fields(call: &Call) -> Result<ArrayRef> {
     if call.count() == 1 {
-        return finished(integers(&call.array(0)?)?, &call.to);
+        let is_end = |us: i64| if infinite(us, &call.to).is_some() { Err(out_of_range("timestamp")) } else { Ok(us) };
+        return finished(map(&integers(&call.array(0)?)?, is_end)?, &call.to);
     }
     let whole: Vec<Int64Array> = (0..5).map(|at| integers(&call.array(at)?)).collect::<Result<_>>()?;
     let seconds = reals(&call.array(5)?)?;

@@ -5,13 +5,18 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, PrimitiveArray, StringArray};
 use datafusion::arrow::datatypes::{ArrowPrimitiveType, DataType, Int64Type, IntervalMonthDayNanoType};
+use datafusion::common::ScalarValue;
 use datafusion::error::Result;
+use datafusion::logical_expr::interval_arithmetic::Interval as Range;
+use datafusion::logical_expr::preimage::PreimageResult;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
 use super::arrays::{
-    exact_cast, finished, infinite, infinity, integers, internal, interval_of, intervals, is_span, is_text,
+    exact_cast, finished, finite, infinite, infinity, integers, internal, interval_of, intervals, is_span, is_text,
     is_time_of_day, map, out_of_range, per_second, stored, ticks, to_instant, to_local,
 };
 use super::function::{Call, evaluate};
@@ -31,8 +36,8 @@ pub(crate) fn is_ours(from: &DataType, to: &DataType) -> bool {
         (from, to) if is_text(from) => is_time_of_day(to),
         (Timestamp(a, from), Timestamp(b, to)) => from.is_some() != to.is_some() || a != b,
         (Date32 | Date64, Timestamp(..)) => true,
-        (Timestamp(_, Some(_)), Date32 | Date64) => true,
-        (Timestamp(_, Some(_)), to) if is_time_of_day(to) => true,
+        (Timestamp(..), Date32 | Date64) => true,
+        (Timestamp(..), to) if is_time_of_day(to) => true,
         (Timestamp(..), to) => is_text(to),
         (from, to) => is_text(to) && (is_time_of_day(from) || is_span(from) || *from == Date32),
     }
@@ -80,6 +85,41 @@ impl ScalarUDFImpl for TimeCast {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         evaluate(args, |call| converted(&call.array(0)?, self.or_null, call))
+    }
+
+    /// The times of a day, so that a comparison of the date becomes a comparison of times, which can prune zones.
+    fn preimage(&self, args: &[Expr], literal: &Expr, info: &SimplifyContext) -> Result<PreimageResult> {
+        let ([time], Expr::Literal(ScalarValue::Date32(Some(day)), _)) = (args, literal) else {
+            return Ok(PreimageResult::None);
+        };
+        let kind = info.get_data_type(time)?;
+        let (DataType::Timestamp(unit, None), DataType::Date32) = (&kind, &self.to) else {
+            return Ok(PreimageResult::None);
+        };
+        let start = |day: i64| {
+            let ticks = day.checked_mul(DAY_SECONDS * per_second(*unit))?;
+            let is_finite = infinite(ticks, &kind).is_none();
+            ScalarValue::Int64(Some(ticks)).cast_to(&kind).ok().filter(|_| is_finite)
+        };
+        let day = i64::from(*day);
+        Ok(match (start(day), start(day + 1)) {
+            (Some(low), Some(high)) => {
+                PreimageResult::Range { expr: time.clone(), interval: Box::new(Range::try_new(low, high)?) }
+            }
+            _ => PreimageResult::None,
+        })
+    }
+
+    /// Days are in the order of the times of the same zone.
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        Ok(match inputs {
+            [input]
+                if matches!(input.range.data_type(), DataType::Timestamp(_, None)) && self.to == DataType::Date32 =>
+            {
+                input.sort_properties
+            }
+            _ => SortProperties::Unordered,
+        })
     }
 }
 
@@ -136,24 +176,23 @@ fn from_times(values: &ArrayRef, call: &Call) -> Result<ArrayRef> {
             };
             finished(map(&ticks, changed)?, to)
         }
-        (DataType::Timestamp(..), DataType::Date32 | DataType::Date64) => {
+        (DataType::Timestamp(_, of), DataType::Date32 | DataType::Date64) => {
             let (ticks, source) = ticks(values)?;
             let day = source * DAY_SECONDS;
+            let local = |value| if of.is_some() { to_local(value, source, &call.zone) } else { Ok(value) };
             let local_day = |value| match infinite(value, from) {
                 Some(is_positive) => Ok(infinity(is_positive, &DataType::Date32)),
-                None => Ok(to_local(value, source, &call.zone)?.div_euclid(day)),
+                None => Ok(local(value)?.div_euclid(day)),
             };
             let days = map::<_, Int64Type>(&ticks, local_day)?;
             exact_cast(&finished(days, &DataType::Date32)?, to)
         }
-        (DataType::Timestamp(..), DataType::Time32(unit) | DataType::Time64(unit)) => {
-            let (ticks, source) = ticks(values)?;
+        (DataType::Timestamp(_, of), DataType::Time32(unit) | DataType::Time64(unit)) => {
+            // Infinite times have no time of day.
+            let (ticks, source) = ticks(&finite(values)?)?;
             let day = source * DAY_SECONDS;
-            let clock = |value| match infinite(value, from) {
-                Some(_) => Err(out_of_range("time of day")),
-                None => Ok(to_local(value, source, &call.zone)?.rem_euclid(day)),
-            };
-            finished(map(&ticks, |value| rescaled(clock(value)?, source, per_second(*unit)))?, to)
+            let local = |value| if of.is_some() { to_local(value, source, &call.zone) } else { Ok(value) };
+            finished(map(&ticks, |value| rescaled(local(value)?.rem_euclid(day), source, per_second(*unit)))?, to)
         }
         _ => exact_cast(values, to),
     }
@@ -224,8 +263,6 @@ fn time_of(text: &str, to: &DataType, session: &Zone) -> Result<i64, Error> {
         DataType::Timestamp(unit, zone) => instant(&written, per_second(*unit), zone.is_some(), session),
         DataType::Time32(unit) | DataType::Time64(unit) => {
             let ns = i128::from(written.ns.ok_or_else(|| not_read(text, to))?);
-            // 24:00:00 is not a value of TIME.
-            let ns = ns % i128::from(DAY_NS);
             Some(rounded_quotient(ns, i128::from(SECOND_NS / per_second(*unit))) as i64)
         }
         _ => None,
@@ -286,7 +323,7 @@ fn texts(values: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
     Ok(Arc::new(texts))
 }
 
-fn infinity_text(is_positive: bool) -> String {
+pub(super) fn infinity_text(is_positive: bool) -> String {
     if is_positive { "infinity" } else { "-infinity" }.to_owned()
 }
 

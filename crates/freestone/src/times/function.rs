@@ -53,6 +53,7 @@ pub(crate) enum Order {
 }
 
 /// The arguments for one batch.
+#[derive(Clone)]
 pub(crate) struct Call {
     args: Vec<ColumnarValue>,
     rows: usize,
@@ -82,6 +83,18 @@ impl Call {
 
     pub fn count(&self) -> usize {
         self.args.len()
+    }
+
+    /// The type of an argument.
+    pub fn kind(&self, at: usize) -> Option<DataType> {
+        self.args.get(at).map(ColumnarValue::data_type)
+    }
+
+    /// Replaces an argument.
+    pub fn set(&mut self, at: usize, argument: ColumnarValue) {
+        if let Some(known) = self.args.get_mut(at) {
+            *known = argument;
+        }
     }
 
     pub fn array(&self, at: usize) -> Result<ArrayRef> {

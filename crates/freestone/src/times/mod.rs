@@ -12,16 +12,18 @@ mod current;
 mod format;
 mod format_parsing;
 mod function;
+mod infinite;
 mod interval;
 mod interval_text;
 mod literals;
+mod mixing;
 mod operands;
 mod operators;
 mod output;
 mod parts;
 mod pattern;
 mod rules;
-mod series;
+pub(crate) mod series;
 mod text;
 mod truncation;
 mod zone;
@@ -35,18 +37,21 @@ pub(crate) use arrays::{
     INTERVAL, TIMESTAMP, exact_cast, finished, finite, infinite, integers, interval_of, intervals, is_span, is_text,
     is_time_of_day, local_ticks, map, out_of_range, stored, timestamptz, to_instant,
 };
-pub(crate) use casts::TimeCasts;
+pub(crate) use casts::{TimeCasts, with_ours as with_own_casts};
 pub(crate) use convert::argument as argument_of_cast;
 pub(crate) use format::{LocalTime, TimeFormat};
 pub(crate) use format_parsing::Parsed;
 pub(crate) use function::{Call, evaluate, evaluate_rows, wrong_types};
+pub(crate) use infinite::{keeping_infinite, without_infinite};
 pub(crate) use interval::{Interval, SECOND_NS};
 pub(crate) use literals::rewrite as rewrite_literals;
+pub(crate) use mixing::check_types as check_times;
 pub(crate) use operands::common_with_texts;
 pub(crate) use operators::stepped;
 pub(crate) use output::{in_zone_of_session, is_shown_as_stored, shown_schema};
 pub(crate) use parts::{Part, date_part, part_of_times, part_type, taken_by_parts};
 pub(crate) use rules::{TimeComparisons, TimeOperands, TimePlanner};
+pub(crate) use text::parse;
 pub use zone::Zone;
 pub(crate) use zone::missing as missing_zone;
 

@@ -16,9 +16,11 @@ use super::arrays::{
 };
 use super::calendar::add_months;
 use super::function::{Call, Form, TimeFunction, wrong_types};
+use super::infinite::{has_infinite, keeping_infinite};
 use super::interval::{DAY_NS, Interval, SECOND_NS, rounded_quotient};
 use super::zone::Zone;
 use crate::error::{Error, ErrorKind};
+use crate::sql::type_names::type_name;
 
 const DAY_SECONDS: i64 = 86_400;
 
@@ -114,6 +116,10 @@ fn types(operator: Operator, left: &DataType, right: &DataType) -> Option<(DataT
 }
 
 fn plus(call: &Call) -> Result<ArrayRef> {
+    keeping_infinite(call, finite_sum)
+}
+
+fn finite_sum(call: &Call) -> Result<ArrayRef> {
     let (left, right) = (call.array(0)?, call.array(1)?);
     match (left.data_type(), right.data_type()) {
         (DataType::Date32 | DataType::Timestamp(..), _) => moved(&left, &right, 1, call),
@@ -122,7 +128,19 @@ fn plus(call: &Call) -> Result<ArrayRef> {
     }
 }
 
+/// An infinite time minus a span is infinite. Two times of which one is infinite have no difference.
 fn minus(call: &Call) -> Result<ArrayRef> {
+    let is_time = matches!(call.to, DataType::Date32 | DataType::Timestamp(..));
+    if !is_time && has_infinite(call)? {
+        let kind = call.kind(0).map_or_else(String::new, |kind| type_name(&kind));
+        return Err(Error::new(ErrorKind::Type, format!("infinity has no difference from another {kind}"))
+            .with_hint("leave infinite values out by WHERE isfinite(x)")
+            .into());
+    }
+    keeping_infinite(call, finite_difference)
+}
+
+fn finite_difference(call: &Call) -> Result<ArrayRef> {
     let (left, right) = (call.array(0)?, call.array(1)?);
     match (left.data_type(), right.data_type()) {
         (DataType::Date32, DataType::Date32) => {

@@ -249,8 +249,10 @@ fn of_times(part: Part, times: &ArrayRef, zone: &Zone, to: &DataType) -> Result<
     }
     let (values, per_second) = local_ticks(times, zone)?;
     let day = DAY_SECONDS * per_second;
+    let is_clock = is_time_of_day(times.data_type());
     let of = |value: i64| match part.is_in_clock() {
-        true => part.of_clock(value.rem_euclid(day), per_second),
+        // A time of day may be 24:00:00.
+        true => part.of_clock(if is_clock { value } else { value.rem_euclid(day) }, per_second),
         false => part.of_days(value.div_euclid(day)),
     };
     typed(map::<_, Int64Type>(&values, |value| Ok(of(value)))?, to)

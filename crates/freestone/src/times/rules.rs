@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::arrays::is_span;
 use super::operands::{Context, aligned, arithmetic, cast, common_result, corrected, keyed, keyed_sorts, narrowed};
-use super::{aggregates, operators, parts};
+use super::{aggregates, mixing, operators, parts};
 use crate::expressions;
 use crate::expressions::OneType;
 
@@ -35,7 +35,7 @@ impl ExprPlanner for TimePlanner {
             BinaryOperator::Minus => Operator::Minus,
             BinaryOperator::Multiply => Operator::Multiply,
             BinaryOperator::Divide => Operator::Divide,
-            _ => return Ok(planned_comparison(binary, &left, &right, schema)),
+            _ => return planned_comparison(binary, &left, &right, schema),
         };
         Ok(match arithmetic(operator, &binary.left, &left, &binary.right, &right) {
             Some(planned) => PlannerResult::Planned(planned),
@@ -54,7 +54,7 @@ fn planned_comparison(
     left: &DataType,
     right: &DataType,
     schema: &DFSchema,
-) -> PlannerResult<RawBinaryExpr> {
+) -> Result<PlannerResult<RawBinaryExpr>> {
     let operator = match binary.op {
         BinaryOperator::Eq => Operator::Eq,
         BinaryOperator::NotEq => Operator::NotEq,
@@ -62,18 +62,19 @@ fn planned_comparison(
         BinaryOperator::LtEq => Operator::LtEq,
         BinaryOperator::Gt => Operator::Gt,
         BinaryOperator::GtEq => Operator::GtEq,
-        _ => return PlannerResult::Original(binary),
+        _ => return Ok(PlannerResult::Original(binary)),
     };
     if BinaryTypeCoercer::new(left, &operator, right).get_result_type().is_ok() {
-        return PlannerResult::Original(binary);
+        return Ok(PlannerResult::Original(binary));
     }
+    mixing::check_types(&[left.clone(), right.clone()], true)?;
     let context = Context { schema, options: &Arc::default() };
     let operands = vec![&mut binary.left, &mut binary.right];
     if !aligned(OneType { operands, compared: true }, &context) {
-        return PlannerResult::Original(binary);
+        return Ok(PlannerResult::Original(binary));
     }
     let RawBinaryExpr { left, right, .. } = binary;
-    PlannerResult::Planned(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), operator, Box::new(right))))
+    Ok(PlannerResult::Planned(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), operator, Box::new(right)))))
 }
 
 /// The analyzer rule that converts operands that are times.
@@ -100,6 +101,7 @@ impl AnalyzerRule for TimeOperands {
 
 fn node(plan: LogicalPlan, options: &Arc<ConfigOptions>) -> Result<Transformed<LogicalPlan>> {
     let changed = expressions::try_changed(plan, |mut expression, schema| {
+        mixing::check(&mut expression, schema)?;
         let changed = corrected(&mut expression, &Context { schema, options });
         let changed = changed | in_subquery(&mut expression, schema, options)?;
         Ok(if changed { Transformed::yes(expression) } else { Transformed::no(expression) })
@@ -118,6 +120,7 @@ fn node(plan: LogicalPlan, options: &Arc<ConfigOptions>) -> Result<Transformed<L
             let mut changed = false;
             let schema = join.left.schema().join(join.right.schema())?;
             for (left, right) in &mut join.on {
+                mixing::check_types(&[left.get_type(&schema)?, right.get_type(&schema)?], true)?;
                 let operands = vec![left, right];
                 changed |= aligned(OneType { operands, compared: true }, &Context { schema: &schema, options });
             }
@@ -229,6 +232,7 @@ fn united(union: Union) -> Result<Transformed<LogicalPlan>> {
     let schemas: Vec<_> = union.inputs.iter().map(|input| input.schema().clone()).collect();
     for at in 0..width {
         let types: Vec<DataType> = schemas.iter().map(|schema| schema.field(at).data_type().clone()).collect();
+        mixing::check_types(&types, false)?;
         let Some(to) = common_result(&types) else { continue };
         for (input, row) in rows.iter_mut().enumerate() {
             if types[input] != to && types[input] != DataType::Null {
@@ -267,6 +271,7 @@ fn in_subquery(expression: &mut Expr, schema: &DFSchema, options: &Arc<ConfigOpt
     both.merge(&inner);
     // A column of the subquery and an outer one may have the same name, so each type is determined in its own schema.
     let (mut a, mut b) = (typed(left, schema), typed(&column, &inner));
+    mixing::check_types(&[a.get_type(schema)?, b.get_type(schema)?], true)?;
     let context = Context { schema: &both, options };
     if !aligned(OneType { operands: vec![&mut a, &mut b], compared: true }, &context) {
         return Ok(false);

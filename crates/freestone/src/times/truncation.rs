@@ -13,6 +13,7 @@ use super::arrays::{
 };
 use super::calendar::{add_months, civil};
 use super::function::{Call, Order, TimeFunction, wrong_types};
+use super::infinite::keeping_infinite;
 use super::interval::{Interval, SECOND_NS};
 use super::parts::Part;
 use super::zone::Zone;
@@ -22,7 +23,8 @@ const DAY_SECONDS: i64 = 86_400;
 
 /// `date_trunc('month', time [, zone])`.
 pub(crate) fn date_trunc() -> TimeFunction {
-    let function = TimeFunction::new("date_trunc", takes_trunc, gives_trunc, run_trunc).with_alias("datetrunc");
+    let function = TimeFunction::new("date_trunc", takes_trunc, gives_trunc, |call| keeping_infinite(call, run_trunc))
+        .with_alias("datetrunc");
     TimeFunction { order: Order::ByArgument(1), ..function }
 }
 
@@ -119,7 +121,7 @@ fn cut_intervals(part: Part, spans: &Intervals) -> Result<Intervals> {
 
 /// `date_bin(stride, time [, origin])`: the start of the interval that contains a time, counted from the origin.
 pub(crate) fn date_bin() -> TimeFunction {
-    let function = TimeFunction::new("date_bin", takes_bin, gives_bin, run_bin);
+    let function = TimeFunction::new("date_bin", takes_bin, gives_bin, |call| keeping_infinite(call, run_bin));
     TimeFunction { order: Order::ByArgument(1), ..function }
 }
 

@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
 
 use super::{Operand, text_of, types};
 use crate::expressions::OF_ONE_TYPE;
+use crate::times;
 
 /// `'1' = ANY (list)`: the text has the type of the elements.
 const IN_LIST: &str = "array_has";
@@ -85,6 +86,9 @@ impl Planned {
     /// The arguments as the function takes them: texts in quotes have the type of the others, and all have one type.
     fn coerced(&self, arguments: &[FieldRef], operands: Vec<Operand>) -> Result<Vec<FieldRef>> {
         let operands = if self.inner.name() == IN_LIST { of_elements(operands) } else { operands };
+        let kinds: Vec<DataType> =
+            operands.iter().filter(|operand| operand.text.is_none()).map(|operand| operand.kind.clone()).collect();
+        times::check_times(&kinds, false)?;
         let own = types(&operands).unwrap_or_default();
         let typed = arguments.iter().enumerate().map(|(at, argument)| match own.get(at).cloned().flatten() {
             Some(kind) => Arc::new(argument.as_ref().clone().with_data_type(kind)),

@@ -55,6 +55,7 @@ fn node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         for group in of_one_type(&mut expression) {
             changed |= typed(group, schema);
         }
+        changed |= null_pattern(&mut expression);
         changed |= functions::in_list(&mut expression, schema);
         changed |= functions::put_back(&mut expression);
         Ok(if changed { Transformed::yes(expression) } else { Transformed::no(expression) })
@@ -62,6 +63,19 @@ fn node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let transformed = changed.transformed;
     let of_set = sets::in_set_operation(changed.data)?;
     Ok(Transformed::new_transformed(of_set.data, transformed | of_set.transformed))
+}
+
+/// Makes a NULL beside LIKE a text. DataFusion gives it the type of the other operand, even where that is a list.
+fn null_pattern(expression: &mut Expr) -> bool {
+    let Expr::Like(like) = expression else { return false };
+    let mut changed = false;
+    for operand in [&mut like.expr, &mut like.pattern] {
+        if let Expr::Literal(value @ ScalarValue::Null, _) = operand.as_mut() {
+            *value = ScalarValue::Utf8View(None);
+            changed = true;
+        }
+    }
+    changed
 }
 
 /// Gives the texts of a group the type that the others have.

@@ -1,15 +1,18 @@
-//! VALUES with texts in quotes among values of other types: `(VALUES (1), ('2'))` has integers.
+//! VALUES with texts in quotes among values of other types: `(VALUES (1), ('2'))` has integers. Decimals among floats
+//! become floats.
 //!
 //! DataFusion plans VALUES at once, so the types are given while SQL is planned, where VALUES is a table of FROM. VALUES in
 //! other places is written so by [`crate::sql::values`].
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor, Values};
 
 use super::{OneType, typed};
+use crate::optimizer::{common_of_mixed, converted};
 use crate::sql::values::is_mixed;
 
 /// Plans VALUES of several types as a table.
@@ -41,9 +44,21 @@ impl RelationPlanner for TypedValues {
         for at in 0..rows.first().map_or(0, Vec::len) {
             let operands = rows.iter_mut().filter_map(|row| row.get_mut(at)).collect();
             typed(OneType { operands, compared: false }, &schema);
+            as_floats(rows.iter_mut().filter_map(|row| row.get_mut(at)).collect(), &schema);
         }
         let plan = LogicalPlanBuilder::values(rows)?.build()?;
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
+    }
+}
+
+/// Gives the values of a column one type, if there are floats and decimals among them.
+fn as_floats(values: Vec<&mut Expr>, schema: &DFSchema) {
+    let types: Vec<DataType> = values.iter().map(|value| value.get_type(schema).unwrap_or(DataType::Null)).collect();
+    let Some(common) = common_of_mixed(&types) else { return };
+    for (value, own) in values.into_iter().zip(types) {
+        if own != common && own != DataType::Null {
+            *value = converted(std::mem::take(value), &common);
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod exclusion;
 mod frame_functions;
 mod frames;
 mod nth;
+mod ordered;
 mod shift;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 pub(crate) use exclusion::Exclusion;
 use frame_functions::{Framed, Function, is_moving};
 pub(crate) use frames::nothing;
+pub(crate) use ordered::{ORDERED_BY, function as ordered_by, keys as own_order};
 
 /// The functions, which replace those with the same names.
 pub(crate) fn functions() -> Vec<Arc<WindowUDF>> {

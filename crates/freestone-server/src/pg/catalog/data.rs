@@ -31,12 +31,23 @@ pub struct Data {
     pub user: String,
 }
 
-/// A table or view with its OID, and the OIDs of its primary key, which is an index and a constraint.
+/// A table or view with its OID, and its indexes. The OID of the primary key is that of an index and of a constraint.
 #[derive(Debug)]
 pub struct RelationOids {
     pub oid: i64,
     pub key_oid: i64,
+    pub indexes: Vec<Index>,
     pub relation: Relation,
+}
+
+/// An index of a table: of a key, or one that has a name.
+#[derive(Debug)]
+pub struct Index {
+    pub oid: i64,
+    pub name: String,
+    pub columns: Vec<String>,
+    pub is_unique: bool,
+    pub is_primary: bool,
 }
 
 /// A sequence with its OID.
@@ -59,6 +70,7 @@ pub struct Constraint<'a> {
     pub condition: Option<&'a str>,
     /// The table and columns to which a foreign key refers.
     pub referenced: Option<(&'a str, &'a [String])>,
+    pub enforced: bool,
 }
 
 impl Data {
@@ -70,14 +82,7 @@ impl Data {
     ) -> Data {
         relations.sort_by(|a, b| a.name.cmp(&b.name));
         let mut taken = HashMap::new();
-        let relations: Vec<_> = relations
-            .into_iter()
-            .map(|relation| RelationOids {
-                oid: number(&mut taken, &relation.name),
-                key_oid: number(&mut taken, &format!("{} pkey", relation.name)),
-                relation,
-            })
-            .collect();
+        let relations: Vec<_> = relations.into_iter().map(|relation| numbered(relation, &mut taken)).collect();
         let sequences = sequences.into_iter().map(|sequence| {
             let oid = number(&mut taken, &format!("{} sequence", sequence.name));
             SequenceOid { oid, sequence }
@@ -93,6 +98,16 @@ impl Data {
         let is_own = |known: &&RelationOids| known.relation.is_temporary && known.relation.own_name() == name;
         let own = self.relations.iter().find(is_own);
         own.or_else(|| self.relations.iter().find(|known| known.relation.name == name))
+    }
+
+    /// All indexes, with their tables.
+    pub fn indexes(&self) -> impl Iterator<Item = (&RelationOids, &Index)> {
+        self.relations.iter().flat_map(|table| table.indexes.iter().map(move |index| (table, index)))
+    }
+
+    /// The bytes of all tables.
+    pub fn bytes(&self) -> u64 {
+        self.relations.iter().map(|table| table.relation.bytes + table.relation.copy_bytes).sum()
     }
 
     /// Whether the session has temporary tables.
@@ -131,6 +146,7 @@ impl Data {
                     table,
                     columns: &relation.primary_key,
                     referenced: None,
+                    enforced: relation.primary_key_enforced,
                 });
             }
             for (at, key) in relation.foreign_keys.iter().enumerate() {
@@ -142,13 +158,15 @@ impl Data {
                     table,
                     columns: &key.columns,
                     referenced: Some((&key.table, &key.referenced)),
+                    enforced: key.enforced,
                 });
             }
             let unique = relation.unique.iter().map(|(name, columns)| (name, "u", columns.as_slice(), None));
             let checks = relation.checks.iter().map(|(name, text)| (name, "c", &[][..], Some(text.as_str())));
             for ((name, kind, columns, condition), at) in unique.chain(checks).zip(1..) {
                 let oid = table.key_oid + 2_000_000_000 + at;
-                all.push(Constraint { oid, name: name.clone(), kind, table, columns, condition, referenced: None });
+                let (name, referenced, enforced) = (name.clone(), None, true);
+                all.push(Constraint { oid, name, kind, table, columns, condition, referenced, enforced });
             }
         }
         all
@@ -172,7 +190,33 @@ impl SequenceOid {
     }
 }
 
+/// A relation with numbers for it and its indexes.
+fn numbered(relation: Relation, taken: &mut HashMap<i64, ()>) -> RelationOids {
+    let oid = number(taken, &relation.name);
+    let key_oid = number(taken, &format!("{} pkey", relation.name));
+    let mut indexes = vec![];
+    if !relation.primary_key.is_empty() {
+        let (name, columns) = (relation.primary_key_name.clone(), relation.primary_key.clone());
+        indexes.push(Index { oid: key_oid, name, columns, is_unique: true, is_primary: true });
+    }
+    let unique = relation.unique.iter().map(|named| (named, true));
+    for ((name, columns), is_unique) in unique.chain(relation.indexes.iter().map(|named| (named, false))) {
+        if indexes.iter().all(|known| known.name != *name) {
+            let oid = number(taken, &format!("{} {name} index", relation.name));
+            let (name, columns) = (name.clone(), columns.clone());
+            indexes.push(Index { oid, name, columns, is_unique, is_primary: false });
+        }
+    }
+    RelationOids { oid, key_oid, indexes, relation }
+}
+
 impl RelationOids {
+    /// The index of the key that consists of these columns.
+    pub fn key_index(&self, columns: &[String]) -> Option<&Index> {
+        let name = self.relation.key_name(columns)?;
+        self.indexes.iter().find(|index| index.name == name)
+    }
+
     /// The OID of its schema, and the schema's name.
     pub fn schema(&self) -> (i64, &'static str) {
         if self.relation.is_temporary { (OID_PG_TEMP, PG_TEMP) } else { (OID_PUBLIC, "public") }

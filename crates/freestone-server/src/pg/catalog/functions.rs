@@ -15,10 +15,10 @@ use datafusion::logical_expr::{
 };
 
 use super::Catalog;
-use super::data::{DATABASE, Data, PG_CATALOG, PG_TEMP, RelationOids};
+use super::data::{DATABASE, Data, Index, PG_CATALOG, PG_TEMP, RelationOids};
 use crate::pg::settings::{Settings, VERSION};
 use crate::pg::types::Type;
-use freestone::quote;
+use freestone::{Relation, quote};
 
 /// An argument or a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,10 +129,10 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
     ("pg_get_constraintdef", Kind::Text, |data, arguments| text_or_null(constraint_text(data, arguments))),
     ("pg_get_indexdef", Kind::Text, |data, arguments| {
         let oid = arguments.first().and_then(Value::int);
-        let table = data.relations.iter().find(|table| Some(table.key_oid) == oid);
-        text_or_null(table.map(|table| match arguments.get(1).and_then(Value::int) {
-            Some(place @ 1..) => table.relation.primary_key.get(place as usize - 1).cloned().unwrap_or_default(),
-            _ => index_text(table),
+        let found = data.indexes().find(|(_, index)| Some(index.oid) == oid);
+        text_or_null(found.map(|(table, index)| match arguments.get(1).and_then(Value::int) {
+            Some(place @ 1..) => index.columns.get(place as usize - 1).map(|name| ident(name)).unwrap_or_default(),
+            _ => index_text(table, index),
         }))
     }),
     ("pg_get_viewdef", Kind::Text, |data, arguments| {
@@ -198,24 +198,19 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
     ("pg_client_encoding", Kind::Text, |_, _| Value::Text("UTF8".into())),
     ("pg_my_temp_schema", Kind::Int, ZERO),
     ("pg_backend_pid", Kind::Int, ZERO),
-    ("pg_relation_size", Kind::Int, ZERO),
-    ("pg_table_size", Kind::Int, ZERO),
-    ("pg_total_relation_size", Kind::Int, ZERO),
-    ("pg_indexes_size", Kind::Int, ZERO),
-    ("pg_database_size", Kind::Int, ZERO),
-    ("pg_tablespace_size", Kind::Int, ZERO),
+    ("pg_relation_size", Kind::Int, |data, arguments| size(data, arguments, |table| table.bytes)),
+    ("pg_table_size", Kind::Int, |data, arguments| size(data, arguments, |table| table.bytes)),
+    ("pg_total_relation_size", Kind::Int, |data, arguments| {
+        size(data, arguments, |table| table.bytes + table.copy_bytes)
+    }),
+    // Indexes are in the files of their tables.
+    ("pg_indexes_size", Kind::Int, |data, arguments| size(data, arguments, |_| 0)),
+    ("pg_database_size", Kind::Int, |data, _| Value::Int(data.bytes() as i64)),
+    ("pg_tablespace_size", Kind::Int, |data, _| Value::Int(data.bytes() as i64)),
     ("txid_current", Kind::Int, ZERO),
     ("pg_relation_filenode", Kind::Int, |_, arguments| arguments.first().cloned().unwrap_or(Value::Null)),
-    ("pg_size_pretty", Kind::Text, |_, arguments| {
-        text_or_null(arguments.first().and_then(Value::int).map(|bytes| format!("{bytes} bytes")))
-    }),
-    ("quote_ident", Kind::Text, |_, arguments| {
-        text_or_null(arguments.first().and_then(Value::text).map(|name| {
-            let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-            let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
-            if starts && name.chars().all(is_plain) { name.to_owned() } else { quote(name) }
-        }))
-    }),
+    ("pg_size_pretty", Kind::Text, |_, arguments| text_or_null(arguments.first().and_then(Value::int).map(size_text))),
+    ("quote_ident", Kind::Text, |_, arguments| text_or_null(arguments.first().and_then(Value::text).map(ident))),
     ("quote_literal", Kind::Text, |_, arguments| {
         text_or_null(arguments.first().and_then(Value::text).map(|text| format!("'{}'", text.replace('\'', "''"))))
     }),
@@ -369,7 +364,7 @@ fn relation_oid(data: &Data, name: &str) -> Option<i64> {
     if let Some(table) = data.named(&last) {
         return Some(table.oid);
     }
-    let key = data.relations.iter().find(|table| format!("{}_pkey", table.relation.name) == last);
+    let index = data.indexes().find(|(_, index)| index.name == last).map(|(_, index)| index.oid);
     // The OIDs of PostgreSQL's own tables, which other tables refer to.
     let own = match last.strip_prefix("pg_catalog.").unwrap_or(&last) {
         "pg_type" => Some(1247),
@@ -382,19 +377,55 @@ fn relation_oid(data: &Data, name: &str) -> Option<i64> {
         "pg_extension" => Some(3079),
         _ => None,
     };
-    key.map(|table| table.key_oid).or(own)
+    index.or(own)
 }
 
 fn relation_name(data: &Data, oid: i64) -> Option<String> {
-    let key = || data.relations.iter().find(|table| table.key_oid == oid);
-    let key = || key().map(|table| table.relation.primary_key_name.clone());
-    data.relation(oid).map(|table| table.relation.own_name().to_owned()).or_else(key)
+    let index = || data.indexes().find(|(_, index)| index.oid == oid).map(|(_, index)| index.name.clone());
+    data.relation(oid).map(|table| table.relation.own_name().to_owned()).or_else(index)
+}
+
+/// The bytes of a relation; NULL if it does not exist. Those of an index are in its table.
+fn size(data: &Data, arguments: &[Value], bytes: fn(&Relation) -> u64) -> Value {
+    let oid = match arguments.first() {
+        Some(Value::Text(name)) => relation_oid(data, name),
+        other => other.and_then(Value::int),
+    };
+    let is_index = |oid: i64| data.indexes().any(|(_, index)| index.oid == oid);
+    match oid.and_then(|oid| data.relation(oid)) {
+        Some(table) => Value::Int(bytes(&table.relation) as i64),
+        None if oid.is_some_and(is_index) => Value::Int(0),
+        None => Value::Null,
+    }
+}
+
+/// A number of bytes in a unit of which there are at least ten, as in PostgreSQL.
+fn size_text(bytes: i64) -> String {
+    if bytes.unsigned_abs() < 10 * 1024 {
+        return format!("{bytes} bytes");
+    }
+    // In halves of a unit, which are rounded at the end.
+    let mut halves = bytes >> 9;
+    for unit in ["kB", "MB", "GB", "TB"] {
+        if halves.unsigned_abs() < 20 * 1024 - 1 {
+            return format!("{} {unit}", (halves + halves.signum()) / 2);
+        }
+        halves >>= 10;
+    }
+    format!("{} PB", (halves + halves.signum()) / 2)
+}
+
+/// A name as SQL reads it: in quotes where it needs them.
+fn ident(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    if starts && name.chars().all(is_plain) { name.to_owned() } else { quote(name) }
 }
 
 fn constraint_text(data: &Data, arguments: &[Value]) -> Option<String> {
     let oid = arguments.first()?.int()?;
     let constraint = data.constraints().into_iter().find(|constraint| constraint.oid == oid)?;
-    let list = |columns: &[String]| columns.join(", ");
+    let list = |columns: &[String]| columns.iter().map(|name| ident(name)).collect::<Vec<_>>().join(", ");
     Some(match constraint.referenced {
         None => match constraint.condition {
             Some(condition) => format!("CHECK ({condition})"),
@@ -402,14 +433,15 @@ fn constraint_text(data: &Data, arguments: &[Value]) -> Option<String> {
             None => format!("PRIMARY KEY ({})", list(constraint.columns)),
         },
         Some((table, columns)) => {
-            format!("FOREIGN KEY ({}) REFERENCES {table}({})", list(constraint.columns), list(columns))
+            format!("FOREIGN KEY ({}) REFERENCES {}({})", list(constraint.columns), ident(table), list(columns))
         }
     })
 }
 
-/// The statement that would create the index of a primary key.
-pub fn index_text(table: &RelationOids) -> String {
-    let (name, key) = (table.relation.own_name(), &table.relation.primary_key_name);
-    let schema = table.schema().1;
-    format!("CREATE UNIQUE INDEX {key} ON {schema}.{name} USING btree ({})", table.relation.primary_key.join(", "))
+/// The statement that would create an index.
+pub fn index_text(table: &RelationOids, index: &Index) -> String {
+    let (name, own) = (ident(&index.name), ident(table.relation.own_name()));
+    let columns = index.columns.iter().map(|name| ident(name)).collect::<Vec<_>>().join(", ");
+    let unique = if index.is_unique { "UNIQUE " } else { "" };
+    format!("CREATE {unique}INDEX {name} ON {}.{own} USING btree ({columns})", table.schema().1)
 }

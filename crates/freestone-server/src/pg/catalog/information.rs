@@ -83,7 +83,8 @@ fn table_constraints(data: &Data) -> Rows {
             _ => "PRIMARY KEY",
         };
         let (table, schema) = (constraint.table.relation.own_name(), constraint.table.schema().1);
-        row![DATABASE, schema, constraint.name, DATABASE, schema, table, kind, "NO", "NO", "NO"]
+        let enforced = if constraint.enforced { "YES" } else { "NO" };
+        row![DATABASE, schema, constraint.name, DATABASE, schema, table, kind, "NO", "NO", enforced]
     };
     data.constraints().into_iter().map(row).collect()
 }
@@ -168,9 +169,9 @@ fn precision(kind: ColumnType) -> (Option<i64>, Option<i64>) {
 
 fn references(data: &Data) -> Rows {
     let row = |constraint: Constraint| {
-        let (table, _) = constraint.referenced?;
-        let unique = data.named(table).filter(|table| !table.relation.primary_key.is_empty());
-        let unique = unique.map_or(Cell::Null, |table| Cell::Text(table.relation.primary_key_name.clone()));
+        let (table, columns) = constraint.referenced?;
+        let unique = data.named(table).and_then(|table| table.relation.key_name(columns));
+        let unique = unique.map_or(Cell::Null, |name| Cell::Text(name.to_owned()));
         let schema = constraint.table.schema().1;
         Some(row![DATABASE, schema, constraint.name, DATABASE, schema, unique, "NONE", "NO ACTION", "NO ACTION"])
     };

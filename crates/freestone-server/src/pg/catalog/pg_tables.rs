@@ -127,12 +127,10 @@ fn classes(data: &Data) -> Rows {
     let mut rows = vec![];
     for table in &data.relations {
         let kind = if table.relation.view.is_some() { "v" } else { "r" };
-        let has_key = !table.relation.primary_key.is_empty();
         let natts = table.columns().count() as i64;
-        rows.push(class(data, table, table.relation.own_name(), kind, natts));
-        if has_key {
-            let (name, natts) = (table.relation.primary_key_name.clone(), table.relation.primary_key.len() as i64);
-            rows.push(class(data, table, &name, "i", natts));
+        rows.push(class(data, table, (table.oid, table.relation.own_name()), kind, natts));
+        for index in &table.indexes {
+            rows.push(class(data, table, (index.oid, &index.name), "i", index.columns.len() as i64));
         }
     }
     for found in &data.sequences {
@@ -142,10 +140,12 @@ fn classes(data: &Data) -> Rows {
     rows
 }
 
-/// A row of `pg_class`, of a table or view, or of the index of its key.
-fn class(data: &Data, of: &RelationOids, name: &str, kind: &str, natts: i64) -> Vec<Cell> {
+/// The bytes of a page, as which clients compute sizes.
+const PAGE: u64 = 8192;
+
+/// A row of `pg_class`, of a table or view, or of one of its indexes.
+fn class(data: &Data, of: &RelationOids, (oid, name): (i64, &str), kind: &str, natts: i64) -> Vec<Cell> {
     let table = Some(of).filter(|_| kind != "i");
-    let oid = if kind == "i" { of.key_oid } else { of.oid };
     let am = match kind {
         "r" => OID_HEAP,
         "i" => OID_BTREE,
@@ -163,11 +163,11 @@ fn class(data: &Data, of: &RelationOids, name: &str, kind: &str, natts: i64) -> 
         am,
         oid,
         0,
-        0,
+        table.map_or(0, |table| table.relation.bytes.div_ceil(PAGE) as i64),
         tuples,
         0,
         0,
-        table.is_some_and(|table| !table.relation.primary_key.is_empty()),
+        table.is_some_and(|table| !table.indexes.is_empty()),
         false,
         if of.relation.is_temporary { "t" } else { "p" },
         kind,
@@ -272,9 +272,11 @@ fn attributes(data: &Data) -> Rows {
             }
             rows.push(row);
         }
-        for (at, name) in table.relation.primary_key.iter().enumerate() {
-            if let Some((name, kind, _)) = table.columns().find(|(known, ..)| known == name) {
-                rows.push(attribute(table.key_oid, name, kind, at as i64 + 1, false));
+        for index in &table.indexes {
+            for (at, name) in index.columns.iter().enumerate() {
+                if let Some((name, kind, _)) = table.columns().find(|(known, ..)| known == name) {
+                    rows.push(attribute(index.oid, name, kind, at as i64 + 1, false));
+                }
             }
         }
     }
@@ -369,18 +371,17 @@ fn users(data: &Data) -> Rows {
 }
 
 fn indexes(data: &Data) -> Rows {
-    let keyed = data.relations.iter().filter(|table| !table.relation.primary_key.is_empty());
-    let row = |table: &RelationOids| {
-        let places = table.places(&table.relation.primary_key);
+    let row = |(table, index): (&RelationOids, &Index)| {
+        let places = table.places(&index.columns);
         let (count, zeros) = (places.len() as i64, vec![0; places.len()]);
         row![
-            table.key_oid,
+            index.oid,
             table.oid,
             count,
             count,
-            true,
+            index.is_unique,
             false,
-            true,
+            index.is_primary,
             false,
             true,
             false,
@@ -397,20 +398,22 @@ fn indexes(data: &Data) -> Rows {
             Cell::Null,
         ]
     };
-    keyed.map(row).collect()
+    data.indexes().map(row).collect()
 }
 
 fn constraints(data: &Data) -> Rows {
     let row = |constraint: Constraint| {
         let places = Cell::Ints(constraint.table.places(constraint.columns));
         let other = constraint.referenced.and_then(|(name, columns)| Some((data.named(name)?, columns)));
-        // A foreign key depends on the index of the referenced table.
-        let (kind, index) = match (&constraint.referenced, other) {
-            (None, _) if constraint.kind == "p" => ("p", constraint.table.key_oid),
-            (None, _) => (constraint.kind, 0),
-            (Some(_), Some((table, _))) if !table.relation.primary_key.is_empty() => ("f", table.key_oid),
-            (Some(_), _) => ("f", 0),
+        // A foreign key depends on the index of the referenced columns.
+        let own = || constraint.table.indexes.iter().find(|index| index.name == constraint.name);
+        let (kind, index) = match (constraint.kind, other) {
+            ("f", Some((table, columns))) => ("f", table.key_index(columns)),
+            ("f", None) => ("f", None),
+            ("c", _) => ("c", None),
+            (kind, _) => (kind, own()),
         };
+        let index = index.map_or(0, |index| index.oid);
         let (other_oid, other_places) = match other {
             Some((table, columns)) => (table.oid, Cell::Ints(table.places(columns))),
             None => (0, Cell::Null),
@@ -452,8 +455,17 @@ fn access_methods(_: &Data) -> Rows {
 fn tables(data: &Data) -> Rows {
     let tables = data.relations.iter().filter(|table| table.relation.view.is_none());
     let row = |table: &RelationOids| {
-        let has_key = !table.relation.primary_key.is_empty();
-        row![table.schema().1, table.relation.own_name(), data.user.as_str(), Cell::Null, has_key, false, false, false]
+        let has_index = !table.indexes.is_empty();
+        row![
+            table.schema().1,
+            table.relation.own_name(),
+            data.user.as_str(),
+            Cell::Null,
+            has_index,
+            false,
+            false,
+            false
+        ]
     };
     tables.map(row).collect()
 }
@@ -467,12 +479,11 @@ fn views(data: &Data) -> Rows {
 }
 
 fn index_texts(data: &Data) -> Rows {
-    let keyed = data.relations.iter().filter(|table| !table.relation.primary_key.is_empty());
-    let row = |table: &RelationOids| {
+    let row = |(table, index): (&RelationOids, &Index)| {
         let (schema, name) = (table.schema().1, table.relation.own_name());
-        row![schema, name, table.relation.primary_key_name.as_str(), Cell::Null, super::functions::index_text(table)]
+        row![schema, name, index.name.as_str(), Cell::Null, super::functions::index_text(table, index)]
     };
-    keyed.map(row).collect()
+    data.indexes().map(row).collect()
 }
 
 fn settings(data: &Data) -> Rows {

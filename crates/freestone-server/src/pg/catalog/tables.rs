@@ -119,7 +119,10 @@ mod tests {
                 columns: vec!["a".into()],
                 table: "t".into(),
                 referenced: vec!["a".into()],
+                enforced: true,
             }],
+            indexes: vec![("t_by_a".into(), vec!["a".into()])],
+            bytes: 10_000,
             ..Relation::default()
         };
         let view = Relation { name: "v".into(), view: Some("SELECT 1".into()), ..relation.clone() };

@@ -9,8 +9,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 
-use super::VALUE;
 use super::stars::Sources;
+use super::{ONE_COLUMN, VALUE};
 use crate::error::{Error, Result};
 use crate::sql::fragments::factors;
 use crate::sql::names::folded;
@@ -42,18 +42,36 @@ fn given(item: &SelectItem) -> Option<(String, &Expr)> {
     }
 }
 
-/// The functions with one column among the tables of a FROM, with the names of their columns.
-pub(crate) fn functions_of(tables: &datafusion::sql::sqlparser::ast::TableWithJoins) -> Vec<(Ident, Ident)> {
+/// A function in FROM with a single column, which has other names than that of the column.
+pub(crate) struct OneColumn {
+    table: Ident,
+    column: Ident,
+    function: String,
+}
+
+impl OneColumn {
+    /// Whether a name is that of the function, or the former name of its column.
+    fn is_called(&self, name: &str) -> bool {
+        name == VALUE || name == self.function
+    }
+
+    fn expr(&self) -> Expr {
+        Expr::CompoundIdentifier(vec![self.table.clone(), self.column.clone()])
+    }
+}
+
+/// The functions with one column among the tables of a FROM.
+pub(crate) fn functions_of(tables: &datafusion::sql::sqlparser::ast::TableWithJoins) -> Vec<OneColumn> {
     use datafusion::sql::sqlparser::ast::TableFactor;
     let function = |factor: &TableFactor| match factor {
-        TableFactor::Table { name, alias: Some(alias), args: Some(_), .. } => {
+        TableFactor::Table { name, alias: Some(alias), args: Some(_), .. }
+        | TableFactor::Function { name, alias: Some(alias), .. } => {
             let function = name.0.last().and_then(|part| part.as_ident()).map(folded)?;
-            match alias.columns.as_slice() {
-                [column] if folded(&column.name) == function && function != "unnest" => {
-                    Some((alias.name.clone(), column.name.clone()))
-                }
-                _ => None,
-            }
+            let column = &alias.columns.first()?.name;
+            // Not a name that the statement gives.
+            let is_given = folded(column) == function || folded(column) == folded(&alias.name);
+            let is_known = is_given && ONE_COLUMN.contains(&function.as_str()) && function != "unnest";
+            is_known.then(|| OneColumn { table: alias.name.clone(), column: column.clone(), function })
         }
         _ => None,
     };
@@ -81,25 +99,25 @@ pub(super) fn replace(select: &mut Select, sources: &Sources, is_volatile: &dyn 
     error.map_or(Ok(()), Err)
 }
 
-/// Replaces the former name `value` of the column of a table function, unless a column has this name.
+/// Replaces the name of a table function, and the former name `value`, by that of its column, unless a column has this
+/// name.
 pub(super) fn replace_values(part: &mut impl VisitMut, sources: &Sources) {
-    if sources.functions.is_empty() || sources.names.as_ref().is_none_or(|names| names.contains(VALUE)) {
-        return;
-    }
+    let Some(names) = sources.names.as_ref().filter(|_| !sources.functions.is_empty()) else { return };
     each_own_expr(part, &mut |expr| match expr {
-        Expr::Identifier(name) if folded(name) == VALUE => {
-            if let [(table, column)] = sources.functions.as_slice() {
-                *expr = Expr::CompoundIdentifier(vec![table.clone(), column.clone()]);
+        Expr::Identifier(name) if !names.contains(&folded(name)) => {
+            if let [only] = sources.functions.as_slice()
+                && only.is_called(&folded(name))
+            {
+                *expr = only.expr();
             }
         }
-        Expr::CompoundIdentifier(names) => {
-            let [table, name] = names.as_slice() else { return };
-            if folded(name) != VALUE {
-                return;
-            }
-            let table = folded(table);
-            if let Some((table, column)) = sources.functions.iter().find(|(own, _)| folded(own) == table) {
-                *expr = Expr::CompoundIdentifier(vec![table.clone(), column.clone()]);
+        Expr::CompoundIdentifier(parts) => {
+            let [table, name] = parts.as_slice() else { return };
+            let (table, name) = (folded(table), folded(name));
+            if let Some(found) = sources.functions.iter().find(|own| folded(&own.table) == table)
+                && found.is_called(&name)
+            {
+                *expr = found.expr();
             }
         }
         _ => {}

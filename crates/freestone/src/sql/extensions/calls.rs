@@ -185,9 +185,9 @@ pub(super) fn lambdas(call: &mut Function) {
     }
     let name = match name.as_str() {
         "apply" | "list_apply" | "array_apply" | "list_transform" | "array_transform" if has_position => TRANSFORM_AT,
-        "filter" | "list_filter" | "array_filter" if has_position => FILTER_AT,
+        // Ours drops the items for which the condition is NULL, whatever its type.
+        "filter" | "list_filter" | "array_filter" => FILTER_AT,
         "apply" | "list_apply" | "array_apply" => "list_transform",
-        "filter" => "list_filter",
         _ => return,
     };
     if has_lambda {

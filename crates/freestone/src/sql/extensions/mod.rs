@@ -19,11 +19,11 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Ident, JoinOperator, OrderBy, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef,
-    TableFactor, VisitMut, VisitorMut,
+    TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
 
 use crate::error::{Error, Result};
-use crate::sql::fragments::{factors, select_query, star};
+use crate::sql::fragments::{factors, quoted, select_query, star};
 use crate::sql::names::{call_text, folded};
 use crate::sql::spellings::AT;
 use crate::sql::{laterals, visitor, with_writes};
@@ -58,7 +58,21 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
     impl VisitorMut for Forms {
         type Break = ();
 
+        fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<()> {
+            let mut used = tables_of_write(statement).map_or_else(Vec::new, |tables| aliases_of_functions(tables));
+            used.retain(|name| uses_name(statement, name));
+            if let Some(tables) = tables_of_write(statement).filter(|_| !used.is_empty()) {
+                columns_of_aliases(tables, &used);
+            }
+            ControlFlow::Continue(())
+        }
+
         fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+            if let SetExpr::Select(select) = query.body.as_mut() {
+                let mut used = aliases_of_functions(&select.from);
+                used.retain(|name| uses_name(select, name) || uses_name(&query.order_by, name));
+                columns_of_aliases(&mut select.from, &used);
+            }
             orders::of_set_operation(query);
             let done = samples::of_query(query).and_then(|()| limits::rewrite(query));
             self.note(done)
@@ -69,6 +83,7 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
             select.projection.iter_mut().for_each(|item| fields::named(item, &self.scopes));
             select.projection.iter_mut().for_each(named_item);
             stars_of_schemas(select);
+            named_tables(select);
             groups::without_empty(select);
             for tables in &mut select.from {
                 tables.joins.iter_mut().for_each(|join| join_kind(&mut join.join_operator));
@@ -210,6 +225,31 @@ fn stars_of_schemas(select: &mut Select) {
     }
 }
 
+/// Names the subqueries of a FROM with several tables that have no alias, so that their columns have different names.
+fn named_tables(select: &mut Select) {
+    let mut unnamed = vec![];
+    let count = select.from.iter_mut().map(|tables| unnamed_tables(tables, &mut unnamed)).sum::<usize>();
+    for (number, alias) in unnamed.into_iter().enumerate().filter(|_| count > 1) {
+        *alias = Some(crate::sql::fragments::alias(quoted(&format!("__table_{number}"))));
+    }
+}
+
+/// The number of tables, of which it collects the places for names of those that have none.
+fn unnamed_tables<'a>(tables: &'a mut TableWithJoins, unnamed: &mut Vec<&'a mut Option<TableAlias>>) -> usize {
+    let joined = tables.joins.iter_mut().map(|join| &mut join.relation);
+    let factors = std::iter::once(&mut tables.relation).chain(joined);
+    factors
+        .map(|factor| match factor {
+            TableFactor::NestedJoin { table_with_joins, alias: None, .. } => unnamed_tables(table_with_joins, unnamed),
+            TableFactor::Derived { alias: alias @ None, .. } => {
+                unnamed.push(alias);
+                1
+            }
+            _ => 1,
+        })
+        .sum()
+}
+
 /// Converts SEMI JOIN and ANTI JOIN to their LEFT forms.
 fn join_kind(operator: &mut JoinOperator) {
     *operator = match std::mem::replace(operator, JoinOperator::CrossApply) {
@@ -229,28 +269,87 @@ fn lower_case(factor: &mut TableFactor) {
 
 /// Names the column of `range(3)` after the function, unless the statement names it.
 fn column_of_function(factor: &mut TableFactor) {
-    let (function, alias) = match factor {
-        TableFactor::Table { name, alias, args: Some(_), .. } | TableFactor::Function { name, alias, .. } => {
-            let Some(function) = name.0.last().and_then(|part| part.as_ident()).map(folded) else { return };
-            (function, alias)
-        }
-        TableFactor::UNNEST { alias: alias @ None, array_exprs, .. } if array_exprs.len() == 1 => {
-            ("unnest".to_owned(), alias)
-        }
-        _ => return,
-    };
-    if !ONE_COLUMN.contains(&function.as_str()) {
-        return;
-    }
-    let column = |name: &str| TableAliasColumnDef { name: Ident::new(name), data_type: None };
+    let Some((function, has_ordinality, alias)) = one_column_of(factor) else { return };
     match alias {
-        Some(alias) if alias.columns.is_empty() => alias.columns.push(column(&function)),
+        Some(alias) if alias.columns.is_empty() => alias.columns = columns(Ident::new(&function), has_ordinality),
         Some(_) => {}
         None => {
-            let (name, columns) = (Ident::new(&function), vec![column(&function)]);
+            let (name, columns) = (Ident::new(&function), columns(Ident::new(&function), has_ordinality));
             *alias = Some(TableAlias { explicit: true, name, columns, at: None });
         }
     }
+}
+
+/// Names the columns of functions in FROM after their aliases, as in PostgreSQL, where a part of the statement uses such
+/// a name: `SELECT g FROM generate_series(1, 3) g`.
+fn columns_of_aliases(tables: &mut [TableWithJoins], used: &[String]) {
+    for tables in tables {
+        let joined = tables.joins.iter_mut().map(|join| &mut join.relation);
+        for factor in std::iter::once(&mut tables.relation).chain(joined) {
+            if let Some((_, has_ordinality, Some(alias))) = one_column_of(factor)
+                && alias.columns.is_empty()
+                && used.contains(&folded(&alias.name))
+            {
+                alias.columns = columns(alias.name.clone(), has_ordinality);
+            }
+        }
+    }
+}
+
+/// The aliases of functions in FROM whose columns are not named.
+fn aliases_of_functions(tables: &[TableWithJoins]) -> Vec<String> {
+    let alias = |factor: &TableFactor| match factor {
+        TableFactor::Table { args: Some(_), alias: Some(alias), .. }
+        | TableFactor::Function { alias: Some(alias), .. }
+        | TableFactor::UNNEST { alias: Some(alias), .. } => alias.columns.is_empty().then(|| folded(&alias.name)),
+        _ => None,
+    };
+    tables.iter().flat_map(factors).filter_map(alias).collect()
+}
+
+/// The tables beside the target of UPDATE or DELETE.
+fn tables_of_write(statement: &mut ast::Statement) -> Option<&mut Vec<TableWithJoins>> {
+    match statement {
+        ast::Statement::Update(update) => match &mut update.from {
+            Some(ast::UpdateTableFromKind::BeforeSet(tables) | ast::UpdateTableFromKind::AfterSet(tables)) => {
+                Some(tables)
+            }
+            None => None,
+        },
+        ast::Statement::Delete(delete) => delete.using.as_mut(),
+        _ => None,
+    }
+}
+
+/// Whether an expression of a part of a statement is a name, alone or twice.
+fn uses_name(part: &impl ast::Visit, name: &str) -> bool {
+    let is_it = |expr: &Expr| match expr {
+        Expr::Identifier(ident) => folded(ident) == name,
+        Expr::CompoundIdentifier(parts) => parts.len() == 2 && parts.iter().all(|part| folded(part) == name),
+        _ => false,
+    };
+    let mut look = |expr: &Expr| if is_it(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    visitor::expressions(part, &mut look).is_break()
+}
+
+fn columns(name: Ident, has_ordinality: bool) -> Vec<TableAliasColumnDef> {
+    let ordinality = has_ordinality.then(|| Ident::new("ordinality"));
+    std::iter::once(name).chain(ordinality).map(|name| TableAliasColumnDef { name, data_type: None }).collect()
+}
+
+/// A function in FROM with one column, whether it has WITH ORDINALITY, and its alias.
+fn one_column_of(factor: &mut TableFactor) -> Option<(String, bool, &mut Option<TableAlias>)> {
+    let (function, has_ordinality, alias) = match factor {
+        TableFactor::Table { name, alias, args: Some(_), with_ordinality, .. }
+        | TableFactor::Function { name, alias, with_ordinality, .. } => {
+            (name.0.last().and_then(|part| part.as_ident()).map(folded)?, *with_ordinality, alias)
+        }
+        TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } if array_exprs.len() == 1 => {
+            ("unnest".to_owned(), *with_ordinality, alias)
+        }
+        _ => return None,
+    };
+    ONE_COLUMN.contains(&function.as_str()).then_some((function, has_ordinality, alias))
 }
 
 /// Whether a SELECT has a form whose rewrite needs the columns of its tables.

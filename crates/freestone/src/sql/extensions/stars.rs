@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 
+use super::aliases::OneColumn;
 use super::unknown_columns;
 use crate::error::{Error, Result};
 use crate::sql::expressions::POSITION;
@@ -56,8 +57,8 @@ pub(crate) struct Sources<'a> {
     pub star: Option<Vec<Starred>>,
     /// All names by which a column can be referenced.
     pub names: Option<HashSet<String>>,
-    /// The aliases of table functions with a single column, each with the name of the column.
-    pub functions: Vec<(Ident, Ident)>,
+    /// The table functions with a single column.
+    pub functions: Vec<OneColumn>,
     pub evaluate: &'a Evaluate<'a>,
 }
 

@@ -246,7 +246,7 @@ pub(super) fn factor(factor: &TableFactor) -> Result<()> {
                 (args.as_ref().is_some_and(|args| args.settings.is_some()), "SETTINGS of a table function"),
                 (!with_hints.is_empty(), "WITH (…) behind a table's name"),
                 (version.is_some(), "a table's version"),
-                (*with_ordinality, "WITH ORDINALITY"),
+                (*with_ordinality && args.is_none(), "WITH ORDINALITY behind a table's name"),
                 (!partitions.is_empty(), "PARTITION behind a table's name"),
                 (json_path.is_some(), "a path behind a table's name"),
                 (sample.is_some(), "TABLESAMPLE"),
@@ -258,12 +258,11 @@ pub(super) fn factor(factor: &TableFactor) -> Result<()> {
             none_of(&[(sample.is_some(), "TABLESAMPLE")])?;
             self::alias(alias.as_ref())
         }
-        TableFactor::Function { lateral: _, name: _, args: _, with_ordinality, alias } => {
-            none_of(&[(*with_ordinality, "WITH ORDINALITY")])?;
+        TableFactor::Function { lateral: _, name: _, args: _, with_ordinality: _, alias } => {
             self::alias(alias.as_ref())
         }
-        TableFactor::UNNEST { alias, array_exprs: _, with_offset, with_offset_alias: _, with_ordinality } => {
-            none_of(&[(*with_offset, "WITH OFFSET"), (*with_ordinality, "WITH ORDINALITY")])?;
+        TableFactor::UNNEST { alias, array_exprs: _, with_offset, with_offset_alias: _, with_ordinality: _ } => {
+            none_of(&[(*with_offset, "WITH OFFSET")])?;
             self::alias(alias.as_ref())
         }
         TableFactor::NestedJoin { table_with_joins, alias } => {
