@@ -53,6 +53,7 @@ mod internal_names;
 mod json_text;
 mod limits;
 mod memory;
+mod normal_form;
 mod optimizer;
 mod options;
 mod planning;

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, DynComparator, ListArray, UInt32Array, make_comparator};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, DynComparator, ListArray, UInt32Array};
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::{SortOptions, take};
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
@@ -11,6 +11,7 @@ use datafusion::error::Result;
 
 use super::collected::{Collected, Groups, Reduce};
 use crate::error::Error;
+use crate::normal_form;
 
 /// The functions that implement `max(x, n)` and `min(x, n)`.
 pub(crate) const GREATEST: &str = "freestone_greatest";
@@ -65,7 +66,7 @@ pub(super) fn comparator(column: &ArrayRef, descending: bool) -> Result<DynCompa
     if *column.data_type() == DataType::Null {
         return Ok(Box::new(|_, _| Ordering::Equal));
     }
-    Ok(make_comparator(column, column, SortOptions { descending, nulls_first: false })?)
+    normal_form::comparator(column, column, SortOptions { descending, nulls_first: false })
 }
 
 /// The rows with the largest or smallest values of each group, best first. Equal values remain in the order of arrival.

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, UInt32Array, make_comparator,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, UInt32Array,
 };
 use datafusion::arrow::compute::{SortOptions, concat, take};
 use datafusion::arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type};
@@ -25,6 +25,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::queue::{Part, Queue};
 use super::sum::valid_rows;
+use crate::normal_form;
 
 /// The function `min` or `max`.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -198,7 +199,7 @@ impl Accumulator for NestedExtreme {
             Some(value) => concat(&[value.as_ref(), values[0].as_ref()])?,
             None => values[0].clone(),
         };
-        let compare = make_comparator(&all, &all, SortOptions { descending: false, nulls_first: false })?;
+        let compare = normal_form::comparator(&all, &all, SortOptions { descending: false, nulls_first: false })?;
         let is_beyond = |row: usize, best: usize| (compare(row, best) == Ordering::Greater) == self.is_max;
         let rows = (0..all.len()).filter(|row| all.is_valid(*row));
         let best = rows.reduce(|best, row| if compare(row, best).is_ne() && is_beyond(row, best) { row } else { best });

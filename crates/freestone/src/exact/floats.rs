@@ -5,9 +5,9 @@
 //! convert every NaN to the one that sorts last. Stored columns contain only this NaN. DataFusion compares and groups
 //! `-0.0` as `0.0`, but sorts it first. So `-0.0` becomes `0.0` in a sort key that is followed by another key.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, ScalarValue};
@@ -20,12 +20,13 @@ use datafusion::logical_expr::{
 
 use super::IsStored;
 use super::{Exact, function};
+use crate::normal_form::{normal_form, replaced};
 
 /// Functions whose result is one of their arguments, or never NaN.
 const KEEPING: [&str; 11] =
     ["abs", "ceil", "coalesce", "floor", "greatest", "least", "nullif", "pi", "random", "round", "trunc"];
 
-/// Replaces every NaN by the single one and, with `zeros`, `-0.0` by `0.0`.
+/// Replaces every NaN by the single one and, with `zeros`, every value by its [`normal_form`].
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Canonical {
     zeros: bool,
@@ -33,44 +34,56 @@ pub(crate) struct Canonical {
 }
 
 impl Canonical {
+    fn function(zeros: bool) -> ScalarUDF {
+        ScalarUDF::new_from_impl(Canonical { zeros, signature: Signature::any(1, Volatility::Immutable) })
+    }
+
     fn call(zeros: bool, operand: Expr) -> Expr {
-        let function = Canonical { zeros, signature: Signature::any(1, Volatility::Immutable) };
-        ScalarUDF::new_from_impl(function).call(vec![operand])
+        Canonical::function(zeros).call(vec![operand])
+    }
+
+    /// Whether it gives equal values equal bits.
+    pub fn changes_zeros(&self) -> bool {
+        self.zeros
     }
 
     fn of(&self, array: &ArrayRef) -> Result<ArrayRef> {
-        Ok(match array.data_type() {
-            DataType::Float64 => {
-                let differs = |v: f64| {
-                    let bits = v.to_bits();
-                    v.is_nan() && bits != f64::NAN.to_bits() || self.zeros && bits == (-0.0f64).to_bits()
-                };
-                replaced::<Float64Type>(array, differs, |v| if v.is_nan() { f64::NAN } else { 0.0 })
-            }
-            DataType::Float32 => {
-                let differs = |v: f32| {
-                    let bits = v.to_bits();
-                    v.is_nan() && bits != f32::NAN.to_bits() || self.zeros && bits == (-0.0f32).to_bits()
-                };
-                replaced::<Float32Type>(array, differs, |v| if v.is_nan() { f32::NAN } else { 0.0 })
-            }
-            _ => array.clone(),
-        })
+        match self.zeros {
+            true => normal_form(array),
+            false => Ok(one_nan(array)),
+        }
     }
 }
 
-/// The array with some values replaced; the array itself if there are none, as usual.
-fn replaced<T: ArrowPrimitiveType>(
-    array: &ArrayRef,
-    differs: impl Fn(T::Native) -> bool,
-    with: impl Fn(T::Native) -> T::Native,
-) -> ArrayRef {
-    let values = array.as_primitive::<T>();
-    if !values.values().iter().fold(false, |any, value| any | differs(*value)) {
-        return array.clone();
+/// An expression whose equal values are identical: the normal form of a key.
+pub(crate) fn key(operand: Expr) -> Expr {
+    Canonical::call(true, operand)
+}
+
+/// The function of [`key`].
+pub(crate) fn key_function() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(Canonical::function(true)));
+    FUNCTION.clone()
+}
+
+/// Whether an expression is a [`key`] already.
+pub(crate) fn is_key(e: &Expr) -> bool {
+    matches!(e, Expr::ScalarFunction(call) if call.func.inner().downcast_ref::<Canonical>().is_some_and(|own| own.zeros))
+}
+
+/// Floats with a single NaN.
+fn one_nan(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Float64 => {
+            let differs = |v: f64| v.is_nan() && v.to_bits() != f64::NAN.to_bits();
+            replaced::<Float64Type>(array, differs, |_| f64::NAN)
+        }
+        DataType::Float32 => {
+            let differs = |v: f32| v.is_nan() && v.to_bits() != f32::NAN.to_bits();
+            replaced::<Float32Type>(array, differs, |_| f32::NAN)
+        }
+        _ => array.clone(),
     }
-    let replaced: PrimitiveArray<T> = values.unary(|value| if differs(value) { with(value) } else { value });
-    Arc::new(replaced)
 }
 
 impl ScalarUDFImpl for Canonical {
@@ -231,7 +244,7 @@ pub(super) fn in_scan(scan: TableScan, is_stored: IsStored) -> Result<Transforme
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::arrow::array::Float64Array;
+    use datafusion::arrow::array::{Array, AsArray, Float64Array};
 
     #[test]
     fn nans_are_one_and_zeros_where_asked() {

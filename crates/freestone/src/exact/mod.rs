@@ -32,7 +32,7 @@ use datafusion::optimizer::AnalyzerRule;
 use crate::expressions;
 pub(crate) use bounds::{integer, integer_digits, result_range};
 pub(crate) use casts::cast;
-pub(crate) use floats::Canonical;
+pub(crate) use floats::{Canonical, is_key, key, key_function};
 use function::Operation;
 pub(crate) use function::{Exact, arithmetic, unary};
 

@@ -22,7 +22,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use super::real_keys::wrap;
+use super::group_keys::wrap;
 use crate::aggregates::{Filtered, Ordered, is_collected, settled};
 use crate::windows::{nothing, own_order};
 

@@ -10,15 +10,16 @@ pub(crate) mod dictionary_evaluation;
 mod expansion;
 mod filter_positions;
 mod filter_pushdown;
+mod group_keys;
 mod grouping_sets;
 mod guards;
 mod in_lists;
 mod inherited_order;
+mod join_key_forms;
 mod join_keys;
 mod long_patterns;
 mod nested_comparisons;
 pub(crate) mod physical;
-mod real_keys;
 mod redundant_joins;
 pub(crate) mod set_operations;
 mod small_batches;
@@ -38,14 +39,15 @@ use dependencies::Dependencies;
 use expansion::Expansion;
 use filter_positions::FilterPositions;
 use filter_pushdown::FilterPushdown;
+use group_keys::GroupKeys;
 use grouping_sets::GroupingSets;
 use guards::{GuardedScans, Guards};
 use in_lists::InLists;
 use inherited_order::{InheritedOrder, OrderOfSubquery};
+use join_key_forms::JoinKeyForms;
 use join_keys::JoinKeys;
 use long_patterns::LongPatterns;
 use nested_comparisons::NestedComparisons;
-use real_keys::GroupKeys;
 use redundant_joins::RedundantJoins;
 use set_operations::SetOperations;
 use unnesting::Unnesting;
@@ -127,6 +129,6 @@ fn corrected(rules: Vec<Rule>) -> Vec<Rule> {
             _ => rule,
         }
     };
-    let first: [Rule; 2] = [Arc::new(GroupingSets), Arc::new(WindowFrames)];
+    let first: [Rule; 3] = [Arc::new(GroupingSets), Arc::new(WindowFrames), Arc::new(JoinKeyForms)];
     first.into_iter().chain(rules.into_iter().map(corrected)).collect()
 }

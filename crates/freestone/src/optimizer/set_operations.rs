@@ -16,7 +16,7 @@ use datafusion::logical_expr::logical_plan::{Distinct, Join};
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition};
 use datafusion::optimizer::AnalyzerRule;
 
-use super::real_keys;
+use super::group_keys;
 
 /// Columns that number equal rows.
 const NUMBERS: [&str; 2] = ["left row number", "right row number"];
@@ -40,7 +40,7 @@ fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Join(join) if is_set_operation(&join) => Ok(Transformed::yes(counted(join)?)),
         LogicalPlan::Distinct(Distinct::All(input)) => {
-            let (input, changed) = real_keys::normalized(input)?;
+            let (input, changed) = group_keys::normalized(input)?;
             let plan = LogicalPlan::Distinct(Distinct::All(input));
             Ok(if changed { Transformed::yes(plan) } else { Transformed::no(plan) })
         }
@@ -61,7 +61,7 @@ fn counted(join: Join) -> Result<LogicalPlan> {
     // Of a left side without equal rows each is wanted once, or not at all.
     let counts = !matches!(left.as_ref(), LogicalPlan::Distinct(_));
     let output: Vec<Expr> = left.schema().columns().into_iter().map(Expr::Column).collect();
-    let ((left, _), (right, _)) = (real_keys::normalized(left)?, real_keys::normalized(right)?);
+    let ((left, _), (right, _)) = (group_keys::normalized(left)?, group_keys::normalized(right)?);
     let mut keys: (Vec<Column>, Vec<Column>) = Default::default();
     for (a, b) in on {
         if let (Expr::Column(a), Expr::Column(b)) = (a, b) {

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, DynComparator, Int64Array, ListArray, make_comparator};
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, DynComparator, Int64Array, ListArray};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::DataType;
@@ -15,6 +15,7 @@ use super::function::Scalar;
 use super::kinds::{BOOL, INT, list, list_of};
 use super::lists::taken;
 use super::rows::{invalid, lists};
+use crate::normal_form;
 use crate::optimizer::common_of_mixed;
 use crate::sql::type_names::type_name;
 use crate::times::{Call, exact_cast, is_text};
@@ -145,7 +146,7 @@ pub(super) fn comparator(values: &ArrayRef, wanted: &ArrayRef) -> Result<Option<
         return invalid(format!("values of type {} cannot be compared with {}", type_name(own), type_name(other)));
     };
     let (values, wanted) = (exact_cast(values, &kind)?, exact_cast(wanted, &kind)?);
-    Ok(Some(make_comparator(&values, &wanted, SortOptions::default())?))
+    Ok(Some(normal_form::comparator(&values, &wanted, SortOptions::default())?))
 }
 
 /// The position, from 1, of the first value in each list that is not distinct from the wanted one.

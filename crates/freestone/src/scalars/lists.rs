@@ -3,9 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, UInt32Array, make_comparator,
-};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, UInt32Array};
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::{SortOptions, take};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
@@ -17,6 +15,7 @@ use super::kinds::{INT, REAL, TEXT, list, list_of};
 use super::rows::{any_null, constant, ints, invalid, lists};
 use super::text::character;
 use crate::error::Error;
+use crate::normal_form::comparator;
 use crate::times::{Call, exact_cast, is_text};
 
 pub(super) fn all() -> Vec<Scalar> {
@@ -137,7 +136,7 @@ fn order(lists: &ListArray, options: SortOptions) -> Result<Vec<u32>> {
     if *values.data_type() == DataType::Null {
         return Ok(places);
     }
-    let compare = make_comparator(values, values, options)?;
+    let compare = comparator(values, values, options)?;
     let base = offsets[0] as usize;
     for pair in offsets.windows(2) {
         let part = &mut places[pair[0] as usize - base..pair[1] as usize - base];
@@ -200,7 +199,7 @@ fn distinct_places(lists: &ListArray) -> Result<Vec<Vec<u32>>> {
     }
     let options = SortOptions { descending: false, nulls_first: false };
     let places = order(lists, options)?;
-    let compare = make_comparator(values, values, options)?;
+    let compare = comparator(values, values, options)?;
     let offsets = lists.value_offsets();
     let row = |row: usize| {
         if lists.is_null(row) {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, MapArray, StructArray, UInt32Array, make_comparator,
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, MapArray, StructArray, UInt32Array,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::{SortOptions, cast, concat, take};
@@ -19,6 +19,7 @@ use super::list_members::{common, comparator};
 use super::lists::of_lengths;
 use super::rows::{invalid, lists};
 use crate::error::Error;
+use crate::normal_form;
 use crate::times::{Call, exact_cast};
 
 /// The function that compares two nested values.
@@ -213,7 +214,7 @@ fn struct_position(call: &Call) -> Result<ArrayRef> {
     let mut found: Vec<Option<i64>> = vec![None; values.len()];
     for (at, column) in values.as_struct().columns().iter().enumerate() {
         let Ok(wanted) = cast(&wanted, column.data_type()) else { continue };
-        let compare = make_comparator(column, &wanted, SortOptions::default())?;
+        let compare = normal_form::comparator(column, &wanted, SortOptions::default())?;
         for (row, found) in found.iter_mut().enumerate() {
             if found.is_none() && values.is_valid(row) && wanted.is_valid(row) && compare(row, row) == Ordering::Equal {
                 *found = Some(at as i64 + 1);
@@ -310,7 +311,7 @@ pub(super) fn order_function() -> Scalar {
 fn order(call: &Call) -> Result<ArrayRef> {
     let (left, right) = (call.array(0)?, call.array(1)?);
     let right = if left.data_type() == right.data_type() { right } else { cast(&right, left.data_type())? };
-    let compare = make_comparator(&left, &right, SortOptions { descending: false, nulls_first: false })?;
+    let compare = normal_form::comparator(&left, &right, SortOptions { descending: false, nulls_first: false })?;
     let order = |row: usize| (left.is_valid(row) && right.is_valid(row)).then(|| compare(row, row) as i64);
     Ok(Arc::new((0..left.len()).map(order).collect::<Int64Array>()))
 }
@@ -337,7 +338,7 @@ fn maps(to: &DataType, columns: [ArrayRef; 2], lengths: Vec<usize>, nulls: Optio
     }
     let offsets = OffsetBuffer::<i32>::from_lengths(lengths);
     if *keys.data_type() != DataType::Null {
-        let compare = make_comparator(&keys, &keys, SortOptions::default())?;
+        let compare = normal_form::comparator(&keys, &keys, SortOptions::default())?;
         for pair in offsets.windows(2) {
             let mut places: Vec<usize> = (pair[0] as usize..pair[1] as usize).collect();
             places.sort_by(|a, b| compare(*a, *b));
@@ -377,7 +378,7 @@ fn map_concat(call: &Call) -> Result<ArrayRef> {
     let (keys, values) = (joined(MapArray::keys, key.data_type())?, joined(MapArray::values, value.data_type())?);
     let starts: Vec<usize> =
         all.iter().scan(0, |start, map| Some(std::mem::replace(start, *start + map.keys().len()))).collect();
-    let compare = make_comparator(&keys, &keys, SortOptions::default())?;
+    let compare = normal_form::comparator(&keys, &keys, SortOptions::default())?;
     let rows = all.first().map_or(0, |map| map.len());
     let (mut from_keys, mut from_values, mut lengths) = (vec![], vec![], Vec::with_capacity(rows));
     for row in 0..rows {

@@ -34,6 +34,15 @@ impl Interval {
         Some(Interval { months: 0, days, ns: (ns % i128::from(DAY_NS)) as i64 })
     }
 
+    /// The interval of a length that has too many days: with as many months as possible.
+    pub fn of_long(ns: i128) -> Interval {
+        let (days, ns) = (ns / i128::from(DAY_NS), (ns % i128::from(DAY_NS)) as i64);
+        let limits = (i128::from(i32::MIN), i128::from(i32::MAX));
+        let months = (days / i128::from(DAYS_PER_MONTH)).clamp(limits.0, limits.1);
+        let days = (days - months * i128::from(DAYS_PER_MONTH)).clamp(limits.0, limits.1);
+        Interval { months: months as i32, days: days as i32, ns }
+    }
+
     pub fn checked_add(self, other: Interval) -> Option<Interval> {
         Some(Interval {
             months: self.months.checked_add(other.months)?,

@@ -47,6 +47,7 @@ pub(crate) use interval::{Interval, SECOND_NS};
 pub(crate) use literals::rewrite as rewrite_literals;
 pub(crate) use mixing::check_types as check_times;
 pub(crate) use operands::common_with_texts;
+pub(crate) use operators::normal_interval;
 pub(crate) use operators::stepped;
 pub(crate) use output::{in_zone_of_session, is_shown_as_stored, shown_schema};
 pub(crate) use parts::{Part, date_part, part_of_times, part_type, taken_by_parts};

@@ -4,7 +4,7 @@
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::{Array, ArrayRef, Int64Array};
-use datafusion::arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNanoType, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Operator, ScalarUDF};
@@ -310,10 +310,15 @@ pub(crate) static CANONICAL: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
 });
 
 fn canonical(call: &Call) -> Result<ArrayRef> {
-    let spans: Intervals = map(&intervals(&call.array(0)?)?, |span| {
-        Interval::of_length(interval_of(span).length_ns()).map(stored).ok_or_else(|| out_of_range("interval"))
-    })?;
+    let spans: Intervals = map(&intervals(&call.array(0)?)?, |span| Ok(normal_interval(span)))?;
     Ok(Arc::new(spans))
+}
+
+/// The interval that all intervals of the same length have in common: in days and time, with months if the days are too
+/// many.
+pub(crate) fn normal_interval(span: IntervalMonthDayNano) -> IntervalMonthDayNano {
+    let length = interval_of(span).length_ns();
+    stored(Interval::of_length(length).unwrap_or_else(|| Interval::of_long(length)))
 }
 
 /// `greatest` and `least` of intervals.
