@@ -18,7 +18,12 @@ fn main() {
 
 /// Links without symbols, because Cargo ignores `strip` where a profile has another `opt-level` for the package, and with identical
 /// functions only once, which most linkers can do. Functions of generic types are often identical.
+/// With the variable `FREESTONE_SYMBOLS`, symbols stay, for profilers.
 fn link_small_binary() {
+    println!("cargo:rerun-if-env-changed=FREESTONE_SYMBOLS");
+    if std::env::var_os("FREESTONE_SYMBOLS").is_some() {
+        return;
+    }
     let is_linux = std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux");
     let is_native = std::env::var("HOST").ok() == std::env::var("TARGET").ok();
     if !is_linux || std::env::var("PROFILE").as_deref() != Ok("release") {

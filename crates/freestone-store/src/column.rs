@@ -12,7 +12,7 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
-use freestone_codec::{BytesSlice, Kind, OffsetStrings, Values, Views, f32_key, f64_key};
+use freestone_codec::{BytesSlice, Kind, OffsetStrings, Shared, Values, Views, f32_key, f64_key};
 
 use crate::bitmap;
 use crate::memory::populate;
@@ -509,6 +509,12 @@ impl ColumnBuffer {
         (!self.validity.is_empty()).then_some(&self.validity[..])
     }
 
+    /// Which rows are not NULL, if any is NULL. The buffer forgets it.
+    pub fn take_nulls(&mut self) -> Option<NullBuffer> {
+        let len = self.len();
+        nulls_of(std::mem::take(&mut self.validity), len)
+    }
+
     /// The number of decoded rows.
     pub fn len(&self) -> usize {
         match &self.decoded {
@@ -625,6 +631,15 @@ impl ColumnBuffer {
             }
         })
     }
+}
+
+/// The texts of a segment's dictionary, by their codes.
+///
+/// # Errors
+/// The bytes are not UTF-8.
+pub fn dictionary_texts(dictionary: &Shared) -> Result<ArrayRef, String> {
+    let buffers = dictionary.dictionary_buffer().into_iter().cloned().collect();
+    string_views(Views { views: dictionary.views().to_vec(), buffers, open: vec![] }, None)
 }
 
 /// The NULLs of `len` rows, if there are any, from their validity. No words mean that no row is NULL.

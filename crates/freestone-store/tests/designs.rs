@@ -406,7 +406,7 @@ impl Sink for Zones {
         true
     }
 
-    fn take_rows(&mut self, _: usize, _: &[ColumnBuffer], rows: usize) -> Result<(), StoreError> {
+    fn take_rows(&mut self, _: usize, _: &mut [ColumnBuffer], rows: usize) -> Result<(), StoreError> {
         self.0 += rows;
         Ok(())
     }

@@ -45,6 +45,7 @@ mod expressions;
 mod file_format;
 #[doc(hidden)]
 pub mod fuzz;
+mod fusion;
 mod growth;
 mod heap;
 pub mod ingest;

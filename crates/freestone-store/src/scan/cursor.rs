@@ -360,7 +360,7 @@ impl Cursor {
         }
         self.decode_selected(granule, pinned, selected, &mut buffers)?;
         self.output = buffers;
-        sink.take_rows(granule.ordinal, &self.output, selected.count)
+        sink.take_rows(granule.ordinal, &mut self.output, selected.count)
     }
 
     /// Decodes the selected rows of the projected columns.

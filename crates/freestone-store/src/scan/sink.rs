@@ -14,9 +14,9 @@ pub trait Sink {
     fn would_take(&self, segment: &Segment, zone: usize, rows: usize) -> bool;
 
     /// Takes rows of the segment at position `ordinal` of the table. The columns are the request's projection, decoded
-    /// as described at [`ColumnBuffer::stored`].
+    /// as described at [`ColumnBuffer::stored`], and may be taken out of their buffers.
     ///
     /// # Errors
     /// The error that ends the scan.
-    fn take_rows(&mut self, ordinal: usize, columns: &[ColumnBuffer], rows: usize) -> Result<()>;
+    fn take_rows(&mut self, ordinal: usize, columns: &mut [ColumnBuffer], rows: usize) -> Result<()>;
 }

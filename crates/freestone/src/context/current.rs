@@ -41,7 +41,8 @@ pub(crate) fn within<T>(statement: Option<Cancellation>, work: impl FnOnce() -> 
     work()
 }
 
-fn current() -> Option<Cancellation> {
+/// The statement that this thread works for.
+pub(crate) fn current() -> Option<Cancellation> {
     CURRENT.with_borrow(Clone::clone)
 }
 

@@ -9,7 +9,7 @@ mod snapshots;
 
 pub use cancellation::CancelHandle;
 pub(crate) use cancellation::{CancellableStream, Cancellation, Canceller, check_heap};
-pub(crate) use current::{check, inherit, within};
+pub(crate) use current::{check, current, inherit, within};
 pub(crate) use outcome::Failure;
 pub use outcome::{Outcome, Progress};
 pub(crate) use panics::{guarded_now, panicked};

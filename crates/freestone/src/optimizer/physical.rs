@@ -13,6 +13,7 @@ use super::dictionary_evaluation::DictionaryEvaluation;
 use super::small_batches::SmallBatches;
 use super::{Rule, corrected};
 use crate::context::Cancellation;
+use crate::fusion::Fusion;
 use crate::planning;
 use crate::provider::files::KeepFileOrder;
 use crate::provider::{AggregateInScan, ChooseCopies, PathPredicates, ReadFields};
@@ -50,6 +51,7 @@ pub(crate) fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
     rules.push(Arc::new(KeepFileOrder));
     rules.push(Arc::new(SmallBatches));
     rules.push(Arc::new(DictionaryEvaluation));
+    rules.push(Arc::new(Fusion));
     planning::physical_rules(rules)
 }
 

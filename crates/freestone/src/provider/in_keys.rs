@@ -22,11 +22,17 @@ use freestone_store::schema::ForeignKey;
 pub struct InKeys {
     name: String,
     keys: Arc<KeySet>,
-    /// The table and the column of the keys, and the tests on its rows: paths of one name, the attribute.
+    /// Where the keys come from, if they are those of a table.
+    origin: Option<Origin>,
+    signature: Signature,
+}
+
+/// The table and the column of keys, and the tests on its rows: paths of one name, the attribute.
+#[derive(Debug)]
+struct Origin {
     table: Arc<Table>,
     column: usize,
     asked: Vec<PathTest>,
-    signature: Signature,
 }
 
 impl PartialEq for InKeys {
@@ -47,7 +53,17 @@ impl InKeys {
     /// The test by the keys of a column of `table`, on whose rows the tests `asked` were made.
     pub fn new(keys: KeySet, table: Arc<Table>, column: usize, asked: Vec<PathTest>) -> Self {
         let name = format!("is_one_of_{}_keys_of_{}", keys.len(), table.name);
-        InKeys { name, keys: Arc::new(keys), table, column, asked, signature: Signature::any(1, Volatility::Immutable) }
+        InKeys { origin: Some(Origin { table, column, asked }), ..InKeys::named(name, keys) }
+    }
+
+    /// The test by the keys that a join has found.
+    pub fn of_join(keys: KeySet) -> Self {
+        InKeys::named(format!("is_one_of_{}_keys", keys.len()), keys)
+    }
+
+    fn named(name: String, keys: KeySet) -> Self {
+        let signature = Signature::any(1, Volatility::Immutable);
+        InKeys { name, keys: Arc::new(keys), origin: None, signature }
     }
 
     /// The test of an expression.
@@ -73,13 +89,14 @@ impl InKeys {
         for conjunct in filters.iter().flat_map(split_conjunction) {
             let Some((of, keys)) = InKeys::in_expression(conjunct) else { continue };
             let Some(column) = of.downcast_ref::<Column>() else { continue };
-            let (to, named) = (&keys.table.schema, &keys.table.schema.columns[keys.column].name);
+            let Some(origin) = &keys.origin else { continue };
+            let (to, named) = (&origin.table.schema, &origin.table.schema.columns[origin.column].name);
             let leads = |key: &ForeignKey| {
                 let referenced = key.referenced.first().or(to.primary_key.first());
-                key.columns == [column.name()] && key.table == keys.table.name && referenced == Some(named)
+                key.columns == [column.name()] && key.table == origin.table.name && referenced == Some(named)
             };
             if table.schema.foreign_keys.iter().any(leads) {
-                found.extend(keys.asked.iter().map(|test| PathTest {
+                found.extend(origin.asked.iter().map(|test| PathTest {
                     path: [&[column.name().to_owned()], test.path.as_slice()].concat(),
                     ..test.clone()
                 }));

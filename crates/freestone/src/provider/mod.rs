@@ -9,6 +9,7 @@ pub(crate) mod files;
 mod filter;
 mod in_keys;
 pub(crate) mod information;
+pub(crate) mod key_filter;
 mod keys;
 pub(crate) mod metadata;
 mod paths;

@@ -19,6 +19,9 @@ use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, Push
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, Gauge, MetricBuilder};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushdownResult};
 use freestone_advisor::Output;
+use freestone_exec::convert::form_of;
+use freestone_exec::scan::Scan;
+use freestone_exec::vector::Form;
 use freestone_store::cluster::CodeFilter;
 use freestone_store::limits::MORSEL_ROWS;
 use freestone_store::scan::{
@@ -34,7 +37,7 @@ use super::filter::{Conjuncts, Renumbered, Scanned};
 use super::in_keys::InKeys;
 use super::keys::code_filters;
 use super::paths::PathFilter;
-use super::statistics::{of_partition, statistics};
+use super::statistics::{nulls_and_bounds, of_partition, statistics};
 use super::stream::ScanStream;
 use crate::expressions::physical::remap;
 use crate::internal_names::ROW_ID_COLUMN;
@@ -347,6 +350,35 @@ impl FreestoneSource {
     /// Whether the scan returns all rows of the table.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_plain() && self.filters.is_empty() && self.path_filters.is_empty()
+    }
+
+    /// Whether the executor can run the scan: it returns all rows that satisfy its filters, or the first ones of them.
+    pub(crate) fn is_fusable(&self) -> bool {
+        !self.ordered && !self.projection.contains(&self.row_id_column())
+    }
+
+    /// The rows that are wanted, if not all.
+    pub(crate) fn limit(&self) -> Option<usize> {
+        self.fetch
+    }
+
+    /// Whether a stored column has a NULL, and its least and greatest integer.
+    pub(crate) fn nulls_and_bounds(&self, column: usize) -> (bool, Option<(i128, i128)>) {
+        let data_type = self.table().schema.stored_type(column);
+        let is_int = form_of(data_type) == Form::Int && *data_type != DataType::UInt64;
+        let (nulls, bounds) = nulls_and_bounds(self.table(), column);
+        (nulls, bounds.filter(|_| is_int))
+    }
+
+    pub(crate) fn output_schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The scan as a source of the executor.
+    pub(crate) fn executed(&self, threads: usize) -> Result<Scan> {
+        self.register_gauges();
+        let (table, request) = (self.scanned.table.clone(), Arc::new(self.request(0)));
+        Ok(Scan::new(table, request, self.surviving_morsels()?, self.scan_metrics.clone(), threads))
     }
 
     /// The estimated number of rows that satisfy the filters.

@@ -81,6 +81,12 @@ pub fn int_bounds(table: &Table, column: usize) -> Option<(i128, i128)> {
     summarize(table, column).ints
 }
 
+/// Whether a stored column has a NULL, and its least and greatest integer.
+pub fn nulls_and_bounds(table: &Table, column: usize) -> (bool, Option<(i128, i128)>) {
+    let ColumnSummary { nulls, ints, .. } = summarize(table, column);
+    (nulls > 0, ints)
+}
+
 fn summarize(table: &Table, column: usize) -> ColumnSummary {
     let mut summary = ColumnSummary::default();
     let mut distinct = Distinct::default();

@@ -192,7 +192,7 @@ impl Sink for States {
         self.of_zone(segment, zone, rows).is_some()
     }
 
-    fn take_rows(&mut self, ordinal: usize, columns: &[ColumnBuffer], rows: usize) -> Result<(), StoreError> {
+    fn take_rows(&mut self, ordinal: usize, columns: &mut [ColumnBuffer], rows: usize) -> Result<(), StoreError> {
         let aggregation = self.aggregation.clone();
         // Granules are small enough for the 64-bit sums, whatever the scan passes.
         debug_assert!(rows <= GRANULE_ROWS);

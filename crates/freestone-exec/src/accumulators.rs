@@ -1,0 +1,466 @@
+//! Accumulators: the states of an aggregate for many groups.
+
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+
+use crate::arithmetic::float_order;
+use crate::error::Result;
+use crate::vector::{Texts, Values, Vector};
+
+/// The states of one aggregate, by group, or of several that share them.
+pub trait Accumulator: Send {
+    /// Adds rows to their groups, of which there are `total`.
+    ///
+    /// # Errors
+    /// The error of a foreign aggregate.
+    fn update(&mut self, inputs: &[Vector], groups: &[u32], total: usize) -> Result<()>;
+
+    /// The states of all groups, one vector per part of a state. None are left.
+    ///
+    /// # Errors
+    /// The error of a foreign aggregate.
+    fn states(&mut self, total: usize) -> Result<Vec<Vector>>;
+
+    /// Adds states to groups, of which there are `total`.
+    ///
+    /// # Errors
+    /// The error of a foreign aggregate.
+    fn merge(&mut self, states: &[Vector], groups: &[u32], total: usize) -> Result<()>;
+
+    /// The results of all groups, which have `rows` rows each. No states are left.
+    ///
+    /// # Errors
+    /// The error of a foreign aggregate, or a result that does not fit its type.
+    fn results(&mut self, rows: &[i64]) -> Result<Vec<Vector>>;
+
+    /// The bytes in memory.
+    fn bytes(&self) -> usize;
+}
+
+/// Results from states, where they are more than the states.
+pub type Finish = std::sync::Arc<dyn Fn(&[Vector], usize) -> Result<Vector> + Send + Sync>;
+
+/// The number of rows of each group, which is known without it.
+#[derive(Debug, Default)]
+pub struct RowCount;
+
+impl Accumulator for RowCount {
+    fn update(&mut self, _: &[Vector], _: &[u32], _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn states(&mut self, _: usize) -> Result<Vec<Vector>> {
+        Ok(vec![])
+    }
+
+    fn merge(&mut self, _: &[Vector], _: &[u32], _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn results(&mut self, rows: &[i64]) -> Result<Vec<Vector>> {
+        Ok(vec![Vector::ints(rows.to_vec())])
+    }
+
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+/// The number of rows in which a value is not NULL, or of those that are given.
+#[derive(Debug, Default)]
+pub struct Count {
+    counts: Vec<i64>,
+}
+
+impl Accumulator for Count {
+    fn update(&mut self, inputs: &[Vector], groups: &[u32], total: usize) -> Result<()> {
+        self.counts.resize(total, 0);
+        count_each(&mut self.counts, inputs.first().and_then(|input| input.valid.as_ref()), groups);
+        Ok(())
+    }
+
+    fn states(&mut self, total: usize) -> Result<Vec<Vector>> {
+        self.counts.resize(total, 0);
+        Ok(vec![Vector::ints(std::mem::take(&mut self.counts))])
+    }
+
+    fn merge(&mut self, states: &[Vector], groups: &[u32], total: usize) -> Result<()> {
+        self.counts.resize(total, 0);
+        add_each(&mut self.counts, states[0].as_ints(), None, groups, |count, more| *count += more);
+        Ok(())
+    }
+
+    fn results(&mut self, rows: &[i64]) -> Result<Vec<Vector>> {
+        self.states(rows.len())
+    }
+
+    fn bytes(&self) -> usize {
+        self.counts.capacity() * 8
+    }
+}
+
+/// Which groups have a value.
+#[derive(Debug, Default)]
+struct Seen {
+    seen: Vec<bool>,
+}
+
+impl Seen {
+    #[inline]
+    fn add(&mut self, valid: Option<&NullBuffer>, groups: &[u32], total: usize) {
+        self.seen.resize(total, false);
+        match valid {
+            None => groups.iter().for_each(|group| self.seen[*group as usize] = true),
+            Some(valid) => valid.valid_indices().for_each(|row| self.seen[groups[row] as usize] = true),
+        }
+    }
+
+    fn take(&mut self, total: usize) -> NullBuffer {
+        self.seen.resize(total, false);
+        let seen = std::mem::take(&mut self.seen);
+        NullBuffer::new(BooleanBuffer::collect_bool(total, |group| seen[group]))
+    }
+}
+
+/// What a sum of integers is for.
+#[derive(Clone)]
+pub struct SumResult {
+    /// Whether the number of values is asked for, before their sum.
+    pub counts: bool,
+    /// Makes the result of sums, or of counts and sums.
+    pub finish: Finish,
+}
+
+/// Sums of integers in 128 bits, from which several aggregates take their results.
+pub struct Sum {
+    sums: Vec<i128>,
+    /// The number of values, unless none is NULL.
+    counts: Option<Vec<i64>>,
+    /// Partial sums of a batch, which fit 64 bits.
+    partial: Vec<i64>,
+    /// The largest magnitude of a value, if it is known.
+    magnitude: Option<u64>,
+    results: Vec<SumResult>,
+}
+
+/// Above so many groups, partial sums of a batch cost more than they save.
+const PARTIAL_GROUPS: usize = 512;
+
+impl Sum {
+    /// Sums of values of at most this magnitude, of which some may be NULL.
+    pub fn new(magnitude: Option<u64>, nullable: bool, results: Vec<SumResult>) -> Sum {
+        Sum { sums: vec![], counts: nullable.then(Vec::new), partial: vec![], magnitude, results }
+    }
+
+    fn add(&mut self, values: &[i64], valid: Option<&NullBuffer>, groups: &[u32], total: usize) {
+        let fits = |most: u64| most.checked_mul(values.len() as u64).is_some_and(|sum| sum >> 63 == 0);
+        if self.magnitude.is_some_and(fits) && total <= PARTIAL_GROUPS {
+            self.partial.clear();
+            self.partial.resize(total * LANES, 0);
+            add_in_lanes(&mut self.partial, values, valid, groups);
+            for (sum, lanes) in self.sums.iter_mut().zip(self.partial.as_chunks::<LANES>().0) {
+                *sum += i128::from(lanes.iter().sum::<i64>());
+            }
+        } else {
+            add_each(&mut self.sums, values, valid, groups, |sum, value| *sum += i128::from(value));
+        }
+    }
+}
+
+/// So many sums of each group are added up side by side, because a sum that was just stored takes long to load.
+const LANES: usize = 4;
+
+fn add_in_lanes(partial: &mut [i64], values: &[i64], valid: Option<&NullBuffer>, groups: &[u32]) {
+    if let Some(valid) = valid {
+        return valid.valid_indices().for_each(|row| partial[groups[row] as usize * LANES] += values[row]);
+    }
+    let (values, last) = values.as_chunks::<LANES>();
+    let (groups, last_groups) = groups.as_chunks::<LANES>();
+    for (values, groups) in values.iter().zip(groups) {
+        for lane in 0..LANES {
+            partial[groups[lane] as usize * LANES + lane] += values[lane];
+        }
+    }
+    for (value, group) in last.iter().zip(last_groups) {
+        partial[*group as usize * LANES] += value;
+    }
+}
+
+#[inline]
+fn add_each<S, T: Copy>(
+    states: &mut [S],
+    values: &[T],
+    valid: Option<&NullBuffer>,
+    groups: &[u32],
+    add: impl Fn(&mut S, T),
+) {
+    match valid {
+        None => groups.iter().zip(values).for_each(|(group, value)| add(&mut states[*group as usize], *value)),
+        Some(valid) => valid.valid_indices().for_each(|row| add(&mut states[groups[row] as usize], values[row])),
+    }
+}
+
+/// Counts the rows of each group that are not NULL.
+#[inline]
+pub(crate) fn count_each(counts: &mut [i64], valid: Option<&NullBuffer>, groups: &[u32]) {
+    match valid {
+        None => groups.iter().for_each(|group| counts[*group as usize] += 1),
+        Some(valid) => valid.valid_indices().for_each(|row| counts[groups[row] as usize] += 1),
+    }
+}
+
+impl Accumulator for Sum {
+    fn update(&mut self, inputs: &[Vector], groups: &[u32], total: usize) -> Result<()> {
+        self.sums.resize(total, 0);
+        let valid = inputs[0].valid.as_ref();
+        assert!(valid.is_none() || self.counts.is_some(), "a column that has NULLs may have them");
+        match &inputs[0].values {
+            Values::Wide(values) => add_each(&mut self.sums, values, valid, groups, |sum, value| *sum += value),
+            _ => self.add(inputs[0].as_ints(), valid, groups, total),
+        }
+        if let Some(counts) = &mut self.counts {
+            counts.resize(total, 0);
+            count_each(counts, valid, groups);
+        }
+        Ok(())
+    }
+
+    fn states(&mut self, total: usize) -> Result<Vec<Vector>> {
+        self.sums.resize(total, 0);
+        let sums = Vector::new(Values::Wide(std::mem::take(&mut self.sums).into()));
+        Ok(match &mut self.counts {
+            None => vec![sums],
+            Some(counts) => {
+                counts.resize(total, 0);
+                vec![sums, Vector::ints(std::mem::take(counts))]
+            }
+        })
+    }
+
+    fn merge(&mut self, states: &[Vector], groups: &[u32], total: usize) -> Result<()> {
+        self.sums.resize(total, 0);
+        add_each(&mut self.sums, states[0].as_wide(), None, groups, |sum, value| *sum += value);
+        if let (Some(counts), Some(more)) = (&mut self.counts, states.get(1)) {
+            counts.resize(total, 0);
+            add_each(counts, more.as_ints(), None, groups, |count, more| *count += more);
+        }
+        Ok(())
+    }
+
+    fn results(&mut self, rows: &[i64]) -> Result<Vec<Vector>> {
+        let states = self.states(rows.len())?;
+        let counts = states.get(1).cloned().unwrap_or_else(|| Vector::ints(rows.to_vec()));
+        let has_values = BooleanBuffer::collect_bool(rows.len(), |group| counts.as_ints()[group] > 0);
+        let sums = Vector::with_nulls(states[0].values.clone(), Some(NullBuffer::new(has_values)));
+        let both = [counts, sums];
+        let result = |result: &SumResult| (result.finish)(&both[usize::from(!result.counts)..], rows.len());
+        self.results.iter().map(result).collect()
+    }
+
+    fn bytes(&self) -> usize {
+        self.sums.capacity() * 16 + self.counts.as_ref().map_or(0, |counts| counts.capacity() * 8)
+    }
+}
+
+/// The sums of floats, with the number of values if averages are wanted.
+pub struct FloatSum {
+    sums: Vec<f64>,
+    counts: Vec<i64>,
+    averages: bool,
+}
+
+impl FloatSum {
+    /// Sums, or averages.
+    pub fn new(averages: bool) -> FloatSum {
+        FloatSum { sums: vec![], counts: vec![], averages }
+    }
+}
+
+impl Accumulator for FloatSum {
+    fn update(&mut self, inputs: &[Vector], groups: &[u32], total: usize) -> Result<()> {
+        self.sums.resize(total, 0.0);
+        self.counts.resize(total, 0);
+        let valid = inputs[0].valid.as_ref();
+        add_each(&mut self.sums, inputs[0].as_floats(), valid, groups, |sum, value| *sum += value);
+        add_each(&mut self.counts, groups, valid, groups, |count, _| *count += 1);
+        Ok(())
+    }
+
+    fn states(&mut self, total: usize) -> Result<Vec<Vector>> {
+        self.sums.resize(total, 0.0);
+        self.counts.resize(total, 0);
+        let sums = Values::Float(std::mem::take(&mut self.sums).into());
+        Ok(vec![Vector::ints(std::mem::take(&mut self.counts)), Vector::new(sums)])
+    }
+
+    fn merge(&mut self, states: &[Vector], groups: &[u32], total: usize) -> Result<()> {
+        self.sums.resize(total, 0.0);
+        self.counts.resize(total, 0);
+        add_each(&mut self.counts, states[0].as_ints(), None, groups, |count, more| *count += more);
+        add_each(&mut self.sums, states[1].as_floats(), None, groups, |sum, more| *sum += more);
+        Ok(())
+    }
+
+    fn results(&mut self, rows: &[i64]) -> Result<Vec<Vector>> {
+        let total = rows.len();
+        let states = self.states(total)?;
+        let (counts, sums) = (states[0].as_ints(), states[1].as_floats());
+        let one_nan = |value: f64| if value.is_nan() { f64::NAN } else { value };
+        let result = |(sum, count): (&f64, &i64)| one_nan(if self.averages { sum / *count as f64 } else { *sum });
+        let values: Vec<f64> = sums.iter().zip(counts).map(result).collect();
+        let valid = NullBuffer::new(BooleanBuffer::collect_bool(total, |group| counts[group] > 0));
+        Ok(vec![Vector::with_nulls(Values::Float(values.into()), Some(valid))])
+    }
+
+    fn bytes(&self) -> usize {
+        (self.sums.capacity() + self.counts.capacity()) * 8
+    }
+}
+
+/// The least or greatest integers, or floats by their order.
+pub struct Extreme {
+    values: Vec<i64>,
+    seen: Seen,
+    greatest: bool,
+    floats: bool,
+}
+
+impl Extreme {
+    /// The greatest or least values; those of floats.
+    pub fn new(greatest: bool, floats: bool) -> Extreme {
+        Extreme { values: vec![], seen: Seen::default(), greatest, floats }
+    }
+
+    fn add(&mut self, values: &[i64], valid: Option<&NullBuffer>, groups: &[u32], total: usize) {
+        self.values.resize(total, if self.greatest { i64::MIN } else { i64::MAX });
+        if self.greatest {
+            add_each(&mut self.values, values, valid, groups, |best, value| *best = value.max(*best));
+        } else {
+            add_each(&mut self.values, values, valid, groups, |best, value| *best = value.min(*best));
+        }
+        self.seen.add(valid, groups, total);
+    }
+}
+
+/// The float of a number of [`float_order`].
+fn float_of_order(order: i64) -> f64 {
+    f64::from_bits((order ^ ((order >> 63) as u64 >> 1) as i64) as u64)
+}
+
+impl Accumulator for Extreme {
+    fn update(&mut self, inputs: &[Vector], groups: &[u32], total: usize) -> Result<()> {
+        let valid = inputs[0].valid.as_ref();
+        if self.floats {
+            let orders: Vec<i64> = inputs[0].as_floats().iter().map(|value| float_order(*value)).collect();
+            self.add(&orders, valid, groups, total);
+        } else {
+            self.add(inputs[0].as_ints(), valid, groups, total);
+        }
+        Ok(())
+    }
+
+    fn states(&mut self, total: usize) -> Result<Vec<Vector>> {
+        self.values.resize(total, 0);
+        let values = Values::Int(std::mem::take(&mut self.values).into());
+        Ok(vec![Vector::with_nulls(values, Some(self.seen.take(total)))])
+    }
+
+    fn merge(&mut self, states: &[Vector], groups: &[u32], total: usize) -> Result<()> {
+        self.add(states[0].as_ints(), states[0].valid.as_ref(), groups, total);
+        Ok(())
+    }
+
+    fn results(&mut self, rows: &[i64]) -> Result<Vec<Vector>> {
+        let orders = self.states(rows.len())?;
+        if !self.floats {
+            return Ok(orders);
+        }
+        let floats: Vec<f64> = orders[0].as_ints().iter().map(|order| float_of_order(*order)).collect();
+        Ok(vec![Vector::with_nulls(Values::Float(floats.into()), orders[0].valid.clone())])
+    }
+
+    fn bytes(&self) -> usize {
+        self.values.capacity() * 8 + self.seen.seen.capacity()
+    }
+}
+
+/// The least or greatest texts.
+pub struct ExtremeText {
+    texts: Vec<Option<Vec<u8>>>,
+    greatest: bool,
+    bytes: usize,
+}
+
+impl ExtremeText {
+    /// The greatest or least values.
+    pub fn new(greatest: bool) -> ExtremeText {
+        ExtremeText { texts: vec![], greatest, bytes: 0 }
+    }
+
+    fn add(&mut self, text: &[u8], group: u32) {
+        let best = &mut self.texts[group as usize];
+        match best {
+            None => {
+                self.bytes += text.len();
+                *best = Some(text.to_vec());
+            }
+            Some(before) if if self.greatest { text > &before[..] } else { text < &before[..] } => {
+                before.clear();
+                before.extend_from_slice(text);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+impl Accumulator for ExtremeText {
+    fn update(&mut self, inputs: &[Vector], groups: &[u32], total: usize) -> Result<()> {
+        self.texts.resize(total, None);
+        let texts = &inputs[0];
+        // The best codes of a batch are compared first: entries of a segment's dictionary ascend.
+        if let Values::Codes(codes, dictionary) = &texts.values
+            && dictionary.ascends()
+            && total <= PARTIAL_GROUPS
+        {
+            let none = if self.greatest { 0 } else { u32::MAX };
+            let mut best = vec![(none, false); total];
+            let greatest = self.greatest;
+            add_each(&mut best, codes, texts.valid.as_ref(), groups, |(best, any), code| {
+                *best = if greatest { code.max(*best) } else { code.min(*best) };
+                *any = true;
+            });
+            for (group, (code, any)) in best.into_iter().enumerate().filter(|(_, (_, any))| *any) {
+                debug_assert!(any);
+                self.add(dictionary.texts.get(code as usize), group as u32);
+            }
+            return Ok(());
+        }
+        for (row, group) in groups.iter().enumerate().filter(|(row, _)| !texts.is_null(*row)) {
+            self.add(texts.text(row), *group);
+        }
+        Ok(())
+    }
+
+    fn results(&mut self, rows: &[i64]) -> Result<Vec<Vector>> {
+        self.states(rows.len())
+    }
+
+    fn merge(&mut self, states: &[Vector], groups: &[u32], total: usize) -> Result<()> {
+        self.update(states, groups, total)
+    }
+
+    fn states(&mut self, total: usize) -> Result<Vec<Vector>> {
+        self.texts.resize(total, None);
+        let mut builder = arrow_array::builder::StringViewBuilder::with_capacity(total);
+        for text in std::mem::take(&mut self.texts) {
+            builder.append_option(text.map(|text| String::from_utf8_lossy(&text).into_owned()));
+        }
+        self.bytes = 0;
+        let array = builder.finish();
+        let valid = arrow_array::Array::nulls(&array).cloned();
+        Ok(vec![Vector::with_nulls(Values::Text(Texts::of(&array)), valid)])
+    }
+
+    fn bytes(&self) -> usize {
+        self.texts.capacity() * 24 + self.bytes
+    }
+}

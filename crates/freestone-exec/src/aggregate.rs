@@ -1,0 +1,340 @@
+//! Aggregation by groups.
+//!
+//! Each thread aggregates its rows in a table of its own. If there are few groups, the tables are merged at the end. A
+//! table that grows large is put aside as a run, whose groups are divided by their hashes into partitions; at the end,
+//! the runs of each partition are merged by one thread. This is the scheme of Leis et al. ("Morsel-Driven
+//! Parallelism", SIGMOD 2014, section 4.4), in which a partition fits into the caches when it is merged.
+
+use std::any::Any;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::accumulators::{Accumulator, count_each};
+use crate::error::Result;
+use crate::direct::KeyDomain;
+use crate::groups::{GroupTable, HASH};
+use crate::pipeline::{Claim, Context, Progress, Sink, SinkWorker, Source, SourceWorker, Take, check};
+use crate::rows::{Field, Layout, Rows};
+use crate::vector::{Batch, Vector, positions};
+
+/// An aggregate: its inputs among the columns of a batch, a boolean column that says which rows count, and its states.
+#[derive(Clone)]
+pub struct Call {
+    /// The columns of its arguments.
+    pub inputs: Vec<usize>,
+    /// The column of its FILTER.
+    pub filter: Option<usize>,
+    /// Makes its states.
+    pub accumulator: Arc<dyn Fn() -> Result<Box<dyn Accumulator>> + Send + Sync>,
+}
+
+/// An aggregation of batches whose first columns are the keys.
+pub struct Aggregation {
+    keys: Vec<KeyDomain>,
+    layout: Arc<Layout>,
+    calls: Vec<Call>,
+    context: Arc<dyn Context>,
+    done: Mutex<Done>,
+}
+
+/// The partitions by hash, as bits.
+const PARTITION_BITS: u32 = 6;
+const PARTITIONS: usize = 1 << PARTITION_BITS;
+/// A table of so many groups is put aside if there are other threads.
+const RUN_GROUPS: usize = 1 << 17;
+/// A table may grow to so many groups as long as it has many rows per group.
+const RUN_GROUPS_MAX: usize = 1 << 20;
+const ROWS_PER_GROUP: usize = 2;
+/// The rows of a batch of results.
+const OUTPUT_ROWS: usize = 8192;
+
+#[derive(Default)]
+struct Done {
+    /// The results, if there were few groups.
+    whole: Option<Arc<Batch>>,
+    runs: Arc<Vec<Run>>,
+}
+
+/// The groups of a thread with their states, divided into partitions.
+struct Run {
+    rows: Rows,
+    counts: Vec<i64>,
+    states: Vec<Vec<Vector>>,
+    /// The groups, partition by partition.
+    order: Vec<u32>,
+    starts: Vec<u32>,
+    _claim: Claim,
+}
+
+impl Run {
+    fn partition(&self, partition: usize) -> &[u32] {
+        &self.order[self.starts[partition] as usize..self.starts[partition + 1] as usize]
+    }
+}
+
+impl Aggregation {
+    /// An aggregation by the first columns.
+    pub fn new(keys: Vec<KeyDomain>, calls: Vec<Call>, context: Arc<dyn Context>) -> Arc<Aggregation> {
+        let fields: Vec<Field> = keys.iter().map(|key| key.field.clone()).collect();
+        let layout = Arc::new(Layout::new(&fields, HASH + 1));
+        Arc::new(Aggregation { keys, layout, calls, context, done: Mutex::default() })
+    }
+
+    /// The groups with their results, when the aggregation is complete.
+    pub fn results(self: &Arc<Self>) -> Arc<dyn Source> {
+        Arc::new(Results { of: self.clone(), next: Arc::default() })
+    }
+
+    fn states(&self, table: GroupTable) -> Result<States> {
+        let accumulators = self.calls.iter().map(|call| (call.accumulator)()).collect::<Result<_>>()?;
+        Ok(States {
+            table,
+            counts: vec![],
+            accumulators,
+            rows: 0,
+            claim: Claim::new(self.context.clone()),
+        })
+    }
+}
+
+/// A table with the states of its groups.
+struct States {
+    table: GroupTable,
+    /// The rows of each group.
+    counts: Vec<i64>,
+    accumulators: Vec<Box<dyn Accumulator>>,
+    rows: usize,
+    claim: Claim,
+}
+
+impl States {
+    fn update(&mut self, calls: &[Call], batch: &Batch, groups: &[u32]) -> Result<()> {
+        let total = self.table.len();
+        self.rows += batch.rows;
+        self.counts.resize(total, 0);
+        count_each(&mut self.counts, None, groups);
+        for (call, accumulator) in calls.iter().zip(&mut self.accumulators) {
+            let inputs = call.inputs.iter().map(|input| batch.columns[*input].clone());
+            match call.filter {
+                None => accumulator.update(&inputs.collect::<Vec<_>>(), groups, total)?,
+                Some(filter) => {
+                    let rows = positions(&crate::program::true_rows(&batch.columns[filter]));
+                    let inputs: Vec<Vector> = inputs.map(|input| input.take(&rows)).collect();
+                    let groups: Vec<u32> = rows.iter().map(|row| groups[*row as usize]).collect();
+                    accumulator.update(&inputs, &groups, total)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.table.bytes() + self.counts.capacity() * 8 + self.accumulators.iter().map(|accumulator| accumulator.bytes()).sum::<usize>()
+    }
+
+    /// Adds the groups of other rows with their states.
+    fn merge(&mut self, run: &Run, which: Option<&[u32]>) -> Result<()> {
+        let Run { rows, states, counts, .. } = run;
+        let mut groups = vec![];
+        match which {
+            None => self.table.find(rows, 0..rows.len(), &mut groups),
+            Some(which) => self.table.find(rows, which.iter().map(|row| *row as usize), &mut groups),
+        }
+        let total = self.table.len();
+        self.counts.resize(total, 0);
+        for (at, group) in groups.iter().enumerate() {
+            self.counts[*group as usize] += counts[which.map_or(at, |which| which[at] as usize)];
+        }
+        for (accumulator, states) in self.accumulators.iter_mut().zip(states) {
+            match which {
+                None => accumulator.merge(states, &groups, total)?,
+                Some(which) => {
+                    let some: Vec<Vector> = states.iter().map(|state| state.take(which)).collect();
+                    accumulator.merge(&some, &groups, total)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The table's groups and states as a run; the table is empty afterwards.
+    fn run(&mut self) -> Result<Run> {
+        let total = self.table.len();
+        let states = self.accumulators.iter_mut().map(|a| a.states(total)).collect::<Result<Vec<_>>>()?;
+        let rows = self.table.take_rows();
+        let partition = |row: usize| (rows.row(row)[HASH] >> (64 - PARTITION_BITS)) as usize;
+        let mut starts = vec![0u32; PARTITIONS + 1];
+        (0..total).for_each(|row| starts[partition(row) + 1] += 1);
+        (0..PARTITIONS).for_each(|at| starts[at + 1] += starts[at]);
+        let (mut order, mut next) = (vec![0u32; total], starts.clone());
+        for row in 0..total {
+            let at = &mut next[partition(row)];
+            order[*at as usize] = row as u32;
+            *at += 1;
+        }
+        self.rows = 0;
+        let mut claim = Claim::new(self.claim.context());
+        std::mem::swap(&mut claim, &mut self.claim);
+        let counts = std::mem::take(&mut self.counts);
+        Ok(Run { rows, counts, states, order, starts, _claim: claim })
+    }
+
+    /// The groups with their results.
+    fn finish(mut self, keys: usize) -> Result<Batch> {
+        let total = self.table.len();
+        self.counts.resize(total, 0);
+        let counts = &self.counts;
+        let results = self.accumulators.iter_mut().map(|a| a.results(counts)).collect::<Result<Vec<_>>>()?;
+        let rows = self.table.freeze();
+        let all: Vec<u32> = (0..total as u32).collect();
+        let columns = (0..keys).map(|key| rows.vector(key, &all)).chain(results.into_iter().flatten()).collect();
+        Ok(Batch { rows: total, columns })
+    }
+}
+
+struct Worker {
+    of: Arc<Aggregation>,
+    states: Option<States>,
+    runs: Vec<Run>,
+    groups: Vec<u32>,
+}
+
+impl Sink for Arc<Aggregation> {
+    fn worker(&self) -> Box<dyn SinkWorker> {
+        Box::new(Worker {
+            of: self.clone(),
+            states: None,
+            runs: vec![],
+            groups: vec![],
+        })
+    }
+
+    fn finish(&self, workers: Vec<Box<dyn SinkWorker>>) -> Result<()> {
+        let workers = workers.into_iter().filter_map(|worker| worker.into_any().downcast::<Worker>().ok());
+        let (mut tables, mut runs) = (vec![], vec![]);
+        for worker in workers {
+            tables.extend(worker.states.filter(|states| !states.table.is_empty()));
+            runs.extend(worker.runs);
+        }
+        let groups: usize = tables.iter().map(|states| states.table.len()).sum();
+        let mut done = self.done.lock();
+        if !runs.is_empty() || (tables.len() > 1 && groups > RUN_GROUPS) {
+            for mut states in tables {
+                runs.push(states.run()?);
+            }
+            done.runs = Arc::new(runs);
+            return Ok(());
+        }
+        let mut tables = tables.into_iter();
+        let mut whole = match tables.next() {
+            Some(states) => states,
+            None => self.states(GroupTable::new(self.layout.clone()))?,
+        };
+        for mut states in tables {
+            let run = states.run()?;
+            whole.merge(&run, None)?;
+        }
+        if self.keys.is_empty() && whole.table.is_empty() {
+            whole.table.find(&one_row(&self.layout), 0..1, &mut vec![]);
+        }
+        done.whole = Some(Arc::new(whole.finish(self.keys.len())?));
+        Ok(())
+    }
+}
+
+fn one_row(layout: &Arc<Layout>) -> Rows {
+    let mut rows = Rows::new(layout.clone());
+    rows.append(&[], 1);
+    rows
+}
+
+impl SinkWorker for Worker {
+    fn push(&mut self, batch: Batch) -> Result<()> {
+        let of = self.of.clone();
+        let states = match &mut self.states {
+            Some(states) => states,
+            none => none.insert(of.states(GroupTable::with_domains(of.layout.clone(), &of.keys))?),
+        };
+        self.groups.clear();
+        states.table.find_keys(&batch.columns[..of.keys.len()], batch.rows, &mut self.groups);
+        states.update(&of.calls, &batch, &self.groups)?;
+        states.claim.resize(states.bytes())?;
+        let groups = states.table.len();
+        let reduces = states.rows >= groups * ROWS_PER_GROUP && groups < RUN_GROUPS_MAX;
+        if groups >= RUN_GROUPS && of.context.threads() > 1 && !reduces {
+            self.runs.push(states.run()?);
+        }
+        Ok(())
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// The groups with their results: one unit, or one per partition.
+struct Results {
+    of: Arc<Aggregation>,
+    next: Arc<AtomicUsize>,
+}
+
+impl Source for Results {
+    fn worker(&self) -> Box<dyn SourceWorker> {
+        Box::new(ResultsWorker { of: self.of.clone(), next: self.next.clone(), claimed: 0 })
+    }
+
+    fn units(&self) -> usize {
+        PARTITIONS
+    }
+}
+
+struct ResultsWorker {
+    of: Arc<Aggregation>,
+    next: Arc<AtomicUsize>,
+    claimed: usize,
+}
+
+impl SourceWorker for ResultsWorker {
+    fn claim(&mut self) -> Option<Progress> {
+        let units = if self.of.done.lock().whole.is_some() { 1 } else { PARTITIONS };
+        self.claimed = self.next.fetch_add(1, Ordering::Relaxed);
+        (self.claimed < units).then_some(Progress::whole(self.claimed))
+    }
+
+    fn read(&mut self, take: Take<'_>) -> Result<()> {
+        let (whole, runs) = {
+            let done = self.of.done.lock();
+            (done.whole.clone(), done.runs.clone())
+        };
+        let batch = match whole {
+            Some(whole) => whole,
+            None => Arc::new(self.merged(self.claimed, &runs)?),
+        };
+        for range in ranges(batch.rows) {
+            take(batch.slice(range.start, range.len()))?;
+        }
+        Ok(())
+    }
+}
+
+impl ResultsWorker {
+    fn merged(&self, partition: usize, runs: &[Run]) -> Result<Batch> {
+        let mut states = self.of.states(GroupTable::new(self.of.layout.clone()))?;
+        for run in runs {
+            check(self.of.context.as_ref())?;
+            let which = run.partition(partition);
+            if !which.is_empty() {
+                states.merge(run, Some(which))?;
+            }
+        }
+        states.claim.resize(states.bytes())?;
+        states.finish(self.of.keys.len())
+    }
+}
+
+fn ranges(rows: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..rows).step_by(OUTPUT_ROWS).map(move |from| from..(from + OUTPUT_ROWS).min(rows))
+}

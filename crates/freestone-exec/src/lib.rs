@@ -1,0 +1,29 @@
+//! The executor: queries as pipelines over morsels, on vectors of stored values.
+//!
+//! It knows no SQL, no plans and no catalog. The engine compiles the parts of a plan that it knows into [`Stage`]s and
+//! [`Program`]s, and runs them on its threads.
+//!
+//! [`Stage`]: pipeline::Stage
+//! [`Program`]: program::Program
+
+#![warn(missing_docs, clippy::missing_errors_doc)]
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
+
+pub mod accumulators;
+pub mod aggregate;
+pub mod arithmetic;
+pub mod calendar;
+pub mod convert;
+pub mod direct;
+pub mod error;
+pub mod groups;
+pub mod hash;
+pub mod join;
+pub mod pipeline;
+pub mod program;
+pub mod rows;
+pub mod run;
+pub mod scan;
+pub mod sort;
+pub mod steps;
+pub mod vector;

@@ -1,0 +1,470 @@
+//! Joins, aggregations and top rows beside models that are too simple to be wrong, with NULL, NaN, both zeros, texts of
+//! all lengths, batches at the borders of vectors, and one or several threads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::StringViewArray;
+use arrow_schema::DataType;
+use freestone_exec::accumulators::{Accumulator, Count, Extreme, ExtremeText, FloatSum, RowCount, Sum, SumResult};
+use freestone_exec::aggregate::{Aggregation, Call};
+use freestone_exec::direct::KeyDomain;
+use freestone_exec::error::{ExecError, Result};
+use freestone_exec::join::{Condition, Join, Kind, Pick, Plan};
+use freestone_exec::pipeline::{Branch, Context, Feed, Inputs, Sink, Stage, Step};
+use freestone_exec::program::{Node, Program};
+use freestone_exec::rows::Field;
+use freestone_exec::run::{Output, run};
+use freestone_exec::sort::{SortKey, Top};
+use freestone_exec::vector::{Batch, Dictionary, Form, Texts, Values, Vector};
+use parking_lot::Mutex;
+use proptest::prelude::*;
+
+/// A value of a row.
+#[derive(Debug, Clone, PartialEq, PartialOrd)]
+enum Cell {
+    Null,
+    Int(i64),
+    Float(f64),
+    Text(String),
+    Bit(bool),
+}
+
+impl Cell {
+    /// A form in which equal keys are equal.
+    fn key(&self) -> String {
+        match self {
+            Cell::Float(v) if v.is_nan() => "NaN".to_owned(),
+            Cell::Float(v) => format!("{:?}", v + 0.0),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+type Row = Vec<Cell>;
+
+fn form(kind: usize) -> Form {
+    [Form::Int, Form::Float, Form::Text, Form::Bits][kind % 4]
+}
+
+fn data_type(form: Form) -> DataType {
+    match form {
+        Form::Int => DataType::Int64,
+        Form::Float => DataType::Float64,
+        Form::Text => DataType::Utf8View,
+        Form::Bits => DataType::Boolean,
+        _ => unreachable!("no other form"),
+    }
+}
+
+fn cell(form: Form) -> BoxedStrategy<Cell> {
+    let value = match form {
+        Form::Int => prop_oneof![4 => 0i64..6, 1 => Just(i64::MIN), 1 => Just(i64::MAX)].prop_map(Cell::Int).boxed(),
+        Form::Float => prop_oneof![Just(0.0), Just(-0.0), Just(f64::NAN), Just(-f64::NAN), Just(f64::INFINITY), Just(1.5)]
+            .prop_map(Cell::Float)
+            .boxed(),
+        Form::Text => (0usize..5).prop_map(|at| Cell::Text("twelve bytes and more".repeat(at)[..at * 5].to_owned())).boxed(),
+        _ => any::<bool>().prop_map(Cell::Bit).boxed(),
+    };
+    prop_oneof![5 => value, 1 => Just(Cell::Null)].boxed()
+}
+
+fn rows(forms: Vec<Form>, most: usize) -> BoxedStrategy<Vec<Row>> {
+    let row: Vec<BoxedStrategy<Cell>> = forms.into_iter().map(cell).collect();
+    proptest::collection::vec(row, 0..most).boxed()
+}
+
+/// The column of some rows; texts as codes of a dictionary where `coded`.
+fn vector(rows: &[Row], column: usize, form: Form, coded: bool) -> Vector {
+    let cells = || rows.iter().map(|row| &row[column]);
+    let valid: Vec<bool> = cells().map(|cell| *cell != Cell::Null).collect();
+    let values = match form {
+        Form::Int => Values::Int(cells().map(|c| if let Cell::Int(v) = c { *v } else { 77 }).collect::<Vec<_>>().into()),
+        Form::Float => {
+            Values::Float(cells().map(|c| if let Cell::Float(v) = c { *v } else { 7.7 }).collect::<Vec<_>>().into())
+        }
+        Form::Text => {
+            let texts: Vec<&str> = cells().map(|c| if let Cell::Text(v) = c { v.as_str() } else { "" }).collect();
+            if coded {
+                let mut distinct = texts.clone();
+                distinct.sort_unstable();
+                distinct.dedup();
+                let code = |text: &&str| distinct.binary_search(text).expect("it is one of them") as u32;
+                let codes: Vec<u32> = texts.iter().map(code).collect();
+                let dictionary = Dictionary::ascending(StringViewArray::from_iter_values(&distinct));
+                Values::Codes(codes.into(), Arc::new(dictionary))
+            } else {
+                Values::Text(Texts::of(&StringViewArray::from_iter_values(texts)))
+            }
+        }
+        _ => Values::Bits(cells().map(|c| *c == Cell::Bit(true)).collect::<Vec<_>>().into()),
+    };
+    Vector::with_nulls(values, Some(valid.into()))
+}
+
+fn cells(batch: &Batch) -> Vec<Row> {
+    let cell = |column: &Vector, row: usize| match &column.values {
+        _ if column.is_null(row) => Cell::Null,
+        Values::Int(v) => Cell::Int(v[row]),
+        Values::Wide(v) => Cell::Int(v[row] as i64),
+        Values::Float(v) => Cell::Float(v[row]),
+        Values::Bits(v) => Cell::Bit(v.value(row)),
+        _ => Cell::Text(String::from_utf8(column.text(row).to_vec()).expect("text")),
+    };
+    (0..batch.rows).map(|row| batch.columns.iter().map(|column| cell(column, row)).collect()).collect()
+}
+
+/// Batches as an input, of so many rows each.
+struct Batches {
+    inputs: Vec<Mutex<(usize, std::vec::IntoIter<Batch>)>>,
+}
+
+fn batches(rows: &[Row], forms: &[Form], each: usize) -> Vec<Batch> {
+    let batch = |(at, rows): (usize, &[Row])| Batch {
+        rows: rows.len(),
+        columns: forms.iter().enumerate().map(|(column, form)| vector(rows, column, *form, at % 2 == 0)).collect(),
+    };
+    rows.chunks(each.max(1)).enumerate().map(batch).collect()
+}
+
+impl Inputs for Batches {
+    fn next(&self, input: usize) -> Result<Option<(usize, Batch)>> {
+        let mut input = self.inputs[input].lock();
+        input.0 += 1;
+        Ok(input.1.next().map(|batch| (input.0 - 1, batch)))
+    }
+}
+
+struct Threads(usize);
+
+impl Context for Threads {
+    fn claim(&self, _: usize) -> Result<()> {
+        Ok(())
+    }
+    fn release(&self, _: usize) {}
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+    fn threads(&self) -> usize {
+        self.0
+    }
+}
+
+#[derive(Default)]
+struct Collected(Mutex<Vec<Row>>);
+
+impl Output for Collected {
+    fn begin(&self) {}
+    fn push(&self, _: usize, batch: Batch) -> Result<()> {
+        self.0.lock().extend(cells(&batch));
+        Ok(())
+    }
+    fn end(&self, _: usize) -> Result<()> {
+        Ok(())
+    }
+    fn stop(&self) {}
+}
+
+fn input(number: usize, steps: Vec<Arc<dyn Step>>) -> Branch {
+    Branch { feed: Feed::Input(number), steps }
+}
+
+fn executed(stages: &[Stage], inputs: Vec<Vec<Batch>>, context: &Arc<dyn Context>) -> Vec<Row> {
+    let inputs = Batches { inputs: inputs.into_iter().map(|batches| Mutex::new((0, batches.into_iter()))).collect() };
+    let output = Collected::default();
+    run(stages, &inputs, context, &output).expect("it runs");
+    output.0.into_inner()
+}
+
+fn sorted(mut rows: Vec<Row>) -> Vec<String> {
+    let mut shown: Vec<String> = rows.drain(..).map(|row| row.iter().map(Cell::key).collect::<Vec<_>>().join("|")).collect();
+    shown.sort_unstable();
+    shown
+}
+
+fn fields(forms: &[Form], keys: usize) -> Vec<Field> {
+    let field = |(at, form): (usize, &Form)| Field {
+        form: *form,
+        data_type: data_type(*form),
+        nullable: true,
+        is_key: at < keys,
+    };
+    forms.iter().enumerate().map(field).collect()
+}
+
+const KINDS: [Kind; 10] = [
+    Kind::Inner,
+    Kind::BuildOuter,
+    Kind::ProbeOuter,
+    Kind::Full,
+    Kind::BuildSemi,
+    Kind::BuildAnti,
+    Kind::BuildMark,
+    Kind::ProbeSemi,
+    Kind::ProbeAnti,
+    Kind::ProbeMark,
+];
+
+fn joined(kind: Kind, build: &[Row], probe: &[Row], keys: usize, nulls: bool, condition: bool) -> Vec<Row> {
+    let is_pair = |a: &Row, b: &Row| {
+        let equal = (0..keys).all(|key| a[key].key() == b[key].key() && (nulls || a[key] != Cell::Null));
+        let passes = match (&a[keys], &b[keys]) {
+            (Cell::Int(x), Cell::Int(y)) => x < y,
+            _ => false,
+        };
+        equal && (!condition || passes)
+    };
+    let none = |of: &[Row], width: usize| vec![Cell::Null; of.first().map_or(width, Vec::len)];
+    let width = keys + 1;
+    let mut result = vec![];
+    let pairs = |a: &Row, b: &Row| [b.clone(), a.clone()].concat();
+    for b in probe {
+        let found: Vec<&Row> = build.iter().filter(|a| is_pair(a, b)).collect();
+        match kind {
+            Kind::Inner | Kind::BuildOuter => result.extend(found.iter().map(|a| pairs(a, b))),
+            Kind::ProbeOuter | Kind::Full => {
+                result.extend(found.iter().map(|a| pairs(a, b)));
+                if found.is_empty() {
+                    result.push([b.clone(), none(build, width)].concat());
+                }
+            }
+            Kind::ProbeSemi if !found.is_empty() => result.push(b.clone()),
+            Kind::ProbeAnti if found.is_empty() => result.push(b.clone()),
+            Kind::ProbeMark => result.push([b.clone(), vec![Cell::Bit(!found.is_empty())]].concat()),
+            _ => {}
+        }
+    }
+    for a in build {
+        let has_pair = probe.iter().any(|b| is_pair(a, b));
+        match kind {
+            Kind::BuildOuter | Kind::Full if !has_pair => result.push([none(probe, width), a.clone()].concat()),
+            Kind::BuildSemi if has_pair => result.push(a.clone()),
+            Kind::BuildAnti if !has_pair => result.push(a.clone()),
+            Kind::BuildMark => result.push([a.clone(), vec![Cell::Bit(has_pair)]].concat()),
+            _ => {}
+        }
+    }
+    result
+}
+
+fn output(kind: Kind, width: usize) -> Vec<Pick> {
+    let (build, probe) = ((0..width).map(Pick::Build), (0..width).map(Pick::Probe));
+    match kind {
+        Kind::BuildSemi | Kind::BuildAnti => build.collect(),
+        Kind::ProbeSemi | Kind::ProbeAnti => probe.collect(),
+        Kind::BuildMark => build.chain([Pick::Mark]).collect(),
+        Kind::ProbeMark => probe.chain([Pick::Mark]).collect(),
+        _ => probe.chain(build).collect(),
+    }
+}
+
+fn less_than(left: usize, right: usize) -> Condition {
+    let mut program = Program::default();
+    let (a, b) = (program.add(Node::Column(0)), program.add(Node::Column(1)));
+    let less = program.add(Node::Compare(freestone_exec::arithmetic::Comparison::Less, a, b));
+    program.output(less, Form::Bits);
+    Condition { columns: vec![Pick::Build(left), Pick::Probe(right)], program: Arc::new(program) }
+}
+
+#[derive(Debug, Clone)]
+struct JoinCase {
+    kind: Kind,
+    forms: Vec<Form>,
+    build: Vec<Row>,
+    probe: Vec<Row>,
+    nulls: bool,
+    condition: bool,
+    each: usize,
+    threads: usize,
+}
+
+fn join_case() -> impl Strategy<Value = JoinCase> {
+    let forms = proptest::collection::vec(0usize..4, 1..3);
+    (forms, 0usize..10, any::<bool>(), any::<bool>(), 1usize..70, 1usize..4).prop_flat_map(
+        |(kinds, kind, nulls, condition, each, threads)| {
+            let mut forms: Vec<Form> = kinds.into_iter().map(form).collect();
+            forms.push(Form::Int);
+            (rows(forms.clone(), 60), rows(forms.clone(), 60)).prop_map(move |(build, probe)| JoinCase {
+                kind: KINDS[kind],
+                forms: forms.clone(),
+                build,
+                probe,
+                nulls,
+                condition,
+                each,
+                threads,
+            })
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if std::env::var_os("FREESTONE_FUZZ").is_some() { 20_000 } else { 600 }))]
+
+    #[test]
+    fn joins_give_the_pairs_of_nested_loops(case in join_case()) {
+        let JoinCase { kind, forms, build, probe, nulls, condition, each, threads } = case;
+        let keys = forms.len() - 1;
+        let context: Arc<dyn Context> = Arc::new(Threads(threads));
+        let plan = Plan {
+            kind,
+            build: fields(&forms, keys),
+            probe: fields(&forms, keys),
+            keys,
+            null_equals_null: nulls,
+            condition: condition.then(|| less_than(keys, keys)),
+            output: output(kind, forms.len()),
+            on_built: None,
+        };
+        let join = Join::new(plan, context.clone());
+        let mut last = vec![input(1, vec![Arc::new(join.clone())])];
+        if kind.returns_build() {
+            last.push(Branch { feed: Feed::Source(join.rest()), steps: vec![] });
+        }
+        let sink: Arc<dyn Sink> = Arc::new(join);
+        let stages =
+            [Stage { branches: vec![input(0, vec![])], sink: Some(sink) }, Stage { branches: last, sink: None }];
+        let found = executed(&stages, vec![batches(&build, &forms, each), batches(&probe, &forms, each)], &context);
+        prop_assert_eq!(sorted(found), sorted(joined(kind, &build, &probe, keys, nulls, condition)));
+    }
+
+    #[test]
+    fn aggregations_give_what_a_map_of_groups_gives(
+        (kinds, each, threads) in (proptest::collection::vec(0usize..4, 0..3), 1usize..70, 1usize..4),
+        (seed, bounded) in (any::<u64>(), any::<bool>()),
+    ) {
+        let mut forms: Vec<Form> = kinds.into_iter().map(form).collect();
+        let keys = forms.len();
+        forms.extend([Form::Int, Form::Float, Form::Text, Form::Bits]);
+        let mut runner = proptest::test_runner::TestRunner::new_with_rng(
+            ProptestConfig::default(),
+            proptest::test_runner::TestRng::from_seed(
+                proptest::test_runner::RngAlgorithm::ChaCha,
+                &[seed.to_le_bytes(); 4].concat(),
+            ),
+        );
+        let all = rows(forms.clone(), 200).new_tree(&mut runner).expect("rows").current();
+        let context: Arc<dyn Context> = Arc::new(Threads(threads));
+        let bounds = bounded.then_some((0, 5));
+        let domains = fields(&forms, keys).into_iter().take(keys).map(|field| KeyDomain { field, bounds });
+        let aggregation = Aggregation::new(domains.collect(), calls(keys), context.clone());
+        let results = Branch { feed: Feed::Source(aggregation.results()), steps: vec![] };
+        let sink: Arc<dyn Sink> = Arc::new(aggregation);
+        let stages = [
+            Stage { branches: vec![input(0, vec![])], sink: Some(sink) },
+            Stage { branches: vec![results], sink: None },
+        ];
+        let found = executed(&stages, vec![batches(&all, &forms, each)], &context);
+        prop_assert_eq!(sorted(found), sorted(grouped(&all, keys)));
+    }
+
+    #[test]
+    fn top_rows_are_the_first_of_all_sorted(
+        (all, most, each, threads) in (rows(vec![Form::Int, Form::Text], 150), 0usize..40, 1usize..70, 1usize..4),
+        (descending, nulls_first) in (any::<bool>(), any::<bool>()),
+    ) {
+        let forms = [Form::Int, Form::Text];
+        let context: Arc<dyn Context> = Arc::new(Threads(threads));
+        let key = |column| SortKey { column, descending, nulls_first };
+        let top = Top::new(vec![key(0), key(1)], fields(&forms, 0), most, context.clone()).expect("sorted types");
+        let results = Branch { feed: Feed::Source(top.results()), steps: vec![] };
+        let sink: Arc<dyn Sink> = Arc::new(top);
+        let stages = [
+            Stage { branches: vec![input(0, vec![])], sink: Some(sink) },
+            Stage { branches: vec![results], sink: None },
+        ];
+        let found = executed(&stages, vec![batches(&all, &forms, each)], &context);
+        let mut expected = all;
+        expected.sort_by(|a, b| {
+            let order = |a: &Cell, b: &Cell| match (a == &Cell::Null, b == &Cell::Null) {
+                (true, true) => std::cmp::Ordering::Equal,
+                (true, false) => if nulls_first { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater },
+                (false, true) => if nulls_first { std::cmp::Ordering::Greater } else { std::cmp::Ordering::Less },
+                _ if descending => b.partial_cmp(a).expect("no NaN"),
+                _ => a.partial_cmp(b).expect("no NaN"),
+            };
+            order(&a[0], &b[0]).then(order(&a[1], &b[1]))
+        });
+        expected.truncate(most);
+        prop_assert_eq!(found, expected);
+    }
+}
+
+type Make = Arc<dyn Fn() -> Result<Box<dyn Accumulator>> + Send + Sync>;
+
+/// count(*), count and sum of the integer where the boolean is true, the sum of floats, the least integer and float, and
+/// the greatest text.
+fn calls(keys: usize) -> Vec<Call> {
+    let call = |inputs: Vec<usize>, filter: Option<usize>, accumulator: Make| Call { inputs, filter, accumulator };
+    let finish = |states: &[Vector], _: usize| Ok(states[0].clone());
+    let sum = SumResult { counts: false, finish: Arc::new(finish) };
+    let sums: Make = Arc::new(move || Ok(Box::new(Sum::new(None, true, vec![sum.clone()]))));
+    vec![
+        call(vec![], None, Arc::new(|| Ok(Box::new(RowCount)))),
+        call(vec![keys], Some(keys + 3), Arc::new(|| Ok(Box::<Count>::default()))),
+        call(vec![keys], Some(keys + 3), sums),
+        call(vec![keys + 1], None, Arc::new(|| Ok(Box::new(FloatSum::new(false))))),
+        call(vec![keys], None, Arc::new(|| Ok(Box::new(Extreme::new(false, false))))),
+        call(vec![keys + 1], None, Arc::new(|| Ok(Box::new(Extreme::new(false, true))))),
+        call(vec![keys + 2], None, Arc::new(|| Ok(Box::new(ExtremeText::new(true))))),
+    ]
+}
+
+fn grouped(all: &[Row], keys: usize) -> Vec<Row> {
+    let mut groups: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
+    if keys == 0 {
+        groups.insert(String::new(), vec![]);
+    }
+    for row in all {
+        let key = row[..keys].iter().map(Cell::key).collect::<Vec<_>>().join("|");
+        groups.entry(key).or_default().push(row);
+    }
+    let least = |values: Vec<Cell>| {
+        let mut best = Cell::Null;
+        for value in values.into_iter().filter(|value| *value != Cell::Null) {
+            // NaN is the greatest float.
+            let is_less = match (&value, &best) {
+                (_, Cell::Null) => true,
+                (Cell::Float(a), Cell::Float(b)) => a < b || (b.is_nan() && !a.is_nan()),
+                (a, b) => a < b,
+            };
+            best = if is_less { value } else { best };
+        }
+        best
+    };
+    let of_group = |rows: &Vec<&Row>| {
+        let column = |at: usize| rows.iter().map(|row| row[keys + at].clone()).collect::<Vec<Cell>>();
+        let filtered = rows.iter().filter(|row| row[keys + 3] == Cell::Bit(true)).map(|row| row[keys].clone());
+        let filtered: Vec<Cell> = filtered.filter(|cell| *cell != Cell::Null).collect();
+        let sum = filtered.iter().fold(0i128, |sum, cell| if let Cell::Int(v) = cell { sum + i128::from(*v) } else { sum });
+        let floats: Vec<Cell> = column(1).into_iter().filter(|cell| *cell != Cell::Null).collect();
+        let total: f64 = floats.iter().map(|cell| if let Cell::Float(v) = cell { *v } else { 0.0 }).sum();
+        let texts = column(2).into_iter().filter(|cell| *cell != Cell::Null);
+        let greatest = texts.fold(Cell::Null, |best, text| if best == Cell::Null || text > best { text } else { best });
+        vec![
+            Cell::Int(rows.len() as i64),
+            Cell::Int(filtered.len() as i64),
+            if filtered.is_empty() { Cell::Null } else { Cell::Int(sum as i64) },
+            if floats.is_empty() { Cell::Null } else { Cell::Float(total) },
+            least(column(0)),
+            least(column(1)),
+            greatest,
+        ]
+    };
+    let key = |rows: &Vec<&Row>| rows.first().map_or(vec![], |row| row[..keys].to_vec());
+    groups.values().map(|rows| [key(rows), of_group(rows)].concat()).collect()
+}
+
+#[test]
+fn errors_end_all_threads() {
+    struct Failing;
+    impl Inputs for Failing {
+        fn next(&self, _: usize) -> Result<Option<(usize, Batch)>> {
+            Err(ExecError::foreign("no rows"))
+        }
+    }
+    let context: Arc<dyn Context> = Arc::new(Threads(3));
+    let stages = [Stage { branches: vec![input(0, vec![])], sink: None }];
+    let failed = run(&stages, &Failing, &context, &Collected::default()).expect_err("it fails");
+    assert_eq!(failed.to_string(), "no rows");
+}

@@ -1,0 +1,308 @@
+//! Aggregates: which the executor computes itself, and DataFusion's as accumulators of it.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Int64Array, UInt64Array};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::internal_err;
+use datafusion::error::Result;
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr};
+use freestone_exec::accumulators::{
+    Accumulator, Count, Extreme, ExtremeText, Finish, FloatSum, RowCount, Sum, SumResult,
+};
+use freestone_exec::aggregate::Call;
+use freestone_exec::convert::{form_of, from_arrow, to_arrow};
+use freestone_exec::error::{ExecError, Result as ExecResult};
+use freestone_exec::vector::{Form, Values, Vector};
+
+use super::expressions::Known;
+use super::foreign::external;
+
+type Function = Arc<AggregateFunctionExpr>;
+type MakeAccumulator = Arc<dyn Fn() -> ExecResult<Box<dyn Accumulator>> + Send + Sync>;
+
+/// Whether the order of rows does not matter to a function.
+pub(super) fn is_known(function: &Function) -> bool {
+    function.order_bys().is_empty()
+        && !matches!(function.order_sensitivity(), AggregateOrderSensitivity::HardRequirement)
+        && !ORDERED.contains(&function.fun().name())
+}
+
+/// Functions whose results have the order of their rows.
+const ORDERED: [&str; 12] = [
+    "array_agg", "list", "string_agg", "group_concat", "listagg", "first", "last", "first_value", "last_value",
+    "nth_value", "any_value", "arbitrary",
+];
+
+/// The arguments that must be computed for a function: none for `count(*)`.
+pub(super) fn arguments(function: &Function) -> Vec<Arc<dyn PhysicalExpr>> {
+    let arguments = function.expressions();
+    let is_constant = |e: &Arc<dyn PhysicalExpr>| e.downcast_ref::<Literal>().is_some_and(|l| !l.value().is_null());
+    if function.fun().name() == "count" && !function.is_distinct() && arguments.iter().all(is_constant) {
+        return vec![];
+    }
+    arguments
+}
+
+/// The calls of an aggregation. Several aggregates may take their results from one call.
+#[derive(Default)]
+pub(super) struct Calls {
+    calls: Vec<Building>,
+    /// Per aggregate: its call, and which of the call's results.
+    results: Vec<(usize, usize)>,
+}
+
+struct Building {
+    inputs: Vec<usize>,
+    filter: Option<usize>,
+    kind: Shared,
+    results: usize,
+}
+
+/// How a call computes its results.
+enum Shared {
+    Sums { magnitude: Option<u64>, nullable: bool, results: Vec<SumResult> },
+    Other(MakeAccumulator),
+}
+
+impl Calls {
+    /// Adds an aggregate with its arguments in these columns.
+    pub fn add(
+        &mut self,
+        function: &Function,
+        inputs: Vec<usize>,
+        known: &[Known],
+        filter: Option<usize>,
+    ) -> Result<()> {
+        if let Some(result) = sum(function, known)? {
+            // A filter leaves groups without values.
+            let nullable = filter.is_some() || known[0].nullable;
+            let same = |call: &Building| {
+                matches!(call.kind, Shared::Sums { .. }) && call.inputs == inputs && call.filter == filter
+            };
+            let at = self.calls.iter().position(same).unwrap_or_else(|| {
+                let kind = Shared::Sums { magnitude: magnitude(&known[0]), nullable, results: vec![] };
+                self.calls.push(Building { inputs, filter, kind, results: 0 });
+                self.calls.len() - 1
+            });
+            let call = &mut self.calls[at];
+            if let Shared::Sums { results, .. } = &mut call.kind {
+                results.push(result);
+            }
+            self.results.push((at, call.results));
+            call.results += 1;
+            return Ok(());
+        }
+        let make = match native(function, known, filter.is_some())? {
+            Some(native) => native,
+            None => foreign(function, known),
+        };
+        self.results.push((self.calls.len(), 0));
+        self.calls.push(Building { inputs, filter, kind: Shared::Other(make), results: 1 });
+        Ok(())
+    }
+
+    /// The calls, and the place of each aggregate among their results.
+    pub fn finish(self) -> (Vec<Call>, Vec<usize>) {
+        let firsts = self.calls.iter().scan(0, |before, call| {
+            let first = *before;
+            *before += call.results;
+            Some(first)
+        });
+        let firsts: Vec<usize> = firsts.collect();
+        let places = self.results.iter().map(|(call, result)| firsts[*call] + result).collect();
+        let call = |call: Building| {
+            let accumulator: MakeAccumulator = match call.kind {
+                Shared::Other(make) => make,
+                Shared::Sums { magnitude, nullable, results } => {
+                    Arc::new(move || Ok(Box::new(Sum::new(magnitude, nullable, results.clone()))))
+                }
+            };
+            Call { inputs: call.inputs, filter: call.filter, accumulator }
+        };
+        (self.calls.into_iter().map(call).collect(), places)
+    }
+}
+
+/// What an exact sum is for, if the function is one or an average.
+fn sum(function: &Function, known: &[Known]) -> Result<Option<SumResult>> {
+    let [argument] = known else { return Ok(None) };
+    let is_plain = !function.is_distinct() && !function.ignore_nulls();
+    let is_sum = matches!(function.fun().name(), "sum" | "avg") && is_plain && is_summed(argument);
+    if !is_sum || !(argument.form == Form::Int || is_safely_wide(argument)) {
+        return Ok(None);
+    }
+    let counts = function.fun().name() == "avg";
+    Ok(Some(SumResult { counts, finish: finish(function, counts)? }))
+}
+
+/// Whether 2^63 values of 128 bits have a sum of 128 bits.
+fn is_safely_wide(known: &Known) -> bool {
+    let fits = |value: i128| value.unsigned_abs() < 1 << 63;
+    known.form == Form::Wide && known.bounds.is_some_and(|(low, high)| fits(low) && fits(high))
+}
+
+fn magnitude(known: &Known) -> Option<u64> {
+    let (low, high) = known.bounds?;
+    u64::try_from(low.unsigned_abs().max(high.unsigned_abs())).ok()
+}
+
+fn native(function: &Function, known: &[Known], is_filtered: bool) -> Result<Option<MakeAccumulator>> {
+    if function.is_distinct() || function.ignore_nulls() || known.len() > 1 {
+        return Ok(None);
+    }
+    let name = function.fun().name();
+    let result = function.field().data_type().clone();
+    let argument = known.first();
+    let is_own_type = argument.map(|known| &known.data_type) == Some(&result);
+    let make: MakeAccumulator = match (name, argument.map(|known| known.form)) {
+        ("count", _) if result == DataType::Int64 => {
+            if !is_filtered && argument.is_none_or(|known| !known.nullable) {
+                Arc::new(|| Ok(Box::new(RowCount)))
+            } else {
+                Arc::new(|| Ok(Box::<Count>::default()))
+            }
+        }
+        ("sum" | "avg", Some(Form::Float)) if result == DataType::Float64 => {
+            let averages = name == "avg";
+            Arc::new(move || Ok(Box::new(FloatSum::new(averages))))
+        }
+        ("min" | "max", Some(form @ (Form::Int | Form::Float))) if is_own_type => {
+            let greatest = name == "max";
+            Arc::new(move || Ok(Box::new(Extreme::new(greatest, form == Form::Float))))
+        }
+        ("min" | "max", Some(Form::Text)) if is_own_type => {
+            let greatest = name == "max";
+            Arc::new(move || Ok(Box::new(ExtremeText::new(greatest))))
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(make))
+}
+
+/// Whether sums of a type are exact sums of its integers.
+fn is_summed(known: &Known) -> bool {
+    match &known.data_type {
+        DataType::UInt64 => false,
+        DataType::Decimal128(..) => true,
+        other => other.is_integer(),
+    }
+}
+
+/// Sums and averages from exact sums, as the function computes them.
+fn finish(function: &Function, averages: bool) -> Result<Finish> {
+    let fields = function.state_fields()?;
+    let result = function.field().data_type().clone();
+    let function = function.clone();
+    let finish = move |states: &[Vector], groups: usize| {
+        if !averages && let Some(sums) = direct(&states[0], &result) {
+            return Ok(sums);
+        }
+        let computed = || -> Result<ArrayRef> {
+            let mut arrays: Vec<ArrayRef> = vec![];
+            let mut states = states.iter();
+            for field in &fields {
+                arrays.push(match (field.data_type(), states.next()) {
+                    (DataType::UInt64, Some(counts)) if averages => {
+                        Arc::new(UInt64Array::from_iter_values(counts.as_ints().iter().map(|count| *count as u64)))
+                    }
+                    (DataType::Int64, None) => Arc::new(Int64Array::from(vec![0; groups])),
+                    (data_type, Some(sums)) => to_arrow(sums, data_type).map_err(external)?,
+                    (data_type, None) => return internal_err!("a state of type {data_type}"),
+                });
+            }
+            let mut accumulator = function.create_groups_accumulator()?;
+            accumulator.merge_batch(&arrays, &(0..groups).collect::<Vec<_>>(), groups)?;
+            accumulator.evaluate(EmitTo::All)
+        };
+        Ok(from_arrow(&computed().map_err(ExecError::foreign)?))
+    };
+    Ok(Arc::new(finish))
+}
+
+/// The sums themselves, if all fit their type.
+fn direct(sums: &Vector, result: &DataType) -> Option<Vector> {
+    let (low, high) = match result {
+        DataType::Int64 => (i64::MIN.into(), i64::MAX.into()),
+        DataType::Decimal128(precision, _) => {
+            let most = 10i128.checked_pow(u32::from(*precision))? - 1;
+            (-most, most)
+        }
+        _ => return None,
+    };
+    let values = sums.as_wide();
+    if !values.iter().all(|sum| (low..=high).contains(sum)) {
+        return None;
+    }
+    match form_of(result) {
+        Form::Wide => Some(sums.clone()),
+        _ => {
+            let narrow: Vec<i64> = values.iter().map(|sum| *sum as i64).collect();
+            Some(Vector::with_nulls(Values::Int(narrow.into()), sums.valid.clone()))
+        }
+    }
+}
+
+fn foreign(function: &Function, known: &[Known]) -> MakeAccumulator {
+    let function = function.clone();
+    let types: Vec<DataType> = known.iter().map(|known| known.data_type.clone()).collect();
+    Arc::new(move || {
+        let inner = groups_accumulator(&function).map_err(ExecError::foreign)?;
+        Ok(Box::new(ForeignAccumulator { inner, types: types.clone() }))
+    })
+}
+
+fn groups_accumulator(function: &Function) -> Result<Box<dyn GroupsAccumulator>> {
+    if function.groups_accumulator_supported() {
+        return function.create_groups_accumulator();
+    }
+    let function = function.clone();
+    Ok(Box::new(GroupsAccumulatorAdapter::new(move || function.create_accumulator())))
+}
+
+/// An accumulator of DataFusion.
+struct ForeignAccumulator {
+    inner: Box<dyn GroupsAccumulator>,
+    types: Vec<DataType>,
+}
+
+fn indices(groups: &[u32]) -> Vec<usize> {
+    groups.iter().map(|group| *group as usize).collect()
+}
+
+impl Accumulator for ForeignAccumulator {
+    fn update(&mut self, inputs: &[Vector], groups: &[u32], total: usize) -> ExecResult<()> {
+        let arrays = inputs.iter().zip(&self.types).map(|(input, data_type)| to_arrow(input, data_type));
+        let arrays = arrays.collect::<ExecResult<Vec<_>>>()?;
+        self.inner.update_batch(&arrays, &indices(groups), None, total).map_err(ExecError::foreign)
+    }
+
+    fn states(&mut self, _: usize) -> ExecResult<Vec<Vector>> {
+        let states = self.inner.state(EmitTo::All).map_err(ExecError::foreign)?;
+        Ok(states.into_iter().map(|state| Vector::new(Values::Arrow(state))).collect())
+    }
+
+    fn merge(&mut self, states: &[Vector], groups: &[u32], total: usize) -> ExecResult<()> {
+        let arrays: Vec<ArrayRef> = states
+            .iter()
+            .map(|state| match &state.values {
+                Values::Arrow(array) => array.clone(),
+                other => unreachable!("states are arrays, not {other:?}"),
+            })
+            .collect();
+        self.inner.merge_batch(&arrays, &indices(groups), total).map_err(ExecError::foreign)
+    }
+
+    fn results(&mut self, _: &[i64]) -> ExecResult<Vec<Vector>> {
+        Ok(vec![from_arrow(&self.inner.evaluate(EmitTo::All).map_err(ExecError::foreign)?)])
+    }
+
+    fn bytes(&self) -> usize {
+        self.inner.size()
+    }
+}
+

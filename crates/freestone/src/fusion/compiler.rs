@@ -1,0 +1,396 @@
+//! The plan's nodes → stages of the executor.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::{ExecutionPlan, Partitioning};
+use freestone_exec::aggregate::Aggregation;
+use freestone_exec::convert::form_of;
+use freestone_exec::direct::KeyDomain;
+use freestone_exec::pipeline::{Branch, Feed, Sink, Stage, Step};
+use freestone_exec::rows::Field;
+use freestone_exec::scan::Scan;
+use freestone_exec::sort::{SortKey, Top};
+use freestone_exec::steps::{Columns, Filter, Project};
+use freestone_exec::vector::Form;
+
+use super::aggregates::{self, Calls};
+use super::exec::Query;
+use super::expressions::{Compiled, Expressions, Known};
+use super::foreign::external;
+use super::inputs::RunContext;
+use crate::provider::FreestoneSource;
+
+/// Rows whose steps are known, but not where they end.
+pub(super) struct Open {
+    pub branches: Vec<Branch>,
+    pub schema: SchemaRef,
+    pub columns: Vec<Known>,
+    /// Whether there is one unit, whose rows are in the order that a sort below asked for.
+    pub is_sorted: bool,
+    /// The rows that are left out, and how many are wanted of the others.
+    pub limit: Option<(usize, usize)>,
+}
+
+impl Open {
+    /// Rows of other branches have come to those of a sort.
+    pub fn unsorted(self) -> Open {
+        Open { is_sorted: false, ..self }
+    }
+
+    pub fn step(&mut self, step: Arc<dyn Step>) {
+        self.branches.iter_mut().for_each(|branch| branch.steps.push(step.clone()));
+    }
+}
+
+/// Compiles one part of a plan.
+pub(super) struct Compiler<'a> {
+    options: &'a ConfigOptions,
+    pub context: Arc<RunContext>,
+    pub stages: Vec<Stage>,
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+    /// The joins, aggregations and sorts.
+    breakers: usize,
+    scans: usize,
+}
+
+impl<'a> Compiler<'a> {
+    pub fn new(options: &'a ConfigOptions) -> Self {
+        let context = Arc::new(RunContext::new(options.execution.target_partitions));
+        Compiler { options, context, stages: vec![], inputs: vec![], breakers: 0, scans: 0 }
+    }
+
+    /// The plan as stages, if it is worth it.
+    pub fn compile(mut self, plan: &Arc<dyn ExecutionPlan>, in_order: bool) -> Result<Option<Query>> {
+        let Some(open) = self.open(plan)? else { return Ok(None) };
+        // Without joins, aggregations and sorts, only the order of rows is gained.
+        let is_ordered = in_order || open.limit.is_some();
+        if self.breakers == 0 && !(is_ordered && self.scans > 0) {
+            return Ok(None);
+        }
+        self.stages.push(Stage { branches: open.branches, sink: None });
+        Ok(Some(Query {
+            stages: self.stages,
+            inputs: self.inputs,
+            context: self.context,
+            schema: plan.schema(),
+            in_order: is_ordered || open.is_sorted,
+            limit: open.limit,
+        }))
+    }
+
+    /// Counts an operator that needs all rows.
+    pub fn add_breaker(&mut self) {
+        self.breakers += 1;
+    }
+
+    /// What `compile` returns, and the stages that it added, which are left out for now.
+    pub fn side_stages(&mut self, compile: impl FnOnce(&mut Self) -> Result<Open>) -> Result<(Open, Vec<Stage>)> {
+        let before = std::mem::take(&mut self.stages);
+        let open = compile(self);
+        let stages = std::mem::replace(&mut self.stages, before);
+        Ok((open?, stages))
+    }
+
+    /// The stages and steps of a plan; `None` if its last node is not known.
+    fn open(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Open>> {
+        if let Some(source) = FreestoneSource::of(plan) {
+            return self.scan(source);
+        }
+        if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+            return self.projection(projection);
+        }
+        if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+            return self.filter(filter);
+        }
+        if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+            return self.join(join);
+        }
+        if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+            return self.aggregate(aggregate);
+        }
+        if let Some(sort) = plan.downcast_ref::<SortExec>() {
+            return self.top(sort);
+        }
+        if let Some(union) = plan.downcast_ref::<UnionExec>() {
+            return self.union(union);
+        }
+        if let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() {
+            return Ok(self.open(merge.input())?.filter(|open| open.is_sorted));
+        }
+        if let Some((input, skip, rows)) = limited(plan) {
+            let open = self.open(input)?;
+            return Ok(open.map(|open| Open { limit: Some(further(open.limit, skip, rows)), ..open }));
+        }
+        match exchanged(plan) {
+            Some(input) => self.open(input),
+            None => Ok(None),
+        }
+    }
+
+    /// The same, or the plan as an input.
+    pub fn open_or_input(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Open> {
+        self.open_limited(plan, false)
+    }
+
+    fn open_limited(&mut self, plan: &Arc<dyn ExecutionPlan>, may_be_limited: bool) -> Result<Open> {
+        let (stages, inputs, breakers, scans) =
+            (self.stages.len(), self.inputs.len(), self.breakers, self.scans);
+        if let Some(open) = self.open(plan)?.filter(|open| open.limit.is_none() || may_be_limited) {
+            return Ok(open);
+        }
+        self.stages.truncate(stages);
+        self.inputs.truncate(inputs);
+        (self.breakers, self.scans) = (breakers, scans);
+        let mut below = plan;
+        while let Some(input) = exchanged(below) {
+            below = input;
+        }
+        let schema = below.schema();
+        let columns = schema.fields().iter().map(|field| Known::of(field.data_type(), field.is_nullable())).collect();
+        self.inputs.push(below.clone());
+        let branches = vec![Branch { feed: Feed::Input(self.inputs.len() - 1), steps: vec![] }];
+        Ok(Open { branches, schema, columns, is_sorted: false, limit: None })
+    }
+
+    fn scan(&mut self, source: &FreestoneSource) -> Result<Option<Open>> {
+        let columns = source.projection();
+        if !source.is_fusable() || !Scan::has_all(source.table(), columns) {
+            return Ok(None);
+        }
+        self.scans += 1;
+        let known = |(at, field): (usize, &Arc<datafusion::arrow::datatypes::Field>)| {
+            let (nullable, bounds) = source.nulls_and_bounds(columns[at]);
+            Known { bounds, ..Known::of(field.data_type(), nullable) }
+        };
+        let schema = source.output_schema().clone();
+        let known = schema.fields().iter().enumerate().map(known).collect();
+        let scan = source.executed(self.options.execution.target_partitions)?;
+        self.context.pin(source);
+        let branches = vec![Branch { feed: Feed::Source(Arc::new(scan)), steps: vec![] }];
+        let limit = source.limit().map(|rows| (0, rows));
+        Ok(Some(Open { branches, schema, columns: known, is_sorted: false, limit }))
+    }
+
+    /// Evaluates expressions for rows, which become their columns. `None` if one must not be evaluated here.
+    pub fn project<'b>(
+        &mut self,
+        open: &mut Open,
+        expressions: impl Iterator<Item = &'b Arc<dyn PhysicalExpr>>,
+    ) -> Result<Option<Vec<Known>>> {
+        let mut compiler = Expressions::new(&open.schema, &open.columns);
+        let mut known = vec![];
+        for e in expressions {
+            let Some(compiled) = compiler.compile(e)? else { return Ok(None) };
+            known.push(compiler.output(&compiled));
+        }
+        let program = compiler.program;
+        self.program_step(open, program);
+        Ok(Some(known))
+    }
+
+    /// Adds the step of a program that computes all columns.
+    pub fn program_step(&self, open: &mut Open, program: freestone_exec::program::Program) {
+        match program.columns() {
+            Some(columns) if columns.iter().copied().eq(0..open.columns.len()) => {}
+            Some(columns) => open.step(Arc::new(Columns(columns))),
+            None => open.step(Arc::new(Project(Arc::new(program)))),
+        }
+    }
+
+    fn projection(&mut self, projection: &ProjectionExec) -> Result<Option<Open>> {
+        // A limit may come before a projection.
+        let mut open = self.open_limited(projection.input(), true)?;
+        let expressions = projection.expr().iter().map(|e| &e.expr);
+        let Some(columns) = self.project(&mut open, expressions)? else { return Ok(None) };
+        Ok(Some(Open { columns, schema: projection.schema(), ..open }))
+    }
+
+    fn filter(&mut self, filter: &FilterExec) -> Result<Option<Open>> {
+        if filter.fetch().is_some() {
+            return Ok(None);
+        }
+        let mut open = self.open_or_input(filter.input())?;
+        let mut compiler = Expressions::new(&open.schema, &open.columns);
+        let Some(compiled) = compiler.compile(filter.predicate())?.filter(|c| c.known.form == Form::Bits) else {
+            return Ok(None);
+        };
+        compiler.output(&compiled);
+        let program = compiler.program;
+        open.step(Arc::new(Filter(Arc::new(program))));
+        if let Some(columns) = filter.projection() {
+            open.columns = columns.iter().map(|column| open.columns[*column].clone()).collect();
+            open.step(Arc::new(Columns(columns.to_vec())));
+        }
+        open.schema = filter.schema();
+        Ok(Some(open))
+    }
+
+    /// Ends rows in a sink, and begins with its results.
+    pub fn close(&mut self, open: Open, sink: Arc<dyn Sink>) {
+        self.stages.push(Stage { branches: open.branches, sink: Some(sink) });
+    }
+
+    fn aggregate(&mut self, aggregate: &AggregateExec) -> Result<Option<Open>> {
+        let partial = match aggregate.mode() {
+            AggregateMode::Single | AggregateMode::SinglePartitioned => aggregate,
+            AggregateMode::Final | AggregateMode::FinalPartitioned => {
+                let mut below = aggregate.input();
+                while let Some(input) = exchanged(below) {
+                    below = input;
+                }
+                match below.downcast_ref::<AggregateExec>().filter(|a| *a.mode() == AggregateMode::Partial) {
+                    Some(partial) => partial,
+                    None => return Ok(None),
+                }
+            }
+            _ => return Ok(None),
+        };
+        let groups = partial.group_expr();
+        if groups.has_grouping_set() || !partial.aggr_expr().iter().all(aggregates::is_known) {
+            return Ok(None);
+        }
+        let mut open = self.open_or_input(partial.input())?;
+        let mut compiler = Expressions::new(&open.schema, &open.columns);
+        let (mut keys, mut outputs) = (vec![], vec![]);
+        for (key, _) in groups.expr() {
+            let Some(compiled) = compiler.compile(key)?.filter(|c| c.known.form != Form::Arrow) else {
+                return Ok(None);
+            };
+            keys.push(compiler.output(&compiled));
+            outputs.push(compiled);
+        }
+        let mut calls = Calls::default();
+        for (function, filter) in partial.aggr_expr().iter().zip(partial.filter_expr()) {
+            let (mut inputs, mut known) = (vec![], vec![]);
+            for argument in aggregates::arguments(function) {
+                let Some(compiled) = compiler.compile(&argument)? else { return Ok(None) };
+                known.push(compiled.known.clone());
+                inputs.push(place(&mut compiler, &mut outputs, compiled));
+            }
+            let filter = match filter {
+                None => None,
+                Some(filter) => match compiler.compile(filter)?.filter(|c| c.known.form == Form::Bits) {
+                    Some(compiled) => Some(place(&mut compiler, &mut outputs, compiled)),
+                    None => return Ok(None),
+                },
+            };
+            calls.add(function, inputs, &known, filter)?;
+        }
+        let program = compiler.program;
+        self.program_step(&mut open, program);
+        self.breakers += 1;
+        let domains = keys.iter().map(|known| KeyDomain { field: field(known, true), bounds: known.int_bounds() });
+        let (calls, places) = calls.finish();
+        let aggregation = Aggregation::new(domains.collect(), calls, self.context.clone());
+        let columns = (0..keys.len()).chain(places.iter().map(|place| keys.len() + place)).collect();
+        let steps: Vec<Arc<dyn Step>> = vec![Arc::new(Columns(columns))];
+        let results = Branch { feed: Feed::Source(aggregation.results()), steps };
+        self.close(open, Arc::new(aggregation));
+        let schema = aggregate.schema();
+        let of_calls = schema.fields().iter().skip(keys.len()).map(|field| Known::of(field.data_type(), true));
+        let columns = keys.iter().cloned().chain(of_calls).collect();
+        Ok(Some(Open { branches: vec![results], schema, columns, is_sorted: false, limit: None }))
+    }
+
+    /// The first rows of an order.
+    fn top(&mut self, sort: &SortExec) -> Result<Option<Open>> {
+        let Some(rows) = sort.fetch() else { return Ok(None) };
+        let mut keys = vec![];
+        for key in sort.expr() {
+            let Some(column) = key.expr.downcast_ref::<Column>() else { return Ok(None) };
+            let (descending, nulls_first) = (key.options.descending, key.options.nulls_first);
+            keys.push(SortKey { column: column.index(), descending, nulls_first });
+        }
+        let open = self.open_or_input(sort.input())?;
+        let fields: Vec<Field> = open.columns.iter().map(|known| field(known, false)).collect();
+        let (schema, columns) = (sort.schema(), open.columns.clone());
+        let top = Top::new(keys, fields, rows, self.context.clone()).map_err(external)?;
+        self.breakers += 1;
+        let results = Branch { feed: Feed::Source(top.results()), steps: vec![] };
+        self.close(open, Arc::new(top));
+        Ok(Some(Open { branches: vec![results], schema, columns, is_sorted: true, limit: None }))
+    }
+
+    fn union(&mut self, union: &UnionExec) -> Result<Option<Open>> {
+        let schema = union.schema();
+        let mut branches = vec![];
+        for input in union.children() {
+            let mut open = self.open_or_input(input)?;
+            // Columns have the forms of their types.
+            let mut compiler = Expressions::new(&open.schema, &open.columns);
+            for (column, field) in schema.fields().iter().enumerate() {
+                let mut compiled = compiler.column(column);
+                if compiled.known.form != form_of(field.data_type()) {
+                    compiled = compiler.widened(compiled);
+                }
+                compiler.output(&compiled);
+            }
+            let program = compiler.program;
+            self.program_step(&mut open, program);
+            branches.extend(open.branches);
+        }
+        let columns = schema.fields().iter().map(|field| Known::of(field.data_type(), field.is_nullable())).collect();
+        Ok(Some(Open { branches, schema, columns, is_sorted: false, limit: None }))
+    }
+}
+
+/// The input of a limit, the rows that it leaves out, and how many of the others are wanted.
+fn limited(plan: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<dyn ExecutionPlan>, usize, usize)> {
+    if let Some(limit) = plan.downcast_ref::<GlobalLimitExec>() {
+        return Some((limit.input(), limit.skip(), limit.fetch().unwrap_or(usize::MAX)));
+    }
+    if let Some(limit) = plan.downcast_ref::<LocalLimitExec>() {
+        return Some((limit.input(), 0, limit.fetch()));
+    }
+    let coalesce = plan.downcast_ref::<CoalescePartitionsExec>()?;
+    Some((coalesce.input(), 0, coalesce.fetch()?))
+}
+
+/// A limit of limited rows.
+fn further(limit: Option<(usize, usize)>, skip: usize, rows: usize) -> (usize, usize) {
+    let (before, wanted) = limit.unwrap_or((0, usize::MAX));
+    (before.saturating_add(skip), wanted.saturating_sub(skip).min(rows))
+}
+
+/// The position of a value among the outputs, to which it is added if it is new.
+fn place(compiler: &mut Expressions<'_>, outputs: &mut Vec<Compiled>, compiled: Compiled) -> usize {
+    let known = outputs.iter().position(|output| output.register == compiled.register);
+    known.unwrap_or_else(|| {
+        compiler.output(&compiled);
+        outputs.push(compiled);
+        outputs.len() - 1
+    })
+}
+
+/// A column as a field of rows.
+pub(super) fn field(known: &Known, is_key: bool) -> Field {
+    Field { form: known.form, data_type: known.data_type.clone(), nullable: known.nullable, is_key }
+}
+
+/// The input of a node that only moves rows between threads.
+pub(super) fn exchanged(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+    if let Some(coalesce) = plan.downcast_ref::<CoalescePartitionsExec>() {
+        return coalesce.fetch().is_none().then(|| coalesce.input());
+    }
+    if let Some(repartition) = plan.downcast_ref::<RepartitionExec>() {
+        let is_known = matches!(repartition.partitioning(), Partitioning::Hash(..) | Partitioning::RoundRobinBatch(_));
+        return is_known.then(|| repartition.input());
+    }
+    plan.downcast_ref::<CooperativeExec>().map(|cooperative| cooperative.input())
+}

@@ -1,0 +1,188 @@
+//! Hash joins of a plan.
+
+use std::sync::Arc;
+
+use datafusion::common::{JoinSide, JoinType, NullEquality};
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::HashJoinExec;
+use freestone_exec::join::{BuiltKeys, Condition, Join, Kind, OnBuilt, Pick, Plan};
+use freestone_exec::pipeline::{Branch, Feed};
+use freestone_exec::vector::Form;
+
+use super::compiler::{Compiler, Open, field};
+use super::expressions::{Expressions, Known};
+use crate::provider::key_filter;
+
+impl Compiler<'_> {
+    pub(super) fn join(&mut self, join: &HashJoinExec) -> Result<Option<Open>> {
+        if join.null_aware || join.fetch().is_some() || join.on().is_empty() {
+            return Ok(None);
+        }
+        let kind = kind(join.join_type());
+        let mut build = self.open_or_input(join.left())?;
+        let mut probe = self.side_stages(|compiler| compiler.open_or_input(join.right()))?;
+        let Some(sides) = self.sides(join, &mut build, &mut probe.0)? else { return Ok(None) };
+        let condition = match join.filter() {
+            None => None,
+            Some(_) => match self.condition(join, &sides)? {
+                Some(condition) => Some(condition),
+                None => return Ok(None),
+            },
+        };
+        let (output, columns) = output(join, &sides);
+        let plan = Plan {
+            kind,
+            build: keyed_fields(&sides.build, sides.keys),
+            probe: keyed_fields(&sides.probe, sides.keys),
+            keys: sides.keys,
+            null_equals_null: join.null_equality() == NullEquality::NullEqualsNull,
+            condition,
+            output,
+            on_built: join.dynamic_expressions_produced().pop().map(|filter| on_built(filter, join)),
+        };
+        let executed = Join::new(plan, self.context.clone());
+        self.close(build, Arc::new(executed.clone()));
+        self.add_breaker();
+        let (mut probe, stages) = probe;
+        self.stages.extend(stages);
+        probe.step(Arc::new(executed.clone()));
+        if kind.returns_build() {
+            probe.branches.push(Branch { feed: Feed::Source(executed.rest()), steps: vec![] });
+        }
+        Ok(Some(Open { schema: join.schema(), columns, ..probe.unsorted() }))
+    }
+
+    /// The keys first, and then all columns, of both sides.
+    fn sides(&mut self, join: &HashJoinExec, build: &mut Open, probe: &mut Open) -> Result<Option<Sides>> {
+        let mut left = Expressions::new(&build.schema, &build.columns);
+        let mut right = Expressions::new(&probe.schema, &probe.columns);
+        let (mut of_build, mut of_probe) = (vec![], vec![]);
+        for (a, b) in join.on() {
+            let (Some(mut a), Some(mut b)) = (left.compile(a)?, right.compile(b)?) else { return Ok(None) };
+            if a.known.form != b.known.form {
+                (a, b) = (left.widened(a), right.widened(b));
+            }
+            let is_key = a.known.form == b.known.form && a.known.form != Form::Arrow;
+            if !is_key || a.known.data_type != b.known.data_type {
+                return Ok(None);
+            }
+            of_build.push(left.output(&a));
+            of_probe.push(right.output(&b));
+        }
+        let keys = of_build.len();
+        for at in 0..build.columns.len() {
+            let column = left.column(at);
+            of_build.push(left.output(&column));
+        }
+        for at in 0..probe.columns.len() {
+            let column = right.column(at);
+            of_probe.push(right.output(&column));
+        }
+        let (left, right) = (left.program, right.program);
+        self.program_step(build, left);
+        self.program_step(probe, right);
+        Ok(Some(Sides { keys, build: of_build, probe: of_probe }))
+    }
+
+    fn condition(&mut self, join: &HashJoinExec, sides: &Sides) -> Result<Option<Condition>> {
+        let Some(filter) = join.filter() else { return Ok(None) };
+        let picked: Option<Vec<(Pick, Known)>> = filter
+            .column_indices()
+            .iter()
+            .map(|column| match column.side {
+                JoinSide::Left => Some(sides.of_build(column.index)),
+                JoinSide::Right => Some(sides.of_probe(column.index)),
+                JoinSide::None => None,
+            })
+            .collect();
+        let Some(picked) = picked else { return Ok(None) };
+        let (columns, known): (Vec<Pick>, Vec<Known>) = picked.into_iter().unzip();
+        let schema = filter.schema().clone();
+        let mut compiler = Expressions::new(&schema, &known);
+        let Some(compiled) = compiler.compile(filter.expression())?.filter(|c| c.known.form == Form::Bits) else {
+            return Ok(None);
+        };
+        compiler.output(&compiled);
+        Ok(Some(Condition { columns, program: Arc::new(compiler.program) }))
+    }
+}
+
+/// What is known of the columns of both sides. The first ones are the keys.
+struct Sides {
+    keys: usize,
+    build: Vec<Known>,
+    probe: Vec<Known>,
+}
+
+impl Sides {
+    fn of_build(&self, column: usize) -> (Pick, Known) {
+        (Pick::Build(self.keys + column), self.build[self.keys + column].clone())
+    }
+
+    fn of_probe(&self, column: usize) -> (Pick, Known) {
+        (Pick::Probe(self.keys + column), self.probe[self.keys + column].clone())
+    }
+}
+
+fn keyed_fields(known: &[Known], keys: usize) -> Vec<freestone_exec::rows::Field> {
+    known.iter().enumerate().map(|(at, known)| field(known, at < keys)).collect()
+}
+
+fn kind(join_type: &JoinType) -> Kind {
+    match join_type {
+        JoinType::Inner => Kind::Inner,
+        JoinType::Left => Kind::BuildOuter,
+        JoinType::Right => Kind::ProbeOuter,
+        JoinType::Full => Kind::Full,
+        JoinType::LeftSemi => Kind::BuildSemi,
+        JoinType::LeftAnti => Kind::BuildAnti,
+        JoinType::LeftMark => Kind::BuildMark,
+        JoinType::RightSemi => Kind::ProbeSemi,
+        JoinType::RightAnti => Kind::ProbeAnti,
+        JoinType::RightMark => Kind::ProbeMark,
+    }
+}
+
+/// The columns of the join's result, of which a projection may leave some.
+fn output(join: &HashJoinExec, sides: &Sides) -> (Vec<Pick>, Vec<Known>) {
+    use JoinType::*;
+    let left = || (0..sides.build.len() - sides.keys).map(|column| sides.of_build(column));
+    let right = || (0..sides.probe.len() - sides.keys).map(|column| sides.of_probe(column));
+    let mark = (Pick::Mark, Known::of(&datafusion::arrow::datatypes::DataType::Boolean, false));
+    let nullable = |(pick, known): (Pick, Known)| (pick, Known { nullable: true, ..known });
+    let all: Vec<(Pick, Known)> = match join.join_type() {
+        Inner => left().chain(right()).collect(),
+        Left => left().chain(right().map(nullable)).collect(),
+        Right => left().map(nullable).chain(right()).collect(),
+        Full => left().map(nullable).chain(right().map(nullable)).collect(),
+        LeftSemi | LeftAnti => left().collect(),
+        RightSemi | RightAnti => right().collect(),
+        LeftMark => left().chain([mark]).collect(),
+        RightMark => right().chain([mark]).collect(),
+    };
+    match join.projection.as_ref() {
+        None => all.into_iter().unzip(),
+        Some(columns) => columns.iter().map(|column| all[*column].clone()).unzip(),
+    }
+}
+
+/// Tells the filter of the probe side's scans the keys of the build side.
+fn on_built(filter: Arc<dyn PhysicalExpr>, join: &HashJoinExec) -> OnBuilt {
+    let keys: Vec<Arc<dyn PhysicalExpr>> = join.on().iter().map(|(_, probe)| probe.clone()).collect();
+    let schema = join.right().schema();
+    Arc::new(move |built: &[BuiltKeys]| {
+        let Some(filter) = filter.downcast_ref::<DynamicFilterPhysicalExpr>() else { return };
+        let tests: Vec<Arc<dyn PhysicalExpr>> = keys
+            .iter()
+            .zip(built)
+            .filter(|(key, _)| key.is::<Column>())
+            .filter_map(|(key, built)| key_filter::of_built(key, built, &schema))
+            .collect();
+        // A filter that stays as it is keeps more rows than it needs to, and no row is lost.
+        let _ = filter.update(key_filter::all_of(tests));
+        filter.mark_complete();
+    })
+}
