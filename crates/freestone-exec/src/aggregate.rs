@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::accumulators::{Accumulator, count_each};
-use crate::error::Result;
 use crate::direct::KeyDomain;
+use crate::error::Result;
 use crate::groups::{GroupTable, HASH};
 use crate::pipeline::{Claim, Context, Progress, Sink, SinkWorker, Source, SourceWorker, Take, check};
 use crate::rows::{Field, Layout, Rows};
@@ -90,13 +90,7 @@ impl Aggregation {
 
     fn states(&self, table: GroupTable) -> Result<States> {
         let accumulators = self.calls.iter().map(|call| (call.accumulator)()).collect::<Result<_>>()?;
-        Ok(States {
-            table,
-            counts: vec![],
-            accumulators,
-            rows: 0,
-            claim: Claim::new(self.context.clone()),
-        })
+        Ok(States { table, counts: vec![], accumulators, rows: 0, claim: Claim::new(self.context.clone()) })
     }
 }
 
@@ -132,7 +126,9 @@ impl States {
     }
 
     fn bytes(&self) -> usize {
-        self.table.bytes() + self.counts.capacity() * 8 + self.accumulators.iter().map(|accumulator| accumulator.bytes()).sum::<usize>()
+        self.table.bytes()
+            + self.counts.capacity() * 8
+            + self.accumulators.iter().map(|accumulator| accumulator.bytes()).sum::<usize>()
     }
 
     /// Adds the groups of other rows with their states.
@@ -204,12 +200,7 @@ struct Worker {
 
 impl Sink for Arc<Aggregation> {
     fn worker(&self) -> Box<dyn SinkWorker> {
-        Box::new(Worker {
-            of: self.clone(),
-            states: None,
-            runs: vec![],
-            groups: vec![],
-        })
+        Box::new(Worker { of: self.clone(), states: None, runs: vec![], groups: vec![] })
     }
 
     fn finish(&self, workers: Vec<Box<dyn SinkWorker>>) -> Result<()> {

@@ -288,7 +288,11 @@ pub fn compare_text(comparison: Comparison, texts: &Vector, with: &[u8]) -> Vect
         let wanted = view_of(with);
         let is_equal = |view: &u128| {
             *view as u64 == wanted as u64
-                && (if with.len() <= INLINE_BYTES { *view == wanted } else { crate::vector::view_bytes(view, buffers) == with })
+                && (if with.len() <= INLINE_BYTES {
+                    *view == wanted
+                } else {
+                    crate::vector::view_bytes(view, buffers) == with
+                })
         };
         let wants = comparison == Comparison::Equal;
         BooleanBuffer::collect_bool(rows, |row| is_equal(&views[row]) == wants)

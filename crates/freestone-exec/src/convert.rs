@@ -21,7 +21,17 @@ pub fn form_of(data_type: &DataType) -> Form {
     use DataType::*;
     match data_type {
         Boolean => Form::Bits,
-        Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 | Date32 | Time32(_) | Time64(_)
+        Int8
+        | Int16
+        | Int32
+        | Int64
+        | UInt8
+        | UInt16
+        | UInt32
+        | UInt64
+        | Date32
+        | Time32(_)
+        | Time64(_)
         | Timestamp(_, _) => Form::Int,
         Decimal128(precision, _) if *precision <= INT_DIGITS => Form::Int,
         Decimal128(_, _) => Form::Wide,

@@ -183,7 +183,8 @@ impl Key {
                     *at += number * stride;
                 }
                 self.set_nulls(vector, stride, positions, |row| number(values[row]));
-                is_inside = is_inside || (0..values.len()).all(|row| vector.is_null(row) || number(values[row]) != null);
+                is_inside =
+                    is_inside || (0..values.len()).all(|row| vector.is_null(row) || number(values[row]) != null);
             }
             (Numbers::Bits, Values::Bits(values)) => {
                 positions.iter_mut().zip(values.iter()).for_each(|(at, value)| *at += u32::from(value) * stride);
@@ -230,7 +231,8 @@ mod tests {
 
     #[test]
     fn equal_keys_have_one_group_whatever_their_dictionaries_and_capacities_are() {
-        let mut direct = Direct::new(&[domain(Form::Text, None), domain(Form::Int, Some((-1, 3)))]).expect("few values");
+        let mut direct =
+            Direct::new(&[domain(Form::Text, None), domain(Form::Int, Some((-1, 3)))]).expect("few values");
         let mut seen: HashMap<(Option<String>, Option<i64>), u32> = HashMap::new();
         let mut total = 0;
         for step in 0..40usize {

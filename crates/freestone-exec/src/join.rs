@@ -1,19 +1,22 @@
 //! Hash joins.
 //!
-//! The rows of the build side lie in one array, ordered by bucket, with a directory of where each bucket begins and of
-//! which hashes it has: there are no chains (Birler, Schmidt, Fent and Neumann, "Simple, Efficient, and Robust Hash
-//! Tables for Join Processing", DaMoN 2024). Where the keys are integers in a small range, a bucket is a key.
+//! The rows of the build side stay where their threads have put them. A directory has the first row of each bucket, with
+//! tags that tell which hashes a bucket has (Leis, Boncz, Kemper and Neumann, "Morsel-Driven Parallelism", SIGMOD 2014,
+//! section 4.2). Rows of one bucket are chained; without equal keys and collisions there is no chain. Where the keys are
+//! integers in a small range, a bucket is a key.
 
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 
-use crate::error::Result;
-use crate::hash::hash_rows;
-use crate::pipeline::{Claim, Context, Progress, Sink, SinkWorker, Source, SourceWorker, Step, StepWorker, Take, check};
+use crate::error::{ExecError, Result};
+use crate::hash::{hash_rows, hash_word};
+use crate::pipeline::{
+    Claim, Context, Progress, Sink, SinkWorker, Source, SourceWorker, Step, StepWorker, Take, check,
+};
 use crate::program::{Evaluator, Program};
 use crate::rows::{Field, FrozenRows, Layout, Rows};
 use crate::vector::{Batch, Form, Values, Vector, positions};
@@ -126,6 +129,9 @@ pub enum BuiltKeys {
 /// A join: the sink of its build side, and the step of its probe side.
 pub struct Join {
     plan: Plan,
+    /// The columns of the build side's batches that are kept, in the order of their fields: the keys, and what the result
+    /// and the condition need.
+    kept: Vec<usize>,
     layout: Arc<Layout>,
     context: Arc<dyn Context>,
     built: OnceLock<Built>,
@@ -136,8 +142,8 @@ const HASH: usize = 0;
 const PAIRS: usize = 16 << 10;
 /// The rows of a batch of results.
 const OUTPUT_ROWS: usize = 8192;
-/// The rows of the build side that are returned as one unit.
-const UNIT_ROWS: usize = 64 << 10;
+/// So many parts of rows can be numbered.
+const PARTS_MAX: usize = u16::MAX as usize;
 /// No row.
 const NONE: u32 = u32::MAX;
 /// A bucket is a key if there are at most so many keys in their range per row, and some more.
@@ -150,63 +156,63 @@ const SET_SPAN_PER_ROW: u64 = 64;
 struct Built {
     rows: FrozenRows,
     directory: Directory,
+    /// For each row the next one of its bucket, counted from 1; 0 for the last. Empty if each bucket has one row at most.
+    next: Vec<AtomicU32>,
     /// Which rows have a pair.
     paired: Vec<AtomicU64>,
     _claim: Claim,
 }
 
-/// Where the rows of each bucket begin.
-struct Directory {
-    /// Row << 16 | a bit for each hash in the bucket. Behind the last bucket come one for keys that have none, and the
-    /// end of the rows.
-    entries: Vec<u64>,
-    buckets: Buckets,
+/// The first row of each bucket, counted from 1; 0 for no row.
+enum Directory {
+    /// By the high bits of the hash. An entry is the row, and above it a bit for each tag of a hash in the bucket.
+    Hash { entries: Vec<u64>, shift: u32 },
+    /// By the key, an integer, from this one on.
+    Key { rows: Vec<u32>, low: i64 },
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Buckets {
-    /// By the high bits of the hash.
-    Hash { shift: u32 },
-    /// By the first key, an integer: from this one on, so many.
-    Key { low: i64, count: u64 },
-}
-
-impl Buckets {
-    #[inline]
-    fn of(self, hash: u64, key: u64) -> usize {
-        match self {
-            Buckets::Hash { shift } => (hash >> shift) as usize,
-            Buckets::Key { low, count } => ((key as i64).wrapping_sub(low) as u64).min(count) as usize,
-        }
-    }
+/// The tag of a hash as a bit above a row.
+#[inline]
+fn tag(hash: u64) -> u64 {
+    1 << (32 + (hash & 31))
 }
 
 impl Directory {
-    /// The rows of the bucket of each key, as (first, behind the last). Loads of different keys overlap, because none
-    /// waits for another.
-    fn ranges(&self, hashes: &[u64], keys: Option<&[i64]>, ranges: &mut Vec<(u32, u32)>) {
-        let entries = &self.entries;
-        ranges.clear();
-        match (self.buckets, keys) {
-            (buckets @ Buckets::Key { .. }, Some(keys)) => ranges.extend(keys.iter().map(|key| {
-                let bucket = buckets.of(0, *key as u64);
-                ((entries[bucket] >> 16) as u32, (entries[bucket + 1] >> 16) as u32)
+    /// The first row of the bucket of each key, counted from 1; 0 if the bucket does not have it. Loads of different keys
+    /// overlap, because none waits for another.
+    fn first_rows(&self, hashes: &[u64], keys: Option<&[i64]>, first: &mut Vec<u32>) {
+        first.clear();
+        match (self, keys) {
+            (Directory::Key { rows, low }, Some(keys)) => first.extend(keys.iter().map(|key| {
+                // Keys below the range wrap around, and are behind it.
+                rows.get(key.wrapping_sub(*low) as u64 as usize).copied().unwrap_or(0)
             })),
-            (buckets, _) => ranges.extend(hashes.iter().map(|hash| {
-                let bucket = buckets.of(*hash, 0);
-                let (entry, next) = (entries[bucket], entries[bucket + 1]);
-                let first = (entry >> 16) as u32;
-                (first, if entry >> (hash & 15) & 1 == 1 { (next >> 16) as u32 } else { first })
+            (Directory::Hash { entries, shift }, _) => first.extend(hashes.iter().map(|hash| {
+                let entry = entries[(hash >> shift) as usize];
+                if entry & tag(*hash) == 0 { 0 } else { entry as u32 }
             })),
+            (Directory::Key { .. }, None) => unreachable!("a directory by keys is for keys"),
         }
     }
 }
 
 impl Join {
     /// A join to be run in this context.
-    pub fn new(plan: Plan, context: Arc<dyn Context>) -> Arc<Join> {
-        let layout = Arc::new(Layout::new(&plan.build, HASH + 1));
-        Arc::new(Join { plan, layout, context, built: OnceLock::new() })
+    pub fn new(mut plan: Plan, context: Arc<dyn Context>) -> Arc<Join> {
+        let mut kept: Vec<usize> = (0..plan.keys).collect();
+        let of_condition = plan.condition.iter_mut().flat_map(|condition| &mut condition.columns);
+        for pick in plan.output.iter_mut().chain(of_condition) {
+            if let Pick::Build(column) = pick {
+                let known = kept.iter().position(|known| known == column);
+                *column = known.unwrap_or_else(|| {
+                    kept.push(*column);
+                    kept.len() - 1
+                });
+            }
+        }
+        plan.build = kept.iter().map(|column| plan.build[*column].clone()).collect();
+        let layout = Arc::new(Layout::new(&plan.build, usize::from(!has_int_key(&plan))));
+        Arc::new(Join { plan, kept, layout, context, built: OnceLock::new() })
     }
 
     /// The rows of the build side that are returned after the probe side.
@@ -218,36 +224,16 @@ impl Join {
         self.built.get().expect("the build side is a stage before")
     }
 
-    /// Whether all keys are one integer that is never NULL in rows of the build side.
-    fn has_int_key(&self) -> bool {
-        let has_nulls = self.plan.kind.keeps_nulls() && self.plan.build[0].nullable;
-        self.plan.keys == 1 && self.plan.build[0].form == Form::Int && !self.plan.null_equals_null && !has_nulls
-    }
-
-    /// The least and greatest value of an integer key, if there is one.
-    fn range_of(&self, key: usize, parts: &[Rows]) -> Option<(i64, i64)> {
-        let at = self.layout.word_of(key);
-        let mut range: Option<(i64, i64)> = None;
-        for part in parts {
-            for row in 0..part.len() {
-                if part.is_null(row, key) {
-                    continue;
-                }
-                let value = part.row(row)[at] as i64;
-                range = Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))));
-            }
-        }
-        range
-    }
-
-    fn built_keys(&self, key: usize, parts: &[Rows], rows: usize) -> BuiltKeys {
+    /// What is known of a key, whose values are between `range`.
+    fn built_keys(&self, key: usize, parts: &[Rows], range: Option<(i64, i64)>) -> BuiltKeys {
+        let rows: usize = parts.iter().map(Rows::len).sum();
         if rows == 0 {
             return BuiltKeys::None;
         }
         if self.plan.build[key].form != Form::Int || self.plan.null_equals_null {
             return BuiltKeys::Any;
         }
-        let Some((low, high)) = self.range_of(key, parts) else { return BuiltKeys::None };
+        let Some((low, high)) = range else { return BuiltKeys::None };
         let span = high.abs_diff(low);
         if span >= SET_SPAN.max(rows as u64 * SET_SPAN_PER_ROW) {
             return BuiltKeys::Ints { low, high, words: None };
@@ -255,7 +241,8 @@ impl Join {
         let at = self.layout.word_of(key);
         let mut words = vec![0u64; span as usize / 64 + 1];
         for part in parts {
-            for row in (0..part.len()).filter(|row| !part.is_null(*row, key)) {
+            let is_nullable = self.plan.build[key].nullable;
+            for row in (0..part.len()).filter(|row| !(is_nullable && part.is_null(*row, key))) {
                 let bit = (part.row(row)[at] as i64).abs_diff(low);
                 words[bit as usize / 64] |= 1 << (bit % 64);
             }
@@ -263,176 +250,230 @@ impl Join {
         BuiltKeys::Ints { low, high, words: Some(words) }
     }
 
-    fn buckets(&self, parts: &[Rows], rows: usize) -> (Buckets, usize) {
-        if self.has_int_key()
-            && let Some((low, high)) = self.range_of(0, parts)
-            && high.abs_diff(low) < RANGE_MIN.max(rows as u64 * RANGE_PER_ROW)
-        {
-            let count = high.abs_diff(low) + 1;
-            return (Buckets::Key { low, count }, count as usize);
+    /// Chains the rows of all threads. `range`: of the first key.
+    fn build(&self, parts: Vec<Rows>, range: Option<(i64, i64)>, mut claim: Claim) -> Result<Built> {
+        let count: usize = parts.iter().map(Rows::len).sum();
+        if parts.len() > PARTS_MAX {
+            return Err(ExecError::foreign("a side of a join has more rows than can be numbered in 32 bits"));
         }
-        let bits = rows.next_power_of_two().trailing_zeros().max(6);
-        (Buckets::Hash { shift: 64 - bits }, 1 << bits)
-    }
-
-    fn build(&self, parts: Vec<Rows>, claim: Claim) -> Result<Built> {
-        let rows: usize = parts.iter().map(Rows::len).sum();
-        let (buckets, count) = self.buckets(&parts, rows);
-        let at = self.layout.word_of(0);
-        let place = Place { parts: &parts, buckets, key: at };
-        let (mut entries, order) = place.all(rows, count, self.context.as_ref())?;
-        entries.push(entries[count]);
-        let threads = if rows < FEW_ROWS { 1 } else { self.context.threads() };
-        let rows = FrozenRows::ordered(self.layout.clone(), parts, &order, threads);
-        let paired = if self.plan.kind.returns_build() { rows.len().div_ceil(64) } else { 0 };
+        let rows = FrozenRows::joined(self.layout.clone(), parts);
+        let span = range.map(|(low, high)| high.abs_diff(low));
+        let is_dense = |span: &u64| *span < RANGE_MIN.max(count as u64 * RANGE_PER_ROW);
+        let (directory_bytes, low) = match (span.filter(is_dense), range) {
+            (Some(span), Some((low, _))) if has_int_key(&self.plan) => ((span as usize + 1) * 4, Some((low, span))),
+            _ => (buckets(count) * 8, None),
+        };
+        claim.resize(rows.bytes() + directory_bytes)?;
+        let chains = Chains {
+            rows: &rows,
+            next: OnceLock::new(),
+            threads: if count < FEW_ROWS { 1 } else { self.context.threads() },
+        };
+        check(self.context.as_ref())?;
+        let directory = match low {
+            Some((low, span)) => chains.by_key(low, span as usize + 1, self.layout.word_of(0)),
+            None => chains.by_hash(buckets(count), has_int_key(&self.plan).then(|| self.layout.word_of(0))),
+        };
+        let next = chains.next.into_inner().unwrap_or_default();
+        claim.resize(rows.bytes() + directory_bytes + next.len() * 4)?;
+        let paired = if self.plan.kind.returns_build() { rows.end().div_ceil(64) } else { 0 };
         let paired = (0..paired).map(|_| AtomicU64::new(0)).collect();
-        Ok(Built { rows, directory: Directory { entries, buckets }, paired, _claim: claim })
+        Ok(Built { rows, directory, next, paired, _claim: claim })
     }
+}
+
+/// Whether the only key is an integer that is never NULL in rows of the build side.
+fn has_int_key(plan: &Plan) -> bool {
+    let has_nulls = plan.kind.keeps_nulls() && plan.build[0].nullable;
+    plan.keys == 1 && plan.build[0].form == Form::Int && !plan.null_equals_null && !has_nulls
+}
+
+/// The buckets of a directory by hashes.
+fn buckets(rows: usize) -> usize {
+    (rows + rows / 4).next_power_of_two().max(64)
 }
 
 /// Below so many rows, a second thread costs more than it saves.
 const FEW_ROWS: usize = 1 << 15;
-/// The parts into which rows are divided before they are placed, so that the buckets of a part are in the cache.
-const PLACE_BITS: u32 = 6;
 
-/// Places the rows of all threads by their buckets.
-struct Place<'a> {
-    parts: &'a [Rows],
-    buckets: Buckets,
-    /// The word of the first key.
-    key: usize,
+/// Puts rows into buckets. Each thread has some of the buckets, and looks at all rows.
+struct Chains<'a> {
+    rows: &'a FrozenRows,
+    /// As for [`Built::next`].
+    next: OnceLock<Vec<AtomicU32>>,
+    threads: usize,
 }
 
-/// A row: the part, and the row in it.
-type At = (u32, u32);
-
-impl Place<'_> {
-    fn bucket(&self, words: &[u64]) -> usize {
-        self.buckets.of(words[HASH], words[self.key])
+impl Chains<'_> {
+    /// Puts a row first in its bucket, before the row that was there.
+    #[inline]
+    fn chain(&self, row: u32, before: u32) {
+        if before != 0 {
+            let next = self.next.get_or_init(|| {
+                let mut next = vec![];
+                next.resize_with(self.rows.end(), AtomicU32::default);
+                next
+            });
+            next[row as usize].store(before, Ordering::Relaxed);
+        }
     }
 
-    fn words(&self, at: At) -> &[u64] {
-        self.parts[at.0 as usize].row(at.1 as usize)
-    }
-
-    /// The directory without its last entry, and the rows in the order of their buckets.
-    fn all(&self, rows: usize, count: usize, context: &dyn Context) -> Result<(Vec<u64>, Vec<At>)> {
-        let everything = self.parts.iter().enumerate().flat_map(|(part, rows)| {
-            (0..rows.len() as u32).map(move |row| (part as u32, row))
-        });
-        let mut entries = vec![0u64; count + 1];
-        // Integer keys in a small range mostly come in their order.
-        if matches!(self.buckets, Buckets::Key { .. }) || rows < FEW_ROWS {
-            let unplaced: Vec<At> = everything.collect();
-            let mut order = vec![(0, 0); rows];
-            self.some(&unplaced, 0, 0, &mut entries, &mut order);
-            entries[count] = (rows as u64) << 16;
-            return Ok((entries, order));
-        }
-        let shift = count.trailing_zeros().saturating_sub(PLACE_BITS);
-        let mut starts = vec![0usize; (count >> shift) + 1];
-        for part in self.parts {
-            (0..part.len()).for_each(|row| starts[(self.bucket(part.row(row)) >> shift) + 1] += 1);
-        }
-        (1..starts.len()).for_each(|at| starts[at] += starts[at - 1]);
-        let (mut next, mut divided) = (starts.clone(), vec![(0, 0); rows]);
-        for at in everything {
-            let to = &mut next[self.bucket(self.words(at)) >> shift];
-            divided[*to] = at;
-            *to += 1;
-        }
-        check(context)?;
-        let mut order = vec![(0, 0); rows];
-        let mut pieces = vec![];
-        let (mut entries_left, mut order_left) = (&mut entries[..count], &mut order[..]);
-        for at in 0..starts.len() - 1 {
-            let (of_entries, rest) = entries_left.split_at_mut(1 << shift);
-            let (of_order, rest_of_order) = order_left.split_at_mut(starts[at + 1] - starts[at]);
-            (entries_left, order_left) = (rest, rest_of_order);
-            pieces.push((at, of_entries, of_order));
-        }
-        let (pieces, divided, starts) = (parking_lot::Mutex::new(pieces), &divided, &starts);
-        let work = || {
-            while let Some((at, of_entries, of_order)) = { pieces.lock().pop() } {
-                let unplaced = &divided[starts[at]..starts[at + 1]];
-                self.some(unplaced, at << shift, starts[at], of_entries, of_order);
+    fn by_key(&self, low: i64, count: usize, word: usize) -> Directory {
+        let mut first = vec![0u32; count];
+        let share = count.div_ceil(self.threads).max(1);
+        self.each_share(first.chunks_mut(share), |number, buckets| {
+            let from = number * share;
+            for part in (0..self.rows.parts()).rev() {
+                for (row, words) in self.rows.part_rows(part).rev() {
+                    let bucket = (words[word] as i64).wrapping_sub(low) as usize;
+                    if let Some(bucket) = buckets.get_mut(bucket.wrapping_sub(from)) {
+                        self.chain(row, std::mem::replace(bucket, row + 1));
+                    }
+                }
             }
-        };
-        std::thread::scope(|scope| {
-            (1..context.threads()).for_each(|_| drop(scope.spawn(work)));
-            work();
         });
-        entries[count] = (rows as u64) << 16;
-        Ok((entries, order))
+        Directory::Key { rows: first, low }
     }
 
-    /// Places rows whose buckets are those of `entries`, which begin at bucket `first`. Their places begin at `from`.
-    fn some(&self, unplaced: &[At], first: usize, from: usize, entries: &mut [u64], order: &mut [At]) {
-        let mut next = vec![0u32; entries.len() + 1];
-        unplaced.iter().for_each(|at| next[self.bucket(self.words(*at)) - first + 1] += 1);
-        (1..next.len()).for_each(|at| next[at] += next[at - 1]);
-        for (entry, at) in entries.iter_mut().zip(&next) {
-            *entry = (from as u64 + u64::from(*at)) << 16;
-        }
-        for at in unplaced {
-            let words = self.words(*at);
-            let bucket = self.bucket(words) - first;
-            order[next[bucket] as usize] = *at;
-            next[bucket] += 1;
-            entries[bucket] |= 1 << (words[HASH] & 15);
-        }
+    /// `word`: of the key whose hash counts, or none if rows have their hashes.
+    fn by_hash(&self, count: usize, word: Option<usize>) -> Directory {
+        let shift = 64 - count.trailing_zeros();
+        let mut entries = vec![0u64; count];
+        let share = count.div_ceil(self.threads).max(1);
+        self.each_share(entries.chunks_mut(share), |number, buckets| {
+            let from = number * share;
+            for part in (0..self.rows.parts()).rev() {
+                for (row, words) in self.rows.part_rows(part).rev() {
+                    let hash = word.map_or_else(|| words[HASH], |word| hash_word(words[word]));
+                    if let Some(entry) = buckets.get_mut(((hash >> shift) as usize).wrapping_sub(from)) {
+                        self.chain(row, *entry as u32);
+                        *entry = *entry >> 32 << 32 | tag(hash) | u64::from(row + 1);
+                    }
+                }
+            }
+        });
+        Directory::Hash { entries, shift }
+    }
+
+    fn each_share<'s, T: Send + 's>(
+        &self,
+        shares: impl Iterator<Item = &'s mut [T]>,
+        work: impl Fn(usize, &mut [T]) + Sync,
+    ) {
+        let work = &work;
+        std::thread::scope(|scope| {
+            let mut shares = shares.enumerate();
+            let own = shares.next();
+            shares.for_each(|(number, share)| drop(scope.spawn(move || work(number, share))));
+            if let Some((number, share)) = own {
+                work(number, share);
+            }
+        });
     }
 }
 
 struct Builder {
     of: Arc<Join>,
-    rows: Rows,
+    /// The parts that are full, and the one that is filled.
+    parts: Vec<Rows>,
     hashes: Vec<u64>,
+    /// The least and greatest value of each key that is an integer.
+    ranges: Vec<Option<(i64, i64)>>,
+    /// The bytes of the parts that are full.
+    bytes: usize,
     claim: Claim,
 }
 
 impl Sink for Arc<Join> {
     fn worker(&self) -> Box<dyn SinkWorker> {
         let claim = Claim::new(self.context.clone());
-        Box::new(Builder { of: self.clone(), rows: Rows::new(self.layout.clone()), hashes: vec![], claim })
+        let ranges = vec![None; self.plan.keys];
+        Box::new(Builder { of: self.clone(), parts: vec![], hashes: vec![], ranges, bytes: 0, claim })
     }
 
     fn finish(&self, workers: Vec<Box<dyn SinkWorker>>) -> Result<()> {
-        let builders = workers.into_iter().filter_map(|worker| worker.into_any().downcast::<Builder>().ok());
-        let (parts, claims): (Vec<Rows>, Vec<Claim>) = builders.map(|builder| (builder.rows, builder.claim)).unzip();
-        let rows: usize = parts.iter().map(Rows::len).sum();
-        if let Some(on_built) = &self.plan.on_built {
-            let keys: Vec<BuiltKeys> = (0..self.plan.keys).map(|key| self.built_keys(key, &parts, rows)).collect();
-            on_built(&keys);
+        let (mut parts, mut claims) = (vec![], vec![]);
+        let mut ranges = vec![None; self.plan.keys];
+        for builder in workers.into_iter().filter_map(|worker| worker.into_any().downcast::<Builder>().ok()) {
+            parts.extend(builder.parts);
+            claims.push(builder.claim);
+            ranges.iter_mut().zip(builder.ranges).for_each(|(range, other)| *range = union(*range, other));
         }
-        let mut claim = Claim::new(self.context.clone());
-        claim.resize(parts.iter().map(Rows::bytes).sum::<usize>() + rows * 16)?;
+        if let Some(on_built) = &self.plan.on_built {
+            let keys = ranges.iter().enumerate().map(|(key, range)| self.built_keys(key, &parts, *range));
+            on_built(&keys.collect::<Vec<_>>());
+        }
         drop(claims);
-        let built = self.build(parts, claim)?;
+        let range = ranges.first().copied().flatten();
+        let built = self.build(parts, range, Claim::new(self.context.clone()))?;
         // A join is built once.
         let _ = self.built.set(built);
         Ok(())
     }
 }
 
+fn union(range: Option<(i64, i64)>, other: Option<(i64, i64)>) -> Option<(i64, i64)> {
+    match (range, other) {
+        (Some((low, high)), Some((least, greatest))) => Some((low.min(least), high.max(greatest))),
+        (range, other) => range.or(other),
+    }
+}
+
+/// The least and greatest integer of a column, which may have others where it is NULL.
+fn range_of(column: &Vector) -> Option<(i64, i64)> {
+    let Values::Int(values) = &column.values else { return None };
+    let low = values.iter().copied().min()?;
+    Some((low, values.iter().copied().max()?))
+}
+
+impl Builder {
+    /// Appends rows to the part that is filled, or to new ones.
+    fn append(&mut self, batch: &Batch) {
+        let columns: Vec<Vector> = self.of.kept.iter().map(|column| batch.columns[*column].clone()).collect();
+        let mut from = 0;
+        while from < batch.rows {
+            let is_full = |part: &Rows| part.len() == FrozenRows::PART_ROWS;
+            if self.parts.last().is_none_or(is_full) {
+                self.bytes += self.parts.last().map_or(0, Rows::bytes);
+                let mut part = Rows::new(self.of.layout.clone());
+                // A second part says that there will be more.
+                if !self.parts.is_empty() {
+                    part.reserve(FrozenRows::PART_ROWS);
+                }
+                self.parts.push(part);
+            }
+            let Some(part) = self.parts.last_mut() else { return };
+            let rows = (batch.rows - from).min(FrozenRows::PART_ROWS - part.len());
+            let before = part.len();
+            if rows == batch.rows {
+                part.append(&columns, rows);
+            } else {
+                let columns: Vec<Vector> = columns.iter().map(|column| column.slice(from, rows)).collect();
+                part.append(&columns, rows);
+            }
+            for (row, hash) in self.hashes[..].iter().skip(from).take(rows).enumerate() {
+                part.row_mut(before + row)[HASH] = *hash;
+            }
+            from += rows;
+        }
+    }
+}
+
 impl SinkWorker for Builder {
     fn push(&mut self, batch: Batch) -> Result<()> {
         let plan = &self.of.plan;
-        let batch = if plan.kind.keeps_nulls() || plan.null_equals_null {
-            batch
-        } else {
-            match not_null(&batch.columns[..plan.keys]) {
-                None => batch,
-                Some(rows) => batch.take(&positions(&rows)),
-            }
+        let keys = &batch.columns[..plan.keys];
+        let batch = match not_null(keys).filter(|_| !plan.kind.keeps_nulls() && !plan.null_equals_null) {
+            None => batch,
+            Some(rows) => batch.take(&positions(&rows)),
         };
-        let before = self.rows.len();
-        hash_rows(&batch.columns[..plan.keys], batch.rows, &mut self.hashes);
-        self.rows.append(&batch.columns, batch.rows);
-        for (row, hash) in self.hashes.iter().enumerate() {
-            self.rows.row_mut(before + row)[HASH] = *hash;
+        let keys = &batch.columns[..plan.keys];
+        self.ranges.iter_mut().zip(keys).for_each(|(range, key)| *range = union(*range, range_of(key)));
+        if !has_int_key(plan) {
+            hash_rows(keys, batch.rows, &mut self.hashes);
         }
-        self.claim.resize(self.rows.bytes())
+        self.append(&batch);
+        self.claim.resize(self.bytes + self.parts.last().map_or(0, Rows::bytes))
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -456,7 +497,7 @@ impl Step for Arc<Join> {
             condition,
             keys: Rows::new(layout),
             hashes: vec![],
-            ranges: vec![],
+            first: vec![],
             probe_rows: vec![],
             build_rows: vec![],
         })
@@ -468,7 +509,7 @@ struct Prober {
     condition: Option<Evaluator>,
     keys: Rows,
     hashes: Vec<u64>,
-    ranges: Vec<(u32, u32)>,
+    first: Vec<u32>,
     /// Pairs.
     probe_rows: Vec<u32>,
     build_rows: Vec<u32>,
@@ -482,26 +523,32 @@ impl StepWorker for Prober {
             return Ok(());
         }
         let keys = &batch.columns[..plan.keys];
-        let is_direct = matches!(built.directory.buckets, Buckets::Key { .. });
-        if !is_direct {
+        let ints = matches!(built.directory, Directory::Key { .. }).then(|| keys[0].as_ints());
+        if ints.is_none() {
             hash_rows(keys, batch.rows, &mut self.hashes);
         }
-        if !join.has_int_key() {
+        if !has_int_key(plan) {
             self.keys.clear();
             self.keys.append(keys, batch.rows);
         }
-        let ints = is_direct.then(|| keys[0].as_ints());
-        built.directory.ranges(&self.hashes, ints, &mut self.ranges);
+        built.directory.first_rows(&self.hashes, ints, &mut self.first);
         if !plan.null_equals_null
             && let Some(valid) = not_null(keys)
         {
-            (!&valid).set_indices().for_each(|row| self.ranges[row] = (0, 0));
+            (!&valid).set_indices().for_each(|row| self.first[row] = 0);
+        }
+        if built.next.is_empty() {
+            self.pair_with_first(batch.rows);
+            self.keep_equal(&join, keys);
+            return self.flush(&join, &batch, 0, batch.rows, next);
         }
         let mut from = 0;
         for row in 0..batch.rows {
-            for found in self.ranges[row].0..self.ranges[row].1 {
+            let mut found = self.first[row];
+            while found != 0 {
                 self.probe_rows.push(row as u32);
-                self.build_rows.push(found);
+                self.build_rows.push(found - 1);
+                found = built.next[found as usize - 1].load(Ordering::Relaxed);
             }
             if self.probe_rows.len() >= PAIRS {
                 self.keep_equal(&join, keys);
@@ -515,21 +562,36 @@ impl StepWorker for Prober {
 }
 
 impl Prober {
+    /// Pairs each row with the first of its bucket, if there is one. No branch depends on the rows.
+    fn pair_with_first(&mut self, rows: usize) {
+        let Prober { first, probe_rows, build_rows, .. } = self;
+        probe_rows.resize(rows, 0);
+        build_rows.resize(rows, 0);
+        let mut count = 0;
+        for (row, first) in first[..rows].iter().enumerate() {
+            (probe_rows[count], build_rows[count]) = (row as u32, first.wrapping_sub(1));
+            count += usize::from(*first != 0);
+        }
+        probe_rows.truncate(count);
+        build_rows.truncate(count);
+    }
+
     /// Keeps the pairs whose keys are equal, and the first one of each row where one is enough.
     fn keep_equal(&mut self, join: &Join, keys: &[Vector]) {
         let (plan, built) = (&join.plan, join.built());
         let Prober { probe_rows, build_rows, keys: words, hashes, .. } = self;
-        if matches!(built.directory.buckets, Buckets::Key { .. }) {
+        if matches!(built.directory, Directory::Key { .. }) {
             // A bucket is a key.
-        } else if join.has_int_key() {
+        } else if has_int_key(plan) {
             let (at, keys) = (join.layout.word_of(0), keys[0].as_ints());
             let is_equal = |probe: u32, build: u32| built.rows.row(build as usize)[at] == keys[probe as usize] as u64;
             retain(probe_rows, build_rows, is_equal);
         } else {
             let has_hash = |probe: u32, build: u32| built.rows.row(build as usize)[HASH] == hashes[probe as usize];
             retain(probe_rows, build_rows, has_hash);
-            let is_equal =
-                |probe: u32, build: u32| built.rows.equals_key(build as usize, words, probe as usize, plan.keys, HASH + 1);
+            let is_equal = |probe: u32, build: u32| {
+                built.rows.equals_key(build as usize, words, probe as usize, plan.keys, HASH + 1)
+            };
             retain(probe_rows, build_rows, is_equal);
         }
         // One pair is enough where only its existence counts.
@@ -561,8 +623,13 @@ impl Prober {
         }
         for (probe, build) in probe_rows.chunks(OUTPUT_ROWS).zip(build_rows.chunks(OUTPUT_ROWS)) {
             check(join.context.as_ref())?;
-            let columns = plan.output.iter().map(|pick| join.column(*pick, batch, probe, build)).collect();
-            next(Batch { rows: probe.len(), columns })?;
+            // If each row has one pair, columns of the probe side stay as they are.
+            let is_whole = probe.len() == batch.rows && probe.iter().enumerate().all(|(at, row)| *row as usize == at);
+            let column = |pick: &Pick| match pick {
+                Pick::Probe(index) if is_whole => batch.columns[*index].clone(),
+                pick => join.column(*pick, batch, probe, build),
+            };
+            next(Batch { rows: probe.len(), columns: plan.output.iter().map(column).collect() })?;
         }
         probe_rows.clear();
         build_rows.clear();
@@ -711,7 +778,7 @@ struct Rest {
 
 impl Source for Rest {
     fn worker(&self) -> Box<dyn SourceWorker> {
-        Box::new(RestWorker { of: self.of.clone(), next: self.next.clone(), from: 0 })
+        Box::new(RestWorker { of: self.of.clone(), next: self.next.clone(), part: 0 })
     }
 
     fn units(&self) -> usize {
@@ -722,25 +789,23 @@ impl Source for Rest {
 struct RestWorker {
     of: Arc<Join>,
     next: Arc<AtomicUsize>,
-    from: usize,
+    part: usize,
 }
 
 impl SourceWorker for RestWorker {
     fn claim(&mut self) -> Option<Progress> {
-        let unit = self.next.fetch_add(1, Ordering::Relaxed);
-        self.from = unit.saturating_mul(UNIT_ROWS);
-        (self.from < self.of.built().rows.len()).then_some(Progress::whole(unit))
+        self.part = self.next.fetch_add(1, Ordering::Relaxed);
+        (self.part < self.of.built().rows.parts()).then_some(Progress::whole(self.part))
     }
 
     fn read(&mut self, take: Take<'_>) -> Result<()> {
         let (plan, built) = (&self.of.plan, self.of.built());
-        let (from, to) = (self.from, (self.from + UNIT_ROWS).min(built.rows.len()));
         let wanted = |row: &u32| match plan.kind {
             Kind::BuildSemi => built.has_pair(*row),
             Kind::BuildMark => true,
             _ => !built.has_pair(*row),
         };
-        let rows: Vec<u32> = (from as u32..to as u32).filter(wanted).collect();
+        let rows: Vec<u32> = built.rows.part_rows(self.part).map(|(row, _)| row).filter(wanted).collect();
         for rows in rows.chunks(OUTPUT_ROWS) {
             let column = |pick: &Pick| match pick {
                 Pick::Build(index) => built.rows.vector(*index, rows),

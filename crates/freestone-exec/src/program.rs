@@ -344,7 +344,10 @@ pub fn filled(scalar: &Scalar, form: Form, rows: usize) -> Vector {
         Scalar::Float(v) => Values::Float(vec![*v; rows].into()),
         Scalar::Text(v) => {
             let one = arrow_array::StringViewArray::from_iter_values([String::from_utf8_lossy(v)]);
-            Values::Text(Texts { views: vec![one.views()[0]; rows].into(), buffers: one.data_buffers().to_vec().into() })
+            Values::Text(Texts {
+                views: vec![one.views()[0]; rows].into(),
+                buffers: one.data_buffers().to_vec().into(),
+            })
         }
     })
 }

@@ -179,6 +179,11 @@ impl Rows {
         &mut self.words[row * self.layout.width..(row + 1) * self.layout.width]
     }
 
+    /// Makes room for so many rows in all.
+    pub fn reserve(&mut self, rows: usize) {
+        self.words.reserve_exact((rows * self.layout.width).saturating_sub(self.words.len()));
+    }
+
     /// Appends all rows of columns in the order of the fields.
     pub fn append(&mut self, columns: &[Vector], rows: usize) {
         let layout = self.layout.clone();
@@ -326,58 +331,87 @@ impl Rows {
     /// No more rows are added: they can be read as vectors.
     pub fn freeze(self) -> FrozenRows {
         let buffers = self.arena.into_buffers().into();
-        FrozenRows { layout: self.layout, words: self.words, buffers, arrays: self.arrays, len: self.len }
+        // A part that has all rows.
+        let bits = u32::BITS;
+        FrozenRows { layout: self.layout, parts: vec![self.words], bits, buffers, arrays: self.arrays, len: self.len }
     }
 }
 
-/// Rows that are read as vectors.
+/// Rows that are read as vectors. A row's number has its part in its high bits, and its place in the part in the others.
 #[derive(Debug)]
 pub struct FrozenRows {
     layout: Arc<Layout>,
-    words: Vec<u64>,
+    parts: Vec<Vec<u64>>,
+    /// The bits of a row's number that are its place.
+    bits: u32,
     buffers: Arc<[Buffer]>,
     arrays: Vec<ArrayRef>,
     len: usize,
 }
 
 impl FrozenRows {
-    /// Rows of several parts, in an order that gives them as (part, row), copied by so many threads.
-    pub fn ordered(layout: Arc<Layout>, parts: Vec<Rows>, order: &[(u32, u32)], threads: usize) -> Self {
-        let (mut blocks, mut arrays): (Vec<usize>, Vec<usize>) = (vec![], vec![]);
-        let (mut blocks_all, mut arrays_all) = (0, 0);
-        for part in &parts {
-            blocks.push(blocks_all);
-            arrays.push(arrays_all);
-            blocks_all += part.arena.blocks.len();
-            arrays_all += part.arrays.len();
+    const PART_BITS: u32 = 16;
+    /// The rows of a part of [`FrozenRows::joined`], at most.
+    pub const PART_ROWS: usize = 1 << FrozenRows::PART_BITS;
+
+    /// Rows of several parts, which stay where they are. Each has at most [`FrozenRows::PART_ROWS`].
+    pub fn joined(layout: Arc<Layout>, parts: Vec<Rows>) -> Self {
+        let len = parts.iter().map(Rows::len).sum();
+        let (mut buffers, mut arrays, mut all) = (vec![], vec![], vec![]);
+        for part in parts {
+            let (blocks_before, arrays_before) = (buffers.len(), arrays.len());
+            let is_plain = part.arena.blocks.is_empty() && part.arrays.is_empty();
+            let mut words = part.words;
+            if !is_plain && blocks_before + arrays_before > 0 {
+                let rows = words.chunks_exact_mut(layout.width.max(1));
+                rows.for_each(|row| rebase(&layout, row, blocks_before as u64, arrays_before as u64));
+            }
+            buffers.extend(part.arena.into_buffers());
+            arrays.extend(part.arrays);
+            all.push(words);
         }
+        FrozenRows { layout, parts: all, bits: FrozenRows::PART_BITS, buffers: buffers.into(), arrays, len }
+    }
+
+    /// Rows of several parts, in an order that gives them as (part, row).
+    pub fn ordered(layout: Arc<Layout>, parts: Vec<Rows>, order: &[(u32, u32)]) -> Self {
         let (width, len) = (layout.width, order.len());
-        let is_plain = (blocks_all == 0 && arrays_all == 0) || parts.len() == 1;
-        let copy = |order: &[(u32, u32)], words: &mut [u64]| {
-            for ((part, row), to) in order.iter().zip(words.chunks_exact_mut(width.max(1))) {
-                to.copy_from_slice(parts[*part as usize].row(*row as usize));
-                if !is_plain {
-                    rebase(&layout, to, blocks[*part as usize] as u64, arrays[*part as usize] as u64);
-                }
-            }
-        };
-        let mut words = vec![0; len * width];
-        let share = len.div_ceil(threads.max(1)).max(1);
-        std::thread::scope(|scope| {
-            let mut shares = order.chunks(share).zip(words.chunks_mut(share * width.max(1)));
-            let first = shares.next();
-            shares.for_each(|(order, words)| drop(scope.spawn(|| copy(order, words))));
-            if let Some((order, words)) = first {
-                copy(order, words);
-            }
-        });
-        let mut buffers = vec![];
         let mut all = vec![];
+        let (mut blocks_before, mut arrays_before) = (0, 0);
+        for part in &parts {
+            all.push((part, blocks_before, arrays_before));
+            blocks_before += part.arena.blocks.len() as u64;
+            arrays_before += part.arrays.len() as u64;
+        }
+        let mut words = vec![0; len * width];
+        for ((part, row), to) in order.iter().zip(words.chunks_exact_mut(width.max(1))) {
+            let (part, blocks, arrays) = all[*part as usize];
+            to.copy_from_slice(part.row(*row as usize));
+            rebase(&layout, to, blocks, arrays);
+        }
+        let (mut buffers, mut arrays) = (vec![], vec![]);
         for part in parts {
             buffers.extend(part.arena.into_buffers());
-            all.extend(part.arrays);
+            arrays.extend(part.arrays);
         }
-        FrozenRows { layout, words, buffers: buffers.into(), arrays: all, len }
+        FrozenRows { layout, parts: vec![words], bits: u32::BITS, buffers: buffers.into(), arrays, len }
+    }
+
+    /// The number of parts.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Behind the number of the last row. Not all numbers before it are rows.
+    pub fn end(&self) -> usize {
+        self.parts.len() << self.bits.min(FrozenRows::PART_BITS)
+    }
+
+    /// The rows of a part, with their numbers.
+    pub fn part_rows(&self, part: usize) -> impl DoubleEndedIterator<Item = (u32, &[u64])> {
+        let first = (part as u64) << self.bits;
+        let rows = self.parts[part].chunks_exact(self.layout.width.max(1)).enumerate();
+        rows.map(move |(row, words)| ((first + row as u64) as u32, words))
     }
 
     /// The number of rows.
@@ -392,13 +426,16 @@ impl FrozenRows {
 
     /// The bytes in memory.
     pub fn bytes(&self) -> usize {
-        self.words.capacity() * 8 + self.buffers.iter().map(Buffer::capacity).sum::<usize>()
+        let words: usize = self.parts.iter().map(Vec::capacity).sum();
+        words * 8 + self.buffers.iter().map(Buffer::capacity).sum::<usize>()
     }
 
     /// The words of a row.
     #[inline]
     pub fn row(&self, row: usize) -> &[u64] {
-        &self.words[row * self.layout.width..(row + 1) * self.layout.width]
+        let (part, row) = ((row as u64 >> self.bits) as usize, row as u64 & ((1 << self.bits) - 1));
+        let from = row as usize * self.layout.width;
+        &self.parts[part][from..from + self.layout.width]
     }
 
     /// Whether the first `keys` fields of a row equal all fields of a row of `other`, whose layout has only these, with
@@ -437,9 +474,8 @@ impl FrozenRows {
     /// A field of the rows at `rows`.
     pub fn vector(&self, index: usize, rows: &[u32]) -> Vector {
         let place = &self.layout.places[index];
-        let width = self.layout.width;
-        let word = |row: &u32| self.words[*row as usize * width + place.at];
-        let both = |row: &u32| wide(&self.words[*row as usize * width..], place.at);
+        let word = |row: &u32| self.row(*row as usize)[place.at];
+        let both = |row: &u32| wide(self.row(*row as usize), place.at);
         let values = match place.form {
             Form::Bits => Values::Bits(BooleanBuffer::collect_bool(rows.len(), |at| word(&rows[at]) != 0)),
             Form::Int => Values::Int(rows.iter().map(|row| word(row) as i64).collect::<Vec<_>>().into()),
@@ -452,7 +488,7 @@ impl FrozenRows {
             Form::Arrow => Values::Arrow(self.interleaved(place, rows)),
         };
         let valid = place.null.map(|null| {
-            let is_null = |row: usize| self.words[row * width + null / 64] >> (null % 64) & 1 == 1;
+            let is_null = |row: usize| self.row(row)[null / 64] >> (null % 64) & 1 == 1;
             NullBuffer::new(BooleanBuffer::collect_bool(rows.len(), |at| !is_null(rows[at] as usize)))
         });
         Vector::with_nulls(values, valid)
@@ -473,7 +509,7 @@ impl FrozenRows {
                 places.push((0, 0));
                 continue;
             }
-            let word = self.words[*row as usize * self.layout.width + place.at];
+            let word = self.row(*row as usize)[place.at];
             let number = *numbers.entry(word >> 32).or_insert_with(|| {
                 arrays.push(self.arrays[(word >> 32) as usize].as_ref());
                 arrays.len() - 1

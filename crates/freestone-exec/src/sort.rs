@@ -110,7 +110,7 @@ impl Sink for Arc<Top> {
         kept.truncate(self.rows);
         let order: Vec<(u32, u32)> = kept.into_iter().map(|(_, part, row)| (part, row)).collect();
         let all = (0..order.len() as u32).collect();
-        *self.done.lock() = Some((FrozenRows::ordered(self.layout.clone(), parts, &order, 1), all));
+        *self.done.lock() = Some((FrozenRows::ordered(self.layout.clone(), parts, &order), all));
         Ok(())
     }
 }

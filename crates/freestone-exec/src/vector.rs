@@ -288,9 +288,7 @@ impl Vector {
             Values::Wide(v) => Values::Wide(pick(v, rows).into()),
             Values::Float(v) => Values::Float(pick(v, rows).into()),
             Values::Codes(v, dictionary) => Values::Codes(pick(v, rows).into(), dictionary.clone()),
-            Values::Text(v) => {
-                Values::Text(Texts { views: pick(&v.views, rows).into(), buffers: v.buffers.clone() })
-            }
+            Values::Text(v) => Values::Text(Texts { views: pick(&v.views, rows).into(), buffers: v.buffers.clone() }),
             Values::Arrow(v) => {
                 let rows = arrow_array::UInt32Array::from(rows.to_vec());
                 Values::Arrow(arrow_select::take::take(v, &rows, None).expect("rows of the array"))
@@ -307,9 +305,7 @@ impl Vector {
             Values::Wide(v) => Values::Wide(v.slice(from, len)),
             Values::Float(v) => Values::Float(v.slice(from, len)),
             Values::Codes(v, dictionary) => Values::Codes(v.slice(from, len), dictionary.clone()),
-            Values::Text(v) => {
-                Values::Text(Texts { views: v.views.slice(from, len), buffers: v.buffers.clone() })
-            }
+            Values::Text(v) => Values::Text(Texts { views: v.views.slice(from, len), buffers: v.buffers.clone() }),
             Values::Arrow(v) => Values::Arrow(v.slice(from, len)),
         };
         Vector::with_nulls(values, self.valid.as_ref().map(|valid| valid.slice(from, len)))

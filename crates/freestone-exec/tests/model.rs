@@ -60,10 +60,14 @@ fn data_type(form: Form) -> DataType {
 fn cell(form: Form) -> BoxedStrategy<Cell> {
     let value = match form {
         Form::Int => prop_oneof![4 => 0i64..6, 1 => Just(i64::MIN), 1 => Just(i64::MAX)].prop_map(Cell::Int).boxed(),
-        Form::Float => prop_oneof![Just(0.0), Just(-0.0), Just(f64::NAN), Just(-f64::NAN), Just(f64::INFINITY), Just(1.5)]
-            .prop_map(Cell::Float)
-            .boxed(),
-        Form::Text => (0usize..5).prop_map(|at| Cell::Text("twelve bytes and more".repeat(at)[..at * 5].to_owned())).boxed(),
+        Form::Float => {
+            prop_oneof![Just(0.0), Just(-0.0), Just(f64::NAN), Just(-f64::NAN), Just(f64::INFINITY), Just(1.5)]
+                .prop_map(Cell::Float)
+                .boxed()
+        }
+        Form::Text => {
+            (0usize..5).prop_map(|at| Cell::Text("twelve bytes and more".repeat(at)[..at * 5].to_owned())).boxed()
+        }
         _ => any::<bool>().prop_map(Cell::Bit).boxed(),
     };
     prop_oneof![5 => value, 1 => Just(Cell::Null)].boxed()
@@ -79,7 +83,9 @@ fn vector(rows: &[Row], column: usize, form: Form, coded: bool) -> Vector {
     let cells = || rows.iter().map(|row| &row[column]);
     let valid: Vec<bool> = cells().map(|cell| *cell != Cell::Null).collect();
     let values = match form {
-        Form::Int => Values::Int(cells().map(|c| if let Cell::Int(v) = c { *v } else { 77 }).collect::<Vec<_>>().into()),
+        Form::Int => {
+            Values::Int(cells().map(|c| if let Cell::Int(v) = c { *v } else { 77 }).collect::<Vec<_>>().into())
+        }
         Form::Float => {
             Values::Float(cells().map(|c| if let Cell::Float(v) = c { *v } else { 7.7 }).collect::<Vec<_>>().into())
         }
@@ -177,7 +183,8 @@ fn executed(stages: &[Stage], inputs: Vec<Vec<Batch>>, context: &Arc<dyn Context
 }
 
 fn sorted(mut rows: Vec<Row>) -> Vec<String> {
-    let mut shown: Vec<String> = rows.drain(..).map(|row| row.iter().map(Cell::key).collect::<Vec<_>>().join("|")).collect();
+    let mut shown: Vec<String> =
+        rows.drain(..).map(|row| row.iter().map(Cell::key).collect::<Vec<_>>().join("|")).collect();
     shown.sort_unstable();
     shown
 }
@@ -436,7 +443,8 @@ fn grouped(all: &[Row], keys: usize) -> Vec<Row> {
         let column = |at: usize| rows.iter().map(|row| row[keys + at].clone()).collect::<Vec<Cell>>();
         let filtered = rows.iter().filter(|row| row[keys + 3] == Cell::Bit(true)).map(|row| row[keys].clone());
         let filtered: Vec<Cell> = filtered.filter(|cell| *cell != Cell::Null).collect();
-        let sum = filtered.iter().fold(0i128, |sum, cell| if let Cell::Int(v) = cell { sum + i128::from(*v) } else { sum });
+        let sum =
+            filtered.iter().fold(0i128, |sum, cell| if let Cell::Int(v) = cell { sum + i128::from(*v) } else { sum });
         let floats: Vec<Cell> = column(1).into_iter().filter(|cell| *cell != Cell::Null).collect();
         let total: f64 = floats.iter().map(|cell| if let Cell::Float(v) = cell { *v } else { 0.0 }).sum();
         let texts = column(2).into_iter().filter(|cell| *cell != Cell::Null);

@@ -43,9 +43,9 @@ mod exec;
 mod export;
 mod expressions;
 mod file_format;
+mod fusion;
 #[doc(hidden)]
 pub mod fuzz;
-mod fusion;
 mod growth;
 mod heap;
 pub mod ingest;

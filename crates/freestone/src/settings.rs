@@ -39,6 +39,8 @@ extensions_options! {
         pub iterator: String, default = "auto".to_string()
         /// Whether a commit waits until it is durable: on or off
         pub synchronous_commit: String, default = "on".to_string()
+        /// Whether rows without ORDER BY come in the order of their table
+        pub preserve_insertion_order: bool, default = true
     }
 }
 
@@ -47,7 +49,8 @@ impl ConfigExtension for FreestoneSettings {
 }
 
 /// Short names of settings.
-const ALIASES: [(&str, &str); 12] = [
+const ALIASES: [(&str, &str); 13] = [
+    ("preserve_insertion_order", "freestone.preserve_insertion_order"),
     ("iterator", "freestone.iterator"),
     ("snapshot_max_age", "freestone.snapshot_max_age"),
     (RETENTION, "freestone.retention"),
@@ -97,6 +100,11 @@ pub(crate) fn iterator(config: &ConfigOptions) -> Option<IteratorKind> {
         "index" => Some(IteratorKind::Index),
         _ => None,
     }
+}
+
+/// Whether rows that nothing sorts come in the order of their tables.
+pub(crate) fn preserves_insertion_order(config: &ConfigOptions) -> bool {
+    config.extensions.get::<FreestoneSettings>().is_none_or(|own| own.preserve_insertion_order)
 }
 
 /// The text of a query for the workload log; `None` if the session does not log it.

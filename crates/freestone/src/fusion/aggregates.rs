@@ -34,8 +34,18 @@ pub(super) fn is_known(function: &Function) -> bool {
 
 /// Functions whose results have the order of their rows.
 const ORDERED: [&str; 12] = [
-    "array_agg", "list", "string_agg", "group_concat", "listagg", "first", "last", "first_value", "last_value",
-    "nth_value", "any_value", "arbitrary",
+    "array_agg",
+    "list",
+    "string_agg",
+    "group_concat",
+    "listagg",
+    "first",
+    "last",
+    "first_value",
+    "last_value",
+    "nth_value",
+    "any_value",
+    "arbitrary",
 ];
 
 /// The arguments that must be computed for a function: none for `count(*)`.
@@ -305,4 +315,3 @@ impl Accumulator for ForeignAccumulator {
         self.inner.size()
     }
 }
-

@@ -18,7 +18,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::UnionExec;
-use datafusion::physical_plan::{ExecutionPlan, Partitioning};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use freestone_exec::aggregate::Aggregation;
 use freestone_exec::convert::form_of;
 use freestone_exec::direct::KeyDomain;
@@ -80,7 +80,8 @@ impl<'a> Compiler<'a> {
         let Some(open) = self.open(plan)? else { return Ok(None) };
         // Without joins, aggregations and sorts, only the order of rows is gained.
         let is_ordered = in_order || open.limit.is_some();
-        if self.breakers == 0 && !(is_ordered && self.scans > 0) {
+        let loses_order = || partitions(plan) > 1 && self.inputs.iter().all(|input| partitions(input) == 1);
+        if self.breakers == 0 && !(is_ordered && (self.scans > 0 || loses_order())) {
             return Ok(None);
         }
         self.stages.push(Stage { branches: open.branches, sink: None });
@@ -149,8 +150,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn open_limited(&mut self, plan: &Arc<dyn ExecutionPlan>, may_be_limited: bool) -> Result<Open> {
-        let (stages, inputs, breakers, scans) =
-            (self.stages.len(), self.inputs.len(), self.breakers, self.scans);
+        let (stages, inputs, breakers, scans) = (self.stages.len(), self.inputs.len(), self.breakers, self.scans);
         if let Some(open) = self.open(plan)?.filter(|open| open.limit.is_none() || may_be_limited) {
             return Ok(open);
         }
@@ -348,6 +348,10 @@ impl<'a> Compiler<'a> {
         let columns = schema.fields().iter().map(|field| Known::of(field.data_type(), field.is_nullable())).collect();
         Ok(Some(Open { branches, schema, columns, is_sorted: false, limit: None }))
     }
+}
+
+fn partitions(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    plan.output_partitioning().partition_count()
 }
 
 /// The input of a limit, the rows that it leaves out, and how many of the others are wanted.

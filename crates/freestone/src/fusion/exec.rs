@@ -1,29 +1,34 @@
 //! The node of a fused part of a plan.
+//!
+//! A run whose claim of memory fails before it gave rows ends, and DataFusion's operators, which spill to disk, run the
+//! part as it was planned.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{Partitioning, PhysicalExpr};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{
-    Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType,
+    Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType, reset_plan_states,
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use freestone_exec::error::ExecError;
 use freestone_exec::pipeline::{Context, Feed, Stage};
 use freestone_exec::run::run;
+use futures::TryStreamExt;
 use parking_lot::Mutex;
+use tokio::sync::mpsc::Receiver;
 
 use super::foreign::external;
 use super::inputs::{RunContext, Streams};
-use super::output::{Ordered, Target};
+use super::output::{Message, Ordered, Target};
 use crate::context::panicked;
 
 /// A compiled part of a plan.
@@ -56,12 +61,8 @@ const FEW_UNITS: usize = 2;
 impl PipelineExec {
     pub(super) fn new(plan: Arc<dyn ExecutionPlan>, query: Query, inputs: Vec<Arc<dyn ExecutionPlan>>) -> PipelineExec {
         let equal = plan.properties().eq_properties.clone();
-        let properties = PlanProperties::new(
-            equal,
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        );
+        let properties =
+            PlanProperties::new(equal, Partitioning::UnknownPartitioning(1), EmissionType::Final, Boundedness::Bounded);
         let properties = Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative));
         PipelineExec { plan, query: Mutex::new(Some(query)), inputs, properties }
     }
@@ -126,16 +127,32 @@ impl ExecutionPlan for PipelineExec {
         };
         query.context.begin(&context);
         let inputs = Streams::of(&self.inputs, &context)?;
-        let schema = query.schema.clone();
+        let spilling = Spilling { plan: self.plan.clone(), context };
         if self.inputs.is_empty() && is_small(&query.stages) {
-            let rows = futures::stream::once(async move { at_once(query, inputs) });
-            let batches = futures::TryStreamExt::try_flatten(futures::TryStreamExt::map_ok(rows, |batches| {
-                futures::stream::iter(batches.into_iter().map(Ok))
-            }));
-            return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)));
+            let schema = query.schema.clone();
+            let rows = futures::stream::once(async move { at_once(query, inputs, &spilling) }).try_flatten();
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
         }
-        Ok(streamed(query, inputs))
+        Ok(streamed(query, inputs, spilling))
     }
+}
+
+/// A part of a plan as DataFusion planned it, for a run without enough memory.
+struct Spilling {
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+}
+
+impl Spilling {
+    fn run(&self) -> Result<SendableRecordBatchStream> {
+        let plan = reset_plan_states(self.plan.clone())?;
+        CoalescePartitionsExec::new(plan).execute(0, self.context.clone())
+    }
+}
+
+/// Whether an error is that of a claim of memory.
+fn is_out_of_memory(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
 }
 
 fn is_small(stages: &[Stage]) -> bool {
@@ -150,16 +167,22 @@ fn is_small(stages: &[Stage]) -> bool {
 }
 
 /// All rows, computed now.
-fn at_once(query: Query, inputs: Streams) -> Result<Vec<RecordBatch>> {
-    let context = query.context.clone();
+fn at_once(query: Query, inputs: Streams, spilling: &Spilling) -> Result<SendableRecordBatchStream> {
+    let (context, schema) = (query.context.clone(), query.schema.clone());
     let output = Ordered::new(Target::List(Mutex::default()), &query);
     let shared: Arc<dyn Context> = context.clone();
     let ran = context.within(|| run(&query.stages, &inputs, &shared, &output));
-    if !(output.is_done() && matches!(ran, Err(ExecError::Cancelled))) {
-        ran.map_err(external)?;
+    drop(query);
+    match ran.map_err(external) {
+        Err(_) if output.is_done() => {}
+        Err(error) if is_out_of_memory(&error) => return spilling.run(),
+        ran => ran?,
     }
     match output.target {
-        Target::List(batches) => Ok(batches.into_inner()),
+        Target::List(batches) => {
+            let batches = futures::stream::iter(batches.into_inner().into_iter().map(Ok));
+            Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+        }
         Target::Stream(_) => internal_err!("rows of a list"),
     }
 }
@@ -174,7 +197,7 @@ impl Drop for CancelGuard {
 }
 
 /// The rows as threads of their own compute them.
-fn streamed(query: Query, inputs: Streams) -> SendableRecordBatchStream {
+fn streamed(query: Query, inputs: Streams, spilling: Spilling) -> SendableRecordBatchStream {
     let (sender, receiver) = tokio::sync::mpsc::channel(BATCHES);
     let (context, schema) = (query.context.clone(), query.schema.clone());
     let guard = CancelGuard(context.clone());
@@ -185,6 +208,8 @@ fn streamed(query: Query, inputs: Streams) -> SendableRecordBatchStream {
         let ran = std::panic::catch_unwind(AssertUnwindSafe(|| {
             context.within(|| run(&query.stages, &inputs, &shared, &output))
         }));
+        // What it holds is given back before other operators begin.
+        drop((query, inputs));
         let error = match ran {
             Ok(Ok(())) => return,
             // All rows that are wanted were given, or nobody wants them any more.
@@ -192,14 +217,38 @@ fn streamed(query: Query, inputs: Streams) -> SendableRecordBatchStream {
             Ok(Err(error)) => external(error),
             Err(panic) => panicked(&*panic).into(),
         };
-        let _ = failed.blocking_send(Err(error));
+        let message =
+            if is_out_of_memory(&error) && !output.has_given() { Message::Spill } else { Message::Failed(error) };
+        let _ = failed.blocking_send(message);
     };
     let started = std::thread::Builder::new().name("query".to_owned()).spawn(work);
-    let batches = futures::stream::unfold((receiver, guard, started.err()), |(mut receiver, guard, error)| async move {
-        if let Some(error) = error {
-            return Some((Err(error.into()), (receiver, guard, None)));
+    let rows = match started {
+        Ok(_) => Rows::Own { receiver, _guard: guard },
+        Err(error) => {
+            return Box::pin(RecordBatchStreamAdapter::new(schema, futures::stream::iter([Err(error.into())])));
         }
-        receiver.recv().await.map(|batch| (batch, (receiver, guard, None)))
+    };
+    let batches = futures::stream::try_unfold((rows, spilling), |(mut rows, spilling)| async move {
+        loop {
+            let message = match &mut rows {
+                Rows::Spilling(stream) => return Ok(stream.try_next().await?.map(|batch| (batch, (rows, spilling)))),
+                Rows::Own { receiver, .. } => receiver.recv().await,
+            };
+            match message {
+                None => return Ok(None),
+                Some(Message::Rows(batch)) => return Ok(Some((batch, (rows, spilling)))),
+                Some(Message::Failed(error)) => return Err(error),
+                Some(Message::Spill) => rows = Rows::Spilling(spilling.run()?),
+            }
+        }
     });
     Box::pin(RecordBatchStreamAdapter::new(schema, batches))
+}
+
+/// Where the rows of a stream come from.
+enum Rows {
+    /// The threads of the executor, as long as somebody wants their rows.
+    Own { receiver: Receiver<Message>, _guard: CancelGuard },
+    /// DataFusion's operators.
+    Spilling(SendableRecordBatchStream),
 }

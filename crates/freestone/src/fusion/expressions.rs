@@ -213,9 +213,7 @@ impl<'a> Expressions<'a> {
             Decimal128(Some(v), _, _) => int(*v),
             Float64(Some(v)) => (Scalar::Float(*v), Form::Float, None),
             Utf8View(Some(v)) => (Scalar::Text(v.clone().into_bytes()), Form::Text, None),
-            null if null.is_null() && form_of(&data_type) != Form::Arrow => {
-                (Scalar::Null, form_of(&data_type), None)
-            }
+            null if null.is_null() && form_of(&data_type) != Form::Arrow => (Scalar::Null, form_of(&data_type), None),
             _ => return None,
         };
         let register = self.program.add(Node::Literal(scalar));

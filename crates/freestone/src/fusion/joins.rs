@@ -59,9 +59,12 @@ impl Compiler<'_> {
     fn sides(&mut self, join: &HashJoinExec, build: &mut Open, probe: &mut Open) -> Result<Option<Sides>> {
         let mut left = Expressions::new(&build.schema, &build.columns);
         let mut right = Expressions::new(&probe.schema, &probe.columns);
-        let (mut of_build, mut of_probe) = (vec![], vec![]);
+        let (mut of_build, mut of_probe, mut key_columns) = (vec![], vec![], vec![]);
         for (a, b) in join.on() {
+            let key_column = a.downcast_ref::<Column>().map(Column::index);
             let (Some(mut a), Some(mut b)) = (left.compile(a)?, right.compile(b)?) else { return Ok(None) };
+            let is_kept = a.known.form == b.known.form && a.known.form != Form::Float;
+            key_columns.push(key_column.filter(|_| is_kept));
             if a.known.form != b.known.form {
                 (a, b) = (left.widened(a), right.widened(b));
             }
@@ -84,7 +87,7 @@ impl Compiler<'_> {
         let (left, right) = (left.program, right.program);
         self.program_step(build, left);
         self.program_step(probe, right);
-        Ok(Some(Sides { keys, build: of_build, probe: of_probe }))
+        Ok(Some(Sides { keys, key_columns, build: of_build, probe: of_probe }))
     }
 
     fn condition(&mut self, join: &HashJoinExec, sides: &Sides) -> Result<Option<Condition>> {
@@ -113,13 +116,16 @@ impl Compiler<'_> {
 /// What is known of the columns of both sides. The first ones are the keys.
 struct Sides {
     keys: usize,
+    /// For each key, the column of the build side that it is. A float as a key has lost its sign of zero.
+    key_columns: Vec<Option<usize>>,
     build: Vec<Known>,
     probe: Vec<Known>,
 }
 
 impl Sides {
     fn of_build(&self, column: usize) -> (Pick, Known) {
-        (Pick::Build(self.keys + column), self.build[self.keys + column].clone())
+        let as_key = self.key_columns.iter().position(|of_key| *of_key == Some(column));
+        (Pick::Build(as_key.unwrap_or(self.keys + column)), self.build[self.keys + column].clone())
     }
 
     fn of_probe(&self, column: usize) -> (Pick, Known) {

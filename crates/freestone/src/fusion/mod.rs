@@ -23,6 +23,7 @@ use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceC
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use crate::settings::preserves_insertion_order;
 use compiler::Compiler;
 pub(crate) use exec::PipelineExec;
 
@@ -36,7 +37,7 @@ impl PhysicalOptimizerRule for Fusion {
     }
 
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        fused(&plan, options, true)
+        fused(&plan, options, preserves_insertion_order(options))
     }
 
     fn schema_check(&self) -> bool {
@@ -45,11 +46,7 @@ impl PhysicalOptimizerRule for Fusion {
 }
 
 /// The plan with its largest known parts fused. `in_order`: whether the order of its rows matters.
-fn fused(
-    plan: &Arc<dyn ExecutionPlan>,
-    options: &ConfigOptions,
-    in_order: bool,
-) -> Result<Arc<dyn ExecutionPlan>> {
+fn fused(plan: &Arc<dyn ExecutionPlan>, options: &ConfigOptions, in_order: bool) -> Result<Arc<dyn ExecutionPlan>> {
     if let Some(query) = Compiler::new(options).compile(plan, in_order)? {
         let inputs = query.inputs.iter().map(|input| fused(input, options, false)).collect::<Result<Vec<_>>>()?;
         return with_partitioning(Arc::new(PipelineExec::new(plan.clone(), query, inputs)), plan);
@@ -74,10 +71,7 @@ fn fused(
 }
 
 /// A node above may rely on rows with equal keys being in one partition.
-fn with_partitioning(
-    fused: Arc<PipelineExec>,
-    replaced: &Arc<dyn ExecutionPlan>,
-) -> Result<Arc<dyn ExecutionPlan>> {
+fn with_partitioning(fused: Arc<PipelineExec>, replaced: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     match replaced.output_partitioning() {
         Partitioning::Hash(keys, partitions) if *partitions > 1 => {
             let by = Partitioning::Hash(keys.clone(), *partitions);

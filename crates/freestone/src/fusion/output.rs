@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::error::Result;
+use datafusion::error::DataFusionError;
 use freestone_exec::convert::to_arrow;
 use freestone_exec::error::{ExecError, Result as ExecResult};
 use freestone_exec::pipeline::{Context, check};
@@ -20,10 +20,20 @@ use tokio::sync::mpsc::Sender;
 use super::exec::Query;
 use super::inputs::RunContext;
 
+/// What the threads of a query tell its stream.
+pub(super) enum Message {
+    /// The next rows.
+    Rows(RecordBatch),
+    /// There are no more rows.
+    Failed(DataFusionError),
+    /// Memory ran out before the first row.
+    Spill,
+}
+
 /// Where batches go.
 pub(super) enum Target {
     /// To the stream of the query.
-    Stream(Sender<Result<RecordBatch>>),
+    Stream(Sender<Message>),
     /// To a list.
     List(Mutex<Vec<RecordBatch>>),
 }
@@ -35,6 +45,7 @@ pub(super) struct Ordered {
     context: Arc<RunContext>,
     order: Option<(Mutex<Waiting>, Condvar)>,
     limit: Option<Mutex<(usize, usize)>>,
+    has_given: AtomicBool,
     is_done: AtomicBool,
     is_stopped: AtomicBool,
 }
@@ -60,6 +71,7 @@ impl Ordered {
             context: query.context.clone(),
             order: query.in_order.then(Default::default),
             limit: query.limit.map(Mutex::new),
+            has_given: AtomicBool::new(false),
             is_done: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
         }
@@ -68,6 +80,11 @@ impl Ordered {
     /// Whether no more rows are wanted.
     pub fn is_done(&self) -> bool {
         self.is_done.load(Relaxed)
+    }
+
+    /// Whether rows were given.
+    pub fn has_given(&self) -> bool {
+        self.has_given.load(Relaxed)
     }
 
     fn arrow(&self, batch: &Batch) -> ExecResult<RecordBatch> {
@@ -95,8 +112,9 @@ impl Ordered {
     }
 
     fn send(&self, batch: RecordBatch) -> ExecResult<()> {
+        self.has_given.store(true, Relaxed);
         match &self.target {
-            Target::Stream(sender) => sender.blocking_send(Ok(batch)).map_err(|_| {
+            Target::Stream(sender) => sender.blocking_send(Message::Rows(batch)).map_err(|_| {
                 self.is_done.store(true, Relaxed);
                 ExecError::Cancelled
             }),
