@@ -164,7 +164,7 @@ pub struct QueryCost {
     pub cost: Cost,
     /// The cost in the current design.
     pub current: Cost,
-    /// The current cost divided by the new cost: a query wins above 1 and loses below.
+    /// The current cost divided by the new cost, as measured if it was: a query wins above 1 and loses below.
     pub ratio: f64,
     /// The measured time of the scan on the sample, in milliseconds.
     #[serde(default)]

@@ -250,6 +250,37 @@ fn measuring_ranks_anew_and_turns_to_keep_within_the_noise() {
 }
 
 #[test]
+fn a_design_in_which_a_query_loses_is_not_advised() {
+    let (model, work) = lookups();
+    let advice = advise(&model, &work, &preset(Preset::Column), &Options::default()).unwrap();
+    let now = advice.current.design.clone();
+    let (first, second) = (advice.designs[0].design.clone(), advice.designs[1].design.clone());
+    // The times of the lookups and of the scan in the three designs. There are a hundred lookups for each scan.
+    let confirmed = |lookups: [f64; 3], scans: [f64; 3]| {
+        let mut advice = advice.clone();
+        let measured = |(design, (lookup, scan)): (&Design, (f64, f64))| {
+            let one = |ms: f64| Some(MeasuredQuery { ms, noise_ms: 0.01, predicted_ms: None });
+            Measurement { design: design.clone(), queries: vec![one(lookup), one(scan)] }
+        };
+        let times = lookups.into_iter().zip(scans);
+        let all: Vec<_> = [&now, &first, &second].into_iter().zip(times).map(measured).collect();
+        advice.confirm(&all).unwrap();
+        advice
+    };
+    // The other design gains less, and no query loses in it.
+    let other = confirmed([10.0, 1.0, 5.0], [500.0, 600.0, 450.0]);
+    assert!(!other.keep && other.designs[0].design == second, "{other}");
+    let none = confirmed([10.0, 1.0, 10.5], [500.0, 600.0, 500.0]);
+    assert!(none.keep && none.reason.contains("`scan` loses: 600 ms instead of 500"), "{none}");
+    let little = confirmed([10.0, 9.5, 10.5], [500.0, 480.0, 500.0]);
+    assert!(little.keep && little.reason.contains("10 %"), "{little}");
+    // What takes hardly any time may lose, and is named.
+    let won = confirmed([10.0, 1.0, 5.0], [5.0, 8.0, 5.0]);
+    assert!(!won.keep && won.designs[0].design == first && won.reason.contains("`scan` loses"), "{won}");
+    assert_eq!(won.designs[0].queries[0].ratio, 10.0);
+}
+
+#[test]
 fn what_statements_do_above_their_scans_stays() {
     let (model, mut work) = lookups();
     let advised = |work: &Workload| advise(&model, work, &preset(Preset::Column), &Options::default()).unwrap();

@@ -347,8 +347,8 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub budget: Option<usize>,
 
-    /// The maximum number of copies of a table in different designs, including the table
-    #[arg(long, value_name = "N", default_value = "1")]
+    /// The maximum number of copies of a table in different designs, including the table; 1 proposes none
+    #[arg(long, value_name = "N", default_value = "2")]
     pub copies: usize,
 
     /// Recommends designs by prediction, without measurements

@@ -537,7 +537,7 @@ mod tests {
     #[test]
     fn wrappers_and_prefixes_are_dropped() {
         let cast = DataFusionError::ArrowError(Box::new(ArrowError::CastError("no 'x' as Int32".into())), None);
-        check(cast.context("type_coercion"), ErrorKind::Type, "no 'x' as Int32", None);
+        check(cast.context("type_coercion"), ErrorKind::Type, "no 'x' as INTEGER", None);
         let ours = DataFusionError::External(Box::new(Error::cancelled()));
         check(ours, ErrorKind::Cancelled, "the statement was cancelled", None);
     }

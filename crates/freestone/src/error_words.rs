@@ -47,7 +47,9 @@ fn sentence(message: &str) -> Option<String> {
 /// Calls of functions with arguments that they do not take.
 fn about_calls(message: &str) -> Option<String> {
     if let Some((_, inner)) = message.split_once("user-defined coercion failed with: ") {
-        return Some(plain(inner));
+        let inner = without_prefixes(inner);
+        let is_own = !inner.starts_with("Function '");
+        return Some(if is_own { first_lines(inner).to_owned() } else { plain(inner) });
     }
     let call = message.split_once("No function matches the given name and argument types '").map(|(_, rest)| rest);
     let call = call.and_then(|rest| rest.split_once("'. You might need")).map(|(call, _)| call);
@@ -202,7 +204,7 @@ fn about_names(message: &str) -> Option<String> {
         return Some("unnest makes rows, which is not possible here".to_owned());
     }
     if message.starts_with("Too many columns!") {
-        return Some("Too many columns: a subquery that is used as a value has one".to_owned());
+        return Some("Too many columns: a subquery that is used as a value has one column".to_owned());
     }
     None
 }

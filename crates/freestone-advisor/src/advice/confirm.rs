@@ -1,16 +1,24 @@
 //! Advice from measurements: finalists are built on a sample, timed, and ranked by the times.
 
+use std::fmt;
+
 use freestone_store::design::Design;
 use serde::{Deserialize, Serialize};
 
-use super::{Advice, Proposal, Statements, text};
+use super::{Advice, Proposal, QueryCost, Statements, text};
 use crate::error::{AdvisorError, Result};
 
-/// A gain below this share of the time cannot be shown by a sample, and is no reason to convert.
-const WORTH: f64 = 0.05;
+/// A gain below this share of the time is no reason to convert.
+const WORTH: f64 = 0.1;
 
-/// A smaller gain of whole statements is no reason to convert, however much faster their scans become.
-const WORTH_OF_STATEMENTS: f64 = 0.02;
+/// A design that makes a query slower by more than this share has to be worth it.
+const LOSS: f64 = 0.1;
+
+/// A query that takes less than this share of the workload's time may lose.
+const SMALL: f64 = 0.02;
+
+/// Designs whose times differ by less than this share are taken for equally fast.
+const ALIKE: f64 = 0.05;
 
 /// The measurement of a design on a sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -74,19 +82,36 @@ impl Advice {
         let measured_now: Vec<Option<f64>> = self.current.queries.iter().map(|query| query.measured_ms).collect();
         for proposal in &mut self.designs {
             proposal.statements = Statements::of(&proposal.queries, &measured_now);
+            for (query, now) in proposal.queries.iter_mut().zip(&measured_now) {
+                if let (Some(then), Some(now)) = (query.measured_ms.filter(|ms| *ms > 0.0), now) {
+                    query.ratio = now / then;
+                }
+            }
         }
-        // The sort is stable: designs that were not measured stay in predicted order, after the others.
+        let lost: Vec<(Design, Vec<Loss>)> = measurements
+            .iter()
+            .map(|m| (m.design.clone(), self.losses(&measurements[now], m, totals[now].0)))
+            .collect();
+        let lost = |p: &Proposal| lost.iter().find(|(design, _)| *design == p.design).map_or(&[][..], |(_, lost)| lost);
+        let loses = |p: &Proposal| lost(p).iter().any(|loss| !loss.is_small);
+        // A design in which no query loses comes first if it is worth it. The sort is stable: designs that were not measured
+        // stay in predicted order, after all others.
+        let is_worth_it = |p: &Proposal| p.measured_ms.is_some_and(|ms| ms < totals[now].0 * (1.0 - WORTH));
+        let has_other = self.designs.iter().any(|p| is_worth_it(p) && !loses(p));
         self.designs.sort_by(|a, b| {
-            let key = |p: &Proposal| p.measured_ms.unwrap_or(f64::INFINITY);
-            key(a).total_cmp(&key(b))
+            let key = |p: &Proposal| (p.measured_ms.is_none(), has_other && loses(p));
+            let ms = |p: &Proposal| p.measured_ms.unwrap_or(f64::INFINITY);
+            key(a).cmp(&key(b)).then(ms(a).total_cmp(&ms(b)))
         });
         // Of designs that a sample cannot distinguish from the best, the smallest comes first, if it is smaller by the
         // same share.
         let bytes = self.designs[0].bytes;
-        let least = self.designs[0].measured_ms.unwrap_or(f64::INFINITY) / (1.0 - WORTH);
-        let alike = self.designs.iter().take_while(|p| p.measured_ms.is_some_and(|ms| ms < least)).enumerate();
+        let least = self.designs[0].measured_ms.unwrap_or(f64::INFINITY) / (1.0 - ALIKE);
+        let first_loses = loses(&self.designs[0]);
+        let is_alike = |p: &&Proposal| p.measured_ms.is_some_and(|ms| ms < least) && loses(p) == first_loses;
+        let alike = self.designs.iter().take_while(is_alike).enumerate();
         if let Some((smallest, found)) = alike.min_by(|(_, a), (_, b)| a.bytes.total_cmp(&b.bytes))
-            && found.bytes < bytes * (1.0 - WORTH)
+            && found.bytes < bytes * (1.0 - ALIKE)
         {
             self.designs[..=smallest].rotate_right(1);
         }
@@ -99,9 +124,23 @@ impl Advice {
             best_ms,
             noise_ms: current_noise.hypot(best_noise),
         };
+        let losses = lost(&self.designs[0]).to_vec();
         self.confirmed = Some(confirmation);
-        self.decide_measured(&confirmation);
+        self.decide_measured(&confirmation, &losses);
         Ok(())
+    }
+
+    /// The queries that a design makes slower by more than [`LOSS`] and by more than noise explains.
+    fn losses(&self, now: &Measurement, then: &Measurement, total_ms: f64) -> Vec<Loss> {
+        let pairs = now.queries.iter().zip(&then.queries).zip(&self.current.queries);
+        let loss = |((now, then), query): ((&Option<MeasuredQuery>, &Option<MeasuredQuery>), &QueryCost)| {
+            let (now, then) = ((*now)?, (*then)?);
+            let noise_ms = now.noise_ms.hypot(then.noise_ms);
+            let is_lost = then.ms > now.ms * (1.0 + LOSS) && then.ms > now.ms + noise_ms;
+            let is_small = query.weight * then.ms < SMALL * total_ms;
+            is_lost.then(|| Loss { name: query.name.clone(), now_ms: now.ms, then_ms: then.ms, is_small })
+        };
+        pairs.filter_map(loss).collect()
     }
 
     /// Compares the proposed copies with measurements of each on the sample: they are recommended if the queries, each
@@ -132,13 +171,13 @@ impl Advice {
         Ok(())
     }
 
-    fn decide_measured(&mut self, confirmation: &Confirmation) {
+    fn decide_measured(&mut self, confirmation: &Confirmation, losses: &[Loss]) {
         let Confirmation { current_ms, best_ms, noise_ms, .. } = *confirmation;
         let over = self.is_over_budget();
         let saved = current_ms - best_ms;
         let change = text::change(current_ms, best_ms);
         let statements = self.designs.first().and_then(|best| best.statements);
-        let is_small = |s: &Statements| s.now_ms - s.then_ms <= WORTH_OF_STATEMENTS * s.now_ms;
+        let is_small = |s: &Statements| s.now_ms - s.then_ms <= WORTH * s.now_ms;
         (self.keep, self.reason) = if over {
             let bytes = text::bytes(self.stored_bytes());
             (false, format!("the current design takes {bytes}, more than the budget; measured on a sample: {change}"))
@@ -147,12 +186,20 @@ impl Advice {
         } else if saved <= noise_ms {
             (true, format!("measured on a sample: {change}, which is within the noise of {noise_ms:.2} ms"))
         } else if saved <= WORTH * current_ms {
-            (true, format!("measured on a sample: {change}, which is less than a sample can tell of a table"))
+            let least = WORTH * 100.0;
+            (
+                true,
+                format!("measured on a sample: {change}, which is less than the {least:.0} % that a change is worth"),
+            )
         } else if let Some(statements) = statements.filter(is_small) {
             let whole = text::change(statements.now_ms, statements.then_ms);
             (true, format!("scans of this table would take {change} on a sample, but whole statements only {whole}"))
+        } else if let Some(loss) = losses.iter().find(|loss| !loss.is_small) {
+            (true, format!("measured on a sample, scans of this table would take {change}, but {loss}"))
         } else {
-            (false, format!("measured on a sample, scans of this table take {change}"))
+            let small: Vec<String> =
+                losses.iter().map(|loss| format!("; {loss}, a small part of the workload")).collect();
+            (false, format!("measured on a sample, scans of this table take {change}{}", small.concat()))
         };
     }
 
@@ -172,6 +219,22 @@ impl Advice {
             variance += (query.weight * measured.noise_ms).powi(2);
         }
         Ok((ms, variance.sqrt()))
+    }
+}
+
+/// A query that a design makes slower.
+#[derive(Debug, Clone)]
+struct Loss {
+    name: String,
+    now_ms: f64,
+    then_ms: f64,
+    /// Whether it is a small part of the workload.
+    is_small: bool,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` loses: {}", text::shortened(&self.name), text::change(self.now_ms, self.then_ms))
     }
 }
 

@@ -180,7 +180,7 @@ fn runs(runs: f64) -> String {
     }
 }
 
-fn shortened(name: &str) -> String {
+pub fn shortened(name: &str) -> String {
     let line: String = name.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= NAME_WIDTH {
         return line;

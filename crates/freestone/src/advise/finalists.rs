@@ -21,7 +21,7 @@ use crate::error::Result;
 
 /// The number of designs that are measured, in addition to the current one and a preset; and the number of queries.
 const DESIGNS: usize = 3;
-const QUERIES: usize = 24;
+const QUERIES: usize = 48;
 
 /// Measures the current design and the best predicted ones, and ranks the advice by the results.
 ///

@@ -33,15 +33,18 @@ pub struct AdviseOptions {
     /// Weighted queries as SQL, in place of the log: statements, each with a comment `-- weight: 10` before it if it
     /// runs more often than the others.
     pub workload: Option<String>,
-    /// The maximum number of copies of a table in designs of their own, the table included.
+    /// The maximum number of copies of a table in designs of their own, the table included; 1 for none.
     pub max_copies: usize,
     /// Whether the finalists are stored as samples and measured.
     pub verify: bool,
 }
 
+/// The table and a copy.
+pub(crate) const COPIES: usize = 2;
+
 impl Default for AdviseOptions {
     fn default() -> Self {
-        AdviseOptions { table: None, budget: None, workload: None, max_copies: 1, verify: true }
+        AdviseOptions { table: None, budget: None, workload: None, max_copies: COPIES, verify: true }
     }
 }
 

@@ -349,7 +349,7 @@ impl Session {
             Command::Calibrate => self.calibrate_here().await,
             Command::Advise(request) => {
                 let AdviseRequest { table, copies, budget } = request;
-                let max_copies = copies.unwrap_or(1);
+                let max_copies = copies.unwrap_or(crate::advise::COPIES);
                 let options = AdviseOptions { table, budget, max_copies, ..AdviseOptions::default() };
                 Ok(Outcome::batch(advice_batch(&self.advise(options).await?)?))
             }

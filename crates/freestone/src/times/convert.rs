@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 };
 
 use super::arrays::{
-    exact_cast, finished, finite, infinite, infinity, integers, internal, interval_of, intervals, is_span, is_text,
+    exact_cast, finished, infinite, infinity, integers, internal, interval_of, intervals, is_span, is_text,
     is_time_of_day, map, out_of_range, per_second, stored, ticks, to_instant, to_local,
 };
 use super::function::{Call, evaluate};
@@ -188,11 +188,14 @@ fn from_times(values: &ArrayRef, call: &Call) -> Result<ArrayRef> {
             exact_cast(&finished(days, &DataType::Date32)?, to)
         }
         (DataType::Timestamp(_, of), DataType::Time32(unit) | DataType::Time64(unit)) => {
-            // Infinite times have no time of day.
-            let (ticks, source) = ticks(&finite(values)?)?;
+            let (ticks, source) = ticks(values)?;
             let day = source * DAY_SECONDS;
             let local = |value| if of.is_some() { to_local(value, source, &call.zone) } else { Ok(value) };
-            finished(map(&ticks, |value| rescaled(local(value)?.rem_euclid(day), source, per_second(*unit)))?, to)
+            let clock = |value| match infinite(value, from) {
+                Some(_) => Err(out_of_range("time of day")),
+                None => Ok(local(value)?.rem_euclid(day)),
+            };
+            finished(map(&ticks, |value| rescaled(clock(value)?, source, per_second(*unit)))?, to)
         }
         _ => exact_cast(values, to),
     }

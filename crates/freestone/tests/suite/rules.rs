@@ -18,6 +18,7 @@ use Decision::{Kept, Ours, Replaced};
 /// The rules in the order of their first run. Physical rules that run twice are listed twice.
 const RULES: &[(&str, Decision, &str)] = &[
     ("shared_queries", Ours, "queries that are read several times are run once"),
+    ("volatile_subqueries", Ours, "subqueries with volatile functions are evaluated each"),
     ("enum_order", Ours, "values of an ENUM are compared and sorted by the places of their labels"),
     ("untyped_texts", Ours, "texts in quotes get the type of the other operands"),
     ("set_operations", Ours, "INTERSECT ALL and EXCEPT ALL count; reals in sets"),
@@ -71,6 +72,7 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("ReadFields", Ours, "projections read fields of structs instead of structs"),
     ("GroupingSets", Ours, "nothing is known around grouping sets"),
     ("WindowFrames", Ours, "aggregates over frames, n-th values"),
+    ("JoinKeyForms", Ours, "keys that are equal in SQL are equal by their bits"),
     ("OutputRequirements", Kept, "keeps the order asked for"),
     ("aggregate_statistics", Kept, "counts from statistics"),
     ("join_selection", Kept, "sides and modes of joins"),

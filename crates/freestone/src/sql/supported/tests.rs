@@ -129,7 +129,6 @@ fn no_other_clause_is_dropped() {
         ("FROM t |> WHERE a = 1", "|>"),
         ("SELECT a FROM t |> WHERE a = 1", "|>"),
         ("SELECT a FROM t WITH ORDINALITY", "WITH ORDINALITY"),
-        ("SELECT a FROM UNNEST([1]) WITH ORDINALITY", "WITH ORDINALITY"),
         ("SELECT quantile(0.5)(a) FROM t", "a second list of arguments"),
         ("SELECT a FROM TABLE(f(1))", "TABLE(…)"),
         ("SELECT a FROM JSON_TABLE('[]', '$[*]' COLUMNS (a INT PATH '$')) AS j", "JSON_TABLE"),
