@@ -147,7 +147,7 @@ const PARTS_MAX: usize = u16::MAX as usize;
 /// No row.
 const NONE: u32 = u32::MAX;
 /// A bucket is a key if there are at most so many keys in their range per row, and some more.
-const RANGE_PER_ROW: u64 = 8;
+const RANGE_PER_ROW: u64 = 50;
 const RANGE_MIN: u64 = 1 << 16;
 /// Sets of keys for scans span at most so many values, and some more per row.
 const SET_SPAN: u64 = 1 << 24;
@@ -247,7 +247,9 @@ impl Join {
                 words[bit as usize / 64] |= 1 << (bit % 64);
             }
         }
-        BuiltKeys::Ints { low, high, words: Some(words) }
+        // The bounds say it all if every key occurs.
+        let is_full = words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() == span + 1;
+        BuiltKeys::Ints { low, high, words: (!is_full).then_some(words) }
     }
 
     /// Chains the rows of all threads. `range`: of the first key.
@@ -491,7 +493,7 @@ fn not_null(keys: &[Vector]) -> Option<BooleanBuffer> {
 impl Step for Arc<Join> {
     fn worker(&self) -> Box<dyn StepWorker> {
         let condition = self.plan.condition.as_ref().map(|condition| Evaluator::new(condition.program.clone()));
-        let layout = Arc::new(Layout::new(&self.plan.build[..self.plan.keys], HASH + 1));
+        let layout = Arc::new(Layout::new(&self.plan.probe[..self.plan.keys], HASH + 1));
         Box::new(Prober {
             of: self.clone(),
             condition,

@@ -26,4 +26,5 @@ pub mod run;
 pub mod scan;
 pub mod sort;
 pub mod steps;
+pub mod threads;
 pub mod vector;

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
-
 use crate::error::{ExecError, Result};
 use crate::pipeline::{Branch, Chain, Context, Feed, Inputs, Progress, SinkWorker, Source, Stage, check};
+use crate::threads::Task;
 use crate::vector::Batch;
 
 /// Takes the batches of the last stage, from several threads.
@@ -30,79 +29,110 @@ pub trait Output: Send + Sync {
     fn stop(&self);
 }
 
-/// Runs the stages of a query.
+/// Runs the stages of a query, each on as many threads as it has units for. The caller's thread is one of them.
 ///
 /// # Errors
 /// The first error of a part.
-pub fn run(stages: &[Stage], inputs: &dyn Inputs, context: &Arc<dyn Context>, output: &dyn Output) -> Result<()> {
-    stages.iter().try_for_each(|stage| Running { stage, inputs, context, output, failed: AtomicBool::new(false) }.run())
+pub fn run(
+    stages: &[Stage],
+    inputs: &Arc<dyn Inputs>,
+    context: &Arc<dyn Context>,
+    output: &Arc<dyn Output>,
+) -> Result<()> {
+    stages.iter().try_for_each(|stage| {
+        let (inputs, context, output) = (inputs.clone(), context.clone(), output.clone());
+        Arc::new(Running { stage: stage.clone(), inputs, context, output, failed: AtomicBool::new(false) }).run()
+    })
 }
 
-struct Running<'a> {
-    stage: &'a Stage,
-    inputs: &'a dyn Inputs,
-    context: &'a Arc<dyn Context>,
-    output: &'a dyn Output,
+struct Running {
+    stage: Stage,
+    inputs: Arc<dyn Inputs>,
+    context: Arc<dyn Context>,
+    output: Arc<dyn Output>,
     /// Whether a thread failed, so that the others stop.
     failed: AtomicBool,
 }
 
-type Sinks = Vec<Option<Box<dyn SinkWorker>>>;
+/// Stops all threads of a stage.
+struct StopOnDrop<'a>(&'a Running);
 
-impl Running<'_> {
-    fn run(&self) -> Result<()> {
-        let mut sinks: Sinks = vec![];
-        for branch in &self.stage.branches {
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.failed.store(true, Ordering::Relaxed);
+        self.0.output.stop();
+    }
+}
+
+/// The part of a sink that one thread fills.
+type Part = Option<Box<dyn SinkWorker>>;
+
+impl Running {
+    fn run(self: &Arc<Self>) -> Result<()> {
+        let mut parts: Vec<Part> = vec![];
+        for branch in 0..self.stage.branches.len() {
             check(self.context.as_ref())?;
             if self.stage.sink.is_none() {
                 self.output.begin();
             }
-            self.run_branch(branch, &mut sinks)?;
+            self.run_branch(branch, &mut parts)?;
         }
         match &self.stage.sink {
             None => Ok(()),
             Some(sink) => {
-                if sinks.is_empty() {
-                    sinks.push(Some(sink.worker()));
+                if parts.is_empty() {
+                    parts.push(Some(sink.worker()));
                 }
-                sink.finish(sinks.into_iter().flatten().collect())
+                sink.finish(parts.into_iter().flatten().collect())
             }
         }
     }
 
     /// Runs a branch on as many threads as it has units for. Each continues with a part of the sink.
-    fn run_branch(&self, branch: &Branch, sinks: &mut Sinks) -> Result<()> {
-        let units = match &branch.feed {
+    fn run_branch(self: &Arc<Self>, branch: usize, parts: &mut Vec<Part>) -> Result<()> {
+        let units = match &self.stage.branches[branch].feed {
             Feed::Source(source) => source.units(),
             Feed::Input(_) => usize::MAX,
         };
         let threads = self.context.threads().min(units).max(1);
-        if let Some(sink) = &self.stage.sink {
-            while sinks.len() < threads {
-                sinks.push(Some(sink.worker()));
-            }
-        } else {
-            sinks.resize_with(threads.max(sinks.len()), || None);
+        while parts.len() < threads {
+            parts.push(self.stage.sink.as_ref().map(|sink| sink.worker()));
         }
-        let error = Mutex::new(None);
-        let work = |sink: &mut Option<Box<dyn SinkWorker>>| {
-            if let Err(failed) = self.work(branch, sink) {
+        let mut tasks = vec![];
+        for part in parts.drain(1..threads) {
+            let running = self.clone();
+            let mut part = part;
+            let work = move || {
+                let mut done = Ok(());
+                let context = running.context.clone();
+                context.enter(&mut || done = running.work_or_stop(branch, &mut part));
+                // What the thread shares is given back before its result is seen.
+                drop((running, context));
+                done.map(|()| part)
+            };
+            tasks.push(Task::new(work).map_err(|error| {
                 self.failed.store(true, Ordering::Relaxed);
-                self.output.stop();
-                error.lock().get_or_insert(failed);
-            }
-        };
-        std::thread::scope(|scope| {
-            let (first, rest) = sinks[..threads].split_first_mut().expect("there is one thread");
-            for sink in rest {
-                scope.spawn(|| self.context.enter(&mut || work(sink)));
-            }
-            work(first);
-        });
-        match error.into_inner() {
-            Some(error) => Err(error),
-            None => Ok(()),
+                ExecError::foreign(error)
+            })?);
         }
+        let mut done = self.work_or_stop(branch, &mut parts[0]);
+        for (at, task) in tasks.into_iter().enumerate() {
+            match task.wait() {
+                Ok(part) => parts.insert(at + 1, part),
+                Err(error) => done = Err(first_error(done, error)),
+            }
+        }
+        done
+    }
+
+    fn work_or_stop(&self, branch: usize, part: &mut Part) -> Result<()> {
+        // A panic stops the other threads, too.
+        let stop = StopOnDrop(self);
+        let done = self.work(&self.stage.branches[branch], part);
+        if done.is_ok() {
+            std::mem::forget(stop);
+        }
+        done
     }
 
     fn work(&self, branch: &Branch, sink: &mut Option<Box<dyn SinkWorker>>) -> Result<()> {
@@ -146,5 +176,13 @@ impl Running<'_> {
             return Err(ExecError::Cancelled);
         }
         if sink.is_none() && progress.is_done { self.output.end(progress.unit) } else { Ok(()) }
+    }
+}
+
+/// The error to report of two. A thread that another one stopped says that it was cancelled.
+fn first_error(done: Result<()>, error: ExecError) -> ExecError {
+    match done {
+        Ok(()) | Err(ExecError::Cancelled) => error,
+        Err(first) => first,
     }
 }

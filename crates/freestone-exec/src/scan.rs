@@ -143,7 +143,8 @@ impl Rows<'_, '_> {
         let data_type = self.table.schema.stored_type(column);
         let is_plain = match &buffer.decoded {
             Decoded::I64(_) => !matches!(form_of(data_type), Form::Arrow),
-            Decoded::I128(_) | Decoded::F64(_) | Decoded::Codes(_) => true,
+            Decoded::I128(_) | Decoded::F64(_) => true,
+            Decoded::Codes(_) => form_of(data_type) == Form::Text,
             _ => false,
         };
         if !is_plain {

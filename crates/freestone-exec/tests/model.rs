@@ -177,9 +177,11 @@ fn input(number: usize, steps: Vec<Arc<dyn Step>>) -> Branch {
 
 fn executed(stages: &[Stage], inputs: Vec<Vec<Batch>>, context: &Arc<dyn Context>) -> Vec<Row> {
     let inputs = Batches { inputs: inputs.into_iter().map(|batches| Mutex::new((0, batches.into_iter()))).collect() };
-    let output = Collected::default();
-    run(stages, &inputs, context, &output).expect("it runs");
-    output.0.into_inner()
+    let output = Arc::new(Collected::default());
+    let shared: Arc<dyn Output> = output.clone();
+    let inputs: Arc<dyn Inputs> = Arc::new(inputs);
+    run(stages, &inputs, context, &shared).expect("it runs");
+    std::mem::take(&mut *output.0.lock())
 }
 
 fn sorted(mut rows: Vec<Row>) -> Vec<String> {
@@ -473,6 +475,7 @@ fn errors_end_all_threads() {
     }
     let context: Arc<dyn Context> = Arc::new(Threads(3));
     let stages = [Stage { branches: vec![input(0, vec![])], sink: None }];
-    let failed = run(&stages, &Failing, &context, &Collected::default()).expect_err("it fails");
+    let (inputs, output): (Arc<dyn Inputs>, Arc<dyn Output>) = (Arc::new(Failing), Arc::new(Collected::default()));
+    let failed = run(&stages, &inputs, &context, &output).expect_err("it fails");
     assert_eq!(failed.to_string(), "no rows");
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array, UInt64Array};
+use datafusion::arrow::array::{ArrayRef, Int64Array, UInt64Array, new_empty_array};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::internal_err;
 use datafusion::error::Result;
@@ -280,6 +280,14 @@ struct ForeignAccumulator {
     types: Vec<DataType>,
 }
 
+impl ForeignAccumulator {
+    /// Begins the groups that no row has updated, such as the only one of no rows.
+    fn begin_all(&mut self, total: usize) -> ExecResult<()> {
+        let none: Vec<ArrayRef> = self.types.iter().map(new_empty_array).collect();
+        self.inner.update_batch(&none, &[], None, total).map_err(ExecError::foreign)
+    }
+}
+
 fn indices(groups: &[u32]) -> Vec<usize> {
     groups.iter().map(|group| *group as usize).collect()
 }
@@ -291,7 +299,8 @@ impl Accumulator for ForeignAccumulator {
         self.inner.update_batch(&arrays, &indices(groups), None, total).map_err(ExecError::foreign)
     }
 
-    fn states(&mut self, _: usize) -> ExecResult<Vec<Vector>> {
+    fn states(&mut self, total: usize) -> ExecResult<Vec<Vector>> {
+        self.begin_all(total)?;
         let states = self.inner.state(EmitTo::All).map_err(ExecError::foreign)?;
         Ok(states.into_iter().map(|state| Vector::new(Values::Arrow(state))).collect())
     }
@@ -307,7 +316,8 @@ impl Accumulator for ForeignAccumulator {
         self.inner.merge_batch(&arrays, &indices(groups), total).map_err(ExecError::foreign)
     }
 
-    fn results(&mut self, _: &[i64]) -> ExecResult<Vec<Vector>> {
+    fn results(&mut self, rows: &[i64]) -> ExecResult<Vec<Vector>> {
+        self.begin_all(rows.len())?;
         Ok(vec![from_arrow(&self.inner.evaluate(EmitTo::All).map_err(ExecError::foreign)?)])
     }
 

@@ -20,8 +20,8 @@ use datafusion::physical_plan::execution_plan::{
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use freestone_exec::error::ExecError;
-use freestone_exec::pipeline::{Context, Feed, Stage};
-use freestone_exec::run::run;
+use freestone_exec::pipeline::{Context, Feed, Inputs, Stage};
+use freestone_exec::run::{Output, run};
 use futures::TryStreamExt;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::Receiver;
@@ -166,21 +166,27 @@ fn is_small(stages: &[Stage]) -> bool {
     stages.first().is_some_and(|first| units(first) <= FEW_UNITS) && stages.len() <= 2
 }
 
+/// Runs a query on behalf of its statement.
+fn ran(query: &Query, inputs: Streams, output: &Arc<Ordered>) -> freestone_exec::error::Result<()> {
+    let context: Arc<dyn Context> = query.context.clone();
+    let (inputs, output): (Arc<dyn Inputs>, Arc<dyn Output>) = (Arc::new(inputs), output.clone());
+    query.context.within(|| run(&query.stages, &inputs, &context, &output))
+}
+
 /// All rows, computed now.
 fn at_once(query: Query, inputs: Streams, spilling: &Spilling) -> Result<SendableRecordBatchStream> {
-    let (context, schema) = (query.context.clone(), query.schema.clone());
-    let output = Ordered::new(Target::List(Mutex::default()), &query);
-    let shared: Arc<dyn Context> = context.clone();
-    let ran = context.within(|| run(&query.stages, &inputs, &shared, &output));
+    let schema = query.schema.clone();
+    let output = Arc::new(Ordered::new(Target::List(Mutex::default()), &query));
+    let ran = ran(&query, inputs, &output);
     drop(query);
     match ran.map_err(external) {
         Err(_) if output.is_done() => {}
         Err(error) if is_out_of_memory(&error) => return spilling.run(),
         ran => ran?,
     }
-    match output.target {
+    match &output.target {
         Target::List(batches) => {
-            let batches = futures::stream::iter(batches.into_inner().into_iter().map(Ok));
+            let batches = futures::stream::iter(std::mem::take(&mut *batches.lock()).into_iter().map(Ok));
             Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
         }
         Target::Stream(_) => internal_err!("rows of a list"),
@@ -200,16 +206,13 @@ impl Drop for CancelGuard {
 fn streamed(query: Query, inputs: Streams, spilling: Spilling) -> SendableRecordBatchStream {
     let (sender, receiver) = tokio::sync::mpsc::channel(BATCHES);
     let (context, schema) = (query.context.clone(), query.schema.clone());
-    let guard = CancelGuard(context.clone());
+    let guard = CancelGuard(context);
     let failed = sender.clone();
     let work = move || {
-        let output = Ordered::new(Target::Stream(sender), &query);
-        let shared: Arc<dyn Context> = context.clone();
-        let ran = std::panic::catch_unwind(AssertUnwindSafe(|| {
-            context.within(|| run(&query.stages, &inputs, &shared, &output))
-        }));
+        let output = Arc::new(Ordered::new(Target::Stream(sender), &query));
+        let ran = std::panic::catch_unwind(AssertUnwindSafe(|| ran(&query, inputs, &output)));
         // What it holds is given back before other operators begin.
-        drop((query, inputs));
+        drop(query);
         let error = match ran {
             Ok(Ok(())) => return,
             // All rows that are wanted were given, or nobody wants them any more.
@@ -221,9 +224,8 @@ fn streamed(query: Query, inputs: Streams, spilling: Spilling) -> SendableRecord
             if is_out_of_memory(&error) && !output.has_given() { Message::Spill } else { Message::Failed(error) };
         let _ = failed.blocking_send(message);
     };
-    let started = std::thread::Builder::new().name("query".to_owned()).spawn(work);
-    let rows = match started {
-        Ok(_) => Rows::Own { receiver, _guard: guard },
+    let rows = match freestone_exec::threads::spawn(work) {
+        Ok(()) => Rows::Own { receiver, _guard: guard },
         Err(error) => {
             return Box::pin(RecordBatchStreamAdapter::new(schema, futures::stream::iter([Err(error.into())])));
         }

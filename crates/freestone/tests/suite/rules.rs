@@ -102,6 +102,7 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("KeepFileOrder", Ours, "rows of files in their order"),
     ("SmallBatches", Ours, "batches of long values are cut"),
     ("DictionaryEvaluation", Ours, ""),
+    ("Fusion", Ours, "parts of plans that the executor runs"),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
