@@ -24,15 +24,19 @@ fn collect() {
     unsafe { mi_collect(true) }
 }
 
+/// Otherwise freed memory is returned after this time, in milliseconds: the next statement mostly needs as much again.
+const KEPT_MS: c_long = 1000;
+
 /// Returns freed memory to the operating system at once if the memory limit is low. This costs some time, because the
 /// system clears memory before it is used again.
 pub fn keep_within(limit_bytes: usize) {
-    if limit_bytes < TIGHT_BYTES {
-        // SAFETY: mimalloc is linked, being the allocator, and the call sets a number in a table of options.
-        unsafe {
-            mi_option_set(PURGE_DELAY, 0);
-            mi_option_set(ARENA_PURGE_MULT, 1);
-        }
+    let is_tight = limit_bytes < TIGHT_BYTES;
+    // SAFETY: mimalloc is linked, being the allocator, and the call sets a number in a table of options.
+    unsafe {
+        mi_option_set(PURGE_DELAY, if is_tight { 0 } else { KEPT_MS });
+        mi_option_set(ARENA_PURGE_MULT, 1);
+    }
+    if is_tight {
         freestone::release_memory_by(collect);
     }
 }

@@ -144,9 +144,7 @@ fn open(path: Option<&Path>, args: &EngineArgs) -> Result<Arc<Database>, Failure
         pmem_bytes: args.pmem_size.map_or(defaults.pmem_bytes, |bytes| bytes as u64),
         ..defaults
     };
-    if let Some(limit) = options.memory_limit {
-        allocator::keep_within(limit);
-    }
+    allocator::keep_within(options.memory_limit.unwrap_or(usize::MAX));
     let database = match path {
         Some(path) => Database::open(path, options),
         None => Database::in_memory(options),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringViewArray};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringViewArray, make_array};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
@@ -97,7 +97,7 @@ pub fn to_arrow(vector: &Vector, data_type: &DataType) -> Result<ArrayRef> {
     let nulls = vector.valid.clone();
     let wrong = || ExecError::foreign(format!("{:?} is no form of {data_type}", vector.values));
     Ok(match (&vector.values, data_type) {
-        (Values::Arrow(array), _) => array.clone(),
+        (Values::Arrow(array), _) => with_nulls(array, nulls)?,
         (Values::Bits(v), DataType::Boolean) => Arc::new(BooleanArray::new(v.clone(), nulls)),
         (Values::Int(v), _) => return int_array(v, nulls, data_type).ok_or_else(wrong),
         (Values::Wide(v), DataType::Decimal128(..)) => {
@@ -116,6 +116,19 @@ pub fn to_arrow(vector: &Vector, data_type: &DataType) -> Result<ArrayRef> {
         }
         _ => return Err(wrong()),
     })
+}
+
+/// An array in which rows are NULL that a step above it has made NULL.
+fn with_nulls(array: &ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    let own = array.nulls();
+    let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > own.map_or(0, NullBuffer::null_count)) else {
+        return Ok(array.clone());
+    };
+    if *array.data_type() == DataType::Null {
+        return Ok(array.clone());
+    }
+    let nulls = NullBuffer::union(own, Some(&nulls));
+    Ok(make_array(array.to_data().into_builder().nulls(nulls).build().map_err(ExecError::foreign)?))
 }
 
 fn int_array(values: &ScalarBuffer<i64>, nulls: Option<NullBuffer>, data_type: &DataType) -> Option<ArrayRef> {

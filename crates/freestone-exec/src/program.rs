@@ -78,6 +78,22 @@ pub enum Node {
     Foreign(Arc<dyn Foreign>, Vec<Register>),
 }
 
+impl Node {
+    fn operands(&self) -> Vec<Register> {
+        match self {
+            Node::Column(_) | Node::Literal(_) => vec![],
+            Node::ToFloat(a, _) | Node::ToWide(a) | Node::Not(a) | Node::IsNull(a) | Node::Part(_, a) => vec![*a],
+            Node::Arithmetic(_, a, b)
+            | Node::WideArithmetic(_, a, b)
+            | Node::Compare(_, a, b)
+            | Node::And(a, b)
+            | Node::Or(a, b) => vec![*a, *b],
+            Node::Choose(_, a, b, c) => vec![*a, *b, *c],
+            Node::Foreign(_, inputs) => inputs.clone(),
+        }
+    }
+}
+
 /// Expressions over the columns of a batch.
 #[derive(Debug, Clone, Default)]
 pub struct Program {
@@ -110,6 +126,19 @@ impl Program {
         }
     }
 
+    /// For each node, whether an output depends on it. A compiler may leave others, which must not be evaluated: they may
+    /// fail where nothing asks for them.
+    fn needed(&self) -> Vec<bool> {
+        let mut needed = vec![false; self.nodes.len()];
+        self.outputs.iter().for_each(|(register, _)| needed[*register] = true);
+        for at in (0..self.nodes.len()).rev() {
+            if needed[at] {
+                self.nodes[at].operands().into_iter().for_each(|operand| needed[operand] = true);
+            }
+        }
+        needed
+    }
+
     /// Whether the outputs are the columns at these positions, in order.
     pub fn columns(&self) -> Option<Vec<usize>> {
         let column = |(register, _): &(Register, Form)| match self.nodes[*register] {
@@ -130,6 +159,7 @@ enum Operand {
 #[derive(Debug)]
 pub struct Evaluator {
     program: Arc<Program>,
+    needed: Vec<bool>,
     registers: Vec<Option<Operand>>,
     /// Per node, the values for the entries of the dictionary that was seen last.
     of_entries: Vec<Option<(Arc<Dictionary>, Entries)>>,
@@ -154,7 +184,7 @@ impl Evaluator {
     /// An evaluator of a program.
     pub fn new(program: Arc<Program>) -> Evaluator {
         let nodes = program.nodes.len();
-        Evaluator { program, registers: vec![None; nodes], of_entries: vec![None; nodes] }
+        Evaluator { needed: program.needed(), program, registers: vec![None; nodes], of_entries: vec![None; nodes] }
     }
 
     /// The outputs for the rows of a batch.
@@ -164,7 +194,9 @@ impl Evaluator {
     pub fn run(&mut self, batch: &Batch) -> Result<Vec<Vector>> {
         let program = self.program.clone();
         for (at, node) in program.nodes.iter().enumerate() {
-            self.registers[at] = Some(self.evaluate(at, node, batch)?);
+            if self.needed[at] {
+                self.registers[at] = Some(self.evaluate(at, node, batch)?);
+            }
         }
         let outputs = program.outputs.iter().map(|(register, form)| self.output(*register, *form, batch.rows));
         let outputs = outputs.collect();

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use arrow_array::{RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use freestone_codec::{Kind, Rows, Scratch};
+use freestone_codec::{Rows, Scratch};
 
 use super::filters::{Observed, SelectedRows, order};
 use super::index::index_matches;
@@ -18,7 +18,6 @@ use crate::bitmap;
 use crate::column::{self, ColumnBuffer};
 use crate::error::{Result, StoreError};
 use crate::limits::GRANULE_ROWS;
-use crate::schema::kind;
 use crate::segment::{CodeFilter, Segment};
 use crate::struct_fields::Reading;
 use crate::table::Table;
@@ -353,7 +352,8 @@ impl Cursor {
         let mut buffers = std::mem::take(&mut self.output);
         for (column, buffer) in request.projection.iter().zip(&mut buffers) {
             let data_type = self.table.schema.stored_type(*column);
-            let has_dictionary = granule.segment.dictionary(*column).is_some() && kind(data_type) == Kind::Bytes;
+            let is_text = matches!(data_type, DataType::Utf8 | DataType::Utf8View);
+            let has_dictionary = is_text && granule.segment.dictionary(*column).is_some();
             if !buffer.recycle(data_type, has_dictionary) {
                 *buffer = ColumnBuffer::stored(data_type, has_dictionary);
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array, UInt64Array, new_empty_array};
+use datafusion::arrow::array::{ArrayRef, Int64Array, UInt64Array};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::internal_err;
 use datafusion::error::Result;
@@ -18,6 +18,8 @@ use freestone_exec::aggregate::Call;
 use freestone_exec::convert::{form_of, from_arrow, to_arrow};
 use freestone_exec::error::{ExecError, Result as ExecResult};
 use freestone_exec::vector::{Form, Values, Vector};
+
+use crate::text_types::enum_extremes;
 
 use super::expressions::Known;
 use super::foreign::external;
@@ -80,14 +82,15 @@ enum Shared {
 }
 
 impl Calls {
-    /// Adds an aggregate with its arguments in these columns.
+    /// Adds an aggregate with its arguments in these columns. `false` if it is not known with its filter: DataFusion's
+    /// accumulators take every group that they are told of for one that has rows.
     pub fn add(
         &mut self,
         function: &Function,
         inputs: Vec<usize>,
         known: &[Known],
         filter: Option<usize>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         if let Some(result) = sum(function, known)? {
             // A filter leaves groups without values.
             let nullable = filter.is_some() || known[0].nullable;
@@ -105,15 +108,16 @@ impl Calls {
             }
             self.results.push((at, call.results));
             call.results += 1;
-            return Ok(());
+            return Ok(true);
         }
         let make = match native(function, known, filter.is_some())? {
             Some(native) => native,
+            None if filter.is_some() => return Ok(false),
             None => foreign(function, known),
         };
         self.results.push((self.calls.len(), 0));
         self.calls.push(Building { inputs, filter, kind: Shared::Other(make), results: 1 });
-        Ok(())
+        Ok(true)
     }
 
     /// The calls, and the place of each aggregate among their results.
@@ -162,7 +166,8 @@ fn magnitude(known: &Known) -> Option<u64> {
 }
 
 fn native(function: &Function, known: &[Known], is_filtered: bool) -> Result<Option<MakeAccumulator>> {
-    if function.is_distinct() || function.ignore_nulls() || known.len() > 1 {
+    let is_of_enum = function.fun().inner().is::<enum_extremes::Extreme>();
+    if function.is_distinct() || function.ignore_nulls() || known.len() > 1 || is_of_enum {
         return Ok(None);
     }
     let name = function.fun().name();
@@ -262,7 +267,7 @@ fn foreign(function: &Function, known: &[Known]) -> MakeAccumulator {
     let types: Vec<DataType> = known.iter().map(|known| known.data_type.clone()).collect();
     Arc::new(move || {
         let inner = groups_accumulator(&function).map_err(ExecError::foreign)?;
-        Ok(Box::new(ForeignAccumulator { inner, types: types.clone() }))
+        Ok(Box::new(ForeignAccumulator { function: function.clone(), inner, is_empty: true, types: types.clone() }))
     })
 }
 
@@ -276,16 +281,11 @@ fn groups_accumulator(function: &Function) -> Result<Box<dyn GroupsAccumulator>>
 
 /// An accumulator of DataFusion.
 struct ForeignAccumulator {
+    function: Function,
     inner: Box<dyn GroupsAccumulator>,
+    /// Whether it has seen no rows.
+    is_empty: bool,
     types: Vec<DataType>,
-}
-
-impl ForeignAccumulator {
-    /// Begins the groups that no row has updated, such as the only one of no rows.
-    fn begin_all(&mut self, total: usize) -> ExecResult<()> {
-        let none: Vec<ArrayRef> = self.types.iter().map(new_empty_array).collect();
-        self.inner.update_batch(&none, &[], None, total).map_err(ExecError::foreign)
-    }
 }
 
 fn indices(groups: &[u32]) -> Vec<usize> {
@@ -296,11 +296,11 @@ impl Accumulator for ForeignAccumulator {
     fn update(&mut self, inputs: &[Vector], groups: &[u32], total: usize) -> ExecResult<()> {
         let arrays = inputs.iter().zip(&self.types).map(|(input, data_type)| to_arrow(input, data_type));
         let arrays = arrays.collect::<ExecResult<Vec<_>>>()?;
+        self.is_empty = false;
         self.inner.update_batch(&arrays, &indices(groups), None, total).map_err(ExecError::foreign)
     }
 
-    fn states(&mut self, total: usize) -> ExecResult<Vec<Vector>> {
-        self.begin_all(total)?;
+    fn states(&mut self, _: usize) -> ExecResult<Vec<Vector>> {
         let states = self.inner.state(EmitTo::All).map_err(ExecError::foreign)?;
         Ok(states.into_iter().map(|state| Vector::new(Values::Arrow(state))).collect())
     }
@@ -313,11 +313,17 @@ impl Accumulator for ForeignAccumulator {
                 other => unreachable!("states are arrays, not {other:?}"),
             })
             .collect();
+        self.is_empty = false;
         self.inner.merge_batch(&arrays, &indices(groups), total).map_err(ExecError::foreign)
     }
 
     fn results(&mut self, rows: &[i64]) -> ExecResult<Vec<Vector>> {
-        self.begin_all(rows.len())?;
+        if self.is_empty && !rows.is_empty() {
+            // The group of no rows: there is one, and no row has begun it.
+            let none = self.function.create_accumulator().and_then(|mut none| none.evaluate());
+            let array = none.and_then(|value| value.to_array_of_size(rows.len()));
+            return Ok(vec![from_arrow(&array.map_err(ExecError::foreign)?)]);
+        }
         Ok(vec![from_arrow(&self.inner.evaluate(EmitTo::All).map_err(ExecError::foreign)?)])
     }
 

@@ -75,11 +75,16 @@ impl<'a> Compiler<'a> {
         Compiler { options, context, stages: vec![], inputs: vec![], breakers: 0, scans: 0 }
     }
 
-    /// The plan as stages, if it is worth it.
-    pub fn compile(mut self, plan: &Arc<dyn ExecutionPlan>, in_order: bool) -> Result<Option<Query>> {
+    /// The plan as stages, if it is worth it. `in_order`: rows have to come in the order of their units; `sorted`: a node
+    /// above relies on an order that was asked for.
+    pub fn compile(mut self, plan: &Arc<dyn ExecutionPlan>, in_order: bool, sorted: bool) -> Result<Option<Query>> {
         let Some(open) = self.open(plan)? else { return Ok(None) };
         // Without joins, aggregations and sorts, only the order of rows is gained.
         let is_ordered = in_order || open.limit.is_some();
+        // A node above may rely on an order that rows of several units do not have.
+        if (sorted || plan.output_ordering().is_some()) && !open.is_sorted {
+            return Ok(None);
+        }
         let loses_order = || partitions(plan) > 1 && self.inputs.iter().all(|input| partitions(input) == 1);
         if self.breakers == 0 && !(is_ordered && (self.scans > 0 || loses_order())) {
             return Ok(None);
@@ -290,7 +295,9 @@ impl<'a> Compiler<'a> {
                     None => return Ok(None),
                 },
             };
-            calls.add(function, inputs, &known, filter)?;
+            if !calls.add(function, inputs, &known, filter)? {
+                return Ok(None);
+            }
         }
         let program = compiler.program;
         self.program_step(&mut open, program);

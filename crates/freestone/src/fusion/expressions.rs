@@ -48,7 +48,9 @@ impl Known {
                 let most = 10i128.checked_pow(u32::from(*precision))? - 1;
                 Some((-most, most))
             }
-            DataType::UInt8 | DataType::UInt16 | DataType::UInt32 => Some((0, i128::from(u32::MAX))),
+            DataType::UInt8 => Some((0, u8::MAX.into())),
+            DataType::UInt16 => Some((0, u16::MAX.into())),
+            DataType::UInt32 => Some((0, u32::MAX.into())),
             DataType::Int8 => Some((i8::MIN.into(), i8::MAX.into())),
             DataType::Int16 => Some((i16::MIN.into(), i16::MAX.into())),
             DataType::Int32 | DataType::Date32 => Some((i32::MIN.into(), i32::MAX.into())),

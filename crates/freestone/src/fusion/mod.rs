@@ -15,11 +15,14 @@ mod output;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
-use datafusion::physical_expr::Partitioning;
+use datafusion::physical_expr::expressions::UnKnownColumn;
+use datafusion::physical_expr::{Partitioning, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
@@ -37,7 +40,8 @@ impl PhysicalOptimizerRule for Fusion {
     }
 
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        fused(&plan, options, preserves_insertion_order(options))
+        let in_order = preserves_insertion_order(options);
+        fused(&plan, options, Expected { in_order, sorted: false })
     }
 
     fn schema_check(&self) -> bool {
@@ -45,23 +49,36 @@ impl PhysicalOptimizerRule for Fusion {
     }
 }
 
-/// The plan with its largest known parts fused. `in_order`: whether the order of its rows matters.
-fn fused(plan: &Arc<dyn ExecutionPlan>, options: &ConfigOptions, in_order: bool) -> Result<Arc<dyn ExecutionPlan>> {
-    if let Some(query) = Compiler::new(options).compile(plan, in_order)? {
-        let inputs = query.inputs.iter().map(|input| fused(input, options, false)).collect::<Result<Vec<_>>>()?;
+/// What a node above expects of the rows of a plan.
+#[derive(Debug, Clone, Copy)]
+struct Expected {
+    /// The order in which they come, where no order is asked for.
+    in_order: bool,
+    /// An order that was asked for.
+    sorted: bool,
+}
+
+/// The plan with its largest known parts fused.
+fn fused(plan: &Arc<dyn ExecutionPlan>, options: &ConfigOptions, expected: Expected) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(query) = Compiler::new(options).compile(plan, expected.in_order, expected.sorted)? {
+        let of_input = Expected { in_order: false, sorted: false };
+        let inputs = query.inputs.iter().map(|input| fused(input, options, of_input)).collect::<Result<Vec<_>>>()?;
         return with_partitioning(Arc::new(PipelineExec::new(plan.clone(), query, inputs)), plan);
     }
     let children = plan.children();
-    if children.is_empty() {
+    // A recursive query runs its plan again and again, and a fused node runs once.
+    if children.is_empty() || plan.is::<RecursiveQueryExec>() {
         return Ok(plan.clone());
     }
-    let keeps = plan.maintains_input_order();
+    let (keeps, required) = (plan.maintains_input_order(), plan.required_input_ordering());
     let children = children
         .into_iter()
         .enumerate()
         .map(|(at, child)| {
-            let matters = in_order && (keeps.get(at) == Some(&true) || plan.is::<CoalescePartitionsExec>());
-            fused(child, options, matters)
+            let is_kept = keeps.get(at) == Some(&true);
+            let in_order = expected.in_order && (is_kept || plan.is::<CoalescePartitionsExec>());
+            let is_required = required.get(at).is_some_and(Option::is_some);
+            fused(child, options, Expected { in_order, sorted: is_required || expected.sorted && is_kept })
         })
         .collect::<Result<Vec<_>>>()?;
     if children.iter().zip(plan.children()).all(|(new, old)| Arc::ptr_eq(new, old)) {
@@ -70,10 +87,15 @@ fn fused(plan: &Arc<dyn ExecutionPlan>, options: &ConfigOptions, in_order: bool)
     plan.clone().replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
+fn is_unknown(key: &Arc<dyn PhysicalExpr>) -> bool {
+    key.exists(|part| Ok(part.is::<UnKnownColumn>())).unwrap_or(true)
+}
+
 /// A node above may rely on rows with equal keys being in one partition.
 fn with_partitioning(fused: Arc<PipelineExec>, replaced: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     match replaced.output_partitioning() {
-        Partitioning::Hash(keys, partitions) if *partitions > 1 => {
+        // Nothing above relies on a key that is no column any more.
+        Partitioning::Hash(keys, partitions) if *partitions > 1 && !keys.iter().any(is_unknown) => {
             let by = Partitioning::Hash(keys.clone(), *partitions);
             Ok(Arc::new(RepartitionExec::try_new(fused, by)?))
         }

@@ -13,7 +13,7 @@ use super::metadata;
 use crate::times::exact_cast;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Extreme {
+pub(crate) struct Extreme {
     is_max: bool,
     labels: Vec<String>,
     signature: Signature,

@@ -4,7 +4,7 @@
 //! fields of columns and casts to an ENUM have its labels as metadata ([`LABELS`]); a rule ([`enum_order::EnumOrder`])
 //! finds them there, and compares and sorts by the places of the labels.
 
-mod enum_extremes;
+pub(crate) mod enum_extremes;
 mod enum_functions;
 pub(crate) mod enum_order;
 
