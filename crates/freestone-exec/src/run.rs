@@ -116,9 +116,9 @@ impl Running {
             })?);
         }
         let mut done = self.work_or_stop(branch, &mut parts[0]);
-        for (at, task) in tasks.into_iter().enumerate() {
+        for task in tasks {
             match task.wait() {
-                Ok(part) => parts.insert(at + 1, part),
+                Ok(part) => parts.push(part),
                 Err(error) => done = Err(first_error(done, error)),
             }
         }

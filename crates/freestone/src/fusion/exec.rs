@@ -17,12 +17,13 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType, reset_plan_states,
 };
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use freestone_exec::error::ExecError;
 use freestone_exec::pipeline::{Context, Feed, Inputs, Stage};
 use freestone_exec::run::{Output, run};
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::Receiver;
 
@@ -51,6 +52,7 @@ pub(crate) struct PipelineExec {
     query: Mutex<Option<Query>>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
 }
 
 /// Batches that wait for the consumer.
@@ -64,7 +66,8 @@ impl PipelineExec {
         let properties =
             PlanProperties::new(equal, Partitioning::UnknownPartitioning(1), EmissionType::Final, Boundedness::Bounded);
         let properties = Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative));
-        PipelineExec { plan, query: Mutex::new(Some(query)), inputs, properties }
+        let metrics = ExecutionPlanMetricsSet::new();
+        PipelineExec { plan, query: Mutex::new(Some(query)), inputs, properties, metrics }
     }
 }
 
@@ -128,12 +131,19 @@ impl ExecutionPlan for PipelineExec {
         query.context.begin(&context);
         let inputs = Streams::of(&self.inputs, &context)?;
         let spilling = Spilling { plan: self.plan.clone(), context };
-        if self.inputs.is_empty() && is_small(&query.stages) {
-            let schema = query.schema.clone();
-            let rows = futures::stream::once(async move { at_once(query, inputs, &spilling) }).try_flatten();
-            return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
-        }
-        Ok(streamed(query, inputs, spilling))
+        let schema = query.schema.clone();
+        let rows = if self.inputs.is_empty() && is_small(&query.stages) {
+            futures::stream::once(async move { at_once(query, inputs, &spilling) }).try_flatten().boxed()
+        } else {
+            streamed(query, inputs, spilling)
+        };
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let rows = rows.inspect_ok(move |batch| metrics.record_output(batch.num_rows()));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
     }
 }
 

@@ -20,6 +20,7 @@ mod isolation;
 mod joins;
 mod keyed;
 mod locking;
+mod order;
 mod panics;
 mod parameters;
 mod planning;
