@@ -31,7 +31,7 @@ pub fn computable(
     let (mut fields, mut columns) = (vec![], vec![]);
     for (at, field) in schema.fields().iter().enumerate() {
         let given: Vec<ArrayRef> = batches.iter().map(|batch| batch.column(at).clone()).collect();
-        if given.iter().any(|array| has_infinite_time(array)) {
+        if given.iter().any(has_infinite_time) {
             return Err(infinite_time(field));
         }
         let column = if has_hugeint(field.data_type()) {

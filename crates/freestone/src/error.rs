@@ -1,5 +1,8 @@
 //! The error type that users of the engine see: what is wrong, where, and a hint about what to do next.
 
+mod in_sql;
+mod words;
+
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
@@ -9,10 +12,10 @@ use freestone_advisor::AdvisorError;
 use freestone_store::StoreError;
 use freestone_store::log::LogError;
 
-use crate::error_words::plain;
 use crate::internal_names::{MARK, ROW_ID_COLUMN, is_temporary, without_marks};
 use crate::limits::{LEVELS_MAX, NESTED_MAX};
-use crate::sql_words::in_sql;
+pub(crate) use in_sql::in_sql;
+use words::plain;
 
 /// The kind of an error, for callers that react to it (exception classes, SQLSTATEs).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

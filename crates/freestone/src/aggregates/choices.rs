@@ -11,7 +11,7 @@ use datafusion::error::Result;
 
 use super::collected::{Collected, Groups, Reduce};
 use crate::error::Error;
-use crate::normal_form;
+use crate::exact::normal_form;
 
 /// The functions that implement `max(x, n)` and `min(x, n)`.
 pub(crate) const GREATEST: &str = "freestone_greatest";

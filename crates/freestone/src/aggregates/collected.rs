@@ -16,7 +16,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::order_by::{Finish, RowGroups, Rows, of_lists, row_fields};
 use crate::error::{Error, ErrorKind};
-use crate::sql::type_names::type_name;
+use crate::type_names::type_name;
 
 /// The number of collected rows at which rows without an effect are removed.
 const REDUCED_FROM: usize = 1 << 16;

@@ -25,7 +25,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::queue::{Part, Queue};
 use super::sum::valid_rows;
-use crate::normal_form;
+use crate::exact::normal_form;
 
 /// The function `min` or `max`.
 #[derive(Debug, PartialEq, Eq, Hash)]

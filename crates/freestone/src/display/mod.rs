@@ -3,6 +3,7 @@
 
 mod calendar;
 mod json;
+mod literals;
 mod nested;
 
 use std::fmt::Write as _;
@@ -13,11 +14,13 @@ use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::times::interval_of;
+use crate::uuids::uuid_text;
 use nested::NestedTexts;
 
 pub use json::{JsonValues, NonFinite, json_key};
 
 pub use crate::json_text::append_json_string;
+pub(crate) use literals::condition;
 pub(crate) use nested::has_parts;
 
 /// The values of one array, prepared for writing.
@@ -94,20 +97,6 @@ pub(crate) fn texts_of(array: &ArrayRef) -> Result<StringViewArray, ArrowError> 
         text
     };
     Ok((0..array.len()).map(|row| (!values.is_null(row)).then(|| text(row))).collect())
-}
-
-/// The text of a UUID: 32 digits in five groups.
-pub(crate) fn uuid_text(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = String::with_capacity(36);
-    for (at, byte) in bytes.iter().enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    text
 }
 
 /// The type of the values, without dictionaries and other wrappers.

@@ -25,7 +25,7 @@ use crate::display::texts_of;
 use crate::error::{Error, ErrorKind};
 use crate::ingest::values::{decimal, rounded_decimal};
 use crate::ingest::{UUID, read_texts};
-use crate::sql::type_names::type_name;
+use crate::type_names::type_name;
 
 const DAY_MS: i64 = 86_400_000;
 

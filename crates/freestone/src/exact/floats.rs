@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 
 use super::IsStored;
 use super::{Exact, function};
-use crate::normal_form::{normal_form, replaced};
+use crate::exact::normal_form::{normal_form, replaced};
 
 /// Functions whose result is one of their arguments, or never NaN.
 const KEEPING: [&str; 11] =

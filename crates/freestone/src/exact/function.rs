@@ -20,7 +20,7 @@ use datafusion::physical_expr_common::datum::apply;
 
 use super::{casts, decimals};
 use crate::error::{Error, ErrorKind};
-use crate::sql::type_names::type_name;
+use crate::type_names::type_name;
 
 /// The operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

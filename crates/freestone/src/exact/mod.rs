@@ -14,6 +14,7 @@ mod decimals;
 mod floats;
 mod function;
 mod functions;
+pub(crate) mod normal_form;
 mod planner;
 mod small;
 

@@ -22,7 +22,7 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 use super::target::Target;
 use crate::error::Error;
 use crate::ingest::SECONDS_KEY;
-use crate::sql::type_names::type_name;
+use crate::type_names::type_name;
 
 /// The encoded bytes in memory at which a row group ends, whatever its number of rows.
 const GROUP_BYTES: usize = 256 << 20;

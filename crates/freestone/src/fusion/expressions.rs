@@ -356,7 +356,7 @@ impl<'a> Expressions<'a> {
             return Ok(Some(a));
         }
         if *to == DataType::Float64 {
-            return Ok(self.to_float(a));
+            return Ok(self.as_float(a));
         }
         let (Some(_), Some(scale)) = (scale_of(&a.known.data_type), scale_of(to)) else { return Ok(None) };
         let Some(a) = self.rescaled(a, scale) else { return Ok(None) };
@@ -368,7 +368,7 @@ impl<'a> Expressions<'a> {
         Ok(Some(Compiled { known, ..a }))
     }
 
-    fn to_float(&mut self, a: Compiled) -> Option<Compiled> {
+    fn as_float(&mut self, a: Compiled) -> Option<Compiled> {
         /// Integers up to this magnitude, and powers of ten up to this one, are exact as floats, so that the quotient
         /// is rounded once.
         const EXACT: i128 = 1 << 53;

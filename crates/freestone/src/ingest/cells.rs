@@ -5,7 +5,7 @@ use arrow::datatypes::DataType;
 
 use super::error::{Reason, ValueProblem};
 use super::fields::{Cells, Field};
-use crate::sql::type_names::type_name;
+use crate::type_names::type_name;
 
 /// The reason why a cell is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

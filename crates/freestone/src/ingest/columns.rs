@@ -24,7 +24,7 @@ use super::fields::{Cells, Field, Fields};
 use super::nested::Nested;
 use super::values::{self, ZoneRule};
 use crate::display::has_parts;
-use crate::sql::type_names::type_name;
+use crate::type_names::type_name;
 
 /// The largest integer up to which every integer is exact as DOUBLE.
 const EXACT_INTEGER_MAX: u64 = 1 << 53;

@@ -26,7 +26,7 @@ use super::fixed_bytes::{INTERVAL, UUID, uuid_texts};
 use crate::display::texts_of;
 use crate::durations::interval_of;
 use crate::exact;
-use crate::sql::type_names::type_name;
+use crate::type_names::type_name;
 
 /// How the columns of a batch are matched with those of the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, IntervalMonthDayNanoArray, RecordBa
 use arrow::datatypes::{DataType, Field as ColumnField, IntervalMonthDayNano, IntervalUnit, Schema};
 
 use super::column_names::column_index;
-use crate::display::uuid_text;
+use crate::uuids::uuid_text;
 
 /// The type in which an INTERVAL of a file is read.
 pub(crate) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);

@@ -21,7 +21,7 @@ use super::json_tokens::{BadObject, Objects, Refused, Value, string_end, unescap
 use super::kinds::Kinds;
 use super::parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
 use super::shapes::Shape;
-use crate::sql::type_names::type_name;
+use crate::type_names::type_name;
 
 /// Objects parsed before their columns are.
 const OBJECTS_A_STEP: usize = 1024;

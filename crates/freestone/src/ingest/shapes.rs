@@ -178,7 +178,7 @@ fn united(a: &[(String, Shape)], b: &[(String, Shape)]) -> Vec<(String, Shape)> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sql::type_names::type_name;
+    use crate::type_names::type_name;
 
     fn check(texts: &[&str], expected: &str) {
         let mut shape = Shape::default();

@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::sql::type_names::type_name;
+use crate::type_names::type_name;
 
 /// A file in a folder of its own that vanishes with it.
 struct TestFile {

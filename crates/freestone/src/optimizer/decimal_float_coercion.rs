@@ -125,7 +125,7 @@ fn in_list_function(expression: &mut Expr, schema: &DFSchema) -> bool {
     for (at, (arg, own)) in args.iter_mut().zip(types).enumerate() {
         let to = if is_value(at) { common.clone() } else { DataType::new_list(common.clone(), true) };
         // Positions and counts remain integers, as do NULLs.
-        if own != to && own != DataType::Null && !(own.is_integer() && !matches!(form, ListForm::Values)) {
+        if own != to && own != DataType::Null && (matches!(form, ListForm::Values) || !own.is_integer()) {
             *arg = converted(std::mem::take(arg), &to);
         }
     }

@@ -17,7 +17,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::exact;
-use crate::normal_form::has_normal_form;
+use crate::exact::normal_form::has_normal_form;
 
 /// The rule. It runs after type coercion.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 
+use crate::exact::normal_form::has_normal_form;
 use crate::exact::{Canonical, key_function};
-use crate::normal_form::has_normal_form;
 
 /// The rule. It runs before rows are partitioned by these keys.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, binar
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::exact;
+use crate::exact::normal_form::has_normal_form;
 use crate::expressions;
-use crate::normal_form::has_normal_form;
 use crate::scalars::order_of;
 
 #[derive(Debug)]

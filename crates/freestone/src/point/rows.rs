@@ -15,7 +15,7 @@ use super::recognition::is_compared;
 use super::{Action, Condition, Operand, Point, Select};
 use crate::error::{Error, ErrorKind, Result};
 use crate::provider;
-use crate::sql::type_names::type_name;
+use crate::type_names::type_name;
 use crate::workload::{TableReads, Watch, WorkloadLog};
 
 /// Rows of one key fill no batch.

@@ -22,9 +22,9 @@ use crate::internal_names::{PG_TEMP, is_temporary};
 use crate::sequences::{self, SequenceRelation};
 use crate::sql::function_macros;
 use crate::sql::names::{CATALOG, SCHEMA, name_in};
-use crate::sql::type_names::type_name;
 use crate::temp_schema::TempSchema;
 use crate::text_types::field_type;
+use crate::type_names::type_name;
 
 /// The name of the schema.
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";

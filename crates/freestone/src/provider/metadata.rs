@@ -36,9 +36,9 @@ use crate::sql::names::{self, SCHEMA};
 use crate::sql::spellings::AT;
 use crate::sql::statement::quote;
 use crate::sql::text_types;
-use crate::sql::type_names::type_name;
 use crate::temp_schema::TempSchema;
 use crate::text_types::{column_type, field_type};
+use crate::type_names::type_name;
 use crate::workload::{LoggedPredicate, LoggedScan, WorkloadLog};
 
 /// Makes the table functions of one statement's snapshot known to it.

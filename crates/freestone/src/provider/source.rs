@@ -558,7 +558,7 @@ impl DataSource for FreestoneSource {
 
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns: Vec<_> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
-        let filters: Vec<_> = self.filters.iter().map(crate::sql_words::condition).collect();
+        let filters: Vec<_> = self.filters.iter().map(crate::display::condition).collect();
         if t == DisplayFormatType::TreeRender {
             writeln!(f, "table={}", self.named_table().name)?;
             return if filters.is_empty() { Ok(()) } else { writeln!(f, "filter={}", filters.join(" AND ")) };

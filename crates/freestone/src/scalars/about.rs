@@ -11,8 +11,8 @@ use super::kinds::Kind::{Any, Text};
 use super::kinds::TEXT;
 use super::rows::{invalid, texts};
 use crate::sql::names::{CATALOG, SCHEMA};
-use crate::sql::type_names::type_name;
 use crate::times::Call;
+use crate::type_names::type_name;
 
 pub(super) fn all() -> Vec<Scalar> {
     let constant = |names: &[&'static str], value: String| {

@@ -15,10 +15,10 @@ use super::function::Scalar;
 use super::kinds::{BOOL, INT, list, list_of};
 use super::lists::taken;
 use super::rows::{invalid, lists};
-use crate::normal_form;
+use crate::exact::normal_form;
 use crate::optimizer::common_of_mixed;
-use crate::sql::type_names::type_name;
 use crate::times::{Call, exact_cast, is_text};
+use crate::type_names::type_name;
 
 pub(super) fn all() -> Vec<Scalar> {
     let of_value = |names, result: DataType, kernel: fn(&Call) -> Result<ArrayRef>| {

@@ -15,7 +15,7 @@ use super::kinds::{INT, REAL, TEXT, list, list_of};
 use super::rows::{any_null, constant, ints, invalid, lists};
 use super::text::character;
 use crate::error::Error;
-use crate::normal_form::comparator;
+use crate::exact::normal_form::comparator;
 use crate::times::{Call, exact_cast, is_text};
 
 pub(super) fn all() -> Vec<Scalar> {

@@ -45,7 +45,7 @@ fn coerced(types: &[DataType]) -> Option<Vec<DataType>> {
             for kind in types {
                 let (own_whole, own_scale) = match kind {
                     DataType::Decimal128(precision, scale) => (i16::from(*precision) - i16::from(*scale), *scale),
-                    kind => (i16::from(integer_digits(kind).unwrap_or(1)), 0),
+                    kind => (integer_digits(kind).unwrap_or(1), 0),
                 };
                 (whole, scale) = (whole.max(own_whole), scale.max(own_scale));
             }
@@ -71,7 +71,8 @@ impl Iterator for Numbers {
     fn next(&mut self) -> Option<i128> {
         let value = self.next?;
         let is_within = if self.step > 0 { value < self.end } else { value > self.end };
-        if !is_within && !(self.has_end && value == self.end) {
+        let is_last = self.has_end && value == self.end;
+        if !is_within && !is_last {
             self.next = None;
             return None;
         }

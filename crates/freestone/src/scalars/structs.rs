@@ -19,7 +19,7 @@ use super::list_members::{common, comparator};
 use super::lists::of_lengths;
 use super::rows::{invalid, lists};
 use crate::error::Error;
-use crate::normal_form;
+use crate::exact::normal_form;
 use crate::times::{Call, exact_cast};
 
 /// The function that compares two nested values.

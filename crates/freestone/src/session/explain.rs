@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::ast::{self, Statement};
 use futures::StreamExt;
 
 use crate::context::Outcome;
+use crate::error::in_sql;
 use crate::error::{Error, Result};
 use crate::exec;
 use crate::exec::write::PlansRun;
@@ -19,7 +20,6 @@ use crate::inputs::ArrowTable;
 use crate::session::{Session, Writing};
 use crate::sql::parameters::Parameters;
 use crate::sql::temp_names::WriteTarget;
-use crate::sql_words::in_sql;
 
 impl Session {
     /// EXPLAIN of a query; for INSERT, UPDATE, DELETE and CREATE TABLE AS, of the query that finds their rows.

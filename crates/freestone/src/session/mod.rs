@@ -162,9 +162,8 @@ impl Session {
         let _ = exact::register(&mut state);
         let _ = scalars::register(&mut state);
         let _ = text_types::register(&mut state);
-        let _ = state.register_udf(Arc::new(optimizer::attempts::function()));
-        let _ = state.register_udf(Arc::new(windows::ordered_by()));
-        let _ = state.register_udf(Arc::new(current_setting::function()));
+        let others = [optimizer::attempts::function(), windows::ordered_by(), current_setting::function()];
+        others.into_iter().for_each(|function| drop(state.register_udf(Arc::new(function))));
         let variables = Arc::<Variables>::default();
         let _ = state.register_udf(Arc::new(crate::variables::function(variables.clone())));
         let _ = growth::register(&mut state, database.options().memory_limit);

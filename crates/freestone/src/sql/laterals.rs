@@ -22,7 +22,9 @@ use crate::error::{Error, Result};
 use crate::sql::names::folded;
 use crate::sql::using::table_name;
 use crate::sql::{fragments, visitor};
-use crate::table_functions::SERIES;
+
+/// Functions that also return their values as a list.
+pub(crate) const SERIES: [&str; 2] = ["generate_series", "range"];
 
 /// Takes LATERAL out of RIGHT and FULL JOINs.
 ///

@@ -35,7 +35,6 @@ pub(crate) mod temp_names;
 pub(crate) mod text_types;
 pub(crate) mod token_forms;
 pub(crate) mod transactions;
-pub(crate) mod type_names;
 pub(crate) mod types;
 pub(crate) mod user_types;
 pub(crate) mod using;

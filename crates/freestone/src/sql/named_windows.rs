@@ -96,10 +96,13 @@ fn in_select(select: &mut Select) -> Result<()> {
     Ok(())
 }
 
+/// What is called for each expression.
+type Each<'a> = &'a mut dyn FnMut(&Expr) -> ControlFlow<()>;
+
 /// Adds a window function of the SELECT list to a QUALIFY without one, as a condition that is always true. DataFusion does
 /// not see those of the list.
 fn with_window(select: &mut Select) {
-    let find = |part: &dyn Fn(&mut dyn FnMut(&Expr) -> ControlFlow<()>)| {
+    let find = |part: &dyn Fn(Each)| {
         let mut found = None;
         part(&mut |expr: &Expr| match expr {
             Expr::Function(call) if call.over.is_some() => {
@@ -110,7 +113,7 @@ fn with_window(select: &mut Select) {
         });
         found
     };
-    let own = |each: &mut dyn FnMut(&Expr) -> ControlFlow<()>| {
+    let own = |each: Each| {
         let _ = visitor::expressions(&select.qualify, each);
     };
     let of_list = |each: &mut dyn FnMut(&Expr) -> ControlFlow<()>| {

@@ -4,8 +4,8 @@ use datafusion::arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::ast::Query;
 
 use super::statement::{parse_query, quote};
-use super::type_names::type_name;
 use crate::error::{Error, Result};
+use crate::type_names::type_name;
 
 /// The name of the summarized query.
 const ROWS: &str = "freestone$rows";

@@ -20,7 +20,7 @@ use freestone_store::schema::{CheckConstraint, Column, TableSchema};
 
 use crate::definitions;
 use crate::sql::text_types::{CHECK, TextType, of_check, type_text};
-use crate::sql::type_names::type_name;
+use crate::type_names::type_name;
 
 /// The metadata of a field with the labels of its ENUM, as a list in JSON.
 pub(crate) const LABELS: &str = "freestone.enum";

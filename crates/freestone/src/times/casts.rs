@@ -11,7 +11,7 @@ use datafusion::optimizer::AnalyzerRule;
 use super::convert;
 use crate::error::{Error, ErrorKind};
 use crate::expressions;
-use crate::sql::type_names::type_name;
+use crate::type_names::type_name;
 
 #[derive(Debug)]
 pub(crate) struct TimeCasts;

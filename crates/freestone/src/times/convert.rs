@@ -240,7 +240,7 @@ fn parsed<O: ArrowPrimitiveType>(
 }
 
 fn not_read(text: &str, to: &DataType) -> Error {
-    let kind = crate::sql::type_names::type_name(to);
+    let kind = crate::type_names::type_name(to);
     let hint = match to {
         DataType::Interval(_) => "an interval reads '1 year 2 months 3 days 04:05:06'",
         DataType::Date32 | DataType::Date64 => "a date reads '2024-01-31'",

@@ -238,7 +238,7 @@ fn named(name: &str, form: Form, args: &[Expr]) -> String {
 
 /// The error of wrong argument types.
 pub(crate) fn wrong_types<T>(name: &str, takes: &str, types: &[DataType]) -> Result<T> {
-    let given: Vec<String> = types.iter().map(crate::sql::type_names::type_name).collect();
+    let given: Vec<String> = types.iter().map(crate::type_names::type_name).collect();
     let message = format!("{name} takes {takes}, and was given ({})", given.join(", "));
     Err(Error::new(ErrorKind::Type, message).into())
 }

@@ -11,7 +11,7 @@ use super::calendar::checked_days;
 use super::text::date_text;
 use crate::error::{Error, ErrorKind};
 use crate::expressions::{OneType, of_one_type};
-use crate::sql::type_names::type_name;
+use crate::type_names::type_name;
 
 /// Checks the operands of an expression that have to be of one type.
 ///

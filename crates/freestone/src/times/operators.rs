@@ -20,7 +20,7 @@ use super::infinite::{has_infinite, keeping_infinite};
 use super::interval::{DAY_NS, Interval, SECOND_NS, rounded_quotient};
 use super::zone::Zone;
 use crate::error::{Error, ErrorKind};
-use crate::sql::type_names::type_name;
+use crate::type_names::type_name;
 
 const DAY_SECONDS: i64 = 86_400;
 

@@ -215,7 +215,7 @@ fn part_of(name: &str, time: &DataType) -> Result<Part> {
     match has {
         true => Ok(part),
         false => {
-            let kind = crate::sql::type_names::type_name(time);
+            let kind = crate::type_names::type_name(time);
             Err(Error::invalid(format!("{kind} has no part {}", name.to_lowercase())).into())
         }
     }

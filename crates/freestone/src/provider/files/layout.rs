@@ -5,7 +5,7 @@ use datafusion::arrow::datatypes::FieldRef;
 use super::options::FileOptions;
 use super::set::{ColumnSource, Contents, FileSet, SetFile};
 use crate::ingest::{CsvLayout, IngestOptions, NO_QUOTE, TextFile};
-use crate::sql::type_names::type_name;
+use crate::type_names::type_name;
 
 /// How a CSV file is read.
 #[derive(Debug, Clone)]

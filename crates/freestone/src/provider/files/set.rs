@@ -24,7 +24,7 @@ use crate::ingest::{
     self, ArrowFile, CHANGED, FileFormat, IngestError, IngestOptions, Kinds, ParquetFile, Reason, RejectSink, Shape,
     SpooledFile, TextFile, TextForms,
 };
-use crate::sql::type_names::type_name;
+use crate::type_names::type_name;
 
 /// Files that form one table.
 #[derive(Debug)]

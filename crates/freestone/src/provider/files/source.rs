@@ -156,7 +156,7 @@ impl DataSource for FilesSource {
 
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns: Vec<_> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
-        let filters: Vec<_> = self.filters.all().map(|filter| crate::sql_words::condition(&filter)).collect();
+        let filters: Vec<_> = self.filters.all().map(crate::display::condition).collect();
         if t == DisplayFormatType::TreeRender {
             writeln!(f, "files={}", self.set.name)?;
             return if filters.is_empty() { Ok(()) } else { writeln!(f, "filter={}", filters.join(" AND ")) };

@@ -40,6 +40,24 @@ const ONE_COLUMN: [&str; 3] = ["range", "generate_series", "unnest"];
 /// The former name of the column of a table function.
 const VALUE: &str = "value";
 
+/// The aliases of functions among the tables of a write, which are columns where they are used as such.
+fn functions_of_write(statement: &mut ast::Statement) {
+    let mut used = tables_of_write(statement).map_or_else(Vec::new, |tables| aliases_of_functions(tables));
+    used.retain(|name| uses_name(statement, name));
+    if let Some(tables) = tables_of_write(statement).filter(|_| !used.is_empty()) {
+        columns_of_aliases(tables, &used);
+    }
+}
+
+/// The same among the tables of a query.
+fn functions_of_query(query: &mut Query) {
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        let mut used = aliases_of_functions(&select.from);
+        used.retain(|name| uses_name(select, name) || uses_name(&query.order_by, name));
+        columns_of_aliases(&mut select.from, &used);
+    }
+}
+
 /// Rewrites the forms that do not depend on tables.
 ///
 /// # Errors
@@ -59,20 +77,12 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
         type Break = ();
 
         fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<()> {
-            let mut used = tables_of_write(statement).map_or_else(Vec::new, |tables| aliases_of_functions(tables));
-            used.retain(|name| uses_name(statement, name));
-            if let Some(tables) = tables_of_write(statement).filter(|_| !used.is_empty()) {
-                columns_of_aliases(tables, &used);
-            }
+            functions_of_write(statement);
             ControlFlow::Continue(())
         }
 
         fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-            if let SetExpr::Select(select) = query.body.as_mut() {
-                let mut used = aliases_of_functions(&select.from);
-                used.retain(|name| uses_name(select, name) || uses_name(&query.order_by, name));
-                columns_of_aliases(&mut select.from, &used);
-            }
+            functions_of_query(query);
             orders::of_set_operation(query);
             let done = samples::of_query(query).and_then(|()| limits::rewrite(query));
             self.note(done)

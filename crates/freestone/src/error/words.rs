@@ -1,7 +1,7 @@
 //! Messages of DataFusion and Arrow in the words of SQL: sentences about types without signatures and lists of candidates,
 //! with types and literals as [`in_sql`] writes them.
 
-use crate::sql_words::in_sql;
+use super::in_sql::in_sql;
 
 /// The prefixes that libraries add to messages.
 const PREFIXES: [&str; 11] = [

@@ -22,15 +22,14 @@ use datafusion::sql::sqlparser::ast::{FunctionArg, FunctionArgExpr, ObjectName, 
 
 use crate::error::{Error, ErrorKind};
 use crate::exact;
+use crate::sql::laterals::SERIES;
 use crate::sql::names::folded;
-use crate::sql::type_names::type_name;
 use crate::times;
+use crate::type_names::type_name;
 
 /// The column of WITH ORDINALITY.
 const ORDINALITY: &str = "ordinality";
 const UNNEST: &str = "unnest";
-/// Functions that also return their values as a list.
-pub(crate) const SERIES: [&str; 2] = ["generate_series", "range"];
 
 /// Plans functions in FROM.
 #[derive(Debug)]

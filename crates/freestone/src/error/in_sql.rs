@@ -1,47 +1,13 @@
 //! The words of SQL for what libraries print: types by their names in SQL, and literals as they are written there.
 
 use std::str::FromStr;
-use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNano};
+use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Literal;
 
-use crate::display::{texts_of, uuid_text};
-use crate::sql::type_names::type_name;
-
-/// A value as a literal of SQL.
-pub(crate) fn value(value: &ScalarValue) -> String {
-    let text = || {
-        let texts = value.to_array().and_then(|array| Ok(texts_of(&array)?));
-        texts.map_or_else(|_| value.to_string(), |texts| texts.value(0).to_owned())
-    };
-    let kind = value.data_type();
-    match &kind {
-        _ if value.is_null() => "NULL".to_owned(),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => format!("'{}'", text().replace('\'', "''")),
-        DataType::Date32 | DataType::Date64 => format!("DATE '{}'", text()),
-        DataType::Time32(_) | DataType::Time64(_) => format!("TIME '{}'", text()),
-        DataType::Timestamp(_, None) => format!("TIMESTAMP '{}'", text().replace('T', " ")),
-        DataType::Timestamp(_, Some(_)) => format!("TIMESTAMPTZ '{}'", text().replace('T', " ").replace('Z', "+00")),
-        DataType::Interval(_) => format!("INTERVAL '{}'", text()),
-        DataType::FixedSizeBinary(16) => format!("UUID '{}'", text()),
-        kind if kind.is_binary() => format!("x'{}'", text()),
-        _ => text(),
-    }
-}
-
-/// A condition on columns, with literals of SQL.
-pub(crate) fn condition(expression: &Arc<dyn PhysicalExpr>) -> String {
-    let shown = Arc::clone(expression).transform_up(|node| {
-        let Some(literal) = node.downcast_ref::<Literal>() else { return Ok(Transformed::no(node)) };
-        let shown = ScalarValue::Utf8(Some(value(literal.value())));
-        Ok(Transformed::yes(Arc::new(Literal::new(shown)) as Arc<dyn PhysicalExpr>))
-    });
-    in_sql(&shown.data().unwrap_or_else(|_| expression.clone()).to_string())
-}
+use crate::type_names::type_name;
+use crate::uuids::uuid_text;
 
 /// A text with Arrow's types and DataFusion's literals as they are written in SQL.
 pub(crate) fn in_sql(text: &str) -> String {
@@ -175,12 +141,19 @@ fn timestamp(kind: &str, inner: &str) -> Option<String> {
     let (number, zone) = inner.split_once(", ")?;
     let number = Some(number.parse().ok()?);
     let zone = zone.split_once('"').and_then(|(_, zone)| Some(zone.split_once('"')?.0.into()));
-    Some(value(&match kind {
+    let name = if zone.is_some() { "TIMESTAMPTZ" } else { "TIMESTAMP" };
+    let value = match kind {
         "TimestampSecond" => ScalarValue::TimestampSecond(number, zone),
         "TimestampMillisecond" => ScalarValue::TimestampMillisecond(number, zone),
         "TimestampMicrosecond" => ScalarValue::TimestampMicrosecond(number, zone),
         _ => ScalarValue::TimestampNanosecond(number, zone),
-    }))
+    };
+    Some(format!("{name} '{}'", text_of(&value)?.replace('T', " ").replace('Z', "+00")))
+}
+
+/// A value as Arrow writes it.
+fn text_of(value: &ScalarValue) -> Option<String> {
+    array_value_to_string(&value.to_array().ok()?, 0).ok()
 }
 
 /// `IntervalMonthDayNano { months: 0, days: 1, nanoseconds: 0 }`, and its length.
@@ -192,7 +165,8 @@ fn interval(text: &str) -> Option<(String, usize)> {
     let (months, days, nanoseconds) = (next()?, next()?, next()?);
     let interval = IntervalMonthDayNano::new(i32::try_from(months).ok()?, i32::try_from(days).ok()?, nanoseconds);
     let length = "IntervalMonthDayNano { ".len() + inner.len() + " }".len();
-    Some((value(&ScalarValue::IntervalMonthDayNano(Some(interval))), length))
+    let text = text_of(&ScalarValue::IntervalMonthDayNano(Some(interval)))?;
+    Some((format!("INTERVAL '{text}'"), length))
 }
 
 /// The length of the balanced parentheses at the beginning of a text, which may contain text in double quotes.
@@ -239,7 +213,7 @@ mod tests {
                 "x + IntervalMonthDayNano(\"IntervalMonthDayNano { months: 0, days: 1, nanoseconds: 0 }\")",
                 "x + INTERVAL '1 day'",
             ),
-            ("x + IntervalMonthDayNano { months: 0, days: 1, nanoseconds: 0 }", "x + INTERVAL '1 day'"),
+            ("x + IntervalMonthDayNano { months: 0, days: 1, nanoseconds: 0 }", "x + INTERVAL '1 days'"),
             ("Decimal128(1.50,9,2) and Decimal128(9, 2)", "1.50 and DECIMAL(9,2)"),
             ("BinaryView(\"97,98\") = Utf8View(NULL)", "x'6162' = NULL"),
             ("List([1, 2]) = CAST(l AS List(Int64))", "[1, 2] = CAST(l AS BIGINT[])"),
