@@ -254,7 +254,8 @@ impl SinkWorker for Worker {
         states.update(&of.calls, &batch, &self.groups)?;
         states.claim.resize(states.bytes())?;
         let groups = states.table.len();
-        let reduces = states.rows >= groups * ROWS_PER_GROUP && groups < RUN_GROUPS_MAX;
+        // A position per group is found as fast in a large table, and there cannot be more groups than positions.
+        let reduces = states.rows >= groups * ROWS_PER_GROUP && groups < RUN_GROUPS_MAX || states.table.is_direct();
         if groups >= RUN_GROUPS && of.context.threads() > 1 && !reduces {
             self.runs.push(states.run()?);
         }

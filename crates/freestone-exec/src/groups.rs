@@ -68,6 +68,11 @@ impl GroupTable {
         self.keys = batch;
     }
 
+    /// Whether groups are found by position.
+    pub fn is_direct(&self) -> bool {
+        self.direct.is_some()
+    }
+
     /// The number of groups.
     pub fn len(&self) -> usize {
         self.rows.len()

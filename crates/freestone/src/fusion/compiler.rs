@@ -66,19 +66,24 @@ pub(super) struct Compiler<'a> {
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     /// The joins, aggregations and sorts.
     breakers: usize,
+    joins: usize,
     scans: usize,
 }
 
 impl<'a> Compiler<'a> {
     pub fn new(options: &'a ConfigOptions) -> Self {
         let context = Arc::new(RunContext::new(options.execution.target_partitions));
-        Compiler { options, context, stages: vec![], inputs: vec![], breakers: 0, scans: 0 }
+        Compiler { options, context, stages: vec![], inputs: vec![], breakers: 0, joins: 0, scans: 0 }
     }
 
     /// The plan as stages, if it is worth it. `in_order`: rows have to come in the order of their units; `sorted`: a node
     /// above relies on an order that was asked for.
     pub fn compile(mut self, plan: &Arc<dyn ExecutionPlan>, in_order: bool, sorted: bool) -> Result<Option<Query>> {
         let Some(open) = self.open(plan)? else { return Ok(None) };
+        // Aggregations and sorts of one table are faster within its scan, or by DataFusion's operators.
+        if self.breakers > 0 && self.joins == 0 {
+            return Ok(None);
+        }
         // Without joins, aggregations and sorts, only the order of rows is gained.
         let is_ordered = in_order || open.limit.is_some();
         // A node above may rely on an order that rows of several units do not have.
@@ -100,9 +105,10 @@ impl<'a> Compiler<'a> {
         }))
     }
 
-    /// Counts an operator that needs all rows.
-    pub fn add_breaker(&mut self) {
+    /// Counts a join.
+    pub fn add_join(&mut self) {
         self.breakers += 1;
+        self.joins += 1;
     }
 
     /// What `compile` returns, and the stages that it added, which are left out for now.
@@ -155,13 +161,14 @@ impl<'a> Compiler<'a> {
     }
 
     fn open_limited(&mut self, plan: &Arc<dyn ExecutionPlan>, may_be_limited: bool) -> Result<Open> {
-        let (stages, inputs, breakers, scans) = (self.stages.len(), self.inputs.len(), self.breakers, self.scans);
+        let (stages, inputs) = (self.stages.len(), self.inputs.len());
+        let (breakers, joins, scans) = (self.breakers, self.joins, self.scans);
         if let Some(open) = self.open(plan)?.filter(|open| open.limit.is_none() || may_be_limited) {
             return Ok(open);
         }
         self.stages.truncate(stages);
         self.inputs.truncate(inputs);
-        (self.breakers, self.scans) = (breakers, scans);
+        (self.breakers, self.joins, self.scans) = (breakers, joins, scans);
         let mut below = plan;
         while let Some(input) = exchanged(below) {
             below = input;

@@ -45,7 +45,7 @@ impl Compiler<'_> {
         };
         let executed = Join::new(plan, self.context.clone());
         self.close(build, Arc::new(executed.clone()));
-        self.add_breaker();
+        self.add_join();
         let (mut probe, stages) = probe;
         self.stages.extend(stages);
         probe.step(Arc::new(executed.clone()));
