@@ -211,7 +211,7 @@ mod tests {
             ),
             (
                 "x + IntervalMonthDayNano(\"IntervalMonthDayNano { months: 0, days: 1, nanoseconds: 0 }\")",
-                "x + INTERVAL '1 day'",
+                "x + INTERVAL '1 days'",
             ),
             ("x + IntervalMonthDayNano { months: 0, days: 1, nanoseconds: 0 }", "x + INTERVAL '1 days'"),
             ("Decimal128(1.50,9,2) and Decimal128(9, 2)", "1.50 and DECIMAL(9,2)"),
