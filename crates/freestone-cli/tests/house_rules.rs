@@ -10,7 +10,8 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 13] = [
     ("freestone-codec", &[]),
     ("freestone-store", &["freestone-codec"]),
     ("freestone-advisor", &["freestone-codec", "freestone-store"]),
-    ("freestone", &["freestone-advisor", "freestone-codec", "freestone-store"]),
+    ("freestone-exec", &["freestone-store"]),
+    ("freestone", &["freestone-advisor", "freestone-codec", "freestone-exec", "freestone-store"]),
     ("freestone-data", &[]),
     ("freestone-report", &["freestone-advisor"]),
     ("freestone-demo", &["freestone", "freestone-data", "freestone-report"]),
@@ -57,7 +58,7 @@ fn dependencies_point_one_way() {
 
 #[test]
 fn nothing_below_the_engine_knows_what_is_above() {
-    for name in ["freestone-codec", "freestone-store", "freestone-advisor"] {
+    for name in ["freestone-codec", "freestone-store", "freestone-advisor", "freestone-exec"] {
         let manifest = read(&format!("crates/{name}/Cargo.toml"));
         let above = dependencies(&manifest).into_iter().find(|d| d.contains("datafusion") || d.contains("sqlparser"));
         assert_eq!(above, None, "{name} must not know SQL");
