@@ -273,7 +273,7 @@ SELECT unnest({'a': 1, 'b': 2})
 SELECT map(['a', 'b'], [1, 2]), map_keys(MAP {'a': 1}), map_values(MAP {'a': 1}), map_contains(MAP {'a': 1}, 'a'), cardinality(MAP {'a': 1}), map_extract(MAP {'a': 1}, 'a'), element_at(MAP {'a': 1}, 'a')
 SELECT map_from_entries([('a', 1)]), map_entries(MAP {'a': 1}), map_concat(MAP {'a': 1}, MAP {'b': 2})
 SELECT s.a FROM (SELECT {'a': 1, 'b': 2} AS s)
-SELECT s.* FROM (SELECT {'a': 1, 'b': 2} AS s) --~ a star takes tables: unnest(s)
+SELECT s.* FROM (SELECT {'a': 1, 'b': 2} AS s)
 
 --! json
 SELECT '{"a": 1}'::JSON, json_extract('{"a": {"b": 2}}', '$.a.b'), '{"a": 1}'::JSON -> 'a', '{"a": "x"}'::JSON ->> 'a', json_extract_string('{"a": "x"}', 'a')

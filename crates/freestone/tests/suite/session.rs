@@ -148,8 +148,8 @@ fn sorting_beyond_the_memory_limit_spills() {
         // The executor's own operators give way to those that spill.
         session.sql("CREATE TABLE few AS SELECT value AS k FROM generate_series(0, 9)").await?;
         let groups = "SELECT x.b, count(*) AS n FROM t AS x JOIN few ON x.a % 10 = few.k GROUP BY x.b";
-        let rows = number(&session, &format!("SELECT count(*) FROM ({groups}) WHERE n = 1"));
-        assert_eq!(rows.await?, 1_000_000);
+        let rows = number(&session, &format!("SELECT count(*) FROM ({groups}) WHERE n = 1")).await?;
+        assert_eq!(rows, 1_000_000);
         // An operator that cannot spill returns an error that says what to do.
         let sql = "SELECT count(*) FROM t AS x JOIN t AS y ON x.b = y.b WHERE x.a <> y.a";
         match number(&session, sql).await {
