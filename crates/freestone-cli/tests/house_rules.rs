@@ -10,7 +10,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 14] = [
     ("freestone-codec", &[]),
     ("freestone-store", &["freestone-codec"]),
     ("freestone-advisor", &["freestone-codec", "freestone-store"]),
-    ("freestone-exec", &["freestone-store"]),
+    ("freestone-exec", &["freestone-codec", "freestone-store"]),
     ("freestone", &["freestone-advisor", "freestone-codec", "freestone-exec", "freestone-store"]),
     ("freestone-data", &[]),
     ("freestone-report", &["freestone-advisor"]),

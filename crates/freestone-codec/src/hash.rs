@@ -1,10 +1,10 @@
-//! Fast sets of distinct values: open addressing with short inline hashes.
+//! Hashes of values, and fast sets of distinct values: open addressing with short inline hashes.
 
 use crate::BytesSlice;
 
 /// A hash of a byte string: two overlapping loads up to 16 bytes, folded by a widening multiplication.
 #[inline]
-pub(crate) fn hash_bytes(value: &[u8]) -> u64 {
+pub fn hash_bytes(value: &[u8]) -> u64 {
     let n = value.len();
     let word = |at: usize| u64::from_le_bytes(value[at..at + 8].try_into().expect("a slice of 8 bytes"));
     let half = |at: usize| u64::from(u32::from_le_bytes(value[at..at + 4].try_into().expect("a slice of 4 bytes")));
@@ -18,23 +18,34 @@ pub(crate) fn hash_bytes(value: &[u8]) -> u64 {
             for pair in value[..n - 1].as_chunks::<16>().0 {
                 let a = u64::from_le_bytes(pair[..8].try_into().expect("half of 16 bytes"));
                 let b = u64::from_le_bytes(pair[8..].try_into().expect("half of 16 bytes"));
-                state = fold(a ^ state, b ^ 0xE703_7ED1_A0B4_28DB);
+                state = fold(a ^ state, b ^ STEP);
             }
             (word(n - 16) ^ state, word(n - 8))
         }
     };
-    fold(a ^ 0xA076_1D64_78BD_642F, b ^ 0xE703_7ED1_A0B4_28DB ^ n as u64)
+    fold(a ^ SEED, b ^ STEP ^ n as u64)
 }
 
+/// A hash of an integer of 128 bits.
 #[inline]
-pub(crate) fn hash_int(value: i128) -> u64 {
-    fold(value as u64 ^ 0xA076_1D64_78BD_642F, (value >> 64) as u64 ^ 0xE703_7ED1_A0B4_28DB)
+pub fn hash_int(value: i128) -> u64 {
+    fold(value as u64 ^ SEED, (value >> 64) as u64 ^ STEP)
 }
 
+/// A hash of an integer of 64 bits.
 #[inline]
-pub(crate) fn hash_i64(value: i64) -> u64 {
-    fold(value as u64 ^ 0xA076_1D64_78BD_642F, 0xE703_7ED1_A0B4_28DB)
+pub fn hash_i64(value: i64) -> u64 {
+    fold(value as u64 ^ SEED, STEP)
 }
+
+/// The hash of several values from that of those before and that of the next one.
+#[inline]
+pub fn combine(before: u64, next: u64) -> u64 {
+    fold(before ^ STEP, next ^ SEED)
+}
+
+const SEED: u64 = 0xA076_1D64_78BD_642F;
+const STEP: u64 = 0xE703_7ED1_A0B4_28DB;
 
 #[inline]
 fn fold(a: u64, b: u64) -> u64 {

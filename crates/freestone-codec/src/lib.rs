@@ -23,7 +23,7 @@ mod encodings;
 mod error;
 mod fsst_table;
 mod fuzz;
-mod hash;
+pub mod hash;
 mod key_set;
 mod layout;
 mod predicate;

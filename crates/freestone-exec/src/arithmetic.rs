@@ -15,8 +15,6 @@ pub enum Operation {
     Subtract,
     /// `*`
     Multiply,
-    /// `/`, of floats only.
-    Divide,
 }
 
 /// A comparison.
@@ -172,7 +170,6 @@ pub fn binary(op: Operation, a: Number<'_>, b: Number<'_>, rows: usize) -> Vecto
             Operation::Add => zipped(x, y, rows, |a, b| one_nan(a + b)),
             Operation::Subtract => zipped(x, y, rows, |a, b| one_nan(a - b)),
             Operation::Multiply => zipped(x, y, rows, |a, b| one_nan(a * b)),
-            Operation::Divide => zipped(x, y, rows, |a, b| one_nan(a / b)),
         };
         return Vector::with_nulls(Values::Float(values.into()), NullBuffer::union(a.valid(), b.valid()));
     }
@@ -182,7 +179,6 @@ pub fn binary(op: Operation, a: Number<'_>, b: Number<'_>, rows: usize) -> Vecto
         Operation::Add => zipped(x, y, rows, i64::wrapping_add),
         Operation::Subtract => zipped(x, y, rows, i64::wrapping_sub),
         Operation::Multiply => zipped(x, y, rows, i64::wrapping_mul),
-        Operation::Divide => unreachable!("integers are not divided"),
     };
     Vector::with_nulls(Values::Int(values.into()), NullBuffer::union(a.valid(), b.valid()))
 }
@@ -201,7 +197,6 @@ pub fn wide(op: Operation, a: Number<'_>, b: Number<'_>, rows: usize) -> Vector 
                 Operation::Add => zipped(x.slice(), y.slice(), rows, i128::wrapping_add),
                 Operation::Subtract => zipped(x.slice(), y.slice(), rows, i128::wrapping_sub),
                 Operation::Multiply => zipped(x.slice(), y.slice(), rows, i128::wrapping_mul),
-                Operation::Divide => unreachable!("integers are not divided"),
             }
         }
     };

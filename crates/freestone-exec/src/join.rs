@@ -11,9 +11,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use arrow_buffer::{BooleanBuffer, NullBuffer};
+use freestone_codec::hash::hash_i64;
 
 use crate::error::{ExecError, Result};
-use crate::hash::{hash_rows, hash_word};
+use crate::hash::hash_rows;
 use crate::pipeline::{
     Claim, Context, Progress, Sink, SinkWorker, Source, SourceWorker, Step, StepWorker, Take, check,
 };
@@ -295,7 +296,7 @@ fn buckets(rows: usize) -> usize {
     (rows + rows / 4).next_power_of_two().max(64)
 }
 
-/// Below so many rows, a second thread costs more than it saves.
+/// The number of rows below which a second thread costs more than it saves.
 const FEW_ROWS: usize = 1 << 15;
 
 /// Puts rows into buckets. Each thread has some of the buckets, and looks at all rows.
@@ -346,7 +347,7 @@ impl Chains<'_> {
             let from = number * share;
             for part in (0..self.rows.parts()).rev() {
                 for (row, words) in self.rows.part_rows(part).rev() {
-                    let hash = word.map_or_else(|| words[HASH], |word| hash_word(words[word]));
+                    let hash = word.map_or_else(|| words[HASH], |word| hash_i64(words[word] as i64));
                     if let Some(entry) = buckets.get_mut(((hash >> shift) as usize).wrapping_sub(from)) {
                         self.chain(row, *entry as u32);
                         *entry = *entry >> 32 << 32 | tag(hash) | u64::from(row + 1);

@@ -12,7 +12,6 @@
 pub mod accumulators;
 pub mod aggregate;
 pub mod arithmetic;
-pub mod calendar;
 pub mod convert;
 pub mod direct;
 pub mod error;

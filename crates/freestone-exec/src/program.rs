@@ -72,8 +72,6 @@ pub enum Node {
     IsNull(Register),
     /// The second value where the first is true, otherwise the third. All are of the form.
     Choose(Form, Register, Register, Register),
-    /// A part of a time: an integer of days or units, divided with a calendar.
-    Part(crate::calendar::Part, Register),
     /// A function of the given values.
     Foreign(Arc<dyn Foreign>, Vec<Register>),
 }
@@ -82,7 +80,7 @@ impl Node {
     fn operands(&self) -> Vec<Register> {
         match self {
             Node::Column(_) | Node::Literal(_) => vec![],
-            Node::ToFloat(a, _) | Node::ToWide(a) | Node::Not(a) | Node::IsNull(a) | Node::Part(_, a) => vec![*a],
+            Node::ToFloat(a, _) | Node::ToWide(a) | Node::Not(a) | Node::IsNull(a) => vec![*a],
             Node::Arithmetic(_, a, b)
             | Node::WideArithmetic(_, a, b)
             | Node::Compare(_, a, b)
@@ -264,11 +262,6 @@ impl Evaluator {
                 let chosen = true_rows(&self.vector(*condition, Form::Bits, rows));
                 let (then, otherwise) = (self.vector(*then, *form, rows), self.vector(*otherwise, *form, rows));
                 arithmetic::choose(&chosen, &then, &otherwise)
-            }
-            Node::Part(part, a) => {
-                let a = self.vector(*a, Form::Int, rows);
-                let parts: Vec<i64> = a.as_ints().iter().map(|value| part.of(*value)).collect();
-                Vector::with_nulls(Values::Int(parts.into()), a.valid)
             }
             Node::Foreign(function, inputs) => self.call(at, function.as_ref(), inputs, rows)?,
         };

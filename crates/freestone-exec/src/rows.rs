@@ -179,7 +179,7 @@ impl Rows {
         &mut self.words[row * self.layout.width..(row + 1) * self.layout.width]
     }
 
-    /// Makes room for so many rows in all.
+    /// Makes room for this number of rows in all.
     pub fn reserve(&mut self, rows: usize) {
         self.words.reserve_exact((rows * self.layout.width).saturating_sub(self.words.len()));
     }

@@ -8,11 +8,11 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::DataType;
+use freestone_store::StoreError;
 use freestone_store::Table;
 use freestone_store::column::{ColumnBuffer, Decoded, dictionary_texts};
 use freestone_store::scan::{Cursor, Morsel, MorselQueue, Morsels, Pieces, ScanMetrics, ScanRequest, Sink};
 use freestone_store::segment::Segment;
-use freestone_store::{StoreError, scan};
 use parking_lot::Mutex;
 
 use crate::convert::{form_of, from_arrow};
@@ -216,12 +216,4 @@ fn long_bytes(vector: &Vector) -> usize {
         Values::Arrow(array) => array.get_array_memory_size(),
         _ => vector.bytes(),
     }
-}
-
-/// The morsels of which zone pruning leaves rows.
-///
-/// # Errors
-/// A footer or an index cannot be read.
-pub fn surviving(table: &Table, request: &ScanRequest, metrics: &ScanMetrics) -> Result<Vec<Morsel>> {
-    Ok(scan::surviving_morsels(table, request, freestone_store::limits::MORSEL_ROWS, metrics)?)
 }

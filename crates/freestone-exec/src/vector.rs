@@ -7,8 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow_array::{Array, ArrayRef, StringViewArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
-
-use crate::hash::hash_bytes;
+use freestone_codec::hash::hash_bytes;
 
 /// The physical form of a column, which is known when a query is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

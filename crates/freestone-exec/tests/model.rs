@@ -1,4 +1,4 @@
-//! Joins, aggregations and top rows beside models that are too simple to be wrong, with NULL, NaN, both zeros, texts of
+//! Joins, aggregations and top rows compared with models that are too simple to be wrong, with NULL, NaN, both zeros, texts of
 //! all lengths, batches at the borders of vectors, and one or several threads.
 
 use std::collections::BTreeMap;

@@ -491,6 +491,5 @@ fn result_bounds(op: Operation, a: (i128, i128), b: (i128, i128)) -> Option<(i12
             let ends = [a.0.checked_mul(b.0)?, a.0.checked_mul(b.1)?, a.1.checked_mul(b.0)?, a.1.checked_mul(b.1)?];
             Some((ends.into_iter().min()?, ends.into_iter().max()?))
         }
-        Operation::Divide => None,
     }
 }
