@@ -95,7 +95,7 @@ impl Vector {
 /// The vector does not have a form of the type.
 pub fn to_arrow(vector: &Vector, data_type: &DataType) -> Result<ArrayRef> {
     let nulls = vector.valid.clone();
-    let wrong = || ExecError::foreign(format!("{:?} is no form of {data_type}", vector.values));
+    let wrong = || ExecError::foreign(format!("values of another form than those of {data_type}"));
     Ok(match (&vector.values, data_type) {
         (Values::Arrow(array), _) => with_nulls(array, nulls)?,
         (Values::Bits(v), DataType::Boolean) => Arc::new(BooleanArray::new(v.clone(), nulls)),

@@ -80,8 +80,8 @@ pub(super) struct Expressions<'a> {
     columns: &'a [Known],
 }
 
-/// The range of 64-bit integers, of which the ends are left out so that nothing overflows.
-const INT: (i128, i128) = (-(1 << 63) + 1, (1 << 63) - 1);
+/// The range of 64-bit integers.
+const INT: (i128, i128) = (i64::MIN as i128, i64::MAX as i128);
 
 impl<'a> Expressions<'a> {
     /// For batches with these columns, which DataFusion knows by `schema`.
