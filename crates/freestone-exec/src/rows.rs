@@ -404,7 +404,7 @@ impl FrozenRows {
 
     /// Behind the number of the last row. Not all numbers before it are rows.
     pub fn end(&self) -> usize {
-        self.parts.len() << self.bits.min(FrozenRows::PART_BITS)
+        self.parts.len() << self.bits
     }
 
     /// The rows of a part, with their numbers.

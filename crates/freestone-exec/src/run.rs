@@ -135,7 +135,7 @@ impl Running {
         done
     }
 
-    fn work(&self, branch: &Branch, sink: &mut Option<Box<dyn SinkWorker>>) -> Result<()> {
+    fn work(&self, branch: &Branch, sink: &mut Part) -> Result<()> {
         let mut chain = Chain::new(branch);
         match &branch.feed {
             Feed::Source(source) => self.work_on_source(source.as_ref(), &mut chain, sink),
@@ -149,12 +149,7 @@ impl Running {
         }
     }
 
-    fn work_on_source(
-        &self,
-        source: &dyn Source,
-        chain: &mut Chain,
-        sink: &mut Option<Box<dyn SinkWorker>>,
-    ) -> Result<()> {
+    fn work_on_source(&self, source: &dyn Source, chain: &mut Chain, sink: &mut Part) -> Result<()> {
         let mut worker = source.worker();
         while let Some(progress) = worker.claim() {
             worker.read(&mut |batch| chain.push(batch, &mut |batch| self.take(progress.unit, batch, sink)))?;
@@ -163,14 +158,14 @@ impl Running {
         Ok(())
     }
 
-    fn take(&self, unit: usize, batch: Batch, sink: &mut Option<Box<dyn SinkWorker>>) -> Result<()> {
+    fn take(&self, unit: usize, batch: Batch, sink: &mut Part) -> Result<()> {
         match sink {
             Some(sink) => sink.push(batch),
             None => self.output.push(unit, batch),
         }
     }
 
-    fn progressed(&self, progress: Progress, sink: &Option<Box<dyn SinkWorker>>) -> Result<()> {
+    fn progressed(&self, progress: Progress, sink: &Part) -> Result<()> {
         check(self.context.as_ref())?;
         if self.failed.load(Ordering::Relaxed) {
             return Err(ExecError::Cancelled);

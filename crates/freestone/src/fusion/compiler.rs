@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -67,18 +68,24 @@ pub(super) struct Compiler<'a> {
     /// The joins, aggregations and sorts.
     breakers: usize,
     joins: usize,
+    /// Whether there may be a join. Only with one is it worth looking at the zones of all scanned columns.
+    has_join: bool,
     scans: usize,
 }
 
 impl<'a> Compiler<'a> {
     pub fn new(options: &'a ConfigOptions) -> Self {
         let context = Arc::new(RunContext::new(options.execution.target_partitions));
-        Compiler { options, context, stages: vec![], inputs: vec![], breakers: 0, joins: 0, scans: 0 }
+        Compiler { options, context, stages: vec![], inputs: vec![], breakers: 0, joins: 0, has_join: false, scans: 0 }
     }
 
     /// The plan as stages, if it is worth it. `in_order`: rows have to come in the order of their units; `sorted`: a node
     /// above relies on an order that was asked for.
     pub fn compile(mut self, plan: &Arc<dyn ExecutionPlan>, in_order: bool, sorted: bool) -> Result<Option<Query>> {
+        self.has_join = plan.exists(|node| Ok(node.is::<HashJoinExec>()))?;
+        if !self.has_join && plan.exists(|node| Ok(node.is::<AggregateExec>() || node.is::<SortExec>()))? {
+            return Ok(None);
+        }
         let Some(open) = self.open(plan)? else { return Ok(None) };
         // Aggregations and sorts of one table are faster within its scan, or by DataFusion's operators.
         if self.breakers > 0 && self.joins == 0 {
@@ -187,7 +194,10 @@ impl<'a> Compiler<'a> {
         }
         self.scans += 1;
         let known = |(at, field): (usize, &Arc<datafusion::arrow::datatypes::Field>)| {
-            let (nullable, bounds) = source.nulls_and_bounds(columns[at]);
+            let (nullable, bounds) = match self.has_join {
+                true => source.nulls_and_bounds(columns[at]),
+                false => (field.is_nullable(), None),
+            };
             Known { bounds, ..Known::of(field.data_type(), nullable) }
         };
         let schema = source.output_schema().clone();
@@ -352,6 +362,10 @@ impl<'a> Compiler<'a> {
                 let mut compiled = compiler.column(column);
                 if compiled.known.form != form_of(field.data_type()) {
                     compiled = compiler.widened(compiled);
+                }
+                // Of a small decimal that was computed with 128 bits.
+                if compiled.known.form != form_of(field.data_type()) {
+                    return Ok(None);
                 }
                 compiler.output(&compiled);
             }
