@@ -25,7 +25,7 @@ fn collect() {
 }
 
 /// Otherwise freed memory is returned after this time, in milliseconds: the next statement mostly needs as much again.
-const KEPT_MS: c_long = 1000;
+const KEPT_MS: c_long = 5000;
 
 /// Returns freed memory to the operating system at once if the memory limit is low. This costs some time, because the
 /// system clears memory before it is used again.

@@ -26,6 +26,7 @@ mod fuzz;
 pub mod hash;
 mod key_set;
 mod layout;
+mod pieces;
 mod predicate;
 mod rows;
 mod select;
@@ -43,6 +44,7 @@ pub use error::CodecError;
 #[doc(hidden)]
 pub use fuzz::{exercise, fuzz_chunk};
 pub use key_set::KeySet;
+pub use pieces::Pieces;
 pub use predicate::{BytesBound, BytesPredicate, IntPredicate, IntTest, Predicate, f32_key, f64_key};
 pub use rows::{IntTarget, Rows};
 pub use shared::Shared;

@@ -19,6 +19,7 @@ use crate::pipeline::{
     Claim, Context, Progress, Sink, SinkWorker, Source, SourceWorker, Step, StepWorker, Take, check,
 };
 use crate::program::{Evaluator, Program};
+use crate::ranges::Ranges;
 use crate::rows::{Field, FrozenRows, Layout, Rows};
 use crate::vector::{Batch, Form, Values, Vector, positions};
 
@@ -96,6 +97,9 @@ pub struct Plan {
     pub probe: Vec<Field>,
     /// The number of keys.
     pub keys: usize,
+    /// For a join by inequalities instead of equal keys, of which there are one or two: whether the build side's first key
+    /// is at most the probe side's, and its second one at least, or the other way around. The condition tests them again.
+    pub by_range: Option<bool>,
     /// Whether NULL equals NULL.
     pub null_equals_null: bool,
     /// A further condition.
@@ -170,6 +174,8 @@ enum Directory {
     Hash { entries: Vec<u64>, shift: u32 },
     /// By the key, an integer, from this one on.
     Key { rows: Vec<u32>, low: i64 },
+    /// By the order of the keys.
+    Range(Ranges),
 }
 
 /// The tag of a hash as a bit above a row.
@@ -192,7 +198,7 @@ impl Directory {
                 let entry = entries[(hash >> shift) as usize];
                 if entry & tag(*hash) == 0 { 0 } else { entry as u32 }
             })),
-            (Directory::Key { .. }, None) => unreachable!("a directory by keys is for keys"),
+            (Directory::Key { .. }, None) | (Directory::Range(_), _) => unreachable!("a directory by keys is for keys"),
         }
     }
 }
@@ -262,6 +268,12 @@ impl Join {
         let rows = FrozenRows::joined(self.layout.clone(), parts);
         let span = range.map(|(low, high)| high.abs_diff(low));
         let is_dense = |span: &u64| *span < RANGE_MIN.max(count as u64 * RANGE_PER_ROW);
+        if let Some(is_below) = self.plan.by_range {
+            let directory = Directory::Range(Ranges::new(&rows, &self.plan.build[..self.plan.keys], is_below));
+            claim.resize(rows.bytes() + rows.len() * Ranges::ROW_BYTES)?;
+            let paired = self.unpaired(&rows);
+            return Ok(Built { rows, directory, next: vec![], paired, _claim: claim });
+        }
         let (directory_bytes, low) = match (span.filter(is_dense), range) {
             (Some(span), Some((low, _))) if has_int_key(&self.plan) => ((span as usize + 1) * 4, Some((low, span))),
             _ => (buckets(count) * 8, None),
@@ -279,16 +291,24 @@ impl Join {
         };
         let next = chains.next.into_inner().unwrap_or_default();
         claim.resize(rows.bytes() + directory_bytes + next.len() * 4)?;
-        let paired = if self.plan.kind.returns_build() { rows.end().div_ceil(64) } else { 0 };
-        let paired = (0..paired).map(|_| AtomicU64::new(0)).collect();
+        let paired = self.unpaired(&rows);
         Ok(Built { rows, directory, next, paired, _claim: claim })
+    }
+
+    /// No row has a pair yet.
+    fn unpaired(&self, rows: &FrozenRows) -> Vec<AtomicU64> {
+        let words = if self.plan.kind.returns_build() { rows.end().div_ceil(64) } else { 0 };
+        (0..words).map(|_| AtomicU64::new(0)).collect()
     }
 }
 
 /// Whether the only key is an integer that is never NULL in rows of the build side.
 fn has_int_key(plan: &Plan) -> bool {
+    if plan.keys != 1 || plan.by_range.is_some() {
+        return false;
+    }
     let has_nulls = plan.kind.keeps_nulls() && plan.build[0].nullable;
-    plan.keys == 1 && plan.build[0].form == Form::Int && !plan.null_equals_null && !has_nulls
+    plan.build[0].form == Form::Int && !plan.null_equals_null && !has_nulls
 }
 
 /// The buckets of a directory by hashes.
@@ -472,7 +492,7 @@ impl SinkWorker for Builder {
         };
         let keys = &batch.columns[..plan.keys];
         self.ranges.iter_mut().zip(keys).for_each(|(range, key)| *range = union(*range, range_of(key)));
-        if !has_int_key(plan) {
+        if !has_int_key(plan) && plan.by_range.is_none() {
             hash_rows(keys, batch.rows, &mut self.hashes);
         }
         self.append(&batch);
@@ -525,6 +545,9 @@ impl StepWorker for Prober {
         if built.rows.is_empty() && matches!(plan.kind, Kind::Inner | Kind::ProbeSemi) {
             return Ok(());
         }
+        if let Directory::Range(ranges) = &built.directory {
+            return self.push_ranges(&join, ranges, &batch, next);
+        }
         let keys = &batch.columns[..plan.keys];
         let ints = matches!(built.directory, Directory::Key { .. }).then(|| keys[0].as_ints());
         if ints.is_none() {
@@ -565,6 +588,27 @@ impl StepWorker for Prober {
 }
 
 impl Prober {
+    /// Pairs each row with those in whose ranges it is.
+    fn push_ranges(&mut self, join: &Join, ranges: &Ranges, batch: &Batch, next: Take<'_>) -> Result<()> {
+        let keys = ranges.probed(&batch.columns[..join.plan.keys]);
+        let valid = not_null(&batch.columns[..join.plan.keys]);
+        let mut from = 0;
+        for row in 0..batch.rows {
+            if valid.as_ref().is_none_or(|valid| valid.value(row)) {
+                ranges.find(&keys, row, &mut self.build_rows);
+                self.probe_rows.resize(self.build_rows.len(), row as u32);
+            }
+            if row % PAIRS == 0 {
+                check(join.context.as_ref())?;
+            }
+            if self.probe_rows.len() >= PAIRS {
+                self.flush(join, batch, from, row + 1, next)?;
+                from = row + 1;
+            }
+        }
+        self.flush(join, batch, from, batch.rows, next)
+    }
+
     /// Pairs each row with the first of its bucket, if there is one. No branch depends on the rows.
     fn pair_with_first(&mut self, rows: usize) {
         let Prober { first, probe_rows, build_rows, .. } = self;

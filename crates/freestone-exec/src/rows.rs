@@ -438,6 +438,11 @@ impl FrozenRows {
         &self.parts[part][from..from + self.layout.width]
     }
 
+    /// The first word of a field of a row.
+    pub fn word(&self, row: usize, index: usize) -> u64 {
+        self.row(row)[self.layout.places[index].at]
+    }
+
     /// Whether the first `keys` fields of a row equal all fields of a row of `other`, whose layout has only these, with
     /// the same reserved words, `from` of them.
     #[inline]

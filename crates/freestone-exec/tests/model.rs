@@ -10,6 +10,7 @@ use freestone_exec::accumulators::{Accumulator, Count, Extreme, ExtremeText, Flo
 use freestone_exec::aggregate::{Aggregation, Call};
 use freestone_exec::direct::KeyDomain;
 use freestone_exec::error::{ExecError, Result};
+use freestone_exec::first_rows::{self, FirstRows};
 use freestone_exec::join::{Condition, Join, Kind, Pick, Plan};
 use freestone_exec::pipeline::{Branch, Context, Feed, Inputs, Sink, Stage, Step};
 use freestone_exec::program::{Node, Program};
@@ -223,8 +224,12 @@ fn joined(kind: Kind, build: &[Row], probe: &[Row], keys: usize, nulls: bool, co
         };
         equal && (!condition || passes)
     };
+    paired(kind, build, probe, keys + 1, is_pair)
+}
+
+/// What a join of rows with so many columns returns.
+fn paired(kind: Kind, build: &[Row], probe: &[Row], width: usize, is_pair: impl Fn(&Row, &Row) -> bool) -> Vec<Row> {
     let none = |of: &[Row], width: usize| vec![Cell::Null; of.first().map_or(width, Vec::len)];
-    let width = keys + 1;
     let mut result = vec![];
     let pairs = |a: &Row, b: &Row| [b.clone(), a.clone()].concat();
     for b in probe {
@@ -275,6 +280,22 @@ fn less_than(left: usize, right: usize) -> Condition {
     Condition { columns: vec![Pick::Build(left), Pick::Probe(right)], program: Arc::new(program) }
 }
 
+/// The first key of the build side is at most that of the probe side, and the second one at least; or the other way around.
+fn between(keys: usize, is_below: bool, strict: bool) -> Condition {
+    use freestone_exec::arithmetic::Comparison::{Less, LessOrEqual};
+    let mut program = Program::default();
+    let mut all = None;
+    for key in 0..keys {
+        let (a, b) = (program.add(Node::Column(2 * key)), program.add(Node::Column(2 * key + 1)));
+        let (a, b) = if is_below == (key == 0) { (a, b) } else { (b, a) };
+        let passes = program.add(Node::Compare(if strict { Less } else { LessOrEqual }, a, b));
+        all = Some(all.map_or(passes, |all| program.add(Node::And(all, passes))));
+    }
+    program.output(all.expect("a key"), Form::Bits);
+    let columns = (0..keys).flat_map(|key| [Pick::Build(key), Pick::Probe(key)]).collect();
+    Condition { columns, program: Arc::new(program) }
+}
+
 #[derive(Debug, Clone)]
 struct JoinCase {
     kind: Kind,
@@ -320,6 +341,7 @@ proptest! {
             build: fields(&forms, keys),
             probe: fields(&forms, keys),
             keys,
+            by_range: None,
             null_equals_null: nulls,
             condition: condition.then(|| less_than(keys, keys)),
             output: output(kind, forms.len()),
@@ -335,6 +357,49 @@ proptest! {
             [Stage { branches: vec![input(0, vec![])], sink: Some(sink) }, Stage { branches: last, sink: None }];
         let found = executed(&stages, vec![batches(&build, &forms, each), batches(&probe, &forms, each)], &context);
         prop_assert_eq!(sorted(found), sorted(joined(kind, &build, &probe, keys, nulls, condition)));
+    }
+
+    #[test]
+    fn range_joins_give_the_pairs_of_nested_loops(
+        (kind, keys, float, is_below, strict) in (0usize..10, 1usize..3, any::<bool>(), any::<bool>(), any::<bool>()),
+        (build, probe) in (rows(vec![Form::Int, Form::Int, Form::Float, Form::Float], 60), rows(vec![Form::Int, Form::Int, Form::Float, Form::Float], 60)),
+        (each, threads) in (1usize..70, 1usize..4),
+    ) {
+        let (kind, form) = (KINDS[kind], if float { Form::Float } else { Form::Int });
+        let chosen = |rows: Vec<Row>| rows.into_iter().map(|row| {
+            let from = if float { 2 } else { 0 };
+            row[from..from + keys].iter().cloned().chain([row[1].clone()]).collect::<Row>()
+        }).collect::<Vec<Row>>();
+        let (build, probe) = (chosen(build), chosen(probe));
+        let forms: Vec<Form> = std::iter::repeat_n(form, keys).chain([Form::Int]).collect();
+        let plan = Plan {
+            kind,
+            build: fields(&forms, keys),
+            probe: fields(&forms, keys),
+            keys,
+            by_range: Some(is_below),
+            null_equals_null: false,
+            condition: Some(between(keys, is_below, strict)),
+            output: output(kind, forms.len()),
+            on_built: None,
+        };
+        let context: Arc<dyn Context> = Arc::new(Threads(threads));
+        let join = Join::new(plan, context.clone());
+        let mut last = vec![input(1, vec![Arc::new(join.clone())])];
+        if kind.returns_build() {
+            last.push(Branch { feed: Feed::Source(join.rest()), steps: vec![] });
+        }
+        let stages = [
+            Stage { branches: vec![input(0, vec![])], sink: Some(Arc::new(join) as Arc<dyn Sink>) },
+            Stage { branches: last, sink: None },
+        ];
+        let found = executed(&stages, vec![batches(&build, &forms, each), batches(&probe, &forms, each)], &context);
+        let is_pair = |a: &Row, b: &Row| (0..keys).all(|key| {
+            let order = (a[key] != Cell::Null && b[key] != Cell::Null).then(|| compared(&a[key], &b[key], false, true));
+            let order = if is_below == (key == 0) { order } else { order.map(std::cmp::Ordering::reverse) };
+            order.is_some_and(|order| if strict { order.is_lt() } else { order.is_le() })
+        });
+        prop_assert_eq!(sorted(found), sorted(paired(kind, &build, &probe, keys + 1, is_pair)));
     }
 
     #[test]
@@ -396,6 +461,78 @@ proptest! {
         });
         expected.truncate(most);
         prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn first_rows_of_groups_are_those_of_sorted_groups(
+        (kind, most, each, threads) in (0usize..4, 1usize..5, 1usize..70, 1usize..4),
+        (all, descending, nulls_first) in
+            (rows(vec![Form::Text, Form::Int, Form::Float, Form::Bits], 150), any::<bool>(), any::<bool>()),
+    ) {
+        // The key, two columns of the order, and the number of the row, which makes it total.
+        let forms = [form(kind), Form::Float, Form::Bits, Form::Int];
+        let key = [1, 2, 0, 3][kind];
+        let cells = |(at, row): (usize, Row)| vec![row[key].clone(), row[2].clone(), row[3].clone(), Cell::Int(at as i64)];
+        let all: Vec<Row> = all.into_iter().enumerate().map(cells).collect();
+        let order = |column, descending| SortKey { column, descending, nulls_first };
+        let context: Arc<dyn Context> = Arc::new(Threads(threads));
+        let domain = KeyDomain { field: fields(&forms, 1).remove(0), bounds: None };
+        let plan = first_rows::Plan {
+            keys: vec![(0, domain)],
+            order: vec![order(1, descending), order(2, !descending), order(3, descending)],
+            fields: fields(&forms, 0),
+            returned: 4,
+            rows: most,
+        };
+        let first = FirstRows::new(plan, context.clone());
+        let results = Branch { feed: Feed::Source(first.results()), steps: vec![] };
+        let stages = [
+            Stage { branches: vec![input(0, vec![])], sink: Some(Arc::new(first) as Arc<dyn Sink>) },
+            Stage { branches: vec![results], sink: None },
+        ];
+        let found = executed(&stages, vec![batches(&all, &forms, each)], &context);
+        let mut groups: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+        all.into_iter().for_each(|row| groups.entry(row[0].key()).or_default().push(row));
+        let mut expected = vec![];
+        for mut rows in groups.into_values() {
+            rows.sort_by(|a, b| {
+                let compare = |at: usize, descending| compared(&a[at], &b[at], descending, nulls_first);
+                compare(1, descending).then(compare(2, !descending)).then(compare(3, descending))
+            });
+            for (at, mut row) in rows.into_iter().take(most).enumerate() {
+                row.push(Cell::Int(i64::MIN + at as i64 + 1));
+                expected.push(row);
+            }
+        }
+        prop_assert_eq!(sorted(found), sorted(expected));
+    }
+}
+
+/// The order of two cells, in which NaN is greater than all numbers and both zeros are equal.
+fn compared(a: &Cell, b: &Cell, descending: bool, nulls_first: bool) -> std::cmp::Ordering {
+    use std::cmp::Ordering::{Equal, Greater, Less};
+    let ascending = |a: &Cell, b: &Cell| match (a, b) {
+        (Cell::Float(a), Cell::Float(b)) => a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan())),
+        _ => a.partial_cmp(b).expect("cells of one form"),
+    };
+    match (a == &Cell::Null, b == &Cell::Null) {
+        (true, true) => Equal,
+        (true, false) => {
+            if nulls_first {
+                Less
+            } else {
+                Greater
+            }
+        }
+        (false, true) => {
+            if nulls_first {
+                Greater
+            } else {
+                Less
+            }
+        }
+        _ if descending => ascending(b, a),
+        _ => ascending(a, b),
     }
 }
 

@@ -30,12 +30,13 @@ use freestone_store::{PoolList, Snapshot, Table, TransactionList};
 use parking_lot::Mutex;
 
 use crate::access::{Access, Extension};
-use crate::context::Progress;
+use crate::context::{self, Canceller, Progress};
 use crate::definitions::GeneratedColumn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::Stored;
 use crate::inputs::ArrowTable;
 use crate::internal_names::{PG_TEMP, ROW_ID_COLUMN, is_temporary};
+use crate::optimizer::physical;
 use crate::provider::files::{
     CONTENTS, ContentsFunction, FilesFunction, INSPECTIONS, Inference, InspectionFunction, OpenFiles, RejectTables,
     SniffFunction, naming,
@@ -439,7 +440,8 @@ impl Planner {
     /// The texts that a query returns, which become the columns of a PIVOT.
     async fn pivot_values(&self, state: &SessionState, scope: &Scope, query: Box<ast::Query>) -> Result<Vec<String>> {
         let plan = self.plan(state, scope, ast::Statement::Query(query), &Parameters::default()).await?;
-        let plan = state.create_physical_plan(&plan).await?;
+        let cancellation = context::current().unwrap_or_else(|| Canceller::new().statement());
+        let plan = physical::plan_once(state, &plan, &cancellation).await?;
         let batches = datafusion::physical_plan::collect(plan, state.task_ctx()).await?;
         let (mut values, mut seen) = (vec![], HashSet::new());
         for batch in batches {

@@ -84,10 +84,9 @@ pub(crate) fn schema_of<'a>(snapshot: &Snapshot, name: &'a str) -> Option<(&'a s
     name.split_once('.').filter(|(schema, _)| has_schema(snapshot, schema))
 }
 
-/// The macros with their texts, by name.
-pub(crate) fn macros(snapshot: &Snapshot) -> impl Iterator<Item = (String, String)> {
-    let views = snapshot.views().iter().filter(|(name, _)| name.starts_with(MACRO));
-    views.map(|(name, text)| (name.clone(), text.clone()))
+/// The macros and types with their texts, by name.
+pub(crate) fn texts(snapshot: &Snapshot) -> impl Iterator<Item = (&String, &String)> {
+    snapshot.views().iter().filter(|(name, _)| name.starts_with(MACRO) || name.starts_with(TYPE))
 }
 
 pub(crate) fn has_macros(snapshot: &Snapshot) -> bool {

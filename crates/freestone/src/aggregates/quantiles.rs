@@ -136,12 +136,46 @@ fn wanted(groups: &Groups, row: usize) -> Result<Vec<f64>> {
 
 /// The rows of each group, sorted by value.
 fn ordered(groups: &Groups) -> Result<Vec<Vec<usize>>> {
-    let compare = comparator(&groups.columns[0], groups.descending)?;
+    let column = &groups.columns[0];
+    if let Some(keys) = sort_keys(column)? {
+        let key = |row: usize| if groups.descending { !keys[row] } else { keys[row] };
+        let sorted = |places: Vec<usize>| {
+            let mut keyed: Vec<(u64, usize)> = places.into_iter().map(|row| (key(row), row)).collect();
+            keyed.sort_unstable();
+            keyed.into_iter().map(|(_, row)| row).collect()
+        };
+        return Ok(groups.places(1).map(sorted).collect());
+    }
+    let compare = comparator(column, groups.descending)?;
     let sorted = |mut places: Vec<usize>| {
         places.sort_unstable_by(|a, b| compare(*a, *b).then(a.cmp(b)));
         places
     };
     Ok(groups.places(1).map(sorted).collect())
+}
+
+/// Numbers in the order of a column's values; `None` for types that have none. What the row of a NULL has means nothing.
+fn sort_keys(column: &ArrayRef) -> Result<Option<Vec<u64>>> {
+    use DataType::{Date32, Float64, Int8, Int16, Int32, Int64, Timestamp, UInt8, UInt16, UInt32};
+    Ok(match column.data_type() {
+        Float64 => Some(column.as_primitive::<Float64Type>().values().iter().map(|value| float_key(*value)).collect()),
+        Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | Date32 | Timestamp(..) => {
+            let values = match column.data_type() {
+                Date32 => cast(&cast(column, &Int32)?, &Int64)?,
+                _ => cast(column, &Int64)?,
+            };
+            Some(values.as_primitive::<Int64Type>().values().iter().map(|value| (*value as u64) ^ SIGN).collect())
+        }
+        _ => None,
+    })
+}
+
+const SIGN: u64 = 1 << 63;
+
+/// A number in the order of floats: equal zeros, and NaN greater than all others.
+fn float_key(value: f64) -> u64 {
+    let bits = if value.is_nan() { f64::NAN.abs().to_bits() } else { (value + 0.0).to_bits() };
+    if bits & SIGN == 0 { bits ^ SIGN } else { !bits }
 }
 
 /// The index of the value at a fraction; negative fractions count from the end.
@@ -238,22 +272,34 @@ fn midway(low: f64, high: f64, share: f64) -> f64 {
 }
 
 fn median(groups: &Groups) -> Result<ArrayRef> {
-    let ordered = ordered(groups)?;
-    let interpolates = is_interpolated(groups.columns[0].data_type());
-    let mark = |places: &Vec<usize>| {
-        (!places.is_empty()).then(|| match interpolates {
-            true => {
-                let (low, high, share) = continuous(0.5, places.len());
-                (places[low], places[high], share)
-            }
-            false => {
-                let place = places[discrete(0.5, places.len())];
-                (place, place, 0.0)
-            }
-        })
+    let column = &groups.columns[0];
+    let interpolates = is_interpolated(column.data_type());
+    let middle = |rows: usize| match interpolates {
+        true => continuous(0.5, rows),
+        false => (discrete(0.5, rows), discrete(0.5, rows), 0.0),
     };
-    let marks: Vec<_> = ordered.iter().map(mark).collect();
-    between(&groups.columns[0], &marks, groups.to)
+    let marks: Vec<_> = match sort_keys(column)? {
+        Some(keys) => {
+            let mark = |places: Vec<usize>| {
+                let (low, high, share) = (!places.is_empty()).then(|| middle(places.len()))?;
+                let mut keyed: Vec<(u64, usize)> = places.into_iter().map(|row| (keys[row], row)).collect();
+                // Only the middle is put in its place.
+                let (_, first, above) = keyed.select_nth_unstable(low);
+                let first = first.1;
+                let second = if high > low { above.iter().min().map_or(first, |(_, row)| *row) } else { first };
+                Some((first, second, share))
+            };
+            groups.places(1).map(mark).collect()
+        }
+        None => {
+            let mark = |places: &Vec<usize>| {
+                let (low, high, share) = (!places.is_empty()).then(|| middle(places.len()))?;
+                Some((places[low], places[high], share))
+            };
+            ordered(groups)?.iter().map(mark).collect()
+        }
+    };
+    between(column, &marks, groups.to)
 }
 
 /// The median of the absolute deviations from the median.
@@ -295,5 +341,46 @@ mod tests {
         assert_eq!(continuous(0.3, 1), (0, 0, 0.0));
         assert_eq!(midway(f64::MAX, f64::MAX, 0.5), f64::MAX);
         assert_eq!(midway(-f64::MAX, f64::MAX, 0.5), 0.0);
+    }
+
+    #[test]
+    fn keys_of_floats_are_in_their_order() {
+        let values = [f64::NEG_INFINITY, -f64::MAX, -1.5, -5e-324, 0.0, 5e-324, 1.5, f64::MAX, f64::INFINITY, f64::NAN];
+        assert!(values.map(float_key).is_sorted_by(|a, b| a < b));
+        assert_eq!((float_key(-0.0), float_key(-f64::NAN)), (float_key(0.0), float_key(f64::NAN)));
+    }
+
+    #[test]
+    fn the_middle_is_that_of_sorted_rows() {
+        let mut state = 7u64;
+        let mut next = |below: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % below
+        };
+        for rows in 0..60usize {
+            let values: Vec<Option<f64>> = (0..rows)
+                .map(|_| match next(8) {
+                    0 => None,
+                    1 => Some(f64::NAN),
+                    2 => Some(-0.0),
+                    _ => Some(next(9) as f64 - 4.0),
+                })
+                .collect();
+            let column: ArrayRef = Arc::new(Float64Array::from(values.clone()));
+            let (columns, offsets) = ([column], [0, rows / 3, rows]);
+            let groups = Groups { columns: &columns, offsets: &offsets, to: &DataType::Float64, descending: false };
+            let medians = median(&groups).expect("medians");
+            for (at, range) in [0..rows / 3, rows / 3..rows].into_iter().enumerate() {
+                let mut sorted: Vec<f64> = values[range].iter().flatten().copied().collect();
+                sorted.sort_by(order);
+                let expected = (!sorted.is_empty()).then(|| {
+                    let (low, high, share) = continuous(0.5, sorted.len());
+                    midway(sorted[low], sorted[high], share)
+                });
+                let found = medians.as_primitive::<Float64Type>();
+                let found = found.is_valid(at).then(|| found.value(at));
+                assert!(found == expected || found.zip(expected).is_some_and(|(a, b)| a.is_nan() && b.is_nan()));
+            }
+        }
     }
 }

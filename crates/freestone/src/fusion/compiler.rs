@@ -12,7 +12,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
@@ -33,8 +33,10 @@ use freestone_exec::vector::Form;
 use super::aggregates::{self, Calls};
 use super::exec::Query;
 use super::expressions::{Compiled, Expressions, Known};
+use super::first_rows;
 use super::foreign::external;
 use super::inputs::RunContext;
+use super::joins;
 use crate::provider::FreestoneSource;
 
 /// Rows whose steps are known, but not where they end.
@@ -67,34 +69,60 @@ pub(super) struct Compiler<'a> {
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     /// The joins, aggregations and sorts.
     breakers: usize,
-    joins: usize,
+    /// Those of them that are always worth it: joins, and the first rows of groups.
+    sought: usize,
     /// Whether there may be a join. Only with one is it worth looking at the zones of all scanned columns.
     has_join: bool,
     scans: usize,
+    /// Whether only the first rows of groups are left, which are soon sorted.
+    pub is_few: bool,
+}
+
+/// How much a compiler has compiled.
+struct Mark {
+    stages: usize,
+    inputs: usize,
+    counts: (usize, usize, usize),
+    is_few: bool,
 }
 
 impl<'a> Compiler<'a> {
     pub fn new(options: &'a ConfigOptions) -> Self {
         let context = Arc::new(RunContext::new(options.execution.target_partitions));
-        Compiler { options, context, stages: vec![], inputs: vec![], breakers: 0, joins: 0, has_join: false, scans: 0 }
+        Compiler {
+            options,
+            context,
+            stages: vec![],
+            inputs: vec![],
+            breakers: 0,
+            sought: 0,
+            has_join: false,
+            scans: 0,
+            is_few: false,
+        }
     }
 
     /// The plan as stages, if it is worth it. `in_order`: rows have to come in the order of their units; `sorted`: a node
     /// above relies on an order that was asked for.
     pub fn compile(mut self, plan: &Arc<dyn ExecutionPlan>, in_order: bool, sorted: bool) -> Result<Option<Query>> {
-        self.has_join = plan.exists(|node| Ok(node.is::<HashJoinExec>()))?;
-        if !self.has_join && plan.exists(|node| Ok(node.is::<AggregateExec>() || node.is::<SortExec>()))? {
+        self.has_join = plan.exists(|node| Ok(node.is::<HashJoinExec>() || joins::is_range_join(node)))?;
+        let is_sought = std::env::var_os("FS_ALL").is_some()
+            || self.has_join
+            || plan.exists(|node| Ok(first_rows::is_known(node)))?;
+        if !is_sought && plan.exists(|node| Ok(node.is::<AggregateExec>() || node.is::<SortExec>()))? {
             return Ok(None);
         }
         let Some(open) = self.open(plan)? else { return Ok(None) };
         // Aggregations and sorts of one table are faster within its scan, or by DataFusion's operators.
-        if self.breakers > 0 && self.joins == 0 {
+        if self.breakers > 0 && self.sought == 0 {
             return Ok(None);
         }
         // Without joins, aggregations and sorts, only the order of rows is gained.
         let is_ordered = in_order || open.limit.is_some();
         // A node above may rely on an order that rows of several units do not have.
-        if (sorted || plan.output_ordering().is_some()) && !open.is_sorted {
+        let order = plan.output_ordering().filter(|_| !open.is_sorted).cloned();
+        let is_ordered_later = self.is_few && open.limit.is_none();
+        if (sorted && !open.is_sorted || order.is_some()) && !is_ordered_later {
             return Ok(None);
         }
         let loses_order = || partitions(plan) > 1 && self.inputs.iter().all(|input| partitions(input) == 1);
@@ -109,13 +137,28 @@ impl<'a> Compiler<'a> {
             schema: plan.schema(),
             in_order: is_ordered || open.is_sorted,
             limit: open.limit,
+            order,
         }))
     }
 
-    /// Counts a join.
-    pub fn add_join(&mut self) {
+    /// How much was compiled.
+    fn mark(&self) -> Mark {
+        let (stages, inputs) = (self.stages.len(), self.inputs.len());
+        Mark { stages, inputs, counts: (self.breakers, self.sought, self.scans), is_few: self.is_few }
+    }
+
+    /// Forgets what was compiled since a mark.
+    fn reset(&mut self, mark: Mark) {
+        self.stages.truncate(mark.stages);
+        self.inputs.truncate(mark.inputs);
+        (self.breakers, self.sought, self.scans) = mark.counts;
+        self.is_few = mark.is_few;
+    }
+
+    /// Counts an operator that is always worth it.
+    pub fn add_sought(&mut self) {
         self.breakers += 1;
-        self.joins += 1;
+        self.sought += 1;
     }
 
     /// What `compile` returns, and the stages that it added, which are left out for now.
@@ -139,6 +182,9 @@ impl<'a> Compiler<'a> {
         }
         if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
             return self.join(join);
+        }
+        if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
+            return self.range_join(join);
         }
         if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
             return self.aggregate(aggregate);
@@ -168,14 +214,11 @@ impl<'a> Compiler<'a> {
     }
 
     fn open_limited(&mut self, plan: &Arc<dyn ExecutionPlan>, may_be_limited: bool) -> Result<Open> {
-        let (stages, inputs) = (self.stages.len(), self.inputs.len());
-        let (breakers, joins, scans) = (self.breakers, self.joins, self.scans);
+        let mark = self.mark();
         if let Some(open) = self.open(plan)?.filter(|open| open.limit.is_none() || may_be_limited) {
             return Ok(open);
         }
-        self.stages.truncate(stages);
-        self.inputs.truncate(inputs);
-        (self.breakers, self.joins, self.scans) = (breakers, joins, scans);
+        self.reset(mark);
         let mut below = plan;
         while let Some(input) = exchanged(below) {
             below = input;
@@ -237,7 +280,12 @@ impl<'a> Compiler<'a> {
 
     fn projection(&mut self, projection: &ProjectionExec) -> Result<Option<Open>> {
         // A limit may come before a projection.
-        let mut open = self.open_limited(projection.input(), true)?;
+        let open = self.open_limited(projection.input(), true)?;
+        self.projected(open, projection)
+    }
+
+    /// The columns of a projection of these rows.
+    pub fn projected(&mut self, mut open: Open, projection: &ProjectionExec) -> Result<Option<Open>> {
         let expressions = projection.expr().iter().map(|e| &e.expr);
         let Some(columns) = self.project(&mut open, expressions)? else { return Ok(None) };
         Ok(Some(Open { columns, schema: projection.schema(), ..open }))
@@ -247,7 +295,14 @@ impl<'a> Compiler<'a> {
         if filter.fetch().is_some() {
             return Ok(None);
         }
-        let mut open = self.open_or_input(filter.input())?;
+        let mark = self.mark();
+        let mut open = match self.first_rows(filter)? {
+            Some(open) => open,
+            None => {
+                self.reset(mark);
+                self.open_or_input(filter.input())?
+            }
+        };
         let mut compiler = Expressions::new(&open.schema, &open.columns);
         let Some(compiled) = compiler.compile(filter.predicate())?.filter(|c| c.known.form == Form::Bits) else {
             return Ok(None);
@@ -401,7 +456,7 @@ fn further(limit: Option<(usize, usize)>, skip: usize, rows: usize) -> (usize, u
 }
 
 /// The position of a value among the outputs, to which it is added if it is new.
-fn place(compiler: &mut Expressions<'_>, outputs: &mut Vec<Compiled>, compiled: Compiled) -> usize {
+pub(super) fn place(compiler: &mut Expressions<'_>, outputs: &mut Vec<Compiled>, compiled: Compiled) -> usize {
     let known = outputs.iter().position(|output| output.register == compiled.register);
     known.unwrap_or_else(|| {
         compiler.output(&compiled);

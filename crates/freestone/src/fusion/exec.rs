@@ -12,6 +12,7 @@ use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_expr::{Partitioning, PhysicalExpr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{
@@ -43,6 +44,8 @@ pub(super) struct Query {
     pub in_order: bool,
     /// The rows that are left out, and how many are wanted of the others.
     pub limit: Option<(usize, usize)>,
+    /// An order that the part had as it was planned, and its rows do not have.
+    pub order: Option<LexOrdering>,
 }
 
 /// A part of a plan that the executor runs.
@@ -62,7 +65,10 @@ const FEW_UNITS: usize = 2;
 
 impl PipelineExec {
     pub(super) fn new(plan: Arc<dyn ExecutionPlan>, query: Query, inputs: Vec<Arc<dyn ExecutionPlan>>) -> PipelineExec {
-        let equal = plan.properties().eq_properties.clone();
+        let mut equal = plan.properties().eq_properties.clone();
+        if query.order.is_some() {
+            equal.clear_orderings();
+        }
         let properties =
             PlanProperties::new(equal, Partitioning::UnknownPartitioning(1), EmissionType::Final, Boundedness::Bounded);
         let properties = Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative));

@@ -1,19 +1,23 @@
-//! Hash joins of a plan.
+//! Joins of a plan: by equal keys, and by a range of one side in which a value of the other one is.
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::error::Result;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, DynamicFilterPhysicalExpr};
+use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use freestone_exec::join::{BuiltKeys, Condition, Join, Kind, OnBuilt, Pick, Plan};
-use freestone_exec::pipeline::{Branch, Feed};
+use freestone_exec::pipeline::{Branch, Feed, Stage};
 use freestone_exec::vector::Form;
 
 use super::compiler::{Compiler, Open, field};
 use super::expressions::{Expressions, Known};
+use crate::expressions::watched::unwatched;
 use crate::provider::key_filter;
 
 impl Compiler<'_> {
@@ -24,17 +28,18 @@ impl Compiler<'_> {
         let kind = kind(join.join_type());
         let mut build = self.open_or_input(join.left())?;
         let mut probe = self.side_stages(|compiler| compiler.open_or_input(join.right()))?;
-        let Some(sides) = self.sides(join, &mut build, &mut probe.0)? else { return Ok(None) };
+        let Some(sides) = self.keyed(join.on().iter(), &mut build, &mut probe.0)? else { return Ok(None) };
         let condition = match join.filter() {
             None => None,
-            Some(_) => match self.condition(join, &sides)? {
+            Some(filter) => match condition(filter, &sides)? {
                 Some(condition) => Some(condition),
                 None => return Ok(None),
             },
         };
-        let (output, columns) = output(join, &sides);
+        let (output, columns) = output(join.join_type(), join.projection.as_deref(), &sides);
         let plan = Plan {
             kind,
+            by_range: None,
             build: keyed_fields(&sides.build, sides.keys),
             probe: keyed_fields(&sides.probe, sides.keys),
             keys: sides.keys,
@@ -43,24 +48,62 @@ impl Compiler<'_> {
             output,
             on_built: join.dynamic_expressions_produced().pop().map(|filter| on_built(filter, join)),
         };
+        let open = self.joined(plan, build, probe);
+        Ok(Some(Open { schema: join.schema(), columns, ..open }))
+    }
+
+    /// A join by inequalities between values of both sides.
+    pub(super) fn range_join(&mut self, join: &NestedLoopJoinExec) -> Result<Option<Open>> {
+        let (Some(filter), Some(by_range)) = (join.filter(), ByRange::of(join)) else { return Ok(None) };
+        let kind = kind(join.join_type());
+        let mut build = self.open_or_input(join.left())?;
+        let mut probe = self.side_stages(|compiler| compiler.open_or_input(join.right()))?;
+        let Some(sides) = self.keyed(by_range.keys.iter(), &mut build, &mut probe.0)? else { return Ok(None) };
+        if sides.build[..sides.keys].iter().any(|key| !matches!(key.form, Form::Int | Form::Float)) {
+            return Ok(None);
+        }
+        let Some(condition) = condition(filter, &sides)? else { return Ok(None) };
+        let (output, columns) = output(join.join_type(), join.projection().as_deref(), &sides);
+        let plan = Plan {
+            kind,
+            by_range: Some(by_range.is_below),
+            build: keyed_fields(&sides.build, sides.keys),
+            probe: keyed_fields(&sides.probe, sides.keys),
+            keys: sides.keys,
+            null_equals_null: false,
+            condition: Some(condition),
+            output,
+            on_built: None,
+        };
+        let open = self.joined(plan, build, probe);
+        Ok(Some(Open { schema: join.schema(), columns, ..open }))
+    }
+
+    /// The rows of a join, whose build side is a stage before the stages of its probe side.
+    fn joined(&mut self, plan: Plan, build: Open, (mut probe, stages): (Open, Vec<Stage>)) -> Open {
+        let returns_build = plan.kind.returns_build();
         let executed = Join::new(plan, self.context.clone());
         self.close(build, Arc::new(executed.clone()));
-        self.add_join();
-        let (mut probe, stages) = probe;
+        self.add_sought();
         self.stages.extend(stages);
         probe.step(Arc::new(executed.clone()));
-        if kind.returns_build() {
+        if returns_build {
             probe.branches.push(Branch { feed: Feed::Source(executed.rest()), steps: vec![] });
         }
-        Ok(Some(Open { schema: join.schema(), columns, ..probe.unsorted() }))
+        probe.unsorted()
     }
 
     /// The keys first, and then all columns, of both sides.
-    fn sides(&mut self, join: &HashJoinExec, build: &mut Open, probe: &mut Open) -> Result<Option<Sides>> {
+    fn keyed<'k>(
+        &mut self,
+        keys: impl Iterator<Item = &'k (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>,
+        build: &mut Open,
+        probe: &mut Open,
+    ) -> Result<Option<Sides>> {
         let mut left = Expressions::new(&build.schema, &build.columns);
         let mut right = Expressions::new(&probe.schema, &probe.columns);
         let (mut of_build, mut of_probe, mut key_columns) = (vec![], vec![], vec![]);
-        for (a, b) in join.on() {
+        for (a, b) in keys {
             let key_column = a.downcast_ref::<Column>().map(Column::index);
             let (Some(mut a), Some(mut b)) = (left.compile(a)?, right.compile(b)?) else { return Ok(None) };
             let is_kept = a.known.form == b.known.form && a.known.form != Form::Float;
@@ -89,27 +132,84 @@ impl Compiler<'_> {
         self.program_step(probe, right);
         Ok(Some(Sides { keys, key_columns, build: of_build, probe: of_probe }))
     }
+}
 
-    fn condition(&mut self, join: &HashJoinExec, sides: &Sides) -> Result<Option<Condition>> {
-        let Some(filter) = join.filter() else { return Ok(None) };
-        let picked: Option<Vec<(Pick, Known)>> = filter
-            .column_indices()
-            .iter()
-            .map(|column| match column.side {
-                JoinSide::Left => Some(sides.of_build(column.index)),
-                JoinSide::Right => Some(sides.of_probe(column.index)),
-                JoinSide::None => None,
-            })
-            .collect();
-        let Some(picked) = picked else { return Ok(None) };
-        let (columns, known): (Vec<Pick>, Vec<Known>) = picked.into_iter().unzip();
-        let schema = filter.schema().clone();
-        let mut compiler = Expressions::new(&schema, &known);
-        let Some(compiled) = compiler.compile(filter.expression())?.filter(|c| c.known.form == Form::Bits) else {
-            return Ok(None);
+fn condition(filter: &JoinFilter, sides: &Sides) -> Result<Option<Condition>> {
+    let picked: Option<Vec<(Pick, Known)>> = filter
+        .column_indices()
+        .iter()
+        .map(|column| match column.side {
+            JoinSide::Left => Some(sides.of_build(column.index)),
+            JoinSide::Right => Some(sides.of_probe(column.index)),
+            JoinSide::None => None,
+        })
+        .collect();
+    let Some(picked) = picked else { return Ok(None) };
+    let (columns, known): (Vec<Pick>, Vec<Known>) = picked.into_iter().unzip();
+    let schema = filter.schema().clone();
+    let mut compiler = Expressions::new(&schema, &known);
+    let Some(compiled) = compiler.compile(unwatched(filter))?.filter(|c| c.known.form == Form::Bits) else {
+        return Ok(None);
+    };
+    compiler.output(&compiled);
+    Ok(Some(Condition { columns, program: Arc::new(compiler.program) }))
+}
+
+/// Whether a plan is a join by inequalities.
+pub(super) fn is_range_join(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.downcast_ref::<NestedLoopJoinExec>().is_some_and(|join| ByRange::of(join).is_some())
+}
+
+/// One or two inequalities of a join's condition, the second in the other direction.
+struct ByRange {
+    /// What is compared, on the build side and on the probe side.
+    keys: Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>,
+    /// Whether the build side's value is the lesser one in the first.
+    is_below: bool,
+}
+
+impl ByRange {
+    fn of(join: &NestedLoopJoinExec) -> Option<ByRange> {
+        let filter = join.filter()?;
+        let mut inequalities =
+            split_conjunction(unwatched(filter)).into_iter().filter_map(|part| inequality(part, filter));
+        let (first, is_below) = inequalities.next()?;
+        let second = inequalities.find(|(_, below)| *below != is_below);
+        let keys = [first].into_iter().chain(second.map(|(key, _)| key)).collect();
+        Some(ByRange { keys, is_below })
+    }
+}
+
+/// The values of the build side and of the probe side that a condition compares, and whether the first is the lesser one.
+fn inequality(
+    part: &Arc<dyn PhysicalExpr>,
+    filter: &JoinFilter,
+) -> Option<((Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>), bool)> {
+    let comparison = part.downcast_ref::<BinaryExpr>()?;
+    let left_is_less = match comparison.op() {
+        Operator::Lt | Operator::LtEq => true,
+        Operator::Gt | Operator::GtEq => false,
+        _ => return None,
+    };
+    let column = |e: &Arc<dyn PhysicalExpr>| {
+        // Wider integers keep their order, and no cast to them fails.
+        let widened = e.downcast_ref::<CastExpr>().filter(|cast| *cast.cast_type() == DataType::Int64);
+        let inner = widened.map_or(e, |cast| cast.expr()).downcast_ref::<Column>()?;
+        let (of_side, field) = (filter.column_indices().get(inner.index())?, filter.schema().field(inner.index()));
+        if widened.is_some() && (!field.data_type().is_integer() || *field.data_type() == DataType::UInt64) {
+            return None;
+        }
+        let on_side: Arc<dyn PhysicalExpr> = Arc::new(Column::new(inner.name(), of_side.index));
+        let on_side = match widened {
+            None => on_side,
+            Some(cast) => Arc::new(CastExpr::new(on_side, cast.cast_type().clone(), None)),
         };
-        compiler.output(&compiled);
-        Ok(Some(Condition { columns, program: Arc::new(compiler.program) }))
+        Some((on_side, of_side.side))
+    };
+    match (column(comparison.left())?, column(comparison.right())?) {
+        ((build, JoinSide::Left), (probe, JoinSide::Right)) => Some(((build, probe), left_is_less)),
+        ((probe, JoinSide::Right), (build, JoinSide::Left)) => Some(((build, probe), !left_is_less)),
+        _ => None,
     }
 }
 
@@ -153,13 +253,13 @@ fn kind(join_type: &JoinType) -> Kind {
 }
 
 /// The columns of the join's result, of which a projection may leave some.
-fn output(join: &HashJoinExec, sides: &Sides) -> (Vec<Pick>, Vec<Known>) {
+fn output(join_type: &JoinType, projection: Option<&[usize]>, sides: &Sides) -> (Vec<Pick>, Vec<Known>) {
     use JoinType::*;
     let left = || (0..sides.build.len() - sides.keys).map(|column| sides.of_build(column));
     let right = || (0..sides.probe.len() - sides.keys).map(|column| sides.of_probe(column));
-    let mark = (Pick::Mark, Known::of(&datafusion::arrow::datatypes::DataType::Boolean, false));
+    let mark = (Pick::Mark, Known::of(&DataType::Boolean, false));
     let nullable = |(pick, known): (Pick, Known)| (pick, Known { nullable: true, ..known });
-    let all: Vec<(Pick, Known)> = match join.join_type() {
+    let all: Vec<(Pick, Known)> = match join_type {
         Inner => left().chain(right()).collect(),
         Left => left().chain(right().map(nullable)).collect(),
         Right => left().map(nullable).chain(right()).collect(),
@@ -169,7 +269,7 @@ fn output(join: &HashJoinExec, sides: &Sides) -> (Vec<Pick>, Vec<Known>) {
         LeftMark => left().chain([mark]).collect(),
         RightMark => right().chain([mark]).collect(),
     };
-    match join.projection.as_ref() {
+    match projection {
         None => all.into_iter().unzip(),
         Some(columns) => columns.iter().map(|column| all[*column].clone()).unzip(),
     }

@@ -7,6 +7,7 @@ mod aggregates;
 mod compiler;
 mod exec;
 mod expressions;
+mod first_rows;
 mod foreign;
 mod inputs;
 mod joins;
@@ -24,6 +25,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::settings::preserves_insertion_order;
@@ -63,7 +65,12 @@ fn fused(plan: &Arc<dyn ExecutionPlan>, options: &ConfigOptions, expected: Expec
     if let Some(query) = Compiler::new(options).compile(plan, expected.in_order, expected.sorted)? {
         let of_input = Expected { in_order: false, sorted: false };
         let inputs = query.inputs.iter().map(|input| fused(input, options, of_input)).collect::<Result<Vec<_>>>()?;
-        return with_partitioning(Arc::new(PipelineExec::new(plan.clone(), query, inputs)), plan);
+        let order = query.order.clone();
+        let fused = with_partitioning(Arc::new(PipelineExec::new(plan.clone(), query, inputs)), plan)?;
+        return Ok(match order {
+            Some(order) => Arc::new(SortExec::new(order, fused).with_preserve_partitioning(true)),
+            None => fused,
+        });
     }
     let children = plan.children();
     // A recursive query runs its plan again and again, and a fused node runs once.

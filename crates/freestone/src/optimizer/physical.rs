@@ -1,7 +1,8 @@
 //! The physical rules of every plan, and of a plan for one run.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
@@ -19,23 +20,55 @@ use crate::provider::files::KeepFileOrder;
 use crate::provider::{AggregateInScan, ChooseCopies, PathPredicates, ReadFields};
 use crate::shared::Connect;
 
+/// The rules that are applied for each run: the one that creates dynamic filters, and those after it.
+pub(crate) static OF_A_RUN: LazyLock<Vec<Rule>> = LazyLock::new(|| divided(None).1);
+
+/// The rules whose results are cached with a plan. A session's state has only these.
+pub(crate) fn of_a_plan(memory_limit: Option<usize>) -> Vec<Rule> {
+    divided(memory_limit).0
+}
+
+fn divided(memory_limit: Option<usize>) -> (Vec<Rule>, Vec<Rule>) {
+    let mut rules = rules(memory_limit);
+    let at = dynamic_filters_at(&rules);
+    let of_a_run = planning::physical_rules(rules.split_off(at));
+    (planning::physical_rules(rules), of_a_run)
+}
+
 /// Plans a query for one run, which ends when its statement is cancelled.
 pub(crate) async fn plan_once(
     state: &SessionState,
     logical: &LogicalPlan,
     cancellation: &Cancellation,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let mut rules = state.physical_optimizers().to_vec();
-    let for_this_run: [Rule; 2] = [Arc::new(Connect), Arc::new(CancellableJoins(cancellation.clone()))];
-    let at = dynamic_filters_at(&rules);
-    rules.splice(at..at, for_this_run);
-    let state = SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(rules).build();
-    state.create_physical_plan(logical).await
+    if matches!(logical, LogicalPlan::Explain(_)) {
+        // Its plan is made, with all rules, while this one is.
+        let for_this_run = of_this_run(cancellation);
+        let rules = state.physical_optimizers().iter().chain(&for_this_run).chain(&*OF_A_RUN).cloned().collect();
+        let state = SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(rules).build();
+        return state.create_physical_plan(logical).await;
+    }
+    let plan = state.create_physical_plan(logical).await?;
+    for_run(plan, state.config_options(), cancellation)
+}
+
+/// A plan that [`of_a_plan`]'s rules have made, for one run, which ends when its statement is cancelled.
+pub(crate) fn for_run(
+    plan: Arc<dyn ExecutionPlan>,
+    options: &ConfigOptions,
+    cancellation: &Cancellation,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let for_this_run = of_this_run(cancellation);
+    for_this_run.iter().chain(&*OF_A_RUN).try_fold(plan, |plan, rule| rule.optimize(plan, options))
+}
+
+fn of_this_run(cancellation: &Cancellation) -> [Rule; 2] {
+    [Arc::new(Connect), Arc::new(CancellableJoins(cancellation.clone()))]
 }
 
 /// DataFusion's rules, with ours before those that are applied for each run, so that their results are cached with the
 /// plan.
-pub(crate) fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
+fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
     let mut rules = corrected(PhysicalOptimizer::default().rules);
     // Scans are not wrapped before that rule. An aggregation inside a scan hides the scan's columns from the rules
     // after it.
@@ -52,10 +85,10 @@ pub(crate) fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
     rules.push(Arc::new(SmallBatches));
     rules.push(Arc::new(DictionaryEvaluation));
     rules.push(Arc::new(Fusion));
-    planning::physical_rules(rules)
+    rules
 }
 
 /// The position of the rule that creates dynamic filters. It and all rules after it are applied for each run.
-pub(crate) fn dynamic_filters_at(rules: &[Rule]) -> usize {
+fn dynamic_filters_at(rules: &[Rule]) -> usize {
     rules.iter().rposition(|rule| rule.name().starts_with("FilterPushdown")).unwrap_or(rules.len())
 }

@@ -61,6 +61,12 @@ impl FreestoneTable {
         self
     }
 
+    /// Whether a scan is of a table of the database, as the statement's snapshot has it.
+    pub(crate) fn is_present(scan: &TableScan) -> bool {
+        let provider = source_as_provider(&scan.source);
+        provider.is_ok_and(|provider| provider.downcast_ref::<FreestoneTable>().is_some_and(|table| !table.is_past))
+    }
+
     pub(super) fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }

@@ -53,7 +53,7 @@ impl Session {
             let Command::Sql(sql) = self.command(&statement).await.map_err(located)? else {
                 return Err(located(Error::invalid("only SELECT has a place in a workload")));
             };
-            let (kept, _) = self.planned(*sql, &Parameters::default()).await.map_err(located)?;
+            let (kept, _) = self.planned(&statement.text, *sql, &Parameters::default()).await.map_err(located)?;
             let name = advise::shortened(&statement.text);
             let scans = advise::planned_scans(&name, weight, workload::asked(kept.plan()));
             for (table, scan) in scans.filter(|(table, _)| only.is_none_or(|only| table.name == only)) {
@@ -67,7 +67,7 @@ impl Session {
     pub(crate) async fn what_if(&self, request: WhatIfRequest, parameters: &Parameters) -> Result<Outcome> {
         let WhatIfRequest { table, options, query } = request;
         let name = advise::shortened(&query.to_string());
-        let (kept, snapshot) = self.planned(query, parameters).await?;
+        let (kept, snapshot) = self.planned(&query.to_string(), query, parameters).await?;
         let Some(found) = snapshot.table(&table).cloned() else {
             return Err(Error::not_found("table", &table, snapshot.tables().map(|table| table.name.as_str())));
         };

@@ -148,7 +148,7 @@ impl Session {
             .with_type_planner(Arc::new(types::SqlTypes))
             .with_analyzer_rules(optimizer::analyzer_rules(database.options().memory_limit))
             .with_optimizer_rules(optimizer::optimizer_rules())
-            .with_physical_optimizer_rules(optimizer::physical::rules(database.options().memory_limit))
+            .with_physical_optimizer_rules(optimizer::physical::of_a_plan(database.options().memory_limit))
             .build();
         // A state that takes functions takes these.
         for function in aggregates::functions() {
@@ -258,11 +258,17 @@ impl Session {
         {
             return Ok(outcome);
         }
+        if let Some((kept, snapshot)) = self.kept_plan(&statement.text, &parameters)? {
+            return self.run_kept(&kept, &snapshot);
+        }
         let (command, target) = self.resolved(statement).await?;
         match command {
             Command::Transaction(command) => self.transaction(command).await,
             Command::Sql(sql) => match Box::pin(self.execute_new_point(form, &sql)).await? {
                 Some(outcome) => Ok(outcome),
+                None if matches!(*sql, ast::Statement::Query(_)) => {
+                    Box::pin(self.query(&statement.text, *sql, &parameters)).await
+                }
                 None => Box::pin(self.execute_sql(*sql, target, parameters, statement.text_after_as())).await,
             },
             Command::LockRows(query) => {
@@ -635,7 +641,7 @@ impl Session {
     ) -> Result<Outcome> {
         use ast::Statement as Sql;
         match sql {
-            Sql::Query(_) => Box::pin(self.query(sql, &parameters)).await,
+            Sql::Query(_) => Box::pin(self.query(&sql.to_string(), sql, &parameters)).await,
             Sql::ShowFunctions { .. } => Box::pin(self.query_in(self.scope()?, sql, &parameters)).await,
             Sql::Explain { .. } => Box::pin(self.explain(sql, target, &parameters)).await,
             write if is_write(&write) => {
@@ -682,48 +688,68 @@ impl Session {
         if self.knows(statement) {
             return Ok(Answer::Outcome(self.execute_unguarded(statement, inputs).await?));
         }
+        let parameters = parameters_of(statement, inputs.clone())?;
+        if let Some((kept, snapshot)) = self.kept_plan(&statement.text, &parameters)? {
+            return self.stored_answer(&kept, &snapshot);
+        }
         if let Command::Sql(sql) = self.command(statement).await?
             && matches!(*sql, ast::Statement::Query(_))
         {
-            let parameters = parameters_of(statement, inputs)?;
             let form = self.form(statement, &parameters);
             if let Some(outcome) = Box::pin(self.execute_new_point(form, &sql)).await? {
                 return Ok(Answer::Outcome(outcome));
             }
-            let (kept, snapshot) = self.planned(*sql, &parameters).await?;
-            let shown_as_stored =
-                times::is_shown_as_stored(&kept.plan().schema(), self.planner().settings().config_options());
-            return Ok(match StoredQuery::of(kept.plan(), &snapshot, self.cancellation()) {
-                Some(stored) if shown_as_stored => {
-                    let watch = self.watch(&kept, kept.plan(), Some(Output::Shipped));
-                    Answer::Stored(Box::new(stored.watched(watch)))
-                }
-                _ => Answer::Outcome(self.run_kept(&kept, &snapshot)?),
-            });
+            let (kept, snapshot) = self.planned(&statement.text, *sql, &parameters).await?;
+            return self.stored_answer(&kept, &snapshot);
         }
         Ok(Answer::Outcome(self.execute_with_inputs(statement, inputs).await?))
     }
 
-    async fn query(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
-        let (kept, snapshot) = self.planned(sql, parameters).await?;
+    /// The rows of a plan, as they are stored where it takes whole columns of a table.
+    fn stored_answer(&self, kept: &CachedPlan, snapshot: &Arc<Snapshot>) -> Result<Answer> {
+        let shown_as_stored =
+            times::is_shown_as_stored(&kept.plan().schema(), self.planner().settings().config_options());
+        Ok(match StoredQuery::of(kept.plan(), snapshot, self.cancellation()) {
+            Some(stored) if shown_as_stored => {
+                let watch = self.watch(kept, kept.plan(), Some(Output::Shipped));
+                Answer::Stored(Box::new(stored.watched(watch)))
+            }
+            _ => Answer::Outcome(self.run_kept(kept, snapshot)?),
+        })
+    }
+
+    async fn query(&self, text: &str, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
+        let (kept, snapshot) = self.planned(text, sql, parameters).await?;
         self.run_kept(&kept, &snapshot)
     }
 
-    /// A query's plan, the one that was kept of it if it comes again, and the snapshot that it reads.
+    /// The plan that was kept of a query with this text, and the snapshot that it reads, if it can be used now.
+    fn kept_plan(&self, text: &str, parameters: &Parameters) -> Result<Option<(CachedPlan, Arc<Snapshot>)>> {
+        let key = plan_cache::key(text, parameters);
+        if !self.plans.lock().may_have(&key) {
+            return Ok(None);
+        }
+        let snapshot = self.snapshot()?;
+        // Changes that are not committed belong to no state that comes again.
+        if snapshot.has_own_changes() {
+            return Ok(None);
+        }
+        let known = self.plans.lock().find(&key, &snapshot)?;
+        Ok(known.map(|kept| (kept, snapshot)))
+    }
+
+    /// A query's plan, the one that was kept of its text if that comes again, and the snapshot that it reads.
     pub(crate) async fn planned(
         &self,
+        text: &str,
         sql: ast::Statement,
         parameters: &Parameters,
     ) -> Result<(CachedPlan, Arc<Snapshot>)> {
-        let scope = self.scope()?.with_tables(&parameters.tables);
-        let key = format!("{sql} {:?} {:?}", parameters.types, parameters.values);
-        // Changes that are not committed belong to no state that comes again.
-        let is_shared = !scope.snapshot.has_own_changes();
-        let known = if is_shared { self.plans.lock().find(&key, &scope.snapshot)? } else { None };
-        if let Some(kept) = known {
-            return Ok((kept, scope.snapshot));
+        if let Some(kept) = self.kept_plan(text, parameters)? {
+            return Ok(kept);
         }
-        let snapshot = scope.snapshot.clone();
+        let scope = self.scope()?.with_tables(&parameters.tables);
+        let (snapshot, key) = (scope.snapshot.clone(), plan_cache::key(text, parameters));
         let parameters = parameters.clone();
         let planned = self.plan_apart(move |planner, _| async move {
             let state = planner.state_of(&scope, &sql);
@@ -733,7 +759,7 @@ impl Session {
             Ok(CachedPlan::new(&state, &plan, logged, &scope).await?)
         });
         let (planned, lasting) = planned.await?;
-        if lasting && is_shared {
+        if lasting && !snapshot.has_own_changes() {
             self.plans.lock().keep(key, &snapshot, planned.clone());
         }
         Ok((planned, snapshot))

@@ -12,24 +12,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
-use datafusion::execution::{SessionState, SessionStateBuilder, TaskContext};
+use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use freestone_store::{Snapshot, Table};
 
 use crate::catalog::Scope;
 use crate::context::Cancellation;
 use crate::definitions;
-use crate::optimizer::cancellable_joins::CancellableJoins;
 use crate::optimizer::physical;
 use crate::planning;
-use crate::provider::{FreestoneSource, with_sources};
+use crate::provider::{FreestoneSource, FreestoneTable, with_sources};
 use crate::shared;
-use crate::shared::Connect;
-
-type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+use crate::sql::parameters::Parameters;
 
 /// The maximum number of plans of a session. When it is exceeded, all are removed.
 const PLANS: usize = 256;
@@ -75,7 +73,6 @@ pub(crate) struct Plans {
 #[derive(Debug, Clone)]
 pub(crate) struct CachedPlan {
     plan: Arc<dyn ExecutionPlan>,
-    last_rules: Vec<Rule>,
     context: Arc<TaskContext>,
     /// The text of the query for the workload log; `None` if it is not logged.
     logged: Option<Arc<str>>,
@@ -88,7 +85,8 @@ pub(crate) struct CachedPlan {
 #[derive(Debug, Clone)]
 struct Basis {
     names: Arc<[(String, Meaning)]>,
-    macros: Arc<[(String, String)]>,
+    /// The macros and types.
+    texts: Arc<[(String, String)]>,
 }
 
 /// The meaning of a name in one snapshot, which is equal as long as no commit changes it.
@@ -135,12 +133,22 @@ impl Basis {
             waiting.extend(keys.map(|key| key.table.clone()));
             meanings.insert(name, meaning);
         }
-        Basis { names: meanings.into_iter().collect(), macros: definitions::macros(snapshot).collect() }
+        let texts = definitions::texts(snapshot).map(|(name, text)| (name.clone(), text.clone()));
+        Basis { names: meanings.into_iter().collect(), texts: texts.collect() }
     }
 
     fn holds_in(&self, snapshot: &Snapshot) -> bool {
-        let same_macros = definitions::macros(snapshot).eq(self.macros.iter().cloned());
-        same_macros && self.names.iter().all(|(name, meaning)| meaning.is_same(&Meaning::of(name, snapshot)))
+        let texts = self.texts.iter().map(|(name, text)| (name, text));
+        definitions::texts(snapshot).eq(texts)
+            && self.names.iter().all(|(name, meaning)| meaning.is_same(&Meaning::of(name, snapshot)))
+    }
+}
+
+/// By what a plan is found: the text of its query with the types and values of its parameters.
+pub(crate) fn key(text: &str, parameters: &Parameters) -> String {
+    match parameters.values.is_empty() && parameters.types.is_empty() {
+        true => text.to_owned(),
+        false => format!("{text} {:?} {:?}", parameters.types, parameters.values),
     }
 }
 
@@ -151,19 +159,30 @@ impl Plans {
 
     /// A copy for one run of the cached plan of a query, if it is valid for this snapshot.
     pub fn find(&mut self, query: &str, snapshot: &Snapshot) -> Result<Option<CachedPlan>> {
+        self.renew(snapshot);
+        let copy = |kept: &CachedPlan| Ok(CachedPlan { plan: reset_plan_states(kept.plan.clone())?, ..kept.clone() });
+        self.by_query.get(query).map(copy).transpose()
+    }
+
+    /// Removes the plans that are not valid for a snapshot.
+    fn renew(&mut self, snapshot: &Snapshot) {
         if self.edition != snapshot.edition() {
             self.by_query.retain(|_, kept| kept.basis.holds_in(snapshot));
             self.edition = snapshot.edition();
             self.count_again();
         }
-        let copy = |kept: &CachedPlan| Ok(CachedPlan { plan: reset_plan_states(kept.plan.clone())?, ..kept.clone() });
-        self.by_query.get(query).map(copy).transpose()
     }
 
-    /// Caches a plan, unless a newer snapshot was used in the meantime.
+    /// Whether there is a plan of a query, for some snapshot.
+    pub fn may_have(&self, query: &str) -> bool {
+        self.by_query.contains_key(query)
+    }
+
+    /// Caches a plan of a snapshot.
     pub fn keep(&mut self, query: String, snapshot: &Snapshot, plan: CachedPlan) {
         let bytes = plan.bytes.saturating_add(query.len());
-        if self.edition != snapshot.edition() || bytes > PLAN_BYTES_MAX {
+        self.renew(snapshot);
+        if bytes > PLAN_BYTES_MAX {
             return;
         }
         if self.by_query.len() >= PLANS {
@@ -207,17 +226,12 @@ impl CachedPlan {
         logged: Option<Arc<str>>,
         scope: &Scope,
     ) -> Result<(CachedPlan, bool)> {
-        let rules = state.physical_optimizers();
-        let last = physical::dynamic_filters_at(rules);
-        let first = SessionStateBuilder::new_from_existing(state.clone())
-            .with_physical_optimizer_rules(rules[..last].to_vec())
-            .build();
-        let plan = first.create_physical_plan(logical).await?;
+        let plan = state.create_physical_plan(logical).await?;
         let lasting = is_repeatable(logical)? && reads_tables_only(&plan)?;
         let plan = with_sources(plan, |source| Some(source.detached()))?;
         let basis = Basis::of(scope.asked_names(), &scope.snapshot);
-        let (last_rules, context) = (rules[last..].to_vec(), state.task_ctx());
-        Ok((CachedPlan { plan, last_rules, context, logged, basis, bytes: planning::taken() }, lasting))
+        let context = state.task_ctx();
+        Ok((CachedPlan { plan, context, logged, basis, bytes: planning::taken() }, lasting))
     }
 
     /// The cached plan.
@@ -237,20 +251,20 @@ impl CachedPlan {
     ) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
         let plan = with_sources(self.plan.clone(), |source| Some(source.attached(snapshot)))?;
         let options = self.context.session_config().options();
-        let plan = Connect.optimize(plan, options)?;
-        let mut plan = CancellableJoins(cancellation.clone()).optimize(plan, options)?;
-        for rule in &self.last_rules {
-            plan = rule.optimize(plan, options)?;
-        }
-        Ok((plan, self.context.clone()))
+        Ok((physical::for_run(plan, options, cancellation)?, self.context.clone()))
     }
 }
 
-/// Whether all functions of the plan always return the same result for the same arguments.
+/// Whether a plan scans only native tables, and all its functions always return the same result for the same arguments.
 fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     let mut repeatable = true;
     shared::apply(plan, &mut |node| {
-        repeatable &= !matches!(node, LogicalPlan::RecursiveQuery(_));
+        repeatable &= match node {
+            LogicalPlan::RecursiveQuery(_) => false,
+            // What was known of other tables may have become a constant.
+            LogicalPlan::TableScan(scan) => FreestoneTable::is_present(scan),
+            _ => true,
+        };
         node.apply_expressions(|expression| {
             expression.apply(|e| {
                 repeatable &= match e {
@@ -270,7 +284,8 @@ fn reads_tables_only(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     let mut only = true;
     plan.apply(|node| {
         let source = FreestoneSource::of(node);
-        only &= !node.children().is_empty() || source.is_some() || shared::is_scan(node);
+        let is_constant = node.is::<PlaceholderRowExec>() || node.is::<EmptyExec>();
+        only &= !node.children().is_empty() || is_constant || source.is_some() || shared::is_scan(node);
         // An earlier version may be gone the next time.
         only &= source.is_none_or(|source| !source.is_past());
         Ok(TreeNodeRecursion::Continue)
@@ -329,5 +344,46 @@ mod tests {
         run("DROP TABLE t").await;
         run("CREATE TABLE t (a BIGINT)").await;
         assert_eq!(run(of_t).await.len(), 0);
+    }
+
+    /// The only value of the only row.
+    async fn value(session: &Session, sql: &str) -> String {
+        let batches = session.sql(sql).await.expect(sql).collect().await.expect(sql);
+        let batch = batches.iter().find(|batch| batch.num_rows() == 1).expect("a row");
+        datafusion::arrow::util::display::array_value_to_string(batch.column(0), 0).expect("a text")
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn constants_are_kept_as_long_as_what_they_come_from() {
+        let session = Database::in_memory(Options::default()).expect("a database").session();
+        let made = ["CREATE TABLE t (a INT)", "INSERT INTO t VALUES (1)", "CREATE TYPE mood AS ENUM ('glad', 'sad')"];
+        for sql in ["SET retention = 3600"].into_iter().chain(made) {
+            rows(&session, sql).await;
+        }
+        let (one, count, mood) = ("SELECT 1", "SELECT count(*) FROM t", "SELECT 'sad'::mood");
+        let (tables, past) =
+            ("SELECT count(*) FROM information_schema.tables", "SELECT count(*) FROM t AT (VERSION => 2)");
+        for sql in [one, count, mood, tables, past] {
+            value(&session, sql).await;
+        }
+        let kept = [one, count, mood, tables, past].map(|sql| session.plans.lock().by_query.contains_key(sql));
+        assert_eq!(kept, [true, true, true, false, false]);
+        rows(&session, "INSERT INTO t VALUES (2), (3)").await;
+        assert_eq!((value(&session, count).await, value(&session, one).await), ("3".into(), "1".into()));
+        // What a transaction changed is seen by itself.
+        rows(&session, "BEGIN").await;
+        rows(&session, "DELETE FROM t").await;
+        assert_eq!(value(&session, count).await, "0");
+        rows(&session, "ROLLBACK").await;
+        assert_eq!(value(&session, count).await, "3");
+        // A temporary table comes before the other one, and goes.
+        rows(&session, "CREATE TEMP TABLE t (a INT)").await;
+        assert_eq!(value(&session, count).await, "0");
+        rows(&session, "DROP TABLE t").await;
+        assert_eq!(value(&session, count).await, "3");
+        rows(&session, "DROP TYPE mood").await;
+        assert!(session.sql(mood).await.is_err());
+        rows(&session, "DROP TABLE t").await;
+        assert!(session.sql(count).await.is_err());
     }
 }

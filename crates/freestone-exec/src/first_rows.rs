@@ -1,0 +1,338 @@
+//! The first rows of each group in an order, with their numbers.
+//!
+//! Each thread finds the group of a row by its key and keeps as many rows per group as are wanted, with their place in the
+//! order as words. A row behind the last of its full group is not kept at all, so no rows are sorted.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::direct::KeyDomain;
+use crate::error::Result;
+use crate::groups::{GroupTable, HASH};
+use crate::pipeline::{Claim, Context, Progress, Sink, SinkWorker, Source, SourceWorker, Take};
+use crate::ranges::{float_place, int_place};
+use crate::rows::{Field, FrozenRows, Layout, Rows};
+use crate::sort::SortKey;
+use crate::vector::{Batch, Form, Values, Vector};
+
+/// What is asked for.
+pub struct Plan {
+    /// The columns of a group's key, and what is known of them.
+    pub keys: Vec<(usize, KeyDomain)>,
+    /// The order within a group.
+    pub order: Vec<SortKey>,
+    /// The fields of the batches. The first ones are returned.
+    pub fields: Vec<Field>,
+    /// The number of columns that are returned, before that of the row's number.
+    pub returned: usize,
+    /// The rows of a group that are wanted.
+    pub rows: usize,
+}
+
+/// The first rows of groups.
+pub struct FirstRows {
+    plan: Plan,
+    key_layout: Arc<Layout>,
+    layout: Arc<Layout>,
+    /// The words of a row's place in the order.
+    width: usize,
+    context: Arc<dyn Context>,
+    done: Mutex<Option<Arc<Done>>>,
+    next: AtomicUsize,
+}
+
+/// The rows, group by group, with their numbers.
+struct Done {
+    rows: FrozenRows,
+    numbers: Vec<u32>,
+}
+
+/// The rows of a batch of results.
+const OUTPUT_ROWS: usize = 8192;
+/// Rows that were replaced by others stay until there are so many.
+const REPLACED_MIN: usize = 64 << 10;
+const SIGN: u64 = 1 << 63;
+
+/// Whether a column of this form can be a part of an order.
+pub fn has_order(form: Form) -> bool {
+    matches!(form, Form::Bits | Form::Int | Form::Wide | Form::Float)
+}
+
+impl FirstRows {
+    /// The first rows of groups of batches. The columns of keys and order have other forms than [`Form::Arrow`], those of
+    /// the order ones that [`has_order`] knows.
+    pub fn new(plan: Plan, context: Arc<dyn Context>) -> Arc<FirstRows> {
+        let keys: Vec<Field> = plan.keys.iter().map(|(_, key)| key.field.clone()).collect();
+        let key_layout = Arc::new(Layout::new(&keys, HASH + 1));
+        let layout = Arc::new(Layout::new(&plan.fields[..plan.returned], 0));
+        let width = plan.order.iter().map(|key| words_of(&plan.fields[key.column])).sum();
+        let (done, next) = (Mutex::default(), AtomicUsize::new(0));
+        Arc::new(FirstRows { plan, key_layout, layout, width, context, done, next })
+    }
+
+    /// The rows with their numbers, when all were seen.
+    pub fn results(self: &Arc<Self>) -> Arc<dyn Source> {
+        Arc::new(Results { of: self.clone(), at: 0 })
+    }
+
+    fn part(&self) -> Part {
+        let domains: Vec<KeyDomain> = self.plan.keys.iter().map(|(_, key)| key.clone()).collect();
+        Part {
+            table: GroupTable::with_domains(self.key_layout.clone(), &domains),
+            kept: Kept { width: self.width, most: self.plan.rows, counts: vec![], places: vec![], rows: vec![] },
+            rows: Rows::new(self.layout.clone()),
+        }
+    }
+
+    /// The places of a batch's rows in the order, as words that compare like them.
+    fn places(&self, batch: &Batch, out: &mut Vec<u64>) {
+        out.clear();
+        out.resize(batch.rows * self.width, 0);
+        let mut at = 0;
+        for key in &self.plan.order {
+            let field = &self.plan.fields[key.column];
+            place_column(key, field, &batch.columns[key.column], out, (self.width, at));
+            at += words_of(field);
+        }
+    }
+}
+
+fn words_of(field: &Field) -> usize {
+    usize::from(field.nullable) + if field.form == Form::Wide { 2 } else { 1 }
+}
+
+/// Puts the places by one column at a position of rows of `width` words.
+fn place_column(key: &SortKey, field: &Field, column: &Vector, out: &mut [u64], (width, at): (usize, usize)) {
+    let flip = if key.descending { u64::MAX } else { 0 };
+    let value_at = at + usize::from(field.nullable);
+    let mut put = |words: &mut dyn Iterator<Item = u64>, at: usize| {
+        out.chunks_exact_mut(width).zip(words).for_each(|(row, word)| row[at] = word ^ flip);
+    };
+    match &column.values {
+        Values::Bits(v) => put(&mut v.iter().map(u64::from), value_at),
+        Values::Int(v) => put(&mut v.iter().map(|x| int_place(*x)), value_at),
+        Values::Float(v) => put(&mut v.iter().map(|x| float_place(*x)), value_at),
+        Values::Wide(v) => {
+            put(&mut v.iter().map(|x| (*x >> 64) as u64 ^ SIGN), value_at);
+            put(&mut v.iter().map(|x| *x as u64), value_at + 1);
+        }
+        Values::Codes(..) | Values::Text(_) | Values::Arrow(_) => unreachable!("not in an order"),
+    }
+    if let Some(valid) = &column.valid {
+        for (row, words) in out.chunks_exact_mut(width).enumerate() {
+            words[at] = u64::from(valid.is_valid(row) == key.nulls_first);
+            if valid.is_null(row) {
+                words[value_at..at + words_of(field)].fill(0);
+            }
+        }
+    } else if field.nullable {
+        out.chunks_exact_mut(width).for_each(|words| words[at] = u64::from(key.nulls_first));
+    }
+}
+
+/// The rows that are kept of each group, first ones first.
+struct Kept {
+    width: usize,
+    most: usize,
+    counts: Vec<u32>,
+    places: Vec<u64>,
+    /// The numbers of the rows.
+    rows: Vec<u32>,
+}
+
+impl Kept {
+    fn reserve(&mut self, groups: usize) {
+        self.counts.resize(groups, 0);
+        self.places.resize(groups * self.most * self.width, 0);
+        self.rows.resize(groups * self.most, 0);
+    }
+
+    fn place(&self, slot: usize) -> &[u64] {
+        &self.places[slot * self.width..(slot + 1) * self.width]
+    }
+
+    /// Whether a row with this place is among the first ones of its group.
+    #[inline]
+    fn wants(&self, group: usize, place: &[u64]) -> bool {
+        let count = self.counts[group] as usize;
+        count < self.most || place < self.place(group * self.most + self.most - 1)
+    }
+
+    /// Keeps a wanted row.
+    fn insert(&mut self, group: usize, place: &[u64], row: u32) {
+        let (first, count) = (group * self.most, self.counts[group] as usize);
+        let mut slot = first + count.min(self.most - 1);
+        while slot > first && place < self.place(slot - 1) {
+            let (from, to) = ((slot - 1) * self.width, slot * self.width);
+            self.places.copy_within(from..from + self.width, to);
+            self.rows[slot] = self.rows[slot - 1];
+            slot -= 1;
+        }
+        self.places[slot * self.width..(slot + 1) * self.width].copy_from_slice(place);
+        self.rows[slot] = row;
+        self.counts[group] = (count + 1).min(self.most) as u32;
+    }
+
+    /// The slots that are taken.
+    fn slots(&self) -> impl Iterator<Item = usize> + '_ {
+        let slots = |(group, count): (usize, &u32)| (group * self.most)..(group * self.most + *count as usize);
+        self.counts.iter().enumerate().flat_map(slots)
+    }
+
+    fn bytes(&self) -> usize {
+        self.counts.capacity() * 4 + self.places.capacity() * 8 + self.rows.capacity() * 4
+    }
+}
+
+/// The groups of one thread.
+struct Part {
+    table: GroupTable,
+    kept: Kept,
+    rows: Rows,
+}
+
+impl Part {
+    /// Forgets rows that were replaced.
+    fn thin(&mut self) {
+        let slots: Vec<usize> = self.kept.slots().collect();
+        if self.rows.len() < REPLACED_MIN + 2 * slots.len() {
+            return;
+        }
+        self.rows.retain(slots.iter().map(|slot| self.kept.rows[*slot]));
+        slots.iter().enumerate().for_each(|(row, slot)| self.kept.rows[*slot] = row as u32);
+    }
+
+    fn bytes(&self) -> usize {
+        self.table.bytes() + self.kept.bytes() + self.rows.bytes()
+    }
+}
+
+struct Worker {
+    of: Arc<FirstRows>,
+    part: Part,
+    groups: Vec<u32>,
+    places: Vec<u64>,
+    claim: Claim,
+}
+
+impl Sink for Arc<FirstRows> {
+    fn worker(&self) -> Box<dyn SinkWorker> {
+        let claim = Claim::new(self.context.clone());
+        Box::new(Worker { of: self.clone(), part: self.part(), groups: vec![], places: vec![], claim })
+    }
+
+    fn finish(&self, workers: Vec<Box<dyn SinkWorker>>) -> Result<()> {
+        let workers = workers.into_iter().filter_map(|worker| worker.into_any().downcast::<Worker>().ok());
+        let mut parts: Vec<Part> = workers.map(|worker| worker.part).collect();
+        parts.sort_by_key(|part| std::cmp::Reverse(part.table.len()));
+        let mut parts = parts.into_iter();
+        let Some(mut all) = parts.next() else { return Ok(()) };
+        // The part of each kept row, slot by slot.
+        let mut owners: Vec<u32> = vec![0; all.kept.rows.len()];
+        let mut stored = vec![all.rows];
+        for part in parts {
+            merge(&mut all.table, &mut all.kept, &mut owners, &part, stored.len() as u32);
+            stored.push(part.rows);
+        }
+        let (mut order, mut numbers) = (vec![], vec![]);
+        for slot in all.kept.slots() {
+            order.push((owners[slot], all.kept.rows[slot]));
+            numbers.push((slot % all.kept.most) as u32 + 1);
+        }
+        let rows = FrozenRows::ordered(self.layout.clone(), stored, &order);
+        *self.done.lock() = Some(Arc::new(Done { rows, numbers }));
+        Ok(())
+    }
+}
+
+/// Adds the kept rows of another thread, which is number `owner`.
+fn merge(table: &mut GroupTable, kept: &mut Kept, owners: &mut Vec<u32>, part: &Part, owner: u32) {
+    let mut groups = vec![];
+    table.find(part.table.rows(), 0..part.table.len(), &mut groups);
+    kept.reserve(table.len());
+    owners.resize(kept.rows.len(), 0);
+    for slot in part.kept.slots() {
+        let (group, place) = (groups[slot / kept.most] as usize, part.kept.place(slot));
+        if !kept.wants(group, place) {
+            continue;
+        }
+        let (first, before) = (group * kept.most, kept.counts[group] as usize);
+        // Where the row goes, before it is there.
+        let behind = (0..before).filter(|at| kept.place(first + at) <= place).count();
+        owners[first + behind..first + kept.most.min(before + 1)].rotate_right(1);
+        owners[first + behind] = owner;
+        kept.insert(group, place, part.kept.rows[slot]);
+    }
+}
+
+impl SinkWorker for Worker {
+    fn push(&mut self, batch: Batch) -> Result<()> {
+        let Worker { of, part, groups, places, claim } = self;
+        groups.clear();
+        let keys: Vec<Vector> = of.plan.keys.iter().map(|(column, _)| batch.columns[*column].clone()).collect();
+        part.table.find_keys(&keys, batch.rows, groups);
+        part.kept.reserve(part.table.len());
+        of.places(&batch, places);
+        let first = part.rows.len() as u32;
+        let mut wanted: Vec<u32> = vec![];
+        for (row, group) in groups.iter().enumerate() {
+            let place = &places[row * of.width..(row + 1) * of.width];
+            if part.kept.wants(*group as usize, place) {
+                part.kept.insert(*group as usize, place, first + wanted.len() as u32);
+                wanted.push(row as u32);
+            }
+        }
+        if !wanted.is_empty() {
+            let columns: Vec<Vector> = batch.columns[..of.plan.returned].iter().map(|c| c.take(&wanted)).collect();
+            part.rows.append(&columns, wanted.len());
+            part.thin();
+        }
+        claim.resize(part.bytes())
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+struct Results {
+    of: Arc<FirstRows>,
+    at: usize,
+}
+
+impl Results {
+    fn done(&self) -> Option<Arc<Done>> {
+        self.of.done.lock().clone()
+    }
+}
+
+impl Source for Results {
+    fn worker(&self) -> Box<dyn SourceWorker> {
+        Box::new(Results { of: self.of.clone(), at: 0 })
+    }
+
+    fn units(&self) -> usize {
+        self.done().map_or(1, |done| done.numbers.len().div_ceil(OUTPUT_ROWS))
+    }
+}
+
+impl SourceWorker for Results {
+    fn claim(&mut self) -> Option<Progress> {
+        self.at = self.of.next.fetch_add(1, Ordering::Relaxed);
+        (self.at == 0 || self.at < Source::units(self)).then_some(Progress::whole(self.at))
+    }
+
+    fn read(&mut self, take: Take<'_>) -> Result<()> {
+        let Some(done) = self.done() else { return Ok(()) };
+        let range = self.at * OUTPUT_ROWS..done.numbers.len().min((self.at + 1) * OUTPUT_ROWS);
+        let rows: Vec<u32> = range.clone().map(|row| row as u32).collect();
+        // Unsigned integers are stored in the order of signed ones.
+        let numbers = done.numbers[range].iter().map(|number| (u64::from(*number) ^ SIGN) as i64).collect();
+        let columns = (0..self.of.plan.returned).map(|column| done.rows.vector(column, &rows));
+        let columns = columns.chain([Vector::ints(numbers)]).collect();
+        take(Batch { rows: rows.len(), columns })
+    }
+}
