@@ -27,8 +27,17 @@ pub(crate) struct Authority {
     failures: Mutex<HashMap<String, Failures>>,
 }
 
+/// The role of a user, and the verifier of the password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub role: Role,
+    verifier: String,
+}
+
 struct Known {
     users: Arc<Users>,
+    /// Whether they are others than when this was last asked for.
+    has_changed: bool,
     file: Option<(PathBuf, Option<Stamp>)>,
 }
 
@@ -49,7 +58,7 @@ impl Authority {
                 let stamp = stamp(&path);
                 (path, stamp)
             });
-            Mutex::new(Known { users: Arc::new(users), file })
+            Mutex::new(Known { users: Arc::new(users), has_changed: false, file })
         };
         Authority { users: users.map(known), secret: random(), failures: Mutex::default() }
     }
@@ -74,6 +83,24 @@ impl Authority {
     /// The role of an authenticated user.
     pub fn role(&self, name: &str) -> Option<Role> {
         if self.admits_anybody() { Some(Role::Admin) } else { Some(self.users()?.get(name)?.role) }
+    }
+
+    /// What a user may do, and by what this is known; `None` if the user does not exist.
+    pub fn standing(&self, name: &str) -> Option<Standing> {
+        if self.admits_anybody() {
+            return Some(Standing { role: Role::Admin, verifier: String::new() });
+        }
+        let users = self.users()?;
+        let user = users.get(name)?;
+        Some(Standing { role: user.role, verifier: user.verifier.to_string() })
+    }
+
+    /// Whether the users have changed since the last call.
+    pub fn has_changed(&self) -> bool {
+        let Some(users) = &self.users else { return false };
+        let mut known = lock(users);
+        known.refresh();
+        std::mem::take(&mut known.has_changed)
     }
 
     /// All users with their roles, for catalogs.
@@ -113,6 +140,7 @@ impl Known {
         match Users::load(path) {
             Ok(users) => {
                 self.users = Arc::new(users);
+                self.has_changed = true;
                 tracing::info!(file = %path.display(), "users were read again");
             }
             Err(error) => tracing::error!(%error, "users stay as they were"),

@@ -46,6 +46,17 @@ impl Clock {
     pub fn start(limit: Option<Duration>) -> Self {
         Clock { began: Instant::now(), limit }
     }
+
+    /// Waits for a part of the statement, such as its next rows from a client, which may stall.
+    ///
+    /// # Errors
+    /// The statement's time has passed.
+    pub async fn within<T>(&self, waiting: impl Future<Output = T>) -> Result<T> {
+        match self.limit {
+            Some(limit) => tokio::time::timeout_at(self.began + limit, waiting).await.map_err(|_| too_late(limit)),
+            None => Ok(waiting.await),
+        }
+    }
 }
 
 /// Waits for work that begins a statement, up to the statement's time limit.

@@ -47,6 +47,7 @@ pub async fn insert(
     target: Target<'_>,
     schema: &Schema,
     parts: mpsc::Receiver<Part>,
+    clock: Clock,
 ) -> freestone::Result<u64> {
     let columns = schema.fields().iter().map(|field| quote(field.name())).collect::<Vec<_>>().join(", ");
     let sql = match target {
@@ -67,10 +68,20 @@ pub async fn insert(
         .map_err(|_| Error::new(ErrorKind::Invalid, format!("rows cannot be inserted into {target:?}")))?;
     let tables = HashMap::from([(ROWS.to_owned(), table(schema, parts))]);
     let inputs = Inputs { tables: Arc::new(tables), ..Inputs::default() };
-    match execution::execute_stored(shared, session, &statement, inputs, Clock::start(None)).await? {
+    match execution::execute_stored(shared, session, &statement, inputs, clock).await? {
         Answer::Affected { rows, .. } => Ok(rows),
         Answer::Done { .. } => Ok(0),
         Answer::Rows(_) => Err(Error::new(ErrorKind::Internal, "internal error: an insertion gave rows")),
+    }
+}
+
+/// Inserts rows while they are brought. Where the insertion ends before them, nobody waits for a client that stalls.
+pub async fn while_brought<T>(inserting: impl Future<Output = T>, bringing: impl Future<Output = ()>) -> T {
+    tokio::pin!(inserting, bringing);
+    tokio::select! {
+        biased;
+        inserted = &mut inserting => inserted,
+        () = &mut bringing => inserting.await,
     }
 }
 

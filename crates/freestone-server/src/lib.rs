@@ -23,6 +23,7 @@ mod pg;
 mod protocol;
 mod scram;
 mod server;
+mod sessions;
 mod shared;
 mod sqlstate;
 mod tls;

@@ -159,6 +159,10 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Server { shared, listeners, socket, metrics, .. } = self;
         let metrics = metrics.map(|(listener, _)| tokio::spawn(metrics::serve(listener, shared.metrics.clone())));
+        let watching = tokio::spawn({
+            let shared = shared.clone();
+            async move { shared.watch_access().await }
+        });
         let mut protocols = JoinSet::new();
         for (protocol, listener, _) in listeners {
             let shared = shared.clone();
@@ -174,9 +178,10 @@ impl Server {
         tokio::pin!(all);
         if tokio::time::timeout(shared.limits.grace, &mut all).await.is_err() {
             tracing::warn!("cancelling the statements that still run");
-            shared.cancel_all();
+            shared.sessions.cancel_all();
             let _ = tokio::time::timeout(Duration::from_secs(END_SECONDS), &mut all).await;
         }
+        watching.abort();
         if let Some(metrics) = metrics {
             metrics.abort();
         }

@@ -1,18 +1,18 @@
 //! The state that all connections share: the database, authentication, limits, metrics, and the stages of stopping.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use freestone::{CancelHandle, Database, Session};
-use freestone_wire::auth::random;
+use freestone::{Database, Session};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 use crate::authority::Authority;
 use crate::metrics::Metrics;
 use crate::options::Limits;
+use crate::sessions::{Registered, Sessions};
 use crate::users::Role;
 
 pub(crate) struct Shared {
@@ -29,14 +29,7 @@ pub(crate) struct Shared {
     open: AtomicUsize,
     /// The connections that have not logged in, by number, with a channel to end each.
     entering: Mutex<BTreeMap<u64, oneshot::Sender<()>>>,
-    numbers: AtomicU64,
-    sessions: Mutex<HashMap<u64, Open>>,
-}
-
-/// A session that others can cancel if they have its key.
-struct Open {
-    key: [u8; 4],
-    cancel: CancelHandle,
+    pub sessions: Arc<Sessions>,
 }
 
 impl Shared {
@@ -57,8 +50,7 @@ impl Shared {
             stopping: watch::Sender::new(false),
             open: AtomicUsize::new(0),
             entering: Mutex::default(),
-            numbers: AtomicU64::new(1),
-            sessions: Mutex::default(),
+            sessions: Sessions::new(),
         })
     }
 
@@ -67,7 +59,7 @@ impl Shared {
     pub fn visit(self: &Arc<Self>) -> Visit {
         Metrics::add(&self.metrics.connections, 1);
         self.metrics.open.fetch_add(1, Ordering::Relaxed);
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let number = self.sessions.next_number();
         let (end, ended) = oneshot::channel();
         let mut entering = self.entering();
         if entering.len() >= self.limits.logins.max(1)
@@ -108,42 +100,32 @@ impl Shared {
         self.stopping.send_replace(true);
     }
 
-    pub fn cancel_all(&self) {
-        for open in self.sessions().values() {
-            open.cancel.cancel();
-        }
-    }
-
-    /// Registers a session, so that it can be cancelled by its number and key.
-    pub fn register(&self, visit: &Visit, session: &Session) -> Registered {
-        let key = random();
-        let number = visit.number;
-        self.sessions().insert(number, Open { key, cancel: session.cancel_handle() });
-        Registered { shared: visit.shared.clone(), number, key }
+    /// Registers the session of a connection, whose user has logged in with a role.
+    pub fn register(&self, visit: &Visit, session: &Session, user: (&str, Role)) -> Registered {
+        self.sessions.register(visit.number, session, user, &self.authority)
     }
 
     /// The same for a session that belongs to no connection.
-    pub fn register_new(self: &Arc<Self>, session: &Session) -> Registered {
-        let (key, number) = (random(), self.numbers.fetch_add(1, Ordering::Relaxed));
-        self.sessions().insert(number, Open { key, cancel: session.cancel_handle() });
-        Registered { shared: self.clone(), number, key }
+    pub fn register_new(&self, session: &Session, user: (&str, Role)) -> Registered {
+        self.sessions.register(self.sessions.next_number(), session, user, &self.authority)
     }
 
-    /// Cancels the statement of a session. Does not reveal whether the session exists.
-    pub fn cancel(&self, number: u64, key: [u8; 4]) {
-        use subtle::ConstantTimeEq;
-        if let Some(open) = self.sessions().get(&number)
-            && bool::from(open.key.ct_eq(&key))
-        {
-            open.cancel.cancel();
+    /// Ends sessions whose users lose their access, until the server stops.
+    pub async fn watch_access(&self) {
+        if self.authority.admits_anybody() {
+            return;
+        }
+        loop {
+            tokio::time::sleep(REVIEW_EVERY).await;
+            if self.authority.has_changed() {
+                self.sessions.review(&self.authority);
+            }
         }
     }
-
-    fn sessions(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
-        // No code panics while the lock is held, and the map would be valid even then.
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
+
+/// How often the users file is looked at for changes.
+const REVIEW_EVERY: Duration = Duration::from_millis(100);
 
 /// The error for a user whose login succeeded when all connections were taken.
 pub(crate) const FULL: &str = "there are as many connections as may be";
@@ -198,18 +180,5 @@ impl Drop for Visit {
             self.shared.entering().remove(&self.number);
         }
         self.shared.metrics.open.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A registered session, until this is dropped.
-pub(crate) struct Registered {
-    shared: Arc<Shared>,
-    pub number: u64,
-    pub key: [u8; 4],
-}
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        self.shared.sessions().remove(&self.number);
     }
 }

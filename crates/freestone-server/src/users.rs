@@ -33,7 +33,7 @@ pub enum Role {
 impl Role {
     /// The engine's access rights of a session with this role.
     pub fn access(self, memory: Option<usize>) -> Access {
-        Access { write: self != Role::Read, files: self == Role::Admin, memory }
+        Access { write: self != Role::Read, files: self == Role::Admin, admin: self == Role::Admin, memory }
     }
 
     /// The role's name in the users file.

@@ -16,13 +16,15 @@ pub struct Access {
     pub write: bool,
     /// Reading and writing files of this machine by name.
     pub files: bool,
+    /// Settings of the whole database, and what other users do.
+    pub admin: bool,
     /// The maximum bytes of memory of its queries, within the limit of the database.
     pub memory: Option<usize>,
 }
 
 impl Default for Access {
     fn default() -> Self {
-        Access { write: true, files: true, memory: None }
+        Access { write: true, files: true, admin: true, memory: None }
     }
 }
 
@@ -41,6 +43,15 @@ impl Access {
         }
         Err(Error::new(ErrorKind::Denied, "this session may not read or write files of the server")
             .with_hint("a user with the role admin can; others load and fetch data over their connection"))
+    }
+
+    /// `what` completes "this session may not …".
+    pub(crate) fn check_admin(&self, what: &str) -> Result<()> {
+        if self.admin {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Denied, format!("this session may not {what}"))
+            .with_hint("a user with the role admin can"))
     }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use datafusion::arrow::array::AsArray;
@@ -22,20 +23,23 @@ use datafusion::logical_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, TableType, Volatility,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_plan::execute_stream;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
 use freestone_store::schema::TableSchema;
 use freestone_store::{PoolList, Snapshot, Table, TransactionList};
+use futures::TryStreamExt;
 use parking_lot::Mutex;
 
 use crate::access::{Access, Extension};
-use crate::context::{self, Canceller, Progress};
+use crate::context::{self, Budget, CancellableStream, Canceller, Progress};
 use crate::definitions::GeneratedColumn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::Stored;
 use crate::inputs::ArrowTable;
 use crate::internal_names::{PG_TEMP, ROW_ID_COLUMN, is_temporary};
+use crate::limits::VIEWS_MAX;
 use crate::optimizer::physical;
 use crate::provider::files::{
     CONTENTS, ContentsFunction, FilesFunction, INSPECTIONS, Inference, InspectionFunction, OpenFiles, RejectTables,
@@ -45,10 +49,12 @@ use crate::provider::information::{INFORMATION_SCHEMA, InformationSchema};
 use crate::provider::{FreestoneTable, metadata};
 use crate::sequences::SessionSequences;
 use crate::shared::Materialized;
+use crate::sql::depth::{LONG_TOKENS, OnStack};
 use crate::sql::extensions::PivotValues;
 use crate::sql::names::other_case;
 use crate::sql::names::{CATALOG, MAIN, SCHEMA, is_ours};
 use crate::sql::parameters::{Described, Filled, Parameters};
+use crate::sql::room::Room;
 use crate::sql::user_types;
 use crate::sql::{
     extensions, file_calls, macros, names, parameters, statement, struct_fields, subquery_columns, supported, types,
@@ -103,6 +109,8 @@ pub(crate) struct Scope {
     tables: Arc<HashMap<String, ArrowTable>>,
     /// The files that the statement has opened.
     files: OpenFiles,
+    /// Whether views read each other over too many levels. Then no further one is planned: a query that fails is tried again.
+    too_deep: Arc<AtomicBool>,
     /// The views that were planned, so that each is planned only once.
     planned_views: Arc<Mutex<HashMap<String, Arc<dyn TableProvider>>>>,
     /// The names of tables and views that planning has looked up, whether they exist or not.
@@ -117,6 +125,7 @@ impl Scope {
             views: vec![],
             tables: Arc::default(),
             files: OpenFiles::default(),
+            too_deep: Arc::default(),
             planned_views: Arc::default(),
             asked: Arc::default(),
         }
@@ -252,7 +261,8 @@ impl Planner {
     /// A session state for one statement.
     pub fn state(&self, scope: &Scope) -> SessionState {
         let mut state = (*self.base).clone();
-        metadata::register(&mut state, &scope.snapshot, (&self.transactions, &self.pools), &self.log, &self.temp);
+        let (shared, seen) = ((&self.transactions, &self.pools), (&self.temp, self.access));
+        metadata::register(&mut state, &scope.snapshot, shared, &self.log, seen);
         sequences::register(&mut state, &scope.snapshot, &self.sequences);
         let files = scope.files.clone().with_rejects(&self.rejects);
         let reader = |name| FilesFunction::new(name, self.access, self.base.clone(), files.clone());
@@ -377,6 +387,7 @@ impl Planner {
         if definitions::has_macros(&scope.snapshot) {
             let aggregates = state.aggregate_functions();
             let known = macros::Known {
+                room: Room::new(),
                 text: &|name| definitions::macro_text(&scope.snapshot, name),
                 is_aggregate: &|name| aggregates.contains_key(name),
             };
@@ -440,11 +451,15 @@ impl Planner {
     /// The texts that a query returns, which become the columns of a PIVOT.
     async fn pivot_values(&self, state: &SessionState, scope: &Scope, query: Box<ast::Query>) -> Result<Vec<String>> {
         let plan = self.plan(state, scope, ast::Statement::Query(query), &Parameters::default()).await?;
-        let cancellation = context::current().unwrap_or_else(|| Canceller::new().statement());
+        let cancellation = context::current().unwrap_or_else(|| Canceller::new(Budget::default()).statement());
         let plan = physical::plan_once(state, &plan, &cancellation).await?;
-        let batches = datafusion::physical_plan::collect(plan, state.task_ctx()).await?;
+        let rows = execute_stream(plan, state.task_ctx())?;
+        let mut rows = CancellableStream::new(rows, cancellation);
         let (mut values, mut seen) = (vec![], HashSet::new());
-        for batch in batches {
+        // More are refused, whatever they are.
+        while let Some(batch) = rows.try_next().await?
+            && values.len() <= extensions::PIVOT_COLUMNS_MAX
+        {
             let Some(column) = batch.columns().first() else { continue };
             let texts = datafusion::arrow::compute::cast(column, &DataType::Utf8)?;
             for text in texts.as_string::<i32>().iter().flatten() {
@@ -782,10 +797,19 @@ impl StatementSchema {
         if self.scope.views.iter().any(|view| view == name) {
             return Err(Error::invalid(format!("view {name} refers to itself")).into());
         }
+        if self.scope.views.len() >= VIEWS_MAX || self.scope.too_deep.load(Ordering::Relaxed) {
+            self.scope.too_deep.store(true, Ordering::Relaxed);
+            let message = format!("views read each other over more than {VIEWS_MAX} levels");
+            let hint = "make a table of one of them: CREATE TABLE … AS SELECT * FROM …";
+            return Err(Error::new(ErrorKind::Resource, message).with_hint(hint).into());
+        }
         if let Some(planned) = self.scope.planned_views.lock().get(name) {
             return Ok(planned.clone());
         }
         let in_view = |error: Error| {
+            if error.kind() == ErrorKind::Resource {
+                return error;
+            }
             let kind = if error.kind() == ErrorKind::Syntax { ErrorKind::Invalid } else { error.kind() };
             let translated = Error::new(kind, format!("in view {name}: {error}"));
             match error.hint() {
@@ -801,7 +825,10 @@ impl StatementSchema {
         }
         let scope = self.scope.clone().with_view(name);
         let state = self.planner.state(&scope);
-        let plan = self.planner.plan(&state, &scope, ast::Statement::Query(query), &Parameters::default()).await;
+        let (query, none) = (ast::Statement::Query(query), Parameters::default());
+        let planned = self.planner.plan(&state, &scope, query, &none);
+        // Views within views are planned within each other.
+        let plan = OnStack::new(if scope.views.len() > 2 { LONG_TOKENS } else { 0 }, planned).await;
         let plan = shared::referenced(name, plan.map_err(in_view)?, Materialized::Open)?;
         let view: Arc<dyn TableProvider> = Arc::new(ViewTable::new(plan, Some(sql.to_owned())));
         self.scope.planned_views.lock().insert(name.to_owned(), view.clone());

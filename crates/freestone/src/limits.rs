@@ -5,3 +5,6 @@ pub(crate) const LEVELS_MAX: usize = 1000;
 
 /// The maximum depth of nested parentheses, CASEs, and signs or NOTs before them.
 pub(crate) const NESTED_MAX: usize = 100;
+
+/// The maximum depth of views that read views, each of which takes as much of the stack as a query.
+pub(crate) const VIEWS_MAX: usize = 50;

@@ -118,7 +118,7 @@ impl AnalyzerRule for Bounded<Arc<dyn AnalyzerRule + Send + Sync>> {
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         check()?;
-        self.0.analyze(plan, config)
+        context::folding(|| self.0.analyze(plan, config))
     }
 }
 
@@ -133,7 +133,7 @@ impl OptimizerRule for Bounded<Arc<dyn OptimizerRule + Send + Sync>> {
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         check()?;
-        self.0.rewrite(plan, config)
+        context::folding(|| self.0.rewrite(plan, config))
     }
 }
 

@@ -14,7 +14,7 @@ use tonic::Status;
 use super::login::Login;
 use super::metadata::{CATALOG, SCHEMA};
 use super::statements::status;
-use crate::execution;
+use crate::execution::{self, Clock};
 use crate::insert::{self, Target};
 use crate::shared::Shared;
 
@@ -44,7 +44,8 @@ pub async fn ingest(
     let schema = first.as_ref().map(|batch| batch.schema()).or_else(|| batches.schema().cloned());
     let schema = schema.ok_or_else(|| Status::invalid_argument("rows to ingest begin with their schema"))?;
     let (sender, parts) = insert::channel();
-    let inserting = insert::insert(shared, &session, target, &schema, parts);
+    let clock = Clock::start(shared.limits.statement);
+    let inserting = insert::insert(shared, &session, target, &schema, parts, clock);
     let bringing = async move {
         let mut next = Ok(first);
         loop {
@@ -55,7 +56,7 @@ pub async fn ingest(
             next = batches.try_next().await.map_err(|error| ArrowError::ExternalError(Box::new(error)));
         }
     };
-    let rows = tokio::join!(inserting, bringing).0.map_err(status)?;
+    let rows = insert::while_brought(inserting, bringing).await.map_err(status)?;
     Ok(i64::try_from(rows).unwrap_or(i64::MAX))
 }
 

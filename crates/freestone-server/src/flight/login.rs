@@ -14,8 +14,10 @@ use tonic::{Request, Status};
 
 use super::Place;
 use super::transactions::Transactions;
+use crate::authority::Standing;
 use crate::scram;
-use crate::shared::{FULL, Registered, Shared};
+use crate::sessions::Registered;
+use crate::shared::{FULL, Shared};
 use crate::users::Role;
 
 /// A session ends after this time without a call.
@@ -29,6 +31,7 @@ pub struct Login {
     /// The user and role for which the session was created.
     user: String,
     role: Role,
+    standing: Option<Standing>,
     _registered: Registered,
     used: Mutex<Instant>,
     statements: Mutex<HashMap<Vec<u8>, Planned>>,
@@ -95,8 +98,10 @@ impl Login {
     }
 
     /// A new session, for a transaction.
-    pub fn new_session(&self, shared: &Shared) -> Arc<Session> {
-        shared.session(self.role)
+    pub fn new_session(&self, shared: &Shared) -> (Arc<Session>, Registered) {
+        let session = shared.session(self.role);
+        let registered = shared.register_new(&session, (&self.user, self.role));
+        (session, registered)
     }
 
     /// The session of a statement: that of the named transaction, or otherwise that of the login.
@@ -160,8 +165,8 @@ impl Logins {
 
     fn known(&self, key: &[u8; 32]) -> Option<Arc<Login>> {
         let login = self.logins().get(key).cloned()?;
-        // Removed users, and users with another role, must log in again.
-        if self.shared.authority.role(&login.user) != Some(login.role) {
+        // Removed users, and users with another role or password, must log in again.
+        if self.shared.authority.standing(&login.user) != login.standing {
             self.logins().remove(key);
             return None;
         }
@@ -202,11 +207,13 @@ impl Logins {
 
     fn insert(&self, key: [u8; 32], user: String, role: Role) -> Result<Arc<Login>, Status> {
         let session = self.shared.session(role);
-        let registered = self.shared.register_new(&session);
+        let registered = self.shared.register_new(&session, (&user, role));
+        let standing = self.shared.authority.standing(&user);
         let login = Arc::new(Login {
             session,
             user,
             role,
+            standing,
             _registered: registered,
             used: Mutex::new(Instant::now()),
             statements: Mutex::default(),

@@ -10,6 +10,7 @@ use tonic::Status;
 use super::statements::status;
 use crate::execution::{self, Clock};
 use crate::scram;
+use crate::sessions::Registered;
 use crate::shared::Shared;
 
 /// The maximum number of open transactions of a login.
@@ -23,6 +24,7 @@ pub struct Transactions {
 
 struct Open {
     session: Arc<Session>,
+    _registered: Registered,
     /// The handles of savepoints, which are their names.
     savepoints: Vec<String>,
 }
@@ -42,14 +44,18 @@ impl Transactions {
         self.open().values().for_each(|open| open.session.cancel_handle().cancel());
     }
 
-    pub async fn begin(&self, shared: &Arc<Shared>, session: Arc<Session>) -> Result<Vec<u8>, Status> {
+    pub async fn begin(
+        &self,
+        shared: &Arc<Shared>,
+        (session, registered): (Arc<Session>, Registered),
+    ) -> Result<Vec<u8>, Status> {
         execute(shared, &session, "BEGIN").await?;
         let mut open = self.open();
         if open.len() >= TRANSACTIONS_MAX {
             return Err(Status::resource_exhausted(format!("{TRANSACTIONS_MAX} transactions are open; end some")));
         }
         let id = scram::random_text().into_bytes();
-        open.insert(id.clone(), Open { session, savepoints: vec![] });
+        open.insert(id.clone(), Open { session, _registered: registered, savepoints: vec![] });
         Ok(id)
     }
 

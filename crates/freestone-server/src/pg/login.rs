@@ -59,7 +59,7 @@ pub async fn enter(stream: TcpStream, shared: &Arc<Shared>, visit: &mut Visit) -
     let admitted = match startup {
         Startup::Cancel { number, key } => {
             if let (Ok(number), Ok(key)) = (u64::try_from(number), key.as_slice().try_into()) {
-                shared.cancel(number, key);
+                shared.sessions.cancel(number, key);
             }
             return Ok(None);
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -13,6 +14,7 @@ use super::inputs::{self, ReceivedTables};
 use super::upload;
 use crate::execution::{self, Answer, Clock, Rows};
 use crate::pg::PgError;
+use crate::sessions::Ending;
 use crate::shared::{FULL, Shared, Visit};
 use crate::sqlstate;
 
@@ -31,7 +33,7 @@ pub async fn run(mut connection: Connection, mut visit: Visit, shared: Arc<Share
         return refuse(connection, &shared).await;
     }
     let session = shared.session(role);
-    let _registered = shared.register(&visit, &session);
+    let registered = shared.register(&visit, &session, (connection.user(), role));
     let (user, program) = (connection.user(), connection.client());
     tracing::info!(connection = visit.number, user, program, %role, "connected over Freestone wire");
     let mut client = Client { shared: shared.clone(), session, prepared: HashMap::new() };
@@ -40,9 +42,17 @@ pub async fn run(mut connection: Connection, mut visit: Visit, shared: Arc<Share
             request = connection.next() => request,
             () = idle(&shared) => break,
             () = shared.stopping() => break,
+            why = registered.ended() => {
+                tracing::info!(connection = visit.number, why = why.message(), "the session ends");
+                break;
+            }
         };
         let answered = match request {
-            Ok(Some(request)) => client.answer(request).await,
+            // What the session does is cancelled when it has to end; a client that stalls does not delay this.
+            Ok(Some(request)) => tokio::select! {
+                answered = client.answer(request) => answered,
+                () = grace(registered.ended()) => break,
+            },
             Ok(None) => break,
             Err(error) => Err(error),
         };
@@ -53,6 +63,15 @@ pub async fn run(mut connection: Connection, mut visit: Visit, shared: Arc<Share
     }
     tracing::info!(connection = visit.number, "disconnected");
 }
+
+/// Completes some time after a session has to end, in which the client is told.
+async fn grace(ended: impl Future<Output = Ending>) {
+    ended.await;
+    tokio::time::sleep(GRACE).await;
+}
+
+/// The time for the error of a statement whose session ends.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Answers a client's first request with the error that all connections are taken.
 async fn refuse(mut connection: Connection, shared: &Shared) {

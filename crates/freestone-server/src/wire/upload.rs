@@ -8,6 +8,7 @@ use freestone::Session;
 use freestone_wire::server::UploadStream;
 use tokio::sync::mpsc;
 
+use crate::execution::Clock;
 use crate::insert::{self, Part, Target};
 use crate::shared::Shared;
 
@@ -24,8 +25,9 @@ pub async fn insert(
     rows: UploadStream,
 ) -> freestone::Result<u64> {
     let (sender, parts) = insert::channel();
-    let inserting = insert::insert(shared, session, Target::Table(target), &schema, parts);
-    tokio::join!(inserting, bring(rows, sender)).0
+    let clock = Clock::start(shared.limits.statement);
+    let inserting = insert::insert(shared, session, Target::Table(target), &schema, parts, clock);
+    insert::while_brought(inserting, bring(rows, sender)).await
 }
 
 /// Passes rows on as they arrive, until the receiver is dropped.

@@ -8,3 +8,4 @@ mod postgres_claims;
 mod server;
 mod snapshots;
 mod wire;
+mod withdrawn;

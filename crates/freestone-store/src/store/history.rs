@@ -49,6 +49,10 @@ impl History {
         !self.0.lock().retention.is_zero()
     }
 
+    pub fn retention(&self) -> Duration {
+        self.0.lock().retention
+    }
+
     pub fn set_retention(&self, retention: Duration) {
         let mut kept = self.0.lock();
         kept.retention = retention;

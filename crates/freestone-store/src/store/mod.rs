@@ -352,6 +352,11 @@ impl Store {
         Ok(())
     }
 
+    /// How long this process keeps versions after they were replaced; zero if it keeps none.
+    pub fn retention(&self) -> Duration {
+        self.history.retention()
+    }
+
     /// Keeps the versions of the database from now on, each for a time after it was replaced by another: queries of this
     /// process can read them ([`Snapshot::at_version`]). Zero keeps none.
     ///

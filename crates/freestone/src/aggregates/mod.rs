@@ -4,6 +4,7 @@
 
 mod average;
 mod choices;
+mod claimed;
 mod collected;
 mod counts;
 mod distinct;
@@ -19,6 +20,9 @@ mod totals;
 
 use std::sync::Arc;
 
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::AggregateUDF;
 
 pub(crate) use collected::is_collected;
@@ -26,8 +30,13 @@ pub(crate) use filter_clause::Filtered;
 pub(crate) use order_by::Ordered;
 pub(crate) use sum::settled;
 
-/// The functions, which replace those with the same names.
-pub(crate) fn functions() -> Vec<Arc<AggregateUDF>> {
+/// Registers the functions, which replace those with the same names.
+pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    functions().into_iter().try_for_each(|function| state.register_udaf(function).map(drop))?;
+    claimed::register(state)
+}
+
+fn functions() -> Vec<Arc<AggregateUDF>> {
     let mut functions = vec![
         AggregateUDF::from(sum::Sum::new()),
         AggregateUDF::from(average::Average::new()),

@@ -22,6 +22,7 @@ use datafusion::physical_plan::PhysicalExpr;
 use datafusion::scalar::ScalarValue;
 
 use super::sum::passing;
+use crate::context::claim_rows;
 
 /// An aggregate whose last arguments are its sort keys.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -215,8 +216,9 @@ impl Rows {
         self.batches.push(columns);
     }
 
-    /// All rows as one batch.
+    /// All rows as one batch, which is a copy of them.
     pub fn columns(&self) -> Result<Vec<ArrayRef>> {
+        let _claimed = claim_rows("rows of an aggregate", self.bytes as u64)?;
         let column = |(at, field): (usize, &FieldRef)| {
             let parts: Vec<&dyn Array> = self.batches.iter().map(|batch| batch[at].as_ref()).collect();
             match parts.as_slice() {

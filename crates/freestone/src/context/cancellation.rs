@@ -14,7 +14,7 @@ use datafusion::physical_plan::{RecordBatchStream, SendableRecordBatchStream};
 use futures::{Stream, StreamExt};
 use tokio::sync::watch;
 
-use super::{current, panicked};
+use super::{Budget, current, panicked};
 use crate::error::{Error, Result};
 use crate::heap;
 
@@ -34,44 +34,57 @@ pub struct CancelHandle {
 impl CancelHandle {
     /// Cancels the running statement of the session.
     pub fn cancel(&self) {
-        self.sender.send_modify(|generation| *generation += 1);
+        self.sender.send_modify(|generation| *generation = generation.saturating_add(1));
+    }
+
+    /// Cancels the running statement of the session and all that follow: the session has ended.
+    pub fn end(&self) {
+        self.sender.send_replace(ENDED);
     }
 }
 
+/// The number of cancellations of a session that has ended.
+const ENDED: u64 = u64::MAX;
+
 /// Cancels the statements of one session.
-pub(crate) struct Canceller(Arc<watch::Sender<u64>>);
+pub(crate) struct Canceller {
+    sender: Arc<watch::Sender<u64>>,
+    budget: Budget,
+}
 
 impl Canceller {
-    pub fn new() -> Self {
-        Canceller(Arc::new(watch::Sender::new(0)))
+    /// For a session whose statements have a budget.
+    pub fn new(budget: Budget) -> Self {
+        Canceller { sender: Arc::new(watch::Sender::new(0)), budget }
     }
 
     pub fn handle(&self) -> CancelHandle {
-        CancelHandle { sender: self.0.clone() }
+        CancelHandle { sender: self.sender.clone() }
     }
 
     /// The cancellation of a statement that begins now.
     pub fn statement(&self) -> Cancellation {
-        let receiver = self.0.subscribe();
+        let receiver = self.sender.subscribe();
         let began = *receiver.borrow();
-        Cancellation { receiver, began, abandoned: Arc::default() }
+        Cancellation { receiver, began, abandoned: Arc::default(), budget: self.budget.clone() }
     }
 }
 
-/// Whether one statement was cancelled: by the handle, or because nobody waits for it any more.
+/// Whether one statement was cancelled, by the handle, or because nobody waits for it any more; and the memory that it may
+/// claim.
 #[derive(Clone, Debug)]
 pub(crate) struct Cancellation {
     receiver: watch::Receiver<u64>,
     began: u64,
     abandoned: Arc<AtomicBool>,
+    budget: Budget,
 }
 
 impl Cancellation {
     /// For a statement that cannot be cancelled.
     #[cfg(test)]
     pub fn of_nobody() -> Self {
-        let (_, receiver) = watch::channel(0);
-        Cancellation { receiver, began: 0, abandoned: Arc::default() }
+        Canceller::new(Budget::default()).statement()
     }
 
     /// The same statement, which continues even if nobody waits for it.
@@ -88,15 +101,21 @@ impl Cancellation {
         if self.is_cancelled() { Err(Error::cancelled()) } else { Ok(()) }
     }
 
+    /// The memory that the statement may claim.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     pub fn is_cancelled(&self) -> bool {
-        *self.receiver.borrow() != self.began || self.abandoned.load(Ordering::Relaxed)
+        let now = *self.receiver.borrow();
+        now != self.began || now == ENDED || self.abandoned.load(Ordering::Relaxed)
     }
 
     pub fn cancelled(&self) -> impl Future<Output = ()> + Send + 'static {
         let (mut receiver, began) = (self.receiver.clone(), self.began);
         async move {
             // The session no longer exists, so nobody can cancel the statement.
-            if receiver.wait_for(|generation| *generation != began).await.is_err() {
+            if receiver.wait_for(|generation| *generation != began || *generation == ENDED).await.is_err() {
                 std::future::pending::<()>().await;
             }
         }

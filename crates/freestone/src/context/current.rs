@@ -94,13 +94,13 @@ impl Future for Inheriting {
 mod tests {
     use datafusion::common::runtime::SpawnedTask;
 
-    use super::super::Canceller;
+    use super::super::{Budget, Canceller};
     use super::*;
 
     #[tokio::test]
     async fn tasks_work_for_the_statement_that_starts_them() {
         inherit();
-        let canceller = Canceller::new();
+        let canceller = Canceller::new(Budget::default());
         let statement = canceller.statement();
         let task = within(Some(statement), || {
             assert!(check().is_ok());

@@ -1,12 +1,14 @@
 //! The context of a running statement, for all parts of the engine: its outcome, its cancellation and its progress.
 //! Nothing here knows SQL, sessions or tables.
 
+mod budget;
 mod cancellation;
 mod current;
 mod outcome;
 mod panics;
 mod snapshots;
 
+pub(crate) use budget::{Budget, Claimed, claim, claim_rows, folding};
 pub use cancellation::CancelHandle;
 pub(crate) use cancellation::{CancellableStream, Cancellation, Canceller, check_heap};
 pub(crate) use current::{check, current, inherit, within};

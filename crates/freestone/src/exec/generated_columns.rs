@@ -14,6 +14,7 @@ use crate::exec::row_checks;
 use crate::exec::write::WriteContext;
 use crate::sql::names::{folded, identifier};
 use crate::sql::parameters::Parameters;
+use crate::sql::room::Room;
 use crate::sql::statement::{parse_expression, parse_query, quote};
 use crate::sql::token_forms::COMPUTED;
 use crate::sql::visitor;
@@ -48,21 +49,26 @@ pub(crate) fn take(create: &mut ast::CreateTable) -> Result<Vec<GeneratedColumn>
 
 /// Replaces the names of generated columns in the expressions of others.
 fn expand(columns: &mut [GeneratedColumn]) -> Result<()> {
+    let room = Room::new();
     // A chain without a circle ends after as many steps as there are columns.
     for _ in 0..=columns.len() {
         let known: Vec<GeneratedColumn> = columns.to_vec();
         let mut changed = false;
         for column in columns.iter_mut() {
             let mut value = parse_expression(&column.expression)?;
-            let mut replaced = false;
+            let (mut replaced, mut fits) = (false, Ok(()));
             visitor::expressions_mut(&mut value, &mut |expr| {
                 let Expr::Identifier(name) = &*expr else { return };
                 let Some(other) = known.iter().find(|other| other.name == folded(name)) else { return };
-                if let Ok(inner) = parse_expression(&other.value()) {
+                if fits.is_ok()
+                    && let Ok(inner) = parse_expression(&other.value())
+                {
+                    fits = room.take(&inner);
                     *expr = Expr::Nested(Box::new(inner));
                     replaced = true;
                 }
             });
+            fits?;
             if replaced {
                 column.expression = value.to_string();
                 changed = true;

@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use super::{bytes_max, check_size};
+use crate::context::claim;
 use crate::expressions;
 
 /// The name of the function, which no function in SQL has.
@@ -28,9 +28,7 @@ pub(crate) const CONCATENATION: &str = "||";
 
 /// Puts the function in the place of chains of `||`, once their operands have types.
 #[derive(Debug)]
-pub(crate) struct Concatenations {
-    pub memory_limit: Option<usize>,
-}
+pub(crate) struct Concatenations;
 
 impl AnalyzerRule for Concatenations {
     fn name(&self) -> &str {
@@ -42,7 +40,7 @@ impl AnalyzerRule for Concatenations {
             return Ok(plan);
         }
         let signature = Signature::variadic_any(Volatility::Immutable);
-        let function = Arc::new(ScalarUDF::from(Concatenation { bytes_max: bytes_max(self.memory_limit), signature }));
+        let function = Arc::new(ScalarUDF::from(Concatenation { signature }));
         let in_node = |node| expressions::changed(node, |e, schema| concatenated(e, schema, &function));
         Ok(plan.transform_up_with_subqueries(in_node)?.data)
     }
@@ -104,7 +102,6 @@ fn texts_of(operand: Expr) -> Vec<Expr> {
 /// All texts of a row, one behind the other; NULL where one of them is NULL.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Concatenation {
-    bytes_max: usize,
     signature: Signature,
 }
 
@@ -150,7 +147,7 @@ impl ScalarUDFImpl for Concatenation {
         let rows = if is_constant { 1 } else { args.number_rows };
         let texts = args.args.iter().map(Texts::of).collect::<Result<Vec<_>>>()?;
         let bytes = texts.iter().fold(0u64, |sum, text| sum.saturating_add(text.bytes(rows)));
-        let _claim = check_size(CONCATENATION, bytes, self.bytes_max)?;
+        let _claim = claim(CONCATENATION, bytes)?;
         let joined = joined(&texts, rows, bytes as usize)?;
         let joined = cast(&joined, args.return_field.data_type())?;
         Ok(match is_constant {
@@ -214,9 +211,10 @@ fn joined(texts: &[Texts], rows: usize, bytes: usize) -> Result<ArrayRef> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::{Budget, Canceller, within};
 
-    fn invoke(args: Vec<ColumnarValue>, rows: usize, bytes_max: usize) -> Result<ColumnarValue> {
-        let function = Concatenation { bytes_max, signature: Signature::variadic_any(Volatility::Immutable) };
+    fn invoke(args: Vec<ColumnarValue>, rows: usize) -> Result<ColumnarValue> {
+        let function = Concatenation { signature: Signature::variadic_any(Volatility::Immutable) };
         let fields: Vec<FieldRef> = args.iter().map(|arg| Arc::new(Field::new("a", arg.data_type(), true))).collect();
         let return_field = fields[0].clone();
         let config_options = Arc::new(ConfigOptions::default());
@@ -237,14 +235,14 @@ mod tests {
     fn texts_are_joined_and_null_wins() {
         let column = |texts: Vec<Option<&str>>| ColumnarValue::Array(Arc::new(StringViewArray::from(texts)));
         let column = column(vec![Some("a"), None, Some(""), Some("a text that no view holds by itself: ä")]);
-        let made = invoke(vec![text(Some("<")), column.clone(), text(Some(">"))], 4, 1 << 30).expect("texts");
+        let made = invoke(vec![text(Some("<")), column.clone(), text(Some(">"))], 4).expect("texts");
         let ColumnarValue::Array(made) = made else { panic!("one per row") };
         let expected = vec![Some("<a>"), None, Some("<>"), Some("<a text that no view holds by itself: ä>")];
         assert_eq!(made.as_string_view(), &StringViewArray::from(expected));
-        let made = invoke(vec![column, text(None)], 4, 1 << 30).expect("texts");
+        let made = invoke(vec![column, text(None)], 4).expect("texts");
         let ColumnarValue::Array(made) = made else { panic!("one per row") };
         assert_eq!(made.null_count(), 4);
-        let made = invoke(vec![text(Some("a")), text(Some("b"))], 4, 1 << 30).expect("a text");
+        let made = invoke(vec![text(Some("a")), text(Some("b"))], 4).expect("a text");
         let ColumnarValue::Scalar(ScalarValue::Utf8View(Some(made))) = made else { panic!("one for all rows") };
         assert_eq!(made, "ab");
     }
@@ -252,11 +250,13 @@ mod tests {
     #[test]
     fn texts_that_are_too_long_are_refused_before_they_are_made() {
         let long = "x".repeat(20 << 20);
-        let error = invoke(vec![text(Some(&long)), text(Some(&long))], 1, 32 << 20).expect_err("too long");
+        let canceller = Canceller::new(Budget::new(Budget::unlimited_pool(), Some(1)));
+        let both = || invoke(vec![text(Some(&long)), text(Some(&long))], 1);
+        let error = within(Some(canceller.statement()), both).expect_err("too long");
         assert!(error.to_string().contains("|| would make 41943040 bytes at once"), "{error}");
         // The text of one row for many.
         let rows: ArrayRef = Arc::new(StringViewArray::from(vec!["a"; 8192]));
-        let error = invoke(vec![text(Some(&long)), ColumnarValue::Array(rows)], 8192, 1 << 30).expect_err("too long");
+        let error = invoke(vec![text(Some(&long)), ColumnarValue::Array(rows)], 8192).expect_err("too long");
         assert!(error.to_string().contains("would make"), "{error}");
     }
 }

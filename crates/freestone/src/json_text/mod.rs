@@ -6,9 +6,13 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use crate::error::{Error, Result};
+use crate::growth::Meter;
 
 /// The maximum depth. Text with deeper nesting is rejected, so that no text exhausts the stack.
 const DEPTH_MAX: usize = 1000;
+
+/// The bytes of a value in a tree, whose lists grow by copying.
+const NODE_BYTES: usize = 2 * size_of::<Node>();
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,11 +29,17 @@ pub(crate) enum Node<'a> {
 }
 
 /// Parses a text; `None` if it is not JSON.
-pub(crate) fn parse(text: &str) -> Option<Node<'_>> {
-    let mut reader = Reader { text, at: 0 };
-    let node = reader.value(0)?;
+///
+/// # Errors
+/// The statement has no memory for the tree, or was cancelled.
+pub(crate) fn parse(text: &str) -> Result<Option<Node<'_>>> {
+    let mut reader = Reader { text, at: 0, meter: Meter::new("the tree of a JSON text"), refused: None };
+    let node = reader.value(0);
     reader.skip_space();
-    (reader.at == text.len()).then_some(node)
+    match reader.refused {
+        Some(error) => Err(error),
+        None => Ok(node.filter(|_| reader.at == text.len())),
+    }
 }
 
 /// Parses a text.
@@ -37,7 +47,7 @@ pub(crate) fn parse(text: &str) -> Option<Node<'_>> {
 /// # Errors
 /// It is not JSON.
 pub(crate) fn known(text: &str) -> Result<Node<'_>> {
-    parse(text).ok_or_else(|| Error::invalid(format!("malformed JSON: {}", start_of(text))))
+    parse(text)?.ok_or_else(|| Error::invalid(format!("malformed JSON: {}", start_of(text))))
 }
 
 /// A text for messages, truncated if it is long.
@@ -51,6 +61,9 @@ pub(crate) fn start_of(text: &str) -> String {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
+    meter: Meter,
+    /// Why no more values are read.
+    refused: Option<Error>,
 }
 
 impl<'a> Reader<'a> {
@@ -77,6 +90,10 @@ impl<'a> Reader<'a> {
 
     fn value(&mut self, depth: usize) -> Option<Node<'a>> {
         if depth > DEPTH_MAX {
+            return None;
+        }
+        if let Err(error) = self.meter.add(NODE_BYTES) {
+            self.refused = Some(error.into());
             return None;
         }
         self.skip_space();
@@ -331,24 +348,36 @@ impl<'a> Node<'a> {
     }
 
     /// Whether the value contains another: it is equal to it, has an equal item, or has all entries of an object.
-    pub fn contains(&self, part: &Node) -> bool {
+    ///
+    /// # Errors
+    /// The statement was cancelled: with deep values on both sides this can last.
+    pub fn contains(&self, part: &Node) -> Result<bool> {
+        self.has(part, &mut Meter::new("json_contains"))
+    }
+
+    fn has(&self, part: &Node, meter: &mut Meter) -> Result<bool> {
+        meter.step()?;
+        fn any<T>(all: impl IntoIterator<Item = T>, mut is: impl FnMut(T) -> Result<bool>) -> Result<bool> {
+            all.into_iter().map(|one| is(one)).find(|is| !matches!(is, Ok(false))).unwrap_or(Ok(false))
+        }
         let is_equal = match (self, part) {
             (Node::Text(a), Node::Text(b)) => unescaped(a) == unescaped(b),
-            (Node::Object(_), Node::Object(wanted)) => {
-                wanted.iter().all(|(key, value)| self.key(&unescaped(key)).is_some_and(|own| own.contains(value)))
-            }
+            (Node::Object(_), Node::Object(wanted)) => !any(wanted, |(key, value)| match self.key(&unescaped(key)) {
+                Some(own) => own.has(value, meter).map(|has| !has),
+                None => Ok(true),
+            })?,
             (Node::Array(own), Node::Array(wanted)) => {
-                wanted.iter().all(|wanted| own.iter().any(|own| own.contains(wanted)))
+                !any(wanted, |wanted| any(own, |own| own.has(wanted, meter)).map(|has| !has))?
             }
             (Node::Number(a), Node::Number(b)) => a == b || a.parse::<f64>() == b.parse::<f64>(),
             (a, b) => a == b,
         };
-        is_equal
-            || match self {
-                Node::Array(items) => items.iter().any(|item| item.contains(part)),
-                Node::Object(entries) => entries.iter().any(|(_, value)| value.contains(part)),
-                _ => false,
-            }
+        match self {
+            _ if is_equal => Ok(true),
+            Node::Array(items) => any(items, |item| item.has(part, meter)),
+            Node::Object(entries) => any(entries, |(_, value)| value.has(part, meter)),
+            _ => Ok(false),
+        }
     }
 }
 
@@ -369,13 +398,13 @@ mod tests {
     #[test]
     fn texts() {
         let text = r#" {"a": [1, -2.5e3, "x\n\u00e4\ud83d\ude00"], "b": {"c": null, "d": true}} "#;
-        let node = parse(text).expect("JSON");
+        let node = known(text).expect("JSON");
         assert_eq!(node.text(), "{\"a\":[1,-2.5e3,\"x\\nä😀\"],\"b\":{\"c\":null,\"d\":true}}");
         for wrong in ["", "{", "[1,]", "{\"a\"}", "01", "1.", "tru", "\"\\x\"", "\"a\nb\"", "1 2", "nan"] {
-            assert!(parse(wrong).is_none(), "{wrong}");
+            assert!(parse(wrong).is_ok_and(|node| node.is_none()), "{wrong}");
         }
-        assert!(parse(&"[".repeat(100_000)).is_none());
-        let has = |all: &str, part: &str| parse(all).expect(all).contains(&parse(part).expect(part));
+        assert!(parse(&"[".repeat(100_000)).is_ok_and(|node| node.is_none()));
+        let has = |all: &str, part: &str| known(all).expect(all).contains(&known(part).expect(part)).expect(all);
         assert!(has("{\"a\":{\"b\":1}}", "{\"b\":1}") && has("[1,[2]]", "2") && !has("{\"a\":1}", "{\"a\":2}"));
     }
 }

@@ -68,7 +68,7 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// DataFusion's analyzer rules with ours: shared queries first, rules for operands around type coercion, and rules that
 /// need types after it.
-pub(crate) fn analyzer_rules(memory_limit: Option<usize>) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     let at = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
     rules.insert((at + 1).min(rules.len()), Arc::new(TimeCasts));
@@ -81,7 +81,7 @@ pub(crate) fn analyzer_rules(memory_limit: Option<usize>) -> Vec<Arc<dyn Analyze
     rules.push(Arc::new(NestedComparisons));
     rules.push(Arc::new(Unnesting));
     rules.push(Arc::new(ExactNumbers(is_stored)));
-    rules.push(Arc::new(Concatenations { memory_limit }));
+    rules.push(Arc::new(Concatenations));
     rules.push(Arc::new(LongPatterns));
     rules.push(Arc::new(InLists));
     rules.push(Arc::new(Guards));

@@ -26,6 +26,7 @@ use freestone_store::segment::zones::{Bounds, ZoneMap};
 use freestone_store::{OpenTransaction, PoolList, Snapshot, Table, TransactionList};
 
 use super::duckdb_functions;
+use crate::access::Access;
 use crate::definitions;
 use crate::error::{Error, Result};
 use crate::internal_names::{PG_TEMP, is_temporary, own_name, shown};
@@ -47,7 +48,7 @@ pub(crate) fn register(
     snapshot: &Arc<Snapshot>,
     (open, pools): (&TransactionList, &PoolList),
     log: &Arc<WorkloadLog>,
-    temp: &TempSchema,
+    (temp, access): (&TempSchema, Access),
 ) {
     // Only functions of a state that takes none are refused.
     let _ = state.register_udf(version());
@@ -57,7 +58,7 @@ pub(crate) fn register(
     for (name, rows) in FUNCTIONS.into_iter().chain(duckdb_functions::FUNCTIONS) {
         let (transactions, log, temp) = (open.clone(), log.clone(), temp.clone());
         let config = config.clone();
-        let known = Known { snapshot: snapshot.clone(), transactions, pools: pools.clone(), log, temp, config };
+        let known = Known { snapshot: snapshot.clone(), transactions, pools: pools.clone(), log, temp, config, access };
         state.register_udtf(name, Arc::new(MetadataFunction { name, rows, known }));
     }
 }
@@ -82,6 +83,7 @@ pub(super) struct Known {
     pub temp: TempSchema,
     /// The settings of the session.
     pub config: Arc<SessionConfig>,
+    access: Access,
 }
 
 impl Known {
@@ -106,7 +108,7 @@ const FUNCTIONS: [(&str, Rows); 15] = [
     ("freestone_transactions", |known, _| transactions(known)),
     ("freestone_pools", |known, _| pools(known)),
     ("freestone_versions", |known, _| versions(&known.snapshot)),
-    ("freestone_workload", |known, _| workload(&known.log.scans()?)),
+    ("freestone_workload", |known, _| workload(&known.log.scans()?, known.access)),
     ("pragma_table_info", |known, argument| table_info(argument.table(known)?)),
 ];
 
@@ -300,13 +302,15 @@ fn keys(known: &Known) -> Result<RecordBatch> {
     ])
 }
 
-/// `freestone_workload()`: the scans of queries, in descending order of their total time.
-fn workload(scans: &[LoggedScan]) -> Result<RecordBatch> {
+/// `freestone_workload()`: the scans of queries, in descending order of their total time. The log adds up those of all users,
+/// so only who administers the database sees their statements.
+fn workload(scans: &[LoggedScan], access: Access) -> Result<RecordBatch> {
+    let statement = |scan: &LoggedScan| access.admin.then(|| scan.statement.clone());
     let texts_of = |of: fn(&LoggedScan) -> String| texts(scans.iter().map(|scan| Some(of(scan))));
     let floats = |of: fn(&LoggedScan) -> f64| Arc::new(scans.iter().map(of).collect::<Float64Array>()) as ArrayRef;
     batch(vec![
         ("table", false, texts_of(|scan| scan.table.clone())),
-        ("statement", false, texts_of(|scan| scan.statement.clone())),
+        ("statement", true, texts(scans.iter().map(statement))),
         ("runs", false, numbers(scans.iter().map(|scan| Some(scan.runs)))),
         ("mean_ms", false, floats(|scan| scan.total_ms / scan.runs.max(1) as f64)),
         ("total_ms", false, floats(|scan| scan.total_ms)),

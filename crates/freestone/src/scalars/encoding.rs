@@ -11,6 +11,7 @@ use super::function::Scalar;
 use super::kinds::Kind::{Bytes, Int, Text};
 use super::kinds::{BYTES, TEXT};
 use super::rows::{any_null, bytes, ints, invalid, text_of_text, texts};
+use crate::growth::Growth;
 use crate::ingest::values;
 use crate::sql::function_macros::{AS_BLOB, AS_BLOB_OR_NULL};
 use crate::times::{Call, is_text};
@@ -21,14 +22,16 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&[AS_BLOB_OR_NULL], &[&[Bytes], &[Text]], BYTES, |call| as_blob(call, false)),
         Scalar::new(&["to_base64", "base64"], &[&[Bytes], &[Text]], TEXT, |call| written(call, base64)),
         Scalar::new(&["from_base64"], &[&[Text]], BYTES, |call| read(call, "Base64", from_base64)),
-        Scalar::new(&["hex"], &[&[Int], &[Bytes], &[Text]], TEXT, |call| digits(call, 16)),
-        Scalar::new(&["bin", "to_binary"], &[&[Int], &[Bytes], &[Text]], TEXT, |call| digits(call, 2)),
+        Scalar::new(&["hex"], &[&[Int], &[Bytes], &[Text]], TEXT, |call| digits(call, 16)).growing(Growth::Share(3)),
+        Scalar::new(&["bin", "to_binary"], &[&[Int], &[Bytes], &[Text]], TEXT, |call| digits(call, 2))
+            .growing(Growth::Share(9)),
         Scalar::new(&["unhex", "from_hex"], &[&[Text]], BYTES, |call| {
             read(call, "hexadecimal", |text| packed(text, 4))
         }),
         Scalar::new(&["unbin", "from_binary"], &[&[Text]], BYTES, |call| read(call, "binary", |text| packed(text, 1))),
         Scalar::new(&["to_base"], &[&[Int, Int], &[Int, Int, Int]], TEXT, to_base),
-        Scalar::new(&["url_encode"], &[&[Text]], TEXT, |call| text_of_text(call, |text| Ok(url_encoded(text)))),
+        Scalar::new(&["url_encode"], &[&[Text]], TEXT, |call| text_of_text(call, |text| Ok(url_encoded(text))))
+            .growing(Growth::Share(4)),
         Scalar::new(&["url_decode"], &[&[Text]], TEXT, |call| text_of_text(call, url_decoded)),
         Scalar::new(&["sha1"], &[&[Text], &[Bytes]], TEXT, |call| {
             written(call, |bytes| sha1(bytes).iter().fold(String::new(), |text, word| text + &format!("{word:08x}")))

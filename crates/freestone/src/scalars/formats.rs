@@ -12,6 +12,7 @@ use super::function::Scalar;
 use super::kinds::Kind::{Rest, Text};
 use super::kinds::{REAL, TEXT};
 use super::rows::{invalid, texts};
+use crate::growth::Meter;
 use crate::times::{Call, exact_cast};
 
 /// The maximum width of a formatted value.
@@ -100,7 +101,7 @@ impl Values {
 fn formatted(call: &Call, read: fn(&str) -> Result<Vec<Part>>) -> Result<ArrayRef> {
     let formats = texts(call, 0)?;
     let values = (1..call.count()).map(|at| Values::of(&call.array(at)?)).collect::<Result<Vec<_>>>()?;
-    let mut last: Option<(String, Vec<Part>)> = None;
+    let (mut last, mut meter): (Option<(String, Vec<Part>)>, _) = (None, Meter::new("format"));
     let mut row = |row: usize| -> Result<Option<String>> {
         if formats.is_null(row) || values.iter().any(|values| values.is_null(row)) {
             return Ok(None);
@@ -111,6 +112,8 @@ fn formatted(call: &Call, read: fn(&str) -> Result<Vec<Part>>) -> Result<ArrayRe
         }
         let mut text = String::new();
         for part in last.iter().flat_map(|(_, parts)| parts) {
+            // What a place makes is as long as its value, or as it is wide.
+            let before = text.len();
             match part {
                 Part::Literal(literal) => text.push_str(literal),
                 Part::Place(at, spec) => match values.get(*at) {
@@ -118,6 +121,7 @@ fn formatted(call: &Call, read: fn(&str) -> Result<Vec<Part>>) -> Result<ArrayRe
                     None => return invalid(format!("the format '{format}' has more places than there are values")),
                 },
             }
+            meter.add(text.len() - before)?;
         }
         Ok(Some(text))
     };

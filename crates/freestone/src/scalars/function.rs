@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 };
 
 use super::kinds::{Kind, described};
-use crate::growth;
+use crate::growth::{self, Function, Growth};
 use crate::times::{Call, evaluate, evaluate_rows, wrong_types};
 
 /// Computes a function for all rows of its arguments.
@@ -42,6 +42,8 @@ pub(super) struct Scalar {
     simplification: Option<Simplification>,
     /// Whether one row can take long.
     is_slow: bool,
+    /// How much memory a call takes; `None` for at most twice the arguments, for results that are not small.
+    growth: Option<Growth>,
 }
 
 impl Scalar {
@@ -85,6 +87,7 @@ impl Scalar {
             signature: Signature::user_defined(Volatility::Immutable),
             simplification: None,
             is_slow: false,
+            growth: None,
         }
     }
 
@@ -92,6 +95,11 @@ impl Scalar {
     /// cancelled between them.
     pub fn slow(self) -> Scalar {
         Scalar { is_slow: true, ..self }
+    }
+
+    /// Sets how much memory a call takes, where it is more than twice the arguments and the kernel does not count it.
+    pub fn growing(self, growth: Growth) -> Scalar {
+        Scalar { growth: Some(growth), ..self }
     }
 
     /// Sets the volatility of a function whose results differ per call or per statement.
@@ -176,10 +184,10 @@ impl ScalarUDFImpl for Scalar {
         if self.signature.volatility == Volatility::Volatile {
             return evaluate_rows(args, |call| (self.kernel)(call));
         }
-        match self.is_slow {
-            true => growth::in_steps(args, &|args| evaluate(args, |call| (self.kernel)(call))),
-            false => evaluate(args, |call| (self.kernel)(call)),
-        }
+        let usual = Growth::Share(if growth::is_small(args.return_field.data_type()) { 0 } else { 2 });
+        let growth = self.growth.unwrap_or(usual);
+        let function = Function { name: self.name, growth, is_slow: self.is_slow };
+        growth::in_steps(args, &function, &|args| evaluate(args, |call| (self.kernel)(call)))
     }
 
     fn simplify(&self, args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {

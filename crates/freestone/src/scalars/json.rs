@@ -14,7 +14,7 @@ use super::function::Scalar;
 use super::json_path::{Step, found, is_many, path};
 use super::kinds::Kind::{self, Any, Int, List, Rest, Text};
 use super::kinds::{BOOL, INT, TEXT, list_of};
-use super::rows::{any_null, bool_of_pairs, invalid, lists, texts};
+use super::rows::{Parts, any_null, bool_of_pairs, invalid, lists, texts};
 use crate::display::{JsonValues, NonFinite, ValueTexts, texts_of};
 use crate::json_text::{Node, append_json_string, known, parse, unescaped};
 use crate::sql::function_macros::{AS_JSON, AS_JSON_OR_NULL};
@@ -38,13 +38,14 @@ pub(super) fn all() -> Vec<Scalar> {
         }),
         Scalar::new(&["json_valid", CHECK_JSON], &[&[Text]], BOOL, |call| {
             let values = texts(call, 0)?;
-            Ok(Arc::new(values.iter().map(|text| text.map(|text| parse(text).is_some())).collect::<BooleanArray>()))
+            let rows = values.iter().map(|text| text.map(|text| Ok(parse(text)?.is_some())).transpose());
+            Ok(Arc::new(rows.collect::<Result<BooleanArray>>()?))
         }),
         Scalar::new(&["json_exists"], &[&[Text, Text]], BOOL, |call| {
-            bool_of_pairs(call, |text, at| Ok(!found(&known(text)?, &path(at)?).is_empty()))
+            bool_of_pairs(call, |text, at| Ok(!found(&known(text)?, &path(at)?)?.is_empty()))
         }),
         Scalar::new(&["json_contains"], &[&[Text, Text]], BOOL, |call| {
-            bool_of_pairs(call, |all, part| Ok(known(all)?.contains(&known(part)?)))
+            bool_of_pairs(call, |all, part| Ok(known(all)?.contains(&known(part)?)?))
         }),
         Scalar::new(&["json_value"], &[&[Text, Text]], TEXT, |call| {
             of_texts(call, |node| match node {
@@ -109,7 +110,7 @@ fn at_paths(call: &Call, value: fn(&Node) -> Option<String>) -> Result<ArrayRef>
             let places = at.as_primitive::<Int64Type>();
             let row = |(row, text): (usize, Option<&str>)| -> Result<Option<String>> {
                 let Some(text) = text.filter(|_| places.is_valid(row)) else { return Ok(None) };
-                Ok(found(&known(text)?, &[Step::Item(places.value(row))]).first().and_then(|node| value(node)))
+                Ok(found(&known(text)?, &[Step::Item(places.value(row))])?.first().and_then(|node| value(node)))
             };
             Ok(Arc::new(values.iter().enumerate().map(row).collect::<Result<StringViewArray>>()?))
         }
@@ -120,7 +121,7 @@ fn at_paths(call: &Call, value: fn(&Node) -> Option<String>) -> Result<ArrayRef>
             let mut paths = Paths::default();
             let mut row = |(text, at): (Option<&str>, Option<&str>)| -> Result<Option<String>> {
                 let (Some(text), Some(at)) = (text, at) else { return Ok(None) };
-                Ok(found(&known(text)?, paths.steps(at)?).first().and_then(|node| value(node)))
+                Ok(found(&known(text)?, paths.steps(at)?)?.first().and_then(|node| value(node)))
             };
             Ok(Arc::new(values.iter().zip(at.iter()).map(&mut row).collect::<Result<StringViewArray>>()?))
         }
@@ -133,7 +134,7 @@ fn at_several(values: &StringViewArray, at: &ArrayRef, value: fn(&Node) -> Optio
     let all = exact_cast(at.values(), &TEXT)?;
     let all = all.as_string_view();
     let mut paths = Paths::default();
-    let mut lists = ListBuilder::new(StringViewBuilder::new());
+    let mut lists = Parts::new("json_extract");
     for (row, text) in values.iter().enumerate() {
         let Some(text) = text.filter(|_| at.is_valid(row)) else {
             lists.append_null();
@@ -141,29 +142,34 @@ fn at_several(values: &StringViewArray, at: &ArrayRef, value: fn(&Node) -> Optio
         };
         let node = known(text)?;
         for place in at.value_offsets()[row] as usize..at.value_offsets()[row + 1] as usize {
-            let steps = if all.is_valid(place) { Some(paths.steps(all.value(place))?) } else { None };
-            let found = steps.and_then(|steps| found(&node, steps).first().and_then(|node| value(node)));
-            lists.values().append_option(found);
+            let found = match all.is_valid(place) {
+                true => found(&node, paths.steps(all.value(place))?)?.first().and_then(|node| value(node)),
+                false => None,
+            };
+            lists.add(found.as_deref())?;
         }
-        lists.append(true);
+        lists.end();
     }
-    Ok(Arc::new(lists.finish()))
+    Ok(lists.finish())
 }
 
 /// All values that a path matches.
 fn at_many(values: &StringViewArray, at: &StringViewArray, value: fn(&Node) -> Option<String>) -> Result<ArrayRef> {
     let mut paths = Paths::default();
-    let mut lists = ListBuilder::new(StringViewBuilder::new());
+    let mut lists = Parts::new("json_extract");
     for (row, text) in values.iter().enumerate() {
         match text.filter(|_| at.is_valid(row)) {
             None => lists.append_null(),
             Some(text) => {
                 let node = known(text)?;
-                lists.append_value(found(&node, paths.steps(at.value(row))?).into_iter().map(value));
+                for node in found(&node, paths.steps(at.value(row))?)? {
+                    lists.add(value(node).as_deref())?;
+                }
+                lists.end();
             }
         }
     }
-    Ok(Arc::new(lists.finish()))
+    Ok(lists.finish())
 }
 
 fn as_json(call: &Call, strict: bool) -> Result<ArrayRef> {
@@ -174,7 +180,7 @@ fn as_json(call: &Call, strict: bool) -> Result<ArrayRef> {
     let values = texts(call, 0)?;
     let row = |text: Option<&str>| -> Result<Option<String>> {
         match text {
-            Some(text) if parse(text).is_some() => Ok(Some(text.to_owned())),
+            Some(text) if parse(text)?.is_some() => Ok(Some(text.to_owned())),
             Some(text) if strict => Ok(known(text).map(|_| None)?),
             _ => Ok(None),
         }
@@ -198,7 +204,7 @@ fn at_path<T>(call: &Call, value: impl Fn(&Node) -> Option<T>) -> Result<Vec<Opt
             Some(at) => paths.steps(at.value(row))?,
             None => &[],
         };
-        Ok(found(&known(text)?, steps).first().and_then(|node| value(node)))
+        Ok(found(&known(text)?, steps)?.first().and_then(|node| value(node)))
     };
     values.iter().enumerate().map(&mut row).collect()
 }

@@ -14,6 +14,7 @@ use super::json_path::{found, is_many};
 use super::kinds::Kind::{Bool, Text};
 use super::kinds::{TEXT, list_of};
 use super::rows::{bools, invalid, texts};
+use crate::growth::Meter;
 use crate::json_text::{Node, append_json_string, known, unescaped};
 use crate::sql::extensions::JSON_ENTRIES;
 use crate::times::Call;
@@ -45,7 +46,7 @@ fn fields() -> Fields {
 fn entries(call: &Call) -> Result<ArrayRef> {
     let (documents, paths, deep) = (texts(call, 0)?, texts(call, 1)?, bools(call, 2)?);
     let mut known_paths = Paths::default();
-    let mut rows = Rows::default();
+    let mut rows = Rows::new();
     let mut ends = vec![0i32];
     for row in 0..call.rows() {
         if documents.is_valid(row) && paths.is_valid(row) && deep.is_valid(row) {
@@ -53,11 +54,11 @@ fn entries(call: &Call) -> Result<ArrayRef> {
             if is_many(steps) {
                 return invalid("json_each and json_tree take a path to one value");
             }
-            if let Some(start) = found(&node, steps).first() {
-                let mut all = vec![];
+            if let Some(start) = found(&node, steps)?.first() {
+                let mut all = Walked { entries: vec![], meter: Meter::new("json_tree") };
                 let (path, around) = ("$".to_owned(), "$".to_owned());
-                walk(Entry { node: &node, key: None, id: 0, parent: None, path, around }, &mut all);
-                rows.add(&all, start, deep.value(row));
+                walk(Entry { node: &node, key: None, id: 0, parent: None, path, around }, &mut all)?;
+                rows.add(&all.entries, start, deep.value(row))?;
             }
         }
         match i32::try_from(rows.count) {
@@ -69,10 +70,17 @@ fn entries(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(ListArray::try_new(item, OffsetBuffer::new(ends.into()), Arc::new(rows.finish()?), None)?))
 }
 
+/// The entries of a value, counted while they are found: the path of each is as long as it is deep.
+struct Walked<'n, 'a> {
+    entries: Vec<Entry<'n, 'a>>,
+    meter: Meter,
+}
+
 /// Adds an entry and all within it. Returns the number after the last of theirs.
-fn walk<'n, 'a>(entry: Entry<'n, 'a>, all: &mut Vec<Entry<'n, 'a>>) -> u64 {
+fn walk<'n, 'a>(entry: Entry<'n, 'a>, all: &mut Walked<'n, 'a>) -> Result<u64> {
     let (node, id, path) = (entry.node, entry.id, entry.path.clone());
-    all.push(entry);
+    all.meter.add(size_of::<Entry>() + 2 * path.len())?;
+    all.entries.push(entry);
     let mut next = id + 1;
     match node {
         Node::Array(items) => {
@@ -85,7 +93,7 @@ fn walk<'n, 'a>(entry: Entry<'n, 'a>, all: &mut Vec<Entry<'n, 'a>>) -> u64 {
                     path: format!("{path}[{at}]"),
                     around: path.clone(),
                 };
-                next = walk(inner, all);
+                next = walk(inner, all)?;
             }
         }
         Node::Object(entries) => {
@@ -94,12 +102,12 @@ fn walk<'n, 'a>(entry: Entry<'n, 'a>, all: &mut Vec<Entry<'n, 'a>>) -> u64 {
                 let path_of = format!("{path}.{}", in_path(&key));
                 let inner =
                     Entry { node, key: Some(key), id: next + 1, parent: Some(id), path: path_of, around: path.clone() };
-                next = walk(inner, all);
+                next = walk(inner, all)?;
             }
         }
         _ => {}
     }
-    next
+    Ok(next)
 }
 
 /// A key as paths have it: between quotes unless it consists of letters, digits and _.
@@ -116,8 +124,9 @@ fn in_path(key: &str) -> String {
 }
 
 /// The columns of the result.
-#[derive(Default)]
 struct Rows {
+    /// The text of each value contains those of all within it.
+    meter: Meter,
     count: usize,
     key: StringViewBuilder,
     value: StringViewBuilder,
@@ -130,9 +139,24 @@ struct Rows {
 }
 
 impl Rows {
+    fn new() -> Rows {
+        Rows {
+            meter: Meter::new("json_tree"),
+            count: 0,
+            key: StringViewBuilder::new(),
+            value: StringViewBuilder::new(),
+            kind: StringViewBuilder::new(),
+            atom: StringViewBuilder::new(),
+            id: UInt64Builder::new(),
+            parent: UInt64Builder::new(),
+            fullkey: StringViewBuilder::new(),
+            path: StringViewBuilder::new(),
+        }
+    }
+
     /// Adds what is within a value: its entries, or itself if it has none; with `deep`, itself and all within it.
-    fn add(&mut self, all: &[Entry], start: &Node, deep: bool) {
-        let Some(at) = all.iter().position(|entry| std::ptr::eq(entry.node, start)) else { return };
+    fn add(&mut self, all: &[Entry], start: &Node, deep: bool) -> Result<()> {
+        let Some(at) = all.iter().position(|entry| std::ptr::eq(entry.node, start)) else { return Ok(()) };
         let (start, rest) = (&all[at], &all[at + 1..]);
         let within = rest.iter().take_while(|entry| entry.parent.is_some_and(|parent| parent >= start.id));
         let has_entries = matches!(start.node, Node::Array(_) | Node::Object(_));
@@ -143,20 +167,22 @@ impl Rows {
                 path: start.path.clone(),
                 around: start.path.clone(),
                 ..*start
-            });
+            })?;
         }
         for entry in within {
             if deep {
-                self.row(entry);
+                self.row(entry)?;
             } else if entry.parent == Some(start.id) {
                 let (key, path, around) = (entry.key.clone(), entry.path.clone(), entry.around.clone());
-                self.row(&Entry { parent: None, key, path, around, ..*entry });
+                self.row(&Entry { parent: None, key, path, around, ..*entry })?;
             }
         }
+        Ok(())
     }
 
-    fn row(&mut self, entry: &Entry) {
+    fn row(&mut self, entry: &Entry) -> Result<()> {
         let text = entry.node.text();
+        self.meter.add(size_of::<Entry>() + text.len() + entry.path.len() + entry.around.len())?;
         let is_atom = !matches!(entry.node, Node::Null | Node::Array(_) | Node::Object(_));
         self.key.append_option(entry.key.as_deref());
         self.atom.append_option(is_atom.then_some(text.as_str()));
@@ -167,6 +193,7 @@ impl Rows {
         self.fullkey.append_value(&entry.path);
         self.path.append_value(&entry.around);
         self.count += 1;
+        Ok(())
     }
 
     fn finish(mut self) -> Result<StructArray> {

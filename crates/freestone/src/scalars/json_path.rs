@@ -3,6 +3,7 @@
 use datafusion::error::Result;
 
 use super::rows::invalid;
+use crate::growth::Meter;
 use crate::json_text::{Node, unescaped};
 
 /// A step of a path.
@@ -114,48 +115,54 @@ pub(super) fn is_many(steps: &[Step]) -> bool {
 }
 
 /// The values that a path matches.
-pub(super) fn found<'n, 'a>(node: &'n Node<'a>, steps: &[Step]) -> Vec<&'n Node<'a>> {
+///
+/// # Errors
+/// They are too many: each `..` can match a value once for each one around it.
+pub(super) fn found<'n, 'a>(node: &'n Node<'a>, steps: &[Step]) -> Result<Vec<&'n Node<'a>>> {
+    let mut meter = Meter::new("the matches of a JSON path");
     let mut found = vec![node];
     for step in steps {
-        let of = |node: &'n Node<'a>| -> Vec<&'n Node<'a>> {
+        let mut next = vec![];
+        for node in found {
             match (step, node) {
-                (Step::Item(at), _) => node.item(*at).into_iter().collect(),
-                (Step::Key(name), _) | (Step::Part(name), Node::Object(_)) => node.key(name).into_iter().collect(),
-                (Step::Part(part), _) => position_of(part).and_then(|at| node.item(at)).into_iter().collect(),
-                (Step::AnyKey, Node::Object(entries)) => entries.iter().map(|(_, value)| value).collect(),
-                (Step::AnyItem, Node::Array(items)) => items.iter().collect(),
-                (Step::Anywhere, _) => {
-                    let mut all = vec![];
-                    within(node, &mut all);
-                    all
-                }
-                _ => vec![],
+                (Step::Item(at), _) => next.extend(node.item(*at)),
+                (Step::Key(name), _) | (Step::Part(name), Node::Object(_)) => next.extend(node.key(name)),
+                (Step::Part(part), _) => next.extend(position_of(part).and_then(|at| node.item(at))),
+                (Step::AnyKey, Node::Object(entries)) => next.extend(entries.iter().map(|(_, value)| value)),
+                (Step::AnyItem, Node::Array(items)) => next.extend(items),
+                (Step::Anywhere, _) => within(node, &mut next, &mut meter)?,
+                _ => {}
             }
-        };
-        found = found.into_iter().flat_map(of).collect();
+            meter.step()?;
+        }
+        found = next;
     }
-    found
+    Ok(found)
 }
 
+/// What a match takes together with what becomes of it.
+const MATCH_BYTES: usize = 64;
+
 /// Adds a value and all in it, in the order of the text.
-fn within<'n, 'a>(node: &'n Node<'a>, all: &mut Vec<&'n Node<'a>>) {
+fn within<'n, 'a>(node: &'n Node<'a>, all: &mut Vec<&'n Node<'a>>, meter: &mut Meter) -> Result<()> {
+    meter.add(MATCH_BYTES)?;
     all.push(node);
     match node {
-        Node::Array(items) => items.iter().for_each(|item| within(item, all)),
-        Node::Object(entries) => entries.iter().for_each(|(_, value)| within(value, all)),
-        _ => {}
+        Node::Array(items) => items.iter().try_for_each(|item| within(item, all, meter)),
+        Node::Object(entries) => entries.iter().try_for_each(|(_, value)| within(value, all, meter)),
+        _ => Ok(()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json_text::parse;
+    use crate::json_text::known;
 
     #[test]
     fn paths() {
         let text = r#" {"a": [1, -2.5e3, "x\n\u00e4\ud83d\ude00"], "b": {"c": null, "d": true}, "q\"": 5} "#;
-        let node = parse(text).expect("JSON");
+        let node = known(text).expect("JSON");
         for (at, expected) in [
             ("$.a[0]", Some("1")),
             ("$.a[-1]", Some("\"x\\nä😀\"")),
@@ -176,10 +183,10 @@ mod tests {
             ("", Some(node.text().as_str())),
         ] {
             let steps = path(at).expect(at);
-            assert_eq!(found(&node, &steps).first().map(|node| node.text()).as_deref(), expected, "{at}");
+            assert_eq!(found(&node, &steps).expect(at).first().map(|node| node.text()).as_deref(), expected, "{at}");
         }
-        assert_eq!(found(&node, &path("$.b.*").expect("a path")).len(), 2);
-        assert_eq!(found(&node, &path("$..[0]").expect("a path")).len(), 1);
+        assert_eq!(found(&node, &path("$.b.*").expect("a path")).expect("values").len(), 2);
+        assert_eq!(found(&node, &path("$..[0]").expect("a path")).expect("values").len(), 1);
         for wrong in ["$.", "$[", "$a", "$.\"\"", "$[#-]", "$[#-18446744073709551617]", "$[1", "$[x]", "$.."] {
             assert!(path(wrong).is_err(), "{wrong}");
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, UInt64Array};
 use datafusion::arrow::buffer::OffsetBuffer;
-use datafusion::arrow::compute::{filter, take, take_arrays};
+use datafusion::arrow::compute::{filter, take};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
@@ -14,6 +14,8 @@ use datafusion::logical_expr::{
 
 use super::kinds::{BOOL, list};
 use super::rows::invalid;
+use crate::context::claim;
+use crate::growth::{spread, weight_of_value};
 use crate::sql::extensions::{FILTER_AT, TRANSFORM_AT};
 use crate::times::exact_cast;
 
@@ -85,14 +87,18 @@ impl HigherOrderUDFImpl for WithPositions {
         let [ValueOrLambda::Value(lists), ValueOrLambda::Lambda(lambda)] = args.args.as_slice() else {
             return self.wrong();
         };
-        let lists = lists.to_array(args.number_rows)?;
+        let lists = to_lists(self.name(), lists, args.number_rows)?;
         let lists = lists.as_list::<i32>();
-        let items = Items::of(lists);
-        let values = take(lists.values(), &items.places, None)?;
-        let positions: ArrayRef = Arc::new(items.positions);
-        let parameters: [&dyn Fn() -> Result<ArrayRef>; 2] = [&|| Ok(values.clone()), &|| Ok(positions.clone())];
-        let spread = |columns: &[ArrayRef]| Ok(take_arrays(columns, &items.rows, None)?);
-        let result = lambda.evaluate(&parameters, spread)?.into_array(values.len())?;
+        let items = Items::of(lists)?;
+        let values = items.values.clone();
+        let parameters: [&dyn Fn() -> Result<ArrayRef>; 2] = [&|| Ok(values.clone()), &|| Ok(items.positions())];
+        let spread = |columns: &[ArrayRef]| spread(self.name(), columns, &items.rows());
+        let result = lambda.evaluate(&parameters, spread)?;
+        if let ColumnarValue::Scalar(value) = &result {
+            // The same for all items, of which each gets a copy.
+            drop(claim(self.name(), weight_of_value(value).saturating_mul(values.len() as u64))?);
+        }
+        let result = result.into_array(values.len())?;
         let (values, lengths) = match self.filters {
             false => (result, items.lengths),
             true => {
@@ -113,29 +119,44 @@ impl HigherOrderUDFImpl for WithPositions {
     }
 }
 
+/// Lists as an array, which claims the copies of one that is the same for all rows.
+pub(super) fn to_lists(function: &str, lists: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
+    if let ColumnarValue::Scalar(value) = lists {
+        drop(claim(function, weight_of_value(value).saturating_mul(rows as u64))?);
+    }
+    lists.to_array(rows)
+}
+
 /// The items of all lists that are not NULL.
 struct Items {
     /// Of each list; 0 for NULL.
     lengths: Vec<usize>,
-    /// In the values of the lists.
-    places: UInt64Array,
-    /// In its list, from 1.
-    positions: Int64Array,
-    /// The row of its list.
-    rows: UInt64Array,
+    values: ArrayRef,
 }
 
 impl Items {
-    fn of(lists: &ListArray) -> Items {
-        let (mut lengths, mut places, mut positions, mut rows) = (vec![], vec![], vec![], vec![]);
-        for row in 0..lists.len() {
-            let (start, end) = (lists.value_offsets()[row], lists.value_offsets()[row + 1]);
-            let length = if lists.is_valid(row) { (end - start) as usize } else { 0 };
-            lengths.push(length);
-            places.extend((0..length).map(|at| start as u64 + at as u64));
-            positions.extend(1..=length as i64);
-            rows.extend(std::iter::repeat_n(row as u64, length));
-        }
-        Items { lengths, places: places.into(), positions: positions.into(), rows: rows.into() }
+    fn of(lists: &ListArray) -> Result<Items> {
+        let offsets = lists.value_offsets();
+        let length = |row: usize| if lists.is_valid(row) { (offsets[row + 1] - offsets[row]) as usize } else { 0 };
+        let lengths: Vec<usize> = (0..lists.len()).map(length).collect();
+        let (start, end) = (offsets[0] as usize, offsets[lists.len()] as usize);
+        let values = if lengths.iter().sum::<usize>() == end - start {
+            lists.values().slice(start, end - start)
+        } else {
+            let places = lengths.iter().zip(offsets).flat_map(|(length, start)| (*start as u64..).take(*length));
+            take(lists.values(), &UInt64Array::from_iter_values(places), None)?
+        };
+        Ok(Items { lengths, values })
+    }
+
+    /// The position of each item in its list, from 1.
+    fn positions(&self) -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(self.lengths.iter().flat_map(|length| 1..=*length as i64)))
+    }
+
+    /// The row of each item's list.
+    fn rows(&self) -> UInt64Array {
+        let rows = self.lengths.iter().enumerate();
+        UInt64Array::from_iter_values(rows.flat_map(|(row, length)| std::iter::repeat_n(row as u64, *length)))
     }
 }

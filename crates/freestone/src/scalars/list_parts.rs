@@ -15,6 +15,7 @@ use super::list_members::common;
 use super::lists::{of_lengths, taken};
 use super::rows::{ints, invalid, lists};
 use super::text::cut;
+use crate::growth::Growth;
 use crate::times::{Call, exact_cast, is_text};
 
 pub(super) fn all() -> Vec<Scalar> {
@@ -65,6 +66,7 @@ pub(super) fn list_concat() -> Scalar {
         |types, _| Ok(types[0].clone()),
         |call| joined(call, &(0..call.count()).map(|at| lists(call, at)).collect::<Result<Vec<_>>>()?),
     )
+    .growing(Growth::Joined)
 }
 
 /// The types of a list and the value at a position of the arguments.

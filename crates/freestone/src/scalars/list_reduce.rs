@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, UInt64Array, new_empty_array};
-use datafusion::arrow::compute::{concat, take, take_arrays};
+use datafusion::arrow::compute::{concat, take};
 use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef};
 use datafusion::error::Result;
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
@@ -13,8 +13,11 @@ use datafusion::logical_expr::{
 };
 
 use super::kinds::list;
+use super::list_lambdas::to_lists;
 use super::rows::invalid;
+use crate::context;
 use crate::error::Error;
+use crate::growth::spread;
 use crate::times::exact_cast;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -129,7 +132,7 @@ impl HigherOrderUDFImpl for ListReduce {
         let [ValueOrLambda::Value(lists), ValueOrLambda::Lambda(lambda), first @ ..] = args.args.as_slice() else {
             return wrong();
         };
-        let lists = lists.to_array(args.number_rows)?;
+        let lists = to_lists("list_reduce", lists, args.number_rows)?;
         let first = match first {
             [ValueOrLambda::Value(first)] => Some(first.to_array(args.number_rows)?),
             _ => None,
@@ -160,6 +163,7 @@ fn reduced(lists: &ListArray, lambda: &LambdaArgument, first: Option<ArrayRef>, 
     // The results of the rows whose lists have ended, the longest last.
     let mut ended: Vec<ArrayRef> = vec![];
     for step in start.. {
+        context::check()?;
         let active = rows.partition_point(|row| length(*row) > step);
         if active < result.len() {
             ended.push(result.slice(active, result.len() - active));
@@ -171,7 +175,7 @@ fn reduced(lists: &ListArray, lambda: &LambdaArgument, first: Option<ArrayRef>, 
         let positions: ArrayRef = Arc::new(Int64Array::from_value(step as i64 + 1, active));
         let parameters: [&dyn Fn() -> Result<ArrayRef>; 3] =
             [&|| Ok(before.clone()), &|| Ok(items.clone()), &|| Ok(positions.clone())];
-        let spread = |columns: &[ArrayRef]| Ok(take_arrays(columns, &of_rows(active), None)?);
+        let spread = |columns: &[ArrayRef]| spread("list_reduce", columns, &of_rows(active));
         result = exact_cast(&lambda.evaluate(&parameters, spread)?.into_array(active)?, to)?;
     }
     let mut places: Vec<Option<u64>> = vec![None; lists.len()];

@@ -1,18 +1,18 @@
 //! Regular expressions with DuckDB's functions and options.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    Array, ArrayRef, BooleanArray, Int64Array, ListBuilder, StringViewArray, StringViewBuilder,
-};
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, StringViewArray};
 use datafusion::error::Result;
 use regex::{Captures, Regex, RegexBuilder};
 
 use super::function::Scalar;
 use super::kinds::Kind::{self, Int, Text};
 use super::kinds::{BOOL, TEXT, list_of};
-use super::rows::{any_null, ints, invalid, text_of_text, texts};
+use super::rows::{Parts, any_null, ints, invalid, text_of_text, texts};
 use crate::error::Error;
+use crate::growth::Meter;
 use crate::times::Call;
 
 const FORMS: &[&[Kind]] = &[&[Text, Text], &[Text, Text, Text]];
@@ -153,80 +153,112 @@ fn extract(call: &Call) -> Result<ArrayRef> {
 fn extract_all(call: &Call) -> Result<ArrayRef> {
     let (values, patterns, groups, options) = (texts(call, 0)?, texts(call, 1)?, groups(call, 2)?, optional(call, 3)?);
     let mut last = LastRegex::default();
-    let mut found = ListBuilder::new(StringViewBuilder::new());
+    let mut all = Parts::new("regexp_extract_all");
     for row in 0..values.len() {
         let options = options_of(options.as_ref(), row).filter(|_| !any_null(&[&values, &patterns], row));
         let Some(options) = options else {
-            found.append_null();
+            all.append_null();
             continue;
         };
         let (regex, _) = last.compiled(patterns.value(row), options)?;
         match group_of(groups.as_ref(), row, regex)? {
-            Some(0) => found.append_value(regex.find_iter(values.value(row)).map(|found| Some(found.as_str()))),
+            Some(0) => all.append(regex.find_iter(values.value(row)).map(|found| found.as_str()))?,
+            // A group that takes no part in a match is NULL.
             Some(group) => {
-                // A group that takes no part in a match is NULL.
-                for captures in regex.captures_iter(values.value(row)) {
-                    found.values().append_option(captures.get(group).map(|part| part.as_str()));
-                }
-                found.append(true);
+                let found = regex.captures_iter(values.value(row));
+                all.append_options(found.map(|captures| captures.get(group).map(|part| part.as_str())))?;
             }
-            None => found.append_null(),
+            None => all.append_null(),
         }
     }
-    Ok(Arc::new(found.finish()))
+    Ok(all.finish())
 }
 
 fn split(call: &Call) -> Result<ArrayRef> {
     let (values, patterns, options) = (texts(call, 0)?, texts(call, 1)?, optional(call, 2)?);
     let mut last = LastRegex::default();
-    let mut parts = ListBuilder::new(StringViewBuilder::new());
+    let mut parts = Parts::new("string_split_regex");
     for row in 0..values.len() {
         let options = options_of(options.as_ref(), row).filter(|_| values.is_valid(row));
         match options {
             None => parts.append_null(),
-            Some(_) if patterns.is_null(row) => parts.append_value([Some(values.value(row))]),
+            Some(_) if patterns.is_null(row) => parts.append([values.value(row)])?,
             Some(options) => {
                 let (regex, _) = last.compiled(patterns.value(row), options)?;
-                parts.append_value(pieces(regex, values.value(row)).into_iter().map(Some));
+                parts.append(pieces(regex, values.value(row)))?;
             }
         }
     }
-    Ok(Arc::new(parts.finish()))
+    Ok(parts.finish())
 }
 
 /// The parts of a text between matches. An empty match is after a character.
-fn pieces<'a>(regex: &Regex, text: &'a str) -> Vec<&'a str> {
-    let mut pieces = vec![];
+fn pieces<'a>(regex: &'a Regex, text: &'a str) -> impl Iterator<Item = &'a str> {
     let mut start = 0;
-    for found in regex.find_iter(text) {
-        if found.is_empty() && (found.start() == start || found.start() == text.len()) {
-            continue;
+    let mut found = regex.find_iter(text).map(Some).chain([None]);
+    std::iter::from_fn(move || {
+        loop {
+            let piece = match found.next()? {
+                None => &text[start..],
+                Some(found) if found.is_empty() && (found.start() == start || found.start() == text.len()) => continue,
+                Some(found) => &text[std::mem::replace(&mut start, found.end())..found.start()],
+            };
+            return Some(piece);
         }
-        pieces.push(&text[start..found.start()]);
-        start = found.end();
-    }
-    pieces.push(&text[start..]);
-    pieces
+    })
 }
 
 fn replace(call: &Call) -> Result<ArrayRef> {
     let (values, patterns, by, options) = (texts(call, 0)?, texts(call, 1)?, texts(call, 2)?, optional(call, 3)?);
-    let mut last = LastRegex::default();
+    let (mut last, mut meter) = (LastRegex::default(), Meter::new("regexp_replace"));
     let mut row = |row: usize| -> Result<Option<String>> {
         let Some(options) = options_of(options.as_ref(), row) else { return Ok(None) };
         if any_null(&[&values, &patterns, &by], row) {
             return Ok(None);
         }
         let (regex, is_global) = last.compiled(patterns.value(row), options)?;
-        let by = by.value(row);
-        let write = |captures: &Captures| substituted(captures, by);
-        let limit = usize::from(!is_global);
-        Ok(Some(match by.contains('\\') {
-            true => regex.replacen(values.value(row), limit, write).into_owned(),
-            false => regex.replacen(values.value(row), limit, regex::NoExpand(by)).into_owned(),
-        }))
+        let most = if is_global { usize::MAX } else { 1 };
+        replaced(regex, values.value(row), by.value(row), most, &mut meter).map(Some)
     };
     Ok(Arc::new((0..values.len()).map(&mut row).collect::<Result<StringViewArray>>()?))
+}
+
+/// A text with a replacement in the place of at most this many matches.
+fn replaced(regex: &Regex, text: &str, by: &str, most: usize, meter: &mut Meter) -> Result<String> {
+    let mut out = Replaced { text, out: String::new(), end: 0, meter };
+    if by.contains('\\') {
+        for captures in regex.captures_iter(text).take(most) {
+            let by = substituted(&captures, by, out.meter)?;
+            out.add(captures.get_match().range(), &by)?;
+        }
+    } else {
+        for found in regex.find_iter(text).take(most) {
+            out.add(found.range(), by)?;
+        }
+    }
+    out.add(text.len()..text.len(), "")?;
+    Ok(out.out)
+}
+
+/// A text whose matches are replaced.
+struct Replaced<'a> {
+    text: &'a str,
+    out: String,
+    /// The end of the last match.
+    end: usize,
+    meter: &'a mut Meter,
+}
+
+impl Replaced<'_> {
+    /// The text up to a match, and what comes in its place.
+    fn add(&mut self, found: Range<usize>, by: &str) -> Result<()> {
+        let between = &self.text[self.end..found.start];
+        self.meter.add(between.len() + by.len())?;
+        self.out.push_str(between);
+        self.out.push_str(by);
+        self.end = found.end;
+        Ok(())
+    }
 }
 
 /// A text as a pattern that matches it: with a backslash before all ASCII characters except letters, digits and `_`.
@@ -242,18 +274,22 @@ fn quoted(text: &str) -> String {
 }
 
 /// Expands a replacement: `\1` is the first group, `\0` and `\&` are the whole match, and `\\` is a backslash.
-fn substituted(captures: &Captures, by: &str) -> String {
+fn substituted(captures: &Captures, by: &str, meter: &mut Meter) -> Result<String> {
     let mut text = String::new();
     let mut characters = by.chars();
     while let Some(c) = characters.next() {
-        match (c, if c == '\\' { characters.next() } else { None }) {
-            ('\\', Some(digit @ '0'..='9')) => text.push_str(text_of(captures, digit as usize - '0' as usize)),
-            ('\\', Some('&')) => text.push_str(text_of(captures, 0)),
-            ('\\', Some(other)) => text.push(other),
-            (c, _) => text.push(c),
-        }
+        let group = match (c, if c == '\\' { characters.next() } else { None }) {
+            ('\\', Some(digit @ '0'..='9')) => text_of(captures, digit as usize - '0' as usize),
+            ('\\', Some('&')) => text_of(captures, 0),
+            (c, other) => {
+                text.push(other.unwrap_or(c));
+                continue;
+            }
+        };
+        meter.add(group.len())?;
+        text.push_str(group);
     }
-    text
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -274,6 +310,6 @@ mod tests {
         let whole = |text: &str| compiled("a|ab", "", true).is_ok_and(|(regex, _)| regex.is_match(text));
         assert!(whole("ab") && whole("a") && !whole("abc"));
         let (regex, _) = compiled("[0-9]", "", false).expect("a regular expression");
-        assert_eq!(pieces(&regex, "a1b2"), ["a", "b", ""]);
+        assert_eq!(pieces(&regex, "a1b2").collect::<Vec<_>>(), ["a", "b", ""]);
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Float64Array, Int64Array, ListArray, PrimitiveArray,
-    StringViewArray,
+    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Float64Array, Int64Array, ListArray, ListBuilder,
+    PrimitiveArray, StringViewArray, StringViewBuilder,
 };
 use datafusion::arrow::datatypes::{ArrowPrimitiveType, DataType};
 use datafusion::common::internal_err;
@@ -12,6 +12,7 @@ use datafusion::error::Result;
 
 use super::kinds::{BOOL, BYTES, INT, REAL, TEXT, list};
 use crate::error::Error;
+use crate::growth::Meter;
 use crate::times::{Call, exact_cast};
 
 pub(super) fn texts(call: &Call, at: usize) -> Result<StringViewArray> {
@@ -40,6 +41,52 @@ pub(super) fn lists(call: &Call, at: usize) -> Result<ListArray> {
     match array.as_list_opt::<i32>() {
         Some(lists) => Ok(lists.clone()),
         None => Ok(exact_cast(&array, &DataType::List(field))?.as_list().clone()),
+    }
+}
+
+/// The bytes of a view of a text.
+const VIEW_BYTES: usize = 16;
+
+/// Lists of parts of texts, counted while they are made.
+pub(super) struct Parts {
+    lists: ListBuilder<StringViewBuilder>,
+    meter: Meter,
+}
+
+impl Parts {
+    pub fn new(function: &'static str) -> Parts {
+        Parts { lists: ListBuilder::new(StringViewBuilder::new()), meter: Meter::new(function) }
+    }
+
+    pub fn append_null(&mut self) {
+        self.lists.append_null();
+    }
+
+    /// A list of parts.
+    pub fn append<'t>(&mut self, parts: impl IntoIterator<Item = &'t str>) -> Result<()> {
+        self.append_options(parts.into_iter().map(Some))
+    }
+
+    /// A list of parts, some of which may be NULL.
+    pub fn append_options<'t>(&mut self, parts: impl IntoIterator<Item = Option<&'t str>>) -> Result<()> {
+        parts.into_iter().try_for_each(|part| self.add(part))?;
+        self.end();
+        Ok(())
+    }
+
+    /// One more part of the list that [`Parts::end`] ends.
+    pub fn add(&mut self, part: Option<&str>) -> Result<()> {
+        self.meter.add(VIEW_BYTES + part.map_or(0, str::len))?;
+        self.lists.values().append_option(part);
+        Ok(())
+    }
+
+    pub fn end(&mut self) {
+        self.lists.append(true);
+    }
+
+    pub fn finish(mut self) -> ArrayRef {
+        Arc::new(self.lists.finish())
     }
 }
 

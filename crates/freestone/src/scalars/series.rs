@@ -12,8 +12,8 @@ use super::function::Scalar;
 use super::kinds::{INT, list_of};
 use super::lists::of_lengths;
 use super::rows::{ints, invalid};
+use crate::context::claim;
 use crate::exact::integer_digits;
-use crate::growth;
 use crate::times::{Call, exact_cast, finished, series};
 
 pub(super) fn all() -> Vec<Scalar> {
@@ -122,7 +122,7 @@ fn listed(
     mut push: impl FnMut(i128) -> Result<()>,
 ) -> Result<(Vec<usize>, NullBuffer)> {
     let count = all.iter().flatten().fold(0u64, |sum, numbers| sum.saturating_add(numbers.at_most()));
-    let _claim = growth::claim(name, count.saturating_mul(bytes))?;
+    let _claim = claim(name, count.saturating_mul(bytes))?;
     let (mut lengths, mut valid) = (vec![], vec![]);
     for numbers in all {
         valid.push(numbers.is_some());
@@ -177,7 +177,7 @@ fn of_times(call: &Call, name: &'static str, has_end: bool) -> Result<ArrayRef> 
         let is_known = given.iter().all(|value| !value.is_null());
         if is_known {
             let all = series::Rows::of(name, &given, call.zone, has_end)?;
-            let _claim = growth::claim(name, all.count().saturating_mul(8))?;
+            let _claim = claim(name, all.count().saturating_mul(8))?;
             all.read(usize::MAX, &mut values)?;
         }
         lengths.push(values.len() - before);

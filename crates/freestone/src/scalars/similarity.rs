@@ -11,7 +11,8 @@ use super::function::Scalar;
 use super::kinds::Kind::{Real, Text};
 use super::kinds::{INT, REAL};
 use super::rows::{invalid, of_pairs};
-use crate::context;
+use crate::context::{self, claim};
+use crate::growth::Growth;
 use crate::times::Call;
 
 /// The weight per character of a common prefix in the similarity of Jaro and Winkler.
@@ -23,23 +24,31 @@ const STEP_CHARACTERS: usize = 1 << 20;
 /// The largest table of distances.
 const DISTANCES_MAX: usize = 1 << 25;
 
+/// The memory of texts whose characters are counted: four bytes for each, and eight for a number.
+const CHARACTERS: Growth = Growth::Share(12);
+
 pub(super) fn all() -> Vec<Scalar> {
     vec![
         Scalar::new(&["hamming", "mismatches"], &[&[Text, Text]], INT, |call| of_pairs::<Int64Type>(call, hamming)),
         Scalar::new(&["levenshtein"], &[&[Text, Text]], INT, |call| {
             of_pairs::<Int64Type>(call, |a, b| edits(a, b, false))
         })
-        .slow(),
+        .slow()
+        .growing(CHARACTERS),
         Scalar::new(&["damerau_levenshtein"], &[&[Text, Text]], INT, |call| {
             of_pairs::<Int64Type>(call, |a, b| edits(a, b, true))
         })
-        .slow(),
+        .slow()
+        .growing(CHARACTERS),
         Scalar::new(&["jaccard"], &[&[Text, Text]], REAL, |call| of_pairs::<Float64Type>(call, jaccard)),
-        Scalar::new(&["jaro_similarity"], &[&[Text, Text], &[Text, Text, Real]], REAL, |call| cut(call, jaro)).slow(),
+        Scalar::new(&["jaro_similarity"], &[&[Text, Text], &[Text, Text, Real]], REAL, |call| cut(call, jaro))
+            .slow()
+            .growing(CHARACTERS),
         Scalar::new(&["jaro_winkler_similarity"], &[&[Text, Text], &[Text, Text, Real]], REAL, |call| {
             cut(call, jaro_winkler)
         })
-        .slow(),
+        .slow()
+        .growing(CHARACTERS),
     ]
 }
 
@@ -92,6 +101,7 @@ fn edits_and_swaps(a: &[char], b: &[char]) -> Result<i64> {
         );
     }
     let far = a.len() + b.len();
+    let _claim = claim("damerau_levenshtein", ((a.len() + 2) * width * size_of::<usize>()) as u64)?;
     let mut distances = vec![0usize; (a.len() + 2) * width];
     let at = |i: usize, j: usize| i * width + j;
     for i in 0..=a.len() {

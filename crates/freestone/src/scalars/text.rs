@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListBuilder, StringViewArray, StringViewBuilder,
-};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringViewArray};
 use datafusion::arrow::compute;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
@@ -12,12 +10,12 @@ use datafusion::error::Result;
 use super::function::Scalar;
 use super::kinds::Kind::{Any, Bool, Bytes, Int, List, Map, Real, Text};
 use super::kinds::{BOOL, INT, TEXT, list_of};
-use super::rows::{any_null, bool_of_pairs, bools, int_of_text, ints, invalid, lists, reals, text_of_text, texts};
+use super::rows::{
+    Parts, any_null, bool_of_pairs, bools, int_of_text, ints, invalid, lists, reals, text_of_text, texts,
+};
 use crate::context;
+use crate::growth::{Growth, Meter, weight};
 use crate::times::{Call, exact_cast};
-
-/// The maximum bytes of repeated texts, or values of repeated lists, per batch.
-const REPEATED_MAX: usize = 1 << 30;
 
 pub(super) fn all() -> Vec<Scalar> {
     vec![
@@ -44,7 +42,8 @@ pub(super) fn all() -> Vec<Scalar> {
             &[&[Text, Int], &[List, Int]],
             |types, _| Ok(if types[0].is_string() { TEXT } else { types[0].clone() }),
             repeat,
-        ),
+        )
+        .growing(Growth::Repeated),
         Scalar::new(
             &["parse_filename"],
             &[&[Text], &[Text, Bool], &[Text, Text], &[Text, Bool, Text]],
@@ -133,31 +132,32 @@ fn contains(call: &Call) -> Result<ArrayRef> {
 /// The parts of a text between separators. An empty separator splits it into characters.
 fn string_split(call: &Call) -> Result<ArrayRef> {
     let (values, separators) = (texts(call, 0)?, texts(call, 1)?);
-    let mut parts = ListBuilder::new(StringViewBuilder::new());
+    let mut parts = Parts::new("string_split");
     for (value, separator) in values.iter().zip(separators.iter()) {
         match (value, separator) {
             (None, _) => parts.append_null(),
             // A NULL separator does not split the text.
-            (Some(value), None) => parts.append_value([Some(value)]),
-            (Some(""), _) => parts.append_value([Some("")]),
+            (Some(value), None) => parts.append([value])?,
+            (Some(""), _) => parts.append([""])?,
             (Some(value), Some("")) => {
-                let ends = value.char_indices().map(|(at, c)| Some(&value[at..at + c.len_utf8()]));
-                parts.append_value(ends);
+                parts.append(value.char_indices().map(|(at, c)| &value[at..at + c.len_utf8()]))?;
             }
-            (Some(value), Some(separator)) => parts.append_value(value.split(separator).map(Some)),
+            (Some(value), Some(separator)) => parts.append(value.split(separator))?,
         }
     }
-    Ok(Arc::new(parts.finish()))
+    Ok(parts.finish())
 }
+
+/// The bytes of a place in a list, from which a value is taken.
+const PLACE_BYTES: usize = 4;
 
 fn repeat(call: &Call) -> Result<ArrayRef> {
     let values = call.array(0)?;
     let counts = ints(call, 1)?;
-    let mut total = 0usize;
-    let mut grown = |length: usize, count: i64| {
+    let mut meter = Meter::new("repeat");
+    let mut grown = |bytes: usize, count: i64| {
         let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
-        total = total.saturating_add(length.saturating_mul(count));
-        if total > REPEATED_MAX { invalid("the result of repeat is too large") } else { Ok(count) }
+        meter.add(bytes.saturating_mul(count)).map(|()| count)
     };
     if matches!(values.data_type(), DataType::List(_)) {
         let lists = lists(call, 0)?;
@@ -165,7 +165,8 @@ fn repeat(call: &Call) -> Result<ArrayRef> {
         for row in 0..lists.len() {
             let is_null = any_null(&[&lists, &counts], row);
             let (start, length) = (lists.value_offsets()[row] as u32, lists.value_length(row).max(0) as usize);
-            let count = if is_null { 0 } else { grown(length, counts.value(row))? };
+            let bytes = weight(&lists.values().slice(start as usize, length)) as usize + length * PLACE_BYTES;
+            let count = if is_null { 0 } else { grown(bytes, counts.value(row))? };
             (0..count).for_each(|_| places.extend(start..start + length as u32));
             lengths.push(length * count);
             nulls.push(!is_null);
@@ -241,7 +242,7 @@ fn folder(path: &str, is: IsSeparator) -> &str {
 fn parse_path(call: &Call) -> Result<ArrayRef> {
     let separators = if call.count() > 1 { Some(texts(call, 1)?) } else { None };
     let paths = texts(call, 0)?;
-    let mut parts = ListBuilder::new(StringViewBuilder::new());
+    let mut parts = Parts::new("parse_path");
     for (row, path) in paths.iter().enumerate() {
         let name = separators.as_ref().filter(|separators| separators.is_valid(row)).map(|s| s.value(row));
         let is = separator(name)?;
@@ -249,11 +250,11 @@ fn parse_path(call: &Call) -> Result<ArrayRef> {
             None => parts.append_null(),
             Some(path) => {
                 let root = path.starts_with(is).then(|| &path[..1]);
-                parts.append_value(root.into_iter().chain(path.split(is).filter(|part| !part.is_empty())).map(Some));
+                parts.append(root.into_iter().chain(path.split(is).filter(|part| !part.is_empty())))?;
             }
         }
     }
-    Ok(Arc::new(parts.finish()))
+    Ok(parts.finish())
 }
 
 /// A bar that shows the position of a value between two bounds, in eighths of a character. The default width is 80.

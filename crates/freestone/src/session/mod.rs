@@ -37,7 +37,7 @@ use crate::access::{Access, Extension};
 use crate::advise::{AdviseOptions, advice_batch};
 use crate::catalog::{Planner, Scope, constant};
 use crate::context::{
-    self, CancelHandle, CancellableStream, Cancellation, Canceller, Failure, Outcome, Progress, panicked,
+    self, Budget, CancelHandle, CancellableStream, Cancellation, Canceller, Failure, Outcome, Progress, panicked,
 };
 use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
@@ -47,6 +47,7 @@ use crate::exec::{self, check, copy, ddl, dml};
 use crate::export::{self, Export};
 use crate::inputs::{ArrowTable, Inputs};
 use crate::internal_names::{is_temporary, own_name};
+use crate::options::Options;
 use crate::planning::BoundedExpressions;
 use crate::provider::files::Inference;
 use crate::provider::metadata;
@@ -128,6 +129,7 @@ impl Session {
     pub(crate) fn new(database: Arc<Database>, access: Access) -> Session {
         // A pool that cannot be limited is the database's.
         let runtime = memory::capped(database.runtime(), access.memory).unwrap_or_else(|_| database.runtime().clone());
+        let budget = Budget::new(runtime.memory_pool.clone(), database.options().memory_limit);
         let mut state = SessionStateBuilder::new()
             .with_config(settings::initial(database.options()))
             .with_runtime_env(runtime)
@@ -146,14 +148,12 @@ impl Session {
             ])
             .with_query_planner(Arc::new(SharedPlanner))
             .with_type_planner(Arc::new(types::SqlTypes))
-            .with_analyzer_rules(optimizer::analyzer_rules(database.options().memory_limit))
+            .with_analyzer_rules(optimizer::analyzer_rules())
             .with_optimizer_rules(optimizer::optimizer_rules())
             .with_physical_optimizer_rules(optimizer::physical::of_a_plan(database.options().memory_limit))
             .build();
         // A state that takes functions takes these.
-        for function in aggregates::functions() {
-            let _ = state.register_udaf(function);
-        }
+        let _ = aggregates::register(&mut state);
         for function in windows::functions() {
             let _ = state.register_udwf(function);
         }
@@ -166,7 +166,7 @@ impl Session {
         others.into_iter().for_each(|function| drop(state.register_udf(Arc::new(function))));
         let variables = Arc::<Variables>::default();
         let _ = state.register_udf(Arc::new(crate::variables::function(variables.clone())));
-        let _ = growth::register(&mut state, database.options().memory_limit);
+        let _ = growth::register(&mut state);
         // Behind all others, as it takes the functions that it plans from them.
         let _ = untyped::register(&mut state);
         let block = Block::default();
@@ -190,7 +190,7 @@ impl Session {
             points: Mutex::default(),
             database,
             prepared: Mutex::default(),
-            cancel: Canceller::new(),
+            cancel: Canceller::new(budget),
             progress: RwLock::default(),
             access,
             read_only,
@@ -328,19 +328,24 @@ impl Session {
             }
             Command::Check(table) => self.check(table).await,
             Command::Set { name, value, local } => {
-                self.change_settings(local, |state| settings::set(state, &name, &value))?;
+                self.change_settings(local, |state| settings::set(state, self.settings_context(), &name, &value))?;
                 self.keep_versions(&name).await?;
                 Ok(Outcome::Done { verb: "SET" })
             }
             Command::SetVariable { name, value } => Box::pin(self.set_variable(&name, *value, &parameters)).await,
             Command::ResetVariable { name } => Ok(self.reset_variable(&name)),
             Command::Reset { name } => {
-                self.change_settings(false, |state| settings::reset(state, self.database.options(), &name))?;
+                self.change_settings(false, |state| settings::reset(state, self.settings_context(), &name))?;
                 self.keep_versions(&name).await?;
                 Ok(Outcome::Done { verb: "RESET" })
             }
             Command::Show { name } => {
-                let batch = settings::show(self.planner().settings(), self.database.options(), &name)?;
+                let batch = settings::show(
+                    self.planner().settings(),
+                    self.database.options(),
+                    self.database.store().retention(),
+                    &name,
+                )?;
                 Ok(Outcome::batch(batch))
             }
             Command::ShowTables => Ok(Outcome::batch(metadata::show_tables(&self.scope()?.snapshot, &self.temp)?)),
@@ -588,6 +593,11 @@ impl Session {
             *planner = planner.with_settings(base);
             self.forget_plans();
         }
+    }
+
+    /// On what the values of settings depend, and the right to change them.
+    fn settings_context(&self) -> (&Options, Access) {
+        (self.database.options(), self.access)
     }
 
     /// After a change of a setting: the database keeps earlier versions for as long as the session says, if it said so.

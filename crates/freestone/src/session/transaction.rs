@@ -8,7 +8,7 @@ use datafusion::execution::session_state::SessionState;
 use freestone_store::{LockMode, Savepoint, Snapshot, Store, Waiting, WriteTransaction};
 use parking_lot::Mutex;
 
-use crate::context::{Cancellation, Failure, Holders, HoldsSnapshot, Outcome, guarded_now};
+use crate::context::{Cancellation, Failure, Holders, HoldsSnapshot, Outcome, guarded_now, within};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::row_checks;
 use crate::exec::write::WriteContext;
@@ -379,10 +379,12 @@ fn in_block(
 
 /// The work of a statement, with the checks that come at its end.
 fn statement(transaction: &mut WriteTransaction, context: &WriteContext, work: Work<'_>) -> Result<Outcome> {
-    let outcome = work(transaction, context)?;
-    row_checks::check(transaction, context)?;
-    transaction.check_keys()?;
-    Ok(outcome)
+    within(Some(context.cancellation.clone()), || {
+        let outcome = work(transaction, context)?;
+        row_checks::check(transaction, context)?;
+        transaction.check_keys()?;
+        Ok(outcome)
+    })
 }
 
 /// The error of a change in a transaction that only reads.

@@ -27,6 +27,8 @@ pub(crate) const PARSER_LEVELS_MAX: usize = 8 * NESTED_MAX;
 
 /// Statements with more tokens than this get a stack of their own.
 const TOKENS_MAX: usize = 120;
+/// The number of tokens of work that needs such a stack, whatever its statement.
+pub(crate) const LONG_TOKENS: usize = TOKENS_MAX + 1;
 
 /// The bytes of that stack. The system allocates only the used part.
 const STACK_BYTES: usize = 512 << 20;
@@ -99,12 +101,14 @@ pub(crate) fn check_nesting(tokens: &[TokenWithSpan]) -> Result<()> {
     // The levels that each open parenthesis or CASE adds: one for itself, and one per sign and NOT before it.
     let mut open: Vec<usize> = vec![];
     let (mut levels, mut prefixes) = (0, 0);
+    let mut suffixes = Suffixes::default();
     for token in tokens {
         let before = std::mem::take(&mut prefixes);
         let keyword = match &token.token {
             Token::Word(word) => word.keyword,
             _ => Keyword::NoKeyword,
         };
+        suffixes.see(&token.token, keyword)?;
         match (&token.token, keyword) {
             (Token::LParen | Token::LBracket | Token::LBrace, _) | (_, Keyword::CASE) => {
                 open.push(before + 1);
@@ -121,6 +125,32 @@ pub(crate) fn check_nesting(tokens: &[TokenWithSpan]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Counts brackets one behind the other, each of which is around what stands before it: `INT[][]`, `a[1][2]`,
+/// `ARRAY<ARRAY<INT>>`.
+#[derive(Default)]
+struct Suffixes {
+    count: usize,
+    angles: usize,
+    /// Whether the last token ends a bracket, or is a type that may have angles behind it.
+    after_bracket: bool,
+    after_type: bool,
+}
+
+impl Suffixes {
+    fn see(&mut self, token: &Token, keyword: Keyword) -> Result<()> {
+        match token {
+            Token::Whitespace(_) => return Ok(()),
+            Token::LBracket => self.count = if self.after_bracket { self.count + 1 } else { 1 },
+            Token::Lt if self.after_type => self.angles += 1,
+            Token::Gt => self.angles = self.angles.saturating_sub(1),
+            _ => {}
+        }
+        self.after_bracket = *token == Token::RBracket;
+        self.after_type = matches!(keyword, Keyword::ARRAY | Keyword::STRUCT | Keyword::MAP);
+        if self.count.max(self.angles) > NESTED_MAX { Err(Error::too_deep()) } else { Ok(()) }
+    }
 }
 
 /// Balances the chains of a statement, and refuses too deep nesting.

@@ -8,10 +8,11 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, MacroDefinition, ObjectName,
-    OneOrManyWithParens, SelectItem, SetExpr, Statement, TableAlias, TableFactor, VisitMut, VisitorMut,
+    OneOrManyWithParens, SelectItem, SetExpr, Statement, TableAlias, TableFactor, Visit, VisitMut, VisitorMut,
 };
 
 use super::names::{self, folded};
+use super::room::Room;
 use super::statement::{Command, parse_script};
 use super::{fragments, visitor};
 use crate::error::{Error, Result};
@@ -24,6 +25,8 @@ pub(crate) struct Known<'a> {
     /// The text of the CREATE MACRO of a name.
     pub text: &'a dyn Fn(&str) -> Option<String>,
     pub is_aggregate: &'a dyn Fn(&str) -> bool,
+    /// For what calls stand for.
+    pub room: Room,
 }
 
 /// Replaces the calls of macros.
@@ -99,7 +102,7 @@ impl Expansion<'_> {
         let has_columns = arguments.values().any(|argument| !names_in(argument).is_empty());
         let aggregates = |expr: &Expr| self.aggregates(expr);
         if !has_columns || !has_subquery(&definition) || aggregates(&definition) || arguments.values().any(aggregates) {
-            substitute(&mut definition, &arguments);
+            substitute(&mut definition, &arguments, &self.macros.room)?;
             return Ok(Expr::Nested(Box::new(definition)));
         }
         self.count += 1;
@@ -113,7 +116,7 @@ impl Expansion<'_> {
                 columns.push(SelectItem::ExprWithAlias { expr, alias: column });
             }
         }
-        substitute(&mut definition, &arguments);
+        substitute(&mut definition, &arguments, &self.macros.room)?;
         let mut values = fragments::bare_query()?;
         if let SetExpr::Select(select) = values.body.as_mut() {
             select.projection = columns;
@@ -145,7 +148,7 @@ impl Expansion<'_> {
         let arguments = known.arguments(args)?;
         let mut subquery = query.clone();
         expand_within(&mut *subquery, self.macros, self.level + 1)?;
-        substitute(&mut *subquery, &arguments);
+        substitute(&mut *subquery, &arguments, &self.macros.room)?;
         names::give(&mut *subquery);
         let own =
             || TableAlias { explicit: true, name: Ident::with_quote('"', &known.name), columns: vec![], at: None };
@@ -279,14 +282,24 @@ fn other_parameters(definition: &mut Expr, arguments: &HashMap<String, Expr>) {
 }
 
 /// Replaces parameters by arguments, also in subqueries.
-fn substitute(sql: &mut impl VisitMut, arguments: &HashMap<String, Expr>) {
+///
+/// # Errors
+/// There is no room for the result.
+fn substitute(sql: &mut (impl VisitMut + Visit), arguments: &HashMap<String, Expr>, room: &Room) -> Result<()> {
+    room.take(sql)?;
+    let mut fits = Ok(());
     visitor::expressions_mut(sql, &mut |expr| {
         let Expr::Identifier(name) = &*expr else { return };
-        let Some(argument) = arguments.get(&folded(name)) else { return };
+        let Some(argument) = arguments.get(&folded(name)).filter(|_| fits.is_ok()) else { return };
+        fits = room.take(argument);
+        if fits.is_err() {
+            return;
+        }
         let is_simple =
             matches!(argument, Expr::Value(_) | Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_));
         *expr = if is_simple { argument.clone() } else { Expr::Nested(Box::new(argument.clone())) };
     });
+    fits
 }
 
 /// Checks the text of a CREATE MACRO.

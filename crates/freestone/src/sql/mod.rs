@@ -24,6 +24,7 @@ pub(crate) mod merge_forms;
 pub(crate) mod named_windows;
 pub(crate) mod names;
 pub(crate) mod parameters;
+pub(crate) mod room;
 mod sequence_options;
 pub(crate) mod spellings;
 pub(crate) mod statement;

@@ -16,6 +16,7 @@ use datafusion::logical_expr::{
 
 use super::zone::Zone;
 use crate::error::{Error, ErrorKind};
+use crate::growth::{Function, Growth, in_steps, is_small};
 
 /// One function over times.
 #[derive(Debug)]
@@ -44,6 +45,9 @@ pub(crate) enum Form {
     /// `(- a)`.
     Negative,
 }
+
+/// Two characters of a pattern become at most the name of a month.
+const PATTERN_SHARE: u8 = 5;
 
 /// The argument by which results are ordered, if they do not depend on a time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,7 +191,9 @@ impl ScalarUDFImpl for TimeFunction {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        evaluate(args, self.run)
+        let growth = Growth::Share(if is_small(args.return_field.data_type()) { 0 } else { PATTERN_SHARE });
+        let function = Function { name: self.name, growth, is_slow: false };
+        in_steps(args, &function, &|args| evaluate(args, self.run))
     }
 
     fn preimage(&self, args: &[Expr], literal: &Expr, info: &SimplifyContext) -> Result<PreimageResult> {

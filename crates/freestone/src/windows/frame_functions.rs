@@ -16,6 +16,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::exclusion::Exclusion;
 use super::frames::{Order, frames};
+use crate::growth::{Meter, weight_of_value};
 
 /// Aggregates from which rows can be removed exactly.
 const SHRINKING: [&str; 18] = [
@@ -132,13 +133,46 @@ impl PartitionEvaluator for Partition {
         let values = match (&framed.function, parts) {
             (Function::Standard(function), None) => {
                 let mut evaluator = function.create_evaluator()?;
-                frames.iter().map(|frame| evaluator.evaluate(arguments, frame)).collect::<Result<Vec<_>>>()?
+                let mut values = Values::new();
+                frames.iter().try_for_each(|frame| values.push(evaluator.evaluate(arguments, frame)?))?;
+                values
             }
             (Function::Standard(function), Some(parts)) => over_parts(function.as_ref(), arguments, &parts)?,
             (Function::Aggregate(aggregate), None) => Rows { aggregate, arguments }.over(&frames)?,
             (Function::Aggregate(aggregate), Some(parts)) => Rows { aggregate, arguments }.anew(&parts)?,
         };
-        array(values, framed.field.data_type())
+        values.array(framed.field.data_type())
+    }
+}
+
+/// The results of rows, counted while they are made: those over growing frames can be much more than the rows.
+struct Values {
+    values: Vec<ScalarValue>,
+    meter: Meter,
+}
+
+impl Values {
+    fn new() -> Values {
+        Values { values: vec![], meter: Meter::of_rows("the results of a window function") }
+    }
+
+    fn push(&mut self, value: ScalarValue) -> Result<()> {
+        // Values become an array, which is a copy.
+        let bytes = usize::try_from(weight_of_value(&value)).unwrap_or(usize::MAX);
+        self.meter.add(size_of::<ScalarValue>().saturating_add(bytes.saturating_mul(2)))?;
+        self.values.push(value);
+        Ok(())
+    }
+
+    fn last(&self) -> Option<&ScalarValue> {
+        self.values.last()
+    }
+
+    fn array(self, data_type: &DataType) -> Result<ArrayRef> {
+        match self.values.is_empty() {
+            true => Ok(new_empty_array(data_type)),
+            false => ScalarValue::iter_to_array(self.values),
+        }
     }
 }
 
@@ -147,7 +181,7 @@ fn over_parts(
     function: &dyn StandardWindowFunctionExpr,
     arguments: &[ArrayRef],
     parts: &[Vec<Range<usize>>],
-) -> Result<Vec<ScalarValue>> {
+) -> Result<Values> {
     let (value, others) = (&arguments[0], &arguments[1..]);
     let of_row = |(row, parts): (usize, &Vec<Range<usize>>)| {
         let kept: Vec<ArrayRef> = parts.iter().map(|part| value.slice(part.start, part.len())).collect();
@@ -158,14 +192,9 @@ fn over_parts(
             std::iter::once(kept).chain(others.iter().map(|other| other.slice(row, 1))).collect();
         function.create_evaluator()?.evaluate(&columns, &rows)
     };
-    parts.iter().enumerate().map(of_row).collect()
-}
-
-fn array(values: Vec<ScalarValue>, data_type: &DataType) -> Result<ArrayRef> {
-    match values.is_empty() {
-        true => Ok(new_empty_array(data_type)),
-        false => ScalarValue::iter_to_array(values),
-    }
+    let mut values = Values::new();
+    parts.iter().enumerate().try_for_each(|part| values.push(of_row(part)?))?;
+    Ok(values)
 }
 
 /// The rows of a partition as arguments of an aggregate.
@@ -176,7 +205,7 @@ struct Rows<'a> {
 
 impl Rows<'_> {
     /// The aggregate over each frame.
-    fn over(&self, frames: &[Range<usize>]) -> Result<Vec<ScalarValue>> {
+    fn over(&self, frames: &[Range<usize>]) -> Result<Values> {
         let starts_move_on = frames.is_sorted_by_key(|frame| frame.start);
         let ends_move_on = frames.is_sorted_by_key(|frame| frame.end);
         let mut starts = frames.iter().filter(|frame| !frame.is_empty()).map(|frame| frame.start);
@@ -193,14 +222,14 @@ impl Rows<'_> {
     }
 
     /// Frames with the same first row and increasing ends.
-    fn growing(&self, frames: &[Range<usize>]) -> Result<Vec<ScalarValue>> {
+    fn growing(&self, frames: &[Range<usize>]) -> Result<Values> {
         let mut accumulator = self.aggregate.create_accumulator()?;
         let mut end = frames.iter().find(|frame| !frame.is_empty()).map_or(0, |frame| frame.start);
         let mut value = None;
-        let mut values = Vec::with_capacity(frames.len());
+        let mut values = Values::new();
         for frame in frames {
             if frame.is_empty() {
-                values.push(self.of_nothing()?);
+                values.push(self.of_nothing()?)?;
                 continue;
             }
             if frame.end > end {
@@ -210,19 +239,19 @@ impl Rows<'_> {
             values.push(match &value {
                 Some(value) => ScalarValue::clone(value),
                 None => value.insert(accumulator.evaluate()?).clone(),
-            });
+            })?;
         }
         Ok(values)
     }
 
     /// Frames of which both ends move forward.
-    fn moving(&self, frames: &[Range<usize>]) -> Result<Vec<ScalarValue>> {
+    fn moving(&self, frames: &[Range<usize>]) -> Result<Values> {
         let mut accumulator = self.aggregate.create_sliding_accumulator()?;
         let mut held = 0..0;
-        let mut values: Vec<ScalarValue> = Vec::with_capacity(frames.len());
+        let mut values = Values::new();
         for frame in frames {
             if frame.is_empty() {
-                values.push(self.of_nothing()?);
+                values.push(self.of_nothing()?)?;
                 continue;
             }
             if frame.start >= held.end {
@@ -232,14 +261,14 @@ impl Rows<'_> {
             self.update(accumulator.as_mut(), held.end..frame.end)?;
             self.retract(accumulator.as_mut(), held.start..frame.start)?;
             held = frame.clone();
-            values.push(accumulator.evaluate()?);
+            values.push(accumulator.evaluate()?)?;
         }
         Ok(values)
     }
 
     /// Any frames, each of several parts. Each is evaluated separately, unless it is equal to that of the previous row.
-    fn anew(&self, frames: &[Vec<Range<usize>>]) -> Result<Vec<ScalarValue>> {
-        let mut values: Vec<ScalarValue> = Vec::with_capacity(frames.len());
+    fn anew(&self, frames: &[Vec<Range<usize>>]) -> Result<Values> {
+        let mut values = Values::new();
         for (row, parts) in frames.iter().enumerate() {
             let value = match values.last() {
                 Some(value) if frames[row - 1] == *parts => value.clone(),
@@ -252,7 +281,7 @@ impl Rows<'_> {
                     accumulator.evaluate()?
                 }
             };
-            values.push(value);
+            values.push(value)?;
         }
         Ok(values)
     }

@@ -26,6 +26,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
+use crate::growth::is_small;
 pub(crate) use exclusion::Exclusion;
 use frame_functions::{Framed, Function, is_moving};
 pub(crate) use frames::nothing;
@@ -102,9 +103,13 @@ fn framed(plain: &Arc<dyn WindowExpr>) -> Result<Option<Arc<dyn WindowExpr>>> {
     Framed::in_place_of(plain.as_ref(), function).map(Some)
 }
 
-/// Whether DataFusion's aggregate over a frame is correct: rows are only added, up to the current one or to the end.
+/// Whether DataFusion's aggregate over a frame is correct: rows are only added, up to the current one or to the end. It does not
+/// count what it makes of texts, each of which can be long.
 fn stays(aggregate: &AggregateFunctionExpr, frame: &WindowFrame) -> bool {
     let ends_here = frame.end_bound == WindowFrameBound::CurrentRow && frame.units != WindowFrameUnits::Groups;
     let begins = frame.start_bound.is_unbounded();
-    begins && (ends_here || frame.end_bound.is_unbounded()) && is_moving(aggregate)
+    is_small(aggregate.field().data_type())
+        && begins
+        && (ends_here || frame.end_bound.is_unbounded())
+        && is_moving(aggregate)
 }

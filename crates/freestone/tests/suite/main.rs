@@ -19,6 +19,7 @@ mod histories;
 mod isolation;
 mod joins;
 mod keyed;
+mod limits;
 mod locking;
 mod order;
 mod panics;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use freestone::{Relation, SequenceRelation};
 
 use crate::pg::types::ColumnType;
+use crate::sessions::Peers;
 use crate::users::Role;
 
 pub const PG_CATALOG: &str = "pg_catalog";
@@ -29,6 +30,7 @@ pub struct Data {
     pub sequences: Vec<SequenceOid>,
     pub roles: Vec<(String, Role)>,
     pub user: String,
+    pub peers: Peers,
 }
 
 /// A table or view with its OID, and its indexes. The OID of the primary key is that of an index and of a constraint.
@@ -78,7 +80,7 @@ impl Data {
         mut relations: Vec<Relation>,
         sequences: Vec<SequenceRelation>,
         roles: Vec<(String, Role)>,
-        user: String,
+        peers: Peers,
     ) -> Data {
         relations.sort_by(|a, b| a.name.cmp(&b.name));
         let mut taken = HashMap::new();
@@ -87,7 +89,7 @@ impl Data {
             let oid = number(&mut taken, &format!("{} sequence", sequence.name));
             SequenceOid { oid, sequence }
         });
-        Data { relations, sequences: sequences.collect(), roles, user }
+        Data { relations, sequences: sequences.collect(), roles, user: peers.user.clone(), peers }
     }
 
     pub fn relation(&self, oid: i64) -> Option<&RelationOids> {

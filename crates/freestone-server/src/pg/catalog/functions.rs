@@ -197,7 +197,9 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
     ("pg_char_to_encoding", Kind::Int, |_, _| Value::Int(6)),
     ("pg_client_encoding", Kind::Text, |_, _| Value::Text("UTF8".into())),
     ("pg_my_temp_schema", Kind::Int, ZERO),
-    ("pg_backend_pid", Kind::Int, ZERO),
+    ("pg_backend_pid", Kind::Int, |data, _| Value::Int(data.peers.own as i64)),
+    ("pg_cancel_backend", Kind::Bool, |data, arguments| stopped(data, arguments, false)),
+    ("pg_terminate_backend", Kind::Bool, |data, arguments| stopped(data, arguments, true)),
     ("pg_relation_size", Kind::Int, |data, arguments| size(data, arguments, |table| table.bytes)),
     ("pg_table_size", Kind::Int, |data, arguments| size(data, arguments, |table| table.bytes)),
     ("pg_total_relation_size", Kind::Int, |data, arguments| {
@@ -226,11 +228,21 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
     ("pg_subscripts", Kind::Ints, |_, arguments| arguments.first().cloned().unwrap_or(Value::Null)),
 ];
 
+/// Functions that do something: they are called whenever their statement runs.
+const DOING: [&str; 2] = ["pg_cancel_backend", "pg_terminate_backend"];
+
+/// Cancels the statement of a session, or ends the session. False where there is none that this one may stop.
+fn stopped(data: &Data, arguments: &[Value], ends: bool) -> Value {
+    let number = arguments.first().and_then(Value::int).and_then(|number| u64::try_from(number).ok());
+    Value::Bool(number.is_some_and(|number| data.peers.stop(number, ends)))
+}
+
 /// All functions, over the catalog of one session.
 pub fn all(catalog: &Catalog) -> Vec<Arc<ScalarUDF>> {
     let function = |(name, kind, body): &(&'static str, Kind, Body)| {
         let signature = TypeSignature::OneOf(vec![TypeSignature::Nullary, TypeSignature::VariadicAny]);
-        let signature = Signature::new(signature, Volatility::Stable);
+        let volatility = if DOING.contains(name) { Volatility::Volatile } else { Volatility::Stable };
+        let signature = Signature::new(signature, volatility);
         Arc::new(ScalarUDF::from(Function { name, kind: *kind, body: *body, signature, catalog: catalog.clone() }))
     };
     FUNCTIONS.iter().map(function).collect()

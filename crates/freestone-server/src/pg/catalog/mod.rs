@@ -16,6 +16,7 @@ use freestone::{Extension, Result, Session};
 
 pub use rewrite::rewrite;
 
+use crate::sessions::Peers;
 use crate::shared::Shared;
 use crate::users::Role;
 use data::Data;
@@ -28,12 +29,14 @@ pub struct Catalog {
 
 impl Catalog {
     /// Adds the catalog to a session, for its lifetime.
-    pub fn install(session: &Session, shared: &Shared, user: &str, role: Role) -> Catalog {
+    pub fn install(session: &Session, shared: &Shared, (user, role): (&str, Role), number: u64) -> Catalog {
         let mut roles = shared.authority.roles();
         if !roles.iter().any(|(name, _)| name == user) {
             roles.push((user.to_owned(), role));
         }
-        let data = Data::new(vec![], vec![], roles, user.to_owned());
+        let (sessions, is_admin) = (shared.sessions.clone(), role == Role::Admin);
+        let peers = Peers { sessions, own: number, user: user.to_owned(), is_admin };
+        let data = Data::new(vec![], vec![], roles, peers);
         let catalog = Catalog { data: Arc::new(RwLock::new(Arc::new(data))) };
         let schema = Arc::new(tables::CatalogSchema::new(catalog.clone()));
         session.extend(Extension {
@@ -55,7 +58,7 @@ impl Catalog {
     pub async fn refresh(&self, session: &Session) -> Result<()> {
         let (relations, sequences) = (session.relations().await?, session.sequence_relations()?);
         let old = self.data();
-        let new = Arc::new(Data::new(relations, sequences, old.roles.clone(), old.user.clone()));
+        let new = Arc::new(Data::new(relations, sequences, old.roles.clone(), old.peers.clone()));
         *self.data.write().unwrap_or_else(PoisonError::into_inner) = new;
         Ok(())
     }

@@ -50,6 +50,11 @@ pub const TABLES: &[TableOf] = &[
                   rolconnlimit i, rolpassword t, rolvaliduntil t, rolbypassrls b, rolconfig t, oid i",
         rows: roles,
     },
+    TableOf {
+        name: "pg_stat_activity",
+        columns: "datid i, datname t, pid i, usename t, application_name t, client_addr t, state t, query t",
+        rows: activity,
+    },
     TableOf { name: "pg_user", columns: "usename t, usesysid i, usecreatedb b, usesuper b", rows: users },
     TableOf {
         name: "pg_index",
@@ -361,6 +366,14 @@ fn roles(data: &Data) -> Rows {
         ]
     };
     data.roles.iter().map(row).collect()
+}
+
+/// The sessions that this one may end. What others execute is not shown.
+fn activity(data: &Data) -> Rows {
+    let row = |(number, user): (u64, String)| {
+        row![OID_DATABASE, DATABASE, number as i64, user, Cell::Null, Cell::Null, Cell::Null, Cell::Null]
+    };
+    data.peers.shown().into_iter().map(row).collect()
 }
 
 fn users(data: &Data) -> Rows {

@@ -98,6 +98,7 @@ fn array<'a>(kind: &str, cells: impl Iterator<Item = &'a Cell>) -> ArrayRef {
 mod tests {
     use super::super::data::Data;
     use super::*;
+    use crate::sessions::{Peers, Sessions};
 
     #[test]
     fn rows_have_as_many_values_as_columns() {
@@ -138,7 +139,8 @@ mod tests {
             last_value: None,
             owner: None,
         };
-        let data = Data::new(vec![relation, view], vec![sequence], vec![("ann".into(), Role::Admin)], "ann".into());
+        let peers = Peers { sessions: Sessions::new(), own: 1, user: "ann".into(), is_admin: true };
+        let data = Data::new(vec![relation, view], vec![sequence], vec![("ann".into(), Role::Admin)], peers);
         for table in with_rows() {
             let columns: Vec<&str> = table.columns.split(',').collect();
             let rows = (table.rows)(&data);

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::Connection;
 use super::describe::{Work, columns};
 use super::execute::{Cursor, Failure};
-use crate::execution::{self, Answer};
+use crate::execution::{self, Answer, Clock};
 use crate::insert::{self, Part, Target};
 use crate::pg::copy_binary::{BINARY_HEADER, BinaryRows};
 use crate::pg::error::PgError;
@@ -80,11 +80,12 @@ impl Connection {
         let spool = if binary { None } else { Some(Spool::new(&copy.options)?) };
         self.replies.copy(b'G', binary, schema.fields().len());
         self.flush().await?;
+        let clock = Clock::start(self.settings.statement_limit());
         let loaded = match spool {
-            None => self.copy_binary(&copy.table, schema).await?,
+            None => self.copy_binary(&copy.table, schema, clock).await?,
             Some(mut spool) => {
-                self.receive(&mut spool).await?;
-                self.load(copy, spool).await?
+                self.receive(&mut spool, clock).await?;
+                self.load(copy, spool, clock).await?
             }
         };
         self.replies.complete(&format!("COPY {loaded}"));
@@ -112,22 +113,27 @@ impl Connection {
     }
 
     /// Inserts binary rows as they arrive.
-    async fn copy_binary(&mut self, table: &str, schema: SchemaRef) -> Result<u64, Failure> {
+    async fn copy_binary(&mut self, table: &str, schema: SchemaRef, clock: Clock) -> Result<u64, Failure> {
         let (sender, parts) = insert::channel();
         let (shared, session) = (self.shared.clone(), self.session.clone());
-        let inserting = insert::insert(&shared, &session, Target::Table(table), &schema, parts);
-        let bringing = self.receive_binary(&schema, sender);
+        let inserting = insert::insert(&shared, &session, Target::Table(table), &schema, parts, clock);
+        let bringing = self.receive_binary(&schema, sender, clock);
         let (inserted, brought) = tokio::join!(inserting, bringing);
         // An error in the client's data is more informative than the error of the insertion that it ended.
         brought?;
         Ok(inserted?)
     }
 
-    async fn receive_binary(&mut self, schema: &SchemaRef, sender: mpsc::Sender<Part>) -> Result<(), Failure> {
+    async fn receive_binary(
+        &mut self,
+        schema: &SchemaRef,
+        sender: mpsc::Sender<Part>,
+        clock: Clock,
+    ) -> Result<(), Failure> {
         let mut rows = BinaryRows::new(schema.clone());
         let mut failed: Option<PgError> = None;
         loop {
-            match self.next_message().await? {
+            match clock.within(self.next_message()).await?? {
                 // After an error, the remaining data is read and discarded, because the client has sent it already.
                 Message::CopyData(_) if failed.is_some() => {}
                 Message::CopyData(bytes) => match rows.push(&bytes) {
@@ -156,10 +162,10 @@ impl Connection {
         Ok(())
     }
 
-    async fn receive(&mut self, spool: &mut Spool) -> Result<(), Failure> {
+    async fn receive(&mut self, spool: &mut Spool, clock: Clock) -> Result<(), Failure> {
         let mut failed = None;
         loop {
-            match self.next_message().await? {
+            match clock.within(self.next_message()).await?? {
                 // After an error, the remaining data is read and discarded, because the client has sent it already.
                 Message::CopyData(bytes) => {
                     if failed.is_none() {
@@ -178,7 +184,7 @@ impl Connection {
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    async fn load(&mut self, copy: &CopyIn, spool: Spool) -> Result<u64, Failure> {
+    async fn load(&mut self, copy: &CopyIn, spool: Spool, clock: Clock) -> Result<u64, Failure> {
         let options = spool.load_options(&copy.options);
         let file = spool.finish()?;
         let path = file.path().to_string_lossy().into_owned();
@@ -187,7 +193,12 @@ impl Connection {
         let loading = execution::on_workers(&self.shared, None, async move {
             session.load_file(&table, columns, &path, options).await
         });
-        match Connection::while_there(&self.gone(), loading).await?.map_err(|error| of_client(&error, &ours))? {
+        let loading = clock.within(loading);
+        match Connection::while_there(&self.gone(), loading)
+            .await?
+            .flatten()
+            .map_err(|error| of_client(&error, &ours))?
+        {
             freestone::Outcome::Affected { rows, .. } => Ok(rows),
             _ => Ok(0),
         }

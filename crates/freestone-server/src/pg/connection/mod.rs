@@ -23,6 +23,7 @@ use super::reply::{Replies, Status};
 use super::settings::{Changed, Settings};
 use crate::execution::CountedMemory;
 use crate::metrics::Metrics;
+use crate::sessions::Registered;
 use crate::shared::{Shared, Visit};
 use crate::sqlstate;
 pub use copy::TextFormat;
@@ -71,6 +72,7 @@ pub struct Connection {
     writer: Box<dyn AsyncWrite + Send + Sync + Unpin>,
     messages: mpsc::Receiver<Incoming>,
     gone: watch::Receiver<bool>,
+    registered: Registered,
     /// What the client has sent and keeps.
     pub memory: Arc<ReservedMemory>,
 }
@@ -78,8 +80,8 @@ pub struct Connection {
 /// Serves a client until it disconnects.
 pub async fn run(guest: Client, visit: Visit, shared: Arc<Shared>) {
     let session = shared.session(guest.role);
-    let catalog = Catalog::install(&session, &shared, &guest.user, guest.role);
-    let registered = shared.register(&visit, &session);
+    let registered = shared.register(&visit, &session, (&guest.user, guest.role));
+    let catalog = Catalog::install(&session, &shared, (&guest.user, guest.role), registered.number);
     let (reader, writer) = tokio::io::split(guest.stream);
     let writer: Box<dyn AsyncWrite + Send + Sync + Unpin> = match shared.limits.write {
         Some(limit) => Box::new(WriteTimeout::new(writer, limit)),
@@ -105,10 +107,11 @@ pub async fn run(guest: Client, visit: Visit, shared: Arc<Shared>) {
         writer,
         messages,
         gone,
+        registered,
         memory,
     };
     tracing::info!(connection = visit.number, user = connection.user, role = %guest.role, "connected over PostgreSQL's protocol");
-    let ended = match connection.begin(guest.parameters, registered.number, registered.key).await {
+    let ended = match connection.begin(guest.parameters).await {
         Ok(()) => connection.serve().await,
         Err(end) => Err(end),
     };
@@ -161,7 +164,7 @@ fn weight(message: &Message) -> u32 {
 
 impl Connection {
     /// Sends the client the properties of the server and the connection.
-    async fn begin(&mut self, parameters: Vec<(String, String)>, number: u64, key: [u8; 4]) -> Result<()> {
+    async fn begin(&mut self, parameters: Vec<(String, String)>) -> Result<()> {
         for (name, value) in startup_settings(parameters) {
             match self.settings.set(&name, Some(&value)) {
                 Ok(_) => {}
@@ -175,7 +178,7 @@ impl Connection {
         for (name, value) in self.settings.reported() {
             self.replies.parameter(name, value);
         }
-        self.replies.key(number, key);
+        self.replies.key(self.registered.number, self.registered.key);
         self.replies.ready(self.status);
         self.flush().await
     }
@@ -246,11 +249,17 @@ impl Connection {
         }
     }
 
+    /// The next message, unless the session has to end.
     pub async fn next_message(&mut self) -> Result<Message> {
-        match self.messages.recv().await {
-            Some((Ok(message), ..)) => Ok(message),
-            Some((Err(error), ..)) => Err(End::Told(error.into())),
-            None => Err(End::Gone),
+        let ended = self.registered.ended();
+        tokio::select! {
+            biased;
+            why = ended => Err(End::Told(PgError::fatal(sqlstate::ADMIN_SHUTDOWN, why.message()))),
+            message = self.messages.recv() => match message {
+                Some((Ok(message), ..)) => Ok(message),
+                Some((Err(error), ..)) => Err(End::Told(error.into())),
+                None => Err(End::Gone),
+            },
         }
     }
 

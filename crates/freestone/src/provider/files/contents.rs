@@ -1,6 +1,7 @@
 //! `glob('pattern')`, `read_text('pattern')` and `read_blob('pattern')`: names of files, and whole files as values.
 
 use std::fs;
+use std::io::Read;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
@@ -15,6 +16,7 @@ use datafusion::execution::session_state::SessionState;
 
 use super::functions::texts;
 use crate::access::Access;
+use crate::context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::{IngestError, expand_paths};
 
@@ -103,13 +105,31 @@ impl File {
     fn read(path: &std::path::Path, memory: &MemoryReservation) -> Result<File> {
         let failed = |error: std::io::Error| Error::from(IngestError::io(path, &error));
         let known = fs::metadata(path).map_err(failed)?;
-        // The bytes, and their copy in an array.
-        memory.try_grow(usize::try_from(known.len()).unwrap_or(usize::MAX).saturating_mul(2))?;
         let since = known.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let changed = since.and_then(|since| i64::try_from(since.as_micros()).ok());
-        Ok(File { bytes: fs::read(path).map_err(failed)?, changed })
+        let mut file = fs::File::open(path).map_err(failed)?;
+        let mut bytes = vec![];
+        // What is no plain file has no size, and may have no end.
+        loop {
+            context::check()?;
+            let read = file.by_ref().take(PART_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+            // The bytes, and their copy in an array.
+            memory.try_grow(2 * read)?;
+            if read == 0 {
+                return Ok(File { bytes, changed });
+            }
+            if bytes.len() > VALUE_BYTES_MAX {
+                let message = format!("{} has more bytes than a value can have ({VALUE_BYTES_MAX})", path.display());
+                return Err(Error::new(ErrorKind::Resource, message));
+            }
+        }
     }
 }
+
+/// The bytes that are read at once.
+const PART_BYTES: u64 = 1 << 20;
+/// The bytes of a value.
+const VALUE_BYTES_MAX: usize = i32::MAX as usize;
 
 fn texts_of(paths: &[std::path::PathBuf], files: &[File]) -> Result<StringViewArray> {
     let text = |(path, file): (&std::path::PathBuf, &File)| match std::str::from_utf8(&file.bytes) {

@@ -14,6 +14,7 @@ use super::{ONE_COLUMN, VALUE};
 use crate::error::{Error, Result};
 use crate::sql::fragments::factors;
 use crate::sql::names::folded;
+use crate::sql::room::Room;
 use crate::sql::visitor;
 use crate::sql::visitor::each_own_expr;
 
@@ -82,19 +83,19 @@ pub(crate) fn functions_of(tables: &datafusion::sql::sqlparser::ast::TableWithJo
 pub(super) fn replace(select: &mut Select, sources: &Sources, is_volatile: &dyn Fn(&str) -> bool) -> Result<()> {
     let Some(columns) = &sources.names else { return Ok(()) };
     let mut known: HashMap<String, Expr> = HashMap::new();
-    let mut error = None;
+    let (mut error, room) = (None, Room::new());
     for item in &mut select.projection {
-        substitute(item, &known, is_volatile, &mut error);
+        substitute(item, &known, (is_volatile, &room), &mut error);
         let Some((name, expr)) = given(item) else { continue };
         if !columns.contains(&name) {
             known.entry(name).or_insert_with(|| expr.clone());
         }
     }
-    substitute(&mut select.selection, &known, is_volatile, &mut error);
+    substitute(&mut select.selection, &known, (is_volatile, &room), &mut error);
     // A key that is only an alias is resolved by DataFusion.
     if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
         let own = keys.iter_mut().filter(|key| !matches!(key, Expr::Identifier(_)));
-        own.for_each(|key| substitute(key, &known, is_volatile, &mut error));
+        own.for_each(|key| substitute(key, &known, (is_volatile, &room), &mut error));
     }
     error.map_or(Ok(()), Err)
 }
@@ -128,19 +129,20 @@ pub(super) fn replace_values(part: &mut impl VisitMut, sources: &Sources) {
 fn substitute(
     part: &mut impl VisitMut,
     known: &HashMap<String, Expr>,
-    is_volatile: &dyn Fn(&str) -> bool,
+    (is_volatile, room): (&dyn Fn(&str) -> bool, &Room),
     error: &mut Option<Error>,
 ) {
-    if known.is_empty() {
+    if known.is_empty() || error.is_some() {
         return;
     }
-    let mut names = Names { known, is_volatile, parameters: vec![], depth: 0, error };
+    let mut names = Names { known, is_volatile, room, parameters: vec![], depth: 0, error };
     let _ = visitor::visit_mut(part, &mut names);
 }
 
 struct Names<'a> {
     known: &'a HashMap<String, Expr>,
     is_volatile: &'a dyn Fn(&str) -> bool,
+    room: &'a Room,
     /// The parameters of the enclosing lambdas.
     parameters: Vec<Vec<String>>,
     depth: usize,
@@ -184,6 +186,10 @@ impl VisitorMut for Names<'_> {
         if has_volatile(stands_for, self.is_volatile) {
             let message = format!("{name} cannot be used again: each use would compute another value");
             *self.error = Some(Error::unsupported(message).with_hint("compute it in a subquery"));
+            return ControlFlow::Break(());
+        }
+        if let Err(too_large) = self.room.take(stands_for) {
+            *self.error = Some(too_large);
             return ControlFlow::Break(());
         }
         *expr = Expr::Nested(Box::new(stands_for.clone()));

@@ -12,7 +12,7 @@ use crate::sql::names::folded;
 /// Schemas whose functions are ours. The names of functions of `pg_catalog` include the schema.
 const SCHEMAS: [&str; 6] = ["main", "public", "freestone", "system", "pg_catalog", "information_schema"];
 
-/// `list_transform` and `list_filter` with a lambda that also takes the position.
+/// `list_transform` and `list_filter` with a lambda, which may also take the position.
 pub(crate) const TRANSFORM_AT: &str = "freestone_transform_at";
 pub(crate) const FILTER_AT: &str = "freestone_filter_at";
 
@@ -172,22 +172,19 @@ pub(super) fn lambdas(call: &mut Function) {
         return;
     }
     let FunctionArguments::List(list) = &mut call.args else { return };
-    let (mut has_lambda, mut has_position) = (false, false);
+    let mut has_lambda = false;
     for argument in list.args.iter_mut().skip(1) {
         let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else { continue };
         if let Some((names, body)) = arrow(expr) {
             *expr = lambda_of(names, body);
         }
-        if let Expr::Lambda(lambda) = expr {
-            has_lambda = true;
-            has_position |= lambda.params.len() == 2;
-        }
+        has_lambda |= matches!(expr, Expr::Lambda(_));
     }
     let name = match name.as_str() {
-        "apply" | "list_apply" | "array_apply" | "list_transform" | "array_transform" if has_position => TRANSFORM_AT,
+        // Ours claims what it makes.
+        "apply" | "list_apply" | "array_apply" | "list_transform" | "array_transform" => TRANSFORM_AT,
         // Ours drops the items for which the condition is NULL, whatever its type.
         "filter" | "list_filter" | "array_filter" => FILTER_AT,
-        "apply" | "list_apply" | "array_apply" => "list_transform",
         _ => return,
     };
     if has_lambda {

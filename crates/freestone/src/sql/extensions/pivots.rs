@@ -19,7 +19,7 @@ use crate::sql::spellings::{INCLUDE_NULLS, PIVOT, UNPIVOT};
 use crate::sql::visitor::each_own_expr;
 
 /// The maximum number of columns of a PIVOT.
-const COLUMNS_MAX: usize = 10_000;
+pub(crate) const COLUMNS_MAX: usize = 10_000;
 
 /// The values of dynamic pivots, by the query that returns them.
 pub(crate) type PivotValues = HashMap<String, Vec<String>>;

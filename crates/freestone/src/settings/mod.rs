@@ -1,4 +1,6 @@
-//! The session's settings: DataFusion's, and Freestone's own under `freestone.`.
+//! The session's settings. They live in DataFusion's configuration, whose own settings nobody reaches.
+
+mod known;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +16,12 @@ use freestone_store::design::Design;
 use freestone_store::scan::IteratorKind;
 use freestone_store::schema::TableSchema;
 
+use crate::access::Access;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::options::Options;
 use crate::sql::{names, statement};
-use crate::times::{Zone, missing_zone};
+use known::{DEFAULT_ZONE, SETTINGS, Setting};
 
 extensions_options! {
     /// Freestone's part of the session's settings.
@@ -48,50 +51,14 @@ impl ConfigExtension for FreestoneSettings {
     const PREFIX: &'static str = "freestone";
 }
 
-/// Short names of settings.
-const ALIASES: [(&str, &str); 13] = [
-    ("preserve_insertion_order", "freestone.preserve_insertion_order"),
-    ("iterator", "freestone.iterator"),
-    ("snapshot_max_age", "freestone.snapshot_max_age"),
-    (RETENTION, "freestone.retention"),
-    ("copies", "freestone.copies"),
-    ("synchronous_commit", SYNCHRONOUS_COMMIT),
-    ("lock_timeout", "freestone.lock_timeout"),
-    ("design", "freestone.design"),
-    ("workload", "freestone.workload"),
-    ("threads", "datafusion.execution.target_partitions"),
-    ("freestone.threads", "datafusion.execution.target_partitions"),
-    ("time_zone", TIME_ZONE),
-    ("timezone", TIME_ZONE),
-];
+/// What may stand before the name of a setting.
+pub(crate) const PREFIX: &str = "freestone.";
 
-/// The setting of the session that decides for its whole database.
+/// The setting that decides for the whole database.
 const RETENTION: &str = "retention";
-const SYNCHRONOUS_COMMIT: &str = "freestone.synchronous_commit";
-const TIME_ZONE: &str = "datafusion.execution.time_zone";
-const DEFAULT_ZONE: &str = "UTC";
 
 /// Settings that are fixed when the database is opened: SHOW shows them, and SET is an error.
-const FIXED: [&str; 3] = ["freestone.memory_limit", "freestone.read_only", "freestone.cache_bytes"];
-
-/// Settings of DataFusion that have no effect here, or would change the meaning of names. They are neither shown nor
-/// accepted. A name that ends with a dot stands for all names with this prefix.
-const WITHOUT_EFFECT: [&str; 8] = [
-    "datafusion.catalog.",
-    "datafusion.format.",
-    "datafusion.sql_parser.collect_spans",
-    "datafusion.sql_parser.dialect",
-    "datafusion.sql_parser.enable_ident_normalization",
-    "datafusion.sql_parser.enable_options_value_normalization",
-    "datafusion.sql_parser.enable_subquery_sort_elimination",
-    "datafusion.sql_parser.recursion_limit",
-];
-
-/// The values of `freestone.workload`.
-const WORKLOAD: [&str; 3] = ["on", "literals", "off"];
-
-/// The values of `freestone.iterator`.
-const ITERATORS: [&str; 3] = ["auto", "block", "index"];
+const FIXED: [&str; 3] = ["memory_limit", "read_only", "cache_bytes"];
 
 /// How the session wants scans to find their rows.
 pub(crate) fn iterator(config: &ConfigOptions) -> Option<IteratorKind> {
@@ -182,81 +149,51 @@ fn join_settings(optimizer: &mut OptimizerOptions, execution: &mut ExecutionOpti
 }
 
 /// `SET name = value`.
-pub(crate) fn set(state: &mut SessionState, name: &str, value: &str) -> Result<()> {
-    let name = resolve(state, name)?;
-    if name == "freestone.design" {
-        // Any schema will do, because a preset names no columns.
-        Design::default().with_options([("preset", value)], &TableSchema::default())?;
-    }
-    if name == "freestone.workload" && !WORKLOAD.contains(&value) {
-        let known = WORKLOAD.join(", ");
-        return Err(Error::invalid(format!("{name} = '{value}': the values are {known}")));
-    }
-    if name == "freestone.iterator" && !ITERATORS.contains(&value) {
-        let known = ITERATORS.join(", ");
-        return Err(Error::invalid(format!("{name} = '{value}': the values are {known}")));
-    }
-    let normal = match name.as_str() {
-        TIME_ZONE => Some(zone_name(value)?),
-        SYNCHRONOUS_COMMIT => Some(switch(&name, value)?.to_owned()),
-        _ => None,
-    };
-    let value = normal.as_deref().unwrap_or(value);
-    state.config_mut().options_mut().set(&name, value).map_err(|error| {
+///
+/// # Errors
+/// There is no such setting, it cannot have the value, or the session may not change it.
+pub(crate) fn set(state: &mut SessionState, context: (&Options, Access), name: &str, value: &str) -> Result<()> {
+    let (options, access) = context;
+    let setting = changeable(name, access)?;
+    let value = setting.value(value, options)?;
+    state.config_mut().options_mut().set(setting.key, &value).map_err(|error| {
         let reason = Error::from(error);
         Error::invalid(format!("{name} = '{value}': {reason}"))
     })
 }
 
-/// `on` or `off` from any of its forms. PostgreSQL's other values wait at least as long as `on` does here.
-fn switch(name: &str, value: &str) -> Result<&'static str> {
-    match value.to_ascii_lowercase().as_str() {
-        "on" | "true" | "yes" | "1" | "local" | "remote_write" | "remote_apply" => Ok("on"),
-        "off" | "false" | "no" | "0" => Ok("off"),
-        _ => Err(Error::invalid(format!("{name} = '{value}': the values are on and off"))),
-    }
-}
-
-/// The name of a time zone from any of its forms. A number stands for hours.
-fn zone_name(value: &str) -> Result<String> {
-    if ["default", "local"].iter().any(|word| value.eq_ignore_ascii_case(word)) {
-        return Ok(DEFAULT_ZONE.to_owned());
-    }
-    let number = value.parse::<f64>().ok().filter(|_| !value.starts_with('+'));
-    let zone = number.map_or_else(|| Zone::parse(value), Zone::of_hours);
-    match zone {
-        Some(zone) if zone.is_utc() => Ok(DEFAULT_ZONE.to_owned()),
-        Some(zone) => Ok(zone.name()),
-        None => Err(missing_zone(value)),
-    }
-}
-
 /// `RESET name`: restores the initial value.
-pub(crate) fn reset(state: &mut SessionState, options: &Options, name: &str) -> Result<()> {
+///
+/// # Errors
+/// There is no such setting, or the session may not change it.
+pub(crate) fn reset(state: &mut SessionState, context: (&Options, Access), name: &str) -> Result<()> {
+    let (options, access) = context;
     let initial = initial(options);
     if name == "all" {
         *state.config_mut() = initial;
         return Ok(());
     }
-    let name = resolve(state, name)?;
-    let entry = entries(&initial, options).into_iter().find(|(entry, _)| *entry == name);
-    let value = entry.and_then(|(_, value)| value).unwrap_or_default();
-    state.config_mut().options_mut().set(&name, &value)?;
+    let setting = changeable(name, access)?;
+    let value = value_of(initial.options(), setting).unwrap_or_default();
+    state.config_mut().options_mut().set(setting.key, &value)?;
     Ok(())
 }
 
 /// `SHOW name` and `SHOW ALL`: rows of name and value.
-pub(crate) fn show(state: &SessionState, options: &Options, name: &str) -> Result<RecordBatch> {
-    let all = entries(state.config(), options);
-    let chosen = if name == "all" {
-        all
-    } else {
-        let name = match FIXED.iter().find(|fixed| **fixed == name || fixed.strip_prefix("freestone.") == Some(name)) {
-            Some(fixed) => (*fixed).to_owned(),
-            None => resolve(state, name)?,
-        };
-        all.into_iter().filter(|(entry, _)| *entry == name).collect()
+///
+/// # Errors
+/// There is no such setting.
+pub(crate) fn show(state: &SessionState, options: &Options, retention: Duration, name: &str) -> Result<RecordBatch> {
+    let mut chosen = match (name, fixed(name)) {
+        ("all", _) => entries(state.config(), options),
+        (_, Some(name)) => vec![fixed_entry(name, options)],
+        _ => vec![entry(state.config(), find(name)?)],
     };
+    // The database's, whoever has set it.
+    let of_database = chosen.iter_mut().find(|(name, _)| name.strip_prefix(PREFIX) == Some(RETENTION));
+    if let Some((_, value)) = of_database {
+        *value = Some(retention.as_secs().to_string());
+    }
     let schema =
         Schema::new(vec![Field::new("name", DataType::Utf8View, false), Field::new("value", DataType::Utf8View, true)]);
     let names: StringViewArray = chosen.iter().map(|(name, _)| Some(name)).collect();
@@ -264,59 +201,67 @@ pub(crate) fn show(state: &SessionState, options: &Options, name: &str) -> Resul
     Ok(RecordBatch::try_new(Arc::new(schema), vec![Arc::new(names), Arc::new(values)])?)
 }
 
-/// The full name of a setting that can be set.
-fn resolve(state: &SessionState, name: &str) -> Result<String> {
-    if let Some((_, full)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
-        return Ok((*full).to_owned());
+/// The setting with this name.
+fn find(name: &str) -> Result<&'static Setting> {
+    let lower = name.to_ascii_lowercase();
+    if let Some(setting) = SETTINGS.iter().find(|setting| setting.is_named(&lower)) {
+        return Ok(setting);
     }
-    if FIXED.iter().any(|fixed| *fixed == name || fixed.strip_prefix("freestone.") == Some(name)) {
+    let error = Error::not_found("setting", name, SETTINGS.iter().map(|setting| setting.name));
+    Err(if error.hint().is_some() { error } else { error.with_hint("SHOW ALL lists the settings") })
+}
+
+/// The setting with this name, if the session may change it.
+fn changeable(name: &str, access: Access) -> Result<&'static Setting> {
+    if fixed(name).is_some() {
         return Err(Error::invalid(format!("{name} is fixed while the database is open"))
             .with_hint("give it when you open the database"));
     }
-    let known = settable(state.config());
-    let with_prefix = |prefix: &str| known.iter().find(|(entry, _)| *entry == format!("{prefix}{name}"));
-    let found = with_prefix("").or_else(|| with_prefix("datafusion.execution."));
-    match found {
-        Some((full, _)) => Ok(full.clone()),
-        None => {
-            let names = known.iter().map(|(entry, _)| entry.as_str()).chain(ALIASES.iter().map(|(alias, _)| *alias));
-            let error = Error::not_found("setting", name, names);
-            Err(if error.hint().is_some() { error } else { error.with_hint("SHOW ALL lists the settings") })
-        }
-    }
+    let setting = find(name)?;
+    setting.check_right(access)?;
+    Ok(setting)
+}
+
+/// The name of a setting that is fixed.
+fn fixed(name: &str) -> Option<&'static str> {
+    let short = name.strip_prefix(PREFIX).unwrap_or(name);
+    FIXED.into_iter().find(|fixed| *fixed == short)
 }
 
 /// The value of a setting, by any of its names.
 pub(crate) fn current(options: &ConfigOptions, name: &str) -> Option<String> {
     let name = name.to_ascii_lowercase();
-    let full = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name.as_str(), |(_, full)| full);
-    let is_named = |key: &str| {
-        let own = format!("{}.{key}", FreestoneSettings::PREFIX);
-        key == full || own == full || key.strip_prefix("datafusion.execution.") == Some(full)
-    };
-    options.entries().into_iter().find(|entry| is_named(&entry.key)).and_then(|entry| entry.value)
+    value_of(options, SETTINGS.iter().find(|setting| setting.is_named(&name))?)
+}
+
+/// The value of a setting in a configuration.
+fn value_of(options: &ConfigOptions, setting: &Setting) -> Option<String> {
+    // The entries of our own settings come without their prefix.
+    let own = setting.key.strip_prefix(PREFIX);
+    let is_it = |key: &str| key == setting.key || Some(key) == own;
+    options.entries().into_iter().find(|entry| is_it(&entry.key)).and_then(|entry| entry.value)
+}
+
+fn entry(config: &SessionConfig, setting: &Setting) -> (String, Option<String>) {
+    (setting.shown(), value_of(config.options(), setting))
 }
 
 /// The settings that can be set, with their values.
 pub(crate) fn settable(config: &SessionConfig) -> Vec<(String, Option<String>)> {
-    let entries = config.options().entries().into_iter();
-    // Our entries come without their prefix.
-    let name = |key: String| if key.contains('.') { key } else { format!("{}.{key}", FreestoneSettings::PREFIX) };
-    let has_effect =
-        |name: &str| !WITHOUT_EFFECT.iter().any(|none| name == *none || none.ends_with('.') && name.starts_with(none));
-    let entries = entries.map(|entry| (name(entry.key), entry.value));
-    let mut entries: Vec<_> = entries.filter(|(name, _)| has_effect(name)).collect();
-    entries.sort();
-    entries
+    SETTINGS.iter().map(|setting| entry(config, setting)).collect()
+}
+
+fn fixed_entry(name: &str, options: &Options) -> (String, Option<String>) {
+    let value = match name {
+        "memory_limit" => options.memory_limit.map_or("none".to_owned(), |bytes| bytes.to_string()),
+        "read_only" => options.read_only.to_string(),
+        _ => options.cache_bytes.to_string(),
+    };
+    (format!("{PREFIX}{name}"), Some(value))
 }
 
 fn entries(config: &SessionConfig, options: &Options) -> Vec<(String, Option<String>)> {
-    let fixed = [
-        options.memory_limit.map_or("none".to_owned(), |bytes| bytes.to_string()),
-        options.read_only.to_string(),
-        options.cache_bytes.to_string(),
-    ];
-    let fixed = FIXED.iter().zip(fixed).map(|(name, value)| ((*name).to_owned(), Some(value)));
+    let fixed = FIXED.iter().map(|name| fixed_entry(name, options));
     fixed.chain(settable(config)).collect()
 }
 
@@ -341,7 +286,7 @@ pub(crate) fn snapshot_max_age(state: &SessionState) -> Option<Duration> {
 
 /// How long earlier versions are kept, if `name` is the setting that says so.
 pub(crate) fn new_retention(state: &SessionState, name: &str) -> Option<Duration> {
-    let is_named = name == RETENTION || name.strip_prefix("freestone.") == Some(RETENTION);
+    let is_named = find(name).is_ok_and(|setting| setting.name == RETENTION);
     own(state).filter(|_| is_named).map(|settings| Duration::from_secs(settings.retention))
 }
 
@@ -352,6 +297,10 @@ pub(crate) fn synchronous_commit(state: &SessionState) -> bool {
 
 /// The design of a table created without WITH.
 pub(crate) fn default_design(state: &SessionState) -> Result<Design> {
-    let design = own(state).map_or("auto", |settings| settings.design.as_str());
-    Ok(Design::default().with_options([("preset", design)], &TableSchema::default())?)
+    preset(own(state).map_or("auto", |settings| settings.design.as_str()))
+}
+
+/// The design of a preset, which names no columns, so that any schema will do.
+fn preset(name: &str) -> Result<Design> {
+    Ok(Design::default().with_options([("preset", name)], &TableSchema::default())?)
 }
