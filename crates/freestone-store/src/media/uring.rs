@@ -117,7 +117,20 @@ fn new_ring(depth: usize) -> io::Result<IoUring> {
     // Kernels before 6.1 do not support these flags.
     let ring = lean.or_else(|_| IoUring::new(entries))?;
     // Kernels before 5.6 may drop completions when many arrive at once. Threads are safer there.
-    if ring.params().is_feature_nodrop() { Ok(ring) } else { Err(io::Error::from(io::ErrorKind::Unsupported)) }
+    if !ring.params().is_feature_nodrop() {
+        return Err(io::Error::from(io::ErrorKind::Unsupported));
+    }
+    try_out(ring)
+}
+
+/// Lets a ring do nothing once: a sandbox may allow that it is made, and refuse its use.
+fn try_out(mut ring: IoUring) -> io::Result<IoUring> {
+    // SAFETY: the operation uses no memory.
+    let pushed = unsafe { ring.submission().push(&opcode::Nop::new().build()) };
+    pushed.map_err(|_| io::Error::from(io::ErrorKind::Unsupported))?;
+    ring.submit_and_wait(1)?;
+    let is_done = ring.completion().next().is_some();
+    if is_done { Ok(ring) } else { Err(io::Error::from(io::ErrorKind::Unsupported)) }
 }
 
 /// The state of the ring's thread.

@@ -149,12 +149,15 @@ impl Store {
     ) -> Result<u64> {
         let mut commit = std::mem::take(&mut together.commit);
         commit.push(Operation::LastId { id: self.next_id.load(Ordering::Relaxed) - 1 });
+        super::restore_files(log, before)?;
+        log.check()?;
         if members.iter().any(|(_, files)| !files.is_empty()) {
             self.resources.medium.sync_folder("segments")?;
         }
         // From here on a commit may name the files, even if this fails. The next opening of the log decides this, and
         // removes files that no commit names.
         members.iter().for_each(|(_, files)| files.hand_over());
+        log.use_reserve(commit.frees_space());
         let transactions = &self.transactions;
         let (after, syncs) = (&mut together.state, together.syncs);
         let committed =
