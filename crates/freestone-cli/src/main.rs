@@ -42,6 +42,21 @@ use run::{Flow, Origin, Runner, Settings};
 use threads::Threads;
 
 fn main() -> ExitCode {
+    // The system may give this thread a small stack (ulimit -s).
+    let thread = std::thread::Builder::new().name("main".into()).stack_size(freestone::THREAD_STACK_BYTES);
+    match thread.spawn(run_command) {
+        Ok(running) => running.join().unwrap_or(ExitCode::from(EXIT_PANICKED)),
+        Err(error) => {
+            Failure::error(format!("cannot start a thread: {error}; raise ulimit -u or ulimit -v")).print();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The status of a process whose main thread has panicked, as Rust gives it.
+const EXIT_PANICKED: u8 = 101;
+
+fn run_command() -> ExitCode {
     ignore_file_limit_signal();
     let (cli, scripts) = args::parse();
     let result = match cli.command {

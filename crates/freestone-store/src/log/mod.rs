@@ -143,6 +143,9 @@ pub enum LogError {
     )]
     #[allow(missing_docs)]
     OtherState { place: String },
+    #[error("the commit log of {place}, or CURRENT, was removed; run the statement again")]
+    #[allow(missing_docs)]
+    FilesRemoved { place: String },
     #[error(
         "{file} was changed by somebody else while this process wrote it: it has {len} bytes instead of {expected}; run \
          the statement again, which opens the database again"

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::media::{ByteLocks, Medium, MediumError};
+use crate::media::{ByteLocks, Identity, Medium, MediumError};
 
 pub const PINS: &str = "PINS";
 
@@ -41,6 +41,8 @@ struct Shared {
 struct Active {
     /// `None` where there are no pins.
     file: Option<Box<dyn ByteLocks>>,
+    /// Which file that is.
+    identity: Option<Identity>,
     /// Whether files cannot be locked at all.
     is_without_locks: bool,
     /// The number of statements that need each sequence.
@@ -103,8 +105,8 @@ impl ReaderPins {
     pub fn oldest(&self) -> Result<Option<u64>, MediumError> {
         let mut active = self.shared.active.lock();
         self.shared.check(&mut active)?;
-        if let Some(file) = &active.file
-            && let Err(error) = self.shared.medium.check_file(PINS, file.identity()?)
+        if let Some(identity) = active.identity
+            && let Err(error) = self.shared.medium.check_file(PINS, identity)
         {
             let MediumError::Replaced { .. } = error else { return Err(error) };
             // Somebody removed the file. Readers pin again, in the new one, before their next snapshot.
@@ -162,11 +164,11 @@ impl Shared {
         if active.is_quiet && active.file.is_some() {
             return Ok(());
         }
-        let Some(file) = &active.file else {
+        let Some(identity) = active.identity else {
             self.medium.check_place()?;
             return if active.is_without_locks { Ok(()) } else { self.open(active) };
         };
-        match self.medium.check_file(PINS, file.identity()?) {
+        match self.medium.check_file(PINS, identity) {
             Err(MediumError::Replaced { .. }) => {
                 active.locked = None;
                 self.open(active)?;
@@ -189,6 +191,7 @@ impl Shared {
             }
             (active.file, active.is_without_locks) = (None, true);
         }
+        active.identity = active.file.as_ref().map(|file| file.identity()).transpose()?;
         Ok(())
     }
 

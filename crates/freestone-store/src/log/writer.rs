@@ -33,9 +33,27 @@ pub struct LogWriter {
     uses_reserve: bool,
     /// The reason why nothing more may be written.
     poisoned: Option<String>,
+    /// Whether [`LogWriter::check`] was called since the last record.
+    is_checked: bool,
+    /// Which files are open.
+    open: OpenFiles,
     /// The lock of the log, besides that of the file `LOCK`.
     _log_lock: Box<dyn LockFile>,
     lock: Box<dyn LockFile>,
+}
+
+/// The identities of the files that a writer has open.
+#[derive(Debug, Clone, Copy)]
+struct OpenFiles {
+    lock: Identity,
+    log: Identity,
+    current: Identity,
+}
+
+impl OpenFiles {
+    fn new(lock: &dyn LockFile, log: &dyn WriteFile, current: &dyn WriteFile) -> Result<OpenFiles, MediumError> {
+        Ok(OpenFiles { lock: lock.identity()?, log: log.stat()?.0, current: current.stat()?.0 })
+    }
 }
 
 /// The database that a folder is expected to have.
@@ -75,6 +93,7 @@ impl LogWriter {
         let (current, base_len, records) = recover(&medium, current)?;
         let log = medium.edit(&manifest_name(current.generation))?;
         let current_file = medium.edit(CURRENT)?;
+        let open = OpenFiles::new(lock.as_ref(), log.as_ref(), current_file.as_ref())?;
         let mut writer = LogWriter {
             medium,
             log,
@@ -85,6 +104,8 @@ impl LogWriter {
             owes_sync: false,
             uses_reserve: false,
             poisoned: None,
+            is_checked: false,
+            open,
             _log_lock: log_lock,
             lock,
         };
@@ -95,11 +116,8 @@ impl LogWriter {
     }
 
     /// Which file the writer lock is.
-    ///
-    /// # Errors
-    /// The file cannot be examined.
-    pub fn lock_identity(&self) -> Result<Identity, MediumError> {
-        self.lock.identity()
+    pub fn lock_identity(&self) -> Identity {
+        self.open.lock
     }
 
     /// The number of the database.
@@ -108,25 +126,29 @@ impl LogWriter {
     }
 
     /// Checks that the database is where it was opened, with the lock and the log that this process has open. Then what is
-    /// written next is written there. After an error the writer refuses further work.
+    /// written next is written there. After an error, except [`LogError::FilesRemoved`], the writer refuses further work.
     ///
     /// # Errors
     /// The folder or one of these files was moved, removed, replaced or changed.
     pub fn check(&mut self) -> Result<(), LogError> {
         self.check_usable(&[])?;
-        self.find_changes().map_err(|error| self.poison(error))
+        let Err(error) = self.find_changes() else {
+            self.is_checked = true;
+            return Ok(());
+        };
+        match self.lacks_files() {
+            Ok(true) => Err(LogError::FilesRemoved { place: self.medium.place() }),
+            _ => Err(self.poison(error)),
+        }
     }
 
     fn find_changes(&self) -> Result<(), LogError> {
-        self.medium.check_file(LOCK, self.lock.identity()?)?;
+        self.medium.check_file(LOCK, self.open.lock)?;
         let name = manifest_name(self.current.generation);
-        let (identity, len) = self.log.stat()?;
-        self.medium.check_file(&name, identity)?;
-        self.medium.check_file(CURRENT, self.current_file.stat()?.0)?;
-        if len != self.current.committed_len {
-            return Err(LogError::Changed { file: name, len, expected: self.current.committed_len });
-        }
-        Ok(())
+        self.medium.check_file(&name, self.open.log)?;
+        self.medium.check_file(CURRENT, self.open.current)?;
+        let (len, expected) = (self.log.stat()?.1, self.current.committed_len);
+        if len == expected { Ok(()) } else { Err(LogError::Changed { file: name, len, expected }) }
     }
 
     /// Whether somebody has removed the log or CURRENT, but neither the folder nor the lock. A checkpoint makes both again.
@@ -135,10 +157,8 @@ impl LogWriter {
     /// The medium cannot be read.
     pub fn lacks_files(&self) -> Result<bool, MediumError> {
         let lacks = |name: &str| Ok::<_, MediumError>(self.medium.identity(name)?.is_none());
-        if !lacks(CURRENT)? && !lacks(&manifest_name(self.current.generation))? {
-            return Ok(false);
-        }
-        Ok(self.medium.check_file(LOCK, self.lock.identity()?).is_ok())
+        let lacks_one = lacks(CURRENT)? || lacks(&manifest_name(self.current.generation))?;
+        Ok(lacks_one && self.medium.check_file(LOCK, self.open.lock).is_ok())
     }
 
     /// The sequence of the last commit; 0 before the first.
@@ -240,7 +260,10 @@ impl LogWriter {
     /// Writes a record behind the others.
     fn write(&mut self, body: &[u8], syncs: bool) -> Result<u64, LogError> {
         self.check_usable(body)?;
-        self.check()?;
+        if !std::mem::take(&mut self.is_checked) {
+            self.check()?;
+            self.is_checked = false;
+        }
         let sequence = self.current.last_sequence + 1;
         let mut record = Vec::new();
         encode_record_after(&mut record, self.current.generation, sequence, body, self.is_unsynced);
@@ -304,7 +327,7 @@ impl LogWriter {
     /// As for [`LogWriter::checkpoint`].
     pub fn checkpoint_at(&mut self, sequence: u64, body: &[u8]) -> Result<(), LogError> {
         self.check_usable(body)?;
-        self.medium.check_file(LOCK, self.lock.identity()?).map_err(|error| self.poison(error.into()))?;
+        self.medium.check_file(LOCK, self.open.lock).map_err(|error| self.poison(error.into()))?;
         let generation = self.current.generation + 1;
         let header = Header { generation, has_base: true, database: self.current.database };
         let written = write_manifest(&self.medium, header, Some((sequence, body)))
@@ -321,12 +344,15 @@ impl LogWriter {
         let current = Current { generation, committed_len, last_sequence: sequence, ..self.current };
         let switch = || {
             replace_current(&self.medium, current)?;
-            Ok((self.medium.edit(&manifest_name(generation))?, self.medium.edit(CURRENT)?))
+            let (log, current_file) = (self.medium.edit(&manifest_name(generation))?, self.medium.edit(CURRENT)?);
+            let open = OpenFiles::new(self.lock.as_ref(), log.as_ref(), current_file.as_ref())?;
+            Ok((log, current_file, open))
         };
-        let (log, current_file) = switch().map_err(|error: MediumError| self.poison(error.into()))?;
+        let (log, current_file, open) = switch().map_err(|error: MediumError| self.poison(error.into()))?;
         let old = std::mem::replace(&mut self.current, current).generation;
         self.log = log;
         self._log_lock = log_lock;
+        (self.open, self.is_checked) = (open, false);
         self.current_file = current_file;
         self.base_len = committed_len;
         (self.is_unsynced, self.owes_sync) = (false, false);

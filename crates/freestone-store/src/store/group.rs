@@ -21,7 +21,7 @@ use super::rebase::conflict;
 use super::state::State;
 use crate::error::{Result, StoreError};
 use crate::limits::CHECKPOINT_BYTES;
-use crate::log::LogWriter;
+use crate::log::{LogError, LogWriter};
 
 /// The time within which records that were not synced are synced.
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
@@ -149,8 +149,10 @@ impl Store {
     ) -> Result<u64> {
         let mut commit = std::mem::take(&mut together.commit);
         commit.push(Operation::LastId { id: self.next_id.load(Ordering::Relaxed) - 1 });
-        super::restore_files(log, before)?;
-        log.check()?;
+        match log.check() {
+            Err(LogError::FilesRemoved { .. }) => super::restore_files(log, before)?,
+            checked => checked?,
+        }
         if members.iter().any(|(_, files)| !files.is_empty()) {
             self.resources.medium.sync_folder("segments")?;
         }

@@ -27,7 +27,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -54,7 +54,7 @@ use self::state::State;
 use self::vacant::check_vacant;
 use crate::cache::CacheCounters;
 use crate::error::{Result, StoreError};
-use crate::log::{LOCK, Log, LogError, LogReader, LogWriter, Pin, ReaderPins, Record};
+use crate::log::{LOCK, Log, LogError, LogReader, LogWriter, Pin, ReaderPins, Record, random_id};
 use crate::media::{Disk, DiskOptions, Identity, Medium, MediumError, Memory};
 use crate::table::{Resources, Table};
 
@@ -249,7 +249,8 @@ impl Store {
         })?;
         let resources = Arc::new(Resources::new(medium, options.cache_bytes));
         let reader = Mutex::new(Reader { log, state: Arc::default(), lock: None });
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+        // Whatever the clock says, no other process has the same.
+        let first_stamp = OWN_CHANGES | (random_id() as u64) >> 2;
         let next_id: Arc<AtomicU64> = Arc::default();
         let pmem = Arc::new(Pmem::new(&options, pool, next_id.clone()));
         let inner = Inner {
@@ -265,7 +266,7 @@ impl Store {
             ended_runs: Mutex::default(),
             transactions: Arc::default(),
             commits: CommitQueue::default(),
-            stamps: AtomicU64::new(OWN_CHANGES | since_epoch),
+            stamps: AtomicU64::new(first_stamp),
             pins,
             pmem,
             history: Arc::default(),
@@ -497,7 +498,7 @@ impl Store {
             Some(database) => Log::open_known_writer(medium, database)?,
             None => Log::open_writer(medium)?,
         };
-        let lock = writer.lock_identity()?;
+        let lock = writer.lock_identity();
         *log = Some(writer);
         let newest = match &mut paused {
             Some(reader) => {

@@ -127,7 +127,6 @@ impl Pmem {
             changes.strip(work.commit, &HashSet::new());
             return append(log, work);
         }
-        log.check()?;
         let mut attached = self.state.lock();
         attached.pool.iter().try_for_each(|pool| pool.region().check_place())?;
         attached.begin_change()?;
