@@ -176,7 +176,6 @@ fn check(template: &Path, what: &str, from: usize, call: libc::c_long, error: i3
 }
 
 #[test]
-#[ignore = "takes minutes; run by make fuzz"]
 fn refused_calls_lose_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let template_path = folder.path().join("template");
