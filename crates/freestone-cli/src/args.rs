@@ -100,6 +100,11 @@ pub struct EngineArgs {
     /// The most bytes of the tables with medium = 'pmem' [default: 4GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub pmem_size: Option<usize>,
+
+    /// The permissions that new files and folders of the database do not have, in octal digits as for umask: 027 lets the
+    /// group read [default: 077]
+    #[arg(long, value_name = "MODE", value_parser = parse_umask)]
+    pub umask: Option<u32>,
 }
 
 /// How persistent memory is used.
@@ -440,6 +445,13 @@ fn parse_time(text: &str) -> Result<std::time::Duration, String> {
     let count: u64 = digits.parse().map_err(|_| invalid())?;
     let millis = count.checked_mul(factor).filter(|millis| (1..=u64::from(u32::MAX)).contains(millis));
     millis.map(std::time::Duration::from_millis).ok_or_else(invalid)
+}
+
+fn parse_umask(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode & !0o77 == 0 => Ok(mode),
+        _ => Err("give the permissions of the group and of others as octal digits, from 0 to 077".into()),
+    }
 }
 
 fn parse_threads(text: &str) -> Result<usize, String> {

@@ -60,6 +60,7 @@ fn refuse_engine_options(args: &EngineArgs) {
         ("--threads", args.threads.is_some()),
         ("--pmem", args.pmem.is_some()),
         ("--pmem-size", args.pmem_size.is_some()),
+        ("--umask", args.umask.is_some()),
     ];
     if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
         wrong_usage(&format!("{option} is for a database folder: on a server it is an option of `freestone serve`"));

@@ -42,6 +42,22 @@ use run::{Flow, Origin, Runner, Settings};
 use threads::Threads;
 
 fn main() -> ExitCode {
+    // The system may give this thread a small stack (ulimit -s).
+    let thread = std::thread::Builder::new().name("main".into()).stack_size(freestone::THREAD_STACK_BYTES);
+    match thread.spawn(run_command) {
+        Ok(running) => running.join().unwrap_or(ExitCode::from(EXIT_PANICKED)),
+        Err(error) => {
+            Failure::error(format!("cannot start a thread: {error}; raise ulimit -u or ulimit -v")).print();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The status of a process whose main thread has panicked, as Rust gives it.
+const EXIT_PANICKED: u8 = 101;
+
+fn run_command() -> ExitCode {
+    ignore_file_limit_signal();
     let (cli, scripts) = args::parse();
     let result = match cli.command {
         Some(command) => task::run(command),
@@ -54,6 +70,12 @@ fn main() -> ExitCode {
             ExitCode::from(if matches!(failure, Failure::Interrupted) { EXIT_INTERRUPTED } else { 1 })
         }
     }
+}
+
+/// A write beyond the limit of file sizes (`ulimit -f`) is an error of that write, and does not end the process.
+fn ignore_file_limit_signal() {
+    // SAFETY: no handler of this process is replaced; SIG_IGN has no code that could run.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// Runs the scripts of the command line; without any, the shell, or statements from standard input.
@@ -142,6 +164,7 @@ fn open(path: Option<&Path>, args: &EngineArgs) -> Result<Arc<Database>, Failure
         read_only: args.read_only,
         pmem_emulated: args.pmem == Some(PmemMode::Emulated),
         pmem_bytes: args.pmem_size.map_or(defaults.pmem_bytes, |bytes| bytes as u64),
+        umask: args.umask.unwrap_or(defaults.umask),
         ..defaults
     };
     allocator::keep_within(options.memory_limit.unwrap_or(usize::MAX));

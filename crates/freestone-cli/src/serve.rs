@@ -30,6 +30,8 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
     }
     let threads = database.options().threads;
     let waiting = plan.connections();
+    crate::threads::check(threads + CONNECTION_THREADS)
+        .map_err(|error| Failure::error(format!("cannot start threads: {error}")))?;
     let workers = runtime(threads, waiting)?;
     let connections = runtime(CONNECTION_THREADS, waiting)?;
     let served = connections.block_on(async {

@@ -4,6 +4,7 @@
 //! has a runtime of its own, and signals are handled elsewhere (see [`crate::interrupt`]).
 
 use std::io;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
@@ -15,8 +16,45 @@ pub struct Threads {
     caller: Runtime,
 }
 
+/// Threads that a session has at the same time besides its workers: for blocking work, reading, writing and signals.
+const OTHERS: usize = 6;
+
+/// Checks that workers and the threads that work for them can be started: the runtime would panic, or wait, without them.
+///
+/// # Errors
+/// The system refuses so many threads.
+pub fn check(workers: usize) -> io::Result<()> {
+    let gate = Arc::new(Mutex::new(()));
+    let closed = gate.lock();
+    let start = |_| {
+        let gate = gate.clone();
+        let wait = move || drop(gate.lock());
+        std::thread::Builder::new().stack_size(freestone::THREAD_STACK_BYTES).spawn(wait)
+    };
+    let needed = workers + OTHERS;
+    let started: Vec<io::Result<_>> = (0..needed).map(start).collect();
+    drop(closed);
+    let mut refused = None;
+    for thread in started {
+        match thread {
+            // It has done nothing that could fail.
+            Ok(thread) => drop(thread.join()),
+            Err(error) => refused = Some(error),
+        }
+    }
+    match refused {
+        None => Ok(()),
+        Some(error) => {
+            let reason =
+                format!("{needed} are needed: {error}; give fewer --threads, or raise ulimit -u and ulimit -v");
+            Err(io::Error::new(error.kind(), reason))
+        }
+    }
+}
+
 impl Threads {
     pub fn new(count: usize) -> io::Result<Self> {
+        check(count)?;
         let caller = Builder::new_current_thread().enable_time().build()?;
         Ok(Threads { count, workers: workers(count)?, caller })
     }

@@ -648,3 +648,29 @@ fn help_and_version_are_complete() {
     assert!(version.starts_with(concat!("freestone ", env!("CARGO_PKG_VERSION"))), "{version}");
     assert!(version.contains("DataFusion 55.") && version.contains("Arrow 59."), "{version}");
 }
+
+/// Limits of the system (`ulimit`): the answer, or one error; never a signal or a panic.
+#[test]
+fn limits_of_the_system_are_no_end_of_the_process() {
+    let folder = folder();
+    let db = folder.path().join("db");
+    let make = "CREATE TABLE t AS SELECT value AS a, md5(value::VARCHAR) AS b FROM generate_series(1, 40000)";
+    run_in(folder.path(), &["db", "-c", make]);
+    let limited = |limits: &str, sql: &str| {
+        let script = format!("{limits}; exec \"$0\" \"$@\"");
+        let program = env!("CARGO_BIN_EXE_freestone");
+        let arguments = ["-c", &script, program, path_text(&db), "--format", "csv", "-c", sql];
+        Command::new("sh").args(arguments).output().expect("the shell runs")
+    };
+    let count = "SELECT count(*) AS n FROM t";
+    for (limits, is_answered) in [("ulimit -s 64", true), ("ulimit -n 8", false), ("ulimit -v 200000", false)] {
+        let output = limited(limits, count);
+        match is_answered || output.status.success() {
+            true => assert_eq!(text(&output.stdout), "n\n40000\n", "{limits}: {}", text(&output.stderr)),
+            false => check_failure(&output, 1, &["error: cannot start"]),
+        }
+    }
+    let full = limited("ulimit -f 100", &make.replace("TABLE t", "TABLE u"));
+    check_failure(&full, 1, &["File too large", "DROP TABLE"]);
+    assert_eq!(text(&limited("ulimit -f 100", count).stdout), "n\n40000\n");
+}

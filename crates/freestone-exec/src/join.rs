@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use freestone_codec::hash::hash_i64;
+use parking_lot::Mutex;
 
 use crate::error::{ExecError, Result};
 use crate::hash::hash_rows;
@@ -383,14 +384,24 @@ impl Chains<'_> {
         shares: impl Iterator<Item = &'s mut [T]>,
         work: impl Fn(usize, &mut [T]) + Sync,
     ) {
-        let work = &work;
-        std::thread::scope(|scope| {
-            let mut shares = shares.enumerate();
-            let own = shares.next();
-            shares.for_each(|(number, share)| drop(scope.spawn(move || work(number, share))));
-            if let Some((number, share)) = own {
+        let mut shares: Vec<(usize, &mut [T])> = shares.enumerate().collect();
+        let others = shares.len().saturating_sub(1);
+        shares.reverse();
+        let queue = Mutex::new(shares);
+        let take = || {
+            let next = || queue.lock().pop();
+            while let Some((number, share)) = next() {
                 work(number, share);
             }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..others {
+                // Without more threads, this one does all of it.
+                if std::thread::Builder::new().spawn_scoped(scope, take).is_err() {
+                    break;
+                }
+            }
+            take();
         });
     }
 }

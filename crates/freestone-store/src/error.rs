@@ -2,6 +2,8 @@
 
 use freestone_codec::CodecError;
 
+use crate::log::LogError;
+
 /// The reason why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -52,7 +54,7 @@ pub enum StoreError {
 
     /// An error of the commit log.
     #[error(transparent)]
-    Log(#[from] crate::log::LogError),
+    Log(#[from] LogError),
 
     /// A transaction that has committed in the meantime changed the same rows or names. Repeating this one may succeed.
     #[error("{0}")]
@@ -80,6 +82,16 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether the medium is full, or what this user may write.
+    pub fn is_full(&self) -> bool {
+        match self {
+            StoreError::Medium(error) => error.is_full(),
+            StoreError::Log(LogError::CommitFailed { source, .. } | LogError::Medium(source)) => source.is_full(),
+            StoreError::Shared(error) => error.is_full(),
+            _ => false,
+        }
+    }
+
     pub(crate) fn page(file: &str, page: u64, reason: impl std::fmt::Display) -> Self {
         StoreError::CorruptPage { file: file.into(), page, reason: reason.to_string() }
     }

@@ -45,3 +45,9 @@ pub const INDEX_TEST_ROWS: usize = 4;
 pub const IO_UNIT_BYTES: usize = 128 << 10;
 /// The maximum number of reads in flight.
 pub const IO_DEPTH: usize = 48;
+
+/// Bytes in files that no table needs any more, from which on a commit waits until they are gone, if the tables have not
+/// more.
+pub const SPARE_BYTES: u64 = 1 << 20;
+/// Bytes of a file that is removed when the disk is full and a commit that frees space must be written.
+pub const RESERVE_BYTES: u64 = 256 << 10;

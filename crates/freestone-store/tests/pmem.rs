@@ -352,6 +352,21 @@ fn a_pool_that_cannot_be_used_is_named_and_others_can() {
     with(None, "o such file");
     std::fs::write(&file, &sound).expect("written");
     let store = Store::open(&path, options(false)).expect("opens");
+    change(&store, |transaction| append(transaction, "t", &batch(2000..2010)));
+    drop(store);
+    let newer = std::fs::read(&file).expect("the pool");
+    with(Some(&sound), "older than the commit log");
+    std::fs::write(&file, &newer).expect("written");
+    let store = Store::open(&path, options(false)).expect("opens");
+    change(&store, |transaction| delete(transaction, "t", keys_between(2000, 2009)).map(drop));
+    // Under the process that writes it.
+    std::fs::rename(&file, path.join("moved")).expect("moved");
+    let mut transaction = store.write().expect("writes");
+    append(&mut transaction, "t", &batch(2000..2010)).expect("appends");
+    assert!(transaction.commit().expect_err("it is gone").to_string().contains("pool.pmem is not the file"));
+    std::fs::rename(path.join("moved"), &file).expect("moved");
+    drop(store);
+    let store = Store::open(&path, options(false)).expect("opens");
     assert_eq!(digest(&store.snapshot().expect("a snapshot"), "t"), digest_of(0..2000), "nothing was deleted");
     is_sound(&store);
 }

@@ -75,13 +75,39 @@ impl Merger {
     }
 }
 
-impl Drop for Merger {
-    fn drop(&mut self) {
+/// After a commit: removes files, and merges segments that are mostly deleted rows, if the thread is behind with that. So
+/// whoever replaces data faster than it is removed waits for the removal.
+pub(crate) fn keep_up(store: &Store, pool: &Arc<dyn MemoryPool>, division: &Division) {
+    for _ in 0..ATTEMPTS {
+        if !store.merge_is_overdue() {
+            break;
+        }
+        let Ok(memory) = memory::take_for_write(pool, division, None) else { break };
+        let bytes = memory.as_ref().map_or(store.options().write_bytes, |memory| memory.size());
+        if !store.merge_deleted(bytes).unwrap_or(false) {
+            break;
+        }
+    }
+    if store.removal_is_overdue() {
+        // What cannot be removed is tried again after the next commit.
+        let _ = store.remove_unneeded_files();
+    }
+}
+
+impl Merger {
+    /// Ends the thread.
+    pub fn stop(&self) {
         self.work.stopped.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.lock().take() {
             // It has no result, and a failed merge changes nothing.
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Merger {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

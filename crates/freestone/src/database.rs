@@ -11,7 +11,7 @@ use freestone_store::{PmemOptions, Repaired, Store, StoreOptions};
 use parking_lot::Mutex;
 
 use crate::access::Access;
-use crate::compaction::Merger;
+use crate::compaction::{self, Merger};
 use crate::context;
 use crate::context::Holders;
 use crate::error::Result;
@@ -83,7 +83,7 @@ impl Database {
         let runtime = runtime(&options, &division)?;
         let options = Options { cache_bytes: division.cache, ..options };
         let merger = Merger::default();
-        let workload = Arc::new(WorkloadLog::new(folder, options.read_only));
+        let workload = Arc::new(WorkloadLog::new(folder, &options));
         let plans = KeptPlans::new(options.memory_limit);
         let (store, folder) = (Arc::new(store), folder.map(Path::to_owned));
         let (holders, sequences) = (Arc::default(), Arc::new(Counters::new(store.clone())));
@@ -144,6 +144,7 @@ impl Database {
 
     /// Starts the compaction of tables in the background, if recent commits made it necessary.
     pub(crate) fn merge_soon(&self) {
+        compaction::keep_up(&self.store, &self.runtime.memory_pool, &self.division);
         self.merger.begin(&self.store, &self.runtime.memory_pool, &self.division, &self.holders);
     }
 
@@ -177,6 +178,16 @@ impl Database {
     }
 }
 
+impl Drop for Database {
+    fn drop(&mut self) {
+        self.merger.stop();
+        if self.store.removal_is_due() {
+            // What cannot be removed now is removed by a later process.
+            let _ = self.store.remove_unneeded_files();
+        }
+    }
+}
+
 fn store_options(options: &Options, division: &Division) -> StoreOptions {
     let defaults = StoreOptions::default();
     StoreOptions {
@@ -184,7 +195,7 @@ fn store_options(options: &Options, division: &Division) -> StoreOptions {
         read_only: options.read_only,
         cache_bytes: division.cache,
         write_bytes: division.write,
-        disk: DiskOptions { pool_bytes: division.buffers, ..defaults.disk },
+        disk: DiskOptions { pool_bytes: division.buffers, umask: options.umask, ..defaults.disk },
         pmem: PmemOptions { emulated: options.pmem_emulated, bytes: options.pmem_bytes, region: None },
     }
 }

@@ -325,6 +325,9 @@ fn translate_store(error: &StoreError) -> Error {
     };
     let translated = Error::new(kind, error.to_string());
     match kind {
+        _ if error.is_full() => translated.with_hint(
+            "DROP TABLE, DELETE, TRUNCATE and VACUUM make space: they work on a full disk; or remove other files",
+        ),
         ErrorKind::Corrupt if !matches!(error, StoreError::Log(_)) => {
             translated.with_hint("CHECK lists all that is damaged; restore the named file from a copy")
         }

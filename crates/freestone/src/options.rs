@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 
 use freestone_store::PmemOptions;
+use freestone_store::media::PRIVATE;
 
 use crate::error::{Error, Result};
 
@@ -27,6 +28,8 @@ pub struct Options {
     pub pmem_emulated: bool,
     /// The most bytes of the database's pool of persistent memory.
     pub pmem_bytes: u64,
+    /// The permissions that new files and folders of the database do not have, besides those of the process's umask.
+    pub umask: u32,
 }
 
 impl Default for Options {
@@ -40,6 +43,7 @@ impl Default for Options {
             spill_directory: None,
             pmem_emulated: false,
             pmem_bytes: PmemOptions::default().bytes,
+            umask: PRIVATE,
         }
     }
 }

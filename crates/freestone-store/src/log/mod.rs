@@ -4,8 +4,8 @@
 //! ```text
 //! manifest-0000000007.log   header, record, record, …      the log of generation 7; it only grows
 //! CURRENT                   generation 7, committed up to byte N, last sequence S
-//! LOCK                      locked by the writer
-//! readers/<pid>-<x>.pin     locked by a process that reads; the oldest sequence it needs
+//! LOCK                      locked by the writer, as is the log
+//! PINS                      processes that read lock bytes of it; the oldest sequence each needs
 //! ```
 //!
 //! A commit appends its record, syncs the log, and then overwrites `CURRENT` in place without a sync. So `CURRENT` is
@@ -35,12 +35,14 @@ use std::time::Duration;
 
 use crate::media::{Medium, MediumError};
 
-pub use pins::{Horizon, Pin, PinError, ReaderPins, oldest_pinned};
+pub(crate) use lock::LOCK;
+pub use pins::{Horizon, Pin, ReaderPins};
 pub use reader::{LogReader, Refresh};
 pub use record::LONGEST_BODY;
 pub(crate) use repair::set_aside;
 pub use repair::{RepairPlan, RepairReport};
 pub use scan::Record;
+use writer::Expected;
 pub use writer::{LogWriter, Outcome};
 
 use record::{CURRENT_LEN, Current, Defect, HEADER_LEN};
@@ -63,7 +65,23 @@ impl Log {
     /// # Errors
     /// Another process writes, the log is damaged, or the folder cannot be written.
     pub fn open_writer(medium: Arc<dyn Medium>) -> Result<(LogWriter, Vec<Record>), LogError> {
-        LogWriter::open(medium)
+        LogWriter::open(medium, Expected::Any)
+    }
+
+    /// The same for the database of a number, which this process knows: it is not created, and no other one is opened.
+    ///
+    /// # Errors
+    /// As for [`Log::open_writer`]; or the folder has no database any more, or another one.
+    pub fn open_known_writer(medium: Arc<dyn Medium>, database: u128) -> Result<(LogWriter, Vec<Record>), LogError> {
+        LogWriter::open(medium, Expected::Known(database))
+    }
+
+    /// The same for a copy of a database, which is created with its number if the folder has none.
+    ///
+    /// # Errors
+    /// As for [`Log::open_writer`]; or the folder has another database.
+    pub fn open_copy(medium: Arc<dyn Medium>, database: u128) -> Result<LogWriter, LogError> {
+        LogWriter::open(medium, Expected::CopyOf(database)).map(|(writer, _)| writer)
     }
 
     /// Whether the folder contains a database, sound or not.
@@ -119,6 +137,21 @@ pub enum LogError {
     )]
     #[allow(missing_docs)]
     GenerationMissing { file: String },
+    #[error(
+        "{place} has another database, or an older state of the database, than this process has read: it was restored or \
+         replaced; end this session and open it again"
+    )]
+    #[allow(missing_docs)]
+    OtherState { place: String },
+    #[error("the commit log of {place}, or CURRENT, was removed; run the statement again")]
+    #[allow(missing_docs)]
+    FilesRemoved { place: String },
+    #[error(
+        "{file} was changed by somebody else while this process wrote it: it has {len} bytes instead of {expected}; run \
+         the statement again, which opens the database again"
+    )]
+    #[allow(missing_docs)]
+    Changed { file: String, len: u64, expected: u64 },
     #[allow(missing_docs)]
     #[error("{place} is being written by {holder}; wait until it is done, or open the database for reading")]
     Busy { place: String, holder: String },
@@ -159,6 +192,14 @@ impl LogError {
                 | LogError::Medium(MediumError::PastEnd { .. })
         )
     }
+}
+
+/// A number that no other database has, and no other file.
+pub(crate) fn random_id() -> u128 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    let half = || u128::from(RandomState::new().build_hasher().finish());
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    (half() << 64 | half()) ^ since_epoch.map_or(0, |time| time.as_nanos())
 }
 
 const CURRENT: &str = "CURRENT";

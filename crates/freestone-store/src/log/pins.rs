@@ -1,50 +1,28 @@
 //! Pins: which snapshots the processes read, so that VACUUM removes no file that somebody needs.
 //!
-//! A process that reads locks one file `readers/<pid>-<random>.pin`. The file contains the oldest sequence that any
-//! statement of the process needs. The lock ends with the process, however it ends. A pin file that can be locked
-//! belongs to no process, and is removed.
+//! A process that reads locks one byte of the file `PINS`, in shared mode: the byte at the oldest sequence that any
+//! statement of the process needs. The file has no bytes and is never written: a lock needs none, nor space, nor the
+//! right to write. The lock ends with the process, however it ends.
 //!
-//! ```text
-//! pin file   0 sequence u64    8 the same, all bits inverted u64          little-endian; idle is u64::MAX
-//! ```
-//!
-//! Only the writer removes files, and only after it has read all pin files. So while a process writes, its own pin file is
-//! not written at each pin ([`ReaderPins::set_quiet`]), but when it is read ([`ReaderPins::flush`]).
+//! Only the writer removes files, and only after it has looked for the first locked byte. So while a process writes, its
+//! own pins are kept in memory only ([`ReaderPins::set_quiet`]).
 //!
 //! A reader pins first and reads its snapshot afterwards: with the pin at sequence p it may use any snapshot from p on.
-//! A vacuum reads the pins after the commit that dropped the files from the current snapshot. So a reader whose pin the
-//! vacuum did not see reads its snapshot after that commit, and does not need the files.
+//! A vacuum looks at the pins after the commit that dropped the files from the current snapshot. So a reader whose pin
+//! the vacuum did not see reads its snapshot after that commit, and does not need the files.
+//!
+//! Where files cannot be locked, or the file is missing and cannot be created, readers have no pins. A VACUUM may then
+//! take files from them, and their statements fail.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::media::{LockFile, LockMode, Medium, MediumError};
+use crate::media::{ByteLocks, Identity, Medium, MediumError};
 
-const FOLDER: &str = "readers/";
-const SUFFIX: &str = ".pin";
-const PIN_LEN: usize = 16;
-const IDLE: u64 = u64::MAX;
-
-/// The reason why a process cannot pin.
-#[derive(Debug, thiserror::Error)]
-pub enum PinError {
-    /// The database folder is not writable. A VACUUM by a process that can write there would not know of this reader.
-    #[error(
-        "{place} cannot be written, so a VACUUM would not know that it is being read ({source}); make it writable, or \
-         read it as a copy that nobody writes"
-    )]
-    #[allow(missing_docs)]
-    ReadOnly { place: String, source: MediumError },
-    /// An error of the medium.
-    #[error(transparent)]
-    Medium(#[from] MediumError),
-}
+pub const PINS: &str = "PINS";
 
 /// The pins of this process on one database. Clones share them.
 #[derive(Clone)]
@@ -54,18 +32,24 @@ pub struct ReaderPins {
 
 struct Shared {
     medium: Arc<dyn Medium>,
-    name: String,
-    file: Box<dyn LockFile>,
+    /// Whether a missing file may be missing for good.
+    read_only: bool,
     active: Mutex<Active>,
 }
 
 #[derive(Default)]
 struct Active {
+    /// `None` where there are no pins.
+    file: Option<Box<dyn ByteLocks>>,
+    /// Which file that is.
+    identity: Option<Identity>,
+    /// Whether files cannot be locked at all.
+    is_without_locks: bool,
     /// The number of statements that need each sequence.
     statements: BTreeMap<u64, usize>,
-    /// The content of the pin file; `None` after a failed write.
-    written: Option<u64>,
-    /// Whether the pin file is only written by [`ReaderPins::flush`].
+    /// The locked byte.
+    locked: Option<u64>,
+    /// Whether pins are only kept in memory.
     is_quiet: bool,
 }
 
@@ -76,28 +60,26 @@ pub struct Pin {
 }
 
 impl ReaderPins {
-    /// Registers this process as a reader. One registration per process and database is enough.
+    /// The pins of a process, of which there are none yet. With `read_only`, it does without the file if it must.
     ///
     /// # Errors
-    /// The pin file cannot be created or locked.
-    pub fn register(medium: Arc<dyn Medium>) -> Result<ReaderPins, PinError> {
-        let (name, file) = create_pin_file(&medium).map_err(|source| {
-            if source.is_read_only() { PinError::ReadOnly { place: medium.place(), source } } else { source.into() }
-        })?;
-        file.write(&encode(IDLE))?;
-        let active = Mutex::new(Active { statements: BTreeMap::new(), written: Some(IDLE), is_quiet: false });
-        Ok(ReaderPins { shared: Arc::new(Shared { medium, name, file, active }) })
+    /// The file cannot be opened or created.
+    pub fn register(medium: Arc<dyn Medium>, read_only: bool) -> Result<ReaderPins, MediumError> {
+        let shared = Shared { medium, read_only, active: Mutex::default() };
+        shared.open(&mut shared.active.lock())?;
+        Ok(ReaderPins { shared: Arc::new(shared) })
     }
 
     /// Pins all snapshots from `sequence` on. Refresh the log *after* this, and read a snapshot of `sequence` or later.
     /// One that was read before may already have lost files.
     ///
     /// # Errors
-    /// The pin file cannot be written.
+    /// The database is not where it was opened, or its pins cannot be locked.
     pub fn pin(&self, sequence: u64) -> Result<Pin, MediumError> {
         let mut active = self.shared.active.lock();
+        self.shared.check(&mut active)?;
         *active.statements.entry(sequence).or_default() += 1;
-        if let Err(error) = self.shared.write(&mut active) {
+        if let Err(error) = self.shared.lock_oldest(&mut active) {
             active.let_go(sequence);
             return Err(error);
         }
@@ -109,25 +91,37 @@ impl ReaderPins {
     /// process has the writer lock until before it gives the lock back.
     ///
     /// # Errors
-    /// The pin file cannot be written.
+    /// The pins cannot be locked.
     pub fn set_quiet(&self, is_quiet: bool) -> Result<(), MediumError> {
         let mut active = self.shared.active.lock();
         active.is_quiet = is_quiet;
-        self.shared.write(&mut active)
+        self.shared.lock_oldest(&mut active)
     }
 
-    /// Writes the pins of this process to its file.
+    /// The oldest sequence that any live reader of any process needs; `None` if nobody needs any.
     ///
     /// # Errors
-    /// The pin file cannot be written.
-    pub fn flush(&self) -> Result<(), MediumError> {
-        self.shared.write_now(&mut self.shared.active.lock())
+    /// The pins cannot be read.
+    pub fn oldest(&self) -> Result<Option<u64>, MediumError> {
+        let mut active = self.shared.active.lock();
+        self.shared.check(&mut active)?;
+        if let Some(identity) = active.identity
+            && let Err(error) = self.shared.medium.check_file(PINS, identity)
+        {
+            let MediumError::Replaced { .. } = error else { return Err(error) };
+            // Somebody removed the file. Readers pin again, in the new one, before their next snapshot.
+            self.shared.open(&mut active)?;
+            return Ok(Some(0));
+        }
+        let others = active.file.as_ref().map(|file| file.first_of_others()).transpose()?.flatten();
+        let own = active.statements.keys().next().copied();
+        Ok(own.into_iter().chain(others).min())
     }
 }
 
 impl fmt::Debug for ReaderPins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReaderPins({}, oldest {:?})", self.shared.name, self.shared.active.lock().statements.keys().next())
+        write!(f, "ReaderPins(oldest {:?})", self.shared.active.lock().statements.keys().next())
     }
 }
 
@@ -149,7 +143,7 @@ impl Drop for Pin {
         let mut active = self.shared.active.lock();
         active.let_go(self.sequence);
         // If this fails, files are retained longer than necessary, until the next pin or the end of the process.
-        let _ = self.shared.write(&mut active);
+        let _ = self.shared.lock_oldest(&mut active);
     }
 }
 
@@ -165,99 +159,55 @@ impl Active {
 }
 
 impl Shared {
-    fn write(&self, active: &mut Active) -> Result<(), MediumError> {
-        if active.is_quiet { Ok(()) } else { self.write_now(active) }
-    }
-
-    /// Writes the oldest needed sequence to the pin file, if it changed.
-    fn write_now(&self, active: &mut Active) -> Result<(), MediumError> {
-        let oldest = active.statements.keys().next().copied().unwrap_or(IDLE);
-        if active.written != Some(oldest) {
-            active.written = None;
-            self.file.write(&encode(oldest))?;
-            active.written = Some(oldest);
+    /// Checks that the database is where it was, unless nobody else can change it, and opens the file if it is missing.
+    fn check(&self, active: &mut Active) -> Result<(), MediumError> {
+        if active.is_quiet && active.file.is_some() {
+            return Ok(());
         }
-        Ok(())
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // Nobody else removes the file while we hold its lock.
-        let _ = self.medium.remove(&self.name);
-    }
-}
-
-/// Creates the pin file of this process, locked.
-fn create_pin_file(medium: &Arc<dyn Medium>) -> Result<(String, Box<dyn LockFile>), MediumError> {
-    loop {
-        let name =
-            format!("{FOLDER}{}-{:016x}{SUFFIX}", std::process::id(), RandomState::new().build_hasher().finish());
-        // A process that looks for dead readers may lock the file between its creation and our lock, and remove it.
-        // Then another name is tried.
-        if let Some(file) = medium.try_lock(&name, LockMode::Create)? {
-            return Ok((name, file));
+        let Some(identity) = active.identity else {
+            self.medium.check_place()?;
+            return if active.is_without_locks { Ok(()) } else { self.open(active) };
+        };
+        match self.medium.check_file(PINS, identity) {
+            Err(MediumError::Replaced { .. }) => {
+                active.locked = None;
+                self.open(active)?;
+                self.lock_oldest(active)
+            }
+            checked => checked,
         }
     }
-}
 
-/// The oldest sequence that any live reader of any process needs; `None` if nobody needs any. Removes the pin files of
-/// dead processes. An unreadable pin file counts as a pin of everything (0).
-///
-/// # Errors
-/// The folder of pin files cannot be read.
-pub fn oldest_pinned(medium: &Arc<dyn Medium>) -> Result<Option<u64>, MediumError> {
-    let mut oldest = IDLE;
-    for name in medium.list(FOLDER)? {
-        if !name.ends_with(SUFFIX) {
-            continue;
-        }
-        match medium.try_lock(&name, LockMode::Existing)? {
-            // No process holds it. It is removed while we have the lock, so nobody can lock it in between.
-            Some(_lock) => match medium.remove(&name) {
-                Err(error) if !error.is_not_found() => return Err(error),
-                _ => {}
-            },
-            None => oldest = oldest.min(read_pin(medium, &name)?),
-        }
-    }
-    Ok((oldest != IDLE).then_some(oldest))
-}
-
-fn read_pin(medium: &Arc<dyn Medium>, name: &str) -> Result<u64, MediumError> {
-    // A process that registers or pins may have written half of the file.
-    for attempt in 0..20 {
-        if attempt > 0 {
-            thread::sleep(Duration::from_millis(1));
-        }
-        let file = match medium.open(name) {
-            // Its reader has ended.
-            Err(error) if error.is_not_found() => return Ok(IDLE),
+    fn open(&self, active: &mut Active) -> Result<(), MediumError> {
+        active.file = match self.medium.byte_locks(PINS, true) {
+            Err(_) if self.read_only => None,
             file => file?,
         };
-        let mut bytes = [0; PIN_LEN];
-        if file.len()? == PIN_LEN as u64
-            && file.read_at(0, &mut bytes).is_ok()
-            && let Some(sequence) = decode(&bytes)
+        if let Some(file) = &active.file
+            && let Err(error) = file.share(0).and_then(|()| file.release(0))
         {
-            return Ok(sequence);
+            if !error.has_no_locks() {
+                return Err(error);
+            }
+            (active.file, active.is_without_locks) = (None, true);
         }
+        active.identity = active.file.as_ref().map(|file| file.identity()).transpose()?;
+        Ok(())
     }
-    Ok(0)
-}
 
-fn encode(sequence: u64) -> [u8; PIN_LEN] {
-    let mut bytes = [0; PIN_LEN];
-    bytes[..8].copy_from_slice(&sequence.to_le_bytes());
-    bytes[8..].copy_from_slice(&(!sequence).to_le_bytes());
-    bytes
-}
-
-fn decode(bytes: &[u8; PIN_LEN]) -> Option<u64> {
-    let (sequence, inverted) = bytes.split_at(8);
-    let sequence = u64::from_le_bytes(sequence.try_into().ok()?);
-    let inverted = u64::from_le_bytes(inverted.try_into().ok()?);
-    (sequence == !inverted).then_some(sequence)
+    /// Locks the byte of the oldest needed sequence, if that changed.
+    fn lock_oldest(&self, active: &mut Active) -> Result<(), MediumError> {
+        let oldest = if active.is_quiet { None } else { active.statements.keys().next().copied() };
+        let Some(file) = active.file.as_ref().filter(|_| active.locked != oldest) else { return Ok(()) };
+        if let Some(oldest) = oldest {
+            file.share(oldest)?;
+        }
+        if let Some(before) = active.locked {
+            file.release(before)?;
+        }
+        active.locked = oldest;
+        Ok(())
+    }
 }
 
 /// The last commit whose dropped files a vacuum may remove.
@@ -265,14 +215,13 @@ fn decode(bytes: &[u8; PIN_LEN]) -> Option<u64> {
 pub struct Horizon(u64);
 
 impl Horizon {
-    /// Reads all pins. `last_sequence` is the last commit at the time of this call, as known to the holder of the
+    /// Looks at all pins. `last_sequence` is the last commit at the time of this call, as known to the holder of the
     /// writer lock: readers that pin from now on see at least that commit.
     ///
     /// # Errors
     /// The pins cannot be read.
-    pub fn observe(medium: &Arc<dyn Medium>, last_sequence: u64) -> Result<Horizon, MediumError> {
-        let oldest = oldest_pinned(medium)?;
-        Ok(Horizon::new(oldest, last_sequence))
+    pub fn observe(pins: &ReaderPins, last_sequence: u64) -> Result<Horizon, MediumError> {
+        Ok(Horizon::new(pins.oldest()?, last_sequence))
     }
 
     fn new(oldest_pinned: Option<u64>, last_sequence: u64) -> Horizon {
@@ -291,74 +240,86 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::media::Memory;
+    use crate::media::{Disk, DiskOptions, Memory};
 
-    fn check(medium: &Arc<dyn Medium>, oldest: Option<u64>) {
-        assert_eq!(oldest_pinned(medium).expect("memory does not fail"), oldest);
+    fn register(medium: &Arc<dyn Medium>) -> ReaderPins {
+        ReaderPins::register(medium.clone(), false).expect("registers")
+    }
+
+    fn check(pins: &ReaderPins, oldest: Option<u64>) {
+        assert_eq!(pins.oldest().expect("works"), oldest);
+    }
+
+    fn each_medium(check: impl Fn(Arc<dyn Medium>)) {
+        check(Arc::new(Memory::new()));
+        let folder = tempfile::tempdir().expect("a folder");
+        check(Arc::new(Disk::open(folder.path(), true, DiskOptions::default()).expect("opens")));
     }
 
     #[test]
     fn the_oldest_of_all_processes_counts() {
-        let medium: Arc<dyn Medium> = Arc::new(Memory::new());
-        check(&medium, None);
-        let one = ReaderPins::register(medium.clone()).expect("registers");
-        let other = ReaderPins::register(medium.clone()).expect("registers");
-        check(&medium, None);
-        let five = one.pin(5).expect("pins");
-        let three = other.pin(3).expect("pins");
-        let five_again = one.pin(5).expect("pins");
-        check(&medium, Some(3));
-        drop(three);
-        check(&medium, Some(5));
-        drop(five);
-        check(&medium, Some(5));
-        drop(one);
-        check(&medium, Some(5));
-        drop(five_again);
-        check(&medium, None);
-        assert_eq!(medium.list(FOLDER).expect("works").len(), 1, "the first is gone with its last pin");
+        each_medium(|medium| {
+            let (one, other, writer) = (register(&medium), register(&medium), register(&medium));
+            check(&writer, None);
+            let five = one.pin(5).expect("pins");
+            let three = other.pin(3).expect("pins");
+            let five_again = one.pin(5).expect("pins");
+            check(&writer, Some(3));
+            drop(three);
+            check(&writer, Some(5));
+            drop(five);
+            check(&writer, Some(5));
+            drop(one);
+            check(&writer, Some(5));
+            drop(five_again);
+            check(&writer, None);
+            assert_eq!(medium.list("").expect("works"), [PINS], "nothing else is made");
+        });
     }
 
     #[test]
-    fn a_quiet_process_writes_its_pins_when_they_are_read() {
-        let medium: Arc<dyn Medium> = Arc::new(Memory::new());
-        let pins = ReaderPins::register(medium.clone()).expect("registers");
-        let before = pins.pin(3).expect("pins");
-        pins.set_quiet(true).expect("works");
-        let five = pins.pin(5).expect("pins");
-        drop(before);
-        check(&medium, Some(3));
-        pins.flush().expect("works");
-        check(&medium, Some(5));
-        drop(five);
-        let seven = pins.pin(7).expect("pins");
-        check(&medium, Some(5));
-        pins.set_quiet(false).expect("works");
-        check(&medium, Some(7));
-        drop(seven);
-        check(&medium, None);
+    fn a_quiet_process_keeps_its_pins_in_memory() {
+        each_medium(|medium| {
+            let (pins, other) = (register(&medium), register(&medium));
+            let before = pins.pin(3).expect("pins");
+            pins.set_quiet(true).expect("works");
+            let five = pins.pin(5).expect("pins");
+            check(&other, None);
+            check(&pins, Some(3));
+            drop(before);
+            check(&pins, Some(5));
+            let seven = pins.pin(7).expect("pins");
+            drop(five);
+            pins.set_quiet(false).expect("works");
+            check(&other, Some(7));
+            drop(seven);
+            check(&other, None);
+        });
     }
 
     #[test]
-    fn files_of_the_dead_are_removed_and_unreadable_ones_of_the_living_hold_everything() {
-        let dead = Memory::with_files([(format!("{FOLDER}1-2{SUFFIX}"), encode(4).to_vec())]);
-        let medium: Arc<dyn Medium> = Arc::new(dead);
-        check(&medium, None);
-        assert!(medium.list(FOLDER).expect("works").is_empty());
-        let lock = medium.try_lock(&format!("{FOLDER}1-3{SUFFIX}"), LockMode::Create).expect("works").expect("free");
-        check(&medium, Some(0));
-        lock.write(&[1; PIN_LEN]).expect("works");
-        check(&medium, Some(0));
-        lock.write(&encode(9)).expect("works");
-        check(&medium, Some(9));
+    fn a_removed_file_is_made_again() {
+        each_medium(|medium| {
+            let (reader, writer) = (register(&medium), register(&medium));
+            let long = reader.pin(4).expect("pins");
+            medium.remove(PINS).expect("removed");
+            drop(reader.pin(6).expect("pins"));
+            check(&writer, Some(4));
+            drop(long);
+            check(&writer, None);
+        });
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_told() {
-        let source = std::io::Error::from(std::io::ErrorKind::ReadOnlyFilesystem);
-        assert!(MediumError::io("create", "x", source).is_read_only());
-        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-        assert!(!MediumError::io("create", "x", full).is_read_only());
+    fn a_reader_does_without_a_file_that_cannot_be_made() {
+        use crate::media::{FaultPlan, Faulty, Operation};
+        let plan = FaultPlan { fail_kinds: (0..9).map(|n| (Operation::Lock, n)).collect(), ..FaultPlan::default() };
+        let medium: Arc<dyn Medium> = Arc::new(Faulty::on_memory(Memory::new(), plan));
+        assert!(ReaderPins::register(medium.clone(), false).is_err());
+        let reader = ReaderPins::register(medium, true).expect("registers");
+        let pin = reader.pin(3).expect("pins");
+        check(&reader, Some(3));
+        drop(pin);
     }
 
     #[test]
@@ -370,14 +331,14 @@ mod tests {
         // A commit that readers cannot see yet drops nothing.
         assert!(!Horizon::new(None, 10).may_remove(11));
         assert!(!Horizon::new(Some(12), 10).may_remove(11));
-        assert!(!Horizon::new(Some(0), 10).may_remove(1), "an unreadable pin holds everything");
+        assert!(!Horizon::new(Some(0), 10).may_remove(1), "a pin of everything holds everything");
     }
 
     proptest! {
         #[test]
         fn the_oldest_is_the_minimum(sequences in proptest::collection::vec((0u64..20, any::<bool>()), 0..40)) {
             let medium: Arc<dyn Medium> = Arc::new(Memory::new());
-            let pins = ReaderPins::register(medium.clone()).expect("registers");
+            let (pins, other) = (register(&medium), register(&medium));
             let mut held: Vec<Pin> = Vec::new();
             for (sequence, release) in sequences {
                 if release && !held.is_empty() {
@@ -385,7 +346,7 @@ mod tests {
                 } else {
                     held.push(pins.pin(sequence).expect("pins"));
                 }
-                check(&medium, held.iter().map(Pin::sequence).min());
+                check(&other, held.iter().map(Pin::sequence).min());
             }
         }
     }

@@ -15,6 +15,8 @@ use super::{ATTEMPTS, LogError, PAUSE, manifest_name, read_current};
 pub struct LogReader {
     medium: Arc<dyn Medium>,
     open: Option<Open>,
+    /// What every later state must be a continuation of.
+    known: Current,
 }
 
 #[derive(Debug)]
@@ -36,7 +38,7 @@ pub struct Refresh {
 impl LogReader {
     pub(super) fn open(medium: Arc<dyn Medium>) -> Result<LogReader, LogError> {
         match read_current(&medium)? {
-            Some(_) => Ok(LogReader { medium, open: None }),
+            Some(known) => Ok(LogReader { medium, open: None, known }),
             None => Err(LogError::NoDatabase { place: medium.place() }),
         }
     }
@@ -44,6 +46,16 @@ impl LogReader {
     /// The sequence of the last record that a refresh returned; 0 before the first.
     pub fn last_sequence(&self) -> u64 {
         self.open.as_ref().and_then(|open| open.position.last_sequence).unwrap_or(0)
+    }
+
+    /// The number of the database.
+    pub fn database(&self) -> u128 {
+        self.known.database
+    }
+
+    /// Lets the next refresh begin at the start.
+    pub fn restart(&mut self) {
+        self.open = None;
     }
 
     /// Reads the commits since the last refresh. Reads only 64 bytes if there are none. After an error the reader is at
@@ -59,6 +71,10 @@ impl LogReader {
             let Some(current) = read_current(&self.medium)? else {
                 return Err(LogError::NoDatabase { place: self.medium.place() });
             };
+            if !current.continues(&self.known) {
+                return Err(LogError::OtherState { place: self.medium.place() });
+            }
+            self.known = current;
             if let Some(open) = self.open.as_mut().filter(|open| open.log.header.generation == current.generation) {
                 return Ok(Refresh { restart: false, records: open.read_to(current)? });
             }
@@ -73,6 +89,7 @@ impl LogReader {
 
     /// Passes over a record that this process has appended and knows, which ends at byte `end` of the log.
     pub fn pass(&mut self, generation: u64, end: u64, sequence: u64) {
+        self.known = Current { generation, committed_len: end, last_sequence: sequence, ..self.known };
         if let Some(open) = self.open.as_mut().filter(|open| open.log.header.generation == generation) {
             open.position = Position { offset: end, last_sequence: Some(sequence) };
         }
@@ -86,6 +103,7 @@ impl LogReader {
             file => file?,
         };
         let log = LogFile::open(name, file, current.generation)?;
+        log.check_database(current.database)?;
         let mut open = Open { position: log.start(), log };
         let mut records = open.read_to(current)?;
         records.extend(open.read_uncovered(&self.medium)?);
@@ -114,7 +132,9 @@ impl Open {
         if self.log.file.len()? <= self.position.offset {
             return Ok(records);
         }
-        let NoWriter::Certain { _lock } = exclude_writers(medium)? else { return Ok(records) };
+        let NoWriter::Certain { _lock } = exclude_writers(medium, self.log.header.generation)? else {
+            return Ok(records);
+        };
         // A writer that has ended since may have committed more, or begun a new generation. CURRENT says so.
         if let Some(current) = read_current(medium)?
             && current.generation == self.log.header.generation

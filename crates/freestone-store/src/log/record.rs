@@ -3,11 +3,12 @@
 //! ```text
 //! manifest-<generation>.log     header, record, record, …
 //!
-//! header    0 magic "FREESTNE"    8 version u32    12 flags u32    16 generation u64    24 zero u32    28 crc u32
+//! header    0 magic "FREESTNE"    8 version u32    12 flags u32    16 generation u64    24 database u128
+//!          40 zero u32           44 crc u32
 //! record    0 magic "RCRD" or "RCRU" u32   4 body_len u32    8 sequence u64    16 header_crc u32    20 body_crc u32
 //!          24 body, then 0 to 7 zeros up to a multiple of 8
 //! CURRENT   0 magic "FREECURR"    8 version u32    12 zero u32    16 generation u64    24 committed_len u64
-//!          32 last_sequence u64   40 zero, 20 bytes               60 crc u32
+//!          32 last_sequence u64   40 database u128   56 zero u32   60 crc u32
 //! ```
 //! A record's header CRC covers the generation, then magic, length, sequence and body CRC. So the header of a record of
 //! another generation, or with another body, is not valid. See `docs/format/log.md`.
@@ -16,12 +17,12 @@ use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
 
 use super::scan::Record;
 
-pub const HEADER_LEN: usize = 32;
+pub const HEADER_LEN: usize = 48;
 pub const RECORD_HEADER_LEN: usize = 24;
 pub const CURRENT_LEN: usize = 64;
 /// The longest body of a record in bytes: the maximum of u32, minus room for rounding up.
 pub const LONGEST_BODY: usize = u32::MAX as usize - 64;
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 const HEADER_MAGIC: [u8; 8] = *b"FREESTNE";
 const CURRENT_MAGIC: [u8; 8] = *b"FREECURR";
@@ -37,6 +38,8 @@ pub struct Header {
     pub generation: u64,
     /// The first record is the folded state of all previous generations, with the sequence of their last commit.
     pub has_base: bool,
+    /// A random number, which the database has from its creation on.
+    pub database: u128,
 }
 
 /// The content of the file `CURRENT`: a lower bound of the committed part of the log.
@@ -47,6 +50,8 @@ pub struct Current {
     pub committed_len: u64,
     /// The sequence of that record, 0 if there is none.
     pub last_sequence: u64,
+    /// As in the header of the log.
+    pub database: u128,
 }
 
 /// The content of a record's header.
@@ -74,8 +79,9 @@ impl Header {
         bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
         bytes[12..16].copy_from_slice(&if self.has_base { FLAG_BASE } else { 0 }.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.generation.to_le_bytes());
-        let crc = crc32_iscsi(&bytes[..28]);
-        bytes[28..32].copy_from_slice(&crc.to_le_bytes());
+        bytes[24..40].copy_from_slice(&self.database.to_le_bytes());
+        let crc = crc32_iscsi(&bytes[..44]);
+        bytes[44..48].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 
@@ -85,11 +91,18 @@ impl Header {
         if flags & !FLAG_BASE != 0 {
             return Err(Defect::Reason("the log header has unknown flags"));
         }
-        Ok(Header { generation: u64_at(bytes, 16), has_base: flags & FLAG_BASE != 0 })
+        Ok(Header { generation: u64_at(bytes, 16), has_base: flags & FLAG_BASE != 0, database: u128_at(bytes, 24) })
     }
 }
 
 impl Current {
+    /// Whether this may be a later state of the same database as another one.
+    pub fn continues(&self, earlier: &Current) -> bool {
+        self.database == earlier.database
+            && self.generation >= earlier.generation
+            && self.last_sequence >= earlier.last_sequence
+    }
+
     pub fn encode(&self) -> [u8; CURRENT_LEN] {
         let mut bytes = [0; CURRENT_LEN];
         bytes[0..8].copy_from_slice(&CURRENT_MAGIC);
@@ -97,6 +110,7 @@ impl Current {
         bytes[16..24].copy_from_slice(&self.generation.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.committed_len.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.last_sequence.to_le_bytes());
+        bytes[40..56].copy_from_slice(&self.database.to_le_bytes());
         let crc = crc32_iscsi(&bytes[..60]);
         bytes[60..64].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -108,6 +122,7 @@ impl Current {
             generation: u64_at(bytes, 16),
             committed_len: u64_at(bytes, 24),
             last_sequence: u64_at(bytes, 32),
+            database: u128_at(bytes, 40),
         };
         if current.committed_len < HEADER_LEN as u64 {
             return Err(Defect::Reason("the committed length is shorter than a log header"));
@@ -236,6 +251,10 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
+fn u128_at(bytes: &[u8], at: usize) -> u128 {
+    u128::from_le_bytes(bytes[at..at + 16].try_into().expect("sixteen bytes"))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -254,8 +273,10 @@ mod tests {
 
     #[test]
     fn flipped_bits_are_noticed() {
-        check_flips(Header { generation: 3, has_base: true }.encode(), |bytes| Header::decode(bytes).is_ok());
-        let current = Current { generation: 3, committed_len: 1000, last_sequence: 17 };
+        check_flips(Header { generation: 3, has_base: true, database: 5 << 100 }.encode(), |bytes| {
+            Header::decode(bytes).is_ok()
+        });
+        let current = Current { generation: 3, committed_len: 1000, last_sequence: 17, database: 9 };
         check_flips(current.encode(), |bytes| Current::decode(bytes).is_ok());
         let header = RecordHeader { body_len: 5, sequence: 9, body_crc: 77, after_unsynced: false };
         for header in [header, RecordHeader { after_unsynced: true, ..header }] {
@@ -264,12 +285,13 @@ mod tests {
         assert!(RecordHeader::decode(&header.encode(4), 5).is_err(), "a record of another generation");
     }
 
-    /// The first database file ever written. These bytes are version 1 and never change.
+    /// The first database file ever written. These bytes are of this version and never change.
     #[test]
-    fn the_bytes_of_version_1() {
-        let header = Header { generation: 1, has_base: false }.encode();
-        assert_eq!(header[..16], *b"FREESTNE\x01\0\0\0\0\0\0\0");
-        assert_eq!(header[28..], 0x89db7734u32.to_le_bytes());
+    fn the_bytes_of_version_2() {
+        let header = Header { generation: 1, has_base: false, database: 7 }.encode();
+        assert_eq!(header[..16], *b"FREESTNE\x02\0\0\0\0\0\0\0");
+        assert_eq!(header[24..28], [7, 0, 0, 0]);
+        assert_eq!(header[44..], 0x1ebc96b4u32.to_le_bytes());
         let mut record = Vec::new();
         encode_record(&mut record, 1, 1, b"body!");
         assert_eq!(record.len(), 32);
@@ -277,26 +299,27 @@ mod tests {
         assert_eq!(record[16..20], 0xd0fbd3e5u32.to_le_bytes());
         assert_eq!(record[20..24], 0xd1a8bb96u32.to_le_bytes());
         assert_eq!(record[24..], *b"body!\0\0\0");
-        let current = Current { generation: 1, committed_len: 64, last_sequence: 1 }.encode();
-        assert_eq!(current[..12], *b"FREECURR\x01\0\0\0");
-        assert_eq!(current[60..], 0xa4e7f912u32.to_le_bytes());
+        let current = Current { generation: 1, committed_len: 80, last_sequence: 1, database: 7 }.encode();
+        assert_eq!(current[..12], *b"FREECURR\x02\0\0\0");
+        assert_eq!(current[60..], 0xfb8c74fdu32.to_le_bytes());
     }
 
     #[test]
     fn an_unknown_version_is_told_from_damage() {
-        let mut bytes = Header { generation: 1, has_base: false }.encode();
+        let mut bytes = Header { generation: 1, has_base: false, database: 7 }.encode();
         bytes[8] = 9;
-        let crc = crc32_iscsi(&bytes[..28]);
-        bytes[28..].copy_from_slice(&crc.to_le_bytes());
+        let crc = crc32_iscsi(&bytes[..44]);
+        bytes[44..].copy_from_slice(&crc.to_le_bytes());
         assert_eq!(Header::decode(&bytes), Err(Defect::Version(9)));
     }
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(generation: u64, has_base: bool, sequence: u64, body: Vec<u8>, len in 32u64..) {
-            let header = Header { generation, has_base };
+        fn what_is_encoded_is_decoded(generation: u64, has_base: bool, sequence: u64, body: Vec<u8>, len in 48u64..) {
+            let database = u128::from(sequence) << 50;
+            let header = Header { generation, has_base, database };
             prop_assert_eq!(Header::decode(&header.encode()), Ok(header));
-            let current = Current { generation, committed_len: len, last_sequence: sequence };
+            let current = Current { generation, committed_len: len, last_sequence: sequence, database };
             prop_assert_eq!(Current::decode(&current.encode()), Ok(current));
             let mut bytes = Vec::new();
             encode_record(&mut bytes, generation, sequence, &body);

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::media::{Medium, MediumError};
+use crate::media::{LockFile, Medium, MediumError};
 
-use super::lock::take_writer_lock;
+use super::lock::{lock_log, take_writer_lock};
 use super::record::{Current, records_in};
 use super::scan::{LogFile, Position, Record, read_bytes};
 use super::writer::replace_current;
@@ -71,6 +71,7 @@ pub fn repair<E: From<LogError>>(
         return Err(LogError::NothingToRepair { place: medium.place() }.into());
     }
     let _lock = take_writer_lock(&medium)?;
+    let _locks = lock_all(&medium)?;
     let expected_sequence = match read_current(&medium) {
         Ok(current) => current.map(|current| current.last_sequence),
         Err(error) if is_repairable(&error) => None,
@@ -111,9 +112,15 @@ pub fn repair<E: From<LogError>>(
         set_aside(&medium, &manifest_name(*generation)).map_err(log_error)?;
     }
     report.saved_as = cut(&medium, &best).map_err(log_error)?;
-    replace_current(&medium, Current { generation, committed_len: best.end.offset, last_sequence })
+    let database = best.log.header.database;
+    replace_current(&medium, Current { generation, committed_len: best.end.offset, last_sequence, database })
         .map_err(log_error)?;
     Ok(report)
+}
+
+/// Locks the logs of all generations, so that nobody writes any of them.
+fn lock_all(medium: &Arc<dyn Medium>) -> Result<Vec<Box<dyn LockFile>>, LogError> {
+    generations(medium)?.into_iter().map(|generation| lock_log(medium, generation)).collect()
 }
 
 fn log_error(error: MediumError) -> LogError {

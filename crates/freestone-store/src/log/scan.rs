@@ -63,6 +63,17 @@ impl LogFile {
         Ok(LogFile { name, file, header })
     }
 
+    /// Checks that this is the log of a database.
+    ///
+    /// # Errors
+    /// It is that of another one.
+    pub fn check_database(&self, database: u128) -> Result<(), LogError> {
+        if self.header.database == database {
+            return Ok(());
+        }
+        Err(LogError::damaged(&self.name, 24, "the log is of another database than CURRENT"))
+    }
+
     /// The position of the first record.
     pub fn start(&self) -> Position {
         Position { offset: HEADER_LEN as u64, last_sequence: (!self.header.has_base).then_some(0) }

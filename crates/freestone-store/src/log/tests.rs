@@ -101,7 +101,7 @@ fn a_reader_follows_without_reopening() {
     let refresh = reader.refresh().expect("sound");
     assert_eq!((refresh.restart, refresh.records.len(), check(&refresh.records)), (true, 2, 4));
     assert_eq!(reader.last_sequence(), 4);
-    assert_eq!(writer.len_since_base(), writer.len() - 32 - 24 - 24, "header, base record");
+    assert_eq!(writer.len_since_base(), writer.len() - HEADER_LEN as u64 - 24 - 24, "header, base record");
 }
 
 /// The sync of a commit fails, and so does removing it: its bytes remain after the part that CURRENT covers, some of
@@ -133,10 +133,13 @@ fn a_reader_does_not_see_a_commit_under_way() {
 fn records_out_of_sequence_are_damage() {
     let files = database(4, None).files();
     let log = &files[&manifest_name(1)];
-    let end = |count: u64| 32 + (1..=count).map(|number| (24 + body(number).len()).next_multiple_of(8)).sum::<usize>();
+    let end = |count: u64| {
+        HEADER_LEN + (1..=count).map(|number| (24 + body(number).len()).next_multiple_of(8)).sum::<usize>()
+    };
+    let known = Current::decode(files[CURRENT][..].try_into().expect("64 bytes")).expect("sound");
     // Commit 2 is missing; commit 2 occurs twice.
     for bytes in [[&log[..end(1)], &log[end(2)..]].concat(), [&log[..end(2)], &log[end(1)..]].concat()] {
-        let current = Current { generation: 1, committed_len: bytes.len() as u64, last_sequence: 4 };
+        let current = Current { generation: 1, committed_len: bytes.len() as u64, last_sequence: 4, ..known };
         let files = [(manifest_name(1), bytes), (CURRENT.to_string(), current.encode().to_vec())];
         let error = reopen_quickly(files.into()).expect_err("damaged");
         assert!(error.to_string().contains("does not follow"), "{error}");
@@ -368,7 +371,7 @@ fn flipped_bytes_lose_no_commit() {
 #[test]
 fn files_cut_short_lose_no_commit() {
     let files = database(9, Some(4)).files();
-    for (name, content) in files.iter().filter(|(name, _)| *name != "LOCK") {
+    for (name, content) in files.iter().filter(|(name, _)| ![LOCK, "PINS", "RESERVE"].contains(&name.as_str())) {
         for len in 0..content.len() {
             let mut damaged = files.clone();
             damaged.get_mut(name).expect("there").truncate(len);
@@ -391,8 +394,12 @@ fn reopen_quickly(files: BTreeMap<String, Vec<u8>>) -> Result<u64, LogError> {
 /// After a power loss CURRENT may be old. Damage before the following commits is still noticed.
 #[test]
 fn damage_behind_an_old_current_is_noticed() {
-    let old = database(2, None).files();
-    let mut files = database(9, None).files();
+    let memory = database(2, None);
+    let old = memory.files();
+    let (mut writer, _) = Log::open_writer(shared(memory.clone())).expect("sound");
+    (3..=9).for_each(|sequence| assert_eq!(writer.append(&body(sequence)).expect("no faults"), sequence));
+    drop(writer);
+    let mut files = memory.files();
     files.insert("CURRENT".to_string(), old["CURRENT"].clone());
     assert_eq!(reopen_quickly(files.clone()).expect("a lower bound"), 9);
     let log = manifest_name(1);
@@ -442,7 +449,8 @@ fn repair_keeps_what_is_sound_and_says_what_is_not() {
     let mut damaged = files.clone();
     let log = damaged.get_mut(&manifest_name(2)).expect("there");
     // In the body of commit 6, after header, base and commit 5.
-    let at = 32 + (24 + folded(4).len()).next_multiple_of(8) + (24 + body(5).len()).next_multiple_of(8) + 24 + 3;
+    let at =
+        HEADER_LEN + (24 + folded(4).len()).next_multiple_of(8) + (24 + body(5).len()).next_multiple_of(8) + 24 + 3;
     log[at] ^= 1;
     let medium = shared(Memory::with_files(damaged));
     let error = Log::open_writer(medium.clone()).expect_err("damaged").to_string();
@@ -592,7 +600,7 @@ fn kill_9_loses_no_commit() {
 #[ignore = "run by pins_of_other_processes_hold"]
 fn child_that_pins() {
     let Some(folder) = child_folder() else { return };
-    let pins = ReaderPins::register(shared(disk(&folder))).expect("registers");
+    let pins = ReaderPins::register(shared(disk(&folder)), false).expect("registers");
     let _pin = pins.pin(17).expect("pins");
     println!("\npinned");
     std::thread::sleep(Duration::from_secs(600));
@@ -602,16 +610,116 @@ fn child_that_pins() {
 fn pins_of_other_processes_hold() {
     let folder = tempfile::tempdir().expect("a folder");
     let medium = shared(disk(folder.path()));
+    let writer = ReaderPins::register(medium.clone(), false).expect("registers");
+    let oldest = || writer.oldest().expect("works");
     let mut child = child("child_that_pins", folder.path());
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     await_line(&mut lines, "pinned");
-    assert_eq!(oldest_pinned(&medium).expect("works"), Some(17));
-    let pins = ReaderPins::register(medium.clone()).expect("registers");
+    assert_eq!(oldest(), Some(17));
+    let pins = ReaderPins::register(medium.clone(), false).expect("registers");
     let own = pins.pin(12).expect("pins");
-    assert_eq!(oldest_pinned(&medium).expect("works"), Some(12));
+    assert_eq!(oldest(), Some(12));
     drop(own);
     child.kill().expect("kills");
     child.wait().expect("ends");
-    assert_eq!(oldest_pinned(&medium).expect("works"), None);
-    assert_eq!(medium.list("readers/").expect("works").len(), 1, "only ours is left");
+    assert_eq!(oldest(), None);
+}
+
+/// A log in a folder, with its writer and three commits.
+fn written_folder() -> (tempfile::TempDir, std::path::PathBuf, Arc<dyn Medium>, LogWriter) {
+    let outer = tempfile::tempdir().expect("a folder");
+    let folder = outer.path().join("db");
+    let medium = shared(disk(&folder));
+    let (mut writer, _) = Log::open_writer(medium.clone()).expect("new");
+    (1..=3).for_each(|sequence| assert_eq!(writer.append(&body(sequence)).expect("commits"), sequence));
+    (outer, folder, medium, writer)
+}
+
+#[test]
+fn a_folder_that_moves_under_its_writer_is_noticed() {
+    let (outer, folder, medium, mut writer) = written_folder();
+    let elsewhere = outer.path().join("elsewhere");
+    std::fs::rename(&folder, &elsewhere).expect("moved");
+    let is_moved = |error: &LogError| matches!(error, LogError::Medium(MediumError::Moved { .. }));
+    assert!(is_moved(&writer.append(&body(4)).expect_err("moved")));
+    drop(writer);
+    assert!(is_moved(&Log::open_writer(medium.clone()).map(drop).expect_err("still moved")));
+    // A folder that takes its place is another one.
+    std::fs::create_dir(&folder).expect("made");
+    assert!(is_moved(&Log::open_writer(medium.clone()).map(drop).expect_err("replaced")));
+    assert_eq!(std::fs::read_dir(&folder).expect("listed").count(), 0, "nothing was created there");
+    std::fs::remove_dir(&folder).expect("removed");
+    std::fs::rename(&elsewhere, &folder).expect("moved back");
+    assert_eq!(reopen(&medium).expect("sound"), 3);
+}
+
+#[test]
+fn there_is_one_writer_without_the_lock_file() {
+    let (_outer, folder, medium, mut writer) = written_folder();
+    std::fs::remove_file(folder.join("LOCK")).expect("removed");
+    let second = Log::open_writer(shared(disk(&folder))).map(drop).expect_err("the log is locked");
+    assert!(matches!(second, LogError::Busy { .. }), "{second}");
+    let error = writer.append(&body(4)).expect_err("the lock is gone").to_string();
+    assert!(error.contains("LOCK is not the file any more"), "{error}");
+    drop(writer);
+    assert_eq!(reopen(&medium).expect("sound"), 3);
+}
+
+#[test]
+fn a_removed_log_is_made_again_by_its_writer() {
+    for name in [manifest_name(1), CURRENT.to_string()] {
+        let (_outer, folder, medium, mut writer) = written_folder();
+        std::fs::remove_file(folder.join(name)).expect("removed");
+        assert!(writer.lacks_files().expect("works"));
+        writer.checkpoint(&folded(3)).expect("folds");
+        assert!(!writer.lacks_files().expect("works"));
+        assert_eq!(writer.append(&body(4)).expect("commits"), 4);
+        drop(writer);
+        assert_eq!(reopen(&medium).expect("sound"), 4);
+    }
+}
+
+#[test]
+fn a_log_that_others_change_or_replace_is_noticed() {
+    let changes: [fn(&std::path::Path); 2] = [
+        |log| std::fs::write(log, &std::fs::read(log).expect("read")[..64]).expect("cut short"),
+        |log| {
+            std::fs::copy(log, log.with_extension("copy")).expect("copied");
+            std::fs::rename(log.with_extension("copy"), log).expect("replaced");
+        },
+    ];
+    for change in changes {
+        let (_outer, folder, _, mut writer) = written_folder();
+        change(&folder.join(manifest_name(1)));
+        let error = writer.append(&body(4)).expect_err("changed");
+        let noticed = matches!(error, LogError::Changed { .. } | LogError::Medium(MediumError::Replaced { .. }));
+        assert!(noticed, "{error}");
+    }
+}
+
+#[test]
+fn a_reader_notices_another_database_and_an_older_state() {
+    let (_outer, folder, medium, mut writer) = written_folder();
+    let names = [CURRENT.to_string(), manifest_name(1)];
+    let read = |name: &String| std::fs::read(folder.join(name)).expect("read");
+    let older: Vec<Vec<u8>> = names.iter().map(read).collect();
+    writer.append(&body(4)).expect("commits");
+    drop(writer);
+    let put = |files: &[Vec<u8>]| {
+        names.iter().zip(files).for_each(|(name, bytes)| std::fs::write(folder.join(name), bytes).expect("written"));
+    };
+    let mut reader = Log::open_reader(medium.clone()).expect("there");
+    assert_eq!(check(&reader.refresh().expect("sound").records), 4);
+    let newest: Vec<Vec<u8>> = names.iter().map(read).collect();
+    put(&older);
+    assert!(matches!(reader.refresh(), Err(LogError::OtherState { .. })));
+    put(&newest);
+    assert!(reader.refresh().expect("as it was").records.is_empty());
+    let (_other_outer, other, _, mut other_writer) = written_folder();
+    other_writer.append(&body(4)).expect("commits");
+    drop(other_writer);
+    put(&names.iter().map(|name| std::fs::read(other.join(name)).expect("read")).collect::<Vec<_>>());
+    assert!(matches!(reader.refresh(), Err(LogError::OtherState { .. })));
+    let database = reader.database();
+    assert!(matches!(Log::open_known_writer(medium, database), Err(LogError::OtherState { .. })));
 }

@@ -3,13 +3,18 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::media::{LockFile, Medium, MediumError, WriteFile};
+use crate::limits::RESERVE_BYTES;
+use crate::media::{Identity, LockFile, Medium, MediumError, WriteFile};
 
-use super::lock::take_writer_lock;
+use super::lock::{LOCK, lock_log, take_writer_lock};
+use super::pins::PINS;
 use super::reader::check_end;
 use super::record::{Current, HEADER_LEN, Header, LONGEST_BODY, encode_record, encode_record_after};
 use super::scan::{LogFile, Record, read_bytes};
-use super::{CURRENT, CURRENT_TEMPORARY, LogError, MANIFEST_PREFIX, manifest_name, read_current};
+use super::{CURRENT, CURRENT_TEMPORARY, LogError, MANIFEST_PREFIX, manifest_name, random_id, read_current};
+
+/// A file without content, whose space is used when there is no other.
+const RESERVE: &str = "RESERVE";
 
 /// The one writer of a log. Dropping it releases the writer lock.
 #[derive(Debug)]
@@ -24,9 +29,42 @@ pub struct LogWriter {
     is_unsynced: bool,
     /// Whether some of these are more than markers.
     owes_sync: bool,
+    /// Whether records may be written in the space of the reserve.
+    uses_reserve: bool,
     /// The reason why nothing more may be written.
     poisoned: Option<String>,
-    _lock: Box<dyn LockFile>,
+    /// Whether [`LogWriter::check`] was called since the last record.
+    is_checked: bool,
+    /// Which files are open.
+    open: OpenFiles,
+    /// The lock of the log, besides that of the file `LOCK`.
+    _log_lock: Box<dyn LockFile>,
+    lock: Box<dyn LockFile>,
+}
+
+/// The identities of the files that a writer has open.
+#[derive(Debug, Clone, Copy)]
+struct OpenFiles {
+    lock: Identity,
+    log: Identity,
+    current: Identity,
+}
+
+impl OpenFiles {
+    fn new(lock: &dyn LockFile, log: &dyn WriteFile, current: &dyn WriteFile) -> Result<OpenFiles, MediumError> {
+        Ok(OpenFiles { lock: lock.identity()?, log: log.stat()?.0, current: current.stat()?.0 })
+    }
+}
+
+/// The database that a folder is expected to have.
+#[derive(Debug, Clone, Copy)]
+pub enum Expected {
+    /// Any one. It is created if there is none.
+    Any,
+    /// The one with this number.
+    Known(u128),
+    /// The same, created if there is none.
+    CopyOf(u128),
 }
 
 /// The outcome of a failed commit.
@@ -48,15 +86,14 @@ impl fmt::Display for Outcome {
 }
 
 impl LogWriter {
-    pub(super) fn open(medium: Arc<dyn Medium>) -> Result<(LogWriter, Vec<Record>), LogError> {
+    pub(super) fn open(medium: Arc<dyn Medium>, expected: Expected) -> Result<(LogWriter, Vec<Record>), LogError> {
+        medium.check_place()?;
         let lock = take_writer_lock(&medium)?;
-        let current = match read_current(&medium)? {
-            Some(current) => current,
-            None => create_database(&medium)?,
-        };
+        let (current, log_lock) = lock_current(&medium, expected)?;
         let (current, base_len, records) = recover(&medium, current)?;
         let log = medium.edit(&manifest_name(current.generation))?;
         let current_file = medium.edit(CURRENT)?;
+        let open = OpenFiles::new(lock.as_ref(), log.as_ref(), current_file.as_ref())?;
         let mut writer = LogWriter {
             medium,
             log,
@@ -65,12 +102,63 @@ impl LogWriter {
             base_len,
             is_unsynced: false,
             owes_sync: false,
+            uses_reserve: false,
             poisoned: None,
-            _lock: lock,
+            is_checked: false,
+            open,
+            _log_lock: log_lock,
+            lock,
         };
         writer.remove_leftovers()?;
         writer.write_current()?;
+        writer.keep_reserve();
         Ok((writer, records))
+    }
+
+    /// Which file the writer lock is.
+    pub fn lock_identity(&self) -> Identity {
+        self.open.lock
+    }
+
+    /// The number of the database.
+    pub fn database(&self) -> u128 {
+        self.current.database
+    }
+
+    /// Checks that the database is where it was opened, with the lock and the log that this process has open. Then what is
+    /// written next is written there. After an error, except [`LogError::FilesRemoved`], the writer refuses further work.
+    ///
+    /// # Errors
+    /// The folder or one of these files was moved, removed, replaced or changed.
+    pub fn check(&mut self) -> Result<(), LogError> {
+        self.check_usable(&[])?;
+        let Err(error) = self.find_changes() else {
+            self.is_checked = true;
+            return Ok(());
+        };
+        match self.lacks_files() {
+            Ok(true) => Err(LogError::FilesRemoved { place: self.medium.place() }),
+            _ => Err(self.poison(error)),
+        }
+    }
+
+    fn find_changes(&self) -> Result<(), LogError> {
+        self.medium.check_file(LOCK, self.open.lock)?;
+        let name = manifest_name(self.current.generation);
+        self.medium.check_file(&name, self.open.log)?;
+        self.medium.check_file(CURRENT, self.open.current)?;
+        let (len, expected) = (self.log.stat()?.1, self.current.committed_len);
+        if len == expected { Ok(()) } else { Err(LogError::Changed { file: name, len, expected }) }
+    }
+
+    /// Whether somebody has removed the log or CURRENT, but neither the folder nor the lock. A checkpoint makes both again.
+    ///
+    /// # Errors
+    /// The medium cannot be read.
+    pub fn lacks_files(&self) -> Result<bool, MediumError> {
+        let lacks = |name: &str| Ok::<_, MediumError>(self.medium.identity(name)?.is_none());
+        let lacks_one = lacks(CURRENT)? || lacks(&manifest_name(self.current.generation))?;
+        Ok(lacks_one && self.medium.check_file(LOCK, self.open.lock).is_ok())
     }
 
     /// The sequence of the last commit; 0 before the first.
@@ -172,17 +260,50 @@ impl LogWriter {
     /// Writes a record behind the others.
     fn write(&mut self, body: &[u8], syncs: bool) -> Result<u64, LogError> {
         self.check_usable(body)?;
+        if !std::mem::take(&mut self.is_checked) {
+            self.check()?;
+            self.is_checked = false;
+        }
         let sequence = self.current.last_sequence + 1;
         let mut record = Vec::new();
         encode_record_after(&mut record, self.current.generation, sequence, body, self.is_unsynced);
-        let written = self.log.write_at(self.current.committed_len, &record);
-        if let Err(source) = if syncs { written.and_then(|()| self.log.sync()) } else { written } {
+        let mut written = self.write_record(&record, syncs);
+        if self.uses_reserve && written.as_ref().is_err_and(MediumError::is_full) && self.lend_reserve() {
+            written = self.write_record(&record, syncs);
+        }
+        if let Err(source) = written {
             let outcome = self.take_back();
             return Err(self.poison(LogError::CommitFailed { sequence, outcome, source }));
         }
         self.current.committed_len += record.len() as u64;
         self.current.last_sequence = sequence;
         Ok(sequence)
+    }
+
+    fn write_record(&mut self, record: &[u8], syncs: bool) -> Result<(), MediumError> {
+        self.log.write_at(self.current.committed_len, record)?;
+        if syncs { self.log.sync() } else { Ok(()) }
+    }
+
+    /// Sets whether the next records may be written in the space that is reserved for it: those that free space.
+    pub fn use_reserve(&mut self, uses: bool) {
+        self.uses_reserve = uses;
+    }
+
+    /// Reserves space on the medium, unless there is some. If there is no space, there is no reserve.
+    pub fn keep_reserve(&mut self) {
+        if self.is_poisoned() || self.medium.exists(RESERVE).unwrap_or(true) {
+            return;
+        }
+        let made = self.medium.create(RESERVE).and_then(|mut file| file.allocate(RESERVE_BYTES));
+        if made.is_err() {
+            let _ = remove_if_there(&self.medium, RESERVE);
+        }
+    }
+
+    /// Makes the space of the reserve free, and returns whether there was some.
+    fn lend_reserve(&self) -> bool {
+        self.medium.remove(RESERVE).is_ok()
     }
 
     /// Lets CURRENT cover all records.
@@ -197,25 +318,41 @@ impl LogWriter {
     /// # Errors
     /// The new log or CURRENT cannot be written.
     pub fn checkpoint(&mut self, body: &[u8]) -> Result<(), LogError> {
+        self.checkpoint_at(self.current.last_sequence, body)
+    }
+
+    /// The same with the state after a commit of the same database, which may be later than those of this log.
+    ///
+    /// # Errors
+    /// As for [`LogWriter::checkpoint`].
+    pub fn checkpoint_at(&mut self, sequence: u64, body: &[u8]) -> Result<(), LogError> {
         self.check_usable(body)?;
+        self.medium.check_file(LOCK, self.open.lock).map_err(|error| self.poison(error.into()))?;
         let generation = self.current.generation + 1;
-        let header = Header { generation, has_base: true };
-        let committed_len = match write_manifest(&self.medium, header, Some((self.current.last_sequence, body))) {
-            Ok(len) => len,
+        let header = Header { generation, has_base: true, database: self.current.database };
+        let written = write_manifest(&self.medium, header, Some((sequence, body)))
+            .map_err(LogError::from)
+            .and_then(|len| Ok((len, lock_log(&self.medium, generation)?)));
+        let (committed_len, log_lock) = match written {
+            Ok(written) => written,
             Err(error) => {
                 // A log that is not current must not outlive the commits to come.
                 let _ = self.medium.remove(&manifest_name(generation));
-                return Err(error.into());
+                return Err(error);
             }
         };
-        let current = Current { generation, committed_len, ..self.current };
+        let current = Current { generation, committed_len, last_sequence: sequence, ..self.current };
         let switch = || {
             replace_current(&self.medium, current)?;
-            Ok((self.medium.edit(&manifest_name(generation))?, self.medium.edit(CURRENT)?))
+            let (log, current_file) = (self.medium.edit(&manifest_name(generation))?, self.medium.edit(CURRENT)?);
+            let open = OpenFiles::new(self.lock.as_ref(), log.as_ref(), current_file.as_ref())?;
+            Ok((log, current_file, open))
         };
-        let (log, current_file) = switch().map_err(|error: MediumError| self.poison(error.into()))?;
+        let (log, current_file, open) = switch().map_err(|error: MediumError| self.poison(error.into()))?;
         let old = std::mem::replace(&mut self.current, current).generation;
         self.log = log;
+        self._log_lock = log_lock;
+        (self.open, self.is_checked) = (open, false);
         self.current_file = current_file;
         self.base_len = committed_len;
         (self.is_unsynced, self.owes_sync) = (false, false);
@@ -276,6 +413,7 @@ fn recover(medium: &Arc<dyn Medium>, current: Current) -> Result<(Current, u64, 
         file => file?,
     };
     let log = LogFile::open(name, file, current.generation)?;
+    log.check_database(current.database)?;
     let mut position = log.start();
     let mut records = log.read_committed(&mut position, current.committed_len)?;
     check_end(&log.name, position, current)?;
@@ -309,10 +447,38 @@ fn settle_tail(medium: &Arc<dyn Medium>, log: &LogFile, committed: u64, end: u64
     file.sync()
 }
 
-fn create_database(medium: &Arc<dyn Medium>) -> Result<Current, MediumError> {
-    let header = Header { generation: 1, has_base: false };
+/// Locks the log that CURRENT names, which is created if there is no database and none is known.
+fn lock_current(medium: &Arc<dyn Medium>, expected: Expected) -> Result<(Current, Box<dyn LockFile>), LogError> {
+    loop {
+        let current = match (read_current(medium)?, expected) {
+            (Some(current), _) => current,
+            (None, Expected::Any) => create_database(medium, random_id())?,
+            (None, Expected::CopyOf(database)) => create_database(medium, database)?,
+            (None, Expected::Known(_)) => return Err(LogError::NoDatabase { place: medium.place() }),
+        };
+        if let Expected::Known(database) | Expected::CopyOf(database) = expected
+            && database != current.database
+        {
+            return Err(LogError::OtherState { place: medium.place() });
+        }
+        let lock = match lock_log(medium, current.generation) {
+            Err(LogError::Medium(error)) if error.is_not_found() => {
+                return Err(LogError::GenerationMissing { file: manifest_name(current.generation) });
+            }
+            lock => lock?,
+        };
+        // Without the file LOCK, another writer may have begun a new generation meanwhile.
+        if read_current(medium)?.is_some_and(|now| now.generation == current.generation) {
+            return Ok((current, lock));
+        }
+    }
+}
+
+fn create_database(medium: &Arc<dyn Medium>, database: u128) -> Result<Current, MediumError> {
+    let header = Header { generation: 1, has_base: false, database };
+    medium.byte_locks(PINS, true)?;
     let committed_len = write_manifest(medium, header, None)?;
-    let current = Current { generation: 1, committed_len, last_sequence: 0 };
+    let current = Current { generation: 1, committed_len, last_sequence: 0, database };
     replace_current(medium, current)?;
     Ok(current)
 }

@@ -6,20 +6,24 @@
 //! `pread`.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use rustix::fs::FallocateFlags;
+
 use super::aligned::AlignedBytes;
 use super::batch::{self, Batch, Limits, Run};
+use super::byte_locks::{self, Lock};
+use super::folder::{Folder, Opening};
 use super::system::{self, Direct};
 use super::threads::Threads;
 use super::{
-    Buffer, BufferPool, LockFile, LockMode, Medium, MediumError, Pending, ReadFile, ReadRequest, Result, WriteFile,
-    check_name, check_range, folder_of,
+    Buffer, BufferPool, ByteLocks, Identity, LockFile, LockMode, Medium, MediumError, Pending, ReadFile, ReadRequest,
+    Result, WriteFile, check_name, check_range, folder_of,
 };
 use crate::limits::{IO_DEPTH, IO_UNIT_BYTES};
 
@@ -38,7 +42,12 @@ pub struct DiskOptions {
     pub force_threads: bool,
     /// The maximum memory of recycled buffers, in bytes.
     pub pool_bytes: usize,
+    /// The permissions that new files and folders do not have, besides those of the process's umask.
+    pub umask: u32,
 }
+
+/// Only the user of the process may read and write new files and folders.
+pub const PRIVATE: u32 = 0o077;
 
 impl Default for DiskOptions {
     fn default() -> DiskOptions {
@@ -49,6 +58,7 @@ impl Default for DiskOptions {
             fallback_threads: 4,
             force_threads: false,
             pool_bytes: 64 << 20,
+            umask: PRIVATE,
         }
     }
 }
@@ -68,7 +78,7 @@ pub enum DirectMode {
 /// A database folder on a disk.
 #[derive(Debug)]
 pub struct Disk {
-    root: PathBuf,
+    folder: Folder,
     io: Arc<Io>,
 }
 
@@ -79,16 +89,9 @@ impl Disk {
     /// The folder does not exist or cannot be created.
     pub fn open(root: impl AsRef<Path>, create: bool, options: DiskOptions) -> Result<Disk> {
         let root = root.as_ref();
-        if create {
-            make_folder(root).map_err(|error| MediumError::io("create folder", root.display().to_string(), error))?;
-        }
-        let metadata = fs::metadata(root);
-        let metadata = metadata.map_err(|error| MediumError::io("open folder", root.display().to_string(), error))?;
-        if !metadata.is_dir() {
-            let error = io::Error::from(ErrorKind::NotADirectory);
-            return Err(MediumError::io("open folder", root.display().to_string(), error));
-        }
-        Ok(Disk { root: root.to_path_buf(), io: Arc::new(Io::new(options)) })
+        let folder = Folder::open(root, create, options.umask)
+            .map_err(|error| MediumError::io("open folder", root.display().to_string(), error))?;
+        Ok(Disk { folder, io: Arc::new(Io::new(options)) })
     }
 
     /// The pool of this disk's buffers.
@@ -107,16 +110,16 @@ impl Disk {
 
     /// The folder.
     pub fn root(&self) -> &Path {
-        &self.root
+        self.folder.path()
     }
 
-    fn path(&self, name: &str) -> Result<PathBuf> {
+    fn open_file(&self, action: &'static str, name: &str, opening: Opening) -> Result<File> {
         check_name(name)?;
-        Ok(self.root.join(name))
+        self.folder.open_file(name, opening).map_err(self.error(action, name))
     }
 
     fn label(&self, name: &str) -> String {
-        self.root.join(name).display().to_string()
+        self.root().join(name).display().to_string()
     }
 
     fn error(&self, action: &'static str, name: &str) -> impl FnOnce(io::Error) -> MediumError {
@@ -127,41 +130,36 @@ impl Disk {
 
 impl Medium for Disk {
     fn create(&self, name: &str) -> Result<Box<dyn WriteFile>> {
-        let path = self.path(name)?;
-        let create = || OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-        let file = create_in_folder(create, &path).map_err(self.error("create", name))?;
+        let file = self.open_file("create", name, Opening::Create)?;
         Ok(Box::new(DiskWriter { label: self.label(name), file, len: 0, on_its_way: 0 }))
     }
 
     /// Past the operating system's cache where possible: this is several times as fast, and segments are read past it,
     /// too.
     fn write_whole(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        let path = self.path(name)?;
-        let mut writer = self.create(name)?;
+        let file = self.open_file("create", name, Opening::Create)?;
         let whole = bytes.len() / AlignedBytes::ALIGNMENT * AlignedBytes::ALIGNMENT;
-        let direct = if self.io.options.direct == DirectMode::Off { None } else { system::open_direct_writer(&path) };
+        let direct = if self.io.options.direct == DirectMode::Off { None } else { system::open_direct_writer(&file) };
         let written = match direct {
             None => 0,
             // If the file system refuses direct writes, the file is written through the cache, from the start.
             Some(file) => write_direct(&file, &bytes[..whole]).map_or(0, |()| whole),
         };
+        let mut writer = Box::new(DiskWriter { label: self.label(name), file, len: 0, on_its_way: 0 });
         writer.write_at(written as u64, &bytes[written..])?;
         writer.finish()
     }
 
     fn edit(&self, name: &str) -> Result<Box<dyn WriteFile>> {
-        let path = self.path(name)?;
-        let file =
-            OpenOptions::new().read(true).write(true).open(path).map_err(self.error("open for writing", name))?;
+        let file = self.open_file("open for writing", name, Opening::Edit)?;
         let len = file.metadata().map_err(self.error("stat", name))?.len();
         Ok(Box::new(DiskWriter { label: self.label(name), file, len, on_its_way: len }))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
-        let file = File::open(self.path(name)?).map_err(self.error("open", name))?;
         let file = OpenFile {
+            file: self.open_file("open", name, Opening::Read)?,
             label: self.label(name),
-            file,
             direct: OnceLock::new(),
             direct_failed: false.into(),
             io: self.io.clone(),
@@ -170,112 +168,101 @@ impl Medium for Disk {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        fs::rename(self.path(from)?, self.path(to)?).map_err(self.error("rename", from))
+        check_name(from)?;
+        check_name(to)?;
+        self.folder.rename(from, to).map_err(self.error("rename", from))
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        fs::remove_file(self.path(name)?).map_err(self.error("remove", name))
+        check_name(name)?;
+        self.folder.remove(name).map_err(self.error("remove", name))
     }
 
     fn exists(&self, name: &str) -> Result<bool> {
-        self.path(name)?.try_exists().map_err(self.error("look for", name))
+        check_name(name)?;
+        Ok(self.folder.identity(name).map_err(self.error("look for", name))?.is_some())
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<String>> {
         let folder = folder_of(prefix);
-        let entries = match fs::read_dir(self.root.join(folder)) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(self.error("list", folder))?,
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(self.error("list", folder))?;
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                continue;
-            }
-            // A name that is not UTF-8 is not ours.
-            let Ok(name) = entry.file_name().into_string() else { continue };
-            let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-            if name.starts_with(prefix) {
-                names.push(name);
-            }
+        let mut names = self.folder.files(folder).map_err(self.error("list", folder))?;
+        if !folder.is_empty() {
+            names.iter_mut().for_each(|name| *name = format!("{folder}/{name}"));
         }
+        names.retain(|name| name.starts_with(prefix));
         names.sort_unstable();
         Ok(names)
     }
 
     fn sync_folder(&self, folder: &str) -> Result<()> {
-        File::open(self.root.join(folder))
-            .and_then(|folder| folder.sync_all())
-            .map_err(self.error("sync folder", folder))
+        self.folder.sync(folder).map_err(self.error("sync folder", folder))
     }
 
     fn try_lock(&self, name: &str, mode: LockMode) -> Result<Option<Box<dyn LockFile>>> {
-        let path = self.path(name)?;
-        let open = || match mode {
-            LockMode::Create => OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path),
-            LockMode::Existing => OpenOptions::new().read(true).write(true).open(&path),
-            LockMode::Shared => File::open(&path),
+        let opening = match mode {
+            LockMode::Create => Opening::EditOrCreate,
+            LockMode::Existing => Opening::Edit,
+            LockMode::Shared => Opening::Read,
         };
         loop {
-            let file = if mode == LockMode::Create { create_in_folder(open, &path) } else { open() };
-            let file = match file {
-                Err(error) if error.kind() == ErrorKind::NotFound && mode != LockMode::Create => return Ok(None),
-                file => file.map_err(self.error("open for locking", name))?,
+            let file = match self.open_file("open for locking", name, opening) {
+                Err(error) if error.is_not_found() && mode != LockMode::Create => return Ok(None),
+                file => file?,
             };
-            match if mode == LockMode::Shared { file.try_lock_shared() } else { file.try_lock() } {
+            match retry(|| if mode == LockMode::Shared { file.try_lock_shared() } else { file.try_lock() }) {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(self.error("lock", name)(error)),
             }
             // The previous holder of the lock may have removed the file before we got the lock. Then nobody else can
             // see our lock, and we try again.
-            if is_same_file(&file, &path).map_err(self.error("stat", name))? {
+            let ours = identity_of(&file).map_err(self.error("stat", name))?;
+            if self.folder.identity(name).map_err(self.error("stat", name))? == Some(ours) {
                 return Ok(Some(Box::new(DiskLock { label: self.label(name), file })));
             }
         }
     }
 
+    fn byte_locks(&self, name: &str, create: bool) -> Result<Option<Box<dyn ByteLocks>>> {
+        let file = match self.open_file("open for locking", name, Opening::Read) {
+            Err(error) if error.is_not_found() => match create {
+                true => self.open_file("create", name, Opening::EditOrCreate)?,
+                false => return Ok(None),
+            },
+            file => file?,
+        };
+        Ok(Some(Box::new(DiskBytes { label: self.label(name), file })))
+    }
+
     fn place(&self) -> String {
-        self.root.display().to_string()
+        self.root().display().to_string()
     }
-}
 
-/// Creates the folder of a file durably, if necessary.
-fn create_in_folder(create: impl Fn() -> io::Result<File>, path: &Path) -> io::Result<File> {
-    match create() {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            if let Some(folder) = path.parent() {
-                make_folder(folder)?;
-            }
-            create()
+    fn identity(&self, name: &str) -> Result<Option<Identity>> {
+        check_name(name)?;
+        self.folder.identity_by_path(name).map_err(self.error("look for", name))
+    }
+
+    fn check_place(&self) -> Result<()> {
+        match self.folder.is_in_place() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(MediumError::Moved { place: self.place() }),
+            Err(error) => Err(MediumError::io("look for", self.place(), error)),
         }
-        result => result,
     }
 }
 
-fn make_folder(folder: &Path) -> io::Result<()> {
-    if folder.as_os_str().is_empty() || folder.is_dir() {
-        return Ok(());
-    }
-    if let Some(parent) = folder.parent() {
-        make_folder(parent)?;
-    }
-    match fs::create_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        result => result?,
-    }
-    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(parent)?.sync_all()
+fn identity_of(file: &File) -> io::Result<Identity> {
+    file.metadata().map(|metadata| Identity::new(metadata.dev(), metadata.ino()))
 }
 
-fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
-    use std::os::unix::fs::MetadataExt;
-    let ours = file.metadata()?;
-    match fs::metadata(path) {
-        Ok(theirs) => Ok((ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino())),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
+/// Repeats a try to lock as long as signals interrupt it.
+fn retry(attempt: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockError> {
+    loop {
+        match attempt() {
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
     }
 }
 
@@ -301,6 +288,44 @@ impl LockFile for DiskLock {
     fn write(&self, bytes: &[u8]) -> Result<()> {
         let write = self.file.write_all_at(bytes, 0).and_then(|()| self.file.set_len(bytes.len() as u64));
         write.map_err(|error| MediumError::io("write", &self.label, error))
+    }
+
+    fn identity(&self) -> Result<Identity> {
+        identity_of(&self.file).map_err(|error| MediumError::io("stat", &self.label, error))
+    }
+}
+
+#[derive(Debug)]
+struct DiskBytes {
+    label: String,
+    file: File,
+}
+
+impl DiskBytes {
+    fn error(&self, error: io::Error) -> MediumError {
+        MediumError::io("lock", &self.label, error)
+    }
+}
+
+impl ByteLocks for DiskBytes {
+    fn share(&self, at: u64) -> Result<()> {
+        match byte_locks::try_lock(&self.file, Lock::Shared, at) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.error(ErrorKind::ResourceBusy.into())),
+            Err(error) => Err(self.error(error)),
+        }
+    }
+
+    fn release(&self, at: u64) -> Result<()> {
+        byte_locks::unlock(&self.file, at).map_err(|error| self.error(error))
+    }
+
+    fn first_of_others(&self) -> Result<Option<u64>> {
+        byte_locks::first_locked(&self.file, 0, u64::MAX).map_err(|error| self.error(error))
+    }
+
+    fn identity(&self) -> Result<Identity> {
+        identity_of(&self.file).map_err(|error| MediumError::io("stat", &self.label, error))
     }
 }
 
@@ -329,6 +354,11 @@ impl WriteFile for DiskWriter {
         self.len
     }
 
+    fn stat(&self) -> Result<(Identity, u64)> {
+        let metadata = self.file.metadata().map_err(self.error("stat"))?;
+        Ok((Identity::new(metadata.dev(), metadata.ino()), metadata.len()))
+    }
+
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.write_at(self.len, bytes)?;
         if self.len - self.on_its_way.min(self.len) >= WRITE_BACK_STEP {
@@ -342,6 +372,16 @@ impl WriteFile for DiskWriter {
         self.file.write_all_at(bytes, offset).map_err(self.error("write"))?;
         self.len = self.len.max(offset + bytes.len() as u64);
         Ok(())
+    }
+
+    fn allocate(&mut self, len: u64) -> Result<()> {
+        let missing = len.saturating_sub(self.len);
+        if rustix::fs::fallocate(&self.file, FallocateFlags::empty(), self.len, missing).is_ok() {
+            self.len = len.max(self.len);
+            return Ok(());
+        }
+        // Not every file system can do it, and a full one says so again.
+        self.append(&vec![0; missing as usize])
     }
 
     fn set_len(&mut self, len: u64) -> Result<()> {

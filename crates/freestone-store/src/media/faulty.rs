@@ -18,8 +18,8 @@ use fastrand::Rng;
 use parking_lot::Mutex;
 
 use super::{
-    Buffer, LockFile, LockMode, Medium, MediumError, Memory, Pending, ReadFile, ReadRequest, Result, WriteFile,
-    folder_of,
+    Buffer, ByteLocks, Identity, LockFile, LockMode, Medium, MediumError, Memory, Pending, ReadFile, ReadRequest,
+    Result, WriteFile, folder_of,
 };
 
 /// The kinds of operations that can fail.
@@ -62,8 +62,8 @@ pub struct FaultPlan {
     pub fail_kinds: Vec<(Operation, u64)>,
     /// After the first failure, fail everything, as if the machine had stopped.
     pub stay_dead: bool,
-    /// The medium is full after files have grown by this many bytes in total. The write that reaches the limit is cut
-    /// short.
+    /// The medium is full when files have grown by this many bytes in total, less those of removed ones. The write that
+    /// reaches the limit is cut short.
     pub capacity: Option<u64>,
     /// Flip one bit in the result of the n-th read, counting from 0.
     pub flip_read: Option<u64>,
@@ -213,7 +213,12 @@ impl Medium for Faulty {
     fn remove(&self, name: &str) -> Result<()> {
         self.pass(Operation::Remove, name)?;
         self.touch(name)?;
+        let len = self.inner.open(name).and_then(|file| file.len()).unwrap_or(0);
         self.inner.remove(name)?;
+        {
+            let mut state = self.state.lock();
+            state.written = state.written.saturating_sub(len);
+        }
         self.state.lock().shadow.remove(name);
         Ok(())
     }
@@ -241,8 +246,21 @@ impl Medium for Faulty {
         self.inner.try_lock(name, mode)
     }
 
+    fn byte_locks(&self, name: &str, create: bool) -> Result<Option<Box<dyn ByteLocks>>> {
+        self.pass(Operation::Lock, name)?;
+        self.inner.byte_locks(name, create)
+    }
+
     fn place(&self) -> String {
         self.inner.place()
+    }
+
+    fn identity(&self, name: &str) -> Result<Option<Identity>> {
+        self.inner.identity(name)
+    }
+
+    fn check_place(&self) -> Result<()> {
+        self.inner.check_place()
     }
 
     fn is_memory(&self) -> bool {
@@ -298,6 +316,10 @@ impl WriteFile for FaultyWriter {
         self.inner.len()
     }
 
+    fn stat(&self) -> Result<(Identity, u64)> {
+        self.inner.stat()
+    }
+
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.write_at(self.inner.len(), bytes)
     }
@@ -307,6 +329,10 @@ impl WriteFile for FaultyWriter {
         self.inner.write_at(offset, &bytes[..admitted])?;
         self.note(Change::Write(offset, bytes[..admitted].to_vec()));
         failure.map_or(Ok(()), Err)
+    }
+
+    fn allocate(&mut self, len: u64) -> Result<()> {
+        self.append(&vec![0; len.saturating_sub(self.len()) as usize])
     }
 
     fn set_len(&mut self, len: u64) -> Result<()> {
@@ -378,6 +404,7 @@ impl ReadFile for FaultyReader {
     }
 }
 
+/// A file of the shadow.
 type FileId = u64;
 
 /// The durable state, and all changes since.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 
 use super::{
-    Buffer, LockFile, LockMode, Medium, MediumError, Pending, ReadFile, ReadRequest, Result, WriteFile, check_name,
-    check_range,
+    Buffer, ByteLocks, Identity, LockFile, LockMode, Medium, MediumError, Pending, ReadFile, ReadRequest, Result,
+    WriteFile, check_name, check_range,
 };
 
 /// A database folder in memory. Clones are handles to the same folder. Reads share the file's memory without a copy.
@@ -24,6 +24,8 @@ struct File {
     /// Copied on write only if a reader references a buffer of it.
     content: RwLock<Arc<Vec<u8>>>,
     holders: Mutex<Holders>,
+    /// The locked bytes, with the opening that has locked them.
+    bytes: Mutex<Vec<(u64, Arc<()>)>>,
 }
 
 impl Memory {
@@ -125,8 +127,23 @@ impl Medium for Memory {
         Ok(taken.map(|file| Box::new(Lock(file)) as Box<dyn LockFile>))
     }
 
+    fn byte_locks(&self, name: &str, create: bool) -> Result<Option<Box<dyn ByteLocks>>> {
+        check_name(name)?;
+        let mut files = self.files.lock();
+        let file = match create {
+            true => Some(files.entry(name.to_string()).or_insert_with(|| File::new(name, Vec::new())).clone()),
+            false => files.get(name).cloned(),
+        };
+        Ok(file.map(|file| Box::new(Bytes { file, opening: Arc::default() }) as Box<dyn ByteLocks>))
+    }
+
     fn place(&self) -> String {
         ":memory:".to_string()
+    }
+
+    fn identity(&self, name: &str) -> Result<Option<Identity>> {
+        check_name(name)?;
+        Ok(self.files.lock().get(name).map(File::identity))
     }
 
     fn is_memory(&self) -> bool {
@@ -166,7 +183,11 @@ impl Holders {
 impl File {
     fn new(name: &str, content: Vec<u8>) -> Arc<File> {
         let content = RwLock::new(Arc::new(content));
-        Arc::new(File { label: label(name), content, holders: Mutex::default() })
+        Arc::new(File { label: label(name), content, holders: Mutex::default(), bytes: Mutex::default() })
+    }
+
+    fn identity(self: &Arc<Self>) -> Identity {
+        Identity::new(0, Arc::as_ptr(self) as u64)
     }
 
     fn len(&self) -> u64 {
@@ -218,6 +239,10 @@ impl WriteFile for Writer {
         self.len
     }
 
+    fn stat(&self) -> Result<(Identity, u64)> {
+        Ok((self.file.identity(), self.file.len()))
+    }
+
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.write_at(self.len, bytes)
     }
@@ -225,6 +250,11 @@ impl WriteFile for Writer {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.file.write_at(offset, bytes)?;
         self.len = self.len.max(offset + bytes.len() as u64);
+        Ok(())
+    }
+
+    fn allocate(&mut self, _len: u64) -> Result<()> {
+        // Memory is taken when it is written.
         Ok(())
     }
 
@@ -269,10 +299,48 @@ impl LockFile for Lock {
         self.0.write_at(0, bytes)?;
         self.0.set_len(bytes.len() as u64)
     }
+
+    fn identity(&self) -> Result<Identity> {
+        Ok(self.0.identity())
+    }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
         self.0.holders.lock().release();
+    }
+}
+
+/// An opening of a file for locks of bytes.
+#[derive(Debug)]
+struct Bytes {
+    file: Arc<File>,
+    opening: Arc<()>,
+}
+
+impl ByteLocks for Bytes {
+    fn share(&self, at: u64) -> Result<()> {
+        self.file.bytes.lock().push((at, self.opening.clone()));
+        Ok(())
+    }
+
+    fn release(&self, at: u64) -> Result<()> {
+        self.file.bytes.lock().retain(|(locked, by)| *locked != at || !Arc::ptr_eq(by, &self.opening));
+        Ok(())
+    }
+
+    fn first_of_others(&self) -> Result<Option<u64>> {
+        let bytes = self.file.bytes.lock();
+        Ok(bytes.iter().filter(|(_, by)| !Arc::ptr_eq(by, &self.opening)).map(|(at, _)| *at).min())
+    }
+
+    fn identity(&self) -> Result<Identity> {
+        Ok(self.file.identity())
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        self.file.bytes.lock().retain(|(_, by)| !Arc::ptr_eq(by, &self.opening));
     }
 }

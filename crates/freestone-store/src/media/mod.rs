@@ -9,14 +9,18 @@
 //! - Bytes are durable after `WriteFile::sync`, and a name is durable after `sync_folder` of its folder. Nothing else
 //!   is guaranteed: neither the order of unsynced writes nor their completeness.
 //! - Written bytes are visible at once to every reader of this machine, in this process or another.
+//! - Names lead to files of the folder that was opened, also if it is moved or another one takes its place.
+//!   [`Medium::check_place`] and [`Medium::identity`] tell whether that has happened.
 //!
 //! Names use `/` between folders on every platform. A folder is created with the first file in it.
 
 mod aligned;
 mod batch;
 mod buffer;
+mod byte_locks;
 mod disk;
 mod faulty;
+mod folder;
 mod memory;
 pub mod region;
 mod system;
@@ -30,7 +34,7 @@ use std::sync::Arc;
 
 pub use batch::Pending;
 pub use buffer::{Buffer, BufferPool};
-pub use disk::{DirectMode, Disk, DiskOptions};
+pub use disk::{DirectMode, Disk, DiskOptions, PRIVATE};
 pub use faulty::{FaultPlan, Faulty, Operation};
 pub use memory::Memory;
 
@@ -83,8 +87,35 @@ pub trait Medium: Send + Sync + fmt::Debug {
     /// file does not exist and `mode` does not create it.
     fn try_lock(&self, name: &str, mode: LockMode) -> Result<Option<Box<dyn LockFile>>>;
 
+    /// Opens a file for locks of single bytes. `None` if it does not exist and `create` is not set.
+    fn byte_locks(&self, name: &str, create: bool) -> Result<Option<Box<dyn ByteLocks>>>;
+
     /// The location of this medium, for messages.
     fn place(&self) -> String;
+
+    /// The identity of the file to which the location of this medium and a name lead now; `None` if there is none. It is
+    /// another file than one that is open if that was removed or replaced, or if the folder was.
+    fn identity(&self, name: &str) -> Result<Option<Identity>>;
+
+    /// Checks that the location still leads to the folder that was opened.
+    ///
+    /// # Errors
+    /// It does not, or that cannot be found out.
+    fn check_place(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Checks that a name leads to a file that is open, which also means that the folder is where it was.
+    ///
+    /// # Errors
+    /// It does not, or that cannot be found out.
+    fn check_file(&self, name: &str, open: Identity) -> Result<()> {
+        if self.identity(name)? == Some(open) {
+            return Ok(());
+        }
+        self.check_place()?;
+        Err(MediumError::Replaced { file: format!("{}/{name}", self.place()) })
+    }
 
     /// Whether a read costs no more than a copy, so that a page cache would only duplicate the memory.
     fn is_memory(&self) -> bool {
@@ -136,6 +167,9 @@ pub trait WriteFile: Send + fmt::Debug {
     /// The length in bytes, including what this handle has written.
     fn len(&self) -> u64;
 
+    /// Which file this is, and its length now: others should not have changed it.
+    fn stat(&self) -> Result<(Identity, u64)>;
+
     /// Whether the file has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -147,6 +181,11 @@ pub trait WriteFile: Send + fmt::Debug {
 
     /// Overwrites in place, or extends the file.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Takes the space for a file of this length, if the medium has such a thing as space. The file may get that length.
+    fn allocate(&mut self, len: u64) -> Result<()> {
+        self.set_len(len)
+    }
 
     /// Truncates the file, or extends it with zeros.
     fn set_len(&mut self, len: u64) -> Result<()>;
@@ -170,6 +209,42 @@ pub trait LockFile: Send + Sync + fmt::Debug {
     /// Overwrites in place from the start. Unless the new content is shorter, it replaces the old. Not durable: a lock
     /// file means nothing after a restart of the machine.
     fn write(&self, bytes: &[u8]) -> Result<()>;
+
+    /// Which file this is.
+    fn identity(&self) -> Result<Identity>;
+}
+
+/// A file whose bytes are locked one by one, in shared mode, to tell others something. The file need not have these
+/// bytes, and is not changed. The locks end when this is dropped, or with the process, however it ends.
+///
+/// # Errors
+/// The methods return the error of the medium, with the action and the file.
+#[allow(clippy::missing_errors_doc)]
+pub trait ByteLocks: Send + Sync + fmt::Debug {
+    /// Locks a byte.
+    fn share(&self, at: u64) -> Result<()>;
+
+    /// Unlocks a byte.
+    fn release(&self, at: u64) -> Result<()>;
+
+    /// The first byte that another opening of the file has locked; `None` if there is none.
+    fn first_of_others(&self) -> Result<Option<u64>>;
+
+    /// Which file this is.
+    fn identity(&self) -> Result<Identity>;
+}
+
+/// Which file or folder something is, whatever its name. It is not given to another one as long as any handle is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity {
+    device: u64,
+    number: u64,
+}
+
+impl Identity {
+    fn new(device: u64, number: u64) -> Identity {
+        Identity { device, number }
+    }
 }
 
 /// How to lock a file.
@@ -213,6 +288,18 @@ pub enum MediumError {
     )]
     #[allow(missing_docs)]
     Name { name: String },
+    #[error(
+        "{place} is not the folder any more that was opened: it was moved, removed or replaced; put it back, or end this \
+         session and open the database where it is now"
+    )]
+    #[allow(missing_docs)]
+    Moved { place: String },
+    #[error(
+        "{file} is not the file any more that this process has open: it was removed or replaced; run the statement again, \
+         which opens the database again"
+    )]
+    #[allow(missing_docs)]
+    Replaced { file: String },
 }
 
 impl MediumError {
@@ -231,6 +318,17 @@ impl MediumError {
     /// Whether the file does not exist.
     pub fn is_not_found(&self) -> bool {
         self.kind() == Some(io::ErrorKind::NotFound)
+    }
+
+    /// Whether the medium is full, or what this user may write.
+    pub fn is_full(&self) -> bool {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        matches!(self.kind(), Some(StorageFull | QuotaExceeded | FileTooLarge))
+    }
+
+    /// Whether the medium has no locks of files.
+    pub fn has_no_locks(&self) -> bool {
+        matches!(self, MediumError::Io { source, .. } if byte_locks::are_missing(source))
     }
 
     /// Whether the folder or medium is not writable at all, as opposed to a single failed write.
@@ -271,7 +369,7 @@ mod name_tests {
 
     #[test]
     fn names_stay_inside_the_folder() {
-        for name in ["a", "CURRENT", "readers/1-2.pin", "t/0001/x.seg"] {
+        for name in ["a", "CURRENT", "segments/1-2.seg", "t/0001/x.seg"] {
             check(name, true);
         }
         for name in ["", "/a", "a/", "a//b", "..", "../a", "a/../b", "./a", "a\\b", "c:a", "a\0"] {

@@ -81,8 +81,9 @@ mod calls {
         Some(Direct { file, alignment })
     }
 
-    /// A handle for direct writes to an existing file, if its file system supports them.
-    pub fn open_direct_writer(path: &std::path::Path) -> Option<File> {
+    /// A second handle for direct writes to the same file, if its file system supports them.
+    pub fn open_direct_writer(file: &File) -> Option<File> {
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let file = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path).ok()?;
         direct_alignment(&file).map(|_| file)
     }
@@ -128,7 +129,7 @@ mod calls {
         Err(ErrorKind::Unsupported.into())
     }
 
-    pub fn open_direct_writer(_: &std::path::Path) -> Option<File> {
+    pub fn open_direct_writer(_: &File) -> Option<File> {
         None
     }
 

@@ -121,7 +121,15 @@ fn ways() -> Vec<DiskOptions> {
     for direct in [DirectMode::Auto, DirectMode::On, DirectMode::Off] {
         for (force_threads, fallback_threads) in [(false, 0), (true, 2), (true, 0)] {
             let (io_unit, io_depth) = (16 << 10, 3);
-            ways.push(DiskOptions { direct, io_unit, io_depth, fallback_threads, force_threads, pool_bytes: 1 << 20 });
+            ways.push(DiskOptions {
+                direct,
+                io_unit,
+                io_depth,
+                fallback_threads,
+                force_threads,
+                pool_bytes: 1 << 20,
+                ..DiskOptions::default()
+            });
         }
     }
     ways

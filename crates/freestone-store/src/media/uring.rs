@@ -77,8 +77,16 @@ impl Ring {
         let first = queue.batches.len() == 1;
         drop(queue);
         // If the queue was not empty, the thread was woken already and will take this batch, too.
-        if first {
-            self.shared.wake();
+        if first && !self.shared.wake() {
+            // The thread cannot be told, and stays asleep. This one reads what is queued, and later ones do.
+            let mut queue = self.shared.queue.lock();
+            queue.closed = true;
+            let batches = std::mem::take(&mut queue.batches);
+            drop(queue);
+            for mut batch in batches {
+                read_runs(&mut batch);
+                batch.deliver();
+            }
         }
     }
 }
@@ -86,14 +94,17 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         self.shared.queue.lock().closed = true;
-        self.shared.wake();
+        let _ = self.shared.wake();
     }
 }
 
 impl Shared {
-    fn wake(&self) {
-        // This fails only if the counter is at its limit, and then the thread wakes anyway.
-        let _ = (&self.event).write(&1u64.to_ne_bytes());
+    /// Returns whether the thread is told, or is awake: if the counter is at its limit, it wakes anyway.
+    fn wake(&self) -> bool {
+        match (&self.event).write(&1u64.to_ne_bytes()) {
+            Ok(_) => true,
+            Err(error) => is_transient(&error),
+        }
     }
 
     fn take_wakes(&self) {
@@ -117,7 +128,20 @@ fn new_ring(depth: usize) -> io::Result<IoUring> {
     // Kernels before 6.1 do not support these flags.
     let ring = lean.or_else(|_| IoUring::new(entries))?;
     // Kernels before 5.6 may drop completions when many arrive at once. Threads are safer there.
-    if ring.params().is_feature_nodrop() { Ok(ring) } else { Err(io::Error::from(io::ErrorKind::Unsupported)) }
+    if !ring.params().is_feature_nodrop() {
+        return Err(io::Error::from(io::ErrorKind::Unsupported));
+    }
+    try_out(ring)
+}
+
+/// Lets a ring do nothing once: a sandbox may allow that it is made, and refuse its use.
+fn try_out(mut ring: IoUring) -> io::Result<IoUring> {
+    // SAFETY: the operation uses no memory.
+    let pushed = unsafe { ring.submission().push(&opcode::Nop::new().build()) };
+    pushed.map_err(|_| io::Error::from(io::ErrorKind::Unsupported))?;
+    ring.submit_and_wait(1)?;
+    let is_done = ring.completion().next().is_some();
+    if is_done { Ok(ring) } else { Err(io::Error::from(io::ErrorKind::Unsupported)) }
 }
 
 /// The state of the ring's thread.

@@ -28,6 +28,8 @@ const SIZES: u64 = 8;
 const DATABASE: u64 = 16;
 const CHECK: u64 = 32;
 const UNITS: u64 = 40;
+/// The last commit of the log that has changed the pool, sealed.
+const LAST: u64 = 48;
 
 /// Offsets in a unit.
 const OWNER: u64 = 8;
@@ -228,6 +230,22 @@ impl Pool {
         let mut state = self.state.lock();
         let held_back = state.held_back.take().unwrap_or_default();
         state.free.extend(held_back);
+    }
+
+    /// Notes durably that a commit of the log has changed the pool, before the log says so.
+    pub fn note_commit(&self, sequence: u64) {
+        self.region.store(LAST, seal(sequence.min(SEALED_MAX)));
+        self.region.flush(LAST, 8);
+        self.region.fence();
+    }
+
+    /// The last commit that was noted; 0 if there was none.
+    ///
+    /// # Errors
+    /// The word is damaged.
+    pub fn last_commit(&self) -> Result<u64> {
+        let word = self.region.words().load(LAST);
+        unseal(word).ok_or_else(|| damaged(self.region.as_ref(), LAST, "the number of the last commit is damaged"))
     }
 
     /// The region.

@@ -421,15 +421,20 @@ pub fn parallel<T: Sync, R: Send>(items: &[T], threads: usize, f: impl Fn(&T) ->
     }
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<Option<Result<R>>>> = Mutex::new(items.iter().map(|_| None).collect());
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(at) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < items.len()) {
-                    let result = f(&items[at]);
-                    results.lock().expect("no job panics while it holds the results")[at] = Some(result);
-                }
-            });
+    let work = || {
+        while let Some(at) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < items.len()) {
+            let result = f(&items[at]);
+            results.lock().expect("no job panics while it holds the results")[at] = Some(result);
         }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            // Without more threads, this one does all of it.
+            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        work();
     });
     let results = results.into_inner().expect("no job panics while it holds the results");
     results.into_iter().map(|r| r.expect("every item was done")).collect()

@@ -20,6 +20,7 @@ use crate::column::{ColumnData, Physical, compacted};
 use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
 use crate::limits::{HOT_APPEND_BYTES, HOT_APPEND_ROWS, POOL_APPEND_ROWS, SEGMENT_BYTES, SEGMENT_ROWS, ZONE_ROWS};
+use crate::media::MediumError;
 use crate::schema::{TableSchema, kind};
 use crate::segment::{HotRows, footer, parallel, write_segment};
 use crate::sort::sort_order;
@@ -240,15 +241,19 @@ impl Appender {
     }
 
     fn send(&mut self, job: Job) -> Result<()> {
-        let writer = self.writer.get_or_insert_with(|| {
-            let target = Target {
-                schema: self.schema.clone(),
-                design: self.design.clone(),
-                clustering: self.clustering.take(),
-                tracks: self.context.tracks,
-            };
-            start_writer(target, self.context.clone())
-        });
+        let writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => {
+                let target = Target {
+                    schema: self.schema.clone(),
+                    design: self.design.clone(),
+                    clustering: self.clustering.take(),
+                    tracks: self.context.tracks,
+                };
+                start_writer(target, self.context.clone())?
+            }
+        };
+        let writer = self.writer.insert(writer);
         if writer.jobs.send(job).is_err() {
             // The writer ended early; its result is the reason.
             return self.join().map(|_| ());
@@ -361,11 +366,16 @@ impl Target {
     }
 }
 
-fn start_writer(target: Target, context: AppendContext) -> Writer {
+fn start_writer(target: Target, context: AppendContext) -> Result<Writer> {
     // The channel has no buffer: while one job is processed, the next is collected.
     let (jobs, inbox) = sync_channel::<Job>(0);
-    let thread = std::thread::spawn(move || write_jobs(target, &context, inbox));
-    Writer { jobs, thread }
+    let work = move || write_jobs(target, &context, inbox);
+    let thread = std::thread::Builder::new().name("freestone-write".into()).spawn(work).map_err(no_thread)?;
+    Ok(Writer { jobs, thread })
+}
+
+fn no_thread(error: std::io::Error) -> StoreError {
+    MediumError::io("start", "a thread that writes", error).into()
 }
 
 fn write_jobs(mut target: Target, context: &AppendContext, inbox: Receiver<Job>) -> Result<Vec<NewSegment>> {
@@ -403,7 +413,7 @@ fn write_merged(target: &Target, context: &AppendContext, runs: Runs) -> Result<
     let bytes = SEGMENT_BYTES.min(context.piece_bytes());
     std::thread::scope(|scope| {
         let (pieces, inbox) = sync_channel(0);
-        let merging = scope.spawn(move || {
+        let merge = move || {
             let mut merge = runs.merge()?;
             while let Some(columns) = merge.next(SEGMENT_ROWS, bytes)? {
                 if pieces.send(columns).is_err() {
@@ -412,7 +422,8 @@ fn write_merged(target: &Target, context: &AppendContext, runs: Runs) -> Result<
                 }
             }
             Ok(())
-        });
+        };
+        let merging = std::thread::Builder::new().spawn_scoped(scope, merge).map_err(no_thread)?;
         let write = |columns: Vec<ColumnData>| write_file(target, context, &columns);
         let segments = inbox.into_iter().map(write).collect::<Result<Vec<_>>>()?;
         match merging.join() {

@@ -8,6 +8,7 @@ use freestone_codec::{Rows, Scratch};
 use roaring::RoaringBitmap;
 
 use super::Store;
+use super::state::State;
 use crate::column::{ColumnBuffer, ColumnData, Physical};
 use crate::error::{Result, StoreError};
 use crate::scan::{ScanRequest, for_each_batch};
@@ -65,6 +66,23 @@ impl Store {
             snapshot.copies(checked).for_each(|copy| check_copy(checked, copy, is_sound, &mut report));
         }
         Ok(report)
+    }
+}
+
+/// Verifies some segments of a state.
+///
+/// # Errors
+/// The first problem.
+pub(super) fn check_some(state: &State, is_checked: &dyn Fn(u64) -> bool) -> Result<()> {
+    let mut report = CheckReport::default();
+    for table in state.all() {
+        for at in (0..table.segments.len()).filter(|at| is_checked(table.segments[*at].id)) {
+            check_segment(table, at, &mut report)?;
+        }
+    }
+    match report.problems.into_iter().next() {
+        None => Ok(()),
+        Some(reason) => Err(StoreError::Corrupt { file: "a copied segment".into(), reason }),
     }
 }
 

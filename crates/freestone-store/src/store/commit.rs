@@ -13,7 +13,7 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 
-use super::state::State;
+use super::state::{Removed, State};
 use crate::design::Design;
 use crate::schema::TableSchema;
 use crate::segment::HotRows;
@@ -110,6 +110,7 @@ pub enum Operation {
     Removed {
         segment: u64,
         sequence: u64,
+        bytes: u64,
     },
     /// The identity of the database's pool of persistent memory, in hexadecimal digits.
     SetPool {
@@ -119,6 +120,10 @@ pub enum Operation {
     SetPools {
         table: u64,
         pools: Vec<u64>,
+    },
+    /// The commit with this number has changed the pool, which knows it, too.
+    PoolCommit {
+        sequence: u64,
     },
     /// The largest id so far.
     LastId {
@@ -205,12 +210,22 @@ impl Commit {
         if rest.is_empty() { Ok(Commit { operations: body.operations, attachments }) } else { Err(ends.into()) }
     }
 
+    /// Whether it makes space free, or says that it is free, and adds no rows.
+    pub fn frees_space(&self) -> bool {
+        use Operation::{AddSegment, AppendRows, DeleteRows, DropTable, Forget, RemoveSegments};
+        let frees =
+            |o: &Operation| matches!(o, DropTable { .. } | RemoveSegments { .. } | DeleteRows { .. } | Forget { .. });
+        let adds = |o: &Operation| matches!(o, AddSegment { .. } | AppendRows { .. });
+        self.operations.iter().any(frees) && !self.operations.iter().any(adds)
+    }
+
     /// A commit that builds `state` from nothing.
     pub fn of_state(state: &State) -> Commit {
         let mut commit = Commit::default();
         commit.push(Operation::LastId { id: state.last_id });
         if let Some(id) = state.pool {
             commit.push(Operation::set_pool(id));
+            commit.push(Operation::PoolCommit { sequence: state.pool_commit });
         }
         for table in state.all() {
             let (id, name, design) = (table.id, table.name.clone(), table.design.clone());
@@ -236,8 +251,8 @@ impl Commit {
         for (name, sql) in &state.views {
             commit.push(Operation::CreateView { name: name.clone(), sql: sql.clone() });
         }
-        for (segment, sequence) in &state.removed {
-            commit.push(Operation::Removed { segment: *segment, sequence: *sequence });
+        for (segment, Removed { by, bytes }) in &state.removed {
+            commit.push(Operation::Removed { segment: *segment, sequence: *by, bytes: *bytes });
         }
         commit
     }
@@ -290,6 +305,7 @@ impl Commit {
                 let id = u128::from_str_radix(id, 16).map_err(|_| format!("{id} is no identity of a pool"))?;
                 state.pool = Some(id);
             }
+            Operation::PoolCommit { sequence } => state.pool_commit = state.pool_commit.max(*sequence),
             Operation::SetPools { table, pools } => {
                 pools.iter().try_for_each(|id| note_id(state, *id))?;
                 state.change_table(*table, |t| t.pools.clone_from(pools))?;
@@ -321,8 +337,7 @@ impl Commit {
                 let copies: Vec<u64> = state.copies_of(*table).map(|copy| copy.id).collect();
                 for id in copies.into_iter().chain([*table]) {
                     let gone = state.table_by_id(id)?.clone();
-                    let files = gone.segments.iter().filter(|s| s.is_in_file());
-                    state.removed.extend(files.map(|s| (s.id, sequence)));
+                    state.remove(gone.segments.iter(), sequence);
                     if state.copies.remove(&id).is_none() {
                         state.tables.remove(&gone.name);
                     }
@@ -336,6 +351,8 @@ impl Commit {
             Operation::RenameTables { names } => rename_tables(state, names)?,
             Operation::AddSegment { table, segment, rows, bytes } => {
                 note_id(state, *segment)?;
+                // A state that is restored may have one that was removed since.
+                state.removed.remove(segment);
                 let entry = SegmentEntry::new(*segment, *rows, *bytes);
                 state.change_table(*table, |t| t.segments.push(entry))?;
             }
@@ -347,10 +364,10 @@ impl Commit {
             Operation::RemoveSegments { table, segments } => {
                 let mut gone = vec![];
                 state.change_table(*table, |t| {
-                    gone.extend(t.segments.iter().filter(|s| segments.contains(&s.id) && s.is_in_file()).map(|s| s.id));
-                    t.segments.retain(|s| !segments.contains(&s.id));
+                    let segments_of_table = std::mem::take(&mut t.segments);
+                    (gone, t.segments) = segments_of_table.into_iter().partition(|s| segments.contains(&s.id));
                 })?;
-                state.removed.extend(gone.into_iter().map(|id| (id, sequence)));
+                state.remove(gone.iter(), sequence);
             }
             Operation::DeleteRows { table, segment, attachment: at } => {
                 let bitmap = parse_bitmap(&attachment(*at)?)?;
@@ -378,8 +395,8 @@ impl Commit {
             Operation::Forget { segments } => segments.iter().for_each(|id| {
                 state.removed.remove(id);
             }),
-            Operation::Removed { segment, sequence } => {
-                state.removed.insert(*segment, *sequence);
+            Operation::Removed { segment, sequence, bytes } => {
+                state.removed.insert(*segment, Removed { by: *sequence, bytes: *bytes });
             }
         }
         Ok(())
@@ -539,7 +556,7 @@ mod tests {
         commit.push(Operation::RemoveSegments { table: 1, segments: vec![4] });
         commit.push(Operation::CreateView { name: "v".into(), sql: "select 1".into() });
         let state = Commit::parse(&commit.to_bytes()).unwrap().apply(&State::default(), 7).unwrap();
-        assert_eq!(state.removed.get(&4), Some(&7));
+        assert_eq!(state.removed.get(&4).map(|removed| removed.by), Some(7));
         assert_eq!(state.tables["t"].rows(), 20);
         let folded = Commit::parse(&Commit::of_state(&state).to_bytes()).unwrap();
         let again = folded.apply(&State::default(), 7).unwrap();

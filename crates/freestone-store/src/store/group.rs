@@ -21,7 +21,7 @@ use super::rebase::conflict;
 use super::state::State;
 use crate::error::{Result, StoreError};
 use crate::limits::CHECKPOINT_BYTES;
-use crate::log::LogWriter;
+use crate::log::{LogError, LogWriter};
 
 /// The time within which records that were not synced are synced.
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
@@ -149,12 +149,17 @@ impl Store {
     ) -> Result<u64> {
         let mut commit = std::mem::take(&mut together.commit);
         commit.push(Operation::LastId { id: self.next_id.load(Ordering::Relaxed) - 1 });
+        match log.check() {
+            Err(LogError::FilesRemoved { .. }) => super::restore_files(log, before)?,
+            checked => checked?,
+        }
         if members.iter().any(|(_, files)| !files.is_empty()) {
             self.resources.medium.sync_folder("segments")?;
         }
         // From here on a commit may name the files, even if this fails. The next opening of the log decides this, and
         // removes files that no commit names.
         members.iter().for_each(|(_, files)| files.hand_over());
+        log.use_reserve(commit.frees_space());
         let transactions = &self.transactions;
         let (after, syncs) = (&mut together.state, together.syncs);
         let committed =

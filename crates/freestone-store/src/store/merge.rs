@@ -23,7 +23,7 @@ use super::locks::{Mode, Moved, NO_PLACE, Transactions};
 use super::write::{WriteTransaction, clustering_of};
 use super::{Store, hot};
 use crate::error::{Result, StoreError};
-use crate::limits::COMPACTION_RUNS;
+use crate::limits::{COMPACTION_RUNS, SPARE_BYTES};
 use crate::scan::{ScanRequest, for_each_batch, split_row_id};
 use crate::table::{SegmentEntry, Table};
 
@@ -52,14 +52,39 @@ impl Store {
         if self.merge_hot_rows(least, write_bytes, &goes_on)? || self.relieve_pool(write_bytes, &goes_on)? {
             return Ok(true);
         }
+        self.compact_first(write_bytes, &goes_on, |table| self.due(table))
+    }
+
+    /// Rewrites the segments of a table that are mostly deleted rows, if that is most of the table. Returns whether it did.
+    ///
+    /// # Errors
+    /// The medium fails, or another process writes.
+    pub fn merge_deleted(&self, write_bytes: usize) -> Result<bool> {
+        let Some(_maintenance) = self.maintenance.try_lock() else { return Ok(false) };
+        self.compact_first(write_bytes, &|| true, |table| Ok(self.unless_refused(table, mostly_deleted(table))))
+    }
+
+    /// Whether [`Store::merge_deleted`] has something to do.
+    pub fn merge_is_overdue(&self) -> bool {
+        let Ok(newest) = self.newest() else { return false };
+        newest.all().any(|table| !self.unless_refused(table, mostly_deleted(table)).is_empty())
+    }
+
+    /// Rewrites the segments of the first table that has some to be rewritten. Returns whether it did.
+    fn compact_first(
+        &self,
+        write_bytes: usize,
+        goes_on: &dyn Fn() -> bool,
+        due: impl Fn(&Table) -> Result<Vec<usize>>,
+    ) -> Result<bool> {
         let snapshot = self.snapshot()?;
         for table in snapshot.state.all() {
-            let which = self.due(table)?;
+            let which = due(table)?;
             if which.is_empty() {
                 continue;
             }
             // The other threads are left to users' statements.
-            let compaction = Compaction { which: &which, write_bytes, threads: 1, goes_on: &goes_on };
+            let compaction = Compaction { which: &which, write_bytes, threads: 1, goes_on };
             let merged = self.compact(table, &compaction);
             if merged.is_err() {
                 // For example, referenced rows may be missing. VACUUM reports this.
@@ -110,14 +135,33 @@ impl Store {
         Ok(replaced)
     }
 
-    /// The segments of a table that are to become one run, unless that failed before.
+    /// The segments of a table that are to become one run, or those with more deleted than live rows, if these are
+    /// most of the table; unless that failed before.
     fn due(&self, table: &Table) -> Result<Vec<usize>> {
-        if table.design.cluster.is_empty() {
-            return Ok(vec![]);
+        let mut which = mostly_deleted(table);
+        if which.is_empty() && !table.design.cluster.is_empty() {
+            which = due(&runs(table)?);
         }
-        let which = due(&runs(table)?);
-        Ok(if *self.refused.lock() == identity(table, &which) { vec![] } else { which })
+        Ok(self.unless_refused(table, which))
     }
+
+    fn unless_refused(&self, table: &Table, which: Vec<usize>) -> Vec<usize> {
+        if !which.is_empty() && *self.refused.lock() == identity(table, &which) { vec![] } else { which }
+    }
+}
+
+/// The segments in files with more deleted than live rows, if all deleted rows of the table take more space than the
+/// live ones.
+fn mostly_deleted(table: &Table) -> Vec<usize> {
+    let deleted = |entry: &SegmentEntry| u64::from(entry.rows) - entry.live_rows();
+    let in_files = || table.segments.iter().enumerate().filter(|(_, entry)| entry.is_in_file());
+    let with_deleted = || in_files().filter(|(_, entry)| entry.deleted.is_some());
+    let bytes = |rows: u64, entry: &SegmentEntry| entry.bytes * rows / u64::from(entry.rows.max(1));
+    let dead: u64 = with_deleted().map(|(_, entry)| bytes(deleted(entry), entry)).sum();
+    if dead <= SPARE_BYTES || dead <= in_files().map(|(_, entry)| bytes(entry.live_rows(), entry)).sum() {
+        return vec![];
+    }
+    with_deleted().filter(|(_, entry)| deleted(entry) > entry.live_rows()).map(|(at, _)| at).collect()
 }
 
 impl WriteTransaction {

@@ -2,6 +2,7 @@
 
 mod alter;
 mod appender;
+mod backup;
 mod check;
 mod commit;
 mod evict;
@@ -26,13 +27,14 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 pub use alter::ColumnUse;
 use appender::AppendContext;
 pub use appender::{Appended, Appender};
+pub use backup::BackupReport;
 pub use check::CheckReport;
 pub use keys::is_comparable;
 pub use locks::{Mode as LockMode, OpenTransaction, Waiting};
@@ -52,8 +54,8 @@ use self::state::State;
 use self::vacant::check_vacant;
 use crate::cache::CacheCounters;
 use crate::error::{Result, StoreError};
-use crate::log::{Log, LogError, LogReader, LogWriter, Pin, PinError, ReaderPins, Record};
-use crate::media::{Disk, DiskOptions, Medium, Memory};
+use crate::log::{LOCK, Log, LogError, LogReader, LogWriter, Pin, ReaderPins, Record, random_id};
+use crate::media::{Disk, DiskOptions, Identity, Medium, MediumError, Memory};
 use crate::table::{Resources, Table};
 
 /// How to open a store.
@@ -128,7 +130,7 @@ pub struct Inner {
     /// Stamps of changes by open transactions, which have no commit yet. A stamp is never reused, not even by another
     /// process, because segments contain it.
     stamps: AtomicU64,
-    pins: Option<ReaderPins>,
+    pins: ReaderPins,
     pmem: Arc<Pmem>,
     /// Earlier versions, if the user wants to go back to them.
     history: Arc<History>,
@@ -139,7 +141,13 @@ struct Reader {
     /// `None` until a database is created.
     log: Option<LogReader>,
     state: Arc<State>,
+    /// If this process is the writer: its lock, and when that was last looked for in the folder.
+    lock: Option<(Identity, Instant)>,
 }
+
+/// A process that writes looks for its lock this often when it takes snapshots, and before every commit. Its snapshots are
+/// in memory, so what has happened meanwhile takes nothing from them.
+const LOCK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The tables and views of one commit. Its files remain while it lives.
 #[derive(Debug)]
@@ -198,11 +206,13 @@ impl Store {
     /// # Errors
     /// The folder cannot be read or created, it has other files but no database, or the commit log is damaged.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Store> {
-        let disk: Arc<dyn Medium> = Arc::new(Disk::open(path, !options.read_only, options.disk.clone())?);
+        let disk = Disk::open(path, !options.read_only, options.disk.clone())?;
+        let pool = disk.root().join(pmem::POOL_FILE);
+        let disk: Arc<dyn Medium> = Arc::new(disk);
         if !options.read_only && !Log::exists(&disk)? {
             check_vacant(path)?;
         }
-        Store::with_pool(disk, options, Some(path.join(pmem::POOL_FILE)))
+        Store::with_pool(disk, options, Some(pool))
     }
 
     /// A database in memory, which ends with the value.
@@ -230,20 +240,19 @@ impl Store {
             Err(error) => return Err(error.into()),
         };
         let exists = log.is_some();
-        let pins = match ReaderPins::register(medium.clone()) {
-            Ok(pins) => Some(pins),
-            // A folder that nobody here can write: its files are as safe as those of any copy.
-            Err(PinError::ReadOnly { .. }) if options.read_only => None,
-            Err(PinError::ReadOnly { place, source }) => {
-                return Err(StoreError::ReadOnly(format!("{place} cannot be written ({source}); open it read-only")));
+        let pins = ReaderPins::register(medium.clone(), options.read_only).map_err(|error| match error {
+            error if error.is_read_only() => {
+                let place = medium.place();
+                StoreError::ReadOnly(format!("{place} cannot be written ({error}); open it read-only"))
             }
-            Err(PinError::Medium(error)) => return Err(error.into()),
-        };
+            error => error.into(),
+        })?;
         let resources = Arc::new(Resources::new(medium, options.cache_bytes));
-        let reader = Mutex::new(Reader { log, state: Arc::default() });
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+        let reader = Mutex::new(Reader { log, state: Arc::default(), lock: None });
+        // Whatever the clock says, no other process has the same.
+        let first_stamp = OWN_CHANGES | (random_id() as u64) >> 2;
         let next_id: Arc<AtomicU64> = Arc::default();
-        let pmem = Arc::new(Pmem::new(options.pmem.clone(), pool, options.read_only, next_id.clone()));
+        let pmem = Arc::new(Pmem::new(&options, pool, next_id.clone()));
         let inner = Inner {
             resources,
             options,
@@ -257,7 +266,7 @@ impl Store {
             ended_runs: Mutex::default(),
             transactions: Arc::default(),
             commits: CommitQueue::default(),
-            stamps: AtomicU64::new(OWN_CHANGES | since_epoch),
+            stamps: AtomicU64::new(first_stamp),
             pins,
             pmem,
             history: Arc::default(),
@@ -287,12 +296,41 @@ impl Store {
     /// # Errors
     /// The log is damaged or cannot be read.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
-        // Pin first, then read: files that are removed after the pin are not in a snapshot that is read after it.
         let mut reader = self.reader.lock();
-        let pin = self.pins.as_ref().map(|pins| pins.pin(self.pinned_sequence(&reader))).transpose()?;
+        if let Err(error) = self.check_lock(&mut reader) {
+            drop(reader);
+            self.leave_log();
+            return Err(error.into());
+        }
+        // Pin first, then read: files that are removed after the pin are not in a snapshot that is read after it.
+        let pin = self.pins.pin(self.pinned_sequence(&reader))?;
         let kept = self.catch_up(&mut reader)?;
         let history = Some(self.history.clone());
-        Ok(Arc::new(Snapshot { state: reader.state.clone(), base: None, history, _pin: pin, _kept: kept }))
+        Ok(Arc::new(Snapshot { state: reader.state.clone(), base: None, history, _pin: Some(pin), _kept: kept }))
+    }
+
+    /// If this process is the writer, checks from time to time that its lock is where it was.
+    fn check_lock(&self, reader: &mut Reader) -> Result<(), MediumError> {
+        let Some((lock, checked)) = reader.lock.as_mut().filter(|_| self.is_current.load(Ordering::Acquire)) else {
+            return Ok(());
+        };
+        if checked.elapsed() >= LOCK_INTERVAL {
+            self.resources.medium.check_file(LOCK, *lock)?;
+            *checked = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Gives the log back, so that the next snapshot is read from the folder, and the next write opens the log again.
+    fn leave_log(&self) {
+        // A commit under way finds out for itself.
+        let Some(mut log) = self.writer.try_lock() else { return };
+        let mut reader = self.reader.lock();
+        reader.lock = None;
+        self.is_current.store(false, Ordering::Release);
+        // If the pins cannot be locked, the next snapshot says so.
+        let _ = self.pins.set_quiet(false);
+        *log = None;
     }
 
     /// The last commit of which a reader has the files. Its state may have a later number, if commits changed the pool only.
@@ -346,9 +384,9 @@ impl Store {
 
     /// Keeps a version, with the files of the commits from `pinned` on.
     fn note(&self, state: State, pinned: u64, kept: Option<Arc<Kept>>) -> Result<()> {
-        let pin = self.pins.as_ref().map(|pins| pins.pin(pinned)).transpose()?;
+        let pin = self.pins.pin(pinned)?;
         let state = Arc::new(state);
-        self.history.note(Snapshot { state, base: None, history: None, _pin: pin, _kept: kept });
+        self.history.note(Snapshot { state, base: None, history: None, _pin: Some(pin), _kept: kept });
         Ok(())
     }
 
@@ -454,13 +492,22 @@ impl Store {
     fn take_log(&self, log: &mut Option<LogWriter>) -> Result<Arc<State>> {
         let mut paused = log.is_some().then(|| self.reader.lock());
         self.is_current.store(false, Ordering::Release);
-        self.set_quiet_pins(false)?;
+        self.pins.set_quiet(false)?;
         *log = None;
-        let (writer, _) = Log::open_writer(self.resources.medium.clone())?;
+        let known = match &paused {
+            Some(reader) => reader.log.as_ref().map(LogReader::database),
+            None => self.reader.lock().log.as_ref().map(LogReader::database),
+        };
+        let medium = self.resources.medium.clone();
+        let (writer, _) = match known {
+            Some(database) => Log::open_known_writer(medium, database)?,
+            None => Log::open_writer(medium)?,
+        };
+        let lock = writer.lock_identity();
         *log = Some(writer);
         let newest = match &mut paused {
             Some(reader) => {
-                reader.log = None;
+                reader.log.iter_mut().for_each(LogReader::restart);
                 self.refresh(reader)?;
                 reader.state.clone()
             }
@@ -476,15 +523,10 @@ impl Store {
             let state = State { sequence: last, ..State::clone(&reader.state) };
             self.publish(&mut reader, state);
         }
-        self.set_quiet_pins(true)?;
+        reader.lock = Some((lock, Instant::now()));
+        self.pins.set_quiet(true)?;
         self.is_current.store(true, Ordering::Release);
         Ok(newest)
-    }
-}
-
-impl Inner {
-    fn set_quiet_pins(&self, is_quiet: bool) -> Result<()> {
-        Ok(self.pins.as_ref().map_or(Ok(()), |pins| pins.set_quiet(is_quiet))?)
     }
 }
 
@@ -492,10 +534,23 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // Snapshots may outlive the store, and with it the writer lock. If the file cannot be written, neither can the
         // next writer's.
-        let _ = self.set_quiet_pins(false);
+        let _ = self.pins.set_quiet(false);
+        if let Some(log) = self.writer.lock().as_mut() {
+            // There is nobody any more who could be told of a failure.
+            let _ = restore_files(log, &self.reader.lock().state);
+        }
         // A thread that syncs the log may have the writer for longer than the store.
         drop(self.writer.lock().take());
     }
+}
+
+/// Makes the log and CURRENT again if somebody has removed them, but neither the folder nor the lock: as long as this
+/// process is the writer, its memory has all that was committed.
+fn restore_files(log: &mut LogWriter, state: &State) -> Result<()> {
+    if log.lacks_files()? {
+        log.checkpoint(&Commit::of_state(state).to_bytes())?;
+    }
+    Ok(())
 }
 
 /// The highest bit of a stamp: no commit has such a sequence.

@@ -153,6 +153,7 @@ fn describe(commit: &Commit, names: &mut BTreeMap<u64, String>) -> String {
             Operation::Changed { .. }
             | Operation::CopyIsCurrent { .. }
             | Operation::Forget { .. }
+            | Operation::PoolCommit { .. }
             | Operation::Removed { .. }
             | Operation::LastId { .. } => {}
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::table::Table;
+use crate::table::{SegmentEntry, Table};
 
 /// The whole catalog at one commit.
 #[derive(Debug, Clone, Default)]
@@ -17,10 +17,21 @@ pub struct State {
     pub copies: BTreeMap<u64, Arc<Table>>,
     /// The query of each view, by the view's name.
     pub views: BTreeMap<String, String>,
-    /// Segments that are in no table any more, with the commit that removed them, until their files are gone.
-    pub removed: BTreeMap<u64, u64>,
+    /// Segments that are in no table any more, until their files are gone.
+    pub removed: BTreeMap<u64, Removed>,
     /// The identity of the pool of persistent memory, once there is one.
     pub pool: Option<u128>,
+    /// The last commit that has changed the pool. A pool that does not know it is an older one.
+    pub pool_commit: u64,
+}
+
+/// A segment that is in no table any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Removed {
+    /// The commit that removed it.
+    pub by: u64,
+    /// The bytes of its file.
+    pub bytes: u64,
 }
 
 impl State {
@@ -57,9 +68,20 @@ impl State {
         if found { Ok(()) } else { Err(format!("table number {copy} is no copy")) }
     }
 
+    /// All segments in files.
+    pub fn file_segments(&self) -> impl Iterator<Item = &SegmentEntry> {
+        self.all().flat_map(|t| t.segments.iter()).filter(|s| s.is_in_file())
+    }
+
     /// The ids of all segments in files.
     pub fn segment_files(&self) -> impl Iterator<Item = u64> + '_ {
-        self.all().flat_map(|t| t.segments.iter()).filter(|s| s.is_in_file()).map(|s| s.id)
+        self.file_segments().map(|s| s.id)
+    }
+
+    /// Segments of files that no table has any more were removed by a commit.
+    pub(super) fn remove<'a>(&mut self, segments: impl Iterator<Item = &'a SegmentEntry>, by: u64) {
+        let in_files = segments.filter(|s| s.is_in_file());
+        self.removed.extend(in_files.map(|s| (s.id, Removed { by, bytes: s.bytes })));
     }
 }
 

@@ -44,8 +44,8 @@ pub(super) fn check_vacant(folder: &Path) -> Result<(), StoreError> {
 
 /// Whether a file may be there before the first commit.
 fn is_of_database(name: &str) -> bool {
-    let beginnings = ["LOCK", "CURRENT", "manifest-", "pool.", "workload.json"];
-    beginnings.iter().any(|beginning| name.starts_with(beginning)) || name.ends_with(".pin")
+    let beginnings = ["LOCK", "PINS", "RESERVE", "CURRENT", "manifest-", "pool.", "workload.json"];
+    beginnings.iter().any(|beginning| name.starts_with(beginning))
 }
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
     fn other_files_are_named() {
         let folder = tempfile::tempdir().expect("a folder");
         let check = || check_vacant(folder.path()).map_err(|error| error.to_string());
-        for name in ["LOCK", "CURRENT.tmp", "manifest-1.log", "r1.pin", ".hidden", "pool.pmem"] {
+        for name in ["LOCK", "CURRENT.tmp", "manifest-1.log", "PINS", ".hidden", "pool.pmem"] {
             fs::write(folder.path().join(name), "").expect("a file");
         }
         assert_eq!(check(), Ok(()));

@@ -15,8 +15,8 @@ use super::state::State;
 use super::{Snapshot, Store};
 use crate::cluster::{Tables, is_clustered};
 use crate::error::{Result, StoreError};
-use crate::limits::SEGMENT_ROWS;
-use crate::log::Horizon;
+use crate::limits::{SEGMENT_ROWS, SPARE_BYTES};
+use crate::log::{Horizon, LogWriter};
 use crate::media::{Medium, MediumError};
 use crate::table::{Table, segment_file};
 
@@ -44,6 +44,10 @@ impl Store {
         let mut report = VacuumReport::default();
         let name = table.map(str::to_owned);
         self.end_runs(move |of| of.copy_of.is_some() || name.as_ref().is_none_or(|name| *name == of.name))?;
+        if self.removal_is_due() {
+            // What is written next may need the space.
+            self.remove_files(&mut report)?;
+        }
         let snapshot = self.snapshot()?;
         let tables: Vec<Arc<Table>> = match table {
             Some(name) => {
@@ -61,6 +65,14 @@ impl Store {
         drop(snapshot);
         self.remove_files(&mut report)?;
         Ok(report)
+    }
+
+    /// Whether so many bytes are in files that no table needs any more that the next commit should not make it more: as
+    /// many as the tables have, and at least [`SPARE_BYTES`].
+    pub fn removal_is_overdue(&self) -> bool {
+        let Ok(newest) = self.newest() else { return false };
+        let removed: u64 = newest.removed.values().map(|removed| removed.bytes).sum();
+        removed > SPARE_BYTES && removed > newest.file_segments().map(|segment| segment.bytes).sum()
     }
 
     /// Rewrites the segments for which this is worthwhile, and returns their number.
@@ -125,12 +137,9 @@ impl Store {
             return Ok(false);
         }
         let newest = self.newest()?;
-        if let Some(pins) = &self.pins {
-            pins.flush()?;
-        }
-        let horizon = Horizon::observe(&self.resources.medium, newest.sequence)?;
+        let horizon = Horizon::observe(&self.pins, newest.sequence)?;
         let mut report = VacuumReport::default();
-        if newest.removed.values().any(|removed_by| horizon.may_remove(*removed_by)) {
+        if newest.removed.values().any(|removed| horizon.may_remove(removed.by)) {
             self.remove_files(&mut report)?;
         } else {
             report.files_kept_for_readers = newest.removed.len();
@@ -155,6 +164,8 @@ impl Store {
         };
         let committed = self.commit_with_others(&files, true, Box::new(work));
         *report = *removal.lock();
+        // If there is still no space for it, the next removal makes it again.
+        self.writer.lock().iter_mut().for_each(LogWriter::keep_reserve);
         committed.map(|_| ())
     }
 
@@ -162,14 +173,12 @@ impl Store {
     /// lost.
     fn remove_unneeded(&self, newest: &Newest<'_>, durable: u64, report: &mut VacuumReport) -> Result<Vec<u64>> {
         let medium = &self.resources.medium;
-        if let Some(pins) = &self.pins {
-            pins.flush()?;
-        }
-        let horizon = Horizon::observe(medium, newest.visible.min(durable))?;
+        let horizon = Horizon::observe(&self.pins, newest.visible.min(durable))?;
         report.files_removed += self.remove_orphans(newest.state)?;
+        report.files_kept_for_readers = 0;
         let mut gone = vec![];
-        for (segment, removed_by) in &newest.state.removed {
-            if horizon.may_remove(*removed_by) {
+        for (segment, removed) in &newest.state.removed {
+            if horizon.may_remove(removed.by) {
                 gone.push(*segment);
             } else {
                 report.files_kept_for_readers += 1;

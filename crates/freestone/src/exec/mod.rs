@@ -1,6 +1,7 @@
 //! The execution of statements: one file per kind. Nothing here knows a session.
 
 pub(crate) mod alter;
+pub(crate) mod backup;
 pub(crate) mod batch_insert;
 pub(crate) mod check;
 pub(crate) mod comments;

@@ -141,7 +141,10 @@ impl ParquetOut {
         let threads = self.form.threads.min(fields.len());
         std::thread::scope(|scope| {
             for _ in 1..threads {
-                scope.spawn(encode_columns);
+                // Without more threads, this one encodes all columns.
+                if std::thread::Builder::new().spawn_scoped(scope, encode_columns).is_err() {
+                    break;
+                }
             }
             encode_columns();
         });

@@ -102,6 +102,11 @@ impl Counters {
         Ok(())
     }
 
+    /// Forgets the numbers that are reserved: the sequences are others now, or in other positions.
+    pub fn forget(&self) {
+        self.blocks.lock().clear();
+    }
+
     /// Adds the positions of the sequences that a transaction has created, before it commits.
     pub fn keep_new(&self, transaction: &mut WriteTransaction) -> Result<()> {
         let mut new = self.new.lock();

@@ -43,7 +43,7 @@ use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::stored::{Answer, StoredQuery};
 use crate::exec::write::{PlansRun, WriteContext};
-use crate::exec::{self, check, copy, ddl, dml};
+use crate::exec::{self, backup, check, copy, ddl, dml};
 use crate::export::{self, Export};
 use crate::inputs::{ArrowTable, Inputs};
 use crate::internal_names::{is_temporary, own_name};
@@ -320,6 +320,25 @@ impl Session {
                 self.check_write()?;
                 self.check_outside("VACUUM")?;
                 self.blocking(move |database| ddl::vacuum(database.store(), table.as_deref())).await
+            }
+            Command::Backup { folder } => {
+                self.access.check_files()?;
+                self.check_outside("BACKUP")?;
+                self.blocking(move |database| backup::backup(database.store(), &folder)).await
+            }
+            Command::Restore { folder } => {
+                self.access.check_files()?;
+                self.check_write()?;
+                self.check_outside("RESTORE")?;
+                let waiting = self.waiting(&self.cancellation());
+                self.blocking(move |database| {
+                    database.drop_leftovers()?;
+                    let restored = backup::restore(database.store(), &folder, waiting)?;
+                    database.sequences().forget();
+                    database.merge_soon();
+                    Ok(restored)
+                })
+                .await
             }
             // Statistics are those of the stored rows, which are always there.
             Command::Analyze(table) => {

@@ -68,7 +68,7 @@ pub enum StatementKind {
     Definition,
     /// Changes or shows the session.
     Session,
-    /// VACUUM, CHECK and CALIBRATE.
+    /// VACUUM, CHECK, CALIBRATE, BACKUP and RESTORE.
     Maintenance,
     /// Anything else; executing it gives the error.
     Other,
@@ -111,6 +111,14 @@ pub(crate) enum Command {
         if_exists: bool,
     },
     Vacuum(Option<String>),
+    /// BACKUP TO 'folder'.
+    Backup {
+        folder: String,
+    },
+    /// RESTORE FROM 'folder'.
+    Restore {
+        folder: String,
+    },
     /// ANALYZE, for which there is nothing to do.
     Analyze(Option<String>),
     Check(Option<String>),
@@ -270,7 +278,7 @@ fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
         "SET" | "RESET" | "SHOW" | "PREPARE" | "DEALLOCATE" | "USE" => StatementKind::Session,
         "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" => StatementKind::Session,
         "EXECUTE" => StatementKind::Query,
-        "VACUUM" | "ANALYZE" | "ANALYSE" | "CHECK" | "CALIBRATE" => StatementKind::Maintenance,
+        "VACUUM" | "ANALYZE" | "ANALYSE" | "CHECK" | "CALIBRATE" | "BACKUP" | "RESTORE" => StatementKind::Maintenance,
         "ADVISE" | "WHATIF" => StatementKind::Query,
         _ => StatementKind::Other,
     }
@@ -368,6 +376,8 @@ impl Statement {
             "COPY" => copy(rest),
             "ALTER" => alter(cursor),
             "VACUUM" => vacuum(rest),
+            "BACKUP" => Ok(Command::Backup { folder: rest.folder("TO", "BACKUP TO 'folder'")? }),
+            "RESTORE" => Ok(Command::Restore { folder: rest.folder("FROM", "RESTORE FROM 'folder'")? }),
             "ANALYZE" | "ANALYSE" => analyze(rest),
             "CHECK" => Ok(Command::Check(rest.optional_name("CHECK [table]")?)),
             "SET" => set(rest),
@@ -423,6 +433,7 @@ impl Statement {
                 | Command::CreateType { .. }
                 | Command::LockRows(_)
                 | Command::WithWrites(_)
+                | Command::Restore { .. }
                 | Command::Vacuum(_),
             ) => true,
             _ => false,
@@ -1235,6 +1246,16 @@ impl<'a> Cursor<'a> {
         };
         self.advance();
         Ok(name)
+    }
+
+    /// A word and the name of a folder, which end the statement.
+    fn folder(mut self, word: &str, form: &str) -> Result<String> {
+        if !self.skip_word(word) {
+            return Err(self.unexpected(form));
+        }
+        let folder = self.string(form)?;
+        self.expect_end()?;
+        Ok(folder)
     }
 
     fn optional_name(mut self, form: &str) -> Result<Option<String>> {

@@ -1,7 +1,8 @@
 //! The workload log of one database: totals of similar scans.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::{ErrorKind as IoKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -10,6 +11,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::Options;
 
 /// The maximum number of entries. Those that ran longest ago are removed.
 const SCANS_MAX: usize = 1000;
@@ -79,6 +81,10 @@ struct SavedLog {
 pub(crate) struct WorkloadLog {
     /// The path of the file; `None` for a database in memory.
     path: Option<PathBuf>,
+    /// The folder as it was at opening, whose place another one may take.
+    folder: Option<(u64, u64)>,
+    /// The permissions that a new file does not have.
+    umask: u32,
     /// The log of a database that was opened read-only is read but not written.
     read_only: bool,
     state: Mutex<State>,
@@ -93,9 +99,16 @@ struct State {
 
 impl WorkloadLog {
     /// The log of the database in `folder`; with `None`, a log in memory.
-    pub fn new(folder: Option<&Path>, read_only: bool) -> Self {
-        let path = folder.map(|folder| folder.join(FILE));
-        WorkloadLog { path, read_only, state: Mutex::new(State { unsaved: vec![], saved_at: Instant::now() }) }
+    pub fn new(folder: Option<&Path>, options: &Options) -> Self {
+        // Names are looked up in the same folder later, wherever the process is then.
+        let absolute = folder.map(|folder| std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()));
+        WorkloadLog {
+            path: absolute.as_ref().map(|folder| folder.join(FILE)),
+            folder: absolute.as_deref().and_then(identity),
+            umask: options.umask,
+            read_only: options.read_only,
+            state: Mutex::new(State { unsaved: vec![], saved_at: Instant::now() }),
+        }
     }
 
     /// Adds a complete scan.
@@ -131,7 +144,10 @@ impl WorkloadLog {
     fn save(&self, state: &mut State) {
         state.saved_at = Instant::now();
         let Some(path) = self.path.as_deref().filter(|_| !self.read_only && !state.unsaved.is_empty()) else { return };
-        if write_merged(path, &state.unsaved).is_ok() {
+        if path.parent().and_then(identity) != self.folder {
+            return;
+        }
+        if write_merged(path, self.umask, &state.unsaved).is_ok() {
             state.unsaved.clear();
         }
     }
@@ -211,8 +227,10 @@ fn load(path: &Path) -> Result<Vec<LoggedScan>> {
 }
 
 /// Several processes may have a database open, so entries are added to those of the file, under a lock.
-fn write_merged(path: &Path, new: &[LoggedScan]) -> Result<()> {
-    let lock = File::create(path.with_extension("lock")).map_err(|error| unusable(path, error))?;
+fn write_merged(path: &Path, umask: u32, new: &[LoggedScan]) -> Result<()> {
+    let create =
+        |path: &Path| OpenOptions::new().write(true).create(true).truncate(true).mode(0o666 & !umask).open(path);
+    let lock = create(&path.with_extension("lock")).map_err(|error| unusable(path, error))?;
     lock.lock().map_err(|error| unusable(path, error))?;
     let mut scans = load(path)?;
     for scan in new {
@@ -220,9 +238,14 @@ fn write_merged(path: &Path, new: &[LoggedScan]) -> Result<()> {
     }
     let json = serde_json::to_vec(&SavedLog { version: VERSION, scans }).map_err(|error| unusable(path, error))?;
     let written = path.with_extension("new");
-    let mut file = File::create(&written).map_err(|error| unusable(path, error))?;
+    let mut file = create(&written).map_err(|error| unusable(path, error))?;
     file.write_all(&json).map_err(|error| unusable(path, error))?;
     std::fs::rename(&written, path).map_err(|error| unusable(path, error))
+}
+
+/// Which folder a path leads to now.
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(folder).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 fn unusable(path: &Path, reason: impl std::fmt::Display) -> Error {
@@ -254,7 +277,7 @@ mod tests {
 
     #[test]
     fn times_of_other_designs_are_no_times_of_this_one() {
-        let log = WorkloadLog::new(None, false);
+        let log = WorkloadLog::new(None, &Options::default());
         let other =
             LoggedScan { design: "design = 'column'".into(), design_ms: 0.5, last_run: 2, ..scan("SELECT ?", 0.1) };
         [scan("SELECT ?", 0.1), scan("SELECT ?", 0.1), other.clone(), other].into_iter().for_each(|scan| log.add(scan));
@@ -266,10 +289,10 @@ mod tests {
     fn alike_scans_add_up_also_over_processes() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for selectivity in [0.1, 0.2, 0.3] {
-            let log = WorkloadLog::new(Some(folder.path()), false);
+            let log = WorkloadLog::new(Some(folder.path()), &Options::default());
             log.add(scan("SELECT ?", selectivity));
         }
-        let log = WorkloadLog::new(Some(folder.path()), false);
+        let log = WorkloadLog::new(Some(folder.path()), &Options::default());
         log.add(scan("SELECT other", 0.5));
         let all = log.scans().expect("the log is readable");
         assert_eq!(all.iter().map(|scan| scan.runs).collect::<Vec<_>>(), [3, 1]);
@@ -280,7 +303,7 @@ mod tests {
 
     #[test]
     fn the_log_is_bounded() {
-        let log = WorkloadLog::new(None, false);
+        let log = WorkloadLog::new(None, &Options::default());
         for number in 0..SCANS_MAX as u64 + 10 {
             log.add(LoggedScan { last_run: number, ..scan(&format!("SELECT {number}"), 0.5) });
         }
@@ -296,7 +319,7 @@ mod tests {
         let path = folder.path().join(FILE);
         for (text, expected) in [("x", "expected value"), (r#"{"version":9,"scans":[]}"#, "version is 9")] {
             std::fs::write(&path, text).expect("the folder is writable");
-            let log = WorkloadLog::new(Some(folder.path()), false);
+            let log = WorkloadLog::new(Some(folder.path()), &Options::default());
             log.add(scan("SELECT ?", 0.1));
             let error = log.scans().expect_err("not a log").to_string();
             assert!(error.contains("workload.json") && error.contains(expected), "{error}");

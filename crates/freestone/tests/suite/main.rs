@@ -13,6 +13,7 @@ mod equal_names;
 mod files;
 mod files_bad;
 mod files_foreign;
+mod folder;
 mod functions;
 mod fuzz;
 mod histories;

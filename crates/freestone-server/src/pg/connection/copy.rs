@@ -1,6 +1,8 @@
 //! COPY over the connection: rows as text, CSV or PostgreSQL's binary form, to the client and from it.
 
+use std::fs::File;
 use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -187,7 +189,8 @@ impl Connection {
     async fn load(&mut self, copy: &CopyIn, spool: Spool, clock: Clock) -> Result<u64, Failure> {
         let options = spool.load_options(&copy.options);
         let file = spool.finish()?;
-        let path = file.path().to_string_lossy().into_owned();
+        // It has no other name.
+        let path = format!("/dev/fd/{}", file.as_raw_fd());
         let ours = path.clone();
         let (session, table, columns) = (self.session.clone(), copy.table.clone(), copy.columns.clone());
         let loading = execution::on_workers(&self.shared, None, async move {
@@ -289,14 +292,14 @@ fn write_quoted(out: &mut Vec<u8>, value: &[u8], quote: u8) {
 
 /// A client's data, written as CSV to a temporary file that has no name.
 struct Spool {
-    file: std::io::BufWriter<tempfile::NamedTempFile>,
+    file: std::io::BufWriter<File>,
     /// `None` if the data is already CSV.
     text: Option<TextFormat>,
 }
 
 impl Spool {
     fn new(options: &CopyOptions) -> Result<Spool, PgError> {
-        let file = tempfile::Builder::new().prefix("freestone-copy-").suffix(".csv").tempfile().map_err(disk)?;
+        let file = tempfile::tempfile().map_err(disk)?;
         let text = (options.format == CopyFormat::Text).then(|| TextFormat::new(options));
         Ok(Spool { file: std::io::BufWriter::new(file), text })
     }
@@ -308,7 +311,7 @@ impl Spool {
         }
     }
 
-    fn finish(mut self) -> Result<tempfile::NamedTempFile, PgError> {
+    fn finish(mut self) -> Result<File, PgError> {
         if let Some(text) = &mut self.text {
             let rest = text.finish()?;
             self.file.write_all(&rest).map_err(disk)?;

@@ -14,6 +14,7 @@ pub struct MapOptions {
     pub reserve: u64,
     /// Whether a file that is not on persistent memory is used, too.
     pub emulated: bool,
+    pub umask: u32,
 }
 
 /// A mapped file: none.
@@ -35,7 +36,7 @@ impl MappedRegion {
         refused(path)
     }
 
-    pub fn shared(path: &Path, _: u64, _: u64) -> Result<MappedRegion> {
+    pub fn shared(path: &Path, _: u64, _: &MapOptions) -> Result<MappedRegion> {
         refused(path)
     }
 

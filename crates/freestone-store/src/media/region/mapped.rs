@@ -11,12 +11,13 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::linux::fs::MetadataExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{LINE_BYTES, Line, Persistence, Region, Site, store_word};
-use crate::media::{MediumError, Result};
+use crate::media::{MediumError, PRIVATE, Result};
 
 /// Lengths of mapped files are multiples of this.
 const PAGE_BYTES: u64 = 4096;
@@ -28,11 +29,13 @@ pub struct MapOptions {
     pub reserve: u64,
     /// Whether a file that is not on persistent memory is used, too.
     pub emulated: bool,
+    /// The permissions that a new file does not have, besides those of the process's umask.
+    pub umask: u32,
 }
 
 impl Default for MapOptions {
     fn default() -> Self {
-        MapOptions { reserve: 1 << 40, emulated: true }
+        MapOptions { reserve: 1 << 40, emulated: true, umask: PRIVATE }
     }
 }
 
@@ -72,7 +75,7 @@ impl MappedRegion {
     /// # Errors
     /// It exists, there is no room, or it cannot be mapped as the options ask.
     pub fn create(path: &Path, len: u64, options: &MapOptions) -> Result<MappedRegion> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        let file = Self::creating(options.umask).create_new(true).open(path);
         let file = file.map_err(|error| MediumError::io("create", path.display().to_string(), error))?;
         let made =
             Self::map(path, file, 0, options, Access::Alone).and_then(|region| region.grow(len).map(|()| region));
@@ -103,12 +106,12 @@ impl MappedRegion {
     ///
     /// # Errors
     /// It cannot be opened for writing, or cannot be mapped.
-    pub fn shared(path: &Path, len: u64, reserve: u64) -> Result<MappedRegion> {
+    pub fn shared(path: &Path, len: u64, options: &MapOptions) -> Result<MappedRegion> {
         let failed = |error| MediumError::io("open", path.display().to_string(), error);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let file = Self::creating(options.umask).create(true).truncate(false).open(path);
         let file = file.map_err(failed)?;
         let now = file.metadata().map_err(failed)?.len() / PAGE_BYTES * PAGE_BYTES;
-        let region = Self::map(path, file, now, &MapOptions { reserve, emulated: true }, Access::Shared)?;
+        let region = Self::map(path, file, now, options, Access::Shared)?;
         region.grow(len)?;
         Ok(region)
     }
@@ -121,7 +124,7 @@ impl MappedRegion {
         let failed = |error| MediumError::io("open", path.display().to_string(), error);
         let file = File::open(path).map_err(failed)?;
         let len = file.metadata().map_err(failed)?.len() / PAGE_BYTES * PAGE_BYTES;
-        Self::map(path, file, len, &MapOptions { reserve, emulated: true }, Access::ReadOnly)
+        Self::map(path, file, len, &MapOptions { reserve, ..MapOptions::default() }, Access::ReadOnly)
     }
 
     /// Maps what other processes have added to the file.
@@ -132,6 +135,12 @@ impl MappedRegion {
         let failed = |error| MediumError::io("map", self.path.display().to_string(), error);
         let len = self.file.metadata().map_err(failed)?.len() / PAGE_BYTES * PAGE_BYTES;
         self.extend(len.min(self.reserved as u64)).map_err(failed)
+    }
+
+    fn creating(umask: u32) -> OpenOptions {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).mode(0o666 & !umask);
+        options
     }
 
     /// The file.
@@ -240,6 +249,19 @@ impl Region for MappedRegion {
 
     fn place(&self) -> String {
         self.path.display().to_string()
+    }
+
+    fn check_place(&self) -> Result<()> {
+        let failed = |error| MediumError::io("look for", self.path.display().to_string(), error);
+        let own = self.file.metadata().map_err(failed)?;
+        match std::fs::metadata(&self.path) {
+            Ok(now) if (now.st_dev(), now.st_ino()) == (own.st_dev(), own.st_ino()) => Ok(()),
+            Ok(_) => Err(MediumError::Replaced { file: self.path.display().to_string() }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(MediumError::Replaced { file: self.path.display().to_string() })
+            }
+            Err(error) => Err(failed(error)),
+        }
     }
 }
 

@@ -104,6 +104,12 @@ pub trait Region: Send + Sync + fmt::Debug {
 
     /// The location of the region, for messages.
     fn place(&self) -> String;
+
+    /// Checks that the location still leads to this region.
+    #[allow(clippy::missing_errors_doc)]
+    fn check_place(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl dyn Region + '_ {

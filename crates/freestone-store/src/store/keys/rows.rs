@@ -335,11 +335,14 @@ fn scan<S: Send>(
         return Ok(vec![run()?]);
     }
     std::thread::scope(|scope| {
-        let started: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+        // Without more threads, this one reads everything.
+        let start = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
+        let started: Vec<_> = (1..threads).map_while(start).collect();
+        let own = run();
         let ended = started.into_iter().map(|thread| match thread.join() {
             Ok(state) => state,
             Err(panic) => std::panic::resume_unwind(panic),
         });
-        ended.collect()
+        ended.chain([own]).collect()
     })
 }

@@ -14,7 +14,7 @@ use crate::cluster::BitOrder;
 use crate::design::MediumKind;
 use crate::error::{Result, StoreError};
 use crate::log::{LogError, LogWriter, Outcome};
-use crate::persistent::{Dimension, PTable, PTableOptions, Place, Transaction, TreeOptions, sampled_bins};
+use crate::persistent::{Dimension, PTable, PTableOptions, Place, Pool, Transaction, TreeOptions, sampled_bins};
 use crate::segment::HotRows;
 use crate::table::{SegmentEntry, Table};
 
@@ -128,6 +128,7 @@ impl Pmem {
             return append(log, work);
         }
         let mut attached = self.state.lock();
+        attached.pool.iter().try_for_each(|pool| pool.region().check_place())?;
         attached.begin_change()?;
         let committed = self.change(&mut attached, log, work, &changes);
         attached.end_change(log.last_sequence());
@@ -151,7 +152,7 @@ impl Pmem {
         let with_rows = stage(&tables, &changes.deleted, &rows).and_then(|staged| {
             changes.strip(work.commit, &runs);
             attached.name_pools(work, changes, &created);
-            finish(staged, log, work)
+            finish(staged, attached.pool.as_deref(), log, work)
         });
         let committed = match with_rows {
             Err(error) if !runs.is_empty() && is_for_lack_of_room(&error) => {
@@ -166,7 +167,7 @@ impl Pmem {
                 stage(&tables, &changes.deleted, &BTreeMap::new()).and_then(|staged| {
                     changes.strip(work.commit, &runs);
                     attached.name_pools(work, changes, &[]);
-                    finish(staged, log, work)
+                    finish(staged, attached.pool.as_deref(), log, work)
                 })
             }
             other => other,
@@ -246,7 +247,18 @@ fn stage<'a>(
 }
 
 /// Commits what is staged, with the log's part if there is any.
-fn finish(mut staged: Vec<(&PTable, Transaction<'_>)>, log: &mut LogWriter, work: &mut Work<'_>) -> Result<u64> {
+fn finish(
+    mut staged: Vec<(&PTable, Transaction<'_>)>,
+    pool: Option<&Pool>,
+    log: &mut LogWriter,
+    work: &mut Work<'_>,
+) -> Result<u64> {
+    let sequence = log.last_sequence() + 1;
+    let note_commit = |work: &mut Work<'_>| {
+        pool.iter().for_each(|pool| pool.note_commit(sequence));
+        work.commit.push(Operation::PoolCommit { sequence });
+        work.after.pool_commit = sequence;
+    };
     let is_of_pool = |operation: &Operation| match operation {
         Operation::LastId { .. } => true,
         // It says that copies are not current.
@@ -259,10 +271,10 @@ fn finish(mut staged: Vec<(&PTable, Transaction<'_>)>, log: &mut LogWriter, work
         transaction.commit()?;
         // The log only counts the commit. Nobody waits for that.
         work.commit.operations.retain(|operation| matches!(operation, Operation::LastId { .. }));
+        note_commit(work);
         return Ok(log.append_marker(&work.commit.to_bytes())?);
     }
     work.syncs |= !staged.is_empty();
-    let sequence = log.last_sequence() + 1;
     let mut prepared: Vec<&PTable> = vec![];
     let mut failure = None;
     for (table, transaction) in staged {
@@ -274,6 +286,9 @@ fn finish(mut staged: Vec<(&PTable, Transaction<'_>)>, log: &mut LogWriter, work
     if let Some(error) = failure {
         prepared.iter().try_for_each(|table| table.settle(false))?;
         return Err(error);
+    }
+    if !prepared.is_empty() {
+        note_commit(work);
     }
     let appended = append(log, work);
     match &appended {

@@ -22,10 +22,10 @@ use parking_lot::Mutex;
 use self::held::Held;
 pub(super) use self::processes::Kept;
 use self::reading::Reading;
-use super::Store;
 use super::commit::Operation;
 use super::state::State;
 use super::write::WriteTransaction;
+use super::{Store, StoreOptions};
 use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
 use crate::media::region::{MapOptions, MappedRegion, MemoryRegion, Persistence, Region};
@@ -98,6 +98,8 @@ impl PoolList {
 pub(super) struct Pmem {
     options: PmemOptions,
     path: Option<PathBuf>,
+    /// The permissions that a new file does not have.
+    umask: u32,
     /// The next id of a table of the pool.
     next_id: Arc<AtomicU64>,
     /// The next id of a segment of the pool. It never decreases while the process lives, whether it writes the pool or reads it.
@@ -140,9 +142,17 @@ struct Others {
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Pmem {
-    pub(super) fn new(options: PmemOptions, path: Option<PathBuf>, read_only: bool, next_id: Arc<AtomicU64>) -> Pmem {
-        let (segment_id, may_read) = (AtomicU64::new(POOL_SEGMENTS), AtomicBool::new(read_only));
-        Pmem { options, path, next_id, segment_id, state: Mutex::default(), reading: Mutex::default(), may_read }
+    pub(super) fn new(options: &StoreOptions, path: Option<PathBuf>, next_id: Arc<AtomicU64>) -> Pmem {
+        Pmem {
+            options: options.pmem.clone(),
+            path,
+            umask: options.disk.umask,
+            next_id,
+            segment_id: AtomicU64::new(POOL_SEGMENTS),
+            state: Mutex::default(),
+            reading: Mutex::default(),
+            may_read: AtomicBool::new(options.read_only),
+        }
     }
 
     /// Opens the pool that a state names, to write it. `last` is the last commit of the log. A failure is that of the tables
@@ -176,6 +186,7 @@ impl Pmem {
         let region = self.region()?;
         let mut others = self.others()?;
         let pool = Arc::new(Pool::open(region, Some(id))?);
+        check_commits(&pool, state)?;
         let foreign = others.as_ref().and_then(|others| others.foreign);
         if foreign.is_some() {
             pool.hold_back();
@@ -213,7 +224,7 @@ impl Pmem {
     }
 
     fn mapped(&self, path: &Path, creates: bool) -> Result<Arc<dyn Region>> {
-        let options = MapOptions { reserve: self.options.bytes, emulated: self.options.emulated };
+        let options = MapOptions { reserve: self.options.bytes, emulated: self.options.emulated, umask: self.umask };
         let region = match creates {
             true => MappedRegion::create(path, FIRST_BYTES, &options)?,
             false => MappedRegion::open(path, &options)?,
@@ -247,7 +258,7 @@ impl Pmem {
     }
 
     fn created(&self) -> Result<Pool> {
-        let options = PoolOptions { unit_bytes: UNIT_BYTES, database: rand_id() };
+        let options = PoolOptions { unit_bytes: UNIT_BYTES, database: crate::log::random_id() };
         if let Some(region) = &self.options.region {
             if region.is_empty() {
                 region.grow(FIRST_BYTES)?;
@@ -395,6 +406,19 @@ fn opened(pool: Arc<Pool>, state: &State, last: u64, segment_id: &AtomicU64) -> 
     attached
 }
 
+/// Refuses a pool that does not have all commits of a state: one that was copied earlier.
+fn check_commits(pool: &Pool, state: &State) -> Result<()> {
+    let (has, known) = (pool.last_commit()?, state.pool_commit);
+    if has >= known {
+        return Ok(());
+    }
+    let reason = format!(
+        "it is older than the commit log: its last commit is {has}, and the log has commit {known} of it; put back the \
+         pool that belongs to this log, or restore the whole database from a backup"
+    );
+    Err(StoreError::Corrupt { file: pool.region().place(), reason })
+}
+
 /// A pool in memory with the content of a file, which nobody changes while the process lives.
 fn copied(path: &Path) -> Result<Arc<dyn Region>> {
     let failed = |action, error| crate::media::MediumError::io(action, path.display().to_string(), error);
@@ -419,13 +443,6 @@ fn contents(path: &Path) -> Result<Arc<dyn Region>> {
     let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
     let copy = MemoryRegion::of_words(&words, bytes.len() as u64 + FIRST_BYTES);
     Ok(Arc::new(copy.copy_of(path.display().to_string())))
-}
-
-fn rand_id() -> u128 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    let half = || u128::from(RandomState::new().build_hasher().finish());
-    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    (half() << 64 | half()) ^ since_epoch.map_or(0, |time| time.as_nanos())
 }
 
 impl WriteTransaction {

@@ -6,6 +6,7 @@
 //! keeps what the snapshot has until the reader has let it go, or has ended, which the locks of bytes tell.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -15,7 +16,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::error::{Result, StoreError};
-use crate::media::region::{MappedRegion, Region};
+use crate::media::PRIVATE;
+use crate::media::region::{MapOptions, MappedRegion, Region};
 
 /// The name of the file, next to the pool's.
 pub const PROCESSES_FILE: &str = "pool.readers";
@@ -52,7 +54,10 @@ struct Shared {
 impl Shared {
     fn open(pool: &Path) -> Result<Shared> {
         let path = pool.with_file_name(PROCESSES_FILE);
-        let map = MappedRegion::shared(&path, UNITS, RESERVED)?;
+        // Whoever may open the pool may open this.
+        let umask = std::fs::metadata(pool).map_or(PRIVATE, |pool| 0o777 & !pool.permissions().mode());
+        let options = MapOptions { reserve: RESERVED, emulated: true, umask };
+        let map = MappedRegion::shared(&path, UNITS, &options)?;
         let shared = Shared { map };
         match shared.load(0) {
             0 => shared.store(0, MAGIC),

@@ -12,7 +12,7 @@ use super::super::state::State;
 use super::super::{Reader, Store};
 use super::held::Held;
 use super::processes::{self, Kept, Seen};
-use super::{Attached, Pmem, contents, copied, opened};
+use super::{Attached, Pmem, check_commits, contents, copied, opened};
 use crate::error::{Result, StoreError};
 use crate::log::LogError;
 use crate::media::MediumError;
@@ -62,8 +62,8 @@ impl Pmem {
                 *self.reading.lock() = Some(Arc::new(Reading { process, looked: Mutex::default() }));
                 true
             }
-            // A folder that this process cannot write: the pool is as it is, if nobody has it open.
-            Err(StoreError::Medium(error)) if error.is_read_only() => {
+            // Where this process cannot write, or there is no space: the pool is as it is, if nobody has it open.
+            Err(StoreError::Medium(error)) if error.is_read_only() || error.is_full() => {
                 self.read_copy(path, state);
                 false
             }
@@ -78,7 +78,7 @@ impl Pmem {
     fn read_copy(&self, path: &Path, state: &State) {
         let mut attached = self.state.lock();
         let pool = copied(path).and_then(|region| Pool::open(region, state.pool));
-        match pool {
+        match pool.and_then(|pool| check_commits(&pool, state).map(|()| pool)) {
             Ok(pool) => *attached = opened(Arc::new(pool), state, state.sequence, &self.segment_id),
             Err(error) => attached.failure = Some(error.to_string().into()),
         }
@@ -131,6 +131,7 @@ impl Pmem {
             _ => {
                 let region = Arc::new(MappedRegion::read_only(path, RESERVED)?);
                 let pool = Arc::new(Pool::view(region.clone(), state.pool.unwrap_or_default())?);
+                check_commits(&pool, state)?;
                 *attached = Attached { pool: Some(pool.clone()), ..Attached::default() };
                 (looked.region, looked.is_copy) = (Some(region), false);
                 pool
@@ -155,6 +156,7 @@ impl Pmem {
                     Ok(None) => {
                         let region = contents(path)?;
                         let pool = Arc::new(Pool::open(region, state.pool)?);
+                        check_commits(&pool, state)?;
                         *attached = opened(pool, state, last, &self.segment_id);
                         looked.is_copy = true;
                         return Ok(());
