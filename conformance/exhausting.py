@@ -169,7 +169,7 @@ def other(r):
             lambda: f"SELECT count(*) FROM (SELECT unnest({a_list(r)}), {text(r)}) , {rows(r)}",
             lambda: f"SELECT count(l) FROM (SELECT {a_list(r)} AS l) AS a, {rows(r, 6)}",
             lambda: f"SELECT count(l) FROM (SELECT {text(r)} AS l) AS a, {rows(r, 6)}",
-            lambda: "SELECT 1 AS a0, " + join(k := n(5, 60), ", ", lambda i: f"a{i} + a{i} AS a{i + 1}"),
+            lambda: "SELECT 1 AS a0, " + join(n(5, 60), ", ", lambda i: f"a{i} + a{i} AS a{i + 1}"),
             lambda: f"SELECT {text(r)} LIKE {text(r)}, {text(r)} ~ '(a|b)*c'",
             lambda: f"SELECT ({text(r)} || {text(r)})::BLOB::VARCHAR::JSON",
             lambda: f"WITH RECURSIVE c(x) AS (SELECT {value(r).replace('value', '1')} UNION ALL SELECT [x, x]::VARCHAR FROM c) SELECT max(len(x)) FROM c",

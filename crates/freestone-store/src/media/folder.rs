@@ -105,6 +105,7 @@ impl Folder {
     }
 
     /// The identity of the file that has a name now; `None` if there is none.
+    #[allow(clippy::unnecessary_cast, reason = "the numbers have other types on other systems")]
     pub fn identity(&self, name: &str) -> io::Result<Option<Identity>> {
         match retry_on_intr(|| rustix::fs::statat(&self.handle, name, AtFlags::empty())) {
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(None),

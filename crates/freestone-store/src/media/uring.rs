@@ -101,8 +101,8 @@ impl Drop for Ring {
 impl Shared {
     /// Returns whether the thread is told, or is awake: if the counter is at its limit, it wakes anyway.
     fn wake(&self) -> bool {
-        match (&self.event).write(&1u64.to_ne_bytes()) {
-            Ok(_) => true,
+        match (&self.event).write_all(&1u64.to_ne_bytes()) {
+            Ok(()) => true,
             Err(error) => is_transient(&error),
         }
     }

@@ -96,7 +96,7 @@ impl Compiler<'_> {
     /// The keys first, and then all columns, of both sides.
     fn keyed<'k>(
         &mut self,
-        keys: impl Iterator<Item = &'k (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>,
+        keys: impl Iterator<Item = &'k Pair>,
         build: &mut Open,
         probe: &mut Open,
     ) -> Result<Option<Sides>> {
@@ -160,10 +160,13 @@ pub(super) fn is_range_join(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.downcast_ref::<NestedLoopJoinExec>().is_some_and(|join| ByRange::of(join).is_some())
 }
 
+/// An expression over the build side and one over the probe side.
+type Pair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
+
 /// One or two inequalities of a join's condition, the second in the other direction.
 struct ByRange {
-    /// What is compared, on the build side and on the probe side.
-    keys: Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>,
+    /// What is compared.
+    keys: Vec<Pair>,
     /// Whether the build side's value is the lesser one in the first.
     is_below: bool,
 }
@@ -181,10 +184,7 @@ impl ByRange {
 }
 
 /// The values of the build side and of the probe side that a condition compares, and whether the first is the lesser one.
-fn inequality(
-    part: &Arc<dyn PhysicalExpr>,
-    filter: &JoinFilter,
-) -> Option<((Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>), bool)> {
+fn inequality(part: &Arc<dyn PhysicalExpr>, filter: &JoinFilter) -> Option<(Pair, bool)> {
     let comparison = part.downcast_ref::<BinaryExpr>()?;
     let left_is_less = match comparison.op() {
         Operator::Lt | Operator::LtEq => true,

@@ -357,8 +357,8 @@ impl<'a> Node<'a> {
 
     fn has(&self, part: &Node, meter: &mut Meter) -> Result<bool> {
         meter.step()?;
-        fn any<T>(all: impl IntoIterator<Item = T>, mut is: impl FnMut(T) -> Result<bool>) -> Result<bool> {
-            all.into_iter().map(|one| is(one)).find(|is| !matches!(is, Ok(false))).unwrap_or(Ok(false))
+        fn any<T>(all: impl IntoIterator<Item = T>, is: impl FnMut(T) -> Result<bool>) -> Result<bool> {
+            all.into_iter().map(is).find(|is| !matches!(is, Ok(false))).unwrap_or(Ok(false))
         }
         let is_equal = match (self, part) {
             (Node::Text(a), Node::Text(b)) => unescaped(a) == unescaped(b),
