@@ -1,7 +1,5 @@
 //! Entry points for fuzzing: no input may cause a panic.
 
-use std::sync::Arc;
-
 use crate::*;
 
 /// Parses `data` as a chunk of every kind, and decodes and filters the valid ones. The first bytes choose the shared
@@ -62,7 +60,6 @@ pub fn exercise(data: &[u8], kind: Kind, shared: Option<&Shared>) {
         Predicate::Int(IntPredicate::NotIn(vec![1, 5, 70])),
         Predicate::Bytes(BytesPredicate::Prefix(b"a".to_vec())),
         Predicate::Bytes(BytesPredicate::In(vec![b"ab".to_vec(), b"b".to_vec()])),
-        Predicate::Bytes(BytesPredicate::NotPieces(Arc::new(Pieces::of_pattern("%a%b%").expect("it has a wildcard")))),
         Predicate::Bytes(BytesPredicate::Range {
             low: Some(BytesBound { value: b"aa".to_vec(), inclusive: true }),
             high: None,

@@ -26,7 +26,6 @@ mod fuzz;
 pub mod hash;
 mod key_set;
 mod layout;
-mod pieces;
 mod predicate;
 mod rows;
 mod select;
@@ -44,7 +43,6 @@ pub use error::CodecError;
 #[doc(hidden)]
 pub use fuzz::{exercise, fuzz_chunk};
 pub use key_set::KeySet;
-pub use pieces::Pieces;
 pub use predicate::{BytesBound, BytesPredicate, IntPredicate, IntTest, Predicate, f32_key, f64_key};
 pub use rows::{IntTarget, Rows};
 pub use shared::Shared;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::key_set::KeySet;
-use crate::pieces::Pieces;
 
 /// One conjunct on one column. Every predicate except `IsNull` rejects NULLs.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,10 +62,6 @@ pub enum BytesPredicate {
     Prefix(Vec<u8>),
     /// The string does not begin with this prefix.
     NotPrefix(Vec<u8>),
-    /// The string has these pieces.
-    Pieces(Arc<Pieces>),
-    /// The string does not have these pieces.
-    NotPieces(Arc<Pieces>),
 }
 
 /// A predicate on unsigned codes `0..=max`: an [`IntPredicate`] or [`BytesPredicate`], translated with a frame of
@@ -241,8 +236,6 @@ impl BytesPredicate {
             BytesPredicate::NotIn(list) => list.binary_search_by(|v| v[..].cmp(value)).is_err(),
             BytesPredicate::Prefix(p) => value.starts_with(p),
             BytesPredicate::NotPrefix(p) => !value.starts_with(p),
-            BytesPredicate::Pieces(pieces) => pieces.are_in(value),
-            BytesPredicate::NotPieces(pieces) => !pieces.are_in(value),
         }
     }
 }

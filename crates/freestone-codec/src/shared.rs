@@ -421,6 +421,5 @@ fn translate_bytes(predicate: &crate::BytesPredicate, entries: BytesSlice<'_>) -
             let (from, to) = prefixed(prefix);
             codes_test(len, |code| code < from || code >= to)
         }
-        Pieces(_) | NotPieces(_) => codes_test(len, |code| predicate.test(entries.get(code))),
     }
 }

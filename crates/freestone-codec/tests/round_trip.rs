@@ -1,8 +1,6 @@
 //! Every encoding × kind × NULLs × ranges × positions × predicates, compared with a simple model: a
 //! `Vec<Option<Value>>`.
 
-use std::sync::Arc;
-
 use freestone_codec::*;
 use proptest::prelude::*;
 
@@ -70,8 +68,6 @@ impl Column {
             list.sort();
             list.dedup();
             let prefix = value(1)[..value(1).len().min(3)].to_vec();
-            let middle = String::from_utf8_lossy(&value(1)).chars().skip(1).take(2).collect::<String>();
-            let pieces = Arc::new(Pieces::of_pattern(&format!("%{}%", middle.replace('%', ""))).expect("a wildcard"));
             let bound = |i, inclusive| Some(BytesBound { value: value(i), inclusive });
             predicates.extend(
                 [
@@ -83,8 +79,6 @@ impl Column {
                     BytesPredicate::NotEqual(b"absent".to_vec()),
                     BytesPredicate::Prefix(prefix.clone()),
                     BytesPredicate::NotPrefix(prefix),
-                    BytesPredicate::Pieces(pieces.clone()),
-                    BytesPredicate::NotPieces(pieces),
                     BytesPredicate::Range { low: bound(3, true), high: bound(4, false) },
                     BytesPredicate::Range { low: bound(3, false), high: None },
                     BytesPredicate::Range { low: None, high: bound(2, true) },

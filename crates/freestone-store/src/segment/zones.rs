@@ -383,9 +383,6 @@ fn bytes_verdict(bounds: &BytesBounds, predicate: &BytesPredicate) -> Verdict {
             let beyond = above_max(p) || successor(p).is_some_and(|next| next[..] <= *min);
             (exact_max.is_some_and(|max| min.starts_with(p) && max.starts_with(p)), beyond)
         }
-        BytesPredicate::Pieces(_) | BytesPredicate::NotPieces(_) => {
-            (constant && !predicate.test(min), constant && predicate.test(min))
-        }
     };
     verdict(none, all)
 }

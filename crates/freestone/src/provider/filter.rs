@@ -13,7 +13,7 @@ use datafusion::physical_expr::expressions::{
     BinaryExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunction};
-use freestone_codec::{BytesBound, BytesPredicate, IntPredicate, Kind, Pieces, Predicate, f32_key, f64_key};
+use freestone_codec::{BytesBound, BytesPredicate, IntPredicate, Kind, Predicate, f32_key, f64_key};
 use freestone_store::scan::{ColumnPredicate, DynamicFilter, DynamicState, FilterError, RowFilter, boolean_bits};
 use freestone_store::schema::kind;
 use freestone_store::{Snapshot, Table};
@@ -324,7 +324,7 @@ fn any_of(or: &BinaryExpr, schema: &Schema) -> Option<ColumnPredicate> {
     one_of(on?, values, false, schema)
 }
 
-/// LIKE without the wildcard `_`.
+/// `LIKE 'prefix%'` and `LIKE 'no wildcard'`.
 fn like_predicate(like: &LikeExpr) -> Option<BytesPredicate> {
     if like.case_insensitive() {
         return None;
@@ -333,14 +333,10 @@ fn like_predicate(like: &LikeExpr) -> Option<BytesPredicate> {
         ScalarValue::Utf8(Some(p)) | ScalarValue::Utf8View(Some(p)) | ScalarValue::LargeUtf8(Some(p)) => p,
         _ => return None,
     };
-    if pattern.contains(['_', '\\']) {
-        return None;
-    }
     let prefix = pattern.strip_suffix('%');
     let fixed = prefix.unwrap_or(&pattern);
-    if fixed.contains('%') {
-        let pieces = Arc::new(Pieces::of_pattern(&pattern)?);
-        return Some(if like.negated() { BytesPredicate::NotPieces(pieces) } else { BytesPredicate::Pieces(pieces) });
+    if fixed.contains(['%', '_', '\\']) {
+        return None;
     }
     let fixed = fixed.as_bytes().to_vec();
     Some(match (prefix.is_some(), like.negated()) {

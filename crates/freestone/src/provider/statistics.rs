@@ -236,9 +236,7 @@ pub fn estimated_share(table: &Table, p: &ColumnPredicate, rows: u64) -> f64 {
         Predicate::Int(IntPredicate::In(list)) => list.len() as f64 / distinct,
         Predicate::Int(IntPredicate::Keys(keys)) => keys.len() as f64 / distinct,
         Predicate::Bytes(freestone_codec::BytesPredicate::In(list)) => list.len() as f64 / distinct,
-        Predicate::Bytes(freestone_codec::BytesPredicate::Prefix(_) | freestone_codec::BytesPredicate::Pieces(_)) => {
-            0.1
-        }
+        Predicate::Bytes(freestone_codec::BytesPredicate::Prefix(_)) => 0.1,
         Predicate::Bytes(freestone_codec::BytesPredicate::Range { .. }) => 0.3,
         _ => 0.9,
     };
