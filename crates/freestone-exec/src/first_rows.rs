@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use crate::direct::KeyDomain;
 use crate::error::Result;
 use crate::groups::{GroupTable, HASH};
+use crate::hash::{float_place, int_place};
 use crate::pipeline::{Claim, Context, Progress, Sink, SinkWorker, Source, SourceWorker, Take};
-use crate::ranges::{float_place, int_place};
 use crate::rows::{Field, FrozenRows, Layout, Rows};
 use crate::sort::SortKey;
 use crate::vector::{Batch, Form, Values, Vector};
@@ -54,7 +54,6 @@ struct Done {
 const OUTPUT_ROWS: usize = 8192;
 /// Rows that were replaced by others stay until there are so many.
 const REPLACED_MIN: usize = 64 << 10;
-const SIGN: u64 = 1 << 63;
 
 /// Whether a column of this form can be a part of an order.
 pub fn has_order(form: Form) -> bool {
@@ -116,7 +115,7 @@ fn place_column(key: &SortKey, field: &Field, column: &Vector, out: &mut [u64], 
         Values::Int(v) => put(&mut v.iter().map(|x| int_place(*x)), value_at),
         Values::Float(v) => put(&mut v.iter().map(|x| float_place(*x)), value_at),
         Values::Wide(v) => {
-            put(&mut v.iter().map(|x| (*x >> 64) as u64 ^ SIGN), value_at);
+            put(&mut v.iter().map(|x| int_place((*x >> 64) as i64)), value_at);
             put(&mut v.iter().map(|x| *x as u64), value_at + 1);
         }
         Values::Codes(..) | Values::Text(_) | Values::Arrow(_) => unreachable!("not in an order"),
@@ -330,7 +329,7 @@ impl SourceWorker for Results {
         let range = self.at * OUTPUT_ROWS..done.numbers.len().min((self.at + 1) * OUTPUT_ROWS);
         let rows: Vec<u32> = range.clone().map(|row| row as u32).collect();
         // Unsigned integers are stored in the order of signed ones.
-        let numbers = done.numbers[range].iter().map(|number| (u64::from(*number) ^ SIGN) as i64).collect();
+        let numbers = done.numbers[range].iter().map(|number| i64::MIN + i64::from(*number)).collect();
         let columns = (0..self.of.plan.returned).map(|column| done.rows.vector(column, &rows));
         let columns = columns.chain([Vector::ints(numbers)]).collect();
         take(Batch { rows: rows.len(), columns })

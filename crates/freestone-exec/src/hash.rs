@@ -1,4 +1,5 @@
-//! Hashes of keys. The high bits choose partitions and buckets, the low ones tag them.
+//! Hashes of keys, of which the high bits choose partitions and buckets, and the low ones tag them; and keys that compare like
+//! their values.
 
 use freestone_codec::hash::{combine, hash_bytes, hash_i64, hash_int};
 
@@ -12,6 +13,21 @@ const NULL: u64 = 0x8EBC_6AF0_9C88_C6E3;
 pub fn float_key(value: f64) -> u64 {
     if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() }
 }
+
+/// The place of a float in the order of floats: equal zeros are one, and NaN is behind all others.
+#[inline]
+pub fn float_place(value: f64) -> u64 {
+    let bits = float_key(value);
+    if bits & SIGN == 0 { bits ^ SIGN } else { !bits }
+}
+
+/// The place of an integer in the order of integers.
+#[inline]
+pub fn int_place(value: i64) -> u64 {
+    value as u64 ^ SIGN
+}
+
+const SIGN: u64 = 1 << 63;
 
 /// The hashes of the rows of key columns, which replace what `out` has.
 pub fn hash_rows(keys: &[Vector], rows: usize, out: &mut Vec<u64>) {

@@ -4,7 +4,7 @@
 //! value's place in the order of `first` are candidates. They are visited backwards, as long as one of those that are left
 //! has a `second` that is large enough; so ranges that do not overlap cost one visit.
 
-use crate::hash::float_key;
+use crate::hash::{float_place, int_place};
 use crate::rows::{Field, FrozenRows};
 use crate::vector::{Form, Values, Vector};
 
@@ -17,19 +17,6 @@ pub struct Ranges {
     second: Option<(Vec<u64>, Vec<u64>)>,
     /// What turns the order of the keys around.
     flip: u64,
-}
-
-const SIGN: u64 = 1 << 63;
-
-/// The place of a float in the order of floats.
-pub fn float_place(value: f64) -> u64 {
-    let bits = float_key(value);
-    if bits & SIGN == 0 { bits ^ SIGN } else { !bits }
-}
-
-/// The place of an integer in the order of integers.
-pub fn int_place(value: i64) -> u64 {
-    value as u64 ^ SIGN
 }
 
 impl Ranges {

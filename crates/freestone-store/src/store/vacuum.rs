@@ -67,7 +67,7 @@ impl Store {
         Ok(report)
     }
 
-    /// Whether so many bytes are in files that no table needs any more that the next commit should not make it more: as
+    /// Whether files that no table needs any more have too many bytes for the next commit to add to them: as
     /// many as the tables have, and at least [`SPARE_BYTES`].
     pub fn removal_is_overdue(&self) -> bool {
         let Ok(newest) = self.newest() else { return false };

@@ -14,6 +14,7 @@ use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::{cast, take};
 use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Int64Type, TimeUnit};
 use datafusion::error::Result;
+use freestone_exec::hash::{float_place, int_place};
 
 use super::choices::comparator;
 use super::collected::{Collected, Groups};
@@ -158,24 +159,18 @@ fn ordered(groups: &Groups) -> Result<Vec<Vec<usize>>> {
 fn sort_keys(column: &ArrayRef) -> Result<Option<Vec<u64>>> {
     use DataType::{Date32, Float64, Int8, Int16, Int32, Int64, Timestamp, UInt8, UInt16, UInt32};
     Ok(match column.data_type() {
-        Float64 => Some(column.as_primitive::<Float64Type>().values().iter().map(|value| float_key(*value)).collect()),
+        Float64 => {
+            Some(column.as_primitive::<Float64Type>().values().iter().map(|value| float_place(*value)).collect())
+        }
         Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | Date32 | Timestamp(..) => {
             let values = match column.data_type() {
                 Date32 => cast(&cast(column, &Int32)?, &Int64)?,
                 _ => cast(column, &Int64)?,
             };
-            Some(values.as_primitive::<Int64Type>().values().iter().map(|value| (*value as u64) ^ SIGN).collect())
+            Some(values.as_primitive::<Int64Type>().values().iter().map(|value| int_place(*value)).collect())
         }
         _ => None,
     })
-}
-
-const SIGN: u64 = 1 << 63;
-
-/// A number in the order of floats: equal zeros, and NaN greater than all others.
-fn float_key(value: f64) -> u64 {
-    let bits = if value.is_nan() { f64::NAN.abs().to_bits() } else { (value + 0.0).to_bits() };
-    if bits & SIGN == 0 { bits ^ SIGN } else { !bits }
 }
 
 /// The index of the value at a fraction; negative fractions count from the end.
@@ -346,8 +341,8 @@ mod tests {
     #[test]
     fn keys_of_floats_are_in_their_order() {
         let values = [f64::NEG_INFINITY, -f64::MAX, -1.5, -5e-324, 0.0, 5e-324, 1.5, f64::MAX, f64::INFINITY, f64::NAN];
-        assert!(values.map(float_key).is_sorted_by(|a, b| a < b));
-        assert_eq!((float_key(-0.0), float_key(-f64::NAN)), (float_key(0.0), float_key(f64::NAN)));
+        assert!(values.map(float_place).is_sorted_by(|a, b| a < b));
+        assert_eq!((float_place(-0.0), float_place(-f64::NAN)), (float_place(0.0), float_place(f64::NAN)));
     }
 
     #[test]

@@ -267,7 +267,8 @@ impl Session {
             Command::Sql(sql) => match Box::pin(self.execute_new_point(form, &sql)).await? {
                 Some(outcome) => Ok(outcome),
                 None if matches!(*sql, ast::Statement::Query(_)) => {
-                    Box::pin(self.query(&statement.text, *sql, &parameters)).await
+                    let (kept, snapshot) = Box::pin(self.newly_planned(&statement.text, *sql, &parameters)).await?;
+                    self.run_kept(&kept, &snapshot)
                 }
                 None => Box::pin(self.execute_sql(*sql, target, parameters, statement.text_after_as())).await,
             },
@@ -670,7 +671,10 @@ impl Session {
     ) -> Result<Outcome> {
         use ast::Statement as Sql;
         match sql {
-            Sql::Query(_) => Box::pin(self.query(&sql.to_string(), sql, &parameters)).await,
+            Sql::Query(_) => {
+                let (kept, snapshot) = Box::pin(self.planned(&sql.to_string(), sql, &parameters)).await?;
+                self.run_kept(&kept, &snapshot)
+            }
             Sql::ShowFunctions { .. } => Box::pin(self.query_in(self.scope()?, sql, &parameters)).await,
             Sql::Explain { .. } => Box::pin(self.explain(sql, target, &parameters)).await,
             write if is_write(&write) => {
@@ -728,7 +732,7 @@ impl Session {
             if let Some(outcome) = Box::pin(self.execute_new_point(form, &sql)).await? {
                 return Ok(Answer::Outcome(outcome));
             }
-            let (kept, snapshot) = self.planned(&statement.text, *sql, &parameters).await?;
+            let (kept, snapshot) = self.newly_planned(&statement.text, *sql, &parameters).await?;
             return self.stored_answer(&kept, &snapshot);
         }
         Ok(Answer::Outcome(self.execute_with_inputs(statement, inputs).await?))
@@ -745,11 +749,6 @@ impl Session {
             }
             _ => Answer::Outcome(self.run_kept(kept, snapshot)?),
         })
-    }
-
-    async fn query(&self, text: &str, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
-        let (kept, snapshot) = self.planned(text, sql, parameters).await?;
-        self.run_kept(&kept, &snapshot)
     }
 
     /// The plan that was kept of a query with this text, and the snapshot that it reads, if it can be used now.
@@ -774,9 +773,19 @@ impl Session {
         sql: ast::Statement,
         parameters: &Parameters,
     ) -> Result<(CachedPlan, Arc<Snapshot>)> {
-        if let Some(kept) = self.kept_plan(text, parameters)? {
-            return Ok(kept);
+        match self.kept_plan(text, parameters)? {
+            Some(kept) => Ok(kept),
+            None => self.newly_planned(text, sql, parameters).await,
         }
+    }
+
+    /// The plan of a query of which none was kept.
+    async fn newly_planned(
+        &self,
+        text: &str,
+        sql: ast::Statement,
+        parameters: &Parameters,
+    ) -> Result<(CachedPlan, Arc<Snapshot>)> {
         let scope = self.scope()?.with_tables(&parameters.tables);
         let (snapshot, key) = (scope.snapshot.clone(), plan_cache::key(text, parameters));
         let parameters = parameters.clone();

@@ -3,25 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::util::display::{ArrayFormatter, FormatOptions};
-use freestone::{Access, Database, ErrorKind, Options, Result, Session};
+use freestone::{Access, Database, ErrorKind, Options, Session};
+
+use crate::temporary::rows;
 
 fn open(path: &Path) -> Arc<Database> {
     Database::open(path, Options { threads: 2, memory_limit: Some(256 << 20), ..Options::default() }).expect("opens")
-}
-
-async fn rows(session: &Session, sql: &str) -> Result<String> {
-    let batches = session.sql(sql).await?.collect().await?;
-    let options = FormatOptions::default().with_null("NULL");
-    let mut rows = vec![];
-    for batch in &batches {
-        let columns: Vec<_> =
-            batch.columns().iter().map(|c| ArrayFormatter::try_new(c, &options).expect("formats")).collect();
-        for row in 0..batch.num_rows() {
-            rows.push(columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>().join(","));
-        }
-    }
-    Ok(rows.join(";"))
 }
 
 async fn run(session: &Session, sql: &str) {

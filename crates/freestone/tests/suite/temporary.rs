@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use freestone::{Access, Database, ErrorKind, Inputs, Options, Outcome, Result, ScalarValue, Session};
 
-async fn rows(session: &Session, sql: &str) -> Result<String> {
+/// The rows of a statement, as texts.
+pub async fn rows(session: &Session, sql: &str) -> Result<String> {
     texts(session.sql(sql).await?).await
 }
 
