@@ -25,7 +25,7 @@ PYTHON_VENV ?= $(HOME)/.cache/freestone/python-venv
 
 .PHONY: help build lab driver demo test test-rust check-fast lint format-check clippy python-check python-venv shape-check test-python \
 	test-release conformance \
-	bench fuzz tools clean
+	bench pulse fuzz tools clean
 
 help:
 	@echo 'make demo     builds, then demonstrates the main functions on generated data; writes a report to $(DEMO_OUTPUT)/'
@@ -36,6 +36,7 @@ help:
 	@echo 'make lab      builds the experiments of the papers: $(CARGO_TARGET_DIR)/release/freestone-lab'
 	@echo 'make bench    compares with DuckDB, ClickHouse, DataFusion, Vortex and Polars (BENCH_SCALE=1)'
 	@echo 'make lint     checks formatting, clippy lints, import circles, long functions and Python files'
+	@echo 'make pulse    two minutes: everything that users run beside DuckDB, and what lost against bench/pulse.json'
 	@echo 'make conformance  runs one file of queries with all clients of the server: psql, psycopg, JDBC, ADBC, freestone'
 	@echo 'make fuzz     runs the tests of decoders, parsers and faults with more inputs (FUZZ_ROUNDS=10)'
 	@echo 'make clean    removes the build and the output of the demo'
@@ -110,6 +111,10 @@ tools:
 
 bench: build lab
 	$(PYTHON) bench/peers.py --scale $(BENCH_SCALE) --threads 2 --runs 7 --freestone $(FREESTONE)
+
+# Before and after every change that touches the path of queries. `bench/pulse.py --save` writes what is compared with.
+pulse: build lab
+	$(PYTHON) bench/pulse.py --freestone $(FREESTONE)
 
 # The tests of decoders, parsers and faults with more inputs: every position instead of samples, more random cases, and
 # another seed per round, and random statements compared with DuckDB. `fuzz/` has the same targets for cargo-fuzz, which needs

@@ -35,10 +35,10 @@ def environment_python(name: str = "") -> Path:
     return python
 
 
-def enter_environment() -> None:
-    """Restarts this program with the interpreter of bench/.venv, unless it runs with that one already."""
-    if Path(sys.prefix).resolve() != BENCH / ".venv":
-        python = environment_python()
+def enter_environment(name: str = "") -> None:
+    """Restarts this program with the interpreter of its environment, unless it runs with that one already."""
+    python = environment_python(name)
+    if Path(sys.prefix).resolve() != python.parent.parent.resolve():
         os.execv(python, [str(python), *sys.argv])
 
 

@@ -7,6 +7,7 @@ import argparse
 import hashlib
 import json
 import math
+import re
 import select
 import statistics
 import subprocess
@@ -125,8 +126,9 @@ def number(text: str | None) -> float | None:
 
 
 def normalised(rows: Rows) -> Rows:
-    """The rows without the differences of format between engines: order, NULL, midnight in dates."""
-    plain = [[None if cell in (None, "") else cell.removesuffix(" 00:00:00") for cell in row] for row in rows]
+    """The rows without the differences of format between engines: order, NULL, timestamps, midnight in dates."""
+    time = re.compile(r"^(\d{4}-\d\d-\d\d)T")
+    plain = [[time.sub(r"\1 ", cell).removesuffix(" 00:00:00") if cell else None for cell in row] for row in rows]
     texts = lambda row: [cell or "" for cell in row if number(cell) is None]  # noqa: E731
     numbers = lambda row: [value for cell in row if (value := number(cell)) is not None]  # noqa: E731
     return sorted(plain, key=lambda row: (texts(row), numbers(row)))

@@ -1,0 +1,56 @@
+"""The engines with the tables of the pulse, and the worker process that runs one of them.
+
+They extend those of `engines.py`, which describes the requests to a worker and the timing of queries. The name of an engine
+ends with the set of tables: `freestone:hits`, `duckdb:files`.
+"""
+
+from collections.abc import Sequence
+
+from engines import DuckDB, Engine, Freestone, serve
+from environment import SSB_TABLES, TABLES
+
+#: The tables of each set, the one that is loaded first.
+SETS: dict[str, Sequence[str]] = {
+    "tpch": ("lineitem", *(table for table in TABLES if table != "lineitem")),
+    "ssb": ("lineorder", *(table for table in SSB_TABLES if table != "lineorder")),
+    "hits": ("hits",),
+    "tasks": ("groups", "left_rows", "small", "medium", "big"),
+    "files": TABLES,
+}
+
+
+class Set(Engine):
+    """The tables of one set: native ones, and views of Parquet files for the set `files`."""
+
+    def open(self, fresh: bool) -> None:
+        kind = self.job.engine.partition(":")[2]
+        self.benchmark, self.tables, self.fact = kind, tuple(SETS[kind]), SETS[kind][0]
+        self.are_files = kind == "files"
+        super().open(fresh)
+
+    def in_place(self, name: str, table: str) -> str:
+        return f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM '{self.job.parquet(table)}'"
+
+
+class PulseDuckDB(Set, DuckDB):
+    def create(self, table: str) -> str:
+        return self.in_place(table, table) if self.are_files else super().create(table)
+
+
+class PulseFreestone(Set, Freestone):
+    def open(self, fresh: bool) -> None:
+        # The set is no name of a design.
+        self.process, self.statements, self.design = None, 0, "auto"
+        kind = self.job.engine.partition(":")[2]
+        self.tables, self.fact, self.are_files = tuple(SETS[kind]), SETS[kind][0], kind == "files"
+        for table in self.tables:
+            self.run("create", self.create(table, table))
+
+    def create(self, name: str, table: str) -> str:
+        return self.in_place(name, table) if self.are_files else super().create(name, table)
+
+
+ENGINES: dict[str, type[Engine]] = dict(freestone=PulseFreestone, duckdb=PulseDuckDB)
+
+if __name__ == "__main__":
+    serve(ENGINES)
