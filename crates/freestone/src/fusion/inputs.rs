@@ -1,8 +1,9 @@
 //! What a fused query has from the session around it: memory, threads, cancellation, and the rows of other operators.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -13,7 +14,6 @@ use freestone_exec::pipeline::{Context, Inputs};
 use freestone_exec::vector::Batch;
 use freestone_store::Snapshot;
 use futures::StreamExt;
-use futures::stream::SelectAll;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
@@ -94,25 +94,64 @@ impl Context for RunContext {
 /// The rows of operators that the executor does not know.
 pub(super) struct Streams {
     runtime: Option<Handle>,
-    streams: Vec<tokio::sync::Mutex<Numbered>>,
+    inputs: Vec<Partitions>,
 }
 
-struct Numbered {
-    next: usize,
-    stream: SelectAll<SendableRecordBatchStream>,
+/// The partitions of one input. A thread computes the next batch of one of them, so that several are computed at a time.
+struct Partitions {
+    /// `None`: it has ended.
+    streams: Vec<tokio::sync::Mutex<Option<SendableRecordBatchStream>>>,
+    /// The partition that is asked next.
+    turn: AtomicUsize,
+    /// The batches that were given, which are numbered as they come.
+    given: AtomicUsize,
+}
+
+impl Partitions {
+    fn of(plan: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Result<Partitions> {
+        let partitions = 0..plan.output_partitioning().partition_count();
+        let stream = |partition| Ok(tokio::sync::Mutex::new(Some(plan.execute(partition, context.clone())?)));
+        let streams = partitions.map(stream).collect::<Result<Vec<_>>>()?;
+        Ok(Partitions { streams, turn: AtomicUsize::new(0), given: AtomicUsize::new(0) })
+    }
+
+    /// The next batch of a partition that no other thread is at, if there is one, with its number.
+    async fn next(&self) -> Option<(usize, Result<RecordBatch>)> {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let in_turn = || (0..self.streams.len()).map(|at| &self.streams[(turn + at) % self.streams.len()]);
+        for stream in in_turn() {
+            if let Ok(stream) = stream.try_lock()
+                && let Some(batch) = self.next_of(stream).await
+            {
+                return Some(batch);
+            }
+        }
+        for stream in in_turn() {
+            if let Some(batch) = self.next_of(stream.lock().await).await {
+                return Some(batch);
+            }
+        }
+        None
+    }
+
+    /// The next batch of one partition. Those of one partition are numbered in their order, because it is locked.
+    async fn next_of(
+        &self,
+        mut stream: tokio::sync::MutexGuard<'_, Option<SendableRecordBatchStream>>,
+    ) -> Option<(usize, Result<RecordBatch>)> {
+        let batch = stream.as_mut()?.next().await;
+        if batch.is_none() {
+            *stream = None;
+        }
+        batch.map(|batch| (self.given.fetch_add(1, Ordering::Relaxed), batch))
+    }
 }
 
 impl Streams {
     /// The streams of some plans.
     pub fn of(plans: &[Arc<dyn ExecutionPlan>], context: &Arc<TaskContext>) -> Result<Streams> {
-        let stream = |plan: &Arc<dyn ExecutionPlan>| {
-            let partitions = 0..plan.output_partitioning().partition_count();
-            let streams = partitions.map(|partition| plan.execute(partition, context.clone()));
-            let stream = futures::stream::select_all(streams.collect::<Result<Vec<_>>>()?);
-            Ok(tokio::sync::Mutex::new(Numbered { next: 0, stream }))
-        };
-        let streams = plans.iter().map(stream).collect::<Result<Vec<_>>>()?;
-        Ok(Streams { runtime: Handle::try_current().ok(), streams })
+        let inputs = plans.iter().map(|plan| Partitions::of(plan, context)).collect::<Result<Vec<_>>>()?;
+        Ok(Streams { runtime: Handle::try_current().ok(), inputs })
     }
 }
 
@@ -121,13 +160,7 @@ impl Inputs for Streams {
         let Some(runtime) = &self.runtime else {
             return Err(ExecError::foreign("a query with several operators needs a runtime"));
         };
-        let next = runtime.block_on(async {
-            let mut numbered = self.streams[input].lock().await;
-            let next = numbered.stream.next().await;
-            numbered.next += 1;
-            next.map(|batch| (numbered.next - 1, batch))
-        });
-        match next {
+        match runtime.block_on(self.inputs[input].next()) {
             None => Ok(None),
             Some((number, batch)) => {
                 let batch = batch.map_err(ExecError::foreign)?;
