@@ -199,9 +199,32 @@ fn add_each<S, T: Copy>(
     }
 }
 
+/// Sums as states, with the number of values of each if there may be NULLs.
+fn with_counts(sums: Vector, counts: &mut Option<Vec<i64>>, total: usize) -> Vec<Vector> {
+    match counts {
+        None => vec![sums],
+        Some(counts) => {
+            counts.resize(total, 0);
+            vec![sums, Vector::ints(std::mem::take(counts))]
+        }
+    }
+}
+
+/// Adds the numbers of values of other states, which follow their sums.
+fn merge_counts(counts: &mut Option<Vec<i64>>, states: &[Vector], groups: &[u32], total: usize) {
+    if let (Some(counts), Some(more)) = (counts, states.get(1)) {
+        counts.resize(total, 0);
+        add_each(counts, more.as_ints(), None, groups, |count, more| *count += more);
+    }
+}
+
 /// Counts the rows of each group that are not NULL.
 #[inline]
 pub(crate) fn count_each(counts: &mut [i64], valid: Option<&NullBuffer>, groups: &[u32]) {
+    if let [count] = counts {
+        *count += valid.map_or(groups.len(), |valid| valid.len() - valid.null_count()) as i64;
+        return;
+    }
     match valid {
         None => groups.iter().for_each(|group| counts[*group as usize] += 1),
         Some(valid) => valid.valid_indices().for_each(|row| counts[groups[row] as usize] += 1),
@@ -227,22 +250,13 @@ impl Accumulator for Sum {
     fn states(&mut self, total: usize) -> Result<Vec<Vector>> {
         self.sums.resize(total, 0);
         let sums = Vector::new(Values::Wide(std::mem::take(&mut self.sums).into()));
-        Ok(match &mut self.counts {
-            None => vec![sums],
-            Some(counts) => {
-                counts.resize(total, 0);
-                vec![sums, Vector::ints(std::mem::take(counts))]
-            }
-        })
+        Ok(with_counts(sums, &mut self.counts, total))
     }
 
     fn merge(&mut self, states: &[Vector], groups: &[u32], total: usize) -> Result<()> {
         self.sums.resize(total, 0);
         add_each(&mut self.sums, states[0].as_wide(), None, groups, |sum, value| *sum += value);
-        if let (Some(counts), Some(more)) = (&mut self.counts, states.get(1)) {
-            counts.resize(total, 0);
-            add_each(counts, more.as_ints(), None, groups, |count, more| *count += more);
-        }
+        merge_counts(&mut self.counts, states, groups, total);
         Ok(())
     }
 
@@ -261,49 +275,65 @@ impl Accumulator for Sum {
     }
 }
 
-/// The sums of floats, with the number of values if averages are wanted.
+/// The sums of floats, or their averages.
 pub struct FloatSum {
     sums: Vec<f64>,
-    counts: Vec<i64>,
+    /// The number of values, unless none is NULL.
+    counts: Option<Vec<i64>>,
     averages: bool,
 }
 
 impl FloatSum {
-    /// Sums, or averages.
-    pub fn new(averages: bool) -> FloatSum {
-        FloatSum { sums: vec![], counts: vec![], averages }
+    /// Sums, or averages, of values of which some may be NULL.
+    pub fn new(averages: bool, nullable: bool) -> FloatSum {
+        FloatSum { sums: vec![], counts: nullable.then(Vec::new), averages }
     }
+}
+
+/// The sum of some values, of which several are added up side by side: an addition waits for the one before it.
+fn sum_in_lanes(values: &[f64]) -> f64 {
+    const LANES: usize = 8;
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut lanes = [0.0; LANES];
+    for chunk in chunks {
+        lanes.iter_mut().zip(chunk).for_each(|(lane, value)| *lane += value);
+    }
+    lanes.iter().chain(rest).sum()
 }
 
 impl Accumulator for FloatSum {
     fn update(&mut self, inputs: &[Vector], groups: &[u32], total: usize) -> Result<()> {
         self.sums.resize(total, 0.0);
-        self.counts.resize(total, 0);
-        let valid = inputs[0].valid.as_ref();
-        add_each(&mut self.sums, inputs[0].as_floats(), valid, groups, |sum, value| *sum += value);
-        add_each(&mut self.counts, groups, valid, groups, |count, _| *count += 1);
+        let (values, valid) = (inputs[0].as_floats(), inputs[0].valid.as_ref());
+        assert!(valid.is_none() || self.counts.is_some(), "a column that has NULLs may have them");
+        match (self.sums.as_mut_slice(), valid) {
+            ([sum], None) => *sum += sum_in_lanes(values),
+            (sums, valid) => add_each(sums, values, valid, groups, |sum, value| *sum += value),
+        }
+        if let Some(counts) = &mut self.counts {
+            counts.resize(total, 0);
+            count_each(counts, valid, groups);
+        }
         Ok(())
     }
 
     fn states(&mut self, total: usize) -> Result<Vec<Vector>> {
         self.sums.resize(total, 0.0);
-        self.counts.resize(total, 0);
-        let sums = Values::Float(std::mem::take(&mut self.sums).into());
-        Ok(vec![Vector::ints(std::mem::take(&mut self.counts)), Vector::new(sums)])
+        let sums = Vector::new(Values::Float(std::mem::take(&mut self.sums).into()));
+        Ok(with_counts(sums, &mut self.counts, total))
     }
 
     fn merge(&mut self, states: &[Vector], groups: &[u32], total: usize) -> Result<()> {
         self.sums.resize(total, 0.0);
-        self.counts.resize(total, 0);
-        add_each(&mut self.counts, states[0].as_ints(), None, groups, |count, more| *count += more);
-        add_each(&mut self.sums, states[1].as_floats(), None, groups, |sum, more| *sum += more);
+        add_each(&mut self.sums, states[0].as_floats(), None, groups, |sum, more| *sum += more);
+        merge_counts(&mut self.counts, states, groups, total);
         Ok(())
     }
 
     fn results(&mut self, rows: &[i64]) -> Result<Vec<Vector>> {
         let total = rows.len();
         let states = self.states(total)?;
-        let (counts, sums) = (states[0].as_ints(), states[1].as_floats());
+        let (sums, counts) = (states[0].as_floats(), states.get(1).map_or(rows, Vector::as_ints));
         let one_nan = |value: f64| if value.is_nan() { f64::NAN } else { value };
         let result = |(sum, count): (&f64, &i64)| one_nan(if self.averages { sum / *count as f64 } else { *sum });
         let values: Vec<f64> = sums.iter().zip(counts).map(result).collect();
@@ -312,7 +342,7 @@ impl Accumulator for FloatSum {
     }
 
     fn bytes(&self) -> usize {
-        (self.sums.capacity() + self.counts.capacity()) * 8
+        (self.sums.capacity() + self.counts.as_ref().map_or(0, Vec::capacity)) * 8
     }
 }
 

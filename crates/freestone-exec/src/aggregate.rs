@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use arrow_buffer::Buffer;
 use parking_lot::Mutex;
 
 use crate::accumulators::{Accumulator, count_each};
@@ -56,6 +57,8 @@ struct Done {
     /// The results, if there were few groups.
     whole: Option<Arc<Batch>>,
     runs: Arc<Vec<Run>>,
+    /// The blocks of texts, to which the groups of all runs refer.
+    texts: Vec<Buffer>,
 }
 
 /// The groups of a thread with their states, divided into partitions.
@@ -216,6 +219,7 @@ impl Sink for Arc<Aggregation> {
             for mut states in tables {
                 runs.push(states.run()?);
             }
+            done.texts = Rows::share_texts(runs.iter_mut().map(|run| &mut run.rows));
             done.runs = Arc::new(runs);
             return Ok(());
         }
@@ -297,13 +301,13 @@ impl SourceWorker for ResultsWorker {
     }
 
     fn read(&mut self, take: Take<'_>) -> Result<()> {
-        let (whole, runs) = {
+        let (whole, runs, texts) = {
             let done = self.of.done.lock();
-            (done.whole.clone(), done.runs.clone())
+            (done.whole.clone(), done.runs.clone(), done.texts.clone())
         };
         let batch = match whole {
             Some(whole) => whole,
-            None => Arc::new(self.merged(self.claimed, &runs)?),
+            None => Arc::new(self.merged(self.claimed, &runs, texts)?),
         };
         for range in ranges(batch.rows) {
             take(batch.slice(range.start, range.len()))?;
@@ -313,8 +317,9 @@ impl SourceWorker for ResultsWorker {
 }
 
 impl ResultsWorker {
-    fn merged(&self, partition: usize, runs: &[Run]) -> Result<Batch> {
-        let mut states = self.of.states(GroupTable::new(self.of.layout.clone()))?;
+    fn merged(&self, partition: usize, runs: &[Run], texts: Vec<Buffer>) -> Result<Batch> {
+        let groups = runs.iter().map(|run| run.partition(partition).len()).max().unwrap_or(0);
+        let mut states = self.of.states(GroupTable::merging(self.of.layout.clone(), groups, texts))?;
         for run in runs {
             check(self.of.context.as_ref())?;
             let which = run.partition(partition);

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use arrow_buffer::Buffer;
+
 use crate::direct::{Direct, KeyDomain};
 use crate::rows::{FrozenRows, Layout, Rows};
 use crate::vector::Vector;
@@ -27,6 +29,8 @@ pub struct GroupTable {
 /// The share of slots that may be taken: three of four.
 const LOAD: (usize, usize) = (3, 4);
 const SLOTS_MIN: usize = 1024;
+/// The rows that are looked up together.
+const FOUND_AT_ONCE: usize = 1024;
 
 impl GroupTable {
     /// A table of no groups, whose rows have this layout with one reserved word.
@@ -35,11 +39,19 @@ impl GroupTable {
             direct: None,
             slots: vec![0; SLOTS_MIN],
             rows: Rows::new(layout.clone()),
-            keys: Rows::new(layout),
+            keys: Rows::borrowing(layout),
             hashes: vec![],
             added: vec![],
             entries: vec![],
         }
+    }
+
+    /// The same for at least so many groups, whose texts are in `shared` blocks.
+    pub fn merging(layout: Arc<Layout>, groups: usize, shared: Vec<Buffer>) -> GroupTable {
+        let mut rows = Rows::borrowing(layout.clone()).with_texts(shared);
+        rows.reserve(groups);
+        let slots = SLOTS_MIN.max((groups * LOAD.1 / LOAD.0 + 1).next_power_of_two());
+        GroupTable { rows, slots: vec![0; slots], ..GroupTable::new(layout) }
     }
 
     /// The same for keys of which something is known.
@@ -49,6 +61,10 @@ impl GroupTable {
 
     /// Appends the group of each row of a batch to `groups`. New ones are added.
     pub fn find_keys(&mut self, keys: &[Vector], rows: usize, groups: &mut Vec<u32>) {
+        // Without keys there is one group, once it was added.
+        if keys.is_empty() && !self.rows.is_empty() {
+            return groups.extend(std::iter::repeat_n(0, rows));
+        }
         if let Some(direct) = &mut self.direct {
             self.added.clear();
             if direct.find(keys, rows, self.rows.len(), groups, &mut self.added) {
@@ -61,7 +77,7 @@ impl GroupTable {
             self.direct = None;
             self.resize(SLOTS_MIN.max((self.rows.len() * 2).next_power_of_two()));
         }
-        let mut batch = std::mem::replace(&mut self.keys, Rows::new(self.rows.layout().clone()));
+        let mut batch = std::mem::replace(&mut self.keys, Rows::borrowing(self.rows.layout().clone()));
         batch.clear();
         batch.append_hashed(keys, rows, &mut self.hashes);
         self.find(&batch, 0..rows, groups);
@@ -102,8 +118,10 @@ impl GroupTable {
     pub fn take_rows(&mut self) -> Rows {
         self.direct = None;
         self.slots.fill(0);
-        let layout = self.rows.layout().clone();
-        std::mem::replace(&mut self.rows, Rows::new(layout))
+        let mut next = Rows::new(self.rows.layout().clone());
+        // It will grow as large again.
+        next.reserve(self.rows.len());
+        std::mem::replace(&mut self.rows, next)
     }
 
     /// Appends the group of each of the given rows of `keys`, which have their hashes, to `groups`. New ones are added.
@@ -112,15 +130,27 @@ impl GroupTable {
             self.resize(SLOTS_MIN.max((self.rows.len() * 2).next_power_of_two()));
         }
         groups.reserve(which.len());
-        // The entries are loaded first: no load waits for another.
+        let mut which = which.peekable();
+        while which.peek().is_some() {
+            self.find_some(keys, which.by_ref().take(FOUND_AT_ONCE), groups);
+        }
+    }
+
+    /// The same for a few rows. Slots are loaded for all of them, and then groups: no load waits for another.
+    fn find_some(&mut self, keys: &Rows, which: impl Iterator<Item = usize>, groups: &mut Vec<u32>) {
         let mask = self.slots.len() - 1;
-        self.entries.clear();
-        let entry = |at: usize| {
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.clear();
+        entries.extend(which.map(|at| {
             let hash = keys.row(at)[HASH];
             (at as u32, hash, self.slots[hash as usize & mask])
-        };
-        let mut entries = std::mem::take(&mut self.entries);
-        entries.extend(which.map(entry));
+        }));
+        for (_, hash, entry) in &mut entries {
+            let is_tagged = *entry != 0 && *entry >> 32 == *hash >> 32;
+            if is_tagged && self.rows.row(*entry as u32 as usize - 1)[HASH] != *hash {
+                *entry = 0;
+            }
+        }
         let mut last: Option<(u64, u32)> = None;
         for (at, hash, entry) in &entries {
             let at = *at as usize;

@@ -529,7 +529,7 @@ impl Step for Arc<Join> {
         Box::new(Prober {
             of: self.clone(),
             condition,
-            keys: Rows::new(layout),
+            keys: Rows::borrowing(layout),
             hashes: vec![],
             first: vec![],
             probe_rows: vec![],

@@ -82,9 +82,10 @@ impl Layout {
     }
 }
 
-/// Texts that rows keep: blocks of bytes, named by views.
+/// Texts of rows: blocks of bytes, named by views. The first blocks are those of others, which rows only refer to.
 #[derive(Debug, Default)]
 pub struct Arena {
+    shared: Vec<Buffer>,
     blocks: Vec<Vec<u8>>,
     /// The bytes in blocks that are closed.
     bytes: usize,
@@ -110,18 +111,30 @@ impl Arena {
         let into = &mut self.blocks[block];
         let at = into.len();
         into.extend_from_slice(text);
-        view & u128::from(u64::MAX) | (block as u128) << 64 | (at as u128) << 96
+        view & u128::from(u64::MAX) | ((self.shared.len() + block) as u128) << 64 | (at as u128) << 96
+    }
+
+    /// Refers to these blocks, and returns what is to be added to the views that name them.
+    fn share(&mut self, buffers: &[Buffer]) -> u128 {
+        debug_assert!(self.blocks.is_empty(), "own blocks come last");
+        let before = self.shared.len();
+        self.shared.extend_from_slice(buffers);
+        (before as u128) << 64
     }
 
     #[inline]
     fn get<'a>(&'a self, view: &'a u128) -> &'a [u8] {
         let (block, at) = ((*view >> 64) as u32 as usize, (*view >> 96) as usize);
-        &self.blocks[block][at..at + *view as u32 as usize]
+        let bytes: &[u8] = match self.shared.get(block) {
+            Some(shared) => shared,
+            None => &self.blocks[block - self.shared.len()],
+        };
+        &bytes[at..at + *view as u32 as usize]
     }
 
     /// The blocks, to which views of rows refer.
     fn into_buffers(self) -> Vec<Buffer> {
-        self.blocks.into_iter().map(Buffer::from_vec).collect()
+        self.shared.into_iter().chain(self.blocks.into_iter().map(Buffer::from_vec)).collect()
     }
 }
 
@@ -142,12 +155,40 @@ pub struct Rows {
     kept: Vec<Kept>,
     arrays: Vec<ArrayRef>,
     len: usize,
+    /// Whether texts stay where they are.
+    borrows: bool,
 }
 
 impl Rows {
     /// No rows.
     pub fn new(layout: Arc<Layout>) -> Rows {
-        Rows { layout, words: vec![], arena: Arena::default(), kept: vec![], arrays: vec![], len: 0 }
+        Rows { layout, words: vec![], arena: Arena::default(), kept: vec![], arrays: vec![], len: 0, borrows: false }
+    }
+
+    /// No rows. Texts of those that are added are not copied.
+    pub fn borrowing(layout: Arc<Layout>) -> Rows {
+        Rows { borrows: true, ..Rows::new(layout) }
+    }
+
+    /// Lets rows of several parts refer to one list of blocks, which is returned: a row of one part may be added to
+    /// [`Rows::borrowing`] rows that share the list, together with rows of others.
+    pub fn share_texts<'a>(parts: impl Iterator<Item = &'a mut Rows>) -> Vec<Buffer> {
+        let (mut parts, mut all): (Vec<&mut Rows>, Vec<Buffer>) = (parts.collect(), vec![]);
+        for part in &mut parts {
+            let (layout, before) = (part.layout.clone(), all.len() as u64);
+            all.extend(std::mem::take(&mut part.arena).into_buffers());
+            if before > 0 && layout.has_texts {
+                part.words.chunks_exact_mut(layout.width).for_each(|row| rebase(&layout, row, before, 0));
+            }
+        }
+        parts.into_iter().for_each(|part| part.arena.shared = all.clone());
+        all
+    }
+
+    /// Refers to the blocks of [`Rows::share_texts`].
+    pub fn with_texts(mut self, shared: Vec<Buffer>) -> Rows {
+        self.arena.shared = shared;
+        self
     }
 
     /// The number of rows.
@@ -209,7 +250,7 @@ impl Rows {
     }
 
     fn append_column(&mut self, place: &Place, column: &Vector, base: usize) {
-        let Rows { layout, words, arena, kept, arrays, .. } = self;
+        let Rows { layout, words, arena, kept, arrays, borrows, .. } = self;
         let into = &mut words[base..];
         let width = layout.width;
         match &column.values {
@@ -217,6 +258,17 @@ impl Rows {
                 let number = (arrays.len() as u64) << 32;
                 arrays.push(array.clone());
                 put(into, width, place.at, (0..array.len()).map(|row| number | row as u64));
+            }
+            Values::Text(texts) if *borrows => {
+                let base = arena.share(&texts.buffers);
+                put_wide(into, width, place.at, texts.views.iter().map(|view| rebased(*view, base)));
+            }
+            Values::Codes(codes, dictionary) if *borrows => {
+                let base = arena.share(&dictionary.texts.buffers);
+                let views = &dictionary.texts.views;
+                // NULL rows may have any code.
+                let view = |code: &u32| views.get(*code as usize).map_or(0, |view| rebased(*view, base));
+                put_wide(into, width, place.at, codes.iter().map(view));
             }
             Values::Text(texts) => {
                 let views = texts.views.iter().map(|view| arena.keep(*view, view_bytes(view, &texts.buffers)));
@@ -257,12 +309,13 @@ impl Rows {
         self.len = 0;
     }
 
-    /// Appends a row of `other`, which has the same layout and no fields of [`Form::Arrow`].
+    /// Appends a row of `other`, which has the same layout and no fields of [`Form::Arrow`]. Rows that borrow have the blocks
+    /// of `other`.
     #[inline]
     pub fn push(&mut self, other: &Rows, row: usize) {
         let base = self.words.len();
         self.words.extend_from_slice(other.row(row));
-        if self.layout.has_texts {
+        if self.layout.has_texts && !self.borrows {
             self.keep_texts(base, &other.arena);
         }
         self.len += 1;
@@ -294,17 +347,12 @@ impl Rows {
         if self.layout.has_texts {
             return self.equals_texts(a, other, b, from);
         }
-        let (a, b) = (&a[from..], &b[from..]);
-        match a.len() {
-            1 => a[0] == b[0],
-            2 => a[0] == b[0] && a[1] == b[1],
-            _ => a == b,
-        }
+        same_words(&a[from..], &b[from..])
     }
 
     fn equals_texts(&self, a: &[u64], other: &Rows, b: &[u64], from: usize) -> bool {
         let first = self.layout.places.first().map_or(a.len(), |place| place.at);
-        if a[from..first] != b[from..first] {
+        if !same_words(&a[from..first], &b[from..first]) {
             return false;
         }
         self.layout.places.iter().all(|place| match place.form {
@@ -525,10 +573,22 @@ impl FrozenRows {
     }
 }
 
+/// Whether a few words are equal. A call to compare memory takes longer.
+#[inline]
+fn same_words(a: &[u64], b: &[u64]) -> bool {
+    a.iter().zip(b).all(|(a, b)| a == b)
+}
+
 /// The two words at a position as one number.
 #[inline]
 fn wide(row: &[u64], at: usize) -> u128 {
     u128::from(row[at]) | u128::from(row[at + 1]) << 64
+}
+
+/// A view of a block whose number has grown.
+#[inline]
+fn rebased(view: u128, base: u128) -> u128 {
+    if view as u32 as usize > INLINE_BYTES { view + base } else { view }
 }
 
 fn rebase(layout: &Layout, row: &mut [u64], blocks: u64, arrays: u64) {

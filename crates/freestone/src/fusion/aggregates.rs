@@ -184,7 +184,8 @@ fn native(function: &Function, known: &[Known], is_filtered: bool) -> Result<Opt
         }
         ("sum" | "avg", Some(Form::Float)) if result == DataType::Float64 => {
             let averages = name == "avg";
-            Arc::new(move || Ok(Box::new(FloatSum::new(averages))))
+            let nullable = is_filtered || argument.is_none_or(|known| known.nullable);
+            Arc::new(move || Ok(Box::new(FloatSum::new(averages, nullable))))
         }
         ("min" | "max", Some(form @ (Form::Int | Form::Float))) if is_own_type => {
             let greatest = name == "max";

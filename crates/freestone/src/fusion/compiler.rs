@@ -106,9 +106,7 @@ impl<'a> Compiler<'a> {
     /// above relies on an order that was asked for.
     pub fn compile(mut self, plan: &Arc<dyn ExecutionPlan>, in_order: bool, sorted: bool) -> Result<Option<Query>> {
         self.has_join = plan.exists(|node| Ok(node.is::<HashJoinExec>() || joins::is_range_join(node)))?;
-        let is_sought = std::env::var_os("FS_ALL").is_some()
-            || self.has_join
-            || plan.exists(|node| Ok(first_rows::is_known(node)))?;
+        let is_sought = self.has_join || plan.exists(|node| Ok(first_rows::is_known(node)))?;
         if !is_sought && plan.exists(|node| Ok(node.is::<AggregateExec>() || node.is::<SortExec>()))? {
             return Ok(None);
         }

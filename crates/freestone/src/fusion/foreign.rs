@@ -15,6 +15,7 @@ use freestone_exec::program::Foreign;
 use freestone_exec::vector::Vector;
 
 use crate::expressions::physical::remap;
+use crate::expressions::pieces::searched;
 
 /// An expression over some columns of a batch.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ impl Expression {
         })?;
         let columns: Vec<usize> = found.into_iter().collect();
         let place = |index| columns.iter().position(|column| *column == index).unwrap_or(index);
-        let expression = remap(e, place)?;
+        let expression = searched(remap(e, place)?)?;
         let data_type = e.data_type(schema)?;
         let schema = Arc::new(Schema::new(schema.project(&columns)?.fields().clone()));
         Ok(Expression { expression, columns, schema, data_type })
