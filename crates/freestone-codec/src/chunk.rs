@@ -326,6 +326,14 @@ impl<'a> Chunk<'a> {
         scratch: &mut Scratch,
         key: u64,
     ) -> Result<(), CodecError> {
+        let lengths = match &self.body {
+            Body::PlainStrings(strings) => Some(&strings.lengths),
+            Body::Block(block) => Some(&block.lengths),
+            _ => None,
+        };
+        if let (Some(lengths), Some(wanted)) = (lengths, emptiness(test)) {
+            return filter_empty(lengths, wanted, start, len, selection);
+        }
         match &self.body {
             Body::Ints(body) => self.filter_ints(body, predicate, None, start, len, selection)?,
             Body::ConstantString(value) => {
@@ -521,6 +529,43 @@ fn filter_lengths(
                     selection[word] &= !bit;
                 }
             }
+        }
+        row = next;
+    }
+    Ok(())
+}
+
+/// Whether a predicate only asks for empty strings (`true`), or for all others (`false`).
+fn emptiness(test: &BytesPredicate) -> Option<bool> {
+    let is_empty = |list: &Vec<Vec<u8>>| matches!(&list[..], [value] if value.is_empty());
+    match test {
+        BytesPredicate::In(list) if is_empty(list) => Some(true),
+        BytesPredicate::NotIn(list) if is_empty(list) => Some(false),
+        BytesPredicate::NotEqual(value) if value.is_empty() => Some(false),
+        _ => None,
+    }
+}
+
+/// Clears the rows of strings that are not empty, or of those that are.
+fn filter_empty(
+    lengths: &Lengths<'_>,
+    wanted: bool,
+    start: usize,
+    len: usize,
+    selection: &mut [u64],
+) -> Result<(), CodecError> {
+    let mut offsets = [0u32; VECTOR + 1];
+    let mut row = start;
+    while row < start + len {
+        let vector = row / VECTOR;
+        let next = ((vector + 1) * VECTOR).min(start + len);
+        if select::any_set(selection, row - start, next - row) {
+            lengths.offsets(vector, &mut offsets)?;
+            let mut passed = [0u64; VECTOR / 64];
+            for (at, pair) in offsets[row % VECTOR..][..=next - row].windows(2).enumerate() {
+                passed[at / 64] |= u64::from((pair[0] == pair[1]) == wanted) << (at % 64);
+            }
+            select::and(selection, row - start, &passed, 0, next - row);
         }
         row = next;
     }

@@ -21,6 +21,8 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use freestone_codec::Distinct;
 
+use super::pieces::searched;
+
 /// The expression is evaluated per distinct view if at most one of this many views is distinct.
 const ROWS_PER_STRING: usize = 8;
 
@@ -56,7 +58,7 @@ impl PerString {
             return Ok(Transformed::no(expr));
         }
         let alone: Arc<dyn PhysicalExpr> = Arc::new(Column::new(column.name(), 0));
-        let expression = with_column(expr, &alone)?;
+        let expression = searched(with_column(expr, &alone)?)?;
         let schema = Arc::new(Schema::new(vec![field.clone()]));
         let wrapped = Self { column: Arc::new(column), expression, schema };
         Ok(Transformed::new(Arc::new(wrapped), true, TreeNodeRecursion::Jump))

@@ -2,6 +2,7 @@
 
 pub(crate) mod dictionary;
 pub(crate) mod physical;
+pub(crate) mod pieces;
 pub(crate) mod watched;
 
 use datafusion::common::DFSchema;

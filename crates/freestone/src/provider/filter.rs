@@ -25,6 +25,7 @@ use super::fields::with_fields;
 use super::in_keys::InKeys;
 use super::keys::{code_filters, key_set};
 use crate::expressions::physical::remap;
+use crate::expressions::pieces::searched;
 
 /// The scanned table in a snapshot.
 #[derive(Debug, Clone)]
@@ -366,6 +367,7 @@ impl ExpressionFilter {
         let columns: Vec<usize> = found.into_iter().collect();
         let expression =
             remap(filter, |index| columns.iter().position(|c| *c == index).expect("all columns were found"))?;
+        let expression = searched(expression)?;
         let schema = Arc::new(schema.project(&columns)?);
         Ok(ExpressionFilter { expression, columns, schema })
     }

@@ -109,8 +109,37 @@ fn length(call: &Call) -> Result<ArrayRef> {
         DataType::List(_) => counts(values.as_list::<i32>().value_offsets(), values.nulls()),
         DataType::Map(..) => counts(values.as_map().value_offsets(), values.nulls()),
         kind if kind.is_binary() => return bytes_of(call),
-        _ => return int_of_text(call, |text| text.chars().count() as i64),
+        _ => characters(&texts(call, 0)?),
     }))
+}
+
+/// The numbers of characters. If all bytes are ASCII, they are those of bytes, which the views have.
+fn characters(texts: &StringViewArray) -> Int64Array {
+    let count = |row: usize| {
+        let text = texts.value(row);
+        if text.is_ascii() { text.len() as i64 } else { text.chars().count() as i64 }
+    };
+    let counts: Vec<i64> = match is_ascii(texts) {
+        true => texts.views().iter().map(|view| i64::from(*view as u32)).collect(),
+        false => (0..texts.len()).map(count).collect(),
+    };
+    Int64Array::new(counts.into(), texts.nulls().cloned())
+}
+
+/// Whether all texts are known to be ASCII. Buffers are looked at as a whole, unless most of their bytes are not of these
+/// texts.
+fn is_ascii(texts: &StringViewArray) -> bool {
+    const INLINE: u32 = 12;
+    const HIGH: u128 = 0x8080_8080_8080_8080_8080_8080 << 32;
+    let (mut long, mut short) = (0, 0);
+    for view in texts.views() {
+        let is_long = *view as u32 > INLINE;
+        long += if is_long { *view as u32 as usize } else { 0 };
+        short |= if is_long { 0 } else { view & HIGH };
+    }
+    let buffers = texts.data_buffers();
+    let bytes: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+    short == 0 && bytes <= long * 2 && buffers.iter().all(|buffer| buffer.is_ascii())
 }
 
 /// Whether a text contains another, a list a value, or a map a key.
