@@ -121,8 +121,11 @@ pub enum LogError {
     )]
     #[allow(missing_docs)]
     Damaged { file: String, offset: u64, reason: String },
-    #[error("{file} is of format version {version}, this program reads version {supported}; use a newer program",
-        supported = record::VERSION)]
+    #[error("{file} is of format version {version}, this program reads version {supported}; {}",
+        match *version < record::VERSION {
+            true => "use the program that wrote it to export its tables, and load them with this one",
+            false => "use a newer program",
+        }, supported = record::VERSION)]
     #[allow(missing_docs)]
     Version { file: String, version: u32 },
     #[error(

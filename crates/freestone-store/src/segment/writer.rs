@@ -15,8 +15,8 @@ use super::footer::{
 };
 use super::index;
 use super::zones::ZoneMap;
-use crate::column::ColumnData;
-use crate::design::{Design, Group, PageFormat, plan_name};
+use crate::column::{ColumnData, Physical};
+use crate::design::{Design, Group, PAGE_SIZE_MIN, PageFormat, plan_name};
 use crate::error::{Result, StoreError};
 use crate::format::dense::{DenseColumn, DenseValues, DenseWriter};
 use crate::format::pax;
@@ -54,6 +54,7 @@ pub fn write_segment(
 ) -> Result<Vec<u8>> {
     let rows = columns.first().map_or(0, ColumnData::len);
     let groups = design.groups(schema);
+    let design = &with_fitting_pages(design, groups.len(), columns);
     let planned = plan_columns(schema, design, &groups, columns, threads)?;
     let page_size = design.page_size as usize;
     let jobs = page_jobs(&groups, rows, threads);
@@ -63,6 +64,28 @@ pub fn write_segment(
     let indexes = index::write(schema, design, columns, threads)?;
     let parts = jobs.iter().map(|j| j.0).zip(parts).collect();
     assemble(schema, design, &groups, &planned, parts, clustering, indexes)
+}
+
+/// Empty space in pages that is not worth smaller ones, in bytes.
+const EMPTY_MAX: usize = 8 << 20;
+
+/// The design with smaller pages, if few rows of many groups would leave most of its pages empty.
+fn with_fitting_pages(design: &Design, groups: usize, columns: &[ColumnData]) -> Design {
+    let mut fitting = design.clone();
+    let bytes_of = |column: &ColumnData| match &column.values {
+        Physical::Int(values) => values.len() * 8,
+        Physical::Wide(values) => values.len() * 16,
+        Physical::F64(values) => values.len() * 8,
+        Physical::F32(values) => values.len() * 4,
+        Physical::Bytes { offsets, data } => offsets.len() * 4 + data.len(),
+    };
+    let bytes: usize = columns.iter().map(bytes_of).sum();
+    let group_bytes = bytes / groups.max(1) + HEADER;
+    let is_empty = |page_size: u32| groups * page_size as usize > EMPTY_MAX && group_bytes * 2 <= page_size as usize;
+    while fitting.page_size > PAGE_SIZE_MIN && is_empty(fitting.page_size) {
+        fitting.page_size /= 2;
+    }
+    fitting
 }
 
 /// The parts that are written separately: (group, first row, rows). Groups of several columns are divided, so that

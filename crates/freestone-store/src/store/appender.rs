@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch, new_empty_array};
 use arrow_schema::DataType;
 use freestone_codec::Kind;
 use parking_lot::Mutex;
@@ -309,7 +309,17 @@ fn row_bytes(schema: &TableSchema, batch: &RecordBatch) -> usize {
         Kind::F32 | Kind::Bytes => 4,
     };
     let widened = (0..schema.stored_count()).map(|at| width(kind(schema.stored_type(at)))).sum();
-    (batch.get_array_memory_size() / batch.num_rows().max(1)).max(widened).max(1)
+    (batch_bytes(batch) / batch.num_rows().max(1)).max(widened).max(1)
+}
+
+/// The bytes of the values of a batch. What an array takes without a value is left out: of one row with thousands of columns,
+/// it would be most of them.
+fn batch_bytes(batch: &RecordBatch) -> usize {
+    let of_values = |array: &ArrayRef| {
+        let without = new_empty_array(array.data_type()).get_array_memory_size();
+        array.get_array_memory_size().saturating_sub(without)
+    };
+    batch.columns().iter().map(of_values).sum()
 }
 
 /// What rows become: segments of a design, in an order.

@@ -10,6 +10,7 @@ use super::files::NewFiles;
 use super::group::Newest;
 use super::merge::Compaction;
 use super::state::State;
+use crate::design::PAGE_SIZE_MIN;
 use crate::error::Result;
 use crate::limits::{HOT_BYTES, HOT_BYTES_ALL, HOT_BYTES_IDLE, LOG_BYTES_IDLE};
 use crate::table::Table;
@@ -21,6 +22,12 @@ const SMALL_SEGMENTS: usize = 8;
 /// The bytes of the hot rows of a table.
 pub(super) fn bytes(table: &Table) -> u64 {
     table.segments.iter().filter(|entry| entry.is_hot()).map(|entry| entry.bytes).sum()
+}
+
+/// Whether a table has this many bytes of hot rows, and enough to fill a page of each of its groups.
+pub(super) fn is_due(table: &Table, least: u64) -> bool {
+    let groups = table.design.groups(&table.schema).len() as u64;
+    bytes(table) >= least.max((groups * u64::from(PAGE_SIZE_MIN)).min(HOT_BYTES))
 }
 
 /// The bytes from which on the hot rows of a table are merged although there is writing.
@@ -36,7 +43,7 @@ impl Store {
         let Some(log) = writer.as_ref().filter(|log| !log.is_poisoned()) else { return false };
         let is_long = log.len() > LOG_BYTES_IDLE && log.len_since_base() > 0;
         drop(writer);
-        is_long || self.newest().is_ok_and(|newest| newest.all().any(|table| bytes(table) >= HOT_BYTES_IDLE))
+        is_long || self.newest().is_ok_and(|newest| newest.all().any(|table| is_due(table, HOT_BYTES_IDLE)))
     }
 
     /// Merges hot rows that are worth a segment, and folds the log: for times when nobody writes.
@@ -59,7 +66,7 @@ impl Store {
     /// Merges the hot rows of tables and copies that have at least `least` bytes of them. Returns whether there were
     /// some.
     pub(super) fn merge_hot_rows(&self, least: u64, write_bytes: usize, goes_on: &dyn Fn() -> bool) -> Result<bool> {
-        let is_due = move |table: &Table| bytes(table) >= least;
+        let is_due = move |table: &Table| is_due(table, least);
         if !self.newest()?.all().any(|table| is_due(table)) {
             return Ok(false);
         }

@@ -102,7 +102,7 @@ impl Store {
         self.pool_is_short()
             || newest
                 .all()
-                .any(|table| hot::bytes(table) >= least || self.due(table).is_ok_and(|which| !which.is_empty()))
+                .any(|table| hot::is_due(table, least) || self.due(table).is_ok_and(|which| !which.is_empty()))
     }
 
     /// Rewrites segments of a table in its design. Returns whether they were replaced: not if the table is locked as a
