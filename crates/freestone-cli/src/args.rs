@@ -27,7 +27,7 @@ Examples:
   freestone freestone://ann@localhost:5577    a shell on a server; set FREESTONE_PASSWORD, or enter it
   freestone -c \"SELECT count(*) FROM 'orders.parquet'\"
   freestone sales -f load.sql --timing        runs a script until its first error
-  freestone sales -c 'SELECT * FROM t' --format parquet --output t.parquet
+  freestone sales -c 'SELECT * FROM t' --output t.parquet
   echo 'SELECT 1;' | freestone --format csv   statements from standard input
   freestone check sales                       verifies a database
   freestone serve sales --pg 5432             serves it to psql, BI tools and drivers
@@ -65,9 +65,9 @@ pub struct Cli {
 
 #[derive(Debug, Args)]
 pub struct OutputArgs {
-    /// The format of results
-    #[arg(long, value_enum, default_value = "table")]
-    pub format: Format,
+    /// The format of results [default: table; with --output, as the name of the file says, such as x.csv or x.parquet]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
 
     /// Writes results to a file
     #[arg(short, long, value_name = "FILE")]

@@ -9,6 +9,7 @@ use arrow::record_batch::RecordBatch;
 use freestone::{Outcome, Session, Statement, TransactionStatus};
 use freestone_wire::WireError;
 use freestone_wire::blocking::Client;
+use freestone_wire::client::ResultStream;
 use futures::stream::{self, BoxStream, StreamExt};
 
 use crate::failure::{Failure, note};
@@ -18,6 +19,9 @@ use crate::progress::Meter;
 const NAMES: &str = "SELECT table_name FROM information_schema.tables WHERE table_schema <> 'information_schema' \
                      UNION SELECT column_name FROM information_schema.columns \
                      WHERE table_schema <> 'information_schema' ORDER BY 1";
+
+/// The SQLSTATE of a name that no table or view has.
+const UNDEFINED_TABLE: &str = "42P01";
 
 /// A session of a database.
 #[derive(Clone)]
@@ -82,6 +86,27 @@ impl Backend {
         }
     }
 
+    /// Whether there is a table or view of this name, written as in SQL.
+    ///
+    /// # Errors
+    /// The name is not a name of SQL, or the database cannot be read.
+    pub fn has_table(&self, name: &str) -> Result<bool, Failure> {
+        let query = format!("SELECT * FROM {name} LIMIT 0");
+        match self {
+            Backend::Embedded(session) => match session.parse(&query)?.first() {
+                Some(statement) => Ok(session.missing_tables(statement)?.is_empty()),
+                None => Ok(false),
+            },
+            Backend::Remote(client) => {
+                match client.query(&query, None).and_then(|rows| rows.collect::<Result<Vec<_>, _>>()) {
+                    Ok(_) => Ok(true),
+                    Err(WireError::Sql(error)) if error.sqlstate == UNDEFINED_TABLE => Ok(false),
+                    Err(error) => Err(error.into()),
+                }
+            }
+        }
+    }
+
     /// Sets where long statements report their progress. Notices of a server are printed.
     pub fn report_to(&self, meter: Arc<Meter>) {
         match self {
@@ -105,10 +130,14 @@ impl Backend {
 }
 
 async fn execute_remote(client: &Arc<Client>, sql: &str) -> Result<Answer, Failure> {
-    let mut rows = client.client().query(sql, None).await?;
+    answer_of(client.client().query(sql, None).await?, client.clone()).await
+}
+
+/// The answer to a statement of a server.
+pub async fn answer_of(mut rows: ResultStream, client: Arc<Client>) -> Result<Answer, Failure> {
     let schema = rows.schema().await?;
     if !schema.fields().is_empty() {
-        let stream = stream::unfold((rows, client.clone()), |(mut rows, client)| async move {
+        let stream = stream::unfold((rows, client), |(mut rows, client)| async move {
             let next = rows.next().await.map_err(Failure::from).transpose()?;
             Some((next, (rows, client)))
         });

@@ -1,8 +1,9 @@
 //! Commands of the shell: lines that begin with `\`, as in psql, or with `.`, as in sqlite and duckdb. They are also
 //! commands in scripts.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use clap::ValueEnum;
 use rustyline::completion::unescape;
@@ -10,6 +11,7 @@ use rustyline::completion::unescape;
 use crate::failure::{Failure, note};
 use crate::output::{Format, Sink};
 use crate::run::{Flow, Origin, Runner, binary_on_terminal};
+use crate::terminal;
 
 /// Names, arguments and descriptions, for the help and for completion.
 pub const COMMANDS: &[(&str, &[&str], &str, &str)] = &[
@@ -17,13 +19,23 @@ pub const COMMANDS: &[(&str, &[&str], &str, &str)] = &[
     ("\\dt", &[".tables"], "", "lists the tables"),
     ("\\dc", &[".copies"], "", "lists the copies of tables"),
     ("\\dv", &[".views"], "", "lists the views"),
-    ("\\mode", &[".mode"], "[FORMAT]", "shows or sets how results are printed"),
+    ("\\c", &[".open", "\\connect"], "[FOLDER|URL]", "opens another database, or shows which one is open"),
+    (
+        "\\mode",
+        &[".mode"],
+        "[FORMAT|auto]",
+        "shows or sets how results are printed; auto: as the output file's name says",
+    ),
     ("\\maxrows", &[".maxrows"], "[N|all]", "shows or sets how many rows a table on the terminal has"),
     ("\\x", &[".expanded"], "[on|off]", "prints each row as lines of names and values"),
-    ("\\pager", &[".pager"], "[on|off]", "shows results that are longer than the screen in a pager"),
+    ("\\pager", &[".pager"], "[on|off]", "shows all rows of results that are longer than the screen in a pager"),
     ("\\timing", &[".timing", ".timer"], "[on|off]", "prints the time of each statement"),
     ("\\i", &[".read"], "FILE", "runs the statements of a file"),
-    ("\\o", &[".output"], "[FILE]", "writes results to a file, or to the terminal again"),
+    ("\\e", &[".edit", "\\edit"], "[FILE]", "edits a file, or the last statement, in $VISUAL or $EDITOR, and runs it"),
+    ("\\o", &[".output"], "[FILE]", "writes results to a file, such as x.csv or x.parquet, or to the terminal again"),
+    ("\\copy", &[".copy"], "ROWS from|to FILE", "copies a table, or a (query), from or to a file of this machine"),
+    ("\\import", &[".import"], "FILE TABLE", "loads a file of this machine into a table, which is created if needed"),
+    ("\\!", &[".shell", ".system"], "[COMMAND]", "runs a command of the system"),
     ("\\g", &[], "", "runs the statement that was begun, without its `;`"),
     ("\\p", &[".print"], "", "shows the statement that was begun"),
     ("\\r", &[".reset"], "", "discards the statement that was begun (so does Ctrl-C)"),
@@ -42,8 +54,7 @@ impl Runner {
     /// Runs one line that begins with `\` or `.`.
     pub(crate) fn run_command(&mut self, line: &str) -> Result<Flow, Failure> {
         let line = line.trim_end_matches(|last: char| last == ';' || last.is_whitespace());
-        let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let argument = argument.trim();
+        let (name, argument) = name_and_argument(line);
         match (canonical(name), argument) {
             (Some("\\d"), "") => self.run_text("SHOW TABLES", Origin::Inline),
             (Some("\\d"), name) => self.describe(name),
@@ -58,6 +69,12 @@ impl Runner {
                 note("no statement was begun");
                 Ok(Flow::Continue)
             }
+            (Some("\\c"), "") => self.tell_name(),
+            (Some("\\c"), database) => self.reopen(Path::new(&file_name(database))).and_then(|()| self.tell_name()),
+            (Some("\\copy"), argument) => self.copy(argument),
+            (Some("\\import"), argument) => self.import(argument),
+            (Some("\\!"), command) => self.run_program(command),
+            (Some("\\e"), _) => Err(Failure::error(format!("{name} is a command of the interactive shell"))),
             (Some("\\timing"), switch) => self.set_timing(switch),
             (Some("\\i"), "") => Err(Failure::error(format!("{name} needs the name of a file"))),
             (Some("\\i"), file) => self.run_file(Path::new(&file_name(file))),
@@ -73,23 +90,55 @@ impl Runner {
         }
     }
 
+    fn tell_name(&self) -> Result<Flow, Failure> {
+        note(format_args!("database {}", self.name()));
+        Ok(Flow::Continue)
+    }
+
+    /// Runs a command of the system, or its shell. How it ends is told and is no failure.
+    fn run_program(&mut self, command: &str) -> Result<Flow, Failure> {
+        self.flush()?;
+        let shell = std::env::var("SHELL").unwrap_or_else(|_| "sh".into());
+        let mut program = Command::new(if command.is_empty() { &shell } else { "sh" });
+        if !command.is_empty() {
+            program.args(["-c", command]);
+        }
+        // A script on standard input is not the input of its commands.
+        if !io::stdin().is_terminal() {
+            program.stdin(Stdio::null());
+        }
+        let lent = terminal::lend();
+        let status = program.status();
+        drop(lent);
+        match status {
+            Err(error) => return Err(Failure::error(format!("cannot start a shell: {error}"))),
+            Ok(status) if !status.success() => note(status),
+            Ok(_) => {}
+        }
+        Ok(Flow::Continue)
+    }
+
     fn describe(&mut self, name: &str) -> Result<Flow, Failure> {
         self.run_text(&format!("DESCRIBE {name}"), Origin::Inline)
     }
 
     fn set_format(&mut self, name: &str) -> Result<Flow, Failure> {
         if name.is_empty() {
-            note(format_args!("mode {}", self.settings.format.name()));
+            note(format_args!("mode {}", self.format().name()));
+            return Ok(Flow::Continue);
+        }
+        if name.eq_ignore_ascii_case("auto") {
+            self.settings.format = None;
             return Ok(Flow::Continue);
         }
         let format = Format::from_str(name, true).map_err(|_| {
             let names: Vec<_> = Format::value_variants().iter().map(|format| format.name()).collect();
-            Failure::with_hint(format!("there is no mode {name}"), format!("modes are {}", names.join(", ")))
+            Failure::with_hint(format!("there is no mode {name}"), format!("modes are {}, auto", names.join(", ")))
         })?;
         if format.is_binary() && self.sink().is_terminal() {
             return Err(binary_on_terminal(format));
         }
-        self.settings.format = format;
+        self.settings.format = Some(format);
         Ok(Flow::Continue)
     }
 
@@ -120,8 +169,8 @@ impl Runner {
     }
 
     fn set_expanded(&mut self, argument: &str) -> Result<Flow, Failure> {
-        let is_on = switched("expanded", argument, self.settings.format == Format::Expanded)?;
-        self.settings.format = if is_on { Format::Expanded } else { Format::Table };
+        let is_on = switched("expanded", argument, self.format() == Format::Expanded)?;
+        self.settings.format = is_on.then_some(Format::Expanded);
         Ok(Flow::Continue)
     }
 
@@ -164,8 +213,20 @@ pub(crate) fn is_command(line: &str) -> bool {
     line.starts_with('\\') || line.starts_with('.') && canonical(name).is_some()
 }
 
+/// The name of a command, and what follows it. `\!` needs no space.
+fn name_and_argument(line: &str) -> (&str, &str) {
+    let end = if line.starts_with("\\!") { 2 } else { line.find(char::is_whitespace).unwrap_or(line.len()) };
+    (&line[..end], line[end..].trim())
+}
+
+/// The file that `\e` names, or nothing; `None` if a line has another command.
+pub(crate) fn edit_argument(line: &str) -> Option<String> {
+    let (name, argument) = name_and_argument(line);
+    (canonical(name) == Some("\\e")).then(|| file_name(argument))
+}
+
 /// The psql name of a command, from any of its names.
-fn canonical(name: &str) -> Option<&'static str> {
+pub(crate) fn canonical(name: &str) -> Option<&'static str> {
     if name == "\\pset" {
         return Some("\\pset");
     }
@@ -178,7 +239,8 @@ fn canonical(name: &str) -> Option<&'static str> {
     found.map(|(first, ..)| *first)
 }
 
-fn file_name(argument: &str) -> String {
+/// The name of a file, which may be in quotes or have escaped spaces.
+pub(crate) fn file_name(argument: &str) -> String {
     let quoted = |quote| argument.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
     match quoted('\'').or_else(|| quoted('"')) {
         Some(name) => name.to_string(),
@@ -191,7 +253,7 @@ fn help() -> String {
     for (name, others, arguments, meaning) in COMMANDS {
         let names = [&[*name], *others].concat().join(" ");
         let call = format!("{names} {arguments}");
-        text.push_str(&format!("  {call:<32} {meaning}\n"));
+        text.push_str(&format!("  {call:<40} {meaning}\n"));
     }
     let formats: Vec<_> = Format::value_variants().iter().map(|format| format.name()).collect();
     text.push_str(&format!("Formats: {}", formats.join(", ")));
@@ -213,6 +275,9 @@ mod tests {
             ("\\nonsense", None),
             (".", None),
             (".é", None),
+            (".open", Some("\\c")),
+            ("\\!", Some("\\!")),
+            (".Import", Some("\\import")),
         ] {
             assert_eq!(canonical(name), expected, "{name}");
         }

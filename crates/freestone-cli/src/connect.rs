@@ -1,7 +1,7 @@
 //! Connects to the database that the command line names: a folder, memory, or the address of a server.
 
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::CommandFactory;
@@ -25,6 +25,17 @@ pub struct Connected {
     pub threads: usize,
     /// The database, if this process has created it.
     pub new: Option<NewDatabase>,
+    /// The folder of the database, if it is in one.
+    pub folder: Option<PathBuf>,
+}
+
+/// Ends the process with a usage error if the options do not fit the database, or its address is wrong.
+pub fn check_usage(db: Option<&Path>, args: &EngineArgs) {
+    if let Some(text) = db.and_then(address_text)
+        && let Err(message) = address(text, args)
+    {
+        Cli::command().error(ErrorKind::ArgumentConflict, message).exit();
+    }
 }
 
 /// Opens a folder or a database in memory, or connects to a server.
@@ -37,14 +48,15 @@ pub fn connect(db: Option<&Path>, args: &EngineArgs) -> Result<Connected, Failur
         let name = folder.and_then(Path::file_name);
         let name = name.map_or("memory".into(), |name| name.to_string_lossy().into_owned());
         let threads = database.options().threads;
-        return Ok(Connected { backend: Backend::Embedded(Arc::new(database.session())), name, threads, new });
+        let folder = folder.map(Path::to_owned);
+        let backend = Backend::Embedded(Arc::new(database.session()));
+        return Ok(Connected { backend, name, threads, new, folder });
     };
-    refuse_engine_options(args);
-    let address = Address::parse(text).unwrap_or_else(|error| wrong_usage(&error.to_string()));
+    let address = address(text, args).map_err(Failure::error)?;
     let name = place(&address.endpoint);
     let threads = address.threads;
     let client = log_in(address.with_password_of_environment())?;
-    Ok(Connected { backend: Backend::Remote(Arc::new(client)), name, threads, new: None })
+    Ok(Connected { backend: Backend::Remote(Arc::new(client)), name, threads, new: None, folder: None })
 }
 
 /// The text of an address. An address has a scheme, which the path of a folder does not have.
@@ -52,8 +64,14 @@ pub fn address_text(db: &Path) -> Option<&str> {
     db.to_str().filter(|text| text.contains("://"))
 }
 
-/// These options are settings of the server. Ends the process with a usage error.
-fn refuse_engine_options(args: &EngineArgs) {
+/// The address of a server, or what is wrong with it.
+fn address(text: &str, args: &EngineArgs) -> Result<Address, String> {
+    refuse_engine_options(args)?;
+    Address::parse(text).map_err(|error| error.to_string())
+}
+
+/// These options are settings of the server.
+fn refuse_engine_options(args: &EngineArgs) -> Result<(), String> {
     let given = [
         ("--read-only", args.read_only),
         ("--memory-limit", args.memory_limit.is_some()),
@@ -62,13 +80,12 @@ fn refuse_engine_options(args: &EngineArgs) {
         ("--pmem-size", args.pmem_size.is_some()),
         ("--umask", args.umask.is_some()),
     ];
-    if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
-        wrong_usage(&format!("{option} is for a database folder: on a server it is an option of `freestone serve`"));
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((option, _)) => {
+            Err(format!("{option} is for a database folder: on a server it is an option of `freestone serve`"))
+        }
     }
-}
-
-fn wrong_usage(message: &str) -> ! {
-    Cli::command().error(ErrorKind::ArgumentConflict, message).exit()
 }
 
 fn place(endpoint: &Endpoint) -> String {

@@ -3,12 +3,14 @@
 use std::io;
 use std::process;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
+
+use crate::terminal;
 
 /// The exit status of a process that was ended by an interrupt, as shells report it: 128 + SIGINT.
 pub const EXIT_INTERRUPTED: u8 = 130;
@@ -22,6 +24,8 @@ const STOPPING: u8 = 2;
 pub struct Interrupt {
     state: AtomicU8,
     changed: Notify,
+    /// Whether an interrupt has occurred between statements.
+    between: AtomicBool,
 }
 
 impl Interrupt {
@@ -50,8 +54,11 @@ impl Interrupt {
         let was_running = self.state.compare_exchange(RUNNING, STOPPING, Ordering::AcqRel, Ordering::Acquire);
         match was_running {
             Ok(_) => self.changed.notify_one(),
-            Err(IDLE) if stays => {}
-            Err(_) => process::exit(EXIT_INTERRUPTED.into()),
+            Err(IDLE) if stays => self.between.store(true, Ordering::Release),
+            Err(_) => {
+                terminal::restore();
+                process::exit(EXIT_INTERRUPTED.into())
+            }
         }
     }
 
@@ -62,6 +69,11 @@ impl Interrupt {
 
     pub fn end(&self) {
         self.state.store(IDLE, Ordering::Release);
+    }
+
+    /// Whether an interrupt has occurred between statements since this was last asked.
+    pub fn take_between(&self) -> bool {
+        self.between.swap(false, Ordering::AcqRel)
     }
 
     /// Returns when an interrupt has occurred since [`Interrupt::begin`].

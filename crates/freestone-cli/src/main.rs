@@ -18,28 +18,25 @@ mod serve;
 mod shell;
 mod split;
 mod task;
+mod terminal;
 mod threads;
+mod transfer;
 mod user;
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::CommandFactory;
 use clap::error::ErrorKind;
-use console::Term;
 use freestone::{Database, Options};
 
 use args::{Cli, EngineArgs, OutputArgs, PmemMode, Script};
-use connect::Connected;
 use failure::Failure;
 use interrupt::{EXIT_INTERRUPTED, Interrupt};
-use new_database::NewDatabase;
 use output::{Sink, TableLayout};
-use run::{Flow, Origin, Runner, Settings};
-use threads::Threads;
+use run::{Connection, Flow, Origin, Runner, Settings};
 
 fn main() -> ExitCode {
     // The system may give this thread a small stack (ulimit -s).
@@ -86,24 +83,20 @@ fn run_session(cli: &Cli, scripts: &[Script]) -> Result<(), Failure> {
         None => Sink::stdout(),
     };
     refuse_binary_on_terminal(&cli.output, &sink);
-    let Connected { backend, name, threads, new } = connect::connect(cli.db.as_deref(), &cli.engine)?;
-    let threads = Threads::new(threads).map_err(|error| Failure::error(format!("cannot start threads: {error}")))?;
+    connect::check_usage(cli.db.as_deref(), &cli.engine);
+    let connection = Connection::open(cli.db.as_deref(), cli.engine)?;
     let interrupt =
         Interrupt::watch(is_shell).map_err(|error| Failure::error(format!("cannot watch for Ctrl-C: {error}")))?;
     let settings = settings(&cli.output, is_shell);
-    let mut runner = Runner::new(threads, backend, interrupt, sink, settings);
+    let mut runner = Runner::new(connection, interrupt, sink, settings);
     let result = if is_shell {
-        shell::run(&mut runner, &name)
+        shell::run(&mut runner)
     } else if scripts.is_empty() {
         runner.run_reader(io::stdin().lock(), Origin::Named("stdin")).map(drop)
     } else {
         run_scripts(&mut runner, scripts)
     };
-    let unused = new.and_then(NewDatabase::unused);
-    runner.shut_down(Duration::from_secs(1));
-    if let Some(unused) = unused {
-        unused.remove();
-    }
+    runner.shut_down();
     result
 }
 
@@ -121,27 +114,19 @@ fn run_scripts(runner: &mut Runner, scripts: &[Script]) -> Result<(), Failure> {
 }
 
 fn settings(args: &OutputArgs, is_shell: bool) -> Settings {
-    // The shell asks for the size of the terminal before each statement.
-    let layout = match is_shell {
-        true => TableLayout { max_rows: Some(shell::MAX_ROWS), footer: true, ..TableLayout::default() },
-        false => TableLayout { max_width: terminal_width(), ..TableLayout::default() },
-    };
+    let max_rows = is_shell.then_some(shell::MAX_ROWS);
+    let layout = TableLayout { max_rows, footer: is_shell, ..TableLayout::default() };
     // A user at a terminal wants to see `INSERT 3`. A program that reads standard error does not.
     let statuses = is_shell || io::stderr().is_terminal();
     Settings { format: args.format, timing: args.timing, pager: false, statuses, layout }
 }
 
-/// The width of the terminal on standard output, if it is one.
-fn terminal_width() -> Option<usize> {
-    Term::stdout().size_checked().map(|(_, columns)| columns.into())
-}
-
 /// Ends the process with a usage error.
 fn refuse_binary_on_terminal(args: &OutputArgs, sink: &Sink) {
-    if args.format.is_binary() && sink.is_terminal() {
+    if let Some(format) = args.format.filter(|format| format.is_binary() && sink.is_terminal()) {
         let message = format!(
             "--format {} is not for a terminal: name a file with --output, or redirect standard output",
-            args.format.name()
+            format.name()
         );
         Cli::command().error(ErrorKind::ArgumentConflict, message).exit();
     }

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::terminal;
+
 /// Shorter work shows nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -63,7 +65,7 @@ impl Progress {
     pub const INTERVAL: Duration = Duration::from_millis(100);
 
     pub fn new(meter: Arc<Meter>) -> Self {
-        let is_enabled = io::stderr().is_terminal();
+        let is_enabled = io::stderr().is_terminal() && !terminal::is_plain();
         Progress { start: Instant::now(), is_enabled, meter, line: None, form: None }
     }
 

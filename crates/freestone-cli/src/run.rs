@@ -16,9 +16,12 @@ use futures::StreamExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::args::EngineArgs;
 use crate::backend::{Answer, Backend};
+use crate::connect::{self, Connected};
 use crate::failure::{Failure, note};
 use crate::interrupt::Interrupt;
+use crate::new_database::NewDatabase;
 use crate::output::{self, Format, ResultWriter, Sink, TableLayout};
 use crate::progress::{Meter, Progress};
 use crate::split::{Piece, Splitter};
@@ -30,19 +33,23 @@ const MAX_SCRIPT_DEPTH: usize = 16;
 /// The time for a cancelled statement to stop, before the shell continues without it.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(2);
 
+/// The time for cancelled statements to stop, before their database is closed.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
+
 /// The number of batches between the engine and the printer.
 const BATCHES_IN_FLIGHT: usize = 2;
 
 /// What a session prints and in which form. Commands of the shell change it.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    pub format: Format,
+    /// The format that the user has chosen. Without one, the name of the output file says it.
+    pub format: Option<Format>,
     pub timing: bool,
     /// Shows results that are longer than the screen in a pager.
     pub pager: bool,
     /// Prints `INSERT 3` and other command tags on standard error.
     pub statuses: bool,
-    /// The limits of a table on a terminal.
+    /// The limits of a table on a terminal, whose size is measured for each result.
     pub layout: TableLayout,
 }
 
@@ -70,10 +77,34 @@ pub enum Flow {
     Quit,
 }
 
-pub struct Runner {
-    backend: Backend,
-    pub settings: Settings,
+/// A database, with the threads that execute its statements.
+pub struct Connection {
+    database: Connected,
     threads: Threads,
+    args: EngineArgs,
+}
+
+impl Connection {
+    pub fn open(db: Option<&Path>, args: EngineArgs) -> Result<Connection, Failure> {
+        let database = connect::connect(db, &args)?;
+        let threads = Threads::new(database.threads).map_err(no_threads)?;
+        Ok(Connection { database, threads, args })
+    }
+
+    /// Waits a moment for cancelled work, and closes the database. Its folder is removed if it is new and empty.
+    fn close(self) {
+        let unused = self.database.new.and_then(NewDatabase::unused);
+        drop(self.database.backend);
+        self.threads.shut_down(CLOSE_PATIENCE);
+        if let Some(unused) = unused {
+            unused.remove();
+        }
+    }
+}
+
+pub struct Runner {
+    connection: Connection,
+    pub settings: Settings,
     interrupt: Arc<Interrupt>,
     meter: Arc<Meter>,
     sink: Sink,
@@ -83,24 +114,58 @@ pub struct Runner {
 }
 
 impl Runner {
-    pub fn new(threads: Threads, backend: Backend, interrupt: Arc<Interrupt>, sink: Sink, settings: Settings) -> Self {
+    pub fn new(connection: Connection, interrupt: Arc<Interrupt>, sink: Sink, settings: Settings) -> Self {
         let meter = Arc::new(Meter::default());
-        backend.report_to(meter.clone());
-        Runner { backend, settings, threads, interrupt, meter, sink, results: 0, depth: 0 }
+        connection.database.backend.report_to(meter.clone());
+        Runner { connection, settings, interrupt, meter, sink, results: 0, depth: 0 }
     }
 
-    /// Waits at most `patience` for cancelled work.
-    pub fn shut_down(self, patience: Duration) {
-        drop(self.backend);
-        self.threads.shut_down(patience);
+    pub fn shut_down(self) {
+        self.connection.close();
+    }
+
+    /// Opens another database in place of the present one, which stays open if that fails.
+    ///
+    /// # Errors
+    /// The database cannot be opened.
+    pub fn reopen(&mut self, db: &Path) -> Result<(), Failure> {
+        if self.connection.database.folder.as_deref().is_some_and(|folder| is_same_folder(folder, db)) {
+            return Ok(());
+        }
+        let opened = Connection::open(Some(db), self.connection.args)?;
+        opened.database.backend.report_to(self.meter.clone());
+        if !self.backend().transaction_mark().is_empty() {
+            note("the open transaction is rolled back");
+        }
+        std::mem::replace(&mut self.connection, opened).close();
+        Ok(())
     }
 
     pub fn backend(&self) -> &Backend {
-        &self.backend
+        &self.connection.database.backend
+    }
+
+    /// The name of the database.
+    pub fn name(&self) -> &str {
+        &self.connection.database.name
+    }
+
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    /// The format of the next result.
+    pub fn format(&self) -> Format {
+        self.settings.format.or_else(|| self.sink.named_format()).unwrap_or(Format::Table)
     }
 
     pub fn sink(&self) -> &Sink {
         &self.sink
+    }
+
+    /// Writes buffered results, before another program writes to the same place.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        self.sink.flush().map_err(|error| Stop::Write(error).into_failure(&self.sink))
     }
 
     /// Writes later results to `sink`.
@@ -171,7 +236,13 @@ impl Runner {
 
     fn run_piece(&mut self, piece: &Piece, origin: Origin<'_>) -> Result<Flow, Failure> {
         let text = std::str::from_utf8(&piece.text).map_err(|error| {
-            Failure::error(format!("the statement is not UTF-8: {error}")).at(&origin.place(piece.line))
+            let message = format!("the statement is not UTF-8: {error}");
+            let is_utf_16 = piece.text.starts_with(b"\xff\xfe") || piece.text.starts_with(b"\xfe\xff");
+            let failure = match is_utf_16 {
+                true => Failure::with_hint(message, "the text is UTF-16: save it as UTF-8"),
+                false => Failure::error(message),
+            };
+            failure.at(&origin.place(piece.line))
         })?;
         if piece.is_command {
             return self.run_command(text).map_err(|failure| failure.at(&origin.place(piece.line)));
@@ -184,7 +255,7 @@ impl Runner {
         let mut start = Instant::now();
         for statement in freestone::parse_script(text) {
             let line = first_line + statement.line.saturating_sub(1);
-            let above = first_line - 1 + self.backend.first_line_of(&statement);
+            let above = first_line - 1 + self.backend().first_line_of(&statement);
             let result = self.run_statement(statement, start).map_err(|failure| failure.below(above));
             result.map_err(|failure| failure.at(&origin.place(line)))?;
             start = Instant::now();
@@ -193,24 +264,37 @@ impl Runner {
     }
 
     fn run_statement(&mut self, statement: Statement, start: Instant) -> Result<(), Failure> {
-        self.interrupt.begin();
         let notice = statement.notice();
-        if let Some(rows) = self.settings.layout.screen_rows.filter(|_| self.settings.pager) {
+        let backend = self.backend().clone();
+        self.run_work(async move { backend.execute(&statement).await }, start)?;
+        if let Some(notice) = notice {
+            note(format_args!("notice: {notice}"));
+        }
+        Ok(())
+    }
+
+    /// Runs the work of a statement that began at `start`, and prints its answer.
+    pub(crate) fn run_work(
+        &mut self,
+        work: impl Future<Output = Result<Answer, Failure>> + Send + 'static,
+        start: Instant,
+    ) -> Result<(), Failure> {
+        self.interrupt.begin();
+        if self.settings.pager
+            && let Some(rows) = TableLayout::default().measured().screen_rows
+        {
             self.sink.begin_page(rows);
         }
-        let executed = self.execute(statement, start);
+        let executed = self.execute(work, start);
         let paged = self.sink.end_page();
         self.interrupt.end();
         if matches!(executed, Err(Stop::Abandoned)) {
-            self.threads.abandon().map_err(|error| Failure::error(format!("cannot start threads: {error}")))?;
+            self.connection.threads.abandon().map_err(no_threads)?;
         }
         // The rows of a statement that were returned before it failed are printed before its error.
         let flushed = paged.and_then(|()| self.sink.flush()).map_err(Stop::Write);
         let elapsed = executed.and_then(|elapsed| flushed.map(|()| elapsed));
         let elapsed = elapsed.map_err(|stop| stop.into_failure(&self.sink))?;
-        if let Some(notice) = notice {
-            note(format_args!("notice: {notice}"));
-        }
         if self.settings.timing {
             note(format_args!("time: {:.3} ms", elapsed.as_secs_f64() * 1e3));
         }
@@ -218,19 +302,24 @@ impl Runner {
     }
 
     /// Executes a statement, and returns the time from `start` to the last batch.
-    fn execute(&mut self, statement: Statement, start: Instant) -> Result<Duration, Stop> {
+    fn execute(
+        &mut self,
+        work: impl Future<Output = Result<Answer, Failure>> + Send + 'static,
+        start: Instant,
+    ) -> Result<Duration, Stop> {
         let (sender, receiver) = mpsc::channel(BATCHES_IN_FLIGHT);
-        let backend = self.backend.clone();
-        let task = self.threads.spawn(async move { produce(&backend, &statement, sender).await });
-        let (interrupt, meter, backend) = (self.interrupt.clone(), self.meter.clone(), &self.backend);
+        let format = self.format();
+        let Connection { database, threads, .. } = &self.connection;
+        let task = threads.spawn(produce(work, sender));
+        let (interrupt, progress) = (self.interrupt.clone(), Progress::new(self.meter.clone()));
         let (settings, sink) = (&self.settings, &mut self.sink);
-        self.threads.wait_for(async {
+        threads.wait_for(async {
             let drained = tokio::select! {
-                drained = drain(receiver, Progress::new(meter), settings, sink, &mut self.results) => drained,
+                drained = drain(receiver, progress, (format, settings), sink, &mut self.results) => drained,
                 () = interrupt.requested() => Err(Stop::Interrupted),
             };
             if drained.is_err() {
-                backend.cancel();
+                database.backend.cancel();
             }
             let ended = wait(task, drained.is_err()).await;
             let (writer, end) = match (drained, ended) {
@@ -294,8 +383,11 @@ async fn wait(mut task: JoinHandle<Result<End, Failure>>, is_cancelled: bool) ->
 }
 
 /// The task of a statement. If the receiver was dropped, the rest is not needed.
-async fn produce(backend: &Backend, statement: &Statement, sender: mpsc::Sender<Event>) -> Result<End, Failure> {
-    let (schema, mut stream) = match backend.execute(statement).await? {
+async fn produce(
+    work: impl Future<Output = Result<Answer, Failure>>,
+    sender: mpsc::Sender<Event>,
+) -> Result<End, Failure> {
+    let (schema, mut stream) = match work.await? {
         Answer::Rows { schema, stream } => (schema, stream),
         Answer::Affected { verb, rows } => return Ok(End::Affected { verb: verb.into(), rows }),
         Answer::Done { verb } => return Ok(End::Done { verb: verb.into() }),
@@ -312,12 +404,12 @@ async fn produce(backend: &Backend, statement: &Statement, sender: mpsc::Sender<
 async fn drain<'a>(
     mut receiver: mpsc::Receiver<Event>,
     mut progress: Progress,
-    settings: &Settings,
+    (format, settings): (Format, &Settings),
     sink: &'a mut Sink,
     results: &mut usize,
 ) -> Result<Option<Box<dyn ResultWriter + 'a>>, Stop> {
     // A table on a terminal is printed as a whole at the end. Other formats are written while the statement runs.
-    let is_whole = settings.format == Format::Table && settings.layout.max_rows.is_some() && !settings.pager;
+    let is_whole = format == Format::Table && settings.layout.max_rows.is_some() && !sink.is_paged();
     let may_interleave = sink.is_terminal() && !is_whole;
     let mut ticks = tokio::time::interval(Progress::INTERVAL);
     let schema = loop {
@@ -330,11 +422,14 @@ async fn drain<'a>(
             _ = ticks.tick(), if progress.is_enabled() => progress.tick(),
         }
     };
-    check_target(settings.format, sink, *results)?;
+    check_target(format, sink, *results)?;
     *results += 1;
-    let layout = if sink.is_terminal() { settings.layout.clone() } else { TableLayout::default() };
+    let mut layout = if sink.is_terminal() { settings.layout.measured() } else { TableLayout::default() };
+    if sink.is_paged() {
+        layout.max_rows = None;
+    }
     sink.open().map_err(Stop::Write)?;
-    let mut writer = output::writer(settings.format, &schema, sink, &layout).map_err(Stop::Write)?;
+    let mut writer = output::writer(format, &schema, sink, &layout).map_err(Stop::Write)?;
     loop {
         tokio::select! {
             event = receiver.recv() => match event {
@@ -396,4 +491,12 @@ pub fn binary_on_terminal(format: Format) -> Failure {
         format!("{} is not for a terminal", format.name()),
         "name a file with --output (or \\o in the shell), or redirect standard output",
     )
+}
+
+fn no_threads(error: io::Error) -> Failure {
+    Failure::error(format!("cannot start threads: {error}"))
+}
+
+fn is_same_folder(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }

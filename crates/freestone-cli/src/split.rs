@@ -38,7 +38,6 @@ pub struct Splitter {
     line: usize,
     state: State,
     ended: bool,
-    fresh: bool,
 }
 
 impl Default for Splitter {
@@ -51,7 +50,6 @@ impl Default for Splitter {
             line: 1,
             state: State::Plain,
             ended: false,
-            fresh: true,
         }
     }
 }
@@ -72,7 +70,6 @@ impl Splitter {
 
     /// The next complete statement or command; `None` until more bytes arrive.
     pub fn next_piece(&mut self) -> Option<Piece> {
-        self.skip_byte_order_mark();
         while let Some(&byte) = self.buffer.get(self.position) {
             if self.start.is_none() && self.state == State::Plain {
                 match byte {
@@ -81,6 +78,11 @@ impl Splitter {
                         self.advance(1);
                         continue;
                     }
+                    0xef => match self.skip_byte_order_mark() {
+                        None => return None,
+                        Some(true) => continue,
+                        Some(false) => {}
+                    },
                     _ => {}
                 }
             }
@@ -220,14 +222,16 @@ impl Splitter {
         self.position = end;
     }
 
-    /// Some editors write one at the start of a text file.
-    fn skip_byte_order_mark(&mut self) {
-        if self.fresh && !self.buffer.is_empty() {
-            self.fresh = false;
-            if self.buffer.starts_with("\u{feff}".as_bytes()) {
-                self.position = 3;
-            }
+    /// Some editors write a byte order mark at the start of a text file. It is one where a statement could begin, because
+    /// files may follow each other in a pipe. `None` if that depends on bytes that have not arrived.
+    fn skip_byte_order_mark(&mut self) -> Option<bool> {
+        const MARK: &[u8] = "\u{feff}".as_bytes();
+        let rest = &self.buffer[self.position..];
+        if rest.starts_with(MARK) {
+            self.position += MARK.len();
+            return Some(true);
         }
+        if MARK.starts_with(rest) && !self.ended { None } else { Some(false) }
     }
 }
 
@@ -307,7 +311,9 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_is_skipped() {
-        assert_eq!(split("\u{feff}select 1;".as_bytes(), usize::MAX), [(1, "select 1".to_string())]);
+        check("\u{feff}select 1;\r\n\u{feff}select '\u{feff}';\r\n", &[(1, "select 1"), (2, "select '\u{feff}'")]);
+        check("\u{feff}.mode csv\r\nselect\r\n2;\r\n", &[(1, ".mode csv"), (2, "select\r\n2")]);
+        check("ﻯ", &[(1, "ﻯ")]);
     }
 
     #[test]

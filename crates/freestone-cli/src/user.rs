@@ -7,6 +7,7 @@ use freestone_server::Users;
 
 use crate::args::UserCommand;
 use crate::failure::{Failure, note};
+use crate::terminal::{self, EchoOff};
 
 pub fn run(command: UserCommand) -> Result<(), Failure> {
     match command {
@@ -62,6 +63,7 @@ fn password(name: &str) -> Result<String, Failure> {
 /// Reads a line from the terminal at standard input without echo.
 pub fn ask(prompt: &str) -> Result<String, Failure> {
     let unreadable = |error: io::Error| Failure::error(format!("cannot read the password: {error}"));
+    let _lent = terminal::lend();
     let _silence = EchoOff::start().map_err(unreadable)?;
     asked(prompt).map_err(unreadable)
 }
@@ -77,37 +79,4 @@ fn line() -> io::Result<String> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
     Ok(line.trim_end_matches(['\n', '\r']).to_owned())
-}
-
-/// Turns off the terminal's echo until this is dropped.
-struct EchoOff(libc::termios);
-
-impl EchoOff {
-    fn start() -> io::Result<Self> {
-        let mut settings = std::mem::MaybeUninit::<libc::termios>::uninit();
-        // SAFETY: the pointer is to a termios, which a successful call fills.
-        if unsafe { libc::tcgetattr(libc::STDIN_FILENO, settings.as_mut_ptr()) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the call above was successful, so it has filled the termios.
-        let settings = unsafe { settings.assume_init() };
-        let mut silent = settings;
-        silent.c_lflag &= !libc::ECHO;
-        set(&silent)?;
-        Ok(EchoOff(settings))
-    }
-}
-
-impl Drop for EchoOff {
-    fn drop(&mut self) {
-        let _ = set(&self.0);
-    }
-}
-
-fn set(settings: &libc::termios) -> io::Result<()> {
-    // SAFETY: the pointer is to a termios that lives until the call returns.
-    match unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, settings) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }

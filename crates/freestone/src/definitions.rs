@@ -89,6 +89,16 @@ pub(crate) fn texts(snapshot: &Snapshot) -> impl Iterator<Item = (&String, &Stri
     snapshot.views().iter().filter(|(name, _)| name.starts_with(MACRO) || name.starts_with(TYPE))
 }
 
+/// The macros with their texts, each a CREATE MACRO, by name.
+pub(crate) fn macros(snapshot: &Snapshot) -> impl Iterator<Item = (&str, &str)> {
+    texts(snapshot).filter_map(|(name, text)| Some((name.strip_prefix(MACRO)?, text.as_str())))
+}
+
+/// The types that CREATE TYPE has named, with what they stand for.
+pub(crate) fn types(snapshot: &Snapshot) -> impl Iterator<Item = (&str, &str)> {
+    texts(snapshot).filter_map(|(name, text)| Some((name.strip_prefix(TYPE)?, text.as_str())))
+}
+
 pub(crate) fn has_macros(snapshot: &Snapshot) -> bool {
     snapshot.views().keys().any(|name| name.starts_with(MACRO))
 }

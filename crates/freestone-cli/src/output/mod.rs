@@ -14,6 +14,7 @@ mod sink;
 mod table;
 
 use std::io;
+use std::path::Path;
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -58,6 +59,21 @@ impl Format {
             Format::Parquet => "parquet",
             Format::None => "none",
         }
+    }
+
+    /// The format for which the extension of a file's name stands, if it stands for one.
+    pub fn of_file(path: &Path) -> Option<Format> {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        Some(match extension.as_str() {
+            "txt" => Format::Table,
+            "csv" => Format::Csv,
+            "json" => Format::Json,
+            "ndjson" | "jsonl" => Format::Ndjson,
+            "md" | "markdown" => Format::Markdown,
+            "arrow" | "arrows" | "ipc" => Format::Arrow,
+            "parquet" | "pq" | "parq" => Format::Parquet,
+            _ => return None,
+        })
     }
 
     /// Whether the format has bytes that a terminal cannot show.

@@ -3,17 +3,25 @@
 use std::io::{self, Write};
 use std::process::{Child, Command, Stdio};
 
+use crate::terminal::{self, Lent};
+
 /// The pager, unless the environment names another one in PAGER. Long lines are not wrapped.
-const PAGER: &str = "less -S";
+const PAGER: &str = "if command -v less > /dev/null; then exec less -S; else exec more; fi";
 
 /// Holds output back until it is longer than the screen. Then the pager starts.
 pub struct Pager {
     screen_rows: usize,
     held: Vec<u8>,
     held_rows: usize,
-    running: Option<Child>,
+    running: Option<Running>,
     /// The pager could not be started: everything goes to the screen.
     failed: bool,
+}
+
+struct Running {
+    child: Child,
+    /// The pager reads keys from the terminal.
+    _lent: Lent,
 }
 
 impl Pager {
@@ -43,14 +51,15 @@ impl Pager {
     fn start(&mut self) {
         let command = std::env::var("PAGER").ok().filter(|text| !text.trim().is_empty());
         let command = command.unwrap_or_else(|| PAGER.into());
+        let lent = terminal::lend();
         match Command::new("sh").args(["-c", &command]).stdin(Stdio::piped()).spawn() {
-            Ok(child) => self.running = Some(child),
+            Ok(child) => self.running = Some(Running { child, _lent: lent }),
             Err(_) => self.failed = true,
         }
     }
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self.running.as_mut().and_then(|child| child.stdin.as_mut()) {
+        match self.running.as_mut().and_then(|running| running.child.stdin.as_mut()) {
             Some(input) => input.write_all(bytes),
             None => Ok(()),
         }
@@ -58,10 +67,10 @@ impl Pager {
 
     /// Waits for the pager; without one, returns what is to be shown.
     pub fn finish(mut self) -> Vec<u8> {
-        if let Some(mut child) = self.running.take() {
-            drop(child.stdin.take());
+        if let Some(mut running) = self.running.take() {
+            drop(running.child.stdin.take());
             // How the pager ends is of no interest.
-            let _ = child.wait();
+            let _ = running.child.wait();
         }
         std::mem::take(&mut self.held)
     }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 
+use super::Format;
 use super::pager::Pager;
 
 /// A buffered destination of results.
@@ -37,6 +38,19 @@ impl Sink {
 
     pub fn is_terminal(&self) -> bool {
         matches!(&self.target, Target::Stdout(stdout) if stdout.get_ref().is_terminal())
+    }
+
+    /// The format that the name of the file stands for.
+    pub fn named_format(&self) -> Option<Format> {
+        match &self.target {
+            Target::Stdout(_) => None,
+            Target::Planned(path) | Target::File(path, _) => Format::of_file(path),
+        }
+    }
+
+    /// Whether output that is longer than the screen goes to a pager.
+    pub fn is_paged(&self) -> bool {
+        self.pager.is_some()
     }
 
     pub fn broken_pipe(&self) -> bool {

@@ -14,6 +14,7 @@ use arrow::record_batch::RecordBatch;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::{ResultWriter, Sink, cell};
+use crate::terminal;
 
 /// The maximum number of rows that are buffered to compute the widths of the columns.
 pub const BUFFER_ROWS: usize = 10_000;
@@ -34,6 +35,15 @@ pub struct TableLayout {
     pub screen_rows: Option<usize>,
     /// Whether a last line shows the number of rows.
     pub footer: bool,
+}
+
+impl TableLayout {
+    /// The layout for the terminal as it is now: its window may have changed.
+    pub fn measured(&self) -> TableLayout {
+        let size = terminal::size();
+        let (max_width, screen_rows) = (size.map(|(columns, _)| columns), size.map(|(_, lines)| lines));
+        TableLayout { max_width, screen_rows, ..self.clone() }
+    }
 }
 
 pub struct TableWriter<'a> {

@@ -1,7 +1,8 @@
 //! Completion for the line editor: the possible ends of a word.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
@@ -11,8 +12,9 @@ use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
 
 use crate::backend::Backend;
-use crate::command::COMMANDS;
+use crate::command::{COMMANDS, canonical};
 use crate::output::Format;
+use crate::terminal;
 
 const KEYWORDS: &[&str] = &[
     "ADVISE",
@@ -62,6 +64,7 @@ const KEYWORDS: &[&str] = &[
     "EXECUTE",
     "EXISTS",
     "EXPLAIN",
+    "EXPORT DATABASE",
     "EXTRACT",
     "FALSE",
     "FOREIGN KEY",
@@ -73,6 +76,7 @@ const KEYWORDS: &[&str] = &[
     "GROUP BY",
     "HAVING",
     "IDENTITY",
+    "IMPORT DATABASE",
     "IN",
     "INDEX",
     "INNER JOIN",
@@ -174,11 +178,60 @@ pub struct Assistant {
     backend: Backend,
     /// Tables, views and columns. They are read when they are first needed after a statement.
     names: RefCell<Option<Rc<Vec<String>>>>,
+    keys: Cell<Keys>,
+}
+
+/// When the keys of the line arrived.
+#[derive(Debug, Clone, Copy)]
+struct Keys {
+    begun: Instant,
+    /// Whether the first key was there when the line began. `None` before the first one.
+    follows: Option<bool>,
+    last: Instant,
+}
+
+/// Keys that follow each other faster were not typed but pasted.
+const TYPING: Duration = Duration::from_millis(15);
+
+impl Keys {
+    fn of_new_line() -> Keys {
+        let now = Instant::now();
+        Keys { begun: now, follows: None, last: now }
+    }
+
+    fn with_next(self) -> Keys {
+        let follows = self.follows.or_else(|| Some(self.begun.elapsed() < TYPING));
+        Keys { follows, last: Instant::now(), ..self }
+    }
+
+    /// Whether a tab that follows `before` was pasted with the text around it, and completes nothing. A program that
+    /// sends keys at once may ask for the completion of the first line, and of a word.
+    fn have_pasted_tab(self, before: &str) -> bool {
+        let is_in_burst = self.last.elapsed() < TYPING;
+        let is_after_word = before.ends_with(|last: char| !last.is_whitespace());
+        is_in_burst && (!is_after_word || self.follows == Some(true) || terminal::has_input())
+    }
 }
 
 impl Assistant {
     pub fn new(backend: Backend) -> Self {
-        Assistant { files: FilenameCompleter::new(), backend, names: RefCell::new(None) }
+        Assistant {
+            files: FilenameCompleter::new(),
+            backend,
+            names: RefCell::new(None),
+            keys: Cell::new(Keys::of_new_line()),
+        }
+    }
+
+    /// Completes the names of another database.
+    pub fn use_backend(&mut self, backend: Backend) {
+        self.backend = backend;
+        self.forget_names();
+    }
+
+    /// Notes that a line begins.
+    pub fn begin_line(&self) {
+        self.keys.set(Keys::of_new_line());
     }
 
     /// Discards the names, because a statement may have changed the tables.
@@ -197,6 +250,9 @@ impl Completer for Assistant {
 
     fn complete(&self, line: &str, position: usize, context: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
         let before = &line[..position];
+        if self.keys.get().have_pasted_tab(before) {
+            return Ok((position, vec![Pair { display: "\t".into(), replacement: "\t".into() }]));
+        }
         match place_of(before) {
             Place::CommandName => Ok((start_of_line(before), command_names(&before[start_of_line(before)..]))),
             Place::FileName => self.files.complete(line, position, context),
@@ -213,6 +269,14 @@ impl Validator for Assistant {}
 
 impl Hinter for Assistant {
     type Hint = String;
+
+    /// Hints at nothing, but is called for each key.
+    fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<String> {
+        if !line.is_empty() {
+            self.keys.set(self.keys.get().with_next());
+        }
+        None
+    }
 }
 
 impl Highlighter for Assistant {}
@@ -231,14 +295,33 @@ enum Place {
 fn place_of(before: &str) -> Place {
     let line = before[start_of_line(before)..].trim_start();
     if line.starts_with(['\\', '.']) {
-        let Some((name, _)) = line.split_once(char::is_whitespace) else { return Place::CommandName };
-        match name.get(1..) {
-            Some("i" | "o" | "read" | "output") => return Place::FileName,
-            Some("mode") => return Place::FormatName(start_of_word(before)),
-            _ => return Place::Word(start_of_word(before)),
-        }
+        let Some((name, argument)) = line.split_once(char::is_whitespace) else { return Place::CommandName };
+        let is_file = match canonical(name) {
+            Some("\\mode") => return Place::FormatName(start_of_word(before)),
+            Some("\\i" | "\\o" | "\\c" | "\\e" | "\\!") => true,
+            Some("\\import") => is_first_word(argument),
+            Some("\\copy") => follows_direction(argument) || argument.matches('\'').count() % 2 == 1,
+            _ => false,
+        };
+        return if is_file { Place::FileName } else { Place::Word(start_of_word(before)) };
     }
     if before.matches('\'').count() % 2 == 1 { Place::FileName } else { Place::Word(start_of_word(before)) }
+}
+
+/// Whether an argument that ends here is the first one, which may be in quotes or have escaped spaces.
+fn is_first_word(argument: &str) -> bool {
+    let argument = argument.trim_start();
+    match argument.chars().next().filter(|first| matches!(first, '\'' | '"')) {
+        Some(quote) => !argument[1..].contains(quote),
+        None => !argument.replace("\\ ", "").contains(char::is_whitespace),
+    }
+}
+
+/// Whether the word that ends here follows `from` or `to`.
+fn follows_direction(argument: &str) -> bool {
+    let before = argument.trim_end_matches(|last: char| !last.is_whitespace()).trim_end();
+    let word = before.rsplit(char::is_whitespace).next().unwrap_or("");
+    before.len() < argument.len() && ["from", "to"].iter().any(|direction| word.eq_ignore_ascii_case(direction))
 }
 
 fn start_of_line(before: &str) -> usize {
@@ -296,6 +379,15 @@ mod tests {
             (".mo", Place::CommandName),
             ("\\i da", Place::FileName),
             (".mode c", Place::FormatName(6)),
+            (".open sh", Place::FileName),
+            ("\\c sh", Place::FileName),
+            (".import my\\ fi", Place::FileName),
+            (".import 'my fi", Place::FileName),
+            (".import 'my file' t", Place::Word(18)),
+            ("\\copy t", Place::Word(6)),
+            ("\\copy t from x", Place::FileName),
+            ("\\copy t from 'x", Place::FileName),
+            ("\\copy t from 'x' (HE", Place::Word(18)),
             ("select * from 'da", Place::FileName),
             ("select * from 'a' wh", Place::Word(18)),
             ("\\d ta", Place::Word(3)),

@@ -17,6 +17,11 @@ pub enum Taken {
     Statements(String),
     /// A command of the shell. An unfinished statement stays as it is.
     Command(String),
+    /// A text to be edited: what was begun, or the file.
+    Edit {
+        file: String,
+        begun: String,
+    },
     /// Something to print.
     Shown(String),
 }
@@ -25,6 +30,11 @@ impl Input {
     /// Whether no statement is unfinished.
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty()
+    }
+
+    /// Lines of an unfinished statement.
+    pub fn of(pending: String) -> Input {
+        Input { pending }
     }
 
     /// Forgets the unfinished statement.
@@ -42,7 +52,9 @@ impl Input {
     }
 
     /// Takes the next line.
-    pub fn take(&mut self, line: String) -> Taken {
+    pub fn take(&mut self, line: &str) -> Taken {
+        let line = line.trim_end_matches('\r');
+        let line = if self.is_empty() { line.trim_start_matches('\u{feff}') } else { line };
         let word = line.trim();
         if self.is_empty() && word.is_empty() {
             return Taken::Nothing;
@@ -56,7 +68,7 @@ impl Input {
         if !is_in_text && let Some(taken) = self.command_between(word) {
             return taken;
         }
-        self.pending.push_str(&line);
+        self.pending.push_str(line);
         self.pending.push('\n');
         if scanned(&self.pending).is_pending() {
             Taken::Nothing
@@ -65,9 +77,15 @@ impl Input {
         }
     }
 
-    /// A command on a line after the first ones of a statement.
+    /// A command that needs the statement that was begun, or one on a line after its first ones.
     fn command_between(&mut self, word: &str) -> Option<Taken> {
-        if self.is_empty() || !command::is_command(word) {
+        if !command::is_command(word) {
+            return None;
+        }
+        if let Some(file) = command::edit_argument(word) {
+            return Some(Taken::Edit { file, begun: std::mem::take(&mut self.pending) });
+        }
+        if self.is_empty() {
             return None;
         }
         match &word[1..] {
@@ -125,35 +143,39 @@ mod tests {
             ("exit", Taken::Command("\\q".into())),
             ("QUIT;", Taken::Command("\\q".into())),
             ("help", Taken::Command("\\?".into())),
+            ("\u{feff}select 1;\r", statements("select 1;\n")),
+            ("\u{feff}\\d", statements("\\d\n")),
+            ("\\e", Taken::Edit { file: String::new(), begun: String::new() }),
+            (".edit 'a b.sql'", Taken::Edit { file: "a b.sql".into(), begun: String::new() }),
         ] {
-            assert_eq!(Input::default().take(line.into()), expected, "{line}");
+            assert_eq!(Input::default().take(line), expected, "{line}");
         }
     }
 
     #[test]
     fn commands_between_the_lines_of_a_statement_leave_it_as_it_is() {
         let mut input = Input::default();
-        assert_eq!(input.take("select".into()), Taken::Nothing);
+        assert_eq!(input.take("select"), Taken::Nothing);
         assert_eq!(input.prompt("shop", "*"), "    -> ");
-        assert_eq!(input.take("\\timing on".into()), Taken::Command("\\timing on".into()));
-        assert_eq!(input.take(".dt".into()), Taken::Command(".dt".into()));
+        assert_eq!(input.take("\\timing on"), Taken::Command("\\timing on".into()));
+        assert_eq!(input.take(".dt"), Taken::Command(".dt".into()));
         // A number, and a word that is only a command at the start.
-        assert_eq!(input.take(".5,".into()), Taken::Nothing);
-        assert_eq!(input.take("exit".into()), Taken::Nothing);
-        assert_eq!(input.take("\\p".into()), Taken::Shown("select\n.5,\nexit".into()));
-        assert_eq!(input.take("'".into()), Taken::Nothing);
+        assert_eq!(input.take(".5,"), Taken::Nothing);
+        assert_eq!(input.take("exit"), Taken::Nothing);
+        assert_eq!(input.take("\\p"), Taken::Shown("select\n.5,\nexit".into()));
+        assert_eq!(input.take("'"), Taken::Nothing);
         assert_eq!(input.prompt("shop", ""), "   '> ");
-        assert_eq!(input.take("\\q';".into()), statements("select\n.5,\nexit\n'\n\\q';\n"));
+        assert_eq!(input.take("\\q';"), statements("select\n.5,\nexit\n'\n\\q';\n"));
         assert_eq!(input.prompt("shop", "!"), "shop!> ");
     }
 
     #[test]
     fn an_unfinished_statement_is_discarded_or_run() {
         let mut input = Input::default();
-        input.take("select 1".into());
-        assert!(matches!(input.take("\\r".into()), Taken::Shown(_)));
+        input.take("select 1");
+        assert!(matches!(input.take("\\r"), Taken::Shown(_)));
         assert!(input.is_empty());
-        input.take("select 2".into());
-        assert_eq!(input.take("\\g".into()), statements("select 2\n;"));
+        input.take("select 2");
+        assert_eq!(input.take("\\g"), statements("select 2\n;"));
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod copy;
 pub(crate) mod ddl;
 pub(crate) mod defaults;
 pub(crate) mod dml;
+pub(crate) mod dump;
 pub(crate) mod generated_columns;
 pub(crate) mod indexes;
 pub(crate) mod merge;

@@ -28,6 +28,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::with_uuid_names;
 use codec::Packing;
 use csv::CsvForm;
+pub(crate) use parquet::is_foreign;
 use parquet::{ParquetForm, ParquetOut};
 use partitions::Folders;
 pub(crate) use partitions::sorted;

@@ -42,7 +42,8 @@ pub(super) fn check_types(schema: &Schema) -> crate::error::Result<()> {
     }
 }
 
-fn is_foreign(data_type: &DataType) -> bool {
+/// Whether Parquet does not have a type.
+pub(crate) fn is_foreign(data_type: &DataType) -> bool {
     match data_type {
         DataType::Interval(IntervalUnit::MonthDayNano) | DataType::Union(..) => true,
         DataType::List(item)

@@ -20,7 +20,7 @@ use freestone_advisor::{PathTest, PredicateForm};
 use freestone_store::column::display_int;
 use freestone_store::design::{PageFormat, plan_name};
 use freestone_store::nested::is_flat;
-use freestone_store::schema::{ConstraintKind, Identity, usual_constraint_name};
+use freestone_store::schema::{ConstraintKind, ForeignKey, Identity, usual_constraint_name};
 use freestone_store::segment::Segment;
 use freestone_store::segment::zones::{Bounds, ZoneMap};
 use freestone_store::{OpenTransaction, PoolList, Snapshot, Table, TransactionList};
@@ -628,7 +628,7 @@ pub(crate) fn show_create(snapshot: &Snapshot, name: &str) -> Result<RecordBatch
     let sql = if let Some(table) = snapshot.table(name) {
         create_statement(table, snapshot)
     } else if let Some(view) = snapshot.views().get(name) {
-        format!("CREATE {}VIEW {} AS {view}", temp_word(name), bare_or_quoted(own_name(name)))
+        format!("CREATE {}VIEW {} AS {view}", temp_word(name), sql_name(name, snapshot))
     } else {
         let names = snapshot.tables().map(|table| table.name.as_str());
         return Err(Error::not_found(
@@ -648,8 +648,31 @@ fn temp_word(name: &str) -> &'static str {
     if is_temporary(name) { "TEMP " } else { "" }
 }
 
+/// The CREATE TABLE of a table.
 pub(super) fn create_statement(table: &Table, snapshot: &Snapshot) -> String {
-    let list = |names: &[String]| names.iter().map(|name| bare_or_quoted(name)).collect::<Vec<_>>().join(", ");
+    format!("{} WITH ({})", create_without_design(table, snapshot, &|_| true), table.design)
+}
+
+/// The same without the design, and with some of the foreign keys.
+pub(crate) fn create_without_design(
+    table: &Table,
+    snapshot: &Snapshot,
+    has_key: &dyn Fn(&ForeignKey) -> bool,
+) -> String {
+    let mut parts: Vec<String> = column_definitions(table, snapshot);
+    parts.extend(own_constraints(table));
+    let keys = table.schema.foreign_keys.iter().filter(|key| has_key(key));
+    parts.extend(keys.map(|key| foreign_key(table, key, snapshot)));
+    format!(
+        "CREATE {}TABLE {} (\n  {}\n)",
+        temp_word(&table.name),
+        sql_name(&table.name, snapshot),
+        parts.join(",\n  ")
+    )
+}
+
+/// Stored and generated columns in their order.
+fn column_definitions(table: &Table, snapshot: &Snapshot) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for (at, column) in table.schema.columns.iter().enumerate() {
         let not_null = if column.nullable { "" } else { " NOT NULL" };
@@ -674,12 +697,14 @@ pub(super) fn create_statement(table: &Table, snapshot: &Snapshot) -> String {
         let text = format!("{}{data_type} GENERATED ALWAYS AS ({})", bare_or_quoted(&column.name), column.declared);
         parts.insert(column.at.min(parts.len()), text);
     }
+    parts
+}
+
+/// The constraints of a table but its foreign keys.
+fn own_constraints(table: &Table) -> Vec<String> {
+    let mut parts = vec![];
     let primary = &table.schema.primary_key;
     let usual = |columns: &[String], suffix: &str| usual_constraint_name(&table.name, columns, suffix);
-    let named = |name: &str, usual: String| match name == usual {
-        true => String::new(),
-        false => format!("CONSTRAINT {} ", bare_or_quoted(name)),
-    };
     let enforced = table.schema.enforced_primary_key();
     if !primary.is_empty() {
         let name = enforced.map_or_else(String::new, |key| named(&key.name, usual(&[], "pkey")));
@@ -695,16 +720,38 @@ pub(super) fn create_statement(table: &Table, snapshot: &Snapshot) -> String {
         let name = named(&check.name, usual(&[], "check"));
         parts.push(format!("{name}CHECK ({})", check.condition));
     }
-    for key in &table.schema.foreign_keys {
-        let referenced =
-            if key.referenced.is_empty() { String::new() } else { format!(" ({})", list(&key.referenced)) };
-        let name = if key.name.is_empty() { String::new() } else { named(&key.name, usual(&key.columns, "fkey")) };
-        let (columns, table) = (list(&key.columns), bare_or_quoted(own_name(&key.table)));
-        let promise = if key.enforced { "" } else { " NOT ENFORCED" };
-        parts.push(format!("{name}FOREIGN KEY ({columns}) REFERENCES {table}{referenced}{promise}"));
+    parts
+}
+
+/// A foreign key as CREATE TABLE and ALTER TABLE … ADD take it.
+pub(crate) fn foreign_key(table: &Table, key: &ForeignKey, snapshot: &Snapshot) -> String {
+    let referenced = if key.referenced.is_empty() { String::new() } else { format!(" ({})", list(&key.referenced)) };
+    let usual = usual_constraint_name(&table.name, &key.columns, "fkey");
+    let name = if key.name.is_empty() { String::new() } else { named(&key.name, usual) };
+    let (columns, table) = (list(&key.columns), sql_name(&key.table, snapshot));
+    let promise = if key.enforced { "" } else { " NOT ENFORCED" };
+    format!("{name}FOREIGN KEY ({columns}) REFERENCES {table}{referenced}{promise}")
+}
+
+/// What stands before a constraint, unless its name is the usual one.
+fn named(name: &str, usual: String) -> String {
+    match name == usual {
+        true => String::new(),
+        false => format!("CONSTRAINT {} ", bare_or_quoted(name)),
     }
-    let (temp, name) = (temp_word(&table.name), bare_or_quoted(own_name(&table.name)));
-    format!("CREATE {temp}TABLE {name} (\n  {}\n) WITH ({})", parts.join(",\n  "), table.design)
+}
+
+/// Names as a list in SQL.
+pub(crate) fn list(names: &[String]) -> String {
+    names.iter().map(|name| bare_or_quoted(name)).collect::<Vec<_>>().join(", ")
+}
+
+/// The name of a table, view or sequence of the catalog as SQL reads it back, with its schema.
+pub(crate) fn sql_name(name: &str, snapshot: &Snapshot) -> String {
+    match definitions::schema_of(snapshot, name).filter(|_| !is_temporary(name)) {
+        Some((schema, own)) => format!("{}.{}", bare_or_quoted(schema), bare_or_quoted(own)),
+        None => bare_or_quoted(own_name(name)),
+    }
 }
 
 /// The options of a sequence that are not the usual ones of its type, in parentheses.
@@ -742,11 +789,31 @@ fn in_parentheses(sql: &str) -> String {
     let is_simple = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '(' | ')' | '-');
     let is_text =
         sql.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).is_some_and(|text| !text.contains('\''));
-    if is_text || sql.chars().all(is_simple) { sql.to_owned() } else { format!("({sql})") }
+    let is_whole = is_text || sql.chars().all(is_simple) || has_parentheses(sql);
+    if is_whole { sql.to_owned() } else { format!("({sql})") }
+}
+
+/// Whether an expression is in parentheses as a whole.
+fn has_parentheses(sql: &str) -> bool {
+    let (mut depth, mut quote) = (0, None);
+    for (at, letter) in sql.char_indices() {
+        match (quote, letter) {
+            (Some(open), _) if open == letter => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(letter),
+            (None, '(') => depth += 1,
+            (None, ')') => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return at > 0 && at + 1 == sql.len();
+        }
+    }
+    false
 }
 
 /// A name as SQL reads it back, quoted where it must be.
-fn bare_or_quoted(name: &str) -> String {
+pub(crate) fn bare_or_quoted(name: &str) -> String {
     let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     let keyword =
         datafusion::sql::sqlparser::keywords::ALL_KEYWORDS.binary_search(&name.to_uppercase().as_str()).is_ok();

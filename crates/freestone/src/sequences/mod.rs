@@ -169,6 +169,16 @@ fn last_reserved(snapshot: &Snapshot, sequence: &Sequence) -> Option<i64> {
     }
 }
 
+/// The value and the third argument with which `setval` brings a sequence to its position; `None` at its start.
+pub(crate) fn setval_arguments(snapshot: &Snapshot, sequence: &Sequence) -> Option<(i64, bool)> {
+    snapshot.views().get(&position_name(sequence.id))?;
+    Some(match position(snapshot, sequence) {
+        Position::Next(next) => (next, false),
+        Position::End if sequence.increment > 0 => (sequence.max, true),
+        Position::End => (sequence.min, true),
+    })
+}
+
 /// A sequence of the database, with its declaration.
 #[derive(Debug, Clone)]
 pub struct SequenceRelation {

@@ -3,6 +3,7 @@
 mod advise;
 mod current_setting;
 pub(crate) mod describe;
+mod dump;
 mod explain;
 mod memory;
 pub(crate) mod plan_cache;
@@ -341,6 +342,8 @@ impl Session {
                 })
                 .await
             }
+            Command::ExportDatabase { folder, options } => Box::pin(self.export_database(&folder, options)).await,
+            Command::ImportDatabase { folder } => Box::pin(self.import_database(&folder)).await,
             // Statistics are those of the stored rows, which are always there.
             Command::Analyze(table) => {
                 self.blocking(move |database| ddl::require(database.store(), table.as_deref())).await?;
@@ -645,6 +648,11 @@ impl Session {
 
     async fn copy_once(&self, request: CopyTo, parameters: Parameters, inference: Inference) -> Result<Outcome> {
         let scope = self.scope()?.with_tables(&parameters.tables).with_inference(inference);
+        self.copy_in(scope, request, parameters).await
+    }
+
+    /// Writes the rows that a query has in a scope.
+    async fn copy_in(&self, scope: Scope, request: CopyTo, parameters: Parameters) -> Result<Outcome> {
         let options = self.planner().settings().config_options().execution.clone();
         let (threads, group_rows) = (options.target_partitions, options.parquet.max_row_group_size);
         let export = Export::new(&request.path, &request.options, threads, group_rows)?;

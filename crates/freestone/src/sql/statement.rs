@@ -68,7 +68,7 @@ pub enum StatementKind {
     Definition,
     /// Changes or shows the session.
     Session,
-    /// VACUUM, CHECK, CALIBRATE, BACKUP and RESTORE.
+    /// VACUUM, CHECK, CALIBRATE, BACKUP, RESTORE, EXPORT DATABASE and IMPORT DATABASE.
     Maintenance,
     /// Anything else; executing it gives the error.
     Other,
@@ -117,6 +117,15 @@ pub(crate) enum Command {
     },
     /// RESTORE FROM 'folder'.
     Restore {
+        folder: String,
+    },
+    /// EXPORT DATABASE 'folder' (options).
+    ExportDatabase {
+        folder: String,
+        options: OptionList,
+    },
+    /// IMPORT DATABASE 'folder'.
+    ImportDatabase {
         folder: String,
     },
     /// ANALYZE, for which there is nothing to do.
@@ -278,7 +287,9 @@ fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
         "SET" | "RESET" | "SHOW" | "PREPARE" | "DEALLOCATE" | "USE" => StatementKind::Session,
         "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" => StatementKind::Session,
         "EXECUTE" => StatementKind::Query,
-        "VACUUM" | "ANALYZE" | "ANALYSE" | "CHECK" | "CALIBRATE" | "BACKUP" | "RESTORE" => StatementKind::Maintenance,
+        "VACUUM" | "ANALYZE" | "ANALYSE" | "CHECK" | "CALIBRATE" | "BACKUP" | "RESTORE" | "EXPORT" | "IMPORT" => {
+            StatementKind::Maintenance
+        }
         "ADVISE" | "WHATIF" => StatementKind::Query,
         _ => StatementKind::Other,
     }
@@ -378,6 +389,8 @@ impl Statement {
             "VACUUM" => vacuum(rest),
             "BACKUP" => Ok(Command::Backup { folder: rest.folder("TO", "BACKUP TO 'folder'")? }),
             "RESTORE" => Ok(Command::Restore { folder: rest.folder("FROM", "RESTORE FROM 'folder'")? }),
+            "EXPORT" => export_database(rest),
+            "IMPORT" => Ok(Command::ImportDatabase { folder: rest.folder("DATABASE", "IMPORT DATABASE 'folder'")? }),
             "ANALYZE" | "ANALYSE" => analyze(rest),
             "CHECK" => Ok(Command::Check(rest.optional_name("CHECK [table]")?)),
             "SET" => set(rest),
@@ -742,6 +755,18 @@ fn copy(mut cursor: Cursor) -> Result<Command> {
         }
         _ => Err(Error::syntax(format!("syntax error: expected {FORM}"))),
     }
+}
+
+fn export_database(mut cursor: Cursor) -> Result<Command> {
+    const FORM: &str = "EXPORT DATABASE 'folder' [(FORMAT parquet | csv | json | arrow, …)]";
+    if !cursor.skip_word("DATABASE") {
+        return Err(cursor.unexpected(FORM));
+    }
+    let folder = cursor.string(FORM)?;
+    cursor.skip_word("WITH");
+    let options = cursor.optional_options()?;
+    cursor.expect_end()?;
+    Ok(Command::ExportDatabase { folder, options })
 }
 
 enum Source {

@@ -10,6 +10,7 @@ mod copy_options;
 mod csv_options;
 mod depth;
 mod equal_names;
+mod export_database;
 mod files;
 mod files_bad;
 mod files_foreign;
