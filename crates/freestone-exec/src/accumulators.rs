@@ -494,3 +494,27 @@ impl Accumulator for ExtremeText {
         self.texts.capacity() * 24 + self.bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_group_of_floats_is_summed_as_several_are() {
+        for rows in [0usize, 1, 7, 8, 9, 1000] {
+            let values: Vec<f64> = (0..rows).map(|row| row as f64 * 0.25 - 3.0).collect();
+            let groups = vec![0u32; rows];
+            for averages in [false, true] {
+                let (mut one, mut two) = (FloatSum::new(averages, false), FloatSum::new(averages, true));
+                let input = [Vector::new(Values::Float(values.clone().into()))];
+                one.update(&input, &groups, 1).expect("summed");
+                two.update(&input, &groups, 2).expect("summed");
+                let result = |sum: &mut FloatSum, counts: &[i64]| sum.results(counts).expect("a result").remove(0);
+                let (a, b) = (result(&mut one, &[rows as i64]), result(&mut two, &[rows as i64, 0]));
+                assert_eq!(!a.is_null(0), rows > 0);
+                assert!(rows == 0 || a.as_floats()[0] == b.as_floats()[0], "{rows} rows, averages: {averages}");
+                assert!(b.is_null(1), "a group without rows");
+            }
+        }
+    }
+}

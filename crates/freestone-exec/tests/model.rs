@@ -549,7 +549,7 @@ fn calls(keys: usize) -> Vec<Call> {
         call(vec![], None, Arc::new(|| Ok(Box::new(RowCount)))),
         call(vec![keys], Some(keys + 3), Arc::new(|| Ok(Box::<Count>::default()))),
         call(vec![keys], Some(keys + 3), sums),
-        call(vec![keys + 1], None, Arc::new(|| Ok(Box::new(FloatSum::new(false))))),
+        call(vec![keys + 1], None, Arc::new(|| Ok(Box::new(FloatSum::new(false, true))))),
         call(vec![keys], None, Arc::new(|| Ok(Box::new(Extreme::new(false, false))))),
         call(vec![keys + 1], None, Arc::new(|| Ok(Box::new(Extreme::new(false, true))))),
         call(vec![keys + 2], None, Arc::new(|| Ok(Box::new(ExtremeText::new(true))))),

@@ -69,10 +69,10 @@ pub(super) struct Compiler<'a> {
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     /// The joins, aggregations and sorts.
     breakers: usize,
-    /// Those of them that are always worth it: joins, and the first rows of groups.
+    /// Those of them that are worth it: joins, the first rows of groups, and aggregations by keys of few values.
     sought: usize,
-    /// Whether there may be a join. Only with one is it worth looking at the zones of all scanned columns.
-    has_join: bool,
+    /// Whether there may be a join or keys of groups. Only with one is it worth looking at the zones of all scanned columns.
+    looks_at_zones: bool,
     scans: usize,
     /// Whether only the first rows of groups are left, which are soon sorted.
     pub is_few: bool,
@@ -96,7 +96,7 @@ impl<'a> Compiler<'a> {
             inputs: vec![],
             breakers: 0,
             sought: 0,
-            has_join: false,
+            looks_at_zones: false,
             scans: 0,
             is_few: false,
         }
@@ -105,13 +105,14 @@ impl<'a> Compiler<'a> {
     /// The plan as stages, if it is worth it. `in_order`: rows have to come in the order of their units; `sorted`: a node
     /// above relies on an order that was asked for.
     pub fn compile(mut self, plan: &Arc<dyn ExecutionPlan>, in_order: bool, sorted: bool) -> Result<Option<Query>> {
-        self.has_join = plan.exists(|node| Ok(node.is::<HashJoinExec>() || joins::is_range_join(node)))?;
-        let is_sought = self.has_join || plan.exists(|node| Ok(first_rows::is_known(node)))?;
+        self.looks_at_zones =
+            plan.exists(|node| Ok(node.is::<HashJoinExec>() || joins::is_range_join(node) || is_grouped_scan(node)))?;
+        let is_sought = self.looks_at_zones || plan.exists(|node| Ok(first_rows::is_known(node)))?;
         if !is_sought && plan.exists(|node| Ok(node.is::<AggregateExec>() || node.is::<SortExec>()))? {
             return Ok(None);
         }
         let Some(open) = self.open(plan)? else { return Ok(None) };
-        // Aggregations and sorts of one table are faster within its scan, or by DataFusion's operators.
+        // Other aggregations and sorts of one table are faster within its scan, or by DataFusion's operators.
         if self.breakers > 0 && self.sought == 0 {
             return Ok(None);
         }
@@ -235,11 +236,11 @@ impl<'a> Compiler<'a> {
         }
         self.scans += 1;
         let known = |(at, field): (usize, &Arc<datafusion::arrow::datatypes::Field>)| {
-            let (nullable, bounds) = match self.has_join {
-                true => source.nulls_and_bounds(columns[at]),
-                false => (field.is_nullable(), None),
-            };
-            Known { bounds, ..Known::of(field.data_type(), nullable) }
+            if !self.looks_at_zones {
+                return Known::of(field.data_type(), field.is_nullable());
+            }
+            let (nullable, bounds) = source.nulls_and_bounds(columns[at]);
+            Known { bounds, texts: source.dictionary_texts(columns[at]), ..Known::of(field.data_type(), nullable) }
         };
         let schema = source.output_schema().clone();
         let known = schema.fields().iter().enumerate().map(known).collect();
@@ -372,6 +373,7 @@ impl<'a> Compiler<'a> {
         let program = compiler.program;
         self.program_step(&mut open, program);
         self.breakers += 1;
+        self.sought += usize::from(has_few_groups(&keys));
         let domains = keys.iter().map(|known| KeyDomain { field: field(known, true), bounds: known.int_bounds() });
         let (calls, places) = calls.finish();
         let aggregation = Aggregation::new(domains.collect(), calls, self.context.clone());
@@ -478,4 +480,28 @@ pub(super) fn exchanged(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn Execut
         return is_known.then(|| repartition.input());
     }
     plan.downcast_ref::<CooperativeExec>().map(|cooperative| cooperative.input())
+}
+
+/// The groups that are found by position faster than by hashing.
+const FEW_GROUPS: usize = 1 << 17;
+
+/// Whether the values of all keys are few.
+fn has_few_groups(keys: &[Known]) -> bool {
+    // NULL is one more.
+    let all = keys.iter().try_fold(1usize, |all, key| all.checked_mul(key.values()? + 1));
+    !keys.is_empty() && all.is_some_and(|all| all <= FEW_GROUPS)
+}
+
+/// Whether a node aggregates the rows of a native table by keys.
+fn is_grouped_scan(node: &Arc<dyn ExecutionPlan>) -> bool {
+    let Some(aggregate) = node.downcast_ref::<AggregateExec>() else { return false };
+    let mut below = aggregate.input();
+    loop {
+        below = match (below.downcast_ref::<ProjectionExec>(), below.downcast_ref::<FilterExec>()) {
+            (Some(projection), _) => projection.input(),
+            (_, Some(filter)) => filter.input(),
+            _ => break,
+        };
+    }
+    !aggregate.group_expr().expr().is_empty() && FreestoneSource::of(below).is_some()
 }

@@ -27,18 +27,29 @@ pub(super) struct Known {
     pub nullable: bool,
     /// The least and greatest value, in the integers of its form.
     pub bounds: Option<(i128, i128)>,
+    /// The most texts of a dictionary, if all values are in dictionaries.
+    pub texts: Option<usize>,
 }
 
 impl Known {
     /// Nothing but the type.
     pub fn of(data_type: &DataType, nullable: bool) -> Known {
-        Known { data_type: data_type.clone(), form: form_of(data_type), nullable, bounds: None }
+        Known { data_type: data_type.clone(), form: form_of(data_type), nullable, bounds: None, texts: None }
     }
 
     /// The bounds of 64-bit integers.
     pub fn int_bounds(&self) -> Option<(i64, i64)> {
         let (low, high) = self.bounds.filter(|_| self.form == Form::Int)?;
         Some((i64::try_from(low).ok()?, i64::try_from(high).ok()?))
+    }
+
+    /// How many values there may be, if few are known.
+    pub fn values(&self) -> Option<usize> {
+        let of_ints = || {
+            let (low, high) = self.int_bounds()?;
+            usize::try_from(high.checked_sub(low)?).ok()?.checked_add(1)
+        };
+        if self.form == Form::Bits { Some(2) } else { self.texts.or_else(of_ints) }
     }
 
     /// The least and greatest value that the type or the data allows.
@@ -219,7 +230,7 @@ impl<'a> Expressions<'a> {
             _ => return None,
         };
         let register = self.program.add(Node::Literal(scalar));
-        let known = Known { data_type, form, nullable: value.is_null(), bounds };
+        let known = Known { data_type, form, nullable: value.is_null(), bounds, texts: None };
         Some(Compiled { register, known, is_foreign: false })
     }
 
@@ -316,7 +327,7 @@ impl<'a> Expressions<'a> {
             (Node::WideArithmetic(op, a.register, b.register), Form::Wide)
         };
         let register = self.program.add(node);
-        let known = Known { data_type: result.clone(), form, nullable, bounds: Some(bounds) };
+        let known = Known { data_type: result.clone(), form, nullable, bounds: Some(bounds), texts: None };
         Some(Compiled { register, known, is_foreign })
     }
 
@@ -421,7 +432,11 @@ impl<'a> Expressions<'a> {
             let node = Node::Choose(form, when.register, then.register, result.register);
             result.register = self.program.add(node);
         }
-        Ok(Some(Compiled { register: result.register, known: Known { data_type, form, nullable, bounds }, is_foreign }))
+        Ok(Some(Compiled {
+            register: result.register,
+            known: Known { data_type, form, nullable, bounds, texts: None },
+            is_foreign,
+        }))
     }
 
     fn is_null(&self, compiled: &Compiled) -> bool {

@@ -1,5 +1,7 @@
 //! Names of columns: from headers, distinct, and as identifiers.
 
+use std::collections::HashMap;
+
 use arrow::datatypes::Schema;
 use unicode_normalization::UnicodeNormalization;
 
@@ -31,7 +33,11 @@ pub(super) fn column_index(schema: &Schema, name: &str) -> Option<usize> {
 /// The field from which each column is read, by the names of the header. `None` if no name is known and their number is
 /// that of the columns, which are then matched by position.
 pub(super) fn match_names(names: &[String], schema: &Schema) -> Result<Option<Vec<Option<usize>>>, String> {
-    let found: Vec<Option<usize>> = names.iter().map(|name| column_index(schema, name)).collect();
+    // Most names are exact, and there may be thousands.
+    let fields = schema.fields().iter().enumerate();
+    let exact: HashMap<&str, usize> = fields.map(|(at, field)| (field.name().as_str(), at)).collect();
+    let index = |name: &String| exact.get(name.trim()).copied().or_else(|| column_index(schema, name));
+    let found: Vec<Option<usize>> = names.iter().map(index).collect();
     let columns = || schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ");
     if found.iter().all(Option::is_none) && names.len() == schema.fields().len() {
         return Ok(None);

@@ -29,6 +29,9 @@ impl From<IngestError> for Error {
     }
 }
 
+/// The columns of a file, at most.
+pub(crate) const COLUMNS_MAX: usize = 100_000;
+
 /// The place and the reason of an error. Fields that do not apply to the format are `None`.
 #[derive(Debug, Clone)]
 pub struct Details {
@@ -66,6 +69,9 @@ pub enum Reason {
     /// A record with another number of fields than the first one.
     #[allow(missing_docs)]
     FieldCount { found: usize, expected: usize },
+    /// More columns than [`COLUMNS_MAX`].
+    #[allow(missing_docs)]
+    TooManyColumns { found: usize },
     /// A record whose quote is never closed.
     UnterminatedQuote,
     /// Bytes between a closing quote and the next delimiter.
@@ -174,6 +180,7 @@ impl IngestError {
                  fills short lines, IGNORE_ERRORS leaves such lines out"
                     .into()
             }
+            Reason::TooManyColumns { .. } => "check the options DELIMITER, QUOTE and SKIP".into(),
             Reason::UnterminatedQuote => "close the quote, or set another QUOTE if the character is plain text".into(),
             Reason::AfterQuote => "double a quote that is part of the value, or set ESCAPE".into(),
             Reason::RecordTooLong { .. } => "a quote that is never closed swallows the lines after it: check it".into(),
@@ -232,6 +239,9 @@ impl std::fmt::Display for Reason {
             Reason::NoFile => f.write_str("no such file"),
             Reason::UnknownFormat => f.write_str("cannot tell the format from the file's name"),
             Reason::FieldCount { found, expected } => write!(f, "{found} fields, expected {expected}"),
+            Reason::TooManyColumns { found } => {
+                write!(f, "the first record has {found} fields, and a file may have {COLUMNS_MAX} columns")
+            }
             Reason::UnterminatedQuote => f.write_str("a quote opened here is never closed"),
             Reason::AfterQuote => f.write_str("text after a closing quote"),
             Reason::RecordTooLong { limit_bytes } => {

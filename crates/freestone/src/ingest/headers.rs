@@ -1,6 +1,8 @@
 //! Whether the first record of a CSV file is a header, judging by it, by the records below it, and by the columns of a
 //! table.
 
+use std::collections::HashSet;
+
 use arrow::datatypes::{DataType, Schema};
 
 use super::column_names::column_index;
@@ -15,10 +17,13 @@ use super::values::has_leading_zero;
 fn is_header(first: &[Option<String>], forms: &TextForms) -> bool {
     let names: Option<Vec<&str>> = first.iter().map(Option::as_deref).collect();
     let Some(names) = names else { return false };
-    let is_name = |(index, name): (usize, &&str)| {
-        !name.trim().is_empty() && is_plain_text(name, forms) && !names[..index].contains(name)
-    };
-    !names.is_empty() && names.iter().enumerate().all(is_name)
+    let is_name = |name: &&str| !name.trim().is_empty() && is_plain_text(name, forms);
+    !names.is_empty() && names.iter().all(is_name) && are_distinct(names.iter().copied())
+}
+
+fn are_distinct<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
+    let mut known = HashSet::new();
+    names.all(|name| known.insert(name))
 }
 
 /// Whether a text is not a number, date, time or boolean.
@@ -123,10 +128,12 @@ impl Below {
 /// their row numbers like this. Names that are numbers, such as years, are distinct, and the row numbers begin at 0.
 fn is_index_header(first: &[Option<String>], kinds: &[Kinds], forms: &TextForms, below: impl Fn() -> Below) -> bool {
     let (Some((None, names)), Some(index)) = (first.split_first(), kinds.first()) else { return false };
-    let is_distinct = |(at, name): (usize, &Option<String>)| name.is_some() && !names[..at].contains(name);
-    let are_distinct = !names.is_empty() && names.iter().enumerate().all(is_distinct);
+    let are_named = !names.is_empty() && names.iter().all(Option::is_some);
     let is_index = index.is_seen() && index.data_type() == DataType::Int64;
-    is_index && are_distinct && (is_header(names, forms) || below().begins_at_zero)
+    is_index
+        && are_named
+        && are_distinct(names.iter().flatten().map(String::as_str))
+        && (is_header(names, forms) || below().begins_at_zero)
 }
 
 /// As [`is_header`], for a known table. If the record and the table have only text, it is data unless it contains a

@@ -10,7 +10,7 @@ use arrow::datatypes::Schema;
 
 use super::blocks::{check_head, read_head, replace_returns, utf8_prefix};
 use super::csv_tokens::{Dialect, RecordEnd, Tokenizer};
-use super::error::{IngestError, Reason};
+use super::error::{COLUMNS_MAX, IngestError, Reason};
 use super::fields::{Cells, Fields};
 use super::headers::{Below, has_name_above_values, is_certain_header, is_header_for};
 use super::kinds::Kinds;
@@ -94,6 +94,12 @@ impl Opening {
                 check_new_line(path, options, new_line)?;
                 // A malformed record is reported with its place when it is read.
                 let is_record = matches!(found, Ok(RecordEnd::Record { .. }));
+                if fields.fields.len() > COLUMNS_MAX {
+                    return Err(IngestError::new(
+                        path.display().to_string(),
+                        Reason::TooManyColumns { found: fields.fields.len() },
+                    ));
+                }
                 let first = is_record.then(|| texts(text, &fields));
                 let skipped_lines = text[..start].matches('\n').count();
                 return Ok(Opening { dialect, start, skipped_lines, returns, new_line, first });

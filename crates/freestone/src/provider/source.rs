@@ -370,6 +370,16 @@ impl FreestoneSource {
         (nulls, bounds.filter(|_| is_int))
     }
 
+    /// The most texts of a dictionary of a column, if all its values are in dictionaries.
+    pub(crate) fn dictionary_texts(&self, column: usize) -> Option<usize> {
+        let table = self.table();
+        if form_of(table.schema.stored_type(column)) != Form::Text {
+            return None;
+        }
+        let of_segment = |at| Some(table.open_segment(at).ok()?.dictionary(column)?.dictionary_len());
+        (0..table.segments.len()).map(of_segment).try_fold(0, |most, texts| Some(most.max(texts?)))
+    }
+
     pub(crate) fn output_schema(&self) -> &SchemaRef {
         &self.schema
     }

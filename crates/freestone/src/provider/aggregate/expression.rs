@@ -194,6 +194,17 @@ pub enum IntValues<'a> {
     Computed(Vec<i64>),
 }
 
+impl IntValues<'_> {
+    /// The value of each row; `None` for a constant.
+    pub fn of_rows(&self) -> Option<&[i64]> {
+        match self {
+            IntValues::Constant(_) => None,
+            IntValues::Stored(values) => Some(values),
+            IntValues::Computed(values) => Some(values),
+        }
+    }
+}
+
 impl IntExpression {
     /// Adds the positions of the columns that it reads.
     pub fn places(&self, out: &mut Vec<usize>) {
