@@ -41,6 +41,7 @@ use crate::inputs::ArrowTable;
 use crate::internal_names::{PG_TEMP, ROW_ID_COLUMN, is_temporary};
 use crate::limits::VIEWS_MAX;
 use crate::optimizer::physical;
+use crate::planning::with_analyzed_types;
 use crate::provider::files::{
     CONTENTS, ContentsFunction, FilesFunction, INSPECTIONS, Inference, InspectionFunction, OpenFiles, RejectTables,
     SniffFunction, naming,
@@ -829,7 +830,8 @@ impl StatementSchema {
         let planned = self.planner.plan(&state, &scope, query, &none);
         // Views within views are planned within each other.
         let plan = OnStack::new(if scope.views.len() > 2 { LONG_TOKENS } else { 0 }, planned).await;
-        let plan = shared::referenced(name, plan.map_err(in_view)?, Materialized::Open)?;
+        let plan = with_analyzed_types(&state, plan.map_err(in_view)?).map_err(in_view)?;
+        let plan = shared::referenced(name, plan, Materialized::Open)?;
         let view: Arc<dyn TableProvider> = Arc::new(ViewTable::new(plan, Some(sql.to_owned())));
         self.scope.planned_views.lock().insert(name.to_owned(), view.clone());
         Ok(view)

@@ -9,13 +9,15 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, resources_datafusion_err};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, TableReference, resources_datafusion_err};
 use datafusion::error::Result;
+use datafusion::execution::SessionState;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{Cast, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
 use datafusion::physical_plan::ExecutionPlan;
@@ -170,6 +172,50 @@ impl ExprPlanner for BoundedExpressions {
         check()?;
         Ok(PlannerResult::Original(expr))
     }
+}
+
+/// A plan whose columns have the types that they will have after analysis.
+///
+/// # Errors
+/// The plan is not valid.
+pub(crate) fn with_analyzed_types(state: &SessionState, plan: LogicalPlan) -> crate::error::Result<LogicalPlan> {
+    let mut is_certain = true;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|e| {
+            is_certain &= !e.exists(|part| Ok(matches!(part, Expr::Case(_))))?;
+            Ok(if is_certain { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+        })
+    })?;
+    if is_certain {
+        return Ok(plan);
+    }
+    let analyzed = analyzed_schema(state, plan.clone())?;
+    let types = || plan.schema().iter().zip(analyzed.fields());
+    if types().all(|((_, before), after)| before.data_type() == after.data_type()) {
+        return Ok(plan);
+    }
+    let column = |((table, before), after): ((Option<&TableReference>, &FieldRef), &FieldRef)| {
+        let column = Expr::Column(Column::new(table.cloned(), before.name()));
+        match before.data_type() == after.data_type() {
+            true => column,
+            false => {
+                let cast = Expr::Cast(Cast::new(Box::new(column), after.data_type().clone()));
+                cast.alias_qualified(table.cloned(), before.name())
+            }
+        }
+    };
+    let columns: Vec<Expr> = types().map(column).collect();
+    Ok(LogicalPlanBuilder::from(plan).project(columns)?.build()?)
+}
+
+/// The columns of a plan's rows, with the types that analysis gives to operands of several types: before it, a CASE has the type
+/// of its first value.
+///
+/// # Errors
+/// The plan is not valid.
+pub(crate) fn analyzed_schema(state: &SessionState, plan: LogicalPlan) -> crate::error::Result<SchemaRef> {
+    let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+    Ok(Arc::new(plan.schema().as_arrow().clone()))
 }
 
 #[cfg(test)]

@@ -66,7 +66,9 @@ pub(crate) fn create_table(
     let alike = like.map(|like| columns_like(transaction, like)).transpose()?;
     let declared = declared(context, &scope, create)?;
     let columns = match (&query, alike) {
-        (Some((_, plan)), _) if !has_columns => columns_of_query(plan, &mut constraints)?,
+        (Some((state, plan)), _) if !has_columns => {
+            columns_of_query(context.schema_of(state, plan)?, &mut constraints)?
+        }
         (_, Some(alike)) => alike,
         _ => TableSchema::from_arrow(&declared)?,
     };
@@ -131,8 +133,8 @@ fn columns_like(transaction: &mut WriteTransaction, like: ast::CreateTableLikeKi
 }
 
 /// The columns of CREATE TABLE AS.
-fn columns_of_query(plan: &LogicalPlan, constraints: &mut Constraints) -> Result<TableSchema> {
-    let fields = names::shown(Arc::new(plan.schema().as_arrow().clone()));
+fn columns_of_query(columns: SchemaRef, constraints: &mut Constraints) -> Result<TableSchema> {
+    let fields = names::shown(columns);
     names::check_distinct(fields.fields().iter().map(|field| field.name().as_str()))?;
     let mut columns = TableSchema::from_arrow(&fields)?;
     constraints.add_text_types(&fields)?;

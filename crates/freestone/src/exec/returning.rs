@@ -101,7 +101,7 @@ impl Returning {
         let (mut state, plan) = context.plan(&scope, query, parameters)?;
         // One partition preserves the order of the rows.
         state.config_mut().options_mut().execution.target_partitions = 1;
-        let schema = Arc::new(plan.schema().as_arrow().clone());
+        let schema = context.schema_of(&state, &plan)?;
         let batches = context.run(&state, &plan)?.collect::<Result<Vec<_>>>()?;
         Ok(Returned { schema: batches.first().map_or(schema, RecordBatch::schema), batches })
     }

@@ -69,8 +69,8 @@ impl Views {
 
 fn columns_of(context: &WriteContext, snapshot: &Arc<Snapshot>, name: &str, text: &str) -> Result<Vec<Arc<Field>>> {
     let scope = Scope::new(snapshot.clone()).with_view(name);
-    let (_, plan) = context.plan(&scope, ast::Statement::Query(parse_query(text)?), &Parameters::default())?;
-    let fields = names::shown(Arc::new(plan.schema().as_arrow().clone()));
+    let (state, plan) = context.plan(&scope, ast::Statement::Query(parse_query(text)?), &Parameters::default())?;
+    let fields = names::shown(context.schema_of(&state, &plan)?);
     // Whether a column can have NULL is nothing on which a view depends.
     Ok(fields.fields().iter().map(|field| Arc::new(field.as_ref().clone().with_nullable(true))).collect())
 }

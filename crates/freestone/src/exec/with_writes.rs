@@ -53,7 +53,7 @@ fn performed(
         return super::perform(transaction, context, with.main.clone(), &parameters, None);
     }
     let (state, plan) = context.plan(&Scope::new(transaction.snapshot()), with.main.clone(), &parameters)?;
-    let schema = Arc::new(plan.schema().as_arrow().clone());
+    let schema = context.schema_of(&state, &plan)?;
     let batches = context.run(&state, &plan)?.collect::<Result<Vec<_>>>()?;
     context.hold(batches.iter().map(RecordBatch::get_array_memory_size).sum())?;
     let schema = batches.first().map_or(schema, RecordBatch::schema);

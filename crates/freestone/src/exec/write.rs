@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::session_state::SessionState;
@@ -19,7 +20,7 @@ use crate::context::{self, CancellableStream, Cancellation, Progress};
 use crate::error::{Error, Result};
 use crate::memory::{self, Division};
 use crate::optimizer::physical;
-use crate::planning;
+use crate::planning::{self, analyzed_schema};
 use crate::provider::files::Inference;
 use crate::sql::parameters::Parameters;
 use crate::sql::temp_names::WriteTarget;
@@ -117,6 +118,14 @@ impl WriteContext {
         let state = self.planner.state_of(scope, &sql);
         let plan = self.within_limits(|| self.runtime.block_on(self.planner.plan(&state, scope, sql, parameters)))?;
         Ok((state, plan))
+    }
+
+    /// The columns of a plan's rows.
+    ///
+    /// # Errors
+    /// The plan is not valid.
+    pub fn schema_of(&self, state: &SessionState, plan: &LogicalPlan) -> Result<SchemaRef> {
+        self.within_limits(|| analyzed_schema(state, plan.clone()))
     }
 
     /// Runs a plan in the background; the iterator waits for its batches.

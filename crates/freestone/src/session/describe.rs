@@ -1,11 +1,7 @@
 //! Descriptions: the parameters and result columns of a statement, found without executing it; and the database's
 //! tables, as data.
 
-use std::sync::Arc;
-
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use datafusion::execution::SessionState;
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 
 use crate::catalog::Scope;
@@ -14,6 +10,7 @@ use crate::definitions;
 use crate::error::Result;
 use crate::exec::dml;
 use crate::internal_names::{is_temporary, own_name, shown};
+use crate::planning::analyzed_schema;
 use crate::sequences::{self, SequenceRelation};
 use crate::session::{Session, guarded};
 use crate::sql::parameters::Parameters;
@@ -237,12 +234,6 @@ impl Session {
         })
         .await
     }
-}
-
-/// The columns of a plan, with their types after analysis.
-fn analyzed_schema(state: &SessionState, plan: LogicalPlan) -> Result<SchemaRef> {
-    let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-    Ok(Arc::new(plan.schema().as_arrow().clone()))
 }
 
 /// The types of parameters. Those without a declared type have the type of the column to which they are assigned.

@@ -49,7 +49,7 @@ use crate::export::{self, Export};
 use crate::inputs::{ArrowTable, Inputs};
 use crate::internal_names::{is_temporary, own_name};
 use crate::options::Options;
-use crate::planning::BoundedExpressions;
+use crate::planning::{BoundedExpressions, analyzed_schema};
 use crate::provider::files::Inference;
 use crate::provider::metadata;
 use crate::sequences::{MayWrite, SessionSequences};
@@ -855,9 +855,10 @@ impl Session {
             let state = planner.state(&scope);
             let sql = ast::Statement::Query(query);
             let plan = planner.plan(&state, &scope, sql, &Parameters::default()).await?;
-            Ok(plan.schema().as_arrow().clone())
+            analyzed_schema(&state, plan)
         });
-        Ok(Outcome::batch(metadata::describe_schema(&schema.await?)?))
+        let schema = schema.await?;
+        Ok(Outcome::batch(metadata::describe_schema(&schema)?))
     }
 
     /// Statistics of each column of a query's rows.
@@ -886,8 +887,7 @@ impl Session {
             let state = planner.state(&scope);
             let plan = planner.plan(&state, &scope, sql, &parameters).await?;
             read_only_plan(&plan)?;
-            let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-            Ok(Arc::new(plan.schema().as_arrow().clone()))
+            analyzed_schema(&state, plan)
         });
         Ok(names::shown(schema.await?))
     }
