@@ -66,12 +66,14 @@ pub enum Operation {
     RenameTables {
         names: Vec<(u64, String)>,
     },
-    /// Segments are in the order of their position in the table.
+    /// Segments are in the order of their position in the table: before another one, or behind all others.
     AddSegment {
         table: u64,
         segment: u64,
         rows: u32,
         bytes: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<u64>,
     },
     /// Adds hot rows to a run after its first `from` rows. If there is no such run, it is added after the table's other
     /// segments. The attachment is the payload of a PAX page.
@@ -261,7 +263,7 @@ impl Commit {
     pub fn add_entry(&mut self, table: &Table, entry: &SegmentEntry) {
         let (segment, rows, bytes) = (entry.id, entry.rows, entry.bytes);
         match &entry.hot {
-            None => self.push(Operation::AddSegment { table: table.id, segment, rows, bytes }),
+            None => self.push(Operation::AddSegment { table: table.id, segment, rows, bytes, before: None }),
             Some(hot) => {
                 let schema = (!table.schema.is_schema_of(hot.schema())).then(|| hot.schema().clone());
                 self.append_rows(table.id, entry.id, 0, hot, schema);
@@ -349,12 +351,15 @@ impl Commit {
             }
             Operation::SetSchema { table, schema } => set_schema(state, *table, schema)?,
             Operation::RenameTables { names } => rename_tables(state, names)?,
-            Operation::AddSegment { table, segment, rows, bytes } => {
+            Operation::AddSegment { table, segment, rows, bytes, before } => {
                 note_id(state, *segment)?;
                 // A state that is restored may have one that was removed since.
                 state.removed.remove(segment);
                 let entry = SegmentEntry::new(*segment, *rows, *bytes);
-                state.change_table(*table, |t| t.segments.push(entry))?;
+                state.change_table(*table, |t| {
+                    let place = before.and_then(|id| t.segments.iter().position(|entry| entry.id == id));
+                    t.segments.insert(place.unwrap_or(t.segments.len()), entry);
+                })?;
             }
             Operation::AppendRows { table, run, from, rows, attachment: at, schema } => {
                 note_id(state, *run)?;
@@ -548,8 +553,8 @@ mod tests {
         let hot = HotRows::of(&schema, &[values]).unwrap();
         commit.append_rows(1, 2, 0, &hot, None);
         commit.append_rows(1, 2, 9, &hot, None);
-        commit.push(Operation::AddSegment { table: 1, segment: 3, rows: 5, bytes: 70 });
-        commit.push(Operation::AddSegment { table: 1, segment: 4, rows: 5, bytes: 70 });
+        commit.push(Operation::AddSegment { table: 1, segment: 3, rows: 5, bytes: 70, before: None });
+        commit.push(Operation::AddSegment { table: 1, segment: 4, rows: 5, bytes: 70, before: None });
         commit.delete_rows(1, 3, &RoaringBitmap::from_iter([1]));
         commit.delete_rows(1, 3, &RoaringBitmap::from_iter([4]));
         commit.delete_rows(1, 2, &RoaringBitmap::from_iter([17]));
@@ -586,7 +591,7 @@ mod tests {
             is_current: false,
         };
         commit.push(copy(vec![1]));
-        commit.push(Operation::AddSegment { table: 2, segment: 3, rows: 9, bytes: 3 });
+        commit.push(Operation::AddSegment { table: 2, segment: 3, rows: 9, bytes: 3, before: None });
         commit.push(Operation::CopyIsCurrent { copy: 2 });
         let state = commit.apply(&State::default(), 1).unwrap();
         assert_eq!(state.copies[&2].schema.columns, [column("b")]);
@@ -687,7 +692,7 @@ mod tests {
             design: Design::default(),
             changed: 0,
         });
-        commit.push(Operation::AddSegment { table: 1, segment: 2, rows: 9, bytes: 3 });
+        commit.push(Operation::AddSegment { table: 1, segment: 2, rows: 9, bytes: 3, before: None });
         commit.delete_rows(1, 2, &RoaringBitmap::from_iter([8, 9]));
         assert!(commit.apply(&State::default(), 1).unwrap_err().contains("no such rows"));
     }

@@ -161,7 +161,18 @@ fn mostly_deleted(table: &Table) -> Vec<usize> {
     if dead <= SPARE_BYTES || dead <= in_files().map(|(_, entry)| bytes(entry.live_rows(), entry)).sum() {
         return vec![];
     }
-    with_deleted().filter(|(_, entry)| deleted(entry) > entry.live_rows()).map(|(at, _)| at).collect()
+    let which = with_deleted().filter(|(_, entry)| deleted(entry) > entry.live_rows()).map(|(at, _)| at).collect();
+    adjacent(table, which)
+}
+
+/// Of segments that may be merged, the first ones that follow each other, if rows of the table have only the order in which
+/// they came: merged with others, they would leave it.
+pub(super) fn adjacent(table: &Table, mut which: Vec<usize>) -> Vec<usize> {
+    if table.design.cluster.is_empty() && table.design.sort.is_empty() {
+        let follow = which.windows(2).take_while(|pair| pair[1] == pair[0] + 1).count();
+        which.truncate(follow + 1);
+    }
+    which
 }
 
 impl WriteTransaction {
@@ -259,14 +270,18 @@ fn replacement(
             _ => return Ok(commit),
         }
     }
-    commit.push(Operation::RemoveSegments { table: table.id, segments: gone });
+    // New segments are where the first of the old ones was: rows stay in their order.
+    let is_gone = |entry: &&SegmentEntry| gone.contains(&entry.id);
+    let before = now.segments.iter().skip_while(|entry| !is_gone(entry)).find(|entry| !is_gone(entry));
+    let before = before.map(|entry| entry.id);
+    commit.push(Operation::RemoveSegments { table: table.id, segments: gone.clone() });
     for (segment, deleted) in new.iter().zip(deleted) {
         if deleted.len() == u64::from(segment.rows) {
             // The next vacuum removes its file.
             continue;
         }
         let (id, rows, bytes) = (segment.id, segment.rows, segment.bytes);
-        commit.push(Operation::AddSegment { table: table.id, segment: id, rows, bytes });
+        commit.push(Operation::AddSegment { table: table.id, segment: id, rows, bytes, before });
         if !deleted.is_empty() {
             commit.delete_rows(table.id, id, &deleted);
         }

@@ -177,9 +177,12 @@ impl Additions<'_> {
         let table = self.table;
         // The run to which the last rows were added, and the number of its rows since.
         let mut last: Option<(u64, u32)> = None;
+        // Whether segments were added behind all runs.
+        let mut is_behind = false;
         for entry in table.segments.iter().filter(|entry| !self.old.iter().any(|old| old.id == entry.id)) {
             let Some((hot, _)) = entry.hot.as_ref().zip(self.takes) else {
                 commit.add_entry(table, entry);
+                is_behind = true;
                 if let Some(deleted) = &entry.deleted {
                     commit.delete_rows(table.id, entry.id, deleted);
                 }
@@ -189,26 +192,28 @@ impl Additions<'_> {
             if live.rows() == 0 {
                 continue;
             }
-            match self.run_for(&live, last) {
+            match self.run_for(&live, last).filter(|_| !is_behind) {
                 Some((run, from)) => {
                     commit.append_rows(table.id, run, from, &live, None);
                     last = Some((run, from + live.rows()));
                 }
-                None => commit.add_entry(table, &SegmentEntry::of_hot(entry.id, live)),
+                None => {
+                    commit.add_entry(table, &SegmentEntry::of_hot(entry.id, live));
+                    is_behind = true;
+                }
             }
         }
         Ok(())
     }
 
-    /// The run that takes hot rows, and the number of its rows. `last` is that of the rows before.
+    /// The run that takes hot rows, and the number of its rows: the last segment of the table, so that rows stay in the order
+    /// in which they came. `last` is that of the rows before.
     fn run_for(&self, live: &HotRows, last: Option<(u64, u32)>) -> Option<(u64, u32)> {
         let takes = self.takes.filter(|_| self.table.design.medium != MediumKind::Pmem)?;
-        let is_open = |entry: &&SegmentEntry| !self.gone.contains(&entry.id) && takes(entry.id);
-        self.now.iter().rev().filter(is_open).find_map(|entry| {
-            let hot = entry.hot.as_ref()?;
-            let from = last.filter(|(run, _)| *run == entry.id).map_or(hot.rows(), |(_, rows)| rows);
-            hot.takes(from, live).then_some((entry.id, from))
-        })
+        let entry = self.now.iter().rfind(|entry| !self.gone.contains(&entry.id)).filter(|entry| takes(entry.id))?;
+        let hot = entry.hot.as_ref()?;
+        let from = last.filter(|(run, _)| *run == entry.id).map_or(hot.rows(), |(_, rows)| rows);
+        hot.takes(from, live).then_some((entry.id, from))
     }
 }
 

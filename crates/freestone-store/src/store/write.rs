@@ -852,23 +852,26 @@ impl WriteTransaction {
         let several = |table: &&Arc<Table>| self.own_hot_rows(table).nth(1).is_some();
         let tables: Vec<Arc<Table>> = self.state.all().filter(several).cloned().collect();
         for table in tables {
-            let mut own: Vec<SegmentEntry> = self.own_hot_rows(&table).map(|at| table.segments[at].clone()).collect();
-            let kept: Vec<u64> = own.iter().map(|entry| entry.id).collect();
-            while let [.., a, b] = own.as_slice()
-                && let (Some(first), Some(second)) = (&a.hot, &b.hot)
-                && first.takes(first.rows(), second)
-            {
-                let mut joined = SegmentEntry::of_hot(a.id, Arc::new(first.joined(second).map_err(damaged)?));
-                let moved = b.deleted.iter().flat_map(|rows| rows.iter()).map(|row| row + a.rows);
-                let deleted: RoaringBitmap = a.deleted.iter().flat_map(|rows| rows.iter()).chain(moved).collect();
-                joined.deleted = (!deleted.is_empty()).then(|| Arc::new(deleted));
-                own.truncate(own.len() - 2);
-                own.push(joined);
+            let own: Vec<u64> = self.own_hot_rows(&table).map(|at| table.segments[at].id).collect();
+            let mut segments: Vec<SegmentEntry> = Vec::with_capacity(table.segments.len());
+            for entry in &table.segments {
+                segments.push(entry.clone());
+                // Only those that follow each other, so that rows stay in their order.
+                while let [.., a, b] = segments.as_slice()
+                    && own.contains(&a.id)
+                    && own.contains(&b.id)
+                    && let (Some(first), Some(second)) = (&a.hot, &b.hot)
+                    && first.takes(first.rows(), second)
+                {
+                    let mut joined = SegmentEntry::of_hot(a.id, Arc::new(first.joined(second).map_err(damaged)?));
+                    let moved = b.deleted.iter().flat_map(|rows| rows.iter()).map(|row| row + a.rows);
+                    let deleted: RoaringBitmap = a.deleted.iter().flat_map(|rows| rows.iter()).chain(moved).collect();
+                    joined.deleted = (!deleted.is_empty()).then(|| Arc::new(deleted));
+                    segments.truncate(segments.len() - 2);
+                    segments.push(joined);
+                }
             }
-            let change = |t: &mut Table| {
-                t.segments.retain(|entry| !kept.contains(&entry.id));
-                t.segments.extend(own);
-            };
+            let change = |t: &mut Table| t.segments = segments;
             self.state.change_table(table.id, change).map_err(StoreError::Invalid)?;
         }
         Ok(())

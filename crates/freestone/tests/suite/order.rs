@@ -76,3 +76,31 @@ async fn the_order_may_be_given_up() {
     assert_eq!(found, (1..=1000).collect::<Vec<_>>());
     assert!(session.sql("SET preserve_insertion_order = 'perhaps'").await.is_err());
 }
+
+/// Few rows are hot, and many go to a file.
+#[tokio::test]
+async fn few_and_many_rows_stay_in_their_order_also_when_they_are_merged() {
+    let database = Database::in_memory(Options { threads: 2, ..Options::default() }).expect("memory is there");
+    let session = database.session();
+    for design in ["column", "row", "sort = 'v'"] {
+        let with = if design.contains('=') { design.to_owned() } else { format!("design = '{design}'") };
+        run(&session, &format!("CREATE OR REPLACE TABLE t (id BIGINT, v BIGINT) WITH ({with})")).await;
+        let mut end = 0;
+        for (at, rows) in [5, 20_000, 3, 700, 20_000, 1, 30_000, 9_000, 2].into_iter().enumerate() {
+            if at == 4 {
+                run(&session, "BEGIN").await;
+            }
+            let rows = format!("SELECT {end} + v, v % 7 FROM generate_series(1, {rows}) AS g(v)");
+            run(&session, &format!("INSERT INTO t {rows}")).await;
+            end += numbers(&session, &format!("SELECT count(*) FROM ({rows}) q")).await[0];
+        }
+        run(&session, "COMMIT").await;
+        let found = numbers(&session, "SELECT id FROM t").await;
+        assert_eq!(found.len() as i64, end);
+        assert!(design.contains('=') || found.is_sorted(), "{design}");
+        run(&session, "DELETE FROM t WHERE id % 10 < 7").await;
+        run(&session, "VACUUM").await;
+        let found = numbers(&session, "SELECT id FROM t").await;
+        assert!(design.contains('=') || found.is_sorted(), "{design}, after VACUUM");
+    }
+}
