@@ -22,7 +22,7 @@ use crate::pipeline::{
 use crate::program::{Evaluator, Program};
 use crate::ranges::Ranges;
 use crate::rows::{Field, FrozenRows, Layout, Rows};
-use crate::vector::{Batch, Form, Values, Vector, positions};
+use crate::vector::{Batch, Dictionary, Form, Values, Vector, positions};
 
 /// Which rows a join returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -521,6 +521,22 @@ fn not_null(keys: &[Vector]) -> Option<BooleanBuffer> {
     valid.map(|valid| valid.inner().clone())
 }
 
+/// The entries of a dictionary that are looked up for each row of a batch, at most.
+const ENTRIES_PER_ROW: usize = 4;
+
+/// The codes of a join by one key of texts that are in a dictionary, where each bucket has one row.
+fn coded_key<'a>(
+    plan: &Plan,
+    built: &Built,
+    keys: &'a [Vector],
+    rows: usize,
+) -> Option<(&'a [u32], &'a Arc<Dictionary>)> {
+    let [key] = keys else { return None };
+    let Values::Codes(codes, dictionary) = &key.values else { return None };
+    let is_known = built.next.is_empty() && !(plan.null_equals_null && key.valid.is_some());
+    (is_known && dictionary.texts.len() <= rows * ENTRIES_PER_ROW).then_some((codes, dictionary))
+}
+
 /// The probe side of a join.
 impl Step for Arc<Join> {
     fn worker(&self) -> Box<dyn StepWorker> {
@@ -530,6 +546,7 @@ impl Step for Arc<Join> {
             of: self.clone(),
             condition,
             keys: Rows::borrowing(layout),
+            coded: vec![],
             hashes: vec![],
             first: vec![],
             probe_rows: vec![],
@@ -542,6 +559,8 @@ struct Prober {
     of: Arc<Join>,
     condition: Option<Evaluator>,
     keys: Rows,
+    /// Per dictionary of a key, the row of each entry in the build side plus one; zero: none.
+    coded: Vec<(Arc<Dictionary>, Vec<u32>)>,
     hashes: Vec<u64>,
     first: Vec<u32>,
     /// Pairs.
@@ -560,6 +579,10 @@ impl StepWorker for Prober {
             return self.push_ranges(&join, ranges, &batch, next);
         }
         let keys = &batch.columns[..plan.keys];
+        if let Some((codes, dictionary)) = coded_key(plan, built, keys, batch.rows) {
+            self.pair_by_codes(&join, codes, dictionary, keys[0].valid.as_ref());
+            return self.flush(&join, &batch, 0, batch.rows, next);
+        }
         let ints = matches!(built.directory, Directory::Key { .. }).then(|| keys[0].as_ints());
         if ints.is_none() {
             hash_rows(keys, batch.rows, &mut self.hashes);
@@ -618,6 +641,40 @@ impl Prober {
             }
         }
         self.flush(join, batch, from, batch.rows, next)
+    }
+
+    /// Pairs each row with that of its code. The entries of a dictionary are looked up once.
+    fn pair_by_codes(&mut self, join: &Join, codes: &[u32], dictionary: &Arc<Dictionary>, valid: Option<&NullBuffer>) {
+        let known = self.coded.iter().rposition(|(of, _)| Arc::ptr_eq(of, dictionary));
+        let at = known.unwrap_or_else(|| {
+            let rows = self.rows_of_entries(join, dictionary);
+            self.coded.push((dictionary.clone(), rows));
+            self.coded.len() - 1
+        });
+        let rows = &self.coded[at].1;
+        self.first.clear();
+        // NULL rows may have any code.
+        self.first.extend(codes.iter().map(|code| rows.get(*code as usize).copied().unwrap_or(0)));
+        if let Some(valid) = valid {
+            (!valid.inner()).set_indices().for_each(|row| self.first[row] = 0);
+        }
+        self.pair_with_first(codes.len());
+    }
+
+    fn rows_of_entries(&mut self, join: &Join, dictionary: &Dictionary) -> Vec<u32> {
+        let (entries, keys) = (dictionary.texts.len(), [Vector::new(Values::Text(dictionary.texts.clone()))]);
+        self.hashes.clear();
+        self.hashes.extend_from_slice(dictionary.hashes());
+        self.keys.clear();
+        self.keys.append(&keys, entries);
+        join.built().directory.first_rows(&self.hashes, None, &mut self.first);
+        self.pair_with_first(entries);
+        self.keep_equal(join, &keys);
+        let mut rows = vec![0; entries];
+        for (entry, row) in self.probe_rows.drain(..).zip(self.build_rows.drain(..)) {
+            rows[entry as usize] = row + 1;
+        }
+        rows
     }
 
     /// Pairs each row with the first of its bucket, if there is one. No branch depends on the rows.

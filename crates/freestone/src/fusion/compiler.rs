@@ -69,8 +69,11 @@ pub(super) struct Compiler<'a> {
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     /// The joins, aggregations and sorts.
     breakers: usize,
-    /// Those of them that are worth it: joins, the first rows of groups, and aggregations by keys of few values.
+    /// Those of them that are always worth it: joins, and the first rows of groups.
     sought: usize,
+    /// The aggregations by keys of few values, and by others. Without joins, the latter are slower here.
+    direct: usize,
+    hashed: usize,
     /// Whether there may be a join or keys of groups. Only with one is it worth looking at the zones of all scanned columns.
     looks_at_zones: bool,
     scans: usize,
@@ -82,7 +85,7 @@ pub(super) struct Compiler<'a> {
 struct Mark {
     stages: usize,
     inputs: usize,
-    counts: (usize, usize, usize),
+    counts: [usize; 5],
     is_few: bool,
 }
 
@@ -96,6 +99,8 @@ impl<'a> Compiler<'a> {
             inputs: vec![],
             breakers: 0,
             sought: 0,
+            direct: 0,
+            hashed: 0,
             looks_at_zones: false,
             scans: 0,
             is_few: false,
@@ -113,7 +118,8 @@ impl<'a> Compiler<'a> {
         }
         let Some(open) = self.open(plan)? else { return Ok(None) };
         // Other aggregations and sorts of one table are faster within its scan, or by DataFusion's operators.
-        if self.breakers > 0 && self.sought == 0 {
+        let is_worth_it = self.sought > 0 || self.direct > 0 && self.hashed == 0;
+        if self.breakers > 0 && !is_worth_it {
             return Ok(None);
         }
         // Without joins, aggregations and sorts, only the order of rows is gained.
@@ -143,14 +149,15 @@ impl<'a> Compiler<'a> {
     /// How much was compiled.
     fn mark(&self) -> Mark {
         let (stages, inputs) = (self.stages.len(), self.inputs.len());
-        Mark { stages, inputs, counts: (self.breakers, self.sought, self.scans), is_few: self.is_few }
+        let counts = [self.breakers, self.sought, self.scans, self.direct, self.hashed];
+        Mark { stages, inputs, counts, is_few: self.is_few }
     }
 
     /// Forgets what was compiled since a mark.
     fn reset(&mut self, mark: Mark) {
         self.stages.truncate(mark.stages);
         self.inputs.truncate(mark.inputs);
-        (self.breakers, self.sought, self.scans) = mark.counts;
+        [self.breakers, self.sought, self.scans, self.direct, self.hashed] = mark.counts;
         self.is_few = mark.is_few;
     }
 
@@ -373,7 +380,10 @@ impl<'a> Compiler<'a> {
         let program = compiler.program;
         self.program_step(&mut open, program);
         self.breakers += 1;
-        self.sought += usize::from(has_few_groups(&keys));
+        match has_few_groups(&keys) {
+            true => self.direct += 1,
+            false => self.hashed += usize::from(!keys.is_empty()),
+        }
         let domains = keys.iter().map(|known| KeyDomain { field: field(known, true), bounds: known.int_bounds() });
         let (calls, places) = calls.finish();
         let aggregation = Aggregation::new(domains.collect(), calls, self.context.clone());

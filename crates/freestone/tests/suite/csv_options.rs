@@ -340,13 +340,13 @@ async fn wide_files_are_read_in_linear_time_or_refused() {
     let place = Place::new();
     let line = |columns: usize, field: &dyn Fn(usize) -> String| (0..columns).map(field).collect::<Vec<_>>().join(",");
     let names = line(20_000, &|at| format!("c{at}"));
-    place.write("wide.csv", &format!("{names}\n{}\n", line(20_000, &|at| at.to_string())));
+    place.write("wide.csv", format!("{names}\n{}\n", line(20_000, &|at| at.to_string())));
     place.check("SELECT c0, c19999 FROM '@/wide.csv'", &["0|19999"]).await;
-    place.write("equal.csv", &format!("{}\n{}\n", line(20_000, &|_| "n".into()), line(20_000, &|at| at.to_string())));
+    place.write("equal.csv", format!("{}\n{}\n", line(20_000, &|_| "n".into()), line(20_000, &|at| at.to_string())));
     place.check("SELECT n, n_19999 FROM read_csv('@/equal.csv', header=true)", &["0|19999"]).await;
-    place.write("texts.csv", &format!("{names}\n{}\n", line(20_000, &|_| "x".into())));
+    place.write("texts.csv", format!("{names}\n{}\n", line(20_000, &|_| "x".into())));
     place.check("SELECT count(*) FROM '@/texts.csv'", &["1"]).await;
-    place.write("too_wide.csv", &format!("{}\n", line(100_001, &|at| format!("c{at}"))));
+    place.write("too_wide.csv", format!("{}\n", line(100_001, &|at| format!("c{at}"))));
     place.check_error("SELECT count(*) FROM '@/too_wide.csv'", "100001 fields").await;
 }
 

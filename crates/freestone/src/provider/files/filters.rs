@@ -11,8 +11,8 @@ use datafusion::arrow::compute::{and, filter_record_batch, or, prep_null_mask_fi
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type, Schema};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
-use datafusion::logical_expr::ColumnarValue;
-use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
+use datafusion::logical_expr::{ColumnarValue, Operator};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, DynamicFilterPhysicalExpr, Literal};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::scalar::ScalarValue;
@@ -78,6 +78,8 @@ impl Measured {
 /// The tests of one partition, for batches of the tested columns.
 #[derive(Debug, Clone)]
 pub(super) struct Tests {
+    /// Comparisons of a column with a constant, which are cheaper for all rows than for some.
+    comparisons: Vec<Arc<dyn PhysicalExpr>>,
     own: Option<Arc<dyn PhysicalExpr>>,
     dynamic: Vec<DynamicTest>,
     measured: Arc<Measured>,
@@ -114,8 +116,9 @@ impl Tests {
             floats.retain(|at| schema.field(*at).data_type().is_floating());
             Ok(DynamicTest { filter, floats, tested: 0, passed: 0, rest: 0 })
         });
+        let (comparisons, own): (Vec<_>, Vec<_>) = own.into_iter().partition(is_comparison);
         let own = (!own.is_empty()).then(|| conjunction(own));
-        Ok(Tests { own, dynamic: dynamic.collect::<Result<_>>()?, measured })
+        Ok(Tests { comparisons, own, dynamic: dynamic.collect::<Result<_>>()?, measured })
     }
 
     /// The rows that pass; `None` if all pass.
@@ -124,20 +127,19 @@ impl Tests {
     /// A filter fails.
     pub fn passing(&mut self, batch: &RecordBatch) -> Result<Option<BooleanArray>> {
         let rows = batch.num_rows();
-        let mut mask = match &self.own {
-            Some(filter) => mask_of(filter, batch)?,
-            None => None,
-        };
+        let mut mask = None;
+        for comparison in &self.comparisons {
+            mask = both(mask, mask_of(comparison, batch)?)?;
+        }
+        if let Some(filter) = &self.own {
+            let own = among(few(mask.as_ref(), rows), batch, |batch| mask_of(filter, batch))?;
+            mask = both(mask, own)?;
+        }
         for test in &mut self.dynamic {
             if mask.as_ref().is_some_and(|mask| mask.true_count() == 0) {
                 break;
             }
-            if let Some(own) = test.passing(batch, mask.as_ref())? {
-                mask = Some(match &mask {
-                    Some(before) => and(before, &own)?,
-                    None => own,
-                });
-            }
+            mask = both(mask.clone(), test.passing(batch, mask.as_ref())?)?;
         }
         let passed = mask.as_ref().map_or(rows, BooleanArray::true_count);
         self.measured.add(rows, passed);
@@ -151,16 +153,8 @@ impl DynamicTest {
             self.rest -= 1;
             return Ok(None);
         }
-        // If few rows remain, only these are tested.
-        let few = before.filter(|mask| mask.true_count() * 4 < batch.num_rows());
-        let own = match few {
-            Some(before) => {
-                let left = filter_record_batch(batch, before)?;
-                self.mask(&left)?.map(|mask| spread(before, &mask))
-            }
-            None => self.mask(batch)?,
-        };
-        let Some(own) = own else { return Ok(None) };
+        let few = few(before, batch.num_rows());
+        let Some(own) = among(few, batch, |batch| self.mask(batch))? else { return Ok(None) };
         let rows = few.map_or(batch.num_rows(), BooleanArray::true_count);
         self.tested += rows;
         self.passed += own.true_count();
@@ -183,6 +177,38 @@ impl DynamicTest {
         }
         Ok(Some(mask))
     }
+}
+
+fn is_comparison(filter: &Arc<dyn PhysicalExpr>) -> bool {
+    let Some(binary) = filter.downcast_ref::<BinaryExpr>() else { return false };
+    let compares = matches!(
+        binary.op(),
+        Operator::Eq | Operator::NotEq | Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq
+    );
+    compares && binary.left().is::<Column>() && binary.right().is::<Literal>()
+}
+
+/// The rows that are left, if they are few: then only these are tested.
+fn few(left: Option<&BooleanArray>, rows: usize) -> Option<&BooleanArray> {
+    left.filter(|mask| mask.true_count() * 4 < rows)
+}
+
+/// The rows of a batch that pass a test, which is made for those of `few` only, if it is given. `None`: all pass.
+fn among(
+    few: Option<&BooleanArray>,
+    batch: &RecordBatch,
+    test: impl Fn(&RecordBatch) -> Result<Option<BooleanArray>>,
+) -> Result<Option<BooleanArray>> {
+    let Some(few) = few else { return test(batch) };
+    Ok(test(&filter_record_batch(batch, few)?)?.map(|mask| spread(few, &mask)))
+}
+
+/// The rows of both masks, of which `None` has all.
+fn both(a: Option<BooleanArray>, b: Option<BooleanArray>) -> Result<Option<BooleanArray>> {
+    Ok(match (a, b) {
+        (Some(a), Some(b)) => Some(and(&a, &b)?),
+        (a, b) => a.or(b),
+    })
 }
 
 /// The rows with `0.0` or `-0.0`. NULL counts as either.
