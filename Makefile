@@ -132,6 +132,7 @@ fuzz: build python-venv
 			'$(PYTHON_VENV)/bin/python' -B conformance/random_$$kind.py '$(FREESTONE)' $(FUZZ_STATEMENTS) $$round || exit 1; \
 		done; \
 		'$(PYTHON_VENV)/bin/python' -B conformance/random_rows.py '$(FREESTONE)' $(FUZZ_HISTORIES) $${round}00000 || exit 1; \
+		'$(PYTHON_VENV)/bin/python' -B conformance/random_order.py '$(FREESTONE)' $(FUZZ_STATEMENTS) $$round || exit 1; \
 		'$(PYTHON_VENV)/bin/python' -B conformance/exhausting.py '$(FREESTONE)' --statements $(FUZZ_STATEMENTS) --seed $$round || exit 1; \
 	done
 
