@@ -506,6 +506,29 @@ fn look_up<T: IntTarget>(dictionary: &Shared, codes: &[u32], out: &mut Vec<T>) -
     Ok(())
 }
 
+/// Calls `test(offsets, selection, row)` for the rows of each vector of which some are selected: the offsets of their strings,
+/// and the place of the first in the selection.
+fn visit_selected(
+    lengths: &Lengths<'_>,
+    start: usize,
+    len: usize,
+    selection: &mut [u64],
+    mut test: impl FnMut(&[u32], &mut [u64], usize) -> Result<(), CodecError>,
+) -> Result<(), CodecError> {
+    let mut offsets = [0u32; VECTOR + 1];
+    let mut row = start;
+    while row < start + len {
+        let vector = row / VECTOR;
+        let next = ((vector + 1) * VECTOR).min(start + len);
+        if select::any_set(selection, row - start, next - row) {
+            lengths.offsets(vector, &mut offsets)?;
+            test(&offsets[row % VECTOR..][..=next - row], selection, row - start)?;
+        }
+        row = next;
+    }
+    Ok(())
+}
+
 /// Clears the rows of strings that do not satisfy `pass`.
 fn filter_lengths(
     lengths: &Lengths<'_>,
@@ -515,24 +538,15 @@ fn filter_lengths(
     selection: &mut [u64],
     mut pass: impl FnMut(&[u8]) -> Result<bool, CodecError>,
 ) -> Result<(), CodecError> {
-    let mut offsets = [0u32; VECTOR + 1];
-    let mut row = start;
-    while row < start + len {
-        let vector = row / VECTOR;
-        let next = ((vector + 1) * VECTOR).min(start + len);
-        if select::any_set(selection, row - start, next - row) {
-            lengths.offsets(vector, &mut offsets)?;
-            for row in row..next {
-                let (word, bit) = ((row - start) / 64, 1u64 << ((row - start) % 64));
-                let i = row % VECTOR;
-                if selection[word] & bit != 0 && !pass(&data[offsets[i] as usize..offsets[i + 1] as usize])? {
-                    selection[word] &= !bit;
-                }
+    visit_selected(lengths, start, len, selection, |offsets, selection, first| {
+        for (row, ends) in offsets.windows(2).enumerate() {
+            let (word, bit) = ((first + row) / 64, 1u64 << ((first + row) % 64));
+            if selection[word] & bit != 0 && !pass(&data[ends[0] as usize..ends[1] as usize])? {
+                selection[word] &= !bit;
             }
         }
-        row = next;
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Whether a predicate only asks for empty strings (`true`), or for all others (`false`).
@@ -554,22 +568,14 @@ fn filter_empty(
     len: usize,
     selection: &mut [u64],
 ) -> Result<(), CodecError> {
-    let mut offsets = [0u32; VECTOR + 1];
-    let mut row = start;
-    while row < start + len {
-        let vector = row / VECTOR;
-        let next = ((vector + 1) * VECTOR).min(start + len);
-        if select::any_set(selection, row - start, next - row) {
-            lengths.offsets(vector, &mut offsets)?;
-            let mut passed = [0u64; VECTOR / 64];
-            for (at, pair) in offsets[row % VECTOR..][..=next - row].windows(2).enumerate() {
-                passed[at / 64] |= u64::from((pair[0] == pair[1]) == wanted) << (at % 64);
-            }
-            select::and(selection, row - start, &passed, 0, next - row);
+    visit_selected(lengths, start, len, selection, |offsets, selection, first| {
+        let mut passed = [0u64; VECTOR / 64];
+        for (row, ends) in offsets.windows(2).enumerate() {
+            passed[row / 64] |= u64::from((ends[0] == ends[1]) == wanted) << (row % 64);
         }
-        row = next;
-    }
-    Ok(())
+        select::and(selection, first, &passed, 0, offsets.len() - 1);
+        Ok(())
+    })
 }
 
 fn filter_plain(

@@ -154,12 +154,8 @@ impl Sum {
     fn add(&mut self, values: &[i64], valid: Option<&NullBuffer>, groups: &[u32], total: usize) {
         let fits = |most: u64| most.checked_mul(values.len() as u64).is_some_and(|sum| sum >> 63 == 0);
         if self.magnitude.is_some_and(fits) && total <= PARTIAL_GROUPS {
-            self.partial.clear();
-            self.partial.resize(total * LANES, 0);
-            add_in_lanes(&mut self.partial, values, valid, groups);
-            for (sum, lanes) in self.sums.iter_mut().zip(self.partial.as_chunks::<LANES>().0) {
-                *sum += i128::from(lanes.iter().sum::<i64>());
-            }
+            let partial = sums_in_lanes(&mut self.partial, values, valid, groups, total);
+            self.sums.iter_mut().zip(partial).for_each(|(sum, more)| *sum += i128::from(more));
         } else {
             add_each(&mut self.sums, values, valid, groups, |sum, value| *sum += i128::from(value));
         }
@@ -168,6 +164,20 @@ impl Sum {
 
 /// So many sums of each group are added up side by side, because a sum that was just stored takes long to load.
 const LANES: usize = 4;
+
+/// The sums of the values of each group, of which there are `total`. They must fit 64 bits. `lanes` is memory to use again.
+pub fn sums_in_lanes<'l>(
+    lanes: &'l mut Vec<i64>,
+    values: &[i64],
+    valid: Option<&NullBuffer>,
+    groups: &[u32],
+    total: usize,
+) -> impl Iterator<Item = i64> + use<'l> {
+    lanes.clear();
+    lanes.resize(total * LANES, 0);
+    add_in_lanes(lanes, values, valid, groups);
+    lanes.as_chunks::<LANES>().0.iter().map(|lanes| lanes.iter().sum())
+}
 
 fn add_in_lanes(partial: &mut [i64], values: &[i64], valid: Option<&NullBuffer>, groups: &[u32]) {
     if let Some(valid) = valid {

@@ -15,7 +15,7 @@ use super::footer::{
 };
 use super::index;
 use super::zones::ZoneMap;
-use crate::column::{ColumnData, Physical};
+use crate::column::ColumnData;
 use crate::design::{Design, Group, PAGE_SIZE_MIN, PageFormat, plan_name};
 use crate::error::{Result, StoreError};
 use crate::format::dense::{DenseColumn, DenseValues, DenseWriter};
@@ -72,14 +72,7 @@ const EMPTY_MAX: usize = 8 << 20;
 /// The design with smaller pages, if few rows of many groups would leave most of its pages empty.
 fn with_fitting_pages(design: &Design, groups: usize, columns: &[ColumnData]) -> Design {
     let mut fitting = design.clone();
-    let bytes_of = |column: &ColumnData| match &column.values {
-        Physical::Int(values) => values.len() * 8,
-        Physical::Wide(values) => values.len() * 16,
-        Physical::F64(values) => values.len() * 8,
-        Physical::F32(values) => values.len() * 4,
-        Physical::Bytes { offsets, data } => offsets.len() * 4 + data.len(),
-    };
-    let bytes: usize = columns.iter().map(bytes_of).sum();
+    let bytes: usize = columns.iter().map(ColumnData::byte_size).sum();
     let group_bytes = bytes / groups.max(1) + HEADER;
     let is_empty = |page_size: u32| groups * page_size as usize > EMPTY_MAX && group_bytes * 2 <= page_size as usize;
     while fitting.page_size > PAGE_SIZE_MIN && is_empty(fitting.page_size) {

@@ -111,9 +111,7 @@ fn with_small_segments(table: &Table, ended: &BTreeSet<u64>) -> Vec<usize> {
         entry.is_in_file() && table.design.cluster.is_empty() && entry.live_rows() <= 2 * rows
     };
     let takes_small = all.clone().filter(is_small).count() >= SMALL_SEGMENTS;
-    let which: Vec<usize> = all.filter(|at| is_hot(at) || takes_small && is_small(at)).collect();
+    let which = all.filter(|at| is_hot(at) || takes_small && is_small(at)).collect();
     // Small segments alone are not worth it.
-    let first_hot = which.iter().position(is_hot).unwrap_or(which.len());
-    let skipped = which[..first_hot].iter().zip(&which[1.min(which.len())..]).rposition(|(a, b)| a + 1 != *b);
-    adjacent(table, which[skipped.map_or(0, |at| at + 1)..].to_vec())
+    adjacent(table, which, is_hot)
 }

@@ -162,17 +162,17 @@ fn mostly_deleted(table: &Table) -> Vec<usize> {
         return vec![];
     }
     let which = with_deleted().filter(|(_, entry)| deleted(entry) > entry.live_rows()).map(|(at, _)| at).collect();
-    adjacent(table, which)
+    adjacent(table, which, |_| true)
 }
 
-/// Of segments that may be merged, the first ones that follow each other, if rows of the table have only the order in which
-/// they came: merged with others, they would leave it.
-pub(super) fn adjacent(table: &Table, mut which: Vec<usize>) -> Vec<usize> {
-    if table.design.cluster.is_empty() && table.design.sort.is_empty() {
-        let follow = which.windows(2).take_while(|pair| pair[1] == pair[0] + 1).count();
-        which.truncate(follow + 1);
+/// Of segments that may be merged, the first ones that follow each other and have a wanted one, if rows of the table have only
+/// the order in which they came: merged with others, they would leave it.
+pub(super) fn adjacent(table: &Table, which: Vec<usize>, is_wanted: impl Fn(&usize) -> bool) -> Vec<usize> {
+    if !table.design.cluster.is_empty() || !table.design.sort.is_empty() {
+        return which;
     }
-    which
+    let mut parts = which.chunk_by(|a, b| a + 1 == *b);
+    parts.find(|part| part.iter().any(&is_wanted)).unwrap_or_default().to_vec()
 }
 
 impl WriteTransaction {

@@ -16,7 +16,7 @@ use crate::internal_names::is_temporary;
 use crate::provider::metadata::{bare_or_quoted, create_without_design, foreign_key, list, sql_name};
 use crate::sequences;
 use crate::sql::dialect::SqlDialect;
-use crate::sql::statement::quote;
+use crate::sql::statement::{literal, quote};
 
 /// A database as SQL, without its rows.
 #[derive(Debug)]
@@ -261,10 +261,6 @@ fn sequence_text(name: &str, snapshot: &Snapshot) -> String {
         Some((schema, own)) => format!("{}.{}", quote(schema), quote(own)),
         None => quote(name),
     }
-}
-
-fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
 }
 
 fn dumped_tables(tables: &[&Table], snapshot: &Snapshot) -> Vec<DumpedTable> {

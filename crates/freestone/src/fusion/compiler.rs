@@ -74,8 +74,10 @@ pub(super) struct Compiler<'a> {
     /// The aggregations by keys of few values, and by others. Without joins, the latter are slower here.
     direct: usize,
     hashed: usize,
-    /// Whether there may be a join or keys of groups. Only with one is it worth looking at the zones of all scanned columns.
-    looks_at_zones: bool,
+    /// Whether there may be a join, or keys of groups of one table. Only with one is it worth looking at the zones of all
+    /// scanned columns, and only without a join at their dictionaries.
+    has_join: bool,
+    has_groups: bool,
     scans: usize,
     /// Whether only the first rows of groups are left, which are soon sorted.
     pub is_few: bool,
@@ -101,7 +103,8 @@ impl<'a> Compiler<'a> {
             sought: 0,
             direct: 0,
             hashed: 0,
-            looks_at_zones: false,
+            has_join: false,
+            has_groups: false,
             scans: 0,
             is_few: false,
         }
@@ -110,9 +113,9 @@ impl<'a> Compiler<'a> {
     /// The plan as stages, if it is worth it. `in_order`: rows have to come in the order of their units; `sorted`: a node
     /// above relies on an order that was asked for.
     pub fn compile(mut self, plan: &Arc<dyn ExecutionPlan>, in_order: bool, sorted: bool) -> Result<Option<Query>> {
-        self.looks_at_zones =
-            plan.exists(|node| Ok(node.is::<HashJoinExec>() || joins::is_range_join(node) || is_grouped_scan(node)))?;
-        let is_sought = self.looks_at_zones || plan.exists(|node| Ok(first_rows::is_known(node)))?;
+        self.has_join = plan.exists(|node| Ok(node.is::<HashJoinExec>() || joins::is_range_join(node)))?;
+        self.has_groups = !self.has_join && plan.exists(|node| Ok(is_grouped_scan(node)))?;
+        let is_sought = self.has_join || self.has_groups || plan.exists(|node| Ok(first_rows::is_known(node)))?;
         if !is_sought && plan.exists(|node| Ok(node.is::<AggregateExec>() || node.is::<SortExec>()))? {
             return Ok(None);
         }
@@ -243,11 +246,12 @@ impl<'a> Compiler<'a> {
         }
         self.scans += 1;
         let known = |(at, field): (usize, &Arc<datafusion::arrow::datatypes::Field>)| {
-            if !self.looks_at_zones {
-                return Known::of(field.data_type(), field.is_nullable());
-            }
-            let (nullable, bounds) = source.nulls_and_bounds(columns[at]);
-            Known { bounds, texts: source.dictionary_texts(columns[at]), ..Known::of(field.data_type(), nullable) }
+            let (nullable, bounds) = match self.has_join || self.has_groups {
+                true => source.nulls_and_bounds(columns[at]),
+                false => (field.is_nullable(), None),
+            };
+            let texts = if self.has_groups { source.dictionary_texts(columns[at]) } else { None };
+            Known { bounds, texts, ..Known::of(field.data_type(), nullable) }
         };
         let schema = source.output_schema().clone();
         let known = schema.fields().iter().enumerate().map(known).collect();

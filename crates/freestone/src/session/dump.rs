@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exec::dump::{self, Dump, DumpedTable};
 use crate::export::{self, Export};
 use crate::sql::parameters::Parameters;
-use crate::sql::statement::{Command, CopyTo, OptionList, Statement, parse_query, quote};
+use crate::sql::statement::{Command, CopyTo, OptionList, Statement, literal, parse_query, quote};
 
 const SCHEMA: &str = "schema.sql";
 const LOAD: &str = "load.sql";
@@ -192,7 +192,6 @@ impl<'a> Files<'a> {
 
     /// The COPY that reads a table's file.
     fn load(&self, table: &DumpedTable) -> String {
-        let literal = |text: &str| format!("'{}'", text.replace('\'', "''"));
         let columns: Vec<String> = table.columns.iter().map(|(name, _)| quote(name)).collect();
         let options = self.options(table).into_iter().filter(|(name, _)| name == "format" || is_one(&OF_READING, name));
         let options: Vec<String> =

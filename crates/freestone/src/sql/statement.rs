@@ -1472,6 +1472,11 @@ impl<'a> Offsets<'a> {
     }
 }
 
+/// A text as a literal of SQL.
+pub(crate) fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

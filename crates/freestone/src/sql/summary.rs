@@ -3,7 +3,7 @@
 use datafusion::arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::ast::Query;
 
-use super::statement::{parse_query, quote};
+use super::statement::{literal, parse_query, quote};
 use crate::error::{Error, Result};
 use crate::type_names::type_name;
 
@@ -74,8 +74,4 @@ pub(crate) fn of(query: &Query, schema: &Schema) -> Result<Box<Query>> {
         *rows.query = query.clone();
     }
     Ok(summary)
-}
-
-fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
 }

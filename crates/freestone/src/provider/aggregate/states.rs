@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, Decimal128Array, Float64Array, Int64Array, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::error::{DataFusionError, Result};
+use freestone_exec::accumulators::sums_in_lanes;
 use freestone_store::StoreError;
 use freestone_store::column::ColumnBuffer;
 use freestone_store::limits::GRANULE_ROWS;
@@ -205,7 +206,8 @@ impl Sink for States {
         }
         let groups = aggregation.groups.of_rows(ordinal, columns, rows).map_err(StoreError::Invalid)?;
         if has_lanes(self.rows.len(), rows) {
-            let counts = sums_in_lanes(self.rows.len(), &groups, |_| 1);
+            let mut lanes = vec![];
+            let counts = sums_in_lanes(&mut lanes, &vec![1; rows], None, &groups, self.rows.len());
             self.rows.iter_mut().zip(counts).for_each(|(all, more)| *all += more as u64);
         } else {
             groups.iter().for_each(|group| self.rows[*group as usize] += 1);
@@ -295,7 +297,8 @@ impl ValueState {
             && has_lanes(self.sums.narrow.len(), groups.len())
             && self.sums.prepare(groups.len(), value.magnitude)
         {
-            let more = sums_in_lanes(self.sums.narrow.len(), groups, |row| values[row]);
+            let mut lanes = vec![];
+            let more = sums_in_lanes(&mut lanes, values, None, groups, self.sums.narrow.len());
             self.sums.narrow.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
             return Ok(());
         }
@@ -347,29 +350,12 @@ impl ValueState {
     }
 }
 
-/// So many sums of each group are added up side by side, because a sum that was just stored takes long to load.
-const LANES: usize = 4;
-/// Above so many groups, these sums cost more than they save.
+/// Above so many groups, and below so many rows of each, sums side by side cost more than they save.
 const LANES_GROUPS: usize = 64;
+const LANES_ROWS: usize = 16;
 
 fn has_lanes(groups: usize, rows: usize) -> bool {
-    groups <= LANES_GROUPS && rows >= groups * LANES * 4
-}
-
-/// The sums of the values of each group.
-#[inline]
-fn sums_in_lanes(groups: usize, of_rows: &[u32], value: impl Fn(usize) -> i64) -> impl Iterator<Item = i64> {
-    let mut lanes = vec![0i64; groups * LANES];
-    let (chunks, _) = of_rows.as_chunks::<LANES>();
-    for (chunk, of_chunk) in chunks.iter().enumerate() {
-        for lane in 0..LANES {
-            lanes[of_chunk[lane] as usize * LANES + lane] += value(chunk * LANES + lane);
-        }
-    }
-    for row in chunks.len() * LANES..of_rows.len() {
-        lanes[of_rows[row] as usize * LANES] += value(row);
-    }
-    (0..groups).map(move |group| lanes[group * LANES..][..LANES].iter().sum())
+    groups <= LANES_GROUPS && rows >= groups * LANES_ROWS
 }
 
 /// The rows in which no column of a value is NULL; `None` for all rows.
