@@ -3,13 +3,14 @@
 use freestone_codec::CodecError;
 
 use crate::log::LogError;
+use crate::media::MediumError;
 
 /// The reason why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// An error of the medium.
     #[error(transparent)]
-    Medium(#[from] crate::media::MediumError),
+    Medium(#[from] MediumError),
 
     /// Bytes that this version cannot have written, or that no longer match their checksum.
     #[allow(missing_docs)]
@@ -84,11 +85,21 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the medium is full, or what this user may write.
     pub fn is_full(&self) -> bool {
+        self.medium().is_some_and(MediumError::is_full)
+    }
+
+    /// Whether the file system can only be read.
+    pub fn is_on_read_only_file_system(&self) -> bool {
+        self.medium().is_some_and(|error| error.kind() == Some(std::io::ErrorKind::ReadOnlyFilesystem))
+    }
+
+    /// The error of the medium that is behind this one.
+    fn medium(&self) -> Option<&MediumError> {
         match self {
-            StoreError::Medium(error) => error.is_full(),
-            StoreError::Log(LogError::CommitFailed { source, .. } | LogError::Medium(source)) => source.is_full(),
-            StoreError::Shared(error) => error.is_full(),
-            _ => false,
+            StoreError::Medium(error) => Some(error),
+            StoreError::Log(LogError::CommitFailed { source, .. } | LogError::Medium(source)) => Some(source),
+            StoreError::Shared(error) => error.medium(),
+            _ => None,
         }
     }
 
@@ -103,3 +114,30 @@ impl StoreError {
 
 /// A result of the store.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn the_state_of_a_file_system_is_told_through_other_errors() {
+        let medium = |kind| MediumError::io("write", "log", Error::from(kind));
+        for (kind, is_full, is_read_only) in [
+            (ErrorKind::StorageFull, true, false),
+            (ErrorKind::ReadOnlyFilesystem, false, true),
+            (ErrorKind::PermissionDenied, false, false),
+        ] {
+            let errors = [
+                StoreError::Medium(medium(kind)),
+                StoreError::Log(LogError::Medium(medium(kind))),
+                StoreError::Shared(std::sync::Arc::new(StoreError::Medium(medium(kind)))),
+            ];
+            for error in errors {
+                assert_eq!((error.is_full(), error.is_on_read_only_file_system()), (is_full, is_read_only), "{error:?}");
+            }
+        }
+        assert!(!StoreError::Cancelled.is_full());
+    }
+}

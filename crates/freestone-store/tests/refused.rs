@@ -188,7 +188,47 @@ fn refused_calls_lose_nothing() {
             }
         }
     }
+    // The standard library remembers for the whole process that there is no getrandom, and reads a file instead, which
+    // other cases refuse.
+    cases.sort_by_key(|(_, _, call, _)| *call == libc::SYS_getrandom);
     for (what, from, call, error) in cases.iter().step_by(stride(29)) {
         check(&template_path, what, *from, *call, *error);
     }
+}
+
+extern "C" fn handle(_: libc::c_int) {}
+
+/// Signals whose handler does not restart what it interrupts: every call that waits gives EINTR now and then, and is
+/// repeated. Nothing fails, since nothing has been refused.
+#[test]
+fn interrupted_calls_are_repeated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("db");
+    template(&path);
+    // SAFETY: the handler does nothing, so it can run at any moment; the structure without flags has no SA_RESTART.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handle as *const () as usize;
+        assert_eq!(libc::sigaction(libc::SIGURG, &raw const action, std::ptr::null_mut()), 0);
+    }
+    // SAFETY: it has no precondition.
+    let worker = unsafe { libc::pthread_self() };
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                // SAFETY: the thread outlives this one, which the scope joins, and the handler is set above.
+                unsafe { libc::pthread_kill(worker, libc::SIGURG) };
+                thread::sleep(Duration::from_micros(100));
+            }
+        });
+        let (mut store, mut acknowledged) = (None, vec![]);
+        let outcomes: Vec<_> = STEPS.iter().map(|(name, step)| (name, step(&path, &mut store))).collect();
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        for (name, outcome) in outcomes {
+            acknowledged.extend(outcome.unwrap_or_else(|error| panic!("{name}: {error}")));
+        }
+        let found = keys(&Store::open(&path, options()).expect("opens"));
+        assert!((0..17_010).chain(acknowledged).all(|key| found.contains(&key)));
+    });
 }

@@ -305,6 +305,7 @@ fn translate_store(error: &StoreError) -> Error {
         _ => {}
     }
     let kind = match error {
+        error if error.is_on_read_only_file_system() => ErrorKind::ReadOnly,
         StoreError::Conflict(_) => ErrorKind::Conflict,
         StoreError::Deadlock(_) => ErrorKind::Deadlock,
         StoreError::LockTimeout(_) => ErrorKind::LockTimeout,

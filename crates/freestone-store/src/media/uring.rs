@@ -5,7 +5,7 @@
 //! read is done. One owner is the simplest sound design: no thread waits for another's completions, and a batch stays
 //! in the ring's table from submission to completion, whether or not somebody still waits for it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
@@ -52,8 +52,9 @@ impl Ring {
         // The ring is created on the thread that uses it, so that the kernel can omit locking.
         let run = move || match new_ring(depth) {
             Ok(ring) => {
+                let owner = Owner::new(ring, depth, thread_shared);
                 let _ = started.send(Ok(()));
-                Owner::new(ring, depth, thread_shared).run();
+                owner.run();
             }
             Err(error) => {
                 let _ = started.send(Err(error));
@@ -149,7 +150,7 @@ struct Owner {
     ring: IoUring,
     shared: Arc<Shared>,
     /// Nothing uses the buffers of these batches until their last run is done.
-    batches: HashMap<u64, Open>,
+    batches: BTreeMap<u64, Open>,
     next_id: u64,
     /// Runs that are not yet submitted.
     waiting: VecDeque<Reading>,
@@ -185,7 +186,7 @@ impl Owner {
         Owner {
             ring,
             shared,
-            batches: HashMap::new(),
+            batches: BTreeMap::new(),
             next_id: 0,
             waiting: VecDeque::new(),
             in_flight: (0..depth).map(|_| None).collect(),
