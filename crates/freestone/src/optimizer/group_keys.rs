@@ -3,13 +3,15 @@
 //!
 //! A volatile group key (`GROUP BY random() < 0.5`) is computed once, below the aggregation. DataFusion would compute
 //! it again where a filter on the key is pushed down.
+//!
+//! Keys that are constants, of which the rows are one group, are computed once, above the aggregation.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::Transformed;
-use datafusion::common::{Column, DFSchema, ExprSchema};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema, ExprSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Alias, GroupingSet};
 use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, Projection};
@@ -35,6 +37,7 @@ impl AnalyzerRule for GroupKeys {
 
 fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match plan {
+        LogicalPlan::Aggregate(aggregate) if has_constant_keys(&aggregate) => constants_above(aggregate),
         LogicalPlan::Aggregate(aggregate) => {
             let mut keys = Keys { schema: aggregate.input.schema().clone(), columns: vec![], others: vec![] };
             let group_expr = aggregate.group_expr.iter().map(|e| keys.below(e.clone())).collect::<Result<Vec<_>>>()?;
@@ -58,6 +61,36 @@ fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Whether all keys are constants, and one is a text or a list, of which operators would have a copy for each row.
+fn has_constant_keys(aggregate: &Aggregate) -> bool {
+    let is_wide = |key: &Expr| key.get_type(aggregate.input.schema()).is_ok_and(|kind| !kind.is_primitive());
+    let is_constant = |key: &Expr| {
+        let depends = |part: &Expr| {
+            Ok(matches!(
+                part,
+                Expr::GroupingSet(_)
+                    | Expr::OuterReferenceColumn(..)
+                    | Expr::Exists(_)
+                    | Expr::InSubquery(_)
+                    | Expr::SetComparison(_)
+                    | Expr::ScalarSubquery(_)
+                    | Expr::Placeholder(_)
+            ))
+        };
+        key.column_refs().is_empty() && !key.is_volatile() && !key.exists(depends).unwrap_or(true)
+    };
+    aggregate.group_expr.iter().all(is_constant) && aggregate.group_expr.iter().any(is_wide)
+}
+
+fn constants_above(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
+    let keys = aggregate.group_expr;
+    let one = vec![Expr::Literal(ScalarValue::Boolean(Some(true)), None).alias("one group")];
+    let grouped = LogicalPlan::Aggregate(Aggregate::try_new(aggregate.input, one, aggregate.aggr_expr)?);
+    let calls = grouped.schema().columns().into_iter().skip(1).map(Expr::Column);
+    let all = keys.into_iter().chain(calls).collect();
+    Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(all, Arc::new(grouped))?)))
 }
 
 /// Group keys that are computed below the aggregation.
