@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringViewArray, make_array};
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, DictionaryArray, PrimitiveArray, StringViewArray, make_array,
+};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
 use crate::error::{ExecError, Result};
-use crate::vector::{Form, Texts, Values, Vector};
+use crate::vector::{Dictionary, Form, Texts, Values, Vector};
 
 /// Added to the bits of unsigned 64-bit integers, so that their order is that of signed ones.
 const U64_SHIFT: u64 = 1 << 63;
@@ -70,6 +72,7 @@ pub fn from_arrow(array: &ArrayRef) -> Vector {
         Timestamp(TimeUnit::Microsecond, _) => same::<TimestampMicrosecondType>(array),
         Timestamp(TimeUnit::Nanosecond, _) => same::<TimestampNanosecondType>(array),
         Decimal128(precision, _) if *precision <= INT_DIGITS => widened::<Decimal128Type>(array, |v| v as i64),
+        Decimal64(_, _) => same::<Decimal64Type>(array),
         Decimal128(_, _) => Values::Wide(array.as_primitive::<Decimal128Type>().values().clone()),
         Float64 => Values::Float(array.as_primitive::<Float64Type>().values().clone()),
         Float32 => {
@@ -80,6 +83,19 @@ pub fn from_arrow(array: &ArrayRef) -> Vector {
         _ => return Vector::new(Values::Arrow(array.clone())).with_validity(array.logical_nulls()),
     };
     Vector::with_nulls(values, array.nulls().cloned())
+}
+
+/// The vector of codes of texts. `dictionary` makes that of the texts, or knows it.
+pub fn from_codes(
+    array: &DictionaryArray<UInt32Type>,
+    dictionary: impl FnOnce(&ArrayRef) -> Arc<Dictionary>,
+) -> Vector {
+    // All rows are NULL.
+    if array.values().is_empty() {
+        return from_arrow(&(Arc::new(StringViewArray::new_null(array.len())) as ArrayRef));
+    }
+    let codes = Values::Codes(array.keys().values().clone(), dictionary(array.values()));
+    Vector::with_nulls(codes, array.nulls().cloned())
 }
 
 impl Vector {

@@ -9,9 +9,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, AsArray, RecordBatch, UInt32Array};
-use datafusion::arrow::compute::take;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
+use datafusion::arrow::array::{Array, AsArray, DictionaryArray, RecordBatch, UInt32Array, new_null_array};
+use datafusion::arrow::compute::{cast, concat, take};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef, UInt32Type};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, Operator};
@@ -62,6 +62,35 @@ impl PerString {
         let schema = Arc::new(Schema::new(vec![field.clone()]));
         let wrapped = Self { column: Arc::new(column), expression, schema };
         Ok(Transformed::new(Arc::new(wrapped), true, TreeNodeRecursion::Jump))
+    }
+
+    /// An expression that depends on one column of codes, evaluated once per text. `planned`: its type without codes.
+    pub fn of_dictionary(expr: Arc<dyn PhysicalExpr>, planned: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
+        let expr = expr
+            .transform_down(|part| match part.downcast_ref::<PerString>() {
+                Some(wrapped) => Ok(Transformed::yes(wrapped.unwrapped()?)),
+                None => Ok(Transformed::no(part)),
+            })?
+            .data;
+        let Some(column) = collect_columns(&expr).into_iter().next() else { return Ok(expr) };
+        let alone: Arc<dyn PhysicalExpr> = Arc::new(Column::new(column.name(), 0));
+        let schema = Arc::new(planned.project(&[column.index()])?);
+        let expression = searched(with_column(expr, &alone)?)?;
+        Ok(Arc::new(Self { column: Arc::new(column), expression, schema }))
+    }
+
+    /// The values of the expression for a column of codes: those of its texts, and that of NULL.
+    fn of_codes(&self, codes: &DictionaryArray<UInt32Type>) -> Result<ColumnarValue> {
+        let texts = cast(codes.values(), &DataType::Utf8View)?;
+        let null = new_null_array(&DataType::Utf8View, 1);
+        let all = concat(&[&texts, &null])?;
+        let made = self.expression.evaluate(&RecordBatch::try_new(self.schema.clone(), vec![all])?)?;
+        let ColumnarValue::Array(values) = made else { return Ok(made) };
+        let places: UInt32Array = match codes.nulls() {
+            None => codes.keys().clone(),
+            Some(_) => codes.keys().iter().map(|code| code.unwrap_or(texts.len() as u32)).collect(),
+        };
+        Ok(ColumnarValue::Array(take(&values, &places, None)?))
     }
 
     /// The original expression.
@@ -115,6 +144,9 @@ impl PhysicalExpr for PerString {
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let texts = self.column.evaluate(batch)?.into_array(batch.num_rows())?;
+        if let Some(codes) = texts.as_dictionary_opt::<UInt32Type>() {
+            return self.of_codes(codes);
+        }
         let views = texts.as_string_view().views();
         let limit = texts.len() / ROWS_PER_STRING;
         let distinct = match texts.nulls().filter(|nulls| nulls.null_count() > 0) {

@@ -7,6 +7,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -35,9 +36,10 @@ use super::exec::Query;
 use super::expressions::{Compiled, Expressions, Known};
 use super::first_rows;
 use super::foreign::external;
-use super::inputs::RunContext;
+use super::inputs::{Promised, RunContext};
 use super::joins;
 use crate::provider::FreestoneSource;
+use crate::provider::files::FilesSource;
 
 /// Rows whose steps are known, but not where they end.
 pub(super) struct Open {
@@ -67,6 +69,8 @@ pub(super) struct Compiler<'a> {
     pub context: Arc<RunContext>,
     pub stages: Vec<Stage>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
+    /// What files say of the columns of each input.
+    promised: Vec<Vec<Promised>>,
     /// The joins, aggregations and sorts.
     breakers: usize,
     /// Those of them that are always worth it: joins, and the first rows of groups.
@@ -99,6 +103,7 @@ impl<'a> Compiler<'a> {
             context,
             stages: vec![],
             inputs: vec![],
+            promised: vec![],
             breakers: 0,
             sought: 0,
             direct: 0,
@@ -141,6 +146,7 @@ impl<'a> Compiler<'a> {
         Ok(Some(Query {
             stages: self.stages,
             inputs: self.inputs,
+            promised: self.promised,
             context: self.context,
             schema: plan.schema(),
             in_order: is_ordered || open.is_sorted,
@@ -160,6 +166,7 @@ impl<'a> Compiler<'a> {
     fn reset(&mut self, mark: Mark) {
         self.stages.truncate(mark.stages);
         self.inputs.truncate(mark.inputs);
+        self.promised.truncate(mark.inputs);
         [self.breakers, self.sought, self.scans, self.direct, self.hashed] = mark.counts;
         self.is_few = mark.is_few;
     }
@@ -232,9 +239,19 @@ impl<'a> Compiler<'a> {
         while let Some(input) = exchanged(below) {
             below = input;
         }
-        let schema = below.schema();
-        let columns = schema.fields().iter().map(|field| Known::of(field.data_type(), field.is_nullable())).collect();
-        self.inputs.push(below.clone());
+        let (schema, files) = (below.schema(), FilesSource::of(below));
+        let known = |(at, field): (usize, &Arc<datafusion::arrow::datatypes::Field>)| {
+            let plain = Known::of(field.data_type(), field.is_nullable());
+            let Some(files) = files.filter(|_| self.has_join || self.has_groups) else { return Ok(plain) };
+            let (nullable, bounds) = files.nulls_and_bounds(at)?;
+            let bounds = bounds.filter(|_| plain.form == Form::Int).map(|(low, high)| (low.into(), high.into()));
+            let texts = if self.has_groups { files.few_values(at) } else { None };
+            Ok(Known { nullable: plain.nullable && nullable, bounds, texts, ..plain })
+        };
+        let columns = schema.fields().iter().enumerate().map(known).collect::<Result<Vec<_>>>()?;
+        let promised = files.map(|_| columns.iter().map(Promised::of).collect());
+        self.promised.push(promised.unwrap_or_default());
+        self.inputs.push(files.map_or_else(|| below.clone(), FilesSource::executed));
         let branches = vec![Branch { feed: Feed::Input(self.inputs.len() - 1), steps: vec![] }];
         Ok(Open { branches, schema, columns, is_sorted: false, limit: None })
     }
@@ -384,7 +401,10 @@ impl<'a> Compiler<'a> {
         let program = compiler.program;
         self.program_step(&mut open, program);
         self.breakers += 1;
-        match has_few_groups(&keys) {
+        // Scans of native tables aggregate without keys themselves, and bounds of files answer MIN and MAX.
+        let is_bound = |call: &Arc<AggregateFunctionExpr>| matches!(call.fun().name(), "min" | "max");
+        let of_input = open.branches.iter().any(|branch| matches!(branch.feed, Feed::Input(_)));
+        match has_few_groups(&keys) || keys.is_empty() && of_input && !partial.aggr_expr().iter().all(is_bound) {
             true => self.direct += 1,
             false => self.hashed += usize::from(!keys.is_empty()),
         }
@@ -506,7 +526,7 @@ fn has_few_groups(keys: &[Known]) -> bool {
     !keys.is_empty() && all.is_some_and(|all| all <= FEW_GROUPS)
 }
 
-/// Whether a node aggregates the rows of a native table by keys.
+/// Whether a node aggregates the rows of a native table by keys, or those of files.
 fn is_grouped_scan(node: &Arc<dyn ExecutionPlan>) -> bool {
     let Some(aggregate) = node.downcast_ref::<AggregateExec>() else { return false };
     let mut below = aggregate.input();
@@ -517,5 +537,5 @@ fn is_grouped_scan(node: &Arc<dyn ExecutionPlan>) -> bool {
             _ => break,
         };
     }
-    !aggregate.group_expr().expr().is_empty() && FreestoneSource::of(below).is_some()
+    FilesSource::of(below).is_some() || !aggregate.group_expr().expr().is_empty() && FreestoneSource::of(below).is_some()
 }

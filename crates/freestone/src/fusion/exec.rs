@@ -1,7 +1,7 @@
 //! The node of a fused part of a plan.
 //!
 //! A run whose claim of memory fails before it gave rows ends, and DataFusion's operators, which spill to disk, run the
-//! part as it was planned.
+//! part as it was planned. So does one that finds values outside of the bounds that a file states.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc::Receiver;
 
 use super::foreign::external;
-use super::inputs::{RunContext, Streams};
+use super::inputs::{Broken, Promised, RunContext, Streams};
 use super::output::{Message, Ordered, Target};
 use crate::context::panicked;
 
@@ -38,6 +38,8 @@ pub(super) struct Query {
     pub stages: Vec<Stage>,
     /// The plans of its inputs.
     pub inputs: Vec<Arc<dyn ExecutionPlan>>,
+    /// What was assumed of their columns because files say so.
+    pub promised: Vec<Vec<Promised>>,
     pub context: Arc<RunContext>,
     pub schema: SchemaRef,
     /// Whether rows come in the order of their units.
@@ -133,7 +135,7 @@ impl ExecutionPlan for PipelineExec {
             return internal_err!("a fused plan runs once");
         };
         query.context.begin(&context);
-        let inputs = Streams::of(&self.inputs, &context)?;
+        let inputs = Streams::of(&self.inputs, query.promised.clone(), &context)?;
         let spilling = Spilling { plan: self.plan.clone(), context };
         let schema = query.schema.clone();
         let rows = if self.inputs.is_empty() && is_small(&query.stages) {
@@ -164,9 +166,13 @@ impl Spilling {
     }
 }
 
-/// Whether an error is that of a claim of memory.
-fn is_out_of_memory(error: &DataFusionError) -> bool {
-    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
+/// Whether DataFusion's operators may do what failed: there was too little memory, or a file says what is not so.
+fn may_run_otherwise(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::ResourcesExhausted(_) => true,
+        DataFusionError::External(error) => error.is::<Broken>(),
+        _ => false,
+    }
 }
 
 fn is_small(stages: &[Stage]) -> bool {
@@ -195,7 +201,7 @@ fn at_once(query: Query, inputs: Streams, spilling: &Spilling) -> Result<Sendabl
     drop(query);
     match ran.map_err(external) {
         Err(_) if output.is_done() => {}
-        Err(error) if is_out_of_memory(&error) => return spilling.run(),
+        Err(error) if may_run_otherwise(&error) => return spilling.run(),
         ran => ran?,
     }
     match &output.target {
@@ -235,7 +241,7 @@ fn streamed(query: Query, inputs: Streams, spilling: Spilling) -> SendableRecord
             Err(panic) => panicked(&*panic).into(),
         };
         let message =
-            if is_out_of_memory(&error) && !output.has_given() { Message::Spill } else { Message::Failed(error) };
+            if may_run_otherwise(&error) && !output.has_given() { Message::Spill } else { Message::Failed(error) };
         let _ = failed.blocking_send(message);
     };
     let rows = match freestone_exec::threads::spawn(work) {

@@ -27,7 +27,7 @@ pub(super) struct Known {
     pub nullable: bool,
     /// The least and greatest value, in the integers of its form.
     pub bounds: Option<(i128, i128)>,
-    /// The most texts of a dictionary, if all values are in dictionaries.
+    /// About how many values there are at most, if dictionaries tell.
     pub texts: Option<usize>,
 }
 

@@ -1,22 +1,25 @@
 //! What a fused query has from the session around it: memory, threads, cancellation, and the rows of other operators.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::error::Result;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, UInt32Type};
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use freestone_exec::convert::from_arrow;
+use freestone_exec::convert::{from_arrow, from_codes};
 use freestone_exec::error::{ExecError, Result as ExecResult};
 use freestone_exec::pipeline::{Context, Inputs};
-use freestone_exec::vector::Batch;
+use freestone_exec::vector::{Batch, Dictionary, Values, Vector};
 use freestone_store::Snapshot;
 use futures::StreamExt;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
+use super::expressions::Known;
 use crate::context::{Cancellation, within};
 use crate::provider::FreestoneSource;
 
@@ -95,6 +98,72 @@ impl Context for RunContext {
 pub(super) struct Streams {
     runtime: Option<Handle>,
     inputs: Vec<Partitions>,
+    promised: Vec<Vec<Promised>>,
+    dictionaries: Dictionaries,
+}
+
+/// The dictionaries of the last columns of codes. The batches of a row group share one.
+#[derive(Default)]
+struct Dictionaries(Mutex<VecDeque<(ArrayRef, Arc<Dictionary>)>>);
+
+/// What a file says of a column, and a compiled query relies on.
+#[derive(Debug, Clone)]
+pub(super) struct Promised {
+    nullable: bool,
+    bounds: Option<(i64, i64)>,
+}
+
+/// The error of a file that says of its values what is not so.
+#[derive(Debug, thiserror::Error)]
+#[error("a column has values outside of the bounds that its file states, or NULL although the file denies it")]
+pub(super) struct Broken;
+
+impl Dictionaries {
+    /// More than there are columns of codes in a few row groups, usually.
+    const MOST: usize = 64;
+
+    fn vector(&self, column: &ArrayRef) -> Vector {
+        match column.as_dictionary_opt::<UInt32Type>().filter(|codes| *codes.values().data_type() == DataType::Utf8) {
+            Some(codes) => from_codes(codes, |texts| self.dictionary(texts)),
+            None => from_arrow(column),
+        }
+    }
+
+    fn dictionary(&self, texts: &ArrayRef) -> Arc<Dictionary> {
+        let is_same = |known: &ArrayRef| {
+            let (a, b) = (known.as_string::<i32>(), texts.as_string::<i32>());
+            a.offsets().inner().ptr_eq(b.offsets().inner()) && a.values().ptr_eq(b.values())
+        };
+        let mut known = self.0.lock();
+        if let Some((_, dictionary)) = known.iter().rev().find(|(of, _)| is_same(of)) {
+            return dictionary.clone();
+        }
+        let dictionary = Arc::new(Dictionary::new(texts.as_string::<i32>().into()));
+        known.push_back((texts.clone(), dictionary.clone()));
+        if known.len() > Self::MOST {
+            known.pop_front();
+        }
+        dictionary
+    }
+}
+
+impl Promised {
+    pub fn of(known: &Known) -> Promised {
+        Promised { nullable: known.nullable, bounds: known.int_bounds() }
+    }
+
+    fn holds(&self, vector: &Vector) -> bool {
+        let has_nulls = vector.valid.as_ref().is_some_and(|valid| valid.null_count() > 0);
+        let (Some((low, high)), Values::Int(values)) = (self.bounds, &vector.values) else {
+            return self.nullable || !has_nulls;
+        };
+        let is_inside = |value: i64| value >= low && value <= high;
+        let are_all = values.iter().fold(true, |all, value| all & is_inside(*value));
+        match has_nulls {
+            false => are_all,
+            true => self.nullable && (are_all || (0..values.len()).all(|row| vector.is_null(row) || is_inside(values[row]))),
+        }
+    }
 }
 
 /// The partitions of one input. A thread computes the next batch of one of them, so that several are computed at a time.
@@ -149,9 +218,13 @@ impl Partitions {
 
 impl Streams {
     /// The streams of some plans.
-    pub fn of(plans: &[Arc<dyn ExecutionPlan>], context: &Arc<TaskContext>) -> Result<Streams> {
+    pub fn of(
+        plans: &[Arc<dyn ExecutionPlan>],
+        promised: Vec<Vec<Promised>>,
+        context: &Arc<TaskContext>,
+    ) -> Result<Streams> {
         let inputs = plans.iter().map(|plan| Partitions::of(plan, context)).collect::<Result<Vec<_>>>()?;
-        Ok(Streams { runtime: Handle::try_current().ok(), inputs })
+        Ok(Streams { runtime: Handle::try_current().ok(), inputs, promised, dictionaries: Dictionaries::default() })
     }
 }
 
@@ -164,7 +237,10 @@ impl Inputs for Streams {
             None => Ok(None),
             Some((number, batch)) => {
                 let batch = batch.map_err(ExecError::foreign)?;
-                let columns = batch.columns().iter().map(from_arrow).collect();
+                let columns: Vec<Vector> = batch.columns().iter().map(|column| self.dictionaries.vector(column)).collect();
+                if !self.promised[input].iter().zip(&columns).all(|(promised, column)| promised.holds(column)) {
+                    return Err(ExecError::foreign(DataFusionError::External(Box::new(Broken))));
+                }
                 Ok(Some((number, Batch { rows: batch.num_rows(), columns })))
             }
         }

@@ -842,3 +842,114 @@ async fn folders_by_values() {
     place.check_error("COPY t TO '@/new/folder/f.csv'", "there is no folder new/folder").await;
     assert!(!place.folder.path().join("new").exists());
 }
+
+/// Decimals of at most 18 digits are read as 64-bit integers where the executor takes them; the answers are those of a
+/// table with the same rows.
+#[tokio::test]
+async fn small_decimals_are_those_of_a_table() {
+    let place = Place::new();
+    let rows = "SELECT i AS k, CASE i % 5 WHEN 0 THEN NULL WHEN 1 THEN '' ELSE 'group ' || (i % 3) END AS g, \
+         CASE WHEN i % 7 = 0 THEN NULL ELSE (i % 1000) / 100 END::DECIMAL(9, 2) AS p, \
+         CASE i % 11 WHEN 0 THEN NULL WHEN 1 THEN 99999999999999.9999 WHEN 2 THEN -99999999999999.9999 ELSE i * 0.0001 END\
+         ::DECIMAL(18, 4) AS q, (i * 12345678901234)::DECIMAL(20, 2) AS w, (i % 40)::DECIMAL(4, 0) AS n, \
+         DATE '2024-01-01' + (i % 50)::INT AS d FROM range(9000) r(i)";
+    place.run(&format!("CREATE TABLE t AS {rows}")).await.expect("a table");
+    for (name, filter) in [("all/1", "true"), ("two/1", "k < 4000"), ("empty/1", "false")] {
+        let select = format!("SELECT * FROM t WHERE {filter} ORDER BY k");
+        place.path(&format!("{name}.parquet"));
+        let copy = format!("COPY ({select}) TO '@/{name}.parquet' (ROW_GROUP_SIZE 1500)");
+        place.run(&copy).await.expect("a file");
+    }
+    // The second file has other types of decimals, and no column n.
+    let other = "SELECT k, g, p::DECIMAL(12, 3) AS p, q::DECIMAL(22, 4) AS q, w, d FROM t WHERE k >= 4000 ORDER BY k";
+    place.run(&format!("COPY ({other}) TO '@/two/2.parquet'")).await.expect("a file");
+    place.run("CREATE VIEW two AS SELECT k, g, p::DECIMAL(12, 3) AS p, q::DECIMAL(22, 4) AS q, w, CASE WHEN k < 4000 THEN n END AS n, d FROM t").await.expect("made");
+    place.run("CREATE VIEW empty AS SELECT * FROM t WHERE false").await.expect("made");
+    let statements = [
+        "SELECT count(*), sum(p), sum(q), sum(w), avg(p), min(q), max(q), count(p) FROM @@ WHERE d < DATE '2024-02-10'",
+        "SELECT sum(p * q), sum(p * (1 - n)), max(p), min(n) FROM @@ WHERE p >= 1.5 AND p < 7.505",
+        "SELECT sum(q) FROM @@ WHERE p BETWEEN 1 AND 2 AND q <> 99999999999999.9999 AND 3 < n",
+        "SELECT count(*) FROM @@ WHERE p = n OR q IS NULL OR p IN (0.5, 1.25)",
+        "SELECT count(*) FROM @@ WHERE p > 99999999999 OR p < -1e30 OR n = 0.5",
+        "SELECT g, sum(p), sum(q), avg(n), count(*), min(p), max(w) FROM @@ GROUP BY g ORDER BY g NULLS FIRST",
+        "SELECT g, n, sum(p * 2), sum(CASE WHEN p > 5 THEN q ELSE 0 END) FROM @@ WHERE k % 2 = 0 GROUP BY g, n \
+         ORDER BY g NULLS FIRST, n NULLS FIRST",
+        "SELECT p, count(*) FROM @@ GROUP BY p ORDER BY p NULLS FIRST LIMIT 9",
+        "SELECT a.p, count(*), sum(b.q) FROM @@ a JOIN @@ b ON a.p = b.p AND a.k = b.k GROUP BY a.p ORDER BY 1 LIMIT 9",
+        "SELECT a.k, b.n, a.q FROM @@ a JOIN @@ b ON a.k = b.n WHERE b.k > 8000 ORDER BY a.k, b.k LIMIT 9",
+        "SELECT k, p, q FROM @@ WHERE g = 'group 1' AND p < 0.2 ORDER BY p, k LIMIT 7",
+        "SELECT sum(x.p) FROM (SELECT p, n FROM @@ WHERE q < 0.5 UNION ALL SELECT n, p FROM @@) x",
+    ];
+    for (table, files) in [("t", "'@/all/*.parquet'"), ("two", "'@/two/*.parquet'"), ("empty", "'@/empty/1.parquet'")] {
+        for statement in statements {
+            let of_table = place.run(&statement.replace("@@", table)).await;
+            let of_files = place.run(&statement.replace("@@", files)).await;
+            assert!(of_table.is_ok(), "{statement}: {of_table:?}");
+            assert_eq!(of_files, of_table, "{files}: {statement}");
+        }
+    }
+}
+
+/// A file whose footer states bounds that its values do not keep: what would rely on them runs without them.
+#[tokio::test]
+async fn bounds_that_lie_change_no_sums() {
+    let place = Place::new();
+    let (low, high) = (1_000_000_007i64, 1_000_000_999i64);
+    let values: Vec<i64> = (0..5000).map(|row| low + row * 7919 % (high - low + 1)).collect();
+    let groups: Vec<Option<&str>> = (0..5000).map(|row| [None, Some("a"), Some("b")][row % 3]).collect();
+    let write = |name: &str, nulls: usize| {
+        let longs: ArrayRef = Arc::new((0..5000).map(|row| (row >= nulls).then(|| values[row])).collect::<Int64Array>());
+        place.parquet(name, vec![("x", longs), ("g", texts(&groups))], 5000);
+    };
+    write("true.parquet", 0);
+    write("false.parquet", 0);
+    let path = place.path("false.parquet");
+    let mut bytes = fs::read(&path).expect("bytes");
+    let at = bytes.len() - 8;
+    let footer = at - u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four")) as usize;
+    let mut changed = 0;
+    for from in footer..at - 8 {
+        if bytes[from..from + 8] == high.to_le_bytes() {
+            bytes[from..from + 8].copy_from_slice(&(low + 3).to_le_bytes());
+            changed += 1;
+        }
+    }
+    assert!(changed > 0, "the footer has the bound");
+    fs::write(&path, bytes).expect("written");
+    for statement in [
+        "SELECT g, count(*), sum(x), min(x + 1), max(x) FROM @@ GROUP BY g ORDER BY g",
+        "SELECT x, count(*) FROM @@ GROUP BY x ORDER BY x LIMIT 5",
+        "SELECT count(*), sum(a.x - b.x), max(b.x) FROM @@ a JOIN @@ b ON a.x = b.x",
+        "SELECT count(*) FROM @@ a WHERE EXISTS (SELECT 1 FROM @@ b WHERE a.x = b.x + 1)",
+    ] {
+        let expected = place.run(&statement.replace("@@", "'@/true.parquet'")).await;
+        assert!(expected.as_ref().is_ok_and(|rows| !rows.is_empty()), "{statement}: {expected:?}");
+        assert_eq!(place.run(&statement.replace("@@", "'@/false.parquet'")).await, expected, "{statement}");
+    }
+}
+
+/// Texts of few values are read as codes: filters and groups of them, with NULL, empty texts, and row groups of other
+/// dictionaries.
+#[tokio::test]
+async fn few_texts_are_those_of_a_table() {
+    let place = Place::new();
+    let rows = "SELECT i AS k, CASE i % 6 WHEN 0 THEN NULL WHEN 1 THEN '' WHEN 2 THEN 'É' ELSE 'mode ' || (i // 1000 % 4) END \
+         AS m, CASE WHEN i < 4000 THEN NULL ELSE 'a longer text ' || i % 3 END AS n, 'same' AS o, i % 9 AS v FROM range(9000) r(i)";
+    place.run(&format!("CREATE TABLE t AS {rows}")).await.expect("a table");
+    place.run("COPY (SELECT * FROM t ORDER BY k) TO '@/t.parquet' (ROW_GROUP_SIZE 1500)").await.expect("a file");
+    for statement in [
+        "SELECT m, n, o, count(*), sum(v), min(n), max(m) FROM @@ GROUP BY m, n, o ORDER BY m NULLS FIRST, n NULLS FIRST",
+        "SELECT m, sum(v) FROM @@ WHERE m IS NULL OR m = '' GROUP BY m ORDER BY m NULLS FIRST",
+        "SELECT m, sum(v) FROM @@ WHERE coalesce(m, 'mode 2') LIKE 'mode%' GROUP BY m ORDER BY m NULLS FIRST",
+        "SELECT m, sum(v) FROM @@ WHERE m IN ('É', 'mode 1') AND n <> 'a longer text 1' GROUP BY m ORDER BY m",
+        "SELECT m, sum(v) FROM @@ WHERE m < n OR length(m) > 4 AND v = 3 GROUP BY m ORDER BY m",
+        "SELECT upper(m) AS u, n || '!' AS w, count(*) FROM @@ WHERE NOT m > 'mode 1' GROUP BY u, w ORDER BY u, w",
+        "SELECT a.m, count(*) FROM @@ a JOIN @@ b ON a.m = b.m AND a.k = b.k WHERE b.n IS NOT NULL GROUP BY a.m ORDER BY 1",
+        "SELECT a.m, b.n FROM @@ a LEFT JOIN @@ b ON a.m = b.n OR a.k = b.k + 1 WHERE a.k IN (3, 4503) ORDER BY 1, 2",
+        "SELECT count(*), count(n), count(DISTINCT m) FROM @@ WHERE n LIKE '%2' OR n IS NULL AND m BETWEEN 'm' AND 'mode 3'",
+    ] {
+        let of_table = place.run(&statement.replace("@@", "t")).await;
+        assert!(of_table.as_ref().is_ok_and(|rows| !rows.is_empty()), "{statement}: {of_table:?}");
+        assert_eq!(place.run(&statement.replace("@@", "'@/t.parquet'")).await, of_table, "{statement}");
+    }
+}

@@ -17,6 +17,7 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::scalar::ScalarValue;
 
+use super::forms::over_forms;
 use crate::expressions::dictionary::per_string;
 use crate::expressions::physical::remap;
 
@@ -104,14 +105,23 @@ const USELESS_SHARE: f64 = 0.8;
 const REST_BATCHES: usize = 32;
 
 impl Tests {
-    /// Tests for batches with the columns `tested` of the table.
-    pub fn new(filters: &Filters, tested: &[usize], table: &Schema, measured: Arc<Measured>) -> Result<Tests> {
+    /// Tests for batches with the columns `tested` of the table, which are read with the types of `read`.
+    pub fn new(
+        filters: &Filters,
+        tested: &[usize],
+        table: &Schema,
+        read: &Schema,
+        measured: Arc<Measured>,
+    ) -> Result<Tests> {
         let place = |column: usize| tested.iter().position(|tested| *tested == column).unwrap_or(usize::MAX);
-        let schema = table.project(tested)?;
-        let own: Vec<_> =
-            filters.own.iter().map(|filter| per_string(remap(filter, place)?, &schema)).collect::<Result<_>>()?;
+        let (schema, read) = (table.project(tested)?, read.project(tested)?);
+        let own = filters.own.iter().map(|filter| {
+            let filter = per_string(remap(filter, place)?, &schema)?;
+            over_forms(filter, &schema, &read)
+        });
+        let own = own.collect::<Result<Vec<_>>>()?;
         let dynamic = filters.dynamic.iter().map(|filter| {
-            let filter = remap(filter, place)?;
+            let filter = over_forms(remap(filter, place)?, &schema, &read)?;
             let mut floats: Vec<usize> = collect_columns(&filter).iter().map(Column::index).collect();
             floats.retain(|at| schema.field(*at).data_type().is_floating());
             Ok(DynamicTest { filter, floats, tested: 0, passed: 0, rest: 0 })
@@ -179,7 +189,8 @@ impl DynamicTest {
     }
 }
 
-fn is_comparison(filter: &Arc<dyn PhysicalExpr>) -> bool {
+/// Whether a filter compares a column with a constant.
+pub(super) fn is_comparison(filter: &Arc<dyn PhysicalExpr>) -> bool {
     let Some(binary) = filter.downcast_ref::<BinaryExpr>() else { return false };
     let compares = matches!(
         binary.op(),

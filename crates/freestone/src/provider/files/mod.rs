@@ -8,6 +8,7 @@
 mod bounds;
 mod contents;
 mod filters;
+mod forms;
 mod functions;
 mod inference;
 mod inspection;
@@ -48,6 +49,7 @@ use progress::ReadProgress;
 pub(crate) use rejects::RejectTables;
 use set::FileSet;
 pub(crate) use sniff::SniffFunction;
+pub(crate) use source::FilesSource;
 use table::FilesTable;
 
 use crate::context::Progress;

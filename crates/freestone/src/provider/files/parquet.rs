@@ -12,6 +12,7 @@ use parquet::arrow::arrow_reader::{
 };
 
 use super::filters::Tests;
+use super::forms;
 use super::pruning::with_page_index;
 use super::reader::{Assembly, Scan};
 use super::set::Contents;
@@ -70,11 +71,16 @@ impl GroupReader {
             }
         }
         let metadata = indexed.unwrap_or(parquet.metadata());
-        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks.clone(), metadata.clone())
+        let metadata = match Arc::ptr_eq(&scan.read, &scan.set.schema) {
+            true => metadata.clone(),
+            false => forms::metadata(metadata, parquet, set_file, &scan.read)
+                .ok_or_else(|| Error::new(ErrorKind::Internal, "a row group is not read in the forms of its file"))?,
+        };
+        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks.clone(), metadata)
             .with_row_groups(vec![group])
             .with_batch_size(scan.batch_rows);
         let late = is_late(scan);
-        let assembly = Assembly::new(&scan.set, set_file, if late { &scan.projection } else { needed });
+        let assembly = Assembly::new(&scan.read, set_file, if late { &scan.projection } else { needed });
         builder = builder.with_projection(parquet.mask(assembly.stored.iter().copied()));
         let is_whole = selection.is_none() && !late;
         if let Some(selection) = selection {
@@ -83,7 +89,7 @@ impl GroupReader {
         let failed = Failure::default();
         if let (true, Some(tests)) = (late, tests) {
             scan.counters.late_groups.add(1);
-            let tested = Assembly::new(&scan.set, set_file, &scan.tested);
+            let tested = Assembly::new(&scan.read, set_file, &scan.tested);
             builder = builder.with_row_filter(row_filter(parquet, tested, tests, failed.clone()));
         }
         let reader = builder.build().map_err(|error| {

@@ -33,6 +33,8 @@ pub(super) struct Scan {
     /// The output columns of the table, in the order of the plan.
     pub projection: Vec<usize>,
     pub schema: SchemaRef,
+    /// The columns of the table with the types in which they are read.
+    pub read: SchemaRef,
     /// The columns of the table that filters test.
     pub tested: Vec<usize>,
     pub batch_rows: usize,
@@ -64,7 +66,7 @@ impl Scan {
     pub fn tests(&self) -> Result<Option<Tests>> {
         let is_none = self.filters.is_empty();
         Ok((!is_none)
-            .then(|| Tests::new(&self.filters, &self.tested, &self.set.schema, self.measured.clone()))
+            .then(|| Tests::new(&self.filters, &self.tested, &self.set.schema, &self.read, self.measured.clone()))
             .transpose()?)
     }
 }
@@ -88,7 +90,8 @@ enum Piece {
 }
 
 impl Assembly {
-    pub fn new(set: &FileSet, file: &SetFile, columns: &[usize]) -> Self {
+    /// Of the columns `columns` of the table, for a file that is read with the types of `read`.
+    pub fn new(read: &Schema, file: &SetFile, columns: &[usize]) -> Self {
         let stored = columns.iter().filter_map(|column| match file.columns[*column] {
             ColumnSource::Stored(place) => Some(place),
             _ => None,
@@ -99,10 +102,10 @@ impl Assembly {
         let piece = |column: &usize| match &file.columns[*column] {
             ColumnSource::Stored(place) => Piece::Read(stored.partition_point(|other| other < place)),
             ColumnSource::Value(value) => Piece::Value(value.clone()),
-            ColumnSource::Missing => Piece::Missing(set.schema.field(*column).data_type().clone()),
+            ColumnSource::Missing => Piece::Missing(read.field(*column).data_type().clone()),
         };
         let pieces = columns.iter().map(piece).collect();
-        let fields: Vec<Arc<Field>> = columns.iter().map(|column| set.schema.fields()[*column].clone()).collect();
+        let fields: Vec<Arc<Field>> = columns.iter().map(|column| read.fields()[*column].clone()).collect();
         Self { schema: Arc::new(Schema::new(fields)), stored, pieces, name: file.name.clone() }
     }
 
@@ -212,7 +215,7 @@ impl Reader {
             (Morsel::Batch { file: at, batch }, Contents::Arrow(arrow)) => {
                 let same = matches!(&self.open, Open::Arrow(open) if open.file == at && !open.is_stream);
                 if !same {
-                    let assembly = Assembly::new(&scan.set, file, &self.needed);
+                    let assembly = Assembly::new(&scan.read, file, &self.needed);
                     let reader = arrow.reader(&assembly.stored)?;
                     let (is_stream, next_row) = (batch.is_none(), batch.is_none().then_some(1));
                     let open =
@@ -246,7 +249,7 @@ impl Reader {
                     options.batch_rows = scan.batch_rows;
                     options.rejects = scan.rejects.get(at).cloned();
                     let parser = text.parser(&file.path, &schema, sources.collect(), &inferred, &options, pool)?;
-                    let assembly = Assembly::of_parsed(set, file, &self.needed, &parsed);
+                    let assembly = Assembly::of_parsed(&scan.read, file, &self.needed, &parsed);
                     self.open = Open::Text(TextBatches { file: at, assembly, parser, ready: VecDeque::new() });
                 }
                 let Open::Text(open) = &mut self.open else { return Ok(()) };
@@ -319,8 +322,8 @@ impl Reader {
 
 impl Assembly {
     /// Like [`Assembly::new`], for rows whose columns are in the order `parsed` of the table's columns.
-    fn of_parsed(set: &FileSet, file: &SetFile, columns: &[usize], parsed: &[usize]) -> Self {
-        let mut assembly = Self::new(set, file, columns);
+    fn of_parsed(read: &Schema, file: &SetFile, columns: &[usize], parsed: &[usize]) -> Self {
+        let mut assembly = Self::new(read, file, columns);
         for (piece, column) in assembly.pieces.iter_mut().zip(columns) {
             if let (Piece::Read(place), Some(at)) = (&mut *piece, parsed.iter().position(|parsed| parsed == column)) {
                 *place = at;

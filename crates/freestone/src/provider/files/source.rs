@@ -5,9 +5,10 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
-use datafusion::common::Statistics;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{ScalarValue, Statistics};
 use datafusion::datasource::source::{DataSource, DataSourceExec, OpenArgs};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -19,12 +20,13 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSe
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 
 use super::filters::Filters;
+use super::forms::executed;
 use super::morsels::{self, Cut, Queue};
 use super::progress::ReadProgress;
 use super::pruning::Pruning;
 use super::reader::{Counters, Reader, Scan};
 use super::set::FileSet;
-use super::statistics::statistics;
+use super::statistics::{few_values, statistics};
 use super::stream::{FilesStream, ordered};
 use crate::expressions::physical::remap;
 use crate::provider::statistics::of_partition;
@@ -34,11 +36,13 @@ const SMALL_BYTES: u64 = 1 << 20;
 
 /// A scan: files, projection, filters, limit, order.
 #[derive(Debug, Clone)]
-pub(super) struct FilesSource {
+pub(crate) struct FilesSource {
     set: Arc<FileSet>,
     progress: Arc<ReadProgress>,
     projection: Vec<usize>,
     schema: SchemaRef,
+    /// The columns of the table with the types in which they are read.
+    read: SchemaRef,
     /// The filters on the table's columns.
     filters: Filters,
     /// The maximum number of threads.
@@ -51,12 +55,13 @@ pub(super) struct FilesSource {
 }
 
 impl FilesSource {
-    pub fn new(set: Arc<FileSet>, progress: Arc<ReadProgress>, projection: Vec<usize>, target: usize) -> Self {
+    pub(super) fn new(set: Arc<FileSet>, progress: Arc<ReadProgress>, projection: Vec<usize>, target: usize) -> Self {
         let bytes: u64 = set.files.iter().map(|file| file.bytes).sum();
         let partitions = if bytes <= SMALL_BYTES { 1 } else { morsels::count(&set).clamp(1, target.max(1)) };
         let schema = projected(&set.schema, &projection);
         let (filters, metrics) = (Filters::default(), ExecutionPlanMetricsSet::new());
-        Self { set, progress, projection, schema, filters, target, partitions, fetch: None, ordered: false, metrics }
+        let read = set.schema.clone();
+        Self { set, progress, projection, schema, read, filters, target, partitions, fetch: None, ordered: false, metrics }
     }
 
     /// The scan of a plan's node, if it is a scan of files.
@@ -78,6 +83,32 @@ impl FilesSource {
         (self.partitions > 1).then(|| Self { partitions: 1, ordered: true, ..self.clone() })
     }
 
+    /// The same scan in the forms that the executor takes, for the types of its plan.
+    pub fn executed(&self) -> Arc<dyn ExecutionPlan> {
+        let read = executed(&self.set);
+        let schema = projected(&read, &self.projection);
+        DataSourceExec::from_data_source(Self { read, schema, ..self.clone() })
+    }
+
+    /// The number of rows without filters, if the files say so.
+    pub fn all_rows(&self) -> Option<usize> {
+        statistics(&self.set, &Filters::default(), &self.projection).ok()?.num_rows.get_value().copied()
+    }
+
+    /// About how many values an output column has at most, if they are few.
+    pub fn few_values(&self, column: usize) -> Option<usize> {
+        few_values(&self.set, self.projection[column])
+    }
+
+    /// Whether an output column may be NULL, and its least and greatest value as integers, as the files say. Nothing
+    /// may rely on them unless it has looked at the values.
+    pub fn nulls_and_bounds(&self, column: usize) -> Result<(bool, Option<(i64, i64)>)> {
+        let known = &statistics(&self.set, &self.filters, &self.projection)?.column_statistics[column];
+        let end = |value: &Precision<ScalarValue>| value.get_value().and_then(integer);
+        let bounds = end(&known.min_value).zip(end(&known.max_value)).filter(|(low, high)| low <= high);
+        Ok((known.null_count.get_value() != Some(&0), bounds))
+    }
+
     /// The parameters of one run.
     fn run(&self, context: &TaskContext) -> Arc<Scan> {
         let counter = |name: &'static str| MetricBuilder::new(&self.metrics).global_counter(name);
@@ -93,6 +124,7 @@ impl FilesSource {
             pruning: Pruning::new(&self.filters.own, &self.set.schema),
             projection: self.projection.clone(),
             schema: self.schema.clone(),
+            read: self.read.clone(),
             tested: self.filters.columns(),
             batch_rows: context.session_config().batch_size(),
             measured: Arc::default(),
@@ -129,6 +161,25 @@ impl Shared {
 
 fn projected(schema: &Schema, projection: &[usize]) -> SchemaRef {
     Arc::new(Schema::new(projection.iter().map(|column| schema.fields()[*column].clone()).collect::<Vec<_>>()))
+}
+
+/// A value of a type that is stored as a signed integer of at most 64 bits.
+fn integer(value: &ScalarValue) -> Option<i64> {
+    match value {
+        ScalarValue::Int8(value) => value.map(i64::from),
+        ScalarValue::Int16(value) => value.map(i64::from),
+        ScalarValue::Int32(value) | ScalarValue::Date32(value) => value.map(i64::from),
+        ScalarValue::Int64(value)
+        | ScalarValue::TimestampSecond(value, _)
+        | ScalarValue::TimestampMillisecond(value, _)
+        | ScalarValue::TimestampMicrosecond(value, _)
+        | ScalarValue::TimestampNanosecond(value, _) => *value,
+        ScalarValue::UInt8(value) => value.map(i64::from),
+        ScalarValue::UInt16(value) => value.map(i64::from),
+        ScalarValue::UInt32(value) => value.map(i64::from),
+        ScalarValue::Decimal128(value, ..) => value.and_then(|value| i64::try_from(value).ok()),
+        _ => None,
+    }
 }
 
 impl DataSource for FilesSource {

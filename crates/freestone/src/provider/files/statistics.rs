@@ -107,6 +107,27 @@ fn of_column(set: &FileSet, column: usize) -> ColumnStatistics {
     statistics
 }
 
+/// The bytes of a dictionary of few values.
+const FEW_BYTES: i64 = 4096;
+
+/// About how many values a column of Parquet files has at most, if each row group has a small dictionary of them.
+pub(super) fn few_values(set: &FileSet, column: usize) -> Option<usize> {
+    let mut most = 1;
+    for file in &set.files {
+        let (Contents::Parquet(parquet), ColumnSource::Stored(place)) = (&file.contents, &file.columns[column]) else {
+            return None;
+        };
+        let leaf = parquet.leaf(*place)?;
+        for group in parquet.metadata().metadata().row_groups() {
+            let chunk = group.column(leaf);
+            let bytes = chunk.data_page_offset().checked_sub(chunk.dictionary_page_offset()?)?;
+            // A value takes at least a byte or two, compressed.
+            most = most.max(usize::try_from(bytes).ok().filter(|_| bytes <= FEW_BYTES)? / 2);
+        }
+    }
+    Some(most)
+}
+
 /// The approximate bytes of a column's values in memory.
 fn stored_bytes(parquet: &ParquetFile, column: usize) -> u64 {
     let Some(leaf) = parquet.leaf(column) else { return 0 };
