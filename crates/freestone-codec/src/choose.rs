@@ -389,6 +389,11 @@ mod cost {
     /// Per byte of a string.
     pub const FSST_BYTE: f64 = 0.8;
     pub const BLOCK_BYTE: f64 = 0.9;
+
+    /// Codes by runs of this length. A run costs about as much as a dozen codes that are packed.
+    pub fn rle_of_codes(run: usize) -> f64 {
+        RLE + 5.0 / run as f64
+    }
 }
 
 fn weigh_numbers(weigh: &mut Weigh<'_>, values: &Values<'_>, validity: Option<&[u64]>, stats: &mut Stats) {
@@ -431,7 +436,7 @@ fn weigh_numbers(weigh: &mut Weigh<'_>, values: &Values<'_>, validity: Option<&[
     let before = weigh.weighed.len();
     weigh.add(Transform::Dictionary, Encoding::BitPack, Some(&shared), cost::DICTIONARY);
     if run >= 2 {
-        weigh.add(Transform::Dictionary, Encoding::Rle, Some(&shared), cost::RLE);
+        weigh.add(Transform::Dictionary, Encoding::Rle, Some(&shared), cost::rle_of_codes(run));
     }
     let dictionaries = weigh.weighed.split_off(before);
     weigh.weighed.extend(dictionaries.into_iter().filter(|(_, c)| c.bytes_per_value <= limit));
@@ -456,8 +461,9 @@ fn weigh_strings(weigh: &mut Weigh<'_>, values: &Values<'_>, validity: Option<&[
         if let Some(shared) = dictionary_of(values, validity, DICTIONARY_ENTRIES_MAX) {
             stats.distinct = shared.dictionary_len();
             weigh.add(Transform::Dictionary, Encoding::BitPack, Some(&shared), cost::DICTIONARY);
-            if stats.rows >= stats.runs * 2 {
-                weigh.add(Transform::Dictionary, Encoding::Rle, Some(&shared), cost::RLE);
+            let run = stats.rows.max(1) / stats.runs.max(1);
+            if run >= 2 {
+                weigh.add(Transform::Dictionary, Encoding::Rle, Some(&shared), cost::rle_of_codes(run));
             }
         }
         weigh.add_page_dictionary(values, validity);

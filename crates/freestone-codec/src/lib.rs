@@ -23,6 +23,7 @@ mod encodings;
 mod error;
 mod fsst_table;
 mod fuzz;
+pub mod grouped;
 pub mod hash;
 mod key_set;
 mod layout;

@@ -1,6 +1,7 @@
 //! Accumulators: the states of an aggregate for many groups.
 
 use arrow_buffer::{BooleanBuffer, NullBuffer};
+use freestone_codec::grouped::{add_by_group, count_by_group};
 
 use crate::arithmetic::float_order;
 use crate::error::Result;
@@ -154,44 +155,16 @@ impl Sum {
     fn add(&mut self, values: &[i64], valid: Option<&NullBuffer>, groups: &[u32], total: usize) {
         let fits = |most: u64| most.checked_mul(values.len() as u64).is_some_and(|sum| sum >> 63 == 0);
         if self.magnitude.is_some_and(fits) && total <= PARTIAL_GROUPS {
-            let partial = sums_in_lanes(&mut self.partial, values, valid, groups, total);
-            self.sums.iter_mut().zip(partial).for_each(|(sum, more)| *sum += i128::from(more));
+            self.partial.clear();
+            self.partial.resize(total, 0);
+            match valid {
+                None => add_by_group(values, groups, &mut self.partial),
+                Some(valid) => valid.valid_indices().for_each(|row| self.partial[groups[row] as usize] += values[row]),
+            }
+            self.sums.iter_mut().zip(&self.partial).for_each(|(sum, more)| *sum += i128::from(*more));
         } else {
             add_each(&mut self.sums, values, valid, groups, |sum, value| *sum += i128::from(value));
         }
-    }
-}
-
-/// So many sums of each group are added up side by side, because a sum that was just stored takes long to load.
-const LANES: usize = 4;
-
-/// The sums of the values of each group, of which there are `total`. They must fit 64 bits. `lanes` is memory to use again.
-pub fn sums_in_lanes<'l>(
-    lanes: &'l mut Vec<i64>,
-    values: &[i64],
-    valid: Option<&NullBuffer>,
-    groups: &[u32],
-    total: usize,
-) -> impl Iterator<Item = i64> + use<'l> {
-    lanes.clear();
-    lanes.resize(total * LANES, 0);
-    add_in_lanes(lanes, values, valid, groups);
-    lanes.as_chunks::<LANES>().0.iter().map(|lanes| lanes.iter().sum())
-}
-
-fn add_in_lanes(partial: &mut [i64], values: &[i64], valid: Option<&NullBuffer>, groups: &[u32]) {
-    if let Some(valid) = valid {
-        return valid.valid_indices().for_each(|row| partial[groups[row] as usize * LANES] += values[row]);
-    }
-    let (values, last) = values.as_chunks::<LANES>();
-    let (groups, last_groups) = groups.as_chunks::<LANES>();
-    for (values, groups) in values.iter().zip(groups) {
-        for lane in 0..LANES {
-            partial[groups[lane] as usize * LANES + lane] += values[lane];
-        }
-    }
-    for (value, group) in last.iter().zip(last_groups) {
-        partial[*group as usize * LANES] += value;
     }
 }
 
@@ -236,7 +209,7 @@ pub(crate) fn count_each(counts: &mut [i64], valid: Option<&NullBuffer>, groups:
         return;
     }
     match valid {
-        None => groups.iter().for_each(|group| counts[*group as usize] += 1),
+        None => count_by_group(groups, counts),
         Some(valid) => valid.valid_indices().for_each(|row| counts[groups[row] as usize] += 1),
     }
 }

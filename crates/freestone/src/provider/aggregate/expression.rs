@@ -13,7 +13,7 @@ use freestone_store::column::{ColumnBuffer, Decoded};
 use freestone_store::schema::kind;
 
 use crate::exact;
-use crate::provider::statistics::int_bounds;
+use crate::provider::statistics::{int_bounds, nulls_and_bounds};
 
 /// The maximum magnitude of results, with a margin to 64 bits.
 const LARGEST: i128 = 1 << 62;
@@ -50,6 +50,11 @@ pub struct InputColumns<'a> {
 }
 
 impl InputColumns<'_> {
+    /// Whether a column of the table has NULLs. Zones count them.
+    pub fn has_nulls(&self, column: usize) -> bool {
+        self.table.schema.stored_nullable(column) && nulls_and_bounds(self.table, column).0
+    }
+
     fn schema(&self, depth: usize) -> &SchemaRef {
         depth.checked_sub(1).map_or(&self.schema, |above| &self.projections[above].1)
     }

@@ -238,7 +238,7 @@ impl Aggregation {
     /// COUNT of a column.
     fn presence(&mut self, place: usize, inputs: &InputColumns<'_>) -> Option<Function> {
         let column = *inputs.scanned.get(place)?;
-        if !inputs.table.schema.stored_nullable(column) {
+        if !inputs.has_nulls(column) {
             return Some(Function::CountRows);
         }
         let known = self.values.iter().position(|v| v.places == [place] && v.column.is_some());
@@ -257,7 +257,7 @@ impl Aggregation {
             places.sort_unstable();
             places.dedup();
             let column = |place: usize| inputs.scanned[place];
-            let is_nullable = places.iter().any(|place| inputs.table.schema.stored_nullable(column(*place)));
+            let is_nullable = places.iter().any(|place| inputs.has_nulls(column(*place)));
             let plain = match compiled.expression {
                 IntExpression::Column(place) => Some(column(place)),
                 _ => None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, Decimal128Array, Float64Array, Int64Array, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::error::{DataFusionError, Result};
-use freestone_exec::accumulators::sums_in_lanes;
+use freestone_codec::grouped::{add_by_group, count_by_group};
 use freestone_store::StoreError;
 use freestone_store::column::ColumnBuffer;
 use freestone_store::limits::GRANULE_ROWS;
@@ -205,13 +205,7 @@ impl Sink for States {
             return Ok(());
         }
         let groups = aggregation.groups.of_rows(ordinal, columns, rows).map_err(StoreError::Invalid)?;
-        if has_lanes(self.rows.len(), rows) {
-            let mut lanes = vec![];
-            let counts = sums_in_lanes(&mut lanes, &vec![1; rows], None, &groups, self.rows.len());
-            self.rows.iter_mut().zip(counts).for_each(|(all, more)| *all += more as u64);
-        } else {
-            groups.iter().for_each(|group| self.rows[*group as usize] += 1);
-        }
+        count_by_group(&groups, &mut self.rows);
         for (value, state) in aggregation.values.iter().zip(&mut self.values) {
             state.take_grouped(value, columns, &groups).map_err(StoreError::Invalid)?;
         }
@@ -286,8 +280,12 @@ impl ValueState {
     fn take_grouped(&mut self, value: &Value, columns: &[ColumnBuffer], groups: &[u32]) -> Result<(), String> {
         let valid = valid_rows(value, columns, groups.len());
         if !self.counts.is_empty() {
-            let is_valid = |row: usize| valid.as_ref().is_none_or(|v| v[row / 64] >> (row % 64) & 1 == 1);
-            groups.iter().enumerate().for_each(|(row, group)| self.counts[*group as usize] += u64::from(is_valid(row)));
+            match &valid {
+                None => count_by_group(groups, &mut self.counts),
+                Some(valid) => groups.iter().enumerate().for_each(|(row, group)| {
+                    self.counts[*group as usize] += valid[row / 64] >> (row % 64) & 1;
+                }),
+            }
         }
         let Some(expression) = &value.expression else { return Ok(()) };
         let values = expression.evaluate(columns)?;
@@ -297,9 +295,7 @@ impl ValueState {
             && has_lanes(self.sums.narrow.len(), groups.len())
             && self.sums.prepare(groups.len(), value.magnitude)
         {
-            let mut lanes = vec![];
-            let more = sums_in_lanes(&mut lanes, values, None, groups, self.sums.narrow.len());
-            self.sums.narrow.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+            add_by_group(values, groups, &mut self.sums.narrow);
             return Ok(());
         }
         self.take_each(value, &values, groups.len(), valid.as_deref(), |row| groups[row] as usize);
