@@ -26,6 +26,8 @@ mod reads;
 
 use reads::{Ahead, PinnedPages, Read};
 
+/// The rows of the first batch for dynamic filters.
+const FIRST_ROWS: usize = 32;
 /// The assumed number of threads that search an index for a dynamic filter. Each thread searches separately, so the
 /// search must pay off for each.
 const ASKING_THREADS: usize = 4;
@@ -49,6 +51,9 @@ pub struct Cursor {
     scratch: Scratch,
     observed: Vec<Observed>,
     dynamic: Vec<(u64, DynamicState)>,
+    /// The rows of the next batch. The first batches of a scan with dynamic filters are small, because an operator that
+    /// wants few rows may know from them which others it does not want.
+    batch_rows: usize,
     /// The predicates and codes of all dynamic filters, and the observations of the predicates.
     dynamic_predicates: Vec<ColumnPredicate>,
     dynamic_codes: Vec<CodeFilter>,
@@ -68,6 +73,8 @@ impl Cursor {
         let observed = request.predicates.iter().map(|p| Observed::new(&p.predicate)).collect();
         let dynamic = request.dynamic.iter().map(|_| (u64::MAX, DynamicState::default())).collect();
         let reading = Reading::of(&table.schema, &request.projection);
+        let first_rows = if request.dynamic.is_empty() { usize::MAX } else { FIRST_ROWS };
+        let batch_rows = request.batch_rows.min(first_rows);
         let mut cursor = Cursor {
             reading,
             table,
@@ -80,6 +87,7 @@ impl Cursor {
             ready: VecDeque::new(),
             scratch: Scratch::default(),
             observed,
+            batch_rows,
             dynamic,
             dynamic_predicates: vec![],
             dynamic_codes: vec![],
@@ -194,7 +202,7 @@ impl Cursor {
             return self.hand_over(granule, pinned, selected, sink);
         }
         self.emit(granule, pinned, selected)?;
-        if self.rows >= self.request.batch_rows { self.flush() } else { Ok(()) }
+        if self.rows >= self.batch_rows { self.flush() } else { Ok(()) }
     }
 
     /// Of the rows that zone pruning leaves, those that also satisfy the codes of dynamic filters and are index matches
@@ -497,7 +505,7 @@ impl Cursor {
     }
 
     fn emit(&mut self, granule: &Granule<'_>, pinned: &mut PinnedPages, selected: &Selected) -> Result<()> {
-        if self.rows > 0 && self.rows + selected.count > 2 * self.request.batch_rows {
+        if self.rows > 0 && self.rows + selected.count > 2 * self.batch_rows {
             self.flush()?;
         }
         let mut output = std::mem::take(&mut self.output);
@@ -554,6 +562,7 @@ impl Cursor {
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)
             .map_err(|e| StoreError::Corrupt { file: self.table.name.clone(), reason: e.to_string() })?;
         self.ready.push_back(batch);
+        self.batch_rows = self.request.batch_rows.min(self.batch_rows.saturating_mul(2));
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
+use datafusion::physical_expr::utils::split_disjunction;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunction};
 use freestone_codec::{BytesBound, BytesPredicate, IntPredicate, Kind, Predicate, f32_key, f64_key};
 use freestone_store::scan::{ColumnPredicate, DynamicFilter, DynamicState, FilterError, RowFilter, boolean_bits};
@@ -131,6 +132,30 @@ fn predicate(e: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<ColumnPredica
         _ => (compared(binary.right())?, literal(binary.left())?, binary.op().swap()?),
     };
     on(c, comparison(op, &literal, schema.field(c).data_type())?)
+}
+
+/// A range that all rows are in for which a disjunction is true. The rows before another one in an order by several
+/// columns are `a < 5 OR a = 5 AND b < 7`, of which zones only know what `a <= 5` says.
+fn implied_range(e: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<ColumnPredicate> {
+    let parts = split_disjunction(e);
+    let ranges = |part: &Arc<dyn PhysicalExpr>| -> Vec<(usize, i128, i128)> {
+        let conjuncts = split_conjunction(part).into_iter();
+        let range = |found: ColumnPredicate| match found.predicate {
+            Predicate::Int(IntPredicate::Range { low, high }) => Some((found.column, low, high)),
+            _ => None,
+        };
+        conjuncts.filter_map(|conjunct| range(predicate(conjunct, schema)?)).collect()
+    };
+    let (first, others) = parts.split_first().filter(|(_, others)| !others.is_empty())?;
+    let others: Vec<_> = others.iter().map(|part| ranges(part)).collect();
+    ranges(first).into_iter().find_map(|(column, low, high)| {
+        let united = others.iter().try_fold((low, high), |(low, high), ranges| {
+            let (_, l, h) = ranges.iter().find(|(of, ..)| *of == column)?;
+            Some((low.min(*l), high.max(*h)))
+        });
+        let (low, high) = united.filter(|range| *range != (i128::MIN, i128::MAX))?;
+        Some(ColumnPredicate { column, predicate: Predicate::Int(IntPredicate::Range { low, high }) })
+    })
 }
 
 fn column(e: &Arc<dyn PhysicalExpr>) -> Option<usize> {
@@ -439,6 +464,9 @@ impl DynamicExpression {
         let now = with_fields(&now, &self.scanned.table.schema)?;
         for conjunct in split_conjunction(&now) {
             let said = predicate(conjunct, &self.schema).is_some();
+            if let Some(implied) = implied_range(conjunct, &self.schema).filter(|_| !said) {
+                add_predicate(implied, &mut state.predicates);
+            }
             match if said { None } else { key_set(conjunct, &self.scanned.table, &self.schema)? } {
                 Some(keys) => state.predicates.extend(keys.predicate()),
                 None => add_static(conjunct, &self.schema, &mut state.predicates, &mut state.row_filters)?,
