@@ -11,6 +11,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::cancellable_joins::CancellableJoins;
 use super::dictionary_evaluation::DictionaryEvaluation;
+use super::join_order::JoinOrder;
 use super::small_batches::SmallBatches;
 use super::{Rule, corrected};
 use crate::context::Cancellation;
@@ -81,6 +82,7 @@ fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
     rules.insert(pushes_sorts.unwrap_or(at), Arc::new(ChooseCopies));
     // Before anything comes between scans and the projections above them.
     rules.insert(0, Arc::new(ReadFields));
+    rules.insert(1, Arc::new(JoinOrder));
     rules.push(Arc::new(KeepFileOrder));
     rules.push(Arc::new(SmallBatches));
     rules.push(Arc::new(DictionaryEvaluation));

@@ -37,7 +37,7 @@ use super::filter::{Conjuncts, Renumbered, Scanned};
 use super::in_keys::InKeys;
 use super::keys::code_filters;
 use super::paths::PathFilter;
-use super::statistics::{nulls_and_bounds, of_partition, statistics};
+use super::statistics::{distinct, nulls_and_bounds, of_partition, statistics};
 use super::stream::ScanStream;
 use crate::expressions::physical::remap;
 use crate::internal_names::ROW_ID_COLUMN;
@@ -368,6 +368,11 @@ impl FreestoneSource {
         let is_int = form_of(data_type) == Form::Int && *data_type != DataType::UInt64;
         let (nulls, bounds) = nulls_and_bounds(self.table(), column);
         (nulls, bounds.filter(|_| is_int))
+    }
+
+    /// About how many distinct values an output column has without filters.
+    pub(crate) fn distinct(&self, column: usize) -> Option<u64> {
+        distinct(self.table(), *self.projection.get(column)?)
     }
 
     /// The most texts of a dictionary of a column, if all its values are in dictionaries.

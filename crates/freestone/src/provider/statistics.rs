@@ -81,6 +81,12 @@ pub fn int_bounds(table: &Table, column: usize) -> Option<(i128, i128)> {
     summarize(table, column).ints
 }
 
+/// About how many distinct values a stored column has.
+pub fn distinct(table: &Table, column: usize) -> Option<u64> {
+    let is_stored = column < table.schema.stored_count();
+    is_stored.then(|| summarize(table, column).distinct).filter(|count| *count > 0)
+}
+
 /// Whether a stored column has a NULL, and its least and greatest integer.
 pub fn nulls_and_bounds(table: &Table, column: usize) -> (bool, Option<(i128, i128)>) {
     let ColumnSummary { nulls, ints, .. } = summarize(table, column);

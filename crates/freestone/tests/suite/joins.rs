@@ -140,3 +140,44 @@ async fn keys_that_do_not_hold_keep_their_joins() {
     change("INSERT INTO cust@ VALUES (3, 'n1', 5), (4, 'n1', 5)").await;
     assert_eq!((joins(&session, inner).await, joins(&session, outer).await), (1, 1), "a key of two rows");
 }
+
+/// The order of a FROM clause does not decide how relations are joined.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_are_ordered_by_their_rows() {
+    let database: Arc<Database> =
+        Database::in_memory(Options { threads: 2, ..Options::default() }).expect("memory is there");
+    let session = database.session();
+    for sql in [
+        "CREATE TABLE region AS SELECT v AS id, 'region ' || v AS name FROM range(5) AS t(v)",
+        "CREATE TABLE nation AS SELECT v AS id, v % 5 AS region, 'nation ' || v AS name FROM range(25) AS t(v)",
+        "CREATE TABLE buyer AS SELECT v AS id, v % 25 AS nation FROM range(3000) AS t(v)",
+        "CREATE TABLE seller AS SELECT v AS id, v % 25 AS nation FROM range(200) AS t(v)",
+        "CREATE TABLE sale AS SELECT v AS id, v * 7 % 3000 AS buyer, v * 13 % 200 AS seller, v % 50 AS amount \
+         FROM range(30000) AS t(v)",
+    ] {
+        session.sql(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+    let conditions = "WHERE sale.buyer = buyer.id AND sale.seller = seller.id AND buyer.nation = seller.nation AND \
+         seller.nation = nation.id AND nation.region = region.id AND region.name = 'region 3'";
+    let mut answers = vec![];
+    for from in [
+        "sale, buyer, seller, nation, region",
+        "region, seller, sale, buyer, nation",
+        "buyer, region, seller, nation, sale",
+        "seller CROSS JOIN buyer CROSS JOIN region CROSS JOIN nation CROSS JOIN sale",
+    ] {
+        let sql = format!("SELECT region.name, count(*), sum(amount), min(buyer.id) FROM {from} {conditions} GROUP BY 1");
+        answers.push(answer(&session, &sql).await);
+        let plan = answer(&session, &format!("EXPLAIN {sql}")).await;
+        let physical = plan.split("physical_plan").nth(1).expect("EXPLAIN shows the physical plan");
+        assert!(!physical.contains("CrossJoinExec"), "{from}: {plan}");
+        // Buyers are not joined with all sellers of their nation, which are more pairs than there are sales.
+        let pairs = physical.matches("JoinExec").count();
+        assert!(pairs <= 4, "{from}: {plan}");
+        let by_nation = physical.lines().filter(|line| line.contains("JoinExec") && line.contains("nation@"));
+        let is_alone = |line: &&str| !line.contains("id@") && !line.contains("buyer@") && !line.contains("seller@");
+        assert_eq!(by_nation.filter(is_alone).count(), 0, "{from}: {plan}");
+    }
+    assert!(answers[0].contains("region 3"), "{}", answers[0]);
+    assert!(answers.iter().all(|rows| *rows == answers[0]), "{answers:?}");
+}

@@ -1,0 +1,69 @@
+//! The order of inner joins, by the rows that they are expected to give.
+//!
+//! DataFusion joins relations in the order of the FROM clause. This rule takes each tree of inner and cross joins apart
+//! ([`graph`]), estimates the rows of its relations and of their joins ([`estimates`]), and looks for the cheapest tree
+//! ([`search`]). It is applied before all other physical rules, so these choose sides, filters and partitions for the
+//! tree that it leaves. The written order stays unless another one is much cheaper: estimates are not exact.
+
+mod build;
+mod estimates;
+mod graph;
+mod search;
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
+
+use estimates::Estimates;
+use graph::Graph;
+
+/// The rule.
+#[derive(Debug)]
+pub(super) struct JoinOrder;
+
+/// Another order must cost at most this share of the written one.
+const GAIN: f64 = 0.5;
+
+impl PhysicalOptimizerRule for JoinOrder {
+    fn name(&self) -> &str {
+        "JoinOrder"
+    }
+
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        ordered(plan, false)
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The plan with its joins in a better order. `is_part`: it is a part of a tree of joins that stays as it is.
+fn ordered(plan: Arc<dyn ExecutionPlan>, is_part: bool) -> Result<Arc<dyn ExecutionPlan>> {
+    let is_tree = graph::is_join(&plan);
+    if is_tree && !is_part && let Some(mut graph) = Graph::of(&plan)? {
+        let estimates = Estimates::of(&graph)?;
+        if let Some(better) = better(&graph, &estimates) {
+            graph.relations =
+                std::mem::take(&mut graph.relations).into_iter().map(|leaf| ordered(leaf, false)).collect::<Result<_>>()?;
+            return build::plan(&graph, &estimates, &better, &plan);
+        }
+    }
+    let stays = is_tree || is_part && graph::columns_of(&plan).is_some();
+    let children = plan.children().into_iter().cloned().map(|child| ordered(child, stays));
+    let children = children.collect::<Result<Vec<_>>>()?;
+    replace_children_if_necessary(plan, children)
+}
+
+/// A tree that costs much less than the written one.
+fn better(graph: &Graph, estimates: &Estimates) -> Option<search::Tree> {
+    if graph.relations.len() < 3 {
+        return None;
+    }
+    let found = search::cheapest(graph, estimates)?;
+    let (written, found_cost) = (search::cost(graph, estimates, &graph.written), search::cost(graph, estimates, &found));
+    (found_cost < written * GAIN).then_some(found)
+}
