@@ -1,5 +1,5 @@
 //! Texts → nested values. A text is JSON or what DuckDB writes: `[1, NULL]`, `{"a": 1}`, `{'a': 1}`, `{a: 1}`, `(1, x)`,
-//! and for maps also `{key=1}`.
+//! and for maps also `{key=1}`. Lists may also be written as PostgreSQL does: `{1,NULL,"a b"}`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -42,13 +42,25 @@ pub(super) struct Items<'a> {
     text: &'a str,
     at: usize,
     is_first: bool,
+    /// Whether they are those of one of PostgreSQL's arrays: only double quotes are quotes, and a backslash stands before
+    /// a character that means itself, within quotes or not.
+    is_postgres: bool,
 }
 
 impl<'a> Items<'a> {
+    /// The items of a list, and its closing bracket.
+    fn of_list(text: &'a str) -> Result<(Items<'a>, u8), CellProblem> {
+        if let Some(items) = Items::of(text, b'[') {
+            return Ok((items, b']'));
+        }
+        let items = Items::of(text, b'{').ok_or(SYNTAX)?;
+        Ok((Items { is_postgres: true, ..items }, b'}'))
+    }
+
     /// The items after an opening bracket; `None` if the text does not begin with it.
     pub fn of(text: &'a str, open: u8) -> Option<Items<'a>> {
         let text = text.trim();
-        (text.as_bytes().first() == Some(&open)).then_some(Items { text, at: 1, is_first: true })
+        (text.as_bytes().first() == Some(&open)).then_some(Items { text, at: 1, is_first: true, is_postgres: false })
     }
 
     /// Moves to the next item. False at the closing bracket, with which the text must end.
@@ -70,12 +82,15 @@ impl<'a> Items<'a> {
     /// The item up to one of `ends`, which remains.
     pub fn item(&mut self, ends: &[u8]) -> Result<Item<'a>, CellProblem> {
         self.skip_blanks();
-        if let Some(quote @ (b'"' | b'\'')) = self.peek() {
+        if let Some(quote @ (b'"' | b'\'')) = self.peek()
+            && (quote == b'"' || !self.is_postgres)
+        {
             let start = self.at + 1;
             self.at = end_of_quoted(self.text.as_bytes(), start, quote).ok_or(SYNTAX)? + 1;
             let inner = &self.text[start..self.at - 1];
             self.skip_blanks();
             return match self.peek() {
+                Some(byte) if ends.contains(&byte) && self.is_postgres => Ok(Item::Quoted(unescaped(inner))),
                 Some(byte) if ends.contains(&byte) => Ok(Item::Quoted(unquoted(inner, quote))),
                 _ => Err(SYNTAX),
             };
@@ -84,6 +99,7 @@ impl<'a> Items<'a> {
         match raw {
             "" => Err(SYNTAX),
             raw if raw.eq_ignore_ascii_case("NULL") => Ok(Item::Null),
+            raw if self.is_postgres && !raw.starts_with('{') => Ok(Item::Quoted(unescaped(raw))),
             raw => Ok(Item::Raw(raw)),
         }
     }
@@ -103,6 +119,8 @@ impl<'a> Items<'a> {
         while let Some(byte) = self.peek() {
             match byte {
                 _ if depth == 0 && ends.contains(&byte) => return Ok(&self.text[start..self.at]),
+                b'\\' if self.is_postgres => self.at += 1,
+                b'[' | b'(' | b']' | b')' | b'\'' if self.is_postgres => {}
                 b'[' | b'{' | b'(' => depth += 1,
                 b']' | b'}' | b')' => depth = depth.checked_sub(1).ok_or(SYNTAX)?,
                 b'"' | b'\'' if depth > 0 => self.at = end_of_quoted(bytes, self.at + 1, byte).ok_or(SYNTAX)?,
@@ -145,7 +163,15 @@ fn unquoted(inner: &str, quote: u8) -> Cow<'_, str> {
     if quote == b'"' && unescape(inner, &mut text).is_ok() {
         return Cow::Owned(text);
     }
-    text.clear();
+    unescaped(inner)
+}
+
+/// A text without the backslashes before characters that mean themselves.
+fn unescaped(inner: &str) -> Cow<'_, str> {
+    if !inner.contains('\\') {
+        return Cow::Borrowed(inner);
+    }
+    let mut text = String::with_capacity(inner.len());
     let mut characters = inner.chars();
     while let Some(character) = characters.next() {
         text.extend(if character == '\\' { characters.next() } else { Some(character) });
@@ -260,17 +286,17 @@ impl Form {
     fn value(&mut self, text: &str, last_member_counts: bool) -> Result<(), CellProblem> {
         match self {
             Form::List { builder, offsets, items, .. } => {
-                let mut list = Items::of(text, b'[').ok_or(SYNTAX)?;
-                while list.next(b']')? {
-                    builder.append(list.item(b",]")?.text())?;
+                let (mut list, close) = Items::of_list(text)?;
+                while list.next(close)? {
+                    builder.append(list.item(&[b',', close])?.text())?;
                     *items += 1;
                 }
                 offsets.push(end(*items)?);
             }
             Form::Array { builder, length, .. } => {
-                let (mut list, mut count) = (Items::of(text, b'[').ok_or(SYNTAX)?, 0);
-                while list.next(b']')? {
-                    builder.append(list.item(b",]")?.text())?;
+                let ((mut list, close), mut count) = (Items::of_list(text)?, 0);
+                while list.next(close)? {
+                    builder.append(list.item(&[b',', close])?.text())?;
                     count += 1;
                 }
                 if count != *length {
