@@ -42,6 +42,10 @@ pub fn parameter(
         let null = ScalarValue::try_new_null(planned);
         return null.map_err(|error| PgError::unsupported(format!("parameter ${number}: {error}")));
     };
+    if bytes.contains(&0) && (format == 0 || planned == &DataType::Utf8View) {
+        let message = format!("parameter ${number}: a text has no character 0x00");
+        return Err(PgError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, message));
+    }
     let element = Type::by_array(declared).unwrap_or(planned_type);
     let value = match format {
         0 if is_array => array::text(bytes, element),

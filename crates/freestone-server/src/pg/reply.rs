@@ -62,7 +62,7 @@ impl Replies {
     /// Appends the newest supported protocol version, 3.0, and the unknown options.
     pub fn negotiate(&mut self, unknown: &[&str]) {
         self.message(b'v', |out| {
-            out.extend(0i32.to_be_bytes());
+            out.extend((3i32 << 16).to_be_bytes());
             out.extend((unknown.len() as i32).to_be_bytes());
             unknown.iter().for_each(|name| text(out, name));
         });

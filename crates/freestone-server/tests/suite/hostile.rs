@@ -632,3 +632,81 @@ async fn a_client_that_never_reads_loses_its_statement_in_time() {
     assert!(said.windows(5).any(|bytes| bytes == b"57014"), "no error");
     server.stop().await;
 }
+
+/// A message of PostgreSQL's protocol.
+fn message(kind: u8, body: &[&[u8]]) -> Vec<u8> {
+    let body = body.concat();
+    [&[kind][..], &(body.len() as i32 + 4).to_be_bytes(), &body].concat()
+}
+
+/// The SQLSTATEs of the errors up to the next ReadyForQuery.
+async fn errors(stream: &mut TcpStream) -> Vec<String> {
+    let mut states = vec![];
+    loop {
+        let kind = stream.read_u8().await.expect("a message");
+        let length = stream.read_i32().await.expect("its length") as usize - 4;
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await.expect("its body");
+        match kind {
+            b'E' => {
+                let code = body.split(|byte| *byte == 0).find(|field| field.first() == Some(&b'C')).expect("a code");
+                states.push(String::from_utf8_lossy(&code[1..]).into_owned());
+            }
+            b'Z' => return states,
+            _ => {}
+        }
+    }
+}
+
+/// Counts and values that do not fit are errors of their statement, and the connection goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_that_do_not_fit_their_statement_are_refused() {
+    let server = server(Limits::default(), true).await;
+    let mut stream = raw(&server).await;
+    let parse = |sql: &str| message(b'P', &[b"\0", sql.as_bytes(), b"\0\0\0"]);
+    let bind = |portal: &str, formats: &[i16], values: &[&[u8]], results: &[i16]| {
+        let codes = |codes: &[i16]| {
+            let count = (codes.len() as i16).to_be_bytes().to_vec();
+            codes.iter().fold(count, |all, code| [all, code.to_be_bytes().to_vec()].concat())
+        };
+        let count = (values.len() as i16).to_be_bytes().to_vec();
+        let given = values.iter().fold(count, |all, value| {
+            [&all[..], &(value.len() as i32).to_be_bytes(), value].concat()
+        });
+        message(b'B', &[portal.as_bytes(), b"\0\0", &codes(formats), &given, &codes(results)])
+    };
+    let (execute, sync) = (message(b'E', &[b"\0\0\0\0\0"]), message(b'S', &[]));
+    let one = parse("SELECT $1::VARCHAR");
+    let three = parse("SELECT 1, 2, 3");
+    for (messages, expected) in [
+        (vec![one.clone(), bind("", &[0, 0], &[b"1"], &[]), execute.clone()], vec!["08P01"]),
+        (vec![three.clone(), bind("", &[], &[], &[1, 0]), execute.clone()], vec!["08P01"]),
+        (vec![three.clone(), bind("", &[], &[], &[1, 0, 1]), execute.clone()], vec![]),
+        (vec![three.clone(), bind("p", &[], &[], &[]), bind("p", &[], &[], &[])], vec!["42P03"]),
+        (vec![three, bind("", &[], &[], &[]), bind("", &[], &[], &[]), execute.clone()], vec![]),
+        (vec![one.clone(), bind("", &[], &[b"a\0b"], &[]), execute.clone()], vec!["22021"]),
+        (vec![one, bind("", &[0], &[b"ab"], &[0]), execute], vec![]),
+    ] {
+        stream.write_all(&messages.concat()).await.expect("sent");
+        stream.write_all(&sync).await.expect("sent");
+        assert_eq!(errors(&mut stream).await, expected);
+    }
+    server.stop().await;
+}
+
+/// A client that asks for a newer minor version is told of 3.0 and goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn newer_minor_versions_are_negotiated() {
+    let server = server(Limits::default(), true).await;
+    let mut stream = TcpStream::connect(server.address("postgres")).await.expect("a connection");
+    let body = [&(3i32 << 16 | 9999).to_be_bytes()[..], b"user\0ann\0_pq_.grease\0\0\0"].concat();
+    stream.write_all(&(body.len() as i32 + 4).to_be_bytes()).await.expect("sent");
+    stream.write_all(&body).await.expect("sent");
+    assert_eq!(stream.read_u8().await.expect("a message"), b'v');
+    let length = stream.read_i32().await.expect("its length") as usize - 4;
+    let mut said = vec![0; length];
+    stream.read_exact(&mut said).await.expect("its body");
+    assert_eq!(said, [&(3i32 << 16).to_be_bytes()[..], &1i32.to_be_bytes(), b"_pq_.grease\0"].concat());
+    assert_eq!(errors(&mut stream).await, Vec::<String>::new());
+    server.stop().await;
+}

@@ -487,6 +487,16 @@ async fn copy_goes_both_ways() {
     assert_eq!(text(&client, "SELECT count(*) FROM t").await, "8");
     let error = client.batch_execute("COPY missing TO STDOUT").await.expect_err("no table");
     assert_eq!(code(&error), "42P01");
+    // The columns of the statement decide, not the names of a header.
+    client.batch_execute("CREATE TABLE h (a VARCHAR, b VARCHAR)").await.expect("made");
+    for columns in ["(b, a)", ""] {
+        let sink = client.copy_in(&format!("COPY h {columns} FROM STDIN (FORMAT csv, HEADER)")).await.expect("begun");
+        futures::pin_mut!(sink);
+        sink.send(Bytes::from_static(b"a,b\nX,Y\n")).await.expect("sent");
+        assert_eq!(sink.finish().await.expect("loaded"), 1);
+    }
+    let rows = texts(&client, "SELECT a, b FROM h ORDER BY a").await;
+    assert_eq!(rows, [["X", "Y"], ["Y", "X"]].map(|row| row.map(|text| Some(text.to_owned())).to_vec()));
     server.stop().await;
 }
 

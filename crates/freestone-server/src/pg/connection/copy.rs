@@ -322,7 +322,11 @@ impl Spool {
     /// The engine's options for loading the file.
     fn load_options(&self, options: &CopyOptions) -> Vec<(String, String)> {
         let option = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let mut all = vec![option("format", "csv"), option("header", if options.header { "true" } else { "false" })];
+        // As in PostgreSQL, the columns of the statement decide, and the header is left out.
+        let mut all = vec![option("format", "csv"), option("header", "false")];
+        if options.header {
+            all.push(option("skip", "1"));
+        }
         if self.text.is_none() {
             all.push(option("delimiter", &char::from(options.delimiter).to_string()));
             all.push(option("quote", &char::from(options.quote).to_string()));

@@ -115,6 +115,15 @@ pub fn format_of(formats: &[i16], at: usize) -> i16 {
     }
 }
 
+/// Format codes are none, one for all values, or one for each.
+fn check_formats(of: &str, formats: &[i16], values: usize) -> Result<(), PgError> {
+    if formats.len() <= 1 || formats.len() == values {
+        return Ok(());
+    }
+    let message = format!("the message has {} {of} formats for {values} values", formats.len());
+    Err(PgError::new(sqlstate::PROTOCOL_VIOLATION, message))
+}
+
 impl Connection {
     /// The actions for the statements of a client's text, within the time limit of a statement.
     pub async fn understand(&self, sql: &str) -> Result<Vec<Work>, PgError> {
@@ -233,6 +242,14 @@ impl Connection {
                 format!("the statement has {expected} parameters and was given {given}"),
             )
             .into());
+        }
+        check_formats("parameter", &bind.formats, expected)?;
+        if let Some(schema) = &description.schema {
+            check_formats("result", &bind.result_formats, schema.fields().len())?;
+        }
+        if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
+            let message = format!("portal {} exists; close it first", bind.portal);
+            return Err(PgError::new(sqlstate::DUPLICATE_CURSOR, message).into());
         }
         let values = bind.values.iter().zip(&description.parameters).enumerate().map(|(at, (bytes, planned))| {
             let declared = prepared.declared.get(at).copied().unwrap_or(0);
