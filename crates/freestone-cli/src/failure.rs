@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 #[derive(Debug)]
 pub enum Failure {
-    /// What is wrong and where; and what to do about it, if that is known.
-    Error { message: String, hint: Option<String> },
+    /// What is wrong and where; the line that has it with a caret below; and what to do about it, if that is known.
+    Error { message: String, excerpt: Option<String>, hint: Option<String> },
     /// Ctrl-C.
     Interrupted,
     /// The reader of the results has closed the pipe.
@@ -15,17 +15,19 @@ pub enum Failure {
 
 impl Failure {
     pub fn error(message: impl Into<String>) -> Self {
-        Failure::Error { message: message.into(), hint: None }
+        Failure::Error { message: message.into(), excerpt: None, hint: None }
     }
 
     pub fn with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Failure::Error { message: message.into(), hint: Some(hint.into()) }
+        Failure::Error { message: message.into(), excerpt: None, hint: Some(hint.into()) }
     }
 
     /// Puts `FILE:LINE: ` before the message.
     pub fn at(self, place: &str) -> Self {
         match self {
-            Failure::Error { message, hint } => Failure::Error { message: format!("{place}{message}"), hint },
+            Failure::Error { message, excerpt, hint } => {
+                Failure::Error { message: format!("{place}{message}"), excerpt, hint }
+            }
             other => other,
         }
     }
@@ -34,15 +36,20 @@ impl Failure {
     /// text.
     pub fn below(self, lines: usize) -> Self {
         match self {
-            Failure::Error { message, hint } => Failure::Error { message: moved_down(&message, lines), hint },
+            Failure::Error { message, excerpt, hint } => {
+                Failure::Error { message: moved_down(&message, lines), excerpt, hint }
+            }
             other => other,
         }
     }
 
     pub fn print(&self) {
         match self {
-            Failure::Error { message, hint } => {
+            Failure::Error { message, excerpt, hint } => {
                 note(format_args!("error: {message}"));
+                if let Some(excerpt) = excerpt {
+                    note(excerpt);
+                }
                 if let Some(hint) = hint {
                     note(format_args!("hint: {hint}"));
                 }
@@ -55,7 +62,8 @@ impl Failure {
 
 impl From<freestone::Error> for Failure {
     fn from(error: freestone::Error) -> Self {
-        Failure::Error { message: error.to_string(), hint: error.hint().map(str::to_string) }
+        let (excerpt, hint) = (error.excerpt().map(str::to_owned), error.hint().map(str::to_owned));
+        Failure::Error { message: error.to_string(), excerpt, hint }
     }
 }
 
@@ -72,7 +80,7 @@ impl From<freestone_wire::WireError> for Failure {
             }
             _ => None,
         };
-        Failure::Error { message: error.to_string(), hint }
+        Failure::Error { message: error.to_string(), excerpt: None, hint }
     }
 }
 

@@ -108,6 +108,6 @@ fn stop_signal() -> Result<impl Future<Output = ()>, Failure> {
 
 impl From<ServerError> for Failure {
     fn from(error: ServerError) -> Self {
-        Failure::Error { message: error.to_string(), hint: error.hint().map(str::to_owned) }
+        Failure::Error { message: error.to_string(), excerpt: None, hint: error.hint().map(str::to_owned) }
     }
 }

@@ -7,7 +7,12 @@ use pyo3::types::PyType;
 /// The exception for an error: its class follows from the kind, and its `message` and `hint` are those of the command
 /// line.
 pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
-    made(py, class_of(error.kind()), &error.to_string(), error.hint(), Some(error.sqlstate()))
+    made(py, class_of(error.kind()), &text_of(error), error.hint(), Some(error.sqlstate()))
+}
+
+/// The message, and the line of the statement that has the error.
+fn text_of(error: &Error) -> String {
+    error.excerpt().map_or_else(|| error.to_string(), |excerpt| format!("{error}\n{excerpt}"))
 }
 
 /// An exception of one of the package's classes.

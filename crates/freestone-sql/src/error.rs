@@ -62,7 +62,19 @@ impl SyntaxError {
     /// assert_eq!(error.render(text), "line 2, column 6: expected a table, found \"WHERE\"\nFROM WHERE b\n     ^^^^^");
     /// ```
     pub fn render(&self, text: &str) -> String {
-        let Location { line, column } = self.span.location(text);
+        let Location { line, column } = self.location(text);
+        let hint = self.hint.as_ref().map_or_else(String::new, |hint| format!("\nhint: {hint}"));
+        format!("line {line}, column {column}: {self}\n{}{hint}", self.excerpt(text))
+    }
+
+    /// Where the error is.
+    pub fn location(&self, text: &str) -> Location {
+        self.span.location(text)
+    }
+
+    /// The line of the text that has the error, and a caret below it.
+    pub fn excerpt(&self, text: &str) -> String {
+        let Location { column, .. } = self.location(text);
         let (start, end) = line_around(text, self.span.start);
         let shown: Vec<char> = text.get(start..end).unwrap_or_default().trim_end().chars().collect();
         // A long line is cut to a window around the place.
@@ -74,9 +86,7 @@ impl SyntaxError {
         let within = self.span.end.min(u32::try_from(end).unwrap_or(u32::MAX));
         let marked = text.get(floor(text, self.span.start)..floor(text, within)).map_or(0, |part| part.chars().count());
         let carets = marked.clamp(1, (last.saturating_sub(column - 1)).max(1));
-        let hint = self.hint.as_ref().map_or_else(String::new, |hint| format!("\nhint: {hint}"));
-        let (spaces, carets) = (" ".repeat(indent), "^".repeat(carets));
-        format!("line {line}, column {column}: {self}\n{left}{window}{right}\n{spaces}{carets}{hint}")
+        format!("{left}{window}{right}\n{}{}", " ".repeat(indent), "^".repeat(carets))
     }
 }
 

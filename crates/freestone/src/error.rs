@@ -9,6 +9,7 @@ use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::utils::UNNEST_PLACEHOLDER;
 use freestone_advisor::AdvisorError;
+use freestone_sql::SyntaxError;
 use freestone_store::StoreError;
 use freestone_store::log::LogError;
 
@@ -65,6 +66,8 @@ pub struct Error {
     kind: ErrorKind,
     message: String,
     hint: Option<String>,
+    /// The line of the statement that has the error, and a caret below it.
+    excerpt: Option<String>,
 }
 
 /// The result of the engine's functions.
@@ -73,7 +76,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error without a hint.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error { kind, message: message.into(), hint: None }
+        Error { kind, message: message.into(), hint: None, excerpt: None }
     }
 
     /// Adds the place before the message.
@@ -95,9 +98,24 @@ impl Error {
         self
     }
 
+    /// The error of a text that is no statement. `line` and `column` are those of its first word in the script.
+    pub(crate) fn of_syntax(error: &SyntaxError, text: &str, line: u64, column: u64) -> Error {
+        let place = error.location(text);
+        let (own_line, own_column) = (place.line as u64, place.column as u64);
+        let column = if own_line == 1 { own_column + column.saturating_sub(1) } else { own_column };
+        let line = own_line + line.saturating_sub(1);
+        let found = Error::syntax(format!("syntax error at line {line}, column {column}: {error}"));
+        Error { hint: error.hint.clone(), excerpt: Some(error.excerpt(text)), ..found }
+    }
+
     /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// The line of the statement that has the error, with a caret in the line below. Only syntax errors have it.
+    pub fn excerpt(&self) -> Option<&str> {
+        self.excerpt.as_deref()
     }
 
     /// What to do next, if that is known.

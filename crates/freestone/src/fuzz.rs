@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::ingest::{FileFormat, IngestOptions, infer_schema, read_file};
-use crate::sql::statement::{StatementKind, is_complete, parse_script};
+use crate::sql::statement::{StatementKind, parse_script};
 use crate::{Database, ErrorKind, Options, Session};
 
 /// A CSV file, through inference and parsing. The first byte selects the dialect and the size of the blocks.
@@ -96,7 +96,8 @@ fn scratch_file(extension: &str) -> PathBuf {
 pub fn fuzz_sql(script: &str) {
     static ENGINE: OnceLock<(Runtime, Session)> = OnceLock::new();
     let (runtime, session) = ENGINE.get_or_init(engine);
-    let _ = is_complete(script);
+    let _ = freestone_sql::is_complete(script);
+    let _ = freestone_sql::parse_statements(script);
     for statement in parse_script(script) {
         assert!(script.contains(&statement.text), "a statement's text is part of the script");
         let _ = statement.command();

@@ -86,6 +86,7 @@ pub use datafusion::scalar::ScalarValue;
 pub use error::{Error, ErrorKind, Result, closest};
 pub use exec::stored::{Answer, StoredQuery};
 pub use freestone_advisor::{Advice, Profile};
+pub use freestone_sql::is_complete;
 pub use freestone_store::plain::Strings;
 pub use freestone_store::scan::{StoredColumn, StoredPiece, StoredRows};
 pub use heap::{Counting, limit_heap, release_memory_by};
@@ -97,7 +98,7 @@ pub use session::Session;
 pub use session::describe::{Description, Reference, Relation};
 pub use session::transaction::TransactionStatus;
 pub use sql::depth::THREAD_STACK_BYTES;
-pub use sql::statement::{ParameterNames, Statement, StatementKind, is_complete, parse_script, quote};
+pub use sql::statement::{ParameterNames, Statement, StatementKind, parse_script, quote};
 #[doc(hidden)]
 pub use sql::visitor;
 pub use type_names::type_name;

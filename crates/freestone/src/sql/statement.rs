@@ -15,8 +15,10 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
 pub use freestone_store::design::quoted as quote;
 
+use freestone_sql::ErrorCode;
+
 use crate::context::guarded_now;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::sql::dialect::SqlDialect;
 use crate::sql::locking::LockingQuery;
 use crate::sql::parameters::literals;
@@ -260,17 +262,6 @@ pub(crate) fn expected_tokens(text: &str) -> usize {
     tokens
 }
 
-/// Whether a script ends at the end of a statement. An interactive shell checks this before it executes the input.
-pub fn is_complete(script: &str) -> bool {
-    let mut tokens = Vec::new();
-    if let Err(error) = Tokenizer::new(&DIALECT, script).tokenize_with_location_into_buf(&mut tokens) {
-        // Input that cannot be completed is executed, so that the error is shown.
-        return !["nterminated", "EOF"].iter().any(|part| error.message.contains(part));
-    }
-    let last = tokens.iter().rev().find(|t| !matches!(t.token, Token::Whitespace(_) | Token::EOF));
-    last.is_none_or(|t| t.token == Token::SemiColon)
-}
-
 fn finish(statements: &mut Vec<Statement>, tokens: Vec<TokenWithSpan>, offsets: &Offsets) {
     let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return };
     let text = offsets.script[offsets.of(first.span.start)..offsets.of(last.span.end)].to_owned();
@@ -308,7 +299,23 @@ impl ParameterNames {
 impl Statement {
     /// The command of the statement.
     pub(crate) fn command(&self) -> Result<Command> {
-        depth::with_stack(self.tokens.len(), || guarded_now(|| self.parsed()))
+        depth::with_stack(self.tokens.len(), || guarded_now(|| self.parsed())).map_err(|error| self.explained(error))
+    }
+
+    /// The error of a text that is no statement, with its place and what was expected there, if the dialect's grammar
+    /// refuses it, too.
+    fn explained(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::Syntax || error.excerpt().is_some() {
+            return error;
+        }
+        match freestone_sql::parse_statement(&self.text) {
+            Err(found) if found.code == ErrorCode::Syntax => {
+                let start = self.tokens.first().map(|token| token.span.start);
+                let (line, column) = start.map_or((self.line as u64, 1), |start| (start.line, start.column));
+                Error::of_syntax(&found, &self.text, line, column)
+            }
+            _ => error,
+        }
     }
 
     /// The command, after other work on it; both on a stack that is large enough.
@@ -318,6 +325,7 @@ impl Statement {
             let done = work(&mut command)?;
             Ok((command, done))
         })
+        .map_err(|error| self.explained(error))
     }
 
     /// Whether it is of a kind that names tables. Statements about transactions and settings do not.
@@ -1509,9 +1517,6 @@ mod tests {
         let statements = parse_script("select 1; select\n 'abc");
         assert!(statements[0].command().is_ok());
         assert_eq!(statements[1].command().unwrap_err().kind(), crate::ErrorKind::Syntax);
-        assert!(!is_complete("select 'abc;"));
-        assert!(!is_complete("select 1"));
-        assert!(is_complete("select 1; -- done\n"));
     }
 
     #[test]
@@ -1562,10 +1567,10 @@ mod tests {
     #[test]
     fn errors_say_where() {
         check_error("select 1 +) from t", "line 1, column");
-        check_error("copy t\nfrom x", "syntax error at line 2, column 6: expected COPY");
-        check_error("copy t from", "found the end of the statement");
-        check_error("advise t budget 3", "expected ADVISE");
-        check_error("whatif t design (page = dense)", "expected WHATIF");
+        check_error("copy t\nfrom x", "syntax error at line 2, column 6: expected a file in quotes or STDIN");
+        check_error("copy t from", "found the end of the text");
+        check_error("advise t budget 3", "expected a size in quotes");
+        check_error("whatif t design (page = dense)", "expected FOR");
         check_error("calibrate now", "the end of the statement");
         check_error("begin isolation level high", "expected");
         check_error("select 1 select 2", "the end of the statement");
