@@ -135,7 +135,11 @@ mod tests {
                 StoreError::Shared(std::sync::Arc::new(StoreError::Medium(medium(kind)))),
             ];
             for error in errors {
-                assert_eq!((error.is_full(), error.is_on_read_only_file_system()), (is_full, is_read_only), "{error:?}");
+                assert_eq!(
+                    (error.is_full(), error.is_on_read_only_file_system()),
+                    (is_full, is_read_only),
+                    "{error:?}"
+                );
             }
         }
         assert!(!StoreError::Cancelled.is_full());

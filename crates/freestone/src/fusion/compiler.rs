@@ -537,5 +537,6 @@ fn is_grouped_scan(node: &Arc<dyn ExecutionPlan>) -> bool {
             _ => break,
         };
     }
-    FilesSource::of(below).is_some() || !aggregate.group_expr().expr().is_empty() && FreestoneSource::of(below).is_some()
+    FilesSource::of(below).is_some()
+        || !aggregate.group_expr().expr().is_empty() && FreestoneSource::of(below).is_some()
 }

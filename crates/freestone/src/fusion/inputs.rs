@@ -161,7 +161,9 @@ impl Promised {
         let are_all = values.iter().fold(true, |all, value| all & is_inside(*value));
         match has_nulls {
             false => are_all,
-            true => self.nullable && (are_all || (0..values.len()).all(|row| vector.is_null(row) || is_inside(values[row]))),
+            true => {
+                self.nullable && (are_all || (0..values.len()).all(|row| vector.is_null(row) || is_inside(values[row])))
+            }
         }
     }
 }
@@ -237,7 +239,8 @@ impl Inputs for Streams {
             None => Ok(None),
             Some((number, batch)) => {
                 let batch = batch.map_err(ExecError::foreign)?;
-                let columns: Vec<Vector> = batch.columns().iter().map(|column| self.dictionaries.vector(column)).collect();
+                let columns: Vec<Vector> =
+                    batch.columns().iter().map(|column| self.dictionaries.vector(column)).collect();
                 if !self.promised[input].iter().zip(&columns).all(|(promised, column)| promised.holds(column)) {
                     return Err(ExecError::foreign(DataFusionError::External(Box::new(Broken))));
                 }

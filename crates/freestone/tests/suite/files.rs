@@ -898,7 +898,8 @@ async fn bounds_that_lie_change_no_sums() {
     let values: Vec<i64> = (0..5000).map(|row| low + row * 7919 % (high - low + 1)).collect();
     let groups: Vec<Option<&str>> = (0..5000).map(|row| [None, Some("a"), Some("b")][row % 3]).collect();
     let write = |name: &str, nulls: usize| {
-        let longs: ArrayRef = Arc::new((0..5000).map(|row| (row >= nulls).then(|| values[row])).collect::<Int64Array>());
+        let longs: ArrayRef =
+            Arc::new((0..5000).map(|row| (row >= nulls).then(|| values[row])).collect::<Int64Array>());
         place.parquet(name, vec![("x", longs), ("g", texts(&groups))], 5000);
     };
     write("true.parquet", 0);

@@ -166,7 +166,8 @@ async fn joins_are_ordered_by_their_rows() {
         "buyer, region, seller, nation, sale",
         "seller CROSS JOIN buyer CROSS JOIN region CROSS JOIN nation CROSS JOIN sale",
     ] {
-        let sql = format!("SELECT region.name, count(*), sum(amount), min(buyer.id) FROM {from} {conditions} GROUP BY 1");
+        let sql =
+            format!("SELECT region.name, count(*), sum(amount), min(buyer.id) FROM {from} {conditions} GROUP BY 1");
         answers.push(answer(&session, &sql).await);
         let plan = answer(&session, &format!("EXPLAIN {sql}")).await;
         let physical = plan.split("physical_plan").nth(1).expect("EXPLAIN shows the physical plan");

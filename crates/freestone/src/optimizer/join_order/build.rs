@@ -115,7 +115,8 @@ impl Builder<'_> {
         let covers = |needed: Set, set: Set| needed & !set == 0;
         let both = left.set | right.set;
         let is_new = |needed: Set| covers(needed, both) && !covers(needed, left.set) && !covers(needed, right.set);
-        let new: Vec<_> = self.graph.filters.iter().filter(|(_, needed)| is_new(*needed)).map(|(e, _)| e.clone()).collect();
+        let new: Vec<_> =
+            self.graph.filters.iter().filter(|(_, needed)| is_new(*needed)).map(|(e, _)| e.clone()).collect();
         if new.is_empty() {
             return Ok(None);
         }

@@ -92,19 +92,20 @@ impl Graph {
         let [left, right] = children.as_slice() else { return Ok(None) };
         let Some((left_tree, left)) = self.add(left)? else { return Ok(None) };
         let Some((right_tree, right)) = self.add(right)? else { return Ok(None) };
-        let (filter, projection) = match (plan.downcast_ref::<HashJoinExec>(), plan.downcast_ref::<NestedLoopJoinExec>()) {
-            (Some(join), _) => {
-                for (a, b) in join.on() {
-                    let (a, b) = (remap(a, |column| left[column])?, remap(b, |column| right[column])?);
-                    if !self.add_keys(a, b) {
-                        return Ok(None);
+        let (filter, projection) =
+            match (plan.downcast_ref::<HashJoinExec>(), plan.downcast_ref::<NestedLoopJoinExec>()) {
+                (Some(join), _) => {
+                    for (a, b) in join.on() {
+                        let (a, b) = (remap(a, |column| left[column])?, remap(b, |column| right[column])?);
+                        if !self.add_keys(a, b) {
+                            return Ok(None);
+                        }
                     }
+                    (join.filter(), join.projection.clone())
                 }
-                (join.filter(), join.projection.clone())
-            }
-            (_, Some(join)) => (join.filter(), join.projection().clone()),
-            _ => (None, None),
-        };
+                (_, Some(join)) => (join.filter(), join.projection().clone()),
+                _ => (None, None),
+            };
         if let Some(filter) = filter
             && !self.add_filter(filter, &left, &right)?
         {

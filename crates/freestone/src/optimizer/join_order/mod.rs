@@ -44,11 +44,16 @@ impl PhysicalOptimizerRule for JoinOrder {
 /// The plan with its joins in a better order. `is_part`: it is a part of a tree of joins that stays as it is.
 fn ordered(plan: Arc<dyn ExecutionPlan>, is_part: bool) -> Result<Arc<dyn ExecutionPlan>> {
     let is_tree = graph::is_join(&plan);
-    if is_tree && !is_part && let Some(mut graph) = Graph::of(&plan)? {
+    if is_tree
+        && !is_part
+        && let Some(mut graph) = Graph::of(&plan)?
+    {
         let estimates = Estimates::of(&graph)?;
         if let Some(better) = better(&graph, &estimates) {
-            graph.relations =
-                std::mem::take(&mut graph.relations).into_iter().map(|leaf| ordered(leaf, false)).collect::<Result<_>>()?;
+            graph.relations = std::mem::take(&mut graph.relations)
+                .into_iter()
+                .map(|leaf| ordered(leaf, false))
+                .collect::<Result<_>>()?;
             return build::plan(&graph, &estimates, &better, &plan);
         }
     }
@@ -64,6 +69,7 @@ fn better(graph: &Graph, estimates: &Estimates) -> Option<search::Tree> {
         return None;
     }
     let found = search::cheapest(graph, estimates)?;
-    let (written, found_cost) = (search::cost(graph, estimates, &graph.written), search::cost(graph, estimates, &found));
+    let (written, found_cost) =
+        (search::cost(graph, estimates, &graph.written), search::cost(graph, estimates, &found));
     (found_cost < written * GAIN).then_some(found)
 }

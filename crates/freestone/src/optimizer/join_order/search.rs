@@ -107,8 +107,7 @@ fn compared(graph: &Graph, estimates: &Estimates, relations: &[usize]) -> Option
         let picked = relations.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1);
         picked.fold(0, |set, (_, relation)| set | 1 << relation)
     };
-    let mut best: HashMap<Set, Part> =
-        relations.iter().map(|at| (1 << at, Part::relation(estimates, *at))).collect();
+    let mut best: HashMap<Set, Part> = relations.iter().map(|at| (1 << at, Part::relation(estimates, *at))).collect();
     let all = (1usize << relations.len()) - 1;
     // Parts come before the sets that contain them, because their bits are a smaller number.
     for bits in 1..=all {
@@ -141,7 +140,8 @@ fn greedy(graph: &Graph, estimates: &Estimates, mut parts: Vec<Part>) -> Part {
             let is_cross = graph.classes_between(parts[a].set, parts[b].set).next().is_none();
             (is_cross, Part::join(graph, estimates, &parts[a], &parts[b]), (a, b))
         });
-        let next = weighed.min_by(|(a_cross, a, _), (b_cross, b, _)| a_cross.cmp(b_cross).then(a.rows.total_cmp(&b.rows)));
+        let next =
+            weighed.min_by(|(a_cross, a, _), (b_cross, b, _)| a_cross.cmp(b_cross).then(a.rows.total_cmp(&b.rows)));
         let Some((_, joined, (a, b))) = next else { break };
         parts.swap_remove(b);
         parts.swap_remove(a);

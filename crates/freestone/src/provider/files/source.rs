@@ -61,7 +61,19 @@ impl FilesSource {
         let schema = projected(&set.schema, &projection);
         let (filters, metrics) = (Filters::default(), ExecutionPlanMetricsSet::new());
         let read = set.schema.clone();
-        Self { set, progress, projection, schema, read, filters, target, partitions, fetch: None, ordered: false, metrics }
+        Self {
+            set,
+            progress,
+            projection,
+            schema,
+            read,
+            filters,
+            target,
+            partitions,
+            fetch: None,
+            ordered: false,
+            metrics,
+        }
     }
 
     /// The scan of a plan's node, if it is a scan of files.
