@@ -634,7 +634,7 @@ async fn a_client_that_never_reads_loses_its_statement_in_time() {
 }
 
 /// A message of PostgreSQL's protocol.
-fn message(kind: u8, body: &[&[u8]]) -> Vec<u8> {
+fn put_together(kind: u8, body: &[&[u8]]) -> Vec<u8> {
     let body = body.concat();
     [&[kind][..], &(body.len() as i32 + 4).to_be_bytes(), &body].concat()
 }
@@ -663,19 +663,18 @@ async fn errors(stream: &mut TcpStream) -> Vec<String> {
 async fn messages_that_do_not_fit_their_statement_are_refused() {
     let server = server(Limits::default(), true).await;
     let mut stream = raw(&server).await;
-    let parse = |sql: &str| message(b'P', &[b"\0", sql.as_bytes(), b"\0\0\0"]);
+    let parse = |sql: &str| put_together(b'P', &[b"\0", sql.as_bytes(), b"\0\0\0"]);
     let bind = |portal: &str, formats: &[i16], values: &[&[u8]], results: &[i16]| {
         let codes = |codes: &[i16]| {
             let count = (codes.len() as i16).to_be_bytes().to_vec();
             codes.iter().fold(count, |all, code| [all, code.to_be_bytes().to_vec()].concat())
         };
         let count = (values.len() as i16).to_be_bytes().to_vec();
-        let given = values.iter().fold(count, |all, value| {
-            [&all[..], &(value.len() as i32).to_be_bytes(), value].concat()
-        });
-        message(b'B', &[portal.as_bytes(), b"\0\0", &codes(formats), &given, &codes(results)])
+        let given =
+            values.iter().fold(count, |all, value| [&all[..], &(value.len() as i32).to_be_bytes(), value].concat());
+        put_together(b'B', &[portal.as_bytes(), b"\0\0", &codes(formats), &given, &codes(results)])
     };
-    let (execute, sync) = (message(b'E', &[b"\0\0\0\0\0"]), message(b'S', &[]));
+    let (execute, sync) = (put_together(b'E', &[b"\0\0\0\0\0"]), put_together(b'S', &[]));
     let one = parse("SELECT $1::VARCHAR");
     let three = parse("SELECT 1, 2, 3");
     for (messages, expected) in [

@@ -437,6 +437,12 @@ mod tests {
             r#"[a b, 'c,d', "\u00df", 'it\'s', "NULL", "", [x], it's]"#,
             Some(r"[a b, 'c,d', ß, 'it\'s', 'NULL', '', '[x]', 'it\'s']"),
         );
+        check(&list(DataType::Int32), " {1, NULL,3} ", Some("[1, NULL, 3]"));
+        check(
+            &list(DataType::Utf8View),
+            r#"{a b,"c,d","NULL",it's,\\x,"",[x}"#,
+            Some(r#"[a b, 'c,d', 'NULL', 'it\'s', '\\x', '', '[x']"#),
+        );
         check(&structure(), r#"{"a": 1, "b c": ["x", null]}"#, Some("{'a': 1, 'b c': [x, NULL]}"));
         check(&structure(), "{b c: [q], A: 2}", Some("{'a': 2, 'b c': [q]}"));
         check(&structure(), "{}", Some("{'a': NULL, 'b c': NULL}"));
@@ -444,7 +450,22 @@ mod tests {
         check(&map(), "{k=1, 'l m'=NULL}", Some("{k=1.0, l m=NULL}"));
         check(&map(), r#"{"k": 1.5}"#, Some("{k=1.5}"));
         check(&map(), "{}", Some("{}"));
-        for wrong in ["", "[1", "[1,,2]", "[1] x", "[x]", "{1}", "1", "[1,2", "]", "[1]]", "[99999999999]"] {
+        for wrong in [
+            "",
+            "[1",
+            "[1,,2]",
+            "[1] x",
+            "[x]",
+            "{1",
+            "{1,,2}",
+            "{1]",
+            "{1} x",
+            "1",
+            "[1,2",
+            "]",
+            "[1]]",
+            "[99999999999]",
+        ] {
             check(&list(DataType::Int32), wrong, None);
         }
         for wrong in ["{a: 1, a: 2}", "{d: 1}", "{a 1}", "(1)", "(1, [], 2)", "{a: x}", "[1]"] {

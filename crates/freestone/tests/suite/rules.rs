@@ -70,6 +70,7 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("redundant_joins", Ours, ""),
     ("guarded_scans", Ours, "guards among filters that meet in a scan"),
     ("ReadFields", Ours, "projections read fields of structs instead of structs"),
+    ("JoinOrder", Ours, "inner joins by their estimated rows"),
     ("GroupingSets", Ours, "nothing is known around grouping sets"),
     ("WindowFrames", Ours, "aggregates over frames, n-th values"),
     ("JoinKeyForms", Ours, "keys that are equal in SQL are equal by their bits"),

@@ -17,7 +17,7 @@ use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJo
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use super::estimates::Estimates;
-use super::graph::{Graph, Set};
+use super::graph::{Graph, Pair, Set};
 use super::search::{Tree, rows};
 use crate::expressions::physical::remap;
 
@@ -99,7 +99,7 @@ impl Builder<'_> {
         }
     }
 
-    fn on(&self, left: &Numbered, right: &Numbered) -> Result<Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>> {
+    fn on(&self, left: &Numbered, right: &Numbered) -> Result<Vec<Pair>> {
         let mut on = vec![];
         for class in self.graph.classes_between(left.set, right.set) {
             let keys = (self.graph.key_of(class, left.set), self.graph.key_of(class, right.set));

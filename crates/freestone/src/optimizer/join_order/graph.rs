@@ -17,6 +17,9 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use super::search::Tree;
 use crate::expressions::physical::remap;
 
+/// Two expressions that are equal.
+pub type Pair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
+
 /// A set of relations, as bits.
 pub type Set = u64;
 
@@ -75,11 +78,11 @@ impl Graph {
 
     /// Adds a part of the tree, and returns its shape and the numbers of its columns.
     fn add(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<(Tree, Vec<usize>)>> {
-        if let (Some(columns), Some(input)) = (columns_of(plan), plan.children().first()) {
-            if is_join(input) || columns_of(input).is_some() {
-                let Some((tree, numbers)) = self.add(input)? else { return Ok(None) };
-                return Ok(Some((tree, columns.iter().map(|column| numbers[*column]).collect())));
-            }
+        if let (Some(columns), Some(input)) = (columns_of(plan), plan.children().first())
+            && (is_join(input) || columns_of(input).is_some())
+        {
+            let Some((tree, numbers)) = self.add(input)? else { return Ok(None) };
+            return Ok(Some((tree, columns.iter().map(|column| numbers[*column]).collect())));
         }
         if !is_join(plan) {
             let (at, start) = (self.relations.len(), self.starts[self.relations.len()]);
@@ -164,7 +167,7 @@ impl Graph {
 
     /// The pairs of keys of one relation that are equal, because both are equal to a key of another one. Their columns
     /// are numbered within the relation.
-    pub fn equal_keys(&self, relation: usize) -> Result<Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>> {
+    pub fn equal_keys(&self, relation: usize) -> Result<Vec<Pair>> {
         let own: Vec<&Key> = self.keys.iter().filter(|key| key.relation == relation).collect();
         let first_of = |class| own.iter().find(|key| key.class == class).copied();
         let within = |key: &Key| remap(&key.e, |column| column - self.starts[relation]);
