@@ -34,6 +34,11 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// The rows of a run of equal values, on average and rounded down.
+    fn run(&self) -> usize {
+        self.rows.max(1) / self.runs.max(1)
+    }
+
     /// Adds the values of a piece, and returns its number of runs of equal values.
     fn look_at<T: Copy + Ord + Into<i128>>(&mut self, mut values: impl Iterator<Item = T>) -> usize {
         let Some(first) = values.next() else { return 0 };
@@ -410,7 +415,7 @@ fn weigh_numbers(weigh: &mut Weigh<'_>, values: &Values<'_>, validity: Option<&[
         weigh.add(none, Encoding::Alp, None, cost::ALP);
     }
     weigh.add(none, Encoding::BitPack, None, cost::BITPACK);
-    let run = stats.rows.max(1) / stats.runs.max(1);
+    let run = stats.run();
     if run >= 2 {
         weigh.add(none, Encoding::Rle, None, cost::RLE);
     }
@@ -461,7 +466,7 @@ fn weigh_strings(weigh: &mut Weigh<'_>, values: &Values<'_>, validity: Option<&[
         if let Some(shared) = dictionary_of(values, validity, DICTIONARY_ENTRIES_MAX) {
             stats.distinct = shared.dictionary_len();
             weigh.add(Transform::Dictionary, Encoding::BitPack, Some(&shared), cost::DICTIONARY);
-            let run = stats.rows.max(1) / stats.runs.max(1);
+            let run = stats.run();
             if run >= 2 {
                 weigh.add(Transform::Dictionary, Encoding::Rle, Some(&shared), cost::rle_of_codes(run));
             }

@@ -188,7 +188,7 @@ fn refused_calls_lose_nothing() {
             }
         }
     }
-    // The standard library remembers for the whole process that there is no getrandom, and reads a file instead, which
+    // The standard library remembers for the whole process that getrandom is refused, and reads a file instead, which
     // other cases refuse.
     cases.sort_by_key(|(_, _, call, _)| *call == libc::SYS_getrandom);
     for (what, from, call, error) in cases.iter().step_by(stride(29)) {
@@ -198,7 +198,7 @@ fn refused_calls_lose_nothing() {
 
 extern "C" fn handle(_: libc::c_int) {}
 
-/// Signals whose handler does not restart what it interrupts: every call that waits gives EINTR now and then, and is
+/// Signals whose handler does not restart what it interrupts: a call that waits may give EINTR, and is
 /// repeated. Nothing fails, since nothing has been refused.
 #[test]
 fn interrupted_calls_are_repeated() {

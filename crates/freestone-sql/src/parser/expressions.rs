@@ -93,7 +93,7 @@ impl Parser<'_> {
 
     /// An expression of operators that bind at least so strongly.
     pub(super) fn operators(&mut self, weakest: Precedence) -> Parsed<Expr> {
-        // As in `beside`, but without a frame more on the stack.
+        // As in `with_own_depth`, but without a frame more on the stack.
         let before = std::mem::take(&mut self.levels);
         let start = self.span();
         let mut left = self.operand()?;

@@ -32,7 +32,7 @@ impl Parser<'_> {
 
     /// A table with its joins.
     pub(super) fn table(&mut self) -> Parsed<Table> {
-        self.beside(|parser| {
+        self.with_own_depth(|parser| {
             let start = parser.span();
             let first = parser.table_without_joins()?;
             parser.joins(first, start)

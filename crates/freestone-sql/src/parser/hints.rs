@@ -1,4 +1,4 @@
-//! What an error says beside its place.
+//! What an error says in addition to its place.
 
 use super::Parser;
 use crate::keyword::Keyword as K;

@@ -297,7 +297,7 @@ impl Parser<'_> {
             return Err(self.too_deep());
         }
         self.nested += 1;
-        let parsed = self.beside(|parser| {
+        let parsed = self.with_own_depth(|parser| {
             let parsed = stacker::maybe_grow(STACK_BYTES_LEFT, STACK_BYTES, || rule(parser))?;
             parser.deepen()?;
             Ok(parsed)
@@ -306,8 +306,8 @@ impl Parser<'_> {
         parsed
     }
 
-    /// A part whose depth is counted from its own beginning, because it stands beside what was parsed before.
-    fn beside<T>(&mut self, rule: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    /// A part whose depth is counted from its own beginning, because it does not stand within what was parsed before.
+    fn with_own_depth<T>(&mut self, rule: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         let before = std::mem::take(&mut self.levels);
         let parsed = rule(self);
         self.levels = self.levels.max(before);

@@ -109,7 +109,7 @@ impl Parser<'_> {
 
     /// UNION and EXCEPT, or INTERSECT, which binds more strongly, from left to right.
     fn set_operations(&mut self, first: Option<QueryBody>, weakest: SetOperator) -> Parsed<QueryBody> {
-        self.beside(|parser| parser.set_operations_here(first, weakest))
+        self.with_own_depth(|parser| parser.set_operations_here(first, weakest))
     }
 
     fn set_operations_here(&mut self, first: Option<QueryBody>, weakest: SetOperator) -> Parsed<QueryBody> {

@@ -8,7 +8,7 @@ use crate::tree::{Name, ObjectName, Type, TypeField, TypeKind};
 impl Parser<'_> {
     /// A type with the brackets behind it.
     pub(super) fn data_type(&mut self) -> Parsed<Type> {
-        self.beside(Self::data_type_here)
+        self.with_own_depth(Self::data_type_here)
     }
 
     fn data_type_here(&mut self) -> Parsed<Type> {

@@ -57,25 +57,16 @@ impl PerString {
         if *field.data_type() != DataType::Utf8View || is_volatile(&expr) {
             return Ok(Transformed::no(expr));
         }
-        let alone: Arc<dyn PhysicalExpr> = Arc::new(Column::new(column.name(), 0));
-        let expression = searched(with_column(expr, &alone)?)?;
-        let schema = Arc::new(Schema::new(vec![field.clone()]));
-        let wrapped = Self { column: Arc::new(column), expression, schema };
-        Ok(Transformed::new(Arc::new(wrapped), true, TreeNodeRecursion::Jump))
+        Ok(Transformed::new(Self::of_column(&expr, schema)?, true, TreeNodeRecursion::Jump))
     }
 
-    /// An expression that depends on one column of codes, evaluated once per text. `planned`: its type without codes.
-    pub fn of_dictionary(expr: Arc<dyn PhysicalExpr>, planned: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
-        let expr = expr
-            .transform_down(|part| match part.downcast_ref::<PerString>() {
-                Some(wrapped) => Ok(Transformed::yes(wrapped.unwrapped()?)),
-                None => Ok(Transformed::no(part)),
-            })?
-            .data;
-        let Some(column) = collect_columns(&expr).into_iter().next() else { return Ok(expr) };
+    /// An expression that depends on one string column and nothing else, evaluated once per string. `schema` has the
+    /// column's type without codes, if it will be one of codes.
+    pub fn of_column(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
+        let Some(column) = collect_columns(expr).into_iter().next() else { return Ok(expr.clone()) };
         let alone: Arc<dyn PhysicalExpr> = Arc::new(Column::new(column.name(), 0));
-        let schema = Arc::new(planned.project(&[column.index()])?);
-        let expression = searched(with_column(expr, &alone)?)?;
+        let schema = Arc::new(Schema::new(vec![schema.fields()[column.index()].clone()]));
+        let expression = searched(with_column(expr.clone(), &alone)?)?;
         Ok(Arc::new(Self { column: Arc::new(column), expression, schema }))
     }
 

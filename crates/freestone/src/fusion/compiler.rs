@@ -240,15 +240,14 @@ impl<'a> Compiler<'a> {
             below = input;
         }
         let (schema, files) = (below.schema(), FilesSource::of(below));
-        let known = |(at, field): (usize, &Arc<datafusion::arrow::datatypes::Field>)| {
-            let plain = Known::of(field.data_type(), field.is_nullable());
-            let Some(files) = files.filter(|_| self.has_join || self.has_groups) else { return Ok(plain) };
-            let (nullable, bounds) = files.nulls_and_bounds(at)?;
-            let bounds = bounds.filter(|_| plain.form == Form::Int).map(|(low, high)| (low.into(), high.into()));
-            let texts = if self.has_groups { files.few_values(at) } else { None };
-            Ok(Known { nullable: plain.nullable && nullable, bounds, texts, ..plain })
-        };
-        let columns = schema.fields().iter().enumerate().map(known).collect::<Result<Vec<_>>>()?;
+        let mut columns: Vec<Known> =
+            schema.fields().iter().map(|field| Known::of(field.data_type(), field.is_nullable())).collect();
+        if let Some(files) = files.filter(|_| self.has_join || self.has_groups) {
+            for (at, (known, (nullable, bounds))) in columns.iter_mut().zip(files.nulls_and_bounds()?).enumerate() {
+                (known.nullable, known.bounds) = (known.nullable && nullable, bounds);
+                known.texts = if self.has_groups { files.few_values(at) } else { None };
+            }
+        }
         let promised = files.map(|_| columns.iter().map(Promised::of).collect());
         self.promised.push(promised.unwrap_or_default());
         self.inputs.push(files.map_or_else(|| below.clone(), FilesSource::executed));

@@ -131,11 +131,11 @@ impl ExecutionPlan for PipelineExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let Some(query) = self.query.lock().take().filter(|_| partition == 0) else {
+        let Some(mut query) = self.query.lock().take().filter(|_| partition == 0) else {
             return internal_err!("a fused plan runs once");
         };
         query.context.begin(&context);
-        let inputs = Streams::of(&self.inputs, query.promised.clone(), &context)?;
+        let inputs = Streams::of(&self.inputs, std::mem::take(&mut query.promised), &context)?;
         let spilling = Spilling { plan: self.plan.clone(), context };
         let schema = query.schema.clone();
         let rows = if self.inputs.is_empty() && is_small(&query.stages) {

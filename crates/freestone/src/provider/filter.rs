@@ -235,6 +235,14 @@ fn key(value: &ScalarValue, data_type: &DataType) -> Option<Key> {
     }))
 }
 
+/// The integer by which a value is stored, if it is stored as one.
+pub fn int_key(value: &ScalarValue) -> Option<i128> {
+    match key(value, &value.data_type())? {
+        Key::Int(key) => Some(key),
+        Key::Bytes(_) => None,
+    }
+}
+
 /// The minimum and maximum of the keys that are equal to a key. The two zeros of a float are equal, and adjacent in the
 /// total order.
 fn equals(key: i128, data_type: &DataType) -> (i128, i128) {
@@ -464,7 +472,7 @@ impl DynamicExpression {
         let now = with_fields(&now, &self.scanned.table.schema)?;
         for conjunct in split_conjunction(&now) {
             let said = predicate(conjunct, &self.schema).is_some();
-            if let Some(implied) = implied_range(conjunct, &self.schema).filter(|_| !said) {
+            if !said && let Some(implied) = implied_range(conjunct, &self.schema) {
                 add_predicate(implied, &mut state.predicates);
             }
             match if said { None } else { key_set(conjunct, &self.scanned.table, &self.schema)? } {

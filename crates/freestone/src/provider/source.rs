@@ -37,7 +37,7 @@ use super::filter::{Conjuncts, Renumbered, Scanned};
 use super::in_keys::InKeys;
 use super::keys::code_filters;
 use super::paths::PathFilter;
-use super::statistics::{distinct, nulls_and_bounds, of_partition, statistics};
+use super::statistics::{NullsAndBounds, distinct, has_int_bounds, nulls_and_bounds, of_partition, statistics};
 use super::stream::ScanStream;
 use crate::expressions::physical::remap;
 use crate::internal_names::ROW_ID_COLUMN;
@@ -363,11 +363,9 @@ impl FreestoneSource {
     }
 
     /// Whether a stored column has a NULL, and its least and greatest integer.
-    pub(crate) fn nulls_and_bounds(&self, column: usize) -> (bool, Option<(i128, i128)>) {
-        let data_type = self.table().schema.stored_type(column);
-        let is_int = form_of(data_type) == Form::Int && *data_type != DataType::UInt64;
+    pub(crate) fn nulls_and_bounds(&self, column: usize) -> NullsAndBounds {
         let (nulls, bounds) = nulls_and_bounds(self.table(), column);
-        (nulls, bounds.filter(|_| is_int))
+        (nulls, bounds.filter(|_| has_int_bounds(self.table().schema.stored_type(column))))
     }
 
     /// About how many distinct values an output column has without filters.

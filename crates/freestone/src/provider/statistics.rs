@@ -8,6 +8,8 @@ use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use datafusion::error::Result;
 use freestone_codec::{IntPredicate, Predicate};
+use freestone_exec::convert::form_of;
+use freestone_exec::vector::Form;
 use freestone_store::Table;
 use freestone_store::scan::ColumnPredicate;
 
@@ -87,8 +89,16 @@ pub fn distinct(table: &Table, column: usize) -> Option<u64> {
     is_stored.then(|| summarize(table, column).distinct).filter(|count| *count > 0)
 }
 
+/// Whether a column has NULLs, and its least and greatest integer.
+pub type NullsAndBounds = (bool, Option<(i128, i128)>);
+
+/// Whether the executor computes with the bounds of a type's integers.
+pub fn has_int_bounds(data_type: &DataType) -> bool {
+    form_of(data_type) == Form::Int && *data_type != DataType::UInt64
+}
+
 /// Whether a stored column has a NULL, and its least and greatest integer.
-pub fn nulls_and_bounds(table: &Table, column: usize) -> (bool, Option<(i128, i128)>) {
+pub fn nulls_and_bounds(table: &Table, column: usize) -> NullsAndBounds {
     let ColumnSummary { nulls, ints, .. } = summarize(table, column);
     (nulls > 0, ints)
 }

@@ -13,9 +13,8 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
-pub use freestone_store::design::quoted as quote;
-
 use freestone_sql::ErrorCode;
+pub use freestone_store::design::quoted as quote;
 
 use crate::context::guarded_now;
 use crate::error::{Error, ErrorKind, Result};

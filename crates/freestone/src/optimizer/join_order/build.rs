@@ -16,9 +16,8 @@ use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
-use super::estimates::Estimates;
 use super::graph::{Graph, Pair, Set};
-use super::search::{Tree, rows};
+use super::search::Tree;
 use crate::expressions::physical::remap;
 
 /// Rows with the numbers of their columns.
@@ -38,26 +37,22 @@ impl Numbered {
 ///
 /// # Errors
 /// A node cannot be built.
-pub fn plan(
-    graph: &Graph,
-    estimates: &Estimates,
-    tree: &Tree,
-    written: &Arc<dyn ExecutionPlan>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let built = Builder { graph, estimates }.node(tree)?;
-    let schema = written.schema();
-    let column = |(number, field): (&usize, &Arc<datafusion::arrow::datatypes::Field>)| {
-        let place = built.place(*number);
-        let expr: Arc<dyn PhysicalExpr> = Arc::new(Column::new(built.plan.schema().field(place).name(), place));
-        ProjectionExpr { expr, alias: field.name().clone() }
-    };
-    let columns: Vec<_> = graph.output.iter().zip(schema.fields()).map(column).collect();
+pub fn plan(graph: &Graph, tree: &Tree, written: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let built = Builder { graph }.node(tree)?;
+    let (from, to) = (built.plan.schema(), written.schema());
+    let places = graph.output.iter().map(|number| built.place(*number));
+    let named = places.zip(to.fields());
+    let columns: Vec<_> = named.map(|(place, field)| column(&from, place, field.name())).collect();
     Ok(Arc::new(ProjectionExec::try_new(columns, built.plan)?))
+}
+
+/// A column by its place, under another name.
+fn column(schema: &Schema, place: usize, alias: &str) -> ProjectionExpr {
+    ProjectionExpr { expr: Arc::new(Column::new(schema.field(place).name(), place)), alias: alias.to_owned() }
 }
 
 struct Builder<'a> {
     graph: &'a Graph,
-    estimates: &'a Estimates,
 }
 
 impl Builder<'_> {
@@ -69,10 +64,8 @@ impl Builder<'_> {
             }
             Tree::Join(sides) => sides,
         };
-        // The smaller side becomes the hash table.
-        let is_smaller = rows(self.graph, self.estimates, &sides.0) <= rows(self.graph, self.estimates, &sides.1);
-        let (small, large) = if is_smaller { (&sides.0, &sides.1) } else { (&sides.1, &sides.0) };
-        let (left, right) = (self.node(small)?, self.node(large)?);
+        // The first side, which is smaller, becomes the hash table.
+        let (left, right) = (self.node(&sides.0)?, self.node(&sides.1)?);
         let filter = self.filter(&left, &right)?;
         let on = self.on(&left, &right)?;
         let (a, b) = (left.plan.clone(), right.plan.clone());
@@ -110,13 +103,9 @@ impl Builder<'_> {
         Ok(on)
     }
 
-    /// The other conditions that can be tested when these rows are joined, and not before.
+    /// The other conditions of a join.
     fn filter(&self, left: &Numbered, right: &Numbered) -> Result<Option<JoinFilter>> {
-        let covers = |needed: Set, set: Set| needed & !set == 0;
-        let both = left.set | right.set;
-        let is_new = |needed: Set| covers(needed, both) && !covers(needed, left.set) && !covers(needed, right.set);
-        let new: Vec<_> =
-            self.graph.filters.iter().filter(|(_, needed)| is_new(*needed)).map(|(e, _)| e.clone()).collect();
+        let new: Vec<_> = self.graph.filters_between(left.set, right.set).cloned().collect();
         if new.is_empty() {
             return Ok(None);
         }
@@ -152,11 +141,7 @@ impl Builder<'_> {
             return Ok(rows);
         }
         let schema = rows.plan.schema();
-        let column = |at: &usize| {
-            let name = schema.field(*at).name();
-            ProjectionExpr { expr: Arc::new(Column::new(name, *at)), alias: name.clone() }
-        };
-        let columns: Vec<_> = kept.iter().map(column).collect();
+        let columns: Vec<_> = kept.iter().map(|at| column(&schema, *at, schema.field(*at).name())).collect();
         let numbers = kept.iter().map(|at| rows.numbers[*at]).collect();
         Ok(Numbered { plan: Arc::new(ProjectionExec::try_new(columns, rows.plan)?), numbers, set: rows.set })
     }

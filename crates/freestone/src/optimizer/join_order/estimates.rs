@@ -45,15 +45,16 @@ impl Estimates {
     /// # Errors
     /// Statistics cannot be read.
     pub fn of(graph: &Graph) -> Result<Estimates> {
-        let relations = graph.relations.iter().map(Relation::of).collect::<Result<Vec<_>>>()?;
+        let statistics = graph.relations.iter().map(statistics).collect::<Result<Vec<_>>>()?;
+        let known = graph.relations.iter().zip(&statistics);
+        let mut relations: Vec<Relation> = known.map(|(plan, statistics)| Relation::of(plan, statistics)).collect();
         let distinct = |key: &Key| {
-            let (relation, all_rows) = (&graph.relations[key.relation], relations[key.relation].all_rows);
-            let column = key.e.downcast_ref::<Column>().map(|column| column.index() - graph.starts[key.relation]);
-            let known = column.map_or(Ok(None), |column| distinct(relation, column))?;
-            Ok(known.unwrap_or(all_rows).clamp(1.0, all_rows.max(1.0)))
+            let (at, all_rows) = (key.relation, relations[key.relation].all_rows);
+            let column = key.e.downcast_ref::<Column>().map(|column| column.index() - graph.starts[at]);
+            let known = column.and_then(|column| distinct(&graph.relations[at], &statistics[at], column));
+            known.unwrap_or(all_rows).clamp(1.0, all_rows)
         };
-        let distinct = graph.keys.iter().map(distinct).collect::<Result<Vec<_>>>()?;
-        let mut relations = relations;
+        let distinct = graph.keys.iter().map(distinct).collect();
         for (at, relation) in relations.iter_mut().enumerate() {
             let equal = graph.equal_keys(at)?.len();
             relation.rows = (relation.rows * EQUAL_SHARE.powi(equal as i32)).max(1.0);
@@ -82,10 +83,7 @@ impl Estimates {
             }
         }
         let by_keys: f64 = pairs.iter().map(|(_, combinations)| 1.0 / combinations).product();
-        let covers = |needed: Set, set: Set| needed & !set == 0;
-        let is_new = |needed: &Set| covers(*needed, a | b) && !covers(*needed, a) && !covers(*needed, b);
-        let filters = graph.filters.iter().filter(|(_, needed)| is_new(needed)).count();
-        by_keys * FILTER_SHARE.powi(filters as i32)
+        by_keys * FILTER_SHARE.powi(graph.filters_between(a, b).count() as i32)
     }
 
     /// The key of a class among some relations that has the fewest values: its relation, and their number.
@@ -97,13 +95,13 @@ impl Estimates {
 }
 
 impl Relation {
-    fn of(plan: &Arc<dyn ExecutionPlan>) -> Result<Relation> {
-        let rows = statistics(plan)?.num_rows.get_value().map_or(UNKNOWN_ROWS, |rows| *rows as f64);
+    fn of(plan: &Arc<dyn ExecutionPlan>, statistics: &Statistics) -> Relation {
+        let rows = statistics.num_rows.get_value().map_or(UNKNOWN_ROWS, |rows| *rows as f64);
         let all_rows = scanned(plan, 0).map_or(rows, |(scan, _)| match FreestoneSource::of(&scan) {
             Some(source) => source.table().rows() as f64,
             None => FilesSource::of(&scan).and_then(FilesSource::all_rows).map_or(rows, |rows| rows as f64),
         });
-        Ok(Relation { rows: rows.max(1.0), all_rows: all_rows.max(rows).max(1.0) })
+        Relation { rows: rows.max(1.0), all_rows: all_rows.max(rows).max(1.0) }
     }
 }
 
@@ -122,22 +120,23 @@ fn scanned(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<(Arc<dyn Exec
 }
 
 /// The distinct values of a column without filters, if they are known.
-fn distinct(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Result<Option<f64>> {
+fn distinct(plan: &Arc<dyn ExecutionPlan>, statistics: &Statistics, column: usize) -> Option<f64> {
     if let Some((scan, column)) = scanned(plan, column)
         && let Some(source) = FreestoneSource::of(&scan)
     {
-        return Ok(source.distinct(column).map(|count| count as f64));
+        return source.distinct(column).map(|count| count as f64);
     }
-    let all = statistics(plan)?;
-    let Some(known) = all.column_statistics.get(column) else { return Ok(None) };
+    let known = statistics.column_statistics.get(column)?;
     if let Some(count) = known.distinct_count.get_value() {
-        return Ok(Some(*count as f64));
+        return Some(*count as f64);
     }
     let end = |value: &Precision<ScalarValue>| value.get_value().and_then(|value| value.cast_to(&DataType::Int64).ok());
-    Ok(match (end(&known.min_value), end(&known.max_value)) {
-        (Some(ScalarValue::Int64(Some(low))), Some(ScalarValue::Int64(Some(high)))) => Some((high - low) as f64 + 1.0),
+    match (end(&known.min_value), end(&known.max_value)) {
+        (Some(ScalarValue::Int64(Some(low))), Some(ScalarValue::Int64(Some(high)))) => {
+            Some(high as f64 - low as f64 + 1.0)
+        }
         _ => None,
-    })
+    }
 }
 
 fn statistics(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<Statistics>> {

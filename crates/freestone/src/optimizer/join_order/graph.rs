@@ -198,6 +198,13 @@ impl Graph {
         self.keys.iter().find(|key| key.class == class && set >> key.relation & 1 == 1)
     }
 
+    /// The other conditions that can be tested when two sets of relations are joined, and not before.
+    pub fn filters_between(&self, a: Set, b: Set) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
+        let covers = |set: Set, needed: Set| needed & !set == 0;
+        let is_new = move |needed: Set| covers(a | b, needed) && !covers(a, needed) && !covers(b, needed);
+        self.filters.iter().filter(move |(_, needed)| is_new(*needed)).map(|(e, _)| e)
+    }
+
     /// The classes by which two sets of relations are joined.
     pub fn classes_between(&self, a: Set, b: Set) -> impl Iterator<Item = usize> {
         let is_between = move |class: &usize| self.key_of(*class, a).is_some() && self.key_of(*class, b).is_some();

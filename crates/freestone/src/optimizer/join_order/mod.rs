@@ -47,15 +47,11 @@ fn ordered(plan: Arc<dyn ExecutionPlan>, is_part: bool) -> Result<Arc<dyn Execut
     if is_tree
         && !is_part
         && let Some(mut graph) = Graph::of(&plan)?
+        && let Some(better) = better(&graph)?
     {
-        let estimates = Estimates::of(&graph)?;
-        if let Some(better) = better(&graph, &estimates) {
-            graph.relations = std::mem::take(&mut graph.relations)
-                .into_iter()
-                .map(|leaf| ordered(leaf, false))
-                .collect::<Result<_>>()?;
-            return build::plan(&graph, &estimates, &better, &plan);
-        }
+        let relations = std::mem::take(&mut graph.relations).into_iter();
+        graph.relations = relations.map(|relation| ordered(relation, false)).collect::<Result<_>>()?;
+        return build::plan(&graph, &better, &plan);
     }
     let stays = is_tree || is_part && graph::columns_of(&plan).is_some();
     let children = plan.children().into_iter().cloned().map(|child| ordered(child, stays));
@@ -64,12 +60,12 @@ fn ordered(plan: Arc<dyn ExecutionPlan>, is_part: bool) -> Result<Arc<dyn Execut
 }
 
 /// A tree that costs much less than the written one.
-fn better(graph: &Graph, estimates: &Estimates) -> Option<search::Tree> {
+fn better(graph: &Graph) -> Result<Option<search::Tree>> {
     if graph.relations.len() < 3 {
-        return None;
+        return Ok(None);
     }
-    let found = search::cheapest(graph, estimates)?;
-    let (written, found_cost) =
-        (search::cost(graph, estimates, &graph.written), search::cost(graph, estimates, &found));
-    (found_cost < written * GAIN).then_some(found)
+    let estimates = Estimates::of(graph)?;
+    let cost = |tree: &search::Tree| search::cost(graph, &estimates, tree);
+    let found = search::cheapest(graph, &estimates);
+    Ok(found.filter(|found| cost(found) < cost(&graph.written) * GAIN))
 }

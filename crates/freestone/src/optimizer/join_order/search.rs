@@ -3,15 +3,16 @@
 //! VLDB 2006, DPsub), and greedily for more.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use super::estimates::Estimates;
 use super::graph::{Graph, Set};
 
-/// A tree of joins.
+/// A tree of joins. In one that was found, the first side of a join has fewer rows.
 #[derive(Debug, Clone)]
 pub enum Tree {
     Relation(usize),
-    Join(Box<(Tree, Tree)>),
+    Join(Rc<(Tree, Tree)>),
 }
 
 impl Default for Tree {
@@ -22,7 +23,7 @@ impl Default for Tree {
 
 impl Tree {
     pub fn join(a: Tree, b: Tree) -> Tree {
-        Tree::Join(Box::new((a, b)))
+        Tree::Join(Rc::new((a, b)))
     }
 }
 
@@ -60,11 +61,6 @@ pub fn cost(graph: &Graph, estimates: &Estimates, tree: &Tree) -> f64 {
     part(graph, estimates, tree).cost
 }
 
-/// The estimated rows of a tree.
-pub fn rows(graph: &Graph, estimates: &Estimates, tree: &Tree) -> f64 {
-    part(graph, estimates, tree).rows
-}
-
 fn part(graph: &Graph, estimates: &Estimates, tree: &Tree) -> Part {
     match tree {
         Tree::Relation(at) => Part::relation(estimates, *at),
@@ -78,10 +74,10 @@ fn part(graph: &Graph, estimates: &Estimates, tree: &Tree) -> Part {
 pub fn cheapest(graph: &Graph, estimates: &Estimates) -> Option<Tree> {
     let of_components = components(graph).into_iter().map(|relations| match relations.len() {
         0..=COMPARED => compared(graph, estimates, &relations),
-        _ => Some(greedy(graph, estimates, relations.iter().map(|at| Part::relation(estimates, *at)).collect())),
+        _ => greedy(graph, estimates, relations.iter().map(|at| Part::relation(estimates, *at)).collect()),
     });
     let parts = of_components.collect::<Option<Vec<Part>>>()?;
-    Some(greedy(graph, estimates, parts).tree)
+    greedy(graph, estimates, parts).map(|part| part.tree)
 }
 
 /// The relations that keys connect, directly or through others.
@@ -133,7 +129,7 @@ fn compared(graph: &Graph, estimates: &Estimates, relations: &[usize]) -> Option
 }
 
 /// Joins the two parts whose join has the fewest rows, again and again; those that a key connects first.
-fn greedy(graph: &Graph, estimates: &Estimates, mut parts: Vec<Part>) -> Part {
+fn greedy(graph: &Graph, estimates: &Estimates, mut parts: Vec<Part>) -> Option<Part> {
     while parts.len() > 1 {
         let pairs = (0..parts.len()).flat_map(|a| (a + 1..parts.len()).map(move |b| (a, b)));
         let weighed = pairs.map(|(a, b)| {
@@ -142,10 +138,10 @@ fn greedy(graph: &Graph, estimates: &Estimates, mut parts: Vec<Part>) -> Part {
         });
         let next =
             weighed.min_by(|(a_cross, a, _), (b_cross, b, _)| a_cross.cmp(b_cross).then(a.rows.total_cmp(&b.rows)));
-        let Some((_, joined, (a, b))) = next else { break };
+        let (_, joined, (a, b)) = next?;
         parts.swap_remove(b);
         parts.swap_remove(a);
         parts.push(joined);
     }
-    parts.pop().unwrap_or(Part { tree: Tree::default(), set: 0, rows: 0.0, cost: 0.0 })
+    parts.pop()
 }

@@ -346,7 +346,7 @@ impl ValueState {
     }
 }
 
-/// Above so many groups, and below so many rows of each, sums side by side cost more than they save.
+/// With more groups, or fewer rows per group, sums side by side cost more than they save.
 const LANES_GROUPS: usize = 64;
 const LANES_ROWS: usize = 16;
 

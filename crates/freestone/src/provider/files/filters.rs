@@ -116,8 +116,8 @@ impl Tests {
         let place = |column: usize| tested.iter().position(|tested| *tested == column).unwrap_or(usize::MAX);
         let (schema, read) = (table.project(tested)?, read.project(tested)?);
         let own = filters.own.iter().map(|filter| {
-            let filter = per_string(remap(filter, place)?, &schema)?;
-            over_forms(filter, &schema, &read)
+            // Over columns of codes, expressions are evaluated once per text already.
+            per_string(over_forms(remap(filter, place)?, &schema, &read)?, &read)
         });
         let own = own.collect::<Result<Vec<_>>>()?;
         let dynamic = filters.dynamic.iter().map(|filter| {

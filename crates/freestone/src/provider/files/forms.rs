@@ -14,6 +14,8 @@ use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Dynam
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::scalar::ScalarValue;
+use freestone_exec::convert::form_of;
+use freestone_exec::vector::Form;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
 use super::filters::is_comparison;
@@ -22,13 +24,10 @@ use super::statistics::few_values;
 use crate::expressions::dictionary::PerString;
 use crate::ingest::ParquetFile;
 
-/// The most digits of a decimal of 64 bits.
-const DIGITS: u8 = 18;
-
 /// The columns of the table with the types of these forms, where all files store them with the table's type.
 pub(super) fn executed(set: &FileSet) -> SchemaRef {
     let field = |(column, field): (usize, &FieldRef)| {
-        let form = form_of(field.data_type()).filter(|form| {
+        let form = taken(field.data_type()).filter(|form| {
             let is_few = !is_dictionary(form) || few_values(set, column).is_some();
             is_few && set.files.iter().all(|file| is_stored(file, column, field.data_type()))
         });
@@ -43,9 +42,12 @@ pub(super) fn executed(set: &FileSet) -> SchemaRef {
     if has_forms && set.files.iter().all(can_read) { Arc::new(schema) } else { set.schema.clone() }
 }
 
-fn form_of(data_type: &DataType) -> Option<DataType> {
+/// The type of arrays that have the executor's form of a type, if it is another one.
+fn taken(data_type: &DataType) -> Option<DataType> {
     match data_type {
-        DataType::Decimal128(digits @ 0..=DIGITS, scale) => Some(DataType::Decimal64(*digits, *scale)),
+        DataType::Decimal128(digits, scale) if form_of(data_type) == Form::Int => {
+            Some(DataType::Decimal64(*digits, *scale))
+        }
         DataType::Utf8View => Some(DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8))),
         _ => None,
     }
@@ -107,7 +109,7 @@ pub(super) fn over_forms(
         return Ok(narrow);
     }
     if is_of_codes(&filter, read)? {
-        return PerString::of_dictionary(filter, planned);
+        return PerString::of_column(&filter, planned);
     }
     let children = filter.children().into_iter().cloned();
     let children = children.map(|child| over_forms(child, planned, read)).collect::<Result<Vec<_>>>()?;

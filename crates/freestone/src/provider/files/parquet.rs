@@ -73,8 +73,10 @@ impl GroupReader {
         let metadata = indexed.unwrap_or(parquet.metadata());
         let metadata = match Arc::ptr_eq(&scan.read, &scan.set.schema) {
             true => metadata.clone(),
-            false => forms::metadata(metadata, parquet, set_file, &scan.read)
-                .ok_or_else(|| Error::new(ErrorKind::Internal, "a row group is not read in the forms of its file"))?,
+            false => scan.formed[file]
+                .get_or_init(|| forms::metadata(metadata, parquet, set_file, &scan.read))
+                .clone()
+                .ok_or_else(|| Error::new(ErrorKind::Internal, "a file is not read in the forms of its table"))?,
         };
         let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks.clone(), metadata)
             .with_row_groups(vec![group])

@@ -42,6 +42,8 @@ pub(super) struct Scan {
     pub counters: Counters,
     /// The metadata with the page index, per file, if there is one.
     pub indexed: Vec<OnceLock<Option<ArrowReaderMetadata>>>,
+    /// The same with the types in which columns are read, per file, if these are not those of the file.
+    pub formed: Vec<OnceLock<Option<ArrowReaderMetadata>>>,
     /// What receives the records of each file that are left out; empty if they are not kept.
     pub rejects: Vec<RejectSink>,
 }

@@ -39,6 +39,8 @@ pub(super) struct FileSet {
     pub files: Vec<SetFile>,
     /// The statistics of each column for the planner, which are computed once.
     pub known: Vec<OnceLock<ColumnStatistics>>,
+    /// The columns with the types in which the executor takes them, which are found once.
+    pub executed: OnceLock<SchemaRef>,
     /// The options that were given, as text.
     pub arguments: Option<String>,
     /// Where records that are left out are kept.
@@ -153,7 +155,8 @@ impl FileSet {
         let (arguments, inference) = (arguments(options), inference.clone());
         let rejects = options.rejects.clone().map(|names| (rejects.clone(), names));
         let options = options.ingest.clone();
-        Ok(FileSet { name, format, options, schema, inferred, files, known, arguments, rejects, inference })
+        let executed = OnceLock::new();
+        Ok(FileSet { name, format, options, schema, inferred, files, known, executed, arguments, rejects, inference })
     }
 
     /// Begins to read the files. Returns what receives the records of each that are left out, if they are kept.

@@ -4,11 +4,11 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{ScalarValue, Statistics};
+use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use datafusion::datasource::source::{DataSource, DataSourceExec, OpenArgs};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -26,10 +26,11 @@ use super::progress::ReadProgress;
 use super::pruning::Pruning;
 use super::reader::{Counters, Reader, Scan};
 use super::set::FileSet;
-use super::statistics::{few_values, statistics};
+use super::statistics::{few_values, rows, statistics};
 use super::stream::{FilesStream, ordered};
 use crate::expressions::physical::remap;
-use crate::provider::statistics::of_partition;
+use crate::provider::filter::int_key;
+use crate::provider::statistics::{NullsAndBounds, has_int_bounds, of_partition};
 
 /// The bytes of files that a single thread reads, in the order of their rows.
 const SMALL_BYTES: u64 = 1 << 20;
@@ -97,14 +98,14 @@ impl FilesSource {
 
     /// The same scan in the forms that the executor takes, for the types of its plan.
     pub fn executed(&self) -> Arc<dyn ExecutionPlan> {
-        let read = executed(&self.set);
+        let read = self.set.executed.get_or_init(|| executed(&self.set)).clone();
         let schema = projected(&read, &self.projection);
         DataSourceExec::from_data_source(Self { read, schema, ..self.clone() })
     }
 
     /// The number of rows without filters, if the files say so.
     pub fn all_rows(&self) -> Option<usize> {
-        statistics(&self.set, &Filters::default(), &self.projection).ok()?.num_rows.get_value().copied()
+        rows(&self.set).get_value().copied()
     }
 
     /// About how many values an output column has at most, if they are few.
@@ -112,13 +113,16 @@ impl FilesSource {
         few_values(&self.set, self.projection[column])
     }
 
-    /// Whether an output column may be NULL, and its least and greatest value as integers, as the files say. Nothing
-    /// may rely on them unless it has looked at the values.
-    pub fn nulls_and_bounds(&self, column: usize) -> Result<(bool, Option<(i64, i64)>)> {
-        let known = &statistics(&self.set, &self.filters, &self.projection)?.column_statistics[column];
-        let end = |value: &Precision<ScalarValue>| value.get_value().and_then(integer);
-        let bounds = end(&known.min_value).zip(end(&known.max_value)).filter(|(low, high)| low <= high);
-        Ok((known.null_count.get_value() != Some(&0), bounds))
+    /// Whether each output column may be NULL, and its least and greatest integer, as the files say. Nothing may rely on
+    /// them unless it has looked at the values.
+    pub fn nulls_and_bounds(&self) -> Result<Vec<NullsAndBounds>> {
+        let known = |(known, field): (&ColumnStatistics, &FieldRef)| {
+            let end = |value: &Precision<ScalarValue>| value.get_value().and_then(int_key);
+            let bounds = end(&known.min_value).zip(end(&known.max_value)).filter(|(low, high)| low <= high);
+            (known.null_count.get_value() != Some(&0), bounds.filter(|_| has_int_bounds(field.data_type())))
+        };
+        let all = statistics(&self.set, &self.filters, &self.projection)?;
+        Ok(all.column_statistics.iter().zip(self.schema.fields()).map(known).collect())
     }
 
     /// The parameters of one run.
@@ -142,6 +146,7 @@ impl FilesSource {
             measured: Arc::default(),
             counters,
             indexed: self.set.files.iter().map(|_| OnceLock::new()).collect(),
+            formed: self.set.files.iter().map(|_| OnceLock::new()).collect(),
             rejects: self.set.reject_sinks(),
         })
     }
@@ -173,25 +178,6 @@ impl Shared {
 
 fn projected(schema: &Schema, projection: &[usize]) -> SchemaRef {
     Arc::new(Schema::new(projection.iter().map(|column| schema.fields()[*column].clone()).collect::<Vec<_>>()))
-}
-
-/// A value of a type that is stored as a signed integer of at most 64 bits.
-fn integer(value: &ScalarValue) -> Option<i64> {
-    match value {
-        ScalarValue::Int8(value) => value.map(i64::from),
-        ScalarValue::Int16(value) => value.map(i64::from),
-        ScalarValue::Int32(value) | ScalarValue::Date32(value) => value.map(i64::from),
-        ScalarValue::Int64(value)
-        | ScalarValue::TimestampSecond(value, _)
-        | ScalarValue::TimestampMillisecond(value, _)
-        | ScalarValue::TimestampMicrosecond(value, _)
-        | ScalarValue::TimestampNanosecond(value, _) => *value,
-        ScalarValue::UInt8(value) => value.map(i64::from),
-        ScalarValue::UInt16(value) => value.map(i64::from),
-        ScalarValue::UInt32(value) => value.map(i64::from),
-        ScalarValue::Decimal128(value, ..) => value.and_then(|value| i64::try_from(value).ok()),
-        _ => None,
-    }
 }
 
 impl DataSource for FilesSource {

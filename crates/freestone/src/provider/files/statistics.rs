@@ -46,7 +46,7 @@ pub(super) fn statistics(set: &FileSet, filters: &Filters, projection: &[usize])
 }
 
 /// The rows of all files: exact if the files have the number, and estimated from the first rows of text files.
-fn rows(set: &FileSet) -> Precision<usize> {
+pub(super) fn rows(set: &FileSet) -> Precision<usize> {
     let mut sum = Precision::Exact(0);
     for file in &set.files {
         let own = match &file.contents {
