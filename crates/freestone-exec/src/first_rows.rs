@@ -12,11 +12,11 @@ use parking_lot::Mutex;
 use crate::direct::KeyDomain;
 use crate::error::Result;
 use crate::groups::{GroupTable, HASH};
-use crate::hash::{float_place, int_place};
 use crate::pipeline::{Claim, Context, Progress, Sink, SinkWorker, Source, SourceWorker, Take};
+use crate::places::Places;
 use crate::rows::{Field, FrozenRows, Layout, Rows};
 use crate::sort::SortKey;
-use crate::vector::{Batch, Form, Values, Vector};
+use crate::vector::{Batch, Vector};
 
 /// What is asked for.
 pub struct Plan {
@@ -37,8 +37,7 @@ pub struct FirstRows {
     plan: Plan,
     key_layout: Arc<Layout>,
     layout: Arc<Layout>,
-    /// The words of a row's place in the order.
-    width: usize,
+    places: Places,
     context: Arc<dyn Context>,
     done: Mutex<Option<Arc<Done>>>,
     next: AtomicUsize,
@@ -55,21 +54,16 @@ const OUTPUT_ROWS: usize = 8192;
 /// Rows that were replaced by others stay until there are so many.
 const REPLACED_MIN: usize = 64 << 10;
 
-/// Whether a column of this form can be a part of an order.
-pub fn has_order(form: Form) -> bool {
-    matches!(form, Form::Bits | Form::Int | Form::Wide | Form::Float)
-}
-
 impl FirstRows {
     /// The first rows of groups of batches. The columns of keys and order have other forms than [`Form::Arrow`], those of
-    /// the order ones that [`has_order`] knows.
+    /// the order ones that [`crate::places::has_words`] knows.
     pub fn new(plan: Plan, context: Arc<dyn Context>) -> Arc<FirstRows> {
         let keys: Vec<Field> = plan.keys.iter().map(|(_, key)| key.field.clone()).collect();
         let key_layout = Arc::new(Layout::new(&keys, HASH + 1));
         let layout = Arc::new(Layout::new(&plan.fields[..plan.returned], 0));
-        let width = plan.order.iter().map(|key| words_of(&plan.fields[key.column])).sum();
+        let places = Places::new(&plan.order, &plan.fields);
         let (done, next) = (Mutex::default(), AtomicUsize::new(0));
-        Arc::new(FirstRows { plan, key_layout, layout, width, context, done, next })
+        Arc::new(FirstRows { plan, key_layout, layout, places, context, done, next })
     }
 
     /// The rows with their numbers, when all were seen.
@@ -81,54 +75,9 @@ impl FirstRows {
         let domains: Vec<KeyDomain> = self.plan.keys.iter().map(|(_, key)| key.clone()).collect();
         Part {
             table: GroupTable::with_domains(self.key_layout.clone(), &domains),
-            kept: Kept { width: self.width, most: self.plan.rows, counts: vec![], places: vec![], rows: vec![] },
+            kept: Kept { width: self.places.width(), most: self.plan.rows, counts: vec![], places: vec![], rows: vec![] },
             rows: Rows::new(self.layout.clone()),
         }
-    }
-
-    /// The places of a batch's rows in the order, as words that compare like them.
-    fn places(&self, batch: &Batch, out: &mut Vec<u64>) {
-        out.clear();
-        out.resize(batch.rows * self.width, 0);
-        let mut at = 0;
-        for key in &self.plan.order {
-            let field = &self.plan.fields[key.column];
-            place_column(key, field, &batch.columns[key.column], out, (self.width, at));
-            at += words_of(field);
-        }
-    }
-}
-
-fn words_of(field: &Field) -> usize {
-    usize::from(field.nullable) + if field.form == Form::Wide { 2 } else { 1 }
-}
-
-/// Puts the places by one column at a position of rows of `width` words.
-fn place_column(key: &SortKey, field: &Field, column: &Vector, out: &mut [u64], (width, at): (usize, usize)) {
-    let flip = if key.descending { u64::MAX } else { 0 };
-    let value_at = at + usize::from(field.nullable);
-    let mut put = |words: &mut dyn Iterator<Item = u64>, at: usize| {
-        out.chunks_exact_mut(width).zip(words).for_each(|(row, word)| row[at] = word ^ flip);
-    };
-    match &column.values {
-        Values::Bits(v) => put(&mut v.iter().map(u64::from), value_at),
-        Values::Int(v) => put(&mut v.iter().map(|x| int_place(*x)), value_at),
-        Values::Float(v) => put(&mut v.iter().map(|x| float_place(*x)), value_at),
-        Values::Wide(v) => {
-            put(&mut v.iter().map(|x| int_place((*x >> 64) as i64)), value_at);
-            put(&mut v.iter().map(|x| *x as u64), value_at + 1);
-        }
-        Values::Codes(..) | Values::Text(_) | Values::Arrow(_) => unreachable!("not in an order"),
-    }
-    if let Some(valid) = &column.valid {
-        for (row, words) in out.chunks_exact_mut(width).enumerate() {
-            words[at] = u64::from(valid.is_valid(row) == key.nulls_first);
-            if valid.is_null(row) {
-                words[value_at..at + words_of(field)].fill(0);
-            }
-        }
-    } else if field.nullable {
-        out.chunks_exact_mut(width).for_each(|words| words[at] = u64::from(key.nulls_first));
     }
 }
 
@@ -274,11 +223,12 @@ impl SinkWorker for Worker {
         let keys: Vec<Vector> = of.plan.keys.iter().map(|(column, _)| batch.columns[*column].clone()).collect();
         part.table.find_keys(&keys, batch.rows, groups);
         part.kept.reserve(part.table.len());
-        of.places(&batch, places);
+        of.places.put(|column| batch.columns[column].clone(), batch.rows, places);
+        let width = of.places.width();
         let first = part.rows.len() as u32;
         let mut wanted: Vec<u32> = vec![];
         for (row, group) in groups.iter().enumerate() {
-            let place = &places[row * of.width..(row + 1) * of.width];
+            let place = &places[row * width..(row + 1) * width];
             if part.kept.wants(*group as usize, place) {
                 part.kept.insert(*group as usize, place, first + wanted.len() as u32);
                 wanted.push(row as u32);

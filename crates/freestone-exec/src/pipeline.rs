@@ -56,6 +56,11 @@ impl Progress {
 pub trait Step: Send + Sync {
     /// The part of one thread.
     fn worker(&self) -> Box<dyn StepWorker>;
+
+    /// Whether its rows and time are counted, see [`crate::meter`].
+    fn is_measured(&self) -> bool {
+        false
+    }
 }
 
 /// One thread's part of a step.
@@ -77,6 +82,11 @@ pub trait Sink: Send + Sync {
     /// # Errors
     /// As for [`SinkWorker::push`].
     fn finish(&self, workers: Vec<Box<dyn SinkWorker>>) -> Result<()>;
+
+    /// Whether its time is counted, see [`crate::meter`].
+    fn is_measured(&self) -> bool {
+        false
+    }
 }
 
 /// One thread's part of a sink.
@@ -86,6 +96,14 @@ pub trait SinkWorker: Send {
     /// # Errors
     /// A function failed, or memory ran out.
     fn push(&mut self, batch: Batch) -> Result<()>;
+
+    /// Takes a batch of a unit of the stage. The numbers of units are in the order of rows where the sources have one.
+    ///
+    /// # Errors
+    /// As for [`SinkWorker::push`].
+    fn push_of(&mut self, _unit: usize, batch: Batch) -> Result<()> {
+        self.push(batch)
+    }
 
     /// The part itself, for [`Sink::finish`].
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
@@ -147,7 +165,8 @@ impl Chain {
     }
 }
 
-fn through(steps: &mut [Box<dyn StepWorker>], batch: Batch, take: Take<'_>) -> Result<()> {
+/// Passes a batch through steps.
+pub(crate) fn through(steps: &mut [Box<dyn StepWorker>], batch: Batch, take: Take<'_>) -> Result<()> {
     if batch.rows == 0 {
         return Ok(());
     }

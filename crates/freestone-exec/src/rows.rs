@@ -524,6 +524,13 @@ impl FrozenRows {
         self.layout.places[index].null.is_some_and(|null| self.row(row)[null / 64] >> (null % 64) & 1 == 1)
     }
 
+    /// The order of a text field of two rows, by bytes. NULL is the empty text.
+    pub fn compare_texts(&self, a: u32, b: u32, index: usize) -> std::cmp::Ordering {
+        let at = self.layout.places[index].at;
+        let (x, y) = (wide(self.row(a as usize), at), wide(self.row(b as usize), at));
+        view_bytes(&x, &self.buffers).cmp(view_bytes(&y, &self.buffers))
+    }
+
     /// A field of the rows at `rows`.
     pub fn vector(&self, index: usize, rows: &[u32]) -> Vector {
         let place = &self.layout.places[index];

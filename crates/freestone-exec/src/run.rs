@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{ExecError, Result};
-use crate::pipeline::{Branch, Chain, Context, Feed, Inputs, Progress, SinkWorker, Source, Stage, check};
+use crate::pipeline::{Chain, Context, Feed, Inputs, Progress, SinkWorker, Source, Stage, check};
 use crate::threads::Task;
 use crate::vector::Batch;
 
@@ -53,6 +53,9 @@ struct Running {
     /// Whether a thread failed, so that the others stop.
     failed: AtomicBool,
 }
+
+/// The units of a branch are fewer than two to this power.
+const BRANCH_SHIFT: u32 = 40;
 
 /// Stops all threads of a stage.
 struct StopOnDrop<'a>(&'a Running);
@@ -128,20 +131,23 @@ impl Running {
     fn work_or_stop(&self, branch: usize, part: &mut Part) -> Result<()> {
         // A panic stops the other threads, too.
         let stop = StopOnDrop(self);
-        let done = self.work(&self.stage.branches[branch], part);
+        let done = self.work(branch, part);
         if done.is_ok() {
             std::mem::forget(stop);
         }
         done
     }
 
-    fn work(&self, branch: &Branch, sink: &mut Part) -> Result<()> {
+    fn work(&self, number: usize, sink: &mut Part) -> Result<()> {
+        let branch = &self.stage.branches[number];
         let mut chain = Chain::new(branch);
+        // The units of a branch come after those of the one before.
+        let first = if sink.is_some() { number << BRANCH_SHIFT } else { 0 };
         match &branch.feed {
-            Feed::Source(source) => self.work_on_source(source.as_ref(), &mut chain, sink),
+            Feed::Source(source) => self.work_on_source(source.as_ref(), &mut chain, first, sink),
             Feed::Input(input) => {
                 while let Some((unit, batch)) = self.inputs.next(*input)? {
-                    chain.push(batch, &mut |batch| self.take(unit, batch, sink))?;
+                    chain.push(batch, &mut |batch| self.take(first + unit, batch, sink))?;
                     self.progressed(Progress::whole(unit), sink)?;
                 }
                 Ok(())
@@ -149,10 +155,10 @@ impl Running {
         }
     }
 
-    fn work_on_source(&self, source: &dyn Source, chain: &mut Chain, sink: &mut Part) -> Result<()> {
+    fn work_on_source(&self, source: &dyn Source, chain: &mut Chain, first: usize, sink: &mut Part) -> Result<()> {
         let mut worker = source.worker();
         while let Some(progress) = worker.claim() {
-            worker.read(&mut |batch| chain.push(batch, &mut |batch| self.take(progress.unit, batch, sink)))?;
+            worker.read(&mut |batch| chain.push(batch, &mut |batch| self.take(first + progress.unit, batch, sink)))?;
             self.progressed(progress, sink)?;
         }
         Ok(())
@@ -160,7 +166,7 @@ impl Running {
 
     fn take(&self, unit: usize, batch: Batch, sink: &mut Part) -> Result<()> {
         match sink {
-            Some(sink) => sink.push(batch),
+            Some(sink) => sink.push_of(unit, batch),
             None => self.output.push(unit, batch),
         }
     }

@@ -18,6 +18,7 @@ use freestone_exec::rows::Field;
 use freestone_exec::run::{Output, run};
 use freestone_exec::sort::{SortKey, Top};
 use freestone_exec::vector::{Batch, Dictionary, Form, Texts, Values, Vector};
+use freestone_exec::windows::{self, Bound, Frame, Function, PartitionKey, Windows};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
@@ -533,6 +534,170 @@ fn compared(a: &Cell, b: &Cell, descending: bool, nulls_first: bool) -> std::cmp
         }
         _ if descending => ascending(b, a),
         _ => ascending(a, b),
+    }
+}
+
+/// A window's frame in the model: the first row and the one behind the last, of which each may be the other's.
+fn frame_of(frame: Frame, rows: usize, row: usize, peers: (usize, usize)) -> std::ops::Range<usize> {
+    let at = |offset: i64| (row as i128 + i128::from(offset)).clamp(0, rows as i128) as usize;
+    let start = match frame.start {
+        Bound::Partition => 0,
+        Bound::Peers => peers.0,
+        Bound::Row(offset) => at(offset),
+    };
+    let end = match frame.end {
+        Bound::Partition => rows,
+        Bound::Peers => peers.1,
+        Bound::Row(offset) => at(offset.saturating_add(1)),
+    };
+    start..end.max(start)
+}
+
+fn bound() -> impl Strategy<Value = Bound> {
+    prop_oneof![
+        Just(Bound::Partition),
+        Just(Bound::Peers),
+        (-3i64..4).prop_map(Bound::Row),
+        Just(Bound::Row(i64::MIN)),
+        Just(Bound::Row(i64::MAX)),
+    ]
+}
+
+/// The functions over the columns of rows: key, text, float, integer, boolean, and the row's number.
+fn window_functions() -> Vec<Function> {
+    let finish = |states: &[Vector], _: usize| Ok(states[0].clone());
+    let result = SumResult { counts: false, finish: Arc::new(finish) };
+    vec![
+        Function::RowNumber,
+        Function::Rank,
+        Function::DenseRank,
+        Function::PercentRank,
+        Function::CumulativeShare,
+        Function::Shift { column: 1, back: 2, default: None },
+        Function::Shift { column: 3, back: -1, default: Some(5) },
+        Function::First(1),
+        Function::Last(3),
+        Function::Count(None),
+        Function::Count(Some(4)),
+        Function::Sum { column: 3, result },
+        Function::Extreme { column: 3, greatest: true },
+        Function::Extreme { column: 2, greatest: false },
+        Function::FloatSum { column: 6, averages: false },
+        Function::FloatSum { column: 6, averages: true },
+    ]
+}
+
+fn best<'a>(cells: impl Iterator<Item = &'a Cell>, greatest: bool) -> Cell {
+    let values = cells.filter(|cell| **cell != Cell::Null);
+    let best = values.reduce(|a, b| if compared(b, a, greatest, false).is_lt() { b } else { a });
+    best.cloned().unwrap_or(Cell::Null)
+}
+
+/// What a function is for a row of sorted rows.
+fn window_result(function: &Function, frame: Frame, rows: &[Row], row: usize, peers: (usize, usize), before: usize) -> Cell {
+    let unsigned = |value: usize| Cell::Int(i64::MIN + value as i64);
+    let of_frame = frame_of(frame, rows.len(), row, peers);
+    let used = &rows[of_frame];
+    let ints = |column: usize| used.iter().filter_map(move |row| if let Cell::Int(v) = row[column] { Some(v) } else { None });
+    let floats = |column: usize| used.iter().filter_map(move |row| if let Cell::Float(v) = row[column] { Some(v) } else { None });
+    match function {
+        Function::RowNumber => unsigned(row + 1),
+        Function::Rank => unsigned(peers.0 + 1),
+        Function::DenseRank => unsigned(before + 1),
+        Function::PercentRank => Cell::Float(peers.0 as f64 / (rows.len() - 1).max(1) as f64),
+        Function::CumulativeShare => Cell::Float(peers.1 as f64 / rows.len() as f64),
+        Function::Shift { column, back, default } => {
+            let at = usize::try_from(row as i64 - back).ok().and_then(|at| rows.get(at));
+            at.map_or(default.map_or(Cell::Null, |default| rows[row][default].clone()), |other| other[*column].clone())
+        }
+        Function::First(column) => used.first().map_or(Cell::Null, |row| row[*column].clone()),
+        Function::Last(column) => used.last().map_or(Cell::Null, |row| row[*column].clone()),
+        Function::Count(None) => Cell::Int(used.len() as i64),
+        Function::Count(Some(column)) => Cell::Int(used.iter().filter(|row| row[*column] != Cell::Null).count() as i64),
+        Function::Sum { column, .. } => match ints(*column).count() {
+            0 => Cell::Null,
+            _ => Cell::Int(ints(*column).map(i128::from).sum::<i128>() as i64),
+        },
+        Function::FloatSum { column, averages } => match floats(*column).count() {
+            0 => Cell::Null,
+            count => Cell::Float(floats(*column).sum::<f64>() / if *averages { count as f64 } else { 1.0 }),
+        },
+        Function::Extreme { column, greatest } => best(used.iter().map(|row| &row[*column]), *greatest),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn window_functions_are_those_of_sorted_partitions(
+        all in rows(vec![Form::Int, Form::Text, Form::Float, Form::Int, Form::Bits], 90),
+        (start, end) in (bound(), bound()),
+        (keys, by_text) in (0usize..2, any::<bool>()),
+        (each, threads, descending, nulls_first) in (1usize..40, 1usize..4, any::<bool>(), any::<bool>()),
+    ) {
+        let context: Arc<dyn Context> = Arc::new(Threads(threads));
+        // Each row has its number, and a float whose sums are exact.
+        let numbered = |(at, row): (usize, Row)| {
+            let float = if at % 5 == 0 { Cell::Null } else { Cell::Float(at as f64 / 4.0) };
+            [row, vec![Cell::Int(at as i64), float]].concat()
+        };
+        let all: Vec<Row> = all.into_iter().enumerate().map(numbered).collect();
+        let forms = [Form::Int, Form::Text, Form::Float, Form::Int, Form::Bits, Form::Int, Form::Float];
+        let frame = Frame { start, end };
+        let calls = window_functions().into_iter().map(|function| windows::Call { function, frame });
+        let calls: Vec<windows::Call> = calls.collect();
+        let order = |column: usize, descending: bool| SortKey { column, descending, nulls_first };
+        let by = if by_text { 1 } else { 2 };
+        let domain = KeyDomain { field: fields(&forms, 1)[0].clone(), bounds: None };
+        let plan = windows::Plan {
+            keys: (0..keys).map(|column| PartitionKey { column, domain: domain.clone(), order: order(0, descending) }).collect(),
+            order: vec![order(by, descending), order(4, !descending), order(5, descending)],
+            equal_by: 2,
+            fields: fields(&forms, 0),
+            returned: 7,
+            calls: calls.clone(),
+        };
+        let windows = Windows::new(plan, context.clone());
+        let results = Branch { feed: Feed::Source(windows.results()), steps: vec![] };
+        let stages = [
+            Stage { branches: vec![input(0, vec![])], sink: Some(Arc::new(windows) as Arc<dyn Sink>) },
+            Stage { branches: vec![results], sink: None },
+        ];
+        let found = executed(&stages, vec![batches(&all, &forms, each)], &context);
+        let mut groups: Vec<Vec<Row>> = vec![];
+        for row in all {
+            match groups.iter_mut().find(|group| keys == 0 || group[0][0].key() == row[0].key()) {
+                Some(group) => group.push(row),
+                None => groups.push(vec![row]),
+            }
+        }
+        groups.sort_by(|a, b| compared(&a[0][0], &b[0][0], descending, nulls_first));
+        let mut expected = vec![];
+        for mut rows in groups {
+            let places = |a: &Row, b: &Row| {
+                let of = |at: usize, descending| compared(&a[at], &b[at], descending, nulls_first);
+                of(by, descending).then(of(4, !descending))
+            };
+            rows.sort_by(|a, b| places(a, b).then(compared(&a[5], &b[5], descending, nulls_first)));
+            let (mut peers, mut before) = ((0, 0), 0);
+            for row in 0..rows.len() {
+                if row >= peers.1 {
+                    before += usize::from(row > 0);
+                    let end = (row..rows.len()).find(|at| places(&rows[*at], &rows[row]).is_ne());
+                    peers = (row, end.unwrap_or(rows.len()));
+                }
+                let result = |call: &windows::Call| window_result(&call.function, call.frame, &rows, row, peers, before);
+                expected.push([rows[row].clone(), calls.iter().map(result).collect()].concat());
+            }
+        }
+        let shown = |rows: &[Row]| -> Vec<String> {
+            rows.iter().map(|row| row.iter().map(Cell::key).collect::<Vec<_>>().join("|")).collect()
+        };
+        // Partitions come in the order of their keys. Several threads pass them on as they are done.
+        match threads {
+            1 => prop_assert_eq!(shown(&found), shown(&expected)),
+            _ => prop_assert_eq!(sorted(found), sorted(expected)),
+        }
     }
 }
 

@@ -51,7 +51,7 @@ const ORDERED: [&str; 12] = [
 ];
 
 /// The arguments that must be computed for a function: none for `count(*)`.
-pub(super) fn arguments(function: &Function) -> Vec<Arc<dyn PhysicalExpr>> {
+pub(super) fn arguments(function: &AggregateFunctionExpr) -> Vec<Arc<dyn PhysicalExpr>> {
     let arguments = function.expressions();
     let is_constant = |e: &Arc<dyn PhysicalExpr>| e.downcast_ref::<Literal>().is_some_and(|l| !l.value().is_null());
     if function.fun().name() == "count" && !function.is_distinct() && arguments.iter().all(is_constant) {
@@ -152,6 +152,37 @@ fn sum(function: &Function, known: &[Known]) -> Result<Option<SumResult>> {
     }
     let counts = function.fun().name() == "avg";
     Ok(Some(SumResult { counts, finish: finish(function, counts)? }))
+}
+
+/// An aggregate over the frames of a window.
+pub(super) enum WindowAggregate {
+    Count,
+    Sum(SumResult),
+    FloatSum { averages: bool },
+    Extreme { greatest: bool },
+}
+
+/// The aggregate over frames that a function is; `None` if only DataFusion knows it.
+pub(super) fn of_window(function: &Function, known: &[Known]) -> Result<Option<WindowAggregate>> {
+    if let Some(result) = sum(function, known)? {
+        return Ok(Some(WindowAggregate::Sum(result)));
+    }
+    let is_of_enum = function.fun().inner().is::<enum_extremes::Extreme>();
+    if function.is_distinct() || function.ignore_nulls() || known.len() > 1 || is_of_enum {
+        return Ok(None);
+    }
+    let result = function.field().data_type().clone();
+    let is_own_type = known.first().map(|known| &known.data_type) == Some(&result);
+    Ok(match (function.fun().name(), known.first().map(|known| known.form)) {
+        ("count", _) if result == DataType::Int64 => Some(WindowAggregate::Count),
+        (name @ ("sum" | "avg"), Some(Form::Float)) if result == DataType::Float64 => {
+            Some(WindowAggregate::FloatSum { averages: name == "avg" })
+        }
+        (name @ ("min" | "max"), Some(Form::Int | Form::Float)) if is_own_type => {
+            Some(WindowAggregate::Extreme { greatest: name == "max" })
+        }
+        _ => None,
+    })
 }
 
 /// Whether 2^63 values of 128 bits have a sum of 128 bits.

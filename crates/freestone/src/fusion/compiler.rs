@@ -24,6 +24,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 use freestone_exec::aggregate::Aggregation;
 use freestone_exec::convert::form_of;
 use freestone_exec::direct::KeyDomain;
+use freestone_exec::meter::{Meter, measure};
 use freestone_exec::pipeline::{Branch, Feed, Sink, Stage, Step};
 use freestone_exec::rows::Field;
 use freestone_exec::scan::Scan;
@@ -38,6 +39,7 @@ use super::first_rows;
 use super::foreign::external;
 use super::inputs::{Promised, RunContext};
 use super::joins;
+use super::windows;
 use crate::provider::FreestoneSource;
 use crate::provider::files::FilesSource;
 
@@ -69,6 +71,8 @@ pub(super) struct Compiler<'a> {
     pub context: Arc<RunContext>,
     pub stages: Vec<Stage>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
+    /// The inputs as they were planned.
+    planned: Vec<Arc<dyn ExecutionPlan>>,
     /// What files say of the columns of each input.
     promised: Vec<Vec<Promised>>,
     /// The joins, aggregations and sorts.
@@ -78,13 +82,28 @@ pub(super) struct Compiler<'a> {
     /// The aggregations by keys of few values, and by others. Without joins, the latter are slower here.
     direct: usize,
     hashed: usize,
-    /// Whether there may be a join, or keys of groups of one table. Only with one is it worth looking at the zones of all
-    /// scanned columns, and only without a join at their dictionaries.
+    /// Whether there may be a join, keys of groups of one table, or window functions. Only with one is it worth looking at
+    /// the zones of all scanned columns, and only for groups of one table at their dictionaries.
     has_join: bool,
     has_groups: bool,
+    has_windows: bool,
     scans: usize,
     /// Whether only the first rows of groups are left, which are soon sorted.
     pub is_few: bool,
+    /// What is measured of each node, if that is asked for.
+    meters: Option<Meters>,
+}
+
+/// What is measured of the nodes of a plan.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Meters(Vec<(Arc<dyn ExecutionPlan>, Arc<Meter>)>);
+
+impl Meters {
+    /// What was measured of a node.
+    pub fn of(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<&Meter> {
+        let own = self.0.iter().rev().find(|(node, _)| Arc::ptr_eq(node, plan));
+        own.map(|(_, meter)| meter.as_ref())
+    }
 }
 
 /// How much a compiler has compiled.
@@ -96,13 +115,14 @@ struct Mark {
 }
 
 impl<'a> Compiler<'a> {
-    pub fn new(options: &'a ConfigOptions) -> Self {
+    pub fn new(options: &'a ConfigOptions, measures: bool) -> Self {
         let context = Arc::new(RunContext::new(options.execution.target_partitions));
         Compiler {
             options,
             context,
             stages: vec![],
             inputs: vec![],
+            planned: vec![],
             promised: vec![],
             breakers: 0,
             sought: 0,
@@ -110,8 +130,10 @@ impl<'a> Compiler<'a> {
             hashed: 0,
             has_join: false,
             has_groups: false,
+            has_windows: false,
             scans: 0,
             is_few: false,
+            meters: measures.then(Meters::default),
         }
     }
 
@@ -120,7 +142,8 @@ impl<'a> Compiler<'a> {
     pub fn compile(mut self, plan: &Arc<dyn ExecutionPlan>, in_order: bool, sorted: bool) -> Result<Option<Query>> {
         self.has_join = plan.exists(|node| Ok(node.is::<HashJoinExec>() || joins::is_range_join(node)))?;
         self.has_groups = !self.has_join && plan.exists(|node| Ok(is_grouped_scan(node)))?;
-        let is_sought = self.has_join || self.has_groups || plan.exists(|node| Ok(first_rows::is_known(node)))?;
+        self.has_windows = plan.exists(|node| Ok(first_rows::is_known(node) || windows::is_known(node)))?;
+        let is_sought = self.has_join || self.has_groups || self.has_windows;
         if !is_sought && plan.exists(|node| Ok(node.is::<AggregateExec>() || node.is::<SortExec>()))? {
             return Ok(None);
         }
@@ -146,8 +169,10 @@ impl<'a> Compiler<'a> {
         Ok(Some(Query {
             stages: self.stages,
             inputs: self.inputs,
+            planned: self.planned,
             promised: self.promised,
             context: self.context,
+            meters: self.meters,
             schema: plan.schema(),
             in_order: is_ordered || open.is_sorted,
             limit: open.limit,
@@ -166,6 +191,7 @@ impl<'a> Compiler<'a> {
     fn reset(&mut self, mark: Mark) {
         self.stages.truncate(mark.stages);
         self.inputs.truncate(mark.inputs);
+        self.planned.truncate(mark.inputs);
         self.promised.truncate(mark.inputs);
         [self.breakers, self.sought, self.scans, self.direct, self.hashed] = mark.counts;
         self.is_few = mark.is_few;
@@ -187,6 +213,16 @@ impl<'a> Compiler<'a> {
 
     /// The stages and steps of a plan; `None` if its last node is not known.
     fn open(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Open>> {
+        let Some(mut open) = self.open_node(plan)? else { return Ok(None) };
+        if let Some(meters) = &mut self.meters {
+            let meter = Arc::new(Meter::default());
+            measure(&meter, &mut open.branches, &mut self.stages);
+            meters.0.push((plan.clone(), meter));
+        }
+        Ok(Some(open))
+    }
+
+    fn open_node(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Open>> {
         if let Some(source) = FreestoneSource::of(plan) {
             return self.scan(source);
         }
@@ -211,8 +247,16 @@ impl<'a> Compiler<'a> {
         if let Some(union) = plan.downcast_ref::<UnionExec>() {
             return self.union(union);
         }
+        if windows::is_known(plan) {
+            let all: Vec<usize> = (0..plan.schema().fields().len()).collect();
+            return self.windows(plan, &all);
+        }
         if let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() {
-            return Ok(self.open(merge.input())?.filter(|open| open.is_sorted));
+            let open = self.open(merge.input())?.filter(|open| open.is_sorted);
+            return Ok(open.map(|open| match merge.fetch() {
+                Some(rows) => Open { limit: Some(further(open.limit, 0, rows)), ..open },
+                None => open,
+            }));
         }
         if let Some((input, skip, rows)) = limited(plan) {
             let open = self.open(input)?;
@@ -250,6 +294,7 @@ impl<'a> Compiler<'a> {
         }
         let promised = files.map(|_| columns.iter().map(Promised::of).collect());
         self.promised.push(promised.unwrap_or_default());
+        self.planned.push(below.clone());
         self.inputs.push(files.map_or_else(|| below.clone(), FilesSource::executed));
         let branches = vec![Branch { feed: Feed::Input(self.inputs.len() - 1), steps: vec![] }];
         Ok(Open { branches, schema, columns, is_sorted: false, limit: None })
@@ -261,8 +306,9 @@ impl<'a> Compiler<'a> {
             return Ok(None);
         }
         self.scans += 1;
+        let is_sought = self.has_join || self.has_groups || self.has_windows;
         let known = |(at, field): (usize, &Arc<datafusion::arrow::datatypes::Field>)| {
-            let (nullable, bounds) = match self.has_join || self.has_groups {
+            let (nullable, bounds) = match is_sought {
                 true => source.nulls_and_bounds(columns[at]),
                 false => (field.is_nullable(), None),
             };
@@ -305,6 +351,9 @@ impl<'a> Compiler<'a> {
     }
 
     fn projection(&mut self, projection: &ProjectionExec) -> Result<Option<Open>> {
+        if windows::is_known(projection.input()) {
+            return self.projected_windows(projection);
+        }
         // A limit may come before a projection.
         let open = self.open_limited(projection.input(), true)?;
         self.projected(open, projection)

@@ -28,6 +28,7 @@ use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::Receiver;
 
+use super::compiler::Meters;
 use super::foreign::external;
 use super::inputs::{Broken, Promised, RunContext, Streams};
 use super::output::{Message, Ordered, Target};
@@ -48,6 +49,9 @@ pub(super) struct Query {
     pub limit: Option<(usize, usize)>,
     /// An order that the part had as it was planned, and its rows do not have.
     pub order: Option<LexOrdering>,
+    pub meters: Option<Meters>,
+    /// The inputs as they were planned.
+    pub planned: Vec<Arc<dyn ExecutionPlan>>,
 }
 
 /// A part of a plan that the executor runs.
@@ -56,6 +60,9 @@ pub(crate) struct PipelineExec {
     plan: Arc<dyn ExecutionPlan>,
     query: Mutex<Option<Query>>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
+    /// What the planned inputs became, by their positions.
+    planned_inputs: Vec<Arc<dyn ExecutionPlan>>,
+    meters: Option<Meters>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -75,7 +82,24 @@ impl PipelineExec {
             PlanProperties::new(equal, Partitioning::UnknownPartitioning(1), EmissionType::Final, Boundedness::Bounded);
         let properties = Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative));
         let metrics = ExecutionPlanMetricsSet::new();
-        PipelineExec { plan, query: Mutex::new(Some(query)), inputs, properties, metrics }
+        let (meters, planned_inputs) = (query.meters.clone(), query.planned.clone());
+        PipelineExec { plan, query: Mutex::new(Some(query)), inputs, planned_inputs, meters, properties, metrics }
+    }
+
+    /// The part, as it was planned.
+    pub fn planned(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.plan
+    }
+
+    /// What was measured of the nodes of the part.
+    pub fn meters(&self) -> Option<&Meters> {
+        self.meters.as_ref()
+    }
+
+    /// What runs in place of an input as it was planned.
+    pub fn input_for(&self, planned: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+        let at = self.planned_inputs.iter().position(|input| Arc::ptr_eq(input, planned));
+        at.map(|at| &self.inputs[at])
     }
 }
 

@@ -17,8 +17,9 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
 use freestone_exec::direct::KeyDomain;
-use freestone_exec::first_rows::{FirstRows, Plan, has_order};
+use freestone_exec::first_rows::{FirstRows, Plan};
 use freestone_exec::pipeline::{Branch, Feed};
+use freestone_exec::places::has_words;
 use freestone_exec::sort::SortKey;
 use freestone_exec::vector::Form;
 
@@ -62,7 +63,7 @@ impl Compiler<'_> {
         }
         let mut order = vec![];
         for key in numbered.window.order_by() {
-            let Some(compiled) = compiler.compile(&key.expr)?.filter(|c| has_order(c.known.form)) else {
+            let Some(compiled) = compiler.compile(&key.expr)?.filter(|c| has_words(c.known.form)) else {
                 return Ok(None);
             };
             let (descending, nulls_first) = (key.options.descending, key.options.nulls_first);

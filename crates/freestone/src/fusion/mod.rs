@@ -12,6 +12,7 @@ mod foreign;
 mod inputs;
 mod joins;
 mod output;
+mod windows;
 
 use std::sync::Arc;
 
@@ -33,8 +34,11 @@ use compiler::Compiler;
 pub(crate) use exec::PipelineExec;
 
 /// The rule.
-#[derive(Debug)]
-pub(crate) struct Fusion;
+#[derive(Debug, Default)]
+pub(crate) struct Fusion {
+    /// Whether the rows and the time of each node are counted.
+    pub measures: bool,
+}
 
 impl PhysicalOptimizerRule for Fusion {
     fn name(&self) -> &str {
@@ -43,7 +47,7 @@ impl PhysicalOptimizerRule for Fusion {
 
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let in_order = preserves_insertion_order(options);
-        fused(&plan, options, Expected { in_order, sorted: false })
+        fused(&plan, options, self.measures, Expected { in_order, sorted: false })
     }
 
     fn schema_check(&self) -> bool {
@@ -61,10 +65,15 @@ struct Expected {
 }
 
 /// The plan with its largest known parts fused.
-fn fused(plan: &Arc<dyn ExecutionPlan>, options: &ConfigOptions, expected: Expected) -> Result<Arc<dyn ExecutionPlan>> {
-    if let Some(query) = Compiler::new(options).compile(plan, expected.in_order, expected.sorted)? {
+fn fused(
+    plan: &Arc<dyn ExecutionPlan>,
+    options: &ConfigOptions,
+    measures: bool,
+    expected: Expected,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(query) = Compiler::new(options, measures).compile(plan, expected.in_order, expected.sorted)? {
         let of_input = Expected { in_order: false, sorted: false };
-        let inputs = query.inputs.iter().map(|input| fused(input, options, of_input)).collect::<Result<Vec<_>>>()?;
+        let inputs = query.inputs.iter().map(|input| fused(input, options, measures, of_input)).collect::<Result<Vec<_>>>()?;
         let order = query.order.clone();
         let fused = with_partitioning(Arc::new(PipelineExec::new(plan.clone(), query, inputs)), plan)?;
         return Ok(match order {
@@ -85,7 +94,7 @@ fn fused(plan: &Arc<dyn ExecutionPlan>, options: &ConfigOptions, expected: Expec
             let is_kept = keeps.get(at) == Some(&true);
             let in_order = expected.in_order && (is_kept || plan.is::<CoalescePartitionsExec>());
             let is_required = required.get(at).is_some_and(Option::is_some);
-            fused(child, options, Expected { in_order, sorted: is_required || expected.sorted && is_kept })
+            fused(child, options, measures, Expected { in_order, sorted: is_required || expected.sorted && is_kept })
         })
         .collect::<Result<Vec<_>>>()?;
     if children.iter().zip(plan.children()).all(|(new, old)| Arc::ptr_eq(new, old)) {

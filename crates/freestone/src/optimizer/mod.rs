@@ -17,7 +17,7 @@ mod in_lists;
 mod inherited_order;
 mod join_key_forms;
 mod join_keys;
-mod join_order;
+pub(crate) mod join_order;
 mod long_patterns;
 mod nested_comparisons;
 pub(crate) mod physical;

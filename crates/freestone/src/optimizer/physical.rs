@@ -53,6 +53,21 @@ pub(crate) async fn plan_once(
     for_run(plan, state.config_options(), cancellation)
 }
 
+/// Plans a query for a run whose nodes count their rows and their time.
+pub(crate) async fn plan_measured(
+    state: &SessionState,
+    logical: &LogicalPlan,
+    cancellation: &Cancellation,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut plan = state.create_physical_plan(logical).await?;
+    let measured: Rule = Arc::new(Fusion { measures: true });
+    for rule in of_this_run(cancellation).iter().chain(&*OF_A_RUN) {
+        let rule = if rule.name() == measured.name() { &measured } else { rule };
+        plan = rule.optimize(plan, state.config_options())?;
+    }
+    Ok(plan)
+}
+
 /// A plan that [`of_a_plan`]'s rules have made, for one run, which ends when its statement is cancelled.
 pub(crate) fn for_run(
     plan: Arc<dyn ExecutionPlan>,
@@ -86,7 +101,7 @@ fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
     rules.push(Arc::new(KeepFileOrder));
     rules.push(Arc::new(SmallBatches));
     rules.push(Arc::new(DictionaryEvaluation));
-    rules.push(Arc::new(Fusion));
+    rules.push(Arc::new(Fusion::default()));
     rules
 }
 

@@ -2,13 +2,14 @@
 //! that found its rows, with its counters.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::sql::sqlparser::ast::{self, Statement};
+use datafusion::sql::sqlparser::ast::{self, AnalyzeFormat, AnalyzeFormatKind, Statement};
 use futures::StreamExt;
 
 use crate::context::Outcome;
@@ -17,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::exec;
 use crate::exec::write::PlansRun;
 use crate::inputs::ArrowTable;
+use crate::session::plan_tree::Format;
 use crate::session::{Session, Writing};
 use crate::sql::parameters::Parameters;
 use crate::sql::temp_names::WriteTarget;
@@ -38,43 +40,87 @@ impl Session {
                 .with_hint("EXPLAIN takes queries, INSERT, UPDATE, DELETE and CREATE TABLE … AS"));
         }
         if *analyze && !is_query {
-            return self.analyze_write((**statement).clone(), target, *verbose, parameters).await;
+            let format = plan_format(&sql);
+            return self.analyze_write((**statement).clone(), target, format, *verbose, parameters).await;
         }
-        let (scope, sql) = self.explained(sql)?;
-        Ok(shown(self.query_in(scope.with_tables(&parameters.tables), sql, parameters).await?))
+        let (analyze, format) = (*analyze, plan_format(&sql));
+        let (scope, mut sql) = self.explained(sql)?;
+        if let Statement::Explain { format: other @ Some(_), .. } = &mut sql
+            && matches!(format_of(other.as_ref()), Some(AnalyzeFormat::TRADITIONAL))
+        {
+            *other = None;
+        }
+        let scope = scope.with_tables(&parameters.tables);
+        let (Some(format), Statement::Explain { statement, .. }) = (format, &sql) else {
+            return Ok(shown(self.query_in(scope, sql, parameters).await?));
+        };
+        let run = self.measured(scope, (**statement).clone(), parameters).await?;
+        let (plan, began) = (run.plan.clone(), Instant::now());
+        let took = match analyze {
+            false => None,
+            true => {
+                let mut rows = run.stream()?;
+                while rows.next().await.transpose()?.is_some() {}
+                Some(began.elapsed())
+            }
+        };
+        let kind = if analyze { "analyzed_plan" } else { "physical_plan" };
+        plans(kind, &[format.show(&plan, took)?])
     }
-
     /// Executes a write, and shows the plan that found its rows.
     async fn analyze_write(
         &self,
         write: Statement,
         target: WriteTarget,
+        format: Option<Format>,
         verbose: bool,
         parameters: &Parameters,
     ) -> Result<Outcome> {
-        let plans = PlansRun::default();
-        let (parameters, kept) = (parameters.clone(), plans.clone());
+        let plans_run = PlansRun::default();
+        let (parameters, kept) = (parameters.clone(), plans_run.clone());
         let is_once = !parameters.tables.values().all(ArrowTable::is_in_memory);
         self.write_as(Writing { plans: Some(kept), is_once, target }, move |transaction, context| {
             exec::perform(transaction, context, write.clone(), &parameters, None)
         })
         .await?;
-        let plans = plans.lock();
-        let show = |plan: &Arc<dyn ExecutionPlan>| {
-            in_sql(&DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(verbose).to_string())
+        let plans_run = plans_run.lock();
+        let show = |plan: &Arc<dyn ExecutionPlan>| match format {
+            Some(format) => Ok(format.show(plan, None)?),
+            None => Ok(in_sql(&DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(verbose).to_string())),
         };
-        let shown: Vec<String> = match plans.as_slice() {
+        let shown: Vec<String> = match plans_run.as_slice() {
             [] => vec!["no query was needed to find the rows\n".to_owned()],
-            plans => plans.iter().map(show).collect(),
+            plans => plans.iter().map(show).collect::<Result<_>>()?,
         };
-        let schema = Schema::new(vec![
-            Field::new("plan_type", DataType::Utf8View, false),
-            Field::new("plan", DataType::Utf8View, false),
-        ]);
-        let kinds: StringViewArray = shown.iter().map(|_| Some("Plan with Metrics")).collect();
-        let texts: StringViewArray = shown.iter().map(Some).collect();
-        Ok(Outcome::batch(RecordBatch::try_new(Arc::new(schema), vec![Arc::new(kinds), Arc::new(texts)])?))
+        plans("analyzed_plan", &shown)
     }
+}
+
+/// The format of our own in which a plan is asked for; `None` for those of DataFusion.
+fn plan_format(sql: &Statement) -> Option<Format> {
+    let Statement::Explain { verbose: false, format, .. } = sql else { return None };
+    match format_of(format.as_ref()) {
+        None | Some(AnalyzeFormat::TREE | AnalyzeFormat::TEXT) => Some(Format::Tree),
+        Some(AnalyzeFormat::JSON) => Some(Format::Json),
+        Some(_) => None,
+    }
+}
+
+fn format_of(format: Option<&AnalyzeFormatKind>) -> Option<&AnalyzeFormat> {
+    format.map(|format| match format {
+        AnalyzeFormatKind::Keyword(format) | AnalyzeFormatKind::Assignment(format) => format,
+    })
+}
+
+/// Plans as rows.
+fn plans(kind: &str, shown: &[String]) -> Result<Outcome> {
+    let schema = Schema::new(vec![
+        Field::new("plan_type", DataType::Utf8View, false),
+        Field::new("plan", DataType::Utf8View, false),
+    ]);
+    let kinds: StringViewArray = shown.iter().map(|_| Some(kind)).collect();
+    let texts: StringViewArray = shown.iter().map(Some).collect();
+    Ok(Outcome::batch(RecordBatch::try_new(Arc::new(schema), vec![Arc::new(kinds), Arc::new(texts)])?))
 }
 
 /// Plans with types and literals as they are written in SQL.

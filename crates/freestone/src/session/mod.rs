@@ -7,6 +7,7 @@ mod dump;
 mod explain;
 mod memory;
 pub(crate) mod plan_cache;
+mod plan_tree;
 mod points;
 mod temporary;
 pub(crate) mod transaction;
@@ -842,6 +843,19 @@ impl Session {
         });
         let rows = run.await?.stream()?;
         Ok(shown_rows(rows, self.planner().settings().config_options()))
+    }
+
+    /// Plans a query for a run whose operators are measured.
+    async fn measured(&self, scope: Scope, sql: ast::Statement, parameters: &Parameters) -> Result<OneRun> {
+        let parameters = parameters.clone();
+        let run = self.plan_apart(move |planner, cancellation| async move {
+            let state = planner.state_of(&scope, &sql);
+            let plan = planner.plan(&state, &scope, sql, &parameters).await?;
+            read_only_plan(&plan)?;
+            let plan = optimizer::physical::plan_measured(&state, &plan, &cancellation).await?;
+            Ok(OneRun { plan, context: state.task_ctx(), cancellation })
+        });
+        run.await
     }
 
     async fn describe(&self, table: &str, parameters: &Parameters) -> Result<Outcome> {

@@ -75,6 +75,11 @@ pub(super) struct Framed {
 }
 
 impl Framed {
+    /// The function that is computed over frames.
+    pub fn function(&self) -> &Function {
+        &self.function
+    }
+
     pub fn in_place_of(plain: &dyn WindowExpr, function: Function) -> Result<Arc<dyn WindowExpr>> {
         let (mut expressions, order) = (plain.expressions(), plain.order_by());
         let arguments = expressions.len();

@@ -12,19 +12,22 @@ mod nth;
 mod ordered;
 mod shift;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits, WindowUDF};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::window::{
-    PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, WindowExpr,
+    PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, StandardWindowFunctionExpr, WindowExpr,
 };
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
 
 use crate::growth::is_small;
 pub(crate) use exclusion::Exclusion;
@@ -37,6 +40,49 @@ pub(crate) fn functions() -> Vec<Arc<WindowUDF>> {
     let of_frames = [nth::Nth::first(), nth::Nth::last(), nth::Nth::counted()].map(WindowUDF::from);
     let shifts = [shift::Shift::lead(), shift::Shift::lag()].map(WindowUDF::from);
     of_frames.into_iter().chain(shifts).map(Arc::new).collect()
+}
+
+/// A value of a frame that does not depend on the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    First,
+    Last,
+}
+
+/// The place of the value that a function takes from a frame; `None` for other functions and with IGNORE NULLS.
+pub(crate) fn place_of(function: &WindowUDFExpr) -> Option<Place> {
+    let inner: &dyn Any = function.fun().inner().as_ref();
+    inner.downcast_ref::<nth::Nth>().filter(|_| !ignores_nulls(function))?.place()
+}
+
+/// The rows that the value of LAG or LEAD is before the current one, and its default; `None` for other functions, offsets that
+/// are not constant, and IGNORE NULLS.
+pub(crate) fn shift_of(function: &WindowUDFExpr) -> Option<(i64, Option<&Arc<dyn PhysicalExpr>>)> {
+    let inner: &dyn Any = function.fun().inner().as_ref();
+    let shift = inner.downcast_ref::<shift::Shift>().filter(|_| !ignores_nulls(function))?;
+    let is_null = |e: &&Arc<dyn PhysicalExpr>| e.downcast_ref::<Literal>().is_some_and(|literal| literal.value().is_null());
+    Some((shift.constant_offset(function.args())?, function.args().get(2).filter(|default| !is_null(default))))
+}
+
+/// DataFusion shows it only in this form. A constant that looks like it is taken for it, which does no harm.
+fn ignores_nulls(function: &WindowUDFExpr) -> bool {
+    format!("{function:?}").contains("ignore_nulls: true")
+}
+
+/// The function that one of ours computes over frames: an aggregate, or another one.
+pub(crate) fn function_of_frames(
+    function: &Arc<dyn StandardWindowFunctionExpr>,
+) -> (Option<&AggregateFunctionExpr>, &Arc<dyn StandardWindowFunctionExpr>) {
+    match function.as_any().downcast_ref::<Framed>().map(Framed::function) {
+        None => (None, function),
+        Some(Function::Aggregate(aggregate)) => (Some(aggregate), function),
+        Some(Function::Standard(standard)) => (None, standard),
+    }
+}
+
+/// Whether the frames of a window leave out rows around the current one.
+pub(crate) fn is_excluding(window: &dyn WindowExpr) -> bool {
+    Exclusion::of(window).is_some()
 }
 
 /// The rule that replaces window functions. It runs before rules that use orders.

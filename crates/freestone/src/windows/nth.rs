@@ -12,6 +12,7 @@ use datafusion::logical_expr::function::{PartitionEvaluatorArgs, WindowUDFFieldA
 use datafusion::logical_expr::{PartitionEvaluator, Signature, Volatility, WindowUDFImpl};
 use datafusion::scalar::ScalarValue;
 
+use super::Place;
 use crate::error::{Error, ErrorKind};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,6 +36,15 @@ impl Nth {
 
     pub fn last() -> Self {
         Nth { kind: Kind::Last, signature: Signature::any(1, Volatility::Immutable) }
+    }
+
+    /// The place of the value, if it is the first or last one.
+    pub fn place(&self) -> Option<Place> {
+        match self.kind {
+            Kind::First => Some(Place::First),
+            Kind::Last => Some(Place::Last),
+            Kind::Nth => None,
+        }
     }
 
     pub fn counted() -> Self {

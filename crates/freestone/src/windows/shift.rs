@@ -34,7 +34,7 @@ impl Shift {
     }
 
     /// The offset in rows before the current one, if it is constant.
-    fn constant_offset(&self, args: &[Arc<dyn PhysicalExpr>]) -> Option<i64> {
+    pub fn constant_offset(&self, args: &[Arc<dyn PhysicalExpr>]) -> Option<i64> {
         let offset = match args.get(1).map(|offset| offset.downcast_ref::<Literal>().map(Literal::value)) {
             None => 1,
             Some(Some(ScalarValue::Int64(Some(offset)))) => *offset,

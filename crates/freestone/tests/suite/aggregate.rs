@@ -141,7 +141,7 @@ async fn whole_zones_are_not_read() {
     run(&session, &format!("CREATE TABLE t WITH (design = 'column', sort = 'id') AS {TABLE}")).await;
     // All zones qualify as a whole, so nothing is decoded.
     let all = analyzed(&session, "SELECT count(*), sum(big), min(day), avg(price) FROM t").await;
-    assert!(all.contains("ScanAggregateExec"), "{all}");
+    assert!(all.contains("Scan aggregate"), "{all}");
     assert_eq!((counter(&all, "zones_aggregated"), counter(&all, "values_decoded")), (15, 0), "{all}");
     // Rows are decoded only in zones of which a part qualifies.
     let cut = analyzed(&session, "SELECT count(*), sum(big) FROM t WHERE id > 5000").await;
@@ -175,7 +175,7 @@ async fn keys_without_a_dictionary_are_found_too() {
     let query =
         |table: &str| format!("SELECT unit, flag, count(*), sum(id) FROM {table} GROUP BY unit, flag ORDER BY 1, 2");
     let plan = answer(&session, &format!("EXPLAIN {}", query("t"))).await;
-    assert!(plan.contains("ScanAggregateExec"), "{plan}");
+    assert!(plan.contains("Scan aggregate"), "{plan}");
     let expected = answer(&session, &query("(SELECT * FROM t LIMIT 1000000000) AS t")).await;
     assert_eq!(answer(&session, &query("t")).await, expected);
 }
@@ -207,12 +207,12 @@ async fn what_it_cannot_say_is_left_to_datafusion() {
         "SELECT sum(id / 3) FROM t",
     ] {
         let plan = answer(&session, &format!("EXPLAIN {sql}")).await;
-        assert!(!plan.contains("ScanAggregateExec"), "{plan}");
+        assert!(!plan.contains("Scan aggregate"), "{plan}");
     }
     for sql in
         ["SELECT sum(price) FROM t", "SELECT unit, avg(id) FROM t GROUP BY unit", "SELECT max(day) FROM t WHERE id > 3"]
     {
         let plan = answer(&session, &format!("EXPLAIN {sql}")).await;
-        assert!(plan.contains("ScanAggregateExec"), "{plan}");
+        assert!(plan.contains("Scan aggregate"), "{plan}");
     }
 }

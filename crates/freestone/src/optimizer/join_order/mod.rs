@@ -13,8 +13,12 @@ mod search;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use estimates::Estimates;
@@ -39,6 +43,26 @@ impl PhysicalOptimizerRule for JoinOrder {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// The rows that an inner join is expected to give; `None` for other nodes.
+///
+/// # Errors
+/// Statistics cannot be read.
+pub(crate) fn expected_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<f64>> {
+    if !graph::is_join(plan) {
+        return Ok(None);
+    }
+    let bare = plan.clone().transform_up(|node| {
+        let moves = node.is::<RepartitionExec>() || node.is::<CoalescePartitionsExec>() || node.is::<CooperativeExec>();
+        match node.children().first() {
+            Some(input) if moves => Ok(Transformed::yes((*input).clone())),
+            _ => Ok(Transformed::no(node)),
+        }
+    })?;
+    let Some(graph) = Graph::of(&bare.data)? else { return Ok(None) };
+    let estimates = Estimates::of(&graph)?;
+    Ok(Some(search::rows(&graph, &estimates, &graph.written)))
 }
 
 /// The plan with its joins in a better order. `is_part`: it is a part of a tree of joins that stays as it is.

@@ -61,6 +61,11 @@ pub fn cost(graph: &Graph, estimates: &Estimates, tree: &Tree) -> f64 {
     part(graph, estimates, tree).cost
 }
 
+/// The rows of a tree.
+pub fn rows(graph: &Graph, estimates: &Estimates, tree: &Tree) -> f64 {
+    part(graph, estimates, tree).rows
+}
+
 fn part(graph: &Graph, estimates: &Estimates, tree: &Tree) -> Part {
     match tree {
         Tree::Relation(at) => Part::relation(estimates, *at),
