@@ -76,6 +76,10 @@ struct Done {
 const UNIT_ROWS: usize = 16 << 10;
 /// The rows of a batch of results.
 const OUTPUT_ROWS: usize = 8192;
+/// The memory of a row while its partition is computed: its number, twice, and what is sorted; and for each function its
+/// values, sums up to the row, and results.
+const ROW_BYTES: usize = 24;
+const CALL_BYTES: usize = 64;
 
 impl Windows {
     /// Window functions of batches. Columns of keys have other forms than [`crate::vector::Form::Arrow`], and those of
@@ -325,6 +329,9 @@ impl SourceWorker for Results {
         let starts: Vec<u32> =
             done.starts[partitions.start..=partitions.end].iter().map(|start| (start - first) as u32).collect();
         let numbers = done.numbers[first..done.starts[partitions.end]].to_vec();
+        let mut claim = Claim::new(self.of.context.clone());
+        let per_row = ROW_BYTES + self.of.places.width() * size_of::<u64>() + self.of.plan.calls.len() * CALL_BYTES;
+        claim.resize(numbers.len() * per_row)?;
         let mut sorting = Sorting::new(&self.of.places, &done.rows, numbers);
         starts.windows(2).for_each(|pair| sorting.sort(pair[0] as usize..pair[1] as usize));
         check(self.of.context.as_ref())?;

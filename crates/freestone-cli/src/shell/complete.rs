@@ -170,6 +170,7 @@ const KEYWORDS: &[&str] = &[
     "freestone_views()",
     "freestone_transactions()",
     "freestone_workload()",
+    "freestone_pages(",
     "freestone_zones(",
 ];
 

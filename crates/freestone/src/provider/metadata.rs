@@ -94,7 +94,7 @@ impl Known {
 
 pub(super) type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
-const FUNCTIONS: [(&str, Rows); 15] = [
+const FUNCTIONS: [(&str, Rows); 16] = [
     ("freestone_tables", |known, _| tables(known)),
     ("freestone_copies", |known, _| copies(known)),
     ("freestone_views", |known, _| views(known)),
@@ -104,6 +104,7 @@ const FUNCTIONS: [(&str, Rows); 15] = [
     ("freestone_hot", |known, argument| hot(argument.table(known)?)),
     ("freestone_columns", |known, argument| columns(argument.table(known)?)),
     ("freestone_zones", |known, argument| zones(argument.table(known)?)),
+    ("freestone_pages", |known, argument| pages(argument.table(known)?)),
     ("freestone_profile", |_, _| profile_batch(&profile::profile()?)),
     ("freestone_transactions", |known, _| transactions(known)),
     ("freestone_pools", |known, _| pools(known)),
@@ -384,16 +385,51 @@ fn hot(table: &Arc<Table>) -> Result<RecordBatch> {
     ])
 }
 
+/// `freestone_pages('t')`: one row per page of a group of a segment, in the order of scans. Hot rows have no pages.
+fn pages(table: &Arc<Table>) -> Result<RecordBatch> {
+    let opened = open_segments(table)?;
+    let of_segment = |(at, segment): (usize, &Arc<Segment>)| {
+        let pages = |group: usize| (0..segment.page_count(group)).map(move |page| (at, group, page));
+        let groups = if table.segments[at].is_hot() { 0 } else { segment.group_count() };
+        (0..groups).flat_map(pages).collect::<Vec<_>>()
+    };
+    let all: Vec<(usize, usize, usize)> = opened.iter().enumerate().flat_map(of_segment).collect();
+    let group = |at: usize, group: usize| &opened[at].footer.description.groups[group];
+    let names = |at: usize, number: usize| {
+        let schema = &opened[at].footer.description.schema;
+        let names = group(at, number).columns.iter().map(|column| schema.stored_name(*column as usize));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let rows = |(at, group, page): (usize, usize, usize)| opened[at].page_rows(group, page);
+    let number = |of: &dyn Fn((usize, usize, usize)) -> usize| {
+        numbers(all.iter().map(|page| Some(of(*page) as u64)).collect::<Vec<_>>().into_iter())
+    };
+    batch(vec![
+        ("segment", false, number(&|(at, ..)| at)),
+        ("group", false, number(&|(_, group, _)| group)),
+        ("columns", false, texts(all.iter().map(|(at, group, _)| Some(names(*at, *group))))),
+        ("format", false, texts(all.iter().map(|(at, number, _)| Some(format_name(group(*at, *number).format).to_owned())))),
+        ("page", false, number(&|(.., page)| page)),
+        ("first_row", false, number(&|page| rows(page).start)),
+        ("rows", false, number(&|page| rows(page).len())),
+        ("bytes", false, number(&|(at, group, page)| opened[at].page_bytes(group, page))),
+    ])
+}
+
+fn format_name(format: PageFormat) -> &'static str {
+    match format {
+        PageFormat::Slotted => "slotted",
+        PageFormat::Dense => "dense",
+        PageFormat::Pax => "pax",
+    }
+}
+
 /// The groups of a segment as it is stored: `dense (a, b), pax (c)`.
 fn groups(segment: &Segment) -> String {
     let description = &segment.footer.description;
     let name = |column: &u32| description.schema.stored_name(*column as usize);
     let group = |group: &freestone_store::segment::footer::GroupDescription| {
-        let format = match group.format {
-            PageFormat::Slotted => "slotted",
-            PageFormat::Dense => "dense",
-            PageFormat::Pax => "pax",
-        };
+        let format = format_name(group.format);
         format!("{format} ({})", group.columns.iter().map(name).collect::<Vec<_>>().join(", "))
     };
     description.groups.iter().map(group).collect::<Vec<_>>().join(", ")
