@@ -137,12 +137,14 @@ def test_rows_larger_than_a_chunk(server):
     large = pyarrow.table({"s": [os.urandom(1_500_000).hex()]})  # noqa: F841
     with freestone.connect(server) as db:
         assert db.sql("SELECT length(s) FROM large").fetchall() == [(3_000_000,)]
-        with pytest.raises(freestone.Error, match="connect with chunk_size=") as error:
+        assert db.sql("SELECT repeat('abc', 1000000) AS a").fetchall() == [("abc" * 1_000_000,)]
+    with freestone.connect(f"{server}?row_size=2000000") as db:
+        with pytest.raises(freestone.Error, match="connect with row_size=") as error:
             db.sql("SELECT repeat('abc', 1000000) AS a").fetchall()
         # The connection is still usable.
         assert db.sql("SELECT 1").fetchall() == [(1,)]
-    needed = str(error.value).partition("chunk_size=")[2].split()[0]
-    with freestone.connect(f"{server}?chunk_size={needed}") as db:
+    needed = str(error.value).partition("row_size=")[2].split()[0]
+    with freestone.connect(f"{server}?row_size={needed}") as db:
         assert db.sql("SELECT repeat('abc', 1000000) AS a").fetchall() == [("abc" * 1_000_000,)]
 
 

@@ -22,7 +22,7 @@ pub enum OptionScope {
 }
 
 /// The options of databases. Those for servers, except the name, are parameters of their addresses.
-pub const DATABASE_OPTIONS: [(&str, OptionScope); 18] = [
+pub const DATABASE_OPTIONS: [(&str, OptionScope); 19] = [
     ("uri", OptionScope::Any),
     ("path", OptionScope::Embedded),
     ("username", OptionScope::Server),
@@ -37,6 +37,7 @@ pub const DATABASE_OPTIONS: [(&str, OptionScope); 18] = [
     ("freestone.tls", OptionScope::Server),
     ("freestone.tls_ca", OptionScope::Server),
     ("freestone.chunk_size", OptionScope::Server),
+    ("freestone.row_size", OptionScope::Server),
     ("freestone.streams", OptionScope::Server),
     ("freestone.ordered", OptionScope::Server),
     ("freestone.shared_memory", OptionScope::Server),

@@ -12,6 +12,8 @@ pub const USER: &str = "freestone";
 /// The default of the largest chunk that clients accept, in bytes. Raasveldt and Mühleisen 2017, section 3.2, find no
 /// gain above it.
 pub const CHUNK_BYTES: usize = 1 << 20;
+/// The default of the largest row to which clients agree, in bytes: the largest chunk of servers.
+pub const ROW_BYTES: usize = 64 << 20;
 
 /// Where the server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +49,8 @@ pub struct Address {
     pub tls_ca: Option<PathBuf>,
     /// The largest chunk in bytes.
     pub chunk_bytes_max: usize,
+    /// The largest chunk of one row to which the client agrees, in bytes, if a row does not fit the largest chunk.
+    pub row_bytes_max: usize,
     /// The number of threads that decode one result.
     pub threads: usize,
     /// The number of streams that carry results.
@@ -83,6 +87,7 @@ impl Address {
             tls,
             tls_ca: None,
             chunk_bytes_max: CHUNK_BYTES,
+            row_bytes_max: ROW_BYTES,
             threads: std::thread::available_parallelism().map_or(2, usize::from),
             streams: 1,
             ordered: true,
@@ -95,7 +100,7 @@ impl Address {
 
     /// Parses `freestone://user:password@host:port?options` or `freestone+unix://user:password@/path?options`, in which
     /// `%xx` represents any byte. The default user is [`USER`]. The options are `tls` (`require` or `disable`),
-    /// `tls_ca`, `chunk_size`, `threads`, `streams`, `ordered`, `shared_memory` and `connect_timeout`.
+    /// `tls_ca`, `chunk_size`, `row_size`, `threads`, `streams`, `ordered`, `shared_memory` and `connect_timeout`.
     ///
     /// # Errors
     /// `Config` if a part or an option is not valid.
@@ -157,13 +162,15 @@ impl Address {
             }
             "tls_ca" => self.tls_ca = Some(value.into()),
             "chunk_size" => self.chunk_bytes_max = number(2 << 10, 1 << 30)?,
+            "row_size" => self.row_bytes_max = number(2 << 10, u32::MAX as usize)?,
             "threads" => self.threads = number(1, 256)?,
             "streams" => self.streams = number(1, 64)?,
             "ordered" => self.ordered = truth()?,
             "shared_memory" => self.shared_memory = truth()?,
             "connect_timeout" => self.connect_timeout_s = number(1, 3600)? as u64,
             _ => {
-                let known = "tls, tls_ca, chunk_size, threads, streams, ordered, shared_memory, connect_timeout";
+                let known =
+                    "tls, tls_ca, chunk_size, row_size, threads, streams, ordered, shared_memory, connect_timeout";
                 return Err(WireError::Config(format!("unknown option {name}; the options are {known}")));
             }
         }

@@ -21,6 +21,8 @@
 mod decode;
 mod encode;
 mod place;
+#[cfg(test)]
+mod table2;
 
 use arrow::datatypes::{DataType, Schema};
 

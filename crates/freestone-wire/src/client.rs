@@ -3,7 +3,7 @@
 mod inputs;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use crate::chunk::{self, RowLimit};
 use crate::error::{Result, SqlError, WireError};
 use crate::frame::{Blob, Header, Kind, Message, read_header, read_payload};
 use crate::incoming::Incoming;
+use crate::limits::ChunkSizes;
 use crate::memory::ClientMemory;
 use crate::message::{self, MAGIC, Purpose, Run, VERSION, capability};
 use crate::outgoing::Outgoing;
@@ -80,6 +81,8 @@ struct Inner {
     server: String,
     capabilities: u32,
     frame_bytes_max: usize,
+    /// The largest chunk of one row to which this client has agreed, in bytes.
+    row_bytes_max: AtomicUsize,
     /// The number of chunks that the server may send ahead.
     window: u32,
     next_id: AtomicU32,
@@ -255,6 +258,7 @@ impl Client {
             server: ready.server,
             capabilities: ready.capabilities,
             frame_bytes_max: ready.frame_bytes_max as usize,
+            row_bytes_max: AtomicUsize::new(address.chunk_bytes_max),
             window,
             next_id: AtomicU32::new(1),
             open: Arc::new(Semaphore::new(1)),
@@ -262,7 +266,7 @@ impl Client {
             is_broken: AtomicBool::new(false),
             on_notice: Mutex::default(),
             on_progress: Mutex::default(),
-            pool: Pool::new(window as usize + 2),
+            pool: Pool::new(window as usize + 2, address.chunk_bytes_max.max(UPLOAD_BYTES)),
             decoders: Arc::new(Semaphore::new(address.threads)),
             memory,
             address,
@@ -382,6 +386,7 @@ impl Client {
             schema: wire_schema(schema),
             chunk_bytes_max: self.link.inner.frame_bytes_max.min(UPLOAD_BYTES),
             row: RowLimit::of_server(self.link.inner.frame_bytes_max),
+            growth: None,
             codecs: codecs(self.link.inner.capabilities),
             stored: false,
             threads: self.link.inner.address.threads,
@@ -513,12 +518,16 @@ impl Inner {
     }
 
     async fn read_one(&self, reader: &mut Reader, incoming: &mut (u32, Incoming)) -> Result<()> {
-        let length_max = self.address.chunk_bytes_max.max(MESSAGE_BYTES_MAX);
+        let message_bytes_max = self.address.chunk_bytes_max.max(MESSAGE_BYTES_MAX);
+        let length_max = self.sizes().row_bytes_max.max(message_bytes_max);
         let header = read_header(reader, length_max).await?.ok_or(WireError::Closed("by the server"))?;
         if matches!(header.kind, Kind::Chunk | Kind::ChunkPart) {
             let payload = self.pool.share(self.read_chunk(reader, &header).await?);
             let part = if header.kind == Kind::ChunkPart { Part::More } else { Part::Last };
             return self.take_chunk(header.id, payload, part, incoming).await;
+        }
+        if header.length as usize > message_bytes_max {
+            return Err(WireError::malformed("answer", format!("{:?} of {} bytes", header.kind, header.length)));
         }
         let payload = read_payload(reader, &header).await?;
         let current = self.route.borrow().clone();
@@ -556,6 +565,7 @@ impl Inner {
                 route.schema.send_replace(Some(schema.clone()));
                 _ = route.events.send(Event::Header(route.strings.schema(&schema)));
             }
+            (Kind::Grow, Some(_)) => self.grow(header.id, message::Grow::parse(&payload)?).await?,
             (Kind::Complete, Some(route)) => self.complete(&route, message::Complete::parse(&payload)?),
             (Kind::Prepared, Some(route)) => self.end(&route, Event::Prepared(message::Prepared::parse(&payload)?)),
             (Kind::Credit, Some(route)) => add_credit(&route.credit, &payload)?,
@@ -568,25 +578,40 @@ impl Inner {
                 lock(&self.on_progress).iter().for_each(|f| f(progress.done, progress.total));
             }
             // Belongs to an abandoned result, or answers a ping.
-            (Kind::Shared | Kind::Header | Kind::Complete | Kind::Prepared | Kind::Credit | Kind::Pong, _) => {}
+            (Kind::Shared | Kind::Header | Kind::Complete | Kind::Prepared | Kind::Credit, _) => {}
+            (Kind::Grow | Kind::Pong, _) => {}
             (other, _) => return Err(WireError::malformed("answer", format!("{other:?} is not what servers send"))),
         }
         Ok(())
+    }
+
+    /// The sizes of chunks that this client accepts now.
+    fn sizes(&self) -> ChunkSizes {
+        let bytes_max = self.address.chunk_bytes_max;
+        ChunkSizes { bytes_max, row_bytes_max: self.row_bytes_max.load(Ordering::Acquire) }
+    }
+
+    /// Agrees to chunks of one row that have the size that the server needs, up to this client's own limit.
+    async fn grow(&self, id: u32, asked: message::Grow) -> Result<()> {
+        let limit = self.address.row_bytes_max.max(self.address.chunk_bytes_max);
+        let bytes = limit.min(asked.bytes as usize);
+        self.row_bytes_max.fetch_max(bytes, Ordering::AcqRel);
+        self.main.send(id, &message::Grow { bytes: bytes as u32 }).await
     }
 
     fn memory(&self) -> Result<&Arc<ClientMemory>> {
         self.memory.as_ref().ok_or_else(|| WireError::malformed("chunk", "there is no shared memory"))
     }
 
-    /// Memory for a chunk, reused if possible. A chunk is at most as large as this client has requested.
+    /// Memory for a chunk, reused if possible. A chunk is at most as large as this client has requested, or agreed to.
     fn room(&self, length: usize) -> Result<Vec<u8>> {
-        let chunk_bytes_max = self.address.chunk_bytes_max;
-        if length > chunk_bytes_max {
+        let ChunkSizes { bytes_max, row_bytes_max } = self.sizes();
+        if length > row_bytes_max {
             return Err(WireError::malformed("chunk", format!("{length} bytes are more than the requested maximum")));
         }
         let mut bytes = self.pool.take();
         if bytes.capacity() < length {
-            bytes.reserve_exact(if length > chunk_bytes_max / 2 { chunk_bytes_max } else { length });
+            bytes.reserve_exact(if length > bytes_max / 2 { bytes_max.max(length) } else { length });
             populate(&mut bytes);
         }
         Ok(bytes)
@@ -632,15 +657,17 @@ impl Inner {
         if *route.ahead.borrow() < -i64::from(3 * self.window + 64) {
             return Err(WireError::malformed("chunk", "more chunks came than there was credit for"));
         }
-        let chunk_bytes_max = self.address.chunk_bytes_max;
+        let sizes = self.sizes();
         let incoming = self.incoming(id, incoming);
-        let mut chunk = incoming.receive(payload, &schema, chunk_bytes_max)?;
-        chunk.is_placed = part == Part::Placed;
+        let chunk = match part {
+            Part::Placed => incoming.receive_placed(payload, &schema, sizes)?,
+            _ => incoming.receive(payload, &schema, sizes)?,
+        };
         let (first_row, rows, states) = (chunk.first_row, chunk.rows, incoming.states.clone());
         let strings = route.strings;
         let decoder = self.decoders.clone().acquire_owned().await;
         let work = tokio::task::spawn_blocking(move || {
-            let batch = chunk::decode(&chunk, &schema, strings, &states, chunk_bytes_max);
+            let batch = chunk::decode(&chunk, &schema, strings, &states, sizes);
             drop(decoder);
             batch
         });

@@ -59,11 +59,11 @@ pub enum WireError {
     #[error("malformed {what}: {reason}")]
     Malformed { what: &'static str, reason: String },
 
-    /// One row does not fit a chunk: the answer of Raasveldt and Mühleisen 2017, section 4.1, to rows that are larger
-    /// than the client's buffer.
+    /// One row does not fit a chunk, and the client has not agreed to a larger one (Raasveldt and Mühleisen 2017,
+    /// section 4.1). `option`: the client's option that allows it.
     #[allow(missing_docs)]
-    #[error("one row needs a chunk of {needed} bytes and the client takes {limit}; connect with chunk_size={needed}")]
-    RowTooLarge { needed: usize, limit: usize },
+    #[error("one row needs a chunk of {needed} bytes and the client takes {limit}; connect with {option}={needed}")]
+    RowTooLarge { needed: usize, limit: usize, option: &'static str },
 
     /// One row exceeds the limit of the server, whatever its client requests.
     #[allow(missing_docs)]

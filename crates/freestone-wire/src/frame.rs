@@ -79,12 +79,14 @@ pub enum Kind {
     ChunkPart = 26,
     /// Rows in the arena of shared memory.
     PlacedChunk = 27,
+    /// A row larger than the client's largest chunk.
+    Grow = 28,
 }
 
 impl Kind {
     fn of(id: u8) -> Option<Self> {
         use Kind::*;
-        const ALL: [Kind; 27] = [
+        const ALL: [Kind; 28] = [
             Hello,
             Challenge,
             Proof,
@@ -112,6 +114,7 @@ impl Kind {
             Terminate,
             ChunkPart,
             PlacedChunk,
+            Grow,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == id)
     }

@@ -12,11 +12,14 @@ use crate::chunk::{HEAD_BYTES, PIECE_BYTES, Piece, decode};
 use crate::column::{ALIGNMENT, Form};
 use crate::frame::{HEADER_BYTES, Header, Message};
 use crate::incoming::Incoming;
+use crate::limits::ChunkSizes;
 use crate::message::*;
 use crate::types::schema_of;
 
 /// The largest chunk for these decoders.
 const CHUNK_BYTES_MAX: usize = 1 << 16;
+/// The sizes of chunks for them.
+const SIZES: ChunkSizes = ChunkSizes { bytes_max: CHUNK_BYTES_MAX, row_bytes_max: 4 * CHUNK_BYTES_MAX };
 
 /// A column of every type with forms of its own, and one without.
 pub fn schema() -> SchemaRef {
@@ -60,6 +63,7 @@ pub fn exercise(bytes: &[u8]) {
     read::<Prepared>(bytes);
     read::<Execute>(bytes);
     read::<Credit>(bytes);
+    read::<Grow>(bytes);
     read::<MappedChunk>(bytes);
     read::<PlacedChunk>(bytes);
     read::<Complete>(bytes);
@@ -86,9 +90,9 @@ pub fn exercise(bytes: &[u8]) {
 
 /// Decodes a chunk in one frame, in both layouts of strings.
 fn exercise_chunk(bytes: &[u8], schema: &SchemaRef, incoming: &mut Incoming) -> crate::Result<RecordBatch> {
-    let chunk = incoming.receive(Buffer::from(bytes), schema, CHUNK_BYTES_MAX)?;
-    let [views, plain] = [Strings::Views, Strings::Plain]
-        .map(|strings| decode(&chunk, schema, strings, &incoming.states, CHUNK_BYTES_MAX));
+    let chunk = incoming.receive(Buffer::from(bytes), schema, SIZES)?;
+    let [views, plain] =
+        [Strings::Views, Strings::Plain].map(|strings| decode(&chunk, schema, strings, &incoming.states, SIZES));
     if let (Ok(views), Ok(plain)) = (&views, &plain) {
         let laid_out = Strings::Plain.batch(views.clone());
         assert!(laid_out.is_ok_and(|laid_out| laid_out == *plain), "the layouts hold the same rows");
@@ -124,7 +128,7 @@ mod tests {
     use super::*;
     use crate::batch::Batch;
     use crate::chunk::{Job, Recipe, RowLimit, put_head};
-    use crate::column::{Body, ByteCodec, Choice, Plan, Span};
+    use crate::column::{Body, ByteCodec, Choice, Nulls, Plan, Span};
     use arrow::array::*;
     use freestone_codec::{ColumnPlan, Encoding, Transform};
 
@@ -159,19 +163,22 @@ mod tests {
         let batch = Arc::new(Batch::from(batch.clone()));
         let (chunk_bytes_max, row) = (CHUNK_BYTES_MAX, RowLimit::of_server(CHUNK_BYTES_MAX));
         let job = Job { batch, rows, first_row: 0, recipes, may_continue: false, chunk_bytes_max, row };
-        job.encode(&Vec::new).unwrap().remove(0).remove(0).split_off(HEADER_BYTES)
+        job.encode(&Vec::new).unwrap().remove(0).frames.remove(0).split_off(HEADER_BYTES)
     }
 
     fn plans() -> Vec<Plan> {
         let chunk = |encoding| Plan::Chunk { plan: ColumnPlan { transform: Transform::None, encoding }, shared: None };
-        let strings = |form, sentinel| Plan::Strings { form, sentinel };
+        let strings = |form, nulls| Plan::Strings { form, nulls };
         vec![
-            Plan::Plain { sentinel: false },
-            Plan::Plain { sentinel: true },
-            strings(Form::Fixed, false),
-            strings(Form::Fixed, true),
-            strings(Form::NulTerminated, false),
-            strings(Form::NulTerminated, true),
+            Plan::Plain { nulls: Nulls::Bitmask },
+            Plan::Plain { nulls: Nulls::Sentinel },
+            Plan::Plain { nulls: Nulls::Packed },
+            strings(Form::Fixed, Nulls::Bitmask),
+            strings(Form::Fixed, Nulls::Sentinel),
+            strings(Form::Fixed, Nulls::Packed),
+            strings(Form::NulTerminated, Nulls::Bitmask),
+            strings(Form::NulTerminated, Nulls::Sentinel),
+            strings(Form::NulTerminated, Nulls::Packed),
             chunk(Encoding::BitPack),
             chunk(Encoding::Plain),
             chunk(Encoding::Delta),

@@ -12,7 +12,7 @@ use crate::chunk::{self, LastPieces, Payload, Received};
 use crate::column::dictionary::Entries;
 use crate::column::{SharedState, SharedStates};
 use crate::error::{Result, WireError};
-use crate::limits::PARTS_MAX;
+use crate::limits::{ChunkSizes, PARTS_MAX};
 use crate::message;
 use crate::sender::SHARED_BYTES_MAX;
 
@@ -69,10 +69,15 @@ impl Incoming {
     }
 
     /// Adds a chunk's last frame, and parses its directory.
-    pub fn receive(&mut self, last: Buffer, schema: &Schema, chunk_bytes_max: usize) -> Result<Received> {
+    pub fn receive(&mut self, last: Buffer, schema: &Schema, sizes: ChunkSizes) -> Result<Received> {
         let mut payload = std::mem::take(&mut self.payload);
         payload.push(last);
-        chunk::receive(&payload, schema, chunk_bytes_max, &mut self.last)
+        chunk::receive(&payload, schema, sizes, &mut self.last)
+    }
+
+    /// Parses the directory of a chunk in the arena.
+    pub fn receive_placed(&mut self, chunk: Buffer, schema: &Schema, sizes: ChunkSizes) -> Result<Received> {
+        chunk::receive(&Payload::placed(chunk), schema, sizes, &mut self.last)
     }
 }
 
@@ -129,7 +134,7 @@ mod tests {
         let mut chunks = job.encode(&Vec::new).unwrap();
         assert_eq!(chunks.len(), 1, "fewer rows would not make the stored chunks smaller");
         let frames: Vec<Vec<u8>> =
-            chunks.remove(0).into_iter().map(|mut frame| frame.split_off(HEADER_BYTES)).collect();
+            chunks.remove(0).frames.into_iter().map(|mut frame| frame.split_off(HEADER_BYTES)).collect();
         let lengths: Vec<usize> = frames.iter().map(Vec::len).collect();
         assert!(lengths.len() > 2 && lengths.iter().all(|length| *length <= FRAME_BYTES), "{lengths:?}");
         let fields = (0..=COLUMNS).map(|at| Field::new(format!("c{at}"), DataType::Int64, false));
@@ -140,14 +145,15 @@ mod tests {
         let mut incoming = Incoming::default();
         let (last, parts) = frames.split_last().unwrap();
         parts.iter().try_for_each(|part| incoming.add_part(Buffer::from(&part[..])))?;
-        incoming.receive(Buffer::from(&last[..]), schema, FRAME_BYTES)
+        incoming.receive(Buffer::from(&last[..]), schema, ChunkSizes::of(FRAME_BYTES))
     }
 
     #[test]
     fn a_chunk_in_several_frames_reads_back() {
         let (schema, frames) = frames();
         let chunk = receive(&schema, &frames).unwrap();
-        let rows = chunk::decode(&chunk, &Arc::new(schema), Strings::Views, &SharedStates::new(), FRAME_BYTES).unwrap();
+        let sizes = ChunkSizes::of(FRAME_BYTES);
+        let rows = chunk::decode(&chunk, &Arc::new(schema), Strings::Views, &SharedStates::new(), sizes).unwrap();
         for (at, found) in rows.columns().iter().enumerate() {
             assert_eq!(found, &array(at as i64).slice(100, 400), "column {at}");
         }

@@ -56,6 +56,7 @@ mod error;
 pub mod frame;
 #[doc(hidden)]
 pub mod fuzz;
+mod growth;
 mod incoming;
 mod limits;
 mod memory;

@@ -120,6 +120,12 @@ messages! {
         chunks: u32,
     }
 
+    /// From the server: the next row of the result needs a chunk of this size. From the client, in answer: the largest
+    /// chunk of one row that it accepts from now on (Raasveldt and Mühleisen 2017, section 4.1).
+    Grow: Kind::Grow => {
+        bytes: u32,
+    }
+
     /// The columns of a result.
     Header: Kind::Header => {
         columns: Vec<ColumnDescription>,
@@ -236,8 +242,10 @@ pub mod capability {
     pub const STORED: u32 = 8;
     /// Chunks in shared memory.
     pub const SHARED_MEMORY: u32 = 16;
+    /// Agreement on rows that are larger than the largest chunk.
+    pub const GROW: u32 = 32;
     /// All capabilities of this code.
-    pub const ALL: u32 = LZ4 | ZSTD | SNAPPY | STORED | SHARED_MEMORY;
+    pub const ALL: u32 = LZ4 | ZSTD | SNAPPY | STORED | SHARED_MEMORY | GROW;
 }
 
 /// Declares structures that are parts of messages.

@@ -6,16 +6,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::buffer::Buffer;
 
-/// Unused buffers, up to a maximum number.
+/// Unused buffers, up to a maximum number, each of a limited size: memory for one large row is not kept.
 #[derive(Debug)]
 pub(crate) struct Pool {
     free: Mutex<Vec<Vec<u8>>>,
     buffers_max: usize,
+    bytes_max: usize,
 }
 
 impl Pool {
-    pub fn new(buffers_max: usize) -> Arc<Self> {
-        Arc::new(Self { free: Mutex::default(), buffers_max })
+    /// For frames of up to about `frame_bytes`. A vector that grows may have twice the memory that it needs.
+    pub fn new(buffers_max: usize, frame_bytes: usize) -> Arc<Self> {
+        Arc::new(Self { free: Mutex::default(), buffers_max, bytes_max: frame_bytes.saturating_mul(4) })
     }
 
     /// An empty buffer, reused if possible.
@@ -27,7 +29,7 @@ impl Pool {
     pub fn give(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.len() < self.buffers_max && buffer.capacity() > 0 {
+        if free.len() < self.buffers_max && (1..=self.bytes_max).contains(&buffer.capacity()) {
             free.push(buffer);
         }
     }
@@ -57,7 +59,7 @@ mod tests {
 
     #[test]
     fn memory_comes_back_when_the_last_slice_is_gone() {
-        let pool = Pool::new(1);
+        let pool = Pool::new(1, 64);
         let mut bytes = pool.take();
         bytes.extend_from_slice(b"some bytes of a frame");
         let at = bytes.as_ptr();
@@ -72,5 +74,8 @@ mod tests {
         pool.give(vec![1]);
         pool.give(vec![2]);
         assert_eq!(pool.free.lock().unwrap().len(), 1);
+        drop(pool.take());
+        pool.give(vec![0; 257]);
+        assert_eq!(pool.take().capacity(), 0, "a buffer for a large row is not kept");
     }
 }

@@ -9,7 +9,7 @@ use freestone_store::plain::Strings;
 
 use crate::adapt::{Candidate, Cost};
 use crate::batch::StoredColumn;
-use crate::column::{self, ByteCodec, Choice, Decoder, Form, Plan, SharedState, SharedStates, Span, bytes};
+use crate::column::{self, ByteCodec, Choice, Decoder, Form, Nulls, Plan, SharedState, SharedStates, Span, bytes};
 use crate::types::{is_native, is_text};
 
 /// The number of rows of a sample.
@@ -44,17 +44,21 @@ pub(crate) fn array(array: &ArrayRef, codecs: &[ByteCodec], clock: &Clock) -> Ve
         tried.extend(measure(&sample, plan, codecs, class, table, clock));
     };
     let compressed: Vec<ByteCodec> = codecs.iter().copied().filter(|codec| *codec != ByteCodec::None).collect();
-    attempt(&Plan::Plain { sentinel: false }, codecs, 0, None);
+    attempt(&Plan::Plain { nulls: Nulls::Bitmask }, codecs, 0, None);
     if !is_native(sample.data_type()) {
         return tried;
     }
-    if sample.null_count() > 0 && !is_text {
-        attempt(&Plan::Plain { sentinel: true }, &compressed, 10, None);
+    let has_nulls = sample.null_count() > 0;
+    if has_nulls && !is_text {
+        attempt(&Plan::Plain { nulls: Nulls::Sentinel }, &compressed, 10, None);
     }
     if is_text {
-        let sentinel = sample.null_count() > 0;
-        attempt(&Plan::Strings { form: Form::Fixed, sentinel }, codecs, 20, None);
-        attempt(&Plan::Strings { form: Form::NulTerminated, sentinel }, &compressed, 30, None);
+        let nulls = if has_nulls { Nulls::Sentinel } else { Nulls::Bitmask };
+        attempt(&Plan::Strings { form: Form::Fixed, nulls }, codecs, 20, None);
+        attempt(&Plan::Strings { form: Form::NulTerminated, nulls }, &compressed, 30, None);
+    }
+    if has_nulls {
+        attempt(&Plan::Plain { nulls: Nulls::Packed }, codecs, 60, None);
     }
     if let Some((plan, table)) = chunk_plan(&sample) {
         let codecs: Vec<ByteCodec> = codecs.iter().copied().filter(|codec| *codec != ByteCodec::Snappy).collect();
@@ -81,7 +85,7 @@ pub(crate) fn stored(stored: &StoredColumn, codecs: &[ByteCodec], clock: &Clock)
         .iter()
         .filter_map(|codec| squeezed(&body, 0.0, *codec, about, span, &stored.data_type, &states, clock))
         .map(|(codec, cost)| SampledForm {
-            choice: Choice { plan: Plan::Plain { sentinel: false }, codec },
+            choice: Choice { plan: Plan::Plain { nulls: Nulls::Bitmask }, codec },
             table: None,
             wants_dictionary: false,
             candidate: Candidate { class: class_of(0, codec), cost: scaled(cost, scale) },

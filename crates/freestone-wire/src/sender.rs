@@ -22,6 +22,7 @@ use crate::column::dictionary::Codes;
 use crate::column::{ByteCodec, Choice, Plan};
 use crate::error::{Result, WireError};
 use crate::frame::{Blob, Kind, frame, seal};
+use crate::growth::Growth;
 use crate::limits::DECODED_RATIO;
 use crate::memory::ServerMemory;
 use crate::memory::arena::FilledChunk;
@@ -67,7 +68,10 @@ pub(crate) struct Context {
     pub id: u32,
     pub schema: SchemaRef,
     pub chunk_bytes_max: usize,
+    /// The size above which rows are refused.
     pub row: RowLimit,
+    /// How to ask the receiver for larger chunks of one row, if it can agree to that.
+    pub growth: Option<Arc<Growth>>,
     /// The receiver's byte codecs.
     pub codecs: Vec<ByteCodec>,
     /// Whether the receiver accepts chunks in stored form.
@@ -83,6 +87,12 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// The limits for a row now.
+    fn row(&self) -> RowLimit {
+        let agreed = self.growth.as_ref().map_or(self.row.agreed, |growth| growth.agreed());
+        RowLimit { agreed, ..self.row }
+    }
+
     async fn cancelled(&self) {
         // An error means that nobody is left to cancel: the sender of the channel is in this struct.
         _ = self.cancel.subscribe().wait_for(|is_cancelled| *is_cancelled).await;
@@ -262,7 +272,7 @@ impl ChunkSender {
             recipes,
             may_continue,
             chunk_bytes_max: self.context.chunk_bytes_max,
-            row: self.context.row,
+            row: self.context.row(),
         }
     }
 
@@ -345,7 +355,7 @@ impl ChunkSender {
         let (pool, ratio, id) = (self.context.pool.clone(), self.ratio.clone(), self.context.id);
         let work = move || {
             let chunks = encode(id, &job, &pool)?;
-            let bytes: usize = chunks.iter().flatten().map(Vec::len).sum();
+            let bytes: usize = chunks.iter().flat_map(|chunk| &chunk.frames).map(Vec::len).sum();
             // Stored chunks have their own length, and the first rows bring those of later ones.
             if estimate > SMALL_BYTES as f64 && !job.batch.has_stored() {
                 ratio.store((bytes as f64 / estimate).clamp(1e-3, 4.0).to_bits(), Ordering::Relaxed);
@@ -444,7 +454,7 @@ fn place(context: &Context, places: &AtomicBool, job: Job, chunks: &mut Vec<Enco
 /// The frames of a job's chunks.
 fn encode(id: u32, job: &Job, pool: &Pool) -> Result<Vec<ChunkFrames>> {
     let mut chunks = job.encode(&|| pool.take())?;
-    chunks.iter_mut().for_each(|frames| seal_all(id, frames));
+    chunks.iter_mut().for_each(|chunk| seal_all(id, &mut chunk.frames));
     Ok(chunks)
 }
 
@@ -625,9 +635,12 @@ impl Carrier {
         Ok(())
     }
 
-    async fn send_frames(&self, frames: ChunkFrames) -> Result<()> {
-        let parts = frames.len() - 1;
-        for (at, bytes) in frames.into_iter().enumerate() {
+    async fn send_frames(&self, chunk: ChunkFrames) -> Result<()> {
+        if let Some(growth) = &self.context.growth {
+            self.agree(growth, chunk.needed).await?;
+        }
+        let parts = chunk.frames.len() - 1;
+        for (at, bytes) in chunk.frames.into_iter().enumerate() {
             match &self.memory {
                 Some(memory) => self.send_mapped(&memory.peer.ring, &bytes, at < parts).await?,
                 None => self.stream.send_measured(&bytes).await?,
@@ -635,6 +648,19 @@ impl Carrier {
             self.context.pool.give(bytes);
         }
         Ok(())
+    }
+
+    /// Waits until the receiver accepts a row of this size.
+    async fn agree(&self, growth: &Growth, needed: usize) -> Result<()> {
+        if needed <= growth.agreed() {
+            return Ok(());
+        }
+        // The receiver may wait for earlier chunks of this stream.
+        self.stream.flush().await?;
+        tokio::select! {
+            agreed = growth.agree(needed) => agreed,
+            () = self.context.cancelled() => Err(WireError::Cancelled),
+        }
     }
 
     async fn send_mapped(&self, ring: &Ring, bytes: &[u8], more: bool) -> Result<()> {

@@ -24,7 +24,9 @@ use crate::chunk;
 use crate::column::ByteCodec;
 use crate::error::{Result, SqlError, WireError, sqlstate};
 use crate::frame::{Kind, Message, frame, read_header, read_payload};
+use crate::growth::Growth;
 use crate::incoming::Incoming;
+use crate::limits::ChunkSizes;
 use crate::memory::ServerMemory;
 use crate::memory::arena::{Arena, Budget};
 use crate::message::{self, Hello, MAGIC, Purpose, VERSION, capability};
@@ -41,7 +43,7 @@ pub struct Limits {
     pub handshake: Duration,
     /// The largest request in bytes, and the largest chunk of an upload.
     pub request_bytes_max: usize,
-    /// The largest chunk for a client, whatever it requests.
+    /// The largest chunk for a client, whatever it requests or agrees to.
     pub chunk_bytes_max: usize,
     /// The number of threads that encode one result.
     pub threads: usize,
@@ -111,6 +113,8 @@ struct Session {
     memory: OnceLock<Arc<ServerMemory>>,
     pool: Arc<Pool>,
     chunk_bytes_max: usize,
+    /// The largest chunk of one row that the client accepts.
+    row_bytes_max: Arc<AtomicUsize>,
     capabilities: u32,
     limits: Limits,
     /// The last ping, if the stream was busy when it arrived.
@@ -122,6 +126,7 @@ struct Session {
 struct Active {
     credit: Arc<Semaphore>,
     cancel: watch::Sender<bool>,
+    growth: Option<Arc<Growth>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -259,8 +264,9 @@ impl Acceptor {
             inputs: Mutex::default(),
             user: user.to_owned(),
             memory: OnceLock::new(),
-            pool: Pool::new(2 * self.limits.threads + 2),
+            pool: Pool::new(2 * self.limits.threads + 2, chunk_bytes_max),
             chunk_bytes_max,
+            row_bytes_max: Arc::new(AtomicUsize::new(chunk_bytes_max)),
             capabilities: hello.capabilities & capability::ALL,
             limits: self.limits.clone(),
             ping: Mutex::default(),
@@ -462,6 +468,10 @@ async fn read_request(
             return session.upload_part(id, UploadPart::End(end)).map(|()| true);
         }
         Kind::Credit => return session.add_credit(id, message::Credit::parse(&payload)?.chunks).map(|()| true),
+        Kind::Grow => {
+            session.grown(id, message::Grow::parse(&payload)?.bytes as usize);
+            return Ok(true);
+        }
         Kind::Cancel => {
             lock(&session.results).get(&id).iter().for_each(|active| _ = active.cancel.send_replace(true));
             return Ok(true);
@@ -528,7 +538,9 @@ impl Session {
     fn reply(self: &Arc<Self>, id: u32, credit: u32) -> Result<Reply> {
         let credit = Arc::new(Semaphore::new((credit as usize).min(CREDIT_MAX)));
         let (cancel, _) = watch::channel(false);
-        let active = Active { credit: credit.clone(), cancel: cancel.clone() };
+        let grows = self.capabilities & capability::GROW != 0;
+        let growth = grows.then(|| Arc::new(Growth::new(id, self.main.clone(), self.row_bytes_max.clone())));
+        let active = Active { credit: credit.clone(), cancel: cancel.clone(), growth: growth.clone() };
         if id == 0 || lock(&self.results).insert(id, active).is_some() {
             return Err(WireError::malformed("request", format!("id {id} is in use, or 0")));
         }
@@ -536,7 +548,7 @@ impl Session {
             cancel.send_replace(true);
         }
         let (session, since) = (self.clone(), Instant::now());
-        Ok(Reply { session, id, credit, cancel, since, is_answered: false })
+        Ok(Reply { session, id, credit, growth, cancel, since, is_answered: false })
     }
 
     fn add_credit(&self, id: u32, chunks: u32) -> Result<()> {
@@ -547,6 +559,12 @@ impl Session {
         }
         credit.add_permits(chunks as usize);
         Ok(())
+    }
+
+    /// Takes the client's answer to a row that is larger than its largest chunk. The result may have ended meanwhile.
+    fn grown(&self, id: u32, bytes: usize) {
+        let growth = lock(&self.results).get(&id).and_then(|active| active.growth.clone());
+        growth.iter().for_each(|growth| growth.answered(bytes));
     }
 
     fn upload(self: &Arc<Self>, id: u32, schema: SchemaRef) -> UploadStream {
@@ -602,6 +620,7 @@ pub struct Reply {
     session: Arc<Session>,
     id: u32,
     credit: Arc<Semaphore>,
+    growth: Option<Arc<Growth>>,
     cancel: watch::Sender<bool>,
     since: Instant,
     is_answered: bool,
@@ -662,14 +681,14 @@ impl Reply {
     pub fn rows_as(self, schema: &Schema, preference: Preference) -> Result<ResultSender> {
         let header = frame(self.id, &message::Header { columns: describe(schema)? });
         let session = &self.session;
+        let bytes_ceiling = session.limits.chunk_bytes_max.max(session.chunk_bytes_max);
+        let bytes_max = if self.growth.is_some() { bytes_ceiling } else { session.chunk_bytes_max };
         let context = Context {
             id: self.id,
             schema: wire_schema(schema),
             chunk_bytes_max: session.chunk_bytes_max,
-            row: chunk::RowLimit {
-                bytes_max: session.chunk_bytes_max,
-                bytes_ceiling: session.limits.chunk_bytes_max.max(session.chunk_bytes_max),
-            },
+            row: chunk::RowLimit { agreed: session.chunk_bytes_max, bytes_max, bytes_ceiling },
+            growth: self.growth.clone(),
             codecs: codecs(session.capabilities),
             stored: session.capabilities & capability::STORED != 0,
             threads: session.limits.threads,
@@ -913,14 +932,14 @@ impl UploadStream {
     }
 
     async fn decode(&mut self, payload: Vec<u8>) -> Result<RecordBatch> {
-        let bytes_max = self.session.limits.request_bytes_max;
-        let chunk = self.incoming.receive(payload.into(), &self.schema, bytes_max)?;
+        let sizes = ChunkSizes::of(self.session.limits.request_bytes_max);
+        let chunk = self.incoming.receive(payload.into(), &self.schema, sizes)?;
         if chunk.first_row != self.rows {
             return Err(WireError::malformed("upload", format!("row {} is missing", self.rows)));
         }
         self.rows += chunk.rows as u64;
         let (schema, states) = (self.schema.clone(), self.incoming.states.clone());
-        let work = move || chunk::decode(&chunk, &schema, Strings::Views, &states, bytes_max);
+        let work = move || chunk::decode(&chunk, &schema, Strings::Views, &states, sizes);
         tokio::task::spawn_blocking(work).await.map_err(|e| WireError::malformed("upload", e))?
     }
 }

@@ -30,6 +30,7 @@ fn tables() -> Arc<Tables> {
         RecordBatch::try_from_iter([("s", Arc::new(StringViewArray::from(vec!["x".repeat(100_000)])) as ArrayRef)])
             .unwrap();
     tables.add("long", &long.schema(), vec![long.into()]);
+    tables.add("growing", &growing().schema(), vec![growing().into()]);
     let number =
         RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from_iter_values(0..100_000)) as ArrayRef)]).unwrap();
     tables.add("numbers", &number.schema(), vec![number.into()]);
@@ -39,6 +40,17 @@ fn tables() -> Arc<Tables> {
     let pages = (0..3).map(|seed| stored(&wide(seed), 4096, 100 + seed));
     tables.add("wide_stored", &wide(0).schema(), pages.collect());
     Arc::new(tables)
+}
+
+/// Short rows, and rows of up to 300,000 bytes, each longer than those before.
+fn growing() -> RecordBatch {
+    let mut random = Rng::with_seed(3);
+    let texts = (0..60usize).map(|row| match row % 5 {
+        4 => (0..5000 * row).map(|_| random.alphanumeric()).collect(),
+        _ => format!("row {row}"),
+    });
+    let texts = Arc::new(StringViewArray::from_iter_values(texts.collect::<Vec<String>>())) as ArrayRef;
+    RecordBatch::try_from_iter([("s", texts)]).unwrap()
 }
 
 /// A table whose stored chunks of one row range do not fit one frame of 8 KiB, and all of them do not fit 32 frames.
@@ -133,27 +145,67 @@ async fn every_type_and_form_over_a_unix_socket() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tiny_chunks_carry_everything_but_large_rows() {
+async fn tiny_chunks_carry_everything() {
     let client = connect("chunk_size=4096&shared_memory=false", Limits::default()).await;
     check_all(&client).await;
-    let error = client.query("long", None).await.unwrap().collect().await.unwrap_err();
-    let WireError::Sql(error) = error else { panic!("{error}") };
-    assert_eq!(error.sqlstate, "54000");
-    let needed: usize = error.message.rsplit_once('=').unwrap().1.parse().unwrap();
-    // With the chunk size that the message names, it works.
-    let address = serve_tcp(acceptor(Limits::default()), tables(), None).await;
-    let address = format!("freestone://ann:secret@{address}?shared_memory=false&chunk_size={needed}");
-    let client = Client::connect(&address).await.unwrap();
     assert_eq!(client.query("long", None).await.unwrap().collect().await.unwrap()[0].num_rows(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rows_larger_than_a_chunk_grow_the_clients_buffer() {
+    for options in ["shared_memory=false", "", "streams=3", "streams=3&ordered=false&threads=1"] {
+        let client = connect(&format!("chunk_size=4096&{options}"), Limits::default()).await;
+        for how in ["", " raw", " lz4", " zstd encoded"] {
+            // Short rows between long ones, each of which is longer than those before.
+            let found = client.query(&format!("growing{how}"), None).await.unwrap().collect().await.unwrap();
+            let found = whole(&found, &growing().schema());
+            let is_unordered = options.contains("ordered=false");
+            let sorted = |batch: &RecordBatch| {
+                let mut texts: Vec<String> =
+                    batch.column(0).as_string_view().iter().map(|text| text.unwrap().into()).collect();
+                texts.sort_unstable();
+                texts
+            };
+            match is_unordered {
+                true => assert_eq!(sorted(&found), sorted(&growing()), "{options}{how}"),
+                false => assert_eq!(found, growing(), "{options}{how}"),
+            }
+        }
+        let numbers = client.query("numbers", None).await.unwrap().collect().await.unwrap();
+        assert_eq!(numbers.iter().map(RecordBatch::num_rows).sum::<usize>(), 100_000);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_agrees_up_to_its_own_limit() {
+    for options in ["shared_memory=false", "", "streams=3"] {
+        let tables = tables();
+        let address = serve_tcp(acceptor(Limits::default()), tables, None).await;
+        let address = format!("freestone://ann:secret@{address}?chunk_size=4096&{options}");
+        let client = Client::connect(&format!("{address}&row_size=50000")).await.unwrap();
+        // The connection continues.
+        let mut needed = 0usize;
+        for sql in ["long", "long raw", "growing"] {
+            let error = client.query(sql, None).await.unwrap().collect().await.unwrap_err();
+            let WireError::Sql(error) = error else { panic!("{error}") };
+            assert_eq!(error.sqlstate, "54000");
+            assert!(error.message.contains("the client takes 50000; connect with row_size="), "{}", error.message);
+            let named: usize = error.message.rsplit_once('=').unwrap().1.parse().unwrap();
+            needed = if needed == 0 { named } else { needed };
+        }
+        // With the size that the message names, it works.
+        let client = Client::connect(&format!("{address}&row_size={needed}")).await.unwrap();
+        assert_eq!(client.query("long", None).await.unwrap().collect().await.unwrap()[0].num_rows(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_row_too_large_is_the_reason_that_is_told() {
-    let client = connect("chunk_size=4096&shared_memory=false", Limits::default()).await;
+    let client = connect("chunk_size=4096&row_size=4096&shared_memory=false", Limits::default()).await;
     // The connection continues.
     for _ in 0..2 {
         let error = client.query("cut long", None).await.unwrap().collect().await.unwrap_err();
-        assert!(error.to_string().contains("connect with chunk_size="), "{error}");
+        assert!(error.to_string().contains("connect with row_size="), "{error}");
     }
     // A row above the server's limit is refused whatever the client requests.
     let limits = Limits { chunk_bytes_max: 8192, ..Limits::default() };

@@ -161,6 +161,11 @@ async fn small_chunks_and_large_rows_are_as_over_a_socket() {
     for table in TABLES {
         check(&collect(&client, table, Strings::Plain).await, table, Strings::Plain);
     }
+    // The second time, the client has agreed to the row's size.
+    for _ in 0..2 {
+        check(&collect(&client, "long", Strings::Plain).await, "long", Strings::Plain);
+    }
+    let client = Client::connect(&format!("{address}?chunk_size=16384&row_size=16384")).await.unwrap();
     let error = client.query("long", None).await.unwrap().collect().await.unwrap_err();
     let WireError::Sql(error) = error else { panic!("{error}") };
     assert_eq!(error.sqlstate, "54000");

@@ -105,15 +105,21 @@ async fn uploads_of_clients_that_leave_are_not_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_row_too_large_for_the_client_says_what_to_ask_for() {
+async fn a_row_larger_than_a_chunk_arrives_up_to_the_clients_limit() {
     let server = server().await;
     let client = connect(&server).await;
     let sql = "SELECT repeat('abc', 1000000) AS a";
+    for _ in 0..2 {
+        let batches = client.query(sql, None).await.expect(sql).collect().await.expect(sql);
+        assert_eq!(batches[0].column(0).as_string_view().value(0), "abc".repeat(1_000_000));
+    }
+    let address = format!("freestone://ann:a%20secret@{}?row_size=2000000", server.address("freestone"));
+    let client = Client::connect(&address).await.expect("a connection");
     let mut result = client.query(sql, None).await.expect(sql);
     let WireError::Sql(error) = result.collect().await.expect_err("a row of 3 MB") else { panic!("another error") };
     assert_eq!(error.sqlstate, "54000");
-    let (_, needed) = error.message.rsplit_once("connect with chunk_size=").expect("what to ask for");
-    let address = format!("freestone://ann:a%20secret@{}?chunk_size={needed}", server.address("freestone"));
+    let (_, needed) = error.message.rsplit_once("connect with row_size=").expect("what to ask for");
+    let address = format!("freestone://ann:a%20secret@{}?row_size={needed}", server.address("freestone"));
     let larger = Client::connect(&address).await.expect("a connection");
     let batches = larger.query(sql, None).await.expect(sql).collect().await.expect(sql);
     assert_eq!(batches[0].num_rows(), 1);

@@ -9,7 +9,7 @@ use freestone_store::plain::Strings;
 use super::{HEAD_BYTES, PIECE_BYTES, Piece, rows_max};
 use crate::column::{self, ByteCodec, Decoder, Form, SharedStates, bytes};
 use crate::error::{Result, WireError};
-use crate::limits::DECODED_RATIO;
+use crate::limits::ChunkSizes;
 
 /// A chunk with its parsed directory.
 #[derive(Debug)]
@@ -27,9 +27,18 @@ pub(crate) struct Payload {
     frames: Vec<(usize, Buffer)>,
     /// The offset of the next frame.
     end: usize,
+    /// Whether it lies in memory that only a trusted process writes.
+    is_placed: bool,
 }
 
 impl Payload {
+    /// The payload of a chunk that was placed in the arena, which is one frame of any size.
+    pub fn placed(chunk: Buffer) -> Self {
+        let mut payload = Self { is_placed: true, ..Self::default() };
+        payload.push(chunk);
+        payload
+    }
+
     pub fn push(&mut self, frame: Buffer) {
         let start = self.end;
         self.end += frame.len().next_multiple_of(column::ALIGNMENT);
@@ -38,6 +47,11 @@ impl Payload {
 
     pub fn frames(&self) -> usize {
         self.frames.len()
+    }
+
+    /// The bytes of the largest frame.
+    fn frame_bytes(&self) -> usize {
+        self.frames.iter().map(|(_, frame)| frame.len()).max().unwrap_or(0)
     }
 
     fn first(&self) -> &[u8] {
@@ -68,7 +82,7 @@ pub(crate) struct LastBody {
 pub(crate) fn receive(
     payload: &Payload,
     schema: &Schema,
-    chunk_bytes_max: usize,
+    sizes: ChunkSizes,
     last: &mut LastPieces,
 ) -> Result<Received> {
     let malformed = |reason: String| WireError::malformed("chunk", reason);
@@ -77,9 +91,13 @@ pub(crate) fn receive(
     let (Some(rows), Some(count), Some(low), Some(high)) = (number(0), number(4), number(8), number(12)) else {
         return Err(malformed(format!("{} bytes, fewer than a head", first.len())));
     };
-    let rows_max = rows_max(schema, chunk_bytes_max);
+    let rows_max = rows_max(schema, sizes.bytes_max);
     if rows == 0 || rows > rows_max {
         return Err(malformed(format!("{rows} rows; 1 to {rows_max} of such columns are possible")));
+    }
+    let (frame_bytes, frame_bytes_max) = (payload.frame_bytes(), sizes.frame_bytes_max(rows));
+    if !payload.is_placed && frame_bytes > frame_bytes_max {
+        return Err(malformed(format!("{frame_bytes} bytes for {rows} rows; {frame_bytes_max} are allowed")));
     }
     let directory =
         count.checked_mul(PIECE_BYTES).and_then(|bytes| first.get(HEAD_BYTES..HEAD_BYTES.checked_add(bytes)?));
@@ -114,11 +132,11 @@ pub(crate) fn receive(
     if columns > 0 && next != (columns - 1, rows) {
         return Err(malformed(format!("columns or rows are missing behind row {} of column {}", next.1, next.0)));
     }
-    let raw_bytes_max = chunk_bytes_max.saturating_mul(DECODED_RATIO);
+    let raw_bytes_max = sizes.decoded_bytes_max(rows);
     if raw_bytes > raw_bytes_max {
         return Err(malformed(format!("{raw_bytes} bytes before compression; {raw_bytes_max} are allowed")));
     }
-    Ok(Received { first_row: low as u64 | (high as u64) << 32, rows, is_placed: false, pieces })
+    Ok(Received { first_row: low as u64 | (high as u64) << 32, rows, is_placed: payload.is_placed, pieces })
 }
 
 /// The rows of a chunk of `schema`, in the layout of `strings`.
@@ -127,9 +145,9 @@ pub(crate) fn decode(
     schema: &SchemaRef,
     strings: Strings,
     states: &SharedStates,
-    chunk_bytes_max: usize,
+    sizes: ChunkSizes,
 ) -> Result<RecordBatch> {
-    let mut decoder = Decoder::new(states, chunk_bytes_max.saturating_mul(DECODED_RATIO));
+    let mut decoder = Decoder::new(states, sizes.decoded_bytes_max(chunk.rows));
     decoder.trusts_texts = chunk.is_placed;
     let columns = schema.fields().iter().enumerate().map(|(at, field)| {
         let from = chunk.pieces.partition_point(|(column, ..)| *column < at);
@@ -176,6 +194,7 @@ fn decode_column(
 pub(crate) fn decode_one(payload: Vec<u8>, schema: &SchemaRef, chunk_bytes_max: usize) -> Result<RecordBatch> {
     let mut whole = Payload::default();
     whole.push(Buffer::from(payload));
-    let chunk = receive(&whole, schema, chunk_bytes_max, &mut vec![])?;
-    decode(&chunk, schema, Strings::Views, &SharedStates::new(), chunk_bytes_max)
+    let sizes = ChunkSizes::of(chunk_bytes_max);
+    let chunk = receive(&whole, schema, sizes, &mut vec![])?;
+    decode(&chunk, schema, Strings::Views, &SharedStates::new(), sizes)
 }

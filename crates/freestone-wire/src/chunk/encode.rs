@@ -10,7 +10,7 @@ use crate::batch::{Batch, Column, StoredPiece};
 use crate::column::{self, Body, ByteCodec, Choice, Form, Span, bytes, pad};
 use crate::error::{Result, WireError, encode_error};
 use crate::frame::HEADER_BYTES;
-use crate::limits::PARTS_MAX;
+use crate::limits::{DECODED_RATIO, PARTS_MAX};
 use crate::types::wire_schema;
 
 /// The encoding of one column of a batch.
@@ -25,8 +25,14 @@ pub(crate) struct Recipe {
     pub continues: bool,
 }
 
-/// The frames of a chunk, all but the last of them parts: payloads after [`HEADER_BYTES`] bytes.
-pub(crate) type ChunkFrames = Vec<Vec<u8>>;
+/// An encoded chunk.
+pub(crate) struct ChunkFrames {
+    /// All but the last are parts: payloads after [`HEADER_BYTES`] bytes.
+    pub frames: Vec<Vec<u8>>,
+    /// The largest chunk that the receiver has to accept for it, in bytes. Only for one row is it more than the
+    /// receiver's largest chunk.
+    pub needed: usize,
+}
 
 /// A batch, or a part of one that makes one chunk.
 #[derive(Clone)]
@@ -45,6 +51,9 @@ pub(crate) struct Job {
 /// The limits for a chunk of one row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowLimit {
+    /// The size that the receiver accepts now. Larger rows are not placed in shared memory.
+    pub agreed: usize,
+    /// The size above which rows are refused: of a receiver that can agree to more, the sender's own limit.
     pub bytes_max: usize,
     /// The server's limit, if the client allows more.
     pub bytes_ceiling: usize,
@@ -53,13 +62,15 @@ pub(crate) struct RowLimit {
 impl RowLimit {
     /// Only the server's limit applies to rows that it receives.
     pub fn of_server(bytes_max: usize) -> Self {
-        Self { bytes_max, bytes_ceiling: bytes_max }
+        Self { agreed: bytes_max, bytes_max, bytes_ceiling: bytes_max }
     }
 
     fn check(self, needed: usize) -> Result<()> {
         match needed {
             _ if needed <= self.bytes_max => Ok(()),
-            _ if needed <= self.bytes_ceiling => Err(WireError::RowTooLarge { needed, limit: self.bytes_max }),
+            _ if needed <= self.bytes_ceiling => {
+                Err(WireError::RowTooLarge { needed, limit: self.bytes_max, option: "chunk_size" })
+            }
             _ => Err(WireError::RowAboveLimit { needed, limit: self.bytes_ceiling }),
         }
     }
@@ -79,8 +90,9 @@ impl Job {
         if rows.len() == 1 {
             self.row.check(out.needed())?;
         }
-        if rows.len() == 1 || out.needed() <= self.chunk_bytes_max && out.frames.len() <= PARTS_MAX {
-            chunks.push(out.frames);
+        let needed = out.needed();
+        if rows.len() == 1 || needed <= self.chunk_bytes_max && out.frames.len() <= PARTS_MAX {
+            chunks.push(ChunkFrames { frames: out.frames, needed });
             return Ok(());
         }
         drop(out);
@@ -102,6 +114,7 @@ impl Job {
                 Column::Arrow(array) => {
                     let piece = put_array(array, &rows, recipe, out).map_err(encode_error(at))?;
                     out.own_bytes += piece.length.next_multiple_of(column::ALIGNMENT);
+                    out.raw_bytes += piece.raw_bytes;
                     piece.put(at, &mut entry, &mut out.frames[0]);
                 }
                 Column::Stored(_) => {
@@ -112,6 +125,7 @@ impl Job {
                         };
                         let continues = continues && self.may_continue;
                         let piece = put_stored(stored, span, recipe, continues, out).map_err(encode_error(at))?;
+                        out.raw_bytes += piece.raw_bytes;
                         piece.put(at, &mut entry, &mut out.frames[0]);
                     }
                 }
@@ -124,18 +138,20 @@ impl Job {
 /// The payload of a chunk while it is written: its frames, after [`HEADER_BYTES`] bytes each.
 struct Frames<'t> {
     take: &'t dyn Fn() -> Vec<u8>,
-    frames: ChunkFrames,
+    frames: Vec<Vec<u8>>,
     /// The bytes of the payload before the last frame.
     before: usize,
     frame_bytes_max: usize,
     may_part: bool,
     /// The bytes that shrink with fewer rows: the directory and arrays.
     own_bytes: usize,
+    /// The bytes of all bodies before their byte codec, of which a receiver limits the sum.
+    raw_bytes: usize,
 }
 
 impl<'t> Frames<'t> {
     fn new(take: &'t dyn Fn() -> Vec<u8>, frame_bytes_max: usize, may_part: bool) -> Self {
-        Self { take, frames: vec![take()], before: 0, frame_bytes_max, may_part, own_bytes: 0 }
+        Self { take, frames: vec![take()], before: 0, frame_bytes_max, may_part, own_bytes: 0, raw_bytes: 0 }
     }
 
     /// Appends the body that `write` writes, in a new frame if it does not fit the last one. Returns the result of
@@ -163,9 +179,11 @@ impl<'t> Frames<'t> {
         Ok((written, offset..offset + length))
     }
 
-    /// The required frame size: at least one in which everything fits that would shrink with fewer rows.
+    /// The required frame size: at least one in which everything fits that would shrink with fewer rows, and one that
+    /// allows the bytes before the byte codec.
     fn needed(&self) -> usize {
-        self.frames.iter().map(|frame| frame.len() - HEADER_BYTES).fold(self.own_bytes, usize::max)
+        let least = self.own_bytes.max(self.raw_bytes.div_ceil(DECODED_RATIO));
+        self.frames.iter().map(|frame| frame.len() - HEADER_BYTES).fold(least, usize::max)
     }
 }
 

@@ -47,7 +47,7 @@ enum ColumnBytes<'a> {
 impl Job {
     /// The origin of a chunk of at most `bytes_max` with the job's rows. `None` if not all columns are stored.
     pub fn origin(&self, bytes_max: usize) -> Option<Origin> {
-        Origin::of(&self.batch, &self.rows, self.first_row + self.rows.start as u64, [bytes_max, self.row.bytes_max])
+        Origin::of(&self.batch, &self.rows, self.first_row + self.rows.start as u64, [bytes_max, self.row.agreed])
     }
 
     /// Writes the job's rows, if they have at most `bytes_max` bytes, to a region of that size from `take`.
@@ -67,11 +67,11 @@ impl Job {
         // For other types the size of a row is unknown, except that it is less than the sum.
         let others =
             laid.iter().map(|laid| if let ColumnBytes::Bytes(_, bytes) = laid { bytes.len() } else { 0 }).max();
-        let parts = (bytes / bytes_max).max(others.unwrap_or(0) / self.row.bytes_max) + 1;
+        let parts = (bytes / bytes_max).max(others.unwrap_or(0) / self.row.agreed) + 1;
         if parts > 1 && self.rows.len() > 1 {
             return Ok(Placing::Large { parts });
         }
-        let region = if row_bytes > self.row.bytes_max || bytes > bytes_max { None } else { take(bytes) };
+        let region = if row_bytes > self.row.agreed || bytes > bytes_max { None } else { take(bytes) };
         let Some(region) = region else { return Ok(Placing::Not) };
         let mut out = Writer { region, at: head };
         let mut directory = vec![0; HEADER_BYTES + head];
@@ -98,7 +98,7 @@ impl Job {
     }
 
     fn lay_out<'a>(&self, column: &'a Column) -> Result<ColumnBytes<'a>, String> {
-        let plain = Plan::Plain { sentinel: false };
+        let plain = Plan::Plain { nulls: Nulls::Bitmask };
         Ok(match column {
             Column::Stored(stored) if !is_text(&stored.data_type) => ColumnBytes::Stored(stored),
             Column::Stored(stored) => {

@@ -84,6 +84,7 @@ pub(super) fn send(link: &Arc<Link>, route: &Arc<Route>, inputs: Vec<Input>) {
             schema: wire_schema(&input.schema),
             chunk_bytes_max: inner.frame_bytes_max.min(UPLOAD_BYTES),
             row: RowLimit::of_server(inner.frame_bytes_max),
+            growth: None,
             codecs: codecs(inner.capabilities),
             stored: false,
             threads: inner.address.threads,

@@ -13,8 +13,9 @@ pub(crate) mod strings;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, NullArray};
+use arrow::array::{Array, ArrayRef, NullArray, UInt32Array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow::compute::{filter, is_not_null, take};
 use arrow::datatypes::DataType;
 use freestone_codec::{Chunk, ColumnPlan, Rows, Scratch, Shared, Transform, Values};
 use freestone_store::column::{ColumnBuffer, ColumnData, Decoded};
@@ -79,6 +80,8 @@ pub enum Nulls {
     Bitmask = 2,
     /// A value that no row has stands for NULL.
     Sentinel = 3,
+    /// A bit per row, and values only of the rows that have one.
+    Packed = 4,
 }
 
 pub(crate) fn form_of(id: u8) -> Option<Form> {
@@ -95,16 +98,17 @@ pub(crate) fn codec_of(id: u8) -> Option<ByteCodec> {
 
 pub(crate) fn nulls_of(id: u8) -> Option<Nulls> {
     use Nulls::*;
-    [Absent, Bitmask, Sentinel].into_iter().find(|nulls| *nulls as u8 == id)
+    [Absent, Bitmask, Sentinel, Packed].into_iter().find(|nulls| *nulls as u8 == id)
 }
 
-/// The encoding of a column.
+/// The encoding of a column. `nulls` says how NULLs are represented if there are any: by a bitmask, unless a sentinel or
+/// packed values are wanted and possible.
 #[derive(Debug, Clone)]
 pub(crate) enum Plan {
     /// As in memory, or strings preceded by their lengths. Always possible.
-    Plain { sentinel: bool },
+    Plain { nulls: Nulls },
     /// One of the other forms of strings.
-    Strings { form: Form, sentinel: bool },
+    Strings { form: Form, nulls: Nulls },
     /// As a chunk, with the symbol table of that number, if any.
     Chunk { plan: ColumnPlan, shared: Option<(u32, Shared)> },
     /// By the result's dictionary of that number. The codes are computed when rows arrive; see [`encode_codes`].
@@ -120,7 +124,7 @@ pub(crate) struct Choice {
 
 impl Default for Choice {
     fn default() -> Self {
-        Self { plan: Plan::Plain { sentinel: false }, codec: ByteCodec::None }
+        Self { plan: Plan::Plain { nulls: Nulls::Bitmask }, codec: ByteCodec::None }
     }
 }
 
@@ -150,10 +154,15 @@ pub(crate) fn encode(array: &ArrayRef, plan: &Plan, out: &mut Vec<u8>) -> Result
         }
         _ => {}
     }
+    if array.null_count() > 0
+        && let Some(dense) = plan.of_packed()
+    {
+        return encode_packed(array, &dense, out);
+    }
     let is_text = is_text(data_type);
     match plan {
-        Plan::Strings { form, sentinel } if is_text => {
-            if let Some((nulls, width)) = strings::encode(array, *form, *sentinel, out) {
+        Plan::Strings { form, nulls } if is_text => {
+            if let Some((nulls, width)) = strings::encode(array, *form, *nulls == Nulls::Sentinel, out) {
                 return Ok(Body { nulls, width, ..Body::of(*form) });
             }
         }
@@ -171,8 +180,48 @@ pub(crate) fn encode(array: &ArrayRef, plan: &Plan, out: &mut Vec<u8>) -> Result
         let (nulls, width) = strings::encode(array, Form::Lengths, false, out).ok_or("a string of over 4 GiB")?;
         return Ok(Body { nulls, width, ..Body::of(Form::Lengths) });
     }
-    let sentinel = matches!(plan, Plan::Plain { sentinel: true });
+    let sentinel = matches!(plan, Plan::Plain { nulls: Nulls::Sentinel });
     Ok(Body { nulls: raw::encode(array, sentinel, out), ..Body::of(Form::Raw) })
+}
+
+impl Plan {
+    /// The plan for the values without the NULL rows, if those are not to be sent.
+    fn of_packed(&self) -> Option<Self> {
+        match self {
+            Plan::Plain { nulls: Nulls::Packed } => Some(Plan::Plain { nulls: Nulls::Bitmask }),
+            Plan::Strings { form, nulls: Nulls::Packed } => Some(Plan::Strings { form: *form, nulls: Nulls::Bitmask }),
+            _ => None,
+        }
+    }
+}
+
+/// Appends a bitmask, and the values of the rows that have one (Raasveldt and Mühleisen 2017, section 4.2).
+fn encode_packed(array: &ArrayRef, dense: &Plan, out: &mut Vec<u8>) -> Result<Body, String> {
+    raw::put_mask(array.nulls(), out);
+    let values = filter(array, &is_not_null(array).map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
+    Ok(Body { nulls: Nulls::Packed, ..encode(&values, dense, out)? })
+}
+
+/// The rows of a body that [`encode_packed`] wrote.
+fn decode_packed(
+    body: &Buffer,
+    about: Body,
+    rows: usize,
+    data_type: &DataType,
+    strings: Strings,
+    decoder: &mut Decoder<'_>,
+) -> Result<ArrayRef, String> {
+    if !matches!(about.form, Form::Raw | Form::Fixed | Form::Lengths | Form::NulTerminated) {
+        return Err(format!("{:?} has no packed values", about.form));
+    }
+    let (mask, rest) = raw::take_mask(body, Nulls::Bitmask, rows)?;
+    let mask = mask.ok_or("packed values without a bitmask")?;
+    let about = Body { nulls: Nulls::Absent, ..about };
+    let span = Span { skip: 0, rows: rows - mask.null_count() };
+    let values = decode(&rest, about, span, data_type, strings, decoder)?;
+    let mut next = 0u32..;
+    let places = UInt32Array::from_iter(mask.iter().map(|is_valid| if is_valid { next.next() } else { None }));
+    take(&values, &places, None).map_err(|e| e.to_string())
 }
 
 /// Appends a chunk. Returns false, with nothing appended, if the plan does not suit the values.
@@ -261,6 +310,7 @@ pub(crate) fn decode(
         Form::Null if *data_type == DataType::Null => Ok(Arc::new(NullArray::new(rows))),
         Form::Arrow if *data_type != DataType::Null => ipc::decode(body.clone(), data_type, rows),
         _ if !is_native(data_type) => Err(format!("{:?} cannot hold {data_type}", about.form)),
+        _ if about.nulls == Nulls::Packed => decode_packed(body, about, rows, data_type, strings, decoder),
         Form::Raw if !is_text => raw::decode(body, data_type, about.nulls, rows),
         Form::Fixed | Form::Lengths | Form::NulTerminated if is_text => {
             if strings == Strings::Plain

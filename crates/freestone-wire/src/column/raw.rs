@@ -4,6 +4,7 @@
 //! nulls absent    the values, little-endian; truth values as bits
 //! nulls bitmask   bitmask, ceil(rows / 8) bytes: bit i % 8 of byte i / 8 is set where row i has a value
 //!                 | zeros up to a multiple of 16 | the values
+//! nulls packed    the same bitmask and zeros | the values of the rows that have one
 //! nulls sentinel  16 bytes, of which the first (as many as a value has) are the sentinel | the values
 //! ```
 
