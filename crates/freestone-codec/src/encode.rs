@@ -23,6 +23,8 @@ pub struct Prepared<'a> {
     validity: Option<&'a [u64]>,
     plan: ColumnPlan,
     shared: Option<Shared>,
+    /// The bytes of an integer that is stored as it is, whatever its value; see [`Prepared::uncompressed`].
+    whole_bytes: Option<usize>,
     block: Mutex<BlockState>,
 }
 
@@ -58,6 +60,19 @@ struct BlockState {
 }
 
 impl Prepared<'_> {
+    /// The same column with every value in its natural width: integers in `bytes` each even if fewer would do (and more
+    /// only if they have to), and no chunk as a constant. Only of plans with [`Encoding::Plain`] and without a transform.
+    #[must_use]
+    pub fn uncompressed(self, bytes: usize) -> Self {
+        let is_plain = self.plan == ColumnPlan { transform: Transform::None, encoding: Encoding::Plain };
+        Self { whole_bytes: is_plain.then_some(bytes), ..self }
+    }
+
+    /// The bytes of a value that is not compressed; see [`Prepared::uncompressed`]. `None`: values may be compressed.
+    pub fn whole_bytes(&self) -> Option<usize> {
+        self.whole_bytes
+    }
+
     /// The number of rows of the column.
     pub fn len(&self) -> usize {
         match &self.data {
@@ -143,7 +158,7 @@ pub fn prepare<'a>(
         },
     };
     let data = transform(values, validity, plan, shared.as_ref())?;
-    let prepared = Prepared { data, validity, plan, shared, block: Mutex::default() };
+    let prepared = Prepared { data, validity, plan, shared, whole_bytes: None, block: Mutex::default() };
     check_values(&prepared, values.kind())?;
     Ok(prepared)
 }
@@ -353,7 +368,7 @@ pub fn fit(column: &Prepared<'_>, start: usize, max_rows: usize, budget: usize) 
         return 0;
     }
     let limit = Limit { column, start, max_rows, budget };
-    let constant = fit_constant(&limit);
+    let constant = if column.whole_bytes.is_some() { 0 } else { fit_constant(&limit) };
     if constant == max_rows {
         return constant;
     }
@@ -479,7 +494,7 @@ fn fit_ints(limit: &Limit<'_>, values: &[i64]) -> usize {
             |s, from, to| s.push(&values[from..to]),
             |s, rows| {
                 let (min, max) = s.get();
-                rows * plain_size(min, max)
+                rows * plain_size(min, max).max(limit.column.whole_bytes.unwrap_or(0))
             },
         ),
         _ => fit_numbers(limit, values),
@@ -658,7 +673,8 @@ pub fn encode(column: &Prepared<'_>, start: usize, rows: usize, out: &mut Vec<u8
     let header_at = out.len();
     let validity = column.validity.filter(|_| nulls == Nulls::Some).map(|words| (words, start));
     put_header(column.plan.encoding, 0, rows, validity, false, out);
-    let (encoding, param) = if constant_rows(column, start, rows) == rows {
+    let may_be_constant = column.whole_bytes.is_none();
+    let (encoding, param) = if may_be_constant && constant_rows(column, start, rows) == rows {
         encode_constant(column, start, rows, out);
         (Encoding::Constant, 0)
     } else {
@@ -695,7 +711,7 @@ fn encode_body(
     let encoding = column.plan.encoding;
     let end = start + rows;
     Ok(match &column.data {
-        Data::Int(values) => encode_ints(&values[start..end], encoding, out),
+        Data::Int(values) => encode_ints(&values[start..end], encoding, column.whole_bytes, out),
         Data::Wide(values) => encode_numbers(&values[start..end], encoding, out),
         Data::F64(values) => {
             values[start..end].iter().for_each(|v| Float::put(*v, out));
@@ -719,7 +735,7 @@ fn encode_body(
     })
 }
 
-fn encode_ints(values: &[i64], encoding: Encoding, out: &mut Vec<u8>) -> (Encoding, u16) {
+fn encode_ints(values: &[i64], encoding: Encoding, whole_bytes: Option<usize>, out: &mut Vec<u8>) -> (Encoding, u16) {
     match encoding {
         Encoding::Delta => {
             delta::encode(values, out);
@@ -728,7 +744,7 @@ fn encode_ints(values: &[i64], encoding: Encoding, out: &mut Vec<u8>) -> (Encodi
         Encoding::DeltaLz => (encoding, delta_lz::encode(values, out)),
         Encoding::Plain => {
             let (min, max) = bitpack::min_max(values);
-            let size = plain_size(min, max);
+            let size = plain_size(min, max).max(whole_bytes.unwrap_or(0));
             values.iter().for_each(|v| out.extend_from_slice(&v.to_le_bytes()[..size]));
             (encoding, size as u16)
         }

@@ -20,7 +20,11 @@ use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-const DESIGNS: [&[(&str, &str)]; 16] = [
+/// Every column as it is.
+const PLAIN: &str = "k: plain, a: plain, b: plain, u: plain, d: plain, w: plain, m: plain, f: plain, g: plain, o: plain, \
+                     s: plain, t: plain, y: plain";
+
+const DESIGNS: [&[(&str, &str)]; 19] = [
     &[("design", "auto")],
     &[("design", "column")],
     &[("design", "row")],
@@ -37,6 +41,9 @@ const DESIGNS: [&[(&str, &str)]; 16] = [
     &[("design", "row"), ("cluster", "b, t, y, g"), ("sort", "a"), ("page_size", "4KiB")],
     &[("design", "column"), ("index", "(a), (b, s), (w), (f), (t), (y, d), (u)")],
     &[("design", "slotted"), ("sort", "k"), ("page_size", "4KiB"), ("index", "d, a")],
+    &[("design", "row"), ("encode", PLAIN), ("sort", "k, d")],
+    &[("design", "column"), ("encode", PLAIN)],
+    &[("design", "row"), ("encode", PLAIN), ("sort", "k, a, d"), ("levels", "1"), ("page_size", "4KiB")],
 ];
 
 fn schema() -> SchemaRef {

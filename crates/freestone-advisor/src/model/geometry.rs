@@ -396,7 +396,9 @@ impl Place<'_> {
         let level_count =
             leading.iter().take(self.design.levels as usize).take_while(|c| self.can_abstract(**c)).count();
         let (levels, behind) = leading.split_at(level_count);
-        let prefix_columns: Vec<usize> = behind.iter().copied().take_while(|c| self.can_abstract(*c)).take(8).collect();
+        let is_whole = |c: &usize| self.forms.pinned(*c).is_some_and(|plan| plan.encoding == Encoding::Plain);
+        let in_prefix = |c: &usize| self.can_abstract(*c) && !is_whole(c);
+        let prefix_columns: Vec<usize> = behind.iter().copied().take_while(in_prefix).take(8).collect();
         let prefix = match prefix_columns.is_empty() {
             true => Arc::default(),
             false => self.statistics.dense_prefix(order, &prefix_columns),

@@ -11,6 +11,7 @@ use freestone_codec::{
 };
 use freestone_store::column::ColumnData;
 use freestone_store::format::dense::{DenseColumn, DenseValues, DenseWriter};
+use freestone_store::format::whole_bytes;
 
 use super::order::Order;
 use super::{TableStatistics, lock};
@@ -101,7 +102,8 @@ impl TableStatistics {
         let choice = self.choice(column, order, alone, pinned);
         let ordered = self.ordered(order);
         let data = ordered.column(column, self);
-        let mut sizes = chunk_sizes(data, &choice.0, &self.parts(order, data), alone);
+        let column_data = prepared(data, &choice.0, self.whole_bytes(column, pinned));
+        let mut sizes = chunk_sizes(data, column_data, &self.parts(order, data), alone);
         if matches!(choice.0.plan.encoding, Encoding::Delta | Encoding::DeltaLz) && order.sort.contains(&column) {
             let excess = ordered.excess_delta_bits(self) / 8.0;
             sizes.iter_mut().for_each(|(_, bytes)| *bytes = (*bytes - excess).max(0.05));
@@ -120,7 +122,8 @@ impl TableStatistics {
         let choice = self.choice(column, order, false, pinned);
         let ordered = self.ordered(order);
         let data = ordered.column(column, self);
-        let pages = dense_pages(data, &choice.0, self.segment_rows());
+        let column_data = prepared(data, &choice.0, self.whole_bytes(column, pinned));
+        let pages = dense_pages(data, column_data, &choice.0, self.segment_rows());
         let form = Arc::new(DenseForm { plan: choice.0.plan, shared_bytes: choice.1, pages });
         lock(&self.forms).dense.entry(key).or_insert(form).clone()
     }
@@ -135,7 +138,8 @@ impl TableStatistics {
         let ordered = self.ordered(order);
         let choices: Vec<_> = columns.iter().map(|c| self.choice(*c, order, false, None)).collect();
         let data: Vec<_> = columns.iter().map(|c| ordered.column(*c, self)).collect();
-        let prepared: Option<Vec<Prepared<'_>>> = data.iter().zip(&choices).map(|(d, c)| prepared(d, &c.0)).collect();
+        let prepared: Option<Vec<Prepared<'_>>> =
+            data.iter().zip(&choices).map(|(d, c)| prepared(d, &c.0, None)).collect();
         let excess = ordered.excess_delta_bits(self);
         let rows = self.segment_rows();
         let found = prepared.map_or_else(Vec::new, |prepared| prefix_pages(&prepared, &choices, excess, rows));
@@ -154,6 +158,12 @@ impl TableStatistics {
             Kind::Int => (column.width.clamp(1.0, 8.0), 0.0),
         };
         SlottedForm { fixed_bytes: fixed, text_bytes }
+    }
+
+    /// The bytes of a value of a column, if the user wants it uncompressed.
+    fn whole_bytes(&self, column: usize, pinned: Option<ColumnPlan>) -> Option<usize> {
+        let is_plain = pinned == Some(ColumnPlan { transform: Transform::None, encoding: Encoding::Plain });
+        is_plain.then(|| whole_bytes(self.schema.stored_type(column)))
     }
 
     /// The plan that the store would choose, and the bytes of its shared state in a segment of the table.
@@ -250,17 +260,24 @@ impl TableStatistics {
     }
 }
 
-fn prepared<'a>(data: &'a ColumnData, choice: &'a Choice) -> Option<Prepared<'a>> {
-    prepare(data.values(), data.validity.as_deref(), choice.plan, choice.shared.as_ref()).ok()
+/// A column to be encoded. `whole_bytes`: those of a value, if it is not to be compressed.
+fn prepared<'a>(data: &'a ColumnData, choice: &'a Choice, whole_bytes: Option<usize>) -> Option<Prepared<'a>> {
+    let prepared = prepare(data.values(), data.validity.as_deref(), choice.plan, choice.shared.as_ref()).ok()?;
+    Some(if let Some(bytes) = whole_bytes { prepared.uncompressed(bytes) } else { prepared })
 }
 
 /// The numbers of rows of the chunks that are encoded. Chunks of a column alone on its pages are as long as a page
 /// allows.
 const CHUNK_ROWS: [usize; 5] = [16, 64, 256, 1024, 4096];
 
-fn chunk_sizes(data: &ColumnData, choice: &Choice, parts: &[Range<usize>], alone: bool) -> Vec<(f64, f64)> {
+fn chunk_sizes(
+    data: &ColumnData,
+    column: Option<Prepared<'_>>,
+    parts: &[Range<usize>],
+    alone: bool,
+) -> Vec<(f64, f64)> {
     let raw = data.byte_size() as f64 / data.len().max(1) as f64;
-    let Some(column) = prepared(data, choice) else { return vec![(1.0, raw)] };
+    let Some(column) = column else { return vec![(1.0, raw)] };
     let size = |rows: usize, budget: usize| {
         let (mut taken, mut bytes, mut chunk) = (0, 0, vec![]);
         for part in parts {
@@ -307,9 +324,10 @@ fn dense_column<'a>(column: &'a Prepared<'_>, choice: &Choice, segment_rows: f64
         Values::F32(v) => DenseValues::Int(v.iter().map(|x| f32_key(*x)).collect()),
         Values::Bytes(v) => DenseValues::Bytes(v),
     };
-    let page_dictionary =
-        ((choice.stats.distinct * 3) as f64) < segment_rows && choice.plan.transform == Transform::None;
-    DenseColumn { values, validity: column.validity(), page_dictionary }
+    let whole_bits = column.whole_bytes().map(|bytes| 8 * bytes as u32);
+    let is_repeated = ((choice.stats.distinct * 3) as f64) < segment_rows && choice.plan.transform == Transform::None;
+    let page_dictionary = is_repeated && whole_bits.is_none();
+    DenseColumn { values, validity: column.validity(), page_dictionary, whole_bits }
 }
 
 /// The offset at `at` of a dense page's payload.
@@ -318,9 +336,9 @@ fn offset(payload: &[u8], at: usize) -> usize {
 }
 
 /// Pages of one field, encoded at a few places.
-fn dense_pages(data: &ColumnData, choice: &Choice, segment_rows: f64) -> Vec<DensePage> {
+fn dense_pages(data: &ColumnData, column: Option<Prepared<'_>>, choice: &Choice, segment_rows: f64) -> Vec<DensePage> {
     const PLACES: usize = 5;
-    let Some(column) = prepared(data, choice) else { return vec![] };
+    let Some(column) = column else { return vec![] };
     let writer =
         DenseWriter { columns: vec![dense_column(&column, choice, segment_rows)], levels: vec![], prefix: vec![] };
     let mut pages = vec![];

@@ -48,6 +48,9 @@ pub struct DenseColumn<'a> {
     pub validity: Option<&'a [u64]>,
     /// Whether a dictionary per page may be smaller.
     pub page_dictionary: bool,
+    /// The bits of a number in its natural width, if values are not to be compressed: neither by fewer bits, nor by a
+    /// dictionary or differences.
+    pub whole_bits: Option<u32>,
 }
 
 /// The values of a column, by kind.
@@ -184,6 +187,9 @@ impl DenseWriter<'_> {
         for (k, &column) in self.prefix.iter().enumerate() {
             let page_column = &columns[column];
             let Field::Reference { width, .. } = page_column.field else { break };
+            if self.columns[column].whole_bits.is_some() {
+                break;
+            }
             if page_column.validity.is_some() || total + width > 64 {
                 break;
             }
@@ -247,7 +253,10 @@ impl DenseColumn<'_> {
             DenseValues::Int(values) => {
                 let values = &values[start..start + rows];
                 let range = int_range(values, validity.as_deref());
-                let width = bits::width(range.1.wrapping_sub(range.0) as u64);
+                let (width, range) = match self.whole_bits {
+                    Some(bits) => whole_width(bits, range),
+                    None => (bits::width(range.1.wrapping_sub(range.0) as u64), range),
+                };
                 let entries = if self.page_dictionary { page_dictionary(values, width, range.0, &valid) } else { None };
                 match entries {
                     Some(entries) => {
@@ -277,20 +286,21 @@ impl DenseColumn<'_> {
                 });
                 let (low, high) = range.unwrap_or((0, 0));
                 match high.checked_sub(low).and_then(|d| u64::try_from(d).ok()) {
-                    Some(span) => {
+                    Some(span) if self.whole_bits.is_none() => {
                         let code = |r: usize| if valid(r) { (values[r] - low) as u64 } else { 0 };
                         let field = Field::Reference { width: bits::width(span), reference: low };
                         (field, (0..rows).map(code).collect())
                     }
-                    None => (Field::Raw, vec![]),
+                    _ => (Field::Raw, vec![]),
                 }
             }
             DenseValues::Bytes(values) => {
                 let len = |r: usize| if valid(r) { values.get(start + r).len() as u64 } else { 0 };
                 let lengths: Vec<u64> = (0..rows).map(len).collect();
                 let (low, high) = lengths.iter().fold((u64::MAX, 0), |(l, h), v| (l.min(*v), h.max(*v)));
-                let low = low.min(high);
-                let field = Field::Bytes { width: bits::width(high - low), reference: low.into(), heap: 0 };
+                let whole = self.whole_bits.map(|_| (0, LENGTH_BITS));
+                let (low, width) = whole.unwrap_or((low.min(high), bits::width(high - low.min(high))));
+                let field = Field::Bytes { width, reference: low.into(), heap: 0 };
                 (field, lengths.iter().map(|l| l - low).collect())
             }
         };
@@ -302,6 +312,21 @@ impl DenseColumn<'_> {
             DenseValues::Wide(values) => values[row],
             _ => 0,
         }
+    }
+}
+
+/// The bits of the length of a string that is not compressed.
+const LENGTH_BITS: u32 = 32;
+
+/// The width of numbers that are not compressed, and a range that begins with its reference: that of signed numbers of
+/// `bits` bits, of unsigned ones, or of 64 bits.
+fn whole_width(bits: u32, (low, high): (i64, i64)) -> (u32, (i64, i64)) {
+    let least = if bits < 64 { -(1i64 << (bits - 1)) } else { i64::MIN };
+    match bits {
+        64.. => (64, (i64::MIN, i64::MAX)),
+        _ if low >= least && high < -least => (bits, (least, -least - 1)),
+        _ if low >= 0 && high < 1 << bits => (bits, (0, (1 << bits) - 1)),
+        _ => (64, (i64::MIN, i64::MAX)),
     }
 }
 
@@ -631,6 +656,21 @@ impl DenseLayout {
     /// The number of rows of the page.
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// The name of a column's encoding on this page, among those of designs. `whole_bits`: the bits of a number of the
+    /// column's type.
+    pub fn encoding(&self, column: usize, whole_bits: u32) -> &'static str {
+        match &self.fields[column].field {
+            Field::Reference { width, reference } => match whole_width(whole_bits, (0, 0)) {
+                (bits, (least, _)) if bits == *width && [i128::from(least), 0].contains(reference) => "plain",
+                _ => "bitpack",
+            },
+            Field::PageDictionary { .. } => "page_dictionary",
+            Field::Bytes { .. } | Field::Raw => "plain",
+            Field::Level { .. } => "rle",
+            Field::Prefix { .. } => "delta_lz",
+        }
     }
 
     /// Whether a column has NULLs on this page.

@@ -17,6 +17,16 @@ use crate::column::{ColumnBuffer, Decoded};
 use crate::design::PageFormat;
 use crate::schema::kind;
 
+/// The bytes of a value of a type in its natural width, and of a string the bytes of its end or length.
+pub fn whole_bytes(data_type: &DataType) -> usize {
+    match kind(data_type) {
+        Kind::Bytes | Kind::F32 => 4,
+        Kind::F64 => 8,
+        Kind::Wide => 16,
+        Kind::Int => data_type.primitive_width().unwrap_or(1).min(8),
+    }
+}
+
 /// The properties of a segment and a column group that decoding a page needs.
 #[derive(Debug)]
 pub struct GroupContext {

@@ -21,6 +21,7 @@ use arrow_schema::DataType;
 use freestone_codec::{IntTarget, Kind, Predicate, Rows};
 
 use super::field::{self, FieldSource};
+use super::whole_bytes;
 use crate::bitmap;
 use crate::column::{ColumnData, Physical};
 use crate::schema::kind;
@@ -48,13 +49,7 @@ impl SlottedSchema {
     pub fn new<'a>(types: impl IntoIterator<Item = &'a DataType>) -> Self {
         let mut at = 0;
         let fields = types.into_iter().map(|data_type| {
-            let kind = kind(data_type);
-            let bytes = match kind {
-                Kind::Bytes | Kind::F32 => 4,
-                Kind::F64 => 8,
-                Kind::Wide => 16,
-                Kind::Int => data_type.primitive_width().unwrap_or(1).min(8),
-            };
+            let (kind, bytes) = (kind(data_type), whole_bytes(data_type));
             let signed = !data_type.is_unsigned_integer() || *data_type == DataType::UInt64;
             at += bytes;
             Fixed { kind, bytes, signed, at: at - bytes }

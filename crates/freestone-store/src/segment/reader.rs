@@ -11,8 +11,9 @@ use super::hot_keys::HotKeys;
 use super::index::SegmentIndex;
 use super::zones::Verdict;
 use crate::cache::{Cached, PageCache, PageKey};
+use crate::design::PageFormat;
 use crate::error::{Result, StoreError};
-use crate::format::{GroupContext, Layout, PageView};
+use crate::format::{GroupContext, Layout, PageView, whole_bytes};
 use crate::media::{Buffer, MediumError, Pending, ReadFile, ReadRequest};
 use crate::page::{self, PageHeader};
 use crate::schema::kind;
@@ -428,6 +429,33 @@ impl Segment {
     /// A page, ready to be decoded.
     pub fn view<'a>(&'a self, group: usize, page: &'a CachedPage) -> PageView<'a> {
         page.view(&self.groups[group], self.id << 24 ^ u64::from(self.file_page(page.header.index)))
+    }
+
+    /// The encoding of a column on the first of its pages, if they are dense and the column has no transform: such pages
+    /// choose encodings for themselves. `None` for other columns, whose plan says it.
+    ///
+    /// # Errors
+    /// The page cannot be read.
+    pub fn page_encoding(&self, column: usize) -> Result<Option<&'static str>> {
+        let (group, place) = self.place(column);
+        let context = &self.groups[group];
+        if context.format != PageFormat::Dense || self.page_count(group) == 0 || context.shared[place].is_some() {
+            return Ok(None);
+        }
+        let whole_bits = 8 * whole_bytes(&context.types[place]) as u32;
+        let of = |layout: &Layout| match layout {
+            Layout::Dense(layout) => Some(layout.encoding(place, whole_bits)),
+            _ => None,
+        };
+        if let Some(page) = self.in_memory(group, 0) {
+            return Ok(of(&page.layout));
+        }
+        let index = self.directory(group)[0].index;
+        let wrong = |reason: String| StoreError::page(&self.name, self.file_page(index).into(), reason);
+        let bytes = self.start(&[(group, 0)]).wait().pop().ok_or_else(|| wrong("it was not read".into()))??;
+        let header = page::verify(&bytes, index).map_err(wrong)?;
+        let layout = Layout::parse(page::payload(&bytes, &header), header.rows as usize, context);
+        Ok(of(&layout.map_err(|reason| self.page_error(group, 0, reason))?))
     }
 
     /// The error for a page whose content cannot be decoded.

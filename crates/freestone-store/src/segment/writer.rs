@@ -21,6 +21,7 @@ use crate::error::{Result, StoreError};
 use crate::format::dense::{DenseColumn, DenseValues, DenseWriter};
 use crate::format::pax;
 use crate::format::slotted::SlottedSchema;
+use crate::format::whole_bytes;
 use crate::limits::ZONE_ROWS;
 use crate::page::{self, HEADER, KIND_BLOB, PageHeader};
 use crate::schema::TableSchema;
@@ -114,13 +115,16 @@ fn plan_columns<'a>(
         };
         let prepared = freestone_codec::prepare(values, validity, choice.plan, choice.shared.as_ref());
         let prepared = prepared.map_err(encode_error)?;
+        let is_plain = design.encode.get(&name).is_some_and(|pinned| pinned.0 == PLAIN);
+        let prepared = if is_plain { prepared.uncompressed(whole_bytes(schema.stored_type(at))) } else { prepared };
         Ok(PlannedColumn { choice, prepared, zones: ZoneMap::of(column, ZONE_ROWS) })
     })
 }
 
+const PLAIN: ColumnPlan = ColumnPlan { transform: Transform::None, encoding: Encoding::Plain };
+
 fn plain_choice() -> Choice {
-    let plan = ColumnPlan { transform: Transform::None, encoding: Encoding::Plain };
-    Choice { plan, shared: None, stats: Default::default(), considered: vec![] }
+    Choice { plan: PLAIN, shared: None, stats: Default::default(), considered: vec![] }
 }
 
 fn choose_options(schema: &TableSchema, design: &Design, group: &Group, column: usize) -> ChooseOptions {
@@ -228,8 +232,10 @@ fn dense_column<'a>(planned: &'a PlannedColumn<'_>) -> DenseColumn<'a> {
     let stats = &planned.choice.stats;
     // Searching for a page dictionary sorts the page's values. With few repeated values in the sample, it cannot be
     // worthwhile.
-    let page_dictionary = stats.distinct * 3 < stats.rows && planned.choice.plan.transform == Transform::None;
-    DenseColumn { values, validity: planned.prepared.validity(), page_dictionary }
+    let whole_bits = planned.prepared.whole_bytes().map(|bytes| 8 * bytes as u32);
+    let is_repeated = stats.distinct * 3 < stats.rows && planned.choice.plan.transform == Transform::None;
+    let page_dictionary = is_repeated && whole_bits.is_none();
+    DenseColumn { values, validity: planned.prepared.validity(), page_dictionary, whole_bits }
 }
 
 /// Divides rows into pages.

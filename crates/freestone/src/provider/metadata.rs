@@ -439,12 +439,14 @@ fn groups(segment: &Segment) -> String {
 fn columns(table: &Arc<Table>) -> Result<RecordBatch> {
     let opened = open_segments(table)?;
     let described = table.schema.stored_columns();
-    let encodings = |at: usize| {
+    let encodings = |at: usize| -> Result<String> {
         let names = opened.iter().map(|segment| {
             let column = &segment.footer.description.columns[at];
-            column.plan().map_or_else(|_| column.encoding.clone(), plan_name)
+            let planned = || column.plan().map_or_else(|_| column.encoding.clone(), plan_name);
+            Ok(segment.page_encoding(at)?.map_or_else(planned, str::to_owned))
         });
-        names.collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
+        let names = names.collect::<Result<std::collections::BTreeSet<String>>>()?;
+        Ok(names.into_iter().collect::<Vec<_>>().join(", "))
     };
     let bytes = |at: usize| opened.iter().map(|segment| segment.footer.description.columns[at].bytes).sum();
     let distinct = |at: usize| opened.iter().map(|segment| segment.footer.description.columns[at].distinct).max();
@@ -456,10 +458,11 @@ fn columns(table: &Arc<Table>) -> Result<RecordBatch> {
         extreme.text(&described[at].data_type)
     };
     let all = || 0..described.len();
+    let encodings = all().map(encodings).collect::<Result<Vec<_>>>()?;
     batch(vec![
         ("column", false, texts(described.iter().map(|column| Some(column.name.clone())))),
         ("type", false, texts(described.iter().map(|column| Some(type_name(&column.data_type))))),
-        ("encoding", false, texts(all().map(|at| Some(encodings(at))))),
+        ("encoding", false, texts(encodings.into_iter().map(Some))),
         ("bytes", false, numbers(all().map(|at| Some(bytes(at))))),
         ("distinct", true, numbers(all().map(distinct))),
         ("nulls", false, numbers(all().map(|at| Some(nulls(at))))),
