@@ -20,10 +20,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })?;
     for row in profile.rows() {
         let reported = row.reported.map(|r| format!("  ({r})")).unwrap_or_default();
-        println!(
-            "{:8} {:56} {:>14.4} {:>12.4} .. {:<12.4} {}{reported}",
-            row.topic, row.name, row.value, row.low, row.high, row.unit
-        );
+        let figures = row
+            .measured
+            .map_or(String::new(), |m| format!("{:>14.4} {:>12.4} .. {:<12.4} {}", m.value, m.low, m.high, row.unit));
+        println!("{:8} {:56} {figures}{reported}", row.topic, row.name);
     }
     profile.warnings.iter().for_each(|warning| println!("warning: {warning}"));
     println!("{:.1} s", profile.seconds);

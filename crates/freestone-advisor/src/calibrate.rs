@@ -5,6 +5,7 @@ mod concurrency;
 mod disk;
 mod engine;
 mod host;
+mod levels;
 mod memory;
 mod network;
 mod pages;
@@ -13,6 +14,7 @@ mod scans;
 mod slowdown;
 mod tables;
 mod timing;
+mod translation;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -64,7 +66,7 @@ pub fn calibrate(options: &CalibrateOptions, progress: &mut dyn FnMut(&str, f64)
     let mut warnings = vec![];
     progress("memory", 0.0);
     let mut hardware = Hardware::default();
-    memory::measure(&mut hardware, options, &timing);
+    memory::measure(&mut hardware, options, &timing, &mut warnings);
     progress("network", 0.3);
     hardware.loopback = network::loopback(&timing);
     if let Some(folder) = &options.folder {

@@ -13,7 +13,7 @@ use crate::error::{AdvisorError, Result};
 pub use table::Row;
 
 /// The version of the JSON. A profile of another version must be measured again.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// The measurements, with their origin and time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -245,18 +245,20 @@ pub struct Hardware {
 pub struct CacheLevel {
     /// The number of the level, from 1.
     pub level: u32,
-    /// The size in bytes.
-    pub bytes: Measured,
-    /// The bytes of a cache line.
-    pub line_bytes: Measured,
+    /// The size in bytes, by times alone (Grund et al. 2010, section 3.2). `None`: times do not show it.
+    pub bytes: Option<Measured>,
+    /// The bytes of a cache line, by times alone.
+    pub line_bytes: Option<Measured>,
     /// The additional nanoseconds of a load that misses this level and hits the next one.
-    pub miss_ns: Measured,
+    pub miss_ns: Option<Measured>,
     /// The same without work between the loads.
-    pub replace_ns: Measured,
+    pub replace_ns: Option<Measured>,
     /// The size that the operating system reports.
     pub reported_bytes: Option<u64>,
     /// The line size that the operating system reports.
     pub reported_line: Option<u64>,
+    /// Why the level was not found; empty if it was.
+    pub missing: String,
 }
 
 /// Address translation (TLB) with pages of one size.
@@ -264,12 +266,26 @@ pub struct CacheLevel {
 pub struct Translation {
     /// The bytes of a memory page.
     pub page_bytes: u64,
-    /// The bytes of pages that the TLB covers.
-    pub reach_bytes: Measured,
-    /// The additional nanoseconds of a load beyond the reach, compared with the same loads on few pages.
-    pub miss_ns: Measured,
+    /// The levels of translation buffers that times show, the nearest first.
+    pub levels: Vec<TranslationLevel>,
     /// Whether the system provided pages of this size.
     pub granted: bool,
+}
+
+impl Translation {
+    /// The additional nanoseconds of a load that misses all levels. `None` if no level was found.
+    pub fn miss_ns(&self) -> Option<f64> {
+        (!self.levels.is_empty()).then(|| self.levels.iter().map(|level| level.miss_ns.value).sum())
+    }
+}
+
+/// A level of translation buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TranslationLevel {
+    /// The bytes of pages that it covers.
+    pub reach_bytes: Measured,
+    /// The additional nanoseconds of a load that misses it, compared with a load of as many lines on few pages.
+    pub miss_ns: Measured,
 }
 
 /// The disk of one folder.

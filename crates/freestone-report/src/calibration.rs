@@ -1,7 +1,7 @@
 //! The results of calibration, as tables and plots.
 
 use freestone_advisor::Profile;
-use freestone_advisor::profile::{Curve, DiskPoint, Family, Form, Kernel, Operation};
+use freestone_advisor::profile::{CacheLevel, Curve, DiskPoint, Family, Form, Kernel, Operation};
 
 use crate::Host;
 use crate::findings::{Cell, Findings, Lines, Part, Series, Table};
@@ -34,9 +34,17 @@ fn caches(profile: &Profile) -> String {
         bytes if bytes >= 1048576.0 => format!("{} MiB", figure(bytes / 1048576.0)),
         bytes => format!("{} KiB", figure(bytes / 1024.0)),
     };
-    let levels: Vec<String> = caches.iter().map(|c| format!("L{} {}", c.level, size(c.bytes.value))).collect();
-    let latency = profile.hardware.miss.last().map_or(0.0, |(_, miss)| miss.value);
-    format!("caches     {}; a load from memory takes {} ns", levels.join(", "), figure(latency))
+    let level = |cache: &CacheLevel| match (cache.bytes, cache.reported_bytes) {
+        (Some(bytes), _) => format!("L{} {}", cache.level, size(bytes.value)),
+        (None, Some(reported)) => format!("L{} {} (as reported)", cache.level, size(reported as f64)),
+        (None, None) => format!("L{} of unknown size", cache.level),
+    };
+    let levels: Vec<String> = caches.iter().map(level).collect();
+    let memory = match profile.hardware.parallelism.points.first() {
+        Some((_, load)) => format!("a load from memory takes {} ns", figure(load.value)),
+        None => "loads from memory were not measured".into(),
+    };
+    format!("caches     {}; {memory}", levels.join(", "))
 }
 
 fn memory(profile: &Profile) -> String {
@@ -46,7 +54,8 @@ fn memory(profile: &Profile) -> String {
         Some((threads, all)) if threads > 1.0 => {
             format!("memory     {} GB/s with one thread, {} GB/s with {threads:.0}", figure(one), figure(all.value))
         }
-        _ => format!("memory     {} GB/s", figure(one)),
+        Some(_) => format!("memory     {} GB/s", figure(one)),
+        None => "memory     not measured".into(),
     }
 }
 
@@ -99,8 +108,8 @@ fn table(profile: &Profile) -> Table {
     let mut table = Table::new("", 2, &["topic", "what", "value", "low", "high", "unit", "reported"]);
     for row in profile.rows() {
         let reported = row.reported.clone().unwrap_or_default();
-        let figures = [row.value, row.low, row.high].map(figure);
-        let [value, low, high] = figures;
+        let figures = row.measured.map(|found| [found.value, found.low, found.high].map(figure));
+        let [value, low, high] = figures.unwrap_or_default();
         let cells = [row.topic.to_owned(), row.name.clone(), value, low, high, row.unit.to_owned(), reported];
         table.push(cells.map(Cell::from));
     }

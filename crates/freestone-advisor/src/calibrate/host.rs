@@ -33,8 +33,16 @@ fn page_bytes() -> u64 {
     u64::try_from(bytes).unwrap_or(0)
 }
 
-/// The caches, as the system describes them: level, bytes, bytes of a line.
-pub fn reported_caches() -> Vec<(u32, u64, u64)> {
+/// A cache as the system describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReportedCache {
+    pub level: u32,
+    pub bytes: u64,
+    pub line_bytes: u64,
+}
+
+/// The caches for data, as the system describes them, in the order of their levels.
+pub fn reported_caches() -> Vec<ReportedCache> {
     let folder = "/sys/devices/system/cpu/cpu0/cache";
     let mut caches = vec![];
     for index in 0..10 {
@@ -42,7 +50,7 @@ pub fn reported_caches() -> Vec<(u32, u64, u64)> {
         let (Some(level), Some(kind), Some(size)) = (field("level"), field("type"), field("size")) else { continue };
         let line = field("coherency_line_size").and_then(|line| line.parse().ok()).unwrap_or(64);
         if let (Ok(level), Some(bytes), true) = (level.parse(), parse_size(&size), kind != "Instruction") {
-            caches.push((level, bytes, line));
+            caches.push(ReportedCache { level, bytes, line_bytes: line });
         }
     }
     caches.sort_unstable();

@@ -4,102 +4,146 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use super::host::reported_caches;
+use super::host::{ReportedCache, reported_caches};
+use super::levels::{Edge, Latencies, REGION_FACTOR, agreed, agreed_edges, fastest};
 use super::tables::Random;
 use super::timing::Timing;
-use super::{CalibrateOptions, Effort};
-use crate::profile::{CacheLevel, Curve, Hardware, Measured, Translation};
+use super::{CalibrateOptions, Effort, translation};
+use crate::profile::{CacheLevel, Curve, Hardware, Measured};
 
-const LINE: usize = 64;
+pub const LINE: usize = 64;
 const SMALL_PAGE: usize = 4096;
-const LARGE_PAGE: usize = 2 << 20;
-/// A latency that is larger than the previous one by this factor belongs to another level.
-const LEVEL_STEP: f64 = 1.35;
+pub const LARGE_PAGE: usize = 2 << 20;
+/// The region of quick measurements. What ends beyond a quarter of it is not measured.
+const QUICK_BYTES: usize = 16 << 20;
+/// The smallest region otherwise.
+const REGION_BYTES_MIN: usize = 128 << 20;
 
-/// Measures caches, TLB, latency and bandwidth.
-pub fn measure(hardware: &mut Hardware, options: &CalibrateOptions, timing: &Timing) {
-    let largest: usize = if options.effort == Effort::Quick { 16 << 20 } else { 256 << 20 };
-    let mut region = Region::new(largest);
-    let sizes: Vec<usize> = (13..=largest.ilog2()).flat_map(|k| [3 << (k - 2), 1 << k]).collect();
-    let (mut replace, mut miss) = (vec![], vec![]);
-    for bytes in &sizes {
-        region.cycle(*bytes, LINE);
-        replace.push((*bytes as f64, region.chase(timing, 0)));
-        miss.push((*bytes as f64, region.chase(timing, WORK)));
+/// Measures caches, TLB, latency and bandwidth. What the region is too small for is left out, with a warning.
+pub fn measure(hardware: &mut Hardware, options: &CalibrateOptions, timing: &Timing, warnings: &mut Vec<String>) {
+    let reported = reported_caches();
+    let largest_cache = reported.iter().map(|cache| cache.bytes).max().unwrap_or(0);
+    let bytes = region_bytes(largest_cache);
+    let Some(mut region) = Mapped::new(bytes, LARGE_PAGE) else {
+        warnings.push(format!("memory was not measured: the system gives no region of {} MiB", bytes >> 20));
+        return;
+    };
+    let walked = if options.effort == Effort::Quick { QUICK_BYTES.min(bytes) } else { bytes };
+    hardware.translation = [SMALL_PAGE, LARGE_PAGE].map(|page| translation::measure(page, walked, timing)).to_vec();
+    let walks = Walks::measure(&mut region, walked, timing);
+    hardware.replace = curve(&walks.replace);
+    hardware.miss = curve(&walks.miss);
+    hardware.caches = caches(&walks, &reported, hardware, &mut region, timing);
+    hardware.stream = stream(&region, walked, timing);
+    let found = hardware.caches.iter().filter_map(|cache| cache.bytes).map(|bytes| bytes.value as u64).max();
+    let largest_cache = largest_cache.max(found.unwrap_or(0));
+    if (bytes as f64) < REGION_FACTOR * largest_cache as f64 {
+        warnings.push(format!(
+            "memory is not told from caches: a region of {} MiB is not four times the largest cache of {} MiB",
+            bytes >> 20,
+            largest_cache >> 20
+        ));
+        return;
     }
-    let work = miss.first().map_or(0.0, |(_, m)| m.value) - replace.first().map_or(0.0, |(_, m)| m.value);
-    let miss = miss.into_iter().map(|(x, m)| (x, m.minus(Measured::exact(work)))).collect();
-    hardware.replace = Curve::new(replace);
-    hardware.miss = Curve::new(miss);
-    hardware.parallelism = parallelism(&mut region, largest, timing);
-    hardware.caches = caches(&hardware.miss, &hardware.replace, &mut region, timing);
-    hardware.translation = vec![translation(SMALL_PAGE, largest, timing), translation(LARGE_PAGE, largest, timing)];
-    hardware.stream = stream(&region, largest, timing);
+    hardware.parallelism = parallelism(&mut region, bytes, timing);
     hardware.bandwidth = bandwidth(&region, options.threads, timing);
-    drop(region);
+}
+
+/// Four times the largest cache, if that is a quarter of this process's memory at most. The reported size decides only how
+/// much is measured.
+fn region_bytes(largest_cache: u64) -> usize {
+    let wanted = REGION_BYTES_MIN.max(REGION_FACTOR as usize * largest_cache as usize);
+    let limit = freestone_store::memory::limit().map_or(REGION_BYTES_MIN, |bytes| bytes / 4);
+    wanted.min(limit).max(QUICK_BYTES) / LARGE_PAGE * LARGE_PAGE
 }
 
 /// Dependent additions between loads, so that the miss is measured and not its overlap with others.
 const WORK: usize = 60;
 
-/// The memory of the walk. Each slot contains the number of the next one.
-struct Region {
-    slots: Vec<u64>,
+/// Repeated walks over regions of growing size.
+struct Walks {
+    /// Without work between the loads, repetition by repetition.
+    replace: Vec<Latencies>,
+    /// With work between them, whose time is subtracted.
+    miss: Vec<Latencies>,
 }
 
-impl Region {
-    fn new(bytes: usize) -> Region {
-        Region { slots: vec![1; bytes / 8] }
+impl Walks {
+    /// Each repetition walks all regions, so that a disturbance affects neighbouring regions of one repetition.
+    fn measure(region: &mut Mapped, largest: usize, timing: &Timing) -> Walks {
+        let (mut replace, mut miss) = (vec![], vec![]);
+        for _ in 0..timing.sweeps() {
+            let (mut without, mut with): (Latencies, Latencies) = (vec![], vec![]);
+            for bytes in sizes(largest) {
+                region.cycle(bytes / LINE, LINE);
+                without.push((bytes as f64, region.chase(timing, 0)));
+                with.push((bytes as f64, region.chase(timing, WORK)));
+            }
+            let work = with.first().map_or(0.0, |(_, ns)| *ns) - without.first().map_or(0.0, |(_, ns)| *ns);
+            with.iter_mut().for_each(|(_, ns)| *ns = (*ns - work).max(0.0));
+            replace.push(without);
+            miss.push(with);
+        }
+        Walks { replace, miss }
     }
 
-    /// Links the slots at every `stride` bytes of the first `bytes` into one random cycle.
-    fn cycle(&mut self, bytes: usize, stride: usize) {
-        let (count, step) = (bytes / stride, stride / 8);
-        // The slot varies within a stride, so that the slots of a cycle do not all fall into the same cache sets.
-        let place = |i: usize| (i * step + if stride > LINE { (i * 8) % step } else { 0 }) as u64;
-        let mut order: Vec<u32> = (0..count as u32).collect();
-        let mut random = Random(0x9E37_79B9_7F4A_7C15);
-        for i in (1..count).rev() {
-            order.swap(i, random.below(i as u64) as usize);
-        }
-        for pair in order.windows(2) {
-            self.slots[place(pair[0] as usize) as usize] = place(pair[1] as usize);
-        }
-        if let (Some(first), Some(last)) = (order.first(), order.last()) {
-            self.slots[place(*last as usize) as usize] = place(*first as usize);
-        }
+    /// The difference of two regions in each repetition, of those that agree.
+    fn rise(sweeps: &[Latencies], near: f64, far: f64) -> Option<Measured> {
+        let at = |bytes: f64| {
+            let samples: Vec<f64> = sweeps.iter().map(|sweep| Curve::of(sweep).at(bytes)).collect();
+            agreed(&samples)
+        };
+        Some(at(far)?.minus(at(near)?))
     }
+}
 
-    fn start(&self, bytes: usize, part: usize, parts: usize) -> u64 {
-        // Any slot of the cycle is a valid start, and all cycles contain the multiples of the line.
+/// Sizes of regions from 4 KiB on, four per doubling, at multiples of the line.
+fn sizes(largest: usize) -> impl Iterator<Item = usize> {
+    let steps = (4 * 12..=4 * largest.ilog2()).map(|k| (f64::from(k) / 4.0).exp2() as usize / LINE * LINE);
+    steps.chain((!largest.is_power_of_two()).then_some(largest))
+}
+
+/// The points about which repetitions agree.
+fn curve(sweeps: &[Latencies]) -> Curve {
+    let points = fastest(sweeps).into_iter().enumerate().filter_map(|(at, (bytes, _))| {
+        let samples: Vec<f64> = sweeps.iter().filter_map(|sweep| sweep.get(at)).map(|(_, ns)| *ns).collect();
+        Some((bytes, agreed(&samples)?))
+    });
+    Curve::new(points.collect())
+}
+
+impl Mapped {
+    fn start_of(bytes: usize, part: usize, parts: usize) -> u64 {
+        // Any slot of the cycle is a valid start, and all cycles of lines contain the multiples of the line.
         (bytes / 8 / parts * part / 8 * 8) as u64
     }
 
     /// Nanoseconds per load, with `work` dependent operations between loads.
-    fn chase(&self, timing: &Timing, work: usize) -> Measured {
-        let loads = if timing.is_quick() { 2000 } else { 40_000 };
+    fn chase(&self, timing: &Timing, work: usize) -> f64 {
+        let loads = if timing.is_quick() { 2000 } else { 20_000 };
         let mut at = 0u64;
-        let run = timing.measure(|| {
+        let slots = self.slots();
+        timing.fastest(|| {
             let mut here = at;
             for _ in 0..loads {
-                here = self.slots[here as usize];
+                here = slots[here as usize];
                 if work > 0 {
                     here = busy(here, work);
                 }
             }
             at = black_box(here);
-        });
-        run.scaled(1.0 / loads as f64)
+        }) / f64::from(loads)
     }
 
     /// Nanoseconds per load of `chains` simultaneous walks.
     fn chase_many(&self, timing: &Timing, bytes: usize, chains: usize) -> Measured {
         let steps = if timing.is_quick() { 500 } else { 20_000 };
-        let mut heads: Vec<u64> = (0..chains).map(|c| self.start(bytes, c, chains)).collect();
+        let slots = self.slots();
+        let mut heads: Vec<u64> = (0..chains).map(|c| Self::start_of(bytes, c, chains)).collect();
         let run = timing.measure(|| {
             for _ in 0..steps {
                 for head in &mut heads {
-                    *head = self.slots[*head as usize];
+                    *head = slots[*head as usize];
                 }
             }
             black_box(&heads);
@@ -119,140 +163,115 @@ fn busy(value: u64, work: usize) -> u64 {
     state
 }
 
-fn parallelism(region: &mut Region, largest: usize, timing: &Timing) -> Curve {
-    region.cycle(largest, LINE);
+fn parallelism(region: &mut Mapped, largest: usize, timing: &Timing) -> Curve {
+    region.cycle(largest / LINE, LINE);
     Curve::new([1, 2, 4, 8, 16].map(|chains| (chains as f64, region.chase_many(timing, largest, chains))).to_vec())
 }
 
-/// Levels where the latency jumps. The system's figures are added, and decide where a jump is gradual.
-fn caches(miss: &Curve, replace: &Curve, region: &mut Region, timing: &Timing) -> Vec<CacheLevel> {
-    let reported = reported_caches();
-    let jumps = jumps(replace);
-    let count = jumps.len().max(reported.len()).min(4);
-    let mut levels = vec![];
-    for at in 0..count {
-        let level = at as u32 + 1;
-        let said = reported.iter().find(|(l, ..)| *l == level);
-        // The jump of the level: the one nearest to the reported size, or the next in order.
-        let near =
-            said.and_then(|(_, bytes, _)| jumps.iter().copied().find(|j| (j / *bytes as f64).log2().abs() <= 1.1));
-        let Some(bytes) =
-            near.or_else(|| if said.is_none() { jumps.get(at).copied() } else { None }).or(said.map(|s| s.1 as f64))
-        else {
+/// The levels that times show, and those that the system reports and times do not show, with the reason.
+fn caches(
+    walks: &Walks,
+    reported: &[ReportedCache],
+    hardware: &Hardware,
+    region: &mut Mapped,
+    timing: &Timing,
+) -> Vec<CacheLevel> {
+    let walked = hardware.replace.last().map_or(0.0, |(bytes, _)| bytes);
+    // Without large pages, the walks also miss translation buffers, at the sizes that these reach.
+    let is_translation = |bytes: f64| {
+        let reaches = hardware.translation.iter().filter(|t| t.page_bytes == SMALL_PAGE as u64).flat_map(|t| &t.levels);
+        let near = |reach: f64| (reach / bytes).max(bytes / reach) < 1.5;
+        !region.is_huge() && reaches.clone().any(|level| near(level.reach_bytes.value))
+    };
+    let mut found = agreed_edges(&walks.replace);
+    found.retain(|(bytes, _)| !is_translation(bytes.value));
+    let ends: Vec<f64> = found.iter().skip(1).map(|(bytes, _)| bytes.value).chain([walked]).collect();
+    let mut levels = beside(&found, reported);
+    for level in &mut levels {
+        let Some(at) = level.bytes.and_then(|own| found.iter().position(|(bytes, _)| *bytes == own)) else {
+            let needed = level.reported_bytes.unwrap_or(0) as f64 * REGION_FACTOR;
+            level.missing = match needed > walked {
+                true => format!("not measured: a region of {} MiB cannot show it", walked as usize >> 20),
+                false => "not found: no jump of the latency".into(),
+            };
             continue;
         };
-        let next = levels_above(bytes);
-        let line = line_bytes(region, bytes as usize, timing);
-        levels.push(CacheLevel {
-            level,
-            bytes: Measured { value: bytes, low: bytes * 0.75, high: bytes * 1.5 },
-            line_bytes: line,
-            miss_ns: miss.measured(next).minus(miss.measured(bytes / 2.0)),
-            replace_ns: replace.measured(next).minus(replace.measured(bytes / 2.0)),
-            reported_bytes: said.map(|s| s.1),
-            reported_line: said.map(|s| s.2),
-        });
+        let (bytes, edge) = found[at];
+        // Well within the level, and between its end and that of the next one.
+        let (near, far) = (bytes.value / 2.0, (bytes.value * ends[at]).sqrt().min(bytes.value * REGION_FACTOR));
+        level.replace_ns = Walks::rise(&walks.replace, near, far);
+        level.miss_ns = Walks::rise(&walks.miss, near, far);
+        level.line_bytes = line_bytes(region, edge, walked, timing);
     }
     levels
 }
 
-/// A region well above the size of a level.
-fn levels_above(bytes: f64) -> f64 {
-    bytes * 4.0
+/// Found levels in order of size, each next to the reported one of nearly its size, and reported ones that were not found.
+fn beside(found: &[(Measured, Edge)], reported: &[ReportedCache]) -> Vec<CacheLevel> {
+    /// Sizes that differ by more are of different levels, unless as many are found as reported.
+    const NEAR: f64 = 2.0;
+    let is_whole = found.len() == reported.len();
+    let mut left: Vec<&ReportedCache> = reported.iter().collect();
+    let mut levels: Vec<(f64, CacheLevel)> = vec![];
+    for (at, (bytes, _)) in found.iter().enumerate() {
+        let factor = |cache: &ReportedCache| (cache.bytes as f64 / bytes.value).max(bytes.value / cache.bytes as f64);
+        let partner = match is_whole {
+            true => reported.get(at),
+            false => left.iter().copied().filter(|c| factor(c) < NEAR).min_by(|a, b| factor(a).total_cmp(&factor(b))),
+        };
+        left.retain(|cache| partner.is_none_or(|partner| partner.level != cache.level));
+        levels.push((bytes.value, CacheLevel::new(Some(*bytes), partner)));
+    }
+    levels.extend(left.into_iter().map(|cache| (cache.bytes as f64, CacheLevel::new(None, Some(cache)))));
+    levels.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let numbered = levels.into_iter().zip(1..).map(|((_, level), number)| CacheLevel { level: number, ..level });
+    numbered.collect()
 }
 
-/// The sizes after which the latency rises: the largest size of the flat part before each rise.
-pub(super) fn jumps(curve: &Curve) -> Vec<f64> {
-    let mut found = vec![];
-    let mut base = curve.points.first().map_or(1.0, |(_, m)| m.value);
-    let mut last = curve.points.first().map_or(1.0, |p| p.0);
-    let mut rising = false;
-    for pair in curve.points.windows(2) {
-        let (before, now) = (pair[0].1.value.max(0.1), pair[1].1.value.max(0.1));
-        if now > base * LEVEL_STEP && !rising {
-            found.push(last);
-            rising = true;
-        }
-        if rising && now < before * 1.08 {
-            rising = false;
-            base = now;
-        }
-        if !rising {
-            last = pair[1].0;
+impl CacheLevel {
+    fn new(bytes: Option<Measured>, reported: Option<&ReportedCache>) -> Self {
+        CacheLevel {
+            level: 0,
+            bytes,
+            line_bytes: None,
+            miss_ns: None,
+            replace_ns: None,
+            reported_bytes: reported.map(|cache| cache.bytes),
+            reported_line: reported.map(|cache| cache.line_bytes),
+            missing: String::new(),
         }
     }
-    found
 }
 
-/// The stride from which a walk over twice the level's size misses at every step. With smaller strides the line is
-/// often present.
-fn line_bytes(region: &mut Region, level: usize, timing: &Timing) -> Measured {
-    let bytes = (level * 2).min(region.slots.len() * 8) / 4096 * 4096;
-    let cost = |stride: usize| {
-        let steps = bytes / stride;
-        let slots = &region.slots;
-        timing.measure(|| {
-            // Backwards in order, with each address derived from the previous one.
-            let mut sum = 0u64;
-            for step in (0..steps).rev() {
-                sum = sum.wrapping_add(slots[step * stride / 8]);
-            }
-            black_box(sum);
-        })
+/// The bytes of the level's line, by times alone: a second load near one that missed the level is fast as long as it
+/// falls into the same line. `None` if repetitions differ, or no distance is slow.
+fn line_bytes(region: &mut Mapped, level: Edge, largest: f64, timing: &Timing) -> Option<Measured> {
+    /// The bytes from one first load to another.
+    const BLOCK: usize = 256;
+    let bytes = (level.bytes * REGION_FACTOR).min(largest) as usize / BLOCK * BLOCK;
+    let distances = [8, 16, 32, 64, 128];
+    let sweep = |region: &mut Mapped| {
+        let times = distances.map(|distance| region.pairs(bytes, BLOCK, distance, timing));
+        let (least, most) = (times[0], times[distances.len() - 1]);
+        let limit = (least + most) / 2.0;
+        let first = distances.iter().zip(times).find(|(_, ns)| *ns > limit).map(|(distance, _)| *distance);
+        first.filter(|_| most - least > 0.25 * (level.after - level.before))
     };
-    let ns: Vec<(usize, f64)> = [16, 32, 64, 128].map(|s| (s, cost(s).value / (bytes / s) as f64)).to_vec();
-    // The processor prefetches, so the cost of a step grows with the number of new lines, until each step needs one.
-    let at = ns.windows(2).filter(|pair| pair[1].1 > pair[0].1 * 1.3).map(|pair| pair[1].0).next_back();
-    let value = at.unwrap_or(LINE).min(128) as f64;
-    Measured { value: if value > 64.0 { 64.0 } else { value }, low: 32.0, high: 128.0 }
-}
-
-/// Reach and miss cost of the TLB: one line of every page, so that the lines fit a near cache and the pages exceed the
-/// TLB.
-fn translation(page: usize, largest: usize, timing: &Timing) -> Translation {
-    let bytes = if page == LARGE_PAGE { largest } else { largest.min(64 << 20) };
-    let memory = Mapped::new(bytes, page);
-    let Some(mut memory) = memory else {
-        let zero = Measured::default();
-        return Translation { page_bytes: page as u64, reach_bytes: zero, miss_ns: zero, granted: false };
-    };
-    let loads = if timing.is_quick() { 2000 } else { 40_000 };
-    let mut points = vec![];
-    let mut pages = 4;
-    while pages * page <= bytes {
-        memory.cycle(pages, page);
-        let mut at = 0u64;
-        let run = timing.measure(|| {
-            let mut here = at;
-            for _ in 0..loads {
-                here = memory.slots()[here as usize];
-            }
-            at = black_box(here);
-        });
-        points.push(((pages * page) as f64, run.scaled(1.0 / loads as f64)));
-        pages *= 2;
-    }
-    let curve = Curve::new(points);
-    let base = curve.points.first().map_or(Measured::default(), |p| p.1);
-    let end = curve.points.last().map_or(base, |p| p.1);
-    let reach = jumps(&curve).first().copied().unwrap_or(curve.points.last().map_or(0.0, |p| p.0));
-    Translation {
-        page_bytes: page as u64,
-        reach_bytes: Measured { value: reach, low: reach / 2.0, high: reach * 2.0 },
-        miss_ns: end.minus(base),
-        granted: page == SMALL_PAGE || memory.is_huge(),
-    }
+    let found: Vec<usize> = (0..timing.sweeps()).filter_map(|_| sweep(region)).collect();
+    let agree = |line: &usize| 2 * found.iter().filter(|other| *other == line).count() > timing.sweeps();
+    found.iter().find(|line| agree(line))?;
+    Some(Measured::of(&found.iter().map(|line| *line as f64).collect::<Vec<_>>()))
 }
 
 /// Memory in pages of one size, as far as the system provides them.
-struct Mapped {
+pub struct Mapped {
     start: *mut u64,
     bytes: usize,
     mapped: (*mut libc::c_void, usize),
 }
 
 impl Mapped {
-    fn new(bytes: usize, page: usize) -> Option<Mapped> {
+    pub fn new(bytes: usize, page: usize) -> Option<Mapped> {
         let length = bytes + LARGE_PAGE;
         // SAFETY: an anonymous mapping of fresh memory, at an address that the kernel chooses.
         let mapped = unsafe {
@@ -276,28 +295,54 @@ impl Mapped {
         Some(Mapped { start: start.cast(), bytes, mapped: (mapped, length) })
     }
 
-    fn slots(&self) -> &[u64] {
+    pub fn slots(&self) -> &[u64] {
         // SAFETY: `start` is aligned to 2 MiB, `bytes` were written when the mapping was created, and it lives as long
         // as `self`.
         unsafe { std::slice::from_raw_parts(self.start, self.bytes / 8) }
     }
 
-    /// Links one line in each of the first pages into a random cycle.
-    fn cycle(&mut self, pages: usize, page: usize) {
+    fn slots_mut(&mut self) -> &mut [u64] {
         // SAFETY: as in `slots`, and `self` is borrowed for writing.
-        let slots = unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes / 8) };
-        let place = |i: usize| (i * page + (i * LINE) % 4096) / 8;
-        let mut order: Vec<usize> = (0..pages).collect();
-        let mut random = Random(0x9E37_79B9_7F4A_7C15);
-        (1..pages).rev().for_each(|i| order.swap(i, random.below(i as u64) as usize));
-        // The walk begins at slot 0, which belongs to the first page.
-        for at in 0..pages {
-            slots[place(order[at])] = place(order[(at + 1) % pages]) as u64;
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes / 8) }
+    }
+
+    /// Links one line at every `stride` bytes, `lines` of them, into a random cycle.
+    pub fn cycle(&mut self, lines: usize, stride: usize) {
+        // The line varies within a stride, so that the lines of a cycle do not all fall into the same cache sets.
+        let place = |i: u32| (i as usize * stride + (i as usize * LINE) % stride.min(SMALL_PAGE)) / 8;
+        let order = shuffled(lines);
+        let slots = self.slots_mut();
+        // The walk begins at slot 0, which belongs to the first line.
+        for (at, line) in order.iter().enumerate() {
+            let next = order.get(at + 1).or(order.first()).copied().unwrap_or(0);
+            slots[place(*line)] = place(next) as u64;
         }
     }
 
+    /// Nanoseconds of two loads, of which the second is `distance` bytes behind the first. One pair is in every `block`
+    /// bytes, in random order, and each load depends on the one before it.
+    fn pairs(&mut self, bytes: usize, block: usize, distance: usize, timing: &Timing) -> f64 {
+        let order = shuffled(bytes / block);
+        let slots = self.slots_mut();
+        let place = |i: u32| i as usize * block / 8;
+        for (at, line) in order.iter().enumerate() {
+            let next = order.get(at + 1).or(order.first()).copied().unwrap_or(0);
+            slots[place(*line)] = (place(*line) + distance / 8) as u64;
+            slots[place(*line) + distance / 8] = place(next) as u64;
+        }
+        let loads = if timing.is_quick() { 2000 } else { 20_000 };
+        let (mut at, slots) = (0u64, self.slots());
+        timing.fastest(|| {
+            let mut here = at;
+            for _ in 0..2 * loads {
+                here = slots[here as usize];
+            }
+            at = black_box(here);
+        }) / f64::from(loads)
+    }
+
     /// Whether the kernel provided large pages for most of it.
-    fn is_huge(&self) -> bool {
+    pub fn is_huge(&self) -> bool {
         let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
         let huge = text
             .lines()
@@ -313,6 +358,14 @@ impl Drop for Mapped {
     }
 }
 
+/// The numbers below `count` in random order, always the same.
+fn shuffled(count: usize) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..count as u32).collect();
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    (1..count).rev().for_each(|i| order.swap(i, random.below(i as u64) as usize));
+    order
+}
+
 fn sum(slots: &[u64]) -> u64 {
     let mut lanes = [0u64; 16];
     let (chunks, _) = slots.as_chunks::<16>();
@@ -323,10 +376,10 @@ fn sum(slots: &[u64]) -> u64 {
 }
 
 /// Nanoseconds per byte of a sequential read by one thread.
-fn stream(region: &Region, largest: usize, timing: &Timing) -> Curve {
+fn stream(region: &Mapped, largest: usize, timing: &Timing) -> Curve {
     let sizes = (14..=largest.ilog2()).step_by(2).map(|k| 1usize << k);
     let points = sizes.map(|bytes| {
-        let slots = &region.slots[..bytes / 8];
+        let slots = &region.slots()[..bytes / 8];
         let rounds = ((1 << 20) / bytes).max(1);
         let run = timing.measure(|| (0..rounds).for_each(|_| _ = black_box(sum(black_box(slots)))));
         (bytes as f64, run.scaled(1.0 / (rounds * bytes) as f64))
@@ -335,8 +388,8 @@ fn stream(region: &Region, largest: usize, timing: &Timing) -> Curve {
 }
 
 /// Bytes per nanosecond that several threads read together.
-fn bandwidth(region: &Region, threads: usize, timing: &Timing) -> Curve {
-    let slots = &region.slots[..];
+fn bandwidth(region: &Mapped, threads: usize, timing: &Timing) -> Curve {
+    let slots = region.slots();
     let rounds = if timing.is_quick() { 2 } else { 7 };
     let mut points = vec![];
     for count in 1..=threads.max(1) {

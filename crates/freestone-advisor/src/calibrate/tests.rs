@@ -12,8 +12,14 @@ fn a_quick_calibration_has_every_figure() {
     assert!(heard.is_sorted_by(|a, b| a.1 <= b.1) && heard.len() > 4, "{heard:?}");
     let rows = profile.rows();
     for row in &rows {
-        let ordered = row.low <= row.value && row.value <= row.high && row.value.is_finite();
-        assert!(ordered, "{row:?}");
+        let ordered = |m: Measured| m.low <= m.value && m.value <= m.high && m.value.is_finite();
+        assert!(row.measured.is_none_or(ordered), "{row:?}");
+    }
+    let walked = profile.hardware.replace.last().expect("walks").0;
+    for cache in &profile.hardware.caches {
+        let is_shown = cache.bytes.is_none_or(|bytes| bytes.value * 4.0 <= walked);
+        assert!(is_shown, "the region of {walked} bytes cannot show {cache:?}");
+        assert_eq!(cache.bytes.is_none(), !cache.missing.is_empty(), "{cache:?}");
     }
     for topic in ["host", "cache", "tlb", "memory", "disk", "network", "engine", "page", "kernel"] {
         assert!(rows.iter().any(|row| row.topic == topic), "{topic}");
@@ -21,20 +27,4 @@ fn a_quick_calibration_has_every_figure() {
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "its file is removed");
     let (smallest, largest) = (profile.hardware.replace.at(16e3), profile.hardware.replace.at(16e6));
     assert!(smallest > 0.0 && largest > smallest, "{smallest} {largest}");
-}
-
-#[test]
-fn levels_are_found_where_latency_jumps() {
-    // 32 KiB at 1 ns, 1 MiB at 5 ns, memory at 80 ns.
-    let latency = |bytes: f64| {
-        if bytes <= 32768.0 {
-            1.0
-        } else if bytes <= 1048576.0 {
-            5.0
-        } else {
-            80.0
-        }
-    };
-    let points: Vec<(f64, f64)> = (13..27).map(|k| (f64::from(1 << k), latency(f64::from(1 << k)))).collect();
-    assert_eq!(memory::jumps(&crate::profile::Curve::of(&points)), [32768.0, 1048576.0]);
 }

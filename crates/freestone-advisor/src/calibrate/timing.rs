@@ -76,7 +76,23 @@ impl Timing {
         found
     }
 
-    /// The same for work that can fail and returns the amount of work done: nanoseconds per unit of that amount. If the
+    /// The number of times that a whole series of measurements is repeated, so that disturbed ones are noticed.
+    pub fn sweeps(&self) -> usize {
+        if self.is_quick() { 3 } else { 5 }
+    }
+
+    /// Nanoseconds of the fastest of three runs of `work`: what interrupts a run only makes it slower.
+    pub fn fastest(&self, mut work: impl FnMut()) -> f64 {
+        work();
+        let mut run = || {
+            let start = Instant::now();
+            work();
+            start.elapsed().as_nanos() as f64
+        };
+        run().min(run()).min(run())
+    }
+
+    /// As [`Timing::measure`], for work that can fail and returns the amount of work done: nanoseconds per unit of that amount. If the
     /// machine's slowdown changed meanwhile, it is measured again, a few times.
     ///
     /// # Errors

@@ -79,32 +79,25 @@ impl Profile {
 fn hardware() -> Hardware {
     let cache = |level, bytes: f64, miss_ns| CacheLevel {
         level,
-        bytes: Measured::exact(bytes),
-        line_bytes: Measured::exact(64.0),
-        miss_ns: Measured::exact(miss_ns),
-        replace_ns: Measured::exact(miss_ns),
+        bytes: Some(Measured::exact(bytes)),
+        line_bytes: Some(Measured::exact(64.0)),
+        miss_ns: Some(Measured::exact(miss_ns)),
+        replace_ns: Some(Measured::exact(miss_ns)),
         reported_bytes: None,
         reported_line: None,
+        missing: String::new(),
+    };
+    let translation = |page_bytes, reach: f64, miss: f64| Translation {
+        page_bytes,
+        levels: vec![TranslationLevel { reach_bytes: Measured::exact(reach), miss_ns: Measured::exact(miss) }],
+        granted: true,
     };
     let chase = [(16e3, 1.2), (32e3, 1.4), (256e3, 4.0), (1e6, 6.0), (8e6, 20.0), (32e6, 40.0), (256e6, 110.0)];
     Hardware {
         caches: vec![cache(1, 32e3, 3.0), cache(2, 1e6, 12.0), cache(3, 32e6, 90.0)],
         miss: Curve::of(&chase),
         replace: Curve::of(&chase),
-        translation: vec![
-            Translation {
-                page_bytes: 4096,
-                reach_bytes: Measured::exact(8e6),
-                miss_ns: Measured::exact(15.0),
-                granted: true,
-            },
-            Translation {
-                page_bytes: 2 << 20,
-                reach_bytes: Measured::exact(2e9),
-                miss_ns: Measured::exact(5.0),
-                granted: true,
-            },
-        ],
+        translation: vec![translation(4096, 8e6, 15.0), translation(2 << 20, 2e9, 5.0)],
         parallelism: Curve::of(&[(1.0, 110.0), (4.0, 30.0), (8.0, 16.0), (16.0, 12.0)]),
         bandwidth: Curve::of(&[(1.0, 10.0), (2.0, 18.0)]),
         stream: Curve::of(&[(256e3, 0.02), (1e6, 0.03), (16e6, 0.05), (128e6, 0.1)]),

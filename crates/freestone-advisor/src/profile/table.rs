@@ -1,6 +1,6 @@
 //! The profile as rows of a table, for people and for SQL.
 
-use super::{EngineCosts, Hardware, Measured, Profile, Source};
+use super::{CacheLevel, EngineCosts, Hardware, Measured, Profile, Source, Translation};
 
 /// One figure of a profile.
 #[derive(Debug, Clone, PartialEq)]
@@ -9,12 +9,8 @@ pub struct Row {
     pub topic: &'static str,
     /// The name of the figure.
     pub name: String,
-    /// The value.
-    pub value: f64,
-    /// The lower end of the interval.
-    pub low: f64,
-    /// The upper end of the interval.
-    pub high: f64,
+    /// The value with its interval. `None`: it was not found, or not measured, as the name then says.
+    pub measured: Option<Measured>,
     /// The unit of the figures.
     pub unit: &'static str,
     /// The system's value of the same figure.
@@ -41,12 +37,18 @@ struct Rows(Vec<Row>);
 
 impl Rows {
     fn put(&mut self, topic: &'static str, name: impl Into<String>, m: Measured, unit: &'static str) {
-        let Measured { value, low, high } = m;
-        self.0.push(Row { topic, name: name.into(), value, low, high, unit, reported: None });
+        self.0.push(Row { topic, name: name.into(), measured: Some(m), unit, reported: None });
     }
 
     fn said(&mut self, topic: &'static str, name: String, value: f64, unit: &'static str, reported: &str) {
-        self.0.push(Row { topic, name, value, low: value, high: value, unit, reported: Some(reported.into()) });
+        let measured = Some(Measured::exact(value));
+        self.0.push(Row { topic, name, measured, unit, reported: Some(reported.into()) });
+    }
+
+    /// A figure of times, which may not show it: the reason then follows the name.
+    fn found(&mut self, topic: &'static str, name: String, measured: Option<Measured>, why: &str, unit: &'static str) {
+        let name = if measured.is_some() { name } else { format!("{name} ({why})") };
+        self.0.push(Row { topic, name, measured, unit, reported: None });
     }
 
     fn reported(&mut self, reported: Option<u64>) {
@@ -57,29 +59,8 @@ impl Rows {
 
     fn hardware(&mut self, hardware: &Hardware) {
         self.put("host", "spread of a fixed scan", hardware.spread, "");
-        for cache in &hardware.caches {
-            let level = cache.level;
-            self.put("cache", format!("L{level} size"), cache.bytes, "bytes");
-            self.reported(cache.reported_bytes);
-            self.put("cache", format!("L{level} line"), cache.line_bytes, "bytes");
-            self.reported(cache.reported_line);
-            self.put("cache", format!("L{level} miss latency"), cache.miss_ns, "ns");
-            self.put("cache", format!("L{level} replace time"), cache.replace_ns, "ns");
-        }
-        for t in &hardware.translation {
-            let page = if t.page_bytes >= 1 << 20 {
-                format!("{} MiB pages", t.page_bytes >> 20)
-            } else {
-                format!("{} KiB pages", t.page_bytes >> 10)
-            };
-            self.put("tlb", format!("{page}: reach"), t.reach_bytes, "bytes");
-            self.put("tlb", format!("{page}: miss"), t.miss_ns, "ns");
-            if !t.granted
-                && let Some(row) = self.0.last_mut()
-            {
-                row.reported = Some("the system did not give pages of this size".into());
-            }
-        }
+        hardware.caches.iter().for_each(|cache| self.cache(cache));
+        hardware.translation.iter().for_each(|translation| self.translation(translation));
         self.curve("memory", "load, chains at once", &hardware.parallelism, "ns");
         self.curve("memory", "read bandwidth, threads", &hardware.bandwidth, "GB/s");
         self.curve("memory", "read in order, region bytes", &hardware.stream, "ns/byte");
@@ -92,6 +73,35 @@ impl Rows {
             self.put("disk", "durable write", disk.write, "ns/byte");
         }
         self.put("network", "loopback", hardware.loopback, "GB/s");
+    }
+
+    fn cache(&mut self, cache: &CacheLevel) {
+        let level = cache.level;
+        self.found("cache", format!("L{level} size"), cache.bytes, &cache.missing, "bytes");
+        self.reported(cache.reported_bytes);
+        let why = if cache.missing.is_empty() { "repetitions differ" } else { "not measured" };
+        self.found("cache", format!("L{level} line"), cache.line_bytes, why, "bytes");
+        self.reported(cache.reported_line);
+        self.found("cache", format!("L{level} miss latency"), cache.miss_ns, why, "ns");
+        self.found("cache", format!("L{level} replace time"), cache.replace_ns, why, "ns");
+    }
+
+    fn translation(&mut self, translation: &Translation) {
+        let page = match translation.page_bytes {
+            bytes if bytes >= 1 << 20 => format!("{} MiB pages", bytes >> 20),
+            bytes => format!("{} KiB pages", bytes >> 10),
+        };
+        for (level, number) in translation.levels.iter().zip(1..) {
+            self.put("tlb", format!("{page}: reach of level {number}"), level.reach_bytes, "bytes");
+            self.put("tlb", format!("{page}: miss of level {number}"), level.miss_ns, "ns");
+        }
+        let why = match translation.granted {
+            true => "not found: no jump of the latency",
+            false => "not measured: the system did not give pages of this size",
+        };
+        if translation.levels.is_empty() {
+            self.found("tlb", format!("{page}: reach"), None, why, "bytes");
+        }
     }
 
     fn engine(&mut self, engine: &EngineCosts) {

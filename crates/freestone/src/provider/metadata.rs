@@ -885,15 +885,15 @@ pub(crate) fn booleans(values: impl Iterator<Item = bool>) -> ArrayRef {
 /// An array cannot be built.
 pub(crate) fn profile_batch(profile: &freestone_advisor::Profile) -> Result<RecordBatch> {
     let rows = profile.rows();
-    let floats = |of: fn(&freestone_advisor::profile::Row) -> f64| {
-        Arc::new(rows.iter().map(of).collect::<Float64Array>()) as ArrayRef
+    let floats = |of: fn(freestone_advisor::profile::Measured) -> f64| {
+        Arc::new(rows.iter().map(|row| row.measured.map(of)).collect::<Float64Array>()) as ArrayRef
     };
     batch(vec![
         ("topic", false, texts(rows.iter().map(|row| Some(row.topic.to_owned())))),
         ("name", false, texts(rows.iter().map(|row| Some(row.name.clone())))),
-        ("value", false, floats(|row| row.value)),
-        ("low", false, floats(|row| row.low)),
-        ("high", false, floats(|row| row.high)),
+        ("value", true, floats(|found| found.value)),
+        ("low", true, floats(|found| found.low)),
+        ("high", true, floats(|found| found.high)),
         ("unit", false, texts(rows.iter().map(|row| Some(row.unit.to_owned())))),
         ("reported", true, texts(rows.iter().map(|row| row.reported.clone()))),
     ])

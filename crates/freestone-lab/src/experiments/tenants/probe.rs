@@ -84,13 +84,15 @@ fn json<T: for<'a> Deserialize<'a>>(text: &str, what: &str) -> Result<T> {
 pub fn calibrated(output: &str) -> Result<Calibrated> {
     let profile: Profile = json(output, "the calibrator")?;
     let hardware = &profile.hardware;
+    // Levels that times show: what the system reports in their place is no measurement.
     let cache = |cache: &freestone_advisor::profile::CacheLevel| {
-        [f64::from(cache.level), cache.bytes.value, cache.miss_ns.value, cache.replace_ns.value]
+        let [bytes, miss, replace] = [cache.bytes?, cache.miss_ns?, cache.replace_ns?].map(|found| found.value);
+        Some([f64::from(cache.level), bytes, miss, replace])
     };
     let small = hardware.translation.iter().find(|found| found.page_bytes <= 4096 && found.granted);
     Ok(Calibrated {
-        caches: hardware.caches.iter().map(cache).collect(),
-        translation_ns: small.map_or(0.0, |found| found.miss_ns.value),
+        caches: hardware.caches.iter().filter_map(cache).collect(),
+        translation_ns: small.and_then(|found| found.miss_ns()).unwrap_or(0.0),
         bandwidth: hardware.bandwidth.points.iter().map(|(_, measured)| measured.value * 1e9).collect(),
     })
 }
