@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use freestone_lab::experiments::ScanSettings;
 use freestone_lab::experiments::tenants::options::{Burn, Isolation, TenantOptions, parse_burn, parse_isolation};
 
 /// Experiments of the papers, peers of the benchmarks, and their data.
@@ -43,6 +44,9 @@ pub enum Command {
         /// A further design of SSB's fact table, as the options of ALTER TABLE … SET DESIGN. Can be repeated
         #[arg(long = "design", value_name = "OPTIONS")]
         designs: Vec<String>,
+
+        #[command(flatten)]
+        scan: ScanArgs,
 
         #[command(flatten)]
         tenants: TenantArgs,
@@ -138,6 +142,34 @@ pub enum Command {
 }
 
 /// Options of the experiments `tenants-*`.
+/// The variables of Holloway and DeWitt's scans.
+#[derive(Debug, Args)]
+pub struct ScanArgs {
+    /// The reads in flight of holloway-scans and holloway-pages
+    #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    io_depth: u16,
+
+    /// The KiB of each of their reads, a multiple of 32
+    #[arg(long, value_name = "KIB", default_value_t = 128, value_parser = parse_unit)]
+    io_unit: usize,
+
+    /// The tuples of a block of their output
+    #[arg(long, value_name = "ROWS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    block_rows: u32,
+}
+
+impl ScanArgs {
+    pub fn settings(&self) -> ScanSettings {
+        let (io_depth, block_rows) = (usize::from(self.io_depth), self.block_rows as usize);
+        ScanSettings { io_depth, io_unit: self.io_unit << 10, block_rows }
+    }
+}
+
+fn parse_unit(text: &str) -> Result<usize, String> {
+    let unit = text.parse().ok().filter(|unit: &usize| (32..=16 << 10).contains(unit) && unit.is_multiple_of(32));
+    unit.ok_or_else(|| format!("{text} is no multiple of 32 between 32 and 16384"))
+}
+
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tenants")]
 pub struct TenantArgs {

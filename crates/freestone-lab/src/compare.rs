@@ -153,7 +153,7 @@ fn overhead(a: &Lines, b: &Lines) -> Option<Lines> {
         let other = b.series.iter().find(|other| other.label == series.label)?;
         let pairs = series.values.iter().zip(&other.values);
         let values: Vec<f64> = pairs.map(|(first, second)| (second / first - 1.0) * 100.0).collect();
-        values.iter().all(|value| value.is_finite()).then(|| Series { label: series.label.clone(), values })
+        values.iter().all(|value| value.is_finite()).then(|| Series::new(series.label.clone(), values))
     };
     let series: Vec<Series> = a.series.iter().filter_map(of_series).collect();
     (!series.is_empty()).then(|| Lines {
@@ -219,7 +219,7 @@ mod tests {
             x_label: "attributes".into(),
             y_label: "ms".into(),
             x: vec![1.0, 2.0],
-            series: vec![Series { label: "row".into(), values: values.to_vec() }],
+            series: vec![Series::new("row", values.to_vec())],
             mark: None,
         };
         Findings {

@@ -79,7 +79,7 @@ fn print(line: &str) -> Result<(), Failure> {
 fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::List => list(),
-        Command::Run { names, rows, scale, queries, latencies, designs, tenants, output } => {
+        Command::Run { names, rows, scale, queries, latencies, designs, scan, tenants, output } => {
             let (rows, scale, queries, latencies) = (*rows, *scale, *queries, *latencies);
             let (designs, tenants, output) = (designs.clone(), tenants.options(), output.clone());
             let options = RunOptions {
@@ -88,6 +88,7 @@ fn run(command: &Command) -> Result<(), Failure> {
                 queries,
                 latencies,
                 designs,
+                scan: scan.settings(),
                 tenants,
                 output,
                 threads: 0,

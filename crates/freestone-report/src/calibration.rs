@@ -149,9 +149,8 @@ fn charts(profile: &Profile) -> Vec<Lines> {
 /// Curves at the points of the first.
 fn lines(title: &str, x_label: &str, y_label: &str, x_unit: f64, curves: &[(&str, &Curve)]) -> Lines {
     let at: Vec<f64> = curves.first().map_or(vec![], |(_, curve)| curve.points.iter().map(|(x, _)| *x).collect());
-    let series = curves
-        .iter()
-        .map(|(label, curve)| Series { label: (*label).to_owned(), values: at.iter().map(|x| curve.at(*x)).collect() });
+    let series =
+        curves.iter().map(|(label, curve)| Series::new((*label).to_owned(), at.iter().map(|x| curve.at(*x)).collect()));
     Lines {
         title: title.into(),
         x_label: x_label.into(),
@@ -177,7 +176,7 @@ fn disk_lines(title: &str, points: &[DiskPoint]) -> Lines {
     };
     let series = units.iter().filter_map(|unit| {
         let values = depths.iter().map(|depth| rate(*unit, *depth)).collect::<Option<Vec<f64>>>()?;
-        Some(Series { label: format!("{} KiB", unit >> 10), values })
+        Some(Series::new(format!("{} KiB", unit >> 10), values))
     });
     Lines {
         title: title.into(),

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::findings::{BarGroup, Bars, Lines, significant};
+use crate::findings::{BarGroup, Bars, Lines, Series, significant};
 use crate::page::escape;
 
 const BAR_HEIGHT: f64 = 18.0;
@@ -111,6 +111,14 @@ pub fn lines(chart: &Lines) -> String {
         let points = chart.x.iter().zip(&series.values).map(|(x, y)| format!("{:.1},{:.1}", plot.x(*x), plot.y(*y)));
         let points: Vec<String> = points.collect();
         let _ = write!(out, "<polyline class=\"line s{at}\" points=\"{}\"/>", points.join(" "));
+        for ((x, value), deviation) in chart.x.iter().zip(&series.values).zip(&series.spread) {
+            let [top, bottom] = [value + deviation, (value - deviation).max(plot.y_least)].map(|end| plot.y(end));
+            let x = plot.x(*x);
+            let _ = write!(
+                out,
+                "<line class=\"line s{at}\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top:.1}\" y2=\"{bottom:.1}\"/>"
+            );
+        }
         for (point, value) in points.iter().zip(&series.values) {
             let (x, y) = point.split_once(',').unwrap_or(("0", "0"));
             let title = format!("{}: {}", series.label, significant(*value));
@@ -149,7 +157,11 @@ impl Plot {
 
     fn of(chart: &Lines) -> Plot {
         let greatest = |values: &[f64]| values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-        let y_data = chart.series.iter().map(|series| greatest(&series.values)).fold(f64::MIN_POSITIVE, f64::max);
+        let ends = |series: &Series| -> Vec<f64> {
+            let spread = series.spread.iter().copied().chain(std::iter::repeat(0.0));
+            series.values.iter().zip(spread).map(|(value, deviation)| value + deviation).collect()
+        };
+        let y_data = chart.series.iter().map(|series| greatest(&ends(series))).fold(f64::MIN_POSITIVE, f64::max);
         let least = chart.series.iter().flat_map(|series| &series.values).copied().fold(0.0, f64::min);
         let y_step = round_step((y_data - least) / 4.0);
         let y_least = (least / y_step).floor() * y_step;
@@ -235,7 +247,7 @@ fn short(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::{Bar, Series};
+    use crate::findings::Bar;
 
     #[test]
     fn one_long_bar_is_cut() {
@@ -265,7 +277,7 @@ mod tests {
 
     #[test]
     fn lines_stay_inside_the_plot() {
-        let series = |values: &[f64]| Series { label: "s".into(), values: values.to_vec() };
+        let series = |values: &[f64]| Series::new("s", values.to_vec());
         let chart = Lines {
             title: "t".into(),
             x_label: "x".into(),

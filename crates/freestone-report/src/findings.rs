@@ -155,12 +155,22 @@ pub struct Lines {
 }
 
 /// A line of a chart.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// The name of the line.
     pub label: String,
     /// One y value per x value.
     pub values: Vec<f64>,
+    /// The standard deviation of each value, drawn as an error bar. Empty if it is unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spread: Vec<f64>,
+}
+
+impl Series {
+    /// A line without error bars.
+    pub fn new(label: impl Into<String>, values: Vec<f64>) -> Series {
+        Series { label: label.into(), values, spread: vec![] }
+    }
 }
 
 /// A list of checks.

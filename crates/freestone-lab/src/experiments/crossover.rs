@@ -190,7 +190,7 @@ fn claims(case: &Case, times: &[Vec<f64>]) -> [Check; 3] {
 
 fn chart(case: &Case, times: &[Vec<f64>]) -> Lines {
     let series = DESIGNS.iter().zip(times);
-    let series = series.map(|(design, values)| Series { label: (*design).into(), values: values.clone() });
+    let series = series.map(|(design, values)| Series::new(*design, values.clone()));
     Lines {
         title: case.title(),
         x_label: "columns fetched, of 50".into(),

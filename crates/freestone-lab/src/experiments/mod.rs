@@ -24,6 +24,7 @@ use crate::Notify;
 use crate::error::{LabError, Result};
 use freestone_report::findings::{Findings, Part};
 use freestone_report::{Host, page};
+pub use scanner::ScanSettings;
 
 /// An experiment, which is run by name.
 pub struct Experiment {
@@ -39,12 +40,13 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the report.
-pub const EXPERIMENTS: [Experiment; 25] = [
+pub const EXPERIMENTS: [Experiment; 26] = [
     codecs::EXPERIMENT,
     holloway_size::EXPERIMENT,
     holloway::SCANS,
     holloway::VIEWS,
     holloway::JOINS,
+    holloway::PAGES,
     halverson::SCANS,
     calibrator::EXPERIMENT,
     memory_layouts::EXPERIMENT,
@@ -80,6 +82,8 @@ pub struct RunOptions {
     pub latencies: [u64; 2],
     /// Further designs of SSB's fact table, in the form of `ALTER TABLE … SET DESIGN`.
     pub designs: Vec<String>,
+    /// How the scans of `holloway-scans` and `holloway-pages` read and write.
+    pub scan: ScanSettings,
     /// The options of the experiments with tenants.
     pub tenants: tenants::options::TenantOptions,
     /// The folder for results, and for databases during a run. It is created if missing.
@@ -174,9 +178,19 @@ impl RunOptions {
             [0, 0] => String::new(),
             [read, write] => format!(" --latencies {read},{write}"),
         };
+        let scan = match self.scan == ScanSettings::default() {
+            true => String::new(),
+            false => {
+                let ScanSettings { io_depth, io_unit, block_rows } = self.scan;
+                format!(" --io-depth {io_depth} --io-unit {} --block-rows {block_rows}", io_unit >> 10)
+            }
+        };
         let designs = self.designs.iter().map(|design| format!(" --design \"{design}\""));
         let tenants = if name.starts_with("tenants-") { self.tenants.arguments() } else { String::new() };
-        format!("freestone-lab run {name}{rows}{scale}{queries}{latencies}{}{tenants}", designs.collect::<String>())
+        format!(
+            "freestone-lab run {name}{rows}{scale}{queries}{latencies}{scan}{}{tenants}",
+            designs.collect::<String>()
+        )
     }
 
     fn engine_options(&self) -> freestone::Options {

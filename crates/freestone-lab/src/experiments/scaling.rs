@@ -91,7 +91,7 @@ fn measure(
 }
 
 fn chart(scales: &[f64], lines: &[Line]) -> Lines {
-    let series = lines.iter().map(|line| Series { label: line.label.clone(), values: line.means.clone() });
+    let series = lines.iter().map(|line| Series::new(line.label.clone(), line.means.clone()));
     Lines {
         title: "Geometric mean of 13 queries".into(),
         x_label: "scale factor".into(),

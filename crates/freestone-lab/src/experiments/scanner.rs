@@ -19,14 +19,46 @@ use crate::error::{LabError, Result};
 use freestone_data::Random;
 use freestone_demo::engine::{Answer, hash};
 
-/// The number of tuples in a block of output (Holloway and DeWitt 2008, section 5.3).
-const BLOCK_ROWS: usize = 100;
 /// The rows that are scanned while the same number is read ahead.
 const MORSEL_ROWS: usize = 1 << 16;
 const CACHE_BYTES: usize = 4 << 30;
 /// The bytes of buffers that a scan leaves for the next one, because fresh memory would cost more than the disk.
 const POOL_BYTES: usize = 1 << 30;
-const IO_UNIT: usize = 128 << 10;
+
+/// The variables that users set (Holloway and DeWitt 2008, section 5.4); the size of pages is that of a design.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScanSettings {
+    /// The maximum number of reads in flight.
+    pub io_depth: usize,
+    /// The bytes of a read, a multiple of the page's 32 KiB.
+    pub io_unit: usize,
+    /// The tuples of a block of output.
+    pub block_rows: usize,
+}
+
+impl Default for ScanSettings {
+    /// The paper's values.
+    fn default() -> Self {
+        ScanSettings { io_depth: 48, io_unit: 128 << 10, block_rows: 100 }
+    }
+}
+
+impl ScanSettings {
+    /// A folder whose files are read with these settings.
+    ///
+    /// # Errors
+    /// The folder cannot be opened.
+    pub fn disk(self, path: &Path, direct: DirectMode) -> Result<Disk> {
+        let options = DiskOptions {
+            direct,
+            io_unit: self.io_unit,
+            io_depth: self.io_depth,
+            pool_bytes: POOL_BYTES,
+            ..DiskOptions::default()
+        };
+        Disk::open(path, false, options).map_err(store_error)
+    }
+}
 
 /// The parameters of a scan of any table with these columns.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,9 +99,16 @@ pub enum Source {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Run {
     pub ms: f64,
-    /// Processor time of the scanning thread.
+    /// Processor time of the process, in which nothing else runs.
     pub cpu_ms: f64,
     pub bytes_read: u64,
+}
+
+/// The runs of one query in one design: the faster of two from memory, and one from disk.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sample {
+    pub hot: Run,
+    pub cold: Run,
 }
 
 /// Means over several queries, in one design.
@@ -81,13 +120,40 @@ pub struct Point {
     pub cpu_ms: f64,
     /// From disk, with an empty cache.
     pub cold_ms: f64,
+    /// The standard deviation of `cold_ms` over the queries.
+    pub cold_deviation: f64,
+    /// Processor time of the run from disk.
+    pub cold_cpu_ms: f64,
     pub bytes: f64,
+}
+
+impl Point {
+    /// The means of the runs of equivalent queries (Holloway and DeWitt 2008, section 5.4).
+    pub fn of(samples: &[Sample]) -> Point {
+        let count = samples.len().max(1) as f64;
+        let mean = |of: &dyn Fn(&Sample) -> f64| samples.iter().map(of).sum::<f64>() / count;
+        let cold_ms = mean(&|sample| sample.cold.ms);
+        Point {
+            hot_ms: mean(&|sample| sample.hot.ms),
+            cpu_ms: mean(&|sample| sample.hot.cpu_ms),
+            cold_ms,
+            cold_deviation: mean(&|sample| (sample.cold.ms - cold_ms).powi(2)).sqrt(),
+            cold_cpu_ms: mean(&|sample| sample.cold.cpu_ms),
+            bytes: mean(&|sample| sample.cold.bytes_read as f64),
+        }
+    }
+}
+
+/// The faster of two runs, with the less processor time of either.
+pub fn faster(first: Run, second: Run) -> Run {
+    Run { ms: first.ms.min(second.ms), cpu_ms: first.cpu_ms.min(second.cpu_ms), ..first }
 }
 
 /// A database folder, open for scans.
 pub struct Scanner {
     disk: Arc<Disk>,
     hot: Opened,
+    settings: ScanSettings,
 }
 
 struct Opened {
@@ -100,18 +166,16 @@ impl Scanner {
     ///
     /// # Errors
     /// The folder is no database or cannot be read.
-    pub fn open(path: &Path) -> Result<Scanner> {
-        let options =
-            |direct| DiskOptions { direct, io_unit: IO_UNIT, pool_bytes: POOL_BYTES, ..DiskOptions::default() };
-        let disk = |mode| Disk::open(path, false, options(mode)).map(Arc::new).map_err(store_error);
+    pub fn open(path: &Path, settings: ScanSettings) -> Result<Scanner> {
+        let disk = |mode| settings.disk(path, mode).map(Arc::new);
         let direct = disk(DirectMode::On)?;
         if let Ok(hot) = Opened::new(&direct).and_then(|opened| opened.try_reading().map(|()| opened)) {
-            return Ok(Scanner { disk: direct, hot });
+            return Ok(Scanner { disk: direct, hot, settings });
         }
         // On a file system without direct I/O, for example in memory, cold runs are only as cold as possible.
         let disk = disk(DirectMode::Auto)?;
         let hot = Opened::new(&disk)?;
-        Ok(Scanner { disk, hot })
+        Ok(Scanner { disk, hot, settings })
     }
 
     /// One run that passes each block of tuples to `take`.
@@ -123,10 +187,10 @@ impl Scanner {
         take: impl FnMut(&TupleLayout, &TupleBlock),
     ) -> Result<Run> {
         match source {
-            Source::Memory => time(&self.hot.table(table)?, query, take),
+            Source::Memory => time(&self.hot.table(table)?, query, self.settings.block_rows, take),
             Source::Disk => {
                 let opened = Opened::new(&self.disk)?;
-                time(&opened.table(table)?, query, take)
+                time(&opened.table(table)?, query, self.settings.block_rows, take)
             }
         }
     }
@@ -163,14 +227,13 @@ impl Scanner {
     /// # Errors
     /// Two tables give different answers, which is a defect.
     pub fn measure(&self, tables: &[&str], queries: &[Query]) -> Result<Vec<Point>> {
-        let mut points = vec![Point::default(); tables.len()];
-        let share = 1.0 / queries.len().max(1) as f64;
+        let mut samples: Vec<Vec<Sample>> = vec![vec![]; tables.len()];
         for (at, query) in queries.iter().enumerate() {
             // A repeated query gives the same answer as before.
             let is_new = at == 0 || queries[at - 1] != *query;
             let mut expected = None;
             // Designs alternate, so that other load on the machine affects all alike.
-            for (table, point) in tables.iter().zip(&mut points) {
+            for (table, samples) in tables.iter().zip(&mut samples) {
                 let answer = if is_new { Some(self.answer(table, query)?) } else { None };
                 if let Some(answer) = answer
                     && *expected.get_or_insert(answer) != answer
@@ -180,25 +243,21 @@ impl Scanner {
                     return Err(LabError::Answers(text));
                 }
                 let hot = || self.time(table, query, Source::Memory);
-                let (first, second) = (hot()?, hot()?);
-                let cold = self.time(table, query, Source::Disk)?;
-                point.hot_ms += share * first.ms.min(second.ms);
-                point.cpu_ms += share * first.cpu_ms.min(second.cpu_ms);
-                point.cold_ms += share * cold.ms;
-                point.bytes += share * cold.bytes_read as f64;
+                let hot = faster(hot()?, hot()?);
+                samples.push(Sample { hot, cold: self.time(table, query, Source::Disk)? });
             }
         }
-        Ok(points)
+        Ok(samples.iter().map(|samples| Point::of(samples)).collect())
     }
 
-    /// The read rate of a table's file in megabytes per second, in requests of 128 KiB, 48 at a time: the better of two
-    /// runs.
+    /// The read rate of a table's file in megabytes per second: the better of two runs.
     pub fn bandwidth(&self, table: &str) -> Result<f64> {
         let segment = self.hot.table(table)?.open_segment(0).map_err(store_error)?;
         let file = self.disk.open(segment.name()).map_err(store_error)?;
-        let len = file.len().map_err(store_error)? as usize / IO_UNIT * IO_UNIT;
+        let unit = self.settings.io_unit;
+        let len = file.len().map_err(store_error)? as usize / unit * unit;
         let requests: Vec<ReadRequest> =
-            (0..len).step_by(IO_UNIT).map(|at| ReadRequest { offset: at as u64, len: IO_UNIT }).collect();
+            (0..len).step_by(unit).map(|at| ReadRequest { offset: at as u64, len: unit }).collect();
         let mut best = f64::INFINITY;
         for _ in 0..2 {
             let start = Instant::now();
@@ -237,21 +296,26 @@ impl Opened {
     fn try_reading(&self) -> Result<()> {
         let Some(name) = self.snapshot.tables().next().map(|table| table.name.clone()) else { return Ok(()) };
         let query = Query { columns: vec![0], pick: Pick::Positions { share: 0.0001, seed: 1 } };
-        time(&self.table(&name)?, &query, |_, _| ()).map(drop)
+        time(&self.table(&name)?, &query, ScanSettings::default().block_rows, |_, _| ()).map(drop)
     }
 }
 
 /// Scans `table` once, and passes each block of tuples to `take`.
-fn time(table: &Arc<Table>, query: &Query, mut take: impl FnMut(&TupleLayout, &TupleBlock)) -> Result<Run> {
+fn time(
+    table: &Arc<Table>,
+    query: &Query,
+    block_rows: usize,
+    mut take: impl FnMut(&TupleLayout, &TupleBlock),
+) -> Result<Run> {
     let metrics = Arc::new(ScanMetrics::default());
     let mut cursor = Cursor::new(table.clone(), Arc::new(query.request()), metrics.clone());
     let layout = TupleLayout::new(cursor.schema());
     let mut block = TupleBlock::default();
     let morsels = morsels(table, MORSEL_ROWS);
-    let (start, cpu_start) = (Instant::now(), thread_cpu_ms());
+    let (start, cpu_start) = (Instant::now(), cpu_ms());
     let mut blocks = |batch: Option<arrow::array::RecordBatch>| {
         let Some(batch) = batch else { return false };
-        layout.for_each_block(&batch, BLOCK_ROWS, &mut block, |block| take(&layout, black_box(block)));
+        layout.for_each_block(&batch, block_rows, &mut block, |block| take(&layout, black_box(block)));
         true
     };
     for (at, morsel) in morsels.iter().enumerate() {
@@ -259,7 +323,7 @@ fn time(table: &Arc<Table>, query: &Query, mut take: impl FnMut(&TupleLayout, &T
         while blocks(cursor.next_ready()) {}
     }
     blocks(cursor.finish().map_err(engine_error)?);
-    let (ms, cpu_ms) = (start.elapsed().as_secs_f64() * 1e3, thread_cpu_ms() - cpu_start);
+    let (ms, cpu_ms) = (start.elapsed().as_secs_f64() * 1e3, cpu_ms() - cpu_start);
     Ok(Run { ms, cpu_ms, bytes_read: metrics.totals().bytes_read })
 }
 
@@ -362,17 +426,17 @@ fn bits(rows: usize, mut bit: impl FnMut() -> bool) -> Vec<u64> {
     words
 }
 
-/// Processor time of the calling thread so far, in milliseconds; 0 if the system does not report it.
-fn thread_cpu_ms() -> f64 {
+/// Processor time of this process so far, in milliseconds; 0 if the system does not report it.
+pub fn cpu_ms() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `clock_gettime` writes one `timespec` to a pointer that is valid and exclusive for the call.
-    match unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } {
+    match unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) } {
         0 => time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6,
         _ => 0.0,
     }
 }
 
-fn store_error(error: impl Into<StoreError>) -> LabError {
+pub fn store_error(error: impl Into<StoreError>) -> LabError {
     engine_error(error.into())
 }
 
@@ -433,7 +497,7 @@ mod tests {
                 engine.run(&sql).expect("valid SQL");
             }
         }
-        let scanner = Scanner::open(&path).expect("the database opens");
+        let scanner = Scanner::open(&path, ScanSettings::default()).expect("the database opens");
         let tables = ["t_row", "t_column", "t_slotted", "t_pax"];
         for pick in
             [Pick::All, Pick::Calls { predicates: 3, selectivity: 0.01 }, Pick::Positions { share: 0.5, seed: 3 }]

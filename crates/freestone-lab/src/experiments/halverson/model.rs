@@ -131,9 +131,8 @@ pub(super) fn chart(
     x: impl Fn(&Case) -> usize,
 ) -> Part {
     let find = |case: &Case| predicted.iter().find(|p| p.case.stored == case.stored && p.case.scanned == case.scanned);
-    let line = |layout: usize, label: &str| Series {
-        label: label.into(),
-        values: figure.iter().map(|cases| find(&cases[layout]).map_or(0.0, Predicted::ms)).collect(),
+    let line = |layout: usize, label: &str| {
+        Series::new(label, figure.iter().map(|cases| find(&cases[layout]).map_or(0.0, Predicted::ms)).collect())
     };
     Part::Lines(Lines {
         title: title.into(),
@@ -170,7 +169,7 @@ mod tests {
 
     fn case(design: &'static str, columns: usize, hot_ms: f64) -> Case {
         let stored = Stored { levels: vec![1_000_000], columns, design, abstracted: 0 };
-        let measured = Point { hot_ms, cpu_ms: hot_ms, cold_ms: hot_ms, bytes: 1.0 };
+        let measured = Point { hot_ms, cpu_ms: hot_ms, cold_ms: hot_ms, bytes: 1.0, ..Point::default() };
         Case { stored, scanned: columns, bytes: 1, value_bytes: 1.5, measured }
     }
 

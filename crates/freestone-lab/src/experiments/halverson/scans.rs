@@ -5,7 +5,7 @@ use super::{Case, DESIGNS, Stored, measure, store};
 use super::{model, verdicts};
 use crate::Notify;
 use crate::error::Result;
-use crate::experiments::scanner::Scanner;
+use crate::experiments::scanner::{ScanSettings, Scanner};
 use crate::experiments::{Experiment, RunOptions, Workspace};
 use freestone_report::findings::{
     Bar, BarGroup, Bars, Cell, Lines, Part, Series, TIE, Table, milliseconds, significant, thousands,
@@ -79,7 +79,7 @@ impl Lab<'_> {
     }
 
     fn scan(&self, layouts: &[Stored], counts: &[usize]) -> Result<Vec<Vec<Case>>> {
-        let scanner = Scanner::open(&self.workspace.path("database"))?;
+        let scanner = Scanner::open(&self.workspace.path("database"), ScanSettings::default())?;
         (self.notify)(&format!("timing {}", layouts[0].gen_name()));
         counts.iter().map(|count| measure(&scanner, layouts, *count)).collect()
     }
@@ -115,7 +115,8 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     let workspace = options.workspace("halverson-scans")?;
     let lab = Lab { workspace: &workspace, options, notify };
     let narrow_layouts = lab.plain(rows, 4)?;
-    let bandwidth = Scanner::open(&workspace.path("database"))?.bandwidth(&narrow_layouts[0].name())?;
+    let bandwidth =
+        Scanner::open(&workspace.path("database"), ScanSettings::default())?.bandwidth(&narrow_layouts[0].name())?;
     let narrow = lab.scan(&narrow_layouts, &[1, 2, 3, 4])?;
     let wide = lab.scan(&lab.plain(rows, 32)?, &[1, 8, 16, 24, 32])?;
     let sixteen = lab.scan(&lab.plain(rows, 16)?, &[4, 16])?;
@@ -183,10 +184,10 @@ fn parts(measured: &Measured, d4: &view::D4, bandwidth: f64, rows: usize) -> Vec
 }
 
 fn lines(title: &str, x_label: &str, x: Vec<f64>, cases: &[Vec<Case>]) -> Part {
-    let series = DESIGNS.iter().enumerate().map(|(at, design)| Series {
-        label: (*design).into(),
-        values: cases.iter().map(|case| case[at].measured.cold_ms).collect(),
-    });
+    let series = DESIGNS
+        .iter()
+        .enumerate()
+        .map(|(at, design)| Series::new(*design, cases.iter().map(|case| case[at].measured.cold_ms).collect()));
     Part::Lines(Lines {
         title: title.into(),
         x_label: x_label.into(),

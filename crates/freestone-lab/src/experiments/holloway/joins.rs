@@ -10,7 +10,7 @@ use freestone_store::scan::{TupleBlock, TupleLayout};
 use super::{Generated, ROWS, form, store, table_name};
 use crate::Notify;
 use crate::error::{LabError, Result};
-use crate::experiments::scanner::{Pick, Query, Scanner, Source};
+use crate::experiments::scanner::{Pick, Query, ScanSettings, Scanner, Source};
 use crate::experiments::{Experiment, RunOptions};
 use freestone_demo::engine::{Engine, median};
 use freestone_report::findings::{Bar, BarGroup, Bars, Cell, Check, Part, TIE, Table, significant, thousands};
@@ -80,7 +80,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     let forms = DESIGNS.map(|design| (design, form(table, design)));
     store(&workspace, options, table, &forms, notify)?;
     let key = key_column(rows);
-    let scanner = Scanner::open(&workspace.path("database"))?;
+    let scanner = Scanner::open(&workspace.path("database"), ScanSettings::default())?;
     let bandwidth = scanner.bandwidth(&table_name(table, "row"))?;
     let mut measured = vec![];
     for columns in [2, 4] {

@@ -2,6 +2,7 @@
 //! their measurements.
 
 mod joins;
+mod pages;
 mod scans;
 mod sweep;
 mod verdicts;
@@ -10,6 +11,7 @@ mod views;
 use freestone::Options;
 
 pub use joins::EXPERIMENT as JOINS;
+pub use pages::EXPERIMENT as PAGES;
 pub use scans::EXPERIMENT as SCANS;
 pub use views::EXPERIMENT as VIEWS;
 

@@ -5,7 +5,7 @@ use super::verdicts;
 use super::{Generated, QUERIES, ROWS, form, store, table_name};
 use crate::Notify;
 use crate::error::Result;
-use crate::experiments::scanner::Scanner;
+use crate::experiments::scanner::{Query, Scanner};
 use crate::experiments::{Experiment, RunOptions};
 use freestone_report::findings::{Lines, Part, Series, Table, significant, thousands};
 
@@ -27,6 +27,8 @@ pub(super) struct Measured {
     pub wide_e: Sweep,
     pub narrow_u: Sweep,
     pub strings: Sweep,
+    /// Whether columns are decoded many values at a time, as the engine does.
+    pub is_vectorized: bool,
 }
 
 const ALL: [&str; 4] = ["row", "column", "slotted", "pax"];
@@ -76,7 +78,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         let designs = plans[0].designs.clone();
         let forms: Vec<(&str, String)> = designs.iter().map(|design| (*design, form(table, design))).collect();
         store(&workspace, options, table, &forms, notify)?;
-        let scanner = Scanner::open(&workspace.path("database"))?;
+        let scanner = Scanner::open(&workspace.path("database"), options.scan)?;
         let bandwidth = scanner.bandwidth(&table_name(table, "row"))?;
         let megabytes = |design: &&str| match designs.contains(design) {
             true => Ok(significant(scanner.bytes(&table_name(table, design))? as f64 / 1e6)),
@@ -86,12 +88,19 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         let name = [table.name().to_owned(), thousands(super::rows_of(table, rows) as i64)];
         sizes.push(name.into_iter().chain(bytes?).chain([format!("{bandwidth:.0}")]));
         for plan in plans {
-            sweeps.push(Sweep::measure(&scanner, plan, rows, queries, bandwidth, notify)?);
+            let mut measure = |designs: &[&'static str], queries: &[Query]| {
+                let tables: Vec<String> = designs.iter().map(|design| table_name(table, design)).collect();
+                scanner.measure(&tables.iter().map(String::as_str).collect::<Vec<_>>(), queries)
+            };
+            sweeps.push(Sweep::measure(&mut measure, plan, rows, queries, bandwidth, notify)?);
         }
     }
     let [narrow_e, three_left, three_random, narrow_s, wide_e, narrow_u, strings] =
         <[Sweep; 7]>::try_from(sweeps).unwrap_or_else(|_| unreachable!("five tables have seven sweeps"));
-    Ok(parts(&Measured { narrow_e, three_left, three_random, narrow_s, wide_e, narrow_u, strings }, sizes))
+    Ok(parts(
+        &Measured { narrow_e, three_left, three_random, narrow_s, wide_e, narrow_u, strings, is_vectorized: true },
+        sizes,
+    ))
 }
 
 fn parts(measured: &Measured, sizes: Table) -> Vec<Part> {
@@ -130,22 +139,22 @@ fn parts(measured: &Measured, sizes: Table) -> Vec<Part> {
     parts
 }
 
-/// Elapsed and processor time at 10 %.
-fn figure_3(sweep: &Sweep) -> Part {
+/// Elapsed and processor time at 10 %, both of runs from disk.
+pub(super) fn figure_3(sweep: &Sweep) -> Part {
     let line = |label: &str, design: &str, clock: Clock| Series {
-        label: label.into(),
-        values: sweep.times(10.0, design, clock),
+        spread: if clock == Clock::Cold { sweep.deviations(10.0, design) } else { vec![] },
+        ..Series::new(label, sweep.times(10.0, design, clock))
     };
     Part::Lines(Lines {
         title: "Narrow-E, 10 % of the rows: elapsed and processor time".into(),
-        x_label: "columns fetched, of 10".into(),
+        x_label: sweep.x_label(),
         y_label: "ms".into(),
-        x: sweep.plan.counts.iter().map(|count| *count as f64).collect(),
+        x: sweep.x_bytes(),
         series: vec![
             line("row", "row", Clock::Cold),
             line("column", "column", Clock::Cold),
-            line("row cpu", "row", Clock::Processor),
-            line("column cpu", "column", Clock::Processor),
+            line("row cpu", "row", Clock::ColdProcessor),
+            line("column cpu", "column", Clock::ColdProcessor),
         ],
         mark: None,
     })

@@ -1,9 +1,9 @@
 //! A figure of the paper: times by number of columns, selectivity and design.
 
-use super::{Generated, Generator, PAPER_DISK, rows_of, table_name};
+use super::{Generated, Generator, PAPER_DISK, rows_of};
 use crate::Notify;
 use crate::error::Result;
-use crate::experiments::scanner::{Point, Query, Scanner, ahead_up_to};
+use crate::experiments::scanner::{Point, Query, ahead_up_to};
 use freestone_report::findings::{Cell, Lines, Part, Series, Table, milliseconds};
 
 /// The parameters of a sweep.
@@ -36,7 +36,10 @@ pub enum Clock {
     /// From this machine's disk.
     Cold,
     Hot,
+    /// Processor time of the hot run.
     Processor,
+    /// Processor time of the cold run.
+    ColdProcessor,
     /// Computed: the larger of the processor time and the time of the bytes on the paper's disk.
     PaperDisk,
 }
@@ -47,6 +50,7 @@ impl Clock {
             Clock::Cold => point.cold_ms,
             Clock::Hot => point.hot_ms,
             Clock::Processor => point.cpu_ms,
+            Clock::ColdProcessor => point.cold_cpu_ms,
             Clock::PaperDisk => point.cpu_ms.max(point.bytes / 1e3 / PAPER_DISK),
         }
     }
@@ -54,15 +58,13 @@ impl Clock {
 
 impl Sweep {
     pub fn measure(
-        scanner: &Scanner,
+        measure: &mut dyn FnMut(&[&'static str], &[Query]) -> Result<Vec<Point>>,
         plan: Plan,
         rows: usize,
         queries: usize,
         bandwidth: f64,
         notify: Notify<'_>,
     ) -> Result<Sweep> {
-        let tables: Vec<String> = plan.designs.iter().map(|design| table_name(plan.table, design)).collect();
-        let tables: Vec<&str> = tables.iter().map(String::as_str).collect();
         let of = plan.table.schema().fields().len();
         let mut points = vec![];
         for percent in &plan.percents {
@@ -72,7 +74,7 @@ impl Sweep {
                 let mut generator = Generator::new(*count as u64);
                 let query = |_| generator.query(&plan.first, of, *count, plan.predicates, percent / 100.0);
                 let queries: Vec<Query> = (0..queries).map(query).collect();
-                of_percent.push(scanner.measure(&tables, &queries)?);
+                of_percent.push(measure(&plan.designs, &queries)?);
             }
             points.push(of_percent);
         }
@@ -102,6 +104,25 @@ impl Sweep {
         self.line(percent, design).iter().map(|point| clock.ms(point)).collect()
     }
 
+    /// Standard deviations of the times from disk.
+    pub fn deviations(&self, percent: f64, design: &str) -> Vec<f64> {
+        self.line(percent, design).iter().map(|point| point.cold_deviation).collect()
+    }
+
+    /// The bytes of an un-encoded value of this table.
+    fn value_bytes(&self) -> f64 {
+        if self.plan.table == Generated::Strings { 20.0 } else { 4.0 }
+    }
+
+    /// The bytes of returned tuples, which are the x axis of the paper's figures.
+    pub fn x_bytes(&self) -> Vec<f64> {
+        self.x().iter().map(|count| count * self.value_bytes()).collect()
+    }
+
+    pub fn x_label(&self) -> String {
+        format!("bytes of a returned tuple, {} per column", self.value_bytes())
+    }
+
     fn x(&self) -> Vec<f64> {
         self.plan.counts.iter().map(|count| *count as f64).collect()
     }
@@ -120,26 +141,26 @@ impl Sweep {
         let clock = match clock {
             Clock::Cold => "cold",
             Clock::Hot => "hot",
-            Clock::Processor => "processor",
+            Clock::Processor => "processor, hot",
+            Clock::ColdProcessor => "processor, cold",
             Clock::PaperDisk => "70 MB/s, computed",
         };
         format!("{}, {percent} % of the rows{}, {clock}", self.plan.table.name(), self.plan.note)
     }
 
     pub fn chart(&self, percent: f64, clock: Clock) -> Part {
-        let series = self
-            .plan
-            .designs
-            .iter()
-            .map(|design| Series { label: (*design).into(), values: self.times(percent, design, clock) });
+        let series = self.plan.designs.iter().map(|design| Series {
+            spread: if clock == Clock::Cold { self.deviations(percent, design) } else { vec![] },
+            ..Series::new(*design, self.times(percent, design, clock))
+        });
         let crossing = self.crossing(percent, clock);
         let mark = (crossing > 0.0 && crossing < self.columns() as f64)
-            .then(|| (crossing, format!("columns up to {crossing:.1}")));
+            .then(|| (crossing * self.value_bytes(), format!("columns up to {crossing:.1}")));
         Part::Lines(Lines {
             title: self.title(percent, clock),
-            x_label: format!("columns fetched, of {}", self.columns()),
+            x_label: self.x_label(),
             y_label: "ms".into(),
-            x: self.x(),
+            x: self.x_bytes(),
             series: series.collect(),
             mark,
         })

@@ -4,7 +4,7 @@
 use super::{Generated, Generator, QUERIES, ROWS, form, store, table_name};
 use crate::Notify;
 use crate::error::Result;
-use crate::experiments::scanner::{Pick, Point, Query, Scanner, ahead_up_to};
+use crate::experiments::scanner::{Pick, Point, Query, ScanSettings, Scanner, ahead_up_to};
 use crate::experiments::{Experiment, RunOptions};
 use freestone_report::findings::{Cell, Check, Lines, Part, Series, Table, milliseconds, significant};
 
@@ -70,7 +70,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         ("pairs", Views::Pairs.groups()),
     ];
     store(&workspace, options, table, &forms, notify)?;
-    let scanner = Scanner::open(&workspace.path("database"))?;
+    let scanner = Scanner::open(&workspace.path("database"), ScanSettings::default())?;
     let bandwidth = scanner.bandwidth(&table_name(table, "row"))?;
     let rows = options.rows.unwrap_or(ROWS);
     let (mut charts, mut tables, mut checks) = (vec![], vec![], vec![]);
@@ -260,7 +260,7 @@ fn chart(views: Views, correlation: u32, of_correlation: &[Vec<Point>]) -> Part 
         x_label: "columns fetched, of 10".into(),
         y_label: "ms".into(),
         x: x().to_vec(),
-        series: series.map(|design| Series { label: design.into(), values: line(of_correlation, design) }).to_vec(),
+        series: series.map(|design| Series::new(design, line(of_correlation, design))).to_vec(),
         mark: None,
     })
 }

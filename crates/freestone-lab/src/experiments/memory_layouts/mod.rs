@@ -5,7 +5,7 @@ mod allocators;
 
 use freestone::Options;
 
-use super::scanner::{Pick, Query, Scanner};
+use super::scanner::{Pick, Query, ScanSettings, Scanner};
 use super::{Experiment, RunOptions, Workspace, quoted};
 use crate::Notify;
 use crate::error::Result;
@@ -41,7 +41,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     let workspace = options.workspace("memory-layouts")?;
     store(&workspace, options, PROJECTED, 10, few, notify)?;
     store(&workspace, options, SELECTED, 4, rows, notify)?;
-    let scanner = Scanner::open(&workspace.path("database"))?;
+    let scanner = Scanner::open(&workspace.path("database"), ScanSettings::default())?;
     notify("timing projections");
     let projectivity = measure(
         &scanner,
@@ -101,7 +101,7 @@ fn store(
 pub(super) fn allocator_totals(options: &RunOptions, rows: usize) -> Result<[[f64; 3]; 2]> {
     let workspace = options.workspace("allocators")?;
     store(&workspace, options, PROJECTED, 10, rows, &|_| {})?;
-    let scanner = Scanner::open(&workspace.path("database"))?;
+    let scanner = Scanner::open(&workspace.path("database"), ScanSettings::default())?;
     allocators::totals(&scanner, rows, options.engine_options().threads, QUERIES)
 }
 
@@ -145,7 +145,7 @@ fn parts(projectivity: &Times, selectivity: &Times, rows: usize) -> Vec<Part> {
 
 fn lines(title: &str, x_label: &str, x: &[f64], names: &[&str], times: &Times) -> Part {
     let series = names.iter().enumerate();
-    let series = series.map(|(at, name)| Series { label: (*name).into(), values: line(times, at) });
+    let series = series.map(|(at, name)| Series::new(*name, line(times, at)));
     Part::Lines(Lines {
         title: title.into(),
         x_label: x_label.into(),

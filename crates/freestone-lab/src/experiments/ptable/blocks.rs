@@ -46,7 +46,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         let _ = std::fs::remove_file(&path);
     }
     let label = |share: &f64| format!("{} % of the rows", share * 100.0);
-    let series = |(share, values): (&f64, &Vec<f64>)| Series { label: label(share), values: values.clone() };
+    let series = |(share, values): (&f64, &Vec<f64>)| Series::new(label(share), values.clone());
     let series: Vec<Series> = SHARES.iter().zip(&times).map(series).collect();
     let mut parts: Vec<Part> = first.into_iter().collect();
     parts.push(Part::checks(claims(&times)));

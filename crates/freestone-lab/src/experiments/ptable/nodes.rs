@@ -45,7 +45,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
             // The folder of the run is removed in any case.
             let _ = std::fs::remove_file(&path);
         }
-        series.push(Series { label: format!("{} rows", thousands(*rows as i64)), values: times });
+        series.push(Series::new(format!("{} rows", thousands(*rows as i64)), times));
     }
     let mut parts: Vec<Part> = first.into_iter().collect();
     parts.push(Part::checks(claims(&series)));

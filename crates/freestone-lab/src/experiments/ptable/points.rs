@@ -56,7 +56,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         first =
             Some(setup(options, *rows, Some(&pool), "Best of three runs. Peers of other makers are not in this run."));
     }
-    let series = |(label, values): (&str, &Vec<f64>)| Series { label: label.to_owned(), values: values.clone() };
+    let series = |(label, values): (&str, &Vec<f64>)| Series::new(label.to_owned(), values.clone());
     let series: Vec<Series> = LABELS.into_iter().zip(&times).map(series).collect();
     let mut parts: Vec<Part> = first.into_iter().collect();
     parts.push(Part::checks(claims(&times)));

@@ -190,7 +190,7 @@ fn title(attribute: Attribute) -> &'static str {
 }
 
 fn chart(measured: &Measured) -> Lines {
-    let series = |(label, values): (&str, &Vec<f64>)| Series { label: label.to_owned(), values: values.clone() };
+    let series = |(label, values): (&str, &Vec<f64>)| Series::new(label.to_owned(), values.clone());
     Lines {
         title: format!("Milliseconds, {}", title(measured.attribute)),
         x_label: "% of the rows".into(),

@@ -142,9 +142,11 @@ fn parts(
 }
 
 fn throughput(bench: &Bench<'_>, levels: &[Isolation], users: &[usize]) -> Part {
-    let series = levels.iter().map(|level| Series {
-        label: level.name().into(),
-        values: users.iter().map(|users| of(bench, *level, *users, |point| point.throughput).median).collect(),
+    let series = levels.iter().map(|level| {
+        Series::new(
+            level.name(),
+            users.iter().map(|users| of(bench, *level, *users, |point| point.throughput).median).collect(),
+        )
     });
     Part::Lines(Lines {
         title: "Figure 4: throughput of one tenant".into(),
@@ -165,8 +167,8 @@ fn relative(bench: &Bench<'_>, levels: &[Isolation], users: &[usize]) -> Part {
         })
     };
     let mut series: Vec<Series> =
-        levels.iter().map(|level| Series { label: level.name().into(), values: values(*level).collect() }).collect();
-    series.push(Series { label: "paper: Xen".into(), values: vec![100.0 - paper::OVERHEAD_PERCENT; users.len()] });
+        levels.iter().map(|level| Series::new(level.name(), values(*level).collect())).collect();
+    series.push(Series::new("paper: Xen", vec![100.0 - paper::OVERHEAD_PERCENT; users.len()]));
     Part::Lines(Lines {
         title: "Figure 4 against the bare process".into(),
         x_label: "users".into(),

@@ -285,15 +285,15 @@ fn figure_5(bench: &Bench<'_>, levels: &[Isolation], division: Division) -> Opti
     let of_level = |level: &Isolation, encoding: Encoding, label: String| {
         let values: Option<Vec<f64>> =
             (1..=division.slots).map(|tenants| growth(bench, *level, encoding, division, tenants)).collect();
-        values.map(|values| Series { label, values })
+        values.map(|values| Series::new(label, values))
     };
     let mut series: Vec<Series> =
         levels.iter().filter_map(|level| of_level(level, Encoding::Compressed, level.name().into())).collect();
     let paper: Option<Vec<f64>> = (1..=division.slots).map(paper::growth).collect();
-    series.extend(paper.map(|values| Series { label: "E5450".into(), values }));
+    series.extend(paper.map(|values| Series::new("E5450", values)));
     // The text gives only the bound.
     let bound = (1..=division.slots).map(|tenants| if tenants == 1 { 1.0 } else { paper::X5650_GROWTH });
-    series.push(Series { label: "X5650 at most".into(), values: bound.collect() });
+    series.push(Series::new("X5650 at most", bound.collect()));
     Some(Part::Lines(Lines {
         title: format!("Figure 5: response time with {} cores per tenant", division.cores),
         x_label: "tenants at normal load".into(),
