@@ -468,10 +468,7 @@ async fn read_request(
             return session.upload_part(id, UploadPart::End(end)).map(|()| true);
         }
         Kind::Credit => return session.add_credit(id, message::Credit::parse(&payload)?.chunks).map(|()| true),
-        Kind::Grow => {
-            session.grown(id, message::Grow::parse(&payload)?.bytes as usize);
-            return Ok(true);
-        }
+        Kind::Grow => return session.grown(id, message::Grow::parse(&payload)?).map(|()| true),
         Kind::Cancel => {
             lock(&session.results).get(&id).iter().for_each(|active| _ = active.cancel.send_replace(true));
             return Ok(true);
@@ -562,9 +559,14 @@ impl Session {
     }
 
     /// Takes the client's answer to a row that is larger than its largest chunk. The result may have ended meanwhile.
-    fn grown(&self, id: u32, bytes: usize) {
-        let growth = lock(&self.results).get(&id).and_then(|active| active.growth.clone());
-        growth.iter().for_each(|growth| growth.answered(bytes));
+    fn grown(&self, id: u32, answer: message::Grow) -> Result<()> {
+        let growth = lock(&self.results).get(&id).map(|active| active.growth.clone());
+        match growth {
+            Some(None) => return Err(WireError::malformed("request", "Grow without the capability")),
+            Some(Some(growth)) => growth.answered(answer.bytes as usize),
+            None => {}
+        }
+        Ok(())
     }
 
     fn upload(self: &Arc<Self>, id: u32, schema: SchemaRef) -> UploadStream {

@@ -44,7 +44,7 @@ fn sweep(memory: &mut Mapped, page: usize, bytes: usize, timing: &Timing) -> [La
 }
 
 /// What translation adds, on top of a load from the nearest cache.
-fn of_translation(apart: &Latencies, together: &Latencies) -> Latencies {
+fn of_translation(apart: &[(f64, f64)], together: &[(f64, f64)]) -> Latencies {
     let near = together.first().map_or(0.0, |(_, ns)| *ns);
     let added =
         |((bytes, apart), (_, together)): (&(f64, f64), &(f64, f64))| (*bytes, near + (apart - together).max(0.0));
