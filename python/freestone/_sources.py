@@ -53,6 +53,8 @@ def _from_pandas(source: Any) -> Found:
     names = [str(name) for name in source.columns]
     if len(set(names)) < len(names):
         source = source.set_axis(distinct(names), axis=1)
+    for name, kind in source.dtypes.items():
+        _refuse_spans(str(name), kind)
     try:
         # The index is not a column. DataFrame.reset_index() makes it one.
         return pyarrow.Table.from_pandas(source, preserve_index=False), True
@@ -60,6 +62,15 @@ def _from_pandas(source: Any) -> Found:
         # Some column has another form, or none. It is read, or named, below.
         columns = [_pandas_column(source.iloc[:, at], name) for at, name in enumerate(source.columns)]
         return pyarrow.Table.from_arrays(columns, names=[str(name) for name in source.columns]), True
+
+
+def _refuse_spans(name: str, kind: Any) -> None:
+    """Periods and intervals, of which Arrow has only the numbers, are no values of SQL."""
+    if type(kind).__name__ in ("PeriodDtype", "IntervalDtype"):
+        raise DataError(
+            f"cannot read column {name!r} of the DataFrame: SQL has no type for {kind}",
+            "give the start of each with .dt.start_time, or as columns of both ends",
+        )
 
 
 def _pandas_column(column: Any, name: Any) -> Any:
@@ -102,9 +113,22 @@ def _as_decimals(column: Any) -> List[Any]:
 
 
 def _from_polars(frame: Any) -> Found:
-    """A Polars DataFrame. Arrow has no integers of 128 bits, so these are given as decimals."""
+    """A Polars DataFrame.
+
+    Arrow has no integers of 128 bits, so these are given as decimals. Columns of nothing but NULL are given as integers,
+    the type that SQL gives them, because Polars hands them over with a buffer that Arrow does not have.
+    """
     import polars
 
+    objects = [name for name, kind in frame.schema.items() if kind == polars.Object]
+    if objects:
+        raise DataError(
+            f"cannot read the columns {', '.join(objects)} of the DataFrame: they hold Python objects",
+            "cast them to a type that SQL has",
+        )
+    empty = [name for name, kind in frame.schema.items() if kind == polars.Null]
+    if empty:
+        frame = frame.with_columns(polars.col(empty).cast(polars.Int32))
     wide = [name for name, kind in frame.schema.items() if str(kind) in ("Int128", "UInt128")]
     if not wide:
         return frame, True

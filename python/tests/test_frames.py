@@ -156,3 +156,18 @@ def test_wide_integers_and_durations_of_polars(db):
     frame = pl.DataFrame({"wide": [2**127 - 1]}, schema={"wide": pl.Int128})
     with pytest.raises(freestone.DataError, match="wide"):
         db.sql("SELECT * FROM frame")
+
+
+def test_columns_of_nothing_but_null_of_polars(db):
+    frame = pl.DataFrame({"x": [None, None], "y": [1, 2]})
+    assert db.sql("SELECT count(*), count(x), sum(y) FROM frame").fetchall() == [(2, 0, 3)]
+    assert db.load("nulls", frame) == 2
+
+
+def test_values_that_sql_has_not_are_named(db):
+    objects = pl.DataFrame({"good": [1], "strange": pl.Series([object()], dtype=pl.Object)})
+    periods = pd.DataFrame({"good": [1], "strange": pd.period_range("2020-01", periods=1, freq="M")})
+    spans = pd.DataFrame({"good": [1], "strange": pd.interval_range(0, 1)})
+    for frame in [objects, periods, spans]:
+        with pytest.raises(freestone.DataError, match="strange"):
+            db.sql("SELECT * FROM frame")
