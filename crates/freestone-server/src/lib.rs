@@ -9,6 +9,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
 
 mod authority;
+mod channels;
 mod descriptors;
 mod error;
 mod execution;

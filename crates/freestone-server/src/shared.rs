@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 use crate::authority::Authority;
+use crate::channels::Channels;
 use crate::metrics::Metrics;
 use crate::options::Limits;
 use crate::sessions::{Registered, Sessions};
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     /// The connections that have not logged in, by number, with a channel to end each.
     entering: Mutex<BTreeMap<u64, oneshot::Sender<()>>>,
     pub sessions: Arc<Sessions>,
+    pub channels: Arc<Channels>,
 }
 
 impl Shared {
@@ -51,6 +53,7 @@ impl Shared {
             open: AtomicUsize::new(0),
             entering: Mutex::default(),
             sessions: Sessions::new(),
+            channels: Arc::default(),
         })
     }
 

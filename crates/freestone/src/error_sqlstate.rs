@@ -52,10 +52,11 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::NotFound if says(&["no schema"]) => "3F000",
         ErrorKind::NotFound if says(&["no file"]) => "58P01",
         ErrorKind::NotFound if says(&["no savepoint"]) => "3B001",
-        ErrorKind::NotFound if says(&["no constraint"]) => "42704",
+        ErrorKind::NotFound if says(&["no constraint"]) || message.starts_with("no type ") => "42704",
         ErrorKind::NotFound => "42P01",
         ErrorKind::Exists if says(&["prepared statement"]) => "42P05",
         ErrorKind::Exists => "42P07",
+        ErrorKind::Invalid | ErrorKind::Constraint if says(&["is no label of"]) => "22P02",
         // Before the others, because of the names in such a message.
         ErrorKind::Invalid if says(&["depends on"]) => "2BP01",
         ErrorKind::Invalid if says(&["value yet in this session"]) => "55000",

@@ -71,7 +71,7 @@ mod text_types;
 mod times;
 mod type_names;
 #[doc(hidden)]
-pub use times::{Zone, calendar};
+pub use times::{Zone, calendar, value_of_text};
 mod untyped;
 mod uuids;
 mod variables;

@@ -1,53 +1,41 @@
-//! Arrays as values of parameters: one-dimensional lists in the text and binary formats of PostgreSQL.
+//! Arrays as values of parameters, in the text and binary formats of PostgreSQL.
 
 use arrow::datatypes::DataType;
 use datafusion::scalar::ScalarValue;
+use freestone::Zone;
+use freestone::ingest::{ArrayItem, array_items};
 
 use super::numeric::DIGITS_MAX;
 use super::parameters;
 use super::types::{self, Type};
 
-/// Parses the text format, such as `{1,2,NULL,"with, comma"}`.
+/// The maximum number of dimensions, as in PostgreSQL.
+const DIMENSIONS_MAX: usize = 6;
+
+/// Parses the text format, such as `{1,2,NULL,"with, comma"}`. `zone` is that of times without one.
 ///
 /// # Errors
 ///
 /// A text with the reason.
-pub fn text(bytes: &[u8], element: Type) -> Result<ScalarValue, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8")?.trim();
-    let inner = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).ok_or("write it as {a,b}")?;
-    let mut values = vec![];
-    let mut rest = inner.trim();
-    while !rest.is_empty() {
-        let (item, is_quoted, after) = item(rest)?;
-        let is_null = !is_quoted && item.eq_ignore_ascii_case("null");
-        values.push(if is_null { None } else { Some(parameters::text(item.as_bytes(), element)?) });
-        rest = match after.strip_prefix(',') {
-            Some(rest) if rest.trim().is_empty() => return Err("a value is missing behind the last comma".into()),
-            Some(rest) => rest.trim_start(),
-            None if after.is_empty() => "",
-            None => return Err("a comma is missing between two values".into()),
-        };
-    }
-    list(values, element)
+pub fn text(bytes: &[u8], element: Type, zone: &Zone) -> Result<ScalarValue, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8")?;
+    dimension(text, element, zone, DIMENSIONS_MAX)
 }
 
-/// The first item of a list, whether it was quoted, and the rest of the text.
-fn item(text: &str) -> Result<(String, bool, &str), String> {
-    let (is_quoted, body) = match text.strip_prefix('"') {
-        Some(body) => (true, body),
-        None => (false, text),
+/// An array of at most this number of dimensions.
+fn dimension(text: &str, element: Type, zone: &Zone, dimensions: usize) -> Result<ScalarValue, String> {
+    let value = |item: ArrayItem| match item {
+        ArrayItem::Null => Ok(None),
+        ArrayItem::Value(text) => parameters::text(text.as_bytes(), element, zone).map(Some),
+        ArrayItem::Array(text) if dimensions > 1 => dimension(&text, element, zone, dimensions - 1).map(Some),
+        ArrayItem::Array(_) => Err(format!("it has more than {DIMENSIONS_MAX} dimensions")),
     };
-    let (mut item, mut chars) = (String::new(), body.char_indices());
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '\\' => item.push(chars.next().ok_or("it ends with a backslash")?.1),
-            '"' if is_quoted => return Ok((item, true, body[at + 1..].trim_start())),
-            ',' if !is_quoted => return Ok((item.trim_end().to_owned(), false, &body[at..])),
-            '{' | '}' | '"' if !is_quoted => return Err("arrays have one dimension here".into()),
-            c => item.push(c),
-        }
+    let items = array_items(text).ok_or("write it as {a,b}")?;
+    let has = |is: fn(&ArrayItem) -> bool| items.iter().any(is);
+    if has(|item| matches!(item, ArrayItem::Array(_))) && has(|item| matches!(item, ArrayItem::Value(_))) {
+        return Err("values and arrays are in one dimension".into());
     }
-    if is_quoted { Err("a quote is not closed".into()) } else { Ok((item.trim_end().to_owned(), false, "")) }
+    list(items.into_iter().map(value).collect::<Result<_, _>>()?, element)
 }
 
 /// ```text
@@ -56,17 +44,21 @@ fn item(text: &str) -> Result<(String, bool, &str), String> {
 /// ```
 pub fn binary(bytes: &[u8], element: Type) -> Result<ScalarValue, String> {
     let mut rest = bytes;
-    let dimensions = number(&mut rest)?;
+    let dimensions = usize::try_from(number(&mut rest)?).map_err(|_| "its number of dimensions is negative")?;
     let (_, oid) = (number(&mut rest)?, number(&mut rest)?);
     let element = Type::by_oid(oid as u32).unwrap_or(element);
-    let length = match dimensions {
-        0 => 0,
-        1 => (number(&mut rest)?, number(&mut rest)?).0,
-        _ => return Err("arrays have one dimension here".into()),
-    };
+    if dimensions > DIMENSIONS_MAX {
+        return Err(format!("it has more than {DIMENSIONS_MAX} dimensions"));
+    }
+    let mut lengths = vec![];
+    for _ in 0..dimensions {
+        let length = (number(&mut rest)?, number(&mut rest)?).0;
+        lengths.push(usize::try_from(length).map_err(|_| "the length of a dimension is negative")?);
+    }
+    let count = lengths.iter().try_fold(1usize, |count, length| count.checked_mul(*length)).ok_or("it is too long")?;
     let mut values = vec![];
     // Each element has at least four bytes, so a wrong length soon reaches the end.
-    for _ in 0..length {
+    for _ in 0..if dimensions == 0 { 0 } else { count } {
         values.push(match number(&mut rest)? {
             -1 => None,
             bytes => {
@@ -77,7 +69,15 @@ pub fn binary(bytes: &[u8], element: Type) -> Result<ScalarValue, String> {
             }
         });
     }
-    if rest.is_empty() { list(values, element) } else { Err("it is longer than its elements".into()) }
+    if !rest.is_empty() {
+        return Err("it is longer than its elements".into());
+    }
+    // The elements of the last dimension are together.
+    for length in lengths.into_iter().skip(1).rev().filter(|length| *length > 0) {
+        let lists = values.chunks(length).map(|part| list(part.to_vec(), element).map(Some));
+        values = lists.collect::<Result<_, _>>()?;
+    }
+    list(values, element)
 }
 
 fn number(rest: &mut &[u8]) -> Result<i32, String> {
@@ -89,6 +89,8 @@ fn number(rest: &mut &[u8]) -> Result<i32, String> {
 fn list(values: Vec<Option<ScalarValue>>, element: Type) -> Result<ScalarValue, String> {
     let to = types::parameter_type(element.oid).ok_or_else(|| format!("there are no arrays of {}", element.sql))?;
     let to = if element == types::NUMERIC { common_decimal(&values)?.unwrap_or(to) } else { to };
+    let inner = values.iter().flatten().map(ScalarValue::data_type).find(|inner| matches!(inner, DataType::List(_)));
+    let to = inner.unwrap_or(to);
     let value = |value: Option<ScalarValue>| match value {
         Some(value) => value.cast_to(&to),
         None => ScalarValue::try_new_null(&to),
@@ -127,7 +129,7 @@ mod tests {
     #[test]
     fn lists_are_read_in_both_forms() {
         let check = |bytes: &[u8], is_binary: bool, element: Type, expected: &str| {
-            let value = if is_binary { binary(bytes, element) } else { text(bytes, element) };
+            let value = if is_binary { binary(bytes, element) } else { text(bytes, element, &Zone::Fixed(0)) };
             assert_eq!(value.map(|value| value.to_string()), Ok(expected.to_owned()), "{bytes:?}");
         };
         check(b"{1,2, NULL}", false, types::INT4, "[1, 2, ]");
@@ -143,8 +145,13 @@ mod tests {
         }
         let endless = [&head[..], &[i32::MAX, 1].map(i32::to_be_bytes).concat()].concat();
         assert!(binary(&endless, types::INT4).is_err());
-        for wrong in ["", "1", "{1", "{1,}", "{{1},{2}}", "{\"a}", "{\"a\"b}", "{a\\}"] {
-            assert!(text(wrong.as_bytes(), types::TEXT).is_err(), "{wrong}");
+        check(b"{{1,2},{3,NULL}}", false, types::INT4, "[[1, 2], [3, ]]");
+        check(b"[0:1]={7,8}", false, types::INT4, "[7, 8]");
+        let square =
+            [&[2, 0, 23].map(i32::to_be_bytes).concat()[..], &[2, 1, 1, 1, 4, 7, 4, 8].map(i32::to_be_bytes).concat()];
+        check(&square.concat(), true, types::INT4, "[[7], [8]]");
+        for wrong in ["", "1", "{1", "{1,}", "{{1},2}", "{\"a}", "{\"a\"b}", "{a\\}", "{{{{{{{1}}}}}}}"] {
+            assert!(text(wrong.as_bytes(), types::TEXT, &Zone::Fixed(0)).is_err(), "{wrong}");
         }
     }
 }

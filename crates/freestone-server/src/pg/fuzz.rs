@@ -25,18 +25,19 @@ pub fn startup(bytes: &[u8]) {
 
 pub fn parameter(bytes: &[u8]) {
     let [kind, value @ ..] = bytes else { return };
+    let zone = freestone::Zone::Fixed(0);
     let oid = TYPES[usize::from(*kind) % TYPES.len()].oid;
     for format in [0, 1] {
         let array = TYPES[usize::from(*kind) % TYPES.len()].array;
-        let _ = super::parameters::parameter(1, Some(value), format, oid, &DataType::Utf8View);
-        let _ = super::parameters::parameter(1, Some(value), format, array, &DataType::Utf8View);
+        let _ = super::parameters::parameter(1, Some(value), format, oid, &DataType::Utf8View, &zone);
+        let _ = super::parameters::parameter(1, Some(value), format, array, &DataType::Utf8View, &zone);
     }
 }
 
 pub fn copy(bytes: &[u8]) {
     let options =
         CopyOptions { format: CopyFormat::Text, delimiter: b'\t', null: "\\N".into(), header: false, quote: b'"' };
-    let mut format = TextFormat::new(&options);
+    let mut format = TextFormat::new(&options, vec![true]);
     let _ = format.convert(bytes);
     let _ = format.finish();
     let fields = TYPES.iter().filter_map(|kind| Some(Field::new(kind.name, parameter_type(kind.oid)?, true)));

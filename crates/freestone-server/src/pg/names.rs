@@ -1,68 +1,132 @@
-//! PostgreSQL's names for unnamed columns: the name of the function that computes them, or `?column?`.
+//! PostgreSQL's names for unnamed columns: the name of the function that computes them, or `?column?`; and the types of
+//! columns that only the text of the query tells, such as that of `a::json`.
 
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::sql::sqlparser::ast::{Expr, ObjectNamePart, Query, SelectItem, SetExpr, Statement};
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, DataType, Expr, ObjectNamePart, Query, SelectItem, SetExpr, Statement, TypedString,
+};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use super::types::{self, ColumnType, Type};
+
 const UNKNOWN: &str = "?column?";
 
-/// The columns of a result with the names that PostgreSQL gives them. Columns with a name keep it.
-pub fn as_named(sql: &str, schema: SchemaRef) -> SchemaRef {
-    let Some(names) = names(sql).filter(|names| names.len() == schema.fields().len()) else { return schema };
-    if names.iter().all(Option::is_none) {
+/// What the text of a query tells about a column of its result.
+struct Told {
+    /// The name of a column that has none.
+    name: Option<String>,
+    of_type: Option<ColumnType>,
+}
+
+/// The columns of a result with the names and types that PostgreSQL gives them. Columns with a name keep it.
+///
+/// `is_enum` says whether a name is that of a type of labels.
+pub fn as_named(sql: &str, schema: SchemaRef, is_enum: &dyn Fn(&str) -> bool) -> SchemaRef {
+    let Some(told) = told(sql, is_enum).filter(|told| told.len() == schema.fields().len()) else { return schema };
+    if told.iter().all(|told| told.name.is_none() && told.of_type.is_none()) {
         return schema;
     }
-    let fields = schema.fields().iter().zip(names).map(|(field, name)| match name {
-        Some(name) => Arc::new(field.as_ref().clone().with_name(name)),
-        None => field.clone(),
+    let fields = schema.fields().iter().zip(told).map(|(field, told)| {
+        let mut field = field.as_ref().clone();
+        if let Some(name) = told.name {
+            field = field.with_name(name);
+        }
+        Arc::new(told.of_type.map_or(field.clone(), |of_type| of_type.note(field)))
     });
     Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
-/// A name for each unnamed column of a query; `None` if the number of columns is not known from the text.
-fn names(sql: &str) -> Option<Vec<Option<String>>> {
+/// What is told about each column of a query; `None` if the number of columns is not known from the text.
+fn told(sql: &str, is_enum: &dyn Fn(&str) -> bool) -> Option<Vec<Told>> {
     let mut statements = Parser::parse_sql(&GenericDialect {}, sql).ok()?;
     match statements.pop()? {
-        Statement::Query(query) if statements.is_empty() => of_query(&query),
+        Statement::Query(query) if statements.is_empty() => of_query(&query, is_enum),
         _ => None,
     }
 }
 
-fn of_query(query: &Query) -> Option<Vec<Option<String>>> {
-    of_body(&query.body)
+fn of_query(query: &Query, is_enum: &dyn Fn(&str) -> bool) -> Option<Vec<Told>> {
+    of_body(&query.body, is_enum)
 }
 
-fn of_body(body: &SetExpr) -> Option<Vec<Option<String>>> {
+fn of_body(body: &SetExpr, is_enum: &dyn Fn(&str) -> bool) -> Option<Vec<Told>> {
     match body {
-        SetExpr::Select(select) => select.projection.iter().map(of_item).collect(),
-        SetExpr::SetOperation { left, .. } => of_body(left),
-        SetExpr::Query(query) => of_query(query),
+        SetExpr::Select(select) => select.projection.iter().map(|item| of_item(item, is_enum)).collect(),
+        SetExpr::SetOperation { left, .. } => {
+            // The other side has a say in the types.
+            Some(of_body(left, is_enum)?.into_iter().map(|told| Told { of_type: None, ..told }).collect())
+        }
+        SetExpr::Query(query) => of_query(query, is_enum),
         _ => None,
     }
 }
 
 /// `None` for a wildcard.
-fn of_item(item: &SelectItem) -> Option<Option<String>> {
+fn of_item(item: &SelectItem, is_enum: &dyn Fn(&str) -> bool) -> Option<Told> {
     match item {
-        SelectItem::UnnamedExpr(expr) => Some(of_expr(expr)),
-        SelectItem::ExprWithAlias { .. } => Some(None),
+        SelectItem::UnnamedExpr(expr) => Some(Told { name: of_expr(expr), of_type: type_of(expr, is_enum) }),
+        SelectItem::ExprWithAlias { expr, .. } => Some(Told { name: None, of_type: type_of(expr, is_enum) }),
+        _ => None,
+    }
+}
+
+/// The type of an expression by its form. What is a string is `text`, unless it is a column or a cast says otherwise.
+fn type_of(expr: &Expr, is_enum: &dyn Fn(&str) -> bool) -> Option<ColumnType> {
+    match expr {
+        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => type_of(inner, is_enum),
+        Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => {
+            ColumnType::of_sql(data_type, is_enum)
+        }
+        Expr::Value(_) | Expr::BinaryOp { .. } => Some(ColumnType::plain(types::TEXT)),
+        Expr::Trim { .. } | Expr::Substring { .. } | Expr::Overlay { .. } => Some(ColumnType::plain(types::TEXT)),
+        Expr::Function(call) => {
+            let name = call.name.0.last().and_then(ObjectNamePart::as_ident).map(folded)?;
+            const TEXTS: [&str; 20] = [
+                "concat",
+                "concat_ws",
+                "upper",
+                "lower",
+                "initcap",
+                "trim",
+                "btrim",
+                "ltrim",
+                "rtrim",
+                "replace",
+                "substr",
+                "left",
+                "right",
+                "lpad",
+                "rpad",
+                "repeat",
+                "reverse",
+                "to_char",
+                "string_agg",
+                "chr",
+            ];
+            TEXTS.contains(&name.as_str()).then(|| ColumnType::plain(types::TEXT))
+        }
         _ => None,
     }
 }
 
 /// `None` for a column, which keeps its name.
-fn of_expr(expr: &Expr) -> Option<String> {
+pub fn of_expr(expr: &Expr) -> Option<String> {
     let name = match expr {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => return None,
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => return of_expr(inner),
-        Expr::Cast { expr: inner, .. } => match inner.as_ref() {
+        Expr::Cast { expr: inner, data_type, .. } => match inner.as_ref() {
             Expr::Identifier(name) => folded(name),
             Expr::CompoundIdentifier(names) => names.last().map(folded)?,
-            inner => return of_expr(inner),
+            inner => match of_expr(inner) {
+                Some(name) if name == UNKNOWN => of_cast(data_type),
+                name => return name,
+            },
         },
+        Expr::TypedString(typed) => of_cast(&typed.data_type),
+        Expr::Interval(_) => "interval".to_owned(),
         Expr::Function(call) => call.name.0.last().and_then(ObjectNamePart::as_ident).map(folded)?,
         Expr::Case { .. } => "case".to_owned(),
         Expr::Extract { .. } => "extract".to_owned(),
@@ -78,6 +142,20 @@ fn of_expr(expr: &Expr) -> Option<String> {
         _ => UNKNOWN.to_owned(),
     };
     Some(name)
+}
+
+/// A cast of a value without a name has the name of the type.
+fn of_cast(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => of_cast(element),
+        DataType::Custom(name, _) => {
+            name.0.last().and_then(ObjectNamePart::as_ident).map_or_else(|| UNKNOWN.to_owned(), folded)
+        }
+        other => {
+            let known = Type::by_sql(&other.to_string()).and_then(Type::by_oid);
+            known.map_or_else(|| UNKNOWN.to_owned(), |known| known.name.to_owned())
+        }
+    }
 }
 
 /// The name of a subquery's column is the name of the value.
@@ -101,6 +179,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn casts_tell_types() {
+        use arrow::datatypes::{DataType, Field};
+        let of = |sql: &str, data_type: DataType| {
+            let schema = Arc::new(Schema::new(vec![Field::new("a", data_type, true)]));
+            let of_type = ColumnType::of_field(as_named(sql, schema, &|name| name == "mood").field(0));
+            (of_type.oid(), of_type.modifier)
+        };
+        for (sql, expected) in [
+            ("SELECT a FROM t", (1043, -1)),
+            ("SELECT '{}'::json", (114, -1)),
+            ("SELECT CAST(a AS JSONB) AS b FROM t", (3802, -1)),
+            ("SELECT 'x'", (25, -1)),
+            ("SELECT a || 'x' FROM t", (25, -1)),
+            ("SELECT a::varchar(10) FROM t", (1043, 14)),
+            ("SELECT a::char(3) FROM t", (1042, 7)),
+            ("SELECT a::name FROM t", (19, -1)),
+            ("SELECT upper(a) FROM t", (25, -1)),
+            ("SELECT a::Mood FROM t", (types::enum_oid("mood"), -1)),
+            ("SELECT a::\"Mood\" FROM t", (1043, -1)),
+        ] {
+            assert_eq!(of(sql, DataType::Utf8View), expected, "{sql}");
+        }
+        assert_eq!(of("SELECT 1::oid", DataType::Int64), (26, -1));
+        assert_eq!(of("SELECT a::json", DataType::Int64), (20, -1));
+    }
+
+    #[test]
     fn columns_are_called_as_in_postgresql() {
         for (sql, expected) in [
             ("SELECT 1, a, t.a, a AS b, a + 1 FROM t", "?column? - - - ?column?"),
@@ -109,14 +214,22 @@ mod tests {
                 "SELECT CASE WHEN a THEN 1 END, (SELECT max(a) FROM t), EXTRACT(year FROM a), ((a)) FROM t",
                 "case max extract -",
             ),
+            (
+                "SELECT 1::INT, '1'::text, (1 + 1)::varchar(3), '{}'::int[], date '2024-01-01'",
+                "int4 text varchar int4 date",
+            ),
+            (
+                "SELECT CAST('1' AS timestamp with time zone), 'x'::regclass, interval '1 day'",
+                "timestamptz regclass interval",
+            ),
             ("WITH x AS (SELECT 1) (SELECT 1 FROM x) UNION SELECT 2 AS b", "?column?"),
         ] {
             let found: Vec<String> =
-                names(sql).expect(sql).into_iter().map(|name| name.unwrap_or("-".to_owned())).collect();
+                told(sql, &|_| false).expect(sql).into_iter().map(|told| told.name.unwrap_or("-".to_owned())).collect();
             assert_eq!(found.join(" "), expected, "{sql}");
         }
         for sql in ["SELECT *, 1 FROM t", "INSERT INTO t VALUES (1)", "VALUES (1)", "nothing that reads"] {
-            assert_eq!(names(sql), None, "{sql}");
+            assert!(told(sql, &|_| false).is_none(), "{sql}");
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
 use datafusion::scalar::ScalarValue;
-use freestone::Inputs;
+use freestone::{Inputs, Zone};
 
 use super::array;
 use super::error::PgError;
 use super::numeric::{self, DIGITS_MAX};
 use super::types::{self, ColumnType, Type};
-use super::values::{EPOCH_DAYS, EPOCH_MICROS};
+use super::values::{EPOCH_DAYS, EPOCH_MICROS, JSONB_VERSION};
 use crate::sqlstate;
 
 type Result<T, E = PgError> = std::result::Result<T, E>;
@@ -33,6 +33,7 @@ pub fn parameter(
     format: i16,
     declared: u32,
     planned: &DataType,
+    zone: &Zone,
 ) -> Result<ScalarValue> {
     let planned_type = ColumnType::of(planned).element;
     let known = Type::by_oid(declared).filter(|known| *known != types::UNKNOWN);
@@ -48,9 +49,9 @@ pub fn parameter(
     }
     let element = Type::by_array(declared).unwrap_or(planned_type);
     let value = match format {
-        0 if is_array => array::text(bytes, element),
+        0 if is_array => array::text(bytes, element, zone),
         1 if is_array => array::binary(bytes, element),
-        0 => text(bytes, kind),
+        0 => text(bytes, kind, zone),
         1 => binary(bytes, kind),
         _ => {
             return Err(PgError::new(
@@ -60,8 +61,12 @@ pub fn parameter(
         }
     };
     value.map_err(|reason| {
-        let code =
-            if format == 0 { sqlstate::INVALID_TEXT_REPRESENTATION } else { sqlstate::INVALID_BINARY_REPRESENTATION };
+        let code = match format {
+            0 if is_time(kind) && reason.contains("out of range") => sqlstate::DATETIME_FIELD_OVERFLOW,
+            0 if is_time(kind) => sqlstate::INVALID_DATETIME_FORMAT,
+            0 => sqlstate::INVALID_TEXT_REPRESENTATION,
+            _ => sqlstate::INVALID_BINARY_REPRESENTATION,
+        };
         PgError::new(code, format!("parameter ${number} is no value of type {}: {reason}", kind.sql))
     })
 }
@@ -80,7 +85,12 @@ pub fn field(bytes: Option<&[u8]>, to: &DataType) -> Result<ScalarValue, String>
     value.cast_to(to).map_err(|error| error.strip_backtrace())
 }
 
-pub(super) fn text(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
+fn is_time(kind: Type) -> bool {
+    [types::DATE, types::TIME, types::TIMESTAMP, types::TIMESTAMPTZ, types::INTERVAL].contains(&kind)
+}
+
+/// The value of a text. `zone` is that of times without one.
+pub(super) fn text(bytes: &[u8], kind: Type, zone: &Zone) -> Result<ScalarValue, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8")?;
     let trimmed = text.trim();
     match kind {
@@ -89,11 +99,12 @@ pub(super) fn text(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
             "f" | "false" | "0" | "off" | "n" | "no" => Ok(ScalarValue::Boolean(Some(false))),
             _ => Err("write it as true or false".into()),
         },
-        types::BYTEA => bytes_of_text(text).map(|bytes| ScalarValue::Binary(Some(bytes))),
+        types::BYTEA => bytes_of_text(text.as_bytes()).map(|bytes| ScalarValue::Binary(Some(bytes))),
         types::NUMERIC => decimal(trimmed),
-        // A time or zone after a date is ignored, as in PostgreSQL: JDBC sends `2024-02-29 +01`.
-        types::DATE => typed(without_rest(trimmed, ' '), kind),
-        types::TIME => typed(without_rest(without_rest(trimmed, '+'), '-'), kind),
+        kind if is_time(kind) => {
+            let to = types::parameter_type(kind.oid).ok_or("there is no such type")?;
+            freestone::value_of_text(trimmed, &to, zone).map_err(|error| error.to_string())
+        }
         types::FLOAT4 | types::FLOAT8 if trimmed.parse::<f64>().is_ok() => {
             let value = trimmed.parse::<f64>().ok();
             Ok(if kind == types::FLOAT4 {
@@ -115,23 +126,15 @@ fn typed(text: &str, kind: Type) -> Result<ScalarValue, String> {
     ScalarValue::Utf8(Some(text.to_owned())).cast_to(&to).map_err(|error| error.strip_backtrace())
 }
 
-/// The text before a separator that is followed by a time or zone. If something else follows, the whole text.
-fn without_rest(text: &str, separator: char) -> &str {
-    match text.split_once(separator) {
-        Some((value, rest)) if rest.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c)) => value,
-        _ => text,
-    }
-}
-
 /// Parses `\x00ff`, or the older format with backslashes.
-fn bytes_of_text(text: &str) -> Result<Vec<u8>, String> {
-    if let Some(digits) = text.strip_prefix("\\x") {
+pub(super) fn bytes_of_text(text: &[u8]) -> Result<Vec<u8>, String> {
+    if let Some(digits) = text.strip_prefix(b"\\x") {
         let digit = |byte: &u8| (*byte as char).to_digit(16).map(|digit| digit as u8);
-        let digits: Option<Vec<u8>> = digits.as_bytes().iter().map(digit).collect();
+        let digits: Option<Vec<u8>> = digits.iter().map(digit).collect();
         let digits = digits.filter(|digits| digits.len() % 2 == 0).ok_or("write it as \\x and pairs of hex digits")?;
         return Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect());
     }
-    let (mut bytes, mut rest) = (vec![], text.as_bytes());
+    let (mut bytes, mut rest) = (vec![], text);
     while let [first, after @ ..] = rest {
         match (first, after) {
             (b'\\', [b'\\', after @ ..]) => {
@@ -229,7 +232,7 @@ pub(super) fn binary(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
         types::BYTEA => Ok(ScalarValue::Binary(Some(bytes.to_vec()))),
         // The binary form is the text after one byte with a version.
         types::JSONB => match bytes {
-            [1, json @ ..] => text(json, types::TEXT),
+            [JSONB_VERSION, json @ ..] => binary(json, types::TEXT),
             _ => Err("it has another version than 1".into()),
         },
         types::UUID => {
@@ -256,7 +259,7 @@ mod tests {
     #[test]
     fn texts_are_values() {
         let check = |text: &str, kind: Type, expected: ScalarValue| {
-            let value = parameter(1, Some(text.as_bytes()), 0, kind.oid, &DataType::Null);
+            let value = parameter(1, Some(text.as_bytes()), 0, kind.oid, &DataType::Null, &Zone::Fixed(7200));
             assert_eq!(value.expect(text), expected, "{text}");
         };
         check("t", types::BOOL, ScalarValue::Boolean(Some(true)));
@@ -269,6 +272,12 @@ mod tests {
         check("a\\\\\\001", types::BYTEA, ScalarValue::Binary(Some(vec![b'a', b'\\', 1])));
         check("2024-02-29", types::DATE, ScalarValue::Date32(Some(19_782)));
         check("2024-02-29 +01", types::DATE, ScalarValue::Date32(Some(19_782)));
+        check("0044-03-15 BC", types::DATE, ScalarValue::Date32(Some(-735_160)));
+        check("-infinity", types::DATE, ScalarValue::Date32(Some(-i32::MAX)));
+        // In the zone of the session, two hours east.
+        let micros = |micros| ScalarValue::TimestampMicrosecond(Some(micros), Some("+00:00".into()));
+        check("1970-1-1 3:00", types::TIMESTAMPTZ, micros(3_600_000_000));
+        check("1970-01-01 03:00:00-01", types::TIMESTAMPTZ, micros(4 * 3_600_000_000));
         check("00:00:01-05", types::TIME, ScalarValue::Time64Microsecond(Some(1_000_000)));
         check("00:00:01+00", types::TIME, ScalarValue::Time64Microsecond(Some(1_000_000)));
     }
@@ -279,7 +288,8 @@ mod tests {
             (&b"x"[..], 0, types::INT4),
             (b"99999999999", 0, types::INT4),
             (b"maybe", 0, types::BOOL),
-            (b"2024-02-29 BC", 0, types::DATE),
+            (b"2023-02-29", 0, types::DATE),
+            (b"2024-02-29 25:00", 0, types::TIMESTAMP),
             (b"1e999999999", 0, types::NUMERIC),
             (b"1e-2147483648", 0, types::NUMERIC),
             (b"\xff", 0, types::TEXT),
@@ -289,7 +299,8 @@ mod tests {
             (b"", 1, types::NUMERIC),
             (b"1", 2, types::INT4),
         ] {
-            assert!(parameter(1, Some(bytes), format, kind.oid, &DataType::Null).is_err(), "{bytes:?}");
+            let value = parameter(1, Some(bytes), format, kind.oid, &DataType::Null, &Zone::Fixed(0));
+            assert!(value.is_err(), "{bytes:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::error::PgError;
 use super::types::ColumnType;
 use super::values::Column;
+use crate::channels::Notification;
 
 /// Messages that are queued for sending.
 #[derive(Debug, Default)]
@@ -10,6 +11,8 @@ pub struct Replies {
     pub bytes: Vec<u8>,
     /// The number of bytes that were sent.
     pub sent: usize,
+    /// Where the last message begins, if it says that a statement is complete.
+    completed_at: Option<usize>,
 }
 
 /// The state of a transaction.
@@ -24,12 +27,14 @@ impl Replies {
     /// Removes all messages, which were sent, and keeps at most `kept_bytes` of memory for the next ones.
     pub fn clear(&mut self, kept_bytes: usize) {
         self.sent = 0;
+        self.completed_at = None;
         self.bytes.clear();
         self.bytes.shrink_to(kept_bytes);
     }
 
     /// Appends a message of a kind with the body that `body` writes. The length is filled in.
     pub fn message(&mut self, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
+        self.completed_at = None;
         self.bytes.push(kind);
         let start = self.bytes.len();
         self.bytes.extend([0; 4]);
@@ -77,13 +82,31 @@ impl Replies {
         self.message(b'Z', |out| out.push(status));
     }
 
+    pub fn notification(&mut self, notification: &Notification) {
+        self.message(b'A', |out| {
+            out.extend((notification.number as u32).to_be_bytes());
+            text(out, &notification.channel);
+            text(out, &notification.payload);
+        });
+    }
+
     /// Appends a message without a body.
     pub fn bare(&mut self, kind: u8) {
         self.message(kind, |_| {});
     }
 
     pub fn complete(&mut self, tag: &str) {
+        let start = self.bytes.len();
         self.message(b'C', |out| text(out, tag));
+        self.completed_at = Some(start);
+    }
+
+    /// Takes back that a statement is complete, if that is the last message and was not sent: its transaction could not
+    /// commit.
+    pub fn retract_complete(&mut self) {
+        if let Some(start) = self.completed_at.take().filter(|start| self.sent <= *start) {
+            self.bytes.truncate(start);
+        }
     }
 
     pub fn columns(&mut self, columns: &[(String, ColumnType)], formats: impl Fn(usize) -> i16) {

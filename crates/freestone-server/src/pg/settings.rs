@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::calendar::{DateStyle, IntervalStyle, Styles};
 use super::error::PgError;
 use crate::sqlstate;
 
@@ -23,26 +24,37 @@ enum Kind {
     /// One of these values.
     OneOf(&'static [&'static str]),
     Milliseconds,
+    /// An integer from the first to the second.
+    Range(i32, i32),
+    /// UTF-8, under any of its names.
+    Encoding,
+    /// The user of the connection, or the initial value.
+    Own,
+    /// A style of dates, and the order of their parts.
+    DateStyle,
     /// An isolation level.
     Level,
 }
+
+const MESSAGE_LEVELS: [&str; 9] =
+    ["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
 
 /// The name as shown, the initial value, and how it can be changed.
 const SETTINGS: &[(&str, &str, Kind)] = &[
     ("application_name", "", Kind::Free),
     ("bytea_output", "hex", Kind::Only(&["hex"])),
-    ("client_encoding", "UTF8", Kind::Only(&["utf8", "utf-8", "unicode", "sql_ascii"])),
-    ("client_min_messages", "notice", Kind::Free),
-    ("DateStyle", "ISO, MDY", Kind::Only(&["iso"])),
-    ("default_transaction_deferrable", "off", Kind::Free),
+    ("client_encoding", "UTF8", Kind::Encoding),
+    ("client_min_messages", "notice", Kind::OneOf(&MESSAGE_LEVELS)),
+    ("DateStyle", "ISO, MDY", Kind::DateStyle),
+    ("default_transaction_deferrable", "off", Kind::Switch),
     ("default_transaction_isolation", "read committed", Kind::Level),
     ("default_transaction_read_only", "off", Kind::Switch),
     ("escape_string_warning", "on", Kind::Free),
-    ("extra_float_digits", "1", Kind::Free),
+    ("extra_float_digits", "1", Kind::Range(-15, 3)),
     ("idle_in_transaction_session_timeout", "0", Kind::Milliseconds),
     ("in_hot_standby", "off", Kind::Fixed),
     ("integer_datetimes", "on", Kind::Fixed),
-    ("IntervalStyle", "postgres", Kind::Only(&["postgres"])),
+    ("IntervalStyle", "postgres", Kind::OneOf(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"])),
     ("is_superuser", "off", Kind::Fixed),
     ("jit", "off", Kind::Free),
     ("lc_collate", "C", Kind::Fixed),
@@ -53,18 +65,19 @@ const SETTINGS: &[(&str, &str, Kind)] = &[
     ("max_identifier_length", "63", Kind::Fixed),
     ("max_index_keys", "32", Kind::Fixed),
     ("quote_all_identifiers", "off", Kind::Free),
-    ("role", "none", Kind::Free),
+    ("role", "none", Kind::Own),
     ("row_security", "on", Kind::Free),
     ("search_path", "\"$user\", public", Kind::Free),
     ("server_encoding", "UTF8", Kind::Fixed),
     ("server_version", VERSION, Kind::Fixed),
     ("server_version_num", VERSION_NUMBER, Kind::Fixed),
-    ("session_authorization", "", Kind::Fixed),
+    ("session_authorization", "", Kind::Own),
     ("standard_conforming_strings", "on", Kind::Only(&["on", "true", "1"])),
     ("statement_timeout", "0", Kind::Milliseconds),
     ("synchronize_seqscans", "on", Kind::Free),
     ("synchronous_commit", "on", Kind::OneOf(&["on", "off", "local", "remote_write", "remote_apply"])),
     ("TimeZone", "UTC", Kind::Free),
+    ("transaction_deferrable", "off", Kind::Switch),
     ("transaction_isolation", "read committed", Kind::Level),
     ("transaction_read_only", "off", Kind::Switch),
     ("work_mem", "4MB", Kind::Free),
@@ -130,6 +143,14 @@ impl Settings {
         Some((name, self.values.get(name)?))
     }
 
+    /// The value as SHOW gives it: times in the largest unit without a rest.
+    pub fn shown(&self, name: &str) -> Option<(&'static str, String)> {
+        let (name, value) = self.show(name)?;
+        let is_time = find(name).is_some_and(|(_, _, kind)| kind == Kind::Milliseconds);
+        let time = is_time.then(|| value.parse().ok()).flatten().map(with_unit);
+        Some((name, time.unwrap_or_else(|| value.to_owned())))
+    }
+
     pub fn all(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.values.iter().map(|(name, value)| (*name, value.as_str()))
     }
@@ -149,7 +170,7 @@ impl Settings {
             return Err(PgError::new(sqlstate::UNDEFINED_OBJECT, format!("there is no setting {name}")));
         };
         let initial = self.initial.get(name).cloned().unwrap_or_default();
-        let value = value.map_or(initial, str::to_owned);
+        let value = value.map_or_else(|| initial.clone(), str::to_owned);
         let lower = value.to_ascii_lowercase();
         let value = match kind {
             Kind::Fixed => {
@@ -173,6 +194,15 @@ impl Settings {
             Kind::OneOf(_) => lower,
             Kind::Switch => switch(name, &lower)?.to_owned(),
             Kind::Level => level(&lower)?.to_owned(),
+            Kind::Range(first, last) => integer(name, &lower, first..=last)?,
+            Kind::Encoding => encoding(&lower)?.to_owned(),
+            Kind::Own if lower == initial.to_ascii_lowercase() => initial,
+            Kind::Own if Some(&value) == self.initial.get("session_authorization") => value,
+            Kind::Own => {
+                let message = format!("{name} = {value}: a session keeps the user with whom it began");
+                return Err(PgError::new(sqlstate::INVALID_PARAMETER_VALUE, message));
+            }
+            Kind::DateStyle => date_style(self.values.get(name).map_or("", String::as_str), &lower)?,
             Kind::Milliseconds => milliseconds(&lower)?.as_millis().to_string(),
             Kind::Free => value,
         };
@@ -181,8 +211,33 @@ impl Settings {
         Ok(if reported { Changed::Reported { name, value } } else { Changed::Kept })
     }
 
+    /// Makes the values of the startup message those to which RESET returns.
+    pub fn begin(&mut self) {
+        self.initial = self.values.clone();
+    }
+
     pub fn reset_all(&mut self) {
         self.values = self.initial.clone();
+    }
+
+    /// How dates and intervals are written.
+    pub fn styles(&self) -> Styles {
+        let value = |name: &str| self.values.get(name).map_or("", String::as_str);
+        let day_first = value("DateStyle").ends_with("DMY");
+        let date = match value("DateStyle").split(',').next() {
+            Some("German") => DateStyle::German,
+            Some("SQL") => DateStyle::Sql { day_first },
+            Some("Postgres") => DateStyle::Postgres { day_first },
+            _ => DateStyle::Iso,
+        };
+        let interval = match value("IntervalStyle") {
+            "postgres_verbose" => IntervalStyle::Verbose,
+            "sql_standard" => IntervalStyle::SqlStandard,
+            "iso_8601" => IntervalStyle::Iso8601,
+            _ => IntervalStyle::Postgres,
+        };
+        let extra_float_digits = value("extra_float_digits").parse().unwrap_or(1);
+        Styles { date, interval, extra_float_digits }
     }
 
     /// The time limit of a statement: the shorter of those of the connection and the server.
@@ -201,14 +256,20 @@ impl Settings {
     }
 }
 
-/// The engine's name of an isolation level.
+/// The level of the engine that an isolation level is.
+pub fn engine_level(level: &str) -> &str {
+    if level == "read uncommitted" { "read committed" } else { level }
+}
+
+/// The name of an isolation level.
 ///
 /// # Errors
 ///
 /// The level does not exist, or is stricter than those of the engine.
 pub fn level(text: &str) -> Result<&'static str, PgError> {
     match text {
-        "read committed" | "read uncommitted" | "default" => Ok("read committed"),
+        "read committed" | "default" => Ok("read committed"),
+        "read uncommitted" => Ok("read uncommitted"),
         "repeatable read" | "snapshot" => Ok("repeatable read"),
         "serializable" => Err(PgError::unsupported("isolation level SERIALIZABLE is not available")
             .with_hint("REPEATABLE READ is snapshot isolation")),
@@ -232,6 +293,55 @@ fn switch(name: &str, value: &str) -> Result<&'static str, PgError> {
     }
 }
 
+fn integer(name: &str, text: &str, range: std::ops::RangeInclusive<i32>) -> Result<String, PgError> {
+    match text.trim().parse() {
+        Ok(value) if range.contains(&value) => Ok(value.to_string()),
+        _ => {
+            let (first, last) = (range.start(), range.end());
+            let message = format!("{name} = {text}: it is an integer from {first} to {last}");
+            Err(PgError::new(sqlstate::INVALID_PARAMETER_VALUE, message))
+        }
+    }
+}
+
+/// The name of an encoding, of which PostgreSQL compares only letters and digits.
+fn encoding(text: &str) -> Result<&'static str, PgError> {
+    let plain: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
+    match plain.as_str() {
+        // Texts in ASCII are UTF-8, too.
+        "utf8" | "unicode" | "sqlascii" => Ok("UTF8"),
+        _ => {
+            Err(PgError::unsupported(format!("client_encoding = {text} is not available")).with_hint("it is UTF8 here"))
+        }
+    }
+}
+
+/// The value of `DateStyle`, of which a part may be left as it was.
+fn date_style(before: &str, value: &str) -> Result<String, PgError> {
+    let (mut style, mut order) = before.split_once(", ").unwrap_or(("ISO", "MDY"));
+    let mut has_order = false;
+    for word in value.split(',').map(str::trim) {
+        match word {
+            "iso" => style = "ISO",
+            "sql" => style = "SQL",
+            "german" => {
+                style = "German";
+                order = if has_order { order } else { "DMY" };
+            }
+            _ if word.starts_with("postgres") => style = "Postgres",
+            _ if word.starts_with("euro") || word == "dmy" => (order, has_order) = ("DMY", true),
+            _ if word.starts_with("noneuro") || word == "us" || word == "mdy" => (order, has_order) = ("MDY", true),
+            "ymd" => (order, has_order) = ("YMD", true),
+            _ => {
+                let message = format!("DateStyle = {value}: {word} is no style of dates");
+                return Err(PgError::new(sqlstate::INVALID_PARAMETER_VALUE, message)
+                    .with_hint("the styles are ISO, SQL, Postgres and German, the orders DMY, MDY and YMD"));
+            }
+        }
+    }
+    Ok(format!("{style}, {order}"))
+}
+
 /// Parses a duration: `500`, `500ms`, `5s`, `2min`.
 fn milliseconds(text: &str) -> Result<Duration, PgError> {
     let invalid = || {
@@ -249,6 +359,15 @@ fn milliseconds(text: &str) -> Result<Duration, PgError> {
     Ok(Duration::from_millis(count.checked_mul(factor).ok_or_else(invalid)?.min(i32::MAX as u64)))
 }
 
+/// A number of milliseconds in the largest unit without a rest.
+fn with_unit(milliseconds: u64) -> String {
+    let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)];
+    match units.into_iter().find(|(_, size)| milliseconds % size == 0) {
+        Some((unit, size)) if milliseconds > 0 => format!("{}{unit}", milliseconds / size),
+        _ => "0".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,13 +378,34 @@ mod tests {
         assert_eq!(settings.statement_limit(), Some(Duration::from_secs(1)));
         settings.set("STATEMENT_TIMEOUT", Some("500ms")).expect("set");
         assert_eq!(settings.statement_limit(), Some(Duration::from_millis(500)));
+        assert_eq!(settings.shown("statement_timeout"), Some(("statement_timeout", "500ms".into())));
         settings.set("statement_timeout", Some("1h")).expect("set");
+        assert_eq!(settings.shown("statement_timeout"), Some(("statement_timeout", "1h".into())));
         assert_eq!(settings.statement_limit(), Some(Duration::from_secs(1)));
         let named = settings.set("application_name", Some("x")).expect("set");
         assert_eq!(named, Changed::Reported { name: "application_name", value: "x".into() });
         assert!(settings.set("client_encoding", Some("LATIN1")).is_err());
         assert!(settings.set("server_version", Some("9")).is_err());
-        assert!(settings.set("datestyle", Some("ISO, DMY")).is_ok() && settings.set("datestyle", Some("SQL")).is_err());
+        for (value, expected) in [
+            ("ISO, DMY", "ISO, DMY"),
+            ("sql", "SQL, DMY"),
+            ("US, postgres", "Postgres, MDY"),
+            ("german", "German, DMY"),
+        ] {
+            settings.set("datestyle", Some(value)).expect(value);
+            assert_eq!(settings.show("DateStyle"), Some(("DateStyle", expected)));
+        }
+        assert!(settings.set("datestyle", Some("ISO, XYZ")).is_err());
+        settings.set("client_encoding", Some("'utf-8'")).expect("set");
+        assert!(settings.set("extra_float_digits", Some("4")).is_err());
+        settings.set("extra_float_digits", Some("-2")).expect("set");
+        settings.set("session_authorization", None).expect("set");
+        settings.set("role", Some("ann")).expect("set");
+        assert!(settings.set("role", Some("bob")).is_err());
+        let (date, interval) = (DateStyle::German, IntervalStyle::SqlStandard);
+        let styles = Styles { date, interval, extra_float_digits: -2 };
+        settings.set("intervalstyle", Some("SQL_STANDARD")).expect("set");
+        assert_eq!(settings.styles(), styles);
         settings.set("timezone", Some("Europe/Paris")).expect("set");
         assert_eq!(settings.show("time_zone"), Some(("TimeZone", "Europe/Paris")));
         settings.set("transaction_read_only", Some("TRUE")).expect("set");

@@ -1,6 +1,7 @@
 //! The mapping of the engine's types to those of PostgreSQL.
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
+use datafusion::sql::sqlparser::ast::{self, ArrayElemTypeDef, CharacterLength, ExactNumberInfo, TimezoneInfo};
 
 /// A type of PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,10 +63,40 @@ impl Type {
         TYPES.iter().copied().find(|known| known.array == oid && oid != 0)
     }
 
+    /// The OID of a type by a name that SQL or `pg_type` has for it, or of an array of it. Precision and length have no
+    /// effect on it.
+    pub fn by_sql(name: &str) -> Option<u32> {
+        let lower = name.trim().to_ascii_lowercase();
+        let (element, is_array) = match lower.strip_suffix("[]") {
+            Some(element) => (element.trim_end(), true),
+            None => (lower.as_str(), false),
+        };
+        let start = element.find('(');
+        let end = element.rfind(')').filter(|end| start.is_some_and(|start| start < *end));
+        let plain = match (start, end) {
+            (Some(start), Some(end)) => format!("{} {}", element[..start].trim(), element[end + 1..].trim()),
+            _ => element.to_owned(),
+        };
+        let plain = plain.trim().trim_start_matches("pg_catalog.");
+        let plain = match plain {
+            "int" => "int4",
+            "float" | "double" => "float8",
+            "string" => "text",
+            "decimal" | "dec" => "numeric",
+            "char" => "bpchar",
+            other => other,
+        };
+        let known = TYPES.iter().find(|known| known.name == plain || known.sql == plain)?;
+        Some(if is_array { known.array } else { known.oid })
+    }
+
     pub fn by_oid(oid: u32) -> Option<Type> {
         TYPES.iter().copied().find(|known| known.oid == oid)
     }
 }
+
+/// The name under which a field of a result says which type its query names.
+const TOLD: &str = "postgresql type";
 
 /// The type of a column of a result or a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +125,77 @@ impl ColumnType {
         }
     }
 
-    fn plain(element: Type) -> ColumnType {
+    /// The type of a column of a result: the one that its query names, where that has the same values.
+    pub fn of_field(field: &Field) -> ColumnType {
+        let plain = ColumnType::of(field.data_type());
+        let told = field.metadata().get(TOLD).and_then(|told| ColumnType::read(told));
+        told.filter(|told| told.is_form_of(plain)).unwrap_or(plain)
+    }
+
+    /// Notes the type that a query names for a column of its result.
+    pub fn note(self, field: Field) -> Field {
+        let ColumnType { element, is_array, modifier } = self;
+        let mut metadata = field.metadata().clone();
+        metadata.insert(TOLD.to_owned(), format!("{} {is_array} {modifier}", element.oid));
+        field.with_metadata(metadata)
+    }
+
+    fn read(told: &str) -> Option<ColumnType> {
+        let mut parts = told.split(' ');
+        let oid = parts.next()?.parse().ok()?;
+        let element = Type::by_oid(oid).or_else(|| of_enum(oid))?;
+        Some(ColumnType { element, is_array: parts.next()?.parse().ok()?, modifier: parts.next()?.parse().ok()? })
+    }
+
+    /// Whether values of the engine's type are values of this one.
+    fn is_form_of(self, plain: ColumnType) -> bool {
+        let values = match self.element {
+            JSON | JSONB | TEXT | BPCHAR | NAME | CHAR => VARCHAR,
+            other if other.category == ENUM => VARCHAR,
+            OID | REGCLASS | REGTYPE | REGPROC => INT8,
+            other => other,
+        };
+        self.is_array == plain.is_array && values == plain.element
+    }
+
+    /// The type that a cast in SQL names; `None` where the engine's type says as much.
+    ///
+    /// `is_enum` says whether a name is that of a type of labels.
+    pub fn of_sql(sql: &ast::DataType, is_enum: &dyn Fn(&str) -> bool) -> Option<ColumnType> {
+        use ast::DataType as Sql;
+        let length = |length: &Option<CharacterLength>| match length {
+            Some(CharacterLength::IntegerLength { length, .. }) => i32::try_from(*length).map_or(-1, |n| n + 4),
+            _ => -1,
+        };
+        let digits = |precision: &Option<u64>| precision.and_then(|p| i32::try_from(p).ok()).unwrap_or(-1);
+        let (element, modifier) = match sql {
+            Sql::Array(ArrayElemTypeDef::SquareBracket(element, None)) => {
+                return Some(ColumnType { is_array: true, ..ColumnType::of_sql(element, is_enum)? });
+            }
+            Sql::JSON => (JSON, -1),
+            Sql::JSONB => (JSONB, -1),
+            Sql::Text => (TEXT, -1),
+            Sql::Varchar(of) | Sql::CharacterVarying(of) | Sql::CharVarying(of) => (VARCHAR, length(of)),
+            Sql::Char(of) | Sql::Character(of) => (BPCHAR, length(of).max(5)),
+            Sql::Numeric(ExactNumberInfo::None) | Sql::Decimal(ExactNumberInfo::None) => (NUMERIC, -1),
+            Sql::Time(precision, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => (TIME, digits(precision)),
+            Sql::Timestamp(precision, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+                (TIMESTAMP, digits(precision))
+            }
+            Sql::Timestamp(precision, _) => (TIMESTAMPTZ, digits(precision)),
+            Sql::Regclass => (REGCLASS, -1),
+            Sql::Custom(name, _) => match name.to_string().to_ascii_lowercase().trim_start_matches("pg_catalog.") {
+                "bpchar" => (BPCHAR, -1),
+                "name" => (NAME, -1),
+                "oid" => (OID, -1),
+                _ => (named_enum(name, is_enum)?, -1),
+            },
+            _ => return None,
+        };
+        Some(ColumnType { element, is_array: false, modifier })
+    }
+
+    pub fn plain(element: Type) -> ColumnType {
         ColumnType { element, is_array: false, modifier: -1 }
     }
 
@@ -105,6 +206,30 @@ impl ColumnType {
     pub fn width(&self) -> i16 {
         if self.is_array { -1 } else { self.element.width }
     }
+}
+
+/// The category of types of labels.
+const ENUM: char = 'E';
+/// The first OID of types of labels. Each is followed by that of its array.
+const OID_ENUM_FIRST: u32 = 1_600_000_000;
+const ENUMS_MAX: u32 = 100_000_000;
+
+/// The OID of a type of labels, which is the same in every session.
+pub fn enum_oid(name: &str) -> u32 {
+    let hash = name.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    OID_ENUM_FIRST + 2 * (hash % ENUMS_MAX)
+}
+
+/// The type of labels with an OID.
+fn of_enum(oid: u32) -> Option<Type> {
+    let is_enum = (OID_ENUM_FIRST..OID_ENUM_FIRST + 2 * ENUMS_MAX).contains(&oid) && oid.is_multiple_of(2);
+    is_enum.then_some(Type { oid, name: "", sql: "", width: 4, array: oid + 1, category: ENUM })
+}
+
+fn named_enum(name: &ast::ObjectName, is_enum: &dyn Fn(&str) -> bool) -> Option<Type> {
+    let ident = name.0.last()?.as_ident()?;
+    let name = if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() };
+    if is_enum(&name) { of_enum(enum_oid(&name)) } else { None }
 }
 
 fn scalar(data_type: &DataType) -> Type {

@@ -5,6 +5,7 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use freestone::quote;
 
+use super::connection::ChannelChange;
 use super::error::PgError;
 use super::settings::level;
 use crate::sqlstate;
@@ -31,6 +32,7 @@ pub enum Utility {
     DiscardAll,
     /// Drops the temporary tables of the session.
     DiscardTemp,
+    Prepare(Prepare),
     /// One prepared statement, or all.
     Deallocate(Option<String>),
     CopyOut(CopyOut),
@@ -42,7 +44,9 @@ pub enum Utility {
     Savepoint(String),
     Release(String),
     RollbackTo(String),
-    /// Accepted without an effect: UNLISTEN.
+    /// LISTEN, UNLISTEN and NOTIFY, with the tag.
+    Channel(ChannelChange, &'static str),
+    /// Accepted without an effect: DISCARD PLANS.
     Nothing(&'static str),
 }
 
@@ -51,6 +55,8 @@ pub enum Utility {
 pub struct Modes {
     pub level: Option<&'static str>,
     pub read_only: Option<bool>,
+    /// Has no effect: it is for serializable transactions.
+    pub deferrable: Option<bool>,
 }
 
 /// `COPY … TO STDOUT`
@@ -66,6 +72,10 @@ pub struct Declare {
     pub name: String,
     /// Whether it exists beyond its transaction.
     pub hold: bool,
+    /// Whether it can go back.
+    pub scroll: bool,
+    /// Whether FETCH gives values in binary format.
+    pub binary: bool,
     pub query: String,
 }
 
@@ -73,9 +83,30 @@ pub struct Declare {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetch {
     pub name: String,
-    /// The maximum number of rows; `None` means all remaining rows.
-    pub rows_max: Option<u64>,
+    pub movement: Movement,
     pub tag: &'static str,
+}
+
+/// Where a cursor goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Movement {
+    /// Over this number of rows; `None` means all remaining rows.
+    Forward(Option<u64>),
+    Backward(Option<u64>),
+    /// To a row, counted from 1, or from -1 backwards.
+    Absolute(i64),
+    /// By this number of rows, of which only the last one is given.
+    Relative(i64),
+}
+
+/// `PREPARE name (types) AS query`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prepare {
+    pub name: String,
+    pub types: Vec<String>,
+    pub query: String,
+    /// The whole statement.
+    pub text: String,
 }
 
 /// `COPY … FROM STDIN`
@@ -119,6 +150,7 @@ pub fn utility(sql: &str) -> Result<Option<Utility>> {
         "COMMIT" if second == "PREPARED" => return Err(two_phases()),
         "ROLLBACK" if second == "PREPARED" => return Err(two_phases()),
         "PREPARE" if second == "TRANSACTION" => return Err(two_phases()),
+        "PREPARE" => Some(Utility::Prepare(prepare(words, sql)?)),
         "COMMIT" | "END" => Some(Utility::Commit),
         "ROLLBACK" | "ABORT" if words.has("TO") => {
             while !words.skip("TO") && !words.tokens.is_empty() {
@@ -147,7 +179,18 @@ pub fn utility(sql: &str) -> Result<Option<Utility>> {
             let all = words.peek() == "ALL";
             Some(Utility::Deallocate((!all).then(|| words.name()).flatten()))
         }
-        "UNLISTEN" => Some(Utility::Nothing("UNLISTEN")),
+        "LISTEN" => Some(Utility::Channel(ChannelChange::Listen(words.channel()?), "LISTEN")),
+        "UNLISTEN" if matches!(words.tokens.first(), Some(Token::Mul)) => {
+            Some(Utility::Channel(ChannelChange::Unlisten(None), "UNLISTEN"))
+        }
+        "UNLISTEN" => Some(Utility::Channel(ChannelChange::Unlisten(Some(words.channel()?)), "UNLISTEN")),
+        "NOTIFY" => {
+            let channel = words.channel()?;
+            let has_payload = matches!(words.tokens.first(), Some(Token::Comma));
+            words.tokens = words.tokens.get(usize::from(has_payload)..).unwrap_or_default();
+            let payload = if has_payload { words.next_value() } else { None };
+            Some(Utility::Channel(ChannelChange::Notify(channel, payload.unwrap_or_default()), "NOTIFY"))
+        }
         "DECLARE" => Some(Utility::Declare(declare(words)?)),
         "FETCH" => Some(Utility::Fetch(fetch(words, "FETCH")?)),
         "MOVE" => Some(Utility::Fetch(fetch(words, "MOVE")?)),
@@ -183,20 +226,30 @@ fn set_value(mut words: Tokens) -> Result<Option<Utility>> {
         "CHARACTERISTICS" => {
             let modes = words.modes()?;
             let set = |name: &str, value: &str| Utility::Set { name: name.into(), value: Some(value.into()) };
-            // Drivers do not set both at once.
-            return Ok(Some(match (modes.level, modes.read_only) {
-                (None, None) => Utility::Nothing("SET"),
-                (Some(level), None) => set("default_transaction_isolation", level),
-                (None, Some(read_only)) => set("default_transaction_read_only", if read_only { "on" } else { "off" }),
-                (Some(_), Some(_)) => {
-                    return Err(PgError::unsupported("a level and READ ONLY or READ WRITE in one SET SESSION")
-                        .with_hint("say it in two statements"));
+            let switch = |is_on: bool| if is_on { "on" } else { "off" };
+            // Drivers do not set several at once.
+            return Ok(Some(match (modes.level, modes.read_only, modes.deferrable) {
+                (None, None, None) => Utility::Nothing("SET"),
+                (Some(level), None, None) => set("default_transaction_isolation", level),
+                (None, Some(read_only), None) => set("default_transaction_read_only", switch(read_only)),
+                (None, None, Some(deferrable)) => set("default_transaction_deferrable", switch(deferrable)),
+                _ => {
+                    return Err(PgError::unsupported("several modes of transactions in one SET SESSION")
+                        .with_hint("say each in a statement of its own"));
                 }
             }));
         }
         "NAMES" => {
             words.next_word();
             return Ok(Some(Utility::Set { name: "client_encoding".into(), value: words.value() }));
+        }
+        "AUTHORIZATION" => {
+            words.next_word();
+            return Ok(Some(Utility::Set { name: "session_authorization".into(), value: words.value() }));
+        }
+        "ROLE" if words.tokens.len() == 2 => {
+            words.next_word();
+            return Ok(Some(Utility::Set { name: "role".into(), value: words.value() }));
         }
         "TIME" => {
             words.next_word();
@@ -220,51 +273,89 @@ fn two_phases() -> PgError {
     PgError::unsupported("transactions are not prepared: each statement commits on its own")
 }
 
+fn prepare(mut words: Tokens, sql: &str) -> Result<Prepare> {
+    let form = || PgError::syntax("syntax error: expected PREPARE name [(types)] AS query");
+    let name = words.name().ok_or_else(form)?;
+    let types = match words.tokens.first() {
+        Some(Token::LParen) => words.parenthesized_list(),
+        _ => vec![],
+    };
+    if !words.skip("AS") {
+        return Err(form());
+    }
+    let query = words.tokens.iter().map(Token::to_string).collect::<Vec<_>>().join(" ");
+    Ok(Prepare { name, types, query, text: sql.to_owned() })
+}
+
 fn declare(mut words: Tokens) -> Result<Declare> {
     let name = words.name().ok_or_else(|| PgError::syntax("syntax error: expected a name after DECLARE"))?;
-    let mut hold = false;
+    let (mut hold, mut scroll, mut binary) = (false, false, false);
     loop {
         match words.next_word().as_str() {
-            "CURSOR" | "INSENSITIVE" | "ASENSITIVE" | "WITHOUT" | "HOLD" => {}
+            "CURSOR" | "INSENSITIVE" | "ASENSITIVE" | "HOLD" => {}
+            "WITHOUT" => {
+                words.skip("HOLD");
+            }
             "NO" if words.skip("SCROLL") => {}
+            "SCROLL" => scroll = true,
+            "BINARY" => binary = true,
             "WITH" => hold = true,
             "FOR" => break,
-            "BINARY" | "SCROLL" => {
-                return Err(PgError::unsupported("cursors go forward, in the format that the client asks for")
-                    .with_hint("write DECLARE name CURSOR FOR query"));
+            _ => {
+                let form = "DECLARE name [BINARY] [SCROLL] CURSOR [WITH HOLD] FOR query";
+                return Err(PgError::syntax(format!("syntax error: expected {form}")));
             }
-            _ => return Err(PgError::syntax("syntax error: expected DECLARE name CURSOR [WITH HOLD] FOR query")),
         }
     }
     let query = words.tokens.iter().map(Token::to_string).collect::<Vec<_>>().join(" ");
-    Ok(Declare { name, hold, query })
+    Ok(Declare { name, hold, scroll, binary, query })
 }
 
 fn fetch(mut words: Tokens, tag: &'static str) -> Result<Fetch> {
-    let mut rows_max = Some(1);
-    match words.peek().as_str() {
-        "NEXT" => drop(words.next_word()),
-        "ALL" => {
-            words.next_word();
-            rows_max = None;
-        }
-        "PRIOR" | "FIRST" | "LAST" | "ABSOLUTE" | "RELATIVE" | "BACKWARD" => {
-            return Err(PgError::unsupported("cursors go forward").with_hint("FETCH FORWARD count FROM name"));
-        }
-        "FORWARD" => {
-            words.next_word();
-            match words.number()? {
-                None if words.skip("ALL") => rows_max = None,
-                count => rows_max = count.or(Some(1)),
-            }
-        }
-        _ => rows_max = words.number()?.or(Some(1)),
-    }
+    let movement = movement(&mut words)?;
     if !words.skip("FROM") {
         words.skip("IN");
     }
     let name = words.name().ok_or_else(|| PgError::syntax("syntax error: expected the name of a cursor"))?;
-    Ok(Fetch { name, rows_max, tag })
+    Ok(Fetch { name, movement, tag })
+}
+
+fn movement(words: &mut Tokens) -> Result<Movement> {
+    let no_count = || PgError::syntax("syntax error: expected a number of rows");
+    let direction = words.peek();
+    // Without a direction, the name of the cursor or a count follows.
+    let is_name = matches!(words.tokens.get(1), None | Some(Token::EOF));
+    if is_name
+        || !["NEXT", "PRIOR", "FIRST", "LAST", "ABSOLUTE", "RELATIVE", "ALL", "FORWARD", "BACKWARD"]
+            .contains(&direction.as_str())
+    {
+        return Ok(words.number()?.map_or(Movement::Forward(Some(1)), counted));
+    }
+    words.next_word();
+    Ok(match direction.as_str() {
+        "NEXT" => Movement::Forward(Some(1)),
+        "PRIOR" => Movement::Backward(Some(1)),
+        "FIRST" => Movement::Absolute(1),
+        "LAST" => Movement::Absolute(-1),
+        "ABSOLUTE" => Movement::Absolute(words.number()?.ok_or_else(no_count)?),
+        "RELATIVE" => Movement::Relative(words.number()?.ok_or_else(no_count)?),
+        "ALL" => Movement::Forward(None),
+        "FORWARD" if words.skip("ALL") => Movement::Forward(None),
+        "BACKWARD" if words.skip("ALL") => Movement::Backward(None),
+        "FORWARD" => counted(words.number()?.unwrap_or(1)),
+        _ => match words.number()? {
+            Some(count) => counted(count.checked_neg().ok_or_else(no_count)?),
+            None => Movement::Backward(Some(1)),
+        },
+    })
+}
+
+/// Forward over a number of rows, or backward if it is negative.
+fn counted(count: i64) -> Movement {
+    match count {
+        0.. => Movement::Forward(Some(count.unsigned_abs())),
+        _ => Movement::Backward(Some(count.unsigned_abs())),
+    }
 }
 
 fn copy(mut words: Tokens) -> Result<Option<Utility>> {
@@ -422,20 +513,57 @@ impl Tokens<'_> {
             }
             None => None,
         };
-        Ok(Modes { level, read_only })
+        let deferrable = words.iter().position(|word| word == "deferrable");
+        let deferrable = deferrable.map(|at| at == 0 || words[at - 1] != "not");
+        Ok(Modes { level, read_only, deferrable })
     }
 
     fn savepoint(&mut self) -> Result<String> {
         self.name().ok_or_else(|| PgError::syntax("syntax error: expected the name of a savepoint"))
     }
 
-    /// Parses a number of rows, if one follows.
-    fn number(&mut self) -> Result<Option<u64>> {
-        let Some(Token::Number(digits, _)) = self.tokens.first() else { return Ok(None) };
-        self.tokens = &self.tokens[1..];
-        let count =
-            digits.parse().map_err(|_| PgError::syntax(format!("syntax error: {digits} is no count of rows")))?;
+    fn channel(&mut self) -> Result<String> {
+        self.name().ok_or_else(|| PgError::syntax("syntax error: expected the name of a channel"))
+    }
+
+    /// Parses a number of rows, with its sign, if one follows.
+    fn number(&mut self) -> Result<Option<i64>> {
+        let sign = match self.tokens.first() {
+            Some(sign @ (Token::Minus | Token::Plus)) => sign.to_string(),
+            _ => String::new(),
+        };
+        let at = usize::from(!sign.is_empty());
+        let Some(Token::Number(digits, _)) = self.tokens.get(at) else { return Ok(None) };
+        self.tokens = &self.tokens[at + 1..];
+        let text = format!("{sign}{digits}");
+        let count = text.parse().map_err(|_| PgError::syntax(format!("syntax error: {text} is no count of rows")))?;
         Ok(Some(count))
+    }
+
+    /// What is between parentheses, separated at its commas.
+    fn parenthesized_list(&mut self) -> Vec<String> {
+        let (mut items, mut depth) = (vec![String::new()], 0usize);
+        while let Some((token, rest)) = self.tokens.split_first() {
+            self.tokens = rest;
+            match token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth -= 1,
+                _ => {}
+            }
+            match (token, depth) {
+                (_, 0) => break,
+                (Token::LParen, 1) => {}
+                (Token::Comma, 1) => items.push(String::new()),
+                (token, _) => {
+                    if let Some(item) = items.last_mut() {
+                        let apart = matches!(token, Token::Word(_)) && !item.is_empty();
+                        item.push_str(if apart { " " } else { "" });
+                        item.push_str(&token.to_string());
+                    }
+                }
+            }
+        }
+        items
     }
 
     fn name(&mut self) -> Option<String> {
@@ -543,7 +671,9 @@ mod tests {
     #[test]
     fn postgresqls_own_statements_are_recognized() {
         let set = |name: &str, value: &str| Utility::Set { name: name.into(), value: Some(value.into()) };
-        let modes = |level, read_only| Modes { level, read_only };
+        let modes = |level, read_only| Modes { level, read_only, deferrable: None };
+        let deferrable = Modes { deferrable: Some(false), ..modes(None, Some(true)) };
+        check("BEGIN READ ONLY, NOT DEFERRABLE", Some(Utility::Begin(deferrable)));
         assert!(utility("begin isolation level serializable").is_err());
         check("BEGIN", Some(Utility::Begin(Modes::default())));
         check("START TRANSACTION READ ONLY;", Some(Utility::Begin(modes(None, Some(true)))));
@@ -564,6 +694,11 @@ mod tests {
         check("SET extra_float_digits = -3", Some(set("extra_float_digits", "-3")));
         let local = Utility::SetLocal { name: "statement_timeout".into(), value: Some("5s".into()) };
         check("SET LOCAL statement_timeout = '5s'", Some(local));
+        check("SET SESSION AUTHORIZATION ann", Some(set("session_authorization", "ann")));
+        let default = Utility::Set { name: "session_authorization".into(), value: None };
+        check("SET SESSION AUTHORIZATION DEFAULT", Some(default));
+        check("SET ROLE NONE", Some(set("role", "NONE")));
+        check("SET role = none", Some(set("role", "none")));
         check("SET x TO DEFAULT", Some(Utility::Set { name: "x".into(), value: None }));
         check("SHOW TRANSACTION ISOLATION LEVEL", Some(Utility::Show("transaction_isolation".into())));
         check("SHOW freestone.design", Some(Utility::Show("freestone.design".into())));
@@ -579,37 +714,66 @@ mod tests {
         assert!(utility("COMMIT AND CHAIN").is_err() && utility("PREPARE TRANSACTION 'x'").is_err());
         check("CLOSE ALL", Some(Utility::Close(None)));
         check("CLOSE \"C\"", Some(Utility::Close(Some("C".into()))));
+        let listen = ChannelChange::Listen("a".into());
+        check("LISTEN A", Some(Utility::Channel(listen, "LISTEN")));
+        check("UNLISTEN *", Some(Utility::Channel(ChannelChange::Unlisten(None), "UNLISTEN")));
+        let notify =
+            |payload: &str| Some(Utility::Channel(ChannelChange::Notify("a".into(), payload.into()), "NOTIFY"));
+        check("NOTIFY a", notify(""));
+        check("NOTIFY a, 'it''s'", notify("it's"));
         check("COPY t FROM 'file.csv'", None);
         assert!(utility("SET x").is_err());
     }
 
     #[test]
-    fn cursors_go_forward() {
-        let fetch = |name: &str, rows_max, tag| Some(Utility::Fetch(Fetch { name: name.into(), rows_max, tag }));
-        check("FETCH c", fetch("c", Some(1), "FETCH"));
-        check("FETCH NEXT FROM c", fetch("c", Some(1), "FETCH"));
-        check("fetch forward 100 from \"C\"", fetch("C", Some(100), "FETCH"));
-        check("FETCH FORWARD ALL IN c", fetch("c", None, "FETCH"));
-        check("FETCH 7 c", fetch("c", Some(7), "FETCH"));
-        check("MOVE ALL FROM c", fetch("c", None, "MOVE"));
+    fn cursors_move_as_in_postgresql() {
+        use Movement::{Absolute, Backward, Forward, Relative};
+        let fetch = |name: &str, movement, tag| Some(Utility::Fetch(Fetch { name: name.into(), movement, tag }));
+        check("FETCH c", fetch("c", Forward(Some(1)), "FETCH"));
+        check("FETCH next", fetch("next", Forward(Some(1)), "FETCH"));
+        check("FETCH NEXT FROM c", fetch("c", Forward(Some(1)), "FETCH"));
+        check("fetch forward 100 from \"C\"", fetch("C", Forward(Some(100)), "FETCH"));
+        check("FETCH FORWARD ALL IN c", fetch("c", Forward(None), "FETCH"));
+        check("FETCH 7 c", fetch("c", Forward(Some(7)), "FETCH"));
+        check("FETCH -7 c", fetch("c", Backward(Some(7)), "FETCH"));
+        check("MOVE ALL FROM c", fetch("c", Forward(None), "MOVE"));
+        check("MOVE BACKWARD ALL IN c", fetch("c", Backward(None), "MOVE"));
+        check("FETCH BACKWARD c", fetch("c", Backward(Some(1)), "FETCH"));
+        check("FETCH PRIOR FROM c", fetch("c", Backward(Some(1)), "FETCH"));
+        check("FETCH LAST c", fetch("c", Absolute(-1), "FETCH"));
+        check("FETCH ABSOLUTE 3 c", fetch("c", Absolute(3), "FETCH"));
+        check("MOVE RELATIVE -2 FROM c", fetch("c", Relative(-2), "MOVE"));
         let declared = |sql: &str| match utility(sql).expect(sql) {
-            Some(Utility::Declare(declare)) => (declare.name, declare.hold, declare.query),
+            Some(Utility::Declare(declare)) => declare,
             other => panic!("{sql}: {other:?}"),
         };
-        assert_eq!(declared("DECLARE c CURSOR FOR SELECT 1"), ("c".into(), false, "SELECT 1".into()));
+        let declare = |name: &str, query: &str| Declare {
+            name: name.into(),
+            hold: false,
+            scroll: false,
+            binary: false,
+            query: query.into(),
+        };
+        assert_eq!(declared("DECLARE c CURSOR FOR SELECT 1"), declare("c", "SELECT 1"));
         let held = "declare \"x y\" no scroll cursor with hold for select $1";
-        assert_eq!(declared(held), ("x y".into(), true, "select $1".into()));
-        for wrong in [
-            "DECLARE c SCROLL CURSOR FOR SELECT 1",
-            "DECLARE c",
-            "DECLARE",
-            "FETCH BACKWARD c",
-            "FETCH PRIOR FROM c",
-            "FETCH",
-            "FETCH 99999999999999999999 FROM c",
-        ] {
+        assert_eq!(declared(held), Declare { hold: true, ..declare("x y", "select $1") });
+        let scrolled = "DECLARE c BINARY SCROLL CURSOR WITHOUT HOLD FOR SELECT 1";
+        assert_eq!(declared(scrolled), Declare { scroll: true, binary: true, ..declare("c", "SELECT 1") });
+        for wrong in ["DECLARE c", "DECLARE", "FETCH", "FETCH ABSOLUTE c", "FETCH 99999999999999999999 FROM c"] {
             assert!(utility(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn statements_are_prepared_with_types() {
+        let prepared = |sql: &str| match utility(sql).expect(sql) {
+            Some(Utility::Prepare(Prepare { name, types, query, .. })) => (name, types.join("; "), query),
+            other => panic!("{sql}: {other:?}"),
+        };
+        let expected = ("p".into(), "int; numeric(10,2); double precision; int[]".into(), "SELECT $1".into());
+        assert_eq!(prepared("PREPARE P (int, numeric(10,2), double precision, int[]) AS SELECT $1"), expected);
+        assert_eq!(prepared("prepare \"P\" as select 1"), ("P".into(), String::new(), "select 1".into()));
+        assert!(utility("PREPARE p SELECT 1").is_err());
     }
 
     #[test]

@@ -16,19 +16,28 @@ use arrow::error::ArrowError;
 
 use freestone::Zone;
 
-use super::calendar::{self, infinity};
+use super::calendar::{self, Styles, infinity};
 use super::numeric;
-use super::types::ColumnType;
+use super::types::{self, ColumnType};
 
 /// Microseconds and days from 1970-01-01 to 2000-01-01, from where PostgreSQL counts.
 pub const EPOCH_MICROS: i64 = 946_684_800_000_000;
 pub const EPOCH_DAYS: i32 = 10_957;
+/// The first byte of JSONB in binary form.
+pub const JSONB_VERSION: u8 = 1;
 
 /// A column of a batch, ready to be written.
 pub struct Column {
     values: Values,
     array: ArrayRef,
-    binary: bool,
+    form: Form,
+}
+
+/// How values are written.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Form {
+    pub binary: bool,
+    pub styles: Styles,
 }
 
 enum Values {
@@ -46,6 +55,10 @@ enum Values {
     Timestamp(PrimitiveArray<TimestampMicrosecondType>, Option<Zone>),
     Interval(IntervalMonthDayNanoArray),
     Text(StringViewArray),
+    /// The binary form begins with a version.
+    Jsonb(StringViewArray),
+    /// Numbers of objects, which have four bytes.
+    Oid(PrimitiveArray<Int64Type>),
     Bytes(BinaryViewArray),
     /// UUIDs, and their texts.
     Uuid(FixedSizeBinaryArray, StringViewArray),
@@ -59,8 +72,15 @@ enum Values {
 
 impl Column {
     /// Prepares a column. Types without a PostgreSQL form are written as the engine's text.
-    pub fn new(array: &ArrayRef, binary: bool) -> Result<Column, ArrowError> {
-        Ok(Column { values: Values::of(array, binary)?, array: array.clone(), binary })
+    pub fn new(array: &ArrayRef, of: ColumnType, form: Form) -> Result<Column, ArrowError> {
+        let values = match (Values::of(array, of, form)?, of.element) {
+            (Values::Text(texts), types::JSONB) => Values::Jsonb(texts),
+            (Values::Int8(numbers), types::OID | types::REGCLASS | types::REGTYPE | types::REGPROC) => {
+                Values::Oid(numbers)
+            }
+            (values, _) => values,
+        };
+        Ok(Column { values, array: array.clone(), form })
     }
 
     /// Writes the length of a row's value and the value, as in DataRow messages and binary COPY.
@@ -82,7 +102,7 @@ impl Column {
 
     /// Writes a value that is not NULL.
     pub fn write(&self, row: usize, out: &mut Vec<u8>) {
-        if self.binary { self.write_binary(row, out) } else { self.write_text(row, out) }
+        if self.form.binary { self.write_binary(row, out) } else { self.write_text(row, out) }
     }
 
     fn write_text(&self, row: usize, out: &mut Vec<u8>) {
@@ -90,15 +110,21 @@ impl Column {
             Values::Bool(values) => out.push(if values.value(row) { b't' } else { b'f' }),
             Values::Int2(values) => show(out, values.value(row)),
             Values::Int4(values) => show(out, values.value(row)),
-            Values::Int8(values) => show(out, values.value(row)),
-            Values::Float4(values) => float_text(out, f64::from(values.value(row)), &values.value(row), 6),
-            Values::Float8(values) => float_text(out, values.value(row), &values.value(row), 15),
+            Values::Int8(values) | Values::Oid(values) => show(out, values.value(row)),
+            Values::Float4(values) => self.write_float(out, f64::from(values.value(row)), &values.value(row), 6),
+            Values::Float8(values) => self.write_float(out, values.value(row), &values.value(row), 15),
             Values::Numeric(values, scale) => numeric::write_text(out, values.value(row), *scale),
-            Values::Digits(values) | Values::Text(values) => out.extend(values.value(row).as_bytes()),
-            Values::Date(values) => calendar::write_date(out, values.value(row).into()),
+            Values::Digits(values) | Values::Text(values) | Values::Jsonb(values) => {
+                out.extend(values.value(row).as_bytes());
+            }
+            Values::Date(values) => calendar::write_date(out, values.value(row).into(), self.form.styles.date),
             Values::Time(values) => calendar::write_time(out, values.value(row)),
-            Values::Timestamp(values, zone) => calendar::write_timestamp(out, values.value(row), *zone),
-            Values::Interval(values) => calendar::write_interval(out, values.value(row)),
+            Values::Timestamp(values, zone) => {
+                calendar::write_timestamp(out, values.value(row), *zone, self.form.styles.date);
+            }
+            Values::Interval(values) => {
+                calendar::write_interval(out, values.value(row), self.form.styles.interval);
+            }
             Values::Bytes(values) => {
                 out.extend(b"\\x");
                 values.value(row).iter().for_each(|byte| out.extend(hex(*byte)));
@@ -106,6 +132,21 @@ impl Column {
             Values::Uuid(_, texts) => out.extend(texts.value(row).as_bytes()),
             Values::List { offsets, elements, .. } => elements.write_array_text(bounds(offsets, row), out),
             Values::Null => {}
+        }
+    }
+
+    /// Writes a float of a type in which `digits` digits are always exact.
+    fn write_float(
+        &self,
+        out: &mut Vec<u8>,
+        value: f64,
+        shortest: &(impl std::fmt::Display + std::fmt::LowerExp),
+        digits: i32,
+    ) {
+        match self.form.styles.extra_float_digits {
+            1.. => float_text(out, value, shortest, digits),
+            _ if !value.is_finite() => float_text(out, value, shortest, digits),
+            extra => rounded_text(out, value, (digits + extra).max(1)),
         }
     }
 
@@ -139,6 +180,12 @@ impl Column {
                 out.extend(value.months.to_be_bytes());
             }
             Values::Text(values) => out.extend(values.value(row).as_bytes()),
+            Values::Jsonb(values) => {
+                out.push(JSONB_VERSION);
+                out.extend(values.value(row).as_bytes());
+            }
+            // Numbers of objects are below 2³².
+            Values::Oid(values) => out.extend((values.value(row) as u32).to_be_bytes()),
             Values::Bytes(values) => out.extend(values.value(row)),
             Values::Uuid(values, _) => out.extend(values.value(row)),
             Values::List { offsets, elements, oid } => elements.write_array_binary(bounds(offsets, row), *oid, out),
@@ -189,7 +236,7 @@ impl Column {
 }
 
 impl Values {
-    fn of(array: &ArrayRef, binary: bool) -> Result<Values, ArrowError> {
+    fn of(array: &ArrayRef, of: ColumnType, form: Form) -> Result<Values, ArrowError> {
         use DataType::*;
         Ok(match array.data_type() {
             Boolean => Values::Bool(array.as_boolean().clone()),
@@ -219,11 +266,11 @@ impl Values {
             List(field) | LargeList(field) | FixedSizeList(field, _) => {
                 let lists = cast(array, &LargeList(field.clone()))?;
                 let lists = lists.as_list::<i64>();
-                let elements = Box::new(Column::new(lists.values(), binary)?);
-                let oid = ColumnType::of(field.data_type()).element.oid;
+                let elements = Box::new(Column::new(lists.values(), ColumnType { is_array: false, ..of }, form)?);
+                let oid = of.element.oid;
                 Values::List { offsets: lists.offsets().clone(), elements, oid }
             }
-            Dictionary(_, values) => return Values::of(&cast(array, values)?, binary),
+            Dictionary(_, values) => return Values::of(&cast(array, values)?, of, form),
             DataType::Null => Values::Null,
             _ => Values::Text(text(array)?),
         })
@@ -280,6 +327,24 @@ pub fn hex(byte: u8) -> [u8; 2] {
     [digit(byte >> 4), digit(byte & 15)]
 }
 
+/// A number rounded to a number of digits, as `%g` writes it in C.
+fn rounded_text(out: &mut Vec<u8>, value: f64, digits: i32) {
+    let scientific = format!("{value:.*e}", digits as usize - 1);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let without_zeros = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if (-4..digits).contains(&exponent) {
+        let decimals = (digits - 1 - exponent) as usize;
+        out.extend(without_zeros(&format!("{value:.decimals$}")).as_bytes());
+    } else {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        show(out, format_args!("{}e{sign}{:02}", without_zeros(mantissa), exponent.abs()));
+    }
+}
+
 /// The shortest text that is read as the same value, with an exponent in the cases in which PostgreSQL writes one.
 fn float_text(out: &mut Vec<u8>, value: f64, shortest: &(impl std::fmt::Display + std::fmt::LowerExp), digits: i32) {
     if value.is_nan() {
@@ -308,7 +373,8 @@ mod tests {
     use arrow::array::*;
 
     fn check(array: impl Array + 'static, expected: &[&str]) {
-        let column = Column::new(&(Arc::new(array) as ArrayRef), false).expect("a column");
+        let of = ColumnType::of(array.data_type());
+        let column = Column::new(&(Arc::new(array) as ArrayRef), of, Form::default()).expect("a column");
         for (row, expected) in expected.iter().enumerate() {
             let mut out = vec![];
             if column.is_null(row) {
@@ -366,6 +432,23 @@ mod tests {
         }
         check(Time64MicrosecondArray::from(vec![0, 86_399_999_999]), &["00:00:00", "23:59:59.999999"]);
         check(NullArray::new(1), &["<null>"]);
+    }
+
+    #[test]
+    fn floats_are_rounded_as_in_c() {
+        for (value, digits, expected) in [
+            (0.1 + 0.2, 15, "0.3"),
+            (1e15, 15, "1e+15"),
+            (123_456.0, 15, "123456"),
+            (1.0 / 3.0, 1, "0.3"),
+            (0.000_012_5, 15, "1.25e-05"),
+            (-0.0, 15, "-0"),
+            (99.6, 2, "1e+02"),
+        ] {
+            let mut out = vec![];
+            rounded_text(&mut out, value, digits);
+            assert_eq!(String::from_utf8(out).expect("text"), expected);
+        }
     }
 
     #[test]

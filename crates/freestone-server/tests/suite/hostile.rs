@@ -47,7 +47,7 @@ async fn wire(server: &TestServer) -> Client {
 }
 
 /// A client of PostgreSQL's protocol that does not read, after the greeting of a server that admits anybody.
-async fn raw(server: &TestServer) -> TcpStream {
+pub async fn raw(server: &TestServer) -> TcpStream {
     let mut stream = TcpStream::connect(server.address("postgres")).await.expect("a connection");
     let body = [&3i32.rotate_left(16).to_be_bytes()[..], b"user\0ann\0\0"].concat();
     stream.write_all(&(body.len() as i32 + 4).to_be_bytes()).await.expect("sent");

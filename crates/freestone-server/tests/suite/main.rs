@@ -7,5 +7,6 @@ mod postgres;
 mod postgres_claims;
 mod server;
 mod snapshots;
+mod traces;
 mod wire;
 mod withdrawn;

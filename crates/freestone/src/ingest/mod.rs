@@ -64,6 +64,7 @@ pub use error::{Details, IngestError, Reason, ValueProblem};
 pub(crate) use fixed_bytes::{UUID, as_declared, with_uuid_names};
 pub(crate) use forms::TextForms;
 pub(crate) use kinds::Kinds;
+pub use nested::{ArrayItem, array_items};
 pub(crate) use opening::NewLine;
 pub(crate) use parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
 pub(crate) use parquet::{FileChunks, ParquetFile, SECONDS_KEY};

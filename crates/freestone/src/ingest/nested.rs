@@ -142,6 +142,42 @@ impl<'a> Items<'a> {
     }
 }
 
+/// An item of one of PostgreSQL's arrays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ArrayItem {
+    /// NULL.
+    Null,
+    /// The text of a value.
+    Value(String),
+    /// The text of an array within the array.
+    Array(String),
+}
+
+/// The items of one of PostgreSQL's arrays: `{1,NULL,"a b"}`, `{{1,2},{3,4}}`, also with bounds, `[0:1]={1,2}`. Nothing for
+/// what is none.
+pub fn array_items(text: &str) -> Option<Vec<ArrayItem>> {
+    let items = Items::of(without_bounds(text.trim()), b'{')?;
+    let (mut items, mut found) = (Items { is_postgres: true, ..items }, vec![]);
+    while items.next(b'}').ok()? {
+        found.push(match items.item(b",}").ok()? {
+            Item::Null => ArrayItem::Null,
+            Item::Quoted(text) => ArrayItem::Value(text.into_owned()),
+            Item::Raw(text) => ArrayItem::Array(text.to_owned()),
+        });
+    }
+    Some(found)
+}
+
+/// The array behind the bounds of its indexes. Lists are counted from 1 here.
+fn without_bounds(text: &str) -> &str {
+    let is_bounds =
+        |bounds: &str| bounds.starts_with('[') && bounds.bytes().all(|byte| b"0123456789[]:+-".contains(&byte));
+    match text.split_once("]=") {
+        Some((bounds, array)) if is_bounds(bounds) => array,
+        _ => text,
+    }
+}
+
 /// The position of the quote at the end.
 fn end_of_quoted(bytes: &[u8], mut at: usize, quote: u8) -> Option<usize> {
     loop {
@@ -478,6 +514,20 @@ mod tests {
         check(&list(DataType::Utf8View), &deep, None);
         let deep = format!("{deep}{}", "]".repeat(100_000));
         assert!(parse_text(&deep, &list(DataType::Utf8View)).is_ok());
+    }
+
+    #[test]
+    fn items_of_arrays_are_told_apart() {
+        use ArrayItem::{Array, Null, Value};
+        let value = |text: &str| Value(text.to_owned());
+        let items = array_items(" {a b,\"c,\\\"d\", NULL,\"NULL\",{1,{2}}, e\\,f} ").expect("an array");
+        let inner = Array("{1,{2}}".to_owned());
+        assert_eq!(items, [value("a b"), value("c,\"d"), Null, value("NULL"), inner, value("e,f")]);
+        assert_eq!(array_items("[0:1]={a,b}"), Some(vec![value("a"), value("b")]));
+        assert_eq!(array_items("{}"), Some(vec![]));
+        for wrong in ["", "1", "{1", "{1,}", "{,1}", "{1}}", "{\"a}", "{\"a\"b}", "{a\\}", "[1]", "[x]={1}"] {
+            assert_eq!(array_items(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

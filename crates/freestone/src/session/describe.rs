@@ -15,7 +15,7 @@ use crate::sequences::{self, SequenceRelation};
 use crate::session::{Session, guarded};
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{Command, Statement, parse_query};
-use crate::sql::{names, statement};
+use crate::sql::{names, statement, user_types};
 use freestone_store::schema::{Constraint, ConstraintKind, Identity};
 use freestone_store::{Snapshot, Table};
 
@@ -209,6 +209,16 @@ impl Session {
             relation.indexes.iter_mut().for_each(|(name, _)| *name = own_name(name).to_owned());
         }
         Ok(relations)
+    }
+
+    /// The types that CREATE TYPE has made of labels, by name, with the labels.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn enum_types(&self) -> Result<Vec<(String, Vec<String>)>> {
+        let snapshot = self.snapshot()?;
+        let labels = |(name, text): (&str, &str)| Some((name.to_owned(), user_types::labels_of(text)?));
+        Ok(definitions::types(&snapshot).filter_map(labels).collect())
     }
 
     /// The sequences of the database.

@@ -1034,6 +1034,16 @@ impl Session {
         Ok(Outcome::Done { verb: "DEALLOCATE" })
     }
 
+    /// Whether PREPARE has made a statement of this name.
+    pub fn has_prepared(&self, name: &str) -> bool {
+        self.prepared.lock().contains_key(name)
+    }
+
+    /// Forgets a statement of PREPARE. Returns whether there was one.
+    pub fn forget_prepared(&self, name: &str) -> bool {
+        self.prepared.lock().remove(name).is_some()
+    }
+
     fn not_prepared(&self, name: &str) -> Error {
         Error::not_found("prepared statement", name, self.prepared.lock().keys().map(String::as_str))
     }

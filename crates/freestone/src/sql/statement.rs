@@ -362,6 +362,32 @@ impl Statement {
         matches!((Cursor { tokens: &self.tokens }).upper(0).as_str(), "COMMIT" | "END" | "ROLLBACK" | "ABORT")
     }
 
+    /// Whether it cannot be a part of a transaction, by its first word.
+    pub fn is_alone(&self) -> bool {
+        matches!((Cursor { tokens: &self.tokens }).upper(0).as_str(), "VACUUM" | "BACKUP" | "RESTORE" | "IMPORT")
+    }
+
+    /// The prepared statement that this one executes.
+    pub fn executes(&self) -> Option<String> {
+        let cursor = Cursor { tokens: &self.tokens };
+        if cursor.upper(0) != "EXECUTE" {
+            return None;
+        }
+        match &self.tokens.get(1)?.token {
+            Token::Word(word) if word.quote_style.is_some() => Some(word.value.clone()),
+            Token::Word(word) => Some(word.value.to_lowercase()),
+            _ => None,
+        }
+    }
+
+    /// Checks that the statement can be parsed.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub fn check_syntax(&self) -> Result<()> {
+        self.command().map(drop)
+    }
+
     /// Whether it begins a transaction, or sets or releases a savepoint, by its first word.
     pub(crate) fn marks_transaction(&self) -> bool {
         let first = (Cursor { tokens: &self.tokens }).upper(0);

@@ -1,5 +1,5 @@
 //! Forms that are replaced token by token, before a statement is parsed: integers in other bases (`0x1F`, `0b101`,
-//! `0o17`), FILTER without WHERE, and the names of columns and WITH [NO] DATA in CREATE TABLE AS.
+//! `0o17`), FILTER without WHERE, UNLOGGED, and the names of columns and WITH [NO] DATA in CREATE TABLE AS.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
@@ -61,7 +61,7 @@ fn in_base(digits: &str, base: u32) -> Option<Token> {
 
 /// Replaces the other forms. The tokens are without those of whitespace.
 pub(crate) fn written(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    created_as(with_types(as_methods(with_where(columns_of_table(without_by_position(tokens))))))
+    created_as(with_types(as_methods(with_where(columns_of_table(without_by_position(without_unlogged(tokens)))))))
 }
 
 /// An unquoted word in upper case; empty for anything else.
@@ -124,6 +124,14 @@ fn as_methods(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         {
             word.keyword = Keyword::NoKeyword;
         }
+    }
+    tokens
+}
+
+/// Removes UNLOGGED of a table, which allows that a crash loses its rows. None is lost here.
+fn without_unlogged(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if word(tokens.first()) == "CREATE" && word(tokens.get(1)) == "UNLOGGED" && word(tokens.get(2)) == "TABLE" {
+        tokens.remove(1);
     }
     tokens
 }

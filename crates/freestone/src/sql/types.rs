@@ -98,6 +98,8 @@ pub(crate) fn sql_type(sql: &ast::DataType) -> Option<DataType> {
             "signed" => DataType::Int32,
             "long" => DataType::Int64,
             "logical" => DataType::Boolean,
+            "oid" => DataType::Int64,
+            "bpchar" | "name" => DataType::Utf8View,
             "list" => list(item_type(modifiers)?),
             ARROW_TYPE => return modifiers.first()?.parse().ok(),
             "timestamp_s" => DataType::Timestamp(TimeUnit::Second, None),

@@ -80,6 +80,8 @@ pub(crate) fn resolve(data_type: &mut DataType, types: &Types) -> Result<()> {
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
             if let Some(text) = own_name(name).and_then(|name| types(&name)) {
                 *data_type = parsed(&text)?;
+            } else if let Some(built_in) = in_quotes(name) {
+                *data_type = built_in;
             }
         }
         DataType::Array(AngleBracket(item) | SquareBracket(item, _) | Parenthesis(item)) => part(item, types)?,
@@ -108,6 +110,13 @@ fn part(data_type: &mut DataType, types: &Types) -> Result<()> {
     }
 }
 
+/// The type of a name that stands in quotes, as some clients write all names: `"json"`.
+fn in_quotes(name: &ObjectName) -> Option<DataType> {
+    let [part] = name.0.as_slice() else { return None };
+    let name = part.as_ident().filter(|name| name.quote_style.is_some())?;
+    parsed(&name.value).ok().filter(|known| !matches!(known, DataType::Custom(..)))
+}
+
 /// The name, which may be in our own schema.
 fn own_name(name: &ObjectName) -> Option<String> {
     let parts: Vec<String> = name.0.iter().map(|part| part.as_ident().map(folded)).collect::<Option<_>>()?;
@@ -116,6 +125,11 @@ fn own_name(name: &ObjectName) -> Option<String> {
         [schema, name] if matches!(schema.as_str(), "main" | "public") => Some(name.clone()),
         _ => None,
     }
+}
+
+/// The labels of a type that a text names, if it is an ENUM.
+pub(crate) fn labels_of(text: &str) -> Option<Vec<String>> {
+    labels(&parsed(text).ok()?).ok()?
 }
 
 /// The labels of an ENUM.

@@ -209,6 +209,19 @@ fn rescaled(value: i64, from: i64, to: i64) -> Result<i64> {
     }
 }
 
+/// The value of a text as a date, a time, a timestamp or an interval. `session` is the zone of times without one.
+///
+/// # Errors
+/// The text is no value of this type.
+pub fn value_of_text(text: &str, to: &DataType, session: &Zone) -> Result<ScalarValue, Error> {
+    if let DataType::Interval(_) = to {
+        let span = interval_text::parse(text, None).map(stored).ok_or_else(|| not_read(text, to))?;
+        return Ok(ScalarValue::IntervalMonthDayNano(Some(span)));
+    }
+    let numbers = Int64Array::from(vec![time_of(text, to, session)?]);
+    Ok(ScalarValue::try_from_array(&finished(numbers, to)?, 0)?)
+}
+
 pub(crate) fn from_texts(values: &ArrayRef, or_null: bool, call: &Call) -> Result<ArrayRef> {
     let texts = exact_cast(values, &DataType::Utf8)?;
     let texts = texts.as_string::<i32>();

@@ -39,6 +39,7 @@ pub(crate) use arrays::{
 };
 pub(crate) use casts::{TimeCasts, with_ours as with_own_casts};
 pub(crate) use convert::argument as argument_of_cast;
+pub use convert::value_of_text;
 pub(crate) use format::{LocalTime, TimeFormat};
 pub(crate) use format_parsing::Parsed;
 pub(crate) use function::{Call, evaluate, evaluate_rows, wrong_types};

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::Zone;
 use super::calendar::{Civil, checked_days, civil};
 use super::interval::{DAY_NS, SECOND_NS, push_clock, rounded_quotient};
 
@@ -38,6 +39,13 @@ pub(crate) fn parse(text: &str) -> Option<Written> {
             "" if after.is_empty() || after.trim().is_empty() => return Some(written),
             time => time,
         };
+    }
+    // A zone can also follow a date, as clients write that have dates with zones.
+    if !is_time && rest.strip_prefix(['+', '-']).is_some_and(|offset| offset.starts_with(|c: char| c.is_ascii_digit()))
+    {
+        Zone::parse(rest)?;
+        written.zone = Some(rest.to_owned());
+        return Some(written);
     }
     let (rest, era) = match rest.strip_suffix(" BC").or_else(|| rest.strip_suffix(" (BC)")) {
         Some(rest) if !is_time => (rest.trim_end(), true),
@@ -203,6 +211,7 @@ mod tests {
             ("2024-01-05T10:00:00.000000001", Some(19_727), Some(10 * hour + 1), None),
             ("2024-01-05 10:00:00+02", Some(19_727), Some(10 * hour), Some("+02")),
             ("2024-01-05 10:00:00 Europe/Berlin", Some(19_727), Some(10 * hour), Some("Europe/Berlin")),
+            ("2024-01-05 -05", Some(19_727), None, Some("-05")),
             ("2024-01-05 24:00:00", Some(19_727), Some(24 * hour), None),
             ("0001-01-01", Some(-719_162), None, None),
             ("0001-12-31 BC", Some(-719_163), None, None),
@@ -227,6 +236,7 @@ mod tests {
             "infinity",
             "2024-01-05 10:60",
             "2024-01-05x",
+            "2024-01-05 -5x",
             "24-01-05",
             "2024-01/05",
             "2024-01-05 10:00:",

@@ -1,5 +1,7 @@
 //! The values, rows and description of a catalog table.
 
+use std::time::SystemTime;
+
 use super::data::Data;
 
 /// A value of a table.
@@ -11,6 +13,8 @@ pub enum Cell {
     Bool(bool),
     Text(String),
     Ints(Vec<i64>),
+    Texts(Vec<String>),
+    Time(SystemTime),
 }
 
 impl From<i64> for Cell {
@@ -43,6 +47,18 @@ impl From<Vec<i64>> for Cell {
     }
 }
 
+impl From<Vec<String>> for Cell {
+    fn from(value: Vec<String>) -> Self {
+        Cell::Texts(value)
+    }
+}
+
+impl From<SystemTime> for Cell {
+    fn from(value: SystemTime) -> Self {
+        Cell::Time(value)
+    }
+}
+
 pub type Rows = Vec<Vec<Cell>>;
 
 macro_rules! row {
@@ -51,7 +67,7 @@ macro_rules! row {
 pub(super) use row;
 
 /// A table: its columns as `name type`, where the type is `i` for an integer, `t` for a string, `b` for a boolean, `f`
-/// for a float and `l` for a list of integers; and its rows.
+/// for a float, `l` for a list of integers, `a` for a list of strings, `c` for one character of one byte and `z` for a time with time zone; and its rows.
 pub struct TableOf {
     pub name: &'static str,
     pub columns: &'static str,

@@ -1,15 +1,18 @@
 //! The objects of the database with OIDs, as PostgreSQL has them.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use freestone::{Relation, SequenceRelation};
 
+use crate::pg::connection::ChannelChanges;
+use crate::pg::settings::Settings;
 use crate::pg::types::ColumnType;
 use crate::sessions::Peers;
 use crate::users::Role;
 
 pub const PG_CATALOG: &str = "pg_catalog";
-pub const DATABASE: &str = "freestone";
 
 pub const OID_PG_CATALOG: i64 = 11;
 pub const OID_PUBLIC: i64 = 2200;
@@ -20,6 +23,8 @@ pub const OID_PG_TEMP: i64 = 13_001;
 pub const PG_TEMP: &str = "pg_temp";
 pub const OID_HEAP: i64 = 2;
 pub const OID_BTREE: i64 = 403;
+/// The first OID of tables of the catalog that have none of PostgreSQL.
+const OID_CATALOG_FIRST: i64 = 3100;
 /// The first OID of user objects.
 const OID_FIRST: i64 = 20_000;
 
@@ -31,6 +36,53 @@ pub struct Data {
     pub roles: Vec<(String, Role)>,
     pub user: String,
     pub peers: Peers,
+    /// The types of labels, by name, with the labels.
+    pub enums: Vec<(String, Vec<String>)>,
+    /// The settings of the session.
+    pub settings: Settings,
+    /// To which `set_config` adds.
+    pub assigned: Assignments,
+    /// To which `pg_notify` adds.
+    pub channel_changes: ChannelChanges,
+    /// The name under which the client knows the database.
+    pub database: String,
+    pub prepared: Vec<PreparedRow>,
+}
+
+/// A setting that `set_config` has assigned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assigned {
+    pub name: String,
+    pub value: String,
+    /// Whether the value holds until the end of the transaction only.
+    pub local: bool,
+}
+
+/// Settings that wait for their statement's end.
+#[derive(Debug, Clone, Default)]
+pub struct Assignments(Arc<Mutex<Vec<Assigned>>>);
+
+impl Assignments {
+    pub fn add(&self, assigned: Assigned) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(assigned);
+    }
+
+    /// All of them, which are forgotten here.
+    pub fn take(&self) -> Vec<Assigned> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A prepared statement of the session, with the names of types.
+#[derive(Debug)]
+pub struct PreparedRow {
+    pub name: String,
+    pub text: String,
+    pub since: SystemTime,
+    pub parameters: Vec<String>,
+    /// `None` if it has no rows.
+    pub results: Option<Vec<String>>,
+    pub from_sql: bool,
 }
 
 /// A table or view with its OID, and its indexes. The OID of the primary key is that of an index and of a constraint.
@@ -89,7 +141,19 @@ impl Data {
             let oid = number(&mut taken, &format!("{} sequence", sequence.name));
             SequenceOid { oid, sequence }
         });
-        Data { relations, sequences: sequences.collect(), roles, user: peers.user.clone(), peers }
+        Data {
+            relations,
+            sequences: sequences.collect(),
+            roles,
+            user: peers.user.clone(),
+            peers,
+            enums: vec![],
+            settings: Settings::new("", false, None),
+            assigned: Assignments::default(),
+            channel_changes: ChannelChanges::default(),
+            database: String::new(),
+            prepared: vec![],
+        }
     }
 
     pub fn relation(&self, oid: i64) -> Option<&RelationOids> {
@@ -248,12 +312,32 @@ impl RelationOids {
     }
 }
 
-/// The OID of a name. It is the same in every session, so clients may store it.
-fn number(taken: &mut HashMap<i64, ()>, name: &str) -> i64 {
+/// The OID of a table of the catalog. Those to which other tables refer are PostgreSQL's.
+pub fn catalog_oid(name: &str) -> i64 {
+    match name {
+        "pg_type" => 1247,
+        "pg_attribute" => 1249,
+        "pg_proc" => 1255,
+        "pg_class" => 1259,
+        "pg_database" => 1262,
+        "pg_constraint" => 2606,
+        "pg_namespace" => 2615,
+        "pg_extension" => 3079,
+        other => OID_CATALOG_FIRST + hash(other) % 6000,
+    }
+}
+
+/// FNV-1a
+fn hash(name: &str) -> i64 {
     let hash = name
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-    let mut oid = OID_FIRST + (hash % 1_000_000_000) as i64;
+    (hash % 1_000_000_000) as i64
+}
+
+/// The OID of a name. It is the same in every session, so clients may store it.
+fn number(taken: &mut HashMap<i64, ()>, name: &str) -> i64 {
+    let mut oid = OID_FIRST + hash(name);
     while taken.insert(oid, ()).is_some() {
         oid += 1;
     }

@@ -15,10 +15,12 @@ use datafusion::logical_expr::{
 };
 
 use super::Catalog;
-use super::data::{DATABASE, Data, Index, PG_CATALOG, PG_TEMP, RelationOids};
+use super::data::{Assigned, Data, Index, PG_CATALOG, PG_TEMP, RelationOids, catalog_oid};
+use super::{procedures, tables};
+use crate::pg::connection::ChannelChange;
 use crate::pg::settings::{Settings, VERSION};
-use crate::pg::types::Type;
-use freestone::{Relation, quote};
+use crate::pg::types::{self, Type};
+use freestone::{Error, ErrorKind, Relation, quote};
 
 /// An argument or a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +32,10 @@ enum Value {
     TextArray(Vec<String>),
     /// The numbers from 1 to this one.
     Places(usize),
+    /// There is no object of this name: a kind and a name.
+    Missing(&'static str, String),
+    /// The call is an error.
+    Refused(String),
 }
 
 impl Value {
@@ -85,7 +91,7 @@ const ZERO: Body = |_, _| Value::Int(0);
 /// Name, kind of result, and implementation.
 const FUNCTIONS: &[(&str, Kind, Body)] = &[
     ("version", Kind::Text, |_, _| Value::Text(format!("PostgreSQL {VERSION}"))),
-    ("current_database", Kind::Text, |_, _| Value::Text(DATABASE.into())),
+    ("current_database", Kind::Text, |data, _| Value::Text(data.database.clone())),
     ("current_schema", Kind::Text, |_, _| Value::Text("public".into())),
     ("current_schemas", Kind::TextArray, |_, arguments| {
         let implicit = arguments.first() == Some(&Value::Bool(true));
@@ -99,21 +105,50 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
         Value::Text(name.map_or("unknown".to_owned(), |(name, _)| name.clone()))
     }),
     ("current_setting", Kind::Text, |data, arguments| {
-        let settings = Settings::new(&data.user, false, None);
-        let shown = arguments.first().and_then(Value::text).and_then(|name| settings.show(name));
-        text_or_null(shown.map(|(_, value)| value.to_owned()))
+        let shown = arguments.first().and_then(Value::text).and_then(|name| data.settings.shown(name));
+        text_or_null(shown.map(|(_, value)| value))
     }),
-    ("set_config", Kind::Text, |_, arguments| arguments.get(1).cloned().unwrap_or(Value::Null)),
-    ("format_type", Kind::Text, |_, arguments| text_or_null(format_type(arguments))),
+    ("set_config", Kind::Text, |data, arguments| {
+        let (Some(name), value) = (arguments.first().and_then(Value::text), arguments.get(1).and_then(Value::text))
+        else {
+            return Value::Null;
+        };
+        let (name, value) = (name.to_owned(), value.unwrap_or_default().to_owned());
+        if Settings::knows(&name)
+            && let Err(error) = data.settings.clone().set(&name, Some(&value))
+        {
+            return Value::Refused(error.message);
+        }
+        let local = arguments.get(2) == Some(&Value::Bool(true));
+        data.assigned.add(Assigned { name, value: value.clone(), local });
+        Value::Text(value)
+    }),
+    ("format_type", Kind::Text, |data, arguments| text_or_null(format_type(data, arguments))),
     ("to_regclass", Kind::Int, |data, arguments| match arguments.first() {
         Some(Value::Text(name)) => relation_oid(data, name).map_or(Value::Null, Value::Int),
         Some(Value::Int(oid)) => Value::Int(*oid),
         _ => Value::Null,
     }),
-    ("to_regtype", Kind::Int, |_, arguments| {
-        let name = arguments.first().and_then(Value::text).map(str::to_lowercase).unwrap_or_default();
-        let found = crate::pg::types::TYPES.iter().find(|known| known.name == name || known.sql == name);
-        found.map_or(Value::Null, |known| Value::Int(known.oid.into()))
+    // Casts of names to `regclass` and `regtype`, for which there must be an object.
+    ("pg_regclass", Kind::Int, |data, arguments| match arguments.first() {
+        Some(Value::Text(name)) => {
+            relation_oid(data, name).map_or_else(|| Value::Missing("relation", name.clone()), Value::Int)
+        }
+        other => other.cloned().unwrap_or(Value::Null),
+    }),
+    ("to_regtype", Kind::Int, |data, arguments| match arguments.first() {
+        Some(Value::Text(name)) => type_oid(data, name).map_or(Value::Null, Value::Int),
+        other => other.cloned().unwrap_or(Value::Null),
+    }),
+    ("pg_regtype", Kind::Int, |data, arguments| match arguments.first() {
+        Some(Value::Text(name)) => {
+            type_oid(data, name).map_or_else(|| Value::Missing("type", name.clone()), Value::Int)
+        }
+        other => other.cloned().unwrap_or(Value::Null),
+    }),
+    ("pg_regproc_name", Kind::Text, |_, arguments| {
+        let Some(oid) = arguments.first().and_then(Value::int) else { return Value::Null };
+        Value::Text(procedures::name(oid).map_or_else(|| oid.to_string(), str::to_owned))
     }),
     ("pg_regclass_name", Kind::Text, |data, arguments| {
         let Some(oid) = arguments.first().and_then(Value::int) else { return Value::Null };
@@ -186,7 +221,13 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
     ("pg_get_functiondef", Kind::Text, NULL),
     ("pg_stat_get_numscans", Kind::Int, ZERO),
     ("pg_postmaster_start_time", Kind::Text, NULL),
-    ("to_regproc", Kind::Int, NULL),
+    ("to_regproc", Kind::Int, |_, arguments| {
+        let name = arguments.first().and_then(Value::text).unwrap_or_default();
+        match procedures::oid(name.strip_prefix("pg_catalog.").unwrap_or(name)) {
+            0 => Value::Null,
+            oid => Value::Int(oid),
+        }
+    }),
     ("pg_tablespace_location", Kind::Text, NULL),
     ("inet_server_addr", Kind::Text, NULL),
     ("inet_client_addr", Kind::Text, NULL),
@@ -200,6 +241,13 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
     ("pg_backend_pid", Kind::Int, |data, _| Value::Int(data.peers.own as i64)),
     ("pg_cancel_backend", Kind::Bool, |data, arguments| stopped(data, arguments, false)),
     ("pg_terminate_backend", Kind::Bool, |data, arguments| stopped(data, arguments, true)),
+    ("pg_notify", Kind::Text, |data, arguments| {
+        let text = |at: usize| arguments.get(at).and_then(Value::text).unwrap_or_default().to_owned();
+        match data.channel_changes.add(ChannelChange::Notify(text(0), text(1))) {
+            Ok(()) => Value::Text(String::new()),
+            Err(error) => Value::Refused(error.message),
+        }
+    }),
     ("pg_relation_size", Kind::Int, |data, arguments| size(data, arguments, |table| table.bytes)),
     ("pg_table_size", Kind::Int, |data, arguments| size(data, arguments, |table| table.bytes)),
     ("pg_total_relation_size", Kind::Int, |data, arguments| {
@@ -229,7 +277,7 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
 ];
 
 /// Functions that do something: they are called whenever their statement runs.
-const DOING: [&str; 2] = ["pg_cancel_backend", "pg_terminate_backend"];
+const DOING: [&str; 4] = ["pg_cancel_backend", "pg_terminate_backend", "pg_notify", "set_config"];
 
 /// Cancels the statement of a session, or ends the session. False where there is none that this one may stop.
 fn stopped(data: &Data, arguments: &[Value], ends: bool) -> Value {
@@ -292,10 +340,37 @@ impl ScalarUDFImpl for Function {
         let data = self.catalog.data();
         let results = (0..rows).map(|row| {
             let values: Vec<Value> = arguments.iter().map(|argument| value(argument, row)).collect();
-            (self.body)(&data, &values)
+            match (self.body)(&data, &values) {
+                Value::Missing(kind, name) => Err(missing(kind, &name).into()),
+                Value::Refused(message) => Err(Error::new(ErrorKind::Invalid, message).into()),
+                value => Ok(value),
+            }
         });
-        Ok(ColumnarValue::Array(array(self.kind, results)))
+        let results = results.collect::<Result<Vec<_>, DataFusionError>>()?;
+        Ok(ColumnarValue::Array(array(self.kind, results.into_iter())))
     }
+}
+
+/// The error of a name of an object that does not exist.
+fn missing(kind: &str, name: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("no {kind} {name}"))
+}
+
+/// The OID of a type by one of its names.
+fn type_oid(data: &Data, name: &str) -> Option<i64> {
+    if let Ok(oid) = name.parse() {
+        return Some(oid);
+    }
+    let own = name.strip_prefix("public.").or_else(|| name.strip_prefix("\"public\".")).unwrap_or(name);
+    let (own, is_array) = own.strip_suffix("[]").map_or((own, false), |own| (own, true));
+    let own = match own.strip_prefix('"').and_then(|own| own.strip_suffix('"')) {
+        Some(quoted) => quoted.replace("\"\"", "\""),
+        None => own.to_lowercase(),
+    };
+    if data.enums.iter().any(|(known, _)| *known == own) {
+        return Some(i64::from(types::enum_oid(&own)) + i64::from(is_array));
+    }
+    Type::by_sql(&name.replace('"', "")).filter(|oid| *oid != 0).map(i64::from)
 }
 
 /// Converts integers to BIGINT and strings to VARCHAR. Other types remain.
@@ -352,8 +427,15 @@ fn array(kind: Kind, values: impl Iterator<Item = Value>) -> ArrayRef {
     }
 }
 
-fn format_type(arguments: &[Value]) -> Option<String> {
+fn format_type(data: &Data, arguments: &[Value]) -> Option<String> {
     let oid = u32::try_from(arguments.first()?.int()?).ok()?;
+    for (name, _) in &data.enums {
+        match oid.checked_sub(types::enum_oid(name)) {
+            Some(0) => return Some(ident(name)),
+            Some(1) => return Some(format!("{}[]", ident(name))),
+            _ => {}
+        }
+    }
     let modifier = arguments.get(1).and_then(Value::int).unwrap_or(-1);
     if let Some(element) = crate::pg::types::TYPES.iter().find(|known| known.array == oid && oid != 0) {
         return Some(format!("{}[]", element.sql));
@@ -377,24 +459,18 @@ fn relation_oid(data: &Data, name: &str) -> Option<i64> {
         return Some(table.oid);
     }
     let index = data.indexes().find(|(_, index)| index.name == last).map(|(_, index)| index.oid);
-    // The OIDs of PostgreSQL's own tables, which other tables refer to.
-    let own = match last.strip_prefix("pg_catalog.").unwrap_or(&last) {
-        "pg_type" => Some(1247),
-        "pg_attribute" => Some(1249),
-        "pg_proc" => Some(1255),
-        "pg_class" => Some(1259),
-        "pg_database" => Some(1262),
-        "pg_constraint" => Some(2606),
-        "pg_namespace" => Some(2615),
-        "pg_extension" => Some(3079),
-        _ => None,
-    };
-    index.or(own)
+    let of_catalog = last.strip_prefix("pg_catalog.").unwrap_or(&last);
+    let own = tables::names().find(|known| *known == of_catalog).map(catalog_oid);
+    let sequence = data.sequences.iter().find(|known| known.names().2 == last).map(|known| known.oid);
+    index.or(sequence).or(own)
 }
 
 fn relation_name(data: &Data, oid: i64) -> Option<String> {
     let index = || data.indexes().find(|(_, index)| index.oid == oid).map(|(_, index)| index.name.clone());
-    data.relation(oid).map(|table| table.relation.own_name().to_owned()).or_else(index)
+    let own = || tables::names().find(|known| catalog_oid(known) == oid).map(str::to_owned);
+    let sequence = || data.sequences.iter().find(|known| known.oid == oid).map(|known| known.names().2.to_owned());
+    let table = data.relation(oid).map(|table| ident(table.relation.own_name()));
+    table.or_else(index).or_else(sequence).or_else(own)
 }
 
 /// The bytes of a relation; NULL if it does not exist. Those of an index are in its table.
@@ -428,7 +504,7 @@ fn size_text(bytes: i64) -> String {
 }
 
 /// A name as SQL reads it: in quotes where it needs them.
-fn ident(name: &str) -> String {
+pub fn ident(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
     if starts && name.chars().all(is_plain) { name.to_owned() } else { quote(name) }

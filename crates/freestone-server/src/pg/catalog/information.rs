@@ -10,6 +10,25 @@ use crate::users::Role;
 
 pub const TABLES: &[TableOf] = &[
     TableOf {
+        name: "freestone_tables",
+        columns: "table_catalog t, table_schema t, table_name t, table_type t, self_referencing_column_name t, \
+                  reference_generation t, user_defined_type_catalog t, user_defined_type_schema t, \
+                  user_defined_type_name t, is_insertable_into t, is_typed t, commit_action t",
+        rows: tables,
+    },
+    TableOf {
+        name: "freestone_views",
+        columns: "table_catalog t, table_schema t, table_name t, view_definition t, check_option t, is_updatable t, \
+                  is_insertable_into t, is_trigger_updatable t, is_trigger_deletable t, is_trigger_insertable_into t",
+        rows: views,
+    },
+    TableOf {
+        name: "freestone_schemata",
+        columns: "catalog_name t, schema_name t, schema_owner t, default_character_set_catalog t, \
+                  default_character_set_schema t, default_character_set_name t, sql_path t",
+        rows: schemata,
+    },
+    TableOf {
         name: "freestone_key_columns",
         columns: "constraint_catalog t, constraint_schema t, constraint_name t, table_catalog t, table_schema t, \
                   table_name t, column_name t, ordinal_position i, position_in_unique_constraint i",
@@ -51,6 +70,49 @@ pub const TABLES: &[TableOf] = &[
     },
 ];
 
+fn tables(data: &Data) -> Rows {
+    let row = |table: &RelationOids| {
+        let is_view = table.relation.view.is_some();
+        let kind = match (is_view, table.relation.is_temporary) {
+            (true, _) => "VIEW",
+            (false, true) => "LOCAL TEMPORARY",
+            (false, false) => "BASE TABLE",
+        };
+        row![
+            data.database.as_str(),
+            table.schema().1,
+            table.relation.own_name(),
+            kind,
+            Cell::Null,
+            Cell::Null,
+            Cell::Null,
+            Cell::Null,
+            Cell::Null,
+            if is_view { "NO" } else { "YES" },
+            "NO",
+            Cell::Null,
+        ]
+    };
+    data.relations.iter().map(row).collect()
+}
+
+fn views(data: &Data) -> Rows {
+    let row = |table: &RelationOids| {
+        let text = table.relation.view.as_deref()?;
+        let (schema, name) = (table.schema().1, table.relation.own_name());
+        Some(row![data.database.as_str(), schema, name, text, "NONE", "NO", "NO", "NO", "NO", "NO"])
+    };
+    data.relations.iter().filter_map(row).collect()
+}
+
+fn schemata(data: &Data) -> Rows {
+    let own = data.has_temporary().then_some(PG_TEMP);
+    let names = [PG_CATALOG, "public", "information_schema"].into_iter().chain(own);
+    let null = || Cell::Null;
+    let row = |name: &str| row![data.database.as_str(), name, data.user.as_str(), null(), null(), null(), null()];
+    names.map(row).collect()
+}
+
 fn key_columns(data: &Data) -> Rows {
     let mut rows = vec![];
     for constraint in data.constraints() {
@@ -59,10 +121,10 @@ fn key_columns(data: &Data) -> Rows {
             let unique = if constraint.referenced.is_some() { Cell::Int(place) } else { Cell::Null };
             let (table, schema) = (constraint.table.relation.own_name(), constraint.table.schema().1);
             rows.push(row![
-                DATABASE,
+                data.database.as_str(),
                 schema,
                 constraint.name.as_str(),
-                DATABASE,
+                data.database.as_str(),
                 schema,
                 table,
                 column.as_str(),
@@ -84,7 +146,18 @@ fn table_constraints(data: &Data) -> Rows {
         };
         let (table, schema) = (constraint.table.relation.own_name(), constraint.table.schema().1);
         let enforced = if constraint.enforced { "YES" } else { "NO" };
-        row![DATABASE, schema, constraint.name, DATABASE, schema, table, kind, "NO", "NO", enforced]
+        row![
+            data.database.as_str(),
+            schema,
+            constraint.name,
+            data.database.as_str(),
+            schema,
+            table,
+            kind,
+            "NO",
+            "NO",
+            enforced
+        ]
     };
     data.constraints().into_iter().map(row).collect()
 }
@@ -93,7 +166,7 @@ fn described_columns(data: &Data) -> Rows {
     let mut rows = vec![];
     for table in &data.relations {
         for (at, (name, kind, nullable)) in table.columns().enumerate() {
-            let mut row = described_column(table, name, kind, nullable, at as i64 + 1);
+            let mut row = described_column(data, table, name, kind, nullable, at as i64 + 1);
             if let Some(default) = table.default_of(at).filter(|_| table.has_default(at)) {
                 row[COLUMN_DEFAULT] = Cell::Text(default.to_owned());
             }
@@ -112,7 +185,14 @@ const COLUMN_DEFAULT: usize = 5;
 /// The place of `is_identity`, which `identity_generation` follows.
 const IS_IDENTITY: usize = 21;
 
-fn described_column(table: &RelationOids, name: &str, kind: ColumnType, nullable: bool, place: i64) -> Vec<Cell> {
+fn described_column(
+    data: &Data,
+    table: &RelationOids,
+    name: &str,
+    kind: ColumnType,
+    nullable: bool,
+    place: i64,
+) -> Vec<Cell> {
     let element = kind.element;
     let (precision, scale) = precision(kind);
     let numeric = |value: Option<i64>| value.map_or(Cell::Null, Cell::Int);
@@ -121,7 +201,7 @@ fn described_column(table: &RelationOids, name: &str, kind: ColumnType, nullable
     let times = if is_time { Cell::Int(6) } else { Cell::Null };
     let udt = if kind.is_array { format!("_{}", element.name) } else { element.name.to_owned() };
     row![
-        DATABASE,
+        data.database.as_str(),
         table.schema().1,
         table.relation.own_name(),
         name,
@@ -139,7 +219,7 @@ fn described_column(table: &RelationOids, name: &str, kind: ColumnType, nullable
         Cell::Null,
         Cell::Null,
         Cell::Null,
-        DATABASE,
+        data.database.as_str(),
         PG_CATALOG,
         udt,
         "NO",
@@ -173,7 +253,17 @@ fn references(data: &Data) -> Rows {
         let unique = data.named(table).and_then(|table| table.relation.key_name(columns));
         let unique = unique.map_or(Cell::Null, |name| Cell::Text(name.to_owned()));
         let schema = constraint.table.schema().1;
-        Some(row![DATABASE, schema, constraint.name, DATABASE, schema, unique, "NONE", "NO ACTION", "NO ACTION"])
+        Some(row![
+            data.database.as_str(),
+            schema,
+            constraint.name,
+            data.database.as_str(),
+            schema,
+            unique,
+            "NONE",
+            "NO ACTION",
+            "NO ACTION"
+        ])
     };
     data.constraints().into_iter().filter_map(row).collect()
 }
@@ -186,7 +276,7 @@ fn sequences(data: &Data) -> Rows {
         let numbers = [start, min, max, increment].map(|number| number.to_string());
         let [start, min, max, increment] = numbers;
         let cycle = if cycle { "YES" } else { "NO" };
-        row![DATABASE, schema, name, of.of_type().1, digits, 2, 0, start, min, max, increment, cycle]
+        row![data.database.as_str(), schema, name, of.of_type().1, digits, 2, 0, start, min, max, increment, cycle]
     };
     data.sequences.iter().map(row).collect()
 }
@@ -198,7 +288,16 @@ fn grants(data: &Data) -> Rows {
             let writes: &[&str] = if *role == Role::Read { &[] } else { &["INSERT", "UPDATE", "DELETE", "TRUNCATE"] };
             for right in ["SELECT"].iter().chain(writes) {
                 let (name, schema) = (table.relation.own_name(), table.schema().1);
-                rows.push(row![data.user.as_str(), user.as_str(), DATABASE, schema, name, *right, "NO", "NO"]);
+                rows.push(row![
+                    data.user.as_str(),
+                    user.as_str(),
+                    data.database.as_str(),
+                    schema,
+                    name,
+                    *right,
+                    "NO",
+                    "NO"
+                ]);
             }
         }
     }

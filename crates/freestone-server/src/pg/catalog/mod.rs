@@ -3,10 +3,12 @@
 mod cell;
 mod data;
 mod empty_tables;
+mod format;
 mod functions;
 mod information;
 mod pg_tables;
 mod pg_type;
+mod procedures;
 mod rewrite;
 mod tables;
 
@@ -14,8 +16,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use freestone::{Extension, Result, Session};
 
+pub use data::{Assigned, PreparedRow};
 pub use rewrite::rewrite;
 
+use crate::pg::connection::ChannelChanges;
+use crate::pg::settings::Settings;
 use crate::sessions::Peers;
 use crate::shared::Shared;
 use crate::users::Role;
@@ -29,21 +34,34 @@ pub struct Catalog {
 
 impl Catalog {
     /// Adds the catalog to a session, for its lifetime.
-    pub fn install(session: &Session, shared: &Shared, (user, role): (&str, Role), number: u64) -> Catalog {
+    ///
+    /// `database` is the name under which the client knows the database.
+    pub fn install(
+        session: &Session,
+        shared: &Shared,
+        (user, role, database): (&str, Role, &str),
+        number: u64,
+        channel_changes: ChannelChanges,
+    ) -> Catalog {
         let mut roles = shared.authority.roles();
         if !roles.iter().any(|(name, _)| name == user) {
             roles.push((user.to_owned(), role));
         }
         let (sessions, is_admin) = (shared.sessions.clone(), role == Role::Admin);
         let peers = Peers { sessions, own: number, user: user.to_owned(), is_admin };
-        let data = Data::new(vec![], vec![], roles, peers);
+        let data = Data { database: database.to_owned(), channel_changes, ..Data::new(vec![], vec![], roles, peers) };
         let catalog = Catalog { data: Arc::new(RwLock::new(Arc::new(data))) };
         let schema = Arc::new(tables::CatalogSchema::new(catalog.clone()));
         session.extend(Extension {
             schemas: vec![(data::PG_CATALOG.to_owned(), schema)],
-            functions: functions::all(&catalog),
+            functions: functions::all(&catalog).into_iter().chain([format::function()]).collect(),
         });
         catalog
+    }
+
+    /// The settings that `set_config` has assigned and that the connection has not applied yet.
+    pub fn assigned(&self) -> Vec<Assigned> {
+        self.data().assigned.take()
     }
 
     fn data(&self) -> Arc<Data> {
@@ -55,10 +73,13 @@ impl Catalog {
     /// # Errors
     ///
     /// The database cannot be read.
-    pub async fn refresh(&self, session: &Session) -> Result<()> {
+    pub async fn refresh(&self, session: &Session, prepared: Vec<PreparedRow>, settings: Settings) -> Result<()> {
         let (relations, sequences) = (session.relations().await?, session.sequence_relations()?);
         let old = self.data();
-        let new = Arc::new(Data::new(relations, sequences, old.roles.clone(), old.peers.clone()));
+        let new = Data::new(relations, sequences, old.roles.clone(), old.peers.clone());
+        let (enums, database) = (session.enum_types()?, old.database.clone());
+        let (channel_changes, assigned) = (old.channel_changes.clone(), old.assigned.clone());
+        let new = Arc::new(Data { enums, prepared, database, channel_changes, assigned, settings, ..new });
         *self.data.write().unwrap_or_else(PoisonError::into_inner) = new;
         Ok(())
     }
@@ -70,11 +91,13 @@ pub const AGAIN: char = '\u{1}';
 
 /// Whether a statement may query the catalog.
 pub fn is_asked_for(sql: &str) -> bool {
-    const SIGNS: [&str; 15] = [
+    const SIGNS: [&str; 17] = [
         "pg_",
         "information_schema",
         "::reg",
         "as reg",
+        "format(",
+        "format (",
         "operator(",
         "operator (",
         "collate",

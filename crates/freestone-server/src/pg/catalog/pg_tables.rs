@@ -5,7 +5,6 @@ use freestone::SequenceRelation;
 use super::cell::{Cell, Rows, TableOf, row};
 use super::data::*;
 use super::pg_type::all_types;
-use crate::pg::settings::Settings;
 use crate::pg::types::ColumnType;
 use crate::users::Role;
 
@@ -30,10 +29,10 @@ pub const TABLES: &[TableOf] = &[
     },
     TableOf {
         name: "pg_type",
-        columns: "oid i, typname t, typnamespace i, typowner i, typlen i, typbyval b, typtype t, typcategory t, \
-                  typispreferred b, typisdefined b, typdelim t, typrelid i, typsubscript t, typelem i, typarray i, \
-                  typinput t, typoutput t, typreceive t, typsend t, typmodin t, typmodout t, typanalyze t, typalign t, \
-                  typstorage t, typnotnull b, typbasetype i, typtypmod i, typndims i, typcollation i, typdefaultbin t, \
+        columns: "oid i, typname t, typnamespace i, typowner i, typlen i, typbyval b, typtype c, typcategory c, \
+                  typispreferred b, typisdefined b, typdelim c, typrelid i, typsubscript t, typelem i, typarray i, \
+                  typinput i, typoutput i, typreceive i, typsend i, typmodin i, typmodout i, typanalyze i, typalign c, \
+                  typstorage c, typnotnull b, typbasetype i, typtypmod i, typndims i, typcollation i, typdefaultbin t, \
                   typdefault t, typacl t",
         rows: all_types,
     },
@@ -116,6 +115,17 @@ pub const TABLES: &[TableOf] = &[
         rows: procedures,
     },
     TableOf {
+        name: "pg_enum",
+        columns: "oid i, enumtypid i, enumsortorder f, enumlabel t",
+        rows: super::pg_type::labels,
+    },
+    TableOf {
+        name: "pg_prepared_statements",
+        columns: "name t, statement t, prepare_time z, parameter_types a, result_types a, from_sql b, generic_plans i, \
+                  custom_plans i",
+        rows: prepared_statements,
+    },
+    TableOf {
         name: "pg_stat_user_tables",
         columns: "relid i, schemaname t, relname t, n_live_tup i, n_dead_tup i",
         rows: live_rows,
@@ -138,6 +148,7 @@ fn classes(data: &Data) -> Rows {
             rows.push(class(data, table, (index.oid, &index.name), "i", index.columns.len() as i64));
         }
     }
+    rows.extend(super::tables::names().map(|name| catalog_class(data, name)));
     for found in &data.sequences {
         let (schema, _, name) = found.names();
         rows.push(sequence_class(data, found, schema, name));
@@ -194,6 +205,68 @@ fn class(data: &Data, of: &RelationOids, (oid, name): (i64, &str), kind: &str, n
         Cell::Null,
     ]
 }
+
+/// A row of `pg_class` of a table of the catalog.
+fn catalog_class(data: &Data, name: &str) -> Vec<Cell> {
+    let kind = if VIEWS.contains(&name) { "v" } else { "r" };
+    row![
+        catalog_oid(name),
+        name,
+        OID_PG_CATALOG,
+        0,
+        0,
+        data.owner(),
+        if kind == "r" { OID_HEAP } else { 0 },
+        0,
+        0,
+        0,
+        Cell::Float(-1.0),
+        0,
+        0,
+        false,
+        false,
+        "p",
+        kind,
+        0,
+        0,
+        kind == "v",
+        false,
+        false,
+        false,
+        false,
+        true,
+        "n",
+        false,
+        0,
+        0,
+        0,
+        Cell::Null,
+        Cell::Null,
+        Cell::Null,
+    ]
+}
+
+/// The tables of the catalog that are views in PostgreSQL.
+const VIEWS: [&str; 18] = [
+    "pg_cursors",
+    "pg_group",
+    "pg_indexes",
+    "pg_locks",
+    "pg_matviews",
+    "pg_prepared_statements",
+    "pg_prepared_xacts",
+    "pg_roles",
+    "pg_sequences",
+    "pg_settings",
+    "pg_stat_activity",
+    "pg_stat_user_tables",
+    "pg_tables",
+    "pg_user",
+    "pg_user_mappings",
+    "pg_views",
+    "pg_timezone_names",
+    "pg_rules",
+];
 
 /// A row of `pg_class` of a sequence.
 fn sequence_class(data: &Data, of: &SequenceOid, schema: i64, name: &str) -> Vec<Cell> {
@@ -327,7 +400,7 @@ fn attribute(table: i64, name: &str, kind: ColumnType, place: i64, not_null: boo
 fn databases(data: &Data) -> Rows {
     vec![row![
         OID_DATABASE,
-        DATABASE,
+        data.database.as_str(),
         data.owner(),
         6,
         "c",
@@ -371,7 +444,7 @@ fn roles(data: &Data) -> Rows {
 /// The sessions that this one may end. What others execute is not shown.
 fn activity(data: &Data) -> Rows {
     let row = |(number, user): (u64, String)| {
-        row![OID_DATABASE, DATABASE, number as i64, user, Cell::Null, Cell::Null, Cell::Null, Cell::Null]
+        row![OID_DATABASE, data.database.as_str(), number as i64, user, Cell::Null, Cell::Null, Cell::Null, Cell::Null]
     };
     data.peers.shown().into_iter().map(row).collect()
 }
@@ -500,7 +573,6 @@ fn index_texts(data: &Data) -> Rows {
 }
 
 fn settings(data: &Data) -> Rows {
-    let settings = Settings::new(&data.user, false, None);
     let row = |(name, value): (&str, &str)| {
         row![
             name,
@@ -521,7 +593,7 @@ fn settings(data: &Data) -> Rows {
             false,
         ]
     };
-    settings.all().map(row).collect()
+    data.settings.all().map(row).collect()
 }
 
 fn tablespaces(data: &Data) -> Rows {
@@ -529,41 +601,49 @@ fn tablespaces(data: &Data) -> Rows {
 }
 
 fn procedures(data: &Data) -> Rows {
-    let functions = ["tables", "design", "segments", "columns", "zones"];
-    let row = |(at, name): (usize, &&str)| {
-        let arguments = if *name == "tables" { vec![] } else { vec![25] };
-        row![
-            15_000 + at as i64,
-            format!("freestone_{name}"),
-            OID_PUBLIC,
-            data.owner(),
-            12,
-            Cell::Float(1.0),
-            Cell::Float(1.0),
-            0,
-            "-",
-            "f",
-            false,
-            false,
-            true,
-            true,
-            "s",
-            "s",
-            arguments.len() as i64,
-            0,
-            2249,
-            arguments,
-            Cell::Null,
-            Cell::Null,
-            Cell::Null,
-            Cell::Null,
-            *name,
-            Cell::Null,
-            Cell::Null,
-            Cell::Null,
-        ]
-    };
-    functions.iter().enumerate().map(row).collect()
+    let own = ["tables", "design", "segments", "columns", "zones"].into_iter().enumerate().map(|(at, name)| {
+        let arguments = if name == "tables" { vec![] } else { vec![25] };
+        procedure(data, 15_000 + at as i64, (&format!("freestone_{name}"), OID_PUBLIC), arguments, true)
+    });
+    let of_types = super::procedures::OF_TYPES.iter().map(|(oid, name)| {
+        // Types that are read from text take a C string, those from bytes take what PostgreSQL calls internal.
+        let argument = if name.ends_with("in") { 2275 } else { 2281 };
+        procedure(data, *oid, (name, OID_PG_CATALOG), vec![argument], false)
+    });
+    own.chain(of_types).collect()
+}
+
+fn procedure(data: &Data, oid: i64, (name, schema): (&str, i64), arguments: Vec<i64>, returns_rows: bool) -> Vec<Cell> {
+    row![
+        oid,
+        name,
+        schema,
+        data.owner(),
+        12,
+        Cell::Float(1.0),
+        Cell::Float(f64::from(u8::from(returns_rows))),
+        0,
+        "-",
+        "f",
+        false,
+        false,
+        true,
+        returns_rows,
+        "s",
+        "s",
+        arguments.len() as i64,
+        0,
+        2249,
+        arguments,
+        Cell::Null,
+        Cell::Null,
+        Cell::Null,
+        Cell::Null,
+        name,
+        Cell::Null,
+        Cell::Null,
+        Cell::Null,
+    ]
 }
 
 fn live_rows(data: &Data) -> Rows {
@@ -573,4 +653,13 @@ fn live_rows(data: &Data) -> Rows {
         row![table.oid, table.schema().1, table.relation.own_name(), rows, 0]
     };
     tables.map(row).collect()
+}
+
+fn prepared_statements(data: &Data) -> Rows {
+    let row = |prepared: &PreparedRow| {
+        let PreparedRow { name, text, since, parameters, results, from_sql } = prepared;
+        let results = results.clone().map_or(Cell::Null, Cell::Texts);
+        row![name.as_str(), text.as_str(), *since, parameters.clone(), results, *from_sql, 0, 0]
+    };
+    data.prepared.iter().filter(|prepared| !prepared.name.is_empty()).map(row).collect()
 }

@@ -2,7 +2,8 @@
 
 use super::cell::{Cell, Rows, row};
 use super::data::*;
-use crate::pg::types::{TYPES, Type};
+use super::procedures;
+use crate::pg::types::{self, TYPES, Type};
 
 /// Types and their arrays.
 pub fn all_types(data: &Data) -> Rows {
@@ -15,13 +16,41 @@ pub fn all_types(data: &Data) -> Rows {
             rows.push(one_type(data, kind.array, &name, -1, "A", [kind.oid, 0], "array_".to_owned()));
         }
     }
+    for (name, _) in &data.enums {
+        let oid = types::enum_oid(name);
+        let mut row = one_type(data, oid, name, 4, "E", [0, oid + 1], "enum_".to_owned());
+        (row[NAMESPACE], row[KIND]) = (Cell::Int(OID_PUBLIC), Cell::from("e"));
+        rows.push(row);
+        let mut array = one_type(data, oid + 1, &format!("_{name}"), -1, "A", [oid, 0], "array_".to_owned());
+        array[NAMESPACE] = Cell::Int(OID_PUBLIC);
+        rows.push(array);
+    }
     rows
 }
+
+/// The places of `typnamespace` and `typtype` in a row of [`one_type`].
+const NAMESPACE: usize = 2;
+const KIND: usize = 6;
+
+/// The labels of types.
+pub fn labels(data: &Data) -> Rows {
+    let mut rows = vec![];
+    for (name, labels) in &data.enums {
+        let of = i64::from(types::enum_oid(name));
+        for (at, label) in (1u32..).zip(labels) {
+            rows.push(row![OID_LABEL_FIRST + rows.len() as i64, of, Cell::Float(f64::from(at)), label.as_str()]);
+        }
+    }
+    rows
+}
+
+/// The first OID of labels, above those of types.
+const OID_LABEL_FIRST: i64 = 1_900_000_000;
 
 /// The prefix of the names of a type's functions, by which clients recognize types.
 fn functions_of(kind: &Type) -> String {
     const APART: [&str; 9] =
-        ["json", "date", "time", "timestamp", "timestamptz", "interval", "numeric", "uuid", "array"];
+        ["json", "jsonb", "date", "time", "timestamp", "timestamptz", "interval", "numeric", "uuid"];
     if APART.contains(&kind.name) { format!("{}_", kind.name) } else { kind.name.to_owned() }
 }
 
@@ -52,13 +81,13 @@ fn one_type(
         "-",
         element,
         array,
-        format!("{functions}in"),
-        format!("{functions}out"),
-        format!("{functions}recv"),
-        format!("{functions}send"),
-        "-",
-        "-",
-        "-",
+        procedures::oid(&format!("{functions}in")),
+        procedures::oid(&format!("{functions}out")),
+        procedures::oid(&format!("{functions}recv")),
+        procedures::oid(&format!("{functions}send")),
+        0,
+        0,
+        0,
         "i",
         "p",
         false,
@@ -70,4 +99,19 @@ fn one_type(
         Cell::Null,
         Cell::Null,
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_have_functions() {
+        for kind in TYPES {
+            for end in ["in", "out", "recv", "send"] {
+                assert_ne!(procedures::oid(&format!("{}{end}", functions_of(kind))), 0, "{} {end}", kind.name);
+            }
+        }
+        assert_eq!((procedures::oid("array_recv"), procedures::name(2400)), (2400, Some("array_recv")));
+    }
 }

@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use freestone::visitor;
 
 use super::AGAIN;
+use crate::pg::names;
 
 const DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
 
@@ -25,8 +26,48 @@ pub fn rewrite(sql: &str) -> Option<String> {
     }
     let mut statements = Parser::parse_sql(&DIALECT, sql).ok()?;
     let [statement @ Statement::Query(_)] = statements.as_mut_slice() else { return None };
+    let before = outer_names(statement);
     let _ = visitor::visit_statement_mut(statement, &mut Rewriter);
+    show_objects(statement, &before);
     Some(statement.to_string())
+}
+
+/// The SELECT of a query that is not a UNION.
+fn outer_select(statement: &mut Statement) -> Option<&mut Select> {
+    let Statement::Query(query) = statement else { return None };
+    match query.body.as_mut() {
+        SetExpr::Select(select) => Some(select),
+        _ => None,
+    }
+}
+
+/// The names of the columns as they are written.
+fn outer_names(statement: &mut Statement) -> Vec<Option<String>> {
+    let Some(select) = outer_select(statement) else { return vec![] };
+    let name = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) => names::of_expr(expr),
+        _ => None,
+    };
+    select.projection.iter().map(name).collect()
+}
+
+/// Gives columns whose expression was changed the names that they had, and shows numbers of objects as names.
+fn show_objects(statement: &mut Statement, before: &[Option<String>]) {
+    let Some(select) = outer_select(statement) else { return };
+    for (item, before) in select.projection.iter_mut().zip(before) {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
+            && matches!(expr, Expr::Function(_))
+            && let Some(shown) = text_of_object(expr)
+        {
+            *expr = shown;
+        }
+        if let SelectItem::UnnamedExpr(expr) = item
+            && let Some(before) = before
+            && names::of_expr(expr).as_ref() != Some(before)
+        {
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', before.clone()) };
+        }
+    }
 }
 
 struct Rewriter;
@@ -42,6 +83,13 @@ impl VisitorMut for Rewriter {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Case { conditions, .. } = expr {
+            conditions.iter_mut().filter(|when| is_other_kind(&when.condition)).for_each(|when| {
+                if let Some(null) = null_like(&when.result) {
+                    when.result = null;
+                }
+            });
+        }
         // A scalar subquery on a table without rows is NULL, whatever it depends on.
         if let Expr::Subquery(query) = expr
             && let SetExpr::Select(select) = query.body.as_ref()
@@ -111,6 +159,31 @@ fn gives_nothing(select: &Select) -> bool {
         _ => false,
     });
     schema_is_ours && super::empty_tables::is_empty(&last(name)) && joins.iter().all(keeps) && !has_aggregates
+}
+
+/// Whether a condition is for kinds of types that this database does not have: domains, rows and ranges.
+fn is_other_kind(condition: &Expr) -> bool {
+    let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = condition else { return false };
+    let name = match left.as_ref() {
+        Expr::Identifier(name) => name,
+        Expr::CompoundIdentifier(names) => match names.last() {
+            Some(name) => name,
+            None => return false,
+        },
+        _ => return false,
+    };
+    name.value == "typtype" && ["'c'", "'d'", "'m'", "'r'"].contains(&right.to_string().as_str())
+}
+
+/// NULL of the type that a subquery has, which is one of OIDs, of names or of an OID.
+fn null_like(result: &Expr) -> Option<Expr> {
+    let Expr::Subquery(query) = result else { return None };
+    let text = query.to_string();
+    parse(match (text.contains("array_agg("), text.contains("name")) {
+        (true, true) => "CAST(NULL AS VARCHAR[])",
+        (true, false) => "CAST(NULL AS BIGINT[])",
+        (false, _) => "CAST(NULL AS BIGINT)",
+    })
 }
 
 /// Searches for aggregates of a SELECT, which return a row for empty input. Aggregates of its subqueries do not count.
@@ -239,6 +312,9 @@ fn constraints_table(relation: &ObjectName) -> Option<&'static str> {
         "table_constraints" => Some("freestone_table_constraints"),
         "referential_constraints" => Some("freestone_referential_constraints"),
         "columns" => Some("freestone_columns"),
+        "tables" => Some("freestone_tables"),
+        "views" => Some("freestone_views"),
+        "schemata" => Some("freestone_schemata"),
         "sequences" => Some("freestone_sequences"),
         "triggers" => Some("freestone_triggers"),
         "role_table_grants" | "table_privileges" => Some("freestone_grants"),
@@ -259,13 +335,6 @@ fn changed(expr: &mut Expr) -> Option<Expr> {
     match expr {
         Expr::Collate { expr, .. } => Some((**expr).clone()),
         Expr::Cast { expr, data_type, .. } => cast(expr, data_type),
-        Expr::BinaryOp { left, op: BinaryOperator::Eq | BinaryOperator::NotEq, right } if is_function(left) => {
-            // Functions are represented by their names here, and a missing one by `-`.
-            if right.to_string() == "0" {
-                **right = parse("'-'")?;
-            }
-            None
-        }
         Expr::BinaryOp { op, .. } => {
             if let BinaryOperator::PGCustomBinaryOperator(parts) = op {
                 *op = operator(parts.last()?)?;
@@ -333,6 +402,7 @@ fn operator(name: &str) -> Option<BinaryOperator> {
 fn cast(inner: &Expr, data_type: &mut DataType) -> Option<Expr> {
     let name = match data_type {
         DataType::Regclass => "regclass".to_owned(),
+        DataType::Text | DataType::Varchar(None) => return text_of_object(inner),
         DataType::Custom(name, _) => last(name),
         DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
             if let DataType::Custom(name, _) = element.as_ref() {
@@ -344,11 +414,12 @@ fn cast(inner: &Expr, data_type: &mut DataType) -> Option<Expr> {
     };
     let is_literal = matches!(inner, Expr::Value(_));
     match name.as_str() {
-        "regclass" if is_literal => parse(&format!("to_regclass({inner})")),
+        "regclass" if is_literal => parse(&format!("pg_regclass({inner})")),
         "regclass" => parse(&format!("pg_regclass_name({inner})")),
-        "regtype" if is_literal => parse(&format!("to_regtype({inner})")),
+        "regtype" if is_literal => parse(&format!("pg_regtype({inner})")),
         "regtype" => parse(&format!("format_type({inner}, NULL)")),
         "regproc" | "regprocedure" if is_literal => parse(&format!("to_regproc({inner})")),
+        "regproc" if is_function(inner) => parse(&format!("pg_regproc_name({inner})")),
         "regnamespace" if is_literal => parse(&format!("to_regnamespace({inner})")),
         "regproc" | "regprocedure" | "regnamespace" | "regrole" | "oidvector" | "int2vector" | "pg_node_tree" => {
             Some(inner.clone())
@@ -357,6 +428,21 @@ fn cast(inner: &Expr, data_type: &mut DataType) -> Option<Expr> {
             *data_type = plain_type(other)?;
             None
         }
+    }
+}
+
+/// A number of an object as text is the object's name.
+fn text_of_object(inner: &Expr) -> Option<Expr> {
+    match inner {
+        Expr::Nested(inner) => text_of_object(inner),
+        Expr::Function(call) => match last(&call.name).as_str() {
+            "pg_regclass" | "to_regclass" => parse(&format!("pg_regclass_name({inner})")),
+            "pg_regtype" | "to_regtype" => parse(&format!("format_type({inner}, NULL)")),
+            "to_regproc" => parse(&format!("pg_regproc_name({inner})")),
+            _ => None,
+        },
+        inner if is_function(inner) => parse(&format!("pg_regproc_name({inner})")),
+        _ => None,
     }
 }
 
@@ -446,7 +532,7 @@ fn is_list_as_text(expr: &Expr) -> bool {
     ["acl", "options", "config"].iter().any(|end| name.ends_with(end))
 }
 
-/// A column that contains the OID of a function in PostgreSQL, and its name here.
+/// A column that contains the OID of a function of a type.
 fn is_function(expr: &Expr) -> bool {
     let name = match expr {
         Expr::Identifier(name) => name,
@@ -509,7 +595,20 @@ mod tests {
         for (sql, expected) in [
             ("SELECT a FROM t WHERE b = 'pg'", None),
             ("INSERT INTO t VALUES ('pg_x')", None),
-            ("SELECT 'pg_class'::regclass", Some("SELECT to_regclass('pg_class')")),
+            ("SELECT 'pg_class'::regclass", Some("SELECT pg_regclass_name(pg_regclass('pg_class')) AS \"regclass\"")),
+            (
+                "SELECT 1 FROM pg_class WHERE oid = 't'::regclass",
+                Some("SELECT 1 FROM pg_class WHERE oid = pg_regclass('t')"),
+            ),
+            ("SELECT 't'::regclass::text AS a", Some("SELECT pg_regclass_name(pg_regclass('t')) AS a")),
+            ("SELECT 'int4'::regtype::text AS a", Some("SELECT format_type(pg_regtype('int4'), NULL) AS a")),
+            (
+                "SELECT typinput::regproc, typsend::text FROM pg_type WHERE typreceive <> 0",
+                Some(
+                    "SELECT pg_regproc_name(typinput) AS \"typinput\", pg_regproc_name(typsend) AS \"typsend\" FROM pg_type \
+                     WHERE typreceive <> 0",
+                ),
+            ),
             (
                 "SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class c",
                 Some("SELECT pg_regclass_name(c.oid) FROM pg_catalog.pg_class c"),
@@ -519,7 +618,7 @@ mod tests {
                 Some("SELECT 1 FROM pg_class WHERE relname ~ '^(t)$'"),
             ),
             ("SELECT pg_catalog.format_type(1, 2)", Some("SELECT format_type(1, 2)")),
-            ("SELECT current_user", Some("SELECT pg_current_user()")),
+            ("SELECT current_user", Some("SELECT pg_current_user() AS \"current_user\"")),
             (
                 "SELECT relkind = ANY('{r,v}') FROM pg_class",
                 Some("SELECT relkind = ANY(ARRAY['r', 'v']) FROM pg_class"),
@@ -527,6 +626,10 @@ mod tests {
             (
                 "SELECT pg_catalog.array_to_string(c.relacl, E'x'), 1::pg_catalog.text FROM pg_class c",
                 Some("SELECT c.relacl, 1::VARCHAR FROM pg_class c"),
+            ),
+            (
+                "SELECT CASE WHEN t.typtype = 'd' THEN (SELECT 1 FROM pg_type b WHERE b.oid = t.typbasetype) END AS a FROM pg_type t",
+                Some("SELECT CASE WHEN t.typtype = 'd' THEN CAST(NULL AS BIGINT) END AS a FROM pg_type t"),
             ),
             ("SELECT oid::oid, 'x'::name FROM pg_class", Some("SELECT oid::BIGINT, 'x'::VARCHAR FROM pg_class")),
             (

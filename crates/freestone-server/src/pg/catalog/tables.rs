@@ -1,9 +1,11 @@
 //! The schema `pg_catalog`. Its tables are computed from the database when a statement queries them.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use arrow::array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, Int64Builder, ListBuilder, RecordBatch, StringArray,
+    StringBuilder, TimestampMicrosecondArray,
 };
 use arrow::datatypes::{DataType, Field, Schema};
 use async_trait::async_trait;
@@ -14,10 +16,17 @@ use datafusion::error::DataFusionError;
 use super::cell::{Cell, Rows, TableOf};
 use super::empty_tables::WITHOUT_ROWS;
 use super::{Catalog, information, pg_tables};
+use crate::pg::types::{self, ColumnType};
 
 /// All tables with rows.
 fn with_rows() -> impl Iterator<Item = &'static TableOf> {
     pg_tables::TABLES.iter().chain(information::TABLES)
+}
+
+/// The names of the tables of `pg_catalog`, without those of `information_schema`.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let without_rows = WITHOUT_ROWS.iter().map(|(name, _)| *name);
+    with_rows().map(|table| table.name).chain(without_rows).filter(|name| name.starts_with("pg_"))
 }
 
 /// The schema `pg_catalog` of one session.
@@ -60,7 +69,8 @@ fn batch(columns: &str, rows: Rows) -> Result<RecordBatch, DataFusionError> {
     for (at, column) in columns.split(',').enumerate() {
         let (name, kind) = column.trim().rsplit_once(' ').unwrap_or((column, "t"));
         let array = array(kind, rows.iter().map(|row| row.get(at).unwrap_or(&Cell::Null)));
-        fields.push(Field::new(name.trim(), array.data_type().clone(), true));
+        let field = Field::new(name.trim(), array.data_type().clone(), true);
+        fields.push(if kind == "c" { ColumnType::plain(types::CHAR).note(field) } else { field });
         arrays.push(array);
     }
     Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)
@@ -87,6 +97,22 @@ fn array<'a>(kind: &str, cells: impl Iterator<Item = &'a Cell>) -> ArrayRef {
                 }
             }
             Arc::new(lists.finish())
+        }
+        "a" => {
+            let mut lists = ListBuilder::new(StringBuilder::new());
+            for cell in cells {
+                match cell {
+                    Cell::Texts(values) => lists.append_value(values.iter().map(Some)),
+                    _ => lists.append_null(),
+                }
+            }
+            Arc::new(lists.finish())
+        }
+        "z" => {
+            let micros =
+                |time: &SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_micros().try_into().ok();
+            let times = cells.map(|cell| if let Cell::Time(time) = cell { micros(time) } else { None });
+            Arc::new(times.collect::<TimestampMicrosecondArray>().with_timezone("+00:00"))
         }
         _ => Arc::new(
             cells.map(|cell| if let Cell::Text(v) = cell { Some(v.as_str()) } else { None }).collect::<StringArray>(),
@@ -152,10 +178,12 @@ mod tests {
                         (cell, column.chars().last()),
                         (Cell::Null, _)
                             | (Cell::Int(_), Some('i'))
-                            | (Cell::Text(_), Some('t'))
+                            | (Cell::Text(_), Some('t' | 'c'))
                             | (Cell::Bool(_), Some('b'))
                             | (Cell::Float(_), Some('f'))
                             | (Cell::Ints(_), Some('l'))
+                            | (Cell::Texts(_), Some('a'))
+                            | (Cell::Time(_), Some('z'))
                     );
                     assert!(fits, "{}: {column} is {cell:?}", table.name);
                 }

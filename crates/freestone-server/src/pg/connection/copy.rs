@@ -17,9 +17,10 @@ use crate::insert::{self, Part, Target};
 use crate::pg::copy_binary::{BINARY_HEADER, BinaryRows};
 use crate::pg::error::PgError;
 use crate::pg::frame::{FRAME_BYTES_MAX, Message};
-use crate::pg::names::as_named;
+use crate::pg::parameters;
+use crate::pg::types::{self, ColumnType};
 use crate::pg::utility::{CopyFormat, CopyIn, CopyOptions, CopyOut};
-use crate::pg::values::Column;
+use crate::pg::values::{Column, hex};
 use crate::sqlstate;
 
 impl Connection {
@@ -37,8 +38,8 @@ impl Connection {
             return Err(PgError::syntax("COPY takes a query that gives rows").into());
         };
         let binary = copy.options.format == CopyFormat::Binary;
-        let names: Vec<String> =
-            columns(&as_named(&statement.text, rows.schema.clone())).into_iter().map(|(name, _)| name).collect();
+        let schema = self.named(&statement.text, rows.schema.clone());
+        let names: Vec<String> = columns(&schema).into_iter().map(|(name, _)| name).collect();
         self.replies.copy(b'H', binary, names.len());
         // The header and the first row are in one message, as psycopg expects from PostgreSQL.
         let mut head = if binary { BINARY_HEADER } else { &[] };
@@ -46,7 +47,7 @@ impl Connection {
             self.replies.message(b'd', |out| write_header(out, &names, &copy.options));
         }
         let gone = self.gone();
-        let mut cursor = Cursor::new(rows, vec![i16::from(binary)], "COPY");
+        let mut cursor = Cursor::new(rows, schema, vec![i16::from(binary)], self.settings.styles(), "COPY");
         let mut count = 0u64;
         while let Some((columns, row)) = Connection::while_there(&gone, cursor.row()).await?? {
             self.replies.message(b'd', |out| {
@@ -79,7 +80,7 @@ impl Connection {
         }
         let schema = copied_columns(copy, &table)?;
         let binary = copy.options.format == CopyFormat::Binary;
-        let spool = if binary { None } else { Some(Spool::new(&copy.options)?) };
+        let spool = if binary { None } else { Some(Spool::new(&copy.options, &schema)?) };
         self.replies.copy(b'G', binary, schema.fields().len());
         self.flush().await?;
         let clock = Clock::start(self.settings.statement_limit());
@@ -298,9 +299,9 @@ struct Spool {
 }
 
 impl Spool {
-    fn new(options: &CopyOptions) -> Result<Spool, PgError> {
+    fn new(options: &CopyOptions, schema: &SchemaRef) -> Result<Spool, PgError> {
         let file = tempfile::tempfile().map_err(disk)?;
-        let text = (options.format == CopyFormat::Text).then(|| TextFormat::new(options));
+        let text = (options.format == CopyFormat::Text).then(|| TextFormat::new(options, bytes_of(schema)));
         Ok(Spool { file: std::io::BufWriter::new(file), text })
     }
 
@@ -344,14 +345,17 @@ fn disk(error: std::io::Error) -> PgError {
 pub struct TextFormat {
     delimiter: u8,
     null: Arc<str>,
+    /// Whether each column is of bytes, whose text has backslashes of its own.
+    bytes: Vec<bool>,
     /// The beginning of a line that is not complete yet.
     partial: Vec<u8>,
     ended: bool,
 }
 
 impl TextFormat {
-    pub fn new(options: &CopyOptions) -> TextFormat {
-        TextFormat { delimiter: options.delimiter, null: options.null.as_str().into(), partial: vec![], ended: false }
+    pub fn new(options: &CopyOptions, bytes: Vec<bool>) -> TextFormat {
+        let (delimiter, null) = (options.delimiter, options.null.as_str().into());
+        TextFormat { delimiter, null, bytes, partial: vec![], ended: false }
     }
 
     pub fn convert(&mut self, bytes: &[u8]) -> Result<Vec<u8>, PgError> {
@@ -361,7 +365,7 @@ impl TextFormat {
             let mut line = std::mem::take(&mut self.partial);
             line.extend(&rest[..end]);
             rest = &rest[end + 1..];
-            self.line(&line, &mut out);
+            self.line(&line, &mut out)?;
         }
         if self.partial.len() + rest.len() > FRAME_BYTES_MAX {
             return Err(PgError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "a line of COPY's data is too long"));
@@ -374,23 +378,27 @@ impl TextFormat {
         let mut out = vec![];
         if !self.partial.is_empty() {
             let line = std::mem::take(&mut self.partial);
-            self.line(&line, &mut out);
+            self.line(&line, &mut out)?;
         }
         Ok(out)
     }
 
-    fn line(&mut self, line: &[u8], out: &mut Vec<u8>) {
+    fn line(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<(), PgError> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         self.ended |= line == b"\\.";
         if self.ended {
-            return;
+            return Ok(());
         }
         let mut start = 0;
-        loop {
+        for at in 0.. {
             let end = field_end(line, start, self.delimiter);
             let field = &line[start..end];
             if field != self.null.as_bytes() {
-                write_quoted(out, &unescaped(field), b'"');
+                let value = unescaped(field);
+                match self.bytes.get(at) {
+                    Some(true) => write_quoted(out, &bytes_text(&value)?, b'"'),
+                    _ => write_quoted(out, &value, b'"'),
+                }
             }
             if end == line.len() {
                 break;
@@ -399,7 +407,24 @@ impl TextFormat {
             start = end + 1;
         }
         out.push(b'\n');
+        Ok(())
     }
+}
+
+/// Which columns are of bytes.
+fn bytes_of(schema: &SchemaRef) -> Vec<bool> {
+    schema.fields().iter().map(|field| ColumnType::of(field.data_type()) == ColumnType::plain(types::BYTEA)).collect()
+}
+
+/// Bytes in hex form from either of PostgreSQL's forms, of which the engine has that one.
+fn bytes_text(value: &[u8]) -> Result<Vec<u8>, PgError> {
+    let bad = |reason: String| {
+        PgError::new(sqlstate::INVALID_TEXT_REPRESENTATION, format!("invalid input syntax for type bytea: {reason}"))
+    };
+    let bytes = parameters::bytes_of_text(value).map_err(bad)?;
+    let mut text = b"\\x".to_vec();
+    bytes.iter().for_each(|byte| text.extend(hex(*byte)));
+    Ok(text)
 }
 
 /// The end of a field: the first delimiter without a backslash before it.
@@ -479,12 +504,20 @@ mod tests {
         let text = b"1\ta\\tb\n\\N\t\\\\N\r\n2\t\\101\"\n\n3\tlast\n\\.\nignored\n";
         let expected = "\"1\",\"a\tb\"\n,\"\\N\"\n\"2\",\"A\"\"\"\n\"\"\n\"3\",\"last\"\n";
         for cut in 0..text.len() {
-            let mut format = TextFormat::new(&options(CopyFormat::Text));
+            let mut format = TextFormat::new(&options(CopyFormat::Text), vec![]);
             let mut csv = format.convert(&text[..cut]).expect("lines");
             csv.extend(format.convert(&text[cut..]).expect("lines"));
             csv.extend(format.finish().expect("lines"));
             assert_eq!(String::from_utf8(csv).expect("text"), expected, "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn bytes_are_read_in_both_forms() {
+        let mut format = TextFormat::new(&options(CopyFormat::Text), vec![true, false]);
+        let csv = format.convert(b"a\\\\001b\t\\\\001\n\\\\xFF\t\\N\n").expect("lines");
+        assert_eq!(String::from_utf8(csv).expect("text"), "\"\\x610162\",\"\\001\"\n\"\\xff\",\n");
+        assert!(format.convert(b"\\\\9\tx\n").is_err());
     }
 
     #[test]

@@ -7,6 +7,8 @@ use arrow::datatypes::{DataType, SchemaRef};
 use freestone::{Description, Error, Inputs, Session, Statement};
 
 use super::execute::{Cursor, Failure};
+use super::prepared::{PREPARED_BYTES, PREPARED_MAX, Prepared, is_prepared};
+use super::transaction::Implicit;
 use super::{Connection, End};
 use crate::execution::{self, CountedMemory};
 use crate::pg::catalog;
@@ -19,13 +21,6 @@ use crate::pg::utility::{self, Declare, Utility};
 use crate::shared::Shared;
 use crate::sqlstate;
 
-/// The maximum number of prepared statements, and of portals, per client.
-const PREPARED_MAX: usize = 10_000;
-/// How often the text of a prepared statement is there: as text, in tokens, and in what is parsed.
-const TEXT_COPIES: usize = 4;
-/// What a prepared statement or portal takes besides texts and values.
-const PREPARED_BYTES: usize = 2 << 10;
-
 /// The action for a statement.
 #[derive(Debug, Clone)]
 pub enum Work {
@@ -34,17 +29,6 @@ pub enum Work {
     Statement(Arc<Statement>),
     /// A cursor, and its query.
     Declare(Declare, Arc<Statement>),
-}
-
-/// A statement of the extended protocol.
-#[derive(Debug, Clone)]
-pub struct Prepared {
-    work: Work,
-    /// The types of the parameters that the client declared; 0 for those that it did not.
-    declared: Vec<u32>,
-    description: Option<Arc<Description>>,
-    /// The memory of the text and what it becomes.
-    _memory: Arc<CountedMemory>,
 }
 
 /// A prepared statement with its values.
@@ -58,6 +42,30 @@ pub struct Portal {
     pub done: bool,
     /// The memory of the values.
     _memory: CountedMemory,
+}
+
+impl Work {
+    /// Whether it begins or ends a transaction.
+    pub fn is_of_transaction(&self) -> bool {
+        matches!(self, Work::Empty | Work::Utility(Utility::Begin(_) | Utility::Commit | Utility::Rollback))
+    }
+
+    /// Whether it cannot be a part of a transaction.
+    pub fn is_alone(&self) -> bool {
+        match self {
+            Work::Utility(utility) => *utility == Utility::DiscardAll,
+            Work::Statement(statement) => statement.is_alone(),
+            Work::Empty | Work::Declare(..) => false,
+        }
+    }
+
+    /// Checks that a statement of the engine can be parsed. Others were checked when they were recognized.
+    pub fn check_syntax(&self) -> Result<(), PgError> {
+        match self {
+            Work::Statement(statement) => Ok(statement.check_syntax()?),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The actions for the statements of a text. A long text is parsed on the workers.
@@ -103,7 +111,7 @@ fn understand_query(session: &Session, statement: Statement) -> Result<Work, PgE
 /// The columns of rows as they are described to clients.
 pub fn columns(schema: &SchemaRef) -> Vec<(String, ColumnType)> {
     let name = |name: &str| name.split(catalog::AGAIN).next().unwrap_or_default().to_owned();
-    schema.fields().iter().map(|field| (name(field.name()), ColumnType::of(field.data_type()))).collect()
+    schema.fields().iter().map(|field| (name(field.name()), ColumnType::of_field(field))).collect()
 }
 
 /// The format of a column: each column has its own, or one applies to all, or all are text.
@@ -125,6 +133,14 @@ fn check_formats(of: &str, formats: &[i16], values: usize) -> Result<(), PgError
 }
 
 impl Connection {
+    /// The columns of a result as clients are told of them.
+    pub fn named(&self, sql: &str, schema: SchemaRef) -> SchemaRef {
+        // Where the database cannot be read, the statement itself says so.
+        let is_enum =
+            |name: &str| self.session.enum_types().is_ok_and(|types| types.iter().any(|(known, _)| known == name));
+        as_named(sql, schema, &is_enum)
+    }
+
     /// The actions for the statements of a client's text, within the time limit of a statement.
     pub async fn understand(&self, sql: &str) -> Result<Vec<Work>, PgError> {
         let understanding = understand(&self.shared, &self.session, sql);
@@ -140,9 +156,9 @@ impl Connection {
             Message::Describe { target, name } => self.describe(target, &name).await,
             Message::Execute { portal, rows_max } => self.execute_portal(&portal, rows_max).await,
             Message::Close { target, name } => {
+                // A cursor of SQL is also a portal.
                 match target {
-                    Target::Statement => drop(self.prepared.remove(&name)),
-                    // A cursor of SQL is also a portal.
+                    Target::Statement => drop(self.close_prepared(&name)),
                     Target::Portal => drop((self.portals.remove(&name), self.cursors.remove(&name))),
                 }
                 self.replies.bare(b'3');
@@ -171,28 +187,14 @@ impl Connection {
             1 => works.remove(0),
             _ => return Err(PgError::syntax("a prepared statement is one statement").into()),
         };
-        if self.prepared.len() >= PREPARED_MAX {
-            return Err(PgError::new(
-                sqlstate::PROGRAM_LIMIT_EXCEEDED,
-                format!("there are {PREPARED_MAX} prepared statements"),
-            )
-            .into());
-        }
-        let bytes = sql.len().saturating_mul(TEXT_COPIES).saturating_add(PREPARED_BYTES);
-        let mut prepared =
-            Prepared { work, declared, description: None, _memory: Arc::new(self.counted("statements", bytes)?) };
+        let mut prepared = self.new_prepared(work, sql, declared)?;
         if let Work::Statement(_) | Work::Declare(..) = &prepared.work
             && self.status != crate::pg::reply::Status::Failed
         {
             self.description(&mut prepared).await.map_err(|trouble| trouble.placed_in(sql))?;
         }
         match self.prepared.entry(name) {
-            Entry::Occupied(old) if !old.key().is_empty() => {
-                let message = format!("prepared statement {} exists", old.key());
-                return Err(PgError::new(sqlstate::DUPLICATE_PREPARED_STATEMENT, message)
-                    .with_hint("close it first")
-                    .into());
-            }
+            Entry::Occupied(old) if !old.key().is_empty() => return Err(is_prepared(old.key()).into()),
             entry => drop(entry.insert_entry(prepared)),
         }
         self.replies.bare(b'1');
@@ -200,7 +202,7 @@ impl Connection {
     }
 
     /// The parameters and columns of a statement, computed once.
-    async fn description(&self, prepared: &mut Prepared) -> Result<Arc<Description>, Failure> {
+    pub async fn description(&self, prepared: &mut Prepared) -> Result<Arc<Description>, Failure> {
         if let Some(description) = &prepared.description {
             return Ok(description.clone());
         }
@@ -219,12 +221,13 @@ impl Connection {
 
     async fn planned(&self, statement: &Arc<Statement>, declared: &[u32]) -> Result<Description, Failure> {
         self.refresh_catalog(statement).await?;
+        self.share_prepared(statement).await?;
         let (session, planned) = (self.session.clone(), statement.clone());
         let declared: Vec<_> = declared.iter().map(|oid| types::parameter_type(*oid)).collect();
         let describing = async move { session.describe_statement(&planned, &declared).await };
         let planning = execution::on_workers(&self.shared, self.settings.statement_limit(), describing);
         let description = Connection::while_there(&self.gone(), planning).await??;
-        let schema = description.schema.map(|schema| as_named(&statement.text, schema));
+        let schema = description.schema.map(|schema| self.named(&statement.text, schema));
         Ok(Description { schema, ..description })
     }
 
@@ -247,13 +250,15 @@ impl Connection {
         if let Some(schema) = &description.schema {
             check_formats("result", &bind.result_formats, schema.fields().len())?;
         }
-        if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
+        let is_open = self.portals.contains_key(&bind.portal) || self.cursors.contains_key(&bind.portal);
+        if !bind.portal.is_empty() && is_open {
             let message = format!("portal {} exists; close it first", bind.portal);
             return Err(PgError::new(sqlstate::DUPLICATE_CURSOR, message).into());
         }
+        let zone = self.zone();
         let values = bind.values.iter().zip(&description.parameters).enumerate().map(|(at, (bytes, planned))| {
             let declared = prepared.declared.get(at).copied().unwrap_or(0);
-            parameters::parameter(at + 1, bytes.as_deref(), format_of(&bind.formats, at), declared, planned)
+            parameters::parameter(at + 1, bytes.as_deref(), format_of(&bind.formats, at), declared, planned, &zone)
         });
         let values = values.collect::<Result<Vec<_>, _>>()?;
         if let Some(format) = bind.result_formats.iter().find(|format| !matches!(format, 0 | 1)) {
@@ -316,8 +321,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Counts memory of statements or portals, which a client may keep.
-    fn counted(&self, what: &str, bytes: usize) -> Result<CountedMemory, PgError> {
+    /// Counts memory of statements, portals or cursors, which a client may keep.
+    pub fn counted(&self, what: &str, bytes: usize) -> Result<CountedMemory, PgError> {
         let mut counted = CountedMemory::nothing(self.memory.clone());
         let full = |error: Error| {
             PgError::new(sqlstate::OUT_OF_MEMORY, format!("there is no memory for more {what} of the client: {error}"))
@@ -328,7 +333,17 @@ impl Connection {
     }
 
     async fn execute_portal(&mut self, name: &str, rows_max: usize) -> Result<(), Failure> {
+        if self.cursors.contains_key(name) {
+            return self.execute_cursor(name, rows_max).await;
+        }
         let Some(mut portal) = self.portals.remove(name) else { return Err(no_portal(name).into()) };
+        if !self.has_transaction()
+            && !portal.work.is_of_transaction()
+            && !portal.work.is_alone()
+            && !self.syncs_next().await
+        {
+            self.begin_implicit(Implicit::Pipeline).await?;
+        }
         let executed = self.run_portal(&mut portal, rows_max).await;
         self.portals.insert(name.to_owned(), portal);
         executed
@@ -336,14 +351,14 @@ impl Connection {
 }
 
 /// Strings without a type of their own are TEXT, as in PostgreSQL.
-fn parameter_oid(planned: &DataType) -> u32 {
+pub fn parameter_oid(planned: &DataType) -> u32 {
     match ColumnType::of(planned).oid() {
         oid if oid == types::VARCHAR.oid => types::TEXT.oid,
         oid => oid,
     }
 }
 
-fn no_statement(name: &str) -> PgError {
+pub fn no_statement(name: &str) -> PgError {
     PgError::new(sqlstate::INVALID_SQL_STATEMENT_NAME, format!("there is no prepared statement {name:?}"))
 }
 

@@ -6,16 +6,18 @@ use arrow::array::{RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use freestone::{Description, Error, Inputs, Statement};
 
-use super::describe::{Portal, Work, columns, format_of};
-use super::{Connection, End};
+use super::describe::{Portal, Work, columns, format_of, no_statement};
+use super::transaction::Implicit;
+use super::{ChannelChange, Connection, End};
 use crate::execution::{self, Answer, Clock, Rows};
-use crate::pg::catalog;
+use crate::pg::calendar::Styles;
+use crate::pg::catalog::{self, Assigned};
 use crate::pg::error::PgError;
-use crate::pg::names::as_named;
 use crate::pg::reply::Status;
 use crate::pg::settings::Settings;
+use crate::pg::types::ColumnType;
 use crate::pg::utility::Utility;
-use crate::pg::values::Column;
+use crate::pg::values::{Column, Form};
 use crate::sqlstate;
 
 /// The reason why a message failed: an error for the client, or the end of the connection.
@@ -56,8 +58,13 @@ impl Failure {
 pub struct Cursor {
     rows: Rows,
     batch: Option<Sending>,
+    /// The columns as they are described to the client.
+    schema: SchemaRef,
     formats: Vec<i16>,
+    styles: Styles,
     pub tag: &'static str,
+    /// The number of rows that it has given.
+    pub position: u64,
 }
 
 /// A batch that is being sent: its columns in the client's formats, and the number of rows sent.
@@ -68,19 +75,24 @@ struct Sending {
 }
 
 impl Cursor {
-    pub fn new(rows: Rows, formats: Vec<i16>, tag: &'static str) -> Cursor {
-        Cursor { rows, batch: None, formats, tag }
+    pub fn new(rows: Rows, schema: SchemaRef, formats: Vec<i16>, styles: Styles, tag: &'static str) -> Cursor {
+        Cursor { rows, batch: None, schema, formats, styles, tag, position: 0 }
+    }
+
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
     }
 
     /// The columns of the current batch, and the position of the next row in them; `None` at the end.
     pub async fn row(&mut self) -> Result<Option<(&[Column], usize)>, PgError> {
         while self.batch.as_ref().is_none_or(|sending| sending.sent >= sending.batch.num_rows()) {
             let Some(batch) = self.rows.next().await.transpose()? else { return Ok(None) };
-            let columns = prepared(&batch, &self.formats)?;
+            let columns = prepared(&batch, &self.schema, &self.formats, self.styles)?;
             self.batch = Some(Sending { batch, columns, sent: 0 });
         }
         let Some(sending) = &mut self.batch else { return Ok(None) };
         sending.sent += 1;
+        self.position += 1;
         Ok(Some((&sending.columns, sending.sent - 1)))
     }
 
@@ -94,15 +106,24 @@ impl Cursor {
         if self.formats != formats {
             self.formats = formats.to_vec();
             if let Some(sending) = &mut self.batch {
-                sending.columns = prepared(&sending.batch, formats)?;
+                sending.columns = prepared(&sending.batch, &self.schema, formats, self.styles)?;
             }
         }
         Ok(())
     }
 }
 
-fn prepared(batch: &RecordBatch, formats: &[i16]) -> Result<Vec<Column>, PgError> {
-    let column = |(at, array)| Column::new(array, format_of(formats, at) == 1);
+/// The columns of a batch, whose types are those of a schema with as many columns.
+pub fn prepared(
+    batch: &RecordBatch,
+    schema: &SchemaRef,
+    formats: &[i16],
+    styles: Styles,
+) -> Result<Vec<Column>, PgError> {
+    let column = |(at, array)| {
+        let form = Form { binary: format_of(formats, at) == 1, styles };
+        Column::new(array, ColumnType::of_field(schema.field(at)), form)
+    };
     let columns = batch.columns().iter().enumerate().map(column).collect::<Result<Vec<_>, _>>();
     columns.map_err(|error| PgError::new(sqlstate::DATA_EXCEPTION, format!("a value cannot be sent: {error}")))
 }
@@ -112,21 +133,30 @@ impl Connection {
     pub async fn simple_query(&mut self, sql: &str) -> Result<(), End> {
         match self.run_script(sql).await {
             Ok(()) => {}
-            Err(Failure::Error(error)) => self.fail(&error),
+            Err(Failure::Error(error)) => self.fail(&error).await?,
             Err(Failure::End(end)) => return Err(end),
         }
         self.ready().await
     }
 
+    /// Several statements are one transaction, unless they begin and end transactions themselves.
     async fn run_script(&mut self, sql: &str) -> Result<(), Failure> {
         let mut clock = Clock::start(self.settings.statement_limit());
         let works = self.understand(sql).await.map_err(|error| error.placed_in(sql))?;
         if works.is_empty() {
             self.replies.bare(b'I');
         }
+        let several = works.len() > 1;
+        if several {
+            // A text that cannot be parsed as a whole does nothing.
+            works.iter().try_for_each(Work::check_syntax).map_err(|error| error.placed_in(sql))?;
+        }
         for (at, work) in works.into_iter().enumerate() {
             if at > 0 {
                 clock = Clock::start(self.settings.statement_limit());
+            }
+            if several && !work.is_of_transaction() && self.status != Status::Failed {
+                self.begin_implicit(Implicit::Script).await?;
             }
             self.check_status(&work)?;
             match &work {
@@ -138,19 +168,35 @@ impl Connection {
                 }
             }
         }
-        Ok(())
+        let committed = self.commit_implicit().await;
+        if committed.is_err() {
+            self.replies.retract_complete();
+        }
+        committed
     }
 
     async fn run_simple(&mut self, clock: Clock, statement: &Statement) -> Result<(), Failure> {
         match self.start_within(clock, statement, Inputs::default()).await? {
             Answer::Rows(rows) => {
-                self.replies.columns(&columns(&as_named(&statement.text, rows.schema.clone())), |_| 0);
-                let mut cursor = Cursor::new(rows, vec![], tag_of(&statement.text));
+                let schema = self.named(&statement.text, rows.schema.clone());
+                self.replies.columns(&columns(&schema), |_| 0);
+                let mut cursor = Cursor::new(rows, schema, vec![], self.settings.styles(), tag_of(&statement.text));
                 self.send_rows(&mut cursor, 0).await?;
             }
             answer => {
                 self.give_notice(statement);
                 self.replies.complete(&tag(&answer));
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies what `set_config` has assigned in the statement.
+    async fn apply_assigned(&mut self) -> Result<(), Failure> {
+        for Assigned { name, value, local } in self.catalog.assigned() {
+            match local {
+                true => self.assign_local(&name, Some(&value)).await?,
+                false => self.set(&name, Some(&value)).await?,
             }
         }
         Ok(())
@@ -167,7 +213,9 @@ impl Connection {
     pub async fn refresh_catalog(&self, statement: &Statement) -> Result<(), Failure> {
         if catalog::is_asked_for(&statement.text) {
             let (session, catalog) = (self.session.clone(), self.catalog.clone());
-            let refreshing = async move { catalog.refresh(&session).await };
+            let prepared = self.prepared.iter().map(|(name, prepared)| prepared.shown(name)).collect();
+            let settings = self.settings.clone();
+            let refreshing = async move { catalog.refresh(&session, prepared, settings).await };
             execution::on_workers(&self.shared, self.settings.statement_limit(), refreshing).await?;
         }
         Ok(())
@@ -179,6 +227,7 @@ impl Connection {
 
     async fn start_within(&self, clock: Clock, statement: &Statement, inputs: Inputs) -> Result<Answer, Failure> {
         self.refresh_catalog(statement).await?;
+        self.share_prepared(statement).await?;
         let executing = execution::execute(&self.shared, &self.session, statement, inputs, clock);
         Ok(Connection::while_there(&self.gone(), executing).await??)
     }
@@ -210,20 +259,9 @@ impl Connection {
                     self.replies.complete(&format!("{} 0", tag_of(&statement.text)));
                     return Ok(());
                 }
-                if portal.cursor.is_none() {
-                    match self.start(statement, portal.inputs.clone()).await? {
-                        Answer::Rows(rows) => {
-                            check_columns(portal.described.as_deref(), &rows.schema)?;
-                            let formats = portal.formats.clone();
-                            portal.cursor = Some(Cursor::new(rows, formats, tag_of(&statement.text)));
-                        }
-                        answer => {
-                            portal.done = true;
-                            self.give_notice(statement);
-                            self.replies.complete(&tag(&answer));
-                            return Ok(());
-                        }
-                    }
+                if let Some(answer) = self.open_portal(portal, statement).await? {
+                    self.give_notice(statement);
+                    self.replies.complete(&tag(&answer));
                 }
                 let Some(mut cursor) = portal.cursor.take() else { return Ok(()) };
                 // After an error there are no more rows.
@@ -234,6 +272,26 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    /// Starts the statement of a portal, unless it has started. Returns its answer if it has no rows.
+    pub async fn open_portal(&self, portal: &mut Portal, statement: &Statement) -> Result<Option<Answer>, Failure> {
+        if portal.cursor.is_some() || portal.done {
+            return Ok(None);
+        }
+        match self.start(statement, portal.inputs.clone()).await? {
+            Answer::Rows(rows) => {
+                check_columns(portal.described.as_deref(), &rows.schema)?;
+                let schema = self.named(&statement.text, rows.schema.clone());
+                let (formats, styles) = (portal.formats.clone(), self.settings.styles());
+                portal.cursor = Some(Cursor::new(rows, schema, formats, styles, tag_of(&statement.text)));
+                Ok(None)
+            }
+            answer => {
+                portal.done = true;
+                Ok(Some(answer))
+            }
+        }
     }
 
     /// Sends rows, and then the command tag or the notice that the portal is suspended. Returns whether all rows were
@@ -251,6 +309,7 @@ impl Connection {
             count += 1;
             self.flush_rows_if_full(cursor).await?;
         }
+        self.apply_assigned().await?;
         match cursor.tag {
             "INSERT" => self.replies.complete(&format!("INSERT 0 {count}")),
             tag @ ("SELECT" | "UPDATE" | "DELETE") => self.replies.complete(&format!("{tag} {count}")),
@@ -285,24 +344,29 @@ impl Connection {
                 self.replies.complete("DISCARD TEMP");
             }
             Utility::DiscardAll => {
-                self.prepared.clear();
+                self.check_outside("DISCARD ALL")?;
                 self.portals.clear();
                 self.cursors.clear();
+                self.channel_changes.add(ChannelChange::Unlisten(None))?;
                 self.reset("all").await?;
-                self.engine("DEALLOCATE ALL").await?;
+                self.deallocate_all().await?;
                 self.session.drop_temporary().await?;
                 self.replies.complete("DISCARD ALL");
             }
+            Utility::Prepare(prepare) => self.prepare_named(prepare).await?,
             Utility::Deallocate(None) => {
-                self.prepared.clear();
-                self.engine("DEALLOCATE ALL").await?;
+                self.deallocate_all().await?;
                 self.replies.complete("DEALLOCATE ALL");
             }
             Utility::Deallocate(Some(name)) => {
-                if self.prepared.remove(name).is_none() {
-                    self.engine(&format!("DEALLOCATE {}", freestone::quote(name))).await?;
+                if !self.close_prepared(name) {
+                    return Err(no_statement(name).into());
                 }
                 self.replies.complete("DEALLOCATE");
+            }
+            Utility::Channel(change, tag) => {
+                self.channel_changes.add(change.clone())?;
+                self.replies.complete(tag);
             }
             Utility::CopyOut(copy) => self.copy_out(copy).await?,
             Utility::CopyIn(copy) => self.copy_in(copy).await?,
@@ -328,10 +392,11 @@ impl Connection {
     async fn reset(&mut self, name: &str) -> Result<(), Failure> {
         if name == "all" {
             self.settings.reset_all();
-            self.follow_read_only();
+            self.engine("RESET ALL").await?;
+            self.follow_all().await?;
             let reported: Vec<_> = self.settings.reported().map(|(name, value)| (name, value.to_owned())).collect();
             reported.iter().for_each(|(name, value)| self.replies.parameter(name, value));
-            return self.engine("RESET ALL").await;
+            return Ok(());
         }
         self.set(name, None).await
     }
@@ -350,15 +415,15 @@ impl Connection {
         if with_columns {
             self.replies.columns(&columns(&batch.schema()), |_| 0);
         }
-        let columns = prepared(&batch, &[])?;
+        let columns = prepared(&batch, &batch.schema(), &[], Styles::default())?;
         (0..batch.num_rows()).for_each(|row| self.replies.row(&columns, row));
         self.replies.complete("SHOW");
         Ok(())
     }
 
     async fn shown(&self, name: &str) -> Result<RecordBatch, Failure> {
-        if let Some((name, value)) = self.settings.show(name) {
-            return Ok(texts(&[name], vec![vec![value.to_owned()]]));
+        if let Some((name, value)) = self.settings.shown(name) {
+            return Ok(texts(&[name], vec![vec![value]]));
         }
         let sql = format!("SHOW {}", name.split('.').map(freestone::quote).collect::<Vec<_>>().join("."));
         let sql = if name == "all" { "SHOW ALL" } else { &sql };
@@ -405,7 +470,7 @@ fn texts(names: &[&str], columns: Vec<Vec<String>>) -> RecordBatch {
 
 /// The names and values that the engine's SHOW returns.
 fn pairs(batch: &RecordBatch) -> Result<Vec<(String, String)>, PgError> {
-    let columns = prepared(batch, &[])?;
+    let columns = prepared(batch, &batch.schema(), &[], Styles::default())?;
     let text = |at: usize, row: usize| {
         let mut out = vec![];
         if let Some(column) = columns.get(at).filter(|column| !column.is_null(row)) {
@@ -419,7 +484,8 @@ fn pairs(batch: &RecordBatch) -> Result<Vec<(String, String)>, PgError> {
 /// Checks that rows have the columns that were described to the client, which interprets them accordingly.
 fn check_columns(described: Option<&Description>, schema: &SchemaRef) -> Result<(), PgError> {
     let told = described.and_then(|description| description.schema.as_ref());
-    let types = |schema: &SchemaRef| columns(schema).into_iter().map(|(_, kind)| kind.oid()).collect::<Vec<_>>();
+    let oid = |field: &Arc<Field>| ColumnType::of(field.data_type()).oid();
+    let types = |schema: &SchemaRef| schema.fields().iter().map(oid).collect::<Vec<_>>();
     if told.is_some_and(|told| types(told) != types(schema)) {
         return Err(PgError::new(
             sqlstate::FEATURE_NOT_SUPPORTED,

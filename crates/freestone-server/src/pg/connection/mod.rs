@@ -4,6 +4,9 @@ mod copy;
 mod cursor;
 mod describe;
 mod execute;
+mod notify;
+mod prepared;
+mod scroll;
 mod transaction;
 
 use std::collections::HashMap;
@@ -21,6 +24,7 @@ use super::frame::{self, FRAME_BYTES_MAX, FrameError, Message};
 use super::login::Client;
 use super::reply::{Replies, Status};
 use super::settings::{Changed, Settings};
+use crate::channels::{Listening, Notification};
 use crate::execution::CountedMemory;
 use crate::metrics::Metrics;
 use crate::sessions::Registered;
@@ -28,14 +32,18 @@ use crate::shared::{Shared, Visit};
 use crate::sqlstate;
 pub use copy::TextFormat;
 use cursor::Declared;
-use describe::{Portal, Prepared};
+use describe::Portal;
 use execute::{Cursor, Failure};
+pub use notify::{ChannelChange, ChannelChanges};
+use prepared::Prepared;
 use transaction::Transaction;
 
 /// The bytes of responses that are buffered before they are sent.
 const SEND_BYTES: usize = 64 << 10;
 /// The maximum number of messages that a client may send ahead of the responses.
 const MESSAGES_AHEAD: usize = 256;
+/// How long a statement waits for the message behind it, which is usually in the same packet.
+const NEXT_MESSAGE_WAIT: Duration = Duration::from_millis(5);
 
 /// The reasons why a connection ends before the client ends it.
 #[derive(Debug)]
@@ -57,6 +65,12 @@ pub type Result<T, E = End> = std::result::Result<T, E>;
 /// A message with its share of the bytes that may be queued, and its memory, if it is large.
 type Incoming = (Result<Message, FrameError>, Option<OwnedSemaphorePermit>, CountedMemory);
 
+/// What a client without a running statement waits for.
+enum Event {
+    Message(Message),
+    Notification(Arc<Notification>),
+}
+
 pub struct Connection {
     pub shared: Arc<Shared>,
     pub session: Arc<Session>,
@@ -68,9 +82,13 @@ pub struct Connection {
     pub portals: HashMap<String, Portal>,
     pub cursors: HashMap<String, Declared>,
     pub transaction: Transaction,
+    pub channel_changes: ChannelChanges,
+    listening: Listening,
     pub user: String,
     writer: Box<dyn AsyncWrite + Send + Sync + Unpin>,
     messages: mpsc::Receiver<Incoming>,
+    /// The next message, if it was looked at before its turn.
+    next: Option<Incoming>,
     gone: watch::Receiver<bool>,
     registered: Registered,
     /// What the client has sent and keeps.
@@ -81,7 +99,11 @@ pub struct Connection {
 pub async fn run(guest: Client, visit: Visit, shared: Arc<Shared>) {
     let session = shared.session(guest.role);
     let registered = shared.register(&visit, &session, (&guest.user, guest.role));
-    let catalog = Catalog::install(&session, &shared, (&guest.user, guest.role), registered.number);
+    let database = guest.parameters.iter().find(|(name, value)| name == "database" && !value.is_empty());
+    let database = database.map_or(guest.user.as_str(), |(_, database)| database);
+    let (channel_changes, listening) = (ChannelChanges::default(), shared.channels.join(registered.number));
+    let client = (guest.user.as_str(), guest.role, database);
+    let catalog = Catalog::install(&session, &shared, client, registered.number, channel_changes.clone());
     let (reader, writer) = tokio::io::split(guest.stream);
     let writer: Box<dyn AsyncWrite + Send + Sync + Unpin> = match shared.limits.write {
         Some(limit) => Box::new(WriteTimeout::new(writer, limit)),
@@ -103,9 +125,12 @@ pub async fn run(guest: Client, visit: Visit, shared: Arc<Shared>) {
         portals: HashMap::new(),
         cursors: HashMap::new(),
         transaction: Transaction::default(),
+        channel_changes,
+        listening,
         user: guest.user,
         writer,
         messages,
+        next: None,
         gone,
         registered,
         memory,
@@ -175,6 +200,7 @@ impl Connection {
         }
         self.follow_read_only();
         self.begin_in_zone().await;
+        self.settings.begin();
         for (name, value) in self.settings.reported() {
             self.replies.parameter(name, value);
         }
@@ -188,12 +214,12 @@ impl Connection {
             match self.next_request().await? {
                 Message::Query(sql) => self.simple_query(&sql).await?,
                 Message::Terminate => return Ok(()),
-                Message::Sync => self.ready().await?,
+                Message::Sync => self.sync().await?,
                 Message::Flush => self.flush().await?,
                 // The client sent these messages before it knew that its COPY had failed.
                 Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => {}
                 Message::Unread { kind, reason } => {
-                    self.fail(&PgError::unread(&reason));
+                    self.fail(&PgError::unread(&reason)).await?;
                     match kind {
                         b'Q' => self.ready().await?,
                         _ => {
@@ -204,7 +230,7 @@ impl Connection {
                 }
                 message => {
                     if let Err(error) = self.extended(message).await? {
-                        self.fail(&error);
+                        self.fail(&error).await?;
                         self.flush().await?;
                         self.skip_to_sync().await?;
                     }
@@ -224,8 +250,20 @@ impl Connection {
         }
     }
 
-    /// The next message of a client without a running statement. The idle timeout applies.
+    /// The next message of a client without a running statement. The idle timeout applies. Notifications that come in the
+    /// meantime are sent.
     async fn next_request(&mut self) -> Result<Message> {
+        loop {
+            let notification = match self.next_event().await? {
+                Event::Message(message) => return Ok(message),
+                Event::Notification(notification) => notification,
+            };
+            self.replies.notification(&notification);
+            self.flush().await?;
+        }
+    }
+
+    async fn next_event(&mut self) -> Result<Event> {
         let (shared, idle) = (self.shared.clone(), self.shared.limits.idle);
         let in_transaction = if self.status == Status::Idle { None } else { self.settings.idle_in_transaction_limit() };
         let wait = |limit: Option<Duration>| async move {
@@ -234,9 +272,15 @@ impl Connection {
                 None => std::future::pending().await,
             }
         };
+        let is_free = !self.has_transaction();
+        let ended = self.registered.ended();
         tokio::select! {
             biased;
-            message = self.next_message() => message,
+            why = ended => Err(End::Told(PgError::fatal(sqlstate::ADMIN_SHUTDOWN, why.message()))),
+            message = Connection::following(&mut self.next, &mut self.messages) => {
+                Connection::received(message).map(Event::Message)
+            }
+            notification = self.listening.wait(), if is_free => Ok(Event::Notification(notification)),
             () = shared.stopping() => Err(End::Told(PgError::fatal(sqlstate::ADMIN_SHUTDOWN, "the server is stopping"))),
             () = wait(idle) => {
                 let reason = "the connection was idle for too long";
@@ -255,12 +299,31 @@ impl Connection {
         tokio::select! {
             biased;
             why = ended => Err(End::Told(PgError::fatal(sqlstate::ADMIN_SHUTDOWN, why.message()))),
-            message = self.messages.recv() => match message {
-                Some((Ok(message), ..)) => Ok(message),
-                Some((Err(error), ..)) => Err(End::Told(error.into())),
-                None => Err(End::Gone),
-            },
+            message = Connection::following(&mut self.next, &mut self.messages) => Connection::received(message),
         }
+    }
+
+    fn received(message: Option<Incoming>) -> Result<Message> {
+        match message {
+            Some((Ok(message), ..)) => Ok(message),
+            Some((Err(error), ..)) => Err(End::Told(error.into())),
+            None => Err(End::Gone),
+        }
+    }
+
+    async fn following(next: &mut Option<Incoming>, messages: &mut mpsc::Receiver<Incoming>) -> Option<Incoming> {
+        match next.take() {
+            Some(message) => Some(message),
+            None => messages.recv().await,
+        }
+    }
+
+    /// Whether the next message is a Sync. One that does not come at once counts as another.
+    pub async fn syncs_next(&mut self) -> bool {
+        if self.next.is_none() {
+            self.next = tokio::time::timeout(NEXT_MESSAGE_WAIT, self.messages.recv()).await.ok().flatten();
+        }
+        matches!(&self.next, Some((Ok(Message::Sync), ..)))
     }
 
     /// Runs work while the client is connected. If it disconnects, the work is dropped.
@@ -281,15 +344,38 @@ impl Connection {
         if self.status != Status::InTransaction {
             self.portals.clear();
         }
+        if !self.has_transaction() {
+            self.apply_channel_changes();
+            self.tell_notifications();
+        }
         self.replies.ready(self.status);
         self.flush().await
     }
 
-    pub fn fail(&mut self, error: &PgError) {
+    /// Ends a batch of the extended protocol, whose statements are committed.
+    async fn sync(&mut self) -> Result<()> {
+        match self.commit_implicit().await {
+            Ok(()) => {}
+            Err(Failure::Error(error)) => self.replies.error(&error),
+            Err(Failure::End(end)) => return Err(end),
+        }
+        self.ready().await
+    }
+
+    /// Sends an error. It ends the transaction, or undoes the statements of the query or pipeline.
+    pub async fn fail(&mut self, error: &PgError) -> Result<()> {
         self.replies.error(error);
+        if !self.has_transaction() {
+            drop(self.channel_changes.take());
+        }
         if self.status == Status::InTransaction {
             self.status = Status::Failed;
             self.session.fail_transaction();
+        }
+        match self.roll_back_implicit().await {
+            Ok(()) => Ok(()),
+            Err(Failure::Error(error)) => Err(End::Told(PgError { severity: "FATAL", ..error })),
+            Err(Failure::End(end)) => Err(end),
         }
     }
 
@@ -334,16 +420,38 @@ fn startup_settings(parameters: Vec<(String, String)>) -> Vec<(String, String)> 
     for (name, value) in parameters {
         match name.as_str() {
             "user" | "database" | "replication" => {}
-            "options" => {
-                let words = value.replace("\\ ", "\u{0}").replace("--", "-c ");
-                let assignments =
-                    words.split_whitespace().filter_map(|word| word.trim_start_matches("-c").split_once('='));
-                settings.extend(assignments.map(|(name, value)| (name.to_owned(), value.replace('\u{0}', " "))));
-            }
+            "options" => settings.extend(option_words(&value).iter().filter_map(|word| option(word))),
             _ => settings.push((name, value)),
         }
     }
     settings
+}
+
+/// The words of `options`, in which a backslash makes the next character part of a word.
+fn option_words(text: &str) -> Vec<String> {
+    let (mut words, mut chars, mut in_word) = (vec![], text.chars(), false);
+    while let Some(c) = chars.next() {
+        if c.is_whitespace() {
+            in_word = false;
+            continue;
+        }
+        if !std::mem::replace(&mut in_word, true) {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut() {
+            word.extend(if c == '\\' { chars.next() } else { Some(c) });
+        }
+    }
+    words
+}
+
+/// The setting of `--name=value`, in whose name `-` is `_`, or of `-c name=value`, which are one word or two.
+fn option(word: &str) -> Option<(String, String)> {
+    if let Some((name, value)) = word.strip_prefix("--").and_then(|long| long.split_once('=')) {
+        return Some((name.replace('-', "_"), value.to_owned()));
+    }
+    let (name, value) = word.strip_prefix("-c").unwrap_or(word).split_once('=')?;
+    Some((name.to_owned(), value.to_owned()))
 }
 
 #[cfg(test)]
@@ -352,11 +460,17 @@ mod tests {
 
     #[test]
     fn options_are_settings() {
-        let given =
-            [("user", "ann"), ("options", "-c statement_timeout=5s -csearch_path=a\\ b"), ("application_name", "x")];
+        let options = "-c statement_timeout=5s -csearch_path=a\\ b --extra-float-digits=0 -c x=a--b";
+        let given = [("user", "ann"), ("options", options), ("application_name", "x")];
         let given = given.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let settings = startup_settings(given);
-        let expected = [("statement_timeout", "5s"), ("search_path", "a b"), ("application_name", "x")];
+        let expected = [
+            ("statement_timeout", "5s"),
+            ("search_path", "a b"),
+            ("extra_float_digits", "0"),
+            ("x", "a--b"),
+            ("application_name", "x"),
+        ];
         assert_eq!(settings, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 }

@@ -3,20 +3,34 @@
 
 use super::Connection;
 use super::execute::Failure;
+use freestone::Zone;
+
 use crate::pg::error::PgError;
 use crate::pg::reply::Status;
-use crate::pg::settings::{Changed, TIME_ZONE};
+use crate::pg::settings::{Changed, TIME_ZONE, engine_level};
 use crate::pg::utility::{Modes, Utility};
 use crate::sqlstate;
 
 const DEFAULT: &str = "default_transaction_read_only";
 const CURRENT: &str = "transaction_read_only";
 const DEFAULT_LEVEL: &str = "default_transaction_isolation";
+const DEFAULT_DEFERRABLE: &str = "default_transaction_deferrable";
 const CURRENT_LEVEL: &str = "transaction_isolation";
+
+/// A transaction that begins and ends without the client's BEGIN and COMMIT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Implicit {
+    /// Of the statements of a simple query. Within it, statements that need a transaction block are accepted.
+    Script,
+    /// Of the messages of the extended protocol up to a Sync.
+    Pipeline,
+}
 
 /// The state of a client's transaction.
 #[derive(Debug, Default)]
 pub struct Transaction {
+    /// What the open transaction belongs to, if the client has not begun it.
+    implicit: Option<Implicit>,
     /// Settings that are valid until the end of the transaction, with their earlier values.
     local: Vec<(String, String)>,
     /// Settings that were changed for the session, with their earlier values, which ROLLBACK brings back.
@@ -35,7 +49,13 @@ impl Connection {
                     sqlstate::NO_ACTIVE_SQL_TRANSACTION,
                     "there is no transaction in progress",
                 ));
-                self.replies.complete(if *utility == Utility::Commit { "COMMIT" } else { "ROLLBACK" });
+                let commits = *utility == Utility::Commit;
+                if commits {
+                    self.commit_implicit().await?
+                } else {
+                    self.roll_back_implicit().await?
+                }
+                self.replies.complete(if commits { "COMMIT" } else { "ROLLBACK" });
             }
             Utility::Commit if self.status != Status::Failed => {
                 let committed = self.engine("COMMIT").await;
@@ -62,29 +82,99 @@ impl Connection {
             self.replies.complete("BEGIN");
             return Ok(());
         }
-        let level = modes.level.map_or_else(|| self.value(DEFAULT_LEVEL), str::to_owned);
-        let read_only = modes.read_only.unwrap_or_else(|| self.is_on(DEFAULT));
-        let access = if read_only { "READ ONLY" } else { "READ WRITE" };
-        self.engine(&format!("BEGIN ISOLATION LEVEL {level}, {access}")).await?;
+        // Statements that came before in the same query or pipeline become part of the transaction.
+        match self.transaction.implicit {
+            Some(_) => self.change_modes(modes).await?,
+            None => self.open_transaction(modes).await?,
+        }
+        self.transaction.implicit = None;
         self.status = Status::InTransaction;
-        // The value is valid.
-        let _ = self.settings.set(CURRENT_LEVEL, Some(&level));
-        self.set_read_only(read_only);
         self.replies.complete("BEGIN");
         Ok(())
     }
 
+    /// Begins a transaction of the engine.
+    async fn open_transaction(&mut self, modes: Modes) -> Result<(), Failure> {
+        let level = modes.level.map_or_else(|| self.value(DEFAULT_LEVEL), str::to_owned);
+        let read_only = modes.read_only.unwrap_or_else(|| self.is_on(DEFAULT));
+        let access = if read_only { "READ ONLY" } else { "READ WRITE" };
+        self.engine(&format!("BEGIN ISOLATION LEVEL {}, {access}", engine_level(&level))).await?;
+        // The values are valid.
+        let _ = self.settings.set(CURRENT_LEVEL, Some(&level));
+        self.set_deferrable(modes.deferrable.unwrap_or_else(|| self.is_on(DEFAULT_DEFERRABLE)));
+        self.set_read_only(read_only);
+        Ok(())
+    }
+
+    /// Whether the engine has a transaction of this client, whoever began it.
+    pub fn has_transaction(&self) -> bool {
+        self.status != Status::Idle || self.transaction.implicit.is_some()
+    }
+
+    /// Whether statements are accepted that only make sense in a transaction of several statements.
+    pub fn is_in_block(&self) -> bool {
+        self.status != Status::Idle || self.transaction.implicit == Some(Implicit::Script)
+    }
+
+    /// Begins a transaction that ends with the query or pipeline, unless one is open.
+    pub async fn begin_implicit(&mut self, of: Implicit) -> Result<(), Failure> {
+        if self.status != Status::Idle {
+            return Ok(());
+        }
+        if self.transaction.implicit.is_none() {
+            self.open_transaction(Modes::default()).await?;
+        }
+        self.transaction.implicit = Some(of);
+        Ok(())
+    }
+
+    /// Commits the transaction of a query or pipeline, if there is one.
+    pub async fn commit_implicit(&mut self) -> Result<(), Failure> {
+        if self.transaction.implicit.is_none() {
+            return Ok(());
+        }
+        let committed = self.engine("COMMIT").await;
+        self.end_transaction(committed.is_ok()).await?;
+        committed
+    }
+
+    /// Undoes the statements of a query or pipeline, if they are a transaction.
+    pub async fn roll_back_implicit(&mut self) -> Result<(), Failure> {
+        if self.transaction.implicit.is_none() {
+            return Ok(());
+        }
+        let ended = self.engine("ROLLBACK").await;
+        self.end_transaction(false).await?;
+        ended
+    }
+
+    /// Refuses a statement that cannot be undone with others.
+    pub fn check_outside(&self, what: &str) -> Result<(), PgError> {
+        match self.has_transaction() {
+            true => {
+                Err(PgError::new(sqlstate::ACTIVE_SQL_TRANSACTION, format!("{what} cannot run inside a transaction")))
+            }
+            false => Ok(()),
+        }
+    }
+
     async fn end_transaction(&mut self, commits: bool) -> Result<(), Failure> {
         self.status = Status::Idle;
-        let Transaction { local, changed, marks: _ } = std::mem::take(&mut self.transaction);
+        let Transaction { local, changed, .. } = std::mem::take(&mut self.transaction);
+        match commits {
+            true => self.apply_channel_changes(),
+            false => drop(self.channel_changes.take()),
+        }
         self.bring_back(local).await?;
         if !commits {
             self.bring_back(changed).await?;
         }
         self.cursors.retain(|_, declared| declared.hold && (commits || !declared.pending));
         self.cursors.values_mut().for_each(|declared| declared.pending = false);
+        self.portals.clear();
         let level = self.value(DEFAULT_LEVEL);
         let _ = self.settings.set(CURRENT_LEVEL, Some(&level));
+        self.set_deferrable(self.is_on(DEFAULT_DEFERRABLE));
         self.set_read_only(self.is_on(DEFAULT));
         Ok(())
     }
@@ -100,7 +190,7 @@ impl Connection {
 
     /// Notes the value of a setting that a transaction changes.
     pub fn note_setting(&mut self, name: &str) {
-        if self.status != Status::Idle
+        if self.has_transaction()
             && let Some((name, before)) = self.settings.show(name)
         {
             self.transaction.changed.push((name.to_owned(), before.to_owned()));
@@ -155,40 +245,65 @@ impl Connection {
 
     /// `SET TRANSACTION` applies to the current transaction. Outside of a transaction it has no effect.
     pub async fn set_transaction(&mut self, modes: Modes) -> Result<(), Failure> {
-        if self.status != Status::Idle {
-            let level = modes.level.map(|level| format!("ISOLATION LEVEL {level}"));
-            let access = modes.read_only.map(|read_only| if read_only { "READ ONLY" } else { "READ WRITE" }.to_owned());
-            let words = level.into_iter().chain(access).collect::<Vec<_>>().join(", ");
-            self.engine(&format!("SET TRANSACTION {words}")).await?;
-            if let Some(level) = modes.level {
-                let _ = self.settings.set(CURRENT_LEVEL, Some(level));
-            }
-            if let Some(read_only) = modes.read_only {
-                self.set_read_only(read_only);
-            }
+        if !self.is_in_block() {
+            self.warn_outside_block("SET TRANSACTION");
+        }
+        if self.has_transaction() {
+            self.change_modes(modes).await?;
         }
         self.replies.complete("SET");
         Ok(())
     }
 
+    async fn change_modes(&mut self, modes: Modes) -> Result<(), Failure> {
+        let level = modes.level.map(|level| format!("ISOLATION LEVEL {}", engine_level(level)));
+        let access = modes.read_only.map(|read_only| if read_only { "READ ONLY" } else { "READ WRITE" }.to_owned());
+        let words = level.into_iter().chain(access).collect::<Vec<_>>().join(", ");
+        if let Some(deferrable) = modes.deferrable {
+            self.set_deferrable(deferrable);
+        }
+        if words.is_empty() {
+            return Ok(());
+        }
+        self.engine(&format!("SET TRANSACTION {words}")).await?;
+        if let Some(level) = modes.level {
+            // The value is valid.
+            let _ = self.settings.set(CURRENT_LEVEL, Some(level));
+        }
+        if let Some(read_only) = modes.read_only {
+            self.set_read_only(read_only);
+        }
+        Ok(())
+    }
+
+    fn warn_outside_block(&mut self, what: &str) {
+        let message = format!("{what} can only be used in transaction blocks");
+        self.replies.notice(&PgError::warning(sqlstate::NO_ACTIVE_SQL_TRANSACTION, message));
+    }
+
     /// `SET LOCAL`: the value is valid until the end of the transaction. Outside of a transaction it has no effect, as
     /// in PostgreSQL.
     pub async fn set_local(&mut self, name: &str, value: Option<&str>) -> Result<(), Failure> {
+        if !self.is_in_block() {
+            self.warn_outside_block("SET LOCAL");
+        }
+        self.assign_local(name, value).await?;
+        self.replies.complete("SET");
+        Ok(())
+    }
+
+    /// Gives a setting a value until the end of the transaction.
+    pub async fn assign_local(&mut self, name: &str, value: Option<&str>) -> Result<(), Failure> {
         let Some((name, before)) = self.settings.show(name).map(|(name, value)| (name, value.to_owned())) else {
             let name = name.split('.').map(freestone::quote).collect::<Vec<_>>().join(".");
             let value = value.unwrap_or_default().replace('\'', "''");
-            self.engine(&format!("SET LOCAL {name} = '{value}'")).await?;
-            self.replies.complete("SET");
-            return Ok(());
+            return self.engine(&format!("SET LOCAL {name} = '{value}'")).await;
         };
-        if self.status == Status::Idle {
-            self.replies.notice(&PgError::notice("SET LOCAL has no effect outside of a transaction"));
-        } else {
+        if self.has_transaction() {
             let changed = self.change(name, value).await?;
             self.transaction.local.push((name.to_owned(), before));
             self.changed(changed);
         }
-        self.replies.complete("SET");
         Ok(())
     }
 
@@ -220,6 +335,20 @@ impl Connection {
 
     fn is_zone(&self, name: &str) -> bool {
         self.settings.show(name).is_some_and(|(name, _)| name == TIME_ZONE)
+    }
+
+    /// The time zone of the session.
+    pub fn zone(&self) -> Zone {
+        // The engine has accepted the name.
+        Zone::parse(&self.value(TIME_ZONE)).unwrap_or(Zone::Fixed(0))
+    }
+
+    /// Applies all settings that concern the engine or the session.
+    pub async fn follow_all(&mut self) -> Result<(), Failure> {
+        for name in [DEFAULT, "lock_timeout", "synchronous_commit", TIME_ZONE] {
+            self.follow_setting(name).await?;
+        }
+        Ok(())
     }
 
     /// Applies a changed setting to the engine or the session, if it concerns them.
@@ -255,8 +384,7 @@ impl Connection {
 
     /// Applies the settings that say whether the session may write.
     pub fn follow_read_only(&mut self) {
-        let in_transaction = self.status != Status::Idle;
-        self.set_read_only(self.is_on(if in_transaction { CURRENT } else { DEFAULT }));
+        self.set_read_only(self.is_on(if self.has_transaction() { CURRENT } else { DEFAULT }));
     }
 
     pub fn check_writable(&self) -> Result<(), PgError> {
@@ -271,6 +399,11 @@ impl Connection {
         // The value is valid.
         let _ = self.settings.set(CURRENT, Some(if read_only { "on" } else { "off" }));
         self.session.set_read_only(read_only);
+    }
+
+    fn set_deferrable(&mut self, deferrable: bool) {
+        // The value is valid.
+        let _ = self.settings.set("transaction_deferrable", Some(if deferrable { "on" } else { "off" }));
     }
 
     fn is_on(&self, name: &str) -> bool {

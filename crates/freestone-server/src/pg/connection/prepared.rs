@@ -1,0 +1,141 @@
+//! Prepared statements: those of the protocol and those of PREPARE share their names.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use freestone::{Description, Statement};
+
+use super::Connection;
+use super::describe::Work;
+use super::execute::Failure;
+use crate::execution::CountedMemory;
+use crate::pg::catalog::PreparedRow;
+use crate::pg::error::PgError;
+use crate::pg::types::{ColumnType, Type};
+use crate::pg::utility::Prepare;
+use crate::sqlstate;
+
+/// The maximum number of prepared statements, and of portals, per client.
+pub const PREPARED_MAX: usize = 10_000;
+/// How often the text of a prepared statement is there: as text, in tokens, and in what is parsed.
+const TEXT_COPIES: usize = 4;
+/// What a prepared statement or portal takes besides texts and values.
+pub const PREPARED_BYTES: usize = 2 << 10;
+
+/// A prepared statement.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    pub work: Work,
+    /// The types of the parameters that the client declared; 0 for those that it did not.
+    pub declared: Vec<u32>,
+    pub description: Option<Arc<Description>>,
+    text: Arc<str>,
+    since: SystemTime,
+    /// Whether PREPARE made it.
+    from_sql: bool,
+    /// The memory of the text and what it becomes.
+    _memory: Arc<CountedMemory>,
+}
+
+impl Prepared {
+    /// Its row in `pg_prepared_statements`.
+    pub fn shown(&self, name: &str) -> PreparedRow {
+        let names = |oid: u32| match (Type::by_oid(oid), Type::by_array(oid)) {
+            (Some(kind), _) => kind.sql.to_owned(),
+            (None, Some(element)) => format!("{}[]", element.sql),
+            (None, None) => "unknown".to_owned(),
+        };
+        let described = self.description.as_deref();
+        let planned = described.map(|description| description.parameters.as_slice()).unwrap_or_default();
+        let parameters = planned.iter().enumerate().map(|(at, planned)| match self.declared.get(at) {
+            Some(declared) if *declared != 0 => *declared,
+            _ => super::describe::parameter_oid(planned),
+        });
+        let schema = described.and_then(|description| description.schema.as_ref());
+        let results = schema.map(|schema| schema.fields().iter().map(|f| ColumnType::of_field(f).oid()));
+        PreparedRow {
+            name: name.to_owned(),
+            text: self.text.to_string(),
+            since: self.since,
+            parameters: parameters.map(names).collect(),
+            results: results.map(|oids| oids.map(names).collect()),
+            from_sql: self.from_sql,
+        }
+    }
+
+    /// The types that were declared, as a list for PREPARE; nothing where one was not.
+    fn declared_list(&self) -> String {
+        let name = |oid: &u32| match (Type::by_oid(*oid), Type::by_array(*oid)) {
+            (Some(kind), _) => Some(kind.sql.to_owned()),
+            (None, element) => element.map(|element| format!("{}[]", element.sql)),
+        };
+        match self.declared.iter().map(name).collect::<Option<Vec<_>>>() {
+            Some(names) if !names.is_empty() => format!(" ({})", names.join(", ")),
+            _ => String::new(),
+        }
+    }
+}
+
+impl Connection {
+    pub fn new_prepared(&self, work: Work, sql: &str, declared: Vec<u32>) -> Result<Prepared, PgError> {
+        if self.prepared.len() >= PREPARED_MAX {
+            let message = format!("there are {PREPARED_MAX} prepared statements");
+            return Err(PgError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message));
+        }
+        let bytes = sql.len().saturating_mul(TEXT_COPIES).saturating_add(PREPARED_BYTES);
+        let (text, since) = (sql.into(), SystemTime::now());
+        let _memory = Arc::new(self.counted("statements", bytes)?);
+        Ok(Prepared { work, declared, description: None, text, since, from_sql: false, _memory })
+    }
+
+    /// PREPARE: the engine keeps the statement for EXECUTE, and this connection for Bind.
+    pub async fn prepare_named(&mut self, prepare: &Prepare) -> Result<(), Failure> {
+        let Prepare { name, types, query, text } = prepare;
+        if self.prepared.contains_key(name) {
+            return Err(is_prepared(name).into());
+        }
+        let mut works = self.understand(query).await?;
+        let (Some(work @ Work::Statement(_)), true) = (works.pop(), works.is_empty()) else {
+            return Err(PgError::unsupported("PREPARE takes SELECT, INSERT, UPDATE, DELETE and MERGE").into());
+        };
+        let declared = types.iter().map(|name| Type::by_sql(name).unwrap_or(0)).collect();
+        let mut prepared = Prepared { from_sql: true, ..self.new_prepared(work, text, declared)? };
+        let types = if types.is_empty() { String::new() } else { format!(" ({})", types.join(", ")) };
+        if let Work::Statement(statement) = &prepared.work {
+            self.engine(&format!("PREPARE {}{types} AS {}", freestone::quote(name), statement.text)).await?;
+        }
+        self.description(&mut prepared).await?;
+        self.prepared.insert(name.clone(), prepared);
+        self.replies.complete("PREPARE");
+        Ok(())
+    }
+
+    /// Lets the engine know a statement that the client has prepared by the protocol, if this statement executes it.
+    pub async fn share_prepared(&self, statement: &Statement) -> Result<(), Failure> {
+        let Some(name) = statement.executes() else { return Ok(()) };
+        let Some(prepared) = self.prepared.get(&name).filter(|_| !self.session.has_prepared(&name)) else {
+            return Ok(());
+        };
+        let Work::Statement(known) = &prepared.work else {
+            return Err(PgError::unsupported("EXECUTE takes SELECT, INSERT, UPDATE, DELETE and MERGE").into());
+        };
+        let sql = format!("PREPARE {}{} AS {}", freestone::quote(&name), prepared.declared_list(), known.text);
+        Box::pin(self.engine(&sql)).await
+    }
+
+    /// Forgets a prepared statement. Returns whether there was one.
+    pub fn close_prepared(&mut self, name: &str) -> bool {
+        let ours = self.prepared.remove(name).is_some();
+        self.session.forget_prepared(name) || ours
+    }
+
+    pub async fn deallocate_all(&mut self) -> Result<(), Failure> {
+        self.prepared.clear();
+        self.engine("DEALLOCATE ALL").await
+    }
+}
+
+pub fn is_prepared(name: &str) -> PgError {
+    let message = format!("prepared statement {name:?} exists");
+    PgError::new(sqlstate::DUPLICATE_PREPARED_STATEMENT, message).with_hint("DEALLOCATE it first")
+}

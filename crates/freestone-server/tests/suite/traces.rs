@@ -1,0 +1,112 @@
+//! Messages of PostgreSQL's protocol, and the answers that PostgreSQL gives to them: `traces.txt`, whose form
+//! `conformance/traces.py` describes and compares with a server of PostgreSQL.
+
+use freestone_server::{Limits, ServerOptions};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::hostile::raw;
+use crate::server::TestServer;
+
+const TRACES: &str = include_str!("traces.txt");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_are_answered_as_postgresql_answers_them() {
+    let pg = Some("127.0.0.1:0".to_owned());
+    let options = ServerOptions { pg, no_auth: true, limits: Limits::default(), ..ServerOptions::default() };
+    let server = TestServer::start(options).await;
+    let mut stream = None;
+    for block in TRACES.split("\n\n").filter(|block| !block.trim().is_empty()) {
+        let lines: Vec<&str> = block.trim().lines().collect();
+        let (title, lines) = match lines.split_first() {
+            Some((title, rest)) if title.starts_with('#') => (Some(*title), rest),
+            _ => (None, lines.as_slice()),
+        };
+        if title.is_some() || stream.is_none() {
+            stream = Some(raw(&server).await);
+        }
+        let sent: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("> ")).collect();
+        let expected: Vec<&str> = lines.iter().filter(|line| !line.starts_with('>')).copied().collect();
+        let answer = ask(stream.as_mut().expect("a connection"), &sent).await;
+        assert_eq!(answer, expected, "{title:?}: {sent:?}");
+    }
+    server.stop().await;
+}
+
+/// Sends messages at once, and reads the answers up to the last one that says that the server is ready.
+async fn ask(stream: &mut TcpStream, lines: &[&str]) -> Vec<String> {
+    let bytes: Vec<u8> = lines.iter().flat_map(|line| message(line)).collect();
+    stream.write_all(&bytes).await.expect("sent");
+    let mut left = lines.iter().filter(|line| line.starts_with(['Q', 'S'])).count();
+    let mut answers = vec![];
+    while left > 0 {
+        let kind = stream.read_u8().await.expect("a message");
+        let mut body = vec![0; stream.read_u32().await.expect("a length") as usize - 4];
+        stream.read_exact(&mut body).await.expect("a body");
+        left -= usize::from(kind == b'Z');
+        if !b"SKT".contains(&kind) {
+            answers.push(answer(kind, &body));
+        }
+    }
+    answers
+}
+
+fn text(word: &str) -> Vec<u8> {
+    let word = if word == "-" { "" } else { word };
+    [word.as_bytes(), b"\0"].concat()
+}
+
+fn message(line: &str) -> Vec<u8> {
+    let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let words: Vec<&str> = rest.split(' ').collect();
+    let body = match kind {
+        "Q" => text(rest),
+        "P" => {
+            let (name, sql) = rest.split_once(' ').expect("a name and a statement");
+            [text(name), text(sql), vec![0, 0]].concat()
+        }
+        "B" => {
+            let values = words[2..].iter().flat_map(|value| [&sized(value.len()), value.as_bytes()].concat());
+            let count = (words.len() - 2) as u16;
+            let mut body = [text(words[0]), text(words[1]), vec![0, 0], count.to_be_bytes().to_vec()].concat();
+            body.extend(values);
+            [body, vec![0, 0]].concat()
+        }
+        "E" => [text(words[0]), sized(words[1].parse().expect("a number of rows")).to_vec()].concat(),
+        "D" | "C" => [words[0].as_bytes().to_vec(), text(words[1])].concat(),
+        _ => vec![],
+    };
+    [kind.as_bytes(), &sized(body.len() + 4), &body].concat()
+}
+
+fn sized(length: usize) -> [u8; 4] {
+    (length as u32).to_be_bytes()
+}
+
+fn answer(kind: u8, body: &[u8]) -> String {
+    let code = || {
+        let code = body.split(|byte| *byte == 0).find_map(|field| field.strip_prefix(b"C"));
+        String::from_utf8_lossy(code.unwrap_or_default()).into_owned()
+    };
+    match kind {
+        b'C' => format!("C {}", String::from_utf8_lossy(&body[..body.len() - 1])),
+        b'E' | b'N' => format!("{} {}", char::from(kind), code()),
+        b'Z' => format!("Z {}", char::from(body[0])),
+        b'D' => format!("D {}", row(&body[2..])),
+        kind => char::from(kind).to_string(),
+    }
+}
+
+fn row(mut rest: &[u8]) -> String {
+    let mut values = vec![];
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let Ok(length) = usize::try_from(i32::from_be_bytes(*length)) else {
+            values.push("NULL".into());
+            rest = after;
+            continue;
+        };
+        values.push(String::from_utf8_lossy(&after[..length]));
+        rest = &after[length..];
+    }
+    values.join(",")
+}
