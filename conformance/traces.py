@@ -14,7 +14,10 @@ Lines that begin with `>` are messages, and the lines behind them are the server
 
 `-` is the empty name. Messages in a row are sent at once. `#` begins a section, which has a connection of its own.
 """
-import os, socket, struct, sys
+import os
+import socket
+import struct
+import sys
 
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../crates/freestone-server/tests/suite/traces.txt")
 
@@ -99,7 +102,7 @@ def main():
     Connection(port, user).ask([message("Q drop table if exists t, u, v")])
     lines = open(PATH).read().splitlines()
     new, sent, different, connection, title = [], [], 0, None, ""
-    expected, asked = [], []
+    expected = []
 
     def settle():
         nonlocal different

@@ -7,21 +7,26 @@ use arrow::datatypes::IntervalMonthDayNano;
 use freestone::Zone;
 use freestone::calendar::{Civil, civil};
 
+use super::encoding::Encoding;
+
 const DAY_MICROS: i64 = 86_400_000_000;
 const SECOND_MICROS: i64 = 1_000_000;
 
-/// How values are written, from `DateStyle`, `IntervalStyle` and `extra_float_digits`.
+/// How values are written, from `DateStyle`, `IntervalStyle`, `extra_float_digits` and `client_encoding`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Styles {
     pub date: DateStyle,
     pub interval: IntervalStyle,
     /// Positive for as many digits as tell a float from others; otherwise how many more than those that are always exact.
     pub extra_float_digits: i32,
+    /// Of texts.
+    pub encoding: Encoding,
 }
 
 impl Default for Styles {
     fn default() -> Self {
-        Styles { date: DateStyle::Iso, interval: IntervalStyle::Postgres, extra_float_digits: 1 }
+        let (date, interval) = (DateStyle::Iso, IntervalStyle::Postgres);
+        Styles { date, interval, extra_float_digits: 1, encoding: Encoding::Utf8 }
     }
 }
 
@@ -388,7 +393,7 @@ mod tests {
             (14, 0, 0, "1 year 2 mons", "@ 1 year 2 mons", "1-2", "P1Y2M"),
             (-14, 0, 0, "-1 years -2 mons", "@ 1 year 2 mons ago", "-1-2", "P-1Y-2M"),
             (0, -1, -3_600_000_000_000, "-1 days -01:00:00", "@ 1 day 1 hour ago", "-1 1:00:00", "P-1DT-1H"),
-            (0, -1, 1_000_000_000, "-1 days +00:00:01", "@ 1 day -1 sec ago", "-0-0 -1 +0:00:01", "P-1DT1S"),
+            (0, -1, 1_000_000_000, "-1 days +00:00:01", "@ 1 day -1 sec ago", "+0-0 -1 +0:00:01", "P-1DT1S"),
             (0, 0, 1_000_000_000, "00:00:01", "@ 1 sec", "0:00:01", "PT1S"),
         ] {
             let value = IntervalMonthDayNano { months, days, nanoseconds };

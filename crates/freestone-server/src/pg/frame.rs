@@ -7,9 +7,12 @@
 //! Numbers are big-endian, and a zero byte ends a text. Memory is allocated only for bytes that have arrived, whatever
 //! the length field says, and every field is bounds-checked.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::encoding::Encoding;
 
 /// The maximum bytes of a startup message, and of any message before authentication.
 const STARTUP_BYTES_MAX: usize = 10_000;
@@ -33,7 +36,7 @@ pub enum FrameError {
     Malformed(&'static str),
     #[error("a message of {bytes} bytes is larger than the {limit} that are read")]
     TooLarge { bytes: i64, limit: usize },
-    #[error("text is not UTF-8")]
+    #[error("text is not in the client's encoding")]
     Encoding,
     #[error("a message did not come within {FRAME_SECONDS_MAX} seconds")]
     Slow,
@@ -82,11 +85,51 @@ pub enum Message {
     CopyData(Vec<u8>),
     CopyDone,
     CopyFail(String),
+    /// As [`Frame::Unread`].
+    Unread {
+        kind: u8,
+        reason: String,
+    },
+}
+
+/// A message whose texts are not read yet, because that depends on the client's encoding when its turn comes.
+#[derive(Debug)]
+pub enum Frame {
+    Whole {
+        kind: u8,
+        body: Vec<u8>,
+    },
     /// A message of this kind for whose body there was no memory; its bytes were skipped.
     Unread {
         kind: u8,
         reason: String,
     },
+}
+
+impl Frame {
+    /// The bytes of what may be large.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Frame::Whole { kind: b'Q' | b'P' | b'B' | b'd', body } => body.len(),
+            Frame::Whole { .. } | Frame::Unread { .. } => 0,
+        }
+    }
+
+    pub fn is_sync(&self) -> bool {
+        matches!(self, Frame::Whole { kind: b'S', .. })
+    }
+
+    /// Parses the message of a client with an encoding.
+    ///
+    /// # Errors
+    ///
+    /// As for [`parse`].
+    pub fn parse(self, encoding: Encoding) -> Result<Message> {
+        match self {
+            Frame::Whole { kind, body } => parse(kind, body, encoding),
+            Frame::Unread { kind, reason } => Ok(Message::Unread { kind, reason }),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +165,7 @@ pub async fn read_startup(stream: &mut (impl AsyncRead + Unpin)) -> Result<Optio
 }
 
 pub fn parse_startup(body: &[u8]) -> Result<Startup> {
-    let mut fields = Fields { bytes: body };
+    let mut fields = Fields { bytes: body, encoding: Encoding::Utf8 };
     match fields.i32()? {
         CODE_SSL => Ok(Startup::Ssl),
         CODE_GSS => Ok(Startup::Gss),
@@ -146,12 +189,12 @@ pub fn parse_startup(body: &[u8]) -> Result<Startup> {
 ///
 /// # Errors
 ///
-/// The message is malformed, too long, or incomplete after the time limit.
+/// The message is too long, or incomplete after the time limit.
 pub async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     bytes_max: usize,
     reserve: impl FnMut(usize) -> freestone::Result<()>,
-) -> Result<Option<Message>> {
+) -> Result<Option<Frame>> {
     let mut kind = [0; 1];
     if stream.read(&mut kind).await? == 0 {
         return Ok(None);
@@ -162,19 +205,20 @@ pub async fn read(
         read_body(stream, i32::from_be_bytes(length), bytes_max, reserve).await
     };
     let body = tokio::time::timeout(Duration::from_secs(FRAME_SECONDS_MAX), body).await;
-    match body.map_err(|_| FrameError::Slow)?? {
-        Body::Read(body) => parse(kind[0], body).map(Some),
-        Body::Skipped(reason) => Ok(Some(Message::Unread { kind: kind[0], reason })),
-    }
+    Ok(Some(match body.map_err(|_| FrameError::Slow)?? {
+        Body::Read(body) => Frame::Whole { kind: kind[0], body },
+        Body::Skipped(reason) => Frame::Unread { kind: kind[0], reason },
+    }))
 }
 
 /// Reads one message of a client that is not yet authenticated, which must be small.
 ///
 /// # Errors
 ///
-/// As for [`read`].
+/// As for [`read`], or the message is malformed.
 pub async fn read_unproven(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<Message>> {
-    read(stream, STARTUP_BYTES_MAX, |_| Ok(())).await
+    let frame = read(stream, STARTUP_BYTES_MAX, |_| Ok(())).await?;
+    frame.map(|frame| frame.parse(Encoding::Utf8)).transpose()
 }
 
 /// The body of a message.
@@ -232,13 +276,13 @@ async fn skip(stream: &mut (impl AsyncRead + Unpin), bytes: usize) -> Result<()>
 /// # Errors
 ///
 /// The kind is unknown, or the body is malformed.
-pub fn parse(kind: u8, body: Vec<u8>) -> Result<Message> {
+pub fn parse(kind: u8, body: Vec<u8>, encoding: Encoding) -> Result<Message> {
     match kind {
         b'd' => return Ok(Message::CopyData(body)),
         b'p' => return Ok(Message::Password(body)),
         _ => {}
     }
-    let mut fields = Fields { bytes: &body };
+    let mut fields = Fields { bytes: &body, encoding };
     let message = match kind {
         b'Q' => Message::Query(fields.text()?),
         b'P' => {
@@ -280,6 +324,7 @@ fn bind(fields: &mut Fields) -> Result<Bind> {
 /// The remaining fields of a body.
 struct Fields<'a> {
     bytes: &'a [u8],
+    encoding: Encoding,
 }
 
 impl<'a> Fields<'a> {
@@ -305,7 +350,7 @@ impl<'a> Fields<'a> {
         let end = self.bytes.iter().position(|byte| *byte == 0);
         let text = self.take(end.ok_or(FrameError::Malformed("a text has no end"))?)?;
         self.take(1)?;
-        String::from_utf8(text.to_vec()).map_err(|_| FrameError::Encoding)
+        self.encoding.decode(text).map(Cow::into_owned).ok_or(FrameError::Encoding)
     }
 
     fn target(&mut self) -> Result<Target> {
@@ -346,12 +391,15 @@ mod tests {
             values: vec![Some(b"x".to_vec()), None],
             result_formats: vec![],
         };
+        let parse = |kind: u8, body: Vec<u8>| parse(kind, body, Encoding::Utf8);
         assert_eq!(parse(b'B', bind.clone()).expect("a message"), Message::Bind(expected));
         for end in 0..bind.len() {
             assert!(parse(b'B', bind[..end].to_vec()).is_err(), "{end}");
         }
         assert!(parse(b'B', [bind, vec![0]].concat()).is_err());
         assert!(matches!(parse(b'Q', b"a\xff\0".to_vec()), Err(FrameError::Encoding)));
+        let latin = super::parse(b'Q', b"a\xe4\0".to_vec(), Encoding::Latin1);
+        assert_eq!(latin.expect("a message"), Message::Query("aä".into()));
         assert!(parse(b'!', vec![]).is_err());
         let execute = parse(b'E', b"\0\xff\xff\xff\xff".to_vec()).expect("a message");
         assert_eq!(execute, Message::Execute { portal: String::new(), rows_max: 0 });
@@ -391,13 +439,14 @@ mod tests {
                 taken += bytes;
                 if taken <= room { Ok(()) } else { Err(freestone::Error::new(freestone::ErrorKind::Resource, "full")) }
             });
-            match message.await.expect("a message").expect("a message") {
+            let message = message.await.expect("a message").expect("a message");
+            match message.parse(Encoding::Utf8).expect("a message") {
                 Message::Query(sql) => assert!(is_read && sql.len() == text.len()),
                 other => assert!(!is_read && other == Message::Unread { kind: b'Q', reason: "full".into() }),
             }
             // What follows is read as if nothing had happened.
             let next = read(&mut rest, FRAME_BYTES_MAX, |_| Ok(())).await.expect("a message");
-            assert_eq!(next, Some(Message::Terminate));
+            assert!(matches!(next, Some(Frame::Whole { kind: b'X', .. })));
         }
     }
 }

@@ -6,6 +6,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 
 use super::connection::TextFormat;
 use super::copy_binary::{BINARY_HEADER, BinaryRows};
+use super::encoding::Encoding;
 use super::frame;
 use super::types::{TYPES, parameter_type};
 use super::utility::{CopyFormat, CopyOptions};
@@ -15,7 +16,9 @@ pub fn frames(bytes: &[u8]) {
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
         let mut rest = bytes;
-        while let Ok(Some(_)) = frame::read(&mut rest, 1 << 20, |_| Ok(())).await {}
+        while let Ok(Some(frame)) = frame::read(&mut rest, 1 << 20, |_| Ok(())).await {
+            let _ = frame.parse(Encoding::Latin9);
+        }
     });
 }
 

@@ -8,6 +8,7 @@ mod calendar;
 mod catalog;
 mod connection;
 mod copy_binary;
+mod encoding;
 mod error;
 mod frame;
 #[doc(hidden)]

@@ -1,10 +1,13 @@
 //! Values of parameters, from the text and binary formats of PostgreSQL.
 
+use std::borrow::Cow;
+
 use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
 use datafusion::scalar::ScalarValue;
 use freestone::{Inputs, Zone};
 
 use super::array;
+use super::encoding::Encoding;
 use super::error::PgError;
 use super::numeric::{self, DIGITS_MAX};
 use super::types::{self, ColumnType, Type};
@@ -19,6 +22,31 @@ pub fn inputs(values: Vec<ScalarValue>) -> Inputs {
     let declared = |value: &ScalarValue| (value.data_type() == DataType::Utf8View).then_some(DataType::Utf8View);
     let types = values.iter().map(declared).collect();
     Inputs { values, types, ..Inputs::default() }
+}
+
+/// The bytes of parameter `number` with its text in UTF-8.
+///
+/// # Errors
+///
+/// They are not in the encoding.
+pub fn decoded<'a>(
+    number: usize,
+    bytes: &'a [u8],
+    format: i16,
+    planned: &DataType,
+    encoding: Encoding,
+) -> Result<Cow<'a, [u8]>> {
+    if encoding.is_plain() || format != 0 && ColumnType::of(planned).element != types::VARCHAR {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    match encoding.decode(bytes) {
+        Some(Cow::Borrowed(text)) => Ok(Cow::Borrowed(text.as_bytes())),
+        Some(Cow::Owned(text)) => Ok(Cow::Owned(text.into_bytes())),
+        None => {
+            let message = format!("parameter ${number} is not in encoding {}", encoding.name());
+            Err(PgError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, message))
+        }
+    }
 }
 
 /// The value of parameter `number`, counted from 1. `declared` is the OID of the type that the client declared (0:
@@ -60,6 +88,10 @@ pub fn parameter(
             ));
         }
     };
+    let value = value.and_then(|value| match dimensions(&value.data_type()) > dimensions(planned).max(1) {
+        true => Err("this array has more dimensions than its type here, which is written with [] for each".into()),
+        false => Ok(value),
+    });
     value.map_err(|reason| {
         let code = match format {
             0 if is_time(kind) && reason.contains("out of range") => sqlstate::DATETIME_FIELD_OVERFLOW,
@@ -83,6 +115,16 @@ pub fn field(bytes: Option<&[u8]>, to: &DataType) -> Result<ScalarValue, String>
     let kind = ColumnType::of(to);
     let value = if kind.is_array { array::binary(bytes, kind.element)? } else { binary(bytes, kind.element)? };
     value.cast_to(to).map_err(|error| error.strip_backtrace())
+}
+
+/// The number of lists in one another.
+fn dimensions(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            1 + dimensions(item.data_type())
+        }
+        _ => 0,
+    }
 }
 
 fn is_time(kind: Type) -> bool {
@@ -280,6 +322,14 @@ mod tests {
         check("1970-01-01 03:00:00-01", types::TIMESTAMPTZ, micros(4 * 3_600_000_000));
         check("00:00:01-05", types::TIME, ScalarValue::Time64Microsecond(Some(1_000_000)));
         check("00:00:01+00", types::TIME, ScalarValue::Time64Microsecond(Some(1_000_000)));
+    }
+
+    #[test]
+    fn arrays_have_the_dimensions_of_their_type() {
+        let list = |item: DataType| DataType::new_list(item, true);
+        let of = |planned: &DataType| parameter(1, Some(b"{{1},{2}}"), 0, 0, planned, &Zone::Fixed(0));
+        assert!(of(&list(DataType::Int32)).is_err());
+        assert_eq!(of(&list(list(DataType::Int32))).expect("an array").data_type(), list(list(DataType::Int32)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The messages of the server, as bytes.
 
+use super::encoding::Encoding;
 use super::error::PgError;
 use super::types::ColumnType;
 use super::values::Column;
@@ -11,6 +12,8 @@ pub struct Replies {
     pub bytes: Vec<u8>,
     /// The number of bytes that were sent.
     pub sent: usize,
+    /// That of the client.
+    pub encoding: Encoding,
     /// Where the last message begins, if it says that a statement is complete.
     completed_at: Option<usize>,
 }
@@ -51,9 +54,10 @@ impl Replies {
     }
 
     pub fn parameter(&mut self, name: &str, value: &str) {
+        let encoding = self.encoding;
         self.message(b'S', |out| {
-            text(out, name);
-            text(out, value);
+            text(out, name, encoding);
+            text(out, value, encoding);
         });
     }
 
@@ -66,10 +70,11 @@ impl Replies {
 
     /// Appends the newest supported protocol version, 3.0, and the unknown options.
     pub fn negotiate(&mut self, unknown: &[&str]) {
+        let encoding = self.encoding;
         self.message(b'v', |out| {
             out.extend((3i32 << 16).to_be_bytes());
             out.extend((unknown.len() as i32).to_be_bytes());
-            unknown.iter().for_each(|name| text(out, name));
+            unknown.iter().for_each(|name| text(out, name, encoding));
         });
     }
 
@@ -83,10 +88,11 @@ impl Replies {
     }
 
     pub fn notification(&mut self, notification: &Notification) {
+        let encoding = self.encoding;
         self.message(b'A', |out| {
             out.extend((notification.number as u32).to_be_bytes());
-            text(out, &notification.channel);
-            text(out, &notification.payload);
+            text(out, &notification.channel, encoding);
+            text(out, &notification.payload, encoding);
         });
     }
 
@@ -96,8 +102,9 @@ impl Replies {
     }
 
     pub fn complete(&mut self, tag: &str) {
+        let encoding = self.encoding;
         let start = self.bytes.len();
-        self.message(b'C', |out| text(out, tag));
+        self.message(b'C', |out| text(out, tag, encoding));
         self.completed_at = Some(start);
     }
 
@@ -110,10 +117,11 @@ impl Replies {
     }
 
     pub fn columns(&mut self, columns: &[(String, ColumnType)], formats: impl Fn(usize) -> i16) {
+        let encoding = self.encoding;
         self.message(b'T', |out| {
             out.extend((columns.len() as u16).to_be_bytes());
             for (at, (name, kind)) in columns.iter().enumerate() {
-                text(out, name);
+                text(out, name, encoding);
                 out.extend(0i32.to_be_bytes());
                 out.extend(0i16.to_be_bytes());
                 out.extend(kind.oid().to_be_bytes());
@@ -157,10 +165,11 @@ impl Replies {
     }
 
     fn report(&mut self, kind: u8, error: &PgError) {
+        let encoding = self.encoding;
         self.message(kind, |out| {
             let mut field = |name: u8, value: &str| {
                 out.push(name);
-                text(out, value);
+                text(out, value, encoding);
             };
             field(b'S', error.severity);
             field(b'V', error.severity);
@@ -178,7 +187,7 @@ impl Replies {
 }
 
 /// Writes text and its terminating zero byte. Zero bytes within the text, which would end it early, are omitted.
-fn text(out: &mut Vec<u8>, text: &str) {
-    out.extend(text.bytes().filter(|byte| *byte != 0));
+fn text(out: &mut Vec<u8>, text: &str, encoding: Encoding) {
+    out.extend(encoding.encode_message(text).iter().filter(|byte| **byte != 0));
     out.push(0);
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::calendar::{DateStyle, IntervalStyle, Styles};
+use super::encoding::Encoding;
 use super::error::PgError;
 use crate::sqlstate;
 
@@ -26,7 +27,7 @@ enum Kind {
     Milliseconds,
     /// An integer from the first to the second.
     Range(i32, i32),
-    /// UTF-8, under any of its names.
+    /// An encoding, under any of its names.
     Encoding,
     /// The user of the connection, or the initial value.
     Own,
@@ -216,8 +217,22 @@ impl Settings {
         self.initial = self.values.clone();
     }
 
+    /// The settings that do not have their initial values, without those of the transaction.
+    pub fn changed(&self) -> Vec<&'static str> {
+        let is_changed = |name: &&str| self.values.get(name) != self.initial.get(name);
+        self.initial.keys().copied().filter(|name| !name.starts_with("transaction_")).filter(is_changed).collect()
+    }
+
+    /// Returns to the initial values. Those of the transaction remain.
     pub fn reset_all(&mut self) {
-        self.values = self.initial.clone();
+        for name in self.changed() {
+            self.values.insert(name, self.initial.get(name).cloned().unwrap_or_default());
+        }
+    }
+
+    /// The encoding of the client's texts.
+    pub fn encoding(&self) -> Encoding {
+        self.values.get("client_encoding").and_then(|name| Encoding::by_name(name)).unwrap_or_default()
     }
 
     /// How dates and intervals are written.
@@ -237,7 +252,7 @@ impl Settings {
             _ => IntervalStyle::Postgres,
         };
         let extra_float_digits = value("extra_float_digits").parse().unwrap_or(1);
-        Styles { date, interval, extra_float_digits }
+        Styles { date, interval, extra_float_digits, encoding: self.encoding() }
     }
 
     /// The time limit of a statement: the shorter of those of the connection and the server.
@@ -304,15 +319,12 @@ fn integer(name: &str, text: &str, range: std::ops::RangeInclusive<i32>) -> Resu
     }
 }
 
-/// The name of an encoding, of which PostgreSQL compares only letters and digits.
+/// The name of an encoding.
 fn encoding(text: &str) -> Result<&'static str, PgError> {
-    let plain: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
-    match plain.as_str() {
-        // Texts in ASCII are UTF-8, too.
-        "utf8" | "unicode" | "sqlascii" => Ok("UTF8"),
-        _ => {
-            Err(PgError::unsupported(format!("client_encoding = {text} is not available")).with_hint("it is UTF8 here"))
-        }
+    match Encoding::by_name(text) {
+        Some(encoding) => Ok(encoding.name()),
+        None => Err(PgError::unsupported(format!("client_encoding = {text} is not available"))
+            .with_hint("there are UTF8, SQL_ASCII, LATIN1, LATIN9 and WIN1252")),
     }
 }
 
@@ -384,7 +396,9 @@ mod tests {
         assert_eq!(settings.statement_limit(), Some(Duration::from_secs(1)));
         let named = settings.set("application_name", Some("x")).expect("set");
         assert_eq!(named, Changed::Reported { name: "application_name", value: "x".into() });
-        assert!(settings.set("client_encoding", Some("LATIN1")).is_err());
+        assert!(settings.set("client_encoding", Some("EUC_JP")).is_err());
+        settings.set("client_encoding", Some("iso-8859-1")).expect("set");
+        assert_eq!(settings.show("client_encoding"), Some(("client_encoding", "LATIN1")));
         assert!(settings.set("server_version", Some("9")).is_err());
         for (value, expected) in [
             ("ISO, DMY", "ISO, DMY"),
@@ -403,7 +417,7 @@ mod tests {
         settings.set("role", Some("ann")).expect("set");
         assert!(settings.set("role", Some("bob")).is_err());
         let (date, interval) = (DateStyle::German, IntervalStyle::SqlStandard);
-        let styles = Styles { date, interval, extra_float_digits: -2 };
+        let styles = Styles { date, interval, extra_float_digits: -2, encoding: Encoding::Utf8 };
         settings.set("intervalstyle", Some("SQL_STANDARD")).expect("set");
         assert_eq!(settings.styles(), styles);
         settings.set("timezone", Some("Europe/Paris")).expect("set");

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray, Float32Array,
-    Float64Array, IntervalMonthDayNanoArray, PrimitiveArray, StringViewArray,
+    Array, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder, BooleanArray, Decimal128Array, FixedSizeBinaryArray,
+    Float32Array, Float64Array, IntervalMonthDayNanoArray, PrimitiveArray, StringViewArray,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{CastOptions, cast_with_options};
@@ -17,6 +17,7 @@ use arrow::error::ArrowError;
 use freestone::Zone;
 
 use super::calendar::{self, Styles, infinity};
+use super::encoding::Encoding;
 use super::numeric;
 use super::types::{self, ColumnType};
 
@@ -31,6 +32,15 @@ pub struct Column {
     values: Values,
     array: ArrayRef,
     form: Form,
+}
+
+/// The reason why a column cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum ColumnError {
+    #[error("a value cannot be sent: {0}")]
+    Arrow(#[from] ArrowError),
+    #[error("the character {character:?} has no equivalent in encoding {encoding}")]
+    NoEquivalent { character: char, encoding: &'static str },
 }
 
 /// How values are written.
@@ -57,6 +67,8 @@ enum Values {
     Text(StringViewArray),
     /// The binary form begins with a version.
     Jsonb(StringViewArray),
+    /// Texts in the client's encoding, and whether they are JSONB.
+    Encoded(BinaryViewArray, bool),
     /// Numbers of objects, which have four bytes.
     Oid(PrimitiveArray<Int64Type>),
     Bytes(BinaryViewArray),
@@ -72,7 +84,7 @@ enum Values {
 
 impl Column {
     /// Prepares a column. Types without a PostgreSQL form are written as the engine's text.
-    pub fn new(array: &ArrayRef, of: ColumnType, form: Form) -> Result<Column, ArrowError> {
+    pub fn new(array: &ArrayRef, of: ColumnType, form: Form) -> Result<Column, ColumnError> {
         let values = match (Values::of(array, of, form)?, of.element) {
             (Values::Text(texts), types::JSONB) => Values::Jsonb(texts),
             (Values::Int8(numbers), types::OID | types::REGCLASS | types::REGTYPE | types::REGPROC) => {
@@ -80,6 +92,7 @@ impl Column {
             }
             (values, _) => values,
         };
+        let values = values.encoded(form.styles.encoding)?;
         Ok(Column { values, array: array.clone(), form })
     }
 
@@ -117,6 +130,7 @@ impl Column {
             Values::Digits(values) | Values::Text(values) | Values::Jsonb(values) => {
                 out.extend(values.value(row).as_bytes());
             }
+            Values::Encoded(values, _) => out.extend(values.value(row)),
             Values::Date(values) => calendar::write_date(out, values.value(row).into(), self.form.styles.date),
             Values::Time(values) => calendar::write_time(out, values.value(row)),
             Values::Timestamp(values, zone) => {
@@ -184,6 +198,10 @@ impl Column {
                 out.push(JSONB_VERSION);
                 out.extend(values.value(row).as_bytes());
             }
+            Values::Encoded(values, is_jsonb) => {
+                out.extend(is_jsonb.then_some(JSONB_VERSION));
+                out.extend(values.value(row));
+            }
             // Numbers of objects are below 2³².
             Values::Oid(values) => out.extend((values.value(row) as u32).to_be_bytes()),
             Values::Bytes(values) => out.extend(values.value(row)),
@@ -236,7 +254,24 @@ impl Column {
 }
 
 impl Values {
-    fn of(array: &ArrayRef, of: ColumnType, form: Form) -> Result<Values, ArrowError> {
+    /// The same with texts in an encoding.
+    fn encoded(self, encoding: Encoding) -> Result<Values, ColumnError> {
+        let (texts, is_jsonb) = match self {
+            Values::Text(texts) if !encoding.is_plain() => (texts, false),
+            Values::Jsonb(texts) if !encoding.is_plain() => (texts, true),
+            other => return Ok(other),
+        };
+        let mut bytes = BinaryViewBuilder::with_capacity(texts.len());
+        for text in &texts {
+            let encoded = text.map(|text| encoding.encode(text)).transpose();
+            bytes.append_option(
+                encoded.map_err(|character| ColumnError::NoEquivalent { character, encoding: encoding.name() })?,
+            );
+        }
+        Ok(Values::Encoded(bytes.finish(), is_jsonb))
+    }
+
+    fn of(array: &ArrayRef, of: ColumnType, form: Form) -> Result<Values, ColumnError> {
         use DataType::*;
         Ok(match array.data_type() {
             Boolean => Values::Bool(array.as_boolean().clone()),

@@ -59,7 +59,9 @@ async fn transactions_that_may_only_read_write_nothing() {
         "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY; BEGIN",
     ] {
         for write in writes {
-            client.batch_execute(begin).await.expect(begin);
+            for statement in begin.split(';') {
+                client.batch_execute(statement).await.expect(begin);
+            }
             assert_eq!(text(&client, "SHOW transaction_read_only").await, "on", "{begin}");
             let error = client.batch_execute(write).await.expect_err(write);
             assert_eq!(code(&error), "25006", "{begin}; {write}: {error:?}");
@@ -69,14 +71,18 @@ async fn transactions_that_may_only_read_write_nothing() {
         assert_eq!(count(&client).await, "0", "{begin}");
     }
     client.batch_execute("BEGIN; SET LOCAL statement_timeout = '5s'").await.expect("set");
-    assert_eq!(text(&client, "SHOW statement_timeout").await, "5000");
+    assert_eq!(text(&client, "SHOW statement_timeout").await, "5s");
     client.batch_execute("COMMIT; SET LOCAL statement_timeout = '7s'").await.expect("ended");
     assert_eq!(text(&client, "SHOW statement_timeout").await, "0");
     client.batch_execute("SET default_transaction_read_only = on").await.expect("set");
     assert_eq!(code(&client.batch_execute(writes[0]).await.expect_err("no transaction")), "25006");
     client.batch_execute("BEGIN READ WRITE; INSERT INTO t VALUES (1); COMMIT").await.expect("it may write");
     assert_eq!(code(&client.batch_execute(writes[0]).await.expect_err("again")), "25006");
-    client.batch_execute("RESET ALL; INSERT INTO t VALUES (2)").await.expect("it may write");
+    let error = client.batch_execute("RESET ALL; INSERT INTO t VALUES (2)").await.expect_err("one transaction");
+    assert_eq!(code(&error), "25006");
+    assert_eq!(code(&client.batch_execute(writes[0]).await.expect_err("RESET ALL was undone")), "25006");
+    client.batch_execute("RESET ALL").await.expect("reset");
+    client.batch_execute("INSERT INTO t VALUES (2)").await.expect("it may write");
     assert_eq!(count(&client).await, "2");
     server.stop().await;
 }

@@ -33,6 +33,25 @@ async fn messages_are_answered_as_postgresql_answers_them() {
     server.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_are_in_the_encoding_of_the_client() {
+    let pg = Some("127.0.0.1:0".to_owned());
+    let server = TestServer::start(ServerOptions { pg, no_auth: true, ..ServerOptions::default() }).await;
+    let mut stream = raw(&server).await;
+    ask(&mut stream, &["Q set client_encoding = 'latin9'"]).await;
+    let texts: [&[u8]; 2] = [b"select length('a\xa4\xe4'), 'a\xa4\xe4' as \"\xe4\"\0", b"select 'a\xa4', chr(28450)\0"];
+    for (sql, expected) in texts.into_iter().zip([&b"\0\x02\0\0\0\x013\0\0\0\x03a\xa4\xe4"[..], b"22P05"]) {
+        let query = [&b"Q"[..], &sized(sql.len() + 4), sql].concat();
+        stream.write_all(&query).await.expect("sent");
+        let mut said = vec![];
+        while !said.ends_with(b"Z\0\0\0\x05I") {
+            said.push(stream.read_u8().await.expect("an answer"));
+        }
+        assert!(said.windows(expected.len()).any(|part| part == expected), "{said:?}");
+    }
+    server.stop().await;
+}
+
 /// Sends messages at once, and reads the answers up to the last one that says that the server is ready.
 async fn ask(stream: &mut TcpStream, lines: &[&str]) -> Vec<String> {
     let bytes: Vec<u8> = lines.iter().flat_map(|line| message(line)).collect();

@@ -95,7 +95,10 @@ impl<'a> Items<'a> {
                 _ => Err(SYNTAX),
             };
         }
-        let raw = self.raw(ends)?.trim();
+        let raw = self.raw(ends)?;
+        // In an array, characters beyond ASCII are no blanks.
+        let is_blank = |c: char| c.is_ascii_whitespace() || c == '\u{b}';
+        let raw = if self.is_postgres { raw.trim_matches(is_blank) } else { raw.trim() };
         match raw {
             "" => Err(SYNTAX),
             raw if raw.eq_ignore_ascii_case("NULL") => Ok(Item::Null),
@@ -525,6 +528,7 @@ mod tests {
         assert_eq!(items, [value("a b"), value("c,\"d"), Null, value("NULL"), inner, value("e,f")]);
         assert_eq!(array_items("[0:1]={a,b}"), Some(vec![value("a"), value("b")]));
         assert_eq!(array_items("{}"), Some(vec![]));
+        assert_eq!(array_items("{\u{85}, \u{a0} }"), Some(vec![value("\u{85}"), value("\u{a0}")]));
         for wrong in ["", "1", "{1", "{1,}", "{,1}", "{1}}", "{\"a}", "{\"a\"b}", "{a\\}", "[1]", "[x]={1}"] {
             assert_eq!(array_items(wrong), None, "{wrong}");
         }

@@ -58,7 +58,8 @@ impl ScalarUDFImpl for Format {
     fn invoke_with_args(&self, call: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
         let columns = call.args.iter().map(|argument| {
             let array = argument.to_array(call.number_rows)?;
-            Ok(Column::new(&array, ColumnType::of(array.data_type()), Form::default())?)
+            let column = Column::new(&array, ColumnType::of(array.data_type()), Form::default());
+            column.map_err(|error| DataFusionError::External(Box::new(error)))
         });
         let columns = columns.collect::<Result<Vec<_>, DataFusionError>>()?;
         let mut out = StringViewBuilder::with_capacity(call.number_rows);

@@ -236,7 +236,7 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
     ("pg_get_function_result", Kind::Text, |_, _| Value::Text("TABLE".into())),
     ("pg_encoding_to_char", Kind::Text, |_, _| Value::Text("UTF8".into())),
     ("pg_char_to_encoding", Kind::Int, |_, _| Value::Int(6)),
-    ("pg_client_encoding", Kind::Text, |_, _| Value::Text("UTF8".into())),
+    ("pg_client_encoding", Kind::Text, |data, _| Value::Text(data.settings.encoding().name().into())),
     ("pg_my_temp_schema", Kind::Int, ZERO),
     ("pg_backend_pid", Kind::Int, |data, _| Value::Int(data.peers.own as i64)),
     ("pg_cancel_backend", Kind::Bool, |data, arguments| stopped(data, arguments, false)),

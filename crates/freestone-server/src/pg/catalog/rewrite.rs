@@ -448,9 +448,11 @@ fn text_of_object(inner: &Expr) -> Option<Expr> {
 
 fn plain_type(name: &str) -> Option<DataType> {
     match name {
-        "oid" | "xid" | "cid" | "xid8" | "cardinal_number" => Some(DataType::BigInt(None)),
-        "name" | "char" | "bpchar" | "sql_identifier" | "character_data" | "yes_or_no" | "aclitem" | "unknown"
-        | "citext" | "text" | "varchar" => Some(DataType::Varchar(None)),
+        // The engine has these, too.
+        "oid" | "name" => Some(DataType::Custom(ObjectName::from(vec![Ident::new(name)]), vec![])),
+        "xid" | "cid" | "xid8" | "cardinal_number" => Some(DataType::BigInt(None)),
+        "char" | "bpchar" | "sql_identifier" | "character_data" | "yes_or_no" | "aclitem" | "unknown" | "citext"
+        | "text" | "varchar" => Some(DataType::Varchar(None)),
         "int2" | "int4" => Some(DataType::Int(None)),
         "int8" => Some(DataType::BigInt(None)),
         "bool" => Some(DataType::Boolean),
@@ -611,7 +613,7 @@ mod tests {
             ),
             (
                 "SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class c",
-                Some("SELECT pg_regclass_name(c.oid) FROM pg_catalog.pg_class c"),
+                Some("SELECT pg_regclass_name(c.oid) AS \"oid\" FROM pg_catalog.pg_class c"),
             ),
             (
                 "SELECT 1 FROM pg_class WHERE relname OPERATOR(pg_catalog.~) '^(t)$' COLLATE pg_catalog.default",
@@ -625,16 +627,18 @@ mod tests {
             ),
             (
                 "SELECT pg_catalog.array_to_string(c.relacl, E'x'), 1::pg_catalog.text FROM pg_class c",
-                Some("SELECT c.relacl, 1::VARCHAR FROM pg_class c"),
+                Some("SELECT c.relacl AS \"array_to_string\", 1::VARCHAR AS \"text\" FROM pg_class c"),
             ),
             (
                 "SELECT CASE WHEN t.typtype = 'd' THEN (SELECT 1 FROM pg_type b WHERE b.oid = t.typbasetype) END AS a FROM pg_type t",
                 Some("SELECT CASE WHEN t.typtype = 'd' THEN CAST(NULL AS BIGINT) END AS a FROM pg_type t"),
             ),
-            ("SELECT oid::oid, 'x'::name FROM pg_class", Some("SELECT oid::BIGINT, 'x'::VARCHAR FROM pg_class")),
+            ("SELECT oid::oid, 'x'::name FROM pg_class", Some("SELECT oid::oid, 'x'::name FROM pg_class")),
             (
                 "SELECT (SELECT n.nspname FROM pg_namespace n WHERE n.oid = c.relnamespace) FROM pg_class c",
-                Some("SELECT (SELECT max(n.nspname) FROM pg_namespace n WHERE n.oid = c.relnamespace) FROM pg_class c"),
+                Some(
+                    "SELECT (SELECT max(n.nspname) FROM pg_namespace n WHERE n.oid = c.relnamespace) AS \"nspname\" FROM pg_class c",
+                ),
             ),
             (
                 "SELECT polroles = '{0}' AS r FROM pg_catalog.pg_policy pol WHERE polrelid = 1 ORDER BY polname",
@@ -651,7 +655,9 @@ mod tests {
             (
                 "SELECT array_to_string(c.reloptions || array(SELECT 'x' || x FROM pg_catalog.unnest(c.reloptions) x), ', '), \
                  'a' = ANY (c.reloptions) FROM pg_class c",
-                Some("SELECT c.reloptions, CAST(NULL AS BOOLEAN) FROM pg_class c"),
+                Some(
+                    "SELECT c.reloptions AS \"array_to_string\", CAST(NULL AS BOOLEAN) AS \"?column?\" FROM pg_class c",
+                ),
             ),
             (
                 "SELECT n FROM pg_catalog.generate_series(1, array_upper(current_schemas(false), 1)) AS s(n)",
@@ -668,7 +674,9 @@ mod tests {
             ),
             (
                 "SELECT (SELECT d.adbin FROM pg_attrdef d WHERE d.adrelid = a.attrelid) FROM pg_attribute a",
-                Some("SELECT (SELECT max(d.adbin) FROM pg_attrdef d WHERE d.adrelid = a.attrelid) FROM pg_attribute a"),
+                Some(
+                    "SELECT (SELECT max(d.adbin) FROM pg_attrdef d WHERE d.adrelid = a.attrelid) AS \"adbin\" FROM pg_attribute a",
+                ),
             ),
         ] {
             assert_eq!(rewrite(sql).as_deref(), expected, "{sql}");

@@ -1,5 +1,6 @@
 //! COPY over the connection: rows as text, CSV or PostgreSQL's binary form, to the client and from it.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -10,8 +11,10 @@ use freestone::{Error, Inputs, Relation};
 use tokio::sync::mpsc;
 
 use super::Connection;
-use super::describe::{Work, columns};
-use super::execute::{Cursor, Failure};
+use super::describe::columns;
+use super::execute::Cursor;
+use super::failure::Failure;
+use super::work::Work;
 use crate::execution::{self, Answer, Clock};
 use crate::insert::{self, Part, Target};
 use crate::pg::copy_binary::{BINARY_HEADER, BinaryRows};
@@ -172,7 +175,7 @@ impl Connection {
                 // After an error, the remaining data is read and discarded, because the client has sent it already.
                 Message::CopyData(bytes) => {
                     if failed.is_none() {
-                        failed = spool.push(&bytes).err();
+                        failed = self.plain(&bytes).and_then(|bytes| spool.push(&bytes)).err();
                     }
                 }
                 Message::Unread { reason, .. } => failed = Some(PgError::unread(&reason)),
@@ -185,6 +188,21 @@ impl Connection {
             }
         }
         failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// A part of the client's data as UTF-8. In the encodings that need this, each byte is a character.
+    fn plain<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, PgError> {
+        let encoding = self.replies.encoding;
+        if encoding.is_plain() {
+            return Ok(Cow::Borrowed(bytes));
+        }
+        match encoding.decode(bytes) {
+            Some(text) => Ok(Cow::Owned(text.into_owned().into_bytes())),
+            None => {
+                let message = format!("the data of COPY is not in encoding {}", encoding.name());
+                Err(PgError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, message))
+            }
+        }
     }
 
     async fn load(&mut self, copy: &CopyIn, spool: Spool, clock: Clock) -> Result<u64, Failure> {

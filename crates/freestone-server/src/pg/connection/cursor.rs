@@ -6,9 +6,11 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use freestone::{Description, Inputs, Statement};
 
-use super::describe::{Portal, Work, columns, format_of};
-use super::execute::{Cursor, Failure};
+use super::describe::{Portal, columns, format_of};
+use super::execute::Cursor;
+use super::failure::Failure;
 use super::scroll::Scroll;
+use super::work::Work;
 use super::{Connection, SEND_BYTES};
 use crate::execution::Answer;
 use crate::pg::error::PgError;

@@ -4,11 +4,13 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
-use freestone::{Description, Error, Inputs, Session, Statement};
+use freestone::{Description, Error, Inputs, Statement};
 
-use super::execute::{Cursor, Failure};
-use super::prepared::{PREPARED_BYTES, PREPARED_MAX, Prepared, is_prepared};
+use super::execute::Cursor;
+use super::failure::Failure;
+use super::prepared::{PREPARED_BYTES, PREPARED_MAX, Prepared, is_prepared, no_statement, parameter_oid};
 use super::transaction::Implicit;
+use super::work::{self, Work};
 use super::{Connection, End};
 use crate::execution::{self, CountedMemory};
 use crate::pg::catalog;
@@ -17,19 +19,8 @@ use crate::pg::frame::{Bind, Message, Target};
 use crate::pg::names::as_named;
 use crate::pg::parameters;
 use crate::pg::types::{self, ColumnType};
-use crate::pg::utility::{self, Declare, Utility};
-use crate::shared::Shared;
+use crate::pg::utility::Utility;
 use crate::sqlstate;
-
-/// The action for a statement.
-#[derive(Debug, Clone)]
-pub enum Work {
-    Empty,
-    Utility(Utility),
-    Statement(Arc<Statement>),
-    /// A cursor, and its query.
-    Declare(Declare, Arc<Statement>),
-}
 
 /// A prepared statement with its values.
 pub struct Portal {
@@ -42,70 +33,6 @@ pub struct Portal {
     pub done: bool,
     /// The memory of the values.
     _memory: CountedMemory,
-}
-
-impl Work {
-    /// Whether it begins or ends a transaction.
-    pub fn is_of_transaction(&self) -> bool {
-        matches!(self, Work::Empty | Work::Utility(Utility::Begin(_) | Utility::Commit | Utility::Rollback))
-    }
-
-    /// Whether it cannot be a part of a transaction.
-    pub fn is_alone(&self) -> bool {
-        match self {
-            Work::Utility(utility) => *utility == Utility::DiscardAll,
-            Work::Statement(statement) => statement.is_alone(),
-            Work::Empty | Work::Declare(..) => false,
-        }
-    }
-
-    /// Checks that a statement of the engine can be parsed. Others were checked when they were recognized.
-    pub fn check_syntax(&self) -> Result<(), PgError> {
-        match self {
-            Work::Statement(statement) => Ok(statement.check_syntax()?),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// The actions for the statements of a text. A long text is parsed on the workers.
-async fn understand(shared: &Shared, session: &Arc<Session>, sql: &str) -> Result<Vec<Work>, PgError> {
-    if sql.len() <= execution::LONG_TEXT_BYTES {
-        return understand_here(session, sql);
-    }
-    let (session, sql) = (session.clone(), sql.to_owned());
-    execution::on_blocking(shared, move || understand_here(&session, &sql)).await?
-}
-
-fn understand_here(session: &Session, sql: &str) -> Result<Vec<Work>, PgError> {
-    let statements = session.parse(sql)?;
-    statements.into_iter().map(|statement| understand_one(session, statement)).collect()
-}
-
-fn understand_one(session: &Session, statement: Statement) -> Result<Work, PgError> {
-    match utility::utility(&statement.text)? {
-        Some(Utility::Declare(declare)) => {
-            let query = <[Statement; 1]>::try_from(session.parse(&declare.query)?);
-            let [query] = query.map_err(|_| PgError::syntax("a cursor is of one query"))?;
-            match understand_query(session, query)? {
-                Work::Statement(query) if query.is_query()? => Ok(Work::Declare(declare, query)),
-                _ => Err(PgError::syntax("a cursor is of one query").with_hint("write SELECT, VALUES or TABLE")),
-            }
-        }
-        Some(utility) => Ok(Work::Utility(utility)),
-        None => understand_query(session, statement),
-    }
-}
-
-/// The action for a statement of the engine.
-fn understand_query(session: &Session, statement: Statement) -> Result<Work, PgError> {
-    let Some(rewritten) = catalog::rewrite(&statement.text) else {
-        return Ok(Work::Statement(Arc::new(statement)));
-    };
-    match <[Statement; 1]>::try_from(session.parse(&rewritten)?) {
-        Ok([rewritten]) => Ok(Work::Statement(Arc::new(rewritten))),
-        Err(_) => Ok(Work::Statement(Arc::new(statement))),
-    }
 }
 
 /// The columns of rows as they are described to clients.
@@ -143,7 +70,7 @@ impl Connection {
 
     /// The actions for the statements of a client's text, within the time limit of a statement.
     pub async fn understand(&self, sql: &str) -> Result<Vec<Work>, PgError> {
-        let understanding = understand(&self.shared, &self.session, sql);
+        let understanding = work::understand(&self.shared, &self.session, sql);
         execution::at_most(self.settings.statement_limit(), understanding).await?
     }
 
@@ -255,10 +182,12 @@ impl Connection {
             let message = format!("portal {} exists; close it first", bind.portal);
             return Err(PgError::new(sqlstate::DUPLICATE_CURSOR, message).into());
         }
-        let zone = self.zone();
+        let (zone, encoding) = (self.zone(), self.replies.encoding);
         let values = bind.values.iter().zip(&description.parameters).enumerate().map(|(at, (bytes, planned))| {
             let declared = prepared.declared.get(at).copied().unwrap_or(0);
-            parameters::parameter(at + 1, bytes.as_deref(), format_of(&bind.formats, at), declared, planned, &zone)
+            let format = format_of(&bind.formats, at);
+            let decoded = bytes.as_deref().map(|bytes| parameters::decoded(at + 1, bytes, format, planned, encoding));
+            parameters::parameter(at + 1, decoded.transpose()?.as_deref(), format, declared, planned, &zone)
         });
         let values = values.collect::<Result<Vec<_>, _>>()?;
         if let Some(format) = bind.result_formats.iter().find(|format| !matches!(format, 0 | 1)) {
@@ -348,18 +277,6 @@ impl Connection {
         self.portals.insert(name.to_owned(), portal);
         executed
     }
-}
-
-/// Strings without a type of their own are TEXT, as in PostgreSQL.
-pub fn parameter_oid(planned: &DataType) -> u32 {
-    match ColumnType::of(planned).oid() {
-        oid if oid == types::VARCHAR.oid => types::TEXT.oid,
-        oid => oid,
-    }
-}
-
-pub fn no_statement(name: &str) -> PgError {
-    PgError::new(sqlstate::INVALID_SQL_STATEMENT_NAME, format!("there is no prepared statement {name:?}"))
 }
 
 fn no_portal(name: &str) -> PgError {

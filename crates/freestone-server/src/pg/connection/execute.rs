@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use freestone::{Description, Error, Inputs, Statement};
+use freestone::{Description, Inputs, Statement};
 
-use super::describe::{Portal, Work, columns, format_of, no_statement};
+use super::describe::{Portal, columns, format_of};
+use super::failure::Failure;
+use super::prepared::no_statement;
 use super::transaction::Implicit;
+use super::work::Work;
 use super::{ChannelChange, Connection, End};
 use crate::execution::{self, Answer, Clock, Rows};
 use crate::pg::calendar::Styles;
@@ -17,42 +20,8 @@ use crate::pg::reply::Status;
 use crate::pg::settings::Settings;
 use crate::pg::types::ColumnType;
 use crate::pg::utility::Utility;
-use crate::pg::values::{Column, Form};
+use crate::pg::values::{Column, ColumnError, Form};
 use crate::sqlstate;
-
-/// The reason why a message failed: an error for the client, or the end of the connection.
-#[derive(Debug)]
-pub enum Failure {
-    End(End),
-    Error(PgError),
-}
-
-impl From<End> for Failure {
-    fn from(end: End) -> Self {
-        Failure::End(end)
-    }
-}
-
-impl From<PgError> for Failure {
-    fn from(error: PgError) -> Self {
-        Failure::Error(error)
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Failure::Error(error.into())
-    }
-}
-
-impl Failure {
-    pub fn placed_in(self, sql: &str) -> Failure {
-        match self {
-            Failure::Error(error) => Failure::Error(error.placed_in(sql)),
-            end => end,
-        }
-    }
-}
 
 /// The rows of a statement that were not sent yet.
 pub struct Cursor {
@@ -125,7 +94,13 @@ pub fn prepared(
         Column::new(array, ColumnType::of_field(schema.field(at)), form)
     };
     let columns = batch.columns().iter().enumerate().map(column).collect::<Result<Vec<_>, _>>();
-    columns.map_err(|error| PgError::new(sqlstate::DATA_EXCEPTION, format!("a value cannot be sent: {error}")))
+    columns.map_err(|error| {
+        let code = match &error {
+            ColumnError::Arrow(_) => sqlstate::DATA_EXCEPTION,
+            ColumnError::NoEquivalent { .. } => sqlstate::UNTRANSLATABLE_CHARACTER,
+        };
+        PgError::new(code, error.to_string())
+    })
 }
 
 impl Connection {
@@ -282,7 +257,8 @@ impl Connection {
         match self.start(statement, portal.inputs.clone()).await? {
             Answer::Rows(rows) => {
                 check_columns(portal.described.as_deref(), &rows.schema)?;
-                let schema = self.named(&statement.text, rows.schema.clone());
+                let described = portal.described.as_ref().and_then(|description| description.schema.clone());
+                let schema = described.unwrap_or_else(|| self.named(&statement.text, rows.schema.clone()));
                 let (formats, styles) = (portal.formats.clone(), self.settings.styles());
                 portal.cursor = Some(Cursor::new(rows, schema, formats, styles, tag_of(&statement.text)));
                 Ok(None)
@@ -391,6 +367,7 @@ impl Connection {
 
     async fn reset(&mut self, name: &str) -> Result<(), Failure> {
         if name == "all" {
+            self.settings.changed().into_iter().for_each(|name| self.note_setting(name));
             self.settings.reset_all();
             self.engine("RESET ALL").await?;
             self.follow_all().await?;

@@ -4,10 +4,12 @@ mod copy;
 mod cursor;
 mod describe;
 mod execute;
+mod failure;
 mod notify;
 mod prepared;
 mod scroll;
 mod transaction;
+mod work;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,8 +21,9 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use super::catalog::Catalog;
+use super::encoding::Encoding;
 use super::error::PgError;
-use super::frame::{self, FRAME_BYTES_MAX, FrameError, Message};
+use super::frame::{self, FRAME_BYTES_MAX, Frame, FrameError, Message};
 use super::login::Client;
 use super::reply::{Replies, Status};
 use super::settings::{Changed, Settings};
@@ -33,7 +36,8 @@ use crate::sqlstate;
 pub use copy::TextFormat;
 use cursor::Declared;
 use describe::Portal;
-use execute::{Cursor, Failure};
+use execute::Cursor;
+use failure::Failure;
 pub use notify::{ChannelChange, ChannelChanges};
 use prepared::Prepared;
 use transaction::Transaction;
@@ -63,7 +67,7 @@ impl From<std::io::Error> for End {
 pub type Result<T, E = End> = std::result::Result<T, E>;
 
 /// A message with its share of the bytes that may be queued, and its memory, if it is large.
-type Incoming = (Result<Message, FrameError>, Option<OwnedSemaphorePermit>, CountedMemory);
+type Incoming = (Result<Frame, FrameError>, Option<OwnedSemaphorePermit>, CountedMemory);
 
 /// What a client without a running statement waits for.
 enum Event {
@@ -165,7 +169,7 @@ async fn read(
             Err(error) => Err(error),
         };
         let permit = match &message {
-            Ok(message) => budget.clone().acquire_many_owned(weight(message)).await.ok(),
+            Ok(frame) => budget.clone().acquire_many_owned(weight(frame)).await.ok(),
             Err(_) => None,
         };
         let ends = message.is_err();
@@ -177,14 +181,8 @@ async fn read(
 }
 
 /// The bytes of a queued message.
-fn weight(message: &Message) -> u32 {
-    let bytes = match message {
-        Message::Query(sql) | Message::Parse { sql, .. } => sql.len(),
-        Message::Bind(bind) => bind.values.iter().flatten().map(Vec::len).sum(),
-        Message::CopyData(bytes) => bytes.len(),
-        _ => 0,
-    };
-    u32::try_from(bytes.min(FRAME_BYTES_MAX)).unwrap_or(u32::MAX)
+fn weight(frame: &Frame) -> u32 {
+    u32::try_from(frame.bytes().min(FRAME_BYTES_MAX)).unwrap_or(u32::MAX)
 }
 
 impl Connection {
@@ -200,6 +198,7 @@ impl Connection {
         }
         self.follow_read_only();
         self.begin_in_zone().await;
+        self.replies.encoding = self.settings.encoding();
         self.settings.begin();
         for (name, value) in self.settings.reported() {
             self.replies.parameter(name, value);
@@ -272,13 +271,13 @@ impl Connection {
                 None => std::future::pending().await,
             }
         };
-        let is_free = !self.has_transaction();
+        let (is_free, encoding) = (!self.has_transaction(), self.replies.encoding);
         let ended = self.registered.ended();
         tokio::select! {
             biased;
             why = ended => Err(End::Told(PgError::fatal(sqlstate::ADMIN_SHUTDOWN, why.message()))),
             message = Connection::following(&mut self.next, &mut self.messages) => {
-                Connection::received(message).map(Event::Message)
+                Connection::received(message, encoding).map(Event::Message)
             }
             notification = self.listening.wait(), if is_free => Ok(Event::Notification(notification)),
             () = shared.stopping() => Err(End::Told(PgError::fatal(sqlstate::ADMIN_SHUTDOWN, "the server is stopping"))),
@@ -295,20 +294,17 @@ impl Connection {
 
     /// The next message, unless the session has to end.
     pub async fn next_message(&mut self) -> Result<Message> {
-        let ended = self.registered.ended();
+        let (ended, encoding) = (self.registered.ended(), self.replies.encoding);
         tokio::select! {
             biased;
             why = ended => Err(End::Told(PgError::fatal(sqlstate::ADMIN_SHUTDOWN, why.message()))),
-            message = Connection::following(&mut self.next, &mut self.messages) => Connection::received(message),
+            message = Connection::following(&mut self.next, &mut self.messages) => Connection::received(message, encoding),
         }
     }
 
-    fn received(message: Option<Incoming>) -> Result<Message> {
-        match message {
-            Some((Ok(message), ..)) => Ok(message),
-            Some((Err(error), ..)) => Err(End::Told(error.into())),
-            None => Err(End::Gone),
-        }
+    fn received(message: Option<Incoming>, encoding: Encoding) -> Result<Message> {
+        let (frame, ..) = message.ok_or(End::Gone)?;
+        frame.and_then(|frame| frame.parse(encoding)).map_err(|error| End::Told(error.into()))
     }
 
     async fn following(next: &mut Option<Incoming>, messages: &mut mpsc::Receiver<Incoming>) -> Option<Incoming> {
@@ -323,7 +319,7 @@ impl Connection {
         if self.next.is_none() {
             self.next = tokio::time::timeout(NEXT_MESSAGE_WAIT, self.messages.recv()).await.ok().flatten();
         }
-        matches!(&self.next, Some((Ok(Message::Sync), ..)))
+        matches!(&self.next, Some((Ok(frame), ..)) if frame.is_sync())
     }
 
     /// Runs work while the client is connected. If it disconnects, the work is dropped.

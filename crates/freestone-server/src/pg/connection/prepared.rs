@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use arrow::datatypes::DataType;
 use freestone::{Description, Statement};
 
 use super::Connection;
-use super::describe::Work;
-use super::execute::Failure;
+use super::failure::Failure;
+use super::work::Work;
 use crate::execution::CountedMemory;
 use crate::pg::catalog::PreparedRow;
 use crate::pg::error::PgError;
-use crate::pg::types::{ColumnType, Type};
+use crate::pg::types::{self, ColumnType, Type};
 use crate::pg::utility::Prepare;
 use crate::sqlstate;
 
@@ -49,7 +50,7 @@ impl Prepared {
         let planned = described.map(|description| description.parameters.as_slice()).unwrap_or_default();
         let parameters = planned.iter().enumerate().map(|(at, planned)| match self.declared.get(at) {
             Some(declared) if *declared != 0 => *declared,
-            _ => super::describe::parameter_oid(planned),
+            _ => parameter_oid(planned),
         });
         let schema = described.and_then(|description| description.schema.as_ref());
         let results = schema.map(|schema| schema.fields().iter().map(|f| ColumnType::of_field(f).oid()));
@@ -138,4 +139,16 @@ impl Connection {
 pub fn is_prepared(name: &str) -> PgError {
     let message = format!("prepared statement {name:?} exists");
     PgError::new(sqlstate::DUPLICATE_PREPARED_STATEMENT, message).with_hint("DEALLOCATE it first")
+}
+
+/// Strings without a type of their own are TEXT, as in PostgreSQL.
+pub fn parameter_oid(planned: &DataType) -> u32 {
+    match ColumnType::of(planned).oid() {
+        oid if oid == types::VARCHAR.oid => types::TEXT.oid,
+        oid => oid,
+    }
+}
+
+pub fn no_statement(name: &str) -> PgError {
+    PgError::new(sqlstate::INVALID_SQL_STATEMENT_NAME, format!("there is no prepared statement {name:?}"))
 }

@@ -3,7 +3,8 @@
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
-use super::execute::{Failure, prepared};
+use super::execute::prepared;
+use super::failure::Failure;
 use crate::execution::{CountedMemory, Rows};
 use crate::pg::calendar::Styles;
 use crate::pg::error::PgError;

@@ -2,7 +2,7 @@
 //! transactions; this module adds PostgreSQL's messages and warnings.
 
 use super::Connection;
-use super::execute::Failure;
+use super::failure::Failure;
 use freestone::Zone;
 
 use crate::pg::error::PgError;
@@ -356,6 +356,7 @@ impl Connection {
         if Connection::is_read_only_setting(name) {
             self.follow_read_only();
         }
+        self.replies.encoding = self.settings.encoding();
         if name.eq_ignore_ascii_case("lock_timeout") {
             let milliseconds = self.value("lock_timeout");
             self.engine(&format!("SET lock_timeout = {milliseconds}")).await?;

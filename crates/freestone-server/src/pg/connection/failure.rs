@@ -1,0 +1,40 @@
+//! Why a message could not be answered.
+
+use freestone::Error;
+
+use super::End;
+use crate::pg::error::PgError;
+
+/// The reason why a message failed: an error for the client, or the end of the connection.
+#[derive(Debug)]
+pub enum Failure {
+    End(End),
+    Error(PgError),
+}
+
+impl From<End> for Failure {
+    fn from(end: End) -> Self {
+        Failure::End(end)
+    }
+}
+
+impl From<PgError> for Failure {
+    fn from(error: PgError) -> Self {
+        Failure::Error(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Error(error.into())
+    }
+}
+
+impl Failure {
+    pub fn placed_in(self, sql: &str) -> Failure {
+        match self {
+            Failure::Error(error) => Failure::Error(error.placed_in(sql)),
+            end => end,
+        }
+    }
+}

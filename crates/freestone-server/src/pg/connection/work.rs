@@ -1,0 +1,85 @@
+//! What statements ask for: actions of the connection, and statements of the engine.
+
+use std::sync::Arc;
+
+use freestone::{Session, Statement};
+
+use crate::execution;
+use crate::pg::catalog;
+use crate::pg::error::PgError;
+use crate::pg::utility::{self, Declare, Utility};
+use crate::shared::Shared;
+
+/// The action for a statement.
+#[derive(Debug, Clone)]
+pub enum Work {
+    Empty,
+    Utility(Utility),
+    Statement(Arc<Statement>),
+    /// A cursor, and its query.
+    Declare(Declare, Arc<Statement>),
+}
+
+impl Work {
+    /// Whether it begins or ends a transaction.
+    pub fn is_of_transaction(&self) -> bool {
+        matches!(self, Work::Empty | Work::Utility(Utility::Begin(_) | Utility::Commit | Utility::Rollback))
+    }
+
+    /// Whether it cannot be a part of a transaction.
+    pub fn is_alone(&self) -> bool {
+        match self {
+            Work::Utility(utility) => *utility == Utility::DiscardAll,
+            Work::Statement(statement) => statement.is_alone(),
+            Work::Empty | Work::Declare(..) => false,
+        }
+    }
+
+    /// Checks that a statement of the engine can be parsed. Others were checked when they were recognized.
+    pub fn check_syntax(&self) -> Result<(), PgError> {
+        match self {
+            Work::Statement(statement) => Ok(statement.check_syntax()?),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The actions for the statements of a text. A long text is parsed on the workers.
+pub async fn understand(shared: &Shared, session: &Arc<Session>, sql: &str) -> Result<Vec<Work>, PgError> {
+    if sql.len() <= execution::LONG_TEXT_BYTES {
+        return understand_here(session, sql);
+    }
+    let (session, sql) = (session.clone(), sql.to_owned());
+    execution::on_blocking(shared, move || understand_here(&session, &sql)).await?
+}
+
+fn understand_here(session: &Session, sql: &str) -> Result<Vec<Work>, PgError> {
+    let statements = session.parse(sql)?;
+    statements.into_iter().map(|statement| understand_one(session, statement)).collect()
+}
+
+fn understand_one(session: &Session, statement: Statement) -> Result<Work, PgError> {
+    match utility::utility(&statement.text)? {
+        Some(Utility::Declare(declare)) => {
+            let query = <[Statement; 1]>::try_from(session.parse(&declare.query)?);
+            let [query] = query.map_err(|_| PgError::syntax("a cursor is of one query"))?;
+            match understand_query(session, query)? {
+                Work::Statement(query) if query.is_query()? => Ok(Work::Declare(declare, query)),
+                _ => Err(PgError::syntax("a cursor is of one query").with_hint("write SELECT, VALUES or TABLE")),
+            }
+        }
+        Some(utility) => Ok(Work::Utility(utility)),
+        None => understand_query(session, statement),
+    }
+}
+
+/// The action for a statement of the engine.
+fn understand_query(session: &Session, statement: Statement) -> Result<Work, PgError> {
+    let Some(rewritten) = catalog::rewrite(&statement.text) else {
+        return Ok(Work::Statement(Arc::new(statement)));
+    };
+    match <[Statement; 1]>::try_from(session.parse(&rewritten)?) {
+        Ok([rewritten]) => Ok(Work::Statement(Arc::new(rewritten))),
+        Err(_) => Ok(Work::Statement(Arc::new(statement))),
+    }
+}
