@@ -374,7 +374,7 @@ fn milliseconds(text: &str) -> Result<Duration, PgError> {
 /// A number of milliseconds in the largest unit without a rest.
 fn with_unit(milliseconds: u64) -> String {
     let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)];
-    match units.into_iter().find(|(_, size)| milliseconds % size == 0) {
+    match units.into_iter().find(|(_, size)| milliseconds.is_multiple_of(*size)) {
         Some((unit, size)) if milliseconds > 0 => format!("{}{unit}", milliseconds / size),
         _ => "0".to_owned(),
     }
