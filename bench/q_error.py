@@ -69,7 +69,9 @@ def operators(node: dict) -> tuple[list[dict], int]:
         tables = 1
     if "Plan Rows" in node and "Actual Rows" in node and (kind == "Scan" or kind.endswith("join")):
         expected, actual = max(node["Plan Rows"], 1), max(node["Actual Rows"], 1)
-        found.append({"kind": "scan" if kind == "Scan" else "join", "tables": tables, "expected": expected, "actual": actual, "q": max(expected / actual, actual / expected)})
+        kind = "scan" if kind == "Scan" else "join"
+        error = max(expected / actual, actual / expected)
+        found.append({"kind": kind, "tables": tables, "expected": expected, "actual": actual, "q": error})
     return found, tables
 
 

@@ -98,7 +98,7 @@ class StarFreestone(StarSchema, Freestone):
 
     def profile(self, sql: str) -> dict[str, float]:
         lines = [line for line in sql.splitlines() if not line.startswith("--")]
-        _, rows = self.run("explain", "EXPLAIN ANALYZE FORMAT traditional " + "\n".join(lines))
+        _, rows = self.run("explain", "EXPLAIN (ANALYZE, FORMAT traditional) " + "\n".join(lines))
         plan = "\n".join(str(row[-1]) for row in rows)
         return table_scan(plan, self.fact)
 

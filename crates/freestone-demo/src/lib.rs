@@ -282,7 +282,10 @@ const PRUNED_FORMS: [&str; 2] = ["column", "sorted"];
 fn pruning(engine: &Engine) -> Result<Vec<Pruning>> {
     let q6 = tpch_queries()[5].1;
     let explain = |form: &'static str| {
-        let plan = engine.text(&format!("EXPLAIN ANALYZE FORMAT traditional {}", q6.replace("lineitem", &format!("lineitem_{form}"))))?;
+        let plan = engine.text(&format!(
+            "EXPLAIN (ANALYZE, FORMAT traditional) {}",
+            q6.replace("lineitem", &format!("lineitem_{form}"))
+        ))?;
         let line = plan.lines().find(|line| line.contains("freestone table=")).unwrap_or_default().trim().to_owned();
         Ok(Pruning { form, figures: metrics(&line), line })
     };

@@ -75,7 +75,13 @@ impl FirstRows {
         let domains: Vec<KeyDomain> = self.plan.keys.iter().map(|(_, key)| key.clone()).collect();
         Part {
             table: GroupTable::with_domains(self.key_layout.clone(), &domains),
-            kept: Kept { width: self.places.width(), most: self.plan.rows, counts: vec![], places: vec![], rows: vec![] },
+            kept: Kept {
+                width: self.places.width(),
+                most: self.plan.rows,
+                counts: vec![],
+                places: vec![],
+                rows: vec![],
+            },
             rows: Rows::new(self.layout.clone()),
         }
     }

@@ -27,7 +27,7 @@ pub enum Function {
     PercentRank,
     /// The share of rows that do not come after those that are equal in the order.
     CumulativeShare,
-    /// The value of the row so many rows before, or after if it is negative; outside of the partition, the default of
+    /// The value of a row some rows before, or after if it is negative; outside of the partition, the default of
     /// the current row, or NULL.
     Shift {
         /// The column of the value.
@@ -73,7 +73,7 @@ pub enum Bound {
     Partition,
     /// With the rows that are equal to the current one in the order.
     Peers,
-    /// With the row so many rows behind the current one, or before it if it is negative.
+    /// With the row some rows behind the current one, or before it if it is negative.
     Row(i64),
 }
 
@@ -249,7 +249,8 @@ impl Sorted<'_> {
         });
         let Some(default) = default else { return Ok(self.picked(column, rows)) };
         let data_type = &self.fields[column].data_type;
-        let places: Vec<(usize, usize)> = rows.enumerate().map(|(at, row)| row.map_or((1, at), |row| (0, row))).collect();
+        let places: Vec<(usize, usize)> =
+            rows.enumerate().map(|(at, row)| row.map_or((1, at), |row| (0, row))).collect();
         interleaved([&self.column(column), &self.column(default)], data_type, &places)
     }
 
@@ -346,8 +347,7 @@ impl Sorted<'_> {
 
 /// Values of two vectors, by vector and row.
 fn interleaved(vectors: [&Vector; 2], data_type: &DataType, places: &[(usize, usize)]) -> Result<Vector> {
-    let arrays: Vec<ArrayRef> =
-        vectors.iter().map(|vector| to_arrow(vector, data_type)).collect::<Result<_>>()?;
+    let arrays: Vec<ArrayRef> = vectors.iter().map(|vector| to_arrow(vector, data_type)).collect::<Result<_>>()?;
     let both: Vec<&dyn arrow_array::Array> = arrays.iter().map(AsRef::as_ref).collect();
     let merged = arrow_select::interleave::interleave(&both, places).map_err(ExecError::foreign)?;
     Ok(from_arrow(&merged))

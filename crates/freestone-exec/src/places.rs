@@ -147,9 +147,8 @@ impl<'a> Sorting<'a> {
             return self.sort_pairs(range);
         }
         let keys = self.places.parts.len();
-        let before = |a: &u32, b: &u32| {
-            self.places.compare(keys, self.at(*a as usize), self.at(*b as usize), self.rows)
-        };
+        let before =
+            |a: &u32, b: &u32| self.places.compare(keys, self.at(*a as usize), self.at(*b as usize), self.rows);
         let mut order: Vec<u32> = range.clone().map(|position| position as u32).collect();
         if order.is_sorted_by(|a, b| before(a, b).is_le()) {
             return;

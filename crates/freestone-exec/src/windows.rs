@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 
 use crate::direct::KeyDomain;
 use crate::error::Result;
-pub use crate::frames::{Bound, Call, Frame, Function};
 use crate::frames::Sorted;
+pub use crate::frames::{Bound, Call, Frame, Function};
 use crate::groups::{GroupTable, HASH};
 use crate::pipeline::{Claim, Context, Progress, Sink, SinkWorker, Source, SourceWorker, Take, check};
 use crate::places::{Places, Sorting};
@@ -72,7 +72,7 @@ struct Done {
     _claims: Vec<Claim>,
 }
 
-/// Small partitions are computed together until there are so many rows: they fit a cache of the second level.
+/// Small partitions are computed together up to this number of rows, which fits a cache of the second level.
 const UNIT_ROWS: usize = 16 << 10;
 /// The rows of a batch of results.
 const OUTPUT_ROWS: usize = 8192;
@@ -341,7 +341,8 @@ impl SourceWorker for Results {
             false => vec![],
         };
         let numbers = sorting.numbers;
-        let sorted = Sorted { rows: &done.rows, fields: &plan.fields, numbers: &numbers, starts: &starts, peers: &peers };
+        let sorted =
+            Sorted { rows: &done.rows, fields: &plan.fields, numbers: &numbers, starts: &starts, peers: &peers };
         let results = plan.calls.iter().map(|call| call.evaluate(&sorted)).collect::<Result<Vec<_>>>()?;
         for from in (0..numbers.len()).step_by(OUTPUT_ROWS) {
             check(self.of.context.as_ref())?;

@@ -594,12 +594,22 @@ fn best<'a>(cells: impl Iterator<Item = &'a Cell>, greatest: bool) -> Cell {
 }
 
 /// What a function is for a row of sorted rows.
-fn window_result(function: &Function, frame: Frame, rows: &[Row], row: usize, peers: (usize, usize), before: usize) -> Cell {
+fn window_result(
+    function: &Function,
+    frame: Frame,
+    rows: &[Row],
+    row: usize,
+    peers: (usize, usize),
+    before: usize,
+) -> Cell {
     let unsigned = |value: usize| Cell::Int(i64::MIN + value as i64);
     let of_frame = frame_of(frame, rows.len(), row, peers);
     let used = &rows[of_frame];
-    let ints = |column: usize| used.iter().filter_map(move |row| if let Cell::Int(v) = row[column] { Some(v) } else { None });
-    let floats = |column: usize| used.iter().filter_map(move |row| if let Cell::Float(v) = row[column] { Some(v) } else { None });
+    let ints =
+        |column: usize| used.iter().filter_map(move |row| if let Cell::Int(v) = row[column] { Some(v) } else { None });
+    let floats = |column: usize| {
+        used.iter().filter_map(move |row| if let Cell::Float(v) = row[column] { Some(v) } else { None })
+    };
     match function {
         Function::RowNumber => unsigned(row + 1),
         Function::Rank => unsigned(peers.0 + 1),

@@ -15,6 +15,8 @@ pub struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
+// There is one, from the command line.
+#[allow(clippy::large_enum_variant)]
 pub enum Command {
     /// Lists the experiments
     List,

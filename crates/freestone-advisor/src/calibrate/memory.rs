@@ -186,7 +186,7 @@ fn caches(
     let mut found = agreed_edges(&walks.replace);
     found.retain(|(bytes, _)| !is_translation(bytes.value));
     let ends: Vec<f64> = found.iter().skip(1).map(|(bytes, _)| bytes.value).chain([walked]).collect();
-    let mut levels = beside(&found, reported);
+    let mut levels = with_reported(&found, reported);
     for level in &mut levels {
         let Some(at) = level.bytes.and_then(|own| found.iter().position(|(bytes, _)| *bytes == own)) else {
             let needed = level.reported_bytes.unwrap_or(0) as f64 * REGION_FACTOR;
@@ -207,7 +207,7 @@ fn caches(
 }
 
 /// Found levels in order of size, each next to the reported one of nearly its size, and reported ones that were not found.
-fn beside(found: &[(Measured, Edge)], reported: &[ReportedCache]) -> Vec<CacheLevel> {
+fn with_reported(found: &[(Measured, Edge)], reported: &[ReportedCache]) -> Vec<CacheLevel> {
     /// Sizes that differ by more are of different levels, unless as many are found as reported.
     const NEAR: f64 = 2.0;
     let is_whole = found.len() == reported.len();

@@ -121,7 +121,7 @@ fn measure(engine: &Engine, name: String, options: String) -> Result<OfDesign> {
 }
 
 fn explain(engine: &Engine, sql: &str) -> Result<Counters> {
-    let plan = engine.text(&format!("EXPLAIN ANALYZE FORMAT traditional {sql}"))?;
+    let plan = engine.text(&format!("EXPLAIN (ANALYZE, FORMAT traditional) {sql}"))?;
     fact_scan(&plan).ok_or_else(|| LabError::Answers(format!("EXPLAIN ANALYZE tells of no scan: {plan}")))
 }
 

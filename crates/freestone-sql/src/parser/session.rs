@@ -163,7 +163,7 @@ impl Parser<'_> {
                     Some(K::VERBOSE) => parser.switch().map(|on| verbose = on),
                     Some(_) => parser.switch().map(|on| analyze = on),
                     None => {
-                        let hint = "the form is EXPLAIN [ANALYZE] [VERBOSE] [FORMAT tree|json|traditional] query";
+                        let hint = "the form is EXPLAIN [(ANALYZE, VERBOSE, FORMAT tree|json|traditional)] query";
                         parser.refused_here("this option of EXPLAIN", hint)
                     }
                 })

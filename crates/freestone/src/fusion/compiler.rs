@@ -39,6 +39,7 @@ use super::first_rows;
 use super::foreign::external;
 use super::inputs::{Promised, RunContext};
 use super::joins;
+use super::meters::Meters;
 use super::windows;
 use crate::provider::FreestoneSource;
 use crate::provider::files::FilesSource;
@@ -92,18 +93,6 @@ pub(super) struct Compiler<'a> {
     pub is_few: bool,
     /// What is measured of each node, if that is asked for.
     meters: Option<Meters>,
-}
-
-/// What is measured of the nodes of a plan.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Meters(Vec<(Arc<dyn ExecutionPlan>, Arc<Meter>)>);
-
-impl Meters {
-    /// What was measured of a node.
-    pub fn of(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<&Meter> {
-        let own = self.0.iter().rev().find(|(node, _)| Arc::ptr_eq(node, plan));
-        own.map(|(_, meter)| meter.as_ref())
-    }
 }
 
 /// How much a compiler has compiled.
@@ -217,7 +206,7 @@ impl<'a> Compiler<'a> {
         if let Some(meters) = &mut self.meters {
             let meter = Arc::new(Meter::default());
             measure(&meter, &mut open.branches, &mut self.stages);
-            meters.0.push((plan.clone(), meter));
+            meters.add(plan, meter);
         }
         Ok(Some(open))
     }

@@ -28,9 +28,9 @@ use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::Receiver;
 
-use super::compiler::Meters;
 use super::foreign::external;
 use super::inputs::{Broken, Promised, RunContext, Streams};
+use super::meters::Meters;
 use super::output::{Message, Ordered, Target};
 use crate::context::panicked;
 

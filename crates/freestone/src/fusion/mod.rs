@@ -11,6 +11,7 @@ mod first_rows;
 mod foreign;
 mod inputs;
 mod joins;
+mod meters;
 mod output;
 mod windows;
 
@@ -73,7 +74,8 @@ fn fused(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     if let Some(query) = Compiler::new(options, measures).compile(plan, expected.in_order, expected.sorted)? {
         let of_input = Expected { in_order: false, sorted: false };
-        let inputs = query.inputs.iter().map(|input| fused(input, options, measures, of_input)).collect::<Result<Vec<_>>>()?;
+        let inputs =
+            query.inputs.iter().map(|input| fused(input, options, measures, of_input)).collect::<Result<Vec<_>>>()?;
         let order = query.order.clone();
         let fused = with_partitioning(Arc::new(PipelineExec::new(plan.clone(), query, inputs)), plan)?;
         return Ok(match order {

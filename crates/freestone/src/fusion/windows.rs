@@ -53,7 +53,10 @@ pub(super) fn is_known(plan: &Arc<dyn ExecutionPlan>) -> bool {
     node(plan).is_some_and(|node| node.functions.iter().all(|function| kind(function).is_some()))
 }
 
-fn functions_and_input(plan: &Arc<dyn ExecutionPlan>) -> Option<(&[Arc<dyn WindowExpr>], &Arc<dyn ExecutionPlan>)> {
+/// The functions of a node, and its input.
+type Parts<'a> = (&'a [Arc<dyn WindowExpr>], &'a Arc<dyn ExecutionPlan>);
+
+fn functions_and_input(plan: &Arc<dyn ExecutionPlan>) -> Option<Parts<'_>> {
     match (plan.downcast_ref::<BoundedWindowAggExec>(), plan.downcast_ref::<WindowAggExec>()) {
         (Some(window), _) => Some((window.window_expr(), window.input())),
         (_, Some(window)) => Some((window.window_expr(), window.input())),

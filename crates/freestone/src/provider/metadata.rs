@@ -408,7 +408,11 @@ fn pages(table: &Arc<Table>) -> Result<RecordBatch> {
         ("segment", false, number(&|(at, ..)| at)),
         ("group", false, number(&|(_, group, _)| group)),
         ("columns", false, texts(all.iter().map(|(at, group, _)| Some(names(*at, *group))))),
-        ("format", false, texts(all.iter().map(|(at, number, _)| Some(format_name(group(*at, *number).format).to_owned())))),
+        (
+            "format",
+            false,
+            texts(all.iter().map(|(at, number, _)| Some(format_name(group(*at, *number).format).to_owned()))),
+        ),
         ("page", false, number(&|(.., page)| page)),
         ("first_row", false, number(&|page| rows(page).start)),
         ("rows", false, number(&|page| rows(page).len())),

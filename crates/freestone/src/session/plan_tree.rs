@@ -101,7 +101,8 @@ impl Operator {
     }
 
     fn append(&self, first: &str, rest: &str, all: Duration, out: &mut String) {
-        let title = if self.details.is_empty() { self.name.clone() } else { format!("{}: {}", self.name, self.details) };
+        let title =
+            if self.details.is_empty() { self.name.clone() } else { format!("{}: {}", self.name, self.details) };
         let below = if self.children.is_empty() { "    " } else { "│   " };
         let after = format!("{rest}{below}");
         append_wrapped(&title, first, &after, out);
@@ -209,9 +210,9 @@ fn moved(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
 /// The inputs of a node: of the last step of an aggregation, those of the first one.
 fn inputs(plan: &Arc<dyn ExecutionPlan>) -> Vec<&Arc<dyn ExecutionPlan>> {
     let children = plan.children();
-    let is_last = plan.downcast_ref::<AggregateExec>().is_some_and(|aggregate| {
-        matches!(aggregate.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned)
-    });
+    let is_last = plan
+        .downcast_ref::<AggregateExec>()
+        .is_some_and(|aggregate| matches!(aggregate.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned));
     let Some(mut below) = children.first().copied().filter(|_| is_last) else { return children };
     while let Some(input) = moved(below) {
         below = input;
@@ -281,8 +282,11 @@ fn without_positions(text: &str) -> String {
 
 /// A counter: one that is not zero, or of parts of a table.
 fn counter(value: &MetricValue) -> Option<(String, String)> {
-    let is_of_table = ["segments", "zones", "pages", "bytes"].iter().any(|part| value.name().starts_with(part));
-    let is_told = LEFT_OUT.contains(&value.name()) || value.name().ends_with("_eval_time") || value.as_usize() == 0 && !is_of_table;
+    let is_of_table =
+        ["segments", "zones", "pages", "bytes", "rows", "values"].iter().any(|part| value.name().starts_with(part));
+    let is_told = LEFT_OUT.contains(&value.name())
+        || value.name().ends_with("_eval_time")
+        || value.as_usize() == 0 && !is_of_table;
     (!is_told).then(|| (value.name().to_owned(), value.to_string()))
 }
 
@@ -395,6 +399,9 @@ mod tests {
     #[test]
     fn names_and_columns_are_those_of_sql() {
         assert_eq!(in_words("NestedLoopJoin"), "Nested loop join");
-        assert_eq!(without_positions("a@0 > 1 AND b = 'c@2' AND sum(x)@12 < \"y\"@3"), "a > 1 AND b = 'c@2' AND sum(x) < \"y\"");
+        assert_eq!(
+            without_positions("a@0 > 1 AND b = 'c@2' AND sum(x)@12 < \"y\"@3"),
+            "a > 1 AND b = 'c@2' AND sum(x) < \"y\""
+        );
     }
 }

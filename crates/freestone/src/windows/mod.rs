@@ -60,7 +60,8 @@ pub(crate) fn place_of(function: &WindowUDFExpr) -> Option<Place> {
 pub(crate) fn shift_of(function: &WindowUDFExpr) -> Option<(i64, Option<&Arc<dyn PhysicalExpr>>)> {
     let inner: &dyn Any = function.fun().inner().as_ref();
     let shift = inner.downcast_ref::<shift::Shift>().filter(|_| !ignores_nulls(function))?;
-    let is_null = |e: &&Arc<dyn PhysicalExpr>| e.downcast_ref::<Literal>().is_some_and(|literal| literal.value().is_null());
+    let is_null =
+        |e: &&Arc<dyn PhysicalExpr>| e.downcast_ref::<Literal>().is_some_and(|literal| literal.value().is_null());
     Some((shift.constant_offset(function.args())?, function.args().get(2).filter(|default| !is_null(default))))
 }
 

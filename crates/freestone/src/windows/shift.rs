@@ -66,6 +66,8 @@ impl WindowUDFImpl for Shift {
             None => value.clone(),
             Some(default) if value.is_null() => default.clone(),
             Some(default) if default.is_null() || default == value => value.clone(),
+            // A decimal would change floats.
+            Some(default) if value.is_floating() && default.is_numeric() => value.clone(),
             Some(default) => match type_union_resolution(&[value.clone(), default.clone()]) {
                 Some(both) => both,
                 None => return plan_err!("{} cannot have a value of {value} and a default of {default}", self.name()),

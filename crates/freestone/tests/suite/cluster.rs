@@ -96,7 +96,7 @@ async fn random_star_joins_answer_alike() {
     compare(&session, 1, 150).await;
     let pruned = answer(
         &session,
-        "EXPLAIN ANALYZE FORMAT traditional SELECT sum(x) FROM clustered AS f JOIN cust AS c ON f.cust = c.id WHERE c.nation = 'n3'",
+        "EXPLAIN (ANALYZE, FORMAT traditional) SELECT sum(x) FROM clustered AS f JOIN cust AS c ON f.cust = c.id WHERE c.nation = 'n3'",
     )
     .await;
     assert!(zones_pruned(&pruned) > 10, "{pruned}");
@@ -112,7 +112,7 @@ async fn random_star_joins_answer_alike() {
 async fn pruned_by_dimension(session: &Session, interleave: &str) -> (usize, usize) {
     run(session, &format!("ALTER TABLE clustered SET DESIGN (interleave = '{interleave}')")).await;
     let by = async |predicate: &str| {
-        let query = "EXPLAIN ANALYZE FORMAT traditional SELECT sum(x) FROM clustered AS f JOIN cust AS c ON f.cust = c.id JOIN day AS d";
+        let query = "EXPLAIN (ANALYZE, FORMAT traditional) SELECT sum(x) FROM clustered AS f JOIN cust AS c ON f.cust = c.id JOIN day AS d";
         zones_pruned(&answer(session, &format!("{query} ON f.day = d.id WHERE {predicate}")).await)
     };
     (by("c.region = 'r3'").await, by("d.year = 2021").await)
@@ -394,7 +394,8 @@ async fn predicates_on_large_referenced_tables_prune() {
     ] {
         run(&session, &format!("ALTER TABLE clustered SET DESIGN (cluster = '{cluster}', cluster_missing = 'null')"))
             .await;
-        let plan = answer(&session, &format!("EXPLAIN ANALYZE FORMAT traditional SELECT sum(f.x) FROM {query}")).await;
+        let plan =
+            answer(&session, &format!("EXPLAIN (ANALYZE, FORMAT traditional) SELECT sum(f.x) FROM {query}")).await;
         let scan = plan.lines().find(|line| line.contains("clustered=")).unwrap_or_default();
         let count = |name: &str| scan.split(name).nth(1)?.split([',', ']']).next()?.parse::<usize>().ok();
         let (zones, pruned) = (count(" zones=").unwrap_or(0), count(" zones_pruned=").unwrap_or(0));

@@ -34,7 +34,7 @@ async fn star() -> Session {
 async fn joins(session: &Session, sql: &str) -> usize {
     let (keyed, keyless) = (sql.replace('@', ""), sql.replace('@', "_"));
     assert_eq!(answer(session, &keyed).await, answer(session, &keyless).await, "{keyed}");
-    let plan = answer(session, &format!("EXPLAIN FORMAT traditional {keyed}")).await;
+    let plan = answer(session, &format!("EXPLAIN (FORMAT traditional) {keyed}")).await;
     let physical = plan.split("physical_plan").nth(1).expect("EXPLAIN shows the physical plan");
     physical.matches("JoinExec").count()
 }
@@ -169,7 +169,7 @@ async fn joins_are_ordered_by_their_rows() {
         let sql =
             format!("SELECT region.name, count(*), sum(amount), min(buyer.id) FROM {from} {conditions} GROUP BY 1");
         answers.push(answer(&session, &sql).await);
-        let plan = answer(&session, &format!("EXPLAIN FORMAT traditional {sql}")).await;
+        let plan = answer(&session, &format!("EXPLAIN (FORMAT traditional) {sql}")).await;
         let physical = plan.split("physical_plan").nth(1).expect("EXPLAIN shows the physical plan");
         assert!(!physical.contains("CrossJoinExec"), "{from}: {plan}");
         // Buyers are not joined with all sellers of their nation, which are more pairs than there are sales.

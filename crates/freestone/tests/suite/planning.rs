@@ -160,8 +160,7 @@ fn texts_count_as_memory() {
 
 #[test]
 fn plans_say_what_is_shared() {
-    let sql =
-        "EXPLAIN FORMAT traditional WITH c AS (SELECT count(*) AS n FROM generate_series(1, 10)) SELECT a.n, b.n FROM c AS a, c AS b";
+    let sql = "EXPLAIN (FORMAT traditional) WITH c AS (SELECT count(*) AS n FROM generate_series(1, 10)) SELECT a.n, b.n FROM c AS a, c AS b";
     let found = run(options(), &[], sql, Duration::from_secs(60)).expect("a plan");
     let text: String = found.into_iter().flatten().collect::<Vec<_>>().join("\n");
     assert_eq!(text.matches("SharedQueriesExec: [c#1]").count(), 1, "{text}");

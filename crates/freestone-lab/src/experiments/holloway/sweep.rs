@@ -56,9 +56,12 @@ impl Clock {
     }
 }
 
+/// Runs queries under some designs: the point of each.
+pub type Measure<'a> = &'a mut dyn FnMut(&[&'static str], &[Query]) -> Result<Vec<Point>>;
+
 impl Sweep {
     pub fn measure(
-        measure: &mut dyn FnMut(&[&'static str], &[Query]) -> Result<Vec<Point>>,
+        measure: Measure<'_>,
         plan: Plan,
         rows: usize,
         queries: usize,

@@ -410,7 +410,7 @@ impl<'a> Bench<'a> {
 
 /// The bytes that a query's scans use, by EXPLAIN ANALYZE.
 fn bytes_of(asker: &Asker, sql: &str) -> Result<f64> {
-    let batches = asker.ask(&format!("EXPLAIN ANALYZE FORMAT traditional {sql}"))?;
+    let batches = asker.ask(&format!("EXPLAIN (ANALYZE, FORMAT traditional) {sql}"))?;
     let mut sum = 0.0;
     for batch in &batches {
         let Some(column) = batch.columns().last() else { continue };

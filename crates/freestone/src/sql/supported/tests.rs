@@ -83,14 +83,16 @@ fn clauses_of_writes_that_nothing_executes_are_refused() {
         ("TRUNCATE TABLE t PARTITION (p1)", "PARTITION"),
         ("TRUNCATE t CASCADE", "CASCADE"),
         ("TRUNCATE ONLY t", "ONLY"),
-        ("EXPLAIN (ANALYZE, COSTS off) SELECT 1", "options of EXPLAIN"),
-        ("EXPLAIN (FORMAT json) SELECT 1", "options of EXPLAIN"),
+        ("EXPLAIN (ANALYZE, GENERIC_PLAN) SELECT 1", "options of EXPLAIN"),
+        ("EXPLAIN (FORMAT xml) SELECT 1", "options of EXPLAIN"),
         ("PREPARE p AS DELETE FROM t LIMIT 1", "LIMIT"),
     ]);
     for accepted in [
         "TRUNCATE TABLE t CONTINUE IDENTITY RESTRICT",
         "DROP TABLE t RESTRICT",
         "EXPLAIN (ANALYZE, VERBOSE off, FORMAT text) SELECT 1",
+        "EXPLAIN (ANALYZE, COSTS off, FORMAT json) SELECT 1",
+        "EXPLAIN (FORMAT traditional) SELECT 1",
     ] {
         assert!(parse_script(accepted)[0].command().is_ok(), "{accepted}");
     }

@@ -56,7 +56,9 @@ pub(super) fn statement(statement: &Statement) -> Result<()> {
             (*estimate, "EXPLAIN ESTIMATE"),
             (options.is_some(), "options of EXPLAIN in parentheses"),
         ])
-        .map_err(|error| error.with_hint("the form is EXPLAIN [ANALYZE] [VERBOSE] [FORMAT tree|json|traditional] query")),
+        .map_err(|error| {
+            error.with_hint("the form is EXPLAIN [(ANALYZE, VERBOSE, FORMAT tree|json|traditional)] query")
+        }),
         Statement::ShowFunctions { filter: _ } => Ok(()),
         Statement::ShowCreate { obj_type, obj_name: _ } => {
             let known = matches!(obj_type, ast::ShowCreateObject::Table | ast::ShowCreateObject::View);
