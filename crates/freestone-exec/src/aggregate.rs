@@ -8,7 +8,7 @@
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use arrow_buffer::Buffer;
 use parking_lot::Mutex;
@@ -17,7 +17,7 @@ use crate::accumulators::{Accumulator, count_each};
 use crate::direct::KeyDomain;
 use crate::error::Result;
 use crate::groups::{GroupTable, HASH};
-use crate::pipeline::{Claim, Context, Progress, Sink, SinkWorker, Source, SourceWorker, Take, check};
+use crate::pipeline::{Claim, Context, Finished, Results, Sink, SinkWorker, Source, Take, check};
 use crate::rows::{Field, Layout, Rows};
 use crate::vector::{Batch, Vector, positions};
 
@@ -39,6 +39,7 @@ pub struct Aggregation {
     calls: Vec<Call>,
     context: Arc<dyn Context>,
     done: Mutex<Done>,
+    next: AtomicUsize,
 }
 
 /// The partitions by hash, as bits.
@@ -83,12 +84,13 @@ impl Aggregation {
     pub fn new(keys: Vec<KeyDomain>, calls: Vec<Call>, context: Arc<dyn Context>) -> Arc<Aggregation> {
         let fields: Vec<Field> = keys.iter().map(|key| key.field.clone()).collect();
         let layout = Arc::new(Layout::new(&fields, HASH + 1));
-        Arc::new(Aggregation { keys, layout, calls, context, done: Mutex::default() })
+        let (done, next) = (Mutex::default(), AtomicUsize::new(0));
+        Arc::new(Aggregation { keys, layout, calls, context, done, next })
     }
 
     /// The groups with their results, when the aggregation is complete.
     pub fn results(self: &Arc<Self>) -> Arc<dyn Source> {
-        Arc::new(Results { of: self.clone(), next: Arc::default() })
+        Results::of(self)
     }
 
     fn states(&self, table: GroupTable) -> Result<States> {
@@ -247,7 +249,7 @@ fn one_row(layout: &Arc<Layout>) -> Rows {
 }
 
 impl SinkWorker for Worker {
-    fn push(&mut self, batch: Batch) -> Result<()> {
+    fn push(&mut self, _: usize, batch: Batch) -> Result<()> {
         let of = self.of.clone();
         let states = match &mut self.states {
             Some(states) => states,
@@ -272,42 +274,23 @@ impl SinkWorker for Worker {
 }
 
 /// The groups with their results: one unit, or one per partition.
-struct Results {
-    of: Arc<Aggregation>,
-    next: Arc<AtomicUsize>,
-}
-
-impl Source for Results {
-    fn worker(&self) -> Box<dyn SourceWorker> {
-        Box::new(ResultsWorker { of: self.of.clone(), next: self.next.clone(), claimed: 0 })
+impl Finished for Aggregation {
+    fn next(&self) -> &AtomicUsize {
+        &self.next
     }
 
     fn units(&self) -> usize {
-        PARTITIONS
-    }
-}
-
-struct ResultsWorker {
-    of: Arc<Aggregation>,
-    next: Arc<AtomicUsize>,
-    claimed: usize,
-}
-
-impl SourceWorker for ResultsWorker {
-    fn claim(&mut self) -> Option<Progress> {
-        let units = if self.of.done.lock().whole.is_some() { 1 } else { PARTITIONS };
-        self.claimed = self.next.fetch_add(1, Ordering::Relaxed);
-        (self.claimed < units).then_some(Progress::whole(self.claimed))
+        if self.done.lock().whole.is_some() { 1 } else { PARTITIONS }
     }
 
-    fn read(&mut self, take: Take<'_>) -> Result<()> {
+    fn read(&self, unit: usize, take: Take<'_>) -> Result<()> {
         let (whole, runs, texts) = {
-            let done = self.of.done.lock();
+            let done = self.done.lock();
             (done.whole.clone(), done.runs.clone(), done.texts.clone())
         };
         let batch = match whole {
             Some(whole) => whole,
-            None => Arc::new(self.merged(self.claimed, &runs, texts)?),
+            None => Arc::new(self.merged(unit, &runs, texts)?),
         };
         for range in ranges(batch.rows) {
             take(batch.slice(range.start, range.len()))?;
@@ -316,19 +299,19 @@ impl SourceWorker for ResultsWorker {
     }
 }
 
-impl ResultsWorker {
+impl Aggregation {
     fn merged(&self, partition: usize, runs: &[Run], texts: Vec<Buffer>) -> Result<Batch> {
         let groups = runs.iter().map(|run| run.partition(partition).len()).max().unwrap_or(0);
-        let mut states = self.of.states(GroupTable::merging(self.of.layout.clone(), groups, texts))?;
+        let mut states = self.states(GroupTable::merging(self.layout.clone(), groups, texts))?;
         for run in runs {
-            check(self.of.context.as_ref())?;
+            check(self.context.as_ref())?;
             let which = run.partition(partition);
             if !which.is_empty() {
                 states.merge(run, Some(which))?;
             }
         }
         states.claim.resize(states.bytes())?;
-        states.finish(self.of.keys.len())
+        states.finish(self.keys.len())
     }
 }
 

@@ -4,15 +4,13 @@
 //! order as words. A row behind the last of its full group is not kept at all, so no rows are sorted.
 
 use std::any::Any;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use parking_lot::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 
 use crate::direct::KeyDomain;
 use crate::error::Result;
 use crate::groups::{GroupTable, HASH};
-use crate::pipeline::{Claim, Context, Progress, Sink, SinkWorker, Source, SourceWorker, Take};
+use crate::pipeline::{Claim, Context, Finished, Results, Sink, SinkWorker, Source, Take};
 use crate::places::Places;
 use crate::rows::{Field, FrozenRows, Layout, Rows};
 use crate::sort::SortKey;
@@ -39,7 +37,7 @@ pub struct FirstRows {
     layout: Arc<Layout>,
     places: Places,
     context: Arc<dyn Context>,
-    done: Mutex<Option<Arc<Done>>>,
+    done: OnceLock<Done>,
     next: AtomicUsize,
 }
 
@@ -62,13 +60,13 @@ impl FirstRows {
         let key_layout = Arc::new(Layout::new(&keys, HASH + 1));
         let layout = Arc::new(Layout::new(&plan.fields[..plan.returned], 0));
         let places = Places::new(&plan.order, &plan.fields);
-        let (done, next) = (Mutex::default(), AtomicUsize::new(0));
+        let (done, next) = (OnceLock::new(), AtomicUsize::new(0));
         Arc::new(FirstRows { plan, key_layout, layout, places, context, done, next })
     }
 
     /// The rows with their numbers, when all were seen.
     pub fn results(self: &Arc<Self>) -> Arc<dyn Source> {
-        Arc::new(Results { of: self.clone(), at: 0 })
+        Results::of(self)
     }
 
     fn part(&self) -> Part {
@@ -197,7 +195,8 @@ impl Sink for Arc<FirstRows> {
             numbers.push((slot % all.kept.most) as u32 + 1);
         }
         let rows = FrozenRows::ordered(self.layout.clone(), stored, &order);
-        *self.done.lock() = Some(Arc::new(Done { rows, numbers }));
+        // A stage ends once.
+        let _ = self.done.set(Done { rows, numbers });
         Ok(())
     }
 }
@@ -223,7 +222,7 @@ fn merge(table: &mut GroupTable, kept: &mut Kept, owners: &mut Vec<u32>, part: &
 }
 
 impl SinkWorker for Worker {
-    fn push(&mut self, batch: Batch) -> Result<()> {
+    fn push(&mut self, _: usize, batch: Batch) -> Result<()> {
         let Worker { of, part, groups, places, claim } = self;
         groups.clear();
         let keys: Vec<Vector> = of.plan.keys.iter().map(|(column, _)| batch.columns[*column].clone()).collect();
@@ -253,40 +252,22 @@ impl SinkWorker for Worker {
     }
 }
 
-struct Results {
-    of: Arc<FirstRows>,
-    at: usize,
-}
-
-impl Results {
-    fn done(&self) -> Option<Arc<Done>> {
-        self.of.done.lock().clone()
-    }
-}
-
-impl Source for Results {
-    fn worker(&self) -> Box<dyn SourceWorker> {
-        Box::new(Results { of: self.of.clone(), at: 0 })
+impl Finished for FirstRows {
+    fn next(&self) -> &AtomicUsize {
+        &self.next
     }
 
     fn units(&self) -> usize {
-        self.done().map_or(1, |done| done.numbers.len().div_ceil(OUTPUT_ROWS))
-    }
-}
-
-impl SourceWorker for Results {
-    fn claim(&mut self) -> Option<Progress> {
-        self.at = self.of.next.fetch_add(1, Ordering::Relaxed);
-        (self.at == 0 || self.at < Source::units(self)).then_some(Progress::whole(self.at))
+        self.done.get().map_or(1, |done| done.numbers.len().div_ceil(OUTPUT_ROWS))
     }
 
-    fn read(&mut self, take: Take<'_>) -> Result<()> {
-        let Some(done) = self.done() else { return Ok(()) };
-        let range = self.at * OUTPUT_ROWS..done.numbers.len().min((self.at + 1) * OUTPUT_ROWS);
+    fn read(&self, unit: usize, take: Take<'_>) -> Result<()> {
+        let Some(done) = self.done.get() else { return Ok(()) };
+        let range = unit * OUTPUT_ROWS..done.numbers.len().min((unit + 1) * OUTPUT_ROWS);
         let rows: Vec<u32> = range.clone().map(|row| row as u32).collect();
         // Unsigned integers are stored in the order of signed ones.
         let numbers = done.numbers[range].iter().map(|number| i64::MIN + i64::from(*number)).collect();
-        let columns = (0..self.of.plan.returned).map(|column| done.rows.vector(column, &rows));
+        let columns = (0..self.plan.returned).map(|column| done.rows.vector(column, &rows));
         let columns = columns.chain([Vector::ints(numbers)]).collect();
         take(Batch { rows: rows.len(), columns })
     }

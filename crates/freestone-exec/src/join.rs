@@ -14,14 +14,14 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 use freestone_codec::hash::hash_i64;
 use parking_lot::Mutex;
 
-use crate::error::{ExecError, Result};
+use crate::error::Result;
 use crate::hash::hash_rows;
 use crate::pipeline::{
     Claim, Context, Progress, Sink, SinkWorker, Source, SourceWorker, Step, StepWorker, Take, check,
 };
 use crate::program::{Evaluator, Program};
 use crate::ranges::Ranges;
-use crate::rows::{Field, FrozenRows, Layout, Rows};
+use crate::rows::{Field, FrozenRows, Layout, RowParts, Rows};
 use crate::vector::{Batch, Dictionary, Form, Values, Vector, positions};
 
 /// Which rows a join returns.
@@ -148,8 +148,6 @@ const HASH: usize = 0;
 const PAIRS: usize = 16 << 10;
 /// The rows of a batch of results.
 const OUTPUT_ROWS: usize = 8192;
-/// So many parts of rows can be numbered.
-const PARTS_MAX: usize = u16::MAX as usize;
 /// No row.
 const NONE: u32 = u32::MAX;
 /// A bucket is a key if there are at most so many keys in their range per row, and some more.
@@ -263,10 +261,7 @@ impl Join {
     /// Chains the rows of all threads. `range`: of the first key.
     fn build(&self, parts: Vec<Rows>, range: Option<(i64, i64)>, mut claim: Claim) -> Result<Built> {
         let count: usize = parts.iter().map(Rows::len).sum();
-        if parts.len() > PARTS_MAX {
-            return Err(ExecError::foreign("a side of a join has more rows than can be numbered in 32 bits"));
-        }
-        let rows = FrozenRows::joined(self.layout.clone(), parts);
+        let rows = FrozenRows::joined(self.layout.clone(), parts)?;
         let span = range.map(|(low, high)| high.abs_diff(low));
         let is_dense = |span: &u64| *span < RANGE_MIN.max(count as u64 * RANGE_PER_ROW);
         if let Some(is_below) = self.plan.by_range {
@@ -408,13 +403,10 @@ impl Chains<'_> {
 
 struct Builder {
     of: Arc<Join>,
-    /// The parts that are full, and the one that is filled.
-    parts: Vec<Rows>,
+    rows: RowParts,
     hashes: Vec<u64>,
     /// The least and greatest value of each key that is an integer.
     ranges: Vec<Option<(i64, i64)>>,
-    /// The bytes of the parts that are full.
-    bytes: usize,
     claim: Claim,
 }
 
@@ -422,14 +414,15 @@ impl Sink for Arc<Join> {
     fn worker(&self) -> Box<dyn SinkWorker> {
         let claim = Claim::new(self.context.clone());
         let ranges = vec![None; self.plan.keys];
-        Box::new(Builder { of: self.clone(), parts: vec![], hashes: vec![], ranges, bytes: 0, claim })
+        let rows = RowParts::new(self.layout.clone());
+        Box::new(Builder { of: self.clone(), rows, hashes: vec![], ranges, claim })
     }
 
     fn finish(&self, workers: Vec<Box<dyn SinkWorker>>) -> Result<()> {
         let (mut parts, mut claims) = (vec![], vec![]);
         let mut ranges = vec![None; self.plan.keys];
         for builder in workers.into_iter().filter_map(|worker| worker.into_any().downcast::<Builder>().ok()) {
-            parts.extend(builder.parts);
+            parts.extend(builder.rows.into_parts());
             claims.push(builder.claim);
             ranges.iter_mut().zip(builder.ranges).for_each(|(range, other)| *range = union(*range, other));
         }
@@ -461,40 +454,20 @@ fn range_of(column: &Vector) -> Option<(i64, i64)> {
 }
 
 impl Builder {
-    /// Appends rows to the part that is filled, or to new ones.
+    /// Appends rows, with their hashes if they have any.
     fn append(&mut self, batch: &Batch) {
         let columns: Vec<Vector> = self.of.kept.iter().map(|column| batch.columns[*column].clone()).collect();
-        let mut from = 0;
-        while from < batch.rows {
-            let is_full = |part: &Rows| part.len() == FrozenRows::PART_ROWS;
-            if self.parts.last().is_none_or(is_full) {
-                self.bytes += self.parts.last().map_or(0, Rows::bytes);
-                let mut part = Rows::new(self.of.layout.clone());
-                // A second part says that there will be more.
-                if !self.parts.is_empty() {
-                    part.reserve(FrozenRows::PART_ROWS);
-                }
-                self.parts.push(part);
+        let hashes = &self.hashes;
+        self.rows.append(&columns, batch.rows, |part, first, rows| {
+            for (row, hash) in hashes.iter().skip(rows.start).take(rows.len()).enumerate() {
+                part.row_mut(first + row)[HASH] = *hash;
             }
-            let Some(part) = self.parts.last_mut() else { return };
-            let rows = (batch.rows - from).min(FrozenRows::PART_ROWS - part.len());
-            let before = part.len();
-            if rows == batch.rows {
-                part.append(&columns, rows);
-            } else {
-                let columns: Vec<Vector> = columns.iter().map(|column| column.slice(from, rows)).collect();
-                part.append(&columns, rows);
-            }
-            for (row, hash) in self.hashes[..].iter().skip(from).take(rows).enumerate() {
-                part.row_mut(before + row)[HASH] = *hash;
-            }
-            from += rows;
-        }
+        });
     }
 }
 
 impl SinkWorker for Builder {
-    fn push(&mut self, batch: Batch) -> Result<()> {
+    fn push(&mut self, _: usize, batch: Batch) -> Result<()> {
         let plan = &self.of.plan;
         let keys = &batch.columns[..plan.keys];
         let batch = match not_null(keys).filter(|_| !plan.kind.keeps_nulls() && !plan.null_equals_null) {
@@ -507,7 +480,7 @@ impl SinkWorker for Builder {
             hash_rows(keys, batch.rows, &mut self.hashes);
         }
         self.append(&batch);
-        self.claim.resize(self.bytes + self.parts.last().map_or(0, Rows::bytes))
+        self.claim.resize(self.rows.bytes())
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

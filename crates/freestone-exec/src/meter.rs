@@ -178,12 +178,8 @@ impl Sink for MeteredSink {
 }
 
 impl SinkWorker for MeteredSinkWorker {
-    fn push(&mut self, batch: Batch) -> Result<()> {
-        self.meter.within(|| self.inner.push(batch))
-    }
-
-    fn push_of(&mut self, unit: usize, batch: Batch) -> Result<()> {
-        self.meter.within(|| self.inner.push_of(unit, batch))
+    fn push(&mut self, unit: usize, batch: Batch) -> Result<()> {
+        self.meter.within(|| self.inner.push(unit, batch))
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

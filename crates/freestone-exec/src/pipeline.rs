@@ -7,7 +7,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::error::{ExecError, Result};
 use crate::vector::Batch;
@@ -91,22 +91,63 @@ pub trait Sink: Send + Sync {
 
 /// One thread's part of a sink.
 pub trait SinkWorker: Send {
-    /// Takes a batch.
-    ///
-    /// # Errors
-    /// A function failed, or memory ran out.
-    fn push(&mut self, batch: Batch) -> Result<()>;
-
     /// Takes a batch of a unit of the stage. The numbers of units are in the order of rows where the sources have one.
     ///
     /// # Errors
-    /// As for [`SinkWorker::push`].
-    fn push_of(&mut self, _unit: usize, batch: Batch) -> Result<()> {
-        self.push(batch)
-    }
+    /// A function failed, or memory ran out.
+    fn push(&mut self, unit: usize, batch: Batch) -> Result<()>;
 
     /// The part itself, for [`Sink::finish`].
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+/// What a sink has when all rows were seen: batches of rows, in units that threads take one by one.
+pub trait Finished: Send + Sync + 'static {
+    /// The number of the next unit that nobody took.
+    fn next(&self) -> &AtomicUsize;
+
+    /// The number of units.
+    fn units(&self) -> usize;
+
+    /// Passes on the rows of a unit.
+    ///
+    /// # Errors
+    /// A function failed, memory ran out, or `take` failed.
+    fn read(&self, unit: usize, take: Take<'_>) -> Result<()>;
+}
+
+/// What a sink has as a source.
+pub struct Results<T> {
+    of: Arc<T>,
+    unit: usize,
+}
+
+impl<T: Finished> Results<T> {
+    /// The results of a sink, which are read when it is finished.
+    pub fn of(sink: &Arc<T>) -> Arc<dyn Source> {
+        Arc::new(Results { of: sink.clone(), unit: 0 })
+    }
+}
+
+impl<T: Finished> Source for Results<T> {
+    fn worker(&self) -> Box<dyn SourceWorker> {
+        Box::new(Results { of: self.of.clone(), unit: 0 })
+    }
+
+    fn units(&self) -> usize {
+        self.of.units()
+    }
+}
+
+impl<T: Finished> SourceWorker for Results<T> {
+    fn claim(&mut self) -> Option<Progress> {
+        self.unit = self.of.next().fetch_add(1, Ordering::Relaxed);
+        (self.unit < self.of.units()).then_some(Progress::whole(self.unit))
+    }
+
+    fn read(&mut self, take: Take<'_>) -> Result<()> {
+        self.of.read(self.unit, take)
+    }
 }
 
 /// Rows that the caller computes.

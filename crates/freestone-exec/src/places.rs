@@ -192,13 +192,7 @@ fn place_column(part: &Part, column: &Vector, out: &mut [u64], width: usize) {
             put(&mut v.iter().map(|x| *x as u64), value_at + 1);
         }
         Values::Text(texts) => put(&mut (0..texts.len()).map(|row| prefix(texts.get(row))), value_at),
-        Values::Codes(codes, dictionary) => {
-            let entries = &dictionary.texts;
-            let prefixes: Vec<u64> = (0..entries.len()).map(|entry| prefix(entries.get(entry))).collect();
-            // NULL rows may have any code.
-            put(&mut codes.iter().map(|code| prefixes.get(*code as usize).copied().unwrap_or(0)), value_at);
-        }
-        Values::Arrow(_) => unreachable!("not in an order"),
+        Values::Codes(..) | Values::Arrow(_) => unreachable!("rows have no codes, and other arrays no order"),
     }
     if let Some(valid) = &column.valid {
         for (row, words) in out.chunks_exact_mut(width).enumerate() {

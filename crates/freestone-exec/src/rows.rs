@@ -9,12 +9,14 @@
 //! Arrow  one word: the number of the array, and the row in it
 //! ```
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_schema::DataType;
 
+use crate::error::{ExecError, Result};
 use crate::hash::{float_key, hash_rows};
 use crate::vector::{Dictionary, Form, INLINE_BYTES, Texts, Values, Vector, view_bytes};
 
@@ -385,6 +387,80 @@ impl Rows {
     }
 }
 
+/// Rows in parts of at most [`FrozenRows::PART_ROWS`], which grow without being moved. All parts but the last one are full.
+#[derive(Debug)]
+pub struct RowParts {
+    layout: Arc<Layout>,
+    parts: Vec<Rows>,
+    /// The bytes of the parts that are full.
+    full_bytes: usize,
+}
+
+impl RowParts {
+    /// No rows.
+    pub fn new(layout: Arc<Layout>) -> RowParts {
+        RowParts { layout, parts: vec![], full_bytes: 0 }
+    }
+
+    /// Appends all rows of columns in the order of the fields. `appended` is called with each part that has new rows, the
+    /// first of them in the part, and their positions in the columns.
+    pub fn append(
+        &mut self,
+        columns: &[Vector],
+        rows: usize,
+        mut appended: impl FnMut(&mut Rows, usize, Range<usize>),
+    ) {
+        let mut from = 0;
+        while from < rows {
+            if self.parts.last().is_none_or(|part| part.len() == FrozenRows::PART_ROWS) {
+                self.full_bytes += self.parts.last().map_or(0, Rows::bytes);
+                let mut part = Rows::new(self.layout.clone());
+                // A second part says that there will be more.
+                if !self.parts.is_empty() {
+                    part.reserve(FrozenRows::PART_ROWS);
+                }
+                self.parts.push(part);
+            }
+            let Some(part) = self.parts.last_mut() else { return };
+            let first = part.len();
+            let some = (rows - from).min(FrozenRows::PART_ROWS - first);
+            if some == rows {
+                part.append(columns, rows);
+            } else {
+                let columns: Vec<Vector> = columns.iter().map(|column| column.slice(from, some)).collect();
+                part.append(&columns, some);
+            }
+            appended(part, first, from..from + some);
+            from += some;
+        }
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.parts.last().map_or(0, |last| (self.parts.len() - 1) * FrozenRows::PART_ROWS + last.len())
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// The number of parts.
+    pub fn count(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// The bytes in memory.
+    pub fn bytes(&self) -> usize {
+        self.full_bytes + self.parts.last().map_or(0, Rows::bytes)
+    }
+
+    /// The parts.
+    pub fn into_parts(self) -> Vec<Rows> {
+        self.parts
+    }
+}
+
 /// Rows that are read as vectors. A row's number has its part in its high bits, and its place in the part in the others.
 #[derive(Debug)]
 pub struct FrozenRows {
@@ -402,8 +478,17 @@ impl FrozenRows {
     /// The rows of a part of [`FrozenRows::joined`], at most.
     pub const PART_ROWS: usize = 1 << FrozenRows::PART_BITS;
 
+    /// So many parts of rows can be numbered.
+    const PARTS_MAX: usize = u16::MAX as usize;
+
     /// Rows of several parts, which stay where they are. Each has at most [`FrozenRows::PART_ROWS`].
-    pub fn joined(layout: Arc<Layout>, parts: Vec<Rows>) -> Self {
+    ///
+    /// # Errors
+    /// There are more rows than can be numbered.
+    pub fn joined(layout: Arc<Layout>, parts: Vec<Rows>) -> Result<Self> {
+        if parts.len() > FrozenRows::PARTS_MAX {
+            return Err(ExecError::foreign("a part of a query has more rows than can be numbered in 32 bits"));
+        }
         let len = parts.iter().map(Rows::len).sum();
         let (mut buffers, mut arrays, mut all) = (vec![], vec![], vec![]);
         for part in parts {
@@ -418,7 +503,7 @@ impl FrozenRows {
             arrays.extend(part.arrays);
             all.push(words);
         }
-        FrozenRows { layout, parts: all, bits: FrozenRows::PART_BITS, buffers: buffers.into(), arrays, len }
+        Ok(FrozenRows { layout, parts: all, bits: FrozenRows::PART_BITS, buffers: buffers.into(), arrays, len })
     }
 
     /// Rows of several parts, in an order that gives them as (part, row).

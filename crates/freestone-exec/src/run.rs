@@ -166,7 +166,7 @@ impl Running {
 
     fn take(&self, unit: usize, batch: Batch, sink: &mut Part) -> Result<()> {
         match sink {
-            Some(sink) => sink.push_of(unit, batch),
+            Some(sink) => sink.push(unit, batch),
             None => self.output.push(unit, batch),
         }
     }

@@ -130,7 +130,7 @@ impl Worker {
 }
 
 impl SinkWorker for Worker {
-    fn push(&mut self, batch: Batch) -> Result<()> {
+    fn push(&mut self, _: usize, batch: Batch) -> Result<()> {
         if self.of.rows == 0 {
             return Ok(());
         }

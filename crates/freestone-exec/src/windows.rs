@@ -6,19 +6,17 @@
 
 use std::any::Any;
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use parking_lot::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 
 use crate::direct::KeyDomain;
 use crate::error::Result;
 use crate::frames::Sorted;
 pub use crate::frames::{Bound, Call, Frame, Function};
 use crate::groups::{GroupTable, HASH};
-use crate::pipeline::{Claim, Context, Progress, Sink, SinkWorker, Source, SourceWorker, Take, check};
+use crate::pipeline::{Claim, Context, Finished, Results, Sink, SinkWorker, Source, Take, check};
 use crate::places::{Places, Sorting};
-use crate::rows::{Field, FrozenRows, Layout, Rows};
+use crate::rows::{Field, FrozenRows, Layout, RowParts};
 use crate::sort::SortKey;
 use crate::vector::{Batch, Vector};
 
@@ -57,7 +55,7 @@ pub struct Windows {
     partitions: Places,
     places: Places,
     context: Arc<dyn Context>,
-    done: Mutex<Option<Arc<Done>>>,
+    done: OnceLock<Done>,
     next: AtomicUsize,
 }
 
@@ -92,13 +90,13 @@ impl Windows {
         let partitions = Places::new(&by_keys, &keys);
         let places = Places::new(&plan.order, &plan.fields);
         let layout = Arc::new(Layout::new(&plan.fields, 0));
-        let (done, next) = (Mutex::default(), AtomicUsize::new(0));
+        let (done, next) = (OnceLock::new(), AtomicUsize::new(0));
         Arc::new(Windows { plan, key_layout, layout, partitions, places, context, done, next })
     }
 
     /// The rows with their results, when all were seen.
     pub fn results(self: &Arc<Self>) -> Arc<dyn Source> {
-        Arc::new(Results { of: self.clone(), at: 0 })
+        Results::of(self)
     }
 
     /// The place of each group in the order of its key.
@@ -123,37 +121,10 @@ struct Piece {
 struct Worker {
     of: Arc<Windows>,
     table: GroupTable,
-    /// All but the last one have [`FrozenRows::PART_ROWS`] rows.
-    parts: Vec<Rows>,
+    rows: RowParts,
     groups: Vec<u32>,
     pieces: Vec<Piece>,
     claim: Claim,
-    /// The bytes of the parts that are full.
-    full: usize,
-}
-
-impl Worker {
-    fn rows(&self) -> usize {
-        self.parts.last().map_or(0, |last| (self.parts.len() - 1) * FrozenRows::PART_ROWS + last.len())
-    }
-
-    fn append(&mut self, batch: &Batch) {
-        let (mut from, stored) = (0, self.of.plan.fields.len());
-        while from < batch.rows {
-            if self.parts.last().is_none_or(|part| part.len() == FrozenRows::PART_ROWS) {
-                self.full += self.parts.last().map_or(0, Rows::bytes);
-                let mut next = Rows::new(self.of.layout.clone());
-                if !self.parts.is_empty() {
-                    next.reserve(FrozenRows::PART_ROWS);
-                }
-                self.parts.push(next);
-            }
-            let part = self.parts.last_mut().expect("it was added");
-            let rows = (FrozenRows::PART_ROWS - part.len()).min(batch.rows - from);
-            part.append(&batch.slice(from, rows).columns[..stored], rows);
-            from += rows;
-        }
-    }
 }
 
 impl Sink for Arc<Windows> {
@@ -162,23 +133,22 @@ impl Sink for Arc<Windows> {
         Box::new(Worker {
             of: self.clone(),
             table: GroupTable::with_domains(self.key_layout.clone(), &domains),
-            parts: vec![],
+            rows: RowParts::new(self.layout.clone()),
             groups: vec![],
             pieces: vec![],
             claim: Claim::new(self.context.clone()),
-            full: 0,
         })
     }
 
     fn finish(&self, workers: Vec<Box<dyn SinkWorker>>) -> Result<()> {
         let workers = workers.into_iter().filter_map(|worker| worker.into_any().downcast::<Worker>().ok());
         let mut workers: Vec<Worker> = workers.map(|worker| *worker).collect();
-        let starts = if self.plan.keys.is_empty() { vec![0] } else { self.number_groups(&mut workers)? };
-        let total: usize = workers.iter().map(Worker::rows).sum();
+        let total: usize = workers.iter().map(|worker| worker.rows.len()).sum();
+        let starts = if self.plan.keys.is_empty() { vec![0, total] } else { self.number_groups(&mut workers)? };
         let mut claim = Claim::new(self.context.clone());
         claim.resize(total * size_of::<u32>())?;
-        let done = self.gathered(workers, starts, total, claim)?;
-        *self.done.lock() = Some(Arc::new(done));
+        // A stage ends once.
+        let _ = self.done.set(self.gathered(workers, starts, total, claim)?);
         Ok(())
     }
 }
@@ -211,7 +181,7 @@ impl Windows {
     }
 
     /// The rows by group, and within a group as they came.
-    fn gathered(&self, workers: Vec<Worker>, mut starts: Vec<usize>, total: usize, claim: Claim) -> Result<Done> {
+    fn gathered(&self, workers: Vec<Worker>, starts: Vec<usize>, total: usize, claim: Claim) -> Result<Done> {
         let mut pieces: Vec<(usize, usize, Range<usize>)> = vec![];
         for (at, worker) in workers.iter().enumerate() {
             pieces.extend(worker.pieces.iter().map(|piece| (piece.unit, at, piece.rows.clone())));
@@ -219,7 +189,7 @@ impl Windows {
         pieces.sort_by_key(|(unit, ..)| *unit);
         let firsts = workers.iter().scan(0, |before, worker| {
             let first = *before * FrozenRows::PART_ROWS;
-            *before += worker.parts.len();
+            *before += worker.rows.count();
             Some(first)
         });
         let firsts: Vec<usize> = firsts.collect();
@@ -227,29 +197,19 @@ impl Windows {
         let mut next = starts.clone();
         for (_, at, rows) in pieces {
             check(self.context.as_ref())?;
-            if self.plan.keys.is_empty() {
-                numbers[next[0]..next[0] + rows.len()]
-                    .iter_mut()
-                    .zip(rows.clone())
-                    .for_each(|(number, row)| *number = (firsts[at] + row) as u32);
-                next[0] += rows.len();
-                continue;
-            }
             for row in rows {
-                let to = &mut next[workers[at].groups[row] as usize];
-                numbers[*to] = (firsts[at] + row) as u32;
-                *to += 1;
+                // Without keys there is one group.
+                let group = workers[at].groups.get(row).map_or(0, |group| *group as usize);
+                numbers[next[group]] = (firsts[at] + row) as u32;
+                next[group] += 1;
             }
-        }
-        if self.plan.keys.is_empty() {
-            starts.push(total);
         }
         let (mut parts, mut claims) = (vec![], vec![claim]);
         for worker in workers {
-            parts.extend(worker.parts);
+            parts.extend(worker.rows.into_parts());
             claims.push(worker.claim);
         }
-        let rows = FrozenRows::joined(self.layout.clone(), parts);
+        let rows = FrozenRows::joined(self.layout.clone(), parts)?;
         let units = units(&starts);
         Ok(Done { rows, numbers, starts, units, _claims: claims })
     }
@@ -268,25 +228,21 @@ fn units(starts: &[usize]) -> Vec<Range<usize>> {
 }
 
 impl SinkWorker for Worker {
-    fn push(&mut self, batch: Batch) -> Result<()> {
-        self.push_of(0, batch)
-    }
-
-    fn push_of(&mut self, unit: usize, batch: Batch) -> Result<()> {
+    fn push(&mut self, unit: usize, batch: Batch) -> Result<()> {
         let of = self.of.clone();
         if !of.plan.keys.is_empty() {
             let keys: Vec<Vector> = of.plan.keys.iter().map(|key| batch.columns[key.column].clone()).collect();
             self.table.find_keys(&keys, batch.rows, &mut self.groups);
         }
-        let first = self.rows();
-        self.append(&batch);
+        let first = self.rows.len();
+        self.rows.append(&batch.columns[..of.plan.fields.len()], batch.rows, |_, _, _| {});
         let end = first + batch.rows;
         match self.pieces.last_mut().filter(|piece| piece.unit == unit) {
             Some(piece) => piece.rows.end = end,
             None => self.pieces.push(Piece { unit, rows: first..end }),
         }
-        let last = self.parts.last().map_or(0, Rows::bytes);
-        self.claim.resize(self.full + last + self.groups.capacity() * size_of::<u32>() + self.table.bytes())
+        let groups = self.groups.capacity() * size_of::<u32>() + self.table.bytes();
+        self.claim.resize(self.rows.bytes() + groups)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -294,48 +250,29 @@ impl SinkWorker for Worker {
     }
 }
 
-struct Results {
-    of: Arc<Windows>,
-    at: usize,
-}
-
-impl Results {
-    fn done(&self) -> Option<Arc<Done>> {
-        self.of.done.lock().clone()
-    }
-}
-
-impl Source for Results {
-    fn worker(&self) -> Box<dyn SourceWorker> {
-        Box::new(Results { of: self.of.clone(), at: 0 })
+impl Finished for Windows {
+    fn next(&self) -> &AtomicUsize {
+        &self.next
     }
 
     fn units(&self) -> usize {
-        self.done().map_or(usize::MAX, |done| done.units.len())
-    }
-}
-
-impl SourceWorker for Results {
-    fn claim(&mut self) -> Option<Progress> {
-        self.at = self.of.next.fetch_add(1, Ordering::Relaxed);
-        let units = self.done().map_or(0, |done| done.units.len());
-        (self.at < units).then_some(Progress::whole(self.at))
+        self.done.get().map_or(usize::MAX, |done| done.units.len())
     }
 
-    fn read(&mut self, take: Take<'_>) -> Result<()> {
-        let Some(done) = self.done() else { return Ok(()) };
-        let partitions = done.units[self.at].clone();
+    fn read(&self, unit: usize, take: Take<'_>) -> Result<()> {
+        let Some(done) = self.done.get() else { return Ok(()) };
+        let partitions = done.units[unit].clone();
         let first = done.starts[partitions.start];
         let starts: Vec<u32> =
             done.starts[partitions.start..=partitions.end].iter().map(|start| (start - first) as u32).collect();
         let numbers = done.numbers[first..done.starts[partitions.end]].to_vec();
-        let mut claim = Claim::new(self.of.context.clone());
-        let per_row = ROW_BYTES + self.of.places.width() * size_of::<u64>() + self.of.plan.calls.len() * CALL_BYTES;
+        let mut claim = Claim::new(self.context.clone());
+        let per_row = ROW_BYTES + self.places.width() * size_of::<u64>() + self.plan.calls.len() * CALL_BYTES;
         claim.resize(numbers.len() * per_row)?;
-        let mut sorting = Sorting::new(&self.of.places, &done.rows, numbers);
+        let mut sorting = Sorting::new(&self.places, &done.rows, numbers);
         starts.windows(2).for_each(|pair| sorting.sort(pair[0] as usize..pair[1] as usize));
-        check(self.of.context.as_ref())?;
-        let plan = &self.of.plan;
+        check(self.context.as_ref())?;
+        let plan = &self.plan;
         let peers = match plan.calls.iter().any(Call::needs_peers) {
             true => peers(&sorting, plan.equal_by, &starts),
             false => vec![],
@@ -345,7 +282,7 @@ impl SourceWorker for Results {
             Sorted { rows: &done.rows, fields: &plan.fields, numbers: &numbers, starts: &starts, peers: &peers };
         let results = plan.calls.iter().map(|call| call.evaluate(&sorted)).collect::<Result<Vec<_>>>()?;
         for from in (0..numbers.len()).step_by(OUTPUT_ROWS) {
-            check(self.of.context.as_ref())?;
+            check(self.context.as_ref())?;
             let some = &numbers[from..numbers.len().min(from + OUTPUT_ROWS)];
             let columns = (0..plan.returned).map(|column| done.rows.vector(column, some));
             let columns = columns.chain(results.iter().map(|result| result.slice(from, some.len()))).collect();

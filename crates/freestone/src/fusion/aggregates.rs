@@ -110,8 +110,8 @@ impl Calls {
             call.results += 1;
             return Ok(true);
         }
-        let make = match native(function, known, filter.is_some())? {
-            Some(native) => native,
+        let make = match Native::of(function, known) {
+            Some(native) => native.accumulators(known.first(), filter.is_some()),
             None if filter.is_some() => return Ok(false),
             None => foreign(function, known),
         };
@@ -143,7 +143,7 @@ impl Calls {
 }
 
 /// What an exact sum is for, if the function is one or an average.
-fn sum(function: &Function, known: &[Known]) -> Result<Option<SumResult>> {
+pub(super) fn sum(function: &AggregateFunctionExpr, known: &[Known]) -> Result<Option<SumResult>> {
     let [argument] = known else { return Ok(None) };
     let is_plain = !function.is_distinct() && !function.ignore_nulls();
     let is_sum = matches!(function.fun().name(), "sum" | "avg") && is_plain && is_summed(argument);
@@ -154,35 +154,49 @@ fn sum(function: &Function, known: &[Known]) -> Result<Option<SumResult>> {
     Ok(Some(SumResult { counts, finish: finish(function, counts)? }))
 }
 
-/// An aggregate over the frames of a window.
-pub(super) enum WindowAggregate {
+/// A function that the executor computes itself, if it is no exact sum.
+pub(super) enum Native {
     Count,
-    Sum(SumResult),
     FloatSum { averages: bool },
-    Extreme { greatest: bool },
+    Extreme { greatest: bool, floats: bool },
+    ExtremeText { greatest: bool },
 }
 
-/// The aggregate over frames that a function is; `None` if only DataFusion knows it.
-pub(super) fn of_window(function: &Function, known: &[Known]) -> Result<Option<WindowAggregate>> {
-    if let Some(result) = sum(function, known)? {
-        return Ok(Some(WindowAggregate::Sum(result)));
-    }
-    let is_of_enum = function.fun().inner().is::<enum_extremes::Extreme>();
-    if function.is_distinct() || function.ignore_nulls() || known.len() > 1 || is_of_enum {
-        return Ok(None);
-    }
-    let result = function.field().data_type().clone();
-    let is_own_type = known.first().map(|known| &known.data_type) == Some(&result);
-    Ok(match (function.fun().name(), known.first().map(|known| known.form)) {
-        ("count", _) if result == DataType::Int64 => Some(WindowAggregate::Count),
-        (name @ ("sum" | "avg"), Some(Form::Float)) if result == DataType::Float64 => {
-            Some(WindowAggregate::FloatSum { averages: name == "avg" })
+impl Native {
+    /// What a function is; `None` if only DataFusion knows it.
+    pub fn of(function: &AggregateFunctionExpr, known: &[Known]) -> Option<Native> {
+        let is_of_enum = function.fun().inner().is::<enum_extremes::Extreme>();
+        if function.is_distinct() || function.ignore_nulls() || known.len() > 1 || is_of_enum {
+            return None;
         }
-        (name @ ("min" | "max"), Some(Form::Int | Form::Float)) if is_own_type => {
-            Some(WindowAggregate::Extreme { greatest: name == "max" })
+        let name = function.fun().name();
+        let result = function.field().data_type().clone();
+        let argument = known.first();
+        let is_own_type = argument.map(|known| &known.data_type) == Some(&result);
+        match (name, argument.map(|known| known.form)) {
+            ("count", _) if result == DataType::Int64 => Some(Native::Count),
+            ("sum" | "avg", Some(Form::Float)) if result == DataType::Float64 => {
+                Some(Native::FloatSum { averages: name == "avg" })
+            }
+            ("min" | "max", Some(form @ (Form::Int | Form::Float))) if is_own_type => {
+                Some(Native::Extreme { greatest: name == "max", floats: form == Form::Float })
+            }
+            ("min" | "max", Some(Form::Text)) if is_own_type => Some(Native::ExtremeText { greatest: name == "max" }),
+            _ => None,
         }
-        _ => None,
-    })
+    }
+
+    /// Makes its states. `argument`: what is known of it; `is_filtered`: not all rows count.
+    fn accumulators(self, argument: Option<&Known>, is_filtered: bool) -> MakeAccumulator {
+        let nullable = is_filtered || argument.is_some_and(|known| known.nullable);
+        match self {
+            Native::Count if nullable => Arc::new(|| Ok(Box::<Count>::default())),
+            Native::Count => Arc::new(|| Ok(Box::new(RowCount))),
+            Native::FloatSum { averages } => Arc::new(move || Ok(Box::new(FloatSum::new(averages, nullable)))),
+            Native::Extreme { greatest, floats } => Arc::new(move || Ok(Box::new(Extreme::new(greatest, floats)))),
+            Native::ExtremeText { greatest } => Arc::new(move || Ok(Box::new(ExtremeText::new(greatest)))),
+        }
+    }
 }
 
 /// Whether 2^63 values of 128 bits have a sum of 128 bits.
@@ -196,41 +210,6 @@ fn magnitude(known: &Known) -> Option<u64> {
     u64::try_from(low.unsigned_abs().max(high.unsigned_abs())).ok()
 }
 
-fn native(function: &Function, known: &[Known], is_filtered: bool) -> Result<Option<MakeAccumulator>> {
-    let is_of_enum = function.fun().inner().is::<enum_extremes::Extreme>();
-    if function.is_distinct() || function.ignore_nulls() || known.len() > 1 || is_of_enum {
-        return Ok(None);
-    }
-    let name = function.fun().name();
-    let result = function.field().data_type().clone();
-    let argument = known.first();
-    let is_own_type = argument.map(|known| &known.data_type) == Some(&result);
-    let make: MakeAccumulator = match (name, argument.map(|known| known.form)) {
-        ("count", _) if result == DataType::Int64 => {
-            if !is_filtered && argument.is_none_or(|known| !known.nullable) {
-                Arc::new(|| Ok(Box::new(RowCount)))
-            } else {
-                Arc::new(|| Ok(Box::<Count>::default()))
-            }
-        }
-        ("sum" | "avg", Some(Form::Float)) if result == DataType::Float64 => {
-            let averages = name == "avg";
-            let nullable = is_filtered || argument.is_none_or(|known| known.nullable);
-            Arc::new(move || Ok(Box::new(FloatSum::new(averages, nullable))))
-        }
-        ("min" | "max", Some(form @ (Form::Int | Form::Float))) if is_own_type => {
-            let greatest = name == "max";
-            Arc::new(move || Ok(Box::new(Extreme::new(greatest, form == Form::Float))))
-        }
-        ("min" | "max", Some(Form::Text)) if is_own_type => {
-            let greatest = name == "max";
-            Arc::new(move || Ok(Box::new(ExtremeText::new(greatest))))
-        }
-        _ => return Ok(None),
-    };
-    Ok(Some(make))
-}
-
 /// Whether sums of a type are exact sums of its integers.
 fn is_summed(known: &Known) -> bool {
     match &known.data_type {
@@ -241,7 +220,7 @@ fn is_summed(known: &Known) -> bool {
 }
 
 /// Sums and averages from exact sums, as the function computes them.
-fn finish(function: &Function, averages: bool) -> Result<Finish> {
+fn finish(function: &AggregateFunctionExpr, averages: bool) -> Result<Finish> {
     let fields = function.state_fields()?;
     let result = function.field().data_type().clone();
     let function = function.clone();

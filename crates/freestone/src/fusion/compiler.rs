@@ -6,9 +6,9 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
@@ -464,8 +464,7 @@ impl<'a> Compiler<'a> {
         let mut keys = vec![];
         for key in sort.expr() {
             let Some(column) = key.expr.downcast_ref::<Column>() else { return Ok(None) };
-            let (descending, nulls_first) = (key.options.descending, key.options.nulls_first);
-            keys.push(SortKey { column: column.index(), descending, nulls_first });
+            keys.push(sort_key(column.index(), key));
         }
         let open = self.open_or_input(sort.input())?;
         let fields: Vec<Field> = open.columns.iter().map(|known| field(known, false)).collect();
@@ -541,8 +540,13 @@ pub(super) fn field(known: &Known, is_key: bool) -> Field {
     Field { form: known.form, data_type: known.data_type.clone(), nullable: known.nullable, is_key }
 }
 
+/// A key of an order.
+pub(super) fn sort_key(column: usize, key: &PhysicalSortExpr) -> SortKey {
+    SortKey { column, descending: key.options.descending, nulls_first: key.options.nulls_first }
+}
+
 /// The input of a node that only moves rows between threads.
-pub(super) fn exchanged(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+pub(crate) fn exchanged(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
     if let Some(coalesce) = plan.downcast_ref::<CoalescePartitionsExec>() {
         return coalesce.fetch().is_none().then(|| coalesce.input());
     }

@@ -15,16 +15,16 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
+use datafusion::physical_plan::windows::WindowUDFExpr;
 use freestone_exec::direct::KeyDomain;
 use freestone_exec::first_rows::{FirstRows, Plan};
 use freestone_exec::pipeline::{Branch, Feed};
 use freestone_exec::places::has_words;
-use freestone_exec::sort::SortKey;
 use freestone_exec::vector::Form;
 
-use super::compiler::{Compiler, Open, exchanged, field, place};
+use super::compiler::{Compiler, Open, exchanged, field, place, sort_key};
 use super::expressions::{Expressions, Known};
+use crate::windows::WindowNode;
 
 /// The most rows of a group.
 const ROWS_MAX: u64 = 64;
@@ -66,9 +66,7 @@ impl Compiler<'_> {
             let Some(compiled) = compiler.compile(&key.expr)?.filter(|c| has_words(c.known.form)) else {
                 return Ok(None);
             };
-            let (descending, nulls_first) = (key.options.descending, key.options.nulls_first);
-            let column = place(&mut compiler, &mut outputs, compiled);
-            order.push(SortKey { column, descending, nulls_first });
+            order.push(sort_key(place(&mut compiler, &mut outputs, compiled), key));
         }
         let fields = outputs.iter().map(|compiled| field(&compiled.known, false)).collect();
         let program = compiler.program;
@@ -93,12 +91,8 @@ impl Compiler<'_> {
 fn numbered(filter: &FilterExec) -> Option<Numbered<'_>> {
     let projection = filter.input().downcast_ref::<ProjectionExec>();
     let node = projection.map_or(filter.input(), |projection| projection.input());
-    let (windows, input) = match (node.downcast_ref::<BoundedWindowAggExec>(), node.downcast_ref::<WindowAggExec>()) {
-        (Some(window), _) => (window.window_expr(), window.input()),
-        (_, Some(window)) => (window.window_expr(), window.input()),
-        _ => return None,
-    };
-    let [window] = windows else { return None };
+    let WindowNode { functions, input, .. } = WindowNode::of(node)?;
+    let [window] = functions else { return None };
     let window = window.as_any().downcast_ref::<StandardWindowExpr>()?;
     let function = window.get_standard_func_expr().as_any().downcast_ref::<WindowUDFExpr>()?;
     let inner: &dyn std::any::Any = function.fun().inner().as_ref();

@@ -22,19 +22,18 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
+use datafusion::physical_plan::windows::WindowUDFExpr;
 use freestone_exec::direct::KeyDomain;
 use freestone_exec::pipeline::{Branch, Feed};
 use freestone_exec::places::has_order;
 use freestone_exec::program::Program;
-use freestone_exec::sort::SortKey;
 use freestone_exec::vector::Form;
 use freestone_exec::windows::{Bound, Call, Frame, Function, PartitionKey, Plan, Windows};
 
-use super::aggregates::{self, WindowAggregate};
-use super::compiler::{Compiler, Open, exchanged, field, place};
+use super::aggregates::{self, Native};
+use super::compiler::{Compiler, Open, exchanged, field, place, sort_key};
 use super::expressions::{Compiled, Expressions, Known};
-use crate::windows::{Place, function_of_frames, is_excluding, place_of, shift_of};
+use crate::windows::{Place, WindowNode, function_of_frames, is_excluding, place_of, shift_of};
 
 /// A node of window functions, all of the same partitions and order.
 struct Node<'a> {
@@ -53,19 +52,8 @@ pub(super) fn is_known(plan: &Arc<dyn ExecutionPlan>) -> bool {
     node(plan).is_some_and(|node| node.functions.iter().all(|function| kind(function).is_some()))
 }
 
-/// The functions of a node, and its input.
-type Parts<'a> = (&'a [Arc<dyn WindowExpr>], &'a Arc<dyn ExecutionPlan>);
-
-fn functions_and_input(plan: &Arc<dyn ExecutionPlan>) -> Option<Parts<'_>> {
-    match (plan.downcast_ref::<BoundedWindowAggExec>(), plan.downcast_ref::<WindowAggExec>()) {
-        (Some(window), _) => Some((window.window_expr(), window.input())),
-        (_, Some(window)) => Some((window.window_expr(), window.input())),
-        _ => None,
-    }
-}
-
 fn node(plan: &Arc<dyn ExecutionPlan>) -> Option<Node<'_>> {
-    let (functions, input) = functions_and_input(plan)?;
+    let WindowNode { functions, input, .. } = WindowNode::of(plan)?;
     let first = functions.first()?;
     let is_same = |other: &Arc<dyn WindowExpr>| {
         other.partition_by() == first.partition_by() && other.order_by() == first.order_by()
@@ -280,10 +268,6 @@ fn compiled(node: &Node<'_>, mut columns: Columns<'_>, returned: usize) -> Resul
     Ok(Some((plan, columns.compiler.program)))
 }
 
-fn sort_key(column: usize, key: &PhysicalSortExpr) -> SortKey {
-    SortKey { column, descending: key.options.descending, nulls_first: key.options.nulls_first }
-}
-
 fn call(function: &Arc<dyn WindowExpr>, columns: &mut Columns<'_>) -> Result<Option<Call>> {
     let whole = Frame { start: Bound::Partition, end: Bound::Partition };
     let (function, frame) = match kind(function) {
@@ -326,11 +310,13 @@ fn call(function: &Arc<dyn WindowExpr>, columns: &mut Columns<'_>) -> Result<Opt
 fn aggregate(function: &AggregateFunctionExpr, argument: Option<(usize, &Known)>) -> Result<Option<Function>> {
     let (column, known) = argument.unzip();
     let known: Vec<Known> = known.cloned().into_iter().collect();
-    Ok(match (aggregates::of_window(&Arc::new(function.clone()), &known)?, column) {
-        (Some(WindowAggregate::Count), column) => Some(Function::Count(column)),
-        (Some(WindowAggregate::Sum(result)), Some(column)) => Some(Function::Sum { column, result }),
-        (Some(WindowAggregate::FloatSum { averages }), Some(column)) => Some(Function::FloatSum { column, averages }),
-        (Some(WindowAggregate::Extreme { greatest }), Some(column)) => Some(Function::Extreme { column, greatest }),
+    if let (Some(column), Some(result)) = (column, aggregates::sum(function, &known)?) {
+        return Ok(Some(Function::Sum { column, result }));
+    }
+    Ok(match (Native::of(function, &known), column) {
+        (Some(Native::Count), column) => Some(Function::Count(column)),
+        (Some(Native::FloatSum { averages }), Some(column)) => Some(Function::FloatSum { column, averages }),
+        (Some(Native::Extreme { greatest, .. }), Some(column)) => Some(Function::Extreme { column, greatest }),
         _ => None,
     })
 }

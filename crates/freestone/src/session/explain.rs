@@ -67,6 +67,7 @@ impl Session {
         let kind = if analyze { "analyzed_plan" } else { "physical_plan" };
         plans(kind, &[format.show(&plan, took)?])
     }
+
     /// Executes a write, and shows the plan that found its rows.
     async fn analyze_write(
         &self,

@@ -15,7 +15,7 @@ use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext
 use serde_json::{Map, Value, json};
 
 use crate::error::in_sql;
-use crate::fusion::PipelineExec;
+use crate::fusion::{PipelineExec, exchanged};
 use crate::optimizer::join_order;
 use crate::provider::FreestoneSource;
 
@@ -199,12 +199,8 @@ fn operator(plan: &Arc<dyn ExecutionPlan>, fused: Option<&PipelineExec>) -> Resu
 
 /// The input of a node that moves rows between threads, or merges what the node below has sorted.
 fn moved(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
-    const MOVES: [&str; 4] = ["CoalescePartitionsExec", "RepartitionExec", "CooperativeExec", "CoalesceBatchesExec"];
-    let children = plan.children();
-    let [input] = children.as_slice() else { return None };
-    let merges = plan.is::<SortPreservingMergeExec>() && input.is::<SortExec>();
-    let limits = plan.fetch().is_some() && !merges;
-    (MOVES.contains(&plan.name()) && !limits || merges).then_some(*input)
+    let merge = plan.downcast_ref::<SortPreservingMergeExec>().map(SortPreservingMergeExec::input);
+    merge.filter(|input| input.is::<SortExec>()).or_else(|| exchanged(plan))
 }
 
 /// The inputs of a node: of the last step of an aggregation, those of the first one.

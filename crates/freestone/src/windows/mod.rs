@@ -108,15 +108,30 @@ impl PhysicalOptimizerRule for WindowFrames {
     }
 }
 
+/// A node of window functions.
+pub(crate) struct WindowNode<'a> {
+    pub functions: &'a [Arc<dyn WindowExpr>],
+    /// By which its rows may be divided among threads.
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    pub input: &'a Arc<dyn ExecutionPlan>,
+}
+
+impl WindowNode<'_> {
+    /// A node as one of window functions; `None` if it is none.
+    pub fn of(node: &Arc<dyn ExecutionPlan>) -> Option<WindowNode<'_>> {
+        let (functions, keys, input) = if let Some(window) = node.downcast_ref::<BoundedWindowAggExec>() {
+            (window.window_expr(), window.partition_keys(), window.input())
+        } else {
+            let window = node.downcast_ref::<WindowAggExec>()?;
+            (window.window_expr(), window.partition_keys(), window.input())
+        };
+        Some(WindowNode { functions, keys, input })
+    }
+}
+
 /// The node with our functions; `None` if it remains unchanged.
 fn in_our_form(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let (functions, keys, input) = if let Some(window) = node.downcast_ref::<BoundedWindowAggExec>() {
-        (window.window_expr(), window.partition_keys(), window.input())
-    } else if let Some(window) = node.downcast_ref::<WindowAggExec>() {
-        (window.window_expr(), window.partition_keys(), window.input())
-    } else {
-        return Ok(None);
-    };
+    let Some(WindowNode { functions, keys, input }) = WindowNode::of(node) else { return Ok(None) };
     let changed = functions.iter().map(framed).collect::<Result<Vec<_>>>()?;
     if changed.iter().all(Option::is_none) {
         return Ok(None);

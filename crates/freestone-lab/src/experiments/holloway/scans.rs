@@ -118,6 +118,13 @@ fn parts(measured: &Measured, sizes: Table) -> Vec<Part> {
         Part::checks(verdicts::claims(measured)),
         Part::section("Narrow-E, one predicate (Figures 2 and 3)", ""),
     ];
+    parts.extend(figures(measured));
+    parts
+}
+
+/// Figures 2 to 8; the first ones are those of Narrow-E with one predicate.
+pub(super) fn figures(measured: &Measured) -> Vec<Part> {
+    let mut parts = vec![];
     let narrow = &measured.narrow_e;
     for clock in [Clock::Cold, Clock::Hot] {
         parts.extend(narrow.plan.percents.iter().map(|percent| narrow.chart(*percent, clock)));
@@ -140,7 +147,7 @@ fn parts(measured: &Measured, sizes: Table) -> Vec<Part> {
 }
 
 /// Elapsed and processor time at 10 %, both of runs from disk.
-pub(super) fn figure_3(sweep: &Sweep) -> Part {
+fn figure_3(sweep: &Sweep) -> Part {
     let line = |label: &str, design: &str, clock: Clock| Series {
         spread: if clock == Clock::Cold { sweep.deviations(10.0, design) } else { vec![] },
         ..Series::new(label, sweep.times(10.0, design, clock))

@@ -16,11 +16,9 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
+use crate::fusion::exchanged;
 use estimates::Estimates;
 use graph::Graph;
 
@@ -53,12 +51,9 @@ pub(crate) fn expected_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<f64>
     if !graph::is_join(plan) {
         return Ok(None);
     }
-    let bare = plan.clone().transform_up(|node| {
-        let moves = node.is::<RepartitionExec>() || node.is::<CoalescePartitionsExec>() || node.is::<CooperativeExec>();
-        match node.children().first() {
-            Some(input) if moves => Ok(Transformed::yes((*input).clone())),
-            _ => Ok(Transformed::no(node)),
-        }
+    let bare = plan.clone().transform_up(|node| match exchanged(&node) {
+        Some(input) => Ok(Transformed::yes(input.clone())),
+        None => Ok(Transformed::no(node)),
     })?;
     let Some(graph) = Graph::of(&bare.data)? else { return Ok(None) };
     let estimates = Estimates::of(&graph)?;

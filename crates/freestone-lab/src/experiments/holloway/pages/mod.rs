@@ -14,7 +14,7 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int32Type;
 use freestone_store::media::{DirectMode, Disk};
 
-use super::scans::{Measured, figure_3};
+use super::scans::{Measured, figures};
 use super::sweep::{Clock, Plan, Sweep};
 use super::verdicts;
 use super::{Generated, QUERIES, ROWS, rows_of};
@@ -470,24 +470,7 @@ fn parts(measured: &Measured, sizes: Table, checks: Vec<Check>, settings: ScanSe
             "Error bars: one standard deviation over the queries of a point.",
         ),
     ];
-    let narrow = &measured.narrow_e;
-    for clock in [Clock::Cold, Clock::Hot] {
-        parts.extend(narrow.plan.percents.iter().map(|percent| narrow.chart(*percent, clock)));
-    }
-    parts.push(figure_3(narrow));
-    parts.push(narrow.table());
-    for (title, sweep) in [
-        ("Narrow-S: skewed values (Figure 4)", &measured.narrow_s),
-        ("Wide-E: fifty columns (Figure 5)", &measured.wide_e),
-        ("Narrow-U: wide values (Figure 6)", &measured.narrow_u),
-        ("Three predicates on the left columns (Figure 7)", &measured.three_left),
-        ("Three predicates on random columns (Figure 7)", &measured.three_random),
-        ("Strings (Figure 8)", &measured.strings),
-    ] {
-        parts.push(Part::section(title, ""));
-        parts.extend(sweep.plan.percents.iter().map(|percent| sweep.chart(*percent, Clock::Cold)));
-        parts.push(sweep.table());
-    }
+    parts.extend(figures(measured));
     parts
 }
 
