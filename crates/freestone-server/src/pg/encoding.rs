@@ -13,45 +13,8 @@ pub enum Encoding {
     Win1252,
 }
 
-/// The characters of LATIN9 that are others than those of LATIN1.
-const LATIN9: [(u8, char); 8] =
-    [(0xa4, '€'), (0xa6, 'Š'), (0xa8, 'š'), (0xb4, 'Ž'), (0xb8, 'ž'), (0xbc, 'Œ'), (0xbd, 'œ'), (0xbe, 'Ÿ')];
-
-/// The characters of WIN1252 from 0x80 on, where LATIN1 has control characters. Five bytes have none.
-const WIN1252: [Option<char>; 32] = [
-    Some('€'),
-    None,
-    Some('‚'),
-    Some('ƒ'),
-    Some('„'),
-    Some('…'),
-    Some('†'),
-    Some('‡'),
-    Some('ˆ'),
-    Some('‰'),
-    Some('Š'),
-    Some('‹'),
-    Some('Œ'),
-    None,
-    Some('Ž'),
-    None,
-    None,
-    Some('‘'),
-    Some('’'),
-    Some('“'),
-    Some('”'),
-    Some('•'),
-    Some('–'),
-    Some('—'),
-    Some('˜'),
-    Some('™'),
-    Some('š'),
-    Some('›'),
-    Some('œ'),
-    None,
-    Some('ž'),
-    Some('Ÿ'),
-];
+/// The bytes that WIN1252 does not have, which browsers take for control characters.
+const NOT_IN_WIN1252: [u8; 5] = [0x81, 0x8d, 0x8f, 0x90, 0x9d];
 
 impl Encoding {
     /// The encoding of a name, of which only letters and digits count.
@@ -87,7 +50,11 @@ impl Encoding {
         if self.is_plain() || bytes.is_ascii() {
             return std::str::from_utf8(bytes).ok().map(Cow::Borrowed);
         }
-        bytes.iter().map(|byte| self.character(*byte)).collect::<Option<String>>().map(Cow::Owned)
+        match self.table() {
+            None => Some(Cow::Owned(bytes.iter().copied().map(char::from).collect())),
+            Some(_) if self == Encoding::Win1252 && bytes.iter().any(|byte| NOT_IN_WIN1252.contains(byte)) => None,
+            Some(table) => table.decode_without_bom_handling_and_without_replacement(bytes),
+        }
     }
 
     /// The bytes of a text for a client.
@@ -110,27 +77,21 @@ impl Encoding {
         })
     }
 
-    fn character(self, byte: u8) -> Option<char> {
-        let latin9 = || LATIN9.iter().find(|(known, _)| *known == byte).map(|(_, character)| *character);
-        match (self, byte) {
-            (Encoding::Win1252, 0x80..=0x9f) => WIN1252[usize::from(byte - 0x80)],
-            (Encoding::Latin9, _) => latin9().or(Some(char::from(byte))),
-            _ => Some(char::from(byte)),
+    /// Its characters; `None` if they are those whose numbers are its bytes.
+    fn table(self) -> Option<&'static encoding_rs::Encoding> {
+        match self {
+            Encoding::Utf8 | Encoding::SqlAscii | Encoding::Latin1 => None,
+            Encoding::Latin9 => Some(encoding_rs::ISO_8859_15),
+            Encoding::Win1252 => Some(encoding_rs::WINDOWS_1252),
         }
     }
 
     fn byte(self, character: char) -> Option<u8> {
-        let plain = u8::try_from(u32::from(character)).ok();
-        let plain = plain.filter(|byte| self.character(*byte) == Some(character));
-        let own = || match self {
-            Encoding::Latin9 => LATIN9.iter().find(|(_, known)| *known == character).map(|(byte, _)| *byte),
-            Encoding::Win1252 => {
-                let at = WIN1252.iter().position(|known| *known == Some(character))?;
-                Some(0x80 + at as u8)
-            }
-            _ => None,
-        };
-        plain.or_else(own)
+        let Some(table) = self.table() else { return u8::try_from(u32::from(character)).ok() };
+        let mut text = [0; 4];
+        let (bytes, _, is_unknown) = table.encode(character.encode_utf8(&mut text));
+        let byte = *bytes.first().filter(|_| !is_unknown)?;
+        (self != Encoding::Win1252 || !NOT_IN_WIN1252.contains(&byte)).then_some(byte)
     }
 }
 

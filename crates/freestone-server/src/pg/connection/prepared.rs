@@ -41,11 +41,7 @@ pub struct Prepared {
 impl Prepared {
     /// Its row in `pg_prepared_statements`.
     pub fn shown(&self, name: &str) -> PreparedRow {
-        let names = |oid: u32| match (Type::by_oid(oid), Type::by_array(oid)) {
-            (Some(kind), _) => kind.sql.to_owned(),
-            (None, Some(element)) => format!("{}[]", element.sql),
-            (None, None) => "unknown".to_owned(),
-        };
+        let names = |oid: u32| type_name(oid).unwrap_or_else(|| "unknown".to_owned());
         let described = self.description.as_deref();
         let planned = described.map(|description| description.parameters.as_slice()).unwrap_or_default();
         let parameters = planned.iter().enumerate().map(|(at, planned)| match self.declared.get(at) {
@@ -66,11 +62,7 @@ impl Prepared {
 
     /// The types that were declared, as a list for PREPARE; nothing where one was not.
     fn declared_list(&self) -> String {
-        let name = |oid: &u32| match (Type::by_oid(*oid), Type::by_array(*oid)) {
-            (Some(kind), _) => Some(kind.sql.to_owned()),
-            (None, element) => element.map(|element| format!("{}[]", element.sql)),
-        };
-        match self.declared.iter().map(name).collect::<Option<Vec<_>>>() {
+        match self.declared.iter().map(|oid| type_name(*oid)).collect::<Option<Vec<_>>>() {
             Some(names) if !names.is_empty() => format!(" ({})", names.join(", ")),
             _ => String::new(),
         }
@@ -134,6 +126,12 @@ impl Connection {
         self.prepared.clear();
         self.engine("DEALLOCATE ALL").await
     }
+}
+
+/// The name of a type or of its arrays in SQL.
+fn type_name(oid: u32) -> Option<String> {
+    let of_array = || Type::by_array(oid).map(|element| format!("{}[]", element.sql));
+    Type::by_oid(oid).map(|kind| kind.sql.to_owned()).or_else(of_array)
 }
 
 pub fn is_prepared(name: &str) -> PgError {
