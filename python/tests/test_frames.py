@@ -168,6 +168,6 @@ def test_values_that_sql_has_not_are_named(db):
     objects = pl.DataFrame({"good": [1], "strange": pl.Series([object()], dtype=pl.Object)})
     periods = pd.DataFrame({"good": [1], "strange": pd.period_range("2020-01", periods=1, freq="M")})
     spans = pd.DataFrame({"good": [1], "strange": pd.interval_range(0, 1)})
-    for _frame in [objects, periods, spans]:
+    for name in ["objects", "periods", "spans"]:
         with pytest.raises(freestone.DataError, match="strange"):
-            db.sql("SELECT * FROM frame")
+            db.sql(f"SELECT * FROM {name}")

@@ -80,13 +80,15 @@ impl Session {
         let plans_run = PlansRun::default();
         let (parameters, kept) = (parameters.clone(), plans_run.clone());
         let is_once = !parameters.tables.values().all(ArrowTable::is_in_memory);
+        let began = Instant::now();
         self.write_as(Writing { plans: Some(kept), is_once, target }, move |transaction, context| {
             exec::perform(transaction, context, write.clone(), &parameters, None)
         })
         .await?;
+        let took = began.elapsed();
         let plans_run = plans_run.lock();
         let show = |plan: &Arc<dyn ExecutionPlan>| match format {
-            Some(format) => Ok(format.show(plan, None)?),
+            Some(format) => Ok(format.show(plan, Some(took))?),
             None => Ok(in_sql(&DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(verbose).to_string())),
         };
         let shown: Vec<String> = match plans_run.as_slice() {
