@@ -107,6 +107,8 @@ const DICTIONARY_GAIN: f64 = 0.8;
 /// Zstandard must reduce the size to at most this fraction of any other plan's: its texts take twice as long to decode as those
 /// of FSST, in every scan.
 const BLOCK_GAIN: f64 = 0.6;
+/// And to this fraction if the best other plan is a dictionary, whose codes are grouped, compared and joined in place of texts.
+const BLOCK_GAIN_OF_CODES: f64 = 0.25;
 /// Bytes of strings on which an FSST symbol table is trained.
 const FSST_SAMPLE_BYTES: usize = 256 << 10;
 /// The size of a Zstandard dictionary, and the conditions under which its training, which takes a quarter of a second,
@@ -167,13 +169,17 @@ fn is_block(candidate: &Candidate) -> bool {
     candidate.plan.encoding == Encoding::Block
 }
 
-/// The Zstandard plan to prefer: the smallest one, if it is small enough in comparison with all other plans.
+/// The Zstandard plan to prefer: the smallest one, if it is small enough in comparison with all other plans, of which the best
+/// comes first.
 fn block_that_pays(weighed: &[(Option<Shared>, Candidate)]) -> Option<usize> {
     let bytes = |i: &usize| weighed[*i].1.bytes_per_value;
     let (blocks, others): (Vec<usize>, Vec<usize>) = (0..weighed.len()).partition(|i| is_block(&weighed[*i].1));
+    let best = *others.first()?;
     let smallest = |list: Vec<usize>| list.into_iter().min_by(|a, b| bytes(a).total_cmp(&bytes(b)));
+    let has_codes = weighed[best].1.plan.transform == Transform::Dictionary;
+    let most = if has_codes { bytes(&best) * BLOCK_GAIN_OF_CODES } else { f64::INFINITY };
     let (block, other) = (smallest(blocks)?, smallest(others)?);
-    (bytes(&block) <= bytes(&other) * BLOCK_GAIN).then_some(block)
+    (bytes(&block) <= most.min(bytes(&other) * BLOCK_GAIN)).then_some(block)
 }
 
 /// Contiguous, evenly spaced pieces. Each starts at a multiple of 64 rows, so that its bitmap is a slice, too.

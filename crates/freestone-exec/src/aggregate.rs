@@ -38,6 +38,8 @@ pub struct Aggregation {
     layout: Arc<Layout>,
     calls: Vec<Call>,
     context: Arc<dyn Context>,
+    /// A table of so many groups is put aside.
+    run_groups: usize,
     done: Mutex<Done>,
     next: AtomicUsize,
 }
@@ -45,11 +47,17 @@ pub struct Aggregation {
 /// The partitions by hash, as bits.
 const PARTITION_BITS: u32 = 6;
 const PARTITIONS: usize = 1 << PARTITION_BITS;
-/// A table of so many groups is put aside if there are other threads.
+/// A table of so many groups is put aside.
 const RUN_GROUPS: usize = 1 << 17;
-/// A table may grow to so many groups as long as it has many rows per group.
-const RUN_GROUPS_MAX: usize = 1 << 20;
+/// If the first so many groups have hardly more rows, their table is put aside at once.
+const FIRST_RUN_GROUPS: usize = 1 << 14;
+/// More groups than these are merged by several threads.
+const MERGED_BY_ONE: usize = 1 << 13;
+/// A table may become so many times as large as long as it has many rows per group.
+const LARGER_RUN: usize = 8;
 const ROWS_PER_GROUP: usize = 2;
+/// Of so many runs, one is of rows that were looked up: they may have become more alike.
+const RUNS_PER_LOOKUP: usize = 16;
 /// The rows of a batch of results.
 const OUTPUT_ROWS: usize = 8192;
 
@@ -67,25 +75,34 @@ struct Run {
     rows: Rows,
     counts: Vec<i64>,
     states: Vec<Vec<Vector>>,
-    /// The groups, partition by partition.
-    order: Vec<u32>,
-    starts: Vec<u32>,
+    /// Where partitions begin; the last one ends at the end.
+    starts: Vec<usize>,
     _claim: Claim,
 }
 
 impl Run {
-    fn partition(&self, partition: usize) -> &[u32] {
-        &self.order[self.starts[partition] as usize..self.starts[partition + 1] as usize]
+    fn partition(&self, partition: usize) -> Range<usize> {
+        self.starts[partition]..self.starts[partition + 1]
     }
 }
 
 impl Aggregation {
     /// An aggregation by the first columns.
     pub fn new(keys: Vec<KeyDomain>, calls: Vec<Call>, context: Arc<dyn Context>) -> Arc<Aggregation> {
+        Aggregation::with_runs(keys, calls, context, RUN_GROUPS)
+    }
+
+    /// The same, in which a thread puts a table of so many groups aside.
+    pub fn with_runs(
+        keys: Vec<KeyDomain>,
+        calls: Vec<Call>,
+        context: Arc<dyn Context>,
+        run_groups: usize,
+    ) -> Arc<Aggregation> {
         let fields: Vec<Field> = keys.iter().map(|key| key.field.clone()).collect();
         let layout = Arc::new(Layout::new(&fields, HASH + 1));
         let (done, next) = (Mutex::default(), AtomicUsize::new(0));
-        Arc::new(Aggregation { keys, layout, calls, context, done, next })
+        Arc::new(Aggregation { keys, layout, calls, context, run_groups, done, next })
     }
 
     /// The groups with their results, when the aggregation is complete.
@@ -97,6 +114,11 @@ impl Aggregation {
         let accumulators = self.calls.iter().map(|call| (call.accumulator)()).collect::<Result<_>>()?;
         Ok(States { table, counts: vec![], accumulators, rows: 0, claim: Claim::new(self.context.clone()) })
     }
+}
+
+/// Whether most rows are groups of their own: four of five.
+fn is_nearly_unique(rows: usize, groups: usize) -> bool {
+    rows * 4 < groups * 5
 }
 
 /// A table with the states of its groups.
@@ -136,27 +158,18 @@ impl States {
             + self.accumulators.iter().map(|accumulator| accumulator.bytes()).sum::<usize>()
     }
 
-    /// Adds the groups of other rows with their states.
-    fn merge(&mut self, run: &Run, which: Option<&[u32]>) -> Result<()> {
-        let Run { rows, states, counts, .. } = run;
+    /// Adds groups of a run with their states.
+    fn merge(&mut self, run: &Run, which: Range<usize>) -> Result<()> {
         let mut groups = vec![];
-        match which {
-            None => self.table.find(rows, 0..rows.len(), &mut groups),
-            Some(which) => self.table.find(rows, which.iter().map(|row| *row as usize), &mut groups),
-        }
+        self.table.find(&run.rows, which.clone(), &mut groups);
         let total = self.table.len();
         self.counts.resize(total, 0);
-        for (at, group) in groups.iter().enumerate() {
-            self.counts[*group as usize] += counts[which.map_or(at, |which| which[at] as usize)];
+        for (group, count) in groups.iter().zip(&run.counts[which.clone()]) {
+            self.counts[*group as usize] += count;
         }
-        for (accumulator, states) in self.accumulators.iter_mut().zip(states) {
-            match which {
-                None => accumulator.merge(states, &groups, total)?,
-                Some(which) => {
-                    let some: Vec<Vector> = states.iter().map(|state| state.take(which)).collect();
-                    accumulator.merge(&some, &groups, total)?;
-                }
-            }
+        for (accumulator, states) in self.accumulators.iter_mut().zip(&run.states) {
+            let some: Vec<Vector> = states.iter().map(|state| state.slice(which.start, which.len())).collect();
+            accumulator.merge(&some, &groups, total)?;
         }
         Ok(())
     }
@@ -167,20 +180,24 @@ impl States {
         let states = self.accumulators.iter_mut().map(|a| a.states(total)).collect::<Result<Vec<_>>>()?;
         let rows = self.table.take_rows();
         let partition = |row: usize| (rows.row(row)[HASH] >> (64 - PARTITION_BITS)) as usize;
-        let mut starts = vec![0u32; PARTITIONS + 1];
+        let mut starts = vec![0; PARTITIONS + 1];
         (0..total).for_each(|row| starts[partition(row) + 1] += 1);
         (0..PARTITIONS).for_each(|at| starts[at + 1] += starts[at]);
-        let (mut order, mut next) = (vec![0u32; total], starts.clone());
+        let (mut next, mut order) = (starts.clone(), vec![0; total]);
         for row in 0..total {
-            let at = &mut next[partition(row)];
-            order[*at as usize] = row as u32;
-            *at += 1;
+            let place = &mut next[partition(row)];
+            order[*place] = row as u32;
+            *place += 1;
         }
+        // Partitions are in one piece, because each is read by itself when the run is no longer in the caches.
+        let (rows, before) = (rows.reordered(&order), std::mem::take(&mut self.counts));
+        let counts = order.iter().map(|row| before[*row as usize]).collect();
+        let states: Vec<Vec<Vector>> =
+            states.into_iter().map(|of| of.iter().map(|state| state.take(&order)).collect()).collect();
         self.rows = 0;
         let mut claim = Claim::new(self.claim.context());
         std::mem::swap(&mut claim, &mut self.claim);
-        let counts = std::mem::take(&mut self.counts);
-        Ok(Run { rows, counts, states, order, starts, _claim: claim })
+        Ok(Run { rows, counts, states, starts, _claim: claim })
     }
 
     /// The groups with their results.
@@ -201,11 +218,13 @@ struct Worker {
     states: Option<States>,
     runs: Vec<Run>,
     groups: Vec<u32>,
+    /// Whether equal rows are looked for. They are merged at the end in any case.
+    looks_up: bool,
 }
 
 impl Sink for Arc<Aggregation> {
     fn worker(&self) -> Box<dyn SinkWorker> {
-        Box::new(Worker { of: self.clone(), states: None, runs: vec![], groups: vec![] })
+        Box::new(Worker { of: self.clone(), states: None, runs: vec![], groups: vec![], looks_up: true })
     }
 
     fn finish(&self, workers: Vec<Box<dyn SinkWorker>>) -> Result<()> {
@@ -217,7 +236,7 @@ impl Sink for Arc<Aggregation> {
         }
         let groups: usize = tables.iter().map(|states| states.table.len()).sum();
         let mut done = self.done.lock();
-        if !runs.is_empty() || (tables.len() > 1 && groups > RUN_GROUPS) {
+        if !runs.is_empty() || (tables.len() > 1 && groups > self.run_groups.min(MERGED_BY_ONE)) {
             for mut states in tables {
                 runs.push(states.run()?);
             }
@@ -232,7 +251,7 @@ impl Sink for Arc<Aggregation> {
         };
         for mut states in tables {
             let run = states.run()?;
-            whole.merge(&run, None)?;
+            whole.merge(&run, 0..run.rows.len())?;
         }
         if self.keys.is_empty() && whole.table.is_empty() {
             whole.table.find(&one_row(&self.layout), 0..1, &mut vec![]);
@@ -256,13 +275,31 @@ impl SinkWorker for Worker {
             none => none.insert(of.states(GroupTable::with_domains(of.layout.clone(), &of.keys))?),
         };
         self.groups.clear();
-        states.table.find_keys(&batch.columns[..of.keys.len()], batch.rows, &mut self.groups);
+        let keys = &batch.columns[..of.keys.len()];
+        match self.looks_up {
+            true => states.table.find_keys(keys, batch.rows, &mut self.groups),
+            false => states.table.append(keys, batch.rows, &mut self.groups),
+        }
         states.update(&of.calls, &batch, &self.groups)?;
         states.claim.resize(states.bytes())?;
         let groups = states.table.len();
         // A position per group is found as fast in a large table, and there cannot be more groups than positions.
-        let reduces = states.rows >= groups * ROWS_PER_GROUP && groups < RUN_GROUPS_MAX || states.table.is_direct();
-        if groups >= RUN_GROUPS && of.context.threads() > 1 && !reduces {
+        let reduces = states.rows >= groups * ROWS_PER_GROUP && groups < of.run_groups * LARGER_RUN;
+        let is_first = groups >= FIRST_RUN_GROUPS && self.looks_up && is_nearly_unique(states.rows, groups);
+        if (groups >= of.run_groups || is_first) && !reduces && !states.table.is_direct() {
+            // Rows of the next runs would only become groups of their own.
+            let is_unique = is_nearly_unique(states.rows, groups);
+            self.runs.push(states.run()?);
+            self.looks_up = !is_unique || self.runs.len().is_multiple_of(RUNS_PER_LOOKUP);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if self.of.context.threads() > 1
+            && let Some(states) = &mut self.states
+            && states.table.len() > self.of.run_groups.min(MERGED_BY_ONE)
+        {
             self.runs.push(states.run()?);
         }
         Ok(())
@@ -307,7 +344,7 @@ impl Aggregation {
             check(self.context.as_ref())?;
             let which = run.partition(partition);
             if !which.is_empty() {
-                states.merge(run, Some(which))?;
+                states.merge(run, which)?;
             }
         }
         states.claim.resize(states.bytes())?;

@@ -3,8 +3,9 @@
 //! Integers are numbered from their least value on, texts as they come, once per entry of a dictionary. The positions
 //! of a key's numbers are multiples of the capacity of the keys before it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use crate::rows::Field;
 use crate::vector::{Dictionary, Form, Values, Vector};
@@ -27,7 +28,7 @@ const TEXTS: usize = 32;
 enum Numbers {
     Ints { low: i64 },
     Bits,
-    Texts { known: HashMap<Box<[u8]>, u32>, dictionaries: Vec<(Arc<Dictionary>, Vec<u32>)> },
+    Texts { known: HashMap<Vec<u8>, u32>, dictionaries: Vec<(Arc<Dictionary>, Vec<u32>)> },
 }
 
 #[derive(Debug)]
@@ -133,7 +134,7 @@ impl Direct {
             if numbers.get(*code as usize) == Some(&UNKNOWN) && !vector.is_null(row) {
                 let text = dictionary.texts.get(*code as usize);
                 let number = known.len() as u32;
-                numbers[*code as usize] = *known.entry(text.into()).or_insert(number);
+                numbers[*code as usize] = *known.entry_ref(text).or_insert(number);
             }
         }
         // The place behind the last number is that of NULL.

@@ -84,6 +84,15 @@ impl GroupTable {
         self.keys = batch;
     }
 
+    /// Appends a group of its own for each row of a batch to `groups`, without looking for equal ones. The table's groups are
+    /// not distinct any more: no other rows are looked up before they are taken.
+    pub fn append(&mut self, keys: &[Vector], rows: usize, groups: &mut Vec<u32>) {
+        self.direct = None;
+        let first = self.rows.len() as u32;
+        self.rows.append_hashed(keys, rows, &mut self.hashes);
+        groups.extend(first..first + rows as u32);
+    }
+
     /// Whether groups are found by position.
     pub fn is_direct(&self) -> bool {
         self.direct.is_some()
@@ -136,7 +145,8 @@ impl GroupTable {
         }
     }
 
-    /// The same for a few rows. Slots are loaded for all of them, and then groups: no load waits for another.
+    /// The same for a few rows. Slots are loaded for all of them, then groups, then
+    /// their texts: no load waits for another.
     fn find_some(&mut self, keys: &Rows, which: impl Iterator<Item = usize>, groups: &mut Vec<u32>) {
         let mask = self.slots.len() - 1;
         let mut entries = std::mem::take(&mut self.entries);
@@ -151,6 +161,8 @@ impl GroupTable {
                 *entry = 0;
             }
         }
+        let tagged = entries.iter().filter(|(_, hash, entry)| *entry != 0 && entry >> 32 == hash >> 32);
+        self.rows.load_texts(tagged.map(|(_, _, entry)| *entry as u32 as usize - 1));
         let mut last: Option<(u64, u32)> = None;
         for (at, hash, entry) in &entries {
             let at = *at as usize;

@@ -28,6 +28,7 @@ mod ranges;
 pub mod rows;
 pub mod run;
 pub mod scan;
+pub mod several;
 pub mod sort;
 pub mod steps;
 pub mod threads;

@@ -182,6 +182,10 @@ impl SinkWorker for MeteredSinkWorker {
         self.meter.within(|| self.inner.push(unit, batch))
     }
 
+    fn end(&mut self) -> Result<()> {
+        self.meter.within(|| self.inner.end())
+    }
+
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
     }

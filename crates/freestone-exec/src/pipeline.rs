@@ -97,6 +97,14 @@ pub trait SinkWorker: Send {
     /// A function failed, or memory ran out.
     fn push(&mut self, unit: usize, batch: Batch) -> Result<()>;
 
+    /// No rows are left of a branch. What can be done by each thread for itself is done now, before [`Sink::finish`].
+    ///
+    /// # Errors
+    /// As for [`SinkWorker::push`].
+    fn end(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// The part itself, for [`Sink::finish`].
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }

@@ -140,6 +140,9 @@ impl Arena {
     }
 }
 
+/// How a row of a column compares with one value.
+type Compare<'a> = Box<dyn Fn(usize) -> std::cmp::Ordering + 'a>;
+
 /// The texts of a dictionary as views of an arena, each once it was needed.
 #[derive(Debug)]
 struct Kept {
@@ -311,6 +314,34 @@ impl Rows {
         self.len = 0;
     }
 
+    /// Loads long texts of some rows into the caches, from which they are soon compared.
+    #[inline]
+    pub fn load_texts(&self, rows: impl Iterator<Item = usize>) {
+        let Rows { layout, arena, .. } = self;
+        if !layout.has_texts {
+            return;
+        }
+        let mut loaded = 0u8;
+        for row in rows {
+            for place in layout.places.iter().filter(|place| place.form == Form::Text) {
+                let view = wide(self.row(row), place.at);
+                if view as u32 as usize > INLINE_BYTES {
+                    let text = arena.get(&view);
+                    loaded |= text[0] | text[text.len() - 1];
+                }
+            }
+        }
+        std::hint::black_box(loaded);
+    }
+
+    /// The same rows in another order, which has each of them.
+    pub fn reordered(self, order: &[u32]) -> Rows {
+        debug_assert_eq!(order.len(), self.len, "each row has a place");
+        let mut words = Vec::with_capacity(self.words.len());
+        order.iter().for_each(|row| words.extend_from_slice(self.row(*row as usize)));
+        Rows { words, ..self }
+    }
+
     /// Appends a row of `other`, which has the same layout and no fields of [`Form::Arrow`]. Rows that borrow have the blocks
     /// of `other`.
     #[inline]
@@ -342,6 +373,29 @@ impl Rows {
         null.is_some_and(|null| self.row(row)[null / 64] >> (null % 64) & 1 == 1)
     }
 
+    /// How rows of a column compare with a field of one of these rows, neither of them NULL; `None` where the order of values is
+    /// not that of their words or bytes.
+    pub fn compare<'a>(&'a self, row: usize, index: usize, column: &'a Vector) -> Option<Compare<'a>> {
+        let at = self.layout.places[index].at;
+        match &column.values {
+            Values::Int(values) => {
+                let bound = self.row(row)[at] as i64;
+                Some(Box::new(move |row| values[row].cmp(&bound)))
+            }
+            Values::Wide(values) => {
+                let bound = wide(self.row(row), at) as i128;
+                Some(Box::new(move |row| values[row].cmp(&bound)))
+            }
+            Values::Text(_) | Values::Codes(..) => {
+                let view = wide(self.row(row), at);
+                let is_short = view as u32 as usize <= INLINE_BYTES;
+                let bound = if is_short { view_bytes(&view, &[]) } else { self.arena.get(&view) }.to_vec();
+                Some(Box::new(move |row| column.text(row).cmp(&bound)))
+            }
+            Values::Bits(_) | Values::Float(_) | Values::Arrow(_) => None,
+        }
+    }
+
     /// Whether a row equals a row of `other`, which has the same layout, in the words from `from` on.
     #[inline]
     pub fn equals(&self, row: usize, other: &Rows, at: usize, from: usize) -> bool {
@@ -354,7 +408,7 @@ impl Rows {
 
     fn equals_texts(&self, a: &[u64], other: &Rows, b: &[u64], from: usize) -> bool {
         let first = self.layout.places.first().map_or(a.len(), |place| place.at);
-        if !same_words(&a[from..first], &b[from..first]) {
+        if first > from && !same_words(&a[from..first], &b[from..first]) {
             return false;
         }
         self.layout.places.iter().all(|place| match place.form {
@@ -365,7 +419,7 @@ impl Rows {
                 }
                 if x as u32 as usize <= INLINE_BYTES { x == y } else { self.arena.get(&x) == other.arena.get(&y) }
             }
-            Form::Wide => a[place.at..place.at + 2] == b[place.at..place.at + 2],
+            Form::Wide => wide(a, place.at) == wide(b, place.at),
             _ => a[place.at] == b[place.at],
         })
     }

@@ -143,8 +143,13 @@ impl Running {
         let mut chain = Chain::new(branch);
         // The units of a branch come after those of the one before.
         let first = if sink.is_some() { number << BRANCH_SHIFT } else { 0 };
-        match &branch.feed {
-            Feed::Source(source) => self.work_on_source(source.as_ref(), &mut chain, first, sink),
+        self.work_on(&branch.feed, &mut chain, first, sink)?;
+        sink.as_mut().map_or(Ok(()), |sink| sink.end())
+    }
+
+    fn work_on(&self, feed: &Feed, chain: &mut Chain, first: usize, sink: &mut Part) -> Result<()> {
+        match feed {
+            Feed::Source(source) => self.work_on_source(source.as_ref(), chain, first, sink),
             Feed::Input(input) => {
                 while let Some((unit, batch)) = self.inputs.next(*input)? {
                     chain.push(batch, &mut |batch| self.take(first + unit, batch, sink))?;

@@ -4,8 +4,9 @@
 //! and forgets the others; a row whose key is behind the last of them is not kept at all.
 
 use std::any::Any;
+use std::cmp::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{self, AtomicBool};
 
 use arrow_array::ArrayRef;
 use arrow_row::{OwnedRow, RowConverter, SortField};
@@ -34,6 +35,7 @@ pub struct Top {
     fields: Vec<Field>,
     layout: Arc<Layout>,
     rows: usize,
+    more: usize,
     context: Arc<dyn Context>,
     done: Mutex<Option<(FrozenRows, Vec<u32>)>>,
     taken: AtomicBool,
@@ -49,9 +51,23 @@ impl Top {
     /// # Errors
     /// A key has a type without an order.
     pub fn new(keys: Vec<SortKey>, fields: Vec<Field>, rows: usize, context: Arc<dyn Context>) -> Result<Arc<Top>> {
+        Top::with_more(keys, fields, rows, MORE, context)
+    }
+
+    /// The same, with room for so many more candidates.
+    ///
+    /// # Errors
+    /// As for [`Top::new`].
+    pub fn with_more(
+        keys: Vec<SortKey>,
+        fields: Vec<Field>,
+        rows: usize,
+        more: usize,
+        context: Arc<dyn Context>,
+    ) -> Result<Arc<Top>> {
         let layout = Arc::new(Layout::new(&fields, 0));
         let (done, taken) = (Mutex::default(), AtomicBool::new(false));
-        let top = Top { keys, fields, layout, rows, context, done, taken };
+        let top = Top { keys, fields, layout, rows, more, context, done, taken };
         top.converter()?;
         Ok(Arc::new(top))
     }
@@ -80,7 +96,7 @@ struct Worker {
     converter: RowConverter,
     kept: Vec<(OwnedRow, u32)>,
     rows: Rows,
-    /// The key of the last row that may be among the first ones.
+    /// The key of the last row that may be among the first ones. It is the last of the rows that were kept then.
     bound: Option<OwnedRow>,
     claim: Claim,
 }
@@ -129,11 +145,49 @@ impl Worker {
     }
 }
 
+impl Worker {
+    /// The rows that may come before the bound, by those of their keys that are compared without being normalized.
+    fn likely(&self, batch: &Batch) -> Vec<u32> {
+        let (mut likely, mut equal) = (vec![], (0..batch.rows as u32).collect::<Vec<u32>>());
+        let last = self.of.rows - 1;
+        for key in &self.of.keys {
+            let Some(compare) = self.rows.compare(last, key.column, &batch.columns[key.column]) else {
+                likely.append(&mut equal);
+                break;
+            };
+            let is_null = |row: u32| batch.columns[key.column].is_null(row as usize);
+            let mut still_equal = vec![];
+            for row in equal {
+                match (is_null(row), self.rows.is_null(last, key.column)) {
+                    (true, true) => still_equal.push(row),
+                    (true, false) if key.nulls_first => likely.push(row),
+                    (false, true) if !key.nulls_first => likely.push(row),
+                    (true, false) | (false, true) => {}
+                    (false, false) => match compare(row as usize) {
+                        Ordering::Equal => still_equal.push(row),
+                        Ordering::Less if !key.descending => likely.push(row),
+                        Ordering::Greater if key.descending => likely.push(row),
+                        _ => {}
+                    },
+                }
+            }
+            equal = still_equal;
+        }
+        likely.sort_unstable();
+        likely
+    }
+}
+
 impl SinkWorker for Worker {
     fn push(&mut self, _: usize, batch: Batch) -> Result<()> {
         if self.of.rows == 0 {
             return Ok(());
         }
+        let likely = self.bound.as_ref().map(|_| self.likely(&batch));
+        if likely.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(());
+        }
+        let batch = likely.map_or(batch.clone(), |rows| batch.take(&rows));
         let keys = self.converter.convert_columns(&self.of.arrays(&batch)?).map_err(ExecError::foreign)?;
         let is_before = |row: &usize| match &self.bound {
             Some(bound) => keys.row(*row) < bound.row(),
@@ -148,7 +202,7 @@ impl SinkWorker for Worker {
         self.rows.append(&some.columns, some.rows);
         let kept = candidates.iter().enumerate().map(|(at, row)| (keys.row(*row as usize).owned(), first + at as u32));
         self.kept.extend(kept);
-        if self.kept.len() > self.of.rows + MORE.max(self.of.rows) {
+        if self.kept.len() > self.of.rows + self.of.more.max(self.of.rows) {
             self.thin();
         }
         self.claim.resize(self.rows.bytes() + self.kept.len() * 64)
@@ -173,7 +227,7 @@ impl Source for Results {
 
 impl SourceWorker for Results {
     fn claim(&mut self) -> Option<Progress> {
-        (!self.0.taken.swap(true, Ordering::Relaxed)).then_some(Progress::whole(0))
+        (!self.0.taken.swap(true, atomic::Ordering::Relaxed)).then_some(Progress::whole(0))
     }
 
     fn read(&mut self, take: Take<'_>) -> Result<()> {

@@ -406,7 +406,7 @@ proptest! {
     #[test]
     fn aggregations_give_what_a_map_of_groups_gives(
         (kinds, each, threads) in (proptest::collection::vec(0usize..4, 0..3), 1usize..70, 1usize..4),
-        (seed, bounded) in (any::<u64>(), any::<bool>()),
+        (seed, bounded, run_groups) in (any::<u64>(), any::<bool>(), prop_oneof![Just(1usize), 2usize..20, Just(1 << 17)]),
     ) {
         let mut forms: Vec<Form> = kinds.into_iter().map(form).collect();
         let keys = forms.len();
@@ -422,7 +422,7 @@ proptest! {
         let context: Arc<dyn Context> = Arc::new(Threads(threads));
         let bounds = bounded.then_some((0, 5));
         let domains = fields(&forms, keys).into_iter().take(keys).map(|field| KeyDomain { field, bounds });
-        let aggregation = Aggregation::new(domains.collect(), calls(keys), context.clone());
+        let aggregation = Aggregation::with_runs(domains.collect(), calls(keys), context.clone(), run_groups);
         let results = Branch { feed: Feed::Source(aggregation.results()), steps: vec![] };
         let sink: Arc<dyn Sink> = Arc::new(aggregation);
         let stages = [
@@ -436,12 +436,13 @@ proptest! {
     #[test]
     fn top_rows_are_the_first_of_all_sorted(
         (all, most, each, threads) in (rows(vec![Form::Int, Form::Text], 150), 0usize..40, 1usize..70, 1usize..4),
-        (descending, nulls_first) in (any::<bool>(), any::<bool>()),
+        (descending, nulls_first, more, first) in (any::<bool>(), any::<bool>(), 0usize..50, 0usize..2),
     ) {
         let forms = [Form::Int, Form::Text];
         let context: Arc<dyn Context> = Arc::new(Threads(threads));
         let key = |column| SortKey { column, descending, nulls_first };
-        let top = Top::new(vec![key(0), key(1)], fields(&forms, 0), most, context.clone()).expect("sorted types");
+        let keys = vec![key(first), key(1 - first)];
+        let top = Top::with_more(keys, fields(&forms, 0), most, more, context.clone()).expect("sorted types");
         let results = Branch { feed: Feed::Source(top.results()), steps: vec![] };
         let sink: Arc<dyn Sink> = Arc::new(top);
         let stages = [
@@ -458,7 +459,7 @@ proptest! {
                 _ if descending => b.partial_cmp(a).expect("no NaN"),
                 _ => a.partial_cmp(b).expect("no NaN"),
             };
-            order(&a[0], &b[0]).then(order(&a[1], &b[1]))
+            order(&a[first], &b[first]).then(order(&a[1 - first], &b[1 - first]))
         });
         expected.truncate(most);
         prop_assert_eq!(found, expected);

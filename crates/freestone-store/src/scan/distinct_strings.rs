@@ -1,8 +1,9 @@
 //! The distinct strings of a segment's column, if they are few: from its dictionary, from its zones, or by reading it
 //! once.
 
-use std::collections::HashSet;
 use std::sync::Arc;
+
+use hashbrown::HashSet;
 
 use super::{Cursor, ScanMetrics, ScanRequest, Sink, morsels};
 use crate::column::{ColumnBuffer, Decoded};

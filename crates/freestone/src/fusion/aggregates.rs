@@ -66,6 +66,8 @@ pub(super) struct Calls {
     calls: Vec<Building>,
     /// Per aggregate: its call, and which of the call's results.
     results: Vec<(usize, usize)>,
+    /// Whether DataFusion computes some.
+    pub has_foreign: bool,
 }
 
 struct Building {
@@ -113,7 +115,10 @@ impl Calls {
         let make = match Native::of(function, known) {
             Some(native) => native.accumulators(known.first(), filter.is_some()),
             None if filter.is_some() => return Ok(false),
-            None => foreign(function, known),
+            None => {
+                self.has_foreign = true;
+                foreign(function, known)
+            }
         };
         self.results.push((self.calls.len(), 0));
         self.calls.push(Building { inputs, filter, kind: Shared::Other(make), results: 1 });

@@ -5,6 +5,7 @@
 
 mod aggregates;
 mod compiler;
+mod distinct_counts;
 mod exec;
 mod expressions;
 mod first_rows;

@@ -1,7 +1,6 @@
 //! Groups as positions in an array. The keys are columns of a scan whose values can be numbered from metadata: strings
 //! by their dictionaries, integers by their bounds.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, StringViewArray};
@@ -12,6 +11,7 @@ use freestone_store::column::{ColumnBuffer, Decoded};
 use freestone_store::scan::few_distinct_strings;
 use freestone_store::segment::Segment;
 use freestone_store::segment::zones::{Bounds, IntBounds};
+use hashbrown::HashMap;
 
 use crate::provider::keys::cast_to;
 use crate::provider::statistics::int_bounds;
