@@ -1,4 +1,4 @@
-"""The engines with the tables of the pulse, and the worker process that runs one of them.
+"""The engines with the tables of the pulse, and the worker process that runs one of them: Freestone, DuckDB and Hyper.
 
 They extend those of `engines.py`, which describes the requests to a worker and the timing of queries. The name of an engine
 ends with the set of tables: `freestone:hits`, `duckdb:files`.
@@ -6,7 +6,7 @@ ends with the set of tables: `freestone:hits`, `duckdb:files`.
 
 from collections.abc import Sequence
 
-from engines import DuckDB, Engine, Freestone, serve
+from engines import DuckDB, Engine, Freestone, Rows, serve, timed
 from environment import SSB_TABLES, TABLES
 
 #: The tables of each set, the one that is loaded first.
@@ -50,7 +50,35 @@ class PulseFreestone(Set, Freestone):
         return self.in_place(name, table) if self.are_files else super().create(name, table)
 
 
-ENGINES: dict[str, type[Engine]] = dict(freestone=PulseFreestone, duckdb=PulseDuckDB)
+class PulseHyper(Engine):
+    """Hyper through its API for Python, with its newest format of databases. The machine's cores are its threads."""
+
+    def open(self, fresh: bool) -> None:
+        kind = self.job.engine.partition(":")[2]
+        self.tables, self.fact, self.are_files = tuple(SETS[kind]), SETS[kind][0], kind == "files"
+        from tableauhyperapi import Connection, CreateMode, HyperProcess, Telemetry
+
+        parameters = {"log_config": "", "default_database_version": "4"}
+        self.process = HyperProcess(Telemetry.DO_NOT_SEND_USAGE_DATA_TO_TABLEAU, parameters=parameters)
+        mode = CreateMode.CREATE_AND_REPLACE if fresh else CreateMode.NONE
+        self.connection = Connection(self.process.endpoint, self.store / "pulse.hyper", mode)
+        for table in self.tables if fresh or self.are_files else ():
+            self.connection.execute_command(self.create(table))
+
+    def create(self, table: str) -> str:
+        parquet = f"SELECT * FROM external('{self.job.parquet(table)}', FORMAT => 'parquet')"
+        return f"CREATE {'TEMPORARY VIEW' if self.are_files else 'TABLE'} {table} AS ({parquet})"
+
+    def run(self, name: str, sql: str) -> tuple[float, Rows]:
+        return timed(lambda: self.connection.execute_list_query(sql), lambda rows: [list(row) for row in rows])
+
+    def version(self) -> str:
+        import tableauhyperapi
+
+        return tableauhyperapi.__version__
+
+
+ENGINES: dict[str, type[Engine]] = dict(freestone=PulseFreestone, duckdb=PulseDuckDB, hyper=PulseHyper)
 
 if __name__ == "__main__":
     serve(ENGINES)
