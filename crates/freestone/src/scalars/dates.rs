@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, Int32Array, Int64Array, StringViewArray};
+use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
 use datafusion::error::Result;
 use datafusion::logical_expr::lit;
@@ -36,6 +37,7 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["monthname"], &[&[Date]], TEXT, |call| {
             without_infinite(call, |call| named(call, |days| month_name(civil(days).month)))
         }),
+        Scalar::new(&["date"], &[&[Date]], DataType::Date32, |call| Ok(cast(&call.array(0)?, &DataType::Date32)?)),
         Scalar::new(&["last_day"], &[&[Date]], DataType::Date32, |call| without_infinite(call, last_day)),
         Scalar::new(&["make_date"], &[&[Int, Int, Int], &[Int]], DataType::Date32, make_date),
         Scalar::new(

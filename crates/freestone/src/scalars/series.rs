@@ -94,22 +94,20 @@ impl Numbers {
 /// The series of each row; nothing for a row with NULL. `one` is a step of 1.
 fn numbers(
     call: &Call,
-    (name, has_end): (&str, bool),
+    has_end: bool,
     one: i128,
     value: impl Fn(usize, usize) -> Option<i128>,
-) -> Result<Vec<Option<Numbers>>> {
+) -> Vec<Option<Numbers>> {
     let row = |row: usize| {
         let given = (0..call.count()).map(|at| value(at, row)).collect::<Option<Vec<i128>>>();
         let (start, end, step) = match given.as_deref() {
             Some([end]) => (0, *end, one),
             Some([start, end]) => (*start, *end, one),
             Some([start, end, step]) => (*start, *end, *step),
-            _ => return Ok(None),
+            _ => return None,
         };
-        if step == 0 {
-            return invalid(format!("the step of {name} is zero"));
-        }
-        Ok(Some(Numbers { next: Some(start), end, step, has_end }))
+        // A step of zero leads nowhere.
+        Some(Numbers { next: (step != 0).then_some(start), end, step, has_end })
     };
     (0..call.rows()).map(row).collect()
 }
@@ -139,7 +137,7 @@ fn listed(
 fn of_integers(call: &Call, name: &str, has_end: bool) -> Result<ArrayRef> {
     let args = (0..call.count()).map(|at| ints(call, at)).collect::<Result<Vec<_>>>()?;
     let value = |at: usize, row: usize| args[at].is_valid(row).then(|| i128::from(args[at].value(row)));
-    let all = numbers(call, (name, has_end), 1, value)?;
+    let all = numbers(call, has_end, 1, value);
     let mut values: Vec<i64> = vec![];
     let push = |value| {
         // Between the ends, which are integers.
@@ -157,7 +155,7 @@ fn of_decimals(call: &Call, name: &str, has_end: bool) -> Result<ArrayRef> {
     let args = args.collect::<Result<Vec<Decimal128Array>>>()?;
     let value = |at: usize, row: usize| args[at].is_valid(row).then(|| args[at].value(row));
     let one = 10i128.pow(u32::try_from(scale).unwrap_or(0));
-    let all = numbers(call, (name, has_end), one, value)?;
+    let all = numbers(call, has_end, one, value);
     let mut values: Vec<i128> = vec![];
     let push = |value| {
         values.push(value);

@@ -2,9 +2,7 @@
 //! knows all types, and refuses `CASE WHEN a THEN '2' ELSE i END + 1`. So another result is put before it, in a branch that is
 //! never taken.
 
-use std::ops::ControlFlow;
-
-use datafusion::sql::sqlparser::ast::{CaseWhen, Expr, Query, Value, VisitMut, Visitor};
+use datafusion::sql::sqlparser::ast::{CaseWhen, Expr, Value, VisitMut};
 
 use crate::sql::visitor;
 
@@ -21,7 +19,7 @@ pub(crate) fn rewrite(sql: &mut impl VisitMut) {
             return;
         }
         let Some(other) = results().find(|result| !is_null(result) && !is_text(result)).cloned() else { return };
-        if other.to_string().len() > LENGTH_MAX || has_query(&other) {
+        if other.to_string().len() > LENGTH_MAX || visitor::has_query(&other) {
             return;
         }
         let condition = Expr::Value(Value::Boolean(false).with_empty_span());
@@ -35,17 +33,6 @@ fn value(expr: &Expr) -> Option<&Value> {
         Expr::Value(value) => Some(&value.value),
         _ => None,
     }
-}
-
-fn has_query(expr: &Expr) -> bool {
-    struct Queries;
-    impl Visitor for Queries {
-        type Break = ();
-        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            ControlFlow::Break(())
-        }
-    }
-    visitor::visit(expr, &mut Queries).is_break()
 }
 
 #[cfg(test)]

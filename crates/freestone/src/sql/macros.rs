@@ -101,7 +101,11 @@ impl Expansion<'_> {
     fn with_arguments(&mut self, mut definition: Expr, mut arguments: HashMap<String, Expr>) -> Result<Expr> {
         let has_columns = arguments.values().any(|argument| !names_in(argument).is_empty());
         let aggregates = |expr: &Expr| self.aggregates(expr);
-        if !has_columns || !has_subquery(&definition) || aggregates(&definition) || arguments.values().any(aggregates) {
+        if !has_columns
+            || !visitor::has_query(&definition)
+            || aggregates(&definition)
+            || arguments.values().any(aggregates)
+        {
             substitute(&mut definition, &arguments, &self.macros.room)?;
             return Ok(Expr::Nested(Box::new(definition)));
         }
@@ -239,17 +243,6 @@ fn names_in(expr: &Expr) -> HashSet<String> {
         ControlFlow::Continue(())
     });
     names
-}
-
-fn has_subquery(expr: &Expr) -> bool {
-    struct Look;
-    impl ast::Visitor for Look {
-        type Break = ();
-        fn pre_visit_query(&mut self, _: &ast::Query) -> ControlFlow<()> {
-            ControlFlow::Break(())
-        }
-    }
-    visitor::visit(expr, &mut Look).is_break()
 }
 
 /// Gives the parameters of lambdas other names where an argument has the same ones.

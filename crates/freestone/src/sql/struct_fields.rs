@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, OneOrManyWithParens, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement,
-    TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    Expr, Ident, ObjectName, OneOrManyWithParens, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    Statement, TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::fragments::{call, text};
@@ -37,6 +37,8 @@ pub(crate) fn lists_as_calls(sql: &mut impl VisitMut) {
 struct Fields {
     /// The tables of the SELECTs around an expression.
     scopes: Vec<Scope>,
+    /// Per query around it, whether it is one SELECT, whose tables its ORDER BY reads, too.
+    are_selects: Vec<bool>,
     /// A write, whose target has names that no FROM has.
     has_target: bool,
     /// Within the arguments of a function in FROM, which read the tables beside it.
@@ -126,14 +128,32 @@ impl VisitorMut for Fields {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let select = query.body.as_select();
+        self.are_selects.push(select.is_some());
+        self.scopes.extend(select.map(Scope::of));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        if self.are_selects.pop() == Some(true) {
+            self.scopes.pop();
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        self.scopes.push(Scope::of(select));
+        if self.are_selects.last() != Some(&true) {
+            self.scopes.push(Scope::of(select));
+        }
         select.projection.iter_mut().for_each(|item| self.all_fields(item));
         ControlFlow::Continue(())
     }
 
     fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<()> {
-        self.scopes.pop();
+        if self.are_selects.last() != Some(&true) {
+            self.scopes.pop();
+        }
         ControlFlow::Continue(())
     }
 

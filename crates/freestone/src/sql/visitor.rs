@@ -53,6 +53,18 @@ pub(crate) fn visit(node: &impl Visit, visitor: &mut dyn Visitor<Break = ()>) ->
     node.visit(&mut Erased(visitor))
 }
 
+/// Whether an expression has a subquery.
+pub(crate) fn has_query(expr: &Expr) -> bool {
+    struct Queries;
+    impl Visitor for Queries {
+        type Break = ();
+        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+    }
+    visit(expr, &mut Queries).is_break()
+}
+
 /// Visits a part of a statement, which the visitor may change.
 pub(crate) fn visit_mut(node: &mut impl VisitMut, visitor: &mut dyn VisitorMut<Break = ()>) -> ControlFlow<()> {
     node.visit(&mut ErasedMut(visitor))

@@ -1,4 +1,4 @@
-//! `FETCH FIRST n ROWS WITH TIES` and `LIMIT n %`: conditions on the rank or number of a row, in QUALIFY.
+//! `FETCH FIRST n ROWS WITH TIES`, `LIMIT n %` and `LIMIT (SELECT …)`: conditions on the rank or number of a row, in QUALIFY.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Fetch, FunctionArguments, Ident, LimitClause, Offset, OrderByExpr, OrderByKind, Query,
@@ -11,6 +11,7 @@ use crate::sql::fragments::{
 };
 use crate::sql::names::folded;
 use crate::sql::spellings::PERCENT;
+use crate::sql::visitor::has_query;
 
 /// The rows of a query that remain.
 enum Kept {
@@ -18,6 +19,8 @@ enum Kept {
     WithTies(Expr),
     /// This share of all rows, in percent.
     Percent(Expr),
+    /// As many rows after as many others as subqueries say. NULL is no limit.
+    Asked { rows: Option<Box<Expr>>, skipped: Option<Box<Expr>> },
 }
 
 pub(super) fn rewrite(query: &mut Query) -> Result<()> {
@@ -55,7 +58,11 @@ fn take(query: &mut Query) -> Result<Option<Kept>> {
         query.fetch = None;
         return Ok(Some(Kept::Percent(percent)));
     }
-    let Some(LimitClause::LimitOffset { limit, .. }) = &mut query.limit_clause else { return Ok(None) };
+    let Some(LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause else { return Ok(None) };
+    if limit.as_ref().is_some_and(has_query) || offset.as_ref().is_some_and(|offset| has_query(&offset.value)) {
+        let skipped = offset.take().map(|offset| Box::new(offset.value));
+        return Ok(Some(Kept::Asked { rows: limit.take().map(Box::new), skipped }));
+    }
     let Some(Expr::Function(function)) = limit.as_ref() else { return Ok(None) };
     if function.name.0.last().and_then(|part| part.as_ident()).is_none_or(|name| name.value != PERCENT) {
         return Ok(None);
@@ -70,8 +77,10 @@ fn take(query: &mut Query) -> Result<Option<Kept>> {
 }
 
 fn together_with(clause: &str) -> Error {
-    Error::unsupported(format!("WITH TIES or a LIMIT in percent together with {clause} is not available"))
-        .with_hint("put the query in a subquery, and order its rows by names")
+    Error::unsupported(format!(
+        "WITH TIES or a LIMIT in percent or by a subquery together with {clause} is not available"
+    ))
+    .with_hint("put the query in a subquery, and order its rows by names")
 }
 
 /// Makes the body a subquery, so that rows are counted after DISTINCT and set operations.
@@ -124,6 +133,10 @@ fn condition(kept: Kept, keys: Vec<OrderByExpr>, limit: Option<&LimitClause>) ->
         _ => None,
     };
     let (place, rows) = match kept {
+        Kept::Asked { rows, skipped } => {
+            let place = window("row_number", vec![], vec![], keys);
+            return Ok(between(place, rows.map(|rows| *rows), skipped.map(|skipped| *skipped)));
+        }
         Kept::WithTies(rows) => (window("rank", vec![], vec![], keys), rows),
         Kept::Percent(percent) => {
             let all = window("count", vec![number(1)], vec![], vec![]);
@@ -136,4 +149,18 @@ fn condition(kept: Kept, keys: Vec<OrderByExpr>, limit: Option<&LimitClause>) ->
         Some(offset) => binary(rows, BinaryOperator::Plus, Expr::Nested(Box::new(offset))),
     };
     Ok(binary(place, BinaryOperator::LtEq, last))
+}
+
+/// Whether the number of a row is among those that are wanted.
+fn between(place: Expr, rows: Option<Expr>, skipped: Option<Expr>) -> Expr {
+    let known = |rows: Expr, none: i64| call("coalesce", vec![rows, number(none)]);
+    let skipped = skipped.map_or_else(|| number(0), |skipped| known(skipped, 0));
+    let is_after = binary(place.clone(), BinaryOperator::Gt, skipped.clone());
+    match rows {
+        None => is_after,
+        Some(rows) => {
+            let after_skipped = binary(place, BinaryOperator::Minus, skipped);
+            and(Some(is_after), binary(after_skipped, BinaryOperator::LtEq, known(rows, i64::MAX)))
+        }
+    }
 }
