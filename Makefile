@@ -23,14 +23,19 @@ TEST = $(TEST_ENVIRONMENT) cargo test --release $(TEST_CONFIG) --no-fail-fast
 # The Python environment for the tests of the package, also outside the tree.
 PYTHON_VENV ?= $(HOME)/.cache/freestone/python-venv
 
+# The environment of the tests with other projects' packages.
+ECOSYSTEM_VENV ?= $(HOME)/.cache/freestone/ecosystem-venv
+ECOSYSTEM_PYTEST = $(TEST_ENVIRONMENT) '$(ECOSYSTEM_VENV)/bin/python' -B -m pytest
+
 .PHONY: help build lab driver demo test test-rust check-fast lint format-check clippy python-check python-venv shape-check test-python \
-	test-release conformance \
+	test-release test-ecosystem ecosystem-venv conformance \
 	bench pulse fuzz tools clean
 
 help:
 	@echo 'make demo     builds, then demonstrates the main functions on generated data; writes a report to $(DEMO_OUTPUT)/'
 	@echo 'make test     runs unit tests, property tests, SQL tests and the tests of the Python package'
 	@echo 'make test-release  the Python tests on the build that ships'
+	@echo 'make test-ecosystem  the tests that SQLAlchemy, Ibis and dbt have for databases, and those with notebooks'
 	@echo 'make check-fast  runs only the tests of the engine'
 	@echo 'make build    builds the command line: $(FREESTONE)'
 	@echo 'make lab      builds the experiments of the papers: $(CARGO_TARGET_DIR)/release/freestone-lab'
@@ -71,6 +76,21 @@ test-python: python-venv
 	$(TEST_ENVIRONMENT) PATH='$(PYTHON_VENV)/bin':"$$PATH" MATURIN_PEP517_ARGS='$(TEST_CONFIG)' '$(PYTHON_VENV)/bin/python' -m pip install \
 		--quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
 	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B -m pytest
+
+# Other projects' tests of what works with them, and tests of extensions that need more packages. A suite of tests is a line here.
+test-ecosystem: ecosystem-venv
+	$(TEST_ENVIRONMENT) PATH='$(ECOSYSTEM_VENV)/bin':"$$PATH" MATURIN_PEP517_ARGS='$(TEST_CONFIG)' '$(ECOSYSTEM_VENV)/bin/python' -m pip \
+		install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
+		. ./python/ibis-freestone ./python/dbt-freestone
+	$(ECOSYSTEM_PYTEST) python/ecosystem --ignore python/ecosystem/sqlalchemy_suite
+	$(ECOSYSTEM_PYTEST) -c python/ecosystem/sqlalchemy_suite/setup.cfg python/ecosystem/sqlalchemy_suite
+	$(ECOSYSTEM_PYTEST) python/ibis-freestone
+	$(ECOSYSTEM_PYTEST) python/dbt-freestone/tests
+	$(ECOSYSTEM_PYTEST) --doctest-glob='*.md' docs/tools.md
+
+ecosystem-venv:
+	test -x '$(ECOSYSTEM_VENV)/bin/python' || $(PYTHON) -m venv '$(ECOSYSTEM_VENV)'
+	'$(ECOSYSTEM_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check -r python/tests/requirements-ecosystem.txt
 
 # The same tests on the build that ships. Run them before a release.
 test-release: TEST_CONFIG =

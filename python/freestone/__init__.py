@@ -12,8 +12,9 @@ from which the rows are fetched as Arrow, pandas, Polars or Python objects. ``fr
 from typing import Any, List, Optional
 
 from . import _freestone
-from ._sources import caller
-from .connection import Connection, Parameters, connect
+from ._origin import Parameters
+from ._sources import caller, finder
+from .connection import Connection, connect
 from .exceptions import (
     CancelledError,
     DatabaseError,
@@ -61,12 +62,12 @@ def sql(text: str, params: Optional[Parameters] = None) -> Relation:
     >>> freestone.sql("SELECT 6 * 7 AS answer").fetchall()
     [(42,)]
     """
-    return _default()._sql(text, params, caller(1))
+    return _default()._sql(text, params, finder(caller(1)))
 
 
 def execute(text: str, params: Optional[Parameters] = None) -> Relation:
     """The same as :func:`sql`."""
-    return _default()._sql(text, params, caller(1))
+    return _default()._sql(text, params, finder(caller(1)))
 
 
 def _default() -> Connection:
@@ -74,6 +75,13 @@ def _default() -> Connection:
     if _shared is None or _shared.closed:
         _shared = connect()
     return _shared
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Adds the magics ``%sql`` and ``%%sql`` to a notebook, for ``%load_ext freestone``."""
+    from .magics import SqlMagics
+
+    shell.register_magics(SqlMagics)
 
 
 def __getattr__(name: str) -> Any:

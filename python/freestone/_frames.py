@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import pyarrow
 import pyarrow.types as types
@@ -34,6 +34,25 @@ def to_pandas(table: pyarrow.Table, **options: Any) -> Any:
         else:
             columns[name] = others[name]
     return pandas.DataFrame(columns, index=index, copy=False)
+
+
+def to_numpy(table: pyarrow.Table) -> Dict[str, Any]:
+    """The columns as numpy arrays, with a mask where a value is NULL."""
+    import numpy
+
+    frame = to_pandas(table, date_as_object=False)
+    arrays = {}
+    for name, column in zip(table.column_names, table.columns):
+        series = frame[name]
+        if column.null_count == 0:
+            arrays[name] = series.to_numpy(object if types.is_string(column.type) else None)
+            continue
+        if _is_whole(column.type):
+            values = series.to_numpy(column.type.to_pandas_dtype(), na_value=0)
+        else:
+            values = series.to_numpy(None if series.dtype.kind in "fmM" else object)
+        arrays[name] = numpy.ma.masked_array(values, mask=column.is_null().to_numpy(zero_copy_only=False))
+    return arrays
 
 
 def _with_times_for_dates(table: pyarrow.Table) -> pyarrow.Table:

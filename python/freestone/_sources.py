@@ -147,26 +147,42 @@ def _record_batches(batch: Any) -> Any:
     return pyarrow.Table.from_batches([batch])
 
 
-def finder(frame: Optional[FrameType]) -> Callable[[str], Found]:
-    """A function that finds tables by the names of a frame's variables: locals first, then globals.
+class Variables:
+    """Finds tables by the names of variables, in one scope after the other.
 
     SQL folds names to lower case, so a name also finds a variable that differs from it in case only.
     """
 
-    def find(name: str) -> Found:
-        for scope in _scopes(frame):
-            source = scope.get(name)
-            found = as_table(source) if source is not None else None
+    def __init__(self, scopes: Callable[[], Iterator[Dict[str, Any]]]) -> None:
+        self._scopes = scopes
+
+    def __call__(self, name: str) -> Found:
+        """The table that a variable of this name is."""
+        for value in self.values(name):
+            found = as_table(value)
             if found is not None:
                 return found
-        for scope in _scopes(frame):
-            for other in [key for key in scope if isinstance(key, str) and key.lower() == name]:
-                found = as_table(scope[other])
-                if found is not None:
-                    return found
         return None
 
-    return find
+    def values(self, name: str) -> Iterator[Any]:
+        """The values of the variables of this name, except for None."""
+        for scope in self._scopes():
+            if scope.get(name) is not None:
+                yield scope[name]
+        for scope in self._scopes():
+            for other in [key for key in scope if isinstance(key, str) and key != name and key.lower() == name]:
+                if scope[other] is not None:
+                    yield scope[other]
+
+
+def finder(frame: Optional[FrameType]) -> Variables:
+    """Finds tables by the names of a frame's variables: locals first, then globals."""
+    return Variables(lambda: _scopes(frame))
+
+
+def finder_in(namespace: Dict[str, Any]) -> Variables:
+    """Finds tables by the names of a namespace, such as that of a notebook."""
+    return Variables(lambda: iter([namespace]))
 
 
 def _scopes(frame: Optional[FrameType]) -> Iterator[Dict[str, Any]]:
@@ -177,6 +193,15 @@ def _scopes(frame: Optional[FrameType]) -> Iterator[Dict[str, Any]]:
             yield frame.f_globals
             return
         frame = frame.f_back
+
+
+def outside() -> Optional[FrameType]:
+    """The frame of the program that called this package."""
+    frame = caller(0)
+    package = __name__.partition(".")[0]
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame = frame.f_back
+    return frame
 
 
 def caller(depth: int) -> Optional[FrameType]:

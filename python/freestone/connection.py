@@ -6,15 +6,19 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Union
 
 from . import _freestone
-from ._sources import as_table, caller, finder
-from .exceptions import Error, InterfaceError, ProgrammingError
+from ._origin import Parameters, started
+from ._readers import Readers, no_table
+from ._results import Results
+from ._sources import Variables, as_table, caller, finder
+from ._sql import file_path, isolation_level, literal, quoted, text_of, written_options
+from .exceptions import Error, InterfaceError, OperationalError, ProgrammingError
 from .relation import Relation
 
-#: Values of parameters, by position or by name.
-Parameters = Union[Sequence[Any], Mapping[str, Any]]
+#: The SQLSTATE of a COMMIT without a transaction.
+NO_TRANSACTION = "25P01"
 
 #: A source of rows: the path of a file, or an object that exports Arrow data.
 Source = Any
@@ -50,7 +54,7 @@ def connect(
     return Connection(_freestone.Connection(os.fspath(path), read_only, threads, limit, pmem))
 
 
-class Connection:
+class Connection(Readers, Results):
     """A connection to a database, made by :func:`connect`.
 
     Outside of :meth:`transaction`, each statement is a transaction of its own: it reads one snapshot, and commits when
@@ -61,6 +65,8 @@ class Connection:
 
     def __init__(self, native: _freestone.Connection) -> None:
         self._native = native
+        # Objects that statements read as tables, by their names in lower case.
+        self._registered: Dict[str, Any] = {}
 
     def sql(self, text: str, params: Optional[Parameters] = None) -> Relation:
         """Runs SQL.
@@ -84,26 +90,79 @@ class Connection:
         Raises:
             Error: the statement failed; the subclass says why.
         """
-        return self._sql(text, params, caller(1))
+        return self._sql(text, params, finder(caller(1)))
+
+    def query(self, text: str, params: Optional[Parameters] = None) -> Relation:
+        """The same as :meth:`sql`."""
+        return self._sql(text, params, finder(caller(1)))
 
     def execute(self, text: str, params: Optional[Parameters] = None) -> Relation:
-        """The same as :meth:`sql`, under the name that other packages have for it."""
-        return self._sql(text, params, caller(1))
+        """Runs SQL like :meth:`sql`, and keeps the relation, whose rows the connection's ``fetch`` methods give as well."""
+        self._result = None
+        self._result = self._sql(text, params, finder(caller(1)))
+        return self._result
 
-    def _sql(self, text: str, params: Optional[Parameters], frame: Any) -> Relation:
-        find, streams = finder(frame), []
+    def _sql(self, text: str, params: Optional[Parameters], variables: Variables) -> Relation:
+        return Relation(*started(self._origin(params), text, variables))
 
-        def noted(name: str) -> Any:
-            found = find(name)
-            if found is not None and not found[1]:
-                streams.append(name)
-            return found
+    def register(self, name: str, python_object: Any) -> "Connection":
+        """Names a DataFrame, or anything else that :meth:`sql` reads as a table, for the statements of this connection.
 
-        query = self._native.run(text, params, noted)
-        return Relation(query, reads_stream=bool(streams))
+        Args:
+            name: the name of the table. Case does not matter.
+            python_object: the object, which stays alive until :meth:`unregister`. A stream can be read once.
+
+        Raises:
+            ProgrammingError: the object is no table, or the database has a table or view of this name.
+        """
+        text_of(name, "register", "a name for the table")
+        if as_table(python_object) is None:
+            raise no_table(f"register({name!r}, …)", python_object)
+        exists = """SELECT table_type FROM information_schema.tables
+            WHERE table_name IN ($1, lower($1)) AND table_schema IN (current_schema(), 'pg_temp')"""
+        for (kind,) in self._run(exists, [name]).fetchall():
+            raise ProgrammingError(
+                f"the database has a {'view' if kind == 'VIEW' else 'table'} {name}, which statements would read",
+                "choose another name for the object",
+            )
+        self._registered[name.lower()] = python_object
+        return self
+
+    def unregister(self, name: str) -> "Connection":
+        """Forgets an object of :meth:`register`. Does nothing if there is none of this name."""
+        text_of(name, "unregister", "the name of a table")
+        self._registered.pop(name.lower(), None)
+        return self
+
+    def begin(self) -> "Connection":
+        """Begins a transaction, which :meth:`commit` or :meth:`rollback` ends. :meth:`transaction` does both."""
+        self._run("BEGIN")
+        return self
+
+    def commit(self) -> "Connection":
+        """Makes the changes of the transaction durable, and visible to others. Does nothing if none is open.
+
+        Raises:
+            OperationalError: another transaction has changed the same rows, or a statement failed. In both cases, the
+                transaction was rolled back.
+        """
+        self._end("COMMIT")
+        return self
+
+    def rollback(self) -> "Connection":
+        """Undoes all changes of the transaction. Does nothing if none is open."""
+        self._end("ROLLBACK")
+        return self
+
+    def _end(self, statement: str) -> None:
+        try:
+            self._run(statement)
+        except OperationalError as error:
+            if error.sqlstate != NO_TRANSACTION:
+                raise
 
     def _run(self, text: str, params: Optional[Parameters] = None, **tables: Any) -> Relation:
-        return Relation(self._native.run(text, params, tables.get))
+        return Relation(self._native.run(text, params, tables.get), self._origin(params, tables))
 
     @contextlib.contextmanager
     def transaction(self, isolation: Optional[str] = None, *, read_only: bool = False) -> Iterator["Connection"]:
@@ -123,7 +182,7 @@ class Connection:
             OperationalError: a transaction is open already, another transaction has changed the same rows (roll back
                 and repeat), or a statement of the block failed and its exception was caught inside.
         """
-        modes = [f"ISOLATION LEVEL {isolation}"] if isolation else []
+        modes = [f"ISOLATION LEVEL {isolation_level(isolation)}"] if isolation else []
         modes += ["READ ONLY"] if read_only else []
         self._run(f"BEGIN {', '.join(modes)}")
         try:
@@ -172,13 +231,13 @@ class Connection:
         if exists and given != {"design": "auto"}:
             raise ProgrammingError(
                 f"table {table} exists, so its design is not chosen here",
-                f"leave the design out, or convert the table: ALTER TABLE {_name(table)} SET DESIGN (…)",
+                f"leave the design out, or convert the table: ALTER TABLE {quoted(table)} SET DESIGN (…)",
             )
         if exists:
             done = self._append_file(table, source) if is_file else self._append_rows(table, source)
         else:
-            rows = _text(_path(source)) if is_file else '"freestone$source"'
-            create = f"CREATE TABLE {_name(table)} WITH ({_options(given)}) AS SELECT * FROM {rows}"
+            rows = literal(file_path(source)) if is_file else '"freestone$source"'
+            create = f"CREATE TABLE {quoted(table)} WITH ({written_options(given)}) AS SELECT * FROM {rows}"
             done = self._run(create) if is_file else self._run(create, **{"freestone$source": self._rows(source)})
         return max(done.rowcount, 0)
 
@@ -191,18 +250,18 @@ class Connection:
         """Loads a file of this machine into a table of a server. The file is parsed in this process."""
         if not (append and table in self.tables()):
             with _here() as here:
-                rows = here._run(f"SELECT * FROM {_text(_path(path))}")
+                rows = here._run(f"SELECT * FROM {literal(file_path(path))}")
                 return self.load(table, rows, dict(design))
         # The types of the columns decide how the file is parsed, so the file is first loaded into a local table with
         # the columns of the server's table.
         with tempfile.TemporaryDirectory(prefix="freestone-") as folder, _here(Path(folder) / "db") as here:
-            like = self._run(f"SELECT * FROM {_name(table)} LIMIT 0").arrow()
+            like = self._run(f"SELECT * FROM {quoted(table)} LIMIT 0").arrow()
             here.load("rows", like)
-            here._run(f"COPY rows FROM {_text(_path(path))}")
+            here._run(f"COPY rows FROM {literal(file_path(path))}")
             return self.load(table, here._run("SELECT * FROM rows"), dict(design), append=True)
 
     def _append_file(self, table: str, path: Any) -> Relation:
-        return self._run(f"COPY {_name(table)} FROM {_text(_path(path))}")
+        return self._run(f"COPY {quoted(table)} FROM {literal(file_path(path))}")
 
     def _append_rows(self, table: str, source: Source) -> Relation:
         import pyarrow
@@ -210,8 +269,8 @@ class Connection:
         rows, stays = self._rows(source)
         rows = pyarrow.table(rows) if stays else pyarrow.RecordBatchReader.from_stream(rows)
         names = rows.schema.names
-        columns = ", ".join(_name(name) for name in names)
-        insert = f'INSERT INTO {_name(table)} ({columns}) SELECT * FROM "freestone$source"'
+        columns = ", ".join(quoted(name) for name in names)
+        insert = f'INSERT INTO {quoted(table)} ({columns}) SELECT * FROM "freestone$source"'
         return self._run(insert, **{"freestone$source": (rows, stays)})
 
     def tables(self) -> List[str]:
@@ -224,7 +283,7 @@ class Connection:
         Raises:
             ProgrammingError: there is no such table.
         """
-        return dict(self._run(f"SELECT * FROM freestone_design({_text(table)})").fetchall())
+        return dict(self._run(f"SELECT * FROM freestone_design({literal(table)})").fetchall())
 
     def advise(
         self, table: Optional[str] = None, *, budget: Optional[str] = None, copies: Optional[int] = None
@@ -242,9 +301,9 @@ class Connection:
             ProgrammingError: there is no such table, or no query on it is in the workload log.
         """
         words = ["ADVISE"]
-        words += [_name(table)] if table is not None else []
+        words += [quoted(table)] if table is not None else []
         words += ["COPIES", str(int(copies))] if copies is not None else []
-        words += ["BUDGET", _text(budget)] if budget is not None else []
+        words += ["BUDGET", literal(budget)] if budget is not None else []
         return self._run(" ".join(words))
 
     def cursor(self) -> "Connection":
@@ -289,24 +348,3 @@ def _readable(source: Source) -> Any:
             "give a file's path, a DataFrame, or anything that gives Arrow (__arrow_c_stream__)",
         )
     return found
-
-
-def _options(given: Mapping[str, Any]) -> str:
-    for name in given:
-        if not name.isidentifier():
-            raise ProgrammingError(f"{name!r} is not the name of a design option")
-    return ", ".join(f"{name} = {_text(str(value))}" for name, value in given.items())
-
-
-def _path(path: Any) -> str:
-    """The path with a separator in it, so that SQL does not take it for the name of a table."""
-    path = os.fspath(path)
-    return path if os.sep in path else os.path.join(os.curdir, path)
-
-
-def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -24,6 +24,8 @@ import time
 from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import connection as _connection
+from ._display import NUMBERS, Row
+from ._sql import isolation_level
 from .exceptions import (
     CancelledError,
     DatabaseError,
@@ -37,7 +39,7 @@ from .exceptions import (
     ProgrammingError,
     Warning,  # noqa: A004 - the name is PEP 249's
 )
-from .relation import NUMBERS, Relation, Row
+from .relation import Relation
 
 apilevel = "2.0"
 threadsafety = 2
@@ -90,6 +92,9 @@ class Connection:
         self._connection = connection
         self._autocommit = autocommit
         self._begun = False
+        #: The isolation level of the transactions to come: ``"REPEATABLE READ"``, ``"READ COMMITTED"``, or None for the
+        #: default.
+        self.isolation_level: Optional[str] = None
 
     @property
     def autocommit(self) -> bool:
@@ -104,7 +109,8 @@ class Connection:
     def begin(self) -> None:
         """Begins a transaction."""
         self._check_open()
-        self._connection._run("BEGIN")
+        level = self.isolation_level
+        self._connection._run(f"BEGIN ISOLATION LEVEL {isolation_level(level)}" if level else "BEGIN")
         self._begun = True
 
     def _before(self, operation: str) -> None:

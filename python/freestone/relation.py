@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import html
-import os
-from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple, TypeVar
 
 from . import _freestone
+from ._aggregates import Aggregates
+from ._chain import Chain
+from ._display import Row, html_table, note_below, text_table
+from ._outputs import Outputs
 from ._sources import distinct
-from .exceptions import InterfaceError
+from .exceptions import Error, InterfaceError
 
 if TYPE_CHECKING:
     import pandas
@@ -24,27 +27,21 @@ REPR_ROWS = 20
 #: The number of rows that iteration fetches at once.
 FETCHED_ROWS = 1024
 
-Row = Tuple[Any, ...]
-
-# The names of the types whose values are numbers, without the digits of DECIMAL.
-NUMBERS = (
-    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL"
-)
+Self = TypeVar("Self", bound="Relation")
 
 
-class Relation:
+class Relation(Chain, Aggregates, Outputs):
     """The result of :meth:`Connection.sql`: a query that runs when its rows are fetched, or another statement's result.
 
     :meth:`arrow`, :meth:`df`, :meth:`pl`, :meth:`batches`, iteration and ``__arrow_c_stream__`` each run the query
     again, on the snapshot that is current at that time. :meth:`fetchone`, :meth:`fetchmany` and :meth:`fetchall` share
     one run: each continues after the last row fetched.
+
+    Methods such as :meth:`filter`, :meth:`join` and :meth:`sum` return new relations, which are queries over this one. They
+    keep its parameters, and the frames that it reads, and are checked at once.
     """
 
-    def __init__(self, query: _freestone.Query, reads_stream: bool = False) -> None:
-        self._query = query
-        # A stream can be read once, so a relation over it does not show rows before it is asked for them.
-        self._reads_stream = reads_stream
-        self._rows: Optional[_freestone.Rows] = None
+    _rows: Optional[_freestone.Rows] = None
 
     @property
     def columns(self) -> List[str]:
@@ -55,6 +52,22 @@ class Relation:
     def types(self) -> List[str]:
         """The SQL types of the columns, such as ``VARCHAR``, ``DECIMAL(15,2)`` or ``BIGINT``."""
         return self._query.types
+
+    @property
+    def dtypes(self) -> List[str]:
+        """The same as :attr:`types`."""
+        return self._query.types
+
+    @property
+    def description(self) -> List[Tuple[Any, ...]]:
+        """Name, type and five times None of each column, as in DB-API 2.0."""
+        return [(name, kind, None, None, None, None, None) for name, kind in zip(self.columns, self.types)]
+
+    @property
+    def shape(self) -> Tuple[int, int]:
+        """The number of rows, for which the query runs, and the number of columns."""
+        rows = self._select("shape", "count(*)")._query.rows().fetch()
+        return int(rows[0][0]), len(self.columns)
 
     @property
     def rowcount(self) -> int:
@@ -126,6 +139,32 @@ class Relation:
         read = (pyarrow.RecordBatchReader.from_stream(batch).read_next_batch() for batch in source)
         return pyarrow.RecordBatchReader.from_batches(schema, read)
 
+    def fetchdf(self, **options: Any) -> "pandas.DataFrame":
+        """The same as :meth:`df`."""
+        return self.df(**options)
+
+    def to_df(self, **options: Any) -> "pandas.DataFrame":
+        """The same as :meth:`df`."""
+        return self.df(**options)
+
+    def fetch_arrow_table(self) -> "pyarrow.Table":
+        """The same as :meth:`arrow`."""
+        return self.arrow()
+
+    def fetchnumpy(self) -> Dict[str, Any]:
+        """All rows as numpy arrays by the name of their column, with a mask where values are NULL."""
+        import pyarrow
+
+        from ._frames import to_numpy
+
+        return to_numpy(pyarrow.table(self._query.frame()))
+
+    def execute(self: Self) -> Self:
+        """Starts the query for :meth:`fetchone` and the like, from the first row. Returns the relation."""
+        self._only_rows("execute")
+        self._rows = self._query.rows()
+        return self
+
     def fetchone(self) -> Optional[Row]:
         """The next row, or None after the last."""
         rows = self._fetch(1)
@@ -168,27 +207,7 @@ class Relation:
             print(self._summary())
             return
         rows, has_more = self._first_rows(max_rows)
-        print(_table(self.columns, self.types, rows, has_more))
-
-    def to_parquet(self, path: Union[str, "os.PathLike[str]"], **options: Any) -> int:
-        """Writes the rows to a Parquet file, a few batches at a time, and returns their number.
-
-        Args:
-            path: the file, which is replaced if it exists.
-            options: options of ``COPY … TO``, such as ``compression="zstd"``, ``row_group_size=100_000``.
-        """
-        self._only_query("to_parquet")
-        if self._query.remote:
-            from .connection import _here
-
-            with _here() as here:
-                rows = here._run("SELECT * FROM rows", rows=(self._query, False))
-                return rows.to_parquet(path, **options)
-        text = os.fspath(path).replace("'", "''")
-        given = {"format": "parquet", **options}
-        words = ", ".join("{} '{}'".format(name, str(value).replace("'", "''")) for name, value in given.items())
-        done = self._query.wrapped("COPY (", f"\n) TO '{text}' ({words})").done
-        return 0 if done is None or done[1] is None else done[1]
+        print(text_table(self.columns, self.types, rows, has_more))
 
     def explain(self, analyze: bool = False) -> str:
         """The query's plan as text. With ``analyze``, the query runs, and the plan includes its counters and times."""
@@ -202,73 +221,31 @@ class Relation:
         if not self._query.gives_rows:
             return f"<freestone.Relation {self._summary()}>"
         if self._reads_stream:
-            columns = ", ".join(f"{name} {kind}" for name, kind in zip(self.columns, self.types))
-            return f"<freestone.Relation ({columns}) of a stream>"
-        rows, has_more = self._first_rows(REPR_ROWS)
-        table = _table(self.columns, self.types, rows, has_more, with_types=True)
-        return table + (f"\nthe first {REPR_ROWS} rows" if has_more else f"\n{_counted(rows)}")
+            return f"<freestone.Relation {self._heading()} of a stream>"
+        try:
+            rows, has_more = self._first_rows(REPR_ROWS)
+        except Error as error:
+            # A debugger shows relations of closed connections and dropped tables, too.
+            return f"<freestone.Relation {self._heading()} without rows: {error.message}>"
+        shown = text_table(self.columns, self.types, rows, has_more, with_types=True)
+        return f"{shown}\n{note_below(len(self.columns), len(rows), has_more)}"
 
     def _repr_html_(self) -> str:
         """The first rows as a table in a notebook."""
         if not self._query.gives_rows or self._reads_stream:
             return f"<pre>{html.escape(repr(self))}</pre>"
-        rows, has_more = self._first_rows(REPR_ROWS)
-        return _html_table(self.columns, self.types, rows, has_more)
+        try:
+            rows, has_more = self._first_rows(REPR_ROWS)
+        except Error:
+            return f"<pre>{html.escape(repr(self))}</pre>"
+        return html_table(self.columns, self.types, rows, has_more)
+
+    def _heading(self) -> str:
+        return "(" + ", ".join(f"{name} {kind}" for name, kind in zip(self.columns, self.types)) + ")"
 
     def _first_rows(self, count: int) -> Tuple[List[Row], bool]:
         rows = self._query.rows().fetch(count + 1)
         return rows[:count], len(rows) > count
-
-    def _only_query(self, method: str) -> None:
-        if not self._query.gives_rows:
-            raise InterfaceError(f"{self._summary()} returns no rows for {method}()", "ask for rows with SELECT")
-
-    def _summary(self) -> str:
-        done = self._query.done
-        return "" if done is None else done[0] if done[1] is None else f"{done[0]} {done[1]}"
-
-
-def _table(columns: List[str], types: List[str], rows: List[Row], has_more: bool, with_types: bool = False) -> str:
-    """The rows in a frame, below the names of the columns. Numbers are aligned to the right."""
-    heads = [columns, types] if with_types else [columns]
-    cells = [[_cell(value) for value in row] for row in rows]
-    cells += [["…"] * len(columns)] if has_more else []
-    widths = [max(len(text) for text in column) for column in zip(*heads, *cells)]
-    is_number = [_is_number(kind) for kind in types]
-
-    def line(values: List[str], right: List[bool]) -> str:
-        aligned = (v.rjust(w) if r else v.ljust(w) for v, w, r in zip(values, widths, right))
-        return "│ " + " │ ".join(aligned) + " │"
-
-    def rule(left: str, middle: str, right: str) -> str:
-        return left + middle.join("─" * (width + 2) for width in widths) + right
-
-    body = [line(row, is_number) for row in cells]
-    head = [rule("┌", "┬", "┐"), *(line(names, is_number) for names in heads), rule("├", "┼", "┤")]
-    return "\n".join([*head, *body, rule("└", "┴", "┘")])
-
-
-def _html_table(columns: List[str], types: List[str], rows: List[Row], has_more: bool) -> str:
-    """The rows as HTML, with names and types of the columns above them."""
-
-    def cell(tag: str, text: str, kind: str) -> str:
-        align = "right" if _is_number(kind) else "left"
-        return f'<{tag} style="text-align: {align}">{text}</{tag}>'
-
-    heads = (f"{html.escape(name)}<br><small>{html.escape(kind)}</small>" for name, kind in zip(columns, types))
-    head = "".join(cell("th", text, kind) for text, kind in zip(heads, types))
-    lines = [[html.escape(_cell(value)) for value in row] for row in rows]
-    body = "".join("<tr>" + "".join(cell("td", text, kind) for text, kind in zip(line, types)) + "</tr>" for line in lines)
-    note = f"the first {REPR_ROWS} rows" if has_more else _counted(rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><small>{note}</small>"
-
-
-def _counted(rows: List[Row]) -> str:
-    return f"{len(rows)} row" + ("" if len(rows) == 1 else "s")
-
-
-def _is_number(kind: str) -> bool:
-    return kind.partition("(")[0] in NUMBERS and not kind.endswith("]")
 
 
 def _with_floats(table: "pyarrow.Table") -> "pyarrow.Table":
@@ -279,14 +256,3 @@ def _with_floats(table: "pyarrow.Table") -> "pyarrow.Table":
         return field.with_type(pyarrow.float64()) if pyarrow.types.is_decimal(field.type) else field
 
     return table.cast(pyarrow.schema([changed(field) for field in table.schema], table.schema.metadata))
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, bytes):
-        return value.hex()
-    text = str(value)
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -8,6 +8,7 @@ from pathlib import Path
 import freestone
 import freestone.adbc
 import freestone.dbapi
+import freestone.sqlalchemy
 import pytest
 from conftest import TARGET
 
@@ -21,14 +22,15 @@ def test_documents(document, tmp_path, monkeypatch):
     assert failed == 0
 
 
-@pytest.mark.parametrize("module", [freestone, freestone.dbapi, freestone.adbc], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [freestone, freestone.dbapi, freestone.adbc, freestone.sqlalchemy], ids=lambda module: module.__name__)
 def test_docstrings(module):
     assert doctest.testmod(module).failed == 0
 
 
 def test_public_things_are_documented():
     for owner in [freestone.Connection, freestone.Relation, freestone.dbapi.Connection, freestone.dbapi.Cursor]:
-        for name, thing in vars(owner).items():
+        for name in dir(owner):
+            thing = getattr(owner, name)
             if not name.startswith("_") and (callable(thing) or isinstance(thing, property)):
                 assert thing.__doc__, f"{owner.__name__}.{name}"
 

@@ -25,6 +25,9 @@ with freestone.connect(":memory:", threads=2, memory_limit="1GB") as db:
         print(one[0])
     names: List[str] = relation.columns
     written: int = relation.to_parquet("x.parquet", compression="zstd")
+    total: freestone.Relation = relation.filter("a > 1").join(db.table("t"), ["a"], how="left").sum("b", groups="a").limit(3)
+    shape: Tuple[int, int] = total.order("a").shape
+    db.register("frame", [1]).from_df([1]).create("t", sort="a")
     try:
         db.sql("select $a", {"a": datetime.date(2024, 1, 2)})
     except freestone.CancelledError as error:
