@@ -3,7 +3,7 @@
 python bench/pulse.py                  # compares with bench/pulse.json, and says what lost
 python bench/pulse.py --save           # writes bench/pulse.json: with every change that touches the path of queries
 python bench/pulse.py --only hits,load
-python bench/pulse.py --hyper          # also beside Hyper, and says what is behind the better of both
+python bench/pulse.py --hyper          # also with Hyper, and says what is behind the better of both
 
 TPC-H and the Star Schema Benchmark as stored (the latter also clustered), 43 queries on page views, the 15 tasks of the
 db-benchmark, TPC-H on Parquet files in place, loading, `SELECT 1` and the start of a process. Times are medians, hot, with as

@@ -23,10 +23,14 @@ class Set(Engine):
     """The tables of one set: native ones, and views of Parquet files for the set `files`."""
 
     def open(self, fresh: bool) -> None:
+        self.choose()
+        super().open(fresh)
+
+    def choose(self) -> None:
+        """Takes the tables of the set that the job names."""
         kind = self.job.engine.partition(":")[2]
         self.benchmark, self.tables, self.fact = kind, tuple(SETS[kind]), SETS[kind][0]
         self.are_files = kind == "files"
-        super().open(fresh)
 
     def in_place(self, name: str, table: str) -> str:
         return f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM '{self.job.parquet(table)}'"
@@ -41,8 +45,7 @@ class PulseFreestone(Set, Freestone):
     def open(self, fresh: bool) -> None:
         # The set is no name of a design.
         self.process, self.statements, self.design = None, 0, "auto"
-        kind = self.job.engine.partition(":")[2]
-        self.tables, self.fact, self.are_files = tuple(SETS[kind]), SETS[kind][0], kind == "files"
+        self.choose()
         for table in self.tables:
             self.run("create", self.create(table, table))
 
@@ -50,14 +53,13 @@ class PulseFreestone(Set, Freestone):
         return self.in_place(name, table) if self.are_files else super().create(name, table)
 
 
-class PulseHyper(Engine):
+class PulseHyper(Set):
     """Hyper through its API for Python, with its newest format of databases. The machine's cores are its threads."""
 
     def open(self, fresh: bool) -> None:
-        kind = self.job.engine.partition(":")[2]
-        self.tables, self.fact, self.are_files = tuple(SETS[kind]), SETS[kind][0], kind == "files"
         from tableauhyperapi import Connection, CreateMode, HyperProcess, Telemetry
 
+        self.choose()
         parameters = {"log_config": "", "default_database_version": "4"}
         self.process = HyperProcess(Telemetry.DO_NOT_SEND_USAGE_DATA_TO_TABLEAU, parameters=parameters)
         mode = CreateMode.CREATE_AND_REPLACE if fresh else CreateMode.NONE

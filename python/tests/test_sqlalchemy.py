@@ -39,7 +39,7 @@ def engine(place):
     made = sa.create_engine(address)
     yield made
     with made.begin() as connection:
-        connection.exec_driver_sql("DROP VIEW IF EXISTS dear")
+        connection.exec_driver_sql("DROP VIEW IF EXISTS expensive")
         Base.metadata.drop_all(connection)
     made.dispose()
 
@@ -66,9 +66,9 @@ def test_objects_are_kept_and_found(engine):
 def test_reflection_finds_designs_keys_and_comments(engine):
     Base.metadata.create_all(engine)
     with engine.begin() as connection:
-        connection.exec_driver_sql("CREATE VIEW dear AS SELECT id FROM sales WHERE price > 5")
+        connection.exec_driver_sql("CREATE VIEW expensive AS SELECT id FROM sales WHERE price > 5")
     inspector = sa.inspect(engine)
-    assert inspector.get_table_names() == ["cities", "sales"] and inspector.get_view_names() == ["dear"]
+    assert inspector.get_table_names() == ["cities", "sales"] and inspector.get_view_names() == ["expensive"]
     assert inspector.get_table_options("sales") == {"freestone_preset": "column", "freestone_sort": "day, city"}
     (key,) = inspector.get_foreign_keys("sales")
     assert (key["constrained_columns"], key["referred_table"], key["referred_columns"]) == (["city"], "cities", ["id"])

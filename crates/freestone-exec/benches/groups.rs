@@ -12,7 +12,9 @@ use freestone_exec::accumulators::RowCount;
 use freestone_exec::aggregate::{Aggregation, Call};
 use freestone_exec::direct::KeyDomain;
 use freestone_exec::error::Result;
-use freestone_exec::pipeline::{Branch, Context, Feed, Inputs, Progress, Sink, Source, SourceWorker, Stage, Take};
+use freestone_exec::pipeline::{
+    Branch, Context, Feed, Inputs, Progress, Sink, Source, SourceWorker, Stage, Take, Unlimited,
+};
 use freestone_exec::rows::Field;
 use freestone_exec::run::{Output, run};
 use freestone_exec::vector::{Batch, Form, Texts, Values, Vector};
@@ -20,25 +22,6 @@ use freestone_exec::vector::{Batch, Form, Texts, Values, Vector};
 const ROWS: usize = 2_000_000;
 const BATCH_ROWS: usize = 2048;
 const RUNS: usize = 7;
-
-/// A context without limits.
-struct Threads(usize);
-
-impl Context for Threads {
-    fn claim(&self, _: usize) -> Result<()> {
-        Ok(())
-    }
-
-    fn release(&self, _: usize) {}
-
-    fn is_cancelled(&self) -> bool {
-        false
-    }
-
-    fn threads(&self) -> usize {
-        self.0
-    }
-}
 
 /// Batches in memory, as units of 16.
 struct Memory {
@@ -145,7 +128,7 @@ fn aggregated(columns: &[Vec<Vector>], threads: usize) -> usize {
     let batch =
         |at: usize| Batch { rows: columns[0][at].len(), columns: columns.iter().map(|c| c[at].clone()).collect() };
     let batches = Arc::new((0..columns[0].len()).map(batch).collect());
-    let context: Arc<dyn Context> = Arc::new(Threads(threads));
+    let context: Arc<dyn Context> = Arc::new(Unlimited(threads));
     let call = Call { inputs: vec![], filter: None, accumulator: Arc::new(|| Ok(Box::new(RowCount))) };
     let aggregation = Aggregation::new(keys, vec![call], context.clone());
     let feed = |source: Arc<dyn Source>| Branch { feed: Feed::Source(source), steps: vec![] };

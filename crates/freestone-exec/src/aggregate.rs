@@ -285,10 +285,10 @@ impl SinkWorker for Worker {
         let groups = states.table.len();
         // A position per group is found as fast in a large table, and there cannot be more groups than positions.
         let reduces = states.rows >= groups * ROWS_PER_GROUP && groups < of.run_groups * LARGER_RUN;
-        let is_first = groups >= FIRST_RUN_GROUPS && self.looks_up && is_nearly_unique(states.rows, groups);
+        let is_unique = is_nearly_unique(states.rows, groups);
+        let is_first = groups >= FIRST_RUN_GROUPS && self.looks_up && is_unique;
         if (groups >= of.run_groups || is_first) && !reduces && !states.table.is_direct() {
             // Rows of the next runs would only become groups of their own.
-            let is_unique = is_nearly_unique(states.rows, groups);
             self.runs.push(states.run()?);
             self.looks_up = !is_unique || self.runs.len().is_multiple_of(RUNS_PER_LOOKUP);
         }
@@ -296,10 +296,9 @@ impl SinkWorker for Worker {
     }
 
     fn end(&mut self) -> Result<()> {
-        if self.of.context.threads() > 1
-            && let Some(states) = &mut self.states
-            && states.table.len() > self.of.run_groups.min(MERGED_BY_ONE)
-        {
+        let merges = self.of.context.threads() > 1;
+        let has_many = |states: &mut States| states.table.len() > self.of.run_groups.min(MERGED_BY_ONE);
+        if let Some(mut states) = self.states.take_if(|states| merges && has_many(states)) {
             self.runs.push(states.run()?);
         }
         Ok(())

@@ -145,8 +145,7 @@ impl GroupTable {
         }
     }
 
-    /// The same for a few rows. Slots are loaded for all of them, then groups, then
-    /// their texts: no load waits for another.
+    /// The same for a few rows. Slots are loaded for all of them, then groups, then their texts: no load waits for another.
     fn find_some(&mut self, keys: &Rows, which: impl Iterator<Item = usize>, groups: &mut Vec<u32>) {
         let mask = self.slots.len() - 1;
         let mut entries = std::mem::take(&mut self.entries);
@@ -155,14 +154,15 @@ impl GroupTable {
             let hash = keys.row(at)[HASH];
             (at as u32, hash, self.slots[hash as usize & mask])
         }));
+        // Zero: it is not the group of the first slot.
         for (_, hash, entry) in &mut entries {
             let is_tagged = *entry != 0 && *entry >> 32 == *hash >> 32;
-            if is_tagged && self.rows.row(*entry as u32 as usize - 1)[HASH] != *hash {
+            if !is_tagged || self.rows.row(*entry as u32 as usize - 1)[HASH] != *hash {
                 *entry = 0;
             }
         }
-        let tagged = entries.iter().filter(|(_, hash, entry)| *entry != 0 && entry >> 32 == hash >> 32);
-        self.rows.load_texts(tagged.map(|(_, _, entry)| *entry as u32 as usize - 1));
+        let likely = entries.iter().filter(|(_, _, entry)| *entry != 0);
+        self.rows.load_texts(likely.map(|(_, _, entry)| *entry as u32 as usize - 1));
         let mut last: Option<(u64, u32)> = None;
         for (at, hash, entry) in &entries {
             let at = *at as usize;
@@ -170,7 +170,7 @@ impl GroupTable {
             // Rows of one group often follow each other.
             let group = match last {
                 Some((before, group)) if before == *hash && is_group(group) => group,
-                _ if *entry != 0 && entry >> 32 == hash >> 32 && is_group(*entry as u32 - 1) => *entry as u32 - 1,
+                _ if *entry != 0 && is_group(*entry as u32 - 1) => *entry as u32 - 1,
                 _ => self.find_one(keys, at, *hash),
             };
             last = Some((*hash, group));

@@ -5,16 +5,15 @@
 
 use std::any::Any;
 use std::cmp::Ordering;
-use std::sync::Arc;
-use std::sync::atomic::{self, AtomicBool};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::ArrayRef;
 use arrow_row::{OwnedRow, RowConverter, SortField};
-use parking_lot::Mutex;
 
 use crate::convert::to_arrow;
 use crate::error::{ExecError, Result};
-use crate::pipeline::{Claim, Context, Progress, Sink, SinkWorker, Source, SourceWorker, Take};
+use crate::pipeline::{Claim, Context, Finished, Results, Sink, SinkWorker, Source, Take};
 use crate::rows::{Field, FrozenRows, Layout, Rows};
 use crate::vector::Batch;
 
@@ -37,8 +36,8 @@ pub struct Top {
     rows: usize,
     more: usize,
     context: Arc<dyn Context>,
-    done: Mutex<Option<(FrozenRows, Vec<u32>)>>,
-    taken: AtomicBool,
+    done: OnceLock<(FrozenRows, Vec<u32>)>,
+    next: AtomicUsize,
 }
 
 /// Candidates are thinned out at the latest when there are so many more than are wanted.
@@ -66,15 +65,15 @@ impl Top {
         context: Arc<dyn Context>,
     ) -> Result<Arc<Top>> {
         let layout = Arc::new(Layout::new(&fields, 0));
-        let (done, taken) = (Mutex::default(), AtomicBool::new(false));
-        let top = Top { keys, fields, layout, rows, more, context, done, taken };
+        let (done, next) = (OnceLock::new(), AtomicUsize::new(0));
+        let top = Top { keys, fields, layout, rows, more, context, done, next };
         top.converter()?;
         Ok(Arc::new(top))
     }
 
     /// The rows, when all were seen.
     pub fn results(self: &Arc<Self>) -> Arc<dyn Source> {
-        Arc::new(Results(self.clone()))
+        Results::of(self)
     }
 
     fn converter(&self) -> Result<RowConverter> {
@@ -85,8 +84,12 @@ impl Top {
         RowConverter::new(self.keys.iter().map(field).collect()).map_err(ExecError::foreign)
     }
 
-    fn arrays(&self, batch: &Batch) -> Result<Vec<ArrayRef>> {
-        let array = |key: &SortKey| to_arrow(&batch.columns[key.column], &self.fields[key.column].data_type);
+    /// The keys of some rows of a batch, or of all.
+    fn arrays(&self, batch: &Batch, rows: Option<&[u32]>) -> Result<Vec<ArrayRef>> {
+        let array = |key: &SortKey| {
+            let (column, data_type) = (&batch.columns[key.column], &self.fields[key.column].data_type);
+            rows.map_or_else(|| to_arrow(column, data_type), |rows| to_arrow(&column.take(rows), data_type))
+        };
         self.keys.iter().map(array).collect()
     }
 }
@@ -126,7 +129,8 @@ impl Sink for Arc<Top> {
         kept.truncate(self.rows);
         let order: Vec<(u32, u32)> = kept.into_iter().map(|(_, part, row)| (part, row)).collect();
         let all = (0..order.len() as u32).collect();
-        *self.done.lock() = Some((FrozenRows::ordered(self.layout.clone(), parts, &order), all));
+        // A stage ends once.
+        let _ = self.done.set((FrozenRows::ordered(self.layout.clone(), parts, &order), all));
         Ok(())
     }
 }
@@ -143,9 +147,7 @@ impl Worker {
         self.rows.retain(self.kept.iter().map(|(_, row)| *row));
         self.kept.iter_mut().enumerate().for_each(|(at, (_, row))| *row = at as u32);
     }
-}
 
-impl Worker {
     /// The rows that may come before the bound, by those of their keys that are compared without being normalized.
     fn likely(&self, batch: &Batch) -> Vec<u32> {
         let (mut likely, mut equal) = (vec![], (0..batch.rows as u32).collect::<Vec<u32>>());
@@ -156,9 +158,9 @@ impl Worker {
                 break;
             };
             let is_null = |row: u32| batch.columns[key.column].is_null(row as usize);
-            let mut still_equal = vec![];
+            let (is_bound_null, mut still_equal) = (self.rows.is_null(last, key.column), vec![]);
             for row in equal {
-                match (is_null(row), self.rows.is_null(last, key.column)) {
+                match (is_null(row), is_bound_null) {
                     (true, true) => still_equal.push(row),
                     (true, false) if key.nulls_first => likely.push(row),
                     (false, true) if !key.nulls_first => likely.push(row),
@@ -184,24 +186,25 @@ impl SinkWorker for Worker {
             return Ok(());
         }
         let likely = self.bound.as_ref().map(|_| self.likely(&batch));
-        if likely.as_ref().is_some_and(Vec::is_empty) {
+        let rows = likely.as_ref().map_or(batch.rows, Vec::len);
+        if rows == 0 {
             return Ok(());
         }
-        let batch = likely.map_or(batch.clone(), |rows| batch.take(&rows));
-        let keys = self.converter.convert_columns(&self.of.arrays(&batch)?).map_err(ExecError::foreign)?;
-        let is_before = |row: &usize| match &self.bound {
-            Some(bound) => keys.row(*row) < bound.row(),
+        let arrays = self.of.arrays(&batch, likely.as_deref())?;
+        let keys = self.converter.convert_columns(&arrays).map_err(ExecError::foreign)?;
+        let is_before = |at: &usize| match &self.bound {
+            Some(bound) => keys.row(*at) < bound.row(),
             None => true,
         };
-        let candidates: Vec<u32> = (0..batch.rows).filter(is_before).map(|row| row as u32).collect();
-        if candidates.is_empty() {
+        let first: Vec<usize> = (0..rows).filter(is_before).collect();
+        if first.is_empty() {
             return Ok(());
         }
-        let first = self.rows.len() as u32;
-        let some = batch.take(&candidates);
+        let row_of = |at: &usize| likely.as_ref().map_or(*at as u32, |rows| rows[*at]);
+        let some = batch.take(&first.iter().map(row_of).collect::<Vec<_>>());
+        let numbers = self.rows.len() as u32..;
         self.rows.append(&some.columns, some.rows);
-        let kept = candidates.iter().enumerate().map(|(at, row)| (keys.row(*row as usize).owned(), first + at as u32));
-        self.kept.extend(kept);
+        self.kept.extend(first.iter().map(|at| keys.row(*at).owned()).zip(numbers));
         if self.kept.len() > self.of.rows + self.of.more.max(self.of.rows) {
             self.thin();
         }
@@ -213,30 +216,20 @@ impl SinkWorker for Worker {
     }
 }
 
-struct Results(Arc<Top>);
-
-impl Source for Results {
-    fn worker(&self) -> Box<dyn SourceWorker> {
-        Box::new(Results(self.0.clone()))
+impl Finished for Top {
+    fn next(&self) -> &AtomicUsize {
+        &self.next
     }
 
     fn units(&self) -> usize {
         1
     }
-}
 
-impl SourceWorker for Results {
-    fn claim(&mut self) -> Option<Progress> {
-        (!self.0.taken.swap(true, atomic::Ordering::Relaxed)).then_some(Progress::whole(0))
-    }
-
-    fn read(&mut self, take: Take<'_>) -> Result<()> {
-        let done = self.0.done.lock().take();
-        if let Some((rows, order)) = done {
-            for some in order.chunks(OUTPUT_ROWS) {
-                let columns = (0..self.0.fields.len()).map(|column| rows.vector(column, some)).collect();
-                take(Batch { rows: some.len(), columns })?;
-            }
+    fn read(&self, _: usize, take: Take<'_>) -> Result<()> {
+        let Some((rows, order)) = self.done.get() else { return Ok(()) };
+        for some in order.chunks(OUTPUT_ROWS) {
+            let columns = (0..self.fields.len()).map(|column| rows.vector(column, some)).collect();
+            take(Batch { rows: some.len(), columns })?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use freestone_exec::direct::KeyDomain;
 use freestone_exec::error::{ExecError, Result};
 use freestone_exec::first_rows::{self, FirstRows};
 use freestone_exec::join::{Condition, Join, Kind, Pick, Plan};
-use freestone_exec::pipeline::{Branch, Context, Feed, Inputs, Sink, Stage, Step};
+use freestone_exec::pipeline::{Branch, Context, Feed, Inputs, Sink, Stage, Step, Unlimited};
 use freestone_exec::program::{Node, Program};
 use freestone_exec::rows::Field;
 use freestone_exec::run::{Output, run};
@@ -140,21 +140,6 @@ impl Inputs for Batches {
         let mut input = self.inputs[input].lock();
         input.0 += 1;
         Ok(input.1.next().map(|batch| (input.0 - 1, batch)))
-    }
-}
-
-struct Threads(usize);
-
-impl Context for Threads {
-    fn claim(&self, _: usize) -> Result<()> {
-        Ok(())
-    }
-    fn release(&self, _: usize) {}
-    fn is_cancelled(&self) -> bool {
-        false
-    }
-    fn threads(&self) -> usize {
-        self.0
     }
 }
 
@@ -336,7 +321,7 @@ proptest! {
     fn joins_give_the_pairs_of_nested_loops(case in join_case()) {
         let JoinCase { kind, forms, build, probe, nulls, condition, each, threads } = case;
         let keys = forms.len() - 1;
-        let context: Arc<dyn Context> = Arc::new(Threads(threads));
+        let context: Arc<dyn Context> = Arc::new(Unlimited(threads));
         let plan = Plan {
             kind,
             build: fields(&forms, keys),
@@ -384,7 +369,7 @@ proptest! {
             output: output(kind, forms.len()),
             on_built: None,
         };
-        let context: Arc<dyn Context> = Arc::new(Threads(threads));
+        let context: Arc<dyn Context> = Arc::new(Unlimited(threads));
         let join = Join::new(plan, context.clone());
         let mut last = vec![input(1, vec![Arc::new(join.clone())])];
         if kind.returns_build() {
@@ -419,7 +404,7 @@ proptest! {
             ),
         );
         let all = rows(forms.clone(), 200).new_tree(&mut runner).expect("rows").current();
-        let context: Arc<dyn Context> = Arc::new(Threads(threads));
+        let context: Arc<dyn Context> = Arc::new(Unlimited(threads));
         let bounds = bounded.then_some((0, 5));
         let domains = fields(&forms, keys).into_iter().take(keys).map(|field| KeyDomain { field, bounds });
         let aggregation = Aggregation::with_runs(domains.collect(), calls(keys), context.clone(), run_groups);
@@ -439,7 +424,7 @@ proptest! {
         (descending, nulls_first, more, first) in (any::<bool>(), any::<bool>(), 0usize..50, 0usize..2),
     ) {
         let forms = [Form::Int, Form::Text];
-        let context: Arc<dyn Context> = Arc::new(Threads(threads));
+        let context: Arc<dyn Context> = Arc::new(Unlimited(threads));
         let key = |column| SortKey { column, descending, nulls_first };
         let keys = vec![key(first), key(1 - first)];
         let top = Top::with_more(keys, fields(&forms, 0), most, more, context.clone()).expect("sorted types");
@@ -477,7 +462,7 @@ proptest! {
         let cells = |(at, row): (usize, Row)| vec![row[key].clone(), row[2].clone(), row[3].clone(), Cell::Int(at as i64)];
         let all: Vec<Row> = all.into_iter().enumerate().map(cells).collect();
         let order = |column, descending| SortKey { column, descending, nulls_first };
-        let context: Arc<dyn Context> = Arc::new(Threads(threads));
+        let context: Arc<dyn Context> = Arc::new(Unlimited(threads));
         let domain = KeyDomain { field: fields(&forms, 1).remove(0), bounds: None };
         let plan = first_rows::Plan {
             keys: vec![(0, domain)],
@@ -646,7 +631,7 @@ proptest! {
         (keys, by_text) in (0usize..2, any::<bool>()),
         (each, threads, descending, nulls_first) in (1usize..40, 1usize..4, any::<bool>(), any::<bool>()),
     ) {
-        let context: Arc<dyn Context> = Arc::new(Threads(threads));
+        let context: Arc<dyn Context> = Arc::new(Unlimited(threads));
         // Each row has its number, and a float whose sums are exact.
         let numbered = |(at, row): (usize, Row)| {
             let float = if at % 5 == 0 { Cell::Null } else { Cell::Float(at as f64 / 4.0) };
@@ -786,7 +771,7 @@ fn errors_end_all_threads() {
             Err(ExecError::foreign("no rows"))
         }
     }
-    let context: Arc<dyn Context> = Arc::new(Threads(3));
+    let context: Arc<dyn Context> = Arc::new(Unlimited(3));
     let stages = [Stage { branches: vec![input(0, vec![])], sink: None }];
     let (inputs, output): (Arc<dyn Inputs>, Arc<dyn Output>) = (Arc::new(Failing), Arc::new(Collected::default()));
     let failed = run(&stages, &inputs, &context, &output).expect_err("it fails");

@@ -354,7 +354,7 @@ def result(text, names):
     """The rows of an expression, sorted unless the expression sorts them."""
     expression = eval(text, names)
     if isinstance(expression, ibis.expr.types.Column):
-        # A column of ``t`` is shown beside the key, so that rows can be compared in any order.
+        # A column of ``t`` is shown with the key, so that rows can be compared in any order.
         expression = names["t"].select("id", value=expression)
     found = names["con"].to_pyarrow(expression)
     found = found.to_pylist() if isinstance(found, pa.Table) else [found.as_py()]

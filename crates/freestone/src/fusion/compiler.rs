@@ -425,12 +425,7 @@ impl<'a> Compiler<'a> {
         }
         let mut calls = Calls::default();
         for (function, filter) in partial.aggr_expr().iter().zip(partial.filter_expr()) {
-            let (mut inputs, mut known) = (vec![], vec![]);
-            for argument in aggregates::arguments(function) {
-                let Some(compiled) = compiler.compile(&argument)? else { return Ok(None) };
-                known.push(compiled.known.clone());
-                inputs.push(place(&mut compiler, &mut outputs, compiled));
-            }
+            let Some((inputs, known)) = arguments(&mut compiler, &mut outputs, function)? else { return Ok(None) };
             let filter = match filter {
                 None => None,
                 Some(filter) => match compiler.compile(filter)?.filter(|c| c.known.form == Form::Bits) {
@@ -553,6 +548,21 @@ pub(super) fn place(compiler: &mut Expressions<'_>, outputs: &mut Vec<Compiled>,
         outputs.push(compiled);
         outputs.len() - 1
     })
+}
+
+/// The positions of a function's arguments among the outputs, and what is known of them; `None` if one must not be evaluated here.
+pub(super) fn arguments(
+    compiler: &mut Expressions<'_>,
+    outputs: &mut Vec<Compiled>,
+    function: &AggregateFunctionExpr,
+) -> Result<Option<(Vec<usize>, Vec<Known>)>> {
+    let (mut inputs, mut known) = (vec![], vec![]);
+    for argument in aggregates::arguments(function) {
+        let Some(compiled) = compiler.compile(&argument)? else { return Ok(None) };
+        known.push(compiled.known.clone());
+        inputs.push(place(compiler, outputs, compiled));
+    }
+    Ok(Some((inputs, known)))
 }
 
 /// A column as a field of rows.

@@ -16,7 +16,7 @@ use freestone_exec::steps::Columns;
 use freestone_exec::vector::Form;
 
 use super::aggregates::{self, Calls};
-use super::compiler::{Compiler, Open, field, place};
+use super::compiler::{Compiler, Open, arguments, field};
 use super::expressions::{Expressions, Known};
 
 /// Whether a node is one of these aggregations.
@@ -48,12 +48,9 @@ impl Compiler<'_> {
         // Each counted column once, and per function its place among them, or among the other functions.
         let (mut counted, mut places) = (Vec::<(usize, Known)>::new(), vec![]);
         for function in partial.aggr_expr() {
-            let (mut inputs, mut known) = (vec![], vec![]);
-            for argument in aggregates::arguments(function) {
-                let Some(compiled) = compiler.compile(&argument)? else { return Ok(None) };
-                known.push(compiled.known.clone());
-                inputs.push(place(&mut compiler, &mut outputs, compiled));
-            }
+            let Some((mut inputs, mut known)) = arguments(&mut compiler, &mut outputs, function)? else {
+                return Ok(None);
+            };
             if !is_distinct_count(function) {
                 places.push(None);
                 if !calls.add(function, inputs, &known, None)? {

@@ -1,4 +1,4 @@
-"""The adapter: what dbt asks of a database beside connections and macros."""
+"""The adapter: what dbt asks of a database, except for connections and macros."""
 
 from __future__ import annotations
 
