@@ -497,17 +497,54 @@ fn not_null(keys: &[Vector]) -> Option<BooleanBuffer> {
 /// The entries of a dictionary that are looked up for each row of a batch, at most.
 const ENTRIES_PER_ROW: usize = 4;
 
-/// The codes of a join by one key of texts that are in a dictionary, where each bucket has one row.
-fn coded_key<'a>(
-    plan: &Plan,
-    built: &Built,
-    keys: &'a [Vector],
-    rows: usize,
-) -> Option<(&'a [u32], &'a Arc<Dictionary>)> {
+/// The rows of the build side that entries of a dictionary may have on average, if they are looked up at all.
+const ROWS_PER_ENTRY: usize = 4;
+
+/// The codes of a join by one key of texts that are in a dictionary.
+fn coded_key<'a>(plan: &Plan, keys: &'a [Vector], rows: usize) -> Option<(&'a [u32], &'a Arc<Dictionary>)> {
     let [key] = keys else { return None };
     let Values::Codes(codes, dictionary) = &key.values else { return None };
-    let is_known = built.next.is_empty() && !(plan.null_equals_null && key.valid.is_some());
+    let is_known = !(plan.null_equals_null && key.valid.is_some());
     (is_known && dictionary.texts.len() <= rows * ENTRIES_PER_ROW).then_some((codes, dictionary))
+}
+
+/// The rows of the build side that have the texts of a dictionary.
+struct Entries {
+    dictionary: Arc<Dictionary>,
+    rows: EntryRows,
+}
+
+enum EntryRows {
+    /// For each entry the row plus one; zero: none.
+    One(Vec<u32>),
+    /// The rows of entry `i` are `rows[ends[i - 1]..ends[i]]`.
+    Some { ends: Vec<u32>, rows: Vec<u32> },
+    /// They are so many that each row is looked up for itself.
+    Many,
+}
+
+impl EntryRows {
+    /// Of pairs of an entry and a row, in the order of the entries.
+    fn of(entries: usize, pairs: impl Iterator<Item = (u32, u32)>) -> EntryRows {
+        let (mut first, mut ends, mut rows) = (vec![0; entries], vec![0; entries], vec![]);
+        let mut is_unique = true;
+        for (entry, row) in pairs {
+            is_unique &= first[entry as usize] == 0;
+            first[entry as usize] = row + 1;
+            rows.push(row);
+            ends[entry as usize] = rows.len() as u32;
+        }
+        if is_unique {
+            return EntryRows::One(first);
+        }
+        // Entries without a row end where the one before does.
+        let mut last = 0;
+        for end in &mut ends {
+            last = last.max(*end);
+            *end = last;
+        }
+        EntryRows::Some { ends, rows }
+    }
 }
 
 /// The probe side of a join.
@@ -532,8 +569,8 @@ struct Prober {
     of: Arc<Join>,
     condition: Option<Evaluator>,
     keys: Rows,
-    /// Per dictionary of a key, the row of each entry in the build side plus one; zero: none.
-    coded: Vec<(Arc<Dictionary>, Vec<u32>)>,
+    /// Per dictionary of a key.
+    coded: Vec<Entries>,
     hashes: Vec<u64>,
     first: Vec<u32>,
     /// Pairs.
@@ -552,9 +589,10 @@ impl StepWorker for Prober {
             return self.push_ranges(&join, ranges, &batch, next);
         }
         let keys = &batch.columns[..plan.keys];
-        if let Some((codes, dictionary)) = coded_key(plan, built, keys, batch.rows) {
-            self.pair_by_codes(&join, codes, dictionary, keys[0].valid.as_ref());
-            return self.flush(&join, &batch, 0, batch.rows, next);
+        if let Some((codes, dictionary)) = coded_key(plan, keys, batch.rows)
+            && let Some(entries) = self.entries(&join, dictionary)?
+        {
+            return self.push_codes(&join, entries, codes, &batch, next);
         }
         let ints = matches!(built.directory, Directory::Key { .. }).then(|| keys[0].as_ints());
         if ints.is_none() {
@@ -616,38 +654,80 @@ impl Prober {
         self.flush(join, batch, from, batch.rows, next)
     }
 
-    /// Pairs each row with that of its code. The entries of a dictionary are looked up once.
-    fn pair_by_codes(&mut self, join: &Join, codes: &[u32], dictionary: &Arc<Dictionary>, valid: Option<&NullBuffer>) {
-        let known = self.coded.iter().rposition(|(of, _)| Arc::ptr_eq(of, dictionary));
-        let at = known.unwrap_or_else(|| {
-            let rows = self.rows_of_entries(join, dictionary);
-            self.coded.push((dictionary.clone(), rows));
-            self.coded.len() - 1
-        });
-        let rows = &self.coded[at].1;
-        self.first.clear();
+    /// Pairs each row with those of its code. `at`: the dictionary's place among those that are known.
+    fn push_codes(&mut self, join: &Join, at: usize, codes: &[u32], batch: &Batch, next: Take<'_>) -> Result<()> {
         // NULL rows may have any code.
-        self.first.extend(codes.iter().map(|code| rows.get(*code as usize).copied().unwrap_or(0)));
-        if let Some(valid) = valid {
-            (!valid.inner()).set_indices().for_each(|row| self.first[row] = 0);
+        let valid = batch.columns[0].valid.clone();
+        match &self.coded[at].rows {
+            EntryRows::One(rows) => {
+                self.first.clear();
+                self.first.extend(codes.iter().map(|code| rows.get(*code as usize).copied().unwrap_or(0)));
+                if let Some(valid) = valid {
+                    (!valid.inner()).set_indices().for_each(|row| self.first[row] = 0);
+                }
+                self.pair_with_first(codes.len());
+                self.flush(join, batch, 0, batch.rows, next)
+            }
+            _ => {
+                let mut from = 0;
+                for (row, code) in codes.iter().enumerate() {
+                    let EntryRows::Some { ends, rows } = &self.coded[at].rows else { return Ok(()) };
+                    let code = *code as usize;
+                    if valid.as_ref().is_none_or(|valid| valid.is_valid(row)) && code < ends.len() {
+                        let start = code.checked_sub(1).map_or(0, |before| ends[before]);
+                        self.build_rows.extend_from_slice(&rows[start as usize..ends[code] as usize]);
+                        self.probe_rows.resize(self.build_rows.len(), row as u32);
+                    }
+                    if self.probe_rows.len() >= PAIRS {
+                        self.flush(join, batch, from, row + 1, next)?;
+                        from = row + 1;
+                    }
+                }
+                self.flush(join, batch, from, batch.rows, next)
+            }
         }
-        self.pair_with_first(codes.len());
     }
 
-    fn rows_of_entries(&mut self, join: &Join, dictionary: &Dictionary) -> Vec<u32> {
+    /// The place of a dictionary among those whose entries were looked up; `None` if rows are better looked up one by one.
+    fn entries(&mut self, join: &Join, dictionary: &Arc<Dictionary>) -> Result<Option<usize>> {
+        let known = self.coded.iter().rposition(|entries| Arc::ptr_eq(&entries.dictionary, dictionary));
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let rows = self.rows_of_entries(join, dictionary)?;
+                self.coded.push(Entries { dictionary: dictionary.clone(), rows });
+                self.coded.len() - 1
+            }
+        };
+        Ok((!matches!(self.coded[at].rows, EntryRows::Many)).then_some(at))
+    }
+
+    fn rows_of_entries(&mut self, join: &Join, dictionary: &Dictionary) -> Result<EntryRows> {
         let (entries, keys) = (dictionary.texts.len(), [Vector::new(Values::Text(dictionary.texts.clone()))]);
         self.hashes.clear();
         self.hashes.extend_from_slice(dictionary.hashes());
         self.keys.clear();
         self.keys.append(&keys, entries);
-        join.built().directory.first_rows(&self.hashes, None, &mut self.first);
-        self.pair_with_first(entries);
-        self.keep_equal(join, &keys);
-        let mut rows = vec![0; entries];
-        for (entry, row) in self.probe_rows.drain(..).zip(self.build_rows.drain(..)) {
-            rows[entry as usize] = row + 1;
+        let built = join.built();
+        built.directory.first_rows(&self.hashes, None, &mut self.first);
+        for entry in 0..entries {
+            let mut found = self.first[entry];
+            while found != 0 {
+                self.probe_rows.push(entry as u32);
+                self.build_rows.push(found - 1);
+                found = built.next.get(found as usize - 1).map_or(0, |next| next.load(Ordering::Relaxed));
+                if self.probe_rows.len() > entries * ROWS_PER_ENTRY + PAIRS {
+                    self.probe_rows.clear();
+                    self.build_rows.clear();
+                    return Ok(EntryRows::Many);
+                }
+            }
+            if entry % PAIRS == 0 {
+                check(join.context.as_ref())?;
+            }
         }
-        rows
+        self.keep_equal(join, &keys);
+        Ok(EntryRows::of(entries, self.probe_rows.drain(..).zip(self.build_rows.drain(..))))
     }
 
     /// Pairs each row with the first of its bucket, if there is one. No branch depends on the rows.
