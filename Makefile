@@ -9,6 +9,7 @@ FREESTONE = $(CARGO_TARGET_DIR)/release/freestone
 PYTHON ?= python3
 DEMO_OUTPUT ?= freestone-demo
 BENCH_SCALE ?= 1
+REPORT_OUTPUT ?= freestone-lab
 FUZZ_ROUNDS ?= 10
 # Random statements of each kind per round, compared with DuckDB.
 FUZZ_STATEMENTS ?= 2000
@@ -27,7 +28,7 @@ PYTHON_VENV ?= $(HOME)/.cache/freestone/python-venv
 ECOSYSTEM_VENV ?= $(HOME)/.cache/freestone/ecosystem-venv
 ECOSYSTEM_PYTEST = $(TEST_ENVIRONMENT) '$(ECOSYSTEM_VENV)/bin/python' -B -m pytest
 
-.PHONY: help build lab driver demo test test-rust check-fast lint format-check clippy python-check python-venv shape-check test-python \
+.PHONY: help build lab report driver demo test test-rust check-fast lint format-check clippy python-check python-venv shape-check test-python \
 	test-release test-ecosystem ecosystem-venv conformance \
 	bench pulse fuzz tools clean
 
@@ -39,6 +40,7 @@ help:
 	@echo 'make check-fast  runs only the tests of the engine'
 	@echo 'make build    builds the command line: $(FREESTONE)'
 	@echo 'make lab      builds the experiments of the papers: $(CARGO_TARGET_DIR)/release/freestone-lab'
+	@echo 'make report   half an hour: the experiments of the papers, with a page per paper in $(REPORT_OUTPUT)/'
 	@echo 'make bench    compares with DuckDB, ClickHouse, DataFusion, Vortex and Polars (BENCH_SCALE=1)'
 	@echo 'make lint     checks formatting, clippy lints, import circles, long functions and Python files'
 	@echo 'make pulse    two minutes: everything that users run beside DuckDB, and what lost against bench/pulse.json'
@@ -52,6 +54,10 @@ build:
 
 lab:
 	cargo build --release -p freestone-lab
+
+# The papers' experiments at sizes that take half an hour in all. What was measured before stays; Ctrl-C and the same command continue.
+report: build lab
+	$(CARGO_TARGET_DIR)/release/freestone-lab report --run --output $(REPORT_OUTPUT)
 
 demo: build
 	$(FREESTONE) demo --output $(DEMO_OUTPUT)

@@ -57,8 +57,16 @@ pub enum Command {
         #[arg(long, value_name = "DIR", default_value = "freestone-lab")]
         output: PathBuf,
     },
-    /// Writes the report of the experiments that have run
+    /// Writes the report of the experiments that have run: an overview, and a page for each paper
     Report {
+        /// Runs the papers' experiments first, each once, at a size that fits the time. A run that was interrupted continues
+        #[arg(long)]
+        run: bool,
+
+        /// The minutes after which no further experiment begins
+        #[arg(long, value_name = "N", default_value_t = 25, requires = "run")]
+        minutes: u64,
+
         /// The folder with the results
         #[arg(long, value_name = "DIR", default_value = "freestone-lab")]
         output: PathBuf,

@@ -7,6 +7,7 @@ mod args;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use freestone_data::{acs, ontime, ssb};
@@ -97,7 +98,12 @@ fn run(command: &Command) -> Result<(), Failure> {
             run_experiments(names, &options)
         }
         Command::Compare { base, other, output } => compare(base, other, output.as_deref()),
-        Command::Report { output } => print(&experiments::report(output)?.display().to_string()),
+        Command::Report { run: false, output, .. } => print(&experiments::report(output)?.display().to_string()),
+        Command::Report { minutes, output, .. } => {
+            let options = RunOptions { output: output.clone(), versions: versions(), ..RunOptions::default() };
+            let time = Duration::from_secs(60 * minutes);
+            print(&experiments::report_papers(&options, time, &|step| note(step))?.display().to_string())
+        }
         Command::Generate { name, scale, output } => generate(name, *scale, output),
         Command::Link(args) => link(args),
         Command::FlightServer { listen, files } => {

@@ -11,6 +11,11 @@ const STYLE: &str = include_str!("page.css");
 
 /// A page of one or more runs. Several runs get a table of contents.
 pub fn html(title: &str, lead: &str, runs: &[Findings]) -> String {
+    with_links(title, lead, &[], runs)
+}
+
+/// The same with links to other pages of the same folder: their files and titles.
+pub fn with_links(title: &str, lead: &str, pages: &[(String, String)], runs: &[Findings]) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\">\
@@ -19,6 +24,11 @@ pub fn html(title: &str, lead: &str, runs: &[Findings]) -> String {
         escape(title),
         escape(lead)
     );
+    if !pages.is_empty() {
+        let link =
+            |(file, title): &(String, String)| format!("<li><a href=\"{}\">{}</a></li>", escape(file), escape(title));
+        let _ = write!(out, "<nav><ul>{}</ul></nav>\n", pages.iter().map(link).collect::<String>());
+    }
     if runs.len() > 1 {
         contents(runs, &mut out);
     }
@@ -227,6 +237,8 @@ mod tests {
     fn a_page_stands_alone_and_escapes_what_it_shows() {
         let page = html("Title", "Lead", &[run("a"), run("b")]);
         assert!(page.contains("A &amp; B") && page.contains("1 &lt; 2") && page.contains("href=\"#b\""));
+        let pages = [("a&b.html".to_owned(), "1 < 2".to_owned())];
+        assert!(with_links("Title", "Lead", &pages, &[run("a")]).contains("<a href=\"a&amp;b.html\">1 &lt; 2</a>"));
         for outside in ["http:", "https:", "<script", "<link", "@import", "src="] {
             assert!(!page.contains(outside), "the page refers to something outside: {outside}");
         }

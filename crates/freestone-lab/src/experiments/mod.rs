@@ -9,6 +9,7 @@ mod halverson;
 mod holloway;
 mod holloway_size;
 mod memory_layouts;
+mod papers;
 mod protocol;
 mod ptable;
 mod scaling;
@@ -24,6 +25,7 @@ use crate::Notify;
 use crate::error::{LabError, Result};
 use freestone_report::findings::{Findings, Part};
 use freestone_report::{Host, page};
+pub use papers::report_papers;
 pub use scanner::ScanSettings;
 
 /// An experiment, which is run by name.
@@ -117,14 +119,11 @@ pub fn run(name: &str, options: &RunOptions, notify: Notify<'_>) -> Result<Findi
         seconds: start.elapsed().as_secs_f64(),
         parts,
     };
-    let path = options.output.join(format!("{name}.json"));
-    let json = serde_json::to_vec_pretty(&findings);
-    let json = json.map_err(|source| LabError::Result { path: path.clone(), source })?;
-    std::fs::write(&path, json).map_err(LabError::file(&path))?;
+    papers::write(&options.output, &findings)?;
     Ok(findings)
 }
 
-/// Writes `{output}/report.html` from all results in the folder, and returns its path.
+/// Writes `{output}/report.html` from all results in the folder, with a page for each paper, and returns its path.
 ///
 /// # Errors
 /// There are no results, or one cannot be read.
@@ -143,20 +142,10 @@ pub fn report(output: &Path) -> Result<PathBuf> {
     }
     let lead = "What the papers found, measured again with this engine: the same rows, the same scan, other layouts.";
     let path = output.join("report.html");
-    std::fs::write(&path, page::html("The laboratory", lead, &runs)).map_err(LabError::file(&path))?;
-    of_grund(output, runs)?;
+    let pages = papers::pages(output, &runs)?;
+    let overview = page::with_links("The laboratory", lead, &pages, &runs);
+    std::fs::write(&path, overview).map_err(LabError::file(&path))?;
     Ok(path)
-}
-
-/// Writes the page of one paper, Grund et al. 2010, next to the report, if any of its experiments has run.
-fn of_grund(output: &Path, mut runs: Vec<Findings>) -> Result<()> {
-    runs.retain(|run| run.source.starts_with("Grund et al. 2010"));
-    if runs.is_empty() {
-        return Ok(());
-    }
-    let lead = "The Effects of Virtualization on Main Memory Systems, measured again: its tables and figures next to this machine's.";
-    let path = output.join("grund-2010.html");
-    std::fs::write(&path, page::html("Grund et al. 2010", lead, &runs)).map_err(LabError::file(&path))
 }
 
 impl RunOptions {
