@@ -143,11 +143,7 @@ impl DatabaseOptions {
         }
         options.spill_directory = self.text("freestone.spill_directory")?.map(PathBuf::from);
         options.read_only = self.truth("freestone.read_only")?.unwrap_or(false);
-        options.pmem_emulated = match self.text("freestone.pmem")?.as_deref() {
-            None => false,
-            Some("emulated") => true,
-            Some(other) => return Err(invalid(format!("freestone.pmem = {other}: it is `emulated`, or not given"))),
-        };
+        options.pmem_emulated = self.text("freestone.pmem")?.map(|text| text.parse().map_err(invalid)).transpose()?;
         match place {
             MEMORY if options.read_only => {
                 Err(invalid("a database in memory starts empty, so it cannot be read-only; name a folder"))

@@ -32,7 +32,7 @@ use clap::CommandFactory;
 use clap::error::ErrorKind;
 use freestone::{Database, Options};
 
-use args::{Cli, EngineArgs, OutputArgs, PmemMode, Script};
+use args::{Cli, EngineArgs, OutputArgs, Script};
 use failure::Failure;
 use interrupt::{EXIT_INTERRUPTED, Interrupt};
 use output::{Sink, TableLayout};
@@ -147,7 +147,7 @@ fn open(path: Option<&Path>, args: &EngineArgs) -> Result<Arc<Database>, Failure
         threads: args.threads.unwrap_or(defaults.threads),
         memory_limit: args.memory_limit.or(defaults.memory_limit),
         read_only: args.read_only,
-        pmem_emulated: args.pmem == Some(PmemMode::Emulated),
+        pmem_emulated: args.pmem,
         pmem_bytes: args.pmem_size.map_or(defaults.pmem_bytes, |bytes| bytes as u64),
         umask: args.umask.unwrap_or(defaults.umask),
         ..defaults

@@ -175,13 +175,8 @@ fn options(
         Some(text) => Some(parse_size(text)?),
         None => defaults.memory_limit,
     };
-    let pmem_emulated = match pmem {
-        None => false,
-        Some("emulated") => true,
-        Some(other) => {
-            return Err(Error::new(ErrorKind::Invalid, format!("pmem = {other:?}: it is \"emulated\", or not given")));
-        }
-    };
+    let pmem_emulated =
+        pmem.map(str::parse).transpose().map_err(|wrong: String| Error::new(ErrorKind::Invalid, wrong))?;
     Ok(Options { threads: threads.unwrap_or(defaults.threads), memory_limit, read_only, pmem_emulated, ..defaults })
 }
 

@@ -34,8 +34,8 @@ mod table;
 
 pub use error::StoreError;
 pub use store::{
-    Appended, Appender, BackupReport, CheckReport, ColumnUse, LockMode, OpenTransaction, PmemOptions, PoolList,
-    PoolState, Repaired, Savepoint, Snapshot, Store, StoreOptions, TransactionList, VacuumReport, Waiting,
+    Appended, Appender, BackupReport, CheckReport, ColumnUse, Emulation, LockMode, OpenTransaction, PmemOptions,
+    PoolList, PoolState, Repaired, Savepoint, Snapshot, Store, StoreOptions, TransactionList, VacuumReport, Waiting,
     WriteTransaction, is_comparable,
 };
 pub use table::{CopyOf, SegmentEntry, Table};

@@ -13,7 +13,7 @@ use freestone_codec::{IntPredicate, Predicate};
 use freestone_store::design::Design;
 use freestone_store::scan::{ColumnPredicate, ScanRequest, lookup};
 use freestone_store::schema::{Column, StoredValue, TableSchema};
-use freestone_store::{PmemOptions, Store, StoreOptions, Table};
+use freestone_store::{Emulation, PmemOptions, Store, StoreOptions, Table};
 use proptest::prelude::*;
 
 mod common;
@@ -31,7 +31,7 @@ const DESIGNS: [&[(&str, &str)]; 9] = [
 ];
 
 fn with_pool() -> StoreOptions {
-    let pmem = PmemOptions { emulated: true, bytes: 32 << 20, region: None };
+    let pmem = PmemOptions { emulated: Some(Emulation::default()), bytes: 32 << 20, region: None };
     StoreOptions { pmem, ..StoreOptions::default() }
 }
 

@@ -15,7 +15,7 @@ use freestone_store::media::region::{CrashPoint, MemoryRegion, Region, TrackedRe
 use freestone_store::media::{FaultPlan, Faulty, Medium, Memory};
 use freestone_store::scan::{ColumnPredicate, ScanMetrics, ScanRequest, lookup, pool_choice};
 use freestone_store::schema::{Column, StoredValue, TableSchema, UniqueKey};
-use freestone_store::{PmemOptions, Snapshot, Store, StoreError, StoreOptions, WriteTransaction};
+use freestone_store::{Emulation, PmemOptions, Snapshot, Store, StoreError, StoreOptions, WriteTransaction};
 
 const PMEM: Options = &[("medium", "pmem")];
 const CLUSTERED: Options = &[("medium", "pmem"), ("cluster", "g:4, k:4")];
@@ -33,7 +33,8 @@ impl World {
     }
 
     fn open(&self) -> Store {
-        let pmem = PmemOptions { emulated: true, bytes: self.bytes, region: Some(self.region.clone()) };
+        let pmem =
+            PmemOptions { emulated: Some(Emulation::default()), bytes: self.bytes, region: Some(self.region.clone()) };
         Store::on_medium(self.medium.clone(), StoreOptions { pmem, ..options() }).expect("opens")
     }
 }
@@ -314,7 +315,7 @@ fn a_pool_that_cannot_be_used_is_named_and_others_can() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("db");
     let options = |read_only| {
-        let pmem = PmemOptions { emulated: true, bytes: 16 << 20, region: None };
+        let pmem = PmemOptions { emulated: Some(Emulation::default()), bytes: 16 << 20, region: None };
         StoreOptions { pmem, read_only, ..options() }
     };
     let store = Store::open(&path, options(false)).expect("opens");
@@ -382,7 +383,7 @@ impl Folder {
     }
 
     fn open(&self, read_only: bool, bytes: u64) -> Store {
-        let pmem = PmemOptions { emulated: true, bytes, region: None };
+        let pmem = PmemOptions { emulated: Some(Emulation::default()), bytes, region: None };
         Store::open(&self.0.path().join("db"), StoreOptions { pmem, read_only, ..options() }).expect("opens")
     }
 }

@@ -15,7 +15,7 @@ async fn main() -> std::process::ExitCode {
         eprintln!("usage: script DB -f FILE");
         return std::process::ExitCode::from(2);
     };
-    let pmem_emulated = arguments[4..] == ["--pmem", "emulated"];
+    let pmem_emulated = (arguments[4..] == ["--pmem", "emulated"]).then(Default::default);
     match run(folder, file, Options { pmem_emulated, ..Options::default() }).await {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
-use freestone_store::PmemOptions;
 use freestone_store::media::PRIVATE;
+use freestone_store::{Emulation, PmemOptions};
 
 use crate::error::{Error, Result};
 
@@ -23,9 +23,9 @@ pub struct Options {
     pub cache_bytes: usize,
     /// The folder for temporary files; `None` is that of the operating system.
     pub spill_directory: Option<PathBuf>,
-    /// Whether tables with `medium = 'pmem'` may be in an ordinary file where there is no persistent memory. They then
-    /// survive the end of the process, but no power loss.
-    pub pmem_emulated: bool,
+    /// How tables with `medium = 'pmem'` are kept in an ordinary file where there is no persistent memory; `None`: not at
+    /// all. They then survive the end of the process, but no power loss.
+    pub pmem_emulated: Option<Emulation>,
     /// The most bytes of the database's pool of persistent memory.
     pub pmem_bytes: u64,
     /// The permissions that new files and folders of the database do not have, besides those of the process's umask.
@@ -41,7 +41,7 @@ impl Default for Options {
             read_only: false,
             cache_bytes: memory.map_or(1 << 30, |bytes| bytes / 8),
             spill_directory: None,
-            pmem_emulated: false,
+            pmem_emulated: None,
             pmem_bytes: PmemOptions::default().bytes,
             umask: PRIVATE,
         }

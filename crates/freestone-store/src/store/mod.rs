@@ -38,7 +38,7 @@ pub use backup::BackupReport;
 pub use check::CheckReport;
 pub use keys::is_comparable;
 pub use locks::{Mode as LockMode, OpenTransaction, Waiting};
-pub use pmem::{PmemOptions, PoolList, PoolState};
+pub use pmem::{Emulation, PmemOptions, PoolList, PoolState};
 pub use repair::Repaired;
 pub use vacuum::VacuumReport;
 pub use write::{Savepoint, WriteTransaction};

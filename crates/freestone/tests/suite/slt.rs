@@ -158,7 +158,12 @@ fn run(folder: &str, design: DesignOf, form: Form) {
 
 async fn run_file(file: &Path, design: DesignOf, form: Form) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let options = || Options { threads: 2, memory_limit: Some(1 << 30), pmem_emulated: true, ..Options::default() };
+    let options = || Options {
+        threads: 2,
+        memory_limit: Some(1 << 30),
+        pmem_emulated: Some(Default::default()),
+        ..Options::default()
+    };
     // On disk if a design is tested, and otherwise in memory.
     let database = match design {
         Some(_) => Database::open(folder.path().join("db"), options()),

@@ -7,6 +7,7 @@
 //! sequence of the log's commit ([`commit`]). Other processes than the writer read the pool ([`reading`]).
 
 pub mod commit;
+mod emulation;
 mod held;
 mod processes;
 mod reading;
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+pub use self::emulation::Emulation;
 use self::held::Held;
 pub(super) use self::processes::Kept;
 use self::reading::Reading;
@@ -28,7 +30,7 @@ use super::write::WriteTransaction;
 use super::{Store, StoreOptions};
 use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
-use crate::media::region::{MapOptions, MappedRegion, MemoryRegion, Persistence, Region};
+use crate::media::region::{DelayedRegion, MapOptions, MappedRegion, MemoryRegion, Persistence, Region};
 use crate::persistent::{PTable, Pool, PoolOptions};
 use crate::table::{POOL_SEGMENTS, SegmentEntry, Table};
 
@@ -49,8 +51,8 @@ const HINT: &str = "open the database with --pmem emulated, which keeps its pool
 /// How a database uses persistent memory.
 #[derive(Debug, Clone)]
 pub struct PmemOptions {
-    /// Whether an ordinary file is used like persistent memory. It survives the end of a process, but no power loss.
-    pub emulated: bool,
+    /// How an ordinary file is used where there is no persistent memory; `None`: not at all.
+    pub emulated: Option<Emulation>,
     /// The most bytes of the pool.
     pub bytes: u64,
     /// The pool's memory, in place of a file in the database's folder.
@@ -59,7 +61,7 @@ pub struct PmemOptions {
 
 impl Default for PmemOptions {
     fn default() -> Self {
-        PmemOptions { emulated: false, bytes: 4 << 30, region: None }
+        PmemOptions { emulated: None, bytes: 4 << 30, region: None }
     }
 }
 
@@ -224,12 +226,23 @@ impl Pmem {
     }
 
     fn mapped(&self, path: &Path, creates: bool) -> Result<Arc<dyn Region>> {
-        let options = MapOptions { reserve: self.options.bytes, emulated: self.options.emulated, umask: self.umask };
+        let options =
+            MapOptions { reserve: self.options.bytes, emulated: self.options.emulated.is_some(), umask: self.umask };
         let region = match creates {
             true => MappedRegion::create(path, FIRST_BYTES, &options)?,
             false => MappedRegion::open(path, &options)?,
         };
-        Ok(Arc::new(region))
+        Ok(self.with_latencies(Arc::new(region)))
+    }
+
+    /// The same memory with the latencies that are emulated. Persistent memory has its own.
+    fn with_latencies(&self, region: Arc<dyn Region>) -> Arc<dyn Region> {
+        match &self.options.emulated {
+            Some(latencies) if latencies.is_delayed() && region.persistence() != Persistence::Persistent => {
+                Arc::new(DelayedRegion::new(region, latencies.read, latencies.write))
+            }
+            _ => region,
+        }
     }
 
     /// The identity of the pool, which is made if the database, whose newest state knows `known`, has none yet.
@@ -245,7 +258,7 @@ impl Pmem {
             return Err(StoreError::invalid(format!("medium = 'pmem' cannot be used: {HINT}")));
         }
         let made = self.created().map_err(|error| {
-            let hint = if self.options.emulated { String::new() } else { format!("; {HINT}") };
+            let hint = if self.options.emulated.is_some() { String::new() } else { format!("; {HINT}") };
             StoreError::invalid(format!("medium = 'pmem' cannot be used: {error}{hint}"))
         })?;
         let id = made.database();
@@ -266,11 +279,11 @@ impl Pmem {
             return Pool::create(region.clone(), options);
         }
         let Some(path) = &self.path else {
-            if !self.options.emulated {
+            if self.options.emulated.is_none() {
                 return Err(StoreError::invalid("a database in memory has no persistent memory"));
             }
             let region = MemoryRegion::new(FIRST_BYTES, self.options.bytes);
-            return Pool::create(Arc::new(region), options);
+            return Pool::create(self.with_latencies(Arc::new(region)), options);
         };
         if path.exists() {
             // The database does not know it: one that a transaction made that did not commit has no tables.
