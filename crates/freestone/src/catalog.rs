@@ -28,11 +28,12 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
 use freestone_store::schema::TableSchema;
-use freestone_store::{PoolList, Snapshot, Table, TransactionList};
+use freestone_store::{Snapshot, Table};
 use futures::TryStreamExt;
 use parking_lot::Mutex;
 
 use crate::access::{Access, Extension};
+use crate::attached::{Attached, AttachedSnapshots};
 use crate::context::{self, Budget, CancellableStream, Canceller, Progress};
 use crate::definitions::GeneratedColumn;
 use crate::error::{Error, ErrorKind, Result};
@@ -47,6 +48,7 @@ use crate::provider::files::{
     SniffFunction, naming,
 };
 use crate::provider::information::{INFORMATION_SCHEMA, InformationSchema};
+use crate::provider::metadata::Lists;
 use crate::provider::{FreestoneTable, metadata};
 use crate::sequences::SessionSequences;
 use crate::shared::Materialized;
@@ -78,8 +80,7 @@ pub(crate) struct Planner {
     base: Arc<SessionState>,
     access: Access,
     extension: Arc<Extension>,
-    transactions: TransactionList,
-    pools: PoolList,
+    lists: Lists,
     log: Arc<WorkloadLog>,
     sequences: Arc<SessionSequences>,
     temp: TempSchema,
@@ -116,6 +117,10 @@ pub(crate) struct Scope {
     planned_views: Arc<Mutex<HashMap<String, Arc<dyn TableProvider>>>>,
     /// The names of tables and views that planning has looked up, whether they exist or not.
     asked: Arc<Mutex<BTreeSet<String>>>,
+    /// The attached databases that the statement has looked into.
+    attached: AttachedSnapshots,
+    /// Whether the snapshot is that of an attached database.
+    is_attached: bool,
 }
 
 impl Scope {
@@ -129,7 +134,19 @@ impl Scope {
             too_deep: Arc::default(),
             planned_views: Arc::default(),
             asked: Arc::default(),
+            attached: AttachedSnapshots::default(),
+            is_attached: false,
         }
+    }
+
+    /// The meaning of names in an attached database, of which the statement sees this snapshot.
+    fn of_attached(&self, snapshot: Arc<Snapshot>) -> Self {
+        Scope { is_attached: true, attached: self.attached.clone(), files: self.files.clone(), ..Scope::new(snapshot) }
+    }
+
+    /// The attached databases that the statement looks into.
+    pub fn attached(&self) -> &AttachedSnapshots {
+        &self.attached
     }
 
     /// The names of tables and views that planning has looked up so far.
@@ -218,13 +235,13 @@ impl Planner {
     pub fn new(
         base: SessionState,
         access: Access,
-        (transactions, pools): (TransactionList, PoolList),
+        lists: Lists,
         log: Arc<WorkloadLog>,
         sequences: Arc<SessionSequences>,
         temp: TempSchema,
     ) -> Self {
         let (base, extension, rejects) = (Arc::new(base), Arc::default(), RejectTables::default());
-        Planner { base, access, extension, transactions, pools, log, sequences, temp, rejects }
+        Planner { base, access, extension, lists, log, sequences, temp, rejects }
     }
 
     /// The tables of records of files that were left out.
@@ -255,6 +272,15 @@ impl Planner {
         Planner { extension: Arc::new(extension), ..self.clone() }
     }
 
+    pub fn with_attached(&self, attached: Attached) -> Self {
+        Planner { lists: Lists { attached, ..self.lists.clone() }, ..self.clone() }
+    }
+
+    /// The other databases that the session reads.
+    pub fn attached(&self) -> &Attached {
+        &self.lists.attached
+    }
+
     pub fn settings(&self) -> &SessionState {
         &self.base
     }
@@ -262,8 +288,7 @@ impl Planner {
     /// A session state for one statement.
     pub fn state(&self, scope: &Scope) -> SessionState {
         let mut state = (*self.base).clone();
-        let (shared, seen) = ((&self.transactions, &self.pools), (&self.temp, self.access));
-        metadata::register(&mut state, &scope.snapshot, shared, &self.log, seen);
+        metadata::register(&mut state, &scope.snapshot, &self.lists, &self.log, (&self.temp, self.access));
         sequences::register(&mut state, &scope.snapshot, &self.sequences);
         let files = scope.files.clone().with_rejects(&self.rejects);
         let reader = |name| FilesFunction::new(name, self.access, self.base.clone(), files.clone());
@@ -503,9 +528,15 @@ impl Planner {
             return columns;
         };
         for name in named {
-            let ours = name.schema().is_none_or(|schema| schema == SCHEMA);
+            let found = match (name.catalog(), name.schema()) {
+                (_, None | Some(SCHEMA)) => schema.table(name.table()).await,
+                (None, Some(database)) | (Some(database), _) => match schema.attached(database) {
+                    Ok(Some(attached)) => attached.table(name.table()).await,
+                    _ => Ok(None),
+                },
+            };
             // An error in a table is reported when the statement is planned.
-            if ours && let Ok(Some(table)) = schema.table(name.table()).await {
+            if let Ok(Some(table)) = found {
                 let names = table.schema().fields().iter().map(|field| field.name().clone()).collect();
                 columns.insert(name.table().to_owned(), names);
             }
@@ -600,9 +631,11 @@ impl CatalogProviderList for StatementCatalog {
     }
 
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
-        let StatementCatalog { schema, functions } = self;
-        let catalog = || StatementCatalog { schema: schema.clone(), functions: functions.clone() };
-        (name == CATALOG).then(|| Arc::new(catalog()) as _)
+        let schema = match name {
+            CATALOG => self.schema.clone(),
+            database => Arc::new(self.schema.attached(database).ok()??),
+        };
+        Some(Arc::new(StatementCatalog { schema, functions: self.functions.clone() }))
     }
 }
 
@@ -621,7 +654,10 @@ impl CatalogProvider for StatementCatalog {
             PG_TEMP => Some(self.of_name(self.schema.planner.temp.name())),
             created if definitions::has_schema(&self.schema.scope.snapshot, created) => Some(self.of_name(created)),
             INFORMATION_SCHEMA => Some(self.information()),
-            other => self.schema.planner.extension.schema(other),
+            other => match self.schema.attached(other) {
+                Ok(Some(attached)) => Some(Arc::new(attached)),
+                _ => self.schema.planner.extension.schema(other),
+            },
         }
     }
 }
@@ -705,13 +741,16 @@ impl SchemaProvider for StatementSchema {
             return Ok(table.map(|table| Arc::new(table.with_row_ids()) as _));
         }
         if let Some(stored) = name.strip_prefix(STORED).filter(|stored| self.planner.temp.sees(stored)) {
-            return Ok(FreestoneTable::new(snapshot.clone(), stored).map(|table| Arc::new(table) as _));
+            return Ok(self.native(stored).map(|table| Arc::new(table) as _));
         }
         if let Some(table) = self.table_in(name).await? {
             return Ok(Some(table));
         }
         if let Some(table) = self.scope.input_table(name) {
             return Ok(Some(table.provider()?));
+        }
+        if self.scope.is_attached && self.scope.views.is_empty() {
+            return Ok(None);
         }
         if let Some(table) = self.planner.rejects.table(name)? {
             return Ok(Some(table));
@@ -749,6 +788,27 @@ impl SchemaProvider for StatementSchema {
 }
 
 impl StatementSchema {
+    /// The first schema of an attached database; `None` if no database has the name.
+    fn attached(&self, name: &str) -> Result<Option<StatementSchema>> {
+        // Views of an attached database do not see those of the session.
+        if self.scope.is_attached {
+            return Ok(None);
+        }
+        let snapshot = self.scope.attached.of(self.planner.attached(), name)?;
+        Ok(snapshot.map(|snapshot| StatementSchema {
+            planner: self.planner.clone(),
+            scope: self.scope.of_attached(snapshot),
+            name: None,
+            lists_broken_views: false,
+        }))
+    }
+
+    /// A native table. Those of attached databases are of a snapshot of their own, as earlier versions are.
+    fn native(&self, name: &str) -> Option<FreestoneTable> {
+        let table = FreestoneTable::new(self.scope.snapshot.clone(), name)?;
+        Some(if self.scope.is_attached { table.of_the_past() } else { table })
+    }
+
     /// The full name of a table in the catalog.
     fn full_name(&self, name: &str) -> String {
         match &self.name {
@@ -766,7 +826,7 @@ impl StatementSchema {
         if let Some(query) = self.with_generated(name, &format!("{STORED}{name}"), false) {
             return self.view(name, &query).await.map(Some);
         }
-        if let Some(table) = FreestoneTable::new(snapshot.clone(), name) {
+        if let Some(table) = self.native(name) {
             return Ok(Some(Arc::new(table)));
         }
         let Some(sql) = snapshot.views().get(name) else { return Ok(None) };

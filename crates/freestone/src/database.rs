@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::access::Access;
 use crate::compaction::{self, Merger};
 use crate::context;
-use crate::context::Holders;
+use crate::context::{Holders, Statements};
 use crate::error::Result;
 use crate::memory;
 use crate::memory::{Division, SpillPool};
@@ -41,6 +41,7 @@ pub struct Database {
     plans: Arc<KeptPlans>,
     folder: Option<PathBuf>,
     lookups: Lookups,
+    statements: Statements,
     /// Whether temporary tables of killed processes are gone.
     is_clean: Mutex<bool>,
 }
@@ -99,6 +100,7 @@ impl Database {
             plans,
             folder,
             lookups: Lookups::default(),
+            statements: Statements::default(),
             is_clean: Mutex::default(),
         }))
     }
@@ -151,6 +153,11 @@ impl Database {
     /// Whether lookups are answered from memory.
     pub(crate) fn lookups(&self) -> &Lookups {
         &self.lookups
+    }
+
+    /// The statements that are being executed.
+    pub(crate) fn statements(&self) -> &Statements {
+        &self.statements
     }
 
     /// The numbers that sequences give.

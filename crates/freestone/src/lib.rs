@@ -27,6 +27,7 @@
 mod access;
 mod advise;
 mod aggregates;
+mod attached;
 mod catalog;
 mod compaction;
 mod context;
@@ -87,6 +88,7 @@ pub use error::{Error, ErrorKind, Result, closest};
 pub use exec::stored::{Answer, StoredQuery};
 pub use freestone_advisor::{Advice, Profile};
 pub use freestone_sql::is_complete;
+pub use freestone_store::Emulation;
 pub use freestone_store::plain::Strings;
 pub use freestone_store::scan::{StoredColumn, StoredPiece, StoredRows};
 pub use heap::{Counting, limit_heap, release_memory_by};

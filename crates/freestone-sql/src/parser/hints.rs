@@ -123,7 +123,6 @@ impl Parser<'_> {
     /// Refuses a statement by its first word, if it is one of other systems.
     pub(super) fn refused_statement(&self) -> Option<(&'static str, &'static str)> {
         Some(match self.keyword(0)? {
-            K::ATTACH | K::DETACH => ("ATTACH", "open the other database on its own, and exchange rows by files"),
             K::GRANT | K::REVOKE => ("GRANT", "users and their roles are settings of the server: docs/server.md"),
             K::LOAD | K::INSTALL => ("an extension", "docs/functions.md lists the functions, which are always there"),
             K::CALL => ("CALL", "write SELECT * FROM function(…)"),

@@ -3,7 +3,7 @@
 use super::{Parsed, Parser};
 use crate::keyword::Keyword as K;
 use crate::lexer::{Op, TokenKind};
-use crate::tree::{Advise, ObjectName, StatementKind, Text, WhatIf};
+use crate::tree::{Advise, Attach, ObjectName, StatementKind, Text, WhatIf};
 
 /// The options of VACUUM, which change nothing.
 const VACUUM_OPTIONS: [K; 5] = [K::FULL, K::FREEZE, K::VERBOSE, K::ANALYZE, K::ANALYSE];
@@ -63,6 +63,30 @@ impl Parser<'_> {
     pub(super) fn folder(&mut self, word: K) -> Parsed<Text> {
         self.expect(word)?;
         self.text("a folder in quotes")
+    }
+
+    /// A statement behind ATTACH.
+    pub(super) fn attach(&mut self) -> Parsed<StatementKind> {
+        self.accept(K::DATABASE);
+        let if_not_exists = self.accept(K::IF);
+        if if_not_exists {
+            self.expect(K::NOT)?;
+            self.expect(K::EXISTS)?;
+        }
+        let folder = self.text("a folder in quotes")?;
+        let name = if self.accept(K::AS) { Some(self.name("a name for the database")?) } else { None };
+        let options = if self.is_op(Op::LeftParen) { self.options()? } else { vec![] };
+        Ok(StatementKind::Attach(Attach { folder, name, if_not_exists, options }))
+    }
+
+    /// A statement behind DETACH.
+    pub(super) fn detach(&mut self) -> Parsed<StatementKind> {
+        self.accept(K::DATABASE);
+        let if_exists = self.accept(K::IF);
+        if if_exists {
+            self.expect(K::EXISTS)?;
+        }
+        Ok(StatementKind::Detach { name: self.name("a database")?, if_exists })
     }
 
     /// A statement behind EXPORT.

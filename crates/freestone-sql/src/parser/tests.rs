@@ -428,6 +428,9 @@ fn statements_about_objects() {
         ("ADVISE copies", "="),
         ("WHATIF t DESIGN (preset = 'row') FOR FROM t", "WHATIF t DESIGN (preset = 'row') FOR SELECT * FROM t"),
         ("BACKUP TO 'folder'", "="),
+        ("ATTACH 'folder' AS other (read_only)", "="),
+        ("ATTACH DATABASE IF NOT EXISTS 'folder'", "ATTACH IF NOT EXISTS 'folder'"),
+        ("DETACH DATABASE IF EXISTS other", "DETACH IF EXISTS other"),
         ("RESTORE FROM 'folder'", "="),
         ("EXPORT DATABASE 'folder' (FORMAT parquet)", "EXPORT DATABASE 'folder' (format = parquet)"),
         ("IMPORT DATABASE 'folder'", "="),
@@ -530,7 +533,8 @@ fn errors_say_where_and_what() {
             "line 1, column 14: PREPARE of this statement is not available",
         ),
         ("EXPLAIN VACUUM", "line 1, column 9: EXPLAIN of this statement is not available"),
-        ("ATTACH 'x'", "line 1, column 1: ATTACH is not available"),
+        ("ATTACH x", "line 1, column 8: expected a folder in quotes, found \"x\""),
+        ("INSTALL httpfs", "line 1, column 1: an extension is not available"),
         ("SELECT “a”", "line 1, column 8: \"“\" is a typographic quotation mark"),
         ("SELECT 12abc", "line 1, column 8: \"12abc\" is no number"),
         ("SELECT count(a, DISTINCT b)", "line 1, column 17: expected an expression, found \"DISTINCT\""),
@@ -546,7 +550,7 @@ fn errors_say_where_and_what() {
 fn errors_have_the_codes_of_postgres() {
     let code = |sql: &str| parse_statement(sql).unwrap_err().code;
     assert_eq!(code("SELECT"), ErrorCode::Syntax);
-    assert_eq!(code("ATTACH 'x'"), ErrorCode::Unsupported);
+    assert_eq!(code("INSTALL httpfs"), ErrorCode::Unsupported);
     assert_eq!(code(&format!("SELECT {}1", "(".repeat(200))), ErrorCode::TooComplex);
     assert_eq!(code("SELECT").sqlstate(), "42601");
     assert_eq!(parse_statement("SELECT a FROM").unwrap_err().expected, ["a table"]);

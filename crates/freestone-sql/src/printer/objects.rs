@@ -122,6 +122,14 @@ impl Display for Advise {
     }
 }
 
+impl Display for Attach {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        let if_not_exists = if self.if_not_exists { "IF NOT EXISTS " } else { "" };
+        let options = Listed(" ", &self.options);
+        write!(f, "ATTACH {if_not_exists}{}{}{options}", self.folder, Optional(" AS ", &self.name))
+    }
+}
+
 impl Display for WhatIf {
     fn fmt(&self, f: &mut Formatter) -> Result {
         write!(f, "WHATIF {} DESIGN ({}) FOR {}", self.table, commas(&self.options), self.query)
@@ -136,6 +144,10 @@ pub(super) fn maintenance(f: &mut Formatter, statement: &StatementKind) -> Resul
         StatementKind::Analyze(Some((table, columns))) => write!(f, "ANALYZE {table}{}", Listed(" ", columns)),
         StatementKind::Check(table) => write!(f, "CHECK{}", Optional(" ", table)),
         StatementKind::Calibrate => f.write_str("CALIBRATE"),
+        StatementKind::Attach(attach) => write!(f, "{attach}"),
+        StatementKind::Detach { name, if_exists } => {
+            write!(f, "DETACH {}{name}", if *if_exists { "IF EXISTS " } else { "" })
+        }
         StatementKind::BackupTo(folder) => write!(f, "BACKUP TO {folder}"),
         StatementKind::RestoreFrom(folder) => write!(f, "RESTORE FROM {folder}"),
         StatementKind::ExportDatabase { folder, options } => {

@@ -83,6 +83,11 @@ pub enum StatementKind {
     Calibrate,
     Advise(Advise),
     WhatIf(WhatIf),
+    Attach(Attach),
+    Detach {
+        name: Name,
+        if_exists: bool,
+    },
     BackupTo(Text),
     RestoreFrom(Text),
     ExportDatabase {
@@ -90,6 +95,19 @@ pub enum StatementKind {
         options: Vec<OptionItem>,
     },
     ImportDatabase(Text),
+}
+
+/// `ATTACH 'folder' [AS name] [(options)]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attach {
+    /// The folder of the database.
+    pub folder: Text,
+    /// The name by which its tables are known; that of the folder without it.
+    pub name: Option<Name>,
+    /// Whether a database that is attached by this name is no error.
+    pub if_not_exists: bool,
+    /// The options.
+    pub options: Vec<OptionItem>,
 }
 
 /// `ADVISE [table] [COPIES n] [BUDGET 'size']`
@@ -153,6 +171,8 @@ impl Statement {
             | ResetVariable(_)
             | Show(_)
             | Use(_)
+            | Attach(_)
+            | Detach { .. }
             | DiscardAll
             | DiscardTemporary
             | Prepare(_)

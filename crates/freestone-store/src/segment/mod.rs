@@ -4,6 +4,7 @@ mod adapted;
 pub(crate) mod bins;
 mod blocks;
 pub(crate) mod bytes;
+mod candidates;
 pub(crate) mod clustering;
 pub mod footer;
 mod hot;
@@ -14,6 +15,7 @@ mod writer;
 pub mod zones;
 
 pub(crate) use blocks::{Blocks, SEGMENT_BLOCKS, SharedBlocks};
+pub use candidates::WeighedPlan;
 pub use clustering::CodeFilter;
 pub(crate) use hot::HotRows;
 pub(crate) use hot_keys::{Asked, HotKeys, asked};

@@ -127,7 +127,8 @@ fn plain_choice() -> Choice {
     Choice { plan: PLAIN, shared: None, stats: Default::default(), considered: vec![] }
 }
 
-fn choose_options(schema: &TableSchema, design: &Design, group: &Group, column: usize) -> ChooseOptions {
+/// How the writer chooses the plan of a column on the pages of a group.
+pub(super) fn choose_options(schema: &TableSchema, design: &Design, group: &Group, column: usize) -> ChooseOptions {
     let name = &schema.stored_name(column);
     let payload = design.page_size as usize - HEADER;
     let abstracted = design.sort_columns(schema).iter().take(design.levels as usize).any(|c| *c == column);

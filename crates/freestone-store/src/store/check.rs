@@ -4,7 +4,6 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use arrow_schema::DataType;
-use freestone_codec::{Rows, Scratch};
 use roaring::RoaringBitmap;
 
 use super::Store;
@@ -227,7 +226,10 @@ fn check_pages(checked: &Checked<'_>, report: &mut CheckReport) -> Result<Option
     for group in 0..segment.group_count() {
         for page in 0..segment.page_count(group) {
             report.pages += 1;
-            if let Err(error) = read_page(checked, group, page, &mut buffers) {
+            let positions = checked.rows_of(group, page);
+            // Past the cache, so that the bytes on the medium are checked.
+            let appended = segment.append_page(table.cache(), (group, page), positions.as_deref(), &mut buffers);
+            if let Err(error) = appended {
                 let rows = page_rows(segment, group, page);
                 report.problems.push(format!("table {}, {place}, {rows}: {error}", table.name));
             }
@@ -261,28 +263,6 @@ fn page_rows(segment: &Segment, group: usize, page: usize) -> String {
     let columns = description.groups[group].columns.iter().map(|c| description.schema.stored_name(*c as usize));
     let columns = columns.collect::<Vec<_>>().join(", ");
     format!("rows {} to {} of ({columns})", rows.start, rows.end.saturating_sub(1))
-}
-
-/// Reads a page past the cache, so that the bytes on the medium are checked.
-fn read_page(checked: &Checked<'_>, group: usize, page: usize, buffers: &mut [ColumnBuffer]) -> Result<()> {
-    let Checked { table, segment, .. } = checked;
-    let admitted = match segment.in_memory(group, page) {
-        Some(page) => page,
-        None => {
-            let bytes = segment.start(&[(group, page)]).wait().pop().expect("one request has one result")?;
-            segment.admit(table.cache(), (group, page), bytes)?
-        }
-    };
-    let view = segment.view(group, &admitted);
-    let positions = checked.rows_of(group, page);
-    let rows = match &positions {
-        Some(positions) => Rows::Positions(positions),
-        None => Rows::Range { start: 0, len: segment.page_rows(group, page).len() },
-    };
-    let columns = segment.footer.description.groups[group].columns.iter().enumerate();
-    let columns: Vec<(usize, usize)> = columns.map(|(place, column)| (*column as usize, place)).collect();
-    let decoded = view.decode(&columns, rows, buffers, &mut Scratch::default());
-    decoded.map_err(|e| segment.page_error(group, page, e))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod cancellation;
 mod current;
 mod outcome;
 mod panics;
+mod running;
 mod snapshots;
 
 pub(crate) use budget::{Budget, Claimed, claim, claim_rows, folding};
@@ -15,4 +16,5 @@ pub(crate) use current::{check, current, inherit, within};
 pub(crate) use outcome::Failure;
 pub use outcome::{Outcome, Progress};
 pub(crate) use panics::{guarded_now, panicked};
+pub(crate) use running::{Running, RunningStatement, Statements};
 pub(crate) use snapshots::{Holders, HoldsSnapshot};

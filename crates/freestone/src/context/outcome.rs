@@ -9,6 +9,7 @@ use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
 
+use super::Running;
 use crate::error::Result;
 
 /// The result of a statement.
@@ -39,6 +40,18 @@ impl Outcome {
         let stream = stream.inspect(move |rows| {
             if rows.is_err() {
                 failed.set();
+            }
+        });
+        let stream = RecordBatchStreamAdapter::new(schema.clone(), stream);
+        Outcome::Rows { schema, stream: Box::pin(stream) }
+    }
+
+    /// The same outcome, of a statement that runs until its rows are read.
+    pub(crate) fn of_running(self, running: Running) -> Outcome {
+        let Outcome::Rows { schema, stream } = self else { return self };
+        let stream = stream.inspect(move |rows| {
+            if let Ok(rows) = rows {
+                running.returned(rows.num_rows());
             }
         });
         let stream = RecordBatchStreamAdapter::new(schema.clone(), stream);

@@ -17,6 +17,7 @@ use crate::exec::constraints::Constraints;
 use crate::exec::stored_values::{Places, check_count};
 use crate::exec::write::WriteContext;
 use crate::exec::{defaults, dml, generated_columns, row_checks, sequences};
+use crate::internal_names::is_temporary;
 use crate::settings;
 use crate::sql::names::{self, identifier, object_name, schema_name};
 use crate::sql::parameters::Parameters;
@@ -210,6 +211,12 @@ pub(crate) fn create_view(
     // Planned inside the view of its own name, so that one that refers to itself fails here.
     let scope = Scope::new(base).with_view(&name);
     let (_, plan) = context.plan(&scope, ast::Statement::Query(query), &Parameters::default())?;
+    if scope.attached().is_used() && !is_temporary(&name) {
+        return Err(Error::unsupported(format!(
+            "view {name} reads an attached database, which other sessions do not have"
+        ))
+        .with_hint("CREATE TEMP VIEW makes one of this session, and CREATE TABLE … AS copies the rows"));
+    }
     let fields = names::shown(Arc::new(plan.schema().as_arrow().clone()));
     names::check_distinct(fields.fields().iter().map(|field| field.name().as_str()))?;
     if is_view {

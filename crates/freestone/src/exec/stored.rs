@@ -11,7 +11,7 @@ use freestone_store::Snapshot;
 use freestone_store::nested::is_flat;
 use freestone_store::scan::{StoredRows, StoredScan};
 
-use crate::context::{Cancellation, Outcome, guarded_now};
+use crate::context::{Cancellation, Outcome, Running, guarded_now};
 use crate::error::Result;
 use crate::provider::FreestoneSource;
 use crate::sql::names;
@@ -31,6 +31,7 @@ pub struct StoredQuery {
     scan: StoredScan,
     cancellation: Cancellation,
     watch: Option<Watch>,
+    running: Option<Running>,
     /// Pins the files of the table.
     _snapshot: Arc<Snapshot>,
 }
@@ -62,6 +63,7 @@ impl StoredQuery {
             scan,
             cancellation,
             watch: None,
+            running: None,
             _snapshot: source.shared_snapshot().unwrap_or_else(|| snapshot.clone()),
         })
     }
@@ -69,6 +71,11 @@ impl StoredQuery {
     /// Logs the query after its last row.
     pub(crate) fn watched(self, watch: Option<Watch>) -> Self {
         StoredQuery { watch, ..self }
+    }
+
+    /// The query of a statement that runs until the rows are read.
+    pub(crate) fn of_running(self, running: Running) -> Self {
+        StoredQuery { running: Some(running), ..self }
     }
 
     /// The columns of the result.
@@ -85,6 +92,11 @@ impl StoredQuery {
         self.cancellation.check()?;
         let scan = &mut self.scan;
         let rows = guarded_now(|| Ok(scan.next_rows()?))?;
+        match (&rows, &self.running) {
+            (Some(rows), Some(running)) => running.returned(rows.rows()),
+            (None, _) => self.running = None,
+            _ => {}
+        }
         if rows.is_none()
             && let Some(watch) = self.watch.take()
         {

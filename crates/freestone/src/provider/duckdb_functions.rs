@@ -25,7 +25,7 @@ pub(super) const FUNCTIONS: [(&str, Rows); 10] = [
     ("duckdb_columns", |known, _| columns(known)),
     ("duckdb_views", |known, _| views(known)),
     ("duckdb_schemas", |known, _| schemas(known)),
-    ("duckdb_databases", |_, _| databases()),
+    ("duckdb_databases", |known, _| databases(known)),
     ("duckdb_constraints", |known, _| constraints(known)),
     ("duckdb_indexes", |known, _| indexes(known)),
     ("duckdb_sequences", |known, _| all_sequences(known)),
@@ -158,12 +158,15 @@ fn schemas(known: &Known) -> Result<RecordBatch> {
     ])
 }
 
-fn databases() -> Result<RecordBatch> {
+fn databases(known: &Known) -> Result<RecordBatch> {
+    let names: Vec<&str> = [CATALOG].into_iter().chain(known.lists.attached.names()).collect();
+    let count = names.len();
     batch(vec![
-        ("database_name", false, all(CATALOG, 1)),
-        ("comment", true, none(1)),
-        ("internal", false, never(1)),
-        ("type", false, all(CATALOG, 1)),
+        ("database_name", false, texts(names.iter().map(|name| Some((*name).to_owned())))),
+        ("comment", true, none(count)),
+        ("internal", false, never(count)),
+        ("type", false, all(CATALOG, count)),
+        ("readonly", false, booleans(names.iter().map(|name| *name != CATALOG))),
     ])
 }
 

@@ -17,16 +17,13 @@ use datafusion::logical_expr::{ColumnarValue, Expr, ScalarUDF, Volatility, creat
 use datafusion::prelude::SessionConfig;
 use datafusion::scalar::ScalarValue;
 use freestone_advisor::{PathTest, PredicateForm};
-use freestone_store::column::display_int;
-use freestone_store::design::{PageFormat, plan_name};
-use freestone_store::nested::is_flat;
 use freestone_store::schema::{ConstraintKind, ForeignKey, Identity, usual_constraint_name};
-use freestone_store::segment::Segment;
-use freestone_store::segment::zones::{Bounds, ZoneMap};
 use freestone_store::{OpenTransaction, PoolList, Snapshot, Table, TransactionList};
 
-use super::duckdb_functions;
+use super::{duckdb_functions, layout};
 use crate::access::Access;
+use crate::attached::Attached;
+use crate::context::{RunningStatement, Statements};
 use crate::definitions;
 use crate::error::{Error, Result};
 use crate::internal_names::{PG_TEMP, is_temporary, own_name, shown};
@@ -39,14 +36,13 @@ use crate::sql::statement::quote;
 use crate::sql::text_types;
 use crate::temp_schema::TempSchema;
 use crate::text_types::{column_type, field_type};
-use crate::type_names::type_name;
 use crate::workload::{LoggedPredicate, LoggedScan, WorkloadLog};
 
 /// Makes the table functions of one statement's snapshot known to it.
 pub(crate) fn register(
     state: &mut SessionState,
     snapshot: &Arc<Snapshot>,
-    (open, pools): (&TransactionList, &PoolList),
+    lists: &Lists,
     log: &Arc<WorkloadLog>,
     (temp, access): (&TempSchema, Access),
 ) {
@@ -56,9 +52,9 @@ pub(crate) fn register(
     state.register_udtf(AT, Arc::new(AtVersion(snapshot.clone(), temp.clone())));
     let config = Arc::new(state.config().clone());
     for (name, rows) in FUNCTIONS.into_iter().chain(duckdb_functions::FUNCTIONS) {
-        let (transactions, log, temp) = (open.clone(), log.clone(), temp.clone());
+        let (lists, log, temp) = (lists.clone(), log.clone(), temp.clone());
         let config = config.clone();
-        let known = Known { snapshot: snapshot.clone(), transactions, pools: pools.clone(), log, temp, config, access };
+        let known = Known { snapshot: snapshot.clone(), lists, log, temp, config, access };
         state.register_udtf(name, Arc::new(MetadataFunction { name, rows, known }));
     }
 }
@@ -73,11 +69,20 @@ fn version() -> Arc<ScalarUDF> {
     VERSION.clone()
 }
 
+/// What a database has open, apart from a snapshot.
+#[derive(Clone)]
+pub(crate) struct Lists {
+    pub transactions: TransactionList,
+    pub pools: PoolList,
+    pub statements: Statements,
+    /// Of the session.
+    pub attached: Attached,
+}
+
 /// The data that the functions show.
 pub(super) struct Known {
     pub snapshot: Arc<Snapshot>,
-    transactions: TransactionList,
-    pools: PoolList,
+    pub lists: Lists,
     log: Arc<WorkloadLog>,
     /// Which temporary tables are shown.
     pub temp: TempSchema,
@@ -94,19 +99,24 @@ impl Known {
 
 pub(super) type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
-const FUNCTIONS: [(&str, Rows); 16] = [
+const FUNCTIONS: [(&str, Rows); 18] = [
     ("freestone_tables", |known, _| tables(known)),
     ("freestone_copies", |known, _| copies(known)),
     ("freestone_views", |known, _| views(known)),
     ("freestone_keys", |known, _| keys(known)),
     ("freestone_design", |known, argument| design(argument.table(known)?)),
-    ("freestone_segments", |known, argument| segments(argument.table(known)?)),
-    ("freestone_hot", |known, argument| hot(argument.table(known)?)),
-    ("freestone_columns", |known, argument| columns(argument.table(known)?)),
-    ("freestone_zones", |known, argument| zones(argument.table(known)?)),
-    ("freestone_pages", |known, argument| pages(argument.table(known)?)),
+    ("freestone_segments", |known, argument| layout::segments(argument.table(known)?)),
+    ("freestone_hot", |known, argument| layout::hot(argument.table(known)?)),
+    ("freestone_columns", |known, argument| layout::columns(argument.table(known)?)),
+    ("freestone_zones", |known, argument| layout::zones(argument.table(known)?)),
+    ("freestone_encodings", |known, argument| {
+        let segment = argument.number;
+        layout::encodings(argument.table(known)?, segment)
+    }),
+    ("freestone_pages", |known, argument| layout::pages(argument.table(known)?)),
     ("freestone_profile", |_, _| profile_batch(&profile::profile()?)),
     ("freestone_transactions", |known, _| transactions(known)),
+    ("freestone_statements", |known, _| statements(known)),
     ("freestone_pools", |known, _| pools(known)),
     ("freestone_versions", |known, _| versions(&known.snapshot)),
     ("freestone_workload", |known, _| workload(&known.log.scans()?, known.access)),
@@ -127,19 +137,29 @@ impl std::fmt::Debug for MetadataFunction {
 
 impl TableFunctionImpl for MetadataFunction {
     fn call_with_args(&self, arguments: TableFunctionArgs) -> Result<Arc<dyn TableProvider>, DataFusionError> {
-        let argument = Argument { function: self.name, value: text(arguments.exprs()) };
+        let argument = Argument::of(self.name, arguments.exprs());
         let batch = (self.rows)(&self.known, argument)?;
         Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
     }
 }
 
-/// The first argument of a call, where it is a string.
+/// The arguments of a call: a string, and a number.
 pub(super) struct Argument {
     function: &'static str,
     value: Option<String>,
+    number: Option<u64>,
 }
 
 impl Argument {
+    fn of(function: &'static str, arguments: &[Expr]) -> Self {
+        let number = match arguments.get(1) {
+            Some(Expr::Literal(ScalarValue::Int64(Some(number)), _)) => u64::try_from(*number).ok(),
+            Some(Expr::Literal(ScalarValue::Int32(Some(number)), _)) => u64::try_from(*number).ok(),
+            _ => None,
+        };
+        Argument { function, value: text(arguments), number }
+    }
+
     fn table(self, known: &Known) -> Result<&Arc<Table>> {
         let Some(name) = self.value else {
             return Err(Error::invalid(format!("{0} takes a table's name: {0}('t')", self.function)));
@@ -152,8 +172,8 @@ impl Argument {
 }
 
 fn text(expressions: &[Expr]) -> Option<String> {
-    match expressions {
-        [Expr::Literal(ScalarValue::Utf8(text) | ScalarValue::Utf8View(text) | ScalarValue::LargeUtf8(text), _)] => {
+    match expressions.first()? {
+        Expr::Literal(ScalarValue::Utf8(text) | ScalarValue::Utf8View(text) | ScalarValue::LargeUtf8(text), _) => {
             text.clone()
         }
         _ => None,
@@ -173,7 +193,7 @@ fn versions(snapshot: &Snapshot) -> Result<RecordBatch> {
 
 /// `freestone_transactions()`: the open transactions of this process, those of single statements included.
 fn transactions(known: &Known) -> Result<RecordBatch> {
-    let open = known.transactions.open();
+    let open = known.lists.transactions.open();
     let seconds = |open: &OpenTransaction| open.began.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let began = TimestampSecondArray::from_iter_values(open.iter().map(|open| seconds(open) as i64));
     let names = |open: &OpenTransaction| {
@@ -190,9 +210,26 @@ fn transactions(known: &Known) -> Result<RecordBatch> {
     ])
 }
 
+/// `freestone_statements()`: the statements that are being executed in this process, this one included. Who does not
+/// administer the database sees the text of its own only.
+fn statements(known: &Known) -> Result<RecordBatch> {
+    let running = known.lists.statements.list();
+    let micros = |of: &RunningStatement| of.began.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_micros() as i64);
+    let began = TimestampMicrosecondArray::from_iter_values(running.iter().map(micros));
+    let text = |of: &RunningStatement| (of.is_own || known.access.admin).then(|| of.text.clone());
+    batch(vec![
+        ("id", false, numbers(running.iter().map(|of| Some(of.id)))),
+        ("session", false, numbers(running.iter().map(|of| Some(of.session)))),
+        ("began", false, Arc::new(began)),
+        ("ms", false, Arc::new(Float64Array::from_iter_values(running.iter().map(|of| of.ms)))),
+        ("rows", false, numbers(running.iter().map(|of| Some(of.rows)))),
+        ("statement", true, texts(running.iter().map(text))),
+    ])
+}
+
 /// `freestone_pools()`: one row per table in the pool of persistent memory, or one row for a pool without tables.
 fn pools(known: &Known) -> Result<RecordBatch> {
-    let pools = known.pools.state();
+    let pools = known.lists.pools.state();
     let own = |of: u64| known.tables().find(|table| table.id == of);
     let mut rows = vec![];
     if let Some(pool) = &pools {
@@ -345,243 +382,6 @@ fn design(table: &Arc<Table>) -> Result<RecordBatch> {
         ("option", false, texts(options.iter().map(|(name, _)| Some((*name).to_owned())))),
         ("value", false, texts(options.iter().map(|(_, value)| Some(value.clone())))),
     ])
-}
-
-fn open_segments(table: &Arc<Table>) -> Result<Vec<Arc<Segment>>> {
-    (0..table.segments.len()).map(|at| Ok(table.open_segment(at)?)).collect()
-}
-
-/// `freestone_segments('t')`: one row per segment, in the order of scans.
-fn segments(table: &Arc<Table>) -> Result<RecordBatch> {
-    let entries = &table.segments;
-    let opened = open_segments(table)?;
-    let pages = |segment: &Segment| (0..segment.group_count()).map(|group| segment.page_count(group) as u64).sum();
-    batch(vec![
-        ("segment", false, numbers((0..entries.len() as u64).map(Some))),
-        ("id", false, numbers(entries.iter().map(|entry| Some(entry.id)))),
-        ("rows", false, numbers(entries.iter().map(|entry| Some(u64::from(entry.rows))))),
-        ("deleted", false, numbers(entries.iter().map(|entry| Some(u64::from(entry.rows) - entry.live_rows())))),
-        ("bytes", false, numbers(entries.iter().map(|entry| Some(entry.bytes)))),
-        ("pages", false, numbers(opened.iter().map(|segment| Some(pages(segment))))),
-        ("hot", false, booleans(entries.iter().map(|entry| entry.is_hot()))),
-        ("in_pool", false, booleans(entries.iter().map(|entry| entry.is_in_pool()))),
-        ("groups", false, texts(opened.iter().map(|segment| Some(groups(segment))))),
-        ("design", false, texts(opened.iter().map(|segment| Some(segment.footer.description.design.to_string())))),
-    ])
-}
-
-/// `freestone_hot('t')`: one row per run of hot rows, in the order of scans.
-fn hot(table: &Arc<Table>) -> Result<RecordBatch> {
-    let runs: Vec<usize> = (0..table.segments.len()).filter(|at| table.segments[*at].is_hot()).collect();
-    let opened = runs.iter().map(|at| Ok(table.open_segment(*at)?)).collect::<Result<Vec<_>>>()?;
-    let entries = || runs.iter().map(|at| &table.segments[*at]);
-    batch(vec![
-        ("segment", false, numbers(runs.iter().map(|at| Some(*at as u64)))),
-        ("id", false, numbers(entries().map(|entry| Some(entry.id)))),
-        ("rows", false, numbers(entries().map(|entry| Some(u64::from(entry.rows))))),
-        ("deleted", false, numbers(entries().map(|entry| Some(u64::from(entry.rows) - entry.live_rows())))),
-        ("bytes", false, numbers(entries().map(|entry| Some(entry.bytes)))),
-        ("pages", false, numbers(opened.iter().map(|segment| Some(segment.page_count(0) as u64)))),
-    ])
-}
-
-/// `freestone_pages('t')`: one row per page of a group of a segment, in the order of scans. Hot rows have no pages.
-fn pages(table: &Arc<Table>) -> Result<RecordBatch> {
-    let opened = open_segments(table)?;
-    let of_segment = |(at, segment): (usize, &Arc<Segment>)| {
-        let pages = |group: usize| (0..segment.page_count(group)).map(move |page| (at, group, page));
-        let groups = if table.segments[at].is_hot() { 0 } else { segment.group_count() };
-        (0..groups).flat_map(pages).collect::<Vec<_>>()
-    };
-    let all: Vec<(usize, usize, usize)> = opened.iter().enumerate().flat_map(of_segment).collect();
-    let group = |at: usize, group: usize| &opened[at].footer.description.groups[group];
-    let names = |at: usize, number: usize| {
-        let schema = &opened[at].footer.description.schema;
-        let names = group(at, number).columns.iter().map(|column| schema.stored_name(*column as usize));
-        names.collect::<Vec<_>>().join(", ")
-    };
-    let rows = |(at, group, page): (usize, usize, usize)| opened[at].page_rows(group, page);
-    let number = |of: &dyn Fn((usize, usize, usize)) -> usize| {
-        numbers(all.iter().map(|page| Some(of(*page) as u64)).collect::<Vec<_>>().into_iter())
-    };
-    batch(vec![
-        ("segment", false, number(&|(at, ..)| at)),
-        ("group", false, number(&|(_, group, _)| group)),
-        ("columns", false, texts(all.iter().map(|(at, group, _)| Some(names(*at, *group))))),
-        (
-            "format",
-            false,
-            texts(all.iter().map(|(at, number, _)| Some(format_name(group(*at, *number).format).to_owned()))),
-        ),
-        ("page", false, number(&|(.., page)| page)),
-        ("first_row", false, number(&|page| rows(page).start)),
-        ("rows", false, number(&|page| rows(page).len())),
-        ("bytes", false, number(&|(at, group, page)| opened[at].page_bytes(group, page))),
-    ])
-}
-
-fn format_name(format: PageFormat) -> &'static str {
-    match format {
-        PageFormat::Slotted => "slotted",
-        PageFormat::Dense => "dense",
-        PageFormat::Pax => "pax",
-    }
-}
-
-/// The groups of a segment as it is stored: `dense (a, b), pax (c)`.
-fn groups(segment: &Segment) -> String {
-    let description = &segment.footer.description;
-    let name = |column: &u32| description.schema.stored_name(*column as usize);
-    let group = |group: &freestone_store::segment::footer::GroupDescription| {
-        let format = format_name(group.format);
-        format!("{format} ({})", group.columns.iter().map(name).collect::<Vec<_>>().join(", "))
-    };
-    description.groups.iter().map(group).collect::<Vec<_>>().join(", ")
-}
-
-/// `freestone_columns('t')`: one row per column, over all segments. The minimum and maximum of strings are prefixes.
-fn columns(table: &Arc<Table>) -> Result<RecordBatch> {
-    let opened = open_segments(table)?;
-    let described = table.schema.stored_columns();
-    let encodings = |at: usize| -> Result<String> {
-        let names = opened.iter().map(|segment| {
-            let column = &segment.footer.description.columns[at];
-            let planned = || column.plan().map_or_else(|_| column.encoding.clone(), plan_name);
-            Ok(segment.page_encoding(at)?.map_or_else(planned, str::to_owned))
-        });
-        let names = names.collect::<Result<std::collections::BTreeSet<String>>>()?;
-        Ok(names.into_iter().collect::<Vec<_>>().join(", "))
-    };
-    let bytes = |at: usize| opened.iter().map(|segment| segment.footer.description.columns[at].bytes).sum();
-    let distinct = |at: usize| opened.iter().map(|segment| segment.footer.description.columns[at].distinct).max();
-    let zones = |at: usize| opened.iter().map(move |segment| &segment.footer.zones[at]);
-    let nulls = |at: usize| zones(at).flat_map(|map| map.nulls.iter()).map(|nulls| u64::from(*nulls)).sum();
-    let bound = |at: usize, end: End| {
-        let all = zones(at).filter_map(|map| Extreme::of_all(map, end));
-        let extreme = all.reduce(|a, b| a.further(b, end))?;
-        extreme.text(&described[at].data_type)
-    };
-    let all = || 0..described.len();
-    let encodings = all().map(encodings).collect::<Result<Vec<_>>>()?;
-    batch(vec![
-        ("column", false, texts(described.iter().map(|column| Some(column.name.clone())))),
-        ("type", false, texts(described.iter().map(|column| Some(type_name(&column.data_type))))),
-        ("encoding", false, texts(encodings.into_iter().map(Some))),
-        ("bytes", false, numbers(all().map(|at| Some(bytes(at))))),
-        ("distinct", true, numbers(all().map(distinct))),
-        ("nulls", false, numbers(all().map(|at| Some(nulls(at))))),
-        ("min", true, texts(all().map(|at| bound(at, End::Min)))),
-        ("max", true, texts(all().map(|at| bound(at, End::Max)))),
-    ])
-}
-
-/// `freestone_zones('t')`: one row per zone of a column of a segment.
-fn zones(table: &Arc<Table>) -> Result<RecordBatch> {
-    let opened = open_segments(table)?;
-    let mut at: Vec<(u64, u64, usize, u64)> = vec![];
-    let mut maps: Vec<(&ZoneMap, usize)> = vec![];
-    for (position, segment) in opened.iter().enumerate() {
-        for (column, map) in segment.footer.zones.iter().enumerate() {
-            for zone in 0..map.len() {
-                let first = zone * segment.zone_rows();
-                let rows = segment.zone_rows().min(segment.rows() - first);
-                at.push((position as u64, zone as u64, column, rows as u64));
-                maps.push((map, zone));
-            }
-        }
-    }
-    let described = table.schema.stored_columns();
-    let bound = |index: usize, end: End| {
-        let (map, zone) = maps[index];
-        Extreme::of_zone(map, zone, end)?.text(&described[at[index].2].data_type)
-    };
-    let sum = |index: usize| {
-        let (map, zone) = maps[index];
-        let Bounds::Int(bounds) = &map.bounds else { return None };
-        let sum = bounds[zone].as_ref()?.sum?;
-        match &described[at[index].2].data_type {
-            data_type @ (DataType::Decimal128(..)
-            | DataType::Int8
-            | DataType::Int16
-            | DataType::Int32
-            | DataType::Int64) => Some(display_int(sum, data_type)),
-            _ => None,
-        }
-    };
-    batch(vec![
-        ("segment", false, numbers(at.iter().map(|(segment, ..)| Some(*segment)))),
-        ("zone", false, numbers(at.iter().map(|(_, zone, ..)| Some(*zone)))),
-        ("column", false, texts(at.iter().map(|(_, _, column, _)| Some(described[*column].name.clone())))),
-        ("rows", false, numbers(at.iter().map(|(.., rows)| Some(*rows)))),
-        ("nulls", false, numbers(maps.iter().map(|(map, zone)| Some(u64::from(map.nulls[*zone]))))),
-        ("min", true, texts((0..at.len()).map(|index| bound(index, End::Min)))),
-        ("max", true, texts((0..at.len()).map(|index| bound(index, End::Max)))),
-        ("sum", true, texts((0..at.len()).map(sum))),
-    ])
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum End {
-    Min,
-    Max,
-}
-
-/// The least or the greatest of some values, as zones keep it.
-enum Extreme {
-    Int(i128),
-    Bytes(Vec<u8>),
-}
-
-impl Extreme {
-    fn of_zone(map: &ZoneMap, zone: usize, end: End) -> Option<Extreme> {
-        match &map.bounds {
-            Bounds::Int(bounds) => {
-                let bounds = bounds[zone].as_ref()?;
-                Some(Extreme::Int(if end == End::Min { bounds.min } else { bounds.max }))
-            }
-            Bounds::Bytes(bounds) => {
-                let bounds = bounds[zone].as_ref()?;
-                let bytes = if end == End::Min { Some(bounds.min.clone()) } else { bounds.max.clone() };
-                bytes.map(Extreme::Bytes)
-            }
-        }
-    }
-
-    fn of_all(map: &ZoneMap, end: End) -> Option<Extreme> {
-        let zones = (0..map.len()).filter_map(|zone| Extreme::of_zone(map, zone, end));
-        zones.reduce(|a, b| a.further(b, end))
-    }
-
-    /// The one of two that lies further at this end.
-    fn further(self, other: Extreme, end: End) -> Extreme {
-        let less = match (&self, &other) {
-            (Extreme::Int(a), Extreme::Int(b)) => a < b,
-            (Extreme::Bytes(a), Extreme::Bytes(b)) => a < b,
-            // A column's bounds are all of one kind.
-            _ => true,
-        };
-        if less == (end == End::Min) { self } else { other }
-    }
-
-    fn text(&self, data_type: &DataType) -> Option<String> {
-        if !is_flat(data_type) {
-            // The bounds are those of the stored bytes, and mean nothing to the reader.
-            return None;
-        }
-        Some(match (self, data_type) {
-            (Extreme::Int(key), DataType::Float64) => {
-                let key = i64::try_from(*key).ok()?;
-                f64::from_bits((key ^ (((key >> 63) as u64) >> 1) as i64) as u64).to_string()
-            }
-            (Extreme::Int(key), DataType::Float32) => {
-                let key = i32::try_from(*key).ok()?;
-                f32::from_bits((key ^ (((key >> 31) as u32) >> 1) as i32) as u32).to_string()
-            }
-            (Extreme::Int(value), data_type) => display_int(*value, data_type),
-            (Extreme::Bytes(bytes), DataType::BinaryView) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-            (Extreme::Bytes(bytes), _) => String::from_utf8_lossy(bytes).trim_end_matches('\u{fffd}').to_owned(),
-        })
-    }
 }
 
 /// `SHOW TABLES`: tables and views.

@@ -11,6 +11,7 @@ mod in_keys;
 pub(crate) mod information;
 pub(crate) mod key_filter;
 mod keys;
+mod layout;
 pub(crate) mod metadata;
 mod paths;
 mod read_fields;

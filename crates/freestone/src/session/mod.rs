@@ -37,9 +37,11 @@ use tokio::runtime::Handle;
 
 use crate::access::{Access, Extension};
 use crate::advise::{AdviseOptions, advice_batch};
+use crate::attached::{self, Attached};
 use crate::catalog::{Planner, Scope, constant};
 use crate::context::{
-    self, Budget, CancelHandle, CancellableStream, Cancellation, Canceller, Failure, Outcome, Progress, panicked,
+    self, Budget, CancelHandle, CancellableStream, Cancellation, Canceller, Failure, Outcome, Progress, Statements,
+    panicked,
 };
 use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
@@ -48,11 +50,13 @@ use crate::exec::write::{PlansRun, WriteContext};
 use crate::exec::{self, backup, check, copy, ddl, dml};
 use crate::export::{self, Export};
 use crate::inputs::{ArrowTable, Inputs};
+use crate::internal_names::PG_TEMP;
 use crate::internal_names::{is_temporary, own_name};
 use crate::options::Options;
 use crate::planning::{BoundedExpressions, analyzed_schema};
 use crate::provider::files::Inference;
-use crate::provider::metadata;
+use crate::provider::information;
+use crate::provider::metadata::{self, Lists};
 use crate::sequences::{MayWrite, SessionSequences};
 use crate::shared::{SharedPlanner, SharedRelations};
 use crate::sql::depth::OnStack;
@@ -105,6 +109,8 @@ pub struct Session {
     block: Block,
     temp: TempSchema,
     variables: Arc<Variables>,
+    /// Those that are being executed.
+    statements: Statements,
 }
 
 /// How a statement writes.
@@ -175,6 +181,7 @@ impl Session {
         block.register(database.holders());
         let read_only = Arc::new(AtomicBool::new(false));
         let temp = TempSchema::new();
+        let statements = database.statements().of_new_session();
         let sequences = Arc::new(SessionSequences::new(
             database.sequences().clone(),
             may_write(access, read_only.clone(), block.clone(), temp.clone()),
@@ -183,7 +190,12 @@ impl Session {
             planner: RwLock::new(Planner::new(
                 state,
                 access,
-                (database.store().transactions(), database.store().pool_list()),
+                Lists {
+                    transactions: database.store().transactions(),
+                    pools: database.store().pool_list(),
+                    statements: statements.clone(),
+                    attached: Attached::default(),
+                },
                 database.workload().clone(),
                 sequences,
                 temp.clone(),
@@ -199,6 +211,7 @@ impl Session {
             block,
             temp,
             variables,
+            statements,
         }
     }
 
@@ -247,7 +260,9 @@ impl Session {
     /// As for [`Session::execute`].
     pub async fn execute_with_inputs(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
         let failed = self.transaction_failure();
+        let running = self.statements.begin(&statement.text);
         let outcome = guarded(statement, self.execute_unguarded(statement, inputs)).await;
+        let outcome = outcome.map(|outcome| outcome.of_running(running));
         self.told(outcome, failed, Outcome::telling)
     }
 
@@ -343,6 +358,8 @@ impl Session {
                 })
                 .await
             }
+            Command::Attach { folder, name, if_not_exists } => self.attach(folder, name, if_not_exists).await,
+            Command::Detach { name, if_exists } => self.detach(&name, if_exists),
             Command::ExportDatabase { folder, options } => Box::pin(self.export_database(&folder, options)).await,
             Command::ImportDatabase { folder } => Box::pin(self.import_database(&folder)).await,
             // Statistics are those of the stored rows, which are always there.
@@ -534,6 +551,36 @@ impl Session {
         self.forget_plans();
     }
 
+    /// `ATTACH 'folder' AS name (READ_ONLY)`.
+    async fn attach(&self, folder: String, name: Option<String>, if_not_exists: bool) -> Result<Outcome> {
+        self.access.check_files()?;
+        let name = name.map_or_else(|| attached::name_of(&folder), Ok)?;
+        let known = self.planner().attached().clone();
+        if !(if_not_exists && known.has(&name)) {
+            let reserved = [names::CATALOG, names::SCHEMA, names::MAIN, information::INFORMATION_SCHEMA, PG_TEMP];
+            let snapshot = self.snapshot()?;
+            if reserved.contains(&name.as_str()) || definitions::has_schema(&snapshot, &name) {
+                return Err(Error::invalid(format!("{name} is the name of a schema of this database"))
+                    .with_hint("ATTACH 'folder' AS another_name (READ_ONLY)"));
+            }
+            let opened = self.blocking(move |database| known.with(&name, &folder, database.options())).await?;
+            let mut planner = self.planner.write();
+            *planner = planner.with_attached(opened);
+            self.forget_plans();
+        }
+        Ok(Outcome::Done { verb: "ATTACH" })
+    }
+
+    /// `DETACH name`. Statements that run keep reading it.
+    fn detach(&self, name: &str, if_exists: bool) -> Result<Outcome> {
+        let mut planner = self.planner.write();
+        if !if_exists || planner.attached().has(name) {
+            *planner = planner.with_attached(planner.attached().without(name)?);
+            self.forget_plans();
+        }
+        Ok(Outcome::Done { verb: "DETACH" })
+    }
+
     /// Forgets how statements are executed, because names may mean something else.
     fn forget_plans(&self) {
         self.plans.lock().clear();
@@ -718,7 +765,12 @@ impl Session {
     /// As for [`Session::execute`].
     pub async fn execute_stored(&self, statement: &Statement, inputs: Inputs) -> Result<Answer> {
         let failed = self.transaction_failure();
+        let running = self.statements.begin(&statement.text);
         let answer = guarded(statement, self.execute_stored_command(statement, inputs)).await;
+        let answer = answer.map(|answer| match answer {
+            Answer::Outcome(outcome) => Answer::Outcome(outcome.of_running(running)),
+            Answer::Stored(stored) => Answer::Stored(Box::new(stored.of_running(running))),
+        });
         self.told(answer, failed, |answer, failed| match answer {
             Answer::Outcome(outcome) => Answer::Outcome(outcome.telling(failed)),
             stored => stored,
@@ -744,7 +796,7 @@ impl Session {
             let (kept, snapshot) = self.newly_planned(&statement.text, *sql, &parameters).await?;
             return self.stored_answer(&kept, &snapshot);
         }
-        Ok(Answer::Outcome(self.execute_with_inputs(statement, inputs).await?))
+        Ok(Answer::Outcome(self.execute_unguarded(statement, inputs).await?))
     }
 
     /// The rows of a plan, as they are stored where it takes whole columns of a table.
@@ -797,6 +849,7 @@ impl Session {
     ) -> Result<(CachedPlan, Arc<Snapshot>)> {
         let scope = self.scope()?.with_tables(&parameters.tables);
         let (snapshot, key) = (scope.snapshot.clone(), plan_cache::key(text, parameters));
+        let attached = scope.attached().clone();
         let parameters = parameters.clone();
         let planned = self.plan_apart(move |planner, _| async move {
             let state = planner.state_of(&scope, &sql);
@@ -806,7 +859,7 @@ impl Session {
             Ok(CachedPlan::new(&state, &plan, logged, &scope).await?)
         });
         let (planned, lasting) = planned.await?;
-        if lasting && !snapshot.has_own_changes() {
+        if lasting && !snapshot.has_own_changes() && !attached.is_used() {
             self.plans.lock().keep(key, &snapshot, planned.clone());
         }
         Ok((planned, snapshot))

@@ -120,6 +120,17 @@ pub(crate) enum Command {
     Restore {
         folder: String,
     },
+    /// ATTACH 'folder' AS name (READ_ONLY).
+    Attach {
+        folder: String,
+        name: Option<String>,
+        if_not_exists: bool,
+    },
+    /// DETACH name.
+    Detach {
+        name: String,
+        if_exists: bool,
+    },
     /// EXPORT DATABASE 'folder' (options).
     ExportDatabase {
         folder: String,
@@ -274,7 +285,7 @@ fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
         | "UNPIVOT" | "PIVOT_WIDER" | "PIVOT_LONGER" | "SUMMARIZE" | "PRAGMA" => StatementKind::Query,
         "INSERT" | "DELETE" | "UPDATE" | "MERGE" | "TRUNCATE" | "COPY" => StatementKind::Write,
         "CREATE" | "DROP" | "ALTER" | "COMMENT" => StatementKind::Definition,
-        "SET" | "RESET" | "SHOW" | "PREPARE" | "DEALLOCATE" | "USE" => StatementKind::Session,
+        "SET" | "RESET" | "SHOW" | "PREPARE" | "DEALLOCATE" | "USE" | "ATTACH" | "DETACH" => StatementKind::Session,
         "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" => StatementKind::Session,
         "EXECUTE" => StatementKind::Query,
         "VACUUM" | "ANALYZE" | "ANALYSE" | "CHECK" | "CALIBRATE" | "BACKUP" | "RESTORE" | "EXPORT" | "IMPORT" => {
@@ -422,6 +433,8 @@ impl Statement {
             "VACUUM" => vacuum(rest),
             "BACKUP" => Ok(Command::Backup { folder: rest.folder("TO", "BACKUP TO 'folder'")? }),
             "RESTORE" => Ok(Command::Restore { folder: rest.folder("FROM", "RESTORE FROM 'folder'")? }),
+            "ATTACH" => attach(rest),
+            "DETACH" => detach(rest),
             "EXPORT" => export_database(rest),
             "IMPORT" => Ok(Command::ImportDatabase { folder: rest.folder("DATABASE", "IMPORT DATABASE 'folder'")? }),
             "ANALYZE" | "ANALYSE" => analyze(rest),
@@ -719,6 +732,48 @@ fn parser(tokens: &[TokenWithSpan]) -> Result<Parser<'static>> {
         }
     }
     Ok(Parser::new(&DIALECT).with_recursion_limit(depth::PARSER_LEVELS_MAX).with_tokens_with_locations(read))
+}
+
+fn attach(mut cursor: Cursor) -> Result<Command> {
+    const FORM: &str = "ATTACH 'folder' AS name (READ_ONLY)";
+    cursor.skip_word("DATABASE");
+    let if_not_exists = cursor.skip_word("IF");
+    if if_not_exists && !(cursor.skip_word("NOT") && cursor.skip_word("EXISTS")) {
+        return Err(cursor.unexpected(FORM));
+    }
+    let folder = cursor.string(FORM)?;
+    let name = if cursor.skip_word("AS") { Some(cursor.identifier(FORM)?) } else { None };
+    let mut reads_only = false;
+    for (option, value) in cursor.optional_options()? {
+        match (option.as_str(), value.to_ascii_lowercase().as_str()) {
+            ("read_only" | "readonly", "true") => reads_only = true,
+            ("type", "freestone") | ("read_only" | "readonly", "false") => {}
+            ("type", other) => {
+                return Err(Error::unsupported(format!("databases of type {other} cannot be attached"))
+                    .with_hint("export them to Parquet files, which are read by name: FROM 'file.parquet'"));
+            }
+            (other, _) => {
+                return Err(Error::invalid(format!("unknown option {other} of ATTACH")).with_hint(FORM));
+            }
+        }
+    }
+    cursor.expect_end()?;
+    if !reads_only {
+        return Err(Error::unsupported("other databases are attached for reading only").with_hint(FORM));
+    }
+    Ok(Command::Attach { folder, name, if_not_exists })
+}
+
+fn detach(mut cursor: Cursor) -> Result<Command> {
+    const FORM: &str = "DETACH [DATABASE] [IF EXISTS] name";
+    cursor.skip_word("DATABASE");
+    let if_exists = cursor.skip_word("IF");
+    if if_exists && !cursor.skip_word("EXISTS") {
+        return Err(cursor.unexpected(FORM));
+    }
+    let name = cursor.identifier(FORM)?;
+    cursor.expect_end()?;
+    Ok(Command::Detach { name, if_exists })
 }
 
 fn advise(mut cursor: Cursor) -> Result<Command> {

@@ -4,6 +4,7 @@ mod access;
 mod aggregate;
 mod alter;
 mod answers;
+mod attached;
 mod bad_input;
 mod cluster;
 mod copy_options;

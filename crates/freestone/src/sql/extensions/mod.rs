@@ -178,10 +178,6 @@ pub(crate) fn statement(statement: ast::Statement) -> Result<ast::Statement> {
                 _ => Ok(Sql::Query(query)),
             }
         }
-        Sql::AttachDatabase { .. } | Sql::AttachDuckDBDatabase { .. } | Sql::DetachDuckDBDatabase { .. } => refused(
-            "ATTACH and DETACH of databases",
-            "files of other systems are read by name, FROM 'file.parquet'; open another database by a connection of its own",
-        ),
         Sql::Install { .. } | Sql::Load { .. } => {
             refused("INSTALL and LOAD of extensions", "nothing has to be installed")
         }

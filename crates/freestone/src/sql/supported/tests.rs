@@ -28,7 +28,6 @@ fn clauses_of_queries_that_nothing_executes_are_refused() {
         ("SELECT a FROM t ORDER BY a FETCH FIRST 2 PERCENT ROWS WITH TIES", "PERCENT WITH TIES"),
         ("SELECT a INTO UNLOGGED u FROM t", "UNLOGGED"),
         ("SELECT a FROM t TABLESAMPLE (BUCKET 1 OUT OF 2)", "BUCKET"),
-        ("ATTACH 'x.db' AS x", "ATTACH"),
         ("COMMENT ON SEQUENCE t IS 'x'", "TABLE, VIEW or COLUMN"),
         ("CREATE INDEX i ON t (a) WHERE a > 1", "WHERE of an index"),
         ("CREATE UNIQUE INDEX i ON t (a) NULLS NOT DISTINCT", "NULLS NOT DISTINCT"),
