@@ -1,6 +1,8 @@
 """The program that makes the files of a release: archives, packages and their checks. Nothing is compiled here."""
 
 import dataclasses
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -163,6 +165,36 @@ def test_wheels_that_do_not_install_are_errors(tmp_path):
     broken = archives.write_file(tmp_path / "freestone-0.1.0-cp310-abi3-manylinux_2_17_x86_64.whl", b"no wheel")
     with pytest.raises(settings.ReleaseError, match="pip install failed"):
         wheels.try_with(Path(sys.executable), broken, "0.1.0")
+
+
+def units(package):
+    """What Cargo would compile for a package: the description of each unit with those of all units below it, by its crate."""
+    command = ["cargo", "build", "--release", "--locked", "--package", package, "--unit-graph", "-Zunstable-options"]
+    printed = subprocess.run(command, cwd=ROOT, env={**os.environ, "RUSTC_BOOTSTRAP": "1"}, capture_output=True, text=True)
+    assert printed.returncode == 0, printed.stderr
+    graph = json.loads(printed.stdout)["units"]
+    known = {}
+
+    def description(at):
+        if at not in known:
+            unit = graph[at]
+            below = sorted(description(dependency["index"]) for dependency in unit["dependencies"])
+            own = [unit[name] for name in ("pkg_id", "target", "mode", "features", "profile", "platform")]
+            known[at] = hashlib.sha256(json.dumps([own, below], sort_keys=True).encode()).hexdigest()
+        return known[at]
+
+    found = {}
+    for at, unit in enumerate(graph):
+        found.setdefault((unit["pkg_id"], unit["target"]["name"], unit["mode"]), set()).add(description(at))
+    return found
+
+
+def test_pip_compiles_no_dependency_again():
+    """Dependencies of the command line have the same features and profiles in the Python package, so that `make demo` compiles them for both."""
+    program, package = units("freestone-cli"), units("freestone-python")
+    shared = program.keys() & package.keys()
+    assert len(shared) > 300
+    assert sorted(key for key in shared if not package[key] <= program[key]) == []
 
 
 def test_help_names_all_options():
