@@ -28,8 +28,18 @@ PYTHON_VENV ?= $(HOME)/.cache/freestone/python-venv
 ECOSYSTEM_VENV ?= $(HOME)/.cache/freestone/ecosystem-venv
 ECOSYSTEM_PYTEST = $(TEST_ENVIRONMENT) '$(ECOSYSTEM_VENV)/bin/python' -B -m pytest
 
+# The environments and programs that build releases and the documentation, and the files of a release.
+RELEASE_VENV ?= $(HOME)/.cache/freestone/release-venv
+RELEASE = PYTHONPATH=tools '$(RELEASE_VENV)/bin/python' -B -m release
+RELEASE_FOLDER = $(CARGO_TARGET_DIR)/dist
+# `make release RELEASE_OPTIONS='--target x86_64-unknown-linux-gnu --target aarch64-unknown-linux-gnu'`
+RELEASE_OPTIONS ?=
+MDBOOK_FOLDER = $(HOME)/.cache/freestone/mdbook
+MDBOOK ?= $(MDBOOK_FOLDER)/bin/mdbook
+MDBOOK_VERSION = 0.5.4
+
 .PHONY: help build lab report driver demo test test-rust check-fast lint format-check clippy python-check python-venv shape-check test-python \
-	test-release test-ecosystem ecosystem-venv conformance \
+	test-release test-ecosystem ecosystem-venv conformance wheels release release-compare release-venv docs \
 	bench pulse fuzz tools clean
 
 help:
@@ -46,6 +56,9 @@ help:
 	@echo 'make pulse    two minutes: everything that users run beside DuckDB, and what lost against bench/pulse.json'
 	@echo 'make conformance  runs one file of queries with all clients of the server: psql, psycopg, JDBC, ADBC, freestone'
 	@echo 'make fuzz     runs the tests of decoders, parsers and faults with more inputs (FUZZ_ROUNDS=10)'
+	@echo 'make wheels   builds the Python package for all versions from 3.10 on, and tries it in empty environments: $(RELEASE_FOLDER)/'
+	@echo 'make release  builds all files of a release: $(RELEASE_FOLDER)/; `make release-compare` builds them again and compares'
+	@echo 'make docs     builds the documentation as a site that can be searched without a network: $(CARGO_TARGET_DIR)/docs/'
 	@echo 'make clean    removes the build and the output of the demo'
 
 # The command line with its crates. The laboratory and the ADBC library are built by the targets that use them.
@@ -92,7 +105,7 @@ test-ecosystem: ecosystem-venv
 	$(ECOSYSTEM_PYTEST) -c python/ecosystem/sqlalchemy_suite/setup.cfg python/ecosystem/sqlalchemy_suite
 	$(ECOSYSTEM_PYTEST) python/ibis-freestone
 	$(ECOSYSTEM_PYTEST) python/dbt-freestone/tests
-	$(ECOSYSTEM_PYTEST) --doctest-glob='*.md' docs/tools.md
+	$(ECOSYSTEM_PYTEST) --doctest-glob='*.md' docs/tools/ibis.md
 
 ecosystem-venv:
 	test -x '$(ECOSYSTEM_VENV)/bin/python' || $(PYTHON) -m venv '$(ECOSYSTEM_VENV)'
@@ -101,6 +114,29 @@ ecosystem-venv:
 # The same tests on the build that ships. Run them before a release.
 test-release: TEST_CONFIG =
 test-release: test-python
+
+# The files that people install. The profile `dist` compiles everything as one unit, which takes most of an hour on two cores;
+# `make release RELEASE_OPTIONS='--profile release'` takes the dependencies as `make build` has compiled them. `tools/release` has the
+# program, and its `--help` the options.
+wheels: release-venv
+	$(RELEASE) wheels $(RELEASE_OPTIONS)
+
+release: release-venv
+	$(RELEASE) all $(RELEASE_OPTIONS)
+
+release-compare: release-venv
+	$(RELEASE) compare $(RELEASE_OPTIONS)
+
+release-venv:
+	test -x '$(RELEASE_VENV)/bin/python' || $(PYTHON) -m venv '$(RELEASE_VENV)'
+	'$(RELEASE_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check -r tools/release/requirements.txt
+
+# mdBook is compiled once, outside the tree. The site has no links to other hosts in what it loads, and all links within it are checked.
+docs:
+	test -x '$(MDBOOK)' || CARGO_TARGET_DIR='$(MDBOOK_FOLDER)/target' cargo install --quiet --locked --no-default-features --features search \
+		--root '$(MDBOOK_FOLDER)' mdbook@$(MDBOOK_VERSION)
+	rm -rf '$(MDBOOK_FOLDER)/target'
+	$(PYTHON) tools/docs.py --mdbook '$(MDBOOK)' --output '$(CARGO_TARGET_DIR)/docs'
 
 # All clients, of which some need Java or psql. Missing clients are listed. The JDBC drivers are downloaded by Maven, once.
 conformance: test-python

@@ -115,6 +115,12 @@ pub enum Command {
     Demo(DemoArgs),
     /// Verifies every checksum and invariant of a database
     Check(CheckArgs),
+    /// Rewrites a database of an earlier format version in the present one
+    #[command(after_help = UPGRADE_HELP)]
+    Upgrade {
+        /// The database folder
+        db: PathBuf,
+    },
     /// Measures this machine, so that the time of scans can be predicted
     Calibrate(CalibrateArgs),
     /// Recommends designs for the tables of a database, based on the queries that ran
@@ -123,7 +129,29 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Adds, removes and lists the users of a server
     User(UserArgs),
+    /// Prints the completions of this command line for a shell
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Writes the manual pages, which packages contain
+    #[command(hide = true)]
+    ManPages {
+        /// The folder, which must exist
+        folder: PathBuf,
+    },
 }
+
+const UPGRADE_HELP: &str = "\
+Says which format version a database has. There is no earlier version yet that this program reads, so there is nothing
+to rewrite. A database of another version is an error that says what to do, and stays as it is.";
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  source <(freestone completions bash)
+  freestone completions zsh > ~/.zfunc/_freestone
+  freestone completions fish > ~/.config/fish/completions/freestone.fish";
 
 #[derive(Debug, Args)]
 pub struct DemoArgs {
@@ -395,8 +423,9 @@ fn mistyped_command(words: &[OsString]) -> Option<String> {
         return None;
     }
     let commands = Cli::command();
-    let names: Vec<&str> = commands.get_subcommands().map(clap::Command::get_name).collect();
-    if first == "help" || names.contains(&first) {
+    let shown = commands.get_subcommands().filter(|command| !command.is_hide_set());
+    let names: Vec<&str> = shown.map(clap::Command::get_name).collect();
+    if first == "help" || commands.find_subcommand(first).is_some() {
         return None;
     }
     let hint = match freestone::closest(first, &names) {

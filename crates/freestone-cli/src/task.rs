@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use clap::CommandFactory;
 use freestone_demo::DemoOptions;
 
-use crate::args::{CheckArgs, Command, DemoArgs, EngineArgs};
+use crate::args::{CheckArgs, Cli, Command, DemoArgs, EngineArgs};
 use crate::failure::{Failure, note};
 use crate::{advise, serve, user};
 
@@ -13,11 +14,27 @@ pub fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Demo(args) => demo(&args),
         Command::Check(args) => check(&args),
+        Command::Upgrade { db } => upgrade(&db),
         Command::Calibrate(args) => advise::calibrate(&args),
         Command::Advise(args) => advise::advise(&args),
         Command::Serve(args) => serve::run(*args),
         Command::User(args) => user::run(args.command),
+        Command::Completions { shell } => completions(shell),
+        Command::ManPages { folder } => man_pages(&folder),
     }
+}
+
+/// Prints what a shell needs to complete commands and options.
+fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
+    let mut text = vec![];
+    clap_complete::generate(shell, &mut Cli::command(), "freestone", &mut text);
+    print(String::from_utf8_lossy(&text).trim_end())
+}
+
+/// Writes a page for the program and for each of its commands: `freestone.1`, `freestone-serve.1` and so on.
+fn man_pages(folder: &Path) -> Result<(), Failure> {
+    clap_mangen::generate_to(Cli::command(), folder)
+        .map_err(|error| Failure::error(format!("cannot write manual pages to {}: {error}", folder.display())))
 }
 
 fn demo(args: &DemoArgs) -> Result<(), Failure> {
@@ -50,6 +67,14 @@ fn check(args: &CheckArgs) -> Result<(), Failure> {
         format!("{} is damaged, problems: {}", args.db.display(), report.problems.len()),
         "restore the named files from a copy, or drop the tables that own them",
     ))
+}
+
+/// Opens the database, which fails for other format versions than the present one.
+fn upgrade(db: &Path) -> Result<(), Failure> {
+    let options = freestone::Options { read_only: true, ..freestone::Options::default() };
+    freestone::Database::open(db, options)?;
+    let version = freestone::FORMAT_VERSION;
+    print(&format!("{} has format version {version}, the one that this program writes: nothing to do", db.display()))
 }
 
 /// Repairs the commit log, and prints all changes.

@@ -89,6 +89,7 @@ pub use exec::stored::{Answer, StoredQuery};
 pub use freestone_advisor::{Advice, Profile};
 pub use freestone_sql::is_complete;
 pub use freestone_store::Emulation;
+pub use freestone_store::log::FORMAT_VERSION;
 pub use freestone_store::plain::Strings;
 pub use freestone_store::scan::{StoredColumn, StoredPiece, StoredRows};
 pub use heap::{Counting, limit_heap, release_memory_by};

@@ -38,7 +38,7 @@ use crate::media::{Medium, MediumError};
 pub(crate) use lock::LOCK;
 pub use pins::{Horizon, Pin, ReaderPins};
 pub use reader::{LogReader, Refresh};
-pub use record::LONGEST_BODY;
+pub use record::{LONGEST_BODY, VERSION as FORMAT_VERSION};
 pub(crate) use repair::set_aside;
 pub use repair::{RepairPlan, RepairReport};
 pub use scan::Record;

@@ -22,6 +22,7 @@ pub const RECORD_HEADER_LEN: usize = 24;
 pub const CURRENT_LEN: usize = 64;
 /// The longest body of a record in bytes: the maximum of u32, minus room for rounding up.
 pub const LONGEST_BODY: usize = u32::MAX as usize - 64;
+/// The version of the format of a database, which its log and `CURRENT` name.
 pub const VERSION: u32 = 2;
 
 const HEADER_MAGIC: [u8; 8] = *b"FREESTNE";
