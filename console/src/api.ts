@@ -26,6 +26,9 @@ export class ServerError extends Error {
   }
 }
 
+/** An event of the window: the login has ended, on the server or in another window. */
+export const LOGGED_OUT = 'freestone-logged-out';
+
 interface ErrorBody {
   error?: { message?: string; hint?: string; sqlstate?: string };
 }
@@ -44,6 +47,7 @@ async function request(path: string, init: RequestInit): Promise<Response> {
     if (init.signal?.aborted) throw error;
     throw new ServerError('the server does not answer', 'start it again, or look whether it still runs', '08001');
   }
+  if (response.status === 401 && path !== '/api/login') dispatchEvent(new Event(LOGGED_OUT));
   if (!response.ok) throw await refused(response);
   return response;
 }
@@ -77,7 +81,8 @@ export function close(tab: string): void {
 export interface Question {
   tab: string;
   sql: string;
-  parameters?: unknown[];
+  /** By number, or by name. */
+  parameters?: unknown[] | Record<string, unknown>;
   maxRows?: number;
   signal?: AbortSignal;
 }

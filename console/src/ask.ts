@@ -3,7 +3,8 @@ import { cell, kindOf, numeric } from './cells';
 import { ServerError } from './api';
 import { Run, type Statement } from './run';
 
-const PAGE = Math.random().toString(36).slice(2, 10);
+// `randomUUID` is missing where the page comes without TLS from another machine.
+const PAGE = [...crypto.getRandomValues(new Uint8Array(8))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 /** The last question of each tab: a session answers one at a time. */
 const LAST = new Map<string, Promise<unknown>>();
 

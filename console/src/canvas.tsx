@@ -24,11 +24,17 @@ export function useCanvas(height: number, draw: Draw): { canvas: RefObject<HTMLC
     element.height = Math.round(height * ratio);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
-    context.font = `11.5px ${getComputedStyle(document.body).fontFamily}`;
+    const { fontFamily, fontSize } = getComputedStyle(document.body);
+    context.font = `${(parseFloat(fontSize) * 0.82).toFixed(1)}px ${fontFamily}`;
     context.textBaseline = 'middle';
     draw(context, width, height);
   }, [draw, width, height, version]);
   return { canvas, width };
+}
+
+/** Pixels of a canvas per pixel of a usual screen, by the size of the page's text. */
+export function scaleOf(): number {
+  return parseFloat(getComputedStyle(document.body).fontSize) / 14;
 }
 
 /** A text that fits a width, with its end cut. */

@@ -1,6 +1,6 @@
 /** The picture of a table, or of one segment with its pages, on a canvas that keys walk through. */
 import { useCallback, useMemo, useState } from 'preact/hooks';
-import { fitted, Tip, useCanvas, type TipText } from './canvas';
+import { fitted, scaleOf, Tip, useCanvas, type TipText } from './canvas';
 import { extent, greatest, hit, pageSpans, rectangles, slices, spans, type Rect, type Slice } from './cut';
 import { bytes, plural, significant, thousands, ticks } from './formats';
 import type { Column, Layout, Page, ZoneRun } from './layout';
@@ -28,7 +28,8 @@ interface Props {
 
 /** Places around the picture, in pixels. */
 function marginsFor(width: number) {
-  return { left: width < 520 ? 74 : 132, right: 2, top: 16, bottom: 24 };
+  const scale = scaleOf();
+  return { left: (width < 520 ? 74 : 132) * scale, right: 2, top: 16 * scale, bottom: 24 * scale };
 }
 
 function ofSegment(layout: Layout, zoom: Zoom): Slice[] {
@@ -41,7 +42,7 @@ export function Cut(props: Props) {
   const { layout, zoom, mode, column, zones, read } = props;
   const [tip, setTip] = useState<TipText | null>(null);
   const [at, setAt] = useState<{ slice: number; layer: number } | null>(null);
-  const height = Math.min(Math.max(innerHeight * 0.46, 260), 720);
+  const height = Math.min(Math.max(innerHeight * 0.46, 260), 1000);
   const [known, setWidth] = useState(0);
   const margins = marginsFor(known);
   const room = { width: Math.max(known - margins.left - margins.right, 1), height: height - margins.top - margins.bottom };
@@ -236,10 +237,10 @@ function drawAxes(view: View): void {
     context.fillRect(x - 0.5, room.height, 1, 4);
     const text = tick === 0 ? 'row 0' : thousands(tick);
     context.textAlign = x < 20 ? 'left' : x > room.width - 24 ? 'right' : 'center';
-    context.fillText(text, Math.min(Math.max(x, 0), room.width), room.height + 14);
+    context.fillText(text, Math.min(Math.max(x, 0), room.width), room.height + 14 * scaleOf());
   }
   context.textAlign = 'right';
-  context.fillText(`${significant(most)} bytes per row`, room.width, -8);
+  context.fillText(`${significant(most)} bytes per row`, room.width, -8 * scaleOf());
 }
 
 /** Names of layers at the left, where they have room; text that would overlap is left out. */
@@ -251,14 +252,14 @@ function drawLabels(view: View): void {
   const own = view.rects.filter((rect) => rect.slice === first).toSorted((a, b) => a.y - b.y);
   for (const rect of own) {
     const y = margins.top + rect.y + rect.height / 2;
-    if (y < free + 12 || rect.height < 2.5) continue;
+    if (y < free + 12 * scaleOf() || rect.height < 2.5) continue;
     const isPicked = rect.column !== null && rect.column === view.column?.name;
     context.fillStyle = isPicked ? colour('best') : rect.column === null ? colour('soft') : colour('ink');
     const name = rect.column ?? (rect.slice.hot ? 'hot rows' : 'other');
     context.fillText(fitted(context, name, margins.left - 12), margins.left - 8, y);
     free = y;
     const detail = detailOf(view, rect);
-    if (detail && rect.width > 90 && rect.height > 15 && view.mode !== 'range') drawDetail(view, rect, detail, y);
+    if (detail && rect.width > 90 && rect.height > 15 * scaleOf() && view.mode !== 'range') drawDetail(view, rect, detail, y);
   }
 }
 

@@ -32,7 +32,7 @@ const COLOURS = HighlightStyle.define([
 ]);
 
 const THEME = EditorView.theme({
-  '&': { height: '100%', fontSize: '13.5px', color: 'var(--ink)', backgroundColor: 'var(--field)' },
+  '&': { height: '100%', fontSize: 'calc(var(--size) * .95)', color: 'var(--ink)', backgroundColor: 'var(--field)' },
   '&.cm-focused': { outline: 'none' },
   '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.55' },
   '.cm-content': { caretColor: 'var(--ink)', padding: '6px 0' },
@@ -44,7 +44,7 @@ const THEME = EditorView.theme({
   '.cm-matchingBracket': { backgroundColor: 'var(--pale) !important', outline: '1px solid var(--bar)' },
   '.cm-placeholder': { color: 'var(--bar)' },
   '.cm-tooltip': { backgroundColor: 'var(--card)', border: '1px solid var(--rule)', borderRadius: '6px', boxShadow: '0 4px 18px rgb(0 0 0 / .16)' },
-  '.cm-tooltip-autocomplete > ul': { fontFamily: 'var(--mono)', fontSize: '12.5px' },
+  '.cm-tooltip-autocomplete > ul': { fontFamily: 'var(--mono)', fontSize: 'calc(var(--size) * .9)' },
   '.cm-tooltip-autocomplete > ul > li[aria-selected]': { backgroundColor: 'var(--chosen)', color: 'var(--ink)' },
   '.cm-completionDetail': { color: 'var(--soft)', fontStyle: 'normal', marginLeft: '1em' },
   '.cm-panels': { backgroundColor: 'var(--card)', color: 'var(--ink)', borderColor: 'var(--rule)' },
@@ -168,7 +168,7 @@ export class Editor {
     const row = Math.min(before.number + (line ?? 1) - 1, doc.lines);
     const found = doc.line(row);
     const shift = row === before.number && (line ?? 1) === 1 ? base.from - before.from : 0;
-    const from = Math.min(found.from + shift + Math.max((column ?? 1) - 1, 0), found.to);
+    const from = Math.min(found.from + shift + unitsOf(found.text.slice(shift), Math.max((column ?? 1) - 1, 0)), found.to);
     const word = /^[\w$"']+|^\S/.exec(doc.sliceString(from, found.to))?.[0] ?? '';
     const to = line === undefined ? found.to : Math.min(from + Math.max(word.length, 1), doc.length);
     const diagnostic: Diagnostic = { from, to: Math.max(to, from), severity: 'error', message: hint ? `${message}\nHint: ${hint}` : message };
@@ -191,8 +191,14 @@ export class Editor {
   }
 }
 
-/** The parameters that a text names: `$1`, `$2`, or `$name`; outside of texts and comments. */
+/** The length of a text's first `letters` code points, which servers count, in the units that browsers count. */
+function unitsOf(text: string, letters: number): number {
+  return [...text].slice(0, letters).join('').length;
+}
+
+/** The parameters that a text names, `$1`, `$2` or `$name`, outside of texts and comments: numbers first. */
 export function parametersOf(text: string): string[] {
   const bare = text.replace(/--[^\n]*|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\w*)\$[\s\S]*?\$\1\$/g, ' ');
-  return [...new Set([...bare.matchAll(/\$(\d+)/g)].map((found) => found[1]!))].sort((a, b) => Number(a) - Number(b));
+  const names = [...new Set([...bare.matchAll(/(?<![\w$])\$(\w+)/g)].map((found) => found[1]!))];
+  return names.sort((a, b) => (Number(a) || Infinity) - (Number(b) || Infinity) || 0);
 }

@@ -1,5 +1,9 @@
 /** The keys, as a dialog. */
-import { Dialog } from './parts';
+import * as api from './api';
+import { setTheme, theme } from './look';
+import { Dialog, Segmented } from './parts';
+
+const THEMES = [['system', 'As the system'], ['light', 'Light'], ['dark', 'Dark']] as const;
 
 const KEYS: [string, [string, string][]][] = [
   ['Everywhere', [
@@ -35,7 +39,11 @@ const KEYS: [string, [string, string][]][] = [
 
 export function KeysDialog({ onClose }: { onClose: () => void }) {
   return (
-    <Dialog title="Keys" onClose={onClose}>
+    <Dialog title="Keys and colours" onClose={onClose}>
+      <div class="row start">
+        <Segmented label="Colours" value={theme.value} options={THEMES} onChange={setTheme} />
+        <button onClick={() => void api.logout().finally(() => location.reload())}>Log out</button>
+      </div>
       <div class="two">
         {KEYS.map(([title, keys]) => (
           <section key={title}>

@@ -115,9 +115,9 @@ export async function readStored(): Promise<Stored[]> {
   return found;
 }
 
-export async function readColumns(table: string): Promise<Column[]> {
+export async function readColumns(table: string, tab = 'page'): Promise<Column[]> {
   const names = ['column', 'type', 'encoding', 'bytes', 'distinct', 'nulls', 'min', 'max'];
-  const rows = await ask(`SELECT * FROM freestone_columns(${literal(table)})`, names);
+  const rows = await ask(`SELECT * FROM freestone_columns(${literal(table)})`, names, tab);
   return rows.map((row) => ({
     name: String(row.column), type: String(row.type), encoding: text(row.encoding) ?? '', bytes: number(row.bytes),
     distinct: row.distinct === null ? null : number(row.distinct), nulls: number(row.nulls), min: text(row.min), max: text(row.max),

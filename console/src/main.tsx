@@ -72,7 +72,7 @@ function Top({ onKeys }: { onKeys: () => void }) {
         <select aria-label="Colours" value={theme.value} onChange={(event) => setTheme(event.currentTarget.value as Theme)} class="wide-only">
           {THEMES.map(([value, name]) => <option key={value} value={value}>{name}</option>)}
         </select>
-        <button class="bare" onClick={onKeys} aria-label="Keys" aria-keyshortcuts="F1">?</button>
+        <button class="bare" onClick={onKeys} aria-label="Keys and colours" aria-keyshortcuts="F1">?</button>
         <button class="bare wide-only" onClick={() => void api.logout().finally(() => location.reload())}>Log out</button>
       </div>
     </header>
@@ -149,7 +149,12 @@ function Page() {
       setError(failure as ServerError);
     }
   };
-  useEffect(() => { void start(load); }, []);
+  useEffect(() => {
+    void start(load);
+    const again = () => void load();
+    addEventListener(api.LOGGED_OUT, again);
+    return () => removeEventListener(api.LOGGED_OUT, again);
+  }, []);
   useKeys(() => setKeys(true));
   if (error) return <main class="login"><Problem error={error} /><button onClick={() => void load()}>Try again</button></main>;
   if (!session.value) return <main class="empty">Connecting…</main>;

@@ -23,11 +23,23 @@ export function choose(fields: Field[], rows: number): PlotChoice | null {
   const time = kinds.indexOf('time');
   const text = kinds.findIndex((kind) => kind === 'text' || kind === 'bool');
   if (numbers.length === 0) return null;
-  if (time >= 0) return { kind: 'line', x: time, y: numbers.slice(0, 3) };
-  if (text >= 0) return { kind: 'bar', x: text, y: numbers.slice(0, 1) };
+  const measures = numbers.filter((at) => isMeasure(fields[at]!));
+  const best = measures.length > 0 ? measures : numbers;
+  if (time >= 0) return { kind: 'line', x: time, y: best.slice(0, 1) };
+  if (text >= 0) return { kind: 'bar', x: text, y: best.slice(0, 1) };
   if (numbers.length === 1) return { kind: 'histogram', x: numbers[0]!, y: [] };
   if (rows <= 40) return { kind: 'bar', x: numbers[0]!, y: [numbers[1]!] };
   return { kind: 'scatter', x: numbers[0]!, y: [numbers[1]!] };
+}
+
+/** Whether a column of numbers counts or measures something. Keys and places do not. */
+function isMeasure(field: Field): boolean {
+  return !/(^|_)(id|key|no|nr|row|number|year|month|day)$|(id|key|number)$/i.test(field.name);
+}
+
+/** Whether numbers never fall: a line over others would run back and forth. */
+export function isOrdered(values: number[]): boolean {
+  return values.every((value, at) => at === 0 || !(value < values[at - 1]!));
 }
 
 /** The step between the rows that are drawn. */

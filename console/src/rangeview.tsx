@@ -1,6 +1,6 @@
 /** The ranges of a column's zones over the rows: a diagonal where it is sorted, steps where it is clustered, a wall where not. */
 import { useCallback, useState } from 'preact/hooks';
-import { fitted, Tip, useCanvas, type TipText } from './canvas';
+import { fitted, scaleOf, Tip, useCanvas, type TipText } from './canvas';
 import { extent, spans, type Span } from './cut';
 import { count, plural, significant, ticks } from './formats';
 import type { Column, ZoneRun } from './layout';
@@ -9,7 +9,7 @@ import { colour, ramp } from './look';
 const HEIGHT = 190;
 
 function marginsFor(width: number) {
-  return { left: width < 520 ? 74 : 132, right: 2, top: 8, bottom: 8 };
+  return { left: (width < 520 ? 74 : 132) * scaleOf(), right: 2, top: 8, bottom: 8 };
 }
 
 export function Ranges({ zones, column }: { zones: ZoneRun[]; column: Column }) {

@@ -24,6 +24,17 @@ export interface Done {
   rows: number;
   tag: string;
   truncated?: boolean;
+  /** Whether the tab is in a transaction. */
+  transaction?: 'open' | 'failed';
+}
+
+interface Progress {
+  ms: number;
+  rows: number;
+  /** What is loaded, and how many bytes of it. */
+  task?: string;
+  done?: number;
+  total?: number | null;
 }
 
 /** One statement and what came of it. */
@@ -31,7 +42,7 @@ export class Statement {
   readonly rows = signal(0);
   readonly state: Signal<State> = signal<State>('running');
   readonly schema: Signal<Schema | null> = signal<Schema | null>(null);
-  readonly progress = signal<{ ms: number; rows: number } | null>(null);
+  readonly progress = signal<Progress | null>(null);
   readonly notices = signal<string[]>([]);
   done: Done | null = null;
   error: ServerError | null = null;
@@ -143,6 +154,8 @@ export class Run {
   readonly statements = signal<Statement[]>([]);
   readonly state: Signal<State> = signal<State>('running');
   readonly error = signal<ServerError | null>(null);
+  /** What was said before the first statement began. */
+  readonly notices = signal<string[]>([]);
   private readonly abort = new AbortController();
   private stop!: () => void;
   private readonly stopped = new Promise<void>((resolve) => { this.stop = resolve; });
@@ -219,6 +232,7 @@ export class Run {
         } else if (frame.kind === 'N') {
           const { message } = json<{ message: string }>(frame.payload);
           if (statement) statement.notices.value = [...statement.notices.value, message];
+          else this.notices.value = [...this.notices.value, message];
         } else if (frame.kind === 'D' && statement) {
           await finish();
           statement.done = json<Done>(frame.payload);

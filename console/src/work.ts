@@ -3,6 +3,7 @@ import { signal } from '@preact/signals';
 import { tabId } from './ask';
 import * as api from './api';
 import { FIRST_ROWS, Run } from './run';
+import { tell } from './state';
 
 export interface Tab {
   id: string;
@@ -56,7 +57,8 @@ function restored(): Tab[] {
 export const tabs = signal<Tab[]>(restored());
 export const active = signal(tabs.value[0]!.id);
 export const runs = signal<Record<string, Run>>({});
-export const parameters = signal<Record<string, string[]>>({});
+/** What was entered for the parameters of each tab, by their names. */
+export const parameters = signal<Record<string, Record<string, string>>>({});
 export const past = signal<Past[]>(stored<Past[]>(HISTORY, []));
 
 let saving = 0;
@@ -112,16 +114,41 @@ export function parameter(text: string): unknown {
   return quoted ? quoted[1]!.replaceAll("''", "'") : text;
 }
 
-/** Starts a script in a tab's session. A run that is still open there is cancelled first. */
-export async function start(id: string, sql: string, statements: number, values: unknown[]): Promise<Run> {
-  const before = runs.value[id];
-  if (before && before.state.value === 'running') {
-    await before.cancel();
-    await before.finished;
+/** Results that may wait for their reader at once: browsers open six connections to a server without TLS. */
+const WAITING_MAX = 4;
+
+/** Ends the oldest results that wait, if too many do. */
+async function yieldPlaces(): Promise<void> {
+  const waiting = Object.values(runs.value).filter((run) => run.state.value === 'running' && run.statements.value.at(-1)?.state.value === 'paused');
+  for (const run of waiting.slice(0, Math.max(waiting.length - WAITING_MAX + 1, 0))) {
+    await run.cancel();
+    tell(`A result that waited was ended: ${WAITING_MAX} others wait, too`);
   }
+}
+
+/** The values for the parameters of a text: a list for numbers, by name otherwise; none where there are no parameters. */
+export function valuesFor(names: string[], entered: Record<string, string>): api.Question['parameters'] {
+  if (names.length === 0) return undefined;
+  const isNumbered = names.every((name) => /^\d+$/.test(name));
+  if (!isNumbered) return Object.fromEntries(names.map((name) => [name, parameter(entered[name] ?? '')]));
+  return Array.from({ length: Number(names.at(-1)) }, (_, at) => parameter(entered[String(at + 1)] ?? ''));
+}
+
+/** Ends what still runs or waits in a tab: its session answers one script at a time. */
+export async function free(id: string): Promise<void> {
+  const before = runs.value[id];
+  if (before?.state.value !== 'running') return;
+  await before.cancel();
+  await before.finished;
+}
+
+/** Starts a script in a tab's session. A run that is still open there is cancelled first. */
+export async function start(id: string, sql: string, statements: number, values: api.Question['parameters']): Promise<Run> {
+  await free(id);
+  await yieldPlaces();
   const many = statements > 1;
   const run = new Run(
-    { tab: tabId(id), sql, parameters: values.length > 0 ? values : undefined, maxRows: many ? SCRIPT_ROWS : undefined },
+    { tab: tabId(id), sql, parameters: values, maxRows: many ? SCRIPT_ROWS : undefined },
     many ? Number.POSITIVE_INFINITY : FIRST_ROWS,
   );
   runs.value = { ...runs.value, [id]: run };
@@ -132,5 +159,5 @@ export async function start(id: string, sql: string, statements: number, values:
 
 addEventListener('pagehide', () => {
   for (const id of Object.keys(runs.value)) api.close(tabId(id));
-  for (const name of ['page', 'advice']) api.close(tabId(name));
+  for (const name of ['page', 'overview', 'advice']) api.close(tabId(name));
 });

@@ -203,6 +203,7 @@ export function types() {
 }
 
 export const BIG_ROWS = 1_000_000;
+export const HUGE_ROWS = 20_000_000;
 export const BATCH_ROWS = 10_000;
 
 /** A batch of the large result as two pieces of an Arrow stream: its schema, and its rows. */

@@ -3,10 +3,11 @@ import { createServer } from 'node:http';
 import { readFile } from 'node:fs/promises';
 import { extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { answerTo, BATCH_ROWS, BIG_ROWS, bigPieces } from './answers.mjs';
+import { answerTo, BATCH_ROWS, BIG_ROWS, bigPieces, HUGE_ROWS } from './answers.mjs';
 
 const DIST = fileURLToPath(new URL('../dist', import.meta.url));
-export const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'";
+export const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const TYPES = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
 
 function frame(kind, payload) {
@@ -45,15 +46,15 @@ async function write(response, bytes) {
   });
 }
 
-async function big(response, state) {
+async function big(response, state, all) {
   const { schema, batch, end } = bigPieces();
   await write(response, frame('A', schema));
-  for (let row = 0; row < BIG_ROWS && !response.destroyed; row += BATCH_ROWS) {
+  for (let row = 0; row < all && !response.destroyed; row += BATCH_ROWS) {
     await write(response, frame('A', batch(row)));
     state.sent = row + BATCH_ROWS;
   }
   if (!response.destroyed) response.write(frame('A', end));
-  return BIG_ROWS;
+  return all;
 }
 
 /** The statements of a script. Made-up scripts have no semicolons in texts. */
@@ -61,6 +62,7 @@ const parts = (sql) => sql.split(';').map((part) => part.trim()).filter((part) =
 
 async function query(body, response, state) {
   response.writeHead(200, { 'Content-Type': 'application/vnd.freestone.frames' });
+  state.cancelled.delete(body.tab);
   let at = 0;
   for (const [index, sql] of parts(body.sql).entries()) {
     at = body.sql.indexOf(sql, at);
@@ -82,7 +84,7 @@ async function query(body, response, state) {
         response.end(frame('E', { message: 'the statement was cancelled', sqlstate: '57014' }));
         return;
       }
-    } else if (/FROM big\b/.test(sql)) rows = await big(response, state);
+    } else if (/FROM (big|huge)\b/.test(sql)) rows = await big(response, state, /huge/.test(sql) ? HUGE_ROWS : BIG_ROWS);
     else {
       const bytes = answerTo(sql);
       if (bytes) await write(response, frame('A', bytes));

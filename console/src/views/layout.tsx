@@ -46,7 +46,7 @@ function Overview({ stored, chosen, onReload }: { stored: Stored[]; chosen: stri
       const tables = [...new Set(stored.map((each) => each.table))].slice(0, DETAILED_MAX);
       for (const table of tables) {
         if (isOver) return;
-        const found = await readColumns(table).catch(() => []);
+        const found = await readColumns(table, 'overview').catch(() => []);
         setColumns((before) => ({ ...before, [table]: found }));
       }
     })();

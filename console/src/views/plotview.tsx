@@ -3,7 +3,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { ChartView, type ChartKit } from '../chartview';
 import { kindOf } from '../cells';
 import { count, significant, thousands } from '../formats';
-import { BARS_MAX, bins, choose, POINTS_MAX, stepOf, textsOf, valuesOf, type PlotChoice, type PlotKind } from '../plot';
+import { BARS_MAX, bins, choose, isOrdered, POINTS_MAX, stepOf, textsOf, valuesOf, type PlotChoice, type PlotKind } from '../plot';
 import { Segmented } from '../parts';
 import type { Statement } from '../run';
 
@@ -12,7 +12,7 @@ const KINDS: [PlotKind, string][] = [['line', 'Line'], ['bar', 'Bars'], ['scatte
 export function PlotView({ statement }: { statement: Statement }) {
   const fields = statement.schema.value?.fields ?? [];
   const rows = statement.rows.value;
-  const usual = useMemo(() => choose(fields, rows), [statement, rows > 0]);
+  const usual = useMemo(() => usualChoice(statement), [statement, rows > 0]);
   const [changed, setChanged] = useState<PlotChoice | null>(null);
   const choice = changed ?? usual;
   const option = useMemo(() => (kit: ChartKit) => (choice ? optionOf(kit, statement, choice) : kit.base()), [statement, choice, rows]);
@@ -43,6 +43,13 @@ export function PlotView({ statement }: { statement: Statement }) {
       <ChartView label={`${choice.kind} of ${choice.y.map((at) => fields[at]!.name).join(', ') || fields[choice.x]?.name} over ${fields[choice.x]?.name ?? 'row number'}`} option={option} />
     </div>
   );
+}
+
+/** A line where the rows are in the order of its x axis, points otherwise. */
+function usualChoice(statement: Statement): PlotChoice | null {
+  const choice = choose(statement.schema.value?.fields ?? [], statement.rows.value);
+  if (choice?.kind !== 'line') return choice;
+  return isOrdered(valuesOf(statement, choice.x, 1, POINTS_MAX)) ? choice : { ...choice, kind: 'scatter' };
 }
 
 function optionOf(kit: ChartKit, statement: Statement, choice: PlotChoice): ReturnType<ChartKit['base']> {

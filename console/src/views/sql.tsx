@@ -85,7 +85,7 @@ function useActions(editor: RefObject<Editor | null>): RefObject<Actions> & { cu
   const launch = async (piece: Piece, statements: number) => {
     const tab = work.current();
     editor.current!.clearMarks();
-    const values = parametersOf(piece.text).map((name) => work.parameter(work.parameters.value[tab.id]?.[Number(name) - 1] ?? ''));
+    const values = work.valuesFor(parametersOf(piece.text), work.parameters.value[tab.id] ?? {});
     SENT.set(tab.id, piece);
     const run = await work.start(tab.id, piece.text, statements, values);
     await run.finished;
@@ -131,6 +131,7 @@ async function explain(piece: Piece, editor: RefObject<Editor | null>): Promise<
   try {
     if (parametersOf(text).length > 0) throw new Error('the plan of a statement with parameters is not shown: write their values into the text');
     const sql = isExplained ? text : `${prefix}${text}`;
+    await work.free(tab.id);
     const rows = await ask(sql, [], tab.id);
     const answer = rows.map((row) => Object.values(row)).find((values) => String(values.at(-1)).trimStart().startsWith('['));
     if (!answer) throw new Error('EXPLAIN answered without JSON');
@@ -256,16 +257,12 @@ function CancelButton({ run }: { run: Run | undefined }) {
 function Parameters({ tab }: { tab: work.Tab }) {
   const names = parametersOf(tab.text);
   if (names.length === 0) return null;
-  const values = work.parameters.value[tab.id] ?? [];
-  const set = (at: number, text: string) => {
-    const next = [...values];
-    next[at] = text;
-    work.parameters.value = { ...work.parameters.value, [tab.id]: Array.from(next, (value) => value ?? '') };
-  };
+  const values = work.parameters.value[tab.id] ?? {};
+  const set = (name: string, text: string) => { work.parameters.value = { ...work.parameters.value, [tab.id]: { ...values, [name]: text } }; };
   return (
     <div class="parameters" role="group" aria-label="Parameters">
       {names.map((name) => (
-        <label key={name}>${name}<input size={14} value={values[Number(name) - 1] ?? ''} placeholder="value" onInput={(event) => set(Number(name) - 1, event.currentTarget.value)} /></label>
+        <label key={name}>${name}<input size={14} value={values[name] ?? ''} placeholder="value" onInput={(event) => set(name, event.currentTarget.value)} /></label>
       ))}
       <span class="soft">numbers, true, false, null; everything else is text</span>
     </div>
@@ -291,7 +288,7 @@ function Results({ run, onPlace }: { run: Run | undefined; onPlace: () => void }
   }
   const statements = run.statements.value;
   const own = picked?.[0] === run ? picked[1] : null;
-  const failed = statements.findIndex((statement) => statement.error);
+  const failed = statements.findIndex((statement) => statement.state.value === 'failed');
   const at = own ?? (failed >= 0 ? failed : statements.length - 1);
   const statement = statements[at];
   return (
@@ -299,12 +296,13 @@ function Results({ run, onPlace }: { run: Run | undefined; onPlace: () => void }
       {statements.length > 1 && (
         <div class="picks" role="group" aria-label="Statements">
           {statements.map((each, number) => (
-            <button key={number} aria-pressed={number === at} class={each.error ? 'bad' : undefined} onClick={() => setPicked([run, number])} title={each.begun.text}>
+            <button key={number} aria-pressed={number === at} class={each.state.value === 'failed' ? 'bad' : undefined} onClick={() => setPicked([run, number])} title={each.begun.text}>
               {number + 1} {each.begun.text.replace(/\s+/g, ' ').slice(0, 60)}
             </button>
           ))}
         </div>
       )}
+      {run.notices.value.map((notice) => <p class="status" key={notice}>Notice: {notice}</p>)}
       {!statement && run.state.value === 'running' && <p class="status"><span class="pulse" /> sent</p>}
       {!statement && run.error.value && <div class="bar"><div class="grow"><Problem error={run.error.value} onPlace={onPlace} /></div></div>}
       {statement && <ResultOf key={`${at}`} statement={statement} onPlace={onPlace} />}
@@ -321,6 +319,7 @@ function ResultOf({ statement, onPlace }: { statement: Statement; onPlace: () =>
     <>
       <div class="status" aria-live="polite">
         <StatusText statement={statement} />
+        {statement.done?.transaction && <span class="badge" title="COMMIT keeps its changes, ROLLBACK drops them">transaction {statement.done.transaction}</span>}
         <span class="grow" />
         {schema && schema.fields.length > 0 && (
           <>
@@ -330,7 +329,7 @@ function ResultOf({ statement, onPlace }: { statement: Statement; onPlace: () =>
         )}
       </div>
       {statement.notices.value.map((notice) => <p class="status" key={notice}>Notice: {notice}</p>)}
-      {statement.error && <div class="bar"><div class="grow"><Problem error={statement.error} onPlace={onPlace} /></div></div>}
+      {statement.state.value === 'failed' && statement.error && <div class="bar"><div class="grow"><Problem error={statement.error} onPlace={onPlace} /></div></div>}
       {schema && schema.fields.length > 0 && (form === 'grid' ? <Grid statement={statement} /> : <PlotView statement={statement} />)}
     </>
   );
@@ -355,7 +354,8 @@ function StatusText({ statement }: { statement: Statement }) {
       </>
     );
   }
-  return <span><span class="pulse" /> {rows > 0 ? `${thousands(rows)} rows` : 'runs'}{progress && `, ${duration(progress.ms)}`}</span>;
+  const loaded = progress?.task ? `; ${progress.task}${progress.done === undefined ? '' : `: ${bytes(progress.done)}${progress.total ? ` of ${bytes(progress.total)}` : ''}`}` : '';
+  return <span><span class="pulse" /> {rows > 0 ? `${thousands(rows)} rows` : 'runs'}{progress && `, ${duration(progress.ms)}`}{loaded}</span>;
 }
 
 function Download({ statement }: { statement: Statement }) {
