@@ -58,11 +58,16 @@ export function formatColour(format: string): string {
   return colour({ slotted: 'design-slotted', dense: 'design-column', pax: 'design-pax' }[format] ?? 'design-auto');
 }
 
-const ENCODINGS = ['plain', 'constant', 'bitpack', 'dictionary', 'delta', 'rle', 'fsst', 'alp', 'block'];
+const ENCODINGS = ['plain', 'constant', 'bitpack', 'dictionary', 'delta', 'rle', 'fsst', 'alp', 'block', 'page_dictionary', 'dictionary_rle', 'delta_lz'];
 
-/** An encoding's colour, by the outermost encoding of its plan. */
-export function encodingColour(encoding: string): string {
-  const known = ENCODINGS.findIndex((name) => encoding.toLowerCase().startsWith(name));
+/** The first of the encodings that the segments of a column have. */
+export function firstEncoding(encodings: string): string {
+  return encodings.split(', ')[0] ?? '';
+}
+
+/** The colour of an encoding, or of the first of several. */
+export function encodingColour(encodings: string): string {
+  const known = ENCODINGS.indexOf(firstEncoding(encodings));
   return known < 0 ? colour('s5') : colour(`e${known}`);
 }
 

@@ -52,6 +52,7 @@ export class Statement {
   bytes = 0;
   private wanted: number;
   private wake: (() => void) | null = null;
+  private isStopped = false;
 
   constructor(readonly begun: Begun, wanted: number) {
     this.wanted = wanted;
@@ -65,14 +66,18 @@ export class Statement {
   }
 
   /** Waits as long as nobody wants more. */
-  async allowed(stopped: Promise<unknown>): Promise<void> {
-    let isStopped = false;
-    void stopped.then(() => { isStopped = true; this.wake?.(); });
-    while (this.rows.value >= this.wanted && this.schema.value && !isStopped) {
+  async allowed(): Promise<void> {
+    while (this.rows.value >= this.wanted && this.schema.value && !this.isStopped) {
       this.state.value = 'paused';
       await new Promise<void>((resolve) => { this.wake = resolve; });
     }
     if (this.state.value === 'paused') this.state.value = 'running';
+  }
+
+  /** Nobody wants more, and nothing waits any longer. */
+  stop(): void {
+    this.isStopped = true;
+    this.wake?.();
   }
 
   add(batch: RecordBatch): void {
@@ -157,8 +162,6 @@ export class Run {
   /** What was said before the first statement began. */
   readonly notices = signal<string[]>([]);
   private readonly abort = new AbortController();
-  private stop!: () => void;
-  private readonly stopped = new Promise<void>((resolve) => { this.stop = resolve; });
   readonly finished: Promise<void>;
 
   constructor(private readonly question: api.Question, private readonly firstRows: number) {
@@ -169,7 +172,7 @@ export class Run {
   async cancel(): Promise<void> {
     if (this.state.value !== 'running') return;
     this.state.value = 'cancelled';
-    this.stop();
+    for (const statement of this.statements.value) statement.stop();
     await api.cancel(this.question.tab).catch(() => undefined);
     this.abort.abort();
   }
@@ -212,7 +215,7 @@ export class Run {
     };
     try {
       for (;;) {
-        await statement?.allowed(this.stopped);
+        await statement?.allowed();
         const frame = await frames.next();
         if (frame === null) break;
         if (frame.kind === 'S') {

@@ -9,7 +9,7 @@ const COLUMNS = [
   ['l_suppkey', 'BIGINT', 'bitpack', 1.3, 1000, '1', '1000'], ['l_linenumber', 'INTEGER', 'bitpack', 0.4, 7, '1', '7'],
   ['l_quantity', 'DECIMAL(15,2)', 'bitpack', 0.8, 50, '1.00', '50.00'], ['l_extendedprice', 'DECIMAL(15,2)', 'bitpack', 3.0, 93000, '901.00', '104949.50'],
   ['l_discount', 'DECIMAL(15,2)', 'bitpack', 0.5, 11, '0.00', '0.10'], ['l_tax', 'DECIMAL(15,2)', 'bitpack', 0.5, 9, '0.00', '0.08'],
-  ['l_returnflag', 'VARCHAR', 'dictionary', 0.25, 3, 'A', 'R'], ['l_linestatus', 'VARCHAR', 'rle(dictionary)', 0.01, 2, 'F', 'O'],
+  ['l_returnflag', 'VARCHAR', 'dictionary', 0.25, 3, 'A', 'R'], ['l_linestatus', 'VARCHAR', 'dictionary_rle', 0.01, 2, 'F', 'O'],
   ['l_shipdate', 'DATE', 'rle', 0.02, 2526, '1992-01-02', '1998-12-01'], ['l_commitdate', 'DATE', 'bitpack', 1.5, 2466, '1992-01-31', '1998-10-31'],
   ['l_receiptdate', 'DATE', 'bitpack', 1.5, 2554, '1992-01-04', '1998-12-31'], ['l_shipinstruct', 'VARCHAR', 'dictionary', 0.25, 4, 'COLLECT COD', 'TAKE BACK RE'],
   ['l_shipmode', 'VARCHAR', 'dictionary', 0.38, 7, 'AIR', 'TRUCK'], ['l_comment', 'VARCHAR', 'fsst', 9.6, 580000, ' Tiresias', 'zzle. ironic'],

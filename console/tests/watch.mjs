@@ -22,6 +22,7 @@ export async function openPage(browser, address, { width = 1280, height = 860, t
     addEventListener('securitypolicyviolation', (event) => console.error(`policy violation: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
   });
   const page = await context.newPage();
+  page.setDefaultTimeout(Number(process.env.CONSOLE_TIMEOUT ?? 60_000));
   page.on('console', (message) => { if (message.type() === 'error' || message.type() === 'warning') faults.push(`console: ${message.text()}`); });
   page.on('pageerror', (error) => faults.push(`error: ${error.stack ?? error}`));
   page.on('dialog', (dialog) => { faults.push(`a dialog says: ${dialog.message()}`); void dialog.dismiss(); });

@@ -179,7 +179,9 @@ function Interval({ row, most }: { row: Row; most: number }) {
 /** The present and the proposed layout next to each other, as high as they have bytes. */
 function Beside({ table, now, best }: { table: Stored; now: Row; best: Row }) {
   const [columns, setColumns] = useState<Column[]>([]);
-  useEffect(() => { readColumns(table.table).then(setColumns, () => setColumns([])); }, [table.table]);
+  const [error, setError] = useState<Error | null>(null);
+  useEffect(() => { readColumns(table.table).then(setColumns, setError); }, [table.table]);
+  if (error) return <Problem error={error} />;
   if (columns.length === 0) return null;
   const most = Math.max(Number(now.bytes), Number(best.bytes), 1);
   return (
@@ -254,9 +256,10 @@ function Confirm({ statement, note, onClose, onDone }: { statement: string; note
 /** What came of an applied advice: bytes as predicted and as they are. */
 function AppliedCard({ applied, onDone }: { applied: Applied; onDone: (change: Applied | null) => void }) {
   const [after, setAfter] = useState<number | null>(null);
+  const [error, setError] = useState<Error | null>(null);
   const [confirmed, setConfirmed] = useState(false);
   useEffect(() => {
-    readStored().then((found) => setAfter(found.find((each) => each.table === applied.table && each.copy === null)?.bytes ?? null), () => setAfter(null));
+    readStored().then((found) => setAfter(found.find((each) => each.table === applied.table && each.copy === null)?.bytes ?? null), setError);
   }, [applied]);
   return (
     <section class="card">
@@ -267,6 +270,7 @@ function AppliedCard({ applied, onDone }: { applied: Applied; onDone: (change: A
         <div><b>{bytes(applied.predicted)}</b><span>predicted</span></div>
         <div><b>{after === null ? '…' : bytes(after)}</b><span>now</span></div>
       </div>
+      {error && <Problem error={error} />}
       {confirmed && <Confirm statement={applied.revert} note="Converts the table back to the design that it had." onClose={() => setConfirmed(false)} onDone={() => onDone(null)} />}
     </section>
   );

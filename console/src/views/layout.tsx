@@ -5,7 +5,7 @@ import { clustering } from '../cut';
 import { Cut, modes, type Mode } from '../cutview';
 import { Ranges } from '../rangeview';
 import { readCandidates, readColumns, readLayout, readPages, readStored, readZones, type Candidate, type Column, type Layout, type Page, type Segment, type Stored, type ZoneRun } from '../layout';
-import { encodingColour, formatColour, themed } from '../look';
+import { encodingColour, firstEncoding, formatColour, themed } from '../look';
 import { Meter, Plain, Problem, Segmented } from '../parts';
 import { counter, scanColumns, scanFilter, scans, type PlanNode } from '../plan';
 import { go, place, plan } from '../state';
@@ -37,7 +37,7 @@ export default function LayoutView() {
 const DETAILED_MAX = 24;
 
 function Overview({ stored, chosen, onReload }: { stored: Stored[]; chosen: string | null; onReload: () => void }) {
-  const [columns, setColumns] = useState<Record<string, Column[]>>({});
+  const [columns, setColumns] = useState<Record<string, Column[] | Error>>({});
   const [all, setAll] = useState(false);
   const most = Math.max(...stored.map((each) => each.bytes), 1);
   useEffect(() => {
@@ -46,7 +46,7 @@ function Overview({ stored, chosen, onReload }: { stored: Stored[]; chosen: stri
       const tables = [...new Set(stored.map((each) => each.table))].slice(0, DETAILED_MAX);
       for (const table of tables) {
         if (isOver) return;
-        const found = await readColumns(table, 'overview').catch(() => []);
+        const found = await readColumns(table, 'overview').catch((failure: Error) => failure);
         setColumns((before) => ({ ...before, [table]: found }));
       }
     })();
@@ -67,7 +67,7 @@ function Overview({ stored, chosen, onReload }: { stored: Stored[]; chosen: stri
             <button class={each.copy === null ? 'label' : 'label copy'} aria-pressed={each.copy === null && each.table === chosen} title={each.design} onClick={() => go('layout', each.table)}>
               {each.copy === null ? each.table : `copy ${each.copy}`}{!each.current && ' (waits for VACUUM)'}
             </button>
-            <Strip share={each.bytes / most} columns={each.copy === null ? columns[each.table] : undefined} />
+            <Strip share={each.bytes / most} of={each.copy === null ? columns[each.table] : undefined} />
             <span class="num soft">{bytes(each.bytes)}, {count(each.rows)} rows</span>
           </>
         ))}
@@ -77,9 +77,10 @@ function Overview({ stored, chosen, onReload }: { stored: Stored[]; chosen: stri
   );
 }
 
-function Strip({ share, columns }: { share: number; columns: Column[] | undefined }) {
+function Strip({ share, of: columns }: { share: number; of: Column[] | Error | undefined }) {
   void themed.value;
   const width = { width: `${Math.max(share * 100, 0.2)}%` };
+  if (columns instanceof Error) return <Problem error={columns} />;
   if (!columns || columns.length === 0) return <span class="strip" style={width} aria-hidden="true"><i style={{ width: '100%', background: 'var(--bar)' }} /></span>;
   const all = columns.reduce((sum, column) => sum + column.bytes, 0) || 1;
   const sorted = columns.toSorted((a, b) => b.bytes - a.bytes).slice(0, 60);
@@ -196,7 +197,7 @@ function Legend({ mode, layout, column }: { mode: Mode; layout: Layout; column: 
     return <p class="legend">{formats.map((format) => <span key={format}><i style={{ background: formatColour(format) }} />{format} pages</span>)}<Other /></p>;
   }
   if (mode === 'encoding') {
-    const names = [...new Set(layout.columns.map((each) => each.encoding.split(/[\s,(]/)[0] ?? ''))].filter((name) => name !== '');
+    const names = [...new Set(layout.columns.map((each) => firstEncoding(each.encoding)))].filter((name) => name !== '');
     return <p class="legend">{names.map((name) => <span key={name}><i style={{ background: encodingColour(name) }} />{name}</span>)}<Other /></p>;
   }
   const [low, high] = mode === 'bytes' ? ['0 bytes per value', '8 or more'] : [column?.min ?? 'least', column?.max ?? 'greatest'];
