@@ -1,6 +1,6 @@
 // Drives the page in Chromium: against made-up answers, and against the real server where the program has the command `ui`.
 // Pictures of all views go to a temporary folder; `--pictures FOLDER` copies those of the documentation;
-// `--only TEXT` runs the parts that have this text in their names.
+// `--only TEXT` runs the parts that have this text in their names; `--widths 360,1280` takes pictures of these windows only.
 import { existsSync } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -214,21 +214,23 @@ async function loggingIn() {
   await guarded.stop();
 }
 
-const only = process.argv.includes('--only') ? process.argv[process.argv.indexOf('--only') + 1] : '';
+const option = (name) => (process.argv.includes(name) ? process.argv[process.argv.indexOf(name) + 1] : null);
+const only = option('--only') ?? '';
+const widths = option('--widths')?.split(',').map(Number);
 const failed = await parts([
   ['first paint', firstPaint], ['values are exact', exactValues], ['keys in the grid', moving], ['downloads', downloads], ['a page that waits stops the server', backpressure],
   ['a million rows', millionRows], ['errors at their place', mistakes], ['cancel', cancelling], ['completion', completing], ['parameters and tabs', parametersAndTabs],
   ['plans', plans], ['a thousand segments', thousandSegments], ['keys in the layout', walkingTheLayout], ['advice', advising], ['login', loggingIn],
   ['names and widths', async () => { for (const view of ['sql', 'plan', 'layout', 'advice', 'machine']) { await goTo(page, view); await page.waitForTimeout(250); await inspect(page, view, faults); } }],
-  ['pictures', () => pictures(browser, server.address, folder, faults)],
+  ['pictures', () => pictures(browser, server.address, folder, faults, widths)],
   ['the real server', () => real(browser, faults)],
 ].filter(([name]) => name.includes(only)), faults);
 await browser.close();
 await server.stop();
-const wanted = process.argv.indexOf('--pictures');
-if (wanted > 0) {
-  await mkdir(process.argv[wanted + 1], { recursive: true });
-  for (const name of documented) if (existsSync(join(folder, `${name}.png`))) await copyFile(join(folder, `${name}.png`), join(process.argv[wanted + 1], `${name}.png`));
+const wanted = option('--pictures');
+if (wanted) {
+  await mkdir(wanted, { recursive: true });
+  for (const name of documented) if (existsSync(join(folder, `${name}.png`))) await copyFile(join(folder, `${name}.png`), join(wanted, `${name}.png`));
 }
 console.log(failed === 0 ? `pictures: ${folder}` : `${failed} parts failed; pictures: ${folder}`);
 process.exit(failed === 0 ? 0 : 1);

@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { goTo, inspect, openPage, write } from './watch.mjs';
 
-const SIZES = [[360, 740], [1280, 860], [3840, 2160]];
+const SIZES = [[1280, 1000], [360, 740], [3840, 2160]];
 const SCRIPT = "-- Revenue by mode of shipping\nSELECT l_shipmode, sum(l_extendedprice * (1 - l_discount)) AS revenue\nFROM lineitem\nWHERE l_shipdate < DATE '1993-01-01'\nGROUP BY l_shipmode ORDER BY revenue DESC;\n\nSELECT * FROM big";
 
 async function take(page, folder, name) {
@@ -26,17 +26,18 @@ async function views(page, suffix, folder, faults) {
   await page.getByRole('button', { name: 'Plot' }).click();
   await page.locator('.plot canvas').first().waitFor();
   await look('plot');
-  await page.locator('.cm-content').click();
-  await page.keyboard.press('Control+Home');
-  await page.keyboard.press('Control+Shift+E');
-  await page.locator('.tag', { hasText: 'heaviest' }).waitFor();
-  await look('plan');
   await goTo(page, 'layout/lineitem');
   await page.locator('.ranges canvas').waitFor();
   await look('layout');
   await page.getByRole('button', { name: 'Range', exact: true }).click();
   await look('range');
-  await goTo(page, 'advice');
+  await goTo(page, 'sql');
+  await page.locator('.cm-content').click();
+  await page.keyboard.press('Control+Home');
+  await page.keyboard.press('Control+Shift+E');
+  await page.locator('.tag', { hasText: 'heaviest' }).waitFor();
+  await look('plan');
+  await goTo(page, 'advice/as_rows');
   await page.getByRole('button', { name: 'Advise', exact: true }).click();
   await page.getByText('Convert: scans take').waitFor();
   await look('advice');
@@ -45,9 +46,10 @@ async function views(page, suffix, folder, faults) {
   await look('machine');
 }
 
-export async function pictures(browser, address, folder, faults) {
+/** `widths`: the widths of windows; all unless some are given. */
+export async function pictures(browser, address, folder, faults, widths = SIZES.map(([width]) => width)) {
   await mkdir(folder, { recursive: true });
-  for (const [width, height] of SIZES) {
+  for (const [width, height] of SIZES.filter(([width]) => widths.includes(width))) {
     for (const theme of ['light', 'dark']) {
       const page = await openPage(browser, address, { width, height, theme, faults });
       await views(page, `-${width}-${theme}`, folder, faults);

@@ -81,7 +81,8 @@ function Strip({ share, of: columns }: { share: number; of: Column[] | Error | u
   void themed.value;
   const width = { width: `${Math.max(share * 100, 0.2)}%` };
   if (columns instanceof Error) return <Problem error={columns} />;
-  if (!columns || columns.length === 0) return <span class="strip" style={width} aria-hidden="true"><i style={{ width: '100%', background: 'var(--bar)' }} /></span>;
+  // Cut into columns, a strip of a few pixels would be nothing but cuts.
+  if (!columns || columns.length === 0 || share < 0.01) return <span class="strip" style={width} aria-hidden="true"><i style={{ width: '100%', background: 'var(--bar)' }} /></span>;
   const all = columns.reduce((sum, column) => sum + column.bytes, 0) || 1;
   const sorted = columns.toSorted((a, b) => b.bytes - a.bytes).slice(0, 60);
   return (
@@ -152,7 +153,7 @@ function TableCut({ stored, version }: { stored: Stored; version: unknown }) {
             {problem && <Problem error={problem} />}
             {asTable ? <Tables layout={layout} zoom={zoom} onLook={(segment) => void look(segment)} /> : (
               <>
-                <Cut layout={layout} zoom={zoom} mode={mode} column={column} zones={zones} read={scan ? scanColumns(scan) : null}
+                <Cut layout={layout} zoom={zoom} mode={mode} column={column} zones={zones} read={scan ? readBy(scan) : null}
                   onPick={setPicked} onLook={(segment) => void look(segment)} onBack={() => setZoom(null)} />
                 <Legend mode={mode} layout={layout} column={column} />
                 {column && <RangeHead columns={layout.columns} column={column} zones={zones} onPick={setPicked} />}
@@ -179,6 +180,11 @@ function usualColumn(layout: Layout, scan: PlanNode | null): string | null {
   return (found ?? layout.columns.toSorted((a, b) => b.bytes - a.bytes)[0])?.name ?? null;
 }
 
+/** The columns that a scan gives or tests. */
+function readBy(scan: PlanNode): string[] {
+  return [...scanColumns(scan), ...(scanFilter(scan).match(/[\w.]+/g) ?? [])];
+}
+
 function facts(layout: Layout, zoom: Zoom | null): string {
   if (zoom) {
     const { segment } = zoom;
@@ -194,17 +200,25 @@ function Legend({ mode, layout, column }: { mode: Mode; layout: Layout; column: 
   void themed.value;
   if (mode === 'format') {
     const formats = [...new Set(layout.blocks.map((block) => block.format))];
-    return <p class="legend">{formats.map((format) => <span key={format}><i style={{ background: formatColour(format) }} />{format} pages</span>)}<Other /></p>;
+    return <p class="legend">{formats.map((format) => <span key={format}><i style={{ background: formatColour(format) }} />{format} pages</span>)}<Other layout={layout} /></p>;
   }
   if (mode === 'encoding') {
     const names = [...new Set(layout.columns.map((each) => firstEncoding(each.encoding)))].filter((name) => name !== '');
-    return <p class="legend">{names.map((name) => <span key={name}><i style={{ background: encodingColour(name) }} />{name}</span>)}<Other /></p>;
+    return <p class="legend">{names.map((name) => <span key={name}><i style={{ background: encodingColour(name) }} />{name}</span>)}<Other layout={layout} /></p>;
   }
   const [low, high] = mode === 'bytes' ? ['0 bytes per value', '8 or more'] : [column?.min ?? 'least', column?.max ?? 'greatest'];
   return <p class="legend"><span>{low}</span><Ramp /><span>{high}</span>{mode === 'range' && column && <span>rows by the middle of their zone's range of {column.name}</span>}</p>;
 }
 
-const Other = () => <span><i style={{ background: 'var(--pale)' }} />footers, zones, dictionaries, indexes</span>;
+function Other({ layout }: { layout: Layout }) {
+  const isHot = layout.segments.some((segment) => segment.hot);
+  return (
+    <>
+      <span><i style={{ background: 'var(--pale)' }} />footers, zones, dictionaries, indexes</span>
+      {isHot && <span><i style={{ background: 'var(--s2)' }} />hot rows, in the commit log</span>}
+    </>
+  );
+}
 
 function Ramp() {
   return <span class="ramp-steps" aria-hidden="true">{[0, 1, 2, 3, 4, 5, 6].map((at) => <i key={at} style={{ background: `var(--r${at})`, borderRadius: 0, width: '18px' }} />)}</span>;

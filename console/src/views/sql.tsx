@@ -163,15 +163,15 @@ function openFile(): void {
 function usePageKeys(actions: { current: Actions }, onPast: () => void, editor: RefObject<Editor | null>): void {
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
-      if (place.value.view !== 'sql' || document.querySelector('dialog[open]')) return;
+      if (event.defaultPrevented || place.value.view !== 'sql' || document.querySelector('dialog[open]')) return;
       const strong = event.ctrlKey || event.metaKey;
       const key = event.key.toLowerCase();
       const run = work.runs.value[work.active.value];
       if (strong && key === 's') actions.current.save();
       else if (strong && key === 'o') actions.current.open();
-      else if (event.altKey && key === 't') work.open(null, '');
-      else if (event.altKey && key === 'w') work.closeTab(work.active.value);
-      else if (event.altKey && key === 'h') onPast();
+      else if (event.altKey && event.code === 'KeyT') work.open(null, '');
+      else if (event.altKey && event.code === 'KeyW') work.closeTab(work.active.value);
+      else if (event.altKey && event.code === 'KeyH') onPast();
       else if (event.altKey && key === 'pageup') work.neighbour(-1);
       else if (event.altKey && key === 'pagedown') work.neighbour(1);
       else if (event.key === 'F6') nextRegion(editor, event.shiftKey ? -1 : 1);
