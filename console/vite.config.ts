@@ -1,4 +1,4 @@
-import { defineConfig } from 'vite';
+import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
   base: '/',
@@ -12,5 +12,7 @@ export default defineConfig({
     reportCompressedSize: false,
     chunkSizeWarningLimit: 2000,
   },
+  // A busy machine may take its time.
+  test: { testTimeout: 120_000 },
   server: { fs: { allow: ['..'] } },
 });

@@ -69,7 +69,9 @@ export function duration(ms: number): string {
 /** A share of one, as per cent. */
 export function percent(share: number): string {
   const value = share * 100;
-  return `${value !== 0 && Math.abs(value) < 10 ? value.toFixed(1) : value.toFixed(0)} %`;
+  // One place where it tells something from nothing, or almost all from all.
+  const isFine = value !== 0 && value !== 100 && (Math.abs(value) < 10 || (value > 99 && value < 100));
+  return `${value.toFixed(isFine ? 1 : 0)} %`;
 }
 
 /** `1 row`, `2 rows`. */
