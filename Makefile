@@ -38,8 +38,11 @@ MDBOOK_FOLDER = $(HOME)/.cache/freestone/mdbook
 MDBOOK ?= $(MDBOOK_FOLDER)/bin/mdbook
 MDBOOK_VERSION = 0.5.4
 
+# The packages and the copy of the sources with which the console's page is tested.
+CONSOLE_ENVIRONMENT ?= $(HOME)/.cache/freestone/console
+
 .PHONY: help build lab report driver demo test test-rust check-fast lint format-check clippy python-check python-venv shape-check test-python \
-	test-release test-ecosystem ecosystem-venv conformance wheels release release-compare release-venv docs \
+	test-release test-ecosystem ecosystem-venv test-console conformance wheels release release-compare release-venv docs \
 	bench pulse fuzz tools clean
 
 help:
@@ -47,6 +50,7 @@ help:
 	@echo 'make test     runs unit tests, property tests, SQL tests and the tests of the Python package'
 	@echo 'make test-release  the Python tests on the build that ships'
 	@echo 'make test-ecosystem  the tests that SQLAlchemy, Ibis and dbt have for databases, and those with notebooks'
+	@echo 'make test-console  the console: its units, its built files, and its page in Chromium; needs Node.js 20.19 or later'
 	@echo 'make check-fast  runs only the tests of the engine'
 	@echo 'make build    builds the command line: $(FREESTONE)'
 	@echo 'make lab      builds the experiments of the papers: $(CARGO_TARGET_DIR)/release/freestone-lab'
@@ -137,6 +141,19 @@ docs:
 		--root '$(MDBOOK_FOLDER)' mdbook@$(MDBOOK_VERSION)
 	rm -rf '$(MDBOOK_FOLDER)/target'
 	$(PYTHON) tools/docs.py --mdbook '$(MDBOOK)' --output '$(CARGO_TARGET_DIR)/docs'
+
+# The console's page: units, whether console/dist is what the sources build, and the page in Chromium, with made-up answers and with
+# the program. Node.js is needed only here; Chromium is installed from Debian's packages if it is missing.
+test-console:
+	@command -v npm >/dev/null || { echo 'the tests of the console need Node.js 20.19 or later, with npm'; exit 1; }
+	@test -x "$${CHROMIUM:-/usr/bin/chromium}" || apt-get install --yes chromium || \
+		{ echo "Chromium is missing and cannot be installed: install the package chromium, or set CHROMIUM to a browser's path"; exit 1; }
+	mkdir -p '$(CONSOLE_ENVIRONMENT)'
+	rm -rf '$(CONSOLE_ENVIRONMENT)/console/src' '$(CONSOLE_ENVIRONMENT)/console/tests' '$(CONSOLE_ENVIRONMENT)/console/dist'
+	tar --exclude=node_modules -cf - console crates/freestone-report/src/colours.css crates/freestone-report/src/formats.json | \
+		tar -C '$(CONSOLE_ENVIRONMENT)' -xf -
+	cd '$(CONSOLE_ENVIRONMENT)/console' && npm ci --no-audit --no-fund && npm run types && npm test && npm run check && \
+		FREESTONE='$(FREESTONE)' npm run browser
 
 # All clients, of which some need Java or psql. Missing clients are listed. The JDBC drivers are downloaded by Maven, once.
 conformance: test-python

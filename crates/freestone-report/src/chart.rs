@@ -296,10 +296,14 @@ mod tests {
         assert!(lines(&chart).contains(">-20<") && lines(&chart).contains(">0<"), "{}", lines(&chart));
     }
 
+    /// The cases that the console's page is tested with, too.
     #[test]
     fn steps_are_round() {
-        for (least, step) in [(0.9, 1.0), (1.1, 2.0), (24.0, 50.0), (0.03, 0.05)] {
+        let cases: serde_json::Value = serde_json::from_str(include_str!("formats.json")).expect("valid JSON");
+        let steps = cases["round_step"].as_array().expect("cases of steps");
+        for (least, step) in steps.iter().filter_map(|case| Some((case[0].as_f64()?, case[1].as_f64()?))) {
             assert!((round_step(least) - step).abs() < 1e-9, "{least}");
         }
+        assert!(!steps.is_empty());
     }
 }

@@ -310,14 +310,18 @@ pub fn megabytes(bytes: u64) -> String {
 mod tests {
     use super::*;
 
+    /// The cases that the console's page is tested with, too.
     #[test]
     fn figures_are_short_and_readable() {
-        for (value, text) in [(0.0, "0"), (0.1234, "0.123"), (1.2345, "1.23"), (12.345, "12.3"), (123.45, "123")] {
-            assert_eq!(significant(value), text);
+        let cases: serde_json::Value = serde_json::from_str(include_str!("formats.json")).expect("valid JSON");
+        let of = |name: &str| cases[name].as_array().cloned().expect("cases of each format");
+        for case in of("significant") {
+            assert_eq!(Some(significant(case[0].as_f64().expect("a number")).as_str()), case[1].as_str());
         }
-        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (-1_234_567, "-1,234,567")] {
-            assert_eq!(thousands(number), text);
+        for case in of("thousands") {
+            assert_eq!(Some(thousands(case[0].as_i64().expect("a number")).as_str()), case[1].as_str());
         }
+        assert_eq!((significant(1.2345), significant(12.345)), ("1.23".into(), "12.3".into()));
     }
 
     #[test]

@@ -7,7 +7,8 @@ use crate::chart;
 use crate::findings::{Check, Findings, Part, Table};
 use crate::host::Host;
 
-const STYLE: &str = include_str!("page.css");
+/// The colours are those of the console, too.
+const STYLE: &str = concat!(include_str!("colours.css"), include_str!("page.css"));
 
 /// A page of one or more runs. Several runs get a table of contents.
 pub fn html(title: &str, lead: &str, runs: &[Findings]) -> String {

@@ -1,0 +1,40 @@
+/** Charts on canvases. This module comes as a chunk of its own, when the first chart is shown. */
+import { BarChart, LineChart, ScatterChart } from 'echarts/charts';
+import { DataZoomComponent, GridComponent, LegendComponent, TooltipComponent } from 'echarts/components';
+import { init, use, type ComposeOption, type ECharts } from 'echarts/core';
+import type { BarSeriesOption, LineSeriesOption, ScatterSeriesOption } from 'echarts/charts';
+import type { GridComponentOption, LegendComponentOption, TooltipComponentOption } from 'echarts/components';
+import { CanvasRenderer } from 'echarts/renderers';
+import { colour, series } from './look';
+
+use([BarChart, LineChart, ScatterChart, GridComponent, LegendComponent, TooltipComponent, DataZoomComponent, CanvasRenderer]);
+
+export type Option = ComposeOption<BarSeriesOption | LineSeriesOption | ScatterSeriesOption | GridComponentOption | LegendComponentOption | TooltipComponentOption>;
+
+export function chartIn(element: HTMLElement): ECharts {
+  return init(element, null, { renderer: 'canvas' });
+}
+
+/** The look of an axis in the present theme. */
+export function axisLook() {
+  return {
+    axisLine: { lineStyle: { color: colour('bar') } },
+    axisTick: { lineStyle: { color: colour('bar') } },
+    axisLabel: { color: colour('soft'), fontSize: 11.5, hideOverlap: true },
+    nameTextStyle: { color: colour('soft'), fontSize: 11.5 },
+    splitLine: { lineStyle: { color: colour('rule') } },
+  };
+}
+
+/** What all charts share. Tooltips are drawn, because markup would need inline styles. */
+export function base(): Option {
+  return {
+    animation: false,
+    color: [0, 1, 2, 3, 4, 5].map(series),
+    textStyle: { fontFamily: getComputedStyle(document.body).fontFamily },
+    tooltip: {
+      renderMode: 'richText', confine: true, backgroundColor: colour('card'), borderColor: colour('rule'), borderWidth: 1, padding: [6, 9],
+      textStyle: { color: colour('ink'), fontSize: 12 },
+    },
+  };
+}

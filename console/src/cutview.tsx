@@ -1,0 +1,310 @@
+/** The picture of a table, or of one segment with its pages, on a canvas that keys walk through. */
+import { useCallback, useMemo, useState } from 'preact/hooks';
+import { fitted, scaleOf, Tip, useCanvas, type TipText } from './canvas';
+import { extent, greatest, hit, pageSpans, rectangles, slices, spans, type Rect, type Slice } from './cut';
+import { bytes, plural, significant, thousands, ticks } from './formats';
+import type { Column, Layout, Page, ZoneRun } from './layout';
+import { colour, encodingColour, formatColour, isDark, ramp } from './look';
+import type { Zoom } from './views/layout';
+
+export type Mode = 'format' | 'encoding' | 'bytes' | 'range';
+export const modes = [['encoding', 'Encoding'], ['format', 'Page format'], ['bytes', 'Bytes per value'], ['range', 'Range']] as const;
+
+/** Bytes per value at which the scale of colours ends. */
+const BYTES_DEEP = 8;
+
+interface Props {
+  layout: Layout;
+  zoom: Zoom | null;
+  mode: Mode;
+  column: Column | null;
+  zones: ZoneRun[];
+  /** The columns that the last query read; null without one. */
+  read: string[] | null;
+  onPick: (column: string) => void;
+  onLook: (segment: number) => void;
+  onBack: () => void;
+}
+
+/** Places around the picture, in pixels. */
+function marginsFor(width: number) {
+  const scale = scaleOf();
+  return { left: (width < 520 ? 74 : 132) * scale, right: 2, top: 16 * scale, bottom: 24 * scale };
+}
+
+function ofSegment(layout: Layout, zoom: Zoom): Slice[] {
+  const { segment } = zoom;
+  const only: Layout = { ...layout, segments: [segment], blocks: layout.blocks.filter((block) => block.segment === segment.segment) };
+  return slices(only, 1);
+}
+
+export function Cut(props: Props) {
+  const { layout, zoom, mode, column, zones, read } = props;
+  const [tip, setTip] = useState<TipText | null>(null);
+  const [at, setAt] = useState<{ slice: number; layer: number } | null>(null);
+  const height = Math.min(Math.max(innerHeight * 0.46, 260), 1000);
+  const [known, setWidth] = useState(0);
+  const margins = marginsFor(known);
+  const room = { width: Math.max(known - margins.left - margins.right, 1), height: height - margins.top - margins.bottom };
+  const parts = useMemo(() => (zoom ? ofSegment(layout, zoom) : slices(layout, Math.floor(room.width))), [layout, zoom, room.width]);
+  const rects = useMemo(() => rectangles(parts, layout.columns, room.width, room.height), [parts, layout, room.width, room.height]);
+  const columns = useMemo(() => new Map(layout.columns.map((each) => [each.name, each])), [layout]);
+  const chosen = at ? rectAt(rects, parts, at) : null;
+  const draw = useCallback((context: CanvasRenderingContext2D, width: number) => {
+    setWidth(width);
+    const view: View = { context, margins: marginsFor(width), room, rects, parts, columns, zoom, mode, column, zones, read };
+    context.save();
+    context.translate(view.margins.left, view.margins.top);
+    drawAxes(view);
+    drawRects(view);
+    if (zoom) drawPages(view, zoom);
+    if (mode === 'range' && column) drawZones(view, column.name);
+    drawEdges(view);
+    if (chosen) outline(context, chosen, colour('ink'), 2);
+    context.restore();
+    drawLabels(view);
+  }, [rects, parts, columns, zoom, mode, column, zones, read, chosen, room.width, room.height]);
+  const { canvas } = useCanvas(height, draw);
+
+  const find = (event: PointerEvent | MouseEvent) => {
+    const box = canvas.current!.getBoundingClientRect();
+    return hit(rects, event.clientX - box.left - margins.left, event.clientY - box.top - margins.top);
+  };
+  const moved = (event: PointerEvent) => {
+    const rect = find(event);
+    setTip(rect && { x: event.clientX, y: event.clientY, ...described(rect, columns, pageUnder(rect, zoom, event, canvas.current!, margins.left, room.width)) });
+  };
+  const pressed = (event: KeyboardEvent) => {
+    const here = at ?? { slice: 0, layer: 0 };
+    const layers = parts[here.slice]?.blocks.flatMap((block) => block.columns).length ?? 0;
+    const moves: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1], Home: [-parts.length, 0], End: [parts.length, 0] };
+    const move = moves[event.key];
+    if (move) {
+      const slice = Math.min(Math.max(here.slice + (at ? move[0] : 0), 0), parts.length - 1);
+      const layer = Math.min(Math.max(here.layer + (at ? move[1] : 0), 0), Math.max(layers - 1, 0));
+      setAt({ slice, layer });
+      const rect = rectAt(rects, parts, { slice, layer });
+      if (rect?.column) props.onPick(rect.column);
+    } else if (event.key === 'Enter' && !zoom) props.onLook(parts[here.slice]?.first ?? 0);
+    else if (event.key === 'Escape' && zoom) props.onBack();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const clicked = (event: MouseEvent) => {
+    const rect = find(event);
+    if (!rect) return;
+    if (rect.column) props.onPick(rect.column);
+    setAt(null);
+  };
+  const spoken = chosen ? describedText(chosen, columns) : '';
+  return (
+    <div class="cut">
+      <canvas ref={canvas} style={{ height: `${height}px` }} tabIndex={0} role="application" aria-roledescription="picture"
+        aria-label={`${layout.table}: ${plural(parts.length, 'segment')} from left to right, columns from top to bottom. Arrows move, Enter looks into a segment.`}
+        onPointerMove={moved} onPointerLeave={() => setTip(null)} onClick={clicked} onKeyDown={pressed}
+        onDblClick={(event) => { const rect = find(event); if (rect && !zoom) props.onLook(rect.slice.first); }} />
+      <p class="hidden-text" aria-live="polite">{spoken}</p>
+      <p class="soft" style={{ fontSize: '.86em' }}>
+        {zoom ? 'Width: rows of the segment. Height: bytes per row. Lines part pages.' : 'Width: rows. Height: bytes per row. So areas are bytes. A click picks a column, a double click opens a segment.'}
+        {read && ' Columns that the last query did not read are pale.'}
+      </p>
+      <Tip tip={tip} />
+    </div>
+  );
+}
+
+interface View {
+  context: CanvasRenderingContext2D;
+  margins: { left: number; right: number; top: number; bottom: number };
+  room: { width: number; height: number };
+  rects: Rect[];
+  parts: Slice[];
+  columns: Map<string, Column>;
+  zoom: Zoom | null;
+  mode: Mode;
+  column: Column | null;
+  zones: ZoneRun[];
+  read: string[] | null;
+}
+
+function rectAt(rects: Rect[], parts: Slice[], at: { slice: number; layer: number }): Rect | null {
+  const slice = parts[at.slice];
+  const own = rects.filter((rect) => rect.slice === slice && rect.column !== null).toReversed();
+  return own[at.layer] ?? null;
+}
+
+function colourOf(view: View, rect: Rect): string {
+  if (rect.block === null || rect.column === null) return rect.slice.hot ? colour('s2') : colour('pale');
+  const known = view.columns.get(rect.column);
+  if (view.mode === 'format') return formatColour(rect.block.format);
+  if (view.mode === 'encoding') return encodingColour(known?.encoding ?? '');
+  if (view.mode === 'bytes') return ramp(rect.bytes / Math.max(rect.slice.rows, 1) / BYTES_DEEP);
+  return rect.column === view.column?.name ? colour('bar') : colour('pale');
+}
+
+function isRead(view: View, rect: Rect): boolean {
+  return view.read === null || (rect.column !== null && view.read.includes(rect.column));
+}
+
+function drawRects(view: View): void {
+  const { context } = view;
+  for (const rect of view.rects) {
+    context.globalAlpha = isRead(view, rect) || view.mode === 'range' ? 1 : 0.28;
+    context.fillStyle = colourOf(view, rect);
+    // Whole pixels from left to right, so that neighbours leave no line between them; edges are drawn on top.
+    const x = Math.round(rect.x);
+    context.fillRect(x, rect.y, Math.max(Math.round(rect.x + rect.width) - x, 1), rect.height + 0.35);
+  }
+  context.globalAlpha = 1;
+}
+
+/** Lines between groups, and between segments where they are wide enough to be told apart. */
+function drawEdges(view: View): void {
+  const { context } = view;
+  context.fillStyle = colour('card');
+  const wide = view.room.width / view.parts.length;
+  let block: unknown = null;
+  for (const rect of view.rects) {
+    const isEdge = rect.block !== block || rect.block === null;
+    block = rect.block;
+    const thick = isEdge ? 1.4 : 0.5;
+    if (rect.height > 3 && wide > 2) context.fillRect(rect.x, rect.y + rect.height - thick / 2, rect.width, thick);
+  }
+  if (wide < 4) return;
+  for (const slice of view.parts.slice(1)) {
+    const first = view.rects.find((rect) => rect.slice === slice);
+    if (first) context.fillRect(first.x - 0.7, 0, 1.4, view.room.height);
+  }
+}
+
+function drawPages(view: View, zoom: Zoom): void {
+  const { context, room } = view;
+  const byGroup = new Map<number, Page[]>();
+  for (const page of zoom.pages) {
+    const known = byGroup.get(page.group);
+    if (known) known.push(page);
+    else byGroup.set(page.group, [page]);
+  }
+  for (const [group, pages] of byGroup) {
+    const own = view.rects.filter((rect) => rect.block?.group === group);
+    const [top, bottom] = [Math.min(...own.map((rect) => rect.y)), Math.max(...own.map((rect) => rect.y + rect.height))];
+    const found = pageSpans(pages, zoom.segment.rows, room.width);
+    const isDense = found.length > room.width / 4;
+    context.fillStyle = colour('card');
+    context.globalAlpha = isDense ? 0.35 : 0.85;
+    for (const span of found.slice(1)) context.fillRect(span.from * room.width - 0.4, top, isDense ? 0.5 : 0.9, bottom - top);
+    context.globalAlpha = 1;
+  }
+}
+
+/**
+ * The rows, coloured by where their zones lie in a column's range: a sweep where rows are sorted by it, stripes where they are
+ * clustered, one dull colour where they are not. The column itself is strong.
+ */
+function drawZones(view: View, name: string): void {
+  const { context, room } = view;
+  const [low, high] = extent(view.zones);
+  const own = view.rects.filter((rect) => rect.column === name);
+  for (const span of spans(view.zones, Math.floor(room.width))) {
+    if (Number.isNaN(span.middle)) continue;
+    context.fillStyle = ramp((span.middle - low) / (high - low || 1));
+    const x = Math.round(span.from * room.width);
+    const wide = Math.max(Math.round(span.to * room.width) - x, 1);
+    const slice = view.parts.findLast((part) => ((part.start - view.parts[0]!.start) / rowsOf(view.parts)) * room.width <= x + wide / 2);
+    const rect = own.find((each) => each.slice === slice);
+    const top = slice ? room.height - (slice.bytes / Math.max(slice.rows, 1) / greatest(view.parts)) * room.height : 0;
+    context.globalAlpha = 0.55;
+    context.fillRect(x, top, wide, room.height - top);
+    context.globalAlpha = 1;
+    if (rect) context.fillRect(x, rect.y, wide, Math.max(rect.height, 2));
+  }
+}
+
+function rowsOf(parts: Slice[]): number {
+  return parts.reduce((sum, slice) => sum + slice.rows, 0) || 1;
+}
+
+function drawAxes(view: View): void {
+  const { context, room } = view;
+  const most = greatest(view.parts);
+  context.fillStyle = colour('soft');
+  context.strokeStyle = colour('rule');
+  context.textAlign = 'center';
+  const rows = rowsOf(view.parts);
+  for (const tick of ticks(0, rows, Math.max(Math.floor(room.width / 110), 2))) {
+    const x = (tick / Math.max(rows, 1)) * room.width;
+    context.fillRect(x - 0.5, room.height, 1, 4);
+    const text = tick === 0 ? 'row 0' : thousands(tick);
+    context.textAlign = x < 20 ? 'left' : x > room.width - 24 ? 'right' : 'center';
+    context.fillText(text, Math.min(Math.max(x, 0), room.width), room.height + 14 * scaleOf());
+  }
+  context.textAlign = 'right';
+  context.fillText(`${significant(most)} bytes per row`, room.width, -8 * scaleOf());
+}
+
+/** Names of layers at the left, where they have room; text that would overlap is left out. */
+function drawLabels(view: View): void {
+  const { context, margins } = view;
+  const first = view.parts.find((slice) => slice.blocks.length > 0) ?? view.parts[0];
+  context.textAlign = 'right';
+  let free = -Infinity;
+  const own = view.rects.filter((rect) => rect.slice === first).toSorted((a, b) => a.y - b.y);
+  for (const rect of own) {
+    const y = margins.top + rect.y + rect.height / 2;
+    if (y < free + 12 * scaleOf() || rect.height < 2.5) continue;
+    const isPicked = rect.column !== null && rect.column === view.column?.name;
+    context.fillStyle = isPicked ? colour('best') : rect.column === null ? colour('soft') : colour('ink');
+    const name = rect.column ?? (rect.slice.hot ? 'hot rows' : 'other');
+    context.fillText(fitted(context, name, margins.left - 12), margins.left - 8, y);
+    free = y;
+    const detail = detailOf(view, rect);
+    if (detail && rect.width > 90 && rect.height > 15 * scaleOf() && view.mode !== 'range') drawDetail(view, rect, detail, y);
+  }
+}
+
+function detailOf(view: View, rect: Rect): string {
+  if (rect.block === null) return bytes(rect.bytes);
+  const known = view.columns.get(rect.column ?? '');
+  const what = view.mode === 'format' ? `${rect.block.format}, ${plural(rect.block.pages, 'page')}` : view.mode === 'bytes' ? `${significant(rect.bytes / Math.max(rect.slice.rows, 1))} bytes per value` : known?.encoding ?? '';
+  return view.parts.length === 1 ? `${what}, ${bytes(rect.bytes)}` : what;
+}
+
+function drawDetail(view: View, rect: Rect, text: string, y: number): void {
+  const { context, margins } = view;
+  context.save();
+  context.textAlign = 'left';
+  context.fillStyle = rect.block === null || !isRead(view, rect) ? colour('ink') : isDark() ? 'rgb(20 18 16)' : 'rgb(255 255 255)';
+  context.fillText(fitted(context, text, rect.width - 14), margins.left + rect.x + 7, y);
+  context.restore();
+}
+
+function outline(context: CanvasRenderingContext2D, rect: Rect, style: string, width: number): void {
+  context.strokeStyle = style;
+  context.lineWidth = width;
+  context.strokeRect(rect.x, rect.y, Math.max(rect.width, 2), Math.max(rect.height, 2));
+}
+
+function pageUnder(rect: Rect, zoom: Zoom | null, event: PointerEvent, canvas: HTMLCanvasElement, left: number, width: number): Page | null {
+  if (!zoom || !rect.block) return null;
+  const row = ((event.clientX - canvas.getBoundingClientRect().left - left) / width) * zoom.segment.rows;
+  return zoom.pages.find((page) => page.group === rect.block!.group && row >= page.firstRow && row < page.firstRow + page.rows) ?? null;
+}
+
+function described(rect: Rect, columns: Map<string, Column>, page: Page | null): { title: string; lines: string[] } {
+  const { slice, block } = rect;
+  const where = slice.first === slice.last ? `segment ${slice.first}` : `segments ${slice.first} to ${slice.last}`;
+  const lines = [`${where}, ${plural(slice.rows, 'row')}`];
+  if (!block) return { title: slice.hot ? 'Hot rows' : 'Footer, zones, dictionaries, indexes', lines: [...lines, bytes(rect.bytes)] };
+  const known = columns.get(rect.column ?? '');
+  lines.push(`${block.format} pages, ${plural(block.pages, 'page')} of ${block.columns.length === 1 ? 'its own' : `(${block.columns.join(', ')})`}`);
+  if (known) lines.push(`${known.encoding}, ${significant(rect.bytes / Math.max(slice.rows, 1))} bytes per value`);
+  lines.push(block.columns.length === 1 ? bytes(rect.bytes) : `${bytes(rect.bytes)} by its share, ${bytes(block.bytes)} of the group`);
+  if (page) lines.push(`page ${page.page}: rows ${thousands(page.firstRow)} to ${thousands(page.firstRow + page.rows - 1)}, ${bytes(page.bytes)}`);
+  return { title: rect.column ?? '', lines };
+}
+
+function describedText(rect: Rect, columns: Map<string, Column>): string {
+  const { title, lines } = described(rect, columns, null);
+  return `${title}: ${lines.join('; ')}`;
+}

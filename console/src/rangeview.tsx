@@ -1,0 +1,76 @@
+/** The ranges of a column's zones over the rows: a diagonal where it is sorted, steps where it is clustered, a wall where not. */
+import { useCallback, useState } from 'preact/hooks';
+import { fitted, scaleOf, Tip, useCanvas, type TipText } from './canvas';
+import { extent, spans, type Span } from './cut';
+import { count, plural, significant, ticks } from './formats';
+import type { Column, ZoneRun } from './layout';
+import { colour, ramp } from './look';
+
+const HEIGHT = 190;
+
+function marginsFor(width: number) {
+  return { left: (width < 520 ? 74 : 132) * scaleOf(), right: 2, top: 8, bottom: 8 };
+}
+
+export function Ranges({ zones, column }: { zones: ZoneRun[]; column: Column }) {
+  const [tip, setTip] = useState<TipText | null>(null);
+  const [shown, setShown] = useState<Span[]>([]);
+  const draw = useCallback((context: CanvasRenderingContext2D, width: number) => {
+    const margins = marginsFor(width);
+    const room = { width: width - margins.left - margins.right, height: HEIGHT - margins.top - margins.bottom };
+    const all = spans(zones, room.width);
+    setShown(all);
+    const [low, high] = extent(all);
+    const y = (value: number) => margins.top + room.height - ((value - low) / (high - low || 1)) * room.height;
+    drawScale(context, column, zones, [low, high], margins, room, y);
+    for (const span of all) {
+      if (Number.isNaN(span.low)) continue;
+      const [top, bottom] = [y(span.high), y(span.low)];
+      context.fillStyle = ramp((span.middle - low) / (high - low || 1));
+      context.fillRect(margins.left + span.from * room.width, Math.min(top, bottom - 1.5), Math.max((span.to - span.from) * room.width - (all.length < room.width / 4 ? 0.8 : 0), 0.8), Math.max(bottom - top, 1.5));
+    }
+  }, [zones, column]);
+  const { canvas, width } = useCanvas(HEIGHT, draw);
+  const moved = (event: PointerEvent) => {
+    const margins = marginsFor(width);
+    const x = (event.clientX - canvas.current!.getBoundingClientRect().left - margins.left) / (width - margins.left - margins.right);
+    const span = shown.find((each) => x >= each.from && x < each.to);
+    setTip(span ? { x: event.clientX, y: event.clientY, title: `${column.name}: ${span.lowText} to ${span.highText}`, lines: [`segment ${span.first.segment}, from zone ${span.first.zone}: ${plural(span.zones, 'zone')}`] } : null);
+  };
+  const covered = zones.length > 0 ? `${plural(zones.reduce((sum, run) => sum + run.zones, 0), 'zone')}, from ${column.min ?? 'NULL'} to ${column.max ?? 'NULL'}` : '';
+  return (
+    <div class="ranges">
+      <canvas ref={canvas} style={{ height: `${HEIGHT}px` }} role="img" aria-label={`Ranges of the zones of ${column.name}: ${covered}`} onPointerMove={moved} onPointerLeave={() => setTip(null)} />
+      <Tip tip={tip} />
+    </div>
+  );
+}
+
+function drawScale(
+  context: CanvasRenderingContext2D, column: Column, zones: ZoneRun[], [low, high]: [number, number],
+  margins: { left: number }, room: { width: number; height: number }, y: (value: number) => number,
+): void {
+  context.textAlign = 'right';
+  const put = (text: string, at: number) => {
+    context.fillStyle = colour('rule');
+    context.fillRect(margins.left, y(at), room.width, 1);
+    context.fillStyle = colour('soft');
+    context.fillText(fitted(context, text, margins.left - 12), margins.left - 8, Math.min(Math.max(y(at), 8), HEIGHT - 8));
+  };
+  const isTime = /^(DATE|TIMESTAMP)/i.test(column.type);
+  if (/INT|DECIMAL|REAL|DOUBLE|FLOAT/i.test(column.type)) {
+    for (const tick of ticks(low, high, 4)) put(Math.abs(tick) >= 10_000 ? count(tick) : significant(tick), tick);
+  } else if (isTime && high > low) {
+    for (const share of [0, 0.25, 0.5, 0.75, 1]) {
+      const at = low + (high - low) * share;
+      put(new Date(at).toISOString().slice(0, high - low > 3 * 86_400_000 ? 10 : 16).replace('T', ' '), at);
+    }
+  } else {
+    const known = zones.filter((run) => !Number.isNaN(run.low));
+    const least = known.find((run) => run.low === low);
+    const most = known.find((run) => run.high === high);
+    if (least) put(least.lowText, low);
+    if (most && high > low) put(most.highText, high);
+  }
+}
+

@@ -1,0 +1,61 @@
+/** What the views share: who is logged in, where the page is, and the last plan. */
+import { signal } from '@preact/signals';
+import type { SessionInfo } from './api';
+import type { PlanDocument } from './plan';
+
+export const VIEWS = ['sql', 'plan', 'layout', 'advice', 'machine'] as const;
+export type View = (typeof VIEWS)[number];
+export const TITLES: Record<View, string> = { sql: 'SQL', plan: 'Plan', layout: 'Layout', advice: 'Advice', machine: 'Machine' };
+
+export const session = signal<SessionInfo | null>(null);
+export const plan = signal<PlanDocument | null>(null);
+
+export interface Place {
+  view: View;
+  /** A table's name, for the layout and the advice. */
+  table: string | null;
+}
+
+function placeOf(hash: string): Place {
+  const [view, ...rest] = hash.replace(/^#/, '').split('/');
+  let table: string | null = null;
+  try {
+    table = rest.length > 0 ? decodeURIComponent(rest.join('/')) : null;
+  } catch {
+    // An address that was cut: the view is still there.
+  }
+  return { view: VIEWS.find((known) => known === view) ?? 'sql', table };
+}
+
+export const place = signal<Place>(placeOf(location.hash));
+
+export function go(view: View, table: string | null = null): void {
+  location.hash = table === null ? view : `${view}/${encodeURIComponent(table)}`;
+}
+
+addEventListener('hashchange', () => { place.value = placeOf(location.hash); });
+
+/** What is said for a moment, on the screen and to screen readers. */
+export const told = signal('');
+let timer = 0;
+
+export function tell(text: string): void {
+  told.value = text;
+  clearTimeout(timer);
+  timer = setTimeout(() => { told.value = ''; }, 4000) as unknown as number;
+}
+
+/** Statements that may change something are run by who may write only. */
+export function mayWrite(): boolean {
+  return session.value?.write === true;
+}
+
+/** The file that a browser's user gets. */
+export function download(name: string, parts: BlobPart[], type: string): void {
+  const address = URL.createObjectURL(new Blob(parts, { type }));
+  const link = document.createElement('a');
+  link.href = address;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}

@@ -1,0 +1,363 @@
+/** How tables are cut: by bytes, from tables to columns, segments, groups, pages and zones. */
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { bytes, count, percent, plural, significant, thousands } from '../formats';
+import { clustering } from '../cut';
+import { Cut, modes, type Mode } from '../cutview';
+import { Ranges } from '../rangeview';
+import { readCandidates, readColumns, readLayout, readPages, readStored, readZones, type Candidate, type Column, type Layout, type Page, type Segment, type Stored, type ZoneRun } from '../layout';
+import { encodingColour, firstEncoding, formatColour, themed } from '../look';
+import { Meter, Plain, Problem, Segmented } from '../parts';
+import { counter, scanColumns, scanFilter, scans, type PlanNode } from '../plan';
+import { go, place, plan } from '../state';
+
+export default function LayoutView() {
+  const [stored, setStored] = useState<Stored[] | null>(null);
+  const [error, setError] = useState<Error | null>(null);
+  const load = () => { setError(null); readStored().then(setStored, setError); };
+  const isShown = place.value.view === 'layout';
+  useEffect(() => { if (isShown) load(); }, [isShown]);
+  const asked = place.value.view === 'layout' ? place.value.table : null;
+  const [kept, setKept] = useState<string | null>(null);
+  useEffect(() => { if (asked) setKept(asked); }, [asked]);
+  const name = asked ?? kept;
+  const table = stored?.find((each) => each.table === name && each.copy === null) ?? stored?.[0];
+  return (
+    <div class="scroll">
+      <div class="sheet">
+        {error && <Problem error={error} />}
+        {stored?.length === 0 && <p class="empty"><b>No tables yet</b>CREATE TABLE t AS SELECT * FROM 'file.parquet' makes one.</p>}
+        {stored && stored.length > 0 && <Overview stored={stored} chosen={table?.table ?? null} onReload={load} />}
+        {table && <TableCut key={table.table} stored={table} version={stored!} />}
+      </div>
+    </div>
+  );
+}
+
+/** Tables whose columns are read for the overview. */
+const DETAILED_MAX = 24;
+
+function Overview({ stored, chosen, onReload }: { stored: Stored[]; chosen: string | null; onReload: () => void }) {
+  const [columns, setColumns] = useState<Record<string, Column[] | Error>>({});
+  const [all, setAll] = useState(false);
+  const most = Math.max(...stored.map((each) => each.bytes), 1);
+  useEffect(() => {
+    let isOver = false;
+    void (async () => {
+      const tables = [...new Set(stored.map((each) => each.table))].slice(0, DETAILED_MAX);
+      for (const table of tables) {
+        if (isOver) return;
+        const found = await readColumns(table, 'overview').catch((failure: Error) => failure);
+        setColumns((before) => ({ ...before, [table]: found }));
+      }
+    })();
+    return () => { isOver = true; };
+  }, [stored]);
+  const shown = all ? stored : stored.slice(0, 12);
+  return (
+    <section class="card">
+      <header>
+        <h2>Tables by bytes</h2>
+        <span class="soft">{bytes(stored.reduce((sum, each) => sum + each.bytes, 0))} in all; bars are on one scale, cut into columns</span>
+        <span class="grow" />
+        <button onClick={onReload}>Read again</button>
+      </header>
+      <div class="bars">
+        {shown.map((each) => (
+          <>
+            <button class={each.copy === null ? 'label' : 'label copy'} aria-pressed={each.copy === null && each.table === chosen} title={each.design} onClick={() => go('layout', each.table)}>
+              {each.copy === null ? each.table : `copy ${each.copy}`}{!each.current && ' (waits for VACUUM)'}
+            </button>
+            <Strip share={each.bytes / most} of={each.copy === null ? columns[each.table] : undefined} />
+            <span class="num soft">{bytes(each.bytes)}, {count(each.rows)} rows</span>
+          </>
+        ))}
+      </div>
+      {stored.length > shown.length && <button class="bare" onClick={() => setAll(true)}>{thousands(stored.length - shown.length)} more</button>}
+    </section>
+  );
+}
+
+function Strip({ share, of: columns }: { share: number; of: Column[] | Error | undefined }) {
+  void themed.value;
+  const width = { width: `${Math.max(share * 100, 0.2)}%` };
+  if (columns instanceof Error) return <Problem error={columns} />;
+  // Cut into columns, a strip of a few pixels would be nothing but cuts.
+  if (!columns || columns.length === 0 || share < 0.01) return <span class="strip" style={width} aria-hidden="true"><i style={{ width: '100%', background: 'var(--bar)' }} /></span>;
+  const all = columns.reduce((sum, column) => sum + column.bytes, 0) || 1;
+  const sorted = columns.toSorted((a, b) => b.bytes - a.bytes).slice(0, 60);
+  return (
+    <span class="strip" style={width} aria-hidden="true">
+      {sorted.map((column) => <i key={column.name} title={`${column.name}: ${bytes(column.bytes)}, ${column.encoding}`} style={{ width: `${(column.bytes / all) * 100}%`, background: encodingColour(column.encoding) }} />)}
+    </span>
+  );
+}
+
+export interface Zoom {
+  segment: Segment;
+  pages: Page[];
+}
+
+function useLayout(table: string, version: unknown) {
+  const [layout, setLayout] = useState<Layout | null>(null);
+  const [error, setError] = useState<Error | null>(null);
+  useEffect(() => {
+    setError(null);
+    readLayout(table).then(setLayout, setError);
+  }, [table, version]);
+  return { layout, error };
+}
+
+function TableCut({ stored, version }: { stored: Stored; version: unknown }) {
+  const { layout, error } = useLayout(stored.table, version);
+  const [mode, setMode] = useState<Mode>('encoding');
+  const [picked, setPicked] = useState<string | null>(null);
+  const [zoom, setZoom] = useState<Zoom | null>(null);
+  const [zones, setZones] = useState<ZoneRun[]>([]);
+  const [problem, setProblem] = useState<Error | null>(null);
+  const [asTable, setAsTable] = useState(false);
+  const scan = useMemo(() => (plan.value ? scans(plan.value.root).find((each) => each.table === stored.table) ?? null : null), [plan.value, stored.table]);
+  const usual = useMemo(() => (layout ? usualColumn(layout, scan) : null), [layout, scan]);
+  const column = layout?.columns.find((each) => each.name === (picked ?? usual)) ?? null;
+  useEffect(() => { setZoom(null); }, [layout]);
+  useEffect(() => {
+    if (!layout || !column) return;
+    let isOver = false;
+    setProblem(null);
+    readZones(layout, column, zoom?.segment.segment ?? null).then((found) => { if (!isOver) setZones(found); }, setProblem);
+    return () => { isOver = true; };
+  }, [layout, column, zoom]);
+  const look = async (segment: number) => {
+    const found = layout?.segments.find((each) => each.segment === segment);
+    if (!found || found.hot) return;
+    try {
+      setZoom({ segment: found, pages: await readPages(stored.table, segment) });
+    } catch (failure) {
+      setProblem(failure as Error);
+    }
+  };
+  if (error) return <Problem error={error} />;
+  if (!layout) return <p class="empty">Reading {stored.table}…</p>;
+  return (
+    <>
+      <section class="card">
+        <header>
+          <h2>{layout.table}{zoom && `, segment ${zoom.segment.segment}`}</h2>
+          <span class="soft">{facts(layout, zoom)}</span>
+          <span class="grow" />
+          {zoom && <button onClick={() => setZoom(null)}>← All segments</button>}
+          <Segmented label="Colours" value={mode} options={modes} onChange={setMode} />
+          <button aria-pressed={asTable} onClick={() => setAsTable(!asTable)}>{asTable ? 'As a picture' : 'As a table'}</button>
+        </header>
+        <div class="cutting">
+          <div class="stack">
+            {problem && <Problem error={problem} />}
+            {asTable ? <Tables layout={layout} zoom={zoom} onLook={(segment) => void look(segment)} /> : (
+              <>
+                <Cut layout={layout} zoom={zoom} mode={mode} column={column} zones={zones} read={scan ? readBy(scan) : null}
+                  onPick={setPicked} onLook={(segment) => void look(segment)} onBack={() => setZoom(null)} />
+                <Legend mode={mode} layout={layout} column={column} />
+                {column && <RangeHead columns={layout.columns} column={column} zones={zones} onPick={setPicked} />}
+                {column && <Ranges zones={zones} column={column} />}
+              </>
+            )}
+          </div>
+          <aside class="stack" aria-label="Column">
+            {column && <ColumnFacts layout={layout} column={column} segment={zoom?.segment.segment ?? layout.segments.find((each) => !each.hot)?.segment ?? null} />}
+          </aside>
+        </div>
+      </section>
+      {scan && <Usage scan={scan} />}
+    </>
+  );
+}
+
+/** The column that is shown first: one that the last query filtered by, one that the table is sorted by, or the largest. */
+function usualColumn(layout: Layout, scan: PlanNode | null): string | null {
+  const filter = scan ? scanFilter(scan) : '';
+  const order = /(?:sort|cluster) = '([\w.]+)/.exec(layout.design)?.[1] ?? '';
+  const words = new Set(filter.match(/\w+/g) ?? []);
+  const found = layout.columns.find((column) => words.has(column.name)) ?? layout.columns.find((column) => column.name === order);
+  return (found ?? layout.columns.toSorted((a, b) => b.bytes - a.bytes)[0])?.name ?? null;
+}
+
+/** The columns that a scan gives or tests. */
+function readBy(scan: PlanNode): string[] {
+  return [...scanColumns(scan), ...(scanFilter(scan).match(/[\w.]+/g) ?? [])];
+}
+
+function facts(layout: Layout, zoom: Zoom | null): string {
+  if (zoom) {
+    const { segment } = zoom;
+    const deleted = segment.deleted > 0 ? `, ${thousands(segment.deleted)} deleted` : '';
+    return `${plural(segment.rows, 'row')}${deleted}, ${bytes(segment.bytes)}, ${plural(segment.pages, 'page')}`;
+  }
+  const pages = layout.segments.reduce((sum, segment) => sum + segment.pages, 0);
+  const perRow = layout.bytes / Math.max(layout.rows, 1);
+  return `${plural(layout.rows, 'row')}, ${bytes(layout.bytes)}, ${significant(perRow)} bytes per row, ${plural(layout.segments.length, 'segment')}, ${plural(pages, 'page')}; ${layout.design}`;
+}
+
+function Legend({ mode, layout, column }: { mode: Mode; layout: Layout; column: Column | null }) {
+  void themed.value;
+  if (mode === 'format') {
+    const formats = [...new Set(layout.blocks.map((block) => block.format))];
+    return <p class="legend">{formats.map((format) => <span key={format}><i style={{ background: formatColour(format) }} />{format} pages</span>)}<Other layout={layout} /></p>;
+  }
+  if (mode === 'encoding') {
+    const names = [...new Set(layout.columns.map((each) => firstEncoding(each.encoding)))].filter((name) => name !== '');
+    return <p class="legend">{names.map((name) => <span key={name}><i style={{ background: encodingColour(name) }} />{name}</span>)}<Other layout={layout} /></p>;
+  }
+  const [low, high] = mode === 'bytes' ? ['0 bytes per value', '8 or more'] : [column?.min ?? 'least', column?.max ?? 'greatest'];
+  return <p class="legend"><span>{low}</span><Ramp /><span>{high}</span>{mode === 'range' && column && <span>rows by the middle of their zone's range of {column.name}</span>}</p>;
+}
+
+function Other({ layout }: { layout: Layout }) {
+  const isHot = layout.segments.some((segment) => segment.hot);
+  return (
+    <>
+      <span><i style={{ background: 'var(--pale)' }} />footers, zones, dictionaries, indexes</span>
+      {isHot && <span><i style={{ background: 'var(--s2)' }} />hot rows, in the commit log</span>}
+    </>
+  );
+}
+
+function Ramp() {
+  return <span class="ramp-steps" aria-hidden="true">{[0, 1, 2, 3, 4, 5, 6].map((at) => <i key={at} style={{ background: `var(--r${at})`, borderRadius: 0, width: '18px' }} />)}</span>;
+}
+
+function RangeHead({ columns, column, zones, onPick }: { columns: Column[]; column: Column; zones: ZoneRun[]; onPick: (name: string) => void }) {
+  const order = clustering(zones);
+  const number = zones.reduce((sum, run) => sum + run.zones, 0);
+  return (
+    <div class="row" style={{ marginTop: '.6rem' }}>
+      <h3>Zones</h3>
+      <label class="row soft">range of
+        <select value={column.name} onChange={(event) => onPick(event.currentTarget.value)}>{columns.map((each) => <option key={each.name}>{each.name}</option>)}</select>
+      </label>
+      <span class="soft">{plural(number, 'zone')}{order !== null && `; a zone leaves out ${percent(order)} of the column's range, on average`}</span>
+    </div>
+  );
+}
+
+function ColumnFacts({ layout, column, segment }: { layout: Layout; column: Column; segment: number | null }) {
+  const [candidates, setCandidates] = useState<Candidate[] | null>(null);
+  const [problem, setProblem] = useState<Error | null>(null);
+  useEffect(() => {
+    if (segment === null) return;
+    let isOver = false;
+    setProblem(null);
+    setCandidates(null);
+    readCandidates(layout.table, segment).then((found) => { if (!isOver) setCandidates(found); }, (failure: Error) => { if (!isOver) setProblem(failure); });
+    return () => { isOver = true; };
+  }, [layout, segment]);
+  const own = candidates?.filter((each) => each.column === column.name) ?? [];
+  const most = Math.max(...own.map((each) => each.bytesPerValue), 1e-9);
+  return (
+    <>
+      <h2>{column.name}</h2>
+      <dl class="about">
+        <dt>type</dt><dd>{column.type}</dd>
+        <dt>encoding</dt><dd>{column.encoding}</dd>
+        <dt>bytes</dt><dd>{bytes(column.bytes)}, {percent(column.bytes / Math.max(layout.bytes, 1))} of the table</dd>
+        <dt>per value</dt><dd>{significant(column.bytes / Math.max(layout.rows, 1))} bytes</dd>
+        <dt>distinct</dt><dd>{column.distinct === null ? 'unknown' : thousands(column.distinct)}</dd>
+        <dt>NULLs</dt><dd>{thousands(column.nulls)}</dd>
+        <dt>range</dt><dd>{column.min ?? 'NULL'} to {column.max ?? 'NULL'}</dd>
+      </dl>
+      <h3>Why this encoding</h3>
+      {problem && <Problem error={problem} />}
+      {segment === null && <p class="soft">The rows are still hot: they have no encoding.</p>}
+      {candidates && own.length === 0 && <p class="soft">No candidates were weighed for it in segment {segment}.</p>}
+      {own.length > 0 && (
+        <>
+          <Plain caption={`Candidate encodings of ${column.name}`} head={['encoding', 'bytes per value', '', 'decode', 'score']} numbers={[1, 3, 4]}
+            rows={own.map((each) => [
+              each.chosen ? <b>{each.plan} ✓</b> : each.plan,
+              significant(each.bytesPerValue),
+              <Meter share={each.bytesPerValue / most} best={each.chosen} />,
+              `${significant(each.decodeNs)} ns`,
+              significant(each.score),
+            ])} />
+          <p class="soft">Of segment {segment}. The score weighs size and time; the least is best.</p>
+        </>
+      )}
+    </>
+  );
+}
+
+/** What the last query read of this table. */
+function Usage({ scan }: { scan: PlanNode }) {
+  const of = (name: string) => counter(scan, name);
+  const rows: [string, [string, number | null, string][]][] = [
+    ['pages', [['used', of('pages_used'), 'best'], ['all of these columns', of('pages_total'), '']]],
+    ['bytes', [['used', of('bytes_used'), 'best'], ['all of these columns', of('bytes_total'), '']]],
+  ];
+  const zones = of('zones');
+  const pruned = of('zones_pruned') ?? 0;
+  const aggregated = of('zones_aggregated') ?? 0;
+  const whole = Math.max((of('zones_whole') ?? 0) - aggregated, 0);
+  const filter = scanFilter(scan);
+  return (
+    <section class="card">
+      <header><h2>What the last query read</h2><span class="soft">{filter ? `where ${filter}` : 'without a filter'}; columns {scanColumns(scan).join(', ') || 'none'}</span><span class="grow" /><button onClick={() => go('plan')}>The plan</button></header>
+      <div class="usage">
+        {zones !== null && zones > 0 && (
+          <div>
+            <h3>Zones</h3>
+            <span class="meter" role="img" aria-label={`${pruned} of ${zones} zones pruned`}>
+              <i style={{ width: `${(pruned / zones) * 100}%`, background: 'var(--pale)' }} />
+              <i style={{ width: `${(aggregated / zones) * 100}%`, background: 'var(--s4)' }} />
+              <i style={{ width: `${(whole / zones) * 100}%`, background: 'var(--s1)' }} />
+              <i style={{ width: `${(Math.max(zones - pruned - aggregated - whole, 0) / zones) * 100}%`, background: 'var(--best)' }} />
+            </span>
+            <p class="legend">
+              <span><i style={{ background: 'var(--pale)' }} />{thousands(pruned)} pruned</span>
+              <span><i style={{ background: 'var(--s4)' }} />{thousands(aggregated)} answered from aggregates</span>
+              <span><i style={{ background: 'var(--s1)' }} />{thousands(whole)} qualify as a whole</span>
+              <span><i style={{ background: 'var(--best)' }} />{thousands(Math.max(zones - pruned - aggregated - whole, 0))} tested</span>
+            </p>
+          </div>
+        )}
+        {rows.map(([name, [used, total]]) => total![1] !== null && (
+          <div key={name}>
+            <h3>{name}</h3>
+            <Meter share={(used![1] ?? 0) / Math.max(total![1], 1)} best label={`${used![1]} of ${total![1]} ${name} used`} />
+            <p class="legend"><span>{name === 'bytes' ? bytes(used![1] ?? 0) : thousands(used![1] ?? 0)} used of {name === 'bytes' ? bytes(total![1]) : thousands(total![1])} of the columns read</span>
+              <span>{name === 'bytes' ? bytes(of('bytes_read') ?? 0) : thousands(of('pages_read') ?? 0)} from the medium, the rest from memory</span></p>
+          </div>
+        ))}
+        <div>
+          <h3>Rows</h3>
+          <Meter share={(of('rows_selected') ?? 0) / Math.max(of('rows_scanned') ?? 0, 1)} best label="rows selected" />
+          <p class="legend"><span>{count(of('rows_selected') ?? 0)} selected of {count(of('rows_scanned') ?? 0)} in zones that were not pruned</span><span>{count(of('values_decoded') ?? 0)} values decoded</span></p>
+        </div>
+      </div>
+    </section>
+  );
+}
+
+const ROWS_SHOWN = 300;
+
+/** The picture as tables, for readers that see none and for exact figures. */
+function Tables({ layout, zoom, onLook }: { layout: Layout; zoom: Zoom | null; onLook: (segment: number) => void }) {
+  if (zoom) {
+    return (
+      <>
+        <h3>Pages of segment {zoom.segment.segment}{zoom.pages.length > ROWS_SHOWN && `, the first ${ROWS_SHOWN}`}</h3>
+        <Plain caption={`Pages of segment ${zoom.segment.segment}`} head={['group', 'page', 'format', 'first row', 'rows', 'bytes']} numbers={[0, 1, 3, 4, 5]}
+          rows={zoom.pages.slice(0, ROWS_SHOWN).map((page) => [page.group, page.page, page.format, thousands(page.firstRow), thousands(page.rows), thousands(page.bytes)])} />
+      </>
+    );
+  }
+  return (
+    <>
+      <h3>Columns</h3>
+      <Plain caption={`Columns of ${layout.table}`} head={['column', 'type', 'encoding', 'bytes', 'distinct', 'NULLs', 'least', 'greatest']} numbers={[3, 4, 5]}
+        rows={layout.columns.map((each) => [each.name, each.type, each.encoding, thousands(each.bytes), each.distinct === null ? '' : thousands(each.distinct), thousands(each.nulls), each.min ?? 'NULL', each.max ?? 'NULL'])} />
+      <h3>Segments{layout.segments.length > ROWS_SHOWN && `, the first ${ROWS_SHOWN}`}</h3>
+      <Plain caption={`Segments of ${layout.table}`} head={['segment', 'rows', 'deleted', 'bytes', 'pages', 'groups', '']} numbers={[0, 1, 2, 3, 4]}
+        rows={layout.segments.slice(0, ROWS_SHOWN).map((each) => [each.segment, thousands(each.rows), thousands(each.deleted), thousands(each.bytes), thousands(each.pages), each.hot ? 'hot rows' : each.groups,
+          each.hot ? '' : <button onClick={() => onLook(each.segment)}>Pages</button>])} />
+    </>
+  );
+}
+

@@ -1,0 +1,236 @@
+// Drives the page in Chromium: against made-up answers, and against the real server where the program has the command `ui`.
+// Pictures of all views go to a temporary folder; `--pictures FOLDER` copies those of the documentation;
+// `--only TEXT` runs the parts that have this text in their names; `--widths 360,1280` takes pictures of these windows only.
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, mkdtemp, readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { serve } from './mock.mjs';
+import { pictures } from './pictures.mjs';
+import { real } from './real.mjs';
+import { equal, goTo, holds, inspect, launch, openPage, parts, runAll, write } from './watch.mjs';
+
+const folder = await mkdtemp(join(tmpdir(), 'freestone-console-'));
+const documented = ['sql-1280-light', 'plan-1280-light', 'layout-1280-dark', 'range-1280-light', 'advice-1280-light', 'machine-1280-dark', 'layout-360-light'];
+const browser = await launch();
+const server = await serve();
+const faults = [];
+const page = await openPage(browser, server.address, { width: 1800, faults });
+const grid = () => page.locator('.grid');
+const cell = (row, column) => page.locator(`.grid [data-row="${row}"][data-column="${column}"]`);
+
+async function firstPaint() {
+  await page.locator('.cm-content').waitFor();
+  const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime);
+  console.log(`       first paint after ${Math.round(paint)} ms`);
+  // 300 ms on a machine that does nothing else.
+  holds(paint < 3000, `the first paint takes ${paint} ms`);
+}
+
+async function exactValues() {
+  await runAll(page, 'SELECT * FROM types');
+  await cell(2, 7).waitFor();
+  const row = async (number) => Promise.all([0, 1, 2, 3, 4, 5, 6, 7].map((column) => cell(number, column).textContent()));
+  equal(await row(0), ['9007199254740993', `${'9'.repeat(34)}.9999`, '2023-11-14 22:13:20.123456789', '1970-01-01', '<b>bold</b><script>alert(1)</script>', 'a', '[1, 2, NULL]', "{'x': 1, 'y': 'it''s'}"], 'the first row');
+  equal([await cell(1, 4).getAttribute('class'), await cell(2, 4).getAttribute('class')], ['void', 'null'], 'an empty text and NULL');
+  equal(await page.locator('.grid b, .grid script').count(), 0, 'elements that cells have made');
+}
+
+async function moving() {
+  await grid().focus();
+  for (const key of ['Control+Home', 'ArrowDown', 'ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowUp']) await page.keyboard.press(key);
+  await page.keyboard.press('Enter');
+  equal(await page.locator('dialog .value').textContent(), '<b>bold</b><script>alert(1)</script>', 'the whole value');
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('Shift+ArrowLeft');
+  await page.keyboard.press('Control+C');
+  await page.locator('.toast').waitFor();
+  equal(await page.evaluate(() => navigator.clipboard.readText()), 'day\tname\n1970-01-01\t<b>bold</b><script>alert(1)</script>', 'the copied cells');
+}
+
+async function downloads() {
+  const save = async (kind) => {
+    const [download] = await Promise.all([page.waitForEvent('download'), page.getByLabel('Download').selectOption(kind)]);
+    return readFile(await download.path(), 'utf8');
+  };
+  holds((await save('csv')).split('\n')[2].endsWith(`,"",b,[],"{'x': NULL, 'y': ''}"`), 'CSV tells NULL from an empty text');
+  equal(JSON.parse(await save('json')).map((row) => row.name), ['<b>bold</b><script>alert(1)</script>', '', null], 'JSON');
+  holds((await save('arrow')).length > 500, 'Arrow');
+}
+
+async function backpressure() {
+  await runAll(page, 'SELECT * FROM huge');
+  await page.getByText('rows so far').waitFor();
+  // Sockets and the browser hold some megabytes.
+  await page.waitForTimeout(1500);
+  const { sent } = server.state;
+  holds(sent < 6_000_000, `the server has sent ${sent} rows to a page that shows 30`);
+  await page.waitForTimeout(500);
+  equal(server.state.sent, sent, 'rows that were sent while the page waits');
+}
+
+async function millionRows() {
+  await runAll(page, 'SELECT * FROM big');
+  await page.getByText('10,000 rows so far').waitFor();
+  const began = Date.now();
+  await page.getByRole('button', { name: 'Read all' }).click();
+  await page.getByText('1,000,000 rows').waitFor({ timeout: 60_000 });
+  console.log(`       a million rows in ${Date.now() - began} ms`);
+  await grid().focus();
+  await page.keyboard.press('Control+End');
+  equal(await cell(999_999, 0).textContent(), '999999', 'the last row');
+  await page.keyboard.press('Control+Home');
+  equal(await cell(0, 0).textContent(), '0', 'the first row');
+  const slowest = await page.evaluate(async () => {
+    const box = document.querySelector('.grid-scroll');
+    let [slowest, last] = [0, performance.now()];
+    for (let step = 0; step < 60; step++) {
+      box.dispatchEvent(new WheelEvent('wheel', { deltaY: 240, cancelable: true, bubbles: true }));
+      await new Promise(requestAnimationFrame);
+      const now = performance.now();
+      [slowest, last] = [Math.max(slowest, now - last), now];
+    }
+    return slowest;
+  });
+  holds(slowest < 250, `a step of scrolling takes ${slowest} ms`);
+  const first = Number(await page.locator('.grid [data-column="0"]').first().textContent());
+  holds(first > 550 && first < 620, `60 steps of 240 pixels lead to row ${first}`);
+}
+
+async function mistakes() {
+  await runAll(page, 'SELECT 1;\nSELECT\n  mistake');
+  const problem = page.locator('.results .problem');
+  await problem.waitFor();
+  const text = await problem.textContent();
+  holds(text.includes('line 3, column 3') && text.includes('Hint: columns are'), text);
+  equal(await page.locator('.cm-lintRange-error').textContent(), 'mistake', 'the marked word');
+  await problem.getByRole('button').click();
+  await page.keyboard.type('good_');
+  equal((await page.locator('.cm-content').innerText()).split('\n').at(-1), '  good_mistake', 'the cursor is at the mistake');
+}
+
+async function cancelling() {
+  await runAll(page, 'SELECT slow');
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  await page.getByText('cancelled').waitFor();
+  await runAll(page, 'SELECT 1');
+  await page.getByText('1 row', { exact: true }).waitFor();
+}
+
+async function completing() {
+  await write(page, '');
+  await page.keyboard.type('SELECT l_ship');
+  await page.locator('.cm-tooltip-autocomplete li').first().waitFor();
+  const offered = await page.locator('.cm-tooltip-autocomplete li').allTextContents();
+  holds(offered.some((text) => text.startsWith('l_shipdate')), `completions are ${offered.join(', ')}`);
+  await page.keyboard.press('Escape');
+}
+
+async function parametersAndTabs() {
+  await page.keyboard.press('Alt+T');
+  await runAll(page, 'SELECT $1, $2');
+  await page.getByLabel('$2').fill('9007199254740993');
+  const [request] = await Promise.all([page.waitForRequest('**/api/query'), page.getByRole('button', { name: 'Run', exact: true }).click()]);
+  equal(request.postDataJSON().parameters, ['', '9007199254740993'], 'parameters');
+  await page.keyboard.press('Alt+W');
+  equal(await page.locator('.tabs .tab').count(), 1, 'tabs');
+}
+
+async function plans() {
+  await write(page, 'SELECT l_shipmode FROM lineitem');
+  await page.keyboard.press('Control+Shift+E');
+  await page.locator('.tag', { hasText: 'heaviest' }).waitFor();
+  equal(await page.locator('.node.heavy .name').textContent(), 'Scan lineitem', 'the heaviest operator');
+  holds((await page.locator('.off').first().textContent()).startsWith('×85 more'), 'the estimate that is off');
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Save as HTML' }).click()]);
+  holds((await readFile(await download.path(), 'utf8')).includes('Scan lineitem'), 'the saved plan');
+  await page.locator('.node', { hasText: 'Scan lineitem' }).last().getByText('where it read').click();
+  await page.getByText('251 pruned').waitFor();
+  await page.getByText('6 used of 33').waitFor();
+}
+
+async function thousandSegments() {
+  await goTo(page, 'layout/lineitem');
+  await page.locator('.cut canvas').waitFor();
+  await page.evaluate(() => { window.began = performance.now(); location.hash = 'layout/events'; });
+  await page.getByRole('heading', { name: 'events', exact: true }).waitFor();
+  const took = await page.evaluate(() => new Promise((resolve) => {
+    const look = () => {
+      const canvas = document.querySelector('.cut canvas');
+      const pixel = canvas?.getContext('2d').getImageData(canvas.width * 0.6, canvas.height * 0.8, 1, 1).data;
+      if (pixel && pixel[3] > 0) resolve(performance.now() - window.began);
+      else requestAnimationFrame(look);
+    };
+    look();
+  }));
+  console.log(`       1,000 segments drawn in ${Math.round(took)} ms`);
+  // A second on a machine that does nothing else.
+  holds(took < 3000, `1,000 segments are drawn in ${took} ms`);
+}
+
+async function walkingTheLayout() {
+  await goTo(page, 'layout/lineitem');
+  await page.getByRole('heading', { name: 'lineitem', exact: true }).waitFor();
+  await page.locator('.cut canvas').focus();
+  for (const key of ['ArrowRight', 'ArrowRight', 'ArrowDown']) await page.keyboard.press(key);
+  equal(await page.locator('.cutting aside h2').textContent(), 'l_partkey', 'the column under the cursor');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'lineitem, segment 1' }).waitFor();
+  await page.locator('.cut canvas').focus();
+  await page.keyboard.press('Escape');
+  await page.getByRole('heading', { name: 'lineitem', exact: true }).waitFor();
+  await page.getByRole('button', { name: 'As a table' }).click();
+  equal(await page.locator('table.plain caption', { hasText: 'Segments of lineitem' }).count(), 1, 'the table instead of the picture');
+  await page.getByRole('button', { name: 'As a picture' }).click();
+}
+
+async function advising() {
+  await page.keyboard.press('Alt+4');
+  await page.getByRole('button', { name: 'Advise', exact: true }).click();
+  await page.getByText('Convert: scans take').waitFor();
+  await page.getByRole('button', { name: 'Apply…' }).click();
+  holds((await page.locator('dialog .statement').textContent()).startsWith('ALTER TABLE lineitem SET DESIGN'), 'the statement is shown first');
+  const [request] = await Promise.all([page.waitForRequest((each) => (each.postData() ?? '').includes('ALTER')), page.getByRole('button', { name: 'Run it' }).click()]);
+  holds(request.postDataJSON().sql.startsWith('ALTER TABLE lineitem SET DESIGN'), 'the statement runs');
+  await page.getByRole('button', { name: 'Revert…' }).waitFor();
+}
+
+async function loggingIn() {
+  const guarded = await serve({ code: 'secret', write: false });
+  const first = await openPage(browser, `${guarded.address}`, { faults });
+  await first.getByLabel('Code').fill('wrong');
+  await first.getByRole('button', { name: 'Log in' }).click();
+  await first.locator('.problem').waitFor();
+  // The browser reports the refused login by itself.
+  faults.splice(0, faults.length, ...faults.filter((fault) => !fault.includes('401')));
+  await first.goto(`${guarded.address}#code=secret`);
+  await first.reload();
+  await first.getByText('read only').waitFor();
+  equal(new URL(first.url()).hash, '', 'the code does not stay in the address');
+  await goTo(first, 'advice');
+  await first.getByRole('button', { name: 'Advise', exact: true }).click();
+  holds(await first.getByRole('button', { name: 'Apply…' }).isDisabled(), 'a database that is open for reading cannot be changed');
+  await first.context().close();
+  await guarded.stop();
+}
+
+const option = (name) => (process.argv.includes(name) ? process.argv[process.argv.indexOf(name) + 1] : null);
+const only = option('--only') ?? '';
+const widths = option('--widths')?.split(',').map(Number);
+const failed = await parts([
+  ['first paint', firstPaint], ['values are exact', exactValues], ['keys in the grid', moving], ['downloads', downloads], ['a page that waits stops the server', backpressure],
+  ['a million rows', millionRows], ['errors at their place', mistakes], ['cancel', cancelling], ['completion', completing], ['parameters and tabs', parametersAndTabs],
+  ['plans', plans], ['a thousand segments', thousandSegments], ['keys in the layout', walkingTheLayout], ['advice', advising], ['login', loggingIn],
+  ['names and widths', async () => { for (const view of ['sql', 'plan', 'layout', 'advice', 'machine']) { await goTo(page, view); await page.waitForTimeout(250); await inspect(page, view, faults); } }],
+  ['pictures', () => pictures(browser, server.address, folder, faults, widths)],
+  ['the real server', () => real(browser, faults)],
+].filter(([name]) => name.includes(only)), faults);
+await browser.close();
+await server.stop();
+const wanted = option('--pictures');
+if (wanted) {
+  await mkdir(wanted, { recursive: true });
+  for (const name of documented) if (existsSync(join(folder, `${name}.png`))) await copyFile(join(folder, `${name}.png`), join(wanted, `${name}.png`));
+}
+console.log(failed === 0 ? `pictures: ${folder}` : `${failed} parts failed; pictures: ${folder}`);
+process.exit(failed === 0 ? 0 : 1);

@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+import { counter, factorText, heaviest, planOf, scanColumns, scanFilter, scans, totalTime } from '../src/plan';
+import { planPage } from '../src/planpage';
+
+const SCAN = {
+  'Node Type': 'Scan', 'Relation Name': 't', Details: 'freestone table=t, columns=[a, b], segments=1, partitions=1, filter=a > 1 AND b = x', 'Plan Rows': 10, 'Actual Rows': 120, 'Own Time': 4,
+  Counters: { zones: '294', bytes_total: '2.20 M', pages_used: '7' },
+};
+const TEXT = JSON.stringify([{ Plan: { 'Node Type': 'Aggregate', 'Plan Rows': 1, 'Actual Rows': 1, 'Own Time': 1, Plans: [SCAN] }, 'Execution Time': 3.5 }]);
+
+test('a plan is read with its times, estimates and counters', () => {
+  const { root, took } = planOf('SELECT <b>', TEXT);
+  const [scan] = scans(root);
+  expect([took, totalTime(root), heaviest(root)]).toEqual([3.5, 5, scan]);
+  expect([factorText(scan!), factorText(root)]).toEqual(['×12 more', '']);
+  expect([counter(scan!, 'zones'), counter(scan!, 'bytes_total'), counter(scan!, 'nothing')]).toEqual([294, 2_200_000, null]);
+  expect([scanColumns(scan!), scanFilter(scan!)]).toEqual([['a', 'b'], 'a > 1 AND b = x']);
+});
+
+test('the saved page is one file, and names are text in it', () => {
+  const page = planPage(planOf('SELECT "<script>"', TEXT.replaceAll('"t"', '"<script>x</script>"')));
+  expect(page).toContain('&lt;script&gt;x&lt;/script&gt;');
+  for (const outside of ['<script', 'http:', 'https:', 'src=', '@import', '<link']) expect(page).not.toContain(outside);
+});
+
+test('an answer without a plan is an error', () => expect(() => planOf('x', '[]')).toThrow('without a plan'));
