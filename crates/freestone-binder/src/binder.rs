@@ -1,0 +1,239 @@
+//! The binder's state, its entry points, and its limits.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_schema::{Field, FieldRef};
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_common::{DFSchema, DFSchemaRef};
+use datafusion_expr::{Expr, LogicalPlan};
+use freestone_sql::Span;
+use freestone_sql::tree;
+
+use crate::bound::{Bound, Heading};
+use crate::ctes::Cte;
+use crate::error::{At, Result, invalid, too_complex};
+use crate::plans::Rows;
+use crate::qualifiers::Qualifiers;
+use crate::reading;
+use crate::scopes::{Local, Scope};
+use crate::world::World;
+
+/// The expressions and relations that a statement may have at most, with those that aliases, macros and stars stand for.
+const NODES_MAX: usize = 1_000_000;
+
+/// The depth of macros, definitions and views that stand for others.
+pub(crate) const LEVELS_MAX: usize = 32;
+
+/// The stack that one level takes at most, and what is added when less is left.
+const STACK_BYTES_LEFT: usize = 256 << 10;
+const STACK_BYTES: usize = 4 << 20;
+
+/// What is known of a statement beforehand.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The fields of the parameters by their numbers, from `$1`, where they are declared.
+    pub parameters: Vec<Option<FieldRef>>,
+    /// The names of parameters `$name`, in the order of their numbers.
+    pub parameter_names: Vec<String>,
+}
+
+/// Binds a query.
+///
+/// # Errors
+/// The first part that is wrong, or of a form that is not bound yet.
+pub fn bind(query: &tree::Query, world: World, options: &Options) -> std::result::Result<Bound, Box<crate::BindError>> {
+    let mut binder = Binder::new(world, options);
+    binder.number_marks(query);
+    let Rows { plan, names } = binder.query(query)?;
+    let is_volatile = binder.is_volatile || reads_anew(&plan).at(query.span)?;
+    let fields = plan.schema().fields().iter().cloned();
+    let headings = names.into_iter().zip(fields).map(|(name, field)| Heading { name, field }).collect();
+    let parameters = binder.parameters_of(&plan).at(query.span)?;
+    Ok(Bound { plan, headings, parameters, tables: binder.tables, is_volatile })
+}
+
+/// Binds an expression over the columns of one relation, such as a CHECK or a DEFAULT.
+///
+/// # Errors
+/// The first part that is wrong, or of a form that is not bound yet.
+pub fn bind_expression(
+    expression: &tree::Expr,
+    relation: &DFSchemaRef,
+    world: World,
+) -> std::result::Result<Expr, Box<crate::BindError>> {
+    let options = Options::default();
+    let mut binder = Binder::new(world, &options);
+    binder.scopes.push(Scope::of_schema(relation));
+    binder.expression(expression)
+}
+
+/// Whether a plan calls a volatile function.
+fn reads_anew(plan: &LogicalPlan) -> datafusion_common::Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expression| {
+            found |= expression.is_volatile();
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    })?;
+    Ok(found)
+}
+
+/// The state of binding one statement.
+pub(crate) struct Binder<'a> {
+    pub world: World<'a>,
+    pub options: &'a Options,
+    /// The query blocks around what is being bound, outermost first. The last one is its own.
+    pub scopes: Vec<Scope>,
+    /// The parameters of lambdas and macros around what is being bound.
+    pub locals: Vec<Local>,
+    /// The parts of WITH that are in sight.
+    pub ctes: Vec<Cte>,
+    pub qualifiers: Qualifiers,
+    /// The tables that were named.
+    pub tables: Vec<String>,
+    pub is_volatile: bool,
+    /// The depth of macros and definitions.
+    pub level: usize,
+    /// The numbers of parameters `?` by where they stand.
+    marks: HashMap<u32, usize>,
+    nodes: usize,
+    /// The scope where there is none.
+    nothing: Scope,
+}
+
+impl<'a> Binder<'a> {
+    fn new(world: World<'a>, options: &'a Options) -> Binder<'a> {
+        Binder {
+            world,
+            options,
+            scopes: vec![],
+            locals: vec![],
+            ctes: vec![],
+            qualifiers: Qualifiers::default(),
+            tables: vec![],
+            is_volatile: false,
+            level: 0,
+            marks: HashMap::new(),
+            nodes: 0,
+            nothing: Scope::empty(),
+        }
+    }
+
+    /// The own scope of what is being bound.
+    pub fn scope(&self) -> &Scope {
+        self.scopes.last().unwrap_or(&self.nothing)
+    }
+
+    /// The columns over which expressions are typed.
+    pub fn schema(&self) -> Arc<DFSchema> {
+        self.scope().schema.clone()
+    }
+
+    /// Binds within a scope of its own.
+    pub fn within<T>(&mut self, scope: Scope, rule: impl FnOnce(&mut Self) -> Result<T>) -> Result<(T, Scope)> {
+        self.scopes.push(scope);
+        let bound = rule(self);
+        let scope = self.scopes.pop().unwrap_or_else(Scope::empty);
+        Ok((bound?, scope))
+    }
+
+    /// Binds on a stack that is large enough, and counts.
+    pub fn deeper<T>(&mut self, span: Span, rule: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.count(1, span)?;
+        stacker::maybe_grow(STACK_BYTES_LEFT, STACK_BYTES, || rule(self))
+    }
+
+    /// Counts parts of the statement.
+    ///
+    /// # Errors
+    /// They are too many.
+    pub fn count(&mut self, nodes: usize, span: Span) -> Result<()> {
+        self.nodes = self.nodes.saturating_add(nodes);
+        if self.nodes <= NODES_MAX {
+            return Ok(());
+        }
+        let message = format!("the statement is too complex: it stands for more than {NODES_MAX} expressions");
+        Err(too_complex(span, message).with_hint("use aliases and macros fewer times, or compute them in subqueries"))
+    }
+
+    /// Counts the parts of an expression that is used again.
+    pub fn count_again(&mut self, expression: &Expr, span: Span) -> Result<()> {
+        let mut parts = 0;
+        expression
+            .apply(|_| {
+                parts += 1;
+                Ok(TreeNodeRecursion::Continue)
+            })
+            .at(span)?;
+        self.count(parts, span)
+    }
+
+    /// Binds what a name stands for, within a limit of such names within each other.
+    pub fn in_level<T>(&mut self, span: Span, rule: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.level >= LEVELS_MAX {
+            let message = format!("macros call each other over more than {LEVELS_MAX} levels");
+            return Err(invalid(span, message).with_hint("a macro cannot call itself"));
+        }
+        self.level += 1;
+        let bound = rule(self);
+        self.level -= 1;
+        bound
+    }
+
+    /// Notes that the query reads a table.
+    pub fn note_table(&mut self, name: &str) {
+        if !self.tables.iter().any(|known| known == name) {
+            self.tables.push(name.to_owned());
+        }
+    }
+
+    /// Gives the parameters `?` their numbers, in the order of the text.
+    fn number_marks(&mut self, query: &tree::Query) {
+        let mut places = reading::marks(query);
+        places.sort_unstable();
+        places.dedup();
+        self.marks = places.into_iter().enumerate().map(|(at, place)| (place, at + 1)).collect();
+    }
+
+    /// The number of a parameter.
+    pub fn parameter_number(&self, parameter: &tree::Parameter, span: Span) -> Result<usize> {
+        match parameter {
+            tree::Parameter::Number(0) => Err(invalid(span, "parameters are numbered from $1")),
+            tree::Parameter::Number(number) => Ok(*number as usize),
+            tree::Parameter::Next => {
+                self.marks.get(&span.start).copied().ok_or_else(|| invalid(span, "this parameter has no number"))
+            }
+            tree::Parameter::Name(name) => {
+                let names = &self.options.parameter_names;
+                let at = names.iter().position(|known| known == name);
+                at.map(|at| at + 1)
+                    .ok_or_else(|| crate::error::unknown(span, "parameter", name, names.iter().map(String::as_str)))
+            }
+        }
+    }
+
+    /// The fields of all parameters of a plan.
+    fn parameters_of(&self, plan: &LogicalPlan) -> datafusion_common::Result<Vec<Option<FieldRef>>> {
+        let mut all: Vec<Option<FieldRef>> = self.options.parameters.clone();
+        for (id, field) in plan.get_parameter_fields()? {
+            let Some(at) = id.trim_start_matches('$').parse::<usize>().ok().and_then(|id| id.checked_sub(1)) else {
+                continue;
+            };
+            // A statement cannot have that many, whatever it calls them.
+            if at >= u16::MAX as usize {
+                continue;
+            }
+            if all.len() <= at {
+                all.resize(at + 1, None);
+            }
+            if let Some(known) = all.get_mut(at)
+                && known.is_none()
+            {
+                *known = field.map(|field| Arc::new(Field::new("", field.data_type().clone(), true)));
+            }
+        }
+        Ok(all)
+    }
+}

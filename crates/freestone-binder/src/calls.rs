@@ -1,0 +1,272 @@
+//! Calls of functions: by their names, of values, of aggregates, and with lambdas.
+
+use std::sync::Arc;
+
+use datafusion_expr::arguments::{ArgumentName, resolve_function_arguments};
+use datafusion_expr::expr::{AggregateFunction, NullTreatment, ScalarFunction};
+use datafusion_expr::planner::{PlannerResult, RawAggregateExpr};
+use datafusion_expr::utils::COUNT_STAR_EXPANSION;
+use datafusion_expr::{AggregateUDF, Expr, ScalarUDF, SortExpr, Volatility};
+use freestone_sql::Span;
+use freestone_sql::tree::{self, Argument, Call, ExprKind, ObjectName};
+
+use crate::binder::Binder;
+use crate::definitions::Clauses;
+use crate::error::{At, BindError, ErrorKind, Result, invalid, unknown, unsupported};
+use crate::scopes::is_default;
+
+/// The schemas whose names belong to the names of their functions.
+const NAMED_SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
+
+/// A call whose name is that of a function alone, with the value before the point of a method among its arguments.
+pub(crate) struct Plain<'a> {
+    pub name: String,
+    pub quoted: bool,
+    pub arguments: Vec<Argument>,
+    pub call: &'a Call,
+    pub span: Span,
+}
+
+/// Arguments with their names.
+pub(crate) struct Arguments {
+    pub values: Vec<Expr>,
+    pub names: Vec<Option<ArgumentName>>,
+}
+
+impl Binder<'_> {
+    /// A call.
+    pub fn call(&mut self, call: &Call, span: Span) -> Result<Expr> {
+        let plain = plain(call, span)?;
+        if let Some(value) = self.special_function(&plain)? {
+            return Ok(value);
+        }
+        if let Some(value) = self.macro_call(&plain)? {
+            return Ok(value);
+        }
+        if let Some(value) = self.defined_call(&plain)? {
+            return Ok(value);
+        }
+        let mut plain = plain;
+        if let Some(other) = self.world.functions.synonym(&plain.name).filter(|_| !plain.quoted) {
+            plain.name = other.to_owned();
+        }
+        if plain.arguments.iter().any(|argument| matches!(argument.value.kind, ExprKind::Lambda { .. })) {
+            return self.call_with_lambdas(&plain);
+        }
+        let functions = self.world.functions;
+        if call.over.is_some() {
+            return self.window_call(&plain);
+        }
+        if let Some(function) = functions.scalar(&plain.name) {
+            self.without_clauses(&plain)?;
+            let arguments = self.arguments(&plain.arguments)?;
+            let names = function.signature().parameter_names.clone();
+            let values = positional(arguments, names, span)?;
+            return Ok(self.of_scalar(function, values));
+        }
+        if functions.higher_order(&plain.name).is_some() {
+            return self.call_with_lambdas(&plain);
+        }
+        if let Some(function) = functions.aggregate(&plain.name) {
+            return self.aggregate_call(&plain, function);
+        }
+        if functions.window(&plain.name).is_some() {
+            return Err(invalid(span, format!("{} is a window function", plain.name))
+                .with_hint(format!("write {}(…) OVER (…)", plain.name)));
+        }
+        Err(self.no_function(&plain.name, call.name.span))
+    }
+
+    /// A call of a function of values.
+    pub fn scalar_call(&mut self, name: &str, arguments: Vec<Expr>, span: Span) -> Result<Expr> {
+        match self.world.functions.scalar(name) {
+            Some(function) => Ok(self.of_scalar(function, arguments)),
+            None => Err(self.no_function(name, span)),
+        }
+    }
+
+    fn of_scalar(&mut self, function: Arc<ScalarUDF>, arguments: Vec<Expr>) -> Expr {
+        self.is_volatile |= function.signature().volatility == Volatility::Volatile;
+        Expr::ScalarFunction(ScalarFunction::new_udf(function, arguments))
+    }
+
+    /// Arguments of a call.
+    pub fn arguments(&mut self, written: &[Argument]) -> Result<Arguments> {
+        let mut arguments = Arguments { values: vec![], names: vec![] };
+        for argument in written {
+            arguments.values.push(self.expression(&argument.value)?);
+            let name = argument.name.as_ref();
+            arguments.names.push(name.map(|name| ArgumentName { value: name.text.clone(), is_quoted: name.quoted }));
+        }
+        Ok(arguments)
+    }
+
+    /// Refuses clauses of a call that only aggregates have.
+    pub fn without_clauses(&self, plain: &Plain) -> Result<()> {
+        let call = plain.call;
+        let clause = match () {
+            () if call.distinct => "DISTINCT",
+            () if !call.order_by.is_empty() => "ORDER BY",
+            () if call.filter.is_some() => "FILTER",
+            () if !call.within_group.is_empty() => "WITHIN GROUP",
+            () if call.ignore_nulls.is_some() => "IGNORE NULLS",
+            () if call.over.is_some() => "OVER",
+            () => return Ok(()),
+        };
+        Err(invalid(plain.span, format!("{clause} belongs to aggregates, and {} is none", plain.name)))
+    }
+
+    /// A call of an aggregate over groups.
+    fn aggregate_call(&mut self, plain: &Plain, func: Arc<AggregateUDF>) -> Result<Expr> {
+        let (call, span) = (plain.call, plain.span);
+        let null_treatment = call.ignore_nulls.map(null_treatment);
+        if null_treatment.is_some() && !func.supports_null_handling_clause() {
+            return Err(invalid(span, format!("{} takes no IGNORE NULLS or RESPECT NULLS", plain.name)));
+        }
+        let mut arguments = self.aggregate_arguments(plain)?;
+        let order_by = self.order_in_call(plain, &func, &mut arguments)?;
+        let filter = call.filter.as_ref().map(|condition| self.expression(condition)).transpose()?.map(Box::new);
+        let args = positional(arguments, func.signature().parameter_names.clone(), span)?;
+        let raw = RawAggregateExpr { func, args, distinct: call.distinct, filter, order_by, null_treatment };
+        match self.world.functions.aggregate_call(raw).at(span)? {
+            PlannerResult::Planned(value) => Ok(value.unalias()),
+            PlannerResult::Original(raw) => Ok(Expr::AggregateFunction(AggregateFunction::new_udf(
+                raw.func,
+                raw.args,
+                raw.distinct,
+                raw.filter,
+                raw.order_by,
+                raw.null_treatment,
+            ))),
+        }
+    }
+
+    /// Arguments of an aggregate: `*` counts rows.
+    pub fn aggregate_arguments(&mut self, plain: &Plain) -> Result<Arguments> {
+        let is_star = |argument: &Argument| matches!(&argument.value.kind, ExprKind::Star(star) if **star == tree::Star::default());
+        let all = || Arguments { values: vec![Expr::Literal(COUNT_STAR_EXPANSION, None)], names: vec![None] };
+        match plain.arguments.as_slice() {
+            [] if plain.name == "count" => Ok(all()),
+            [only] if is_star(only) => match plain.name.as_str() {
+                "count" if plain.call.distinct => Err(unsupported(plain.span, "count(DISTINCT *)")),
+                "count" => Ok(all()),
+                _ => Err(invalid(only.value.span, format!("{} does not take *", plain.name))),
+            },
+            arguments => self.arguments(arguments),
+        }
+    }
+
+    /// The order of the rows of an aggregate. That of WITHIN GROUP gives the first argument.
+    fn order_in_call(
+        &mut self,
+        plain: &Plain,
+        function: &AggregateUDF,
+        arguments: &mut Arguments,
+    ) -> Result<Vec<SortExpr>> {
+        let (call, span) = (plain.call, plain.span);
+        let of_set = function.supports_within_group_clause()
+            || matches!(function.name(), "percentile_cont" | "approx_percentile_cont")
+            || matches!(plain.name.as_str(), "quantile_cont" | "approx_percentile_cont_with_weight");
+        if !call.within_group.is_empty() && !of_set {
+            return Err(invalid(span, format!("{} takes no WITHIN GROUP", plain.name)));
+        }
+        if !call.within_group.is_empty() && !call.order_by.is_empty() {
+            return Err(invalid(span, "an aggregate has either ORDER BY or WITHIN GROUP"));
+        }
+        if !of_set {
+            return self.sorts(&call.order_by);
+        }
+        let keys = match call.within_group.as_slice() {
+            [] if call.order_by.is_empty() => return Ok(vec![]),
+            [] => {
+                // `quantile_cont(value, part ORDER BY value)`
+                if arguments.values.len() >= 2 {
+                    arguments.values.remove(0);
+                    arguments.names.remove(0);
+                }
+                self.sorts(&call.order_by)?
+            }
+            keys => self.sorts(keys)?,
+        };
+        match keys.as_slice() {
+            [only] => {
+                arguments.values.insert(0, only.expr.clone());
+                arguments.names.insert(0, None);
+                Ok(keys)
+            }
+            _ => Err(invalid(span, "WITHIN GROUP has one key")),
+        }
+    }
+
+    /// The error of a call of something that is no function.
+    pub fn no_function(&self, name: &str, span: Span) -> Box<BindError> {
+        let functions = self.world.functions;
+        if let Some(message) = functions.missing(name) {
+            return BindError::new(ErrorKind::UnknownName, span, message);
+        }
+        let names = functions.names();
+        unknown(span, "function", name, names.iter().map(String::as_str))
+    }
+}
+
+/// The clauses of a call that belong to aggregates.
+pub(crate) fn clauses_of(call: &Call) -> Option<Clauses> {
+    let clauses = Clauses {
+        distinct: call.distinct,
+        order_by: call.order_by.clone(),
+        ignore_nulls: call.ignore_nulls,
+        filter: call.filter.clone(),
+        over: call.over.clone(),
+    };
+    let is_any = clauses.distinct
+        || !clauses.order_by.is_empty()
+        || clauses.ignore_nulls.is_some()
+        || clauses.filter.is_some()
+        || clauses.over.is_some();
+    is_any.then_some(clauses)
+}
+
+/// The name of a call and its arguments, with that before the point.
+pub(crate) fn plain(call: &Call, span: Span) -> Result<Plain<'_>> {
+    let (mut arguments, mut parts) = (call.arguments.clone(), call.name.parts.as_slice());
+    let method = |value| Argument { name: None, value };
+    if let Some(receiver) = &call.receiver {
+        arguments.insert(0, method(receiver.clone()));
+    }
+    let schema = match parts {
+        [schema, _] if is_default(&schema.text) || schema.text == "system" => {
+            parts = parts.get(1..).unwrap_or_default();
+            None
+        }
+        [schema, _] if NAMED_SCHEMAS.contains(&schema.text.as_str()) => Some(schema.text.as_str()),
+        _ => None,
+    };
+    let Some((last, before)) = parts.split_last() else { return Err(invalid(span, "a call has a name")) };
+    if schema.is_none() && !before.is_empty() {
+        let name = ObjectName { parts: before.to_vec(), span: call.name.span };
+        let value = tree::Expr { kind: ExprKind::Column(name), span: call.name.span };
+        arguments.insert(0, method(value));
+    }
+    let name = match schema {
+        Some(schema) => format!("{schema}.{}", last.text),
+        None => last.text.clone(),
+    };
+    Ok(Plain { name, quoted: last.quoted, arguments, call, span })
+}
+
+/// Arguments in the order of the function's parameters.
+pub(crate) fn positional(arguments: Arguments, parameters: Option<Vec<String>>, span: Span) -> Result<Vec<Expr>> {
+    let Arguments { values, names } = arguments;
+    if names.iter().all(Option::is_none) {
+        return Ok(values);
+    }
+    match parameters {
+        Some(parameters) => resolve_function_arguments(&parameters, values, names).at(span),
+        None => Err(invalid(span, "this function takes no arguments by name").with_hint("give them by position")),
+    }
+}
+
+/// What IGNORE NULLS (true) or RESPECT NULLS is.
+pub(crate) fn null_treatment(ignores: bool) -> NullTreatment {
+    if ignores { NullTreatment::IgnoreNulls } else { NullTreatment::RespectNulls }
+}

@@ -1,0 +1,74 @@
+//! Casts, and texts that are written with their type.
+
+use arrow_schema::{DataType, TimeUnit};
+use datafusion_expr::{Cast, Expr, ExprSchemable, TryCast};
+use freestone_sql::Span;
+use freestone_sql::tree::{self, CastForm, ExprKind, Literal, Text, Type};
+
+use crate::binder::Binder;
+use crate::error::{At, Result};
+use crate::expressions::text;
+use crate::types::{SqlType, is_text};
+
+impl Binder<'_> {
+    /// `CAST(a AS T)`, `TRY_CAST(a AS T)` and `a::T`.
+    pub fn cast(&mut self, operand: &tree::Expr, data_type: &Type, form: CastForm, span: Span) -> Result<Expr> {
+        let to = self.sql_type(data_type)?;
+        let or_null = form == CastForm::TryCast;
+        if let (ExprKind::Literal(Literal::Text(text)), SqlType::Plain(to), false) = (&operand.kind, &to, or_null)
+            && let Some(value) = self.world.functions.typed_text(text, to)
+        {
+            return Ok(value);
+        }
+        let value = self.expression(operand)?;
+        self.cast_to(value, to, or_null, span)
+    }
+
+    /// `DATE '2024-01-01'`.
+    pub fn typed_text(&mut self, data_type: &Type, written: &Text, span: Span) -> Result<Expr> {
+        let to = self.sql_type(data_type)?;
+        if let SqlType::Plain(to) = &to
+            && let Some(value) = self.world.functions.typed_text(&written.value, to)
+        {
+            return Ok(value);
+        }
+        self.cast_to(text(&written.value), to, false, span)
+    }
+
+    /// A value as one of another type; NULL instead of an error with `or_null`.
+    pub fn cast_to(&mut self, value: Expr, to: SqlType, or_null: bool, span: Span) -> Result<Expr> {
+        let to = match to {
+            SqlType::Blob => {
+                let function = if or_null { "freestone_blob_or_null" } else { "freestone_blob" };
+                return self.scalar_call(function, vec![value], span);
+            }
+            SqlType::Json => {
+                let function = if or_null { "freestone_json_or_null" } else { "freestone_json" };
+                return self.scalar_call(function, vec![value], span);
+            }
+            SqlType::Enum(labels) => {
+                let function = if or_null { "freestone_as_enum_or_null" } else { "freestone_as_enum" };
+                let arguments = std::iter::once(value).chain(labels.iter().map(|label| text(label))).collect();
+                return self.scalar_call(function, arguments, span);
+            }
+            SqlType::Plain(to) => to,
+        };
+        let value = match is_text(&to) && self.world.settings.has_enums() {
+            true => self.scalar_call("freestone_enum_text", vec![value], span)?,
+            false => value,
+        };
+        if or_null {
+            return Ok(Expr::TryCast(TryCast::new(Box::new(value), to)));
+        }
+        let value = match &to {
+            // Integers are seconds.
+            DataType::Timestamp(TimeUnit::Nanosecond, zone)
+                if value.get_type(&self.schema()).at(span)? == DataType::Int64 =>
+            {
+                Expr::Cast(Cast::new(Box::new(value), DataType::Timestamp(TimeUnit::Second, zone.clone())))
+            }
+            _ => value,
+        };
+        Ok(Expr::Cast(Cast::new(Box::new(value), to)))
+    }
+}

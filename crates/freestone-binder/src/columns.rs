@@ -1,0 +1,113 @@
+//! Names in expressions: columns, aliases, parameters of lambdas and macros, and their fields.
+
+use datafusion_common::ScalarValue;
+use datafusion_expr::{Expr, GetFieldAccess};
+use freestone_sql::Span;
+use freestone_sql::tree::{Name, ObjectName};
+
+use crate::binder::Binder;
+use crate::error::{At, BindError, ErrorKind, Result, invalid, unknown, unsupported};
+use crate::scopes::Found;
+
+impl Binder<'_> {
+    /// The value of a name: of a local, a column of the own block, an alias, or a column of a block around.
+    pub fn column(&mut self, name: &ObjectName) -> Result<Expr> {
+        match self.resolved(name)? {
+            Some(value) => Ok(value),
+            None => Err(self.no_column(name)),
+        }
+    }
+
+    /// The value of a name, if it has one.
+    pub fn resolved(&mut self, name: &ObjectName) -> Result<Option<Expr>> {
+        let parts: Vec<(&str, bool)> = name.parts.iter().map(|part| (part.text.as_str(), part.quoted)).collect();
+        let Some(first) = parts.first() else { return Ok(None) };
+        if let Some(value) = self.local(first.0, name.span)? {
+            return self.fields(value, name.parts.get(1..).unwrap_or_default()).map(Some);
+        }
+        let own = self.scopes.len().saturating_sub(1);
+        for depth in (0..self.scopes.len()).rev() {
+            let Some(scope) = self.scopes.get(depth) else { continue };
+            let (value, taken) = match scope.find(&parts) {
+                Found::Column(value, taken) => (value, taken),
+                Found::Several(names) => return Err(ambiguous(name, &names)),
+                Found::NotIn(_) | Found::Nothing => {
+                    if depth == own
+                        && let Some(value) = self.alias(first.0, name.span)?
+                    {
+                        return self.fields(value, name.parts.get(1..).unwrap_or_default()).map(Some);
+                    }
+                    continue;
+                }
+            };
+            let value = if depth == own { value } else { scope.outer(value).at(name.span)? };
+            return self.fields(value, name.parts.get(taken..).unwrap_or_default()).map(Some);
+        }
+        Ok(None)
+    }
+
+    /// The value of a parameter of a lambda or macro around.
+    fn local(&self, name: &str, span: Span) -> Result<Option<Expr>> {
+        let Some(local) = self.locals.iter().rev().find(|local| local.name == name) else { return Ok(None) };
+        if local.depth == self.scopes.len() {
+            return Ok(Some(local.value.clone()));
+        }
+        if matches!(local.value, Expr::LambdaVariable(_)) {
+            return Err(unsupported(span, "a parameter of a lambda within a subquery"));
+        }
+        let around = local.depth.checked_sub(1).and_then(|depth| self.scopes.get(depth));
+        match around {
+            Some(scope) => scope.outer(local.value.clone()).at(span).map(Some),
+            None => Ok(Some(local.value.clone())),
+        }
+    }
+
+    /// The value of an alias of the own block.
+    fn alias(&mut self, name: &str, span: Span) -> Result<Option<Expr>> {
+        let known = self.scope().aliases.iter().find(|(own, _)| own == name);
+        let Some(value) = known.map(|(_, value)| value.clone()) else { return Ok(None) };
+        if value.is_volatile() {
+            let message = format!("{name} cannot be used again: each use would compute another value");
+            return Err(invalid(span, message).with_hint("compute it in a subquery"));
+        }
+        self.count_again(&value, span)?;
+        Ok(Some(value))
+    }
+
+    /// The field of a value that names lead to.
+    pub fn fields(&mut self, value: Expr, names: &[Name]) -> Result<Expr> {
+        names.iter().try_fold(value, |value, name| self.field(value, name))
+    }
+
+    /// A field of a value.
+    pub fn field(&mut self, value: Expr, name: &Name) -> Result<Expr> {
+        let (schema, functions) = (self.schema(), self.world.functions);
+        let access = GetFieldAccess::NamedStructField { name: ScalarValue::from(name.text.as_str()) };
+        functions.access(value, access, &schema).at(name.span)
+    }
+
+    fn no_column(&self, name: &ObjectName) -> Box<BindError> {
+        let shown = name.parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(".");
+        let parts: Vec<(&str, bool)> = name.parts.iter().map(|part| (part.text.as_str(), part.quoted)).collect();
+        for scope in self.scopes.iter().rev() {
+            if let Found::NotIn(at) = scope.find(&parts)
+                && let Some(relation) = scope.relations.get(at)
+                && let Some(column) = name.parts.get(1)
+            {
+                let known = relation.columns.iter().map(|(own, _)| own.as_str());
+                return unknown(name.span, &format!("column in {}:", relation.names.join(".")), &column.text, known);
+            }
+        }
+        let last = name.parts.last().map_or("", |part| part.text.as_str());
+        let known = self.scopes.iter().rev().flat_map(|scope| scope.known_names());
+        let mut error = unknown(name.span, "column", last, known);
+        error.message = format!("there is no column {shown}");
+        error
+    }
+}
+
+fn ambiguous(name: &ObjectName, columns: &[String]) -> Box<BindError> {
+    let shown = name.parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(".");
+    let message = format!("{shown} is ambiguous: it can be {}", columns.join(" or "));
+    BindError::new(ErrorKind::Ambiguous, name.span, message).with_hint("write the table before it")
+}

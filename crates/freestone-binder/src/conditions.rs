@@ -1,0 +1,236 @@
+//! Conditions: IS, LIKE, BETWEEN, IN with a list, CASE, and COLLATE around what is compared.
+
+use datafusion_common::ScalarValue;
+use datafusion_expr::expr::InList;
+use datafusion_expr::{Between, Case, Expr, Like};
+use freestone_sql::Span;
+use freestone_sql::tree::{self, BinaryOperator, ExprKind, InSet, IsTest, LikeOperator, ObjectName, Quantity};
+
+use crate::binder::Binder;
+use crate::error::{At, Result, invalid, unsupported};
+use crate::expressions::text;
+use crate::patterns;
+
+impl Binder<'_> {
+    /// `a IS [NOT] NULL`, and the tests of truth.
+    pub fn is_test(&mut self, operand: &tree::Expr, negated: bool, test: IsTest) -> Result<Expr> {
+        let value = Box::new(self.expression(operand)?);
+        Ok(match (test, negated) {
+            (IsTest::Null, false) => Expr::IsNull(value),
+            (IsTest::Null, true) => Expr::IsNotNull(value),
+            (IsTest::True, false) => Expr::IsTrue(value),
+            (IsTest::True, true) => Expr::IsNotTrue(value),
+            (IsTest::False, false) => Expr::IsFalse(value),
+            (IsTest::False, true) => Expr::IsNotFalse(value),
+            (IsTest::Unknown, false) => Expr::IsUnknown(value),
+            (IsTest::Unknown, true) => Expr::IsNotUnknown(value),
+        })
+    }
+
+    /// `a [NOT] LIKE b [ESCAPE c]`, ILIKE, SIMILAR TO and GLOB.
+    pub fn like(
+        &mut self,
+        operand: &tree::Expr,
+        negated: bool,
+        operator: LikeOperator,
+        pattern: &tree::Expr,
+        escape: Option<&tree::Expr>,
+        span: Span,
+    ) -> Result<Expr> {
+        let value = self.expression(operand)?;
+        let escape = escape.map(escape_character).transpose()?;
+        let written = match &pattern.kind {
+            ExprKind::Literal(tree::Literal::Text(text)) => Some(text.clone()),
+            _ => None,
+        };
+        let pattern = self.expression(pattern)?;
+        let like = |pattern: Expr, case_insensitive: bool| {
+            let (expr, pattern) = (Box::new(value.clone()), Box::new(pattern));
+            Like { negated, expr, pattern, escape_char: None, case_insensitive }
+        };
+        match operator {
+            LikeOperator::Like | LikeOperator::ILike => {
+                let pattern = match (escape, written) {
+                    (None, _) => pattern,
+                    (Some(escape), Some(written)) => text(&patterns::with_backslashes(&written, escape)),
+                    (Some(escape), None) => self.with_backslashes(pattern, escape, span)?,
+                };
+                Ok(Expr::Like(like(pattern, operator == LikeOperator::ILike)))
+            }
+            LikeOperator::SimilarTo => {
+                let escape = escape.unwrap_or(Some('\\'));
+                let pattern = match written {
+                    Some(written) => text(&patterns::similar(&written, escape)),
+                    None => {
+                        let escape = text(&escape.map(String::from).unwrap_or_default());
+                        self.scalar_call("freestone_similar", vec![pattern, escape], span)?
+                    }
+                };
+                Ok(Expr::SimilarTo(like(pattern, false)))
+            }
+            LikeOperator::Glob => {
+                let matches = match written {
+                    Some(written) => {
+                        let (schema, pattern) = (self.schema(), text(&patterns::glob(&written)));
+                        self.world.functions.binary(BinaryOperator::Match, value, pattern, &schema).at(span)?
+                    }
+                    None => self.scalar_call("glob", vec![value, pattern], span)?,
+                };
+                Ok(if negated { Expr::Not(Box::new(matches)) } else { matches })
+            }
+        }
+    }
+
+    /// A pattern that is not known yet, with backslashes in place of its escape character.
+    fn with_backslashes(&mut self, pattern: Expr, escape: Option<char>, span: Span) -> Result<Expr> {
+        if escape == Some('\\') {
+            return Ok(pattern);
+        }
+        let doubled = self.scalar_call("replace", vec![pattern, text(r"\"), text(r"\\")], span)?;
+        match escape {
+            None => Ok(doubled),
+            Some(escape) => {
+                // In a character class, every character but ^ stands for itself.
+                let escape = if escape == '^' { r"\^".to_owned() } else { escape.to_string() };
+                let found = text(&format!("[{escape}](.)"));
+                self.scalar_call("regexp_replace", vec![doubled, found, text(r"\\\1"), text("gs")], span)
+            }
+        }
+    }
+
+    /// `a [NOT] BETWEEN [SYMMETRIC] b AND c`.
+    pub fn between(
+        &mut self,
+        operand: &tree::Expr,
+        negated: bool,
+        symmetric: bool,
+        [low, high]: [&tree::Expr; 2],
+    ) -> Result<Expr> {
+        let mut values = [self.expression(operand)?, self.expression(low)?, self.expression(high)?];
+        self.collate_operands(&[operand, low, high], &mut values)?;
+        let [value, low, high] = values;
+        let within = |low: &Expr, high: &Expr, negated| {
+            let (low, high) = (Box::new(low.clone()), Box::new(high.clone()));
+            Expr::Between(Between::new(Box::new(value.clone()), negated, low, high))
+        };
+        if !symmetric {
+            return Ok(within(&low, &high, negated));
+        }
+        let either = within(&low, &high, false).or(within(&high, &low, false));
+        Ok(if negated { Expr::Not(Box::new(either)) } else { either })
+    }
+
+    /// `a [NOT] IN …`.
+    pub fn in_set(&mut self, operand: &tree::Expr, negated: bool, set: &InSet, span: Span) -> Result<Expr> {
+        match set {
+            InSet::Query(query) => self.in_query(operand, negated, query, span),
+            InSet::List(list) => {
+                let found = self.quantified(operand, BinaryOperator::Eq, false, &Quantity::List(list.clone()), span)?;
+                Ok(if negated { Expr::Not(Box::new(found)) } else { found })
+            }
+            InSet::Values(values) => {
+                let mut all = vec![self.expression(operand)?];
+                all.extend(self.expressions(values)?);
+                let written: Vec<&tree::Expr> = std::iter::once(operand).chain(values).collect();
+                self.collate_operands(&written, &mut all)?;
+                let mut all = all.into_iter();
+                let value = Box::new(all.next().unwrap_or_default());
+                Ok(Expr::InList(InList::new(value, all.collect(), negated)))
+            }
+        }
+    }
+
+    /// `CASE … END`.
+    pub fn case(&mut self, case: &tree::Case) -> Result<Expr> {
+        let operand = case.operand.as_ref().map(|operand| self.expression(operand)).transpose()?;
+        let mut branches = vec![];
+        for (condition, result) in &case.branches {
+            let condition = self.expression(condition)?;
+            branches.push((Box::new(condition), Box::new(self.expression(result)?)));
+        }
+        let otherwise = case.otherwise.as_ref().map(|result| self.expression(result)).transpose()?;
+        if operand.is_none()
+            && let Some(other) = telling_result(&branches, otherwise.as_ref())
+        {
+            branches.insert(0, (Box::new(Expr::Literal(ScalarValue::Boolean(Some(false)), None)), Box::new(other)));
+        }
+        Ok(Expr::Case(Case::new(operand.map(Box::new), branches, otherwise.map(Box::new))))
+    }
+
+    /// Applies the collation of one operand of a comparison to all of them.
+    pub fn collate_operands(&mut self, written: &[&tree::Expr], values: &mut [Expr]) -> Result<()> {
+        let mut found: Option<Vec<&'static str>> = None;
+        for one in written {
+            if let ExprKind::Collate { collation, .. } = &one.kind {
+                let functions = collation_functions(collation)?;
+                if found.as_ref().is_some_and(|found| *found != functions) {
+                    return Err(
+                        invalid(one.span, "a comparison has two collations").with_hint("give both operands the same")
+                    );
+                }
+                found = Some(functions);
+            }
+        }
+        for function in found.unwrap_or_default() {
+            for value in values.iter_mut() {
+                let taken = std::mem::take(value);
+                *value = self.scalar_call(function, vec![taken], Span::default())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A value that is compared, such as a key of ORDER BY, by its collation.
+    pub fn collated(&mut self, written: &tree::Expr, value: Expr) -> Result<Expr> {
+        let mut values = [value];
+        self.collate_operands(&[written], &mut values)?;
+        let [value] = values;
+        Ok(value)
+    }
+
+    /// The operand of COLLATE. Around it, the text may be compared; the collation is applied there.
+    pub fn collate_without_effect(&mut self, operand: &tree::Expr, collation: &ObjectName, _: Span) -> Result<Expr> {
+        collation_functions(collation)?;
+        self.expression(operand)
+    }
+}
+
+/// The functions whose results are compared instead of the texts.
+fn collation_functions(collation: &ObjectName) -> Result<Vec<&'static str>> {
+    let mut functions = vec![];
+    for part in &collation.parts {
+        match part.text.to_lowercase().as_str() {
+            "c" | "posix" | "binary" | "default" | "ucs_basic" => {}
+            "nocase" => functions.push("lower"),
+            "noaccent" => functions.push("strip_accents"),
+            "nfc" => functions.push("nfc_normalize"),
+            _ => return Err(unsupported(collation.span, "this collation")),
+        }
+    }
+    Ok(functions)
+}
+
+/// The escape character of a pattern; `None` for an empty text, which is none.
+fn escape_character(written: &tree::Expr) -> Result<Option<char>> {
+    let ExprKind::Literal(tree::Literal::Text(text)) = &written.kind else {
+        return Err(unsupported(written.span, "an escape character that is no text in quotes"));
+    };
+    let mut characters = text.chars();
+    match (characters.next(), characters.next()) {
+        (escape, None) => Ok(escape),
+        _ => Err(invalid(written.span, "an escape is one character")),
+    }
+}
+
+/// Another result than the first one, if that is a text in quotes: DataFusion takes the type of the first.
+fn telling_result(branches: &[(Box<Expr>, Box<Expr>)], otherwise: Option<&Expr>) -> Option<Expr> {
+    let results = || branches.iter().map(|(_, result)| result.as_ref()).chain(otherwise);
+    let is_null = |value: &Expr| matches!(value, Expr::Literal(ScalarValue::Null, _));
+    let is_text = |value: &Expr| matches!(value, Expr::Literal(ScalarValue::Utf8(_), _));
+    if !results().find(|result| !is_null(result)).is_some_and(is_text) {
+        return None;
+    }
+    let other = results().find(|result| !is_null(result) && !is_text(result))?;
+    let is_small = matches!(other, Expr::Column(_) | Expr::Literal(..) | Expr::Cast(_) | Expr::BinaryExpr(_));
+    is_small.then(|| other.clone())
+}

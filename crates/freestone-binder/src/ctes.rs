@@ -1,0 +1,144 @@
+//! WITH.
+
+use std::sync::Arc;
+
+use arrow_schema::Schema;
+use datafusion_common::TableReference;
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableSource};
+use freestone_sql::Span;
+use freestone_sql::tree::{Name, Query, QueryBody, SetLink, SetOperator, WithBody, WithPart};
+
+use crate::binder::Binder;
+use crate::error::{At, Result, invalid, unsupported};
+use crate::names::named;
+use crate::plans::{self, Rows};
+use crate::reading;
+
+/// A part of WITH that is in sight.
+#[derive(Debug, Clone)]
+pub(crate) struct Cte {
+    pub name: String,
+    rows: Rows,
+}
+
+impl Binder<'_> {
+    /// Makes the parts of a query's WITH known.
+    pub fn with_parts(&mut self, query: &Query) -> Result<()> {
+        let Some(with) = &query.with else { return Ok(()) };
+        for (at, part) in with.parts.iter().enumerate() {
+            let WithBody::Query(body) = &part.body else {
+                return Err(unsupported(part.span, "a statement that writes in WITH"));
+            };
+            let before = with.parts.get(..at).unwrap_or_default();
+            if before.iter().any(|other| other.name.text == part.name.text) {
+                return Err(invalid(part.name.span, format!("WITH has two parts {}", part.name.text)));
+            }
+            let rows = match with.recursive && names_itself(body, &part.name.text) {
+                true => self.recursive(part, body)?,
+                false => self.query(body)?,
+            };
+            let rows = renamed(rows, &part.columns, &part.name)?;
+            let name = part.name.text.clone();
+            let plan = self.world.catalog.shared(&name, rows.plan, part.materialized).at(part.span)?;
+            self.ctes.push(Cte { name, rows: Rows { plan, names: rows.names } });
+        }
+        Ok(())
+    }
+
+    /// The rows of a part of WITH.
+    pub fn part_of_with(&self, name: &str) -> Option<Rows> {
+        self.ctes.iter().rev().find(|cte| cte.name == name).map(|cte| cte.rows.clone())
+    }
+
+    /// A query that reads its own rows.
+    fn recursive(&mut self, part: &WithPart, body: &Query) -> Result<Rows> {
+        let span = part.span;
+        if !part.key.is_empty() {
+            return Err(unsupported(span, "USING KEY"));
+        }
+        if body.order_by.is_some() || body.limit.is_some() || body.offset.is_some() {
+            return Err(unsupported(span, "ORDER BY and LIMIT of a recursive query"));
+        }
+        let in_sight = self.ctes.len();
+        let rows = self.with_parts(body).and_then(|()| self.steps(part, &body.body, span));
+        self.ctes.truncate(in_sight);
+        rows
+    }
+
+    fn steps(&mut self, part: &WithPart, body: &QueryBody, span: Span) -> Result<Rows> {
+        let QueryBody::Chain { first, rest } = body else {
+            return Err(invalid(span, "a recursive query is a UNION of its first rows and of those of each step"));
+        };
+        let Some((last, before)) = rest.split_last() else { return Err(invalid(span, "a chain has operators")) };
+        if last.operator != SetOperator::Union || last.by_name {
+            return Err(unsupported(last.span, "a recursive query without UNION at its end"));
+        }
+        let rows = self.set_operations(first, before, span)?;
+        let rows = renamed(rows, &part.columns, &part.name)?;
+        // The names of the first rows are those of all, in the plan as well.
+        let schema = rows.plan.schema().clone();
+        let columns = (0..rows.names.len()).map(|at| Expr::Column(plans::column(&schema, at)));
+        let columns = columns.zip(rows.names.iter().map(String::as_str)).collect();
+        let first = plans::project(rows.plan, named(columns)).at(span)?;
+        self.with_step(first, rows.names, &part.name, last)
+    }
+
+    fn with_step(&mut self, first: LogicalPlan, names: Vec<String>, name: &Name, last: &SetLink) -> Result<Rows> {
+        let span = last.span;
+        let work = self.qualifiers.next(&name.text);
+        let fields = first.schema().inner().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let source = self.world.catalog.work_table(&work, schema).at(span)?;
+        let scanned = TableReference::bare(work.as_str());
+        let plan = LogicalPlanBuilder::scan(scanned, source.clone(), None).at(span)?.build().at(span)?;
+        let in_sight = self.ctes.len();
+        self.ctes.push(Cte { name: name.text.clone(), rows: Rows { plan, names: names.clone() } });
+        let step = self.body(&last.operand, span);
+        self.ctes.truncate(in_sight);
+        let step = step?;
+        if step.names.len() != names.len() {
+            let message = format!("a step has {} columns, and the first rows {}", step.names.len(), names.len());
+            return Err(invalid(span, message));
+        }
+        if !reads(&step.plan, &source).at(span)? {
+            return self.set_operation(Rows { plan: first, names }, step, last);
+        }
+        let builder = LogicalPlanBuilder::from(first).to_recursive_query(work, step.plan, !last.all).at(span)?;
+        Ok(Rows { plan: builder.build().at(span)?, names })
+    }
+}
+
+/// Whether a query names a table so.
+fn names_itself(query: &Query, name: &str) -> bool {
+    let is_it = |named: &reading::Named| match named {
+        reading::Named::Table(table) => matches!(table.parts.as_slice(), [only] if only.text == name),
+        _ => false,
+    };
+    reading::named_tables(query).iter().any(is_it)
+}
+
+/// Whether a plan reads a source.
+fn reads(plan: &LogicalPlan, source: &Arc<dyn TableSource>) -> datafusion_common::Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            found |= Arc::ptr_eq(&scan.source, source);
+        }
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+/// Rows whose first columns have other names.
+fn renamed(rows: Rows, columns: &[Name], name: &Name) -> Result<Rows> {
+    let Rows { plan, mut names } = rows;
+    if columns.len() > names.len() {
+        let message = format!("{} has {} columns, and is given {} names", name.text, names.len(), columns.len());
+        return Err(invalid(name.span, message));
+    }
+    for (own, new) in names.iter_mut().zip(columns) {
+        own.clone_from(&new.text);
+    }
+    Ok(Rows { plan, names })
+}

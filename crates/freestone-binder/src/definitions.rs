@@ -1,0 +1,76 @@
+//! Functions that are defined by an expression over their parameters.
+
+use freestone_sql::tree::{Over, SortKey};
+use freestone_sql::{Span, tree};
+
+use datafusion_expr::Expr;
+
+use crate::binder::Binder;
+use crate::calls::{Plain, clauses_of};
+use crate::error::Result;
+use crate::scopes::Local;
+
+/// The clauses of a call that go to the aggregates of its definition.
+#[derive(Debug, Clone)]
+pub(crate) struct Clauses {
+    pub distinct: bool,
+    pub order_by: Vec<SortKey>,
+    pub ignore_nulls: Option<bool>,
+    pub filter: Option<tree::Expr>,
+    pub over: Option<Over>,
+}
+
+impl Binder<'_> {
+    /// A call of a function that is defined by an expression.
+    pub fn defined_call(&mut self, plain: &Plain) -> Result<Option<Expr>> {
+        if plain.quoted || plain.arguments.iter().any(|argument| argument.name.is_some()) {
+            return Ok(None);
+        }
+        let (functions, count) = (self.world.functions, plain.arguments.len());
+        let own = functions.definition(&plain.name, count);
+        let found = own.or_else(|| functions.definition(functions.synonym(&plain.name)?, count));
+        let clauses = clauses_of(plain.call);
+        let Some(mut definition) = found.filter(|found| !found.aggregates.is_empty() || clauses.is_none()) else {
+            return Ok(None);
+        };
+        if let Some(clauses) = &clauses {
+            give_clauses(&mut definition.value, &definition.aggregates, clauses);
+        }
+        let mut values = vec![];
+        for (name, argument) in definition.parameters.iter().zip(&plain.arguments) {
+            values.push((name.clone(), self.expression(&argument.value)?));
+        }
+        self.with_arguments(values, plain.span, |binder| binder.expression(&definition.value)).map(Some)
+    }
+
+    /// Binds what a name stands for, with values for its parameters.
+    pub fn with_arguments<T>(
+        &mut self,
+        values: Vec<(String, Expr)>,
+        span: Span,
+        rule: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let before = self.locals.len();
+        let depth = self.scopes.len();
+        self.locals.extend(values.into_iter().map(|(name, value)| Local { name, value, depth }));
+        let bound = self.in_level(span, rule);
+        self.locals.truncate(before);
+        bound
+    }
+}
+
+/// Gives the aggregates of an expression the clauses of a call.
+fn give_clauses(value: &mut tree::Expr, aggregates: &[String], clauses: &Clauses) {
+    crate::reading::each_part_mut(value, &mut |part| {
+        let tree::ExprKind::Call(call) = &mut part.kind else { return };
+        let is_one = call.name.parts.last().is_some_and(|name| aggregates.contains(&name.text));
+        if !is_one {
+            return;
+        }
+        call.distinct = clauses.distinct;
+        call.order_by = clauses.order_by.clone();
+        call.ignore_nulls = clauses.ignore_nulls;
+        call.filter = clauses.filter.clone();
+        call.over = clauses.over.clone();
+    });
+}

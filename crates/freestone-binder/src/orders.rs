@@ -1,0 +1,29 @@
+//! Keys of orders.
+
+use datafusion_expr::SortExpr;
+use freestone_sql::tree::{SortKey, SortOrder};
+
+use datafusion_expr::Expr;
+
+use crate::binder::Binder;
+use crate::error::Result;
+
+impl Binder<'_> {
+    /// Keys of an order, as they stand in calls and windows.
+    pub fn sorts(&mut self, keys: &[SortKey]) -> Result<Vec<SortExpr>> {
+        let mut sorts = vec![];
+        for key in keys {
+            let value = self.expression(&key.value)?;
+            let value = self.collated(&key.value, value)?;
+            sorts.push(self.sort(value, key.order));
+        }
+        Ok(sorts)
+    }
+
+    /// A value in its direction.
+    pub fn sort(&self, value: Expr, order: SortOrder) -> SortExpr {
+        let asc = order.descending != Some(true);
+        let nulls_first = order.nulls_first.unwrap_or_else(|| self.world.settings.nulls_first(asc));
+        SortExpr { expr: value, asc, nulls_first }
+    }
+}

@@ -1,0 +1,138 @@
+//! Queries: WITH, a body, an order, and a number of rows.
+
+use std::sync::Arc;
+
+use datafusion_expr::{Expr, LogicalPlan, Sort, SortExpr};
+use freestone_sql::Span;
+use freestone_sql::tree::{ExprKind, Literal, OrderBy, Query, QueryBody, SortKey, SortOrder};
+
+use crate::binder::Binder;
+use crate::error::{At, Result, invalid, unsupported};
+use crate::plans::{self, Rows};
+use crate::scopes::{Entry, Relation, Scope};
+
+impl Binder<'_> {
+    /// The rows of a query.
+    pub fn query(&mut self, query: &Query) -> Result<Rows> {
+        self.deeper(query.span, |binder| {
+            let in_sight = binder.ctes.len();
+            let rows = binder.with_parts(query).and_then(|()| binder.ordered(query));
+            binder.ctes.truncate(in_sight);
+            rows
+        })
+    }
+
+    fn ordered(&mut self, query: &Query) -> Result<Rows> {
+        match &query.body {
+            // The keys of its order may be values that it does not return.
+            QueryBody::Select(select) => {
+                let rows = self.select(select, query.order_by.as_ref(), query.span)?;
+                self.limited(rows, query)
+            }
+            QueryBody::Nested(inner) if is_plain(query) => self.query(inner),
+            body => {
+                let rows = self.body(body, query.span)?;
+                let rows = match &query.order_by {
+                    None => rows,
+                    Some(order) => self.order_of_columns(rows, order, query.span)?,
+                };
+                self.limited(rows, query)
+            }
+        }
+    }
+
+    /// The rows of a body.
+    pub fn body(&mut self, body: &QueryBody, span: Span) -> Result<Rows> {
+        match body {
+            QueryBody::Select(select) => self.select(select, None, span),
+            QueryBody::Values(rows) => self.values(rows, span),
+            QueryBody::Table(name) => self.table_of_name(name),
+            QueryBody::Nested(query) => self.query(query),
+            QueryBody::Chain { first, rest } => self.set_operations(first, rest, span),
+            QueryBody::Pivot(pivot) => self.pivot(pivot, span),
+            QueryBody::Unpivot(unpivot) => self.unpivot(unpivot, span),
+        }
+    }
+
+    /// Rows in an order by columns of the result.
+    fn order_of_columns(&mut self, rows: Rows, order: &OrderBy, span: Span) -> Result<Rows> {
+        let scope = scope_of(&rows);
+        let (keys, _) = self.within(scope, |binder| match order {
+            OrderBy::All(order) => Ok(binder.all_columns(&rows, *order)),
+            OrderBy::Keys(keys) => keys.iter().map(|key| binder.key_of_columns(key, &rows)).collect(),
+        })?;
+        let names = rows.names;
+        Ok(Rows { plan: sorted(rows.plan, keys).at(span)?, names })
+    }
+
+    fn all_columns(&self, rows: &Rows, order: SortOrder) -> Vec<SortExpr> {
+        plans::columns(rows.plan.schema()).into_iter().map(|column| self.sort(column, order)).collect()
+    }
+
+    fn key_of_columns(&mut self, key: &SortKey, rows: &Rows) -> Result<SortExpr> {
+        if let Some(at) = position(&key.value)? {
+            let width = rows.names.len();
+            let Some(at) = at.checked_sub(1).filter(|at| *at < width) else {
+                let message = format!("ORDER BY {at} is no column: the query has {width}");
+                return Err(invalid(key.value.span, message));
+            };
+            let column = Expr::Column(plans::column(rows.plan.schema(), at));
+            return Ok(self.sort(column, key.order));
+        }
+        let value = match self.key_by_text(key, rows) {
+            Some(value) => value,
+            None => self.expression(&key.value)?,
+        };
+        let value = self.collated(&key.value, value)?;
+        Ok(self.sort(value, key.order))
+    }
+
+    /// A key that is written like a column of the result whose name is its text.
+    fn key_by_text(&self, key: &SortKey, rows: &Rows) -> Option<Expr> {
+        if matches!(key.value.kind, ExprKind::Column(_)) {
+            return None;
+        }
+        let text = key.value.to_string();
+        let at = rows.names.iter().position(|name| *name == text)?;
+        Some(Expr::Column(plans::column(rows.plan.schema(), at)))
+    }
+}
+
+/// Whether a query is nothing but its body.
+fn is_plain(query: &Query) -> bool {
+    query.order_by.is_none() && query.limit.is_none() && query.offset.is_none() && query.with.is_none()
+}
+
+/// The columns of rows as a scope, by the names that users see.
+pub(crate) fn scope_of(rows: &Rows) -> Scope {
+    let schema = rows.plan.schema();
+    let columns: Vec<_> =
+        rows.names.iter().enumerate().map(|(at, name)| (name.clone(), plans::column(schema, at))).collect();
+    let star = columns
+        .iter()
+        .map(|(name, column)| Entry { name: name.clone(), value: Expr::Column(column.clone()), relation: Some(0) })
+        .collect();
+    Scope::new(vec![Relation { names: vec![], columns, is_function: false }], star, schema.clone())
+}
+
+/// A position in the result that stands in place of a key.
+pub(crate) fn position(key: &freestone_sql::tree::Expr) -> Result<Option<usize>> {
+    match &key.kind {
+        ExprKind::Literal(Literal::Number(digits)) => match digits.parse::<usize>() {
+            Ok(at) => Ok(Some(at)),
+            Err(_) => Err(invalid(key.span, format!("{digits} is no position of a column"))),
+        },
+        ExprKind::Literal(Literal::Null | Literal::Text(_) | Literal::Boolean(_)) => {
+            Err(unsupported(key.span, "a constant in place of a key"))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Rows in an order.
+pub(crate) fn sorted(plan: LogicalPlan, expr: Vec<SortExpr>) -> datafusion_common::Result<LogicalPlan> {
+    if expr.is_empty() {
+        return Ok(plan);
+    }
+    Ok(LogicalPlan::Sort(Sort { expr, input: Arc::new(plan), fetch: None }))
+}

@@ -1,0 +1,73 @@
+//! UNION, EXCEPT and INTERSECT.
+
+use std::sync::Arc;
+
+use datafusion_common::ScalarValue;
+use datafusion_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder};
+use freestone_sql::Span;
+use freestone_sql::tree::{QueryBody, SetLink, SetOperator};
+
+use crate::binder::Binder;
+use crate::error::{At, Result, invalid, too_complex};
+use crate::names::named;
+use crate::plans::{self, Rows};
+
+/// The operations that a chain may have at most: plans are visited recursively.
+const LINKS_MAX: usize = 4_000;
+
+impl Binder<'_> {
+    /// `a UNION b EXCEPT c`, from left to right.
+    pub fn set_operations(&mut self, first: &QueryBody, rest: &[SetLink], span: Span) -> Result<Rows> {
+        if rest.len() > LINKS_MAX {
+            let message = format!("the statement is too complex: it has more than {LINKS_MAX} set operations in a row");
+            return Err(too_complex(span, message).with_hint("put the rows in a VALUES list, or in a table"));
+        }
+        let mut left = self.body(first, span)?;
+        for link in rest {
+            let right = self.body(&link.operand, link.span)?;
+            left = self.set_operation(left, right, link)?;
+        }
+        Ok(left)
+    }
+
+    /// One operation.
+    pub fn set_operation(&mut self, left: Rows, right: Rows, link: &SetLink) -> Result<Rows> {
+        let span = link.span;
+        let (left, right) = match link.by_name {
+            true => by_names(left, right).at(span)?,
+            false => (left, right),
+        };
+        let (width, other) = (left.names.len(), right.names.len());
+        if width != other {
+            let message = format!("the queries of a set operation have {width} and {other} columns");
+            return Err(invalid(span, message).with_hint("write NULL for a column that one does not have, or BY NAME"));
+        }
+        let names = left.names;
+        let plan = match link.operator {
+            SetOperator::Union => {
+                let builder = LogicalPlanBuilder::from(left.plan).union(right.plan).at(span)?;
+                let plan = builder.build().at(span)?;
+                if link.all { plan } else { LogicalPlan::Distinct(Distinct::All(Arc::new(plan))) }
+            }
+            SetOperator::Except => LogicalPlanBuilder::except(left.plan, right.plan, link.all).at(span)?,
+            SetOperator::Intersect => LogicalPlanBuilder::intersect(left.plan, right.plan, link.all).at(span)?,
+        };
+        Ok(Rows { plan, names })
+    }
+}
+
+/// Both sides with the columns of both, matched by their names: those of the left side, and then the others.
+fn by_names(left: Rows, right: Rows) -> datafusion_common::Result<(Rows, Rows)> {
+    let new = right.names.iter().filter(|name| !left.names.contains(name));
+    let names: Vec<String> = left.names.iter().chain(new).cloned().collect();
+    let all = |rows: Rows| {
+        let schema = rows.plan.schema().clone();
+        let value = |name: &String| match rows.names.iter().position(|own| own == name) {
+            Some(at) => Expr::Column(plans::column(&schema, at)),
+            None => Expr::Literal(ScalarValue::Null, None),
+        };
+        let values = names.iter().map(|name| (value(name), name.as_str())).collect();
+        plans::project(rows.plan.clone(), named(values)).map(|plan| Rows { plan, names: names.clone() })
+    };
+    Ok((all(left)?, all(right)?))
+}

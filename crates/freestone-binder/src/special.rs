@@ -1,0 +1,207 @@
+//! Calls with keywords between their arguments, and functions whose arguments are not plain values.
+
+use arrow_schema::DataType;
+use datafusion_expr::expr::Unnest;
+use datafusion_expr::{Expr, ExprSchemable};
+use freestone_sql::Span;
+use freestone_sql::tree::{self, Argument, ExprKind, Literal, SpecialCall, TrimSide};
+
+use crate::binder::Binder;
+use crate::calls::Plain;
+use crate::error::{At, Result, invalid, unsupported};
+use crate::expressions::{integer, text};
+
+impl Binder<'_> {
+    /// `extract(part FROM value)` and others.
+    pub fn special(&mut self, call: &SpecialCall, span: Span) -> Result<Expr> {
+        let (name, written): (&str, Vec<&tree::Expr>) = match call {
+            SpecialCall::Extract { part, value } => {
+                let arguments = vec![text(part), self.expression(value)?];
+                return self.scalar_call("date_part", arguments, span);
+            }
+            SpecialCall::Position { needle, value } => ("strpos", vec![value, needle]),
+            SpecialCall::Substring { value, start, length } => {
+                let value = self.expression(value)?;
+                let start = start.as_ref().map_or(Ok(integer(1)), |start| self.expression(start))?;
+                let mut arguments = vec![value, start];
+                if let Some(length) = length {
+                    arguments.push(self.expression(length)?);
+                }
+                return self.scalar_call("substr", arguments, span);
+            }
+            SpecialCall::Trim { side, characters, value } => {
+                let name = match side {
+                    TrimSide::Both => "btrim",
+                    TrimSide::Leading => "ltrim",
+                    TrimSide::Trailing => "rtrim",
+                };
+                (name, std::iter::once(value).chain(characters).collect())
+            }
+            SpecialCall::Overlay { value, other, start, length } => {
+                ("overlay", [value, other, start].into_iter().chain(length).collect())
+            }
+        };
+        let arguments = written.into_iter().map(|one| self.expression(one)).collect::<Result<Vec<_>>>()?;
+        self.scalar_call(name, arguments, span)
+    }
+
+    /// A call of a function whose arguments are not plain values; `None` for other functions.
+    pub fn special_function(&mut self, plain: &Plain) -> Result<Option<Expr>> {
+        if plain.quoted || plain.call.over.is_some() {
+            return Ok(None);
+        }
+        let span = plain.span;
+        let value = match (plain.name.as_str(), plain.arguments.as_slice()) {
+            ("alias", [only]) => text(&crate::headings::last_name(&only.value)),
+            ("unnest", arguments) => self.unnest(arguments, span)?,
+            ("struct_pack", arguments) => {
+                let fields = self.named_fields(arguments)?;
+                self.scalar_call("named_struct", fields, span)?
+            }
+            (name @ ("struct_insert" | "struct_update"), [first, fields @ ..]) => {
+                let mut arguments = vec![self.expression(&first.value)?];
+                arguments.extend(self.named_fields(fields)?);
+                self.scalar_call(name, arguments, span)?
+            }
+            ("date_part" | "datepart", [parts, time]) => match &parts.value.kind {
+                ExprKind::List(parts) => self.parts_of_time(parts, &time.value, span)?,
+                _ => return Ok(None),
+            },
+            ("regexp_extract", [subject, pattern, names]) => match &names.value.kind {
+                ExprKind::List(names) => self.groups_of_match(&subject.value, &pattern.value, names, span)?,
+                _ => return Ok(None),
+            },
+            ("regexp_like" | "regexp_match", [_, _, flags]) => {
+                let function = plain.name.as_str();
+                return self.with_flags(function, plain, &flags.value).map(Some);
+            }
+            ("age", [only]) => {
+                let today = self.scalar_call("current_date", vec![], span)?;
+                let arguments = vec![today, self.expression(&only.value)?];
+                self.scalar_call("age", arguments, span)?
+            }
+            ("grouping_id" | "grouping", arguments) => self.grouping(arguments, span)?,
+            ("json_transform" | "from_json" | "json_transform_strict" | "from_json_strict", _) => {
+                return Err(unsupported(span, "json_transform"));
+            }
+            ("map" | "make_map", arguments) if plain.call.receiver.is_none() => {
+                return self.map_of_pairs(&plain.name, arguments, span);
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(value))
+    }
+
+    /// `unnest(list)`: a row per item.
+    fn unnest(&mut self, arguments: &[Argument], span: Span) -> Result<Expr> {
+        let [only] = arguments else { return Err(unsupported(span, "unnest with options")) };
+        let (value, schema) = (self.expression(&only.value)?, self.schema());
+        match value.get_type(&schema).at(span)? {
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {}
+            DataType::Struct(_) => return Err(unsupported(span, "unnest of a struct within an expression")),
+            DataType::Null => return Err(unsupported(span, "unnest of NULL")),
+            other => {
+                return Err(invalid(only.value.span, format!("unnest takes a list, and was given {other}"))
+                    .with_hint("write a list as [1, 2] or ARRAY[1, 2]"));
+            }
+        }
+        Ok(Expr::Unnest(Unnest { expr: Box::new(value), outer: false }))
+    }
+
+    /// `a := 1, t.b` as `'a', 1, 'b', t.b`.
+    fn named_fields(&mut self, arguments: &[Argument]) -> Result<Vec<Expr>> {
+        let mut fields = vec![];
+        for Argument { name, value } in arguments {
+            let name = match name {
+                Some(name) => name.text.clone(),
+                None if matches!(value.kind, ExprKind::Column(_)) => crate::headings::last_name(value),
+                None => return Err(invalid(value.span, "a field has a name").with_hint("write name := value")),
+            };
+            fields.push(text(&name));
+            fields.push(self.expression(value)?);
+        }
+        Ok(fields)
+    }
+
+    /// `date_part(['year', 'month'], time)`: a struct with a field per part.
+    fn parts_of_time(&mut self, parts: &[tree::Expr], time: &tree::Expr, span: Span) -> Result<Expr> {
+        let mut fields = vec![];
+        for part in parts {
+            let (name, time) = (self.expression(part)?, self.expression(time)?);
+            fields.push(name.clone());
+            fields.push(self.scalar_call("date_part", vec![name, time], span)?);
+        }
+        self.scalar_call("named_struct", fields, span)
+    }
+
+    /// `regexp_extract(text, pattern, ['a', 'b'])`: a struct with a field per group.
+    fn groups_of_match(
+        &mut self,
+        subject: &tree::Expr,
+        pattern: &tree::Expr,
+        names: &[tree::Expr],
+        span: Span,
+    ) -> Result<Expr> {
+        let mut fields = vec![];
+        for (at, name) in (1i64..).zip(names) {
+            fields.push(self.expression(name)?);
+            let arguments = vec![self.expression(subject)?, self.expression(pattern)?, integer(at)];
+            fields.push(self.scalar_call("regexp_extract", arguments, span)?);
+        }
+        self.scalar_call("named_struct", fields, span)
+    }
+
+    /// Flags of a regular expression that are not empty: DataFusion does not take empty ones. `u` is the default.
+    fn with_flags(&mut self, function: &str, plain: &Plain, flags: &tree::Expr) -> Result<Expr> {
+        let mut arguments = vec![];
+        for argument in plain.arguments.iter().take(2) {
+            arguments.push(self.expression(&argument.value)?);
+        }
+        let flags = match &flags.kind {
+            ExprKind::Literal(Literal::Text(known)) if known.is_empty() => text("u"),
+            ExprKind::Literal(Literal::Text(known)) => text(known),
+            _ => {
+                let value = self.expression(flags)?;
+                let empty = value.clone().eq(text(""));
+                datafusion_expr::when(empty, text("u")).otherwise(value).at(plain.span)?
+            }
+        };
+        arguments.push(flags);
+        let function = self.world.functions.synonym(function).unwrap_or(function).to_owned();
+        self.scalar_call(&function, arguments, plain.span)
+    }
+
+    /// `grouping(a, b)`.
+    fn grouping(&mut self, arguments: &[Argument], span: Span) -> Result<Expr> {
+        let Some(function) = self.world.functions.aggregate("grouping") else {
+            return Err(self.no_function("grouping", span));
+        };
+        let values = arguments.iter().map(|argument| self.expression(&argument.value)).collect::<Result<Vec<_>>>()?;
+        Ok(function.call(values))
+    }
+
+    /// `map(key, value, …)`; `None` for `map(keys, values)` of two lists.
+    fn map_of_pairs(&mut self, name: &str, arguments: &[Argument], span: Span) -> Result<Option<Expr>> {
+        let schema = self.schema();
+        let values = arguments.iter().map(|argument| self.expression(&argument.value)).collect::<Result<Vec<_>>>()?;
+        let is_list = |value: &Expr| value.get_type(&schema).is_ok_and(|kind| kind.is_list() || kind.is_null());
+        if values.is_empty() {
+            return Ok(None);
+        }
+        if name == "map" && values.len() == 2 && values.iter().all(is_list) {
+            return self.scalar_call("map", values, span).map(Some);
+        }
+        let (mut keys, mut items) = (vec![], vec![]);
+        for pair in values.chunks(2) {
+            match pair {
+                [key, item] => {
+                    keys.push(key.clone());
+                    items.push(item.clone());
+                }
+                _ => return Err(invalid(span, "a map has a value for each key")),
+            }
+        }
+        let arguments = vec![self.list_of_values(keys, span)?, self.list_of_values(items, span)?];
+        self.scalar_call("map", arguments, span).map(Some)
+    }
+}

@@ -1,0 +1,274 @@
+//! Stars and COLUMNS: several columns at once.
+
+use arrow_schema::DataType;
+use datafusion_common::ScalarValue;
+use datafusion_expr::{Expr, ExprSchemable};
+use freestone_sql::Span;
+use freestone_sql::tree::{self, BinaryOperator, ExprKind, LikeOperator, Literal, Name, ObjectName, SelectItem, Star};
+
+use crate::binder::Binder;
+use crate::error::{At, Result, invalid, unknown};
+use crate::expressions::text;
+use crate::headings;
+use crate::scopes::{Local, Scope, matching};
+use crate::select::Item;
+
+/// The local that has the column of COLUMNS. No name of a query can be it.
+pub(crate) const COLUMNS: &str = "\u{1}columns";
+
+impl Binder<'_> {
+    /// The columns of a star.
+    pub fn star(&mut self, star: &Star, span: Span) -> Result<Vec<Item>> {
+        let mut columns = self.star_columns(star, span)?;
+        for name in &star.exclude {
+            exclude(&mut columns, name)?;
+        }
+        if let Some(pattern) = &star.like {
+            let mut kept = vec![];
+            for column in columns {
+                let operator = pattern.operator;
+                if self.name_is_like(&column.item.name, operator, &pattern.pattern.value, span)? != pattern.negated {
+                    kept.push(column);
+                }
+            }
+            columns = kept;
+        }
+        let mut items: Vec<Item> = columns.into_iter().map(|column| column.item).collect();
+        for (value, name) in &star.replace {
+            let at = place(&items, name, "REPLACE")?;
+            let value = self.expression(value)?;
+            if let Some(item) = items.get_mut(at) {
+                item.value = value;
+            }
+        }
+        for (old, new) in &star.rename {
+            let Some(last) = old.parts.last() else { continue };
+            let at = place(&items, last, "RENAME")?;
+            if let Some(item) = items.get_mut(at) {
+                item.name = new.text.clone();
+            }
+        }
+        Ok(items)
+    }
+
+    fn star_columns(&mut self, star: &Star, span: Span) -> Result<Vec<Starred>> {
+        let scope = self.scope();
+        let Some(qualifier) = &star.qualifier else {
+            if scope.relations.is_empty() {
+                return Err(invalid(span, "* stands for the columns of FROM, and there is no FROM"));
+            }
+            let starred = |entry: &crate::scopes::Entry| Starred {
+                item: Item { value: entry.value.clone(), name: entry.name.clone() },
+                relation: entry.relation.and_then(|at| scope.relations.get(at)?.names.last().cloned()),
+            };
+            return Ok(scope.star.iter().map(starred).collect());
+        };
+        let names: Vec<(&str, bool)> = qualifier.parts.iter().map(|part| (part.text.as_str(), part.quoted)).collect();
+        if let Some(relation) = scope.relation(&names).and_then(|at| scope.relations.get(at)) {
+            let starred = |(name, column): &(String, datafusion_common::Column)| Starred {
+                item: Item { value: Expr::Column(column.clone()), name: name.clone() },
+                relation: relation.names.last().cloned(),
+            };
+            return Ok(relation.columns.iter().map(starred).collect());
+        }
+        let known: Vec<String> = scope.relations.iter().filter_map(|one| one.names.last().cloned()).collect();
+        match self.resolved(qualifier)? {
+            Some(value) => {
+                let fields = self.fields_of(value, span)?;
+                Ok(fields.into_iter().map(|item| Starred { item, relation: None }).collect())
+            }
+            None => {
+                let name = crate::reading::shown(qualifier);
+                Err(unknown(qualifier.span, "table", &name, known.iter().map(String::as_str)))
+            }
+        }
+    }
+
+    /// All fields of a struct.
+    fn fields_of(&mut self, value: Expr, span: Span) -> Result<Vec<Item>> {
+        let schema = self.schema();
+        let DataType::Struct(fields) = value.get_type(&schema).at(span)? else {
+            return Err(invalid(span, "a star behind a value stands for the fields of a struct"));
+        };
+        let mut items = vec![];
+        for field in &fields {
+            let value = self.get_field(value.clone(), field.name(), span)?;
+            items.push(Item { value, name: field.name().clone() });
+        }
+        Ok(items)
+    }
+
+    /// `unnest(struct)` as an item: a column per field. `None` for other items.
+    pub fn unnested_struct(&mut self, item: &SelectItem) -> Result<Option<Vec<Item>>> {
+        let ExprKind::Call(call) = &item.value.kind else { return Ok(None) };
+        let ([name], [argument]) = (call.name.parts.as_slice(), call.arguments.as_slice()) else { return Ok(None) };
+        let is_value =
+            matches!(argument.value.kind, ExprKind::Column(_) | ExprKind::Struct(_) | ExprKind::Field { .. });
+        if name.text != "unnest" || call.receiver.is_some() || argument.name.is_some() || !is_value {
+            return Ok(None);
+        }
+        let (value, schema) = (self.expression(&argument.value)?, self.schema());
+        match value.get_type(&schema).at(item.value.span)? {
+            DataType::Struct(_) => self.fields_of(value, item.value.span).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The copies of an expression, one per column of its COLUMNS; `None` without COLUMNS.
+    pub fn copies(&mut self, written: &tree::Expr, alias: Option<&Name>) -> Result<Option<Vec<Item>>> {
+        let mut found: Vec<tree::Expr> = vec![];
+        crate::reading::each_part(written, &mut |part| {
+            if let ExprKind::Columns(argument) = &part.kind
+                && !found.contains(argument)
+            {
+                found.push((**argument).clone());
+            }
+        });
+        let argument = match found.as_slice() {
+            [] => return Ok(None),
+            [one] => one,
+            _ => {
+                let message = "an expression has several COLUMNS that differ: they must be the same";
+                return Err(invalid(written.span, message));
+            }
+        };
+        let columns = self.selected(argument)?;
+        let mut items = vec![];
+        for Item { value, name } in columns {
+            let (before, depth) = (self.locals.len(), self.scopes.len());
+            self.locals.push(Local { name: COLUMNS.to_owned(), value, depth });
+            let bound = self.expression(written);
+            self.locals.truncate(before);
+            let name = match alias {
+                None => name,
+                Some(alias) if !alias.text.contains('\\') => alias.text.clone(),
+                Some(alias) => self.name_by_pattern(argument, &alias.text, &name)?,
+            };
+            items.push(Item { value: bound?, name });
+        }
+        Ok(Some(items))
+    }
+
+    /// The column of COLUMNS that is being bound.
+    pub fn column_of_copies(&self) -> Option<Expr> {
+        self.locals.iter().rev().find(|local| local.name == COLUMNS).map(|local| local.value.clone())
+    }
+
+    /// The columns that the argument of COLUMNS selects.
+    fn selected(&mut self, argument: &tree::Expr) -> Result<Vec<Item>> {
+        let span = argument.span;
+        let all = |binder: &mut Self| binder.star(&Star::default(), span);
+        let items = match &argument.kind {
+            ExprKind::Star(star) => return self.star(star, span),
+            ExprKind::List(names) => {
+                let items = all(self)?;
+                return names.iter().map(|name| of_name(&items, name)).collect();
+            }
+            ExprKind::Literal(Literal::Text(pattern)) => {
+                let mut kept = vec![];
+                for item in all(self)? {
+                    let (name, pattern, schema) = (text(&item.name), text(pattern), self.schema());
+                    let condition =
+                        self.world.functions.binary(BinaryOperator::Match, name, pattern, &schema).at(span)?;
+                    if self.is_true(condition, span)? {
+                        kept.push(item);
+                    }
+                }
+                kept
+            }
+            ExprKind::Lambda { parameters, body } => {
+                let [parameter] = parameters.as_slice() else {
+                    return Err(invalid(span, "the lambda of COLUMNS takes one name"));
+                };
+                let mut kept = vec![];
+                for item in all(self)? {
+                    let value = (parameter.text.clone(), text(&item.name));
+                    let condition = self.with_arguments(vec![value], span, |binder| binder.expression(body))?;
+                    if self.is_true(condition, span)? {
+                        kept.push(item);
+                    }
+                }
+                kept
+            }
+            _ => {
+                return Err(invalid(span, "COLUMNS does not take this")
+                    .with_hint("COLUMNS(*), COLUMNS('pattern'), COLUMNS(['a', 'b']) or COLUMNS(lambda name: …)"));
+            }
+        };
+        if items.is_empty() {
+            return Err(invalid(span, "COLUMNS selects no column"));
+        }
+        Ok(items)
+    }
+
+    /// Whether a name is like a pattern.
+    fn name_is_like(&mut self, name: &str, operator: LikeOperator, pattern: &str, span: Span) -> Result<bool> {
+        let literal =
+            |text: &str| Box::new(tree::Expr { kind: ExprKind::Literal(Literal::Text(text.to_owned())), span });
+        let (operand, pattern) = (literal(name), literal(pattern));
+        let kind = ExprKind::Like { operand, negated: false, operator, pattern, escape: None };
+        let written = tree::Expr { kind, span };
+        let (condition, _) = self.within(Scope::empty(), |binder| binder.expression(&written))?;
+        self.is_true(condition, span)
+    }
+
+    /// The alias of a column: `\0` is its name, and `\1` the first group of the pattern's match.
+    fn name_by_pattern(&mut self, argument: &tree::Expr, alias: &str, name: &str) -> Result<String> {
+        let span = argument.span;
+        let pattern = match &argument.kind {
+            ExprKind::Literal(Literal::Text(pattern)) => pattern.as_str(),
+            _ => ".*",
+        };
+        let arguments = vec![text(name), text(&format!("^.*?{pattern}.*$")), text(&alias.replace("\\0", name))];
+        let replaced = self.scalar_call("regexp_replace", arguments, span)?;
+        let value = self.world.functions.constant(replaced).at(span)?;
+        Ok(value.try_as_str().flatten().map_or_else(|| name.to_owned(), str::to_owned))
+    }
+
+    fn is_true(&self, condition: Expr, span: Span) -> Result<bool> {
+        Ok(self.world.functions.constant(condition).at(span)? == ScalarValue::Boolean(Some(true)))
+    }
+}
+
+/// A column of a star, with the name of its relation.
+struct Starred {
+    item: Item,
+    relation: Option<String>,
+}
+
+fn exclude(columns: &mut Vec<Starred>, name: &ObjectName) -> Result<()> {
+    let mut parts = name.parts.iter().rev();
+    let Some(column) = parts.next() else { return Ok(()) };
+    let table = parts.next();
+    let places = matching(columns.iter().map(|one| one.item.name.as_str()), (&column.text, column.quoted));
+    let is_of = |one: &Starred| table.is_none_or(|table| one.relation.as_ref() == Some(&table.text));
+    let excluded: Vec<usize> = places.into_iter().filter(|at| columns.get(*at).is_some_and(is_of)).collect();
+    if excluded.is_empty() {
+        let known = columns.iter().map(|one| one.item.name.as_str());
+        return Err(unknown(name.span, "column in * to EXCLUDE:", &column.text, known));
+    }
+    let mut at = 0;
+    columns.retain(|_| {
+        at += 1;
+        !excluded.contains(&(at - 1))
+    });
+    Ok(())
+}
+
+/// The place of a column that a clause of a star names.
+fn place(items: &[Item], name: &Name, clause: &str) -> Result<usize> {
+    let places = matching(items.iter().map(|item| item.name.as_str()), (&name.text, name.quoted));
+    let known = items.iter().map(|item| item.name.as_str());
+    let what = format!("column in * to {clause}:");
+    places.first().copied().ok_or_else(|| unknown(name.span, &what, &name.text, known))
+}
+
+fn of_name(items: &[Item], name: &tree::Expr) -> Result<Item> {
+    let wanted = match &name.kind {
+        ExprKind::Literal(Literal::Text(name)) => name.clone(),
+        ExprKind::Column(_) => headings::last_name(name),
+        _ => return Err(invalid(name.span, "COLUMNS takes a list of names in quotes")),
+    };
+    let found = items.iter().find(|item| item.name.eq_ignore_ascii_case(&wanted)).cloned();
+    found.ok_or_else(|| unknown(name.span, "column", &wanted, items.iter().map(|item| item.name.as_str())))
+}

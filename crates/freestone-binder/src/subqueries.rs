@@ -1,0 +1,183 @@
+//! Subqueries in expressions.
+
+use std::sync::Arc;
+
+use datafusion_common::Spans;
+use datafusion_expr::expr::{AggregateFunction, Exists, InList, InSubquery, SetComparison, SetQuantifier};
+use datafusion_expr::{Aggregate, Expr, LogicalPlan, Operator, Subquery};
+use freestone_sql::Span;
+use freestone_sql::tree::{self, BinaryOperator, ExprKind, Quantity, Query};
+
+use crate::binder::Binder;
+use crate::error::{At, Result, invalid, unsupported};
+use crate::plans::{self, Rows};
+
+impl Binder<'_> {
+    /// `(SELECT …)` as a value.
+    pub fn scalar_subquery(&mut self, query: &Query, span: Span) -> Result<Expr> {
+        let rows = self.query(query)?;
+        one_column(&rows, span)?;
+        Ok(Expr::ScalarSubquery(subquery(rows.plan)))
+    }
+
+    /// `EXISTS (…)`.
+    pub fn exists(&mut self, query: &Query, _: Span) -> Result<Expr> {
+        let rows = self.query(query)?;
+        Ok(Expr::Exists(Exists { subquery: subquery(rows.plan), negated: false }))
+    }
+
+    /// `a [NOT] IN (SELECT …)`.
+    pub fn in_query(&mut self, operand: &tree::Expr, negated: bool, query: &Query, span: Span) -> Result<Expr> {
+        let (value, rows) = match &operand.kind {
+            ExprKind::Row(values) => {
+                let value = self.row(values, operand.span)?;
+                (value, self.as_one_row_value(query, values.len(), span)?)
+            }
+            _ => (self.expression(operand)?, self.query(query)?),
+        };
+        one_column(&rows, span)?;
+        let (expr, subquery) = (Box::new(value), subquery(rows.plan));
+        Ok(Expr::InSubquery(InSubquery { expr, subquery, negated }))
+    }
+
+    /// The rows of a query as structs.
+    fn as_one_row_value(&mut self, query: &Query, columns: usize, span: Span) -> Result<Rows> {
+        let rows = self.query(query)?;
+        let found = rows.plan.schema().fields().len();
+        if found != columns {
+            return Err(invalid(span, format!("the subquery has {found} columns, and the row before IN {columns}")));
+        }
+        let values = plans::columns(rows.plan.schema());
+        let value = self.scalar_call("struct", values, span)?.alias("row");
+        Ok(Rows { plan: plans::project(rows.plan, vec![value]).at(span)?, names: vec!["row".to_owned()] })
+    }
+
+    /// `a = ANY (…)`, `a < ALL (…)`.
+    pub fn quantified(
+        &mut self,
+        operand: &tree::Expr,
+        operator: BinaryOperator,
+        all: bool,
+        values: &Quantity,
+        span: Span,
+    ) -> Result<Expr> {
+        match values {
+            Quantity::Query(query) => {
+                let (value, rows) = (self.expression(operand)?, self.query(query)?);
+                one_column(&rows, span)?;
+                let quantifier = if all { SetQuantifier::All } else { SetQuantifier::Any };
+                let op = comparison(operator, span)?;
+                let (expr, subquery) = (Box::new(value), subquery(rows.plan));
+                Ok(Expr::SetComparison(SetComparison { expr, subquery, op, quantifier }))
+            }
+            Quantity::List(list) => self.with_list(operand, operator, all, list, span),
+        }
+    }
+
+    fn with_list(
+        &mut self,
+        operand: &tree::Expr,
+        operator: BinaryOperator,
+        all: bool,
+        list: &tree::Expr,
+        span: Span,
+    ) -> Result<Expr> {
+        let value = self.expression(operand)?;
+        if let (ExprKind::List(items), BinaryOperator::Eq, false) = (&list.kind, operator, all)
+            && !items.is_empty()
+        {
+            let items = self.expressions(items)?;
+            return Ok(Expr::InList(InList::new(Box::new(value), items, false)));
+        }
+        let is_parameter = matches!(list.kind, ExprKind::Parameter(_));
+        let list = self.expression(list)?;
+        if is_parameter && operator == BinaryOperator::Eq && !all {
+            // Its items are tested on encoded data.
+            return self.scalar_call("array_has", vec![list, value], span);
+        }
+        let functions = self.world.functions;
+        if all {
+            return functions.compare_all(value, operator, list).at(span);
+        }
+        // So that it is NULL, not false, if the list has a NULL and no such item.
+        let opposite = opposite(operator, span)?;
+        Ok(Expr::Not(Box::new(functions.compare_all(value, opposite, list).at(span)?)))
+    }
+
+    /// `NOT (a = ANY (…))`.
+    pub fn not_any(
+        &mut self,
+        operand: &tree::Expr,
+        operator: BinaryOperator,
+        values: &Quantity,
+        span: Span,
+    ) -> Result<Expr> {
+        match values {
+            Quantity::Query(_) => {
+                let any = self.quantified(operand, operator, false, values, span)?;
+                Ok(Expr::Not(Box::new(any)))
+            }
+            Quantity::List(_) => self.quantified(operand, opposite(operator, span)?, true, values, span),
+        }
+    }
+
+    /// `ARRAY(SELECT …)`: the values of the only column, in the order of the query.
+    pub fn list_of_query(&mut self, query: &Query, span: Span) -> Result<Expr> {
+        if query.order_by.is_some() {
+            return Err(unsupported(span, "ARRAY(…) of a query with ORDER BY"));
+        }
+        let rows = self.query(query)?;
+        one_column(&rows, span)?;
+        let Some(function) = self.world.functions.aggregate("array_agg") else {
+            return Err(self.no_function("array_agg", span));
+        };
+        let value = Expr::Column(plans::column(rows.plan.schema(), 0));
+        let call = AggregateFunction::new_udf(function, vec![value], false, None, vec![], None);
+        let aggregate =
+            Aggregate::try_new(Arc::new(rows.plan), vec![], vec![Expr::AggregateFunction(call)]).at(span)?;
+        let plan = LogicalPlan::Aggregate(aggregate);
+        let list = Expr::Column(plans::column(plan.schema(), 0));
+        let empty = self.list_of_values(vec![], span)?;
+        let value = self.scalar_call("coalesce", vec![list, empty], span)?.alias("list");
+        let plan = plans::project(plan, vec![value]).at(span)?;
+        Ok(Expr::ScalarSubquery(subquery(plan)))
+    }
+}
+
+/// A plan as a part of an expression, or as a table that reads others.
+pub(crate) fn subquery(plan: LogicalPlan) -> Subquery {
+    let outer_ref_columns = plan.all_out_ref_exprs();
+    Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Spans::new() }
+}
+
+fn one_column(rows: &Rows, span: Span) -> Result<()> {
+    match rows.plan.schema().fields().len() {
+        1 => Ok(()),
+        several => Err(invalid(span, format!("a subquery here has one column, not {several}"))),
+    }
+}
+
+fn comparison(operator: BinaryOperator, span: Span) -> Result<Operator> {
+    Ok(match operator {
+        BinaryOperator::Eq => Operator::Eq,
+        BinaryOperator::NotEq => Operator::NotEq,
+        BinaryOperator::Lt => Operator::Lt,
+        BinaryOperator::LtEq => Operator::LtEq,
+        BinaryOperator::Gt => Operator::Gt,
+        BinaryOperator::GtEq => Operator::GtEq,
+        _ => return Err(invalid(span, "ANY and ALL stand behind a comparison")),
+    })
+}
+
+/// The comparison that is true where the other is false.
+fn opposite(operator: BinaryOperator, span: Span) -> Result<BinaryOperator> {
+    Ok(match operator {
+        BinaryOperator::Eq => BinaryOperator::NotEq,
+        BinaryOperator::NotEq => BinaryOperator::Eq,
+        BinaryOperator::Lt => BinaryOperator::GtEq,
+        BinaryOperator::LtEq => BinaryOperator::Gt,
+        BinaryOperator::Gt => BinaryOperator::LtEq,
+        BinaryOperator::GtEq => BinaryOperator::Lt,
+        _ => return Err(invalid(span, "ANY and ALL stand behind a comparison")),
+    })
+}

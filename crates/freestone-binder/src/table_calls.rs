@@ -1,0 +1,209 @@
+//! Functions in FROM.
+
+use arrow_schema::DataType;
+use datafusion_common::{Column, TableReference};
+use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
+use freestone_sql::Span;
+use freestone_sql::tree::{Argument, Call, TableAlias};
+
+use crate::binder::Binder;
+use crate::calls::plain;
+use crate::error::{At, Result, invalid, unsupported};
+use crate::expressions::{integer, text};
+use crate::plans::{self, Rows};
+use crate::scopes::Scope;
+use crate::tables::From;
+use crate::unnests::unnest;
+use crate::world::TableArgument;
+
+/// Functions that also return their values as a list.
+const SERIES: [&str; 2] = ["generate_series", "range"];
+const ORDINALITY: &str = "ordinality";
+/// The columns of `json_each` and `json_tree`.
+const ENTRIES: [&str; 8] = ["key", "value", "type", "atom", "id", "parent", "fullkey", "path"];
+
+impl Binder<'_> {
+    /// `f(…) [WITH ORDINALITY]`.
+    pub fn table_call(
+        &mut self,
+        call: &Call,
+        ordinality: bool,
+        alias: Option<&TableAlias>,
+        span: Span,
+    ) -> Result<From> {
+        let plain = plain(call, span)?;
+        self.without_clauses(&plain)?;
+        if let Some(rows) = self.macro_rows(&plain.name, &plain.arguments, span)? {
+            return self.relation(rows, alias, vec![plain.name], span);
+        }
+        let is_series = SERIES.contains(&plain.name.as_str());
+        let rows = match plain.name.as_str() {
+            "unnest" => {
+                let lists = self.values_of(&plain.arguments)?;
+                self.rows_of_lists("unnest", lists, ordinality, span)?
+            }
+            "json_each" | "json_tree" => self.json_entries(&plain.name, &plain.arguments, span)?,
+            name if is_series => {
+                let values = self.values_of(&plain.arguments)?;
+                match values.iter().any(reads_columns) {
+                    true => {
+                        let list = self.scalar_call(name, values, span)?;
+                        self.rows_of_lists(name, vec![list], ordinality, span)?
+                    }
+                    false => self.scan_of_call(name, &plain.arguments, Some(values), ordinality, span)?,
+                }
+            }
+            name => self.scan_of_call(name, &plain.arguments, None, ordinality, span)?,
+        };
+        let is_one = is_series || plain.name == "unnest";
+        let mut from = self.relation(rows, alias, vec![plain.name], span)?;
+        if let Some(relation) = from.relations.first_mut() {
+            let own = if ordinality { 2 } else { 1 };
+            let is_named = alias.is_some_and(|alias| !alias.columns.is_empty());
+            relation.is_function = is_one && !is_named && relation.columns.len() == own;
+        }
+        Ok(from)
+    }
+
+    /// The values of arguments, which may read the tables to the left and around.
+    fn values_of(&mut self, arguments: &[Argument]) -> Result<Vec<Expr>> {
+        if let Some(named) = arguments.iter().find(|argument| argument.name.is_some()) {
+            return Err(unsupported(named.value.span, "this argument by name in FROM"));
+        }
+        let bind = |binder: &mut Self| arguments.iter().map(|argument| binder.expression(&argument.value)).collect();
+        self.within(Scope::empty(), bind).map(|(values, _)| values)
+    }
+
+    /// The rows of lists, which are beside each other.
+    fn rows_of_lists(&mut self, name: &str, lists: Vec<Expr>, ordinality: bool, span: Span) -> Result<Rows> {
+        let schema = datafusion_common::DFSchema::empty();
+        let mut names: Vec<String> = vec![];
+        let mut values = vec![];
+        for (at, list) in lists.into_iter().enumerate() {
+            match list.get_type(&schema).at(span)? {
+                DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {}
+                DataType::Null | DataType::Struct(_) => return Err(unsupported(span, "unnest of this in FROM")),
+                other => {
+                    return Err(invalid(span, format!("{name} takes a list, and was given {other}"))
+                        .with_hint("write a list as [1, 2] or ARRAY[1, 2]"));
+                }
+            }
+            names.push(if at == 0 { name.to_owned() } else { format!("{name}_{at}") });
+            values.push(list);
+        }
+        if values.is_empty() {
+            return Err(invalid(span, "unnest takes a list"));
+        }
+        let mut plan = LogicalPlanBuilder::empty(true).build().at(span)?;
+        let named = values.into_iter().zip(&names).map(|(list, name)| list.alias(name)).collect();
+        plan = plans::project(plan, named).at(span)?;
+        if ordinality {
+            let lists = plans::columns(plan.schema());
+            let mut lengths = vec![];
+            for list in &lists {
+                lengths.push(self.scalar_call("len", vec![list.clone()], span)?);
+            }
+            let length = match lengths.len() {
+                1 => lengths.remove(0),
+                _ => self.scalar_call("greatest", lengths, span)?,
+            };
+            let numbers = self.scalar_call("generate_series", vec![integer(1), length], span)?.alias(ORDINALITY);
+            plan = plans::project(plan, lists.into_iter().chain([numbers]).collect()).at(span)?;
+            names.push(ORDINALITY.to_owned());
+        }
+        let columns = names.iter().map(Column::from_name).collect();
+        Ok(Rows { plan: unnest(plan, columns).at(span)?, names })
+    }
+
+    /// A scan of the table that a function returns.
+    fn scan_of_call(
+        &mut self,
+        name: &str,
+        arguments: &[Argument],
+        values: Option<Vec<Expr>>,
+        ordinality: bool,
+        span: Span,
+    ) -> Result<Rows> {
+        let mut given = vec![];
+        for (at, argument) in arguments.iter().enumerate() {
+            let value = match (&argument.name, &values) {
+                (Some(_), _) => None,
+                (None, Some(values)) => values.get(at).cloned(),
+                (None, None) => {
+                    let (value, _) = self.within(Scope::empty(), |binder| binder.expression(&argument.value))?;
+                    if reads_columns(&value) {
+                        return Err(unsupported(argument.value.span, "a function in FROM of columns of other tables"));
+                    }
+                    Some(value)
+                }
+            };
+            given.push(TableArgument { name: argument.name.clone(), written: argument.value.clone(), value });
+        }
+        let Some(source) = self.world.functions.table(name, &given).at(span)? else {
+            return Err(self.no_function(name, span));
+        };
+        let mut names: Vec<String> = source.schema().fields().iter().map(|field| field.name().clone()).collect();
+        if SERIES.contains(&name)
+            && let Some(first) = names.first_mut()
+        {
+            name.clone_into(first);
+        }
+        let scanned = TableReference::bare(format!("{name}()"));
+        let plan = LogicalPlanBuilder::scan(scanned, source, None).at(span)?.build().at(span)?;
+        if !ordinality {
+            return Ok(Rows { plan, names });
+        }
+        names.push(ORDINALITY.to_owned());
+        let plan = self.with_ordinality(plan, span)?;
+        Ok(Rows { plan, names })
+    }
+
+    fn with_ordinality(&mut self, plan: LogicalPlan, span: Span) -> Result<LogicalPlan> {
+        let scope = Scope::of_schema(plan.schema());
+        let (number, _) = self.within(scope, |binder| binder.over("row_number", vec![], vec![], vec![], span))?;
+        let mut values = plans::columns(plan.schema());
+        let plan = LogicalPlanBuilder::window_plan(plan, vec![number]).at(span)?;
+        let number = Expr::Column(plans::column(plan.schema(), values.len()));
+        values.push(Expr::Cast(Cast::new(Box::new(number), DataType::Int64)).alias(ORDINALITY));
+        plans::project(plan, values).at(span)
+    }
+
+    /// `json_each(json, path)` and `json_tree`: the entries of JSON.
+    fn json_entries(&mut self, name: &str, arguments: &[Argument], span: Span) -> Result<Rows> {
+        let mut values = self.values_of(arguments)?;
+        match values.len() {
+            1 => values.push(text("$")),
+            2 => {}
+            _ => return Err(invalid(span, format!("{name} takes JSON and, optionally, a path"))),
+        }
+        let is_tree = datafusion_common::ScalarValue::Boolean(Some(name == "json_tree"));
+        values.push(Expr::Literal(is_tree, None));
+        let entries = self.scalar_call("freestone_json_entries", values, span)?;
+        let rows = self.rows_of_lists("e", vec![entries], false, span)?;
+        let entry = Expr::Column(plans::column(rows.plan.schema(), 0));
+        let mut columns = vec![];
+        for column in ENTRIES {
+            columns.push(self.get_field(entry.clone(), column, span)?.alias(column));
+        }
+        let names = ENTRIES.iter().map(|name| (*name).to_owned()).collect();
+        Ok(Rows { plan: plans::project(rows.plan, columns).at(span)?, names })
+    }
+}
+
+/// Whether a value reads columns of other tables.
+fn reads_columns(value: &Expr) -> bool {
+    use datafusion_common::tree_node::TreeNode;
+    let reads = |part: &Expr| {
+        let is_open = matches!(
+            part,
+            Expr::Column(_)
+                | Expr::OuterReferenceColumn(..)
+                | Expr::Placeholder(_)
+                | Expr::ScalarSubquery(_)
+                | Expr::Exists(_)
+                | Expr::InSubquery(_)
+        );
+        Ok(is_open)
+    };
+    value.exists(reads).unwrap_or(true)
+}

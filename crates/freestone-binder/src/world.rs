@@ -1,0 +1,214 @@
+//! What the binder asks of the engine: tables, functions and settings of one statement.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, SchemaRef};
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::planner::{PlannerResult, RawAggregateExpr, RawWindowExpr};
+use datafusion_expr::{
+    AggregateUDF, Expr, GetFieldAccess, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
+};
+use freestone_sql::tree::{self, BinaryOperator, IntervalUnit, Name};
+
+use crate::reading::Named;
+
+/// The world of one statement.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    /// Its tables, types and macros, in one snapshot.
+    pub catalog: &'a dyn Catalog,
+    /// Its functions.
+    pub functions: &'a dyn Functions,
+    /// The settings of its session.
+    pub settings: &'a dyn Settings,
+}
+
+/// Tables, types and macros by their names.
+pub trait Catalog {
+    /// A table, view or file. `None` if there is none of this name.
+    ///
+    /// # Errors
+    /// There is one, and it cannot be read.
+    fn table(&self, named: &Named) -> Result<Option<Arc<dyn TableSource>>>;
+
+    /// The names of tables and views, for errors.
+    fn table_names(&self) -> Vec<String>;
+
+    /// The text of a type that has this name.
+    fn type_text(&self, _name: &str) -> Option<String> {
+        None
+    }
+
+    /// The macro of this name.
+    fn macro_of(&self, _name: &str) -> Option<Macro> {
+        None
+    }
+
+    /// A leaf that stands for a query which a statement may read several times, such as a part of WITH. `materialized` is
+    /// what the statement says of it. By default the query itself.
+    ///
+    /// # Errors
+    /// The query is too large.
+    fn shared(&self, _name: &str, plan: LogicalPlan, _materialized: Option<bool>) -> Result<LogicalPlan> {
+        Ok(plan)
+    }
+
+    /// The rows of the last step of a recursive query.
+    ///
+    /// # Errors
+    /// There are no such tables.
+    fn work_table(&self, name: &str, schema: SchemaRef) -> Result<Arc<dyn TableSource>>;
+}
+
+/// A macro.
+#[derive(Debug, Clone)]
+pub struct Macro {
+    /// Its parameters, some with defaults.
+    pub parameters: Vec<(String, Option<tree::Expr>)>,
+    /// The value, or the query for rows.
+    pub body: MacroBody,
+}
+
+/// What a macro stands for.
+#[derive(Debug, Clone)]
+pub enum MacroBody {
+    /// A value.
+    Value(tree::Expr),
+    /// Rows.
+    Rows(Box<tree::Query>),
+}
+
+/// A function that is defined by an expression over its parameters.
+#[derive(Debug, Clone)]
+pub struct Definition {
+    /// The parameters.
+    pub parameters: Vec<String>,
+    /// The expression.
+    pub value: tree::Expr,
+    /// The functions in it to which DISTINCT, ORDER BY, FILTER and OVER of a call belong. Without such, a call has none.
+    pub aggregates: Vec<String>,
+}
+
+/// An argument of a function in FROM.
+#[derive(Debug, Clone)]
+pub struct TableArgument {
+    /// Its name, if it has one.
+    pub name: Option<Name>,
+    /// Its value as it is written.
+    pub written: tree::Expr,
+    /// Its value, if it was bound: named arguments are not.
+    pub value: Option<Expr>,
+}
+
+/// Functions by their names, and the meaning of operators.
+pub trait Functions {
+    /// A function of values.
+    fn scalar(&self, name: &str) -> Option<Arc<ScalarUDF>>;
+
+    /// A function that takes lambdas.
+    fn higher_order(&self, name: &str) -> Option<Arc<HigherOrderUDF>>;
+
+    /// An aggregate.
+    fn aggregate(&self, name: &str) -> Option<Arc<AggregateUDF>>;
+
+    /// A window function.
+    fn window(&self, name: &str) -> Option<Arc<WindowUDF>>;
+
+    /// The rows of a function in FROM; `None` if there is no such function.
+    ///
+    /// # Errors
+    /// It does not take these arguments.
+    fn table(&self, name: &str, arguments: &[TableArgument]) -> Result<Option<Arc<dyn TableSource>>>;
+
+    /// The names of all functions, for errors.
+    fn names(&self) -> Vec<String>;
+
+    /// The error of a call of something that is no function, if more is known of it than its name.
+    fn missing(&self, _name: &str) -> Option<String> {
+        None
+    }
+
+    /// The function of which a name is another name.
+    fn synonym(&self, _name: &str) -> Option<&str> {
+        None
+    }
+
+    /// The expression that defines a function with this number of arguments.
+    fn definition(&self, _name: &str, _arguments: usize) -> Option<Definition> {
+        None
+    }
+
+    /// An operator between two values.
+    ///
+    /// # Errors
+    /// It is none of these types.
+    fn binary(&self, operator: BinaryOperator, left: Expr, right: Expr, schema: &DFSchema) -> Result<Expr>;
+
+    /// A part of a value: a field, an item, or a range of items.
+    ///
+    /// # Errors
+    /// The value has no such parts.
+    fn access(&self, value: Expr, access: GetFieldAccess, schema: &DFSchema) -> Result<Expr>;
+
+    /// A list of values.
+    ///
+    /// # Errors
+    /// They have no common type.
+    fn list(&self, items: Vec<Expr>, schema: &DFSchema) -> Result<Expr>;
+
+    /// A comparison of a value with all items of a list: `value < ALL (list)`.
+    ///
+    /// # Errors
+    /// The operator is no comparison.
+    fn compare_all(&self, value: Expr, operator: BinaryOperator, list: Expr) -> Result<Expr>;
+
+    /// A call of an aggregate. The original, by default.
+    ///
+    /// # Errors
+    /// It does not take these arguments.
+    fn aggregate_call(&self, call: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
+        Ok(PlannerResult::Original(call))
+    }
+
+    /// A call of a window function. The original, by default.
+    ///
+    /// # Errors
+    /// It does not take these arguments.
+    fn window_call(&self, call: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
+        Ok(PlannerResult::Original(call))
+    }
+
+    /// A text in quotes as a value of a type, where the engine reads it itself. `None` for a plain cast.
+    fn typed_text(&self, _text: &str, _to: &DataType) -> Option<Expr> {
+        None
+    }
+
+    /// An interval of a text. `None` if it is none.
+    fn interval(&self, text: &str, unit: Option<IntervalUnit>) -> Option<ScalarValue>;
+
+    /// The value of an expression that reads no rows.
+    ///
+    /// # Errors
+    /// It is no constant, or cannot be computed.
+    fn constant(&self, expression: Expr) -> Result<ScalarValue>;
+
+    /// The texts in the first column of a query, each once, in its order, for the columns of a PIVOT. `None` if queries
+    /// cannot be run now.
+    ///
+    /// # Errors
+    /// The query fails.
+    fn texts(&self, _query: &LogicalPlan) -> Result<Option<Vec<String>>> {
+        Ok(None)
+    }
+}
+
+/// Settings that change the meaning of a query.
+pub trait Settings {
+    /// Whether NULL comes before values in this direction, where the query does not say.
+    fn nulls_first(&self, ascending: bool) -> bool;
+
+    /// Whether columns of tables may be of an ENUM.
+    fn has_enums(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,214 @@
+//! Queries, and the plans, headings or errors that they give.
+
+mod common;
+
+use common::{Memory, bound};
+use freestone_binder::ErrorKind;
+
+/// The plan of a query in one line per node, or the error with its place.
+fn shown(text: &str) -> String {
+    match bound(text, &Memory::new()).expect("a query") {
+        Ok(bound) => bound.plan.display_indent().to_string(),
+        Err(error) => {
+            let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+            format!("{}: {}{hint}", error.span.of(text), error.message)
+        }
+    }
+}
+
+fn check(cases: &[(&str, &str)]) {
+    for (text, expected) in cases {
+        let lines: Vec<&str> = expected.lines().map(|line| line.strip_prefix("            ").unwrap_or(line)).collect();
+        assert_eq!(shown(text).trim(), lines.join("\n").trim(), "{text}");
+    }
+}
+
+fn headings(text: &str) -> Vec<String> {
+    let bound = bound(text, &Memory::new()).expect("a query").expect(text);
+    bound.headings.into_iter().map(|heading| heading.name).collect()
+}
+
+#[test]
+fn queries_become_plans() {
+    check(&[
+        ("SELECT a FROM t", "Projection: t.a\n  TableScan: t"),
+        ("FROM t WHERE a = 1", "Projection: t.a, t.b, t.c\n  Filter: t.a = Int64(1)\n    TableScan: t"),
+        (
+            "SELECT x.a, y.a FROM t x JOIN t y ON x.a = y.a",
+            "Projection: x.a, y.a AS a\u{1}1
+  Inner Join:  Filter: x.a = y.a
+    SubqueryAlias: x
+      TableScan: t
+    SubqueryAlias: y
+      TableScan: t",
+        ),
+        (
+            "SELECT b, sum(a) AS s FROM t GROUP BY b HAVING sum(a) > 1 ORDER BY s DESC LIMIT 3",
+            "Limit: skip=0, fetch=3
+  Sort: s DESC NULLS LAST
+    Projection: t.b, sum(t.a) AS s
+      Filter: sum(t.a) > Int64(1)
+        Aggregate: groupBy=[[t.b]], aggr=[[sum(t.a)]]
+          TableScan: t",
+        ),
+        (
+            "SELECT b FROM t ORDER BY c",
+            "Projection: t.b\n  Sort: __order ASC NULLS LAST\n    Projection: t.b, t.c AS __order\n      TableScan: t",
+        ),
+        (
+            "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a)",
+            "Projection: t.a
+  Filter: EXISTS (<subquery>)
+    Subquery:
+      Projection: Int64(1) AS 1
+        Filter: u.a = outer_ref(t.a)
+          TableScan: u
+    TableScan: t",
+        ),
+        (
+            "SELECT count(*) FROM t",
+            "Projection: count(Int64(1)) AS count(*)\n  Aggregate: groupBy=[[]], aggr=[[count(Int64(1))]]\n    TableScan: t",
+        ),
+    ]);
+}
+
+#[test]
+fn every_relation_has_a_qualifier_of_its_own() {
+    check(&[(
+        "SELECT a FROM t WHERE a IN (SELECT a FROM t)",
+        "Projection: t.a
+  Filter: t.a IN (<subquery>)
+    Subquery:
+      Projection: t$2.a
+        SubqueryAlias: t$2
+          TableScan: t
+    TableScan: t",
+    )]);
+}
+
+#[test]
+fn results_have_headings_of_their_own() {
+    for (text, expected) in [
+        ("SELECT 1, 1, a + 1 AS x, b FROM t", vec!["1", "1", "x", "b"]),
+        ("SELECT * FROM t, u", vec!["a", "b", "c", "a", "d"]),
+        ("SELECT * FROM t JOIN u USING (a)", vec!["a", "b", "c", "d"]),
+        ("SELECT * EXCLUDE (b) RENAME (c AS z) FROM t", vec!["a", "z"]),
+        ("SELECT t.* REPLACE (1 AS a) FROM t, u", vec!["a", "b", "c"]),
+        ("SELECT s.* FROM n", vec!["x", "y"]),
+        ("SELECT COLUMNS('a') FROM t", vec!["a"]),
+        ("SELECT q.y FROM t AS q (x, y)", vec!["y"]),
+        ("WITH q (z) AS (SELECT 1) SELECT * FROM q", vec!["z"]),
+        ("VALUES (1, 'a')", vec!["column1", "column2"]),
+        ("SELECT a AS k FROM t UNION ALL SELECT a FROM u", vec!["k"]),
+        ("SELECT a FROM t UNION BY NAME SELECT d FROM u", vec!["a", "d"]),
+        ("SELECT range FROM range(3)", vec!["range"]),
+        ("SELECT r FROM range(3) r", vec!["r"]),
+        ("SELECT \"A b\", s.x FROM n", vec!["A b", "x"]),
+        ("PIVOT t ON b IN ('p', 'q') USING sum(a) GROUP BY c", vec!["c", "p", "q"]),
+    ] {
+        assert_eq!(headings(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn forms_are_bound() {
+    for text in [
+        "SELECT a + 1 AS x, x * 2 AS y FROM t WHERE x > 1 GROUP BY ALL",
+        "SELECT b, count(*) FROM t GROUP BY ROLLUP (b, a)",
+        "SELECT b, a, sum(c) FROM t GROUP BY GROUPING SETS ((a), (b), ())",
+        "SELECT a, b, c FROM t GROUP BY a",
+        "SELECT row_number() OVER (PARTITION BY b ORDER BY a) AS n FROM t QUALIFY n = 1",
+        "SELECT sum(a) OVER w, sum(c) OVER (w ROWS 2 PRECEDING) FROM t WINDOW w AS (ORDER BY a)",
+        "SELECT DISTINCT ON (b) a, b FROM t ORDER BY b, a",
+        "SELECT a FROM t EXCEPT SELECT a FROM u INTERSECT SELECT 1",
+        "SELECT t.a, q.m FROM t, LATERAL (SELECT max(a) AS m FROM u WHERE u.a < t.a) q",
+        "SELECT t.a FROM t LEFT JOIN u ON t.a = u.a NATURAL JOIN (SELECT 1 AS d)",
+        "SELECT * FROM t SEMI JOIN u USING (a)",
+        "SELECT * FROM t ASOF JOIN u ON t.a >= u.a",
+        "SELECT * FROM t POSITIONAL JOIN u",
+        "SELECT unnest(l) FROM n",
+        "SELECT * FROM n, unnest(n.l) AS q (i)",
+        "WITH RECURSIVE r (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 5) SELECT * FROM r",
+        "SELECT (SELECT max(a) FROM u WHERE u.a = (SELECT max(x.a) FROM u x WHERE x.a < t.a)) FROM t",
+        "SELECT a FROM t WHERE a = ANY (SELECT a FROM u) OR a < ALL (SELECT a FROM u)",
+        "SELECT twice(a), count_if(a > 1) FILTER (WHERE b = 'x') FROM t GROUP BY a",
+        "SELECT sum(a), sum(a::DOUBLE) FROM t",
+        "SELECT * FROM t TABLESAMPLE (10 ROWS)",
+        "SELECT a FROM t ORDER BY ALL LIMIT 10 OFFSET 2",
+        "SELECT count(*) FROM t HAVING true",
+        "SELECT CASE WHEN a = 1 THEN 'x' ELSE b END FROM t",
+        "FROM t UNPIVOT (v FOR k IN (a, c))",
+        "SELECT a FROM t ORDER BY a FETCH FIRST 3 ROWS WITH TIES",
+        "SELECT $1 + a FROM t WHERE b = $2",
+        "SELECT b COLLATE NOCASE = 'X' FROM t ORDER BY b COLLATE NOCASE",
+    ] {
+        let found = bound(text, &Memory::new()).expect(text);
+        assert!(found.is_ok(), "{text}: {}", found.expect_err("an error"));
+    }
+}
+
+#[test]
+fn errors_have_places_and_near_names() {
+    check(&[
+        ("SELECT x FROM t", "x: there is no column x"),
+        ("SELECT t.bb FROM t", "t.bb: there is no column in t: bb (did you mean b?)"),
+        ("SELECT 1 FROM tt", "tt: there is no table or view tt (did you mean t?)"),
+        ("SELECT a FROM t, u", "a: a is ambiguous: it can be t.a or u.a (write the table before it)"),
+        ("SELECT cuont(*) FROM t", "cuont: there is no function cuont (did you mean count?)"),
+        (
+            "SELECT a FROM t WHERE sum(a) > 1",
+            "sum(a) > 1: aggregates are not allowed in WHERE (write the condition in HAVING, or compute the aggregate in a \
+             subquery of FROM)",
+        ),
+        (
+            "SELECT 1 UNION SELECT 1, 2",
+            "UNION: the queries of a set operation have 1 and 2 columns (write NULL for a column that one does not have, or BY NAME)",
+        ),
+        ("SELECT a FROM t ORDER BY 2", "2: ORDER BY 2 is no column: the query has 1 (positions are numbered from 1)"),
+        ("SELECT a FROM t JOIN u USING (b)", "b: there is no column on the right of the join: b"),
+        ("SELECT 1::INTT", "INTT: there is no type intt (did you mean one of int, int1, int2?)"),
+        (
+            "SELECT random() AS r, r + 1",
+            "r: r cannot be used again: each use would compute another value (compute it in a subquery)",
+        ),
+        ("SELECT sum(a) OVER w FROM t", "w: there is no window w"),
+    ]);
+    let text = "SELECT b, sum(a) FROM t GROUP BY c";
+    assert!(shown(text).contains("column b is neither in GROUP BY nor within an aggregate"), "{}", shown(text));
+}
+
+#[test]
+fn forms_that_are_not_bound_say_so() {
+    for (text, form) in [
+        (
+            "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT 1 FROM r LIMIT 1) SELECT * FROM r",
+            "ORDER BY and LIMIT of a recursive query",
+        ),
+        ("PIVOT t ON b USING sum(a)", "PIVOT without a list of values"),
+        ("SELECT B'101'", "a text of bits"),
+    ] {
+        let error = bound(text, &Memory::new()).expect("a query").expect_err(text);
+        assert_eq!(error.kind, ErrorKind::Unsupported { form }, "{text}");
+    }
+}
+
+#[test]
+fn parameters_tables_and_volatility_are_told() {
+    let bound = |text| bound(text, &Memory::new()).expect("a query").expect(text);
+    let all = bound("SELECT $2::INT, $1::TEXT FROM t, u, t x");
+    assert_eq!((all.parameters.len(), all.tables.clone(), all.is_volatile), (2, vec!["t".into(), "u".into()], false));
+    assert!(bound("SELECT random()").is_volatile);
+    let marks = bound("SELECT ?::INT FROM t WHERE ?::TEXT = b").plan.display_indent().to_string();
+    assert!(marks.find("$1") < marks.find("$2"), "{marks}");
+}
+
+#[test]
+fn large_statements_end_early() {
+    let aliases: Vec<String> = (1..64).map(|at| format!("a{} + a{} AS a{at}", at - 1, at - 1)).collect();
+    let text = format!("SELECT a AS a0, {} FROM t", aliases.join(", "));
+    assert_eq!(bound(&text, &Memory::new()).expect("a query").expect_err("too many").kind, ErrorKind::TooComplex);
+    let long = format!("SELECT a FROM t WHERE a = 1{}", " OR a = 2".repeat(100_000));
+    assert!(bound(&long, &Memory::new()).expect("a query").is_ok());
+    let sums = format!("SELECT 1{}", " + 1".repeat(100_000));
+    assert_eq!(bound(&sums, &Memory::new()).expect("a query").expect_err("too long").kind, ErrorKind::TooComplex);
+}
