@@ -32,6 +32,10 @@ pub(crate) const LOG_BYTES_IDLE: u64 = 1 << 20;
 pub(crate) const COMPACTION_RUNS: usize = 4;
 /// The log is folded when the commits since the last base record take this many bytes, and as many as the base record.
 pub(crate) const CHECKPOINT_BYTES: u64 = 4 << 20;
+/// The number of commits to a bucket after which their state is folded.
+pub(crate) const SHARED_COMMITS: u64 = 64;
+/// The bytes of a table's hot rows in a bucket from which on they are merged.
+pub(crate) const SHARED_HOT_BYTES: u64 = 4 << 20;
 
 /// An index is used if its cost is less than that of testing the rows that survive zone pruning. The cost of a match, in
 /// rows that a scan tests in the same time:

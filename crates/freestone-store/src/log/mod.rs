@@ -24,6 +24,7 @@ mod reader;
 mod record;
 mod repair;
 mod scan;
+pub mod shared;
 mod writer;
 
 #[cfg(test)]
@@ -167,6 +168,24 @@ pub enum LogError {
     #[allow(missing_docs)]
     #[error("a commit of {len} bytes is longer than the log takes ({LONGEST_BODY} bytes); split it")]
     TooLong { len: usize },
+    #[allow(missing_docs)]
+    #[error(
+        "{place} cannot hold a database that is written: {reason}; use a store that creates an object only if there is \
+         none, or open the database read-only"
+    )]
+    Unfit { place: String, reason: String },
+    #[allow(missing_docs)]
+    #[error("{place} is no database, and not empty: it has {names}; name a database, or a place that is empty")]
+    NotEmpty { place: String, names: String },
+    #[error(
+        "this process could not renew its lease of {place} in time, so what it had begun to write is given up; run the \
+         statement again"
+    )]
+    #[allow(missing_docs)]
+    Lapsed { place: String },
+    #[allow(missing_docs)]
+    #[error("{place} has given all its numbers to processes that wrote; export its tables to a new database")]
+    NoNumbers { place: String },
     #[allow(missing_docs)]
     #[error("{place} holds no log that could be repaired; restore the database from a copy")]
     NothingToRepair { place: String },

@@ -134,7 +134,7 @@ impl Current {
 
 /// Checks what headers and CURRENT have in common: magic first, version at byte 8, and in the last four bytes the CRC
 /// of all before.
-fn check_envelope(bytes: &[u8], magic: [u8; 8], no_magic: &'static str) -> Result<(), Defect> {
+pub fn check_envelope(bytes: &[u8], magic: [u8; 8], no_magic: &'static str) -> Result<(), Defect> {
     if bytes[..8] != magic {
         return Err(Defect::Reason(no_magic));
     }
@@ -244,15 +244,15 @@ pub fn records_in(bytes: &[u8], generation: u64) -> Vec<Record> {
     records
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-fn u128_at(bytes: &[u8], at: usize) -> u128 {
+pub fn u128_at(bytes: &[u8], at: usize) -> u128 {
     u128::from_le_bytes(bytes[at..at + 16].try_into().expect("sixteen bytes"))
 }
 

@@ -1,8 +1,8 @@
 //! Storage media: files by relative name inside one database folder, behind one small trait.
 //!
 //! [`Disk`] is a folder of the file system, read with direct asynchronous I/O. [`Memory`] stores everything in the
-//! process, for `:memory:` databases and tests. [`Faulty`] wraps another medium, fails on purpose, and knows what would
-//! survive a power loss.
+//! process, for `:memory:` databases and tests. [`Bucket`] has the objects of an object store. [`Faulty`] wraps another
+//! medium, fails on purpose, and knows what would survive a power loss.
 //!
 //! Every medium guarantees:
 //! - `create` never replaces a file: segments are immutable, so an existing name is somebody's data.
@@ -16,12 +16,14 @@
 
 mod aligned;
 mod batch;
+mod bucket;
 mod buffer;
 mod byte_locks;
 mod disk;
 mod faulty;
 mod folder;
 mod memory;
+pub mod objects;
 pub mod region;
 mod system;
 mod threads;
@@ -33,6 +35,7 @@ use std::io;
 use std::sync::Arc;
 
 pub use batch::Pending;
+pub use bucket::Bucket;
 pub use buffer::{Buffer, BufferPool};
 pub use disk::{DirectMode, Disk, DiskOptions, PRIVATE};
 pub use faulty::{FaultPlan, Faulty, Operation};
@@ -303,7 +306,8 @@ pub enum MediumError {
 }
 
 impl MediumError {
-    pub(crate) fn io(action: &'static str, file: impl Into<String>, source: io::Error) -> MediumError {
+    /// An error of input or output.
+    pub fn io(action: &'static str, file: impl Into<String>, source: io::Error) -> MediumError {
         MediumError::Io { action, file: file.into(), source }
     }
 

@@ -81,6 +81,7 @@ impl Store {
     /// # Errors
     /// The folder has no backup of this database, and this one is not empty; or a medium fails. Nothing has changed then.
     pub fn restore(&self, source: &Path, waiting: Waiting, is_wanted: &dyn Fn(&str) -> bool) -> Result<BackupReport> {
+        self.refuse_shared("RESTORE")?;
         let options = StoreOptions { read_only: true, cache_bytes: 16 << 20, ..self.options.clone() };
         let backup = Store::open(source, options)?;
         let snapshot = backup.snapshot()?;
@@ -107,13 +108,16 @@ impl Store {
         use_medium(&mut state, &self.resources.medium);
         check_some(&state, &|segment| copied.contains(&segment))?;
         let commit = replacement(&now.state, &state, &replaced, is_wanted);
-        self.commit_with_others(&files, true, Box::new(move |_| Ok(commit)))?;
+        self.commit_with_others(&files, true, Box::new(move |_| Ok(commit.clone())))?;
         drop::<Arc<NewFiles>>(files);
         Ok(report)
     }
 
     /// The number of the database.
     fn database(&self) -> Result<u128> {
+        if let Some(log) = &self.shared {
+            return Ok(log.database());
+        }
         let number = self.reader.lock().log.as_ref().map(LogReader::database);
         number.ok_or_else(|| StoreError::invalid("the database has no log yet"))
     }

@@ -34,10 +34,16 @@ pub struct Newest<'a> {
     pub visible: u64,
     /// The sequence of the group's commit.
     pub sequence: u64,
+    /// The last commit of another process, if others can write.
+    pub foreign: u64,
 }
 
 /// The contribution of a member: operations on the newest state, or none.
-pub type Work = Box<dyn FnOnce(&Newest<'_>) -> Result<Commit> + Send>;
+/// It is asked again if another process has committed meanwhile.
+pub type Work = Box<dyn FnMut(&Newest<'_>) -> Result<Commit> + Send>;
+
+/// The result of each member of a group, by its ticket.
+pub type Results = Vec<(u64, Result<u64>)>;
 
 /// The transactions that wait for a leader.
 #[derive(Default)]
@@ -60,10 +66,10 @@ struct Queue {
     results: HashMap<u64, Result<u64>>,
 }
 
-struct Member {
-    ticket: u64,
-    work: Work,
-    files: Arc<NewFiles>,
+pub struct Member {
+    pub ticket: u64,
+    pub work: Work,
+    pub files: Arc<NewFiles>,
     /// Whether it waits until its changes are durable.
     syncs: bool,
 }
@@ -94,7 +100,10 @@ impl Store {
     }
 
     /// Commits a group, and returns the result of each member.
-    fn lead(&self, group: Vec<Member>) -> Vec<(u64, Result<u64>)> {
+    fn lead(&self, group: Vec<Member>) -> Results {
+        if let Some(log) = &self.shared {
+            return self.lead_shared(log, group);
+        }
         let mut writer = self.writer.lock();
         let opening = self.resources.unnamed.lock().opening;
         let all = |error: StoreError| {
@@ -109,11 +118,11 @@ impl Store {
             Err(error) => return all(error),
         };
         let mut results = vec![];
-        let mut together = Together::new(&now);
+        let mut together = Together::new(&now, 0);
         let before = now.clone();
-        for member in group {
+        for mut member in group {
             let current = member.files.opening() == opening;
-            let done = if current { together.add(member.work) } else { Err(reopened()) };
+            let done = if current { together.add(&mut member.work) } else { Err(reopened()) };
             match done {
                 Ok(true) => {
                     together.syncs |= member.syncs;
@@ -132,10 +141,12 @@ impl Store {
         results
     }
 
-    /// The newest state, with the commits of the log.
+    /// The newest state, with the commits of the log. Of a shared log, those that this process knows.
     pub(super) fn newest(&self) -> Result<Arc<State>> {
         let mut reader = self.reader.lock();
-        self.catch_up(&mut reader)?;
+        if self.shared.is_none() {
+            self.catch_up(&mut reader)?;
+        }
         Ok(reader.state.clone())
     }
 
@@ -263,34 +274,37 @@ impl Drop for Leader<'_> {
     }
 }
 
-fn reopened() -> StoreError {
+pub(super) fn reopened() -> StoreError {
     conflict("the log was opened again after a failure")
 }
 
 /// The operations of a group, and the state after them.
-struct Together {
+pub struct Together {
     state: State,
     commit: Commit,
     visible: u64,
+    foreign: u64,
     members: Vec<(u64, Arc<NewFiles>)>,
     syncs: bool,
 }
 
 impl Together {
-    fn new(now: &Arc<State>) -> Together {
+    pub fn new(now: &Arc<State>, foreign: u64) -> Together {
         Together {
             state: State::clone(now),
             commit: Commit::default(),
             visible: now.sequence,
+            foreign,
             members: vec![],
             syncs: false,
         }
     }
 
     /// Adds the changes of a member. Returns whether it has any.
-    fn add(&mut self, work: Work) -> Result<bool> {
+    pub fn add(&mut self, work: &mut Work) -> Result<bool> {
         let sequence = self.visible + 1;
-        let commit = work(&Newest { state: &self.state, visible: self.visible, sequence })?;
+        let (visible, foreign) = (self.visible, self.foreign);
+        let commit = work(&Newest { state: &self.state, visible, sequence, foreign })?;
         if commit.operations.is_empty() {
             return Ok(false);
         }
@@ -298,9 +312,19 @@ impl Together {
         self.commit.extend(commit);
         Ok(true)
     }
+
+    /// The operations of all members so far.
+    pub fn take_commit(&mut self) -> Commit {
+        std::mem::take(&mut self.commit)
+    }
+
+    /// The state after them. `last_id` is the last id that this process has given.
+    pub fn into_state(self, last_id: u64) -> State {
+        State { last_id: self.state.last_id.max(last_id), ..self.state }
+    }
 }
 
-fn shared_result(written: Result<u64>, members: &[(u64, Arc<NewFiles>)]) -> Vec<(u64, Result<u64>)> {
+pub(super) fn shared_result(written: Result<u64>, members: &[(u64, Arc<NewFiles>)]) -> Results {
     match (written, members) {
         (Ok(sequence), _) => members.iter().map(|(ticket, _)| (*ticket, Ok(sequence))).collect(),
         (Err(error), [(ticket, _)]) => vec![(*ticket, Err(error))],

@@ -12,7 +12,7 @@ use super::merge::{Compaction, adjacent};
 use super::state::State;
 use crate::design::PAGE_SIZE_MIN;
 use crate::error::Result;
-use crate::limits::{HOT_BYTES, HOT_BYTES_ALL, HOT_BYTES_IDLE, LOG_BYTES_IDLE};
+use crate::limits::{HOT_BYTES, HOT_BYTES_ALL, HOT_BYTES_IDLE, LOG_BYTES_IDLE, SHARED_HOT_BYTES};
 use crate::table::Table;
 
 /// If a table has this number of segments in files that are not larger than twice the hot rows, they are merged with
@@ -31,12 +31,17 @@ pub(super) fn is_due(table: &Table, least: u64) -> bool {
 }
 
 /// The bytes from which on the hot rows of a table are merged although there is writing.
-pub(super) fn least(state: &State) -> u64 {
+fn least(state: &State) -> u64 {
     let all: u64 = state.all().map(|table| bytes(table)).sum();
     if all >= HOT_BYTES_ALL { HOT_BYTES_IDLE } else { HOT_BYTES }
 }
 
 impl Store {
+    /// The same for this store: in a bucket, each process that begins reads the hot rows of all tables.
+    pub(super) fn least(&self, state: &State) -> u64 {
+        if self.is_shared() { least(state).min(SHARED_HOT_BYTES) } else { least(state) }
+    }
+
     /// Whether this process writes and there is work for [`Store::merge_when_idle`].
     pub fn has_hot_rows(&self) -> bool {
         let Some(writer) = self.writer.try_lock() else { return true };

@@ -48,7 +48,7 @@ impl Store {
         // VACUUM, which holds this lock, does the same work.
         let Some(_maintenance) = self.maintenance.try_lock() else { return Ok(false) };
         let newest = self.newest()?;
-        let least = hot::least(&newest);
+        let least = self.least(&newest);
         if self.merge_hot_rows(least, write_bytes, &goes_on)? || self.relieve_pool(write_bytes, &goes_on)? {
             return Ok(true);
         }
@@ -98,7 +98,7 @@ impl Store {
     /// Whether [`Store::merge_runs`] has something to do.
     pub fn merge_is_due(&self) -> bool {
         let Ok(newest) = self.newest() else { return false };
-        let least = hot::least(&newest);
+        let least = self.least(&newest);
         self.pool_is_short()
             || newest
                 .all()
@@ -235,10 +235,12 @@ impl Places {
         Places { by_segment }
     }
 
-    fn tell(self, transactions: &Transactions, sequence: u64, new: &[NewSegment]) {
+    fn tell(&self, transactions: &Transactions, sequence: u64, new: &[NewSegment]) {
         let segments: Arc<Vec<u64>> = Arc::new(new.iter().map(|segment| segment.id).collect());
-        let moved = |(id, places)| (id, Moved { sequence, segments: segments.clone(), places });
-        transactions.moved(self.by_segment.into_iter().map(moved).collect());
+        let moved = |(id, places): (&u64, &Vec<u64>)| {
+            (*id, Moved { sequence, segments: segments.clone(), places: places.clone() })
+        };
+        transactions.moved(self.by_segment.iter().map(moved).collect());
     }
 }
 

@@ -18,6 +18,7 @@ mod pmem;
 mod rebase;
 mod repair;
 mod runs;
+mod shared;
 mod state;
 mod vacant;
 mod vacuum;
@@ -40,6 +41,7 @@ pub use keys::is_comparable;
 pub use locks::{Mode as LockMode, OpenTransaction, Waiting};
 pub use pmem::{Emulation, PmemOptions, PoolList, PoolState};
 pub use repair::Repaired;
+pub use shared::RETENTION;
 pub use vacuum::VacuumReport;
 pub use write::{Savepoint, WriteTransaction};
 
@@ -50,11 +52,13 @@ use self::history::History;
 pub use self::locks::TransactionList;
 use self::locks::Transactions;
 use self::pmem::{Kept, Pmem};
+use self::shared::Keeper;
 use self::state::State;
 use self::vacant::check_vacant;
 use crate::cache::CacheCounters;
 use crate::error::{Result, StoreError};
-use crate::log::{LOCK, Log, LogError, LogReader, LogWriter, Pin, ReaderPins, Record, random_id};
+use crate::log::shared::{Moment, SharedLog};
+use crate::log::{LOCK, Log, LogError, LogReader, LogWriter, Pin, ReaderPins, Record, Refresh, random_id};
 use crate::media::{Disk, DiskOptions, Identity, Medium, MediumError, Memory};
 use crate::table::{Resources, Table};
 
@@ -134,6 +138,11 @@ pub struct Inner {
     pmem: Arc<Pmem>,
     /// Earlier versions, if the user wants to go back to them.
     history: Arc<History>,
+    /// The log, if other processes may write it at the same time. Then `writer` is always `None`.
+    shared: Option<Arc<SharedLog>>,
+    /// The last commit that was read from a shared log.
+    foreign: AtomicU64,
+    keeper: Mutex<Option<Keeper>>,
 }
 
 #[derive(Debug)]
@@ -240,6 +249,25 @@ impl Store {
             Err(error) => return Err(error.into()),
         };
         let exists = log.is_some();
+        let next_id: Arc<AtomicU64> = Arc::default();
+        let pmem = Arc::new(Pmem::new(&options, pool, next_id.clone()));
+        let store = Store::assembled(medium, options, log, (pmem, next_id), None)?;
+        if !exists {
+            // Create the database at once.
+            store.open_log()?;
+        }
+        store.snapshot()?;
+        store.attach_pool()?;
+        Ok(store)
+    }
+
+    fn assembled(
+        medium: Arc<dyn Medium>,
+        options: StoreOptions,
+        log: Option<LogReader>,
+        (pmem, next_id): (Arc<Pmem>, Arc<AtomicU64>),
+        shared: Option<Arc<SharedLog>>,
+    ) -> Result<Store> {
         let pins = ReaderPins::register(medium.clone(), options.read_only).map_err(|error| match error {
             error if error.is_read_only() => {
                 let place = medium.place();
@@ -251,8 +279,6 @@ impl Store {
         let reader = Mutex::new(Reader { log, state: Arc::default(), lock: None });
         // Whatever the clock says, no other process has the same.
         let first_stamp = OWN_CHANGES | (random_id() as u64) >> 2;
-        let next_id: Arc<AtomicU64> = Arc::default();
-        let pmem = Arc::new(Pmem::new(&options, pool, next_id.clone()));
         let inner = Inner {
             resources,
             options,
@@ -270,15 +296,11 @@ impl Store {
             pins,
             pmem,
             history: Arc::default(),
+            shared,
+            foreign: AtomicU64::new(0),
+            keeper: Mutex::default(),
         };
-        let store = Store { inner: Arc::new(inner) };
-        if !exists {
-            // Create the database at once.
-            store.open_log()?;
-        }
-        store.snapshot()?;
-        store.attach_pool()?;
-        Ok(store)
+        Ok(Store { inner: Arc::new(inner) })
     }
 
     /// The options with which the store was opened.
@@ -296,6 +318,7 @@ impl Store {
     /// # Errors
     /// The log is damaged or cannot be read.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
+        let asked = Moment::now();
         let mut reader = self.reader.lock();
         if let Err(error) = self.check_lock(&mut reader) {
             drop(reader);
@@ -304,7 +327,7 @@ impl Store {
         }
         // Pin first, then read: files that are removed after the pin are not in a snapshot that is read after it.
         let pin = self.pins.pin(self.pinned_sequence(&reader))?;
-        let kept = self.catch_up(&mut reader)?;
+        let kept = if self.has_looked_since(&asked) { None } else { self.catch_up(&mut reader)? };
         let history = Some(self.history.clone());
         Ok(Arc::new(Snapshot { state: reader.state.clone(), base: None, history, _pin: Some(pin), _kept: kept }))
     }
@@ -342,7 +365,12 @@ impl Store {
     }
 
     fn refresh(&self, reader: &mut Reader) -> Result<()> {
-        if let Some(state) = self.read_log(reader, |state| self.pmem.fill(state))? {
+        let read = self.read_log(reader, |state| self.pmem.fill(state));
+        if let (Err(_), Some(log)) = (&read, &self.shared) {
+            // What was read is not what this process has made of it.
+            log.restart();
+        }
+        if let Some(state) = read? {
             self.publish(reader, state);
             self.note_newest(reader, None)?;
         }
@@ -352,14 +380,7 @@ impl Store {
     /// The state after the commits since the last time; `None` if there are none. `fill` completes states before the last
     /// one, which are kept as earlier versions.
     fn read_log(&self, reader: &mut Reader, fill: impl Fn(&mut State)) -> Result<Option<State>> {
-        if reader.log.is_none() {
-            if !Log::exists(&self.resources.medium)? {
-                return Ok(None);
-            }
-            reader.log = Some(Log::open_reader(self.resources.medium.clone())?);
-        }
-        let Some(log) = &mut reader.log else { return Ok(None) };
-        let refresh = log.refresh()?;
+        let Some(refresh) = self.read_records(reader)? else { return Ok(None) };
         let mut state = if refresh.restart { State::default() } else { State::clone(&reader.state) };
         if refresh.records.is_empty() && !refresh.restart {
             return Ok(None);
@@ -374,6 +395,24 @@ impl Store {
             }
         }
         Ok(Some(state))
+    }
+
+    /// The records since the last time; `None` if there is no log yet.
+    fn read_records(&self, reader: &mut Reader) -> Result<Option<Refresh>> {
+        if let Some(log) = &self.shared {
+            let refresh = log.refresh()?;
+            if let Some(last) = refresh.records.last() {
+                self.foreign.store(last.sequence, Ordering::Release);
+            }
+            return Ok(Some(refresh));
+        }
+        if reader.log.is_none() {
+            if !Log::exists(&self.resources.medium)? {
+                return Ok(None);
+            }
+            reader.log = Some(Log::open_reader(self.resources.medium.clone())?);
+        }
+        reader.log.as_mut().map(LogReader::refresh).transpose().map_err(StoreError::from)
     }
 
     /// Keeps the newest version, if the user wants to go back to it.
@@ -469,6 +508,9 @@ impl Store {
         if self.options.read_only {
             return Err(StoreError::ReadOnly("the database is open for reading only".into()));
         }
+        if let Some(log) = &self.shared {
+            return self.open_shared(log);
+        }
         // If the lock is taken, another thread uses the log, so it is open.
         let Some(mut log) = self.writer.try_lock() else {
             return Ok(());
@@ -539,6 +581,7 @@ impl Drop for Inner {
             // There is nobody any more who could be told of a failure.
             let _ = restore_files(log, &self.reader.lock().state);
         }
+        self.leave_shared();
         // A thread that syncs the log may have the writer for longer than the store.
         drop(self.writer.lock().take());
     }

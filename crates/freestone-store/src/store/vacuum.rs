@@ -149,6 +149,9 @@ impl Store {
 
     /// Removes the files of removed segments, as far as no reader needs them, and files that no commit names.
     fn remove_files(&self, report: &mut VacuumReport) -> Result<()> {
+        if let Some(log) = &self.shared {
+            return self.remove_shared(log, report);
+        }
         // A commit that removed segments must not be lost when their files are gone.
         let durable = self.sync_log()?;
         let (store, removal) = (self.clone(), Arc::new(Mutex::new(*report)));
@@ -225,7 +228,8 @@ pub(super) fn unknown_segments(medium: &Arc<dyn Medium>, state: &State) -> Resul
     Ok(medium.list("segments/")?.into_iter().filter(is_unknown).collect())
 }
 
-fn segment_id(name: &str) -> Option<u64> {
+/// The id of the segment in a file.
+pub(super) fn segment_id(name: &str) -> Option<u64> {
     let hex = name.strip_prefix("segments/")?.strip_suffix(".seg")?;
     let id = u64::from_str_radix(hex, 16).ok()?;
     (segment_file(id) == name).then_some(id)

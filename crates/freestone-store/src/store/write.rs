@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use roaring::RoaringBitmap;
 
 use super::appender::{Appended, Appender, NewSegment};
 use super::commit::{Commit, Operation};
 use super::files::NewFiles;
+use super::group::Newest;
 use super::key_locks::{AddedKeys, AddedReferences, RemovedRows};
 use super::locks::{Levels, Mode, RowUse, Waiting};
 use super::rebase::{conflict, live_rows, rebase};
@@ -24,6 +25,9 @@ use crate::limits::HOT_RUN_ROWS;
 use crate::scan::{ScanRequest, for_each_batch, row_id, split_row_id};
 use crate::schema::TableSchema;
 use crate::table::{SegmentEntry, Table};
+
+/// So often keys are checked again because another process has committed meanwhile.
+const COMMIT_ATTEMPTS: usize = 100;
 
 /// The changes of one writer, invisible to others until [`WriteTransaction::commit`]. Dropping it without a commit
 /// discards them.
@@ -54,6 +58,8 @@ pub struct WriteTransaction {
     added_rows: BTreeMap<u64, BTreeSet<u64>>,
     /// Rows that are gone, to which others may refer, or which others replace.
     pub(super) removed_rows: RemovedRows,
+    /// If keys were checked: the last commit of another process that was known at the first of these checks.
+    checked: Option<u64>,
 }
 
 /// A state of a transaction to which it can return.
@@ -97,6 +103,7 @@ impl WriteTransaction {
             added_references: AddedReferences::default(),
             added_rows: BTreeMap::new(),
             removed_rows: RemovedRows::default(),
+            checked: None,
         })
     }
 
@@ -158,7 +165,9 @@ impl WriteTransaction {
     pub fn prepare_write(&mut self) -> Result<()> {
         if self.files.is_none() {
             self.store.open_log()?;
-            self.next_id.fetch_max(self.store.newest()?.last_id + 1, Ordering::Relaxed);
+            if !self.store.is_shared() {
+                self.next_id.fetch_max(self.store.newest()?.last_id + 1, Ordering::Relaxed);
+            }
             self.files = Some(Arc::new(NewFiles::new(self.store.resources.clone())));
             self.leave_view()?;
         }
@@ -827,19 +836,45 @@ impl WriteTransaction {
         }
         self.check_keys()?;
         self.write_own_hot_rows()?;
+        for _ in 0..COMMIT_ATTEMPTS {
+            if let Some(sequence) = self.try_commit()? {
+                return Ok(sequence);
+            }
+            self.check_keys_again()?;
+            self.write_own_hot_rows()?;
+        }
+        Err(conflict("other processes have committed again and again"))
+    }
+
+    /// Commits the changes, unless another process has committed since keys were checked.
+    fn try_commit(&mut self) -> Result<Option<u64>> {
         let files = self.files()?;
-        let (store, base) = (self.store.clone(), self.base.clone());
-        let mine = std::mem::take(&mut self.state);
-        let sequence = self.store.commit_with_others(
-            &files,
-            self.syncs,
-            Box::new(move |newest| {
-                let places = |table: &Table, segment, rows| store.transactions.places(table, segment, rows);
-                let takes = |run| !store.ended_runs.lock().contains(&run);
-                rebase(&base.state, &mine, newest.state, &places, Some(&takes))
-            }),
-        )?;
-        Ok(sequence)
+        let (store, base, checked) = (self.store.clone(), self.base.clone(), self.checked);
+        let mine = Arc::new(self.state.clone());
+        let is_unchecked = Arc::new(AtomicBool::new(false));
+        let told = is_unchecked.clone();
+        let work = move |newest: &Newest<'_>| {
+            let is_late = checked.is_some_and(|checked| newest.foreign > checked);
+            told.store(is_late, Ordering::Release);
+            if is_late {
+                return Ok(Commit::default());
+            }
+            let places = |table: &Table, segment, rows| store.transactions.places(table, segment, rows);
+            let takes = |run| !store.ended_runs.lock().contains(&run);
+            rebase(&base.state, &mine, newest.state, &places, Some(&takes))
+        };
+        let sequence = self.store.commit_with_others(&files, self.syncs, Box::new(work))?;
+        Ok((!is_unchecked.load(Ordering::Acquire)).then_some(sequence))
+    }
+
+    /// Notes that keys are being checked with what this process knows now of others.
+    pub(super) fn note_check(&mut self) {
+        self.checked.get_or_insert(self.store.foreign());
+    }
+
+    /// Forgets the checks so far.
+    pub(super) fn forget_check(&mut self) {
+        self.checked = None;
     }
 
     /// Joins the hot rows that this transaction has added, so that many small statements make few segments. The

@@ -41,6 +41,9 @@ impl WriteTransaction {
     /// [`StoreError::DuplicateKey`], or see [`StoreError::Conflict`], [`StoreError::Deadlock`] and
     /// [`StoreError::LockTimeout`].
     pub fn check_keys(&mut self) -> Result<()> {
+        if !self.added_keys.is_empty() || !self.added_references.is_empty() || !self.removed_rows.is_empty() {
+            self.note_check();
+        }
         while let Some(((table, at), segments)) = self.added_keys.pop_first() {
             // If it was dropped since, so were its rows.
             if let Ok(table) = self.table_by_id(table) {

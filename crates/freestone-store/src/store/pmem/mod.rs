@@ -464,6 +464,7 @@ impl WriteTransaction {
         if design.medium != MediumKind::Pmem {
             return Ok(());
         }
+        self.store().refuse_shared("medium = 'pmem'")?;
         self.prepare_write()?;
         let known = self.state().pool;
         let id = self.store().pmem.ensure(known)?;
