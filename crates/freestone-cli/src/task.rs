@@ -7,7 +7,7 @@ use freestone_demo::DemoOptions;
 
 use crate::args::{CheckArgs, Command, DemoArgs, EngineArgs};
 use crate::failure::{Failure, note};
-use crate::{advise, serve, user};
+use crate::{advise, serve, ui, user};
 
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
@@ -15,6 +15,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Check(args) => check(&args),
         Command::Calibrate(args) => advise::calibrate(&args),
         Command::Advise(args) => advise::advise(&args),
+        Command::Ui(args) => ui::run(args),
         Command::Serve(args) => serve::run(*args),
         Command::User(args) => user::run(args.command),
     }
