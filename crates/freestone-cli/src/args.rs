@@ -30,6 +30,7 @@ Examples:
   freestone sales -f load.sql --timing        runs a script until its first error
   freestone sales -c 'SELECT * FROM t' --output t.parquet
   echo 'SELECT 1;' | freestone --format csv   statements from standard input
+  freestone ui sales                          the console in the browser
   freestone check sales                       verifies a database
   freestone serve sales --pg 5432             serves it to psql, BI tools and drivers
 
@@ -125,7 +126,9 @@ pub enum Command {
     Calibrate(CalibrateArgs),
     /// Recommends designs for the tables of a database, based on the queries that ran
     Advise(AdviseArgs),
-    /// Serves a database to clients of Freestone, PostgreSQL and Arrow Flight SQL
+    /// Opens the console in the browser: SQL, plans, and how tables are stored
+    Ui(UiArgs),
+    /// Serves a database to clients of Freestone, PostgreSQL and Arrow Flight SQL, and to browsers
     Serve(Box<ServeArgs>),
     /// Adds, removes and lists the users of a server
     User(UserArgs),
@@ -189,10 +192,39 @@ pub struct CheckArgs {
     pub engine: EngineArgs,
 }
 
+const UI_HELP: &str = "\
+Examples:
+  freestone ui                        the console on a database in memory
+  freestone ui sales                  looks at a database, also while another process writes it
+  freestone ui sales --write          changes it, too
+  freestone ui sales --no-open        prints the address; a browser of this machine opens it
+
+The server listens on a free port of this machine. Its address has a code with which one browser logs in. After that, a new
+address for another browser is printed. Ctrl-C and SIGTERM end it.";
+
+#[derive(Debug, Args)]
+#[command(after_help = UI_HELP)]
+pub struct UiArgs {
+    /// The database folder. Without it, or with :memory:, the database is in memory and can be changed
+    pub db: Option<PathBuf>,
+
+    /// Prints the address and opens no browser
+    #[arg(long)]
+    pub no_open: bool,
+
+    /// Allows changes; a database that does not exist is created
+    #[arg(long, conflicts_with = "read_only")]
+    pub write: bool,
+
+    #[command(flatten)]
+    pub engine: EngineArgs,
+}
+
 const SERVE_HELP: &str = "\
 Examples:
   freestone serve sales
   freestone serve sales --listen 5577 --pg 5432
+  freestone serve sales --http 8080 --users users
   freestone serve sales --pg 127.0.0.1:5432 --flight 127.0.0.1:31337 --users users
   freestone serve sales --pg 0.0.0.0:5432 --users users --tls-cert cert.pem --tls-key key.pem
 
@@ -219,7 +251,12 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub flight: Option<String>,
 
-    /// Serves metrics for Prometheus over HTTP, on a loopback address
+    /// Listens for browsers over HTTP, or HTTPS with a certificate, and serves the console and /metrics: an address, or a port on
+    /// the loopback interface (0: a free one)
+    #[arg(long, value_name = "ADDRESS")]
+    pub http: Option<String>,
+
+    /// Serves metrics for Prometheus alone over HTTP, on a loopback address
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<String>,
 

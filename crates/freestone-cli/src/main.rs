@@ -21,6 +21,7 @@ mod task;
 mod terminal;
 mod threads;
 mod transfer;
+mod ui;
 mod user;
 
 use std::io::{self, IsTerminal};

@@ -1,9 +1,11 @@
 //! `freestone serve`: opens a database and serves it until a signal arrives.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use freestone_server::log::{self, LogFormat};
-use freestone_server::{Limits, Plan, ServerError, ServerOptions};
+use freestone::Database;
+use freestone_server::log::{self, Detail, LogFormat};
+use freestone_server::{Limits, Plan, Server, ServerError, ServerOptions};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -21,9 +23,23 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 pub fn run(args: ServeArgs) -> Result<(), Failure> {
     let options = options(&args);
-    log::start(if args.log_format == "json" { LogFormat::Json } else { LogFormat::Text });
+    let format = if args.log_format == "json" { LogFormat::Json } else { LogFormat::Text };
+    log::start(format, Detail::Events);
     let plan = Plan::of(options)?;
     let database = crate::open(args.db.as_deref(), &args.engine)?;
+    serve(plan, database, |server| {
+        if let Some(password) = server.password() {
+            note(format_args!("user: freestone"));
+            note(format_args!("password: {password}"));
+        }
+        for address in server.addresses() {
+            note(format_args!("listening: {address}"));
+        }
+    })
+}
+
+/// Serves a database until a signal arrives. `announce` tells the user where, as soon as the addresses are open.
+pub fn serve(plan: Plan, database: Arc<Database>, announce: impl FnOnce(&Server)) -> Result<(), Failure> {
     if let Some(limit) = database.options().memory_limit.filter(|_| database.folder().is_some()) {
         // The process has no other task. The tables of a database in memory are not part of its limit.
         freestone::limit_heap(limit);
@@ -39,13 +55,7 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
         // server properly.
         let stop = stop_signal()?;
         let server = plan.bind(database, workers.handle().clone()).await?;
-        if let Some(password) = server.password() {
-            note(format_args!("user: freestone"));
-            note(format_args!("password: {password}"));
-        }
-        for address in server.addresses() {
-            note(format_args!("listening: {address}"));
-        }
+        announce(&server);
         server.run(stop).await;
         Ok(())
     });
@@ -71,6 +81,8 @@ fn options(args: &ServeArgs) -> ServerOptions {
         listen: args.listen.clone(),
         pg: args.pg.clone(),
         flight: args.flight.clone(),
+        http: args.http.clone(),
+        one_time_code: false,
         metrics: args.metrics.clone(),
         users: args.users.clone(),
         no_auth: args.no_auth,

@@ -8,7 +8,7 @@ use freestone_demo::DemoOptions;
 
 use crate::args::{CheckArgs, Cli, Command, DemoArgs, EngineArgs};
 use crate::failure::{Failure, note};
-use crate::{advise, serve, user};
+use crate::{advise, serve, ui, user};
 
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
@@ -17,6 +17,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Upgrade { db } => upgrade(&db),
         Command::Calibrate(args) => advise::calibrate(&args),
         Command::Advise(args) => advise::advise(&args),
+        Command::Ui(args) => ui::run(args),
         Command::Serve(args) => serve::run(*args),
         Command::User(args) => user::run(args.command),
         Command::Completions { shell } => completions(shell),

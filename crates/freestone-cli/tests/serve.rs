@@ -290,7 +290,7 @@ fn metrics_are_prometheus_text() {
     let address =
         server.addresses[1].strip_prefix("http://").and_then(|a| a.strip_suffix("/metrics")).expect("an address");
     let mut stream = TcpStream::connect(address).expect("a connection");
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");

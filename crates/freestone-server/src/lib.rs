@@ -1,5 +1,5 @@
-//! The Freestone server: one database for many clients, over the Freestone protocol, PostgreSQL's protocol and Arrow
-//! Flight SQL.
+//! The Freestone server: one database for many clients, over the Freestone protocol, PostgreSQL's protocol, Arrow Flight
+//! SQL, and HTTP for browsers.
 //!
 //! [`Plan::of`] checks a configuration, with users and certificates, before the server listens. [`Plan::bind`] opens
 //! the addresses, and [`Server::run`] serves them until it is stopped. Each protocol is a file or folder here that
@@ -16,17 +16,20 @@ mod execution;
 mod flight;
 #[doc(hidden)]
 pub mod fuzz;
+mod http;
 mod insert;
 pub mod log;
 mod metrics;
 mod options;
 mod pg;
+mod place;
 mod protocol;
 mod scram;
 mod server;
 mod sessions;
 mod shared;
 mod sqlstate;
+mod text_place;
 mod tls;
 mod users;
 mod wire;

@@ -12,12 +12,22 @@ pub enum LogFormat {
     Json,
 }
 
-/// The log filter, unless the environment variable `FREESTONE_LOG` sets another.
-const FILTER: &str = "warn,freestone_server=info";
+/// What is logged, unless the environment variable `FREESTONE_LOG` has a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Warnings and errors.
+    Warnings,
+    /// Also connections and logins.
+    Events,
+}
 
 /// Writes the log of the process to standard error. Does nothing if a log is set up already.
-pub fn start(format: LogFormat) {
-    let filter = EnvFilter::try_from_env("FREESTONE_LOG").unwrap_or_else(|_| EnvFilter::new(FILTER));
+pub fn start(format: LogFormat, detail: Detail) {
+    let usual = match detail {
+        Detail::Warnings => "warn",
+        Detail::Events => "warn,freestone_server=info",
+    };
+    let filter = EnvFilter::try_from_env("FREESTONE_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let _ = match format {
         LogFormat::Text => builder.with_ansi(false).with_target(false).try_init(),

@@ -1,16 +1,7 @@
-//! Counters, and their text in the format of Prometheus over HTTP.
+//! Counters, and their text in the format of Prometheus.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
-
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-
-/// The maximum bytes of an HTTP request's head.
-const HEAD_BYTES_MAX: usize = 8192;
-const REQUEST_SECONDS_MAX: u64 = 5;
 
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -55,39 +46,4 @@ impl Metrics {
             text
         })
     }
-}
-
-/// Serves `GET /metrics` until the task ends.
-pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>) {
-    loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let metrics = metrics.clone();
-        tokio::spawn(async move {
-            let limit = Duration::from_secs(REQUEST_SECONDS_MAX);
-            let _ = tokio::time::timeout(limit, answer(stream, &metrics)).await;
-        });
-    }
-}
-
-async fn answer(mut stream: TcpStream, metrics: &Metrics) -> std::io::Result<()> {
-    let mut head = Vec::new();
-    let mut buffer = [0; 1024];
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < HEAD_BYTES_MAX {
-        match stream.read(&mut buffer).await? {
-            0 => break,
-            count => head.extend_from_slice(&buffer[..count]),
-        }
-    }
-    let found = head.starts_with(b"GET /metrics ") || head.starts_with(b"GET / ");
-    let (status, body) =
-        if found { ("200 OK", metrics.text()) } else { ("404 Not Found", "see /metrics\n".to_owned()) };
-    let length = body.len();
-    let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    );
-    stream.write_all(answer.as_bytes()).await?;
-    stream.shutdown().await
 }

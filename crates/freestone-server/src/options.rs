@@ -18,6 +18,10 @@ pub struct ServerOptions {
     pub pg: Option<String>,
     /// The address of Arrow Flight SQL.
     pub flight: Option<String>,
+    /// The address of the console for browsers, over HTTP.
+    pub http: Option<String>,
+    /// Browsers log in by a code, each of which is for one login, instead of a password.
+    pub one_time_code: bool,
     /// The address of the metrics.
     pub metrics: Option<String>,
     /// The users file.
@@ -109,6 +113,11 @@ impl ServerOptions {
     pub(crate) fn check(&self, addresses: &[SocketAddr], metrics: Option<SocketAddr>) -> Result<()> {
         if self.no_auth && self.users.is_some() {
             return Err(ServerError::new("--no-auth and --users exclude each other"));
+        }
+        if self.one_time_code
+            && (self.no_auth || self.users.is_some() || addresses.iter().any(|a| !is_loopback(a.ip())))
+        {
+            return Err(ServerError::new("one-time codes are for the only user of a server on a loopback address"));
         }
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             return Err(ServerError::new("TLS needs a certificate and its key")

@@ -8,25 +8,23 @@ use std::time::Duration;
 use freestone::Database;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::authority::Authority;
 use crate::descriptors;
 use crate::error::{Result, ServerError};
 use crate::flight::Flight;
-use crate::metrics;
+use crate::http::{self, Http, OneTimeCode};
 use crate::options::{self, ServerOptions};
 use crate::pg::Postgres;
 use crate::protocol::Protocol;
 use crate::scram;
 use crate::shared::Shared;
 use crate::tls;
-use crate::users::{Role, Users};
+use crate::users::{LONE_USER, Role, Users};
 use crate::wire::socket::{self, Socket};
 use crate::wire::{self, Wire};
-
-/// The user of a server without a users file.
-const LONE_USER: &str = "freestone";
 
 /// The default address of the Freestone protocol.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:5577";
@@ -44,6 +42,7 @@ pub struct Plan {
     users: Option<Users>,
     password: Option<String>,
     tls: Option<Arc<rustls::ServerConfig>>,
+    code: Option<Arc<OneTimeCode>>,
 }
 
 impl Plan {
@@ -54,7 +53,7 @@ impl Plan {
     /// The configuration is invalid or unsafe, or a file cannot be read.
     pub fn of(options: ServerOptions) -> Result<Plan> {
         let mut protocols: Vec<(Box<dyn Protocol>, SocketAddr)> = vec![];
-        let is_asked = options.pg.is_some() || options.flight.is_some();
+        let is_asked = options.pg.is_some() || options.flight.is_some() || options.http.is_some();
         let socket = options.listen.as_deref().map(socket::path).transpose()?.flatten();
         let listen = options.listen.as_deref().or((!is_asked).then_some(DEFAULT_ADDRESS));
         if let Some(text) = listen.filter(|_| socket.is_none()) {
@@ -66,6 +65,12 @@ impl Plan {
         if let Some(text) = &options.flight {
             protocols.push((Box::new(Flight), options::address(text)?));
         }
+        let code = options.one_time_code.then(|| Arc::new(OneTimeCode::new()));
+        if let Some(text) = &options.http {
+            let certificate = options.tls_cert.as_deref().map(tls::certificate).transpose()?;
+            let http = Http { name: http::name_of(text), certificate, code: code.clone() };
+            protocols.push((Box::new(http), options::address(text)?));
+        }
         let metrics = options.metrics.as_deref().map(options::address).transpose()?;
         let addresses: Vec<SocketAddr> = protocols.iter().map(|(_, address)| *address).collect();
         options.check(&addresses, metrics)?;
@@ -74,7 +79,7 @@ impl Plan {
             _ => None,
         };
         let (users, password) = users(&options)?;
-        Ok(Plan { options, protocols, socket, metrics, users, password, tls })
+        Ok(Plan { options, protocols, socket, metrics, users, password, tls, code })
     }
 
     /// The number of connections that may be logged in.
@@ -101,7 +106,7 @@ impl Plan {
         descriptors::provide(self.options.limits.connections);
         let authority = Authority::new(self.users, self.options.users.clone());
         let shared = Shared::new(database, authority, self.tls, self.options.limits, workers);
-        Ok(Server { shared, listeners, socket, metrics, password: self.password })
+        Ok(Server { shared, listeners, socket, metrics, password: self.password, code: self.code })
     }
 }
 
@@ -140,6 +145,7 @@ pub struct Server {
     socket: Option<Socket>,
     metrics: Option<(TcpListener, SocketAddr)>,
     password: Option<String>,
+    code: Option<Arc<OneTimeCode>>,
 }
 
 impl Server {
@@ -155,10 +161,15 @@ impl Server {
         self.password.as_deref()
     }
 
+    /// The code with which a browser logs in, if there is one. It is for one login, after which there is another one.
+    pub fn code(&self) -> Option<watch::Receiver<String>> {
+        self.code.as_ref().map(|code| code.watch())
+    }
+
     /// Serves until `stop` completes. Then running statements have some time to finish, and the others are cancelled.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Server { shared, listeners, socket, metrics, .. } = self;
-        let metrics = metrics.map(|(listener, _)| tokio::spawn(metrics::serve(listener, shared.metrics.clone())));
+        let metrics = metrics.map(|(listener, _)| tokio::spawn(http::serve_metrics(listener, shared.metrics.clone())));
         let watching = tokio::spawn({
             let shared = shared.clone();
             async move { shared.watch_access().await }

@@ -99,6 +99,11 @@ impl Shared {
         let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
     }
 
+    /// Whether the server is to stop.
+    pub fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
     pub fn stop(&self) {
         self.stopping.send_replace(true);
     }

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use freestone_wire::transport::tls_server_config;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 use crate::error::{Result, ServerError};
 
@@ -20,6 +22,15 @@ pub fn load(certificate: &Path, key: &Path) -> Result<Arc<rustls::ServerConfig>>
             "both files are PEM: the certificate comes first in its file, then its chain; the key is the certificate's",
         )
     })
+}
+
+/// The server's own certificate, which is the first one of its file.
+///
+/// # Errors
+///
+/// The file cannot be read.
+pub fn certificate(file: &Path) -> Result<CertificateDer<'static>> {
+    CertificateDer::from_pem_file(file).map_err(|error| ServerError::file("certificate", file, error))
 }
 
 /// Logs a warning if others can read the key. It is no error, because tools create keys with various permissions.

@@ -16,6 +16,9 @@ use freestone_wire::auth::Verifier;
 
 use crate::error::{Result, ServerError};
 
+/// The user of a server without a users file.
+pub(crate) const LONE_USER: &str = "freestone";
+
 /// The maximum bytes of a users file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 

@@ -12,9 +12,9 @@ use prost::bytes::Bytes;
 use sha2::{Digest, Sha256};
 use tonic::{Request, Status};
 
-use super::Place;
 use super::transactions::Transactions;
 use crate::authority::Standing;
+use crate::place::Place;
 use crate::scram;
 use crate::sessions::Registered;
 use crate::shared::{FULL, Shared};

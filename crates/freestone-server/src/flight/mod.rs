@@ -9,26 +9,23 @@ mod transactions;
 mod whole;
 
 use std::io;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
 use async_trait::async_trait;
 use freestone_wire::transport::WriteTimeout;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tonic::transport::Server;
 use tonic::transport::server::Connected;
 
+use crate::place::{self, Place, PlacedStream, Stream};
 use crate::protocol::{self, Protocol};
 use crate::shared::{Shared, Visit};
 use crate::tls;
-use crate::users::Role;
 use service::Service;
 use whole::WholeRequests;
 
@@ -51,7 +48,7 @@ impl Protocol for Flight {
     }
 
     async fn serve(&self, listener: TcpListener, shared: Arc<Shared>) {
-        let (sender, receiver) = mpsc::channel::<io::Result<ConnectedClient>>(16);
+        let (sender, receiver) = mpsc::channel::<io::Result<PlacedStream>>(16);
         let service = FlightServiceServer::new(Service::new(shared.clone()))
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(usize::MAX);
@@ -76,39 +73,16 @@ impl Protocol for Flight {
 }
 
 fn incoming(
-    receiver: mpsc::Receiver<io::Result<ConnectedClient>>,
-) -> impl futures::Stream<Item = io::Result<ConnectedClient>> {
+    receiver: mpsc::Receiver<io::Result<PlacedStream>>,
+) -> impl futures::Stream<Item = io::Result<PlacedStream>> {
     futures::stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) })
 }
 
 /// Accepts TLS if it is configured, waits for the client's first bytes, and passes the connection on.
-async fn greet(
-    stream: TcpStream,
-    mut visit: Visit,
-    shared: Arc<Shared>,
-    sender: mpsc::Sender<io::Result<ConnectedClient>>,
-) {
-    let mut stays = Box::pin(visit.gives_way());
-    let deadline = Instant::now() + shared.limits.startup;
-    let entered = tokio::select! {
-        entered = tokio::time::timeout_at(deadline, enter(stream, &shared)) => entered,
-        () = &mut stays => return tracing::info!("a connection gave way before it had logged in"),
-        () = shared.stopping() => return,
-    };
-    let stream = match entered {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return tracing::info!(connection = visit.number, %error, "the connection failed"),
-        Err(_) => return tracing::info!(connection = visit.number, "the client took too long to begin"),
-    };
-    tracing::info!(connection = visit.number, "connected over Flight SQL");
-    let ends = async move {
-        tokio::select! {
-            () = stays => {}
-            () = tokio::time::sleep_until(deadline) => {}
-        }
-    };
-    let place = Arc::new(Place(Mutex::new((visit, false))));
-    let _ = sender.send(Ok(ConnectedClient { stream, greeting: PREFACE, place, stranger: Some(Box::pin(ends)) })).await;
+async fn greet(stream: TcpStream, visit: Visit, shared: Arc<Shared>, sender: mpsc::Sender<io::Result<PlacedStream>>) {
+    if let Some(stream) = place::enter(enter(stream, &shared), visit, &shared, "Flight SQL").await {
+        let _ = sender.send(Ok(stream.with_greeting(PREFACE))).await;
+    }
 }
 
 /// A stream whose client has begun to use HTTP/2. Waiting for the preface here gives silent clients a time limit.
@@ -128,78 +102,10 @@ async fn enter(stream: TcpStream, shared: &Shared) -> io::Result<Box<dyn Stream>
     })
 }
 
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
-
-/// A connection's place among all, and whether a call over it was authenticated.
-pub(crate) struct Place(Mutex<(Visit, bool)>);
-
-impl Place {
-    /// Records that a call of a user with this role was authenticated. False if all places are taken.
-    pub fn admit(&self, role: Role) -> bool {
-        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        place.1 = place.0.admit(role);
-        place.1
-    }
-
-    fn is_admitted(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1
-    }
-}
-
-/// A client's connection, with its place.
-struct ConnectedClient {
-    stream: Box<dyn Stream>,
-    /// Bytes that were already read from the stream, and are to be delivered first.
-    greeting: &'static [u8],
-    place: Arc<Place>,
-    /// Completes when the connection must end because nobody has logged in over it. `None` after a login.
-    stranger: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-}
-
-impl Connected for ConnectedClient {
+impl Connected for PlacedStream {
     type ConnectInfo = Arc<Place>;
 
     fn connect_info(&self) -> Arc<Place> {
-        self.place.clone()
-    }
-}
-
-impl AsyncRead for ConnectedClient {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if !self.greeting.is_empty() {
-            let (now, later) = self.greeting.split_at(self.greeting.len().min(buffer.remaining()));
-            buffer.put_slice(now);
-            self.greeting = later;
-            return Poll::Ready(Ok(()));
-        }
-        let ConnectedClient { place, stranger, .. } = &mut *self;
-        if place.is_admitted() {
-            *stranger = None;
-        }
-        if stranger.as_mut().is_some_and(|ends| ends.as_mut().poll(context).is_ready()) && !place.is_admitted() {
-            let message = "no user has logged in on this connection";
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)));
-        }
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for ConnectedClient {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        self.place().clone()
     }
 }

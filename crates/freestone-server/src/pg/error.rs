@@ -4,6 +4,7 @@ use freestone::Error;
 
 use super::frame::FrameError;
 use crate::sqlstate;
+use crate::text_place;
 
 /// An error or a notice, with its SQLSTATE.
 #[derive(Debug, Clone)]
@@ -55,11 +56,7 @@ impl PgError {
 
     /// Adds the position of a syntax error in the text that was parsed.
     pub fn placed_in(mut self, sql: &str) -> Self {
-        let place = self.message.strip_prefix("syntax error at line ").and_then(|rest| {
-            let (line, rest) = rest.split_once(", column ")?;
-            let column = rest.split_once(':')?.0;
-            Some((line.parse::<usize>().ok()?, column.parse::<usize>().ok()?))
-        });
+        let place = text_place::of_syntax_error(&self.message);
         self.position = place.and_then(|(line, column)| {
             let before: usize = sql.split_inclusive('\n').take(line.checked_sub(1)?).map(|l| l.chars().count()).sum();
             Some(before + column)

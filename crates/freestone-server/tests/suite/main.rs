@@ -3,6 +3,8 @@
 mod flight;
 mod fuzz;
 mod hostile;
+mod http;
+mod http_hostile;
 mod postgres;
 mod postgres_claims;
 mod server;

@@ -53,9 +53,11 @@ impl TestServer {
 
     /// A value of the server's metrics, such as `statements_running`. The metrics must be enabled.
     pub async fn metric(&self, name: &str) -> f64 {
-        let address = self.address("http").strip_suffix("/metrics").expect("the page");
+        let pages = self.addresses.iter().filter_map(|address| address.strip_prefix("http://"));
+        let address = pages.filter_map(|address| address.strip_suffix("/metrics")).next().expect("the page");
         let mut stream = TcpStream::connect(address).await.expect("a connection");
-        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").await.expect("asked");
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("asked");
         let mut text = String::new();
         stream.read_to_string(&mut text).await.expect("an answer");
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("freestone_{name} ")));

@@ -307,6 +307,11 @@ impl ParameterNames {
 }
 
 impl Statement {
+    /// The column of the script in which it begins, from 1, in characters.
+    pub fn column(&self) -> usize {
+        self.tokens.first().map_or(1, |token| token.span.start.column as usize)
+    }
+
     /// The command of the statement.
     pub(crate) fn command(&self) -> Result<Command> {
         depth::with_stack(self.tokens.len(), || guarded_now(|| self.parsed())).map_err(|error| self.explained(error))
