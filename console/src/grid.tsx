@@ -8,7 +8,7 @@ import { thousands } from './formats';
 import { Dialog } from './parts';
 import { Statement } from './run';
 import { ELEMENT_MAX, fromBar, toBar, visible } from './scroll';
-import { tell } from './state';
+import { copy, tell } from './state';
 
 const HEAD = 38;
 const LETTER = 7.6;
@@ -118,11 +118,10 @@ export function Grid({ statement }: { statement: Statement }) {
   const range: Range = {
     top: Math.min(at.row, anchor.row), bottom: Math.max(at.row, anchor.row), left: Math.min(at.column, anchor.column), right: Math.max(at.column, anchor.column),
   };
-  const copy = async () => {
+  const copyRange = async () => {
     const cells = (range.bottom - range.top + 1) * (range.right - range.left + 1);
     if (cells > COPY_MAX) return tell(`${thousands(cells)} cells are too many to copy: download the result`);
-    await navigator.clipboard.writeText(copyText(statement, range, cells > 1));
-    tell(cells === 1 ? 'Copied' : `${thousands(cells)} cells copied, with names`);
+    await copy(copyText(statement, range, cells > 1), cells === 1 ? 'Copied' : `${thousands(cells)} cells copied, with names`);
   };
   const pressed = (event: KeyboardEvent) => {
     const page = Math.max(Math.floor(view / line) - 1, 1);
@@ -136,7 +135,7 @@ export function Grid({ statement }: { statement: Statement }) {
     if (event.altKey) return;
     if (move) focusOn(move[0], move[1], event.shiftKey);
     else if (strong && event.key.toLowerCase() === 'a') [setAnchor({ row: 0, column: 0 }), setAt({ row: rows - 1, column: fields.length - 1 })];
-    else if (strong && event.key.toLowerCase() === 'c') void copy();
+    else if (strong && event.key.toLowerCase() === 'c') void copyRange();
     else if (event.key === 'Enter') setOpen(true);
     else return;
     event.preventDefault();
@@ -256,12 +255,11 @@ function Whole({ statement, place, onClose }: { statement: Statement; place: Pla
   const [batch, at] = found;
   const data = batch.data.children[place.column]!;
   const shown = cell(data, at, field, SHOWN_MAX);
-  const copy = () => void navigator.clipboard.writeText(fullText(data, at, field) ?? '').then(() => tell('Copied'));
   return (
     <Dialog title={`${field.name}, row ${thousands(place.row + 1)}`} onClose={onClose}>
       <p class="soft">{typeName(field)}{shown?.cut && `, the first ${thousands(SHOWN_MAX)} letters`}</p>
       <pre class="value">{shown === null ? 'NULL' : shown.text}</pre>
-      <form method="dialog" class="row"><button type="button" onClick={copy}>Copy</button><button class="main">Close</button></form>
+      <form method="dialog" class="row"><button type="button" onClick={() => void copy(fullText(data, at, field) ?? '', 'Copied')}>Copy</button><button class="main">Close</button></form>
     </Dialog>
   );
 }

@@ -93,6 +93,8 @@ export interface Candidate {
 /** Zones that are asked for at once; more are taken together by the engine. */
 export const ZONE_RUNS_MAX = 4_000;
 const ZONE_ROWS = 2_048;
+/** A second session, so that two questions about a table are answered at once. */
+const LANE = 'layout';
 
 const text = (value: Value | undefined) => (value === null || value === undefined ? null : String(value));
 const number = (value: Value | undefined) => Number(value ?? 0);
@@ -126,7 +128,7 @@ export async function readColumns(table: string, tab = 'page'): Promise<Column[]
 
 async function readSegments(table: string): Promise<Segment[]> {
   const names = ['segment', 'rows', 'deleted', 'bytes', 'pages', 'hot', 'in_pool', 'groups', 'design'];
-  const rows = await ask(`SELECT * FROM freestone_segments(${literal(table)})`, names);
+  const rows = await ask(`SELECT * FROM freestone_segments(${literal(table)})`, names, LANE);
   return rows.map((row) => ({
     segment: number(row.segment), rows: number(row.rows), deleted: number(row.deleted), bytes: number(row.bytes), pages: number(row.pages),
     hot: row.hot === true, inPool: row.in_pool === true, groups: text(row.groups) ?? '', design: text(row.design) ?? '',
@@ -136,7 +138,7 @@ async function readSegments(table: string): Promise<Segment[]> {
 async function readBlocks(table: string): Promise<Block[]> {
   const sql = `SELECT segment, "group", "columns", "format", count(*) AS pages, sum(bytes) AS bytes FROM freestone_pages(${literal(table)})
  GROUP BY segment, "group", "columns", "format" ORDER BY segment, "group"`;
-  const rows = await ask(sql, ['segment', 'group', 'columns', 'format', 'pages', 'bytes']);
+  const rows = await ask(sql, ['segment', 'group', 'columns', 'format', 'pages', 'bytes'], LANE);
   return rows.map((row) => ({
     segment: number(row.segment), group: number(row.group), columns: String(row.columns).split(', '), format: String(row.format),
     pages: number(row.pages), bytes: number(row.bytes),

@@ -50,6 +50,22 @@ export function mayWrite(): boolean {
   return session.value?.write === true;
 }
 
+/** Copies a text. Browsers keep their clipboard from pages of other machines without TLS, but for this older way. */
+export async function copy(text: string, done: string): Promise<void> {
+  if (navigator.clipboard) {
+    await navigator.clipboard.writeText(text).then(() => tell(done), () => tell('The browser does not let this page copy'));
+    return;
+  }
+  const focused = document.activeElement as HTMLElement | null;
+  const area = document.createElement('textarea');
+  area.value = text;
+  (document.querySelector('dialog[open]') ?? document.body).append(area);
+  area.select();
+  tell(document.execCommand('copy') ? done : 'The browser does not let this page copy');
+  area.remove();
+  focused?.focus();
+}
+
 /** The file that a browser's user gets. */
 export function download(name: string, parts: BlobPart[], type: string): void {
   const address = URL.createObjectURL(new Blob(parts, { type }));

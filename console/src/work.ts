@@ -159,5 +159,5 @@ export async function start(id: string, sql: string, statements: number, values:
 
 addEventListener('pagehide', () => {
   for (const id of Object.keys(runs.value)) api.close(tabId(id));
-  for (const name of ['page', 'overview', 'advice']) api.close(tabId(name));
+  for (const name of ['page', 'overview', 'layout', 'advice']) api.close(tabId(name));
 });

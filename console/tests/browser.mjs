@@ -8,10 +8,10 @@ import { join } from 'node:path';
 import { serve } from './mock.mjs';
 import { pictures } from './pictures.mjs';
 import { real } from './real.mjs';
-import { equal, goTo, holds, inspect, launch, openPage, parts, runAll, write } from './watch.mjs';
+import { equal, goTo, holds, inspect, launch, openPage, parts, runAll, within, write } from './watch.mjs';
 
 const folder = await mkdtemp(join(tmpdir(), 'freestone-console-'));
-const documented = ['sql-1280-light', 'plan-1280-light', 'layout-1280-dark', 'range-1280-light', 'advice-1280-light', 'machine-1280-dark', 'layout-360-light'];
+const documented = ['sql-1280-light', 'plan-1280-light', 'layout-1280-dark', 'range-1280-light', 'advice-1280-light', 'machine-1280-light', 'layout-360-light'];
 const browser = await launch();
 const server = await serve();
 const faults = [];
@@ -22,9 +22,7 @@ const cell = (row, column) => page.locator(`.grid [data-row="${row}"][data-colum
 async function firstPaint() {
   await page.locator('.cm-content').waitFor();
   const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime);
-  console.log(`       first paint after ${Math.round(paint)} ms`);
-  // 300 ms on a machine that does nothing else.
-  holds(paint < 3000, `the first paint takes ${paint} ms`);
+  within('the first paint', paint, 300);
 }
 
 async function exactValues() {
@@ -81,18 +79,21 @@ async function millionRows() {
   equal(await cell(999_999, 0).textContent(), '999999', 'the last row');
   await page.keyboard.press('Control+Home');
   equal(await cell(0, 0).textContent(), '0', 'the first row');
-  const slowest = await page.evaluate(async () => {
+  // The step in the middle: a busy machine makes some of them wait.
+  const usual = await page.evaluate(async () => {
     const box = document.querySelector('.grid-scroll');
-    let [slowest, last] = [0, performance.now()];
+    const steps = [];
+    let last = performance.now();
     for (let step = 0; step < 60; step++) {
       box.dispatchEvent(new WheelEvent('wheel', { deltaY: 240, cancelable: true, bubbles: true }));
       await new Promise(requestAnimationFrame);
       const now = performance.now();
-      [slowest, last] = [Math.max(slowest, now - last), now];
+      steps.push(now - last);
+      last = now;
     }
-    return slowest;
+    return steps.sort((a, b) => a - b)[30];
   });
-  holds(slowest < 250, `a step of scrolling takes ${slowest} ms`);
+  within('a step of scrolling', usual, 60);
   const first = Number(await page.locator('.grid [data-column="0"]').first().textContent());
   holds(first > 550 && first < 620, `60 steps of 240 pixels lead to row ${first}`);
 }
@@ -163,9 +164,7 @@ async function thousandSegments() {
     };
     look();
   }));
-  console.log(`       1,000 segments drawn in ${Math.round(took)} ms`);
-  // A second on a machine that does nothing else.
-  holds(took < 3000, `1,000 segments are drawn in ${took} ms`);
+  within('1,000 segments', took, 1000);
 }
 
 async function walkingTheLayout() {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { shapeOf } from '../src/design';
+import { parametersOf } from '../src/editor';
 import { bins, stepOf } from '../src/plot';
 import { charts, gathered, type Figure } from '../src/profile';
 import { ELEMENT_MAX, fromBar, toBar, visible } from '../src/scroll';
@@ -45,4 +46,9 @@ test('figures become curves', () => {
   ]);
   expect(single.map(({ name }) => name).sort()).toEqual(['4 KiB pages: reach of level 1', 'L1 size', 'durable write', 'lonely, chains at once 2', 'lost, chains at once 2', 'tuple output, a text byte']);
   expect(charts(curves).map((group) => group.length)).toEqual([1, 2]);
+});
+
+test('parameters are those outside of texts and comments', () => {
+  expect(parametersOf("SELECT $2, $10, $1, $name, '$3', \"$4\" -- $5\n, a$6 /* $7 */, $$ $8 $$")).toEqual(['1', '2', '10', 'name']);
+  expect(parametersOf('SELECT 1')).toEqual([]);
 });

@@ -9,7 +9,7 @@ import { equal, goTo, holds, openPage, runAll, write } from './watch.mjs';
 const PROGRAM = process.env.FREESTONE ?? join(process.env.CARGO_TARGET_DIR ?? join(homedir(), '.cache/freestone/target'), 'release/freestone');
 const ROWS = 1_500_000;
 const MAKE = `CREATE TABLE sales WITH (preset = 'row') AS
-SELECT g AS id, DATE '2020-01-01' + CAST(g % 1000 AS INT) AS day, CAST(g % 97 AS INT) AS shop, CAST((g * 7919) % 100000 AS DECIMAL(12, 2)) / 100 AS price,
+SELECT g AS id, DATE '2020-01-01' + CAST(g % 1000 AS INT) AS day, CAST(g % 97 AS INT) AS shop, CAST((g * 7919) % 100000 AS DECIMAL(12, 2)) AS price,
  CASE WHEN g % 10 = 0 THEN NULL ELSE 'item ' || (g % 500) END AS item FROM generate_series(1, ${ROWS}) AS s(g);
 CREATE TABLE by_day WITH (preset = 'column', sort = 'day') AS SELECT * FROM sales;
 CREATE TABLE "<b>x</b>" AS SELECT '<script>alert(1)</script>' AS "<i>y</i>"`;
@@ -21,7 +21,8 @@ function hasConsole() {
   return /^\s+ui\b/m.test(stdout) ? null : `${PROGRAM} has no command ui`;
 }
 
-const run = (database, sql, format = 'json') => execFileSync(PROGRAM, [database, '--format', format, '-c', sql], { encoding: 'utf8' });
+/** The rows of a statement, as the program gives them. */
+const run = (database, sql) => JSON.parse(execFileSync(PROGRAM, [database, '--format', 'json', '-c', sql], { encoding: 'utf8' }));
 
 /** Starts the server and returns its address and how to stop it. */
 async function start(database) {
@@ -38,12 +39,15 @@ async function start(database) {
   return { address, stop: () => new Promise((resolve) => { child.on('exit', resolve); child.kill('SIGTERM'); }) };
 }
 
-const counterOf = (text, name) => new RegExp(`\\b${name}[ =]([\\d.]+ ?[KMG]?)`).exec(text)?.[1].trim();
+/** The counters of the native scan of a plan. */
+function scanOf(node) {
+  return node['Relation Name'] && node.Counters ? node.Counters : node.Plans?.map(scanOf).find((found) => found);
+}
 
 async function compare(page, database) {
   await runAll(page, QUERY);
   await page.getByText('97 rows').waitFor();
-  const expected = JSON.parse(run(database, QUERY.replace('sum(price)', 'CAST(sum(price) AS VARCHAR)')));
+  const expected = run(database, QUERY.replace('sum(price)', 'CAST(sum(price) AS VARCHAR)'));
   const shown = await page.locator('.grid [data-row="0"]').allTextContents();
   equal(shown, [String(expected[0].shop), expected[0].revenue], 'the first row');
   await runAll(page, 'SELECT CAST(9007199254740993 AS BIGINT) AS a, CAST(1.5 AS DECIMAL(38, 4)) AS b, CAST(NULL AS VARCHAR) AS c, \'\' AS d, [1, 2] AS e, * FROM "<b>x</b>"');
@@ -57,10 +61,10 @@ async function pagesAndZones(page, database) {
   const scan = page.locator('.node', { hasText: 'Scan' }).last();
   await scan.waitFor();
   const shown = await scan.locator('.counters').textContent();
-  const told = run(database, `EXPLAIN ANALYZE ${QUERY}`, 'csv');
+  const told = scanOf(JSON.parse(run(database, `EXPLAIN (ANALYZE, FORMAT json) ${QUERY}`)[0].plan)[0].Plan);
   for (const name of ['pages_total', 'pages_used', 'zones', 'zones_pruned', 'rows_selected']) {
-    holds(counterOf(told, name) !== undefined, `EXPLAIN ANALYZE tells no ${name}: ${told}`);
-    equal(counterOf(shown, name), counterOf(told, name), name);
+    holds(told[name] !== undefined, `EXPLAIN ANALYZE tells no ${name}: ${JSON.stringify(told)}`);
+    holds(`${shown},`.includes(` ${name} ${told[name]},`), `${name} is ${told[name]}, and the page shows ${shown}`);
   }
 }
 
@@ -70,14 +74,14 @@ async function everyView(page) {
   await page.locator('.ranges canvas').waitFor();
   await page.locator('.cutting aside .problem').waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'As a table' }).click();
-  await page.locator('table.plain', { hasText: 'revenue' }).waitFor({ state: 'detached' });
+  await page.locator('table.plain caption', { hasText: 'Segments of by_day' }).waitFor({ state: 'attached' });
   await goTo(page, 'machine');
   await page.getByRole('heading', { name: 'This machine' }).waitFor();
   equal(await page.locator('.problem b').count(), 0, 'errors in the views');
 }
 
 /** Bytes of a table as the program tells them. */
-const bytesOf = (database, table) => Number(JSON.parse(run(database, `SELECT bytes FROM freestone_tables() WHERE name = '${table}'`))[0].bytes);
+const bytesOf = (database, table) => Number(run(database, `SELECT bytes FROM freestone_tables() WHERE name = '${table}'`)[0].bytes);
 
 async function applyAndRevert(page, database) {
   for (let time = 0; time < 3; time++) {

@@ -1,5 +1,6 @@
 // A browser whose pages may reach one server only, and whose errors, violations and strange requests are kept.
 import { existsSync } from 'node:fs';
+import { availableParallelism, loadavg } from 'node:os';
 import { chromium } from 'playwright-core';
 
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
@@ -78,6 +79,13 @@ export function equal(found, expected, what) {
 
 export function holds(condition, what) {
   if (!condition) throw new Error(what);
+}
+
+/** Tells a time, and fails if it is too long, unless other programs have the processors. */
+export function within(what, ms, limit) {
+  const isBusy = loadavg()[0] > 1.5 * availableParallelism();
+  console.log(`       ${what}: ${Math.round(ms)} ms${isBusy ? ', not judged: the machine is busy' : ''}`);
+  if (!isBusy && ms > limit) throw new Error(`${what}: ${Math.round(ms)} ms, more than ${limit}`);
 }
 
 /** Types a script into the editor of the shown tab, in place of what is there. */
