@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from . import binaries
@@ -21,10 +22,11 @@ COMPLETIONS = {
 }
 DESCRIPTION = "analytical SQL database with layouts that can be chosen"
 LONG_DESCRIPTION = """\
-Freestone is an analytical SQL database in one program. It queries CSV, Parquet,
-JSON and Arrow files in place, and stores tables in layouts that you set, compare
-and change: rows, columns, column groups, sorted or clustered. It also serves a
-database to clients of PostgreSQL and Arrow Flight SQL."""
+Freestone is an analytical SQL database in one program. It queries CSV,
+Parquet, JSON and Arrow files in place, and stores tables in layouts that
+you set, compare and change: rows, columns, column groups, sorted or
+clustered. It also serves a database to clients of PostgreSQL and Arrow
+Flight SQL."""
 
 
 def extras(program: Path) -> dict[str, bytes]:
@@ -120,7 +122,7 @@ def write_debian_files(settings: Settings, folder: Path, program: Path, share: d
         if name.startswith("man/"):
             write_file(folder / f"usr/share/{name}.gz", gzipped(content))
     documents = folder / "usr/share/doc/freestone"
-    write_file(documents / "copyright", debian_copyright())
+    write_file(documents / "copyright", debian_copyright(settings))
     write_file(documents / "changelog.Debian.gz", gzipped(debian_changelog(settings).encode()))
     for path in [folder, *folder.rglob("*")]:
         if path.is_dir():
@@ -161,13 +163,13 @@ def debian_dependencies(content: bytes) -> list[str]:
     return sorted(package + versions.get(package, "") for package in packages)
 
 
-def debian_copyright() -> str:
-    """The copyright file in Debian's machine-readable form."""
-    return """Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+def debian_copyright(settings: Settings) -> str:
+    """The copyright file in Debian's machine-readable form, with the year of the commit."""
+    return f"""Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: freestone
 
 Files: *
-Copyright: The Freestone developers
+Copyright: {time.gmtime(settings.epoch).tm_year} The Freestone developers
 License: Apache-2.0
  On Debian systems, the text of the Apache License 2.0 is in
  /usr/share/common-licenses/Apache-2.0.
@@ -175,12 +177,12 @@ License: Apache-2.0
 
 
 def debian_changelog(settings: Settings) -> str:
-    time = email.utils.formatdate(settings.epoch)
+    date = email.utils.formatdate(settings.epoch)
     return f"""freestone ({settings.version}-1) unstable; urgency=medium
 
   * Version {settings.version}; CHANGELOG.md of the sources says what is new.
 
- -- The Freestone developers <freestone@freestone.example>  {time}
+ -- The Freestone developers <freestone@freestone.example>  {date}
 """
 
 
