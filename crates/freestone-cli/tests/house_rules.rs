@@ -231,6 +231,15 @@ fn the_tree_names_no_machine_and_holds_no_notes_to_self() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+#[test]
+fn the_tree_holds_no_database_but_fixtures() {
+    let is_log = |name: &str| name == "CURRENT" || name.starts_with("manifest-") && name.ends_with(".log");
+    let left = tracked().into_iter().find(|file| {
+        !file.contains("/tests/fixtures/") && is_log(file.rsplit_once('/').map_or(file.as_str(), |(_, name)| name))
+    });
+    assert_eq!(left, None, "a program or test has made a database here: it should use a temporary folder");
+}
+
 /// Whether the line contains an absolute path that begins with `path`.
 fn starts_path(line: &str, path: &str) -> bool {
     let inside = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '~' | ')' | '}');
