@@ -5,6 +5,9 @@
 //! is the same for both. SQL and metadata are implemented by the engine, and the protocol by freestone-wire. This crate
 //! implements only ADBC. The driver is synchronous and runs its work on its own threads.
 //!
+//! Its C functions are in two libraries: that of this crate, for every language, and the Python extension, which has the
+//! engine already. A Python package with both would have the engine twice.
+//!
 //! Programs in Rust may use [`FreestoneDriver`] without the C interface, as `tests/driver.rs` does.
 
 #![warn(missing_docs, clippy::missing_errors_doc)]

@@ -1,18 +1,32 @@
 //! Rules for the source code that readers rely on, as tests: the allowed dependencies between crates, documentation
 //! of every id on disk, and no paths of a developer's machine. Clippy checks that no code unwraps (see `clippy.toml`).
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates that each crate may depend on. Data flows from left to right.
-const MAY_DEPEND_ON: [(&str, &[&str]); 15] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 17] = [
     ("freestone-codec", &[]),
     ("freestone-store", &["freestone-codec"]),
     ("freestone-advisor", &["freestone-codec", "freestone-store"]),
+    ("freestone-bucket", &["freestone-store"]),
     ("freestone-exec", &["freestone-codec", "freestone-store"]),
     ("freestone-sql", &[]),
-    ("freestone", &["freestone-advisor", "freestone-codec", "freestone-exec", "freestone-sql", "freestone-store"]),
+    ("freestone-binder", &["freestone-sql"]),
+    (
+        "freestone",
+        &[
+            "freestone-advisor",
+            "freestone-binder",
+            "freestone-bucket",
+            "freestone-codec",
+            "freestone-exec",
+            "freestone-sql",
+            "freestone-store",
+        ],
+    ),
     ("freestone-data", &[]),
     ("freestone-report", &["freestone-advisor"]),
     ("freestone-demo", &["freestone", "freestone-data", "freestone-report"]),
@@ -59,7 +73,15 @@ fn dependencies_point_one_way() {
 
 #[test]
 fn nothing_below_the_engine_knows_what_is_above() {
-    for name in ["freestone-codec", "freestone-store", "freestone-advisor", "freestone-exec", "freestone-sql"] {
+    let below = [
+        "freestone-codec",
+        "freestone-store",
+        "freestone-bucket",
+        "freestone-advisor",
+        "freestone-exec",
+        "freestone-sql",
+    ];
+    for name in below {
         let manifest = read(&format!("crates/{name}/Cargo.toml"));
         let above = dependencies(&manifest).into_iter().find(|d| d.contains("datafusion") || d.contains("sqlparser"));
         assert_eq!(above, None, "{name} must not know SQL");
@@ -172,6 +194,67 @@ fn check_prefixes(names: &[String], document: &str, least: usize) {
     }
 }
 
+/// What can be read at one sitting.
+const ARCHITECTURE_BYTES_MAX: usize = 15_000;
+
+#[test]
+fn the_architecture_is_short_and_names_what_there_is() {
+    let text = read("ARCHITECTURE.md");
+    assert!(text.len() <= ARCHITECTURE_BYTES_MAX, "ARCHITECTURE.md has {} bytes: shorten it", text.len());
+    let words = words_of_sources();
+    let (mut folder, mut paths) = (String::new(), 0);
+    for (line, span) in code_spans(&text) {
+        // Within a section about a crate, and in a row of a table about it, paths begin in its sources.
+        let is_crate = root().join(format!("crates/{span}/src")).is_dir();
+        if is_crate && (line.starts_with('#') || line.starts_with(&format!("| `{span}`"))) {
+            folder = format!("crates/{span}/src");
+        } else if line.starts_with('#') {
+            folder.clear();
+        }
+        let is_path = span.contains('/') || [".rs", ".md", ".py"].iter().any(|end| span.ends_with(end));
+        let is_name = span.split("::").all(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_'));
+        if is_path {
+            let found = [&folder, ""].iter().any(|folder| root().join(folder).join(&span).exists());
+            assert!(found, "ARCHITECTURE.md: there is no {span}, neither in the root nor in `{folder}`: {line}");
+            paths += 1;
+        } else if is_name {
+            let missing = span.split("::").find(|name| !words.contains(*name));
+            assert_eq!(missing, None, "ARCHITECTURE.md: no source has the name: {line}");
+        }
+    }
+    assert!(paths >= 50, "only {paths} paths were found");
+    let (crates, all) = (folders(&root().join("crates")), tracked());
+    let roots = all.iter().filter_map(|file| Some(file.split_once('/')?.0)).filter(|name| !name.starts_with('.'));
+    let named = crates.into_iter().map(|name| format!("`{name}`")).chain(roots.map(|name| format!("`{name}/")));
+    let unnamed = named.into_iter().find(|name| !text.contains(name.as_str()));
+    assert_eq!(unnamed, None, "ARCHITECTURE.md has no line for this crate or folder");
+}
+
+/// The texts between backticks outside of blocks, with their lines; headings are among them.
+fn code_spans(text: &str) -> Vec<(&str, String)> {
+    let (mut spans, mut in_block) = (vec![], false);
+    for line in text.lines() {
+        if line.starts_with("```") {
+            in_block = !in_block;
+        } else if !in_block {
+            let heading = line.strip_prefix("### ").map(str::to_owned);
+            spans.extend(heading.or_else(|| line.starts_with('#').then(String::new)).map(|span| (line, span)));
+            spans.extend(line.split('`').skip(1).step_by(2).map(|span| (line, span.to_owned())));
+        }
+    }
+    spans
+}
+
+/// All words in the Rust sources of the crates.
+fn words_of_sources() -> HashSet<String> {
+    let mut words = HashSet::new();
+    for file in tracked().into_iter().filter(|file| file.starts_with("crates/") && file.ends_with(".rs")) {
+        let Ok(text) = fs::read_to_string(root().join(file)) else { continue };
+        words.extend(text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned));
+    }
+    words
+}
+
 #[test]
 fn links_between_documents_lead_somewhere() {
     let mut links = 0;
@@ -229,6 +312,15 @@ fn the_tree_names_no_machine_and_holds_no_notes_to_self() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_tree_holds_no_database_but_fixtures() {
+    let is_log = |name: &str| name == "CURRENT" || name.starts_with("manifest-") && name.ends_with(".log");
+    let left = tracked().into_iter().find(|file| {
+        !file.contains("/tests/fixtures/") && is_log(file.rsplit_once('/').map_or(file.as_str(), |(_, name)| name))
+    });
+    assert_eq!(left, None, "a program or test has made a database here: it should use a temporary folder");
 }
 
 /// Whether the line contains an absolute path that begins with `path`.

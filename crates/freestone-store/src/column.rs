@@ -1,4 +1,7 @@
 //! Columns between Arrow and the codecs: physical values and validity for writing, growing Arrow columns for reading.
+//!
+//! Dates, times and decimals of up to 18 digits are integers, of the width that the data needs. Strings are views: the
+//! bytes of a page stay where they were decompressed.
 
 use std::cmp::Ordering;
 use std::hash::Hasher;

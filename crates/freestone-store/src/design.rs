@@ -1,4 +1,7 @@
 //! A table's physical layout as a value: parsed from SQL options, printed as SQL options, resolved per segment.
+//!
+//! `auto` means columns whose encodings are chosen from samples. It knows no workload and does not guess one: that is the
+//! advisor's task.
 
 mod dimension_path;
 

@@ -14,6 +14,9 @@
 //!     28    4 group
 //!     32      payload, then zeros
 //! ```
+//!
+//! A row, dictionary or footer that is larger than a page takes as many page sizes as it needs. There are no chains of
+//! overflow pages, so a read is always one contiguous request with one checksum.
 
 use crate::design::PageFormat;
 

@@ -1,5 +1,10 @@
 //! From the paths of a design to codes: the tables and rows that a path leads to, the levels of their attribute, and
 //! the code of every key.
+//!
+//! The codes of referenced rows are not stored, because they follow from the referenced tables. A segment names these with
+//! the last commit that changed their rows. While that commit is the last, codes are computed from the tables, once per
+//! process; afterwards the dimension prunes nothing until VACUUM. Stored codes would stay valid for longer, but would be
+//! one more file to keep true.
 
 use std::collections::HashMap;
 use std::sync::Arc;

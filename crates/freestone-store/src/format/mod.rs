@@ -1,5 +1,10 @@
 //! Page formats: the same rows as slotted tuples, as dense super tuples, or as mini pages. The differences end in this
 //! module, and scans do not depend on them.
+//!
+//! A page holds as many rows as fit when they are encoded, and one chunk per column. So it depends on no other page but
+//! the segment's dictionary, one checksum covers one decode, and a lookup reads one page per column group. The price is
+//! that pages of different groups end at different rows; the cursor of a scan aligns them. A column store's page is a PAX
+//! page of one column. Dense groups of one column have it, too: both would be a sequence of bit-packed values.
 
 pub mod dense;
 mod field;

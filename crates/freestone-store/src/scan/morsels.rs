@@ -1,4 +1,7 @@
 //! Morsels: how a scan is divided, and how threads share it.
+//!
+//! Threads take morsels from one queue, so a slow thread delays no other: this is work stealing without a deque per
+//! thread. Where a plan needs the order of the table, each partition has contiguous morsels of its own instead.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,8 @@
 //! `pg_catalog` for clients of PostgreSQL, as tables and functions of a session.
+//!
+//! Rows are computed from one snapshot when a statement asks for them. Tables of features that the database does not have
+//! are empty. A library that derives such a catalog from DataFusion's would have no keys, indexes or roles, which clients
+//! ask for, and each of its releases would decide which version of DataFusion is used here.
 
 mod cell;
 mod data;
