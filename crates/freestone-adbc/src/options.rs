@@ -121,6 +121,7 @@ impl DatabaseOptions {
                 self.server(&place).map(|address| Target::Server(Box::new(address)))
             }
             Some("file") => self.embedded(place.strip_prefix("file://").unwrap_or(&place)),
+            Some("s3" | "gs" | "az") => self.embedded(&place),
             Some(other) => Err(invalid(format!(
                 "uri: unknown scheme {other}; give a folder, {MEMORY}, freestone://user:password@host:port or \
                  freestone+unix://user:password@/path"

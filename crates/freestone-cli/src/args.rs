@@ -144,6 +144,8 @@ pub enum Command {
         /// The folder, which must exist
         folder: PathBuf,
     },
+    /// Checks whether an object store can hold a database
+    Store(StoreArgs),
 }
 
 const UPGRADE_HELP: &str = "\
@@ -155,6 +157,39 @@ Examples:
   source <(freestone completions bash)
   freestone completions zsh > ~/.zfunc/_freestone
   freestone completions fish > ~/.config/fish/completions/freestone.fish";
+
+#[derive(Debug, Args)]
+pub struct StoreArgs {
+    #[command(subcommand)]
+    pub command: StoreCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum StoreCommand {
+    /// Lets many threads create the same objects at the same time: one of each must succeed. What is created is removed
+    /// again
+    #[command(after_help = STORE_CHECK_HELP)]
+    Check {
+        /// A place in the store: s3://bucket/path, gs://bucket/path, az://container/path or file:///folder
+        url: String,
+
+        /// The number of objects [default: 200]
+        #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
+        rounds: Option<usize>,
+    },
+}
+
+const STORE_CHECK_HELP: &str = "\
+Examples:
+  freestone store check s3://bucket/path
+  freestone store check s3://bucket/path --rounds 5000
+
+Credentials, region and endpoint come from the environment, such as AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+AWS_REGION, AWS_ENDPOINT and AWS_ALLOW_HTTP for S3.
+
+A store that checks first and writes later may let two attempts succeed, but seldom: more rounds find that out.
+
+Exit status: 0 if the store is fit; 1 if it is not, or cannot be reached, with the reason.";
 
 #[derive(Debug, Args)]
 pub struct DemoArgs {

@@ -1,4 +1,4 @@
-//! Connects to the database that the command line names: a folder, memory, or the address of a server.
+//! Connects to the database that the command line names: a folder, object storage, memory, or the address of a server.
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -38,14 +38,15 @@ pub fn check_usage(db: Option<&Path>, args: &EngineArgs) {
     }
 }
 
-/// Opens a folder or a database in memory, or connects to a server.
+/// Opens a database of this process, or connects to a server.
 pub fn connect(db: Option<&Path>, args: &EngineArgs) -> Result<Connected, Failure> {
     let Some(text) = db.and_then(address_text) else {
-        let folder = db.filter(|path| *path != Path::new(crate::MEMORY));
+        let is_bucket = |path: &Path| path.to_str().is_some_and(freestone::is_bucket);
+        let folder = db.filter(|path| *path != Path::new(crate::MEMORY) && !is_bucket(path));
         let is_new = folder.map_or(Ok(false), new_database::is_new)?;
         let database = crate::open(db, args)?;
         let new = folder.filter(|_| is_new).and_then(|folder| NewDatabase::new(folder, &database));
-        let name = folder.and_then(Path::file_name);
+        let name = db.and_then(Path::file_name).filter(|name| *name != crate::MEMORY);
         let name = name.map_or("memory".into(), |name| name.to_string_lossy().into_owned());
         let threads = database.options().threads;
         let folder = folder.map(Path::to_owned);
@@ -59,9 +60,10 @@ pub fn connect(db: Option<&Path>, args: &EngineArgs) -> Result<Connected, Failur
     Ok(Connected { backend: Backend::Remote(Arc::new(client)), name, threads, new: None, folder: None })
 }
 
-/// The text of an address. An address has a scheme, which the path of a folder does not have.
+/// The text of the address of a server. It has a scheme, which the path of a folder does not have, and none of those of object
+/// storage.
 pub fn address_text(db: &Path) -> Option<&str> {
-    db.to_str().filter(|text| text.contains("://"))
+    db.to_str().filter(|text| text.contains("://") && !freestone::is_bucket(text))
 }
 
 /// The address of a server, or what is wrong with it.

@@ -17,6 +17,7 @@ mod run;
 mod serve;
 mod shell;
 mod split;
+mod store;
 mod task;
 mod terminal;
 mod threads;

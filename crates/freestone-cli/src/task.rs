@@ -8,7 +8,7 @@ use freestone_demo::DemoOptions;
 
 use crate::args::{CheckArgs, Cli, Command, DemoArgs, EngineArgs};
 use crate::failure::{Failure, note};
-use crate::{advise, serve, ui, user};
+use crate::{advise, serve, store, ui, user};
 
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
@@ -22,6 +22,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::User(args) => user::run(args.command),
         Command::Completions { shell } => completions(shell),
         Command::ManPages { folder } => man_pages(&folder),
+        Command::Store(args) => store::run(&args.command),
     }
 }
 

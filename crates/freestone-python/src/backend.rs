@@ -73,9 +73,9 @@ pub enum Answer {
     Done { verb: Verb },
 }
 
-/// Whether a text is the address of a server. All others are folders.
+/// Whether a text is the address of a server. All others are folders, or places in object storage.
 pub fn is_address(text: &str) -> bool {
-    text.contains("://")
+    text.contains("://") && !freestone::is_bucket(text)
 }
 
 /// Opens the database at a path or an address.

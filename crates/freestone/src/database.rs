@@ -11,10 +11,11 @@ use freestone_store::{PmemOptions, Repaired, Store, StoreOptions};
 use parking_lot::Mutex;
 
 use crate::access::Access;
+use crate::bucket;
 use crate::compaction::{self, Merger};
 use crate::context;
 use crate::context::{Holders, Statements};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory;
 use crate::memory::{Division, SpillPool};
 use crate::options::Options;
@@ -47,13 +48,18 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the database folder at `path`, which is created if it does not exist, unless `options` are read-only.
+    /// Opens the database folder at `path`, or the database at a URL of object storage ([`is_bucket`](crate::is_bucket)). It
+    /// is created if it does not exist, unless `options` are read-only.
     ///
     /// # Errors
     ///
-    /// The folder cannot be opened or created, or the log is damaged.
+    /// The folder or the bucket cannot be opened or created, or the log is damaged.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<Database>> {
         let division = Division::of(&options);
+        if let Some(url) = bucket::url(path.as_ref()) {
+            let store = bucket::open(url, store_options(&options, &division))?;
+            return Self::over(store, options, division, None);
+        }
         let store = Store::open(path.as_ref(), store_options(&options, &division))?;
         Self::over(store, options, division, Some(path.as_ref()))
     }
@@ -76,6 +82,12 @@ impl Database {
     ///
     /// The database is open, or its folder cannot be read or written.
     pub fn repair(path: impl AsRef<Path>) -> Result<Repaired> {
+        if let Some(url) = bucket::url(path.as_ref()) {
+            let message =
+                format!("{url}: commits in object storage are made whole or not at all; there is nothing to repair");
+            return Err(Error::invalid(message)
+                .with_hint("restore objects that are damaged from versions that the store keeps"));
+        }
         Ok(Store::repair(path.as_ref())?)
     }
 
@@ -115,7 +127,7 @@ impl Database {
         Session::new(self.clone(), access)
     }
 
-    /// The folder of the database; `None` for a database in memory.
+    /// The folder of the database; `None` for a database in memory or in object storage.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }

@@ -1,6 +1,6 @@
 //! The Freestone engine: SQL over native tables in any layout, and over files.
 //!
-//! A [`Database`] is a folder, or in memory. Its [`Session`]s parse scripts into [`Statement`]s and execute them one by
+//! A [`Database`] is a folder, in object storage, or in memory. Its [`Session`]s parse scripts into [`Statement`]s and execute them one by
 //! one. Unless a statement belongs to a transaction of several, it reads the snapshot that was committed when it began,
 //! and commits when it succeeds. An [`Outcome`] has rows, which are computed while they are read, or a count.
 //!
@@ -28,6 +28,7 @@ mod access;
 mod advise;
 mod aggregates;
 mod attached;
+mod bucket;
 mod catalog;
 mod compaction;
 mod context;
@@ -81,6 +82,7 @@ mod workload;
 
 pub use access::{Access, Extension};
 pub use advise::AdviseOptions;
+pub use bucket::{check_store, is_bucket};
 pub use context::{CancelHandle, Outcome, Progress};
 pub use database::Database;
 pub use datafusion::scalar::ScalarValue;

@@ -5,6 +5,7 @@
 //! So each statement and each transaction treats them as it treats all other tables. They end with their session. What a
 //! killed process leaves is dropped by the next process that writes.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -186,7 +187,20 @@ impl TempSchema {
 /// # Errors
 /// Another process writes, or the database cannot be written.
 pub(crate) fn drop_leftovers(store: &Store) -> Result<()> {
-    drop_schemas(store, &is_temp_schema)
+    if !store.is_shared() {
+        return drop_schemas(store, &is_temp_schema);
+    }
+    // Others write at the same time, and have temporary tables of their own.
+    let mut left = HashSet::new();
+    let snapshot = store.snapshot()?;
+    for table in snapshot.tables() {
+        if let Some((schema, _)) = table.name.split_once('.').filter(|(schema, _)| is_temp_schema(schema))
+            && store.is_left_behind(table.id)?
+        {
+            left.insert(schema.to_owned());
+        }
+    }
+    if left.is_empty() { Ok(()) } else { drop_schemas(store, &|schema| left.contains(schema)) }
 }
 
 fn drop_schemas(store: &Store, is_one: &dyn Fn(&str) -> bool) -> Result<()> {
