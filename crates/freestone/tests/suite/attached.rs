@@ -122,7 +122,7 @@ async fn it_is_only_read_and_only_while_it_is_attached() {
         (format!("ATTACH '{place}' AS x"), ErrorKind::Unsupported, "for reading only"),
         (format!("ATTACH '{place}' AS x (TYPE sqlite, READ_ONLY)"), ErrorKind::Unsupported, "type sqlite"),
         (format!("ATTACH '{place}' AS x (READ_ONLY, SPEED 3)"), ErrorKind::Invalid, "unknown option speed"),
-        ("ATTACH 'no such folder' AS x (READ_ONLY)".into(), ErrorKind::NotFound, "no such folder"),
+        ("ATTACH 'no such folder' AS x (READ_ONLY)".into(), ErrorKind::Io, "no such folder"),
         ("DETACH x".into(), ErrorKind::NotFound, "no attached database x"),
     ] {
         let error = rows(&own, &sql).await.expect_err(&sql);
