@@ -28,7 +28,7 @@ pub fn with_links(title: &str, lead: &str, pages: &[(String, String)], runs: &[F
     if !pages.is_empty() {
         let link =
             |(file, title): &(String, String)| format!("<li><a href=\"{}\">{}</a></li>", escape(file), escape(title));
-        let _ = write!(out, "<nav><ul>{}</ul></nav>\n", pages.iter().map(link).collect::<String>());
+        let _ = writeln!(out, "<nav><ul>{}</ul></nav>", pages.iter().map(link).collect::<String>());
     }
     if runs.len() > 1 {
         contents(runs, &mut out);
