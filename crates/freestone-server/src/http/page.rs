@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::refusal::Refusal;
 
-/// A file by its path in addresses. It is there in at least one form besides Brotli.
+/// A file by its path in addresses. It is there as it is, or as gzip.
 struct File {
     path: &'static str,
     kind: &'static str,
