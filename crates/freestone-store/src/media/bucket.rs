@@ -293,6 +293,8 @@ impl Run<Ticket> {
 }
 
 #[cfg(test)]
+// Lists of ranges may have one.
+#[allow(clippy::single_range_in_vec_init)]
 mod tests {
     use proptest::prelude::*;
 

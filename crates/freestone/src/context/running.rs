@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
 /// The statements that all sessions of a database are executing, as one of the sessions sees them.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Statements {
     all: Arc<All>,
     session: u64,
@@ -51,12 +51,6 @@ pub(crate) struct Running {
     all: Arc<All>,
     id: u64,
     rows: Arc<AtomicU64>,
-}
-
-impl Default for Statements {
-    fn default() -> Self {
-        Statements { all: Arc::default(), session: 0 }
-    }
 }
 
 impl Statements {
