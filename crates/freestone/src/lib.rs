@@ -27,6 +27,7 @@
 mod access;
 mod advise;
 mod aggregates;
+mod binding;
 mod catalog;
 mod compaction;
 mod context;
