@@ -35,7 +35,7 @@ mod table;
 pub use error::StoreError;
 pub use store::{
     Appended, Appender, BackupReport, CheckReport, ColumnUse, Emulation, LockMode, OpenTransaction, PmemOptions,
-    PoolList, PoolState, RETENTION, Repaired, Savepoint, Snapshot, Store, StoreOptions, TransactionList, VacuumReport, Waiting,
-    WriteTransaction, is_comparable,
+    PoolList, PoolState, RETENTION, Repaired, Savepoint, Snapshot, Store, StoreOptions, TransactionList, VacuumReport,
+    Waiting, WriteTransaction, is_comparable,
 };
 pub use table::{CopyOf, SegmentEntry, Table};

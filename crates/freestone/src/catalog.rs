@@ -34,6 +34,7 @@ use parking_lot::Mutex;
 
 use crate::access::{Access, Extension};
 use crate::attached::{Attached, AttachedSnapshots};
+use crate::binding::Switch;
 use crate::context::{self, Budget, CancellableStream, Canceller, Progress};
 use crate::definitions::GeneratedColumn;
 use crate::error::{Error, ErrorKind, Result};
@@ -344,6 +345,26 @@ impl Planner {
         }
         let plan = Box::pin(self.plan_typed(state, scope, statement, types)).await?;
         Ok(plan.with_param_values(ParamValues::from(values))?)
+    }
+
+    /// Plans a query by the binder where the session's switch is on and the binder has its forms.
+    pub async fn plan_query(
+        &self,
+        switch: &Switch,
+        text: &str,
+        state: &SessionState,
+        scope: &Scope,
+        sql: ast::Statement,
+        parameters: &Parameters,
+    ) -> Result<LogicalPlan> {
+        let has_values = !parameters.values.is_empty() || !parameters.types.is_empty();
+        if switch.is_on()
+            && !has_values
+            && let Some(plan) = switch.plan(self, state, scope, text).await?
+        {
+            return Ok(plan);
+        }
+        Box::pin(self.plan(state, scope, sql, parameters)).await
     }
 
     /// Plans a statement whose parameters have types, but no values yet.

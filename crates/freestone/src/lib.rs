@@ -28,6 +28,7 @@ mod access;
 mod advise;
 mod aggregates;
 mod attached;
+mod binding;
 mod bucket;
 mod catalog;
 mod compaction;

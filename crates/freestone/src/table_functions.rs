@@ -107,7 +107,7 @@ impl RelationPlanner for TableFunctions {
 }
 
 /// The value of an argument that reads no column, and the argument otherwise.
-fn evaluated(argument: Expr, options: &Arc<ConfigOptions>) -> Result<Expr> {
+pub(crate) fn evaluated(argument: Expr, options: &Arc<ConfigOptions>) -> Result<Expr> {
     let reads = |e: &Expr| {
         use Expr::{Column, Exists, InSubquery, OuterReferenceColumn, Placeholder, ScalarSubquery, SetComparison};
         let is_open = matches!(

@@ -33,7 +33,7 @@ impl Memory {
         let tables = HashMap::from([
             ("t", schema(&[("a", DataType::Int32), ("b", text.clone()), ("c", DataType::Float64)])),
             ("u", schema(&[("a", DataType::Int64), ("d", DataType::Date32)])),
-            ("n", schema(&[("l", list), ("s", point), ("A b", DataType::Int32)])),
+            ("n", schema(&[("l", list.clone()), ("s", point), ("A b", DataType::Int32)])),
         ]);
         let one = |name: &'static str, inputs: usize, result: DataType, volatility| {
             let work = Arc::new(|_: &[ColumnarValue]| not_impl_err!("nothing runs here"));
@@ -45,7 +45,7 @@ impl Memory {
             one("get_field", 2, DataType::Int32, immutable),
             one("coalesce", 2, DataType::Int32, immutable),
             one("struct", 2, DataType::Int32, immutable),
-            one("make_array", 2, DataType::Int32, immutable),
+            one("make_array", 2, list.clone(), immutable),
             one("random", 0, DataType::Float64, Volatility::Volatile),
         ]);
         Memory { tables, scalars }

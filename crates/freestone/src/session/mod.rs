@@ -38,6 +38,7 @@ use tokio::runtime::Handle;
 use crate::access::{Access, Extension};
 use crate::advise::{AdviseOptions, advice_batch};
 use crate::attached::{self, Attached};
+use crate::binding::Switch;
 use crate::catalog::{Planner, Scope, constant};
 use crate::context::{
     self, Budget, CancelHandle, CancellableStream, Cancellation, Canceller, Failure, Outcome, Progress, Statements,
@@ -111,6 +112,8 @@ pub struct Session {
     variables: Arc<Variables>,
     /// Those that are being executed.
     statements: Statements,
+    /// Whether the binder plans its SELECTs.
+    binder: Arc<Switch>,
 }
 
 /// How a statement writes.
@@ -212,7 +215,21 @@ impl Session {
             temp,
             variables,
             statements,
+            binder: Arc::new(Switch::of_environment()),
         }
+    }
+
+    /// Makes the binder plan SELECTs, or sqlparser's tree, as without it. For tests that compare both.
+    #[doc(hidden)]
+    pub fn use_binder(&self, is_on: bool) {
+        self.binder.set(is_on);
+        self.plans.lock().clear();
+    }
+
+    /// How many SELECTs were planned with the binder on, by the form for which it left them: empty if it planned them.
+    #[doc(hidden)]
+    pub fn binder_counts(&self) -> std::collections::BTreeMap<String, usize> {
+        self.binder.counts()
     }
 
     /// The database of the session.
@@ -851,10 +868,11 @@ impl Session {
         let (snapshot, key) = (scope.snapshot.clone(), plan_cache::key(text, parameters));
         let attached = scope.attached().clone();
         let parameters = parameters.clone();
+        let (switch, text) = (self.binder.clone(), text.to_owned());
         let planned = self.plan_apart(move |planner, _| async move {
             let state = planner.state_of(&scope, &sql);
             let logged = settings::logged_text(&state, &sql);
-            let plan = planner.plan(&state, &scope, sql, &parameters).await?;
+            let plan = planner.plan_query(&switch, &text, &state, &scope, sql, &parameters).await?;
             read_only_plan(&plan)?;
             Ok(CachedPlan::new(&state, &plan, logged, &scope).await?)
         });

@@ -21,6 +21,14 @@ pub(crate) const AS_BLOB: &str = "freestone_blob";
 pub(crate) const AS_BLOB_OR_NULL: &str = "freestone_blob_or_null";
 pub(crate) const BITS_NOT: &str = "freestone_bits_not";
 
+/// A definition: its name, its parameters, its expression, and the aggregates in it.
+pub(crate) type Parts = (&'static str, &'static [&'static str], &'static str, &'static [&'static str]);
+
+/// All definitions.
+pub(crate) fn definitions() -> impl Iterator<Item = Parts> {
+    DEFINITIONS.iter().map(|one| (one.name, one.parameters, one.expression, one.aggregates))
+}
+
 /// Names in DuckDB and PostgreSQL, and the functions of which they are aliases.
 pub(crate) const RENAMED: [(&str, &str); 60] = [
     ("aggregate", "list_aggregate"),
@@ -107,7 +115,7 @@ const fn aggregate(
     Definition { name, parameters, expression, aggregates }
 }
 
-const DEFINITIONS: [Definition; 68] = [
+static DEFINITIONS: [Definition; 68] = [
     scalar("add", &["a", "b"], "a + b"),
     scalar("ago", &["a"], "now() - a"),
     scalar("array_avg", &["a"], "list_aggregate(a, 'avg')"),

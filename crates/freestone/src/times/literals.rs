@@ -40,7 +40,7 @@ fn rewrite_one(expr: &mut Expr) {
             }
         }
         Expr::TypedString(typed) => {
-            if has_nanoseconds(&typed.value.value, &typed.data_type) {
+            if is_of_nanoseconds(&typed.value.value, &typed.data_type) {
                 typed.data_type = ast::DataType::Timestamp(Some(9), ast::TimezoneInfo::None);
             }
             if let Some(call) = plain_text(&mut typed.value.value, &typed.data_type) {
@@ -85,11 +85,15 @@ fn call(name: &str, args: Vec<Expr>) -> Expr {
 }
 
 /// Whether a `TIMESTAMP '…'` has a fraction that microseconds do not represent, in a year that nanoseconds do.
-fn has_nanoseconds(value: &Value, data_type: &ast::DataType) -> bool {
+fn is_of_nanoseconds(value: &Value, data_type: &ast::DataType) -> bool {
     let ast::DataType::Timestamp(None, ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone) = data_type else {
         return false;
     };
-    let Value::SingleQuotedString(text) = value else { return false };
+    matches!(value, Value::SingleQuotedString(text) if has_nanoseconds(text))
+}
+
+/// Whether the text of a timestamp has a fraction that microseconds do not represent, in a year that nanoseconds do.
+pub(crate) fn has_nanoseconds(text: &str) -> bool {
     let Some(written) = text::parse(text) else { return false };
     let is_in_range = |days| (1678..=2261).contains(&super::calendar::civil(days).year);
     written.days.is_some_and(is_in_range) && written.ns.is_some_and(|ns| ns % 1_000 != 0)

@@ -40,11 +40,13 @@ pub(crate) use arrays::{
 pub(crate) use casts::{TimeCasts, with_ours as with_own_casts};
 pub(crate) use convert::argument as argument_of_cast;
 pub use convert::value_of_text;
+pub(crate) use convert::{is_zoned_by_name, plain_literal};
 pub(crate) use format::{LocalTime, TimeFormat};
 pub(crate) use format_parsing::Parsed;
 pub(crate) use function::{Call, evaluate, evaluate_rows, wrong_types};
 pub(crate) use infinite::{keeping_infinite, without_infinite};
 pub(crate) use interval::{Interval, SECOND_NS};
+pub(crate) use literals::has_nanoseconds;
 pub(crate) use literals::rewrite as rewrite_literals;
 pub(crate) use mixing::check_types as check_times;
 pub(crate) use operands::common_with_texts;
@@ -60,6 +62,22 @@ pub(crate) use zone::missing as missing_zone;
 /// The interval of a text.
 pub(crate) fn interval_of_text(text: &str) -> Option<datafusion::arrow::datatypes::IntervalMonthDayNano> {
     interval_text::parse(text, None).map(stored)
+}
+
+/// The interval of a text, by the names of its units: the largest one, and the smallest.
+pub(crate) fn interval_of_units(
+    text: &str,
+    units: Option<(&str, Option<&str>)>,
+) -> Option<datafusion::arrow::datatypes::IntervalMonthDayNano> {
+    let fields = match units {
+        None => None,
+        Some((first, last)) => {
+            let first = interval_text::Unit::named(first)?;
+            let last = last.map_or(Some(first), interval_text::Unit::named)?;
+            Some(interval_text::Fields { first, last })
+        }
+    };
+    interval_text::parse(text, fields).map(stored)
 }
 
 /// Registers the functions in a session.

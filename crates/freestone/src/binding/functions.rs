@@ -1,0 +1,344 @@
+//! The functions and operators of a session, as the binder asks for them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::{DFSchema, ScalarValue, not_impl_err, plan_err};
+use datafusion::datasource::provider_as_source;
+use datafusion::error::Result;
+use datafusion::execution::session_state::SessionState;
+use datafusion::functions_nested::expr_fn::{array_has, array_max, array_min, array_position, cardinality};
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawFieldAccessExpr, RawWindowExpr,
+};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{
+    AggregateUDF, BinaryExpr, Cast, Expr, GetFieldAccess, HigherOrderUDF, Operator, ScalarUDF, TableSource, WindowUDF,
+    lit, when,
+};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::sql::planner::NullOrdering;
+use datafusion::sql::sqlparser::ast::BinaryOperator as Parsed;
+use freestone_binder::{Definition, Functions, Settings, TableArgument};
+use freestone_sql::tree::{BinaryOperator, IntervalUnit};
+use freestone_store::Snapshot;
+
+use super::catalog::{of_function, option_text, text};
+use crate::sql::file_calls;
+use crate::sql::function_macros;
+use crate::table_functions::evaluated;
+use crate::{exact, scalars, text_types, times};
+
+/// The functions of a session.
+pub(super) struct Registry<'a> {
+    state: &'a SessionState,
+}
+
+/// Its settings, for tables of a snapshot.
+pub(super) struct SessionSettings<'a> {
+    state: &'a SessionState,
+    has_enums: bool,
+}
+
+impl<'a> Registry<'a> {
+    pub fn new(state: &'a SessionState) -> Registry<'a> {
+        Registry { state }
+    }
+
+    /// The session's settings.
+    pub fn with_enums(&self, snapshot: &Snapshot) -> SessionSettings<'a> {
+        SessionSettings { state: self.state, has_enums: text_types::has_enums(snapshot) }
+    }
+
+    fn planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        self.state.expr_planners()
+    }
+}
+
+impl Settings for SessionSettings<'_> {
+    fn nulls_first(&self, ascending: bool) -> bool {
+        let ordering = self.state.config_options().sql_parser.default_null_ordering.as_str();
+        NullOrdering::from(ordering).nulls_first(ascending)
+    }
+
+    fn has_enums(&self) -> bool {
+        self.has_enums
+    }
+}
+
+impl Functions for Registry<'_> {
+    fn scalar(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.state.scalar_functions().get(name).cloned()
+    }
+
+    fn higher_order(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
+        self.state.higher_order_functions().get(name).cloned()
+    }
+
+    fn aggregate(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.state.aggregate_functions().get(name).cloned()
+    }
+
+    fn window(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.state.window_functions().get(name).cloned()
+    }
+
+    fn table(&self, name: &str, arguments: &[TableArgument]) -> Result<Option<Arc<dyn TableSource>>> {
+        if !self.state.table_functions().contains_key(name) {
+            return Ok(None);
+        }
+        let reads_files = file_calls::FUNCTIONS.contains(&name) || name == file_calls::SNIFF;
+        let mut given = vec![];
+        for argument in arguments {
+            match (&argument.name, &argument.value) {
+                (Some(name), _) if reads_files => {
+                    given.extend([text(&name.text), text(&option_text(&argument.written))])
+                }
+                (Some(_), _) => return not_impl_err!("{name} takes no arguments by name"),
+                (None, Some(value)) => given.push(evaluated(value.clone(), self.state.config_options())?),
+                (None, None) => return not_impl_err!("an argument of {name} has no value"),
+            }
+        }
+        let provider = of_function(self.state, name, &given)?;
+        Ok(Some(provider_as_source(provider)))
+    }
+
+    fn names(&self) -> Vec<String> {
+        let state = self.state;
+        let own = state.scalar_functions().keys().chain(state.aggregate_functions().keys());
+        let others = state.window_functions().keys().chain(state.table_functions().keys());
+        own.chain(others).cloned().chain(function_macros::names().map(str::to_owned)).collect()
+    }
+
+    fn missing(&self, name: &str) -> Option<String> {
+        let error = scalars::missing(name, self.state);
+        Some(match error.hint() {
+            Some(hint) => format!("{error}; {hint}"),
+            None => error.to_string(),
+        })
+    }
+
+    fn synonym(&self, name: &str) -> Option<&str> {
+        function_macros::RENAMED.iter().find(|(own, _)| *own == name).map(|(_, other)| *other)
+    }
+
+    fn definition(&self, name: &str, arguments: usize) -> Option<Definition> {
+        DEFINITIONS.get(&(name.to_owned(), arguments)).cloned()
+    }
+
+    fn binary(&self, operator: BinaryOperator, left: Expr, right: Expr, schema: &DFSchema) -> Result<Expr> {
+        let Some(op) = parsed(operator) else { return not_impl_err!("the operator {operator:?}") };
+        let mut raw = RawBinaryExpr { op, left, right };
+        for planner in self.planners() {
+            match planner.plan_binary_op(raw, schema)? {
+                PlannerResult::Planned(planned) => return Ok(planned),
+                PlannerResult::Original(original) => raw = original,
+            }
+        }
+        let Some(operator) = planned(&raw.op) else { return not_impl_err!("the operator {:?}", raw.op) };
+        Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(raw.left), operator, Box::new(raw.right))))
+    }
+
+    fn access(&self, value: Expr, access: GetFieldAccess, schema: &DFSchema) -> Result<Expr> {
+        let mut raw = RawFieldAccessExpr { field_access: access, expr: value };
+        for planner in self.planners() {
+            match planner.plan_field_access(raw, schema)? {
+                PlannerResult::Planned(planned) => return Ok(planned),
+                PlannerResult::Original(original) => raw = original,
+            }
+        }
+        plan_err!("{} has no such parts", raw.expr)
+    }
+
+    fn list(&self, items: Vec<Expr>, schema: &DFSchema) -> Result<Expr> {
+        let mut items = items;
+        for planner in self.planners() {
+            match planner.plan_array_literal(items, schema)? {
+                PlannerResult::Planned(planned) => return Ok(planned),
+                PlannerResult::Original(original) => items = original,
+            }
+        }
+        not_impl_err!("a list of these values")
+    }
+
+    fn compare_all(&self, value: Expr, operator: BinaryOperator, list: Expr) -> Result<Expr> {
+        let least = || array_min(list.clone());
+        let greatest = || array_max(list.clone());
+        let not = |condition: Expr| Expr::Not(Box::new(condition));
+        // What makes the comparison false for an item.
+        let decisive = match operator {
+            BinaryOperator::NotEq => array_has(list.clone(), value.clone()),
+            BinaryOperator::Eq => not(least().eq(value.clone()).and(greatest().eq(value.clone()))),
+            BinaryOperator::Gt => not(value.clone().gt(greatest())),
+            BinaryOperator::Lt => not(value.clone().lt(least())),
+            BinaryOperator::GtEq => not(value.clone().gt_eq(greatest())),
+            BinaryOperator::LtEq => not(value.clone().lt_eq(least())),
+            _ => return plan_err!("ANY and ALL stand behind a comparison"),
+        };
+        let unknown = lit(ScalarValue::Boolean(None));
+        // It finds NULL among the items, too.
+        let has_null = array_position(list.clone(), lit(ScalarValue::Null), lit(1i64)).is_not_null();
+        when(list.clone().is_null(), unknown.clone())
+            .when(cardinality(list).eq(lit(0u64)), lit(true))
+            .when(value.is_null(), unknown.clone())
+            .when(decisive, lit(false))
+            .when(has_null, unknown)
+            .otherwise(lit(true))
+    }
+
+    fn aggregate_call(&self, call: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
+        let mut raw = call;
+        for planner in self.planners() {
+            match planner.plan_aggregate(raw)? {
+                PlannerResult::Original(original) => raw = original,
+                planned => return Ok(planned),
+            }
+        }
+        Ok(PlannerResult::Original(raw))
+    }
+
+    fn window_call(&self, call: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
+        let mut raw = call;
+        for planner in self.planners() {
+            match planner.plan_window(raw)? {
+                PlannerResult::Original(original) => raw = original,
+                planned => return Ok(planned),
+            }
+        }
+        Ok(PlannerResult::Original(raw))
+    }
+
+    fn typed_text(&self, written: &str, to: &DataType) -> Option<Expr> {
+        let DataType::Timestamp(unit, zone) = to else { return None };
+        if *to == times::timestamptz() && times::is_zoned_by_name(written) {
+            let function = self.scalar("to_timestamp")?;
+            return Some(function.call(vec![text(written)]));
+        }
+        let to = match (unit, zone) {
+            (TimeUnit::Microsecond, None) if times::has_nanoseconds(written) => {
+                DataType::Timestamp(TimeUnit::Nanosecond, None)
+            }
+            _ => to.clone(),
+        };
+        let plain = times::plain_literal(written, &to)?;
+        Some(Expr::Cast(Cast::new(Box::new(text(&plain)), to)))
+    }
+
+    fn interval(&self, text: &str, unit: Option<IntervalUnit>) -> Option<ScalarValue> {
+        let name = |unit| format!("{unit:?}").to_lowercase();
+        let units = unit.map(|unit| (name(unit.first), unit.last.map(name)));
+        times::interval_of_units(text, units.as_ref().map(|(first, last)| (first.as_str(), last.as_deref())))
+            .map(|interval| ScalarValue::IntervalMonthDayNano(Some(interval)))
+    }
+
+    fn constant(&self, expression: Expr) -> Result<ScalarValue> {
+        let schema = Arc::new(DFSchema::empty());
+        let expression = exact::exact(expression, &schema)?;
+        let context = SimplifyContext::builder()
+            .with_schema(schema.clone())
+            .with_config_options(self.state.config_options().clone())
+            .with_query_execution_start_time(self.state.execution_props().query_execution_start_time)
+            .build();
+        let simplifier = ExprSimplifier::new(context);
+        match simplifier.simplify(simplifier.coerce(expression, &schema)?)? {
+            Expr::Literal(value, _) => Ok(value),
+            other => plan_err!("{other} is no constant"),
+        }
+    }
+}
+
+/// The definitions by names and numbers of arguments.
+static DEFINITIONS: LazyLock<HashMap<(String, usize), Definition>> = LazyLock::new(|| {
+    let parsed = |(name, parameters, expression, aggregates): function_macros::Parts| {
+        let value = freestone_sql::parse_expression(expression).ok()?;
+        let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let definition = Definition { parameters: texts(parameters), value, aggregates: texts(aggregates) };
+        Some(((name.to_owned(), parameters.len()), definition))
+    };
+    function_macros::definitions().filter_map(parsed).collect()
+});
+
+/// An operator as sqlparser has it, which the planners of operators take.
+fn parsed(operator: BinaryOperator) -> Option<Parsed> {
+    Some(match operator {
+        BinaryOperator::Or => Parsed::Or,
+        BinaryOperator::And => Parsed::And,
+        BinaryOperator::Eq => Parsed::Eq,
+        BinaryOperator::NotEq => Parsed::NotEq,
+        BinaryOperator::Lt => Parsed::Lt,
+        BinaryOperator::LtEq => Parsed::LtEq,
+        BinaryOperator::Gt => Parsed::Gt,
+        BinaryOperator::GtEq => Parsed::GtEq,
+        BinaryOperator::Concat => Parsed::StringConcat,
+        BinaryOperator::BitAnd => Parsed::BitwiseAnd,
+        BinaryOperator::BitOr => Parsed::BitwiseOr,
+        BinaryOperator::BitXor => Parsed::PGBitwiseXor,
+        BinaryOperator::ShiftLeft => Parsed::PGBitwiseShiftLeft,
+        BinaryOperator::ShiftRight => Parsed::PGBitwiseShiftRight,
+        BinaryOperator::Match => Parsed::PGRegexMatch,
+        BinaryOperator::MatchNoCase => Parsed::PGRegexIMatch,
+        BinaryOperator::NotMatch => Parsed::PGRegexNotMatch,
+        BinaryOperator::NotMatchNoCase => Parsed::PGRegexNotIMatch,
+        BinaryOperator::Arrow => Parsed::Arrow,
+        BinaryOperator::LongArrow => Parsed::LongArrow,
+        BinaryOperator::HashArrow => Parsed::HashArrow,
+        BinaryOperator::HashLongArrow => Parsed::HashLongArrow,
+        BinaryOperator::Contains => Parsed::AtArrow,
+        BinaryOperator::ContainedBy => Parsed::ArrowAt,
+        BinaryOperator::Overlaps => Parsed::PGOverlap,
+        BinaryOperator::StartsWith => Parsed::PGStartsWith,
+        BinaryOperator::Plus => Parsed::Plus,
+        BinaryOperator::Minus => Parsed::Minus,
+        BinaryOperator::Multiply => Parsed::Multiply,
+        BinaryOperator::Divide => Parsed::Divide,
+        BinaryOperator::IntegerDivide => Parsed::DuckIntegerDivide,
+        BinaryOperator::Modulo => Parsed::Modulo,
+        BinaryOperator::IsDistinctFrom
+        | BinaryOperator::IsNotDistinctFrom
+        | BinaryOperator::Like
+        | BinaryOperator::ILike
+        | BinaryOperator::NotLike
+        | BinaryOperator::NotILike
+        | BinaryOperator::Distance
+        | BinaryOperator::CosineDistance
+        | BinaryOperator::Power => return None,
+    })
+}
+
+/// An operator as DataFusion computes it.
+fn planned(operator: &Parsed) -> Option<Operator> {
+    Some(match operator {
+        Parsed::Or => Operator::Or,
+        Parsed::And => Operator::And,
+        Parsed::Eq => Operator::Eq,
+        Parsed::NotEq => Operator::NotEq,
+        Parsed::Lt => Operator::Lt,
+        Parsed::LtEq => Operator::LtEq,
+        Parsed::Gt => Operator::Gt,
+        Parsed::GtEq => Operator::GtEq,
+        Parsed::StringConcat => Operator::StringConcat,
+        Parsed::BitwiseAnd => Operator::BitwiseAnd,
+        Parsed::BitwiseOr => Operator::BitwiseOr,
+        Parsed::PGBitwiseXor => Operator::BitwiseXor,
+        Parsed::PGBitwiseShiftLeft => Operator::BitwiseShiftLeft,
+        Parsed::PGBitwiseShiftRight => Operator::BitwiseShiftRight,
+        Parsed::PGRegexMatch => Operator::RegexMatch,
+        Parsed::PGRegexIMatch => Operator::RegexIMatch,
+        Parsed::PGRegexNotMatch => Operator::RegexNotMatch,
+        Parsed::PGRegexNotIMatch => Operator::RegexNotIMatch,
+        Parsed::AtArrow => Operator::AtArrow,
+        Parsed::ArrowAt => Operator::ArrowAt,
+        Parsed::Arrow => Operator::Arrow,
+        Parsed::LongArrow => Operator::LongArrow,
+        Parsed::HashArrow => Operator::HashArrow,
+        Parsed::HashLongArrow => Operator::HashLongArrow,
+        Parsed::Plus => Operator::Plus,
+        Parsed::Minus => Operator::Minus,
+        Parsed::Multiply => Operator::Multiply,
+        Parsed::Divide => Operator::Divide,
+        Parsed::DuckIntegerDivide => Operator::IntegerDivide,
+        Parsed::Modulo => Operator::Modulo,
+        _ => return None,
+    })
+}
