@@ -26,9 +26,12 @@ use crate::sql::spellings::AT;
 /// The function that reads files with options.
 const READ_FILES: &str = "read_files";
 
+/// A table, no table of the name, or why it cannot be read.
+type Found = Result<Option<Arc<dyn TableSource>>, Error>;
+
 /// The tables that a query names.
 pub(super) struct Tables {
-    found: Vec<(Named, Result<Option<Arc<dyn TableSource>>, Error>)>,
+    found: Vec<(Named, Found)>,
     scope: Scope,
     names: Vec<String>,
 }
