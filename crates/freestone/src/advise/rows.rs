@@ -8,7 +8,7 @@ use freestone_advisor::advice::{Advice, CopyAdvice, CopyProposal, Proposal};
 
 use super::WhatIf;
 use crate::error::Result;
-use crate::provider::metadata::{batch, numbers, texts};
+use crate::provider::columns::{batch, numbers, texts};
 
 /// The number of designs that are listed for a table, in addition to its own.
 const LISTED: usize = 5;

@@ -9,7 +9,7 @@ use freestone_store::{BackupReport, Store, Waiting};
 use crate::context::Outcome;
 use crate::error::Result;
 use crate::internal_names::is_temporary;
-use crate::provider::metadata;
+use crate::provider::columns;
 
 /// `BACKUP TO 'folder'`.
 pub(crate) fn backup(store: &Store, folder: &str) -> Result<Outcome> {
@@ -34,5 +34,5 @@ fn rows(report: BackupReport) -> Result<Outcome> {
         ("bytes_copied", false, number(report.bytes_copied)),
         ("files_kept", false, number(report.files_kept as u64)),
     ];
-    Ok(Outcome::batch(metadata::batch(columns)?))
+    Ok(Outcome::batch(columns::batch(columns)?))
 }

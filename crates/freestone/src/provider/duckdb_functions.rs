@@ -10,8 +10,9 @@ use datafusion::sql::sqlparser::keywords::{ALL_KEYWORDS, RESERVED_FOR_COLUMN_ALI
 use freestone_store::Table;
 use freestone_store::schema::{Column, Constraint, ConstraintKind};
 
+use super::columns::{batch, booleans, numbers, texts};
 use super::information::digits;
-use super::metadata::{Known, Rows, batch, booleans, create_statement, numbers, texts};
+use super::metadata::{Known, Rows, create_statement};
 use crate::definitions;
 use crate::error::Result;
 use crate::internal_names::{PG_TEMP, is_temporary, own_name};

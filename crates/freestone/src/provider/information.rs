@@ -15,7 +15,7 @@ use datafusion::logical_expr::TableType;
 use freestone_store::schema::{Constraint, ConstraintKind, ForeignKey};
 use freestone_store::{Snapshot, Table};
 
-use super::metadata::{batch, texts};
+use super::columns::{batch, texts};
 use crate::definitions;
 use crate::error::Result;
 use crate::internal_names::{PG_TEMP, is_temporary};

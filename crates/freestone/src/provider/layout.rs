@@ -11,7 +11,7 @@ use freestone_store::nested::is_flat;
 use freestone_store::segment::zones::{Bounds, ZoneMap};
 use freestone_store::segment::{Segment, WeighedPlan};
 
-use super::metadata::{batch, booleans, numbers, texts};
+use super::columns::{batch, booleans, numbers, texts};
 use crate::error::{Error, Result};
 use crate::type_names::type_name;
 

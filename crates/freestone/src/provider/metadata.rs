@@ -4,10 +4,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, ListBuilder, RecordBatch, StringViewArray, StringViewBuilder,
-    TimestampMicrosecondArray, TimestampSecondArray, UInt64Array,
+    ArrayRef, Float64Array, ListBuilder, RecordBatch, StringViewBuilder, TimestampMicrosecondArray,
+    TimestampSecondArray,
 };
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
@@ -20,6 +20,7 @@ use freestone_advisor::{PathTest, PredicateForm};
 use freestone_store::schema::{ConstraintKind, ForeignKey, Identity, usual_constraint_name};
 use freestone_store::{OpenTransaction, PoolList, Snapshot, Table, TransactionList};
 
+use super::columns::{batch, booleans, numbers, texts};
 use super::{duckdb_functions, layout};
 use crate::access::Access;
 use crate::attached::Attached;
@@ -661,25 +662,6 @@ pub(crate) fn bare_or_quoted(name: &str) -> String {
     let keyword =
         datafusion::sql::sqlparser::keywords::ALL_KEYWORDS.binary_search(&name.to_uppercase().as_str()).is_ok();
     if plain && !keyword && !name.starts_with(|c: char| c.is_ascii_digit()) { name.to_owned() } else { quote(name) }
-}
-
-pub(crate) fn batch(columns: Vec<(&str, bool, ArrayRef)>) -> Result<RecordBatch> {
-    let field =
-        |(name, nullable, values): &(&str, bool, ArrayRef)| Field::new(*name, values.data_type().clone(), *nullable);
-    let schema = Schema::new(columns.iter().map(field).collect::<Vec<_>>());
-    Ok(RecordBatch::try_new(Arc::new(schema), columns.into_iter().map(|(.., values)| values).collect())?)
-}
-
-pub(crate) fn texts(values: impl Iterator<Item = Option<String>>) -> ArrayRef {
-    Arc::new(values.collect::<StringViewArray>())
-}
-
-pub(crate) fn numbers(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
-    Arc::new(values.collect::<UInt64Array>())
-}
-
-pub(crate) fn booleans(values: impl Iterator<Item = bool>) -> ArrayRef {
-    Arc::new(values.map(Some).collect::<BooleanArray>())
 }
 
 /// `freestone_profile()`: one row per figure.

@@ -2,6 +2,7 @@
 //! orders and dynamic filters of joins reach the store's scan.
 
 mod aggregate;
+pub(crate) mod columns;
 mod copies;
 mod duckdb_functions;
 mod fields;

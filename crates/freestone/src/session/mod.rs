@@ -23,6 +23,7 @@ use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{FunctionRegistry, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
@@ -141,45 +142,8 @@ impl Session {
         // A pool that cannot be limited is the database's.
         let runtime = memory::capped(database.runtime(), access.memory).unwrap_or_else(|_| database.runtime().clone());
         let budget = Budget::new(runtime.memory_pool.clone(), database.options().memory_limit);
-        let mut state = SessionStateBuilder::new()
-            .with_config(settings::initial(database.options()))
-            .with_runtime_env(runtime)
-            .with_expr_planners(vec![
-                Arc::new(BoundedExpressions),
-                Arc::new(UntypedPlanner),
-                Arc::new(TimePlanner),
-                scalars::planner(),
-            ])
-            .with_default_features()
-            .with_relation_planners(vec![
-                Arc::new(SharedRelations),
-                Arc::new(Laterals),
-                Arc::new(TypedValues),
-                Arc::new(TableFunctions),
-            ])
-            .with_query_planner(Arc::new(SharedPlanner))
-            .with_type_planner(Arc::new(types::SqlTypes))
-            .with_analyzer_rules(optimizer::analyzer_rules())
-            .with_optimizer_rules(optimizer::optimizer_rules())
-            .with_physical_optimizer_rules(optimizer::physical::of_a_plan(database.options().memory_limit))
-            .build();
-        // A state that takes functions takes these.
-        let _ = aggregates::register(&mut state);
-        for function in windows::functions() {
-            let _ = state.register_udwf(function);
-        }
-        // Only functions of a state that takes none are refused.
-        let _ = times::register(&mut state);
-        let _ = exact::register(&mut state);
-        let _ = scalars::register(&mut state);
-        let _ = text_types::register(&mut state);
-        let others = [optimizer::attempts::function(), windows::ordered_by(), current_setting::function()];
-        others.into_iter().for_each(|function| drop(state.register_udf(Arc::new(function))));
         let variables = Arc::<Variables>::default();
-        let _ = state.register_udf(Arc::new(crate::variables::function(variables.clone())));
-        let _ = growth::register(&mut state);
-        // Behind all others, as it takes the functions that it plans from them.
-        let _ = untyped::register(&mut state);
+        let state = base_state(&database, runtime, &variables);
         let block = Block::default();
         block.register(database.holders());
         let read_only = Arc::new(AtomicBool::new(false));
@@ -1183,6 +1147,49 @@ impl Session {
     fn cancellation(&self) -> Cancellation {
         self.cancel.statement()
     }
+}
+
+/// The state from which those of statements are made: rules, planners and functions, which all statements share.
+fn base_state(database: &Database, runtime: Arc<RuntimeEnv>, variables: &Arc<Variables>) -> SessionState {
+    let mut state = SessionStateBuilder::new()
+        .with_config(settings::initial(database.options()))
+        .with_runtime_env(runtime)
+        .with_expr_planners(vec![
+            Arc::new(BoundedExpressions),
+            Arc::new(UntypedPlanner),
+            Arc::new(TimePlanner),
+            scalars::planner(),
+        ])
+        .with_default_features()
+        .with_relation_planners(vec![
+            Arc::new(SharedRelations),
+            Arc::new(Laterals),
+            Arc::new(TypedValues),
+            Arc::new(TableFunctions),
+        ])
+        .with_query_planner(Arc::new(SharedPlanner))
+        .with_type_planner(Arc::new(types::SqlTypes))
+        .with_analyzer_rules(optimizer::analyzer_rules())
+        .with_optimizer_rules(optimizer::optimizer_rules())
+        .with_physical_optimizer_rules(optimizer::physical::of_a_plan(database.options().memory_limit))
+        .build();
+    // A state that takes functions takes these.
+    let _ = aggregates::register(&mut state);
+    for function in windows::functions() {
+        let _ = state.register_udwf(function);
+    }
+    // Only functions of a state that takes none are refused.
+    let _ = times::register(&mut state);
+    let _ = exact::register(&mut state);
+    let _ = scalars::register(&mut state);
+    let _ = text_types::register(&mut state);
+    let others = [optimizer::attempts::function(), windows::ordered_by(), current_setting::function()];
+    others.into_iter().for_each(|function| drop(state.register_udf(Arc::new(function))));
+    let _ = state.register_udf(Arc::new(crate::variables::function(variables.clone())));
+    let _ = growth::register(&mut state);
+    // Behind all others, as it takes the functions that it plans from them.
+    let _ = untyped::register(&mut state);
+    state
 }
 
 /// Work for a statement, on a stack that is large enough for it. A panic ends its statement and nothing else; what it leaves
