@@ -159,8 +159,8 @@ mod tests {
         assert_eq!(shown("1", false), "Int64(1)");
         assert_eq!(shown("9223372036854775808", true), "Int64(-9223372036854775808)");
         assert_eq!(shown("9223372036854775808", false), "UInt64(9223372036854775808)");
-        assert_eq!(shown("0.06", false), "Decimal128(Some(6),2,2)");
-        assert_eq!(shown("1_000.5", true), "Decimal128(Some(-10005),5,1)");
+        assert_eq!(shown("0.06", false), "Decimal128(0.06,2,2)");
+        assert_eq!(shown("1_000.5", true), "Decimal128(-1000.5,5,1)");
         assert_eq!(shown("0x1F", false), "Int64(31)");
         assert_eq!(shown("1e3", true), "Float64(-1000)");
         assert_eq!(shown("1e999", false), "1e999 is no number of type DOUBLE");

@@ -183,7 +183,7 @@ mod tests {
         }
         let converted = converted(&batch, &schema).expect("rows");
         let shown = |batch: &RecordBatch| {
-            arrow::util::pretty::pretty_format_batches(&[batch.clone()]).expect("text").to_string()
+            arrow::util::pretty::pretty_format_batches(std::slice::from_ref(batch)).expect("text").to_string()
         };
         assert_eq!(shown(&converted), shown(&batch));
     }
