@@ -73,8 +73,8 @@ impl Given {
     /// There are more than the statements have parameters, or one has a name that they do not have.
     pub fn check_used(&self, statements: &[Statement]) -> freestone::Result<()> {
         // Statements with errors of their own report these.
-        let names: Vec<ParameterNames> =
-            statements.iter().filter_map(|statement| statement.parameter_names().ok()).collect();
+        let names = statements.iter().map(Statement::parameter_names).collect::<freestone::Result<Vec<_>>>();
+        let Ok(names) = names else { return Ok(()) };
         match self {
             Given::Nothing => Ok(()),
             Given::ByNumber(values) => match names.iter().map(ParameterNames::count).max().unwrap_or(0) {

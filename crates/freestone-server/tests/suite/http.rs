@@ -424,7 +424,7 @@ async fn results_are_cut_and_their_progress_is_told() {
     while progress.len() < 2 {
         match long.next().await.expect("a frame").expect("not the end") {
             ('P', payload) => progress.push(serde_json::from_slice::<Value>(&payload).expect("JSON")),
-            ('S', _) => {}
+            ('S' | 'A', _) => {}
             other => panic!("{other:?}"),
         }
     }
