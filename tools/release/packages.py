@@ -76,7 +76,7 @@ def library_archive(settings: Settings, library: Path) -> Path:
 
 
 def manifest(settings: Settings, library: str) -> str:
-    """A driver manifest of ADBC 1.8. The place of the library is relative to the manifest, or absolute."""
+    """A driver manifest of ADBC 1.8. The library is an absolute path, or a name that users replace by one: managers do not look next to the manifest."""
     machine = DEBIAN_ARCHITECTURES.get(settings.machine, settings.machine)
     platform = f"{ADBC_SYSTEMS[settings.system]}_{machine}" + ("_musl" if settings.target.endswith("-musl") else "")
     return f"""manifest_version = 1
