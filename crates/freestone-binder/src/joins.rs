@@ -32,7 +32,7 @@ impl Binder<'_> {
 
     fn join(&mut self, left: From, join: &Join) -> Result<From> {
         let span = join.span;
-        let (right, is_lateral) = self.beside(&left, &join.table)?;
+        let (right, is_lateral) = self.right_of(&left, &join.table)?;
         let keeps_right =
             matches!(join.kind, JoinKind::Right | JoinKind::Full | JoinKind::RightSemi | JoinKind::RightAnti);
         if is_lateral && (keeps_right || join.asof || join.kind == JoinKind::Positional) {

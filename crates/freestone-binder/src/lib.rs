@@ -41,7 +41,7 @@ mod macros;
 mod names;
 mod order_joins;
 mod orders;
-mod patterns;
+pub mod patterns;
 mod pivots;
 mod plans;
 mod qualifiers;

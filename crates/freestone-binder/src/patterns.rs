@@ -1,7 +1,7 @@
 //! Patterns of texts as regular expressions, and with other escape characters.
 
 /// A pattern of LIKE with backslashes in place of its escape character.
-pub(crate) fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
+pub fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
     let mut out = String::with_capacity(pattern.len());
     let mut characters = pattern.chars();
     while let Some(character) = characters.next() {
@@ -19,7 +19,7 @@ pub(crate) fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
 
 /// A pattern of SIMILAR TO as a regular expression for the whole text: `%` and `_` are wildcards,
 /// `| * + ? { } ( ) [ ]` have their meaning in SQL, and other characters stand for themselves.
-pub(crate) fn similar(pattern: &str, escape: Option<char>) -> String {
+pub fn similar(pattern: &str, escape: Option<char>) -> String {
     let mut out = String::from("(?s)^(?:");
     let mut characters = pattern.chars();
     let mut in_class = false;
@@ -52,7 +52,7 @@ pub(crate) fn similar(pattern: &str, escape: Option<char>) -> String {
 
 /// A pattern of GLOB as a regular expression for the whole text: `*` is any text, `?` any character, `[a-c]` a
 /// character of a set and `[!a-c]` one outside of it.
-pub(crate) fn glob(pattern: &str) -> String {
+pub fn glob(pattern: &str) -> String {
     let mut out = String::from("(?s)^");
     let mut characters = pattern.chars().peekable();
     let mut in_class = false;
@@ -92,4 +92,23 @@ fn push_plain(out: &mut String, character: char) {
         out.push('\\');
     }
     out.push(character);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_become_backslashes() {
+        for (pattern, escape, expected) in [
+            ("a/_b%", Some('/'), r"a\_b%"),
+            (r"//\/%", Some('/'), r"\/\\\%"),
+            (r"a\_", None, r"a\\_"),
+            (r"a\_", Some('\\'), r"a\_"),
+            ("ääö", Some('ä'), r"\äö"),
+            ("a/", Some('/'), r"a\"),
+        ] {
+            assert_eq!(with_backslashes(pattern, escape), expected, "{pattern}");
+        }
+    }
 }

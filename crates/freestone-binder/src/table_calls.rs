@@ -74,7 +74,7 @@ impl Binder<'_> {
         self.within(Scope::empty(), bind).map(|(values, _)| values)
     }
 
-    /// The rows of lists, which are beside each other.
+    /// The rows of lists, which stand next to each other.
     fn rows_of_lists(&mut self, name: &str, lists: Vec<Expr>, ordinality: bool, span: Span) -> Result<Rows> {
         let schema = datafusion_common::DFSchema::empty();
         let mut names: Vec<String> = vec![];

@@ -43,14 +43,14 @@ impl Binder<'_> {
         let Some((first, rest)) = tables.split_first() else { return From::nothing() };
         let mut left = self.table(first)?;
         for table in rest {
-            let (right, _) = self.beside(&left, table)?;
+            let (right, _) = self.right_of(&left, table)?;
             left = self.crossed(left, right, span)?;
         }
         Ok(left)
     }
 
     /// A table that may use the columns of those to its left, and whether it does.
-    pub fn beside(&mut self, left: &From, table: &Table) -> Result<(From, bool)> {
+    pub fn right_of(&mut self, left: &From, table: &Table) -> Result<(From, bool)> {
         let (mut right, scope) = self.within(left.scope(), |binder| binder.table(table))?;
         let is_used = scope.is_used.get();
         if is_used {

@@ -14,7 +14,7 @@ use crate::select::{Block, collect};
 const LEVELS_MAX: usize = 8;
 
 impl Binder<'_> {
-    /// Makes rows of lists, and replaces the calls by columns. Lists of one SELECT are beside each other.
+    /// Makes rows of lists, and replaces the calls by columns. Lists of one SELECT stand next to each other.
     pub fn unnested(&mut self, plan: LogicalPlan, block: &mut Block, span: Span) -> Result<LogicalPlan> {
         let mut plan = plan;
         for _ in 0..LEVELS_MAX {
@@ -49,7 +49,7 @@ fn has_unnest(value: &Expr) -> bool {
     value.exists(|part| Ok(matches!(part, Expr::Unnest(_)))).unwrap_or(false)
 }
 
-/// A row per item of the lists in these columns, which are beside each other. A NULL or empty list is no row.
+/// A row per item of the lists in these columns, which stand next to each other. A NULL or empty list is no row.
 pub(crate) fn unnest(plan: LogicalPlan, columns: Vec<Column>) -> datafusion_common::Result<LogicalPlan> {
     let options = UnnestOptions::new().with_preserve_nulls(false);
     LogicalPlanBuilder::from(plan).unnest_columns_with_options(columns, options)?.build()

@@ -14,9 +14,11 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 
+use freestone_binder::patterns::similar;
+
 use super::function::unary;
 use crate::error::{Error, ErrorKind};
-use crate::sql::forms::{SIMILAR, similar_as_regex};
+use crate::sql::forms::SIMILAR;
 
 /// All functions of this module. Those with names of DataFusion's functions replace these.
 pub(super) fn all(state: &SessionState) -> Result<Vec<Arc<ScalarUDF>>> {
@@ -209,8 +211,7 @@ impl ScalarUDFImpl for Similar {
         let escape = (escape.is_valid(0)).then(|| escape.value(0).chars().next()).flatten();
         unary(pattern, |array| {
             let patterns = array.as_string::<i32>().iter();
-            let expressions: StringArray =
-                patterns.map(|text| text.map(|text| similar_as_regex(text, escape))).collect();
+            let expressions: StringArray = patterns.map(|text| text.map(|text| similar(text, escape))).collect();
             Ok(Arc::new(expressions) as ArrayRef)
         })
     }

@@ -12,6 +12,8 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, Word};
 
+use freestone_binder::patterns;
+
 use super::dialect::SqlDialect;
 use super::fragments::{self, call};
 
@@ -143,49 +145,12 @@ fn glob(value: Expr, pattern: Expr, negated: bool) -> Expr {
     let matches = match &pattern {
         Expr::Value(text) if matches!(text.value, Value::SingleQuotedString(_)) => {
             let Value::SingleQuotedString(text) = &text.value else { return pattern };
-            let regex = Expr::value(Value::SingleQuotedString(glob_as_regex(text)));
+            let regex = Expr::value(Value::SingleQuotedString(patterns::glob(text)));
             binary(value, BinaryOperator::PGRegexMatch, regex)
         }
         _ => call("glob", vec![value, pattern]),
     };
     negation(matches, negated)
-}
-
-/// A GLOB pattern as a regular expression for the whole text: `*` is any text, `?` any character, `[a-c]` a character
-/// of a set and `[!a-c]` a character outside of it.
-fn glob_as_regex(pattern: &str) -> String {
-    let mut out = String::from("(?s)^");
-    let mut characters = pattern.chars().peekable();
-    let mut in_class = false;
-    while let Some(character) = characters.next() {
-        match character {
-            '*' if !in_class => out.push_str(".*"),
-            '?' if !in_class => out.push('.'),
-            '[' if !in_class => {
-                in_class = true;
-                out.push('[');
-                if characters.next_if_eq(&'!').is_some() {
-                    out.push('^');
-                }
-            }
-            ']' => {
-                in_class = false;
-                out.push(']');
-            }
-            '-' if in_class => out.push('-'),
-            '\\' => {
-                out.push('\\');
-                out.push(characters.next().unwrap_or('\\'));
-            }
-            other if other.is_alphanumeric() || other == '_' || other.is_whitespace() => out.push(other),
-            other => {
-                out.push('\\');
-                out.push(other);
-            }
-        }
-    }
-    out.push('$');
-    out
 }
 
 /// Whether only names are between LAMBDA and a colon.

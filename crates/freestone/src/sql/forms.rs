@@ -3,6 +3,7 @@
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value};
+use freestone_binder::patterns::similar;
 
 /// The function that converts a pattern of SIMILAR TO to a regular expression.
 pub(crate) const SIMILAR: &str = "freestone_similar";
@@ -21,7 +22,7 @@ pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
             match pattern.as_mut() {
                 Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)) => {
                     if let Value::SingleQuotedString(text) = &mut value.value {
-                        *text = similar_as_regex(text, escape);
+                        *text = similar(text, escape);
                     }
                 }
                 other => {
@@ -184,44 +185,4 @@ fn filled_flags(function: &mut ast::Function, at: usize) {
             else_result: Some(Box::new(given)),
         },
     };
-}
-
-/// A pattern of SIMILAR TO as a regular expression for the whole text: `%` and `_` are wildcards, `| * + ? { } ( ) [ ]`
-/// have their meaning in SQL, and other characters represent themselves.
-pub(crate) fn similar_as_regex(pattern: &str, escape: Option<char>) -> String {
-    let mut out = String::from("(?s)^(?:");
-    let mut characters = pattern.chars();
-    let mut in_class = false;
-    while let Some(character) = characters.next() {
-        match character {
-            _ if Some(character) == escape => {
-                if let Some(next) = characters.next() {
-                    push_plain(&mut out, next);
-                }
-            }
-            ']' => {
-                in_class = false;
-                out.push(']');
-            }
-            '[' if !in_class => {
-                in_class = true;
-                out.push('[');
-            }
-            '%' if !in_class => out.push_str(".*"),
-            '_' if !in_class => out.push('.'),
-            '|' | '*' | '+' | '?' | '{' | '}' | '(' | ')' | '^' | '-' | ':' if in_class => out.push(character),
-            '|' | '*' | '+' | '?' | '{' | '}' | '(' | ')' => out.push(character),
-            '[' => out.push_str(r"\["),
-            other => push_plain(&mut out, other),
-        }
-    }
-    out.push_str(")$");
-    out
-}
-
-fn push_plain(out: &mut String, character: char) {
-    if r".\+*?()|[]{}^$#&-~".contains(character) {
-        out.push('\\');
-    }
-    out.push(character);
 }

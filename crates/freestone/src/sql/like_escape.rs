@@ -3,6 +3,7 @@
 
 use datafusion::sql::sqlparser::ast::{self, Expr, Value, ValueWithSpan};
 use datafusion::sql::sqlparser::parser::Parser;
+use freestone_binder::patterns;
 
 use crate::sql::dialect::SqlDialect;
 use crate::sql::visitor;
@@ -34,7 +35,7 @@ fn with_backslashes(pattern: &Expr, escape: &str) -> Option<Expr> {
     if let Expr::Value(value) = pattern
         && let Some(known) = text(value)
     {
-        return Some(Expr::value(Value::SingleQuotedString(escaped_anew(known, escape))));
+        return Some(Expr::value(Value::SingleQuotedString(patterns::with_backslashes(known, escape))));
     }
     // A pattern that is not a literal is rewritten when the statement runs.
     let doubled = format!(r"replace({pattern}, '\', '\\')");
@@ -48,39 +49,4 @@ fn with_backslashes(pattern: &Expr, escape: &str) -> Option<Expr> {
         }
     };
     Parser::new(&SqlDialect).try_with_sql(&call).ok()?.parse_expr().ok()
-}
-
-fn escaped_anew(pattern: &str, escape: Option<char>) -> String {
-    let mut out = String::with_capacity(pattern.len());
-    let mut characters = pattern.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            _ if Some(character) == escape => {
-                out.push('\\');
-                out.extend(characters.next());
-            }
-            '\\' => out.push_str(r"\\"),
-            other => out.push(other),
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn escapes_become_backslashes() {
-        for (pattern, escape, expected) in [
-            ("a/_b%", Some('/'), r"a\_b%"),
-            (r"//\/%", Some('/'), r"\/\\\%"),
-            (r"a\_", None, r"a\\_"),
-            (r"a\_", Some('\\'), r"a\_"),
-            ("ääö", Some('ä'), r"\äö"),
-            ("a/", Some('/'), r"a\"),
-        ] {
-            assert_eq!(escaped_anew(pattern, escape), expected, "{pattern}");
-        }
-    }
 }
