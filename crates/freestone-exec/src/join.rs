@@ -509,18 +509,11 @@ fn coded_key<'a>(plan: &Plan, keys: &'a [Vector], rows: usize) -> Option<(&'a [u
 }
 
 /// The rows of the build side that have the texts of a dictionary.
-struct Entries {
-    dictionary: Arc<Dictionary>,
-    rows: EntryRows,
-}
-
 enum EntryRows {
     /// For each entry the row plus one; zero: none.
     One(Vec<u32>),
     /// The rows of entry `i` are `rows[ends[i - 1]..ends[i]]`.
     Some { ends: Vec<u32>, rows: Vec<u32> },
-    /// They are so many that each row is looked up for itself.
-    Many,
 }
 
 impl EntryRows {
@@ -569,8 +562,8 @@ struct Prober {
     of: Arc<Join>,
     condition: Option<Evaluator>,
     keys: Rows,
-    /// Per dictionary of a key.
-    coded: Vec<Entries>,
+    /// Per dictionary of a key; `None` if its entries have so many rows that each row is looked up for itself.
+    coded: Vec<(Arc<Dictionary>, Option<Arc<EntryRows>>)>,
     hashes: Vec<u64>,
     first: Vec<u32>,
     /// Pairs.
@@ -592,7 +585,7 @@ impl StepWorker for Prober {
         if let Some((codes, dictionary)) = coded_key(plan, keys, batch.rows)
             && let Some(entries) = self.entries(&join, dictionary)?
         {
-            return self.push_codes(&join, entries, codes, &batch, next);
+            return self.push_codes(&join, &entries, codes, &batch, next);
         }
         let ints = matches!(built.directory, Directory::Key { .. }).then(|| keys[0].as_ints());
         if ints.is_none() {
@@ -633,14 +626,19 @@ impl StepWorker for Prober {
 }
 
 impl Prober {
-    /// Pairs each row with those in whose ranges it is.
-    fn push_ranges(&mut self, join: &Join, ranges: &Ranges, batch: &Batch, next: Take<'_>) -> Result<()> {
-        let keys = ranges.probed(&batch.columns[..join.plan.keys]);
+    /// Pairs each row with those that are found for it, unless a key is NULL.
+    fn push_found(
+        &mut self,
+        join: &Join,
+        batch: &Batch,
+        next: Take<'_>,
+        find: impl Fn(usize, &mut Vec<u32>),
+    ) -> Result<()> {
         let valid = not_null(&batch.columns[..join.plan.keys]);
         let mut from = 0;
         for row in 0..batch.rows {
             if valid.as_ref().is_none_or(|valid| valid.value(row)) {
-                ranges.find(&keys, row, &mut self.build_rows);
+                find(row, &mut self.build_rows);
                 self.probe_rows.resize(self.build_rows.len(), row as u32);
             }
             if row % PAIRS == 0 {
@@ -654,55 +652,51 @@ impl Prober {
         self.flush(join, batch, from, batch.rows, next)
     }
 
-    /// Pairs each row with those of its code. `at`: the dictionary's place among those that are known.
-    fn push_codes(&mut self, join: &Join, at: usize, codes: &[u32], batch: &Batch, next: Take<'_>) -> Result<()> {
-        // NULL rows may have any code.
-        let valid = batch.columns[0].valid.clone();
-        match &self.coded[at].rows {
+    /// Pairs each row with those in whose ranges it is.
+    fn push_ranges(&mut self, join: &Join, ranges: &Ranges, batch: &Batch, next: Take<'_>) -> Result<()> {
+        let keys = ranges.probed(&batch.columns[..join.plan.keys]);
+        self.push_found(join, batch, next, |row, found| ranges.find(&keys, row, found))
+    }
+
+    /// Pairs each row with those of its code. NULL rows may have any code.
+    fn push_codes(
+        &mut self,
+        join: &Join,
+        entries: &EntryRows,
+        codes: &[u32],
+        batch: &Batch,
+        next: Take<'_>,
+    ) -> Result<()> {
+        match entries {
             EntryRows::One(rows) => {
                 self.first.clear();
                 self.first.extend(codes.iter().map(|code| rows.get(*code as usize).copied().unwrap_or(0)));
-                if let Some(valid) = valid {
+                if let Some(valid) = &batch.columns[0].valid {
                     (!valid.inner()).set_indices().for_each(|row| self.first[row] = 0);
                 }
                 self.pair_with_first(codes.len());
                 self.flush(join, batch, 0, batch.rows, next)
             }
-            _ => {
-                let mut from = 0;
-                for (row, code) in codes.iter().enumerate() {
-                    let EntryRows::Some { ends, rows } = &self.coded[at].rows else { return Ok(()) };
-                    let code = *code as usize;
-                    if valid.as_ref().is_none_or(|valid| valid.is_valid(row)) && code < ends.len() {
-                        let start = code.checked_sub(1).map_or(0, |before| ends[before]);
-                        self.build_rows.extend_from_slice(&rows[start as usize..ends[code] as usize]);
-                        self.probe_rows.resize(self.build_rows.len(), row as u32);
-                    }
-                    if self.probe_rows.len() >= PAIRS {
-                        self.flush(join, batch, from, row + 1, next)?;
-                        from = row + 1;
-                    }
-                }
-                self.flush(join, batch, from, batch.rows, next)
-            }
+            EntryRows::Some { ends, rows } => self.push_found(join, batch, next, |row, found| {
+                let code = codes[row] as usize;
+                let Some(end) = ends.get(code) else { return };
+                let start = code.checked_sub(1).map_or(0, |before| ends[before]);
+                found.extend_from_slice(&rows[start as usize..*end as usize]);
+            }),
         }
     }
 
-    /// The place of a dictionary among those whose entries were looked up; `None` if rows are better looked up one by one.
-    fn entries(&mut self, join: &Join, dictionary: &Arc<Dictionary>) -> Result<Option<usize>> {
-        let known = self.coded.iter().rposition(|entries| Arc::ptr_eq(&entries.dictionary, dictionary));
-        let at = match known {
-            Some(at) => at,
-            None => {
-                let rows = self.rows_of_entries(join, dictionary)?;
-                self.coded.push(Entries { dictionary: dictionary.clone(), rows });
-                self.coded.len() - 1
-            }
-        };
-        Ok((!matches!(self.coded[at].rows, EntryRows::Many)).then_some(at))
+    /// The rows of a dictionary's entries, which are looked up once; `None` if rows are better looked up one by one.
+    fn entries(&mut self, join: &Join, dictionary: &Arc<Dictionary>) -> Result<Option<Arc<EntryRows>>> {
+        if let Some((_, known)) = self.coded.iter().rfind(|(of, _)| Arc::ptr_eq(of, dictionary)) {
+            return Ok(known.clone());
+        }
+        let rows = self.rows_of_entries(join, dictionary)?.map(Arc::new);
+        self.coded.push((dictionary.clone(), rows.clone()));
+        Ok(rows)
     }
 
-    fn rows_of_entries(&mut self, join: &Join, dictionary: &Dictionary) -> Result<EntryRows> {
+    fn rows_of_entries(&mut self, join: &Join, dictionary: &Dictionary) -> Result<Option<EntryRows>> {
         let (entries, keys) = (dictionary.texts.len(), [Vector::new(Values::Text(dictionary.texts.clone()))]);
         self.hashes.clear();
         self.hashes.extend_from_slice(dictionary.hashes());
@@ -719,7 +713,7 @@ impl Prober {
                 if self.probe_rows.len() > entries * ROWS_PER_ENTRY + PAIRS {
                     self.probe_rows.clear();
                     self.build_rows.clear();
-                    return Ok(EntryRows::Many);
+                    return Ok(None);
                 }
             }
             if entry % PAIRS == 0 {
@@ -727,7 +721,8 @@ impl Prober {
             }
         }
         self.keep_equal(join, &keys);
-        Ok(EntryRows::of(entries, self.probe_rows.drain(..).zip(self.build_rows.drain(..))))
+        let pairs = self.probe_rows.drain(..).zip(self.build_rows.drain(..));
+        Ok(Some(EntryRows::of(entries, pairs)))
     }
 
     /// Pairs each row with the first of its bucket, if there is one. No branch depends on the rows.
