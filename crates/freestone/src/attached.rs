@@ -35,11 +35,11 @@ impl Attached {
         self.0.contains_key(name)
     }
 
-    /// The same databases and one more, which is opened for reading.
+    /// Checks that one more database can have this name.
     ///
     /// # Errors
-    /// The name is in use, or the folder is no database or cannot be read.
-    pub fn with(&self, name: &str, folder: &str, options: &crate::Options) -> Result<Self> {
+    /// The name is in use, or there are too many.
+    pub fn check_free(&self, name: &str) -> Result<()> {
         if self.has(name) {
             return Err(Error::new(ErrorKind::Exists, format!("a database {name} is attached"))
                 .with_hint(format!("DETACH {name} lets go of it")));
@@ -48,13 +48,15 @@ impl Attached {
             let message = format!("a session attaches at most {DATABASES_MAX} databases");
             return Err(Error::invalid(message).with_hint("DETACH one of them"));
         }
-        let opened = StoreOptions {
-            threads: options.threads,
-            read_only: true,
-            cache_bytes: options.memory_limit.map_or(CACHE_BYTES, |limit| CACHE_BYTES.min(limit / 16)),
-            ..StoreOptions::default()
-        };
-        let store = Store::open(Path::new(folder), opened)?;
+        Ok(())
+    }
+
+    /// The same databases and one more.
+    ///
+    /// # Errors
+    /// As for [`Attached::check_free`].
+    pub fn with(&self, name: &str, store: Store) -> Result<Self> {
+        self.check_free(name)?;
         let mut databases = (*self.0).clone();
         databases.insert(name.to_owned(), Arc::new(store));
         Ok(Attached(Arc::new(databases)))
@@ -71,6 +73,20 @@ impl Attached {
             None => Err(Error::not_found("attached database", name, self.names())),
         }
     }
+}
+
+/// Opens the database of a folder for reading.
+///
+/// # Errors
+/// The folder is no database or cannot be read.
+pub(crate) fn open(folder: &str, options: &crate::Options) -> Result<Store> {
+    let options = StoreOptions {
+        threads: options.threads,
+        read_only: true,
+        cache_bytes: options.memory_limit.map_or(CACHE_BYTES, |limit| CACHE_BYTES.min(limit / 16)),
+        ..StoreOptions::default()
+    };
+    Ok(Store::open(Path::new(folder), options)?)
 }
 
 /// The attached databases as one statement sees them: each in one snapshot.

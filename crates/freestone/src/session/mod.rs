@@ -538,15 +538,16 @@ impl Session {
         let name = name.map_or_else(|| attached::name_of(&folder), Ok)?;
         let known = self.planner().attached().clone();
         if !(if_not_exists && known.has(&name)) {
+            known.check_free(&name)?;
             let reserved = [names::CATALOG, names::SCHEMA, names::MAIN, information::INFORMATION_SCHEMA, PG_TEMP];
             let snapshot = self.snapshot()?;
             if reserved.contains(&name.as_str()) || definitions::has_schema(&snapshot, &name) {
                 return Err(Error::invalid(format!("{name} is the name of a schema of this database"))
                     .with_hint("ATTACH 'folder' AS another_name (READ_ONLY)"));
             }
-            let opened = self.blocking(move |database| known.with(&name, &folder, database.options())).await?;
+            let store = self.blocking(move |database| attached::open(&folder, database.options())).await?;
             let mut planner = self.planner.write();
-            *planner = planner.with_attached(opened);
+            *planner = planner.with_attached(planner.attached().with(&name, store)?);
             self.forget_plans();
         }
         Ok(Outcome::Done { verb: "ATTACH" })
