@@ -1,4 +1,4 @@
-//! `freestone store`: what is asked of object stores.
+//! `freestone store`: what a database needs of an object store.
 
 use crate::args::StoreCommand;
 use crate::failure::Failure;

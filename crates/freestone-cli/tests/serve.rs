@@ -1,5 +1,7 @@
 //! `freestone serve` and `freestone user` for their users.
 
+mod common;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -50,16 +52,7 @@ impl Server {
     }
 
     fn terminate(mut self) -> Option<i32> {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
-        let began = Instant::now();
-        while began.elapsed() < Duration::from_secs(60) {
-            if let Some(status) = self.child.try_wait().expect("a status") {
-                return status.code();
-            }
-            sleep(Duration::from_millis(20));
-        }
-        panic!("the server does not end");
+        common::end(&mut self.child, "-TERM", Duration::from_secs(60))
     }
 }
 

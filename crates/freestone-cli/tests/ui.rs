@@ -1,10 +1,11 @@
 //! `freestone ui` for its user: the address, the login by its code, reading while others write, and the end.
 
+mod common;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use arrow::ipc::reader::StreamReader;
@@ -104,16 +105,7 @@ impl Console {
     }
 
     fn stop(mut self, signal: &str) -> Option<i32> {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().expect("kill runs").success());
-        let began = Instant::now();
-        while began.elapsed() < Duration::from_secs(30) {
-            if let Some(status) = self.child.try_wait().expect("a status") {
-                return status.code();
-            }
-            sleep(Duration::from_millis(20));
-        }
-        panic!("the console does not end");
+        common::end(&mut self.child, signal, Duration::from_secs(30))
     }
 }
 

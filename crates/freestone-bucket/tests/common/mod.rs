@@ -15,7 +15,7 @@ use arrow_schema::{DataType, Field, Schema};
 use freestone_bucket::Remote;
 use freestone_store::design::Design;
 use freestone_store::media::objects::Objects;
-use freestone_store::scan::{Cursor, ScanMetrics, ScanRequest, morsels};
+use freestone_store::scan::{ScanRequest, lookup};
 use freestone_store::schema::TableSchema;
 use freestone_store::{Snapshot, Store, StoreError, StoreOptions, WriteTransaction};
 use object_store::ObjectStore;
@@ -88,17 +88,7 @@ pub fn delete(transaction: &mut WriteTransaction, table: &str, keys: &[i64]) -> 
 
 pub fn scan(snapshot: &Snapshot, table: &str, request: ScanRequest) -> Result<Vec<RecordBatch>, StoreError> {
     let table = snapshot.table(table).cloned().ok_or_else(|| StoreError::Invalid(format!("no table {table}")))?;
-    let morsels = morsels(&table, 1 << 16);
-    let mut cursor = Cursor::new(table.clone(), Arc::new(request), Arc::new(ScanMetrics::default()));
-    let mut batches = vec![];
-    for (at, morsel) in morsels.iter().enumerate() {
-        cursor.scan(morsel, morsels.get(at + 1))?;
-        while let Some(batch) = cursor.next_ready() {
-            batches.push(batch);
-        }
-    }
-    batches.extend(cursor.finish()?);
-    Ok(batches)
+    lookup(&table, &Arc::new(request), &Arc::default())
 }
 
 /// The keys of a table in order, also those that are there twice.

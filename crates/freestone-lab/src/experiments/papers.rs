@@ -71,15 +71,17 @@ pub fn report_papers(options: &RunOptions, time: Duration, notify: Notify<'_>) -
             continue;
         }
         notify(&format!("{step}, {} of {} minutes used", began.elapsed().as_secs() / 60, time.as_secs().div_ceil(60)));
-        let done = match () {
-            () if LONG.contains(&experiment.name) => Err("it takes hours".to_owned()),
-            () if began.elapsed() >= time => Err(NO_TIME.to_owned()),
-            () => match run(experiment.name, &sized, notify) {
+        let reason = if LONG.contains(&experiment.name) {
+            Some("it takes hours".to_owned())
+        } else if began.elapsed() >= time {
+            Some(NO_TIME.to_owned())
+        } else {
+            match run(experiment.name, &sized, notify) {
                 Err(LabError::Interrupted) => return Err(LabError::Interrupted),
-                done => done.map(drop).map_err(|error| error.to_string()),
-            },
+                done => done.err().map(|error| error.to_string()),
+            }
         };
-        if let Err(reason) = done {
+        if let Some(reason) = reason {
             notify(&format!("{}: not measured: {reason}", experiment.name));
             write(&sized.output, &not_measured(experiment, &sized, &reason))?;
         }

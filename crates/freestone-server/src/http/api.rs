@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Extension, Request, State};
+use axum::extract::{Extension, FromRequestParts, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
@@ -66,11 +67,11 @@ async fn other_method() -> Refusal {
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this address takes another method")
 }
 
-async fn session(State(console): State<Arc<Console>>, Extension(peer): Extension<Peer>, headers: HeaderMap) -> Answer {
+async fn session(State(console): State<Arc<Console>>, login: Result<LoggedIn, Refusal>) -> Answer {
     let version = env!("CARGO_PKG_VERSION");
     let needed = console.logins.needed();
-    let login = match logged_in(&console, &peer, &headers) {
-        Ok(login) => login,
+    let login = match login {
+        Ok(LoggedIn(login)) => login,
         Err(refusal) if needed == Needed::Nothing => return Err(refusal),
         Err(_) => return Ok(json_response(&json!({ "login": needed.name(), "version": version }))),
     };
@@ -104,13 +105,7 @@ async fn log_out(State(console): State<Arc<Console>>, headers: HeaderMap, reques
     Ok(no_content(Some(console.logins.no_cookie())))
 }
 
-async fn run_query(
-    State(console): State<Arc<Console>>,
-    Extension(peer): Extension<Peer>,
-    headers: HeaderMap,
-    request: Request,
-) -> Answer {
-    let login = logged_in(&console, &peer, &headers)?;
+async fn run_query(State(console): State<Arc<Console>>, LoggedIn(login): LoggedIn, request: Request) -> Answer {
     let query: Query = body(request, QUERY_BYTES_MAX).await?;
     query::answer(&console.shared, &login, query).await
 }
@@ -122,13 +117,7 @@ struct TabName {
     tab: String,
 }
 
-async fn cancel(
-    State(console): State<Arc<Console>>,
-    Extension(peer): Extension<Peer>,
-    headers: HeaderMap,
-    request: Request,
-) -> Answer {
-    let login = logged_in(&console, &peer, &headers)?;
+async fn cancel(LoggedIn(login): LoggedIn, request: Request) -> Answer {
     let TabName { tab } = body(request, BODY_BYTES_MAX).await?;
     if let Some(tab) = login.tabs.existing(&tab) {
         tab.cancel();
@@ -136,13 +125,7 @@ async fn cancel(
     Ok(no_content(None))
 }
 
-async fn close(
-    State(console): State<Arc<Console>>,
-    Extension(peer): Extension<Peer>,
-    headers: HeaderMap,
-    request: Request,
-) -> Answer {
-    let login = logged_in(&console, &peer, &headers)?;
+async fn close(LoggedIn(login): LoggedIn, request: Request) -> Answer {
     let TabName { tab } = body(request, BODY_BYTES_MAX).await?;
     login.tabs.close(&tab);
     Ok(no_content(None))
@@ -167,6 +150,19 @@ async fn health(State(console): State<Arc<Console>>) -> Answer {
     match console.shared.is_stopping() {
         false => Ok("ready\n".into_response()),
         true => Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping")),
+    }
+}
+
+/// The login of a request; without one it is refused.
+struct LoggedIn(Arc<Login>);
+
+impl FromRequestParts<Arc<Console>> for LoggedIn {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, console: &Arc<Console>) -> Result<Self, Refusal> {
+        let peer =
+            parts.extensions.get::<Peer>().ok_or_else(|| Refusal::bad_request("the request has no connection"))?;
+        logged_in(console, peer, &parts.headers).map(LoggedIn)
     }
 }
 

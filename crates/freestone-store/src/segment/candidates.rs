@@ -8,6 +8,7 @@ use crate::cache::PageCache;
 use crate::column::{ColumnBuffer, ColumnData};
 use crate::design::{Group, plan_name};
 use crate::error::{Result, StoreError};
+use crate::schema::Column;
 use crate::table::Table;
 
 /// A plan that a column of a segment could have.
@@ -99,12 +100,18 @@ impl Segment {
         }
         let of_group = &self.footer.description.groups[group].columns;
         let finished = buffers.into_iter().zip(&columns).enumerate().filter(|(at, _)| of_group.contains(&(*at as u32)));
-        let finished = finished.map(|(at, (buffer, column))| {
-            let wrong = |reason: String| StoreError::Corrupt { file: self.name().to_owned(), reason };
-            let array = buffer.finish().map_err(|e| wrong(format!("column {}: {e}", column.name)))?;
-            Ok((at, ColumnData::from_arrays([&array], &column.data_type)))
-        });
-        finished.collect()
+        finished.map(|(at, (buffer, column))| Ok((at, self.column_values(buffer, column)?))).collect()
+    }
+
+    /// The values of a column that [`Segment::append_page`] has put into a buffer.
+    ///
+    /// # Errors
+    /// They are no values of the column's type.
+    pub(crate) fn column_values(&self, buffer: ColumnBuffer, column: &Column) -> Result<ColumnData> {
+        let wrong =
+            |e| StoreError::Corrupt { file: self.name().to_owned(), reason: format!("column {}: {e}", column.name) };
+        let array = buffer.finish().map_err(wrong)?;
+        Ok(ColumnData::from_arrays([&array], &column.data_type))
     }
 
     /// Appends the candidates of a column, and the plan that it has if that is none of them.

@@ -243,8 +243,7 @@ fn check_pages(checked: &Checked<'_>, report: &mut CheckReport) -> Result<Option
     let mut values = Vec::with_capacity(columns.len());
     for ((buffer, column), zones) in buffers.into_iter().zip(&columns).zip(&segment.footer.zones) {
         let wrong = |reason: String| StoreError::Corrupt { file: segment.name().to_owned(), reason };
-        let array = buffer.finish().map_err(|e| wrong(format!("column {}: {e}", column.name)))?;
-        let data = ColumnData::from_arrays([&array], &column.data_type);
+        let data = segment.column_values(buffer, column)?;
         // The aggregates of hot rows are made from the rows when these are read from the log, and may have wider bounds.
         // So may those of blocks.
         if segment.has_exact_zones() && &ZoneMap::of(&data, segment.zone_rows()) != zones {

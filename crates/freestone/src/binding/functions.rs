@@ -51,8 +51,19 @@ impl<'a> Registry<'a> {
         SessionSettings { state: self.state, has_enums: text_types::has_enums(snapshot) }
     }
 
-    fn planners(&self) -> &[Arc<dyn ExprPlanner>] {
-        self.state.expr_planners()
+    /// What the first planner makes of an expression that plans it, or the expression if none does.
+    fn ask_planners<T>(
+        &self,
+        mut raw: T,
+        plan: impl Fn(&dyn ExprPlanner, T) -> Result<PlannerResult<T>>,
+    ) -> Result<PlannerResult<T>> {
+        for planner in self.state.expr_planners() {
+            match plan(planner.as_ref(), raw)? {
+                PlannerResult::Original(original) => raw = original,
+                planned => return Ok(planned),
+            }
+        }
+        Ok(PlannerResult::Original(raw))
     }
 }
 
@@ -129,37 +140,28 @@ impl Functions for Registry<'_> {
 
     fn binary(&self, operator: BinaryOperator, left: Expr, right: Expr, schema: &DFSchema) -> Result<Expr> {
         let Some(op) = parsed(operator) else { return not_impl_err!("the operator {operator:?}") };
-        let mut raw = RawBinaryExpr { op, left, right };
-        for planner in self.planners() {
-            match planner.plan_binary_op(raw, schema)? {
-                PlannerResult::Planned(planned) => return Ok(planned),
-                PlannerResult::Original(original) => raw = original,
-            }
-        }
+        let raw = RawBinaryExpr { op, left, right };
+        let raw = match self.ask_planners(raw, |planner, raw| planner.plan_binary_op(raw, schema))? {
+            PlannerResult::Planned(planned) => return Ok(planned),
+            PlannerResult::Original(raw) => raw,
+        };
         let Some(operator) = planned(&raw.op) else { return not_impl_err!("the operator {:?}", raw.op) };
         Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(raw.left), operator, Box::new(raw.right))))
     }
 
     fn access(&self, value: Expr, access: GetFieldAccess, schema: &DFSchema) -> Result<Expr> {
-        let mut raw = RawFieldAccessExpr { field_access: access, expr: value };
-        for planner in self.planners() {
-            match planner.plan_field_access(raw, schema)? {
-                PlannerResult::Planned(planned) => return Ok(planned),
-                PlannerResult::Original(original) => raw = original,
-            }
+        let raw = RawFieldAccessExpr { field_access: access, expr: value };
+        match self.ask_planners(raw, |planner, raw| planner.plan_field_access(raw, schema))? {
+            PlannerResult::Planned(planned) => Ok(planned),
+            PlannerResult::Original(raw) => plan_err!("{} has no such parts", raw.expr),
         }
-        plan_err!("{} has no such parts", raw.expr)
     }
 
     fn list(&self, items: Vec<Expr>, schema: &DFSchema) -> Result<Expr> {
-        let mut items = items;
-        for planner in self.planners() {
-            match planner.plan_array_literal(items, schema)? {
-                PlannerResult::Planned(planned) => return Ok(planned),
-                PlannerResult::Original(original) => items = original,
-            }
+        match self.ask_planners(items, |planner, items| planner.plan_array_literal(items, schema))? {
+            PlannerResult::Planned(planned) => Ok(planned),
+            PlannerResult::Original(_) => not_impl_err!("a list of these values"),
         }
-        not_impl_err!("a list of these values")
     }
 
     fn compare_all(&self, value: Expr, operator: BinaryOperator, list: Expr) -> Result<Expr> {
@@ -188,25 +190,11 @@ impl Functions for Registry<'_> {
     }
 
     fn aggregate_call(&self, call: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
-        let mut raw = call;
-        for planner in self.planners() {
-            match planner.plan_aggregate(raw)? {
-                PlannerResult::Original(original) => raw = original,
-                planned => return Ok(planned),
-            }
-        }
-        Ok(PlannerResult::Original(raw))
+        self.ask_planners(call, |planner, call| planner.plan_aggregate(call))
     }
 
     fn window_call(&self, call: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
-        let mut raw = call;
-        for planner in self.planners() {
-            match planner.plan_window(raw)? {
-                PlannerResult::Original(original) => raw = original,
-                planned => return Ok(planned),
-            }
-        }
-        Ok(PlannerResult::Original(raw))
+        self.ask_planners(call, |planner, call| planner.plan_window(call))
     }
 
     fn typed_text(&self, written: &str, to: &DataType) -> Option<Expr> {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::error::DataFusionError;
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
@@ -36,25 +37,26 @@ impl Outcome {
 
     /// The same outcome. An error while its rows are read also fails the transaction.
     pub(crate) fn telling(self, failed: Failure) -> Outcome {
-        let Outcome::Rows { schema, stream } = self else { return self };
-        let stream = stream.inspect(move |rows| {
+        self.inspected(move |rows| {
             if rows.is_err() {
                 failed.set();
             }
-        });
-        let stream = RecordBatchStreamAdapter::new(schema.clone(), stream);
-        Outcome::Rows { schema, stream: Box::pin(stream) }
+        })
     }
 
     /// The same outcome, of a statement that runs until its rows are read.
     pub(crate) fn of_running(self, running: Running) -> Outcome {
-        let Outcome::Rows { schema, stream } = self else { return self };
-        let stream = stream.inspect(move |rows| {
+        self.inspected(move |rows| {
             if let Ok(rows) = rows {
                 running.returned(rows.num_rows());
             }
-        });
-        let stream = RecordBatchStreamAdapter::new(schema.clone(), stream);
+        })
+    }
+
+    /// The same outcome, whose rows are looked at while they are read.
+    fn inspected(self, look: impl FnMut(&Result<RecordBatch, DataFusionError>) + Send + 'static) -> Outcome {
+        let Outcome::Rows { schema, stream } = self else { return self };
+        let stream = RecordBatchStreamAdapter::new(schema.clone(), stream.inspect(look));
         Outcome::Rows { schema, stream: Box::pin(stream) }
     }
 
