@@ -18,8 +18,9 @@ use crate::direct::KeyDomain;
 use crate::error::Result;
 use crate::groups::{GroupTable, HASH};
 use crate::pipeline::{Claim, Context, Finished, Results, Sink, SinkWorker, Source, Take, check};
+use crate::repeats::Repeats;
 use crate::rows::{Field, Layout, Rows};
-use crate::vector::{Batch, Vector, positions};
+use crate::vector::{Batch, Form, Vector, positions};
 
 /// An aggregate: its inputs among the columns of a batch, a boolean column that says which rows count, and its states.
 #[derive(Clone)]
@@ -108,6 +109,19 @@ impl Aggregation {
     /// The groups with their results, when the aggregation is complete.
     pub fn results(self: &Arc<Self>) -> Arc<dyn Source> {
         Results::of(self)
+    }
+
+    /// Whether only the distinct values of a column of texts are wanted.
+    fn is_distinct_text(&self) -> bool {
+        self.calls.is_empty() && matches!(self.keys.as_slice(), [key] if key.field.form == Form::Text)
+    }
+
+    fn table(&self) -> GroupTable {
+        match self.is_distinct_text() {
+            // Codes that came before are left out, and numbers of the others would only cost time.
+            true => GroupTable::new(self.layout.clone()),
+            false => GroupTable::with_domains(self.layout.clone(), &self.keys),
+        }
     }
 
     fn states(&self, table: GroupTable) -> Result<States> {
@@ -218,13 +232,16 @@ struct Worker {
     states: Option<States>,
     runs: Vec<Run>,
     groups: Vec<u32>,
+    /// The codes that came, if only distinct texts are wanted.
+    repeats: Option<Repeats>,
     /// Whether equal rows are looked for. They are merged at the end in any case.
     looks_up: bool,
 }
 
 impl Sink for Arc<Aggregation> {
     fn worker(&self) -> Box<dyn SinkWorker> {
-        Box::new(Worker { of: self.clone(), states: None, runs: vec![], groups: vec![], looks_up: true })
+        let repeats = self.is_distinct_text().then(Repeats::default);
+        Box::new(Worker { of: self.clone(), states: None, runs: vec![], groups: vec![], repeats, looks_up: true })
     }
 
     fn finish(&self, workers: Vec<Box<dyn SinkWorker>>) -> Result<()> {
@@ -270,9 +287,15 @@ fn one_row(layout: &Arc<Layout>) -> Rows {
 impl SinkWorker for Worker {
     fn push(&mut self, _: usize, batch: Batch) -> Result<()> {
         let of = self.of.clone();
+        let first = self.repeats.as_mut().and_then(|repeats| repeats.first_rows(&batch.columns[0]));
+        let batch = match first {
+            Some(rows) if rows.is_empty() => return Ok(()),
+            Some(rows) => batch.take(&rows),
+            None => batch,
+        };
         let states = match &mut self.states {
             Some(states) => states,
-            none => none.insert(of.states(GroupTable::with_domains(of.layout.clone(), &of.keys))?),
+            none => none.insert(of.states(of.table())?),
         };
         self.groups.clear();
         let keys = &batch.columns[..of.keys.len()];
@@ -281,7 +304,7 @@ impl SinkWorker for Worker {
             false => states.table.append(keys, batch.rows, &mut self.groups),
         }
         states.update(&of.calls, &batch, &self.groups)?;
-        states.claim.resize(states.bytes())?;
+        states.claim.resize(states.bytes() + self.repeats.as_ref().map_or(0, Repeats::bytes))?;
         let groups = states.table.len();
         // A position per group is found as fast in a large table, and there cannot be more groups than positions.
         let reduces = states.rows >= groups * ROWS_PER_GROUP && groups < of.run_groups * LARGER_RUN;

@@ -409,6 +409,9 @@ impl<'a> Compiler<'a> {
         if distinct_counts::is_known_of(partial) {
             return self.distinct_counts(aggregate.schema(), partial);
         }
+        if let Some((groups, key)) = distinct_counts::counted_groups(partial) {
+            return self.distinct_count(aggregate.schema(), partial, groups, key);
+        }
         let groups = partial.group_expr();
         if groups.has_grouping_set() || !partial.aggr_expr().iter().all(aggregates::is_known) {
             return Ok(None);
