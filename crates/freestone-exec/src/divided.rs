@@ -2,14 +2,14 @@
 //!
 //! A table of many groups does not fit the caches, so that each row would wait for memory. Here rows are put aside by the first
 //! bits of their hashes, and looked up some thousand at a time in the table of their partition, which does fit. The states of
-//! other aggregates are updated then, too. Rows have no texts: these would have to be kept until then.
+//! other aggregates are updated then, too. Rows have no texts: these would have to be copied until then.
 
 use std::sync::Arc;
 
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 
 use crate::error::Result;
-use crate::groups::GroupTable;
+use crate::groups::{GroupTable, HASH};
 use crate::hash::hash_rows;
 use crate::pipeline::{Claim, Context};
 use crate::rows::{Layout, Rows};
@@ -81,8 +81,15 @@ impl Divided {
         hash_rows(keys, batch.rows, &mut self.hashes);
         self.batch.clear();
         self.batch.append_with(keys, batch.rows, &self.hashes);
-        for (row, hash) in self.hashes.iter().enumerate() {
-            self.parts[partition_of(*hash)].keys.push(&self.batch, row);
+        match self.batch.layout().width() {
+            2 => self.put_keys_aside::<2>(),
+            3 => self.put_keys_aside::<3>(),
+            4 => self.put_keys_aside::<4>(),
+            _ => {
+                for (row, hash) in self.hashes.iter().enumerate() {
+                    self.parts[partition_of(*hash)].keys.push(&self.batch, row);
+                }
+            }
         }
         for (at, input) in self.inputs.iter().enumerate() {
             put_aside(&batch.columns[*input], &self.hashes, &mut self.parts, at);
@@ -93,6 +100,12 @@ impl Divided {
             }
         }
         self.claim.resize(self.parts.iter().map(Part::bytes).sum())
+    }
+
+    fn put_keys_aside<const WIDTH: usize>(&mut self) {
+        for row in self.batch.words::<WIDTH>() {
+            self.parts[partition_of(row[HASH])].keys.push_words(row);
+        }
     }
 
     fn look_up(&mut self, part: usize) -> Result<()> {
@@ -120,12 +133,12 @@ impl Divided {
     pub fn into_runs(mut self) -> Result<Vec<Run>> {
         let mut runs = vec![];
         self.claim.resize(0)?;
-        for part in 0..PARTITIONS {
-            self.look_up(part)?;
-            let states = &mut self.parts[part].states;
-            states.claim.resize(states.bytes())?;
+        (0..PARTITIONS).try_for_each(|part| self.look_up(part))?;
+        for (partition, part) in self.parts.into_iter().enumerate() {
+            let mut states = part.states;
             if !states.table.is_empty() {
-                runs.push(states.run()?);
+                states.claim.resize(states.bytes())?;
+                runs.push(states.into_run(partition)?);
             }
         }
         Ok(runs)

@@ -123,6 +123,11 @@ impl GroupTable {
         self.rows.freeze()
     }
 
+    /// The rows of the groups.
+    pub fn into_rows(self) -> Rows {
+        self.rows
+    }
+
     /// The rows of the groups; the table is empty afterwards, and no longer finds groups by position.
     pub fn take_rows(&mut self) -> Rows {
         self.direct = None;
@@ -139,9 +144,47 @@ impl GroupTable {
             self.resize(SLOTS_MIN.max((self.rows.len() * 2).next_power_of_two()));
         }
         groups.reserve(which.len());
+        if self.rows.layout().is_flat() {
+            match self.rows.layout().width() {
+                2 => return self.find_flat::<2>(keys, which, groups),
+                3 => return self.find_flat::<3>(keys, which, groups),
+                4 => return self.find_flat::<4>(keys, which, groups),
+                5 => return self.find_flat::<5>(keys, which, groups),
+                6 => return self.find_flat::<6>(keys, which, groups),
+                _ => {}
+            }
+        }
         let mut which = which.peekable();
         while which.peek().is_some() {
             self.find_some(keys, which.by_ref().take(FOUND_AT_ONCE), groups);
+        }
+    }
+
+    /// The same for rows of `WIDTH` words that are equal if their words are. Groups do not wait for each other: which slot a row has
+    /// depends on no other row, and processors look ahead.
+    fn find_flat<const WIDTH: usize>(
+        &mut self,
+        keys: &Rows,
+        which: impl Iterator<Item = usize>,
+        groups: &mut Vec<u32>,
+    ) {
+        let rows = keys.words::<WIDTH>();
+        for at in which {
+            let row = &rows[at];
+            let mask = self.slots.len() - 1;
+            let mut slot = row[HASH] as usize & mask;
+            let group = loop {
+                let entry = self.slots[slot];
+                if entry == 0 {
+                    break self.add(keys, at, row[HASH], slot);
+                }
+                let group = entry as u32 - 1;
+                if entry >> 32 == row[HASH] >> 32 && self.rows.words::<WIDTH>()[group as usize] == *row {
+                    break group;
+                }
+                slot = (slot + 1) & mask;
+            };
+            groups.push(group);
         }
     }
 

@@ -78,6 +78,11 @@ impl Layout {
         self.width
     }
 
+    /// Whether equal rows have equal words.
+    pub fn is_flat(&self) -> bool {
+        self.places.iter().all(|place| !matches!(place.form, Form::Text | Form::Arrow))
+    }
+
     /// The first word of a field in its row.
     pub fn word_of(&self, index: usize) -> usize {
         self.places[index].at
@@ -223,6 +228,20 @@ impl Rows {
     #[inline]
     pub fn row_mut(&mut self, row: usize) -> &mut [u64] {
         &mut self.words[row * self.layout.width..(row + 1) * self.layout.width]
+    }
+
+    /// All rows, of which each has `WIDTH` words.
+    #[inline]
+    pub fn words<const WIDTH: usize>(&self) -> &[[u64; WIDTH]] {
+        debug_assert_eq!(self.layout.width, WIDTH, "the width of the rows");
+        self.words.as_chunks().0
+    }
+
+    /// Appends a row of a layout that is flat.
+    #[inline]
+    pub fn push_words<const WIDTH: usize>(&mut self, row: &[u64; WIDTH]) {
+        self.words.extend_from_slice(row);
+        self.len += 1;
     }
 
     /// Makes room for this number of rows in all.

@@ -135,6 +135,15 @@ impl States {
         Ok(Run { rows, counts, states, starts, _claim: claim })
     }
 
+    /// The groups and states as a run, if all groups are of this partition.
+    pub fn into_run(mut self, partition: usize) -> Result<Run> {
+        let total = self.table.len();
+        let states = self.accumulators.iter_mut().map(|a| a.states(total)).collect::<Result<Vec<_>>>()?;
+        let mut starts = vec![0; partition + 1];
+        starts.resize(PARTITIONS + 1, total);
+        Ok(Run { rows: self.table.into_rows(), counts: self.counts, states, starts, _claim: self.claim })
+    }
+
     /// The groups with their results.
     pub fn finish(mut self, keys: usize) -> Result<Batch> {
         let total = self.table.len();
