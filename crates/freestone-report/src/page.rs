@@ -121,6 +121,7 @@ fn part_html(part: &Part, out: &mut String) {
         }
         Part::Table(table) => table_html(table, out),
         Part::Bars(bars) => out.push_str(&chart::bars(bars)),
+        Part::Stacks(stacks) => out.push_str(&chart::stacks(stacks)),
         Part::Lines(lines) => out.push_str(&chart::lines(lines)),
         Part::Checks(checks) => {
             out.push_str("<ul class=\"checks\">");
@@ -175,8 +176,11 @@ fn table_html(table: &Table, out: &mut String) {
     out.push_str("</tbody></table></div>");
 }
 
-/// The origin of the figures, at the end of a run.
+/// The origin of the figures, at the end of a run. What no command has measured has none.
 fn origin(run: &Findings, out: &mut String) {
+    if run.command.is_empty() {
+        return;
+    }
     let Host { hardware, versions, date } = &run.host;
     let _ = write!(
         out,
