@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import protocol_verdicts as verdicts
 from environment import BENCH, CACHE, default_freestone, environment_python, laboratory
 
 Part = dict[str, Any]
@@ -138,6 +139,18 @@ class Laboratory:
         claim = {"place": f"Raasveldt and Mühleisen 2017, {place}"} if place else {}
         self.checks.append({"statement": statement, "holds": holds, "detail": detail} | claim)
 
+    def judge(self, found: Iterable[verdicts.Verdict]) -> None:
+        """Adds statements of the paper, with the reason where one does not hold."""
+        for verdict in found:
+            self.check(verdict.statement, verdict.holds, verdict.detail, verdict.place)
+            if not verdict.holds:
+                self.checks[-1]["why"] = verdict.why
+
+    def unmeasured(self, statement: str, reason: str, place: str) -> None:
+        """Adds a statement of the paper that this machine cannot test."""
+        self.check(statement, False, f"not measured: {reason}", place)
+        self.checks[-1]["is_unmeasured"] = True
+
     def link(self, network: str, measured: dict[str, Any] | None) -> None:
         """Checks that an emulated link has the delay and rate that were requested."""
         if measured is None:
@@ -204,13 +217,38 @@ def survey(lab: Laboratory) -> None:
     ]
     header = ["", "what", "s", "first rows, s", "wire, MB", "server CPU, s/GB", "client CPU, s/GB", "client memory, MB"]
     lab.table("Table 1", header, rows, text_columns=2)
+    seconds = {name: value for name, found in outcomes if (value := median(found, "seconds"))}
+    wire = {name: value / 1e6 for name, found in outcomes if (value := median(found, "wire"))}
+    lab.judge(verdicts.survey(seconds, wire))
+    lab.parts.append(figure_1(outcomes))
+    if os.geteuid() != 0:
+        reason = "a link is made of network namespaces, which need root"
+        lab.unmeasured("all systems are heavily influenced by a high latency", reason, "2.2, Figure 3")
+        lab.unmeasured("the lower the throughput, the more compression gains", reason, "2.2, Figure 4")
+        return
     delays = {f"{delay} ms": f"1gbit:{delay}ms:0%" for delay in DELAYS_MS}
     rates = {f"{rate} Mbit/s": f"{rate}mbit:0ms:0%" for rate in RATES_MBIT}
-    sweep(lab, "Figure 3: time as the delay grows", "one-way delay, ms, at 1 Gbit/s", DELAYS_MS, delays)
-    sweep(lab, "Figure 4: time as the rate falls", "Mbit/s, without delay", RATES_MBIT, rates)
+    found = sweep(lab, "Figure 3: time as the delay grows", "one-way delay, ms, at 1 Gbit/s", DELAYS_MS, delays)
+    lab.judge(verdicts.latencies(DELAYS_MS, found))
+    found = sweep(lab, "Figure 4: time as the rate falls", "Mbit/s, without delay", RATES_MBIT, rates)
+    lab.judge(verdicts.rates(RATES_MBIT, found))
 
 
-def sweep(lab: Laboratory, title: str, label: str, x: Sequence[float], networks: dict[str, str]) -> None:
+def figure_1(outcomes: Sequence[tuple[str, dict[str, Any]]]) -> Part:
+    """Where the time goes: to the first rows (connect, execute, and the first of the result), and the rest of the transfer."""
+    bars = []
+    for name, outcome in outcomes:
+        whole, first = median(outcome, "seconds"), median(outcome, "first")
+        if whole is not None and first is not None:
+            bars.append({"label": name, "values": [min(first, whole), max(whole - first, 0.0)]})
+    group = {"label": "lineitem, loopback interface", "note": "clients that report their first rows", "bars": bars}
+    parts = ["connect, execute, first rows", "the other rows"]
+    return {"kind": "stacks", "title": "Figure 1: where the time goes", "unit": "s", "parts": parts, "groups": [group]}
+
+
+def sweep(
+    lab: Laboratory, title: str, label: str, x: Sequence[float], networks: dict[str, str]
+) -> dict[str, list[float]]:
     seconds: dict[str, list[float]] = {name: [] for name in PLOTTED}
     for network in networks.values():
         run = lab.export(network, PLOTTED)
@@ -222,6 +260,7 @@ def sweep(lab: Laboratory, title: str, label: str, x: Sequence[float], networks:
     lab.lines(title, label, x, seconds)
     complete = {name: values for name, values in seconds.items() if len(values) == len(x)}
     lab.table(f"{title}, seconds", ["", *networks], [[name, *values] for name, values in complete.items()])
+    return complete
 
 
 def design(lab: Laboratory) -> None:
@@ -235,7 +274,10 @@ def design(lab: Laboratory) -> None:
     engines = [f"freestone+chunk_size={size}" for size in CHUNKS]
     rows = []
     for dataset in DATASETS:
-        local, lan = (lab.export(network, engines, dataset)["results"]["stored"] for network in ("local", "lan"))
+        runs = [lab.export(network, engines, dataset) for network in ("local", "lan")]
+        local, lan = (run["results"]["stored"] for run in runs)
+        here = [median(local[name], "seconds") for name in engines]
+        lab.judge(verdicts.chunk_sizes(dataset, [int(size) for size in CHUNKS], here, runs[0]["bytes"]["stored"]))
         for size, name in zip(CHUNKS, engines, strict=True):
             here, there = (median(found[name], "wire") for found in (local, lan))
             megabytes = [None if value is None else value / 1e6 for value in (here, there)]
@@ -278,6 +320,8 @@ def design_tables(lab: Laboratory, local: Any, lan: Any, wan: Any, slow: Any) ->
     lab.check("on one machine no codec is the fastest", best == "None", f"the fastest is {best}", "Table 5")
     best = min(slow["5"], key=lambda name: slow["5"][name]["seconds"])
     lab.check("at 10 Mbit/s a codec is the fastest", best != "None", f"the fastest is {best}", "Table 5")
+    lab.judge(verdicts.codecs(*({name: entry["seconds"] for name, entry in of["5"].items()} for of in (lan, slow))))
+    lab.judge(verdicts.integers(local["6"]))
     rows = [
         [
             dataset,
@@ -293,6 +337,9 @@ def design_tables(lab: Laboratory, local: Any, lan: Any, wan: Any, slow: Any) ->
     lab.table("Table 7: the paper's format and protobuf", ["", "local, s", "LAN, s", "WAN, s", "MB"], rows)
     custom, protobuf = local["7"]["Custom"]["seconds"], local["7"]["Protobuf"]["seconds"]
     lab.check("a format of its own is faster than protobuf", custom < protobuf, f"{protobuf / custom:.1f} ×", "Table 7")
+    smaller = local["7"]["Protobuf"]["bytes"] / local["7"]["Custom"]["bytes"]
+    lab.check("protobuf messages are smaller, but not by much", 0.5 < smaller < 1, f"{smaller:.2f} ×", "Table 7")
+    lab.judge(verdicts.texts(local["8"], local["9"]))
     for table, column in (("8", "l_returnflag"), ("9", "l_comment")):
         rows = [
             [name, found["None"]["seconds"], found["Snappy"]["seconds"], mega(found["None"]), mega(found["Snappy"])]
@@ -327,6 +374,11 @@ def networks(lab: Laboratory) -> None:
             run = lab.export(network, COMPARED, dataset)
             lab.link(network, run["link"])
             found[network] = run["results"]["stored"]
+        times = {
+            network: {name: value for name, outcome in outcomes.items() if (value := median(outcome, "seconds"))}
+            for network, outcomes in found.items()
+        }
+        lab.judge(verdicts.networks(dataset, times))
         known = [name for name in found["wan"] if any(found[network][name]["runs"] for network in NETWORKS)]
         order = sorted(known, key=lambda name: median(found["wan"][name], "seconds") or math.inf)
         rows = []

@@ -14,6 +14,7 @@ if not BENCH.exists():
 sys.path.insert(0, str(BENCH))
 
 import export_data as data  # noqa: E402
+import protocol_verdicts as verdicts  # noqa: E402
 
 
 def table():
@@ -94,3 +95,40 @@ def test_messages_hold_the_values_in_the_papers_forms():
     assert design.by_columns(batch, "nul", "none") == b"\2" + bytes(7) + b"\1\0\0\0\2\0\0\0" + b"\5" + bytes(7) + b"ab\0c\0"
     assert design.texts(batch["t"], "prefix") == b"\2ab\1c"
     assert design.texts(batch["t"], "fixed:3") == b"ab\0c\0\0"
+
+
+def test_chunks_of_fixed_texts_have_the_size_that_was_asked_for():
+    design = pytest.importorskip("protocol_design")
+    texts = pa.table({"t": pa.array(["abc"] * 1000)})
+    sizes = [len(chunk) for chunk in design.chunks(texts, {"form": "fixed:1000", "chunk": 10_000})]
+    assert len(sizes) == 100
+    assert max(sizes) < 10_100
+
+
+def test_verdicts_follow_from_the_figures():
+    def judged(found):
+        return {verdict.statement.partition(":")[2].strip() or verdict.statement: verdict.holds for verdict in found}
+
+    seconds = {"csv:drained": 0.1, "mariadb": 2.0, "postgres": 1.5}
+    assert list(judged(verdicts.survey(seconds, {}))) == [
+        "a CSV file over a socket is an order of magnitude faster than every database's protocol"
+    ]
+    assert all(judged(verdicts.survey(seconds, {})).values())
+    assert not any(judged(verdicts.survey(seconds | {"postgres": 0.9}, {})).values())
+    wire = {"csv": 10.0, "mariadb": 14.0, "mariadb:compressed": 3.0, "postgres": 18.0}
+    assert list(judged(verdicts.survey({}, wire)).values()) == [True, True]
+    assert list(judged(verdicts.survey({}, wire | {"mariadb:compressed": 12.0})).values()) == [False, True]
+    sizes = (2048, 1 << 20, 100 << 20)
+    best, poor = verdicts.chunk_sizes("t", sizes, (3.0, 1.0, 1.2), 25e6)
+    assert best.holds and poor.holds and "25 MB" in best.detail
+    best, poor = verdicts.chunk_sizes("t", sizes, (1.2, 1.2, 1.0), 1e9)
+    assert not best.holds and not poor.holds and "test nothing" not in best.detail
+    assert list(verdicts.chunk_sizes("t", sizes, (1.2, None, 1.0), 1e9)) == []
+    (gains,) = verdicts.rates((10, 100), {"mariadb": [8.0, 2.0], "mariadb:compressed": [2.0, 1.0]})
+    assert gains.holds
+    (gains,) = verdicts.rates((10, 100), {"mariadb": [2.0, 2.0], "mariadb:compressed": [2.0, 1.0]})
+    assert not gains.holds
+    lan = {"None": 10.0, "Snappy": 5.0, "LZ4": 6.0, "GZIP": 60.0, "XZ": 700.0}
+    slow = {"None": 850.0, "Snappy": 400.0, "LZ4": 380.0, "GZIP": 230.0, "XZ": 650.0}
+    assert all(verdict.holds for verdict in verdicts.codecs(lan, slow)), "the paper's own figures"
+    assert not all(verdict.holds for verdict in verdicts.codecs(slow, lan))
