@@ -387,8 +387,7 @@ impl Plot {
             let half = chars(&text) * TICK_CHAR / 2.0;
             if x - half >= free {
                 let y = Self::BOTTOM + 16.0;
-                let _ =
-                    write!(out, "<text class=\"tick\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{text}</text>");
+                let _ = write!(out, "<text class=\"tick\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{text}</text>");
                 free = x + half + 6.0;
             }
         }
@@ -448,7 +447,8 @@ impl Plot {
 
     /// The position of each series' name: at the line's end, moved so that names neither overlap nor leave the chart.
     fn label_places(&self, chart: &Lines) -> Vec<f64> {
-        let end = |series: &Series| series.values.iter().rev().find(|value| value.is_finite()).map_or(0.0, |v| self.y(*v));
+        let end =
+            |series: &Series| series.values.iter().rev().find(|value| value.is_finite()).map_or(0.0, |v| self.y(*v));
         let height = |at: usize| wrapped(&chart.series[at].label).len() as f64 * LINE_HEIGHT;
         let mut order: Vec<(usize, f64)> = chart.series.iter().map(end).enumerate().collect();
         order.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -579,7 +579,8 @@ mod tests {
 
     #[test]
     fn a_design_has_one_colour_in_every_chart() {
-        let classes = |names: &[&str]| colours(&names.iter().map(|name| Series::new(*name, vec![])).collect::<Vec<_>>());
+        let classes =
+            |names: &[&str]| colours(&names.iter().map(|name| Series::new(*name, vec![])).collect::<Vec<_>>());
         assert_eq!(classes(&["slotted", "row", "column"]), ["s5", "s0", "s1"]);
         assert_eq!(classes(&["column", "row", "column plain", "peer"]), ["s1", "s0", "s1 dashed", "s2"]);
         let many = classes(&(0..16).map(|_| "peer").collect::<Vec<_>>());
@@ -594,7 +595,8 @@ mod tests {
             note: String::new(),
             bars: vec![bar("row", &[1.0, 2.0]), bar("column", &[0.5, 0.25])],
         }];
-        let chart = Stacks { title: "t".into(), unit: "ms".into(), parts: vec!["disk".into(), "<rest>".into()], groups };
+        let chart =
+            Stacks { title: "t".into(), unit: "ms".into(), parts: vec!["disk".into(), "<rest>".into()], groups };
         let svg = stacks(&chart);
         assert_eq!(svg.matches("<rect class=\"part").count(), 4);
         assert!(svg.contains(">3.00 ms<") && svg.contains(">0.750 ms<") && svg.contains("&lt;rest&gt;"), "{svg}");
