@@ -132,3 +132,69 @@ def test_verdicts_follow_from_the_figures():
     slow = {"None": 850.0, "Snappy": 400.0, "LZ4": 380.0, "GZIP": 230.0, "XZ": 650.0}
     assert all(verdict.holds for verdict in verdicts.codecs(lan, slow)), "the paper's own figures"
     assert not all(verdict.holds for verdict in verdicts.codecs(slow, lan))
+
+
+class FakeLaboratory:
+    """Runs that take no time: twice as many seconds on each slower network."""
+
+    def __new__(cls, tmp_path):
+        import argparse
+
+        import protocol
+
+        class Fake(protocol.Laboratory):
+            def __init__(self):
+                self.options = argparse.Namespace(scale=0.01, parts=tmp_path / "parts.json")
+                self.work, self.parts, self.checks, self.runs = tmp_path, [], [], 0
+
+            def export(self, network, engines, dataset="lineitem", forms="stored"):
+                self.runs += 1
+                run = {"seconds": 1.0 + self.runs, "first": 0.5, "wire": 2e6, "server_cpu": 0.1, "client_cpu": 0.1, "peak": 1e6}
+                one = {"runs": [run], "error": "", "checked": "yes"}
+                found = {name.removesuffix(":"): one for name in engines}
+                return {
+                    "results": {"stored": found},
+                    "bytes": {"stored": 25e6},
+                    "rows": 60000,
+                    "servers": {"csv": "a socket"},
+                    "link": None,
+                    "engines": {name: name for name in found},
+                }
+
+            def design(self, network, tables):
+                import protocol_design as design
+
+                entry = lambda: {"seconds": 1.0, "bytes": 1e6, "ratio": 2.0}  # noqa: E731
+                pair = lambda: {"None": entry(), "Snappy": entry()}  # noqa: E731
+                ways = ("None", "Binpack", "PFOR", "Snappy", "Binpack+Sy", "PFOR+Sy")
+                forms = ("Null-terminated", "Varint prefix", "VARCHAR(44)", "VARCHAR(100)", "VARCHAR(1000)", "VARCHAR(10000)")
+                return {
+                    "link": None,
+                    "4": {name: {"column": entry(), "row": entry()} for name in design.CODECS},
+                    "5": {name: entry() for name in design.CODECS},
+                    "6": {name: {way: entry() for way in ways} for name in protocol.DATASETS},
+                    "7": {name: entry() for name in ("Custom", "Custom+C", "Protobuf", "Protobuf+C")},
+                    "8": {name: pair() for name in ("Varint prefix", "Null-terminated", "VARCHAR(1)")},
+                    "9": {name: pair() for name in forms},
+                }
+
+        return Fake()
+
+
+def test_experiments_of_the_protocol_become_parts(tmp_path, monkeypatch):
+    protocol = pytest.importorskip("protocol")
+    pytest.importorskip("numpy")
+    for name, least in (("survey", 5), ("design", 20), ("networks", 12)):
+        lab = FakeLaboratory(tmp_path)
+        monkeypatch.setattr(protocol, "prepare_design", lambda lab: None)
+        monkeypatch.setattr(protocol.os, "geteuid", lambda: 0)
+        getattr(protocol, name)(lab)
+        assert len(lab.checks) >= least, name
+        assert all(check["holds"] or check.get("why") or not check.get("place") for check in lab.checks), lab.checks
+        assert {part["kind"] for part in lab.parts} <= {"section", "table", "lines", "stacks", "code"}
+    lab = FakeLaboratory(tmp_path)
+    monkeypatch.setattr(protocol.os, "geteuid", lambda: 1000)
+    protocol.survey(lab)
+    figures = [check["place"][-8:] for check in lab.checks if check.get("is_unmeasured")]
+    assert figures == ["Figure 3", "Figure 4"]
+    assert lab.parts[-1]["kind"] == "stacks"
