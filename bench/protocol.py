@@ -148,7 +148,7 @@ class Laboratory:
 
     def unmeasured(self, statement: str, reason: str, place: str) -> None:
         """Adds a statement of the paper that this machine cannot test."""
-        self.check(statement, False, f"not measured: {reason}", place)
+        self.check(statement, False, reason, place)
         self.checks[-1]["is_unmeasured"] = True
 
     def link(self, network: str, measured: dict[str, Any] | None) -> None:

@@ -104,11 +104,14 @@ fn bar_group(group: &BarGroup, (unit, tie): (&str, f64), width: f64) -> String {
     out
 }
 
+/// The colours of parts, which are none of a design's.
+const PARTS: [usize; 3] = [7, 6, 2];
+
 /// Bars of parts that add up, one small chart per group, with the names of the parts above all of them.
 pub fn stacks(chart: &Stacks) -> String {
     let mut out = format!("<figure>{}<p class=\"key\">", caption(&chart.title, &csv::of_stacks(chart)));
     for (at, part) in chart.parts.iter().enumerate() {
-        let _ = write!(out, "<span class=\"s{}\">{}</span> ", at % COLOURS, escape(part));
+        let _ = write!(out, "<span class=\"s{}\">{}</span> ", PARTS[at % PARTS.len()], escape(part));
     }
     out.push_str("</p><div class=\"grid\">");
     for group in &chart.groups {
@@ -143,7 +146,7 @@ fn stack_group(group: &StackGroup, chart: &Stacks) -> String {
                 out,
                 "<rect class=\"part s{}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{length:.1}\" height=\"{BAR_HEIGHT}\"><title>{}: \
                  {} {}</title></rect>",
-                part % COLOURS,
+                PARTS[part % PARTS.len()],
                 escape(name),
                 significant(*value),
                 escape(&chart.unit)

@@ -77,10 +77,15 @@ fn claims(runs: &[Findings], out: &mut String) {
         0 => String::new(),
         count => format!(" {count} could not be measured."),
     };
+    let held = match all {
+        0 => "No claim was measured.".to_owned(),
+        _ => format!(
+            "{hold} of {all} claims hold here, on this machine with this engine, at the sizes that the experiments below name."
+        ),
+    };
     let _ = write!(
         out,
-        "<section id=\"claims\"><h2>What the papers claim</h2><p>{hold} of {all} claims hold here, on this machine with this \
-         engine, at the sizes that the experiments below name.{missing}</p><div class=\"table\"><table class=\"claims\"><thead><tr>\
+        "<section id=\"claims\"><h2>What the papers claim</h2><p>{held}{missing}</p><div class=\"table\"><table class=\"claims\"><thead><tr>\
          <th></th><th>Claim</th><th>Where</th><th>Measured here</th><th>Why not</th></tr></thead><tbody>"
     );
     for (run, check) in claims {

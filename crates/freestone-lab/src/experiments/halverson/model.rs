@@ -262,6 +262,7 @@ pub(super) fn in_numbers(predicted: &[Predicted<'_>]) -> Part {
         let Case { stored, scanned, measured, .. } = p.case;
         let layout = match stored.abstracted {
             0 => stored.design.to_owned(),
+            1 => format!("{}, 1 level", stored.design),
             levels => format!("{}, {levels} levels", stored.design),
         };
         let texts = [stored.gen_name(), format!("{scanned} of {}", stored.columns), layout];

@@ -205,6 +205,7 @@ fn by_width(title: &str, cases: &[Vec<Case>]) -> Part {
 fn label(case: &Case) -> String {
     match case.stored.abstracted {
         0 => case.stored.design.to_owned(),
+        1 => format!("{}, 1 level", case.stored.design),
         levels => format!("{}, {levels} levels", case.stored.design),
     }
 }

@@ -214,7 +214,7 @@ fn one(workspace: &Workspace, options: &RunOptions, layout: Layout, notify: Noti
     Ok(Slotted { tuples, bytes: file.bytes(), point: Point::of(&samples), layout })
 }
 
-/// The verdict on the surprise of Figure 4, for each number of columns.
+/// The verdict on the surprise of Figure 4a, which the paper states for 4 columns.
 pub(super) fn claims(groups: &[Vec<Slotted>]) -> Vec<Check> {
     let check = |group: &Vec<Slotted>| {
         let [plain, middle, ..] = group.as_slice() else { return None };
@@ -235,14 +235,14 @@ pub(super) fn claims(groups: &[Vec<Slotted>]) -> Vec<Check> {
                 thousands(middle.tuples)
             ),
         );
-        Some(check.claimed(format!("{PAPER}, 3.4, Figure 4")).or_because(format!(
+        Some(check.claimed(format!("{PAPER}, 3.4, Figure 4a")).or_because(format!(
             "an iteration costs {} and {} ns here, in memory, and the file has {} MB less to read",
             iteration(plain),
             iteration(middle),
             significant((plain.bytes as f64 - middle.bytes as f64) / 1e6)
         )))
     };
-    groups.iter().filter_map(check).collect()
+    groups.iter().take(1).filter_map(check).collect()
 }
 
 pub(super) fn parts(groups: &[Vec<Slotted>]) -> Vec<Part> {
