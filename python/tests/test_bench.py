@@ -145,7 +145,10 @@ class FakeLaboratory:
         class Fake(protocol.Laboratory):
             def __init__(self):
                 self.options = argparse.Namespace(scale=0.01, parts=tmp_path / "parts.json")
-                self.work, self.parts, self.checks, self.runs = tmp_path, [], [], 0
+                self.work, self.parts, self.checks, self.runs, self.reason = tmp_path, [], [], 0, ""
+
+            def no_link(self):
+                return self.reason
 
             def export(self, network, engines, dataset="lineitem", forms="stored"):
                 self.runs += 1
@@ -187,14 +190,16 @@ def test_experiments_of_the_protocol_become_parts(tmp_path, monkeypatch):
     for name, least in (("survey", 5), ("design", 20), ("networks", 12)):
         lab = FakeLaboratory(tmp_path)
         monkeypatch.setattr(protocol, "prepare_design", lambda lab: None)
-        monkeypatch.setattr(protocol.os, "geteuid", lambda: 0)
         getattr(protocol, name)(lab)
         assert len(lab.checks) >= least, name
         assert all(check["holds"] or check.get("why") or not check.get("place") for check in lab.checks), lab.checks
         assert {part["kind"] for part in lab.parts} <= {"section", "table", "lines", "stacks", "code"}
-    lab = FakeLaboratory(tmp_path)
-    monkeypatch.setattr(protocol.os, "geteuid", lambda: 1000)
-    protocol.survey(lab)
-    figures = [check["place"][-8:] for check in lab.checks if check.get("is_unmeasured")]
-    assert figures == ["Figure 3", "Figure 4"]
-    assert lab.parts[-1]["kind"] == "stacks"
+    missing = {}
+    for name in ("survey", "design"):
+        lab = FakeLaboratory(tmp_path)
+        lab.reason = "no root"
+        getattr(protocol, name)(lab)
+        missing[name] = [check["place"].rpartition(", ")[2] for check in lab.checks if check.get("is_unmeasured")]
+        assert all(check["detail"] == "no root" for check in lab.checks if check.get("is_unmeasured"))
+        assert sum(part["kind"] == "table" for part in lab.parts) >= 1
+    assert missing == {"survey": ["Figure 3", "Figure 4"], "design": ["Table 5", "Table 7"]}
