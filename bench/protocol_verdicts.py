@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 #: The client protocols of database systems, of those that are measured.
-DATABASES = ("mariadb", "mariadb:compressed", "postgres", "clickhouse")
+DATABASES = ("mariadb", "mariadb:compressed", "postgres:text", "clickhouse")
 LIGHT = ("Snappy", "LZ4")
 
 
@@ -46,7 +46,7 @@ def survey(seconds: Times, wire: Times) -> Iterator[Verdict]:
             "2.1, Table 1",
             "another of these protocols compresses, too",
         )
-    plain = [name for name in ("mariadb", "postgres", "clickhouse") if name in sizes]
+    plain = [name for name in DATABASES if name in sizes and not name.endswith(":compressed")]
     if "csv" in sizes and plain:
         more = [name for name in plain if sizes["csv"] < sizes[name] < 10 * sizes["csv"]]
         yield Verdict(

@@ -109,13 +109,13 @@ def test_verdicts_follow_from_the_figures():
     def judged(found):
         return {verdict.statement.partition(":")[2].strip() or verdict.statement: verdict.holds for verdict in found}
 
-    seconds = {"csv:drained": 0.1, "mariadb": 2.0, "postgres": 1.5}
+    seconds = {"csv:drained": 0.1, "mariadb": 2.0, "postgres:text": 1.5}
     assert list(judged(verdicts.survey(seconds, {}))) == [
         "a CSV file over a socket is an order of magnitude faster than every database's protocol"
     ]
     assert all(judged(verdicts.survey(seconds, {})).values())
-    assert not any(judged(verdicts.survey(seconds | {"postgres": 0.9}, {})).values())
-    wire = {"csv": 10.0, "mariadb": 14.0, "mariadb:compressed": 3.0, "postgres": 18.0}
+    assert not any(judged(verdicts.survey(seconds | {"postgres:text": 0.9}, {})).values())
+    wire = {"csv": 10.0, "mariadb": 14.0, "mariadb:compressed": 3.0, "postgres:text": 18.0}
     assert list(judged(verdicts.survey({}, wire)).values()) == [True, True]
     assert list(judged(verdicts.survey({}, wire | {"mariadb:compressed": 12.0})).values()) == [False, True]
     sizes = (2048, 1 << 20, 100 << 20)
