@@ -383,17 +383,7 @@ impl Plot {
                 short(*value)
             );
         }
-        // Labels that would touch the previous one are omitted.
-        let mut free = f64::MIN;
-        for value in &self.x.ticks {
-            let (x, text) = (self.x(*value), short(*value));
-            let half = chars(&text) * TICK_CHAR / 2.0;
-            if x - half >= free {
-                let y = Self::BOTTOM + 16.0;
-                let _ = write!(out, "<text class=\"tick\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{text}</text>");
-                free = x + half + 6.0;
-            }
-        }
+        self.x_ticks(out);
         let _ = write!(
             out,
             "<text class=\"tick\" x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>\
@@ -403,6 +393,23 @@ impl Plot {
             escape(&self.x.label(&chart.x_label)),
             escape(&self.y.label(&chart.y_label))
         );
+    }
+
+    /// The values at the x axis. A label that would touch the previous or the last one is omitted.
+    fn x_ticks(&self, out: &mut String) {
+        let half = |value: f64| chars(&short(value)) * TICK_CHAR / 2.0;
+        let last = self.x.ticks.last().copied().unwrap_or(0.0);
+        let last_from = self.x(last) - half(last);
+        let mut free = f64::MIN;
+        for value in &self.x.ticks {
+            let (x, half) = (self.x(*value), half(*value));
+            if x - half < free || (*value != last && x + half + 6.0 > last_from) {
+                continue;
+            }
+            let (y, text) = (Self::BOTTOM + 16.0, short(*value));
+            let _ = write!(out, "<text class=\"tick\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{text}</text>");
+            free = x + half + 6.0;
+        }
     }
 
     /// A named x value. The name stays between the unit of the y axis and the right end.
@@ -563,6 +570,8 @@ mod tests {
         assert_eq!(plot.y.ticks.iter().map(|tick| short(*tick)).collect::<Vec<_>>(), ["0.01", "0.1", "1", "10", "100"]);
         assert!((plot.x(100.0) - (plot.x(10.0) + plot.x(1000.0)) / 2.0).abs() < 1e-9, "powers have equal distances");
         assert!(lines(&wide).contains("x (logarithmic)") && lines(&wide).contains("y (logarithmic)"));
+        let dense = chart(&[1.0, 90.0, 98.0, 100.0], vec![Series::new("a", vec![1.0; 4])]);
+        assert!(lines(&dense).contains(">100<") && !lines(&dense).contains(">98<"), "the last point has its value");
         let from_zero = chart(&[0.0, 1000.0], vec![Series::new("a", vec![0.0, 1000.0])]);
         assert!(!Plot::of(&from_zero).x.is_logarithmic && !Plot::of(&from_zero).y.is_logarithmic);
     }
