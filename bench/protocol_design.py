@@ -178,7 +178,8 @@ def chunks(table: pa.Table, asked: dict[str, Any]) -> Iterator[bytes]:
     """The chunks of a transfer before compression, in the format of `form` and `pack`."""
     form, pack = asked.get("form", "nul"), asked.get("pack", "none")
     message = protobuf_message(table.schema) if form == "protobuf" else None
-    rows = max(1, int(asked.get("chunk", CHUNK) / max(1, table.nbytes) * table.num_rows))
+    width = int(form.partition(":")[2]) if form.startswith("fixed:") else table.nbytes / max(1, table.num_rows)
+    rows = max(1, int(asked.get("chunk", CHUNK) / max(1, width)))
     for batch in table.combine_chunks().to_batches(max_chunksize=rows):
         yield by_protobuf(batch, message) if message is not None else by_columns(batch, form, pack)
 
@@ -320,7 +321,7 @@ def table8(wire: Wire) -> dict[str, Any]:
 
 
 def table9(wire: Wire) -> dict[str, Any]:
-    forms = {f"VARCHAR({width})": f"fixed:{width}" for width in (44, 100, 1000)}
+    forms = {f"VARCHAR({width})": f"fixed:{width}" for width in (44, 100, 1000, 10000)}
     return strings(wire, "l_comment", {"Null-terminated": "nul", "Varint prefix": "prefix", **forms})
 
 

@@ -14,6 +14,7 @@ if not BENCH.exists():
 sys.path.insert(0, str(BENCH))
 
 import export_data as data  # noqa: E402
+import protocol_verdicts as verdicts  # noqa: E402
 
 
 def table():
@@ -94,3 +95,111 @@ def test_messages_hold_the_values_in_the_papers_forms():
     assert design.by_columns(batch, "nul", "none") == b"\2" + bytes(7) + b"\1\0\0\0\2\0\0\0" + b"\5" + bytes(7) + b"ab\0c\0"
     assert design.texts(batch["t"], "prefix") == b"\2ab\1c"
     assert design.texts(batch["t"], "fixed:3") == b"ab\0c\0\0"
+
+
+def test_chunks_of_fixed_texts_have_the_size_that_was_asked_for():
+    design = pytest.importorskip("protocol_design")
+    texts = pa.table({"t": pa.array(["abc"] * 1000)})
+    sizes = [len(chunk) for chunk in design.chunks(texts, {"form": "fixed:1000", "chunk": 10_000})]
+    assert len(sizes) == 100
+    assert max(sizes) < 10_100
+
+
+def test_verdicts_follow_from_the_figures():
+    def judged(found):
+        return {verdict.statement.partition(":")[2].strip() or verdict.statement: verdict.holds for verdict in found}
+
+    seconds = {"csv:drained": 0.1, "mariadb": 2.0, "postgres:text": 1.5}
+    assert list(judged(verdicts.survey(seconds, {}))) == [
+        "a CSV file over a socket is an order of magnitude faster than every database's protocol"
+    ]
+    assert all(judged(verdicts.survey(seconds, {})).values())
+    assert not any(judged(verdicts.survey(seconds | {"postgres:text": 0.9}, {})).values())
+    wire = {"csv": 10.0, "mariadb": 14.0, "mariadb:compressed": 3.0, "postgres:text": 18.0}
+    assert list(judged(verdicts.survey({}, wire)).values()) == [True, True]
+    assert list(judged(verdicts.survey({}, wire | {"mariadb:compressed": 12.0})).values()) == [False, True]
+    sizes = (2048, 1 << 20, 100 << 20)
+    best, poor = verdicts.chunk_sizes("t", sizes, (3.0, 1.0, 1.2), 25e6)
+    assert best.holds and poor.holds and "25 MB" in best.detail
+    best, poor = verdicts.chunk_sizes("t", sizes, (1.2, 1.2, 1.0), 1e9)
+    assert not best.holds and not poor.holds and "test nothing" not in best.detail
+    assert list(verdicts.chunk_sizes("t", sizes, (1.2, None, 1.0), 1e9)) == []
+    (gains,) = verdicts.rates((10, 100), {"mariadb": [8.0, 2.0], "mariadb:compressed": [2.0, 1.0]})
+    assert gains.holds
+    (gains,) = verdicts.rates((10, 100), {"mariadb": [2.0, 2.0], "mariadb:compressed": [2.0, 1.0]})
+    assert not gains.holds
+    lan = {"None": 10.0, "Snappy": 5.0, "LZ4": 6.0, "GZIP": 60.0, "XZ": 700.0}
+    slow = {"None": 850.0, "Snappy": 400.0, "LZ4": 380.0, "GZIP": 230.0, "XZ": 650.0}
+    assert all(verdict.holds for verdict in verdicts.codecs(lan, slow)), "the paper's own figures"
+    assert not all(verdict.holds for verdict in verdicts.codecs(slow, lan))
+
+
+class FakeLaboratory:
+    """Runs that take no time: twice as many seconds on each slower network."""
+
+    def __new__(cls, tmp_path):
+        import argparse
+
+        import protocol
+
+        class Fake(protocol.Laboratory):
+            def __init__(self):
+                self.options = argparse.Namespace(scale=0.01, parts=tmp_path / "parts.json")
+                self.work, self.parts, self.checks, self.runs, self.reason = tmp_path, [], [], 0, ""
+
+            def no_link(self):
+                return self.reason
+
+            def export(self, network, engines, dataset="lineitem", forms="stored"):
+                self.runs += 1
+                run = {"seconds": 1.0 + self.runs, "first": 0.5, "wire": 2e6, "server_cpu": 0.1, "client_cpu": 0.1, "peak": 1e6}
+                one = {"runs": [run], "error": "", "checked": "yes"}
+                found = {name.removesuffix(":"): one for name in engines}
+                return {
+                    "results": {"stored": found},
+                    "bytes": {"stored": 25e6},
+                    "rows": 60000,
+                    "servers": {"csv": "a socket"},
+                    "link": None,
+                    "engines": {name: name for name in found},
+                }
+
+            def design(self, network, tables):
+                import protocol_design as design
+
+                entry = lambda: {"seconds": 1.0, "bytes": 1e6, "ratio": 2.0}  # noqa: E731
+                pair = lambda: {"None": entry(), "Snappy": entry()}  # noqa: E731
+                ways = ("None", "Binpack", "PFOR", "Snappy", "Binpack+Sy", "PFOR+Sy")
+                forms = ("Null-terminated", "Varint prefix", "VARCHAR(44)", "VARCHAR(100)", "VARCHAR(1000)", "VARCHAR(10000)")
+                return {
+                    "link": None,
+                    "4": {name: {"column": entry(), "row": entry()} for name in design.CODECS},
+                    "5": {name: entry() for name in design.CODECS},
+                    "6": {name: {way: entry() for way in ways} for name in protocol.DATASETS},
+                    "7": {name: entry() for name in ("Custom", "Custom+C", "Protobuf", "Protobuf+C")},
+                    "8": {name: pair() for name in ("Varint prefix", "Null-terminated", "VARCHAR(1)")},
+                    "9": {name: pair() for name in forms},
+                }
+
+        return Fake()
+
+
+def test_experiments_of_the_protocol_become_parts(tmp_path, monkeypatch):
+    protocol = pytest.importorskip("protocol")
+    pytest.importorskip("numpy")
+    for name, least in (("survey", 5), ("design", 20), ("networks", 12)):
+        lab = FakeLaboratory(tmp_path)
+        monkeypatch.setattr(protocol, "prepare_design", lambda lab: None)
+        getattr(protocol, name)(lab)
+        assert len(lab.checks) >= least, name
+        assert all(check["holds"] or check.get("why") or not check.get("place") for check in lab.checks), lab.checks
+        assert {part["kind"] for part in lab.parts} <= {"section", "table", "lines", "stacks", "code"}
+    missing = {}
+    for name in ("survey", "design"):
+        lab = FakeLaboratory(tmp_path)
+        lab.reason = "no root"
+        getattr(protocol, name)(lab)
+        missing[name] = [check["place"].rpartition(", ")[2] for check in lab.checks if check.get("is_unmeasured")]
+        assert all(check["detail"] == "no root" for check in lab.checks if check.get("is_unmeasured"))
+        assert sum(part["kind"] == "table" for part in lab.parts) >= 1
+    assert missing == {"survey": ["Figure 3", "Figure 4"], "design": ["Table 5", "Table 7"]}

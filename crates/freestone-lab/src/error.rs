@@ -15,11 +15,18 @@ pub enum LabError {
     #[error("{0}")]
     Query(#[from] freestone_demo::DemoError),
     /// A folder, a result or a report could not be read or written.
-    #[error("cannot use {}: {source}; check that the folder exists, is writable and has room", path.display())]
+    #[error("cannot use {}: {source}; check that it exists, is writable and has room, and that no file is where a folder should be", path.display())]
     File { path: PathBuf, source: std::io::Error },
     /// A file in the results' folder is not a result.
     #[error("{} is no result of this version: {source}; run the experiment again", path.display())]
     Result { path: PathBuf, source: serde_json::Error },
+    /// A result is of another version, whose measurements say nothing about this one.
+    #[error(
+        "{} is a result of {versions}, and this is {here}; measure again with `{command}`, move the file away, or use \
+         `freestone-lab report --run`, which does both",
+        path.display()
+    )]
+    OtherVersion { path: PathBuf, versions: String, here: String, command: String },
     /// A codec cannot store the values of an experiment.
     #[error("{case}: {source}")]
     Codec { case: &'static str, source: freestone_codec::CodecError },

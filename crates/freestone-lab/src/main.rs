@@ -98,7 +98,9 @@ fn run(command: &Command) -> Result<(), Failure> {
             run_experiments(names, &options)
         }
         Command::Compare { base, other, output } => compare(base, other, output.as_deref()),
-        Command::Report { run: false, output, .. } => print(&experiments::report(output)?.display().to_string()),
+        Command::Report { run: false, output, .. } => {
+            print(&experiments::report(output, &versions())?.display().to_string())
+        }
         Command::Report { minutes, output, .. } => {
             let options = RunOptions { output: output.clone(), versions: versions(), ..RunOptions::default() };
             let time = Duration::from_secs(60 * minutes);

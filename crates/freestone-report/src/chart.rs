@@ -3,17 +3,19 @@
 
 use std::fmt::Write;
 
-use crate::findings::{BarGroup, Bars, Lines, Series, significant};
+use crate::csv;
+use crate::findings::{BarGroup, Bars, Lines, Series, StackGroup, Stacks, significant};
 use crate::page::escape;
 
 const BAR_HEIGHT: f64 = 18.0;
 const BAR_GAP: f64 = 7.0;
-const LABEL_WIDTH: f64 = 118.0;
-const VALUE_WIDTH: f64 = 62.0;
+/// The room for names of bars: as much as the longest needs, within limits.
+const LABEL_WIDTH: [f64; 2] = [60.0, 200.0];
+const VALUE_WIDTH: f64 = 70.0;
 
 /// One small chart per group, in a grid.
 pub fn bars(chart: &Bars) -> String {
-    let mut out = format!("<figure><figcaption>{}</figcaption><div class=\"grid\">", escape(&chart.title));
+    let mut out = format!("<figure>{}<div class=\"grid\">", caption(&chart.title, &csv::of_bars(chart)));
     for group in &chart.groups {
         let _ = write!(out, "<div class=\"cell\"><h4>{}</h4>", escape(&group.label));
         if !group.note.is_empty() {
@@ -39,6 +41,26 @@ fn scale_end(group: &BarGroup) -> f64 {
     end.max(f64::MIN_POSITIVE)
 }
 
+/// The width of the names at the left of a chart.
+fn label_width<'a>(labels: impl Iterator<Item = &'a str>) -> f64 {
+    let [least, most] = LABEL_WIDTH;
+    (labels.map(chars).fold(0.0, f64::max) * LABEL_CHAR + 10.0).clamp(least, most)
+}
+
+/// The name of a bar, which ends left of it. A name that is too long is written more narrowly.
+fn bar_label(name: &str, label_width: f64, y: f64, out: &mut String) {
+    let room = label_width - 8.0;
+    let narrow = match chars(name) * LABEL_CHAR > room + 2.0 {
+        true => format!(" textLength=\"{room:.1}\" lengthAdjust=\"spacingAndGlyphs\""),
+        false => String::new(),
+    };
+    let _ = write!(
+        out,
+        "<text class=\"label\" x=\"{room:.1}\" y=\"{y:.1}\" text-anchor=\"end\"{narrow}>{}</text>",
+        escape(name)
+    );
+}
+
 /// Horizontal bars from 0. The smallest and those that are as good are highlighted, and reference values are pale.
 fn bar_group(group: &BarGroup, (unit, tie): (&str, f64), width: f64) -> String {
     let end = scale_end(group);
@@ -46,30 +68,29 @@ fn bar_group(group: &BarGroup, (unit, tie): (&str, f64), width: f64) -> String {
     let least = compared.map(|bar| bar.value).fold(f64::INFINITY, f64::min) * (1.0 + tie);
     let height = group.bars.len() as f64 * (BAR_HEIGHT + BAR_GAP);
     let label = format!("{}, {unit}", group.label);
+    let left = label_width(group.bars.iter().map(|bar| bar.label.as_str()));
     let mut out = format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">", escape(&label));
     for (at, bar) in group.bars.iter().enumerate() {
         let y = at as f64 * (BAR_HEIGHT + BAR_GAP) + BAR_GAP / 2.0;
         let middle = y + BAR_HEIGHT * 0.72;
-        let length = ((bar.value / end).min(1.0) * (width - LABEL_WIDTH - VALUE_WIDTH)).max(1.5);
+        let length = ((bar.value / end).min(1.0) * (width - left - VALUE_WIDTH)).max(1.5);
         let class = match bar {
             bar if bar.is_reference => "bar pale",
             bar if bar.value <= least => "bar best",
             _ => "bar",
         };
+        bar_label(&bar.label, left, middle, &mut out);
         let _ = write!(
             out,
-            "<text class=\"label\" x=\"{:.1}\" y=\"{middle:.1}\" text-anchor=\"end\">{}</text>\
-             <rect class=\"{class}\" x=\"{LABEL_WIDTH}\" y=\"{y:.1}\" width=\"{length:.1}\" height=\"{BAR_HEIGHT}\" rx=\"2\"/>\
+            "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{y:.1}\" width=\"{length:.1}\" height=\"{BAR_HEIGHT}\" rx=\"2\"/>\
              <text class=\"value\" x=\"{:.1}\" y=\"{middle:.1}\">{} {}</text>",
-            LABEL_WIDTH - 8.0,
-            escape(&bar.label),
-            LABEL_WIDTH + length + 6.0,
+            left + length + 6.0,
             significant(bar.value),
             escape(unit),
         );
         if bar.value > end {
             // A gap near the end says that the bar is longer than drawn.
-            let at = LABEL_WIDTH + length - 24.0;
+            let at = left + length - 24.0;
             let _ = write!(
                 out,
                 "<path class=\"cut\" d=\"M{:.1} {:.1}l5 -{height:.1}h6l-5 {height:.1}z\"/>",
@@ -83,153 +104,376 @@ fn bar_group(group: &BarGroup, (unit, tie): (&str, f64), width: f64) -> String {
     out
 }
 
+/// The colours of parts, which are none of a design's.
+const PARTS: [usize; 3] = [7, 6, 2];
+
+/// Bars of parts that add up, one small chart per group, with the names of the parts above all of them.
+pub fn stacks(chart: &Stacks) -> String {
+    let mut out = format!("<figure>{}<p class=\"key\">", caption(&chart.title, &csv::of_stacks(chart)));
+    for (at, part) in chart.parts.iter().enumerate() {
+        let _ = write!(out, "<span class=\"s{}\">{}</span> ", PARTS[at % PARTS.len()], escape(part));
+    }
+    out.push_str("</p><div class=\"grid\">");
+    for group in &chart.groups {
+        let _ = write!(out, "<div class=\"cell\"><h4>{}</h4>", escape(&group.label));
+        if !group.note.is_empty() {
+            let _ = write!(out, "<p class=\"note\">{}</p>", escape(&group.note));
+        }
+        out.push_str(&stack_group(group, chart));
+        out.push_str("</div>");
+    }
+    out.push_str("</div></figure>");
+    out
+}
+
+fn stack_group(group: &StackGroup, chart: &Stacks) -> String {
+    let width = if chart.groups.len() == 1 { 860.0 } else { 400.0 };
+    let [_, most] = ends(group.bars.iter().map(|bar| bar.values.iter().sum()));
+    let height = group.bars.len() as f64 * (BAR_HEIGHT + BAR_GAP);
+    let left = label_width(group.bars.iter().map(|bar| bar.label.as_str()));
+    let scale = (width - left - VALUE_WIDTH) / most.max(f64::MIN_POSITIVE);
+    let label = escape(&format!("{}, {}", group.label, chart.unit));
+    let mut out = format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">");
+    for (at, bar) in group.bars.iter().enumerate() {
+        let y = at as f64 * (BAR_HEIGHT + BAR_GAP) + BAR_GAP / 2.0;
+        let middle = y + BAR_HEIGHT * 0.72;
+        bar_label(&bar.label, left, middle, &mut out);
+        let mut x = left;
+        for (part, value) in bar.values.iter().enumerate() {
+            let length = value.max(0.0) * scale;
+            let name = chart.parts.get(part).map_or("", String::as_str);
+            let _ = write!(
+                out,
+                "<rect class=\"part s{}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{length:.1}\" height=\"{BAR_HEIGHT}\"><title>{}: \
+                 {} {}</title></rect>",
+                PARTS[part % PARTS.len()],
+                escape(name),
+                significant(*value),
+                escape(&chart.unit)
+            );
+            x += length;
+        }
+        let total = significant(bar.values.iter().sum());
+        let (x, unit) = (x + 6.0, escape(&chart.unit));
+        let _ = write!(out, "<text class=\"value\" x=\"{x:.1}\" y=\"{middle:.1}\">{total} {unit}</text>");
+    }
+    out.push_str("</svg>");
+    out
+}
+
 /// Lines over common x values, each with its name at its right end.
 pub fn lines(chart: &Lines) -> String {
     let plot = Plot::of(chart);
     let mut out = format!(
-        "<figure class=\"cell\"><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">",
-        escape(&chart.title),
-        Plot::WIDTH,
+        "<figure class=\"cell\">{}<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">",
+        caption(&chart.title, &csv::of_lines(chart)),
+        plot.width,
         Plot::HEIGHT,
         escape(&chart.title)
     );
     plot.axes(chart, &mut out);
     if let Some((x, name)) = &chart.mark {
-        let at = plot.x(*x);
-        let _ = write!(
-            out,
-            "<line class=\"mark\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{}\" y2=\"{}\"/>\
-             <text class=\"value\" x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            Plot::TOP,
-            Plot::BOTTOM,
-            Plot::TOP - 6.0,
-            escape(name)
-        );
+        plot.mark(*x, name, &mut out);
     }
     let places = plot.label_places(chart);
-    for (at, series) in chart.series.iter().enumerate() {
-        let points = chart.x.iter().zip(&series.values).map(|(x, y)| format!("{:.1},{:.1}", plot.x(*x), plot.y(*y)));
-        let points: Vec<String> = points.collect();
-        let _ = write!(out, "<polyline class=\"line s{at}\" points=\"{}\"/>", points.join(" "));
-        for ((x, value), deviation) in chart.x.iter().zip(&series.values).zip(&series.spread) {
-            let [top, bottom] = [value + deviation, (value - deviation).max(plot.y_least)].map(|end| plot.y(end));
-            let x = plot.x(*x);
+    for ((series, colour), place) in chart.series.iter().zip(colours(&chart.series)).zip(places) {
+        plot.series(chart, series, &colour, &mut out);
+        for (line, text) in wrapped(&series.label).iter().enumerate() {
             let _ = write!(
                 out,
-                "<line class=\"line s{at}\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top:.1}\" y2=\"{bottom:.1}\"/>"
+                "<text class=\"label {colour}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                plot.right() + 8.0,
+                place + 4.0 + line as f64 * LINE_HEIGHT,
+                escape(text)
             );
         }
-        for (point, value) in points.iter().zip(&series.values) {
-            let (x, y) = point.split_once(',').unwrap_or(("0", "0"));
-            let title = format!("{}: {}", series.label, significant(*value));
-            let _ = write!(
-                out,
-                "<circle class=\"dot s{at}\" cx=\"{x}\" cy=\"{y}\" r=\"3\"><title>{title}</title></circle>"
-            );
-        }
-        let _ = write!(
-            out,
-            "<text class=\"label s{at}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            Plot::RIGHT + 8.0,
-            places[at] + 4.0,
-            escape(&series.label)
-        );
     }
     out.push_str("</svg></figure>");
     out
 }
 
-/// The scales of a line chart: from 0, or a round number below negative data, to a round number above the data.
+/// The heading of a chart, with its data as a file.
+fn caption(title: &str, csv: &str) -> String {
+    let name: String = title.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    format!(
+        "<figcaption>{} <a class=\"csv\" download=\"{name}.csv\" href=\"data:text/csv;charset=utf-8,{}\">CSV</a></figcaption>",
+        escape(title),
+        csv::percent_encoded(csv)
+    )
+}
+
+/// The number of colours of the page for series.
+const COLOURS: usize = 8;
+
+/// The colour that a storage design has in every chart.
+fn colour_of_design(label: &str) -> Option<usize> {
+    let first = label.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or("");
+    match first {
+        // Super tuples are the row design.
+        "row" | "rows" | "super" | "freestone" => Some(0),
+        "column" | "columns" => Some(1),
+        "groups" => Some(2),
+        "pax" => Some(3),
+        "auto" => Some(4),
+        "slotted" => Some(5),
+        _ => None,
+    }
+}
+
+/// The classes of each line: a design has its colour, and others have what is free. Further lines of one colour are dashed.
+fn colours(series: &[Series]) -> Vec<String> {
+    let designs: Vec<Option<usize>> = series.iter().map(|series| colour_of_design(&series.label)).collect();
+    let mut free = (0..COLOURS).filter(|colour| !designs.contains(&Some(*colour))).cycle();
+    let mut used = [0; COLOURS];
+    let class = |design: Option<usize>| {
+        let colour = design.or_else(|| free.next()).unwrap_or(0);
+        used[colour] += 1;
+        match used[colour] {
+            1 => format!("s{colour}"),
+            2 => format!("s{colour} dashed"),
+            _ => format!("s{colour} dotted"),
+        }
+    };
+    designs.iter().copied().map(class).collect()
+}
+
+const LINE_HEIGHT: f64 = 15.0;
+/// The characters of a line of a series' name.
+const LABEL_CHARS: usize = 20;
+/// The width of a character of a label, and of a tick: a little more than the average of digits and small letters.
+const LABEL_CHAR: f64 = 7.2;
+const TICK_CHAR: f64 = 6.8;
+
+/// A series' name in lines.
+fn wrapped(label: &str) -> Vec<String> {
+    let mut lines: Vec<String> = vec![];
+    for word in label.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= LABEL_CHARS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+fn chars(text: &str) -> f64 {
+    text.chars().count() as f64
+}
+
+/// A scale: linear from `least` to `most`, or by powers.
+#[derive(Debug, Clone, PartialEq)]
+struct Axis {
+    least: f64,
+    most: f64,
+    is_logarithmic: bool,
+    ticks: Vec<f64>,
+}
+
+/// Positive values whose greatest is at least this multiple of their least are drawn on a logarithmic scale.
+const DECADES: f64 = 100.0;
+
+fn spans_decades(least: f64, most: f64) -> bool {
+    least > 0.0 && most >= least * DECADES
+}
+
+impl Axis {
+    /// From 0, or a round number below negative data, to a round number above the data; or from power to power.
+    fn of_values(least: f64, most: f64) -> Axis {
+        if spans_decades(least, most) {
+            let ticks = powers(least, most);
+            let [first, last] = [ticks.first(), ticks.last()].map(|end| end.copied().unwrap_or(1.0));
+            return Axis { least: first, most: last, is_logarithmic: true, ticks };
+        }
+        let (least, most) = (least.min(0.0), most.max(f64::MIN_POSITIVE));
+        let step = round_step((most - least) / 4.0);
+        let [first, last] = [(least / step).floor(), (most / step).ceil()];
+        let ticks = (first as i64..=last as i64).map(|tick| tick as f64 * step).collect();
+        Axis { least: first * step, most: last * step, is_logarithmic: false, ticks }
+    }
+
+    /// From 0 or the least of the points to the greatest, with a tick at each point.
+    fn of_points(points: &[f64]) -> Axis {
+        let [least, most] = ends(points.iter().copied());
+        let is_logarithmic = spans_decades(least, most);
+        let least = if is_logarithmic { least } else { least.min(0.0) };
+        let most = if most > least { most } else { least + 1.0 };
+        Axis { least, most, is_logarithmic, ticks: points.to_vec() }
+    }
+
+    /// The position of a value, from 0 to 1.
+    fn share(&self, value: f64) -> f64 {
+        match self.is_logarithmic {
+            true => (value.max(self.least) / self.least).ln() / (self.most / self.least).ln(),
+            false => (value - self.least) / (self.most - self.least),
+        }
+    }
+
+    fn label(&self, label: &str) -> String {
+        if self.is_logarithmic { format!("{label} (logarithmic)") } else { label.to_owned() }
+    }
+}
+
+/// The least and the greatest of finite values.
+fn ends(values: impl Iterator<Item = f64>) -> [f64; 2] {
+    let finite = values.filter(|value| value.is_finite());
+    let (least, most) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), value| (a.min(value), b.max(value)));
+    if least <= most { [least, most] } else { [0.0, 1.0] }
+}
+
+/// The powers of ten around positive values, of which there are at least three.
+fn powers(least: f64, most: f64) -> Vec<f64> {
+    let (first, last) = (least.log10().floor() as i32, most.log10().ceil() as i32);
+    (first..=last).map(|power| 10f64.powi(power)).collect()
+}
+
+/// The scales of a line chart.
 struct Plot {
-    x_most: f64,
-    y_least: f64,
-    y_most: f64,
-    y_step: f64,
+    x: Axis,
+    y: Axis,
+    width: f64,
+    label_width: f64,
 }
 
 impl Plot {
-    const WIDTH: f64 = 470.0;
+    const PLOT: f64 = 352.0;
     const HEIGHT: f64 = 270.0;
-    const LEFT: f64 = 48.0;
-    const RIGHT: f64 = 400.0;
-    const TOP: f64 = 26.0;
+    const LEFT: f64 = 52.0;
+    const TOP: f64 = 30.0;
     const BOTTOM: f64 = 226.0;
 
     fn of(chart: &Lines) -> Plot {
-        let greatest = |values: &[f64]| values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-        let ends = |series: &Series| -> Vec<f64> {
+        let values = chart.series.iter().flat_map(|series| {
             let spread = series.spread.iter().copied().chain(std::iter::repeat(0.0));
-            series.values.iter().zip(spread).map(|(value, deviation)| value + deviation).collect()
-        };
-        let y_data = chart.series.iter().map(|series| greatest(&ends(series))).fold(f64::MIN_POSITIVE, f64::max);
-        let least = chart.series.iter().flat_map(|series| &series.values).copied().fold(0.0, f64::min);
-        let y_step = round_step((y_data - least) / 4.0);
-        let y_least = (least / y_step).floor() * y_step;
-        Plot { x_most: greatest(&chart.x), y_least, y_most: (y_data / y_step).ceil() * y_step, y_step }
+            let upper = series.values.iter().zip(spread).map(|(value, deviation)| value + deviation);
+            series.values.iter().copied().chain(upper).collect::<Vec<_>>()
+        });
+        let [least, most] = ends(values);
+        let longest = chart.series.iter().flat_map(|series| wrapped(&series.label)).map(|line| chars(&line));
+        let label_width = 14.0 + longest.fold(0.0, f64::max) * LABEL_CHAR;
+        let width = Self::LEFT + Self::PLOT + label_width;
+        Plot { x: Axis::of_points(&chart.x), y: Axis::of_values(least, most), width, label_width }
+    }
+
+    fn right(&self) -> f64 {
+        self.width - self.label_width
     }
 
     fn x(&self, value: f64) -> f64 {
-        Self::LEFT + value / self.x_most * (Self::RIGHT - Self::LEFT)
+        Self::LEFT + self.x.share(value) * Self::PLOT
     }
 
     fn y(&self, value: f64) -> f64 {
-        Self::BOTTOM - (value - self.y_least) / (self.y_most - self.y_least) * (Self::BOTTOM - Self::TOP)
+        Self::BOTTOM - self.y.share(value) * (Self::BOTTOM - Self::TOP)
     }
 
     fn axes(&self, chart: &Lines, out: &mut String) {
-        let [first, last] = [self.y_least, self.y_most].map(|end| (end / self.y_step).round() as i64);
-        for step in first..=last {
-            let value = step as f64 * self.y_step;
-            let y = self.y(value);
+        for value in &self.y.ticks {
+            let y = self.y(*value);
             let _ = write!(
                 out,
-                "<line class=\"rule\" x1=\"{}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+                "<line class=\"rule\" x1=\"{}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
                  <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
                 Self::LEFT,
-                Self::RIGHT,
+                self.right(),
                 Self::LEFT - 6.0,
                 y + 4.0,
-                short(value)
+                short(*value)
             );
         }
-        // Labels that would touch the previous one are omitted.
-        let mut free = f64::MIN;
-        for value in &chart.x {
-            let x = self.x(*value);
-            if x >= free {
-                let y = Self::BOTTOM + 16.0;
-                let _ = write!(
-                    out,
-                    "<text class=\"tick\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{}</text>",
-                    short(*value)
-                );
-                free = x + 18.0;
-            }
-        }
+        self.x_ticks(out);
         let _ = write!(
             out,
             "<text class=\"tick\" x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>\
-             <text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>",
-            (Self::LEFT + Self::RIGHT) / 2.0,
+             <text class=\"tick\" x=\"4\" y=\"12\">{}</text>",
+            Self::LEFT + Self::PLOT / 2.0,
             Self::BOTTOM + 36.0,
-            escape(&chart.x_label),
-            4,
-            12,
-            escape(&chart.y_label)
+            escape(&self.x.label(&chart.x_label)),
+            escape(&self.y.label(&chart.y_label))
         );
     }
 
-    /// The position of each series' name: at the line's end, moved so that names do not overlap.
-    fn label_places(&self, chart: &Lines) -> Vec<f64> {
-        let mut order: Vec<(usize, f64)> =
-            chart.series.iter().map(|s| self.y(s.values.last().copied().unwrap_or(0.0))).enumerate().collect();
-        order.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let mut places = vec![0.0; order.len()];
+    /// The values at the x axis. A label that would touch the previous or the last one is omitted.
+    fn x_ticks(&self, out: &mut String) {
+        let half = |value: f64| chars(&short(value)) * TICK_CHAR / 2.0;
+        let last = self.x.ticks.last().copied().unwrap_or(0.0);
+        let last_from = self.x(last) - half(last);
         let mut free = f64::MIN;
-        for (at, y) in order {
-            places[at] = y.max(free);
-            free = places[at] + 15.0;
+        for value in &self.x.ticks {
+            let (x, half) = (self.x(*value), half(*value));
+            if x - half < free || (*value != last && x + half + 6.0 > last_from) {
+                continue;
+            }
+            let (y, text) = (Self::BOTTOM + 16.0, short(*value));
+            let _ = write!(out, "<text class=\"tick\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{text}</text>");
+            free = x + half + 6.0;
         }
+    }
+
+    /// A named x value. The name stays between the unit of the y axis and the right end.
+    fn mark(&self, x: f64, name: &str, out: &mut String) {
+        let at = self.x(x);
+        let half = chars(name) * TICK_CHAR / 2.0;
+        let text = at.min(self.width - half).max(Self::LEFT + half);
+        let _ = write!(
+            out,
+            "<line class=\"mark\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{}\" y2=\"{}\"/>\
+             <text class=\"value\" x=\"{text:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            Self::TOP,
+            Self::BOTTOM,
+            Self::TOP - 6.0,
+            escape(name)
+        );
+    }
+
+    /// A line with its points and error bars.
+    fn series(&self, chart: &Lines, series: &Series, colour: &str, out: &mut String) {
+        let known = || chart.x.iter().zip(&series.values).filter(|(_, value)| value.is_finite());
+        let points: Vec<String> = known().map(|(x, y)| format!("{:.1},{:.1}", self.x(*x), self.y(*y))).collect();
+        let _ = write!(out, "<polyline class=\"line {colour}\" points=\"{}\"/>", points.join(" "));
+        for ((x, value), deviation) in chart.x.iter().zip(&series.values).zip(&series.spread) {
+            let [top, bottom] = [value + deviation, (value - deviation).max(self.y.least)].map(|end| self.y(end));
+            let x = self.x(*x);
+            let (left, right) = (x - 3.0, x + 3.0);
+            let _ = write!(
+                out,
+                "<path class=\"error {colour}\" d=\"M{left:.1} {top:.1}H{right:.1}M{x:.1} {top:.1}V{bottom:.1}M{left:.1} \
+                 {bottom:.1}H{right:.1}\"/>"
+            );
+        }
+        for (x, value) in known() {
+            let _ = write!(
+                out,
+                "<circle class=\"dot {colour}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"><title>{}: {}</title></circle>",
+                self.x(*x),
+                self.y(*value),
+                escape(&series.label),
+                significant(*value)
+            );
+        }
+    }
+
+    /// The position of each series' name: at the line's end, moved so that names neither overlap nor leave the chart.
+    fn label_places(&self, chart: &Lines) -> Vec<f64> {
+        let end =
+            |series: &Series| series.values.iter().rev().find(|value| value.is_finite()).map_or(0.0, |v| self.y(*v));
+        let height = |at: usize| wrapped(&chart.series[at].label).len() as f64 * LINE_HEIGHT;
+        let mut order: Vec<(usize, f64)> = chart.series.iter().map(end).enumerate().collect();
+        order.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let mut free = Self::TOP - 12.0;
+        for (at, y) in &mut order {
+            *y = y.max(free);
+            free = *y + height(*at);
+        }
+        let mut free = Self::HEIGHT - 4.0;
+        for (at, y) in order.iter_mut().rev() {
+            *y = y.min(free - height(*at));
+            free = *y;
+        }
+        let mut places = vec![0.0; order.len()];
+        order.into_iter().for_each(|(at, y)| places[at] = y);
         places
     }
 }
@@ -240,8 +484,24 @@ fn round_step(least: f64) -> f64 {
     [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| *step >= least * 0.999).unwrap_or(least)
 }
 
+/// A tick's value: `0.05`, `200`, `20 k`, `1 M`.
 fn short(value: f64) -> String {
-    if value == value.round() { format!("{value:.0}") } else { significant(value) }
+    match value.abs() {
+        size if size >= 1e9 => format!("{} G", trimmed(value / 1e9)),
+        size if size >= 1e6 => format!("{} M", trimmed(value / 1e6)),
+        size if size >= 1e4 => format!("{} k", trimmed(value / 1e3)),
+        size if size > 0.0 && size < 1e-3 => format!("{value:.0e}"),
+        _ => trimmed(value),
+    }
+}
+
+/// Three significant digits without zeros at the end.
+fn trimmed(value: f64) -> String {
+    if value == value.round() {
+        return format!("{value:.0}");
+    }
+    let text = significant(value);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 #[cfg(test)]
@@ -287,13 +547,71 @@ mod tests {
             mark: Some((20.0, "here".into())),
         };
         let plot = Plot::of(&chart);
-        assert!(plot.y(97.0) >= Plot::TOP && plot.y(0.0) == Plot::BOTTOM && plot.x(50.0) == Plot::RIGHT);
+        assert!(plot.y(97.0) >= Plot::TOP && plot.y(0.0) == Plot::BOTTOM && (plot.x(50.0) - plot.right()).abs() < 1e-9);
         assert!((plot.label_places(&chart)[0] - plot.label_places(&chart)[1]).abs() >= 14.9);
         assert_eq!(lines(&chart).matches("<polyline").count(), 2);
         let chart = Lines { series: vec![series(&[-30.0, 12.0])], ..chart };
         let plot = Plot::of(&chart);
-        assert!(plot.y(-30.0) <= Plot::BOTTOM && plot.y(12.0) >= Plot::TOP && plot.y_least <= -30.0, "negative values");
+        assert!(plot.y(-30.0) <= Plot::BOTTOM && plot.y(12.0) >= Plot::TOP && plot.y.least <= -30.0, "negative values");
         assert!(lines(&chart).contains(">-20<") && lines(&chart).contains(">0<"), "{}", lines(&chart));
+    }
+
+    fn chart(x: &[f64], series: Vec<Series>) -> Lines {
+        let [title, x_label, y_label] = ["t", "x", "y"].map(str::to_owned);
+        Lines { title, x_label, y_label, x: x.to_vec(), series, mark: None }
+    }
+
+    #[test]
+    fn values_that_span_decades_have_logarithmic_axes() {
+        let narrow = chart(&[1.0, 10.0], vec![Series::new("a", vec![1.0, 99.0])]);
+        assert!(!Plot::of(&narrow).x.is_logarithmic && !Plot::of(&narrow).y.is_logarithmic);
+        let wide = chart(&[10.0, 100.0, 1000.0], vec![Series::new("a", vec![0.02, 1.0, 40.0])]);
+        let plot = Plot::of(&wide);
+        assert_eq!(plot.y.ticks.iter().map(|tick| short(*tick)).collect::<Vec<_>>(), ["0.01", "0.1", "1", "10", "100"]);
+        assert!((plot.x(100.0) - (plot.x(10.0) + plot.x(1000.0)) / 2.0).abs() < 1e-9, "powers have equal distances");
+        assert!(lines(&wide).contains("x (logarithmic)") && lines(&wide).contains("y (logarithmic)"));
+        let dense = chart(&[1.0, 90.0, 98.0, 100.0], vec![Series::new("a", vec![1.0; 4])]);
+        assert!(lines(&dense).contains(">100<") && !lines(&dense).contains(">98<"), "the last point has its value");
+        let from_zero = chart(&[0.0, 1000.0], vec![Series::new("a", vec![0.0, 1000.0])]);
+        assert!(!Plot::of(&from_zero).x.is_logarithmic && !Plot::of(&from_zero).y.is_logarithmic);
+    }
+
+    #[test]
+    fn names_of_lines_neither_overlap_nor_leave_the_chart() {
+        let names = ["table in the pool, whole row", "its tree alone, place of the row", "a", "b", "c", "d", "e", "f"];
+        let chart = chart(&[1.0, 2.0], names.map(|name| Series::new(name, vec![1.0, 0.0])).into());
+        let plot = Plot::of(&chart);
+        let heights = chart.series.iter().map(|series| wrapped(&series.label).len() as f64 * LINE_HEIGHT);
+        let mut places: Vec<(f64, f64)> = plot.label_places(&chart).into_iter().zip(heights).collect();
+        places.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert!(places.windows(2).all(|two| two[0].0 + two[0].1 <= two[1].0 + 1e-9), "{places:?}");
+        assert!(places.iter().all(|(y, height)| *y > 0.0 && y + height <= Plot::HEIGHT), "{places:?}");
+        assert!(names.iter().flat_map(|name| wrapped(name)).all(|line| chars(&line) <= LABEL_CHARS as f64));
+    }
+
+    #[test]
+    fn a_design_has_one_colour_in_every_chart() {
+        let classes =
+            |names: &[&str]| colours(&names.iter().map(|name| Series::new(*name, vec![])).collect::<Vec<_>>());
+        assert_eq!(classes(&["slotted", "row", "column"]), ["s5", "s0", "s1"]);
+        assert_eq!(classes(&["column", "row", "column plain", "peer"]), ["s1", "s0", "s1 dashed", "s2"]);
+        let many = classes(&(0..16).map(|_| "peer").collect::<Vec<_>>());
+        assert_eq!((many[0].as_str(), many[8].as_str()), ("s0", "s0 dashed"), "further series can be told apart");
+    }
+
+    #[test]
+    fn parts_of_a_stack_add_up() {
+        let bar = |label: &str, values: &[f64]| crate::findings::Stack { label: label.into(), values: values.to_vec() };
+        let groups = vec![StackGroup {
+            label: "q".into(),
+            note: String::new(),
+            bars: vec![bar("row", &[1.0, 2.0]), bar("column", &[0.5, 0.25])],
+        }];
+        let chart =
+            Stacks { title: "t".into(), unit: "ms".into(), parts: vec!["disk".into(), "<rest>".into()], groups };
+        let svg = stacks(&chart);
+        assert_eq!(svg.matches("<rect class=\"part").count(), 4);
+        assert!(svg.contains(">3.00 ms<") && svg.contains(">0.750 ms<") && svg.contains("&lt;rest&gt;"), "{svg}");
     }
 
     /// The cases that the console's page is tested with, too.

@@ -47,6 +47,8 @@ pub enum Part {
     Table(Table),
     /// Bar charts.
     Bars(Bars),
+    /// Bars of parts that add up.
+    Stacks(Stacks),
     /// A line chart.
     Lines(Lines),
     /// Statements that were confirmed or refuted.
@@ -137,7 +139,41 @@ pub struct Bar {
     pub is_reference: bool,
 }
 
-/// A line chart over common x values, both axes from 0 unless values are negative.
+/// Small adjacent charts of bars whose parts add up, such as the times of the steps of a scan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stacks {
+    /// The heading.
+    pub title: String,
+    /// The unit of all values, such as `ms`.
+    pub unit: String,
+    /// The names of the parts, from left to right.
+    pub parts: Vec<String>,
+    /// The charts.
+    pub groups: Vec<StackGroup>,
+}
+
+/// One chart of [`Stacks`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StackGroup {
+    /// The name of the chart.
+    pub label: String,
+    /// A line below the label.
+    pub note: String,
+    /// The bars from top to bottom.
+    pub bars: Vec<Stack>,
+}
+
+/// A bar of parts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stack {
+    /// The name of the bar.
+    pub label: String,
+    /// The length of each part, in the unit of the charts.
+    pub values: Vec<f64>,
+}
+
+/// A line chart over common x values. Axes begin at 0 unless values are negative, or are logarithmic where positive values span
+/// two decades or more.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lines {
     /// The heading.

@@ -12,6 +12,7 @@
 
 pub mod calibration;
 mod chart;
+mod csv;
 pub mod findings;
 mod host;
 pub mod page;

@@ -77,10 +77,15 @@ fn claims(runs: &[Findings], out: &mut String) {
         0 => String::new(),
         count => format!(" {count} could not be measured."),
     };
+    let held = match all {
+        0 => "No claim was measured.".to_owned(),
+        _ => format!(
+            "{hold} of {all} claims hold here, on this machine with this engine, at the sizes that the experiments below name."
+        ),
+    };
     let _ = write!(
         out,
-        "<section id=\"claims\"><h2>What the papers claim</h2><p>{hold} of {all} claims hold here, on this machine with this \
-         engine, at the sizes that the experiments below name.{missing}</p><div class=\"table\"><table class=\"claims\"><thead><tr>\
+        "<section id=\"claims\"><h2>What the papers claim</h2><p>{held}{missing}</p><div class=\"table\"><table class=\"claims\"><thead><tr>\
          <th></th><th>Claim</th><th>Where</th><th>Measured here</th><th>Why not</th></tr></thead><tbody>"
     );
     for (run, check) in claims {
@@ -121,6 +126,7 @@ fn part_html(part: &Part, out: &mut String) {
         }
         Part::Table(table) => table_html(table, out),
         Part::Bars(bars) => out.push_str(&chart::bars(bars)),
+        Part::Stacks(stacks) => out.push_str(&chart::stacks(stacks)),
         Part::Lines(lines) => out.push_str(&chart::lines(lines)),
         Part::Checks(checks) => {
             out.push_str("<ul class=\"checks\">");
@@ -175,8 +181,11 @@ fn table_html(table: &Table, out: &mut String) {
     out.push_str("</tbody></table></div>");
 }
 
-/// The origin of the figures, at the end of a run.
+/// The origin of the figures, at the end of a run. What no command has measured has none.
 fn origin(run: &Findings, out: &mut String) {
+    if run.command.is_empty() {
+        return;
+    }
     let Host { hardware, versions, date } = &run.host;
     let _ = write!(
         out,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::findings::{Bars, Check, Findings, Lines, Part, Table};
+use crate::findings::{Check, Findings, Part, Table};
 
 /// All findings of a run.
 pub fn text(findings: &Findings) -> String {
@@ -21,7 +21,7 @@ pub fn part_text(part: &Part) -> String {
         Part::Section(section) => format!("\n{}\n", section.title),
         Part::Tiles(tiles) => tiles.tiles.iter().map(|(value, what)| format!("  {value}  {what}\n")).collect(),
         Part::Table(table) => format!("\n{}", table_text(table)),
-        Part::Bars(Bars { .. }) | Part::Lines(Lines { .. }) => String::new(),
+        Part::Bars(_) | Part::Stacks(_) | Part::Lines(_) => String::new(),
         Part::Checks(checks) => checks.checks.iter().map(check_text).collect(),
         Part::Code(code) => format!("\n{}\n{}\n", code.caption, code.text.trim_end()),
     }

@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn payload(batch: &RecordBatch, plan: Plan, codec: ByteCodec) -> Vec<u8> {
-        let recipe = Recipe { choice: Choice { plan, codec }, ..Recipe::default() };
+        let recipe = Recipe { choice: Choice { plan, codec: codec.into() }, ..Recipe::default() };
         let recipes = Arc::new(vec![recipe; batch.num_columns()]);
         let rows = 0..batch.num_rows();
         let batch = Arc::new(Batch::from(batch.clone()));

@@ -9,6 +9,7 @@ use freestone_store::plain::Strings;
 
 use crate::adapt::{Candidate, Cost};
 use crate::batch::StoredColumn;
+use crate::column::bytes::{Compression, ZSTD_LEVELS};
 use crate::column::{self, ByteCodec, Choice, Decoder, Form, Nulls, Plan, SharedState, SharedStates, Span, bytes};
 use crate::types::{is_native, is_text};
 
@@ -34,16 +35,18 @@ pub(crate) struct SampledForm {
 const CODECS: [ByteCodec; 4] = [ByteCodec::None, ByteCodec::Lz4, ByteCodec::Zstd, ByteCodec::Snappy];
 
 /// Tries the forms of an array, the plain one first.
-pub(crate) fn array(array: &ArrayRef, codecs: &[ByteCodec], clock: &Clock) -> Vec<SampledForm> {
+pub(crate) fn array(array: &ArrayRef, codecs: &[Compression], clock: &Clock) -> Vec<SampledForm> {
     let rows = array.len().min(ROWS);
     let start = (array.len() - rows) / 2;
     let sample = array.slice(start, rows);
     let is_text = is_text(sample.data_type());
     let mut tried = vec![];
-    let mut attempt = |plan: &Plan, codecs: &[ByteCodec], class: u8, table: Option<&Shared>| {
+    let mut attempt = |plan: &Plan, codecs: &[Compression], class: u8, table: Option<&Shared>| {
         tried.extend(measure(&sample, plan, codecs, class, table, clock));
     };
-    let compressed: Vec<ByteCodec> = codecs.iter().copied().filter(|codec| *codec != ByteCodec::None).collect();
+    let without =
+        |unwanted| codecs.iter().copied().filter(move |of| of.codec != unwanted).collect::<Vec<Compression>>();
+    let compressed = without(ByteCodec::None);
     attempt(&Plan::Plain { nulls: Nulls::Bitmask }, codecs, 0, None);
     if !is_native(sample.data_type()) {
         return tried;
@@ -61,7 +64,7 @@ pub(crate) fn array(array: &ArrayRef, codecs: &[ByteCodec], clock: &Clock) -> Ve
         attempt(&Plan::Plain { nulls: Nulls::Packed }, codecs, 60, None);
     }
     if let Some((plan, table)) = chunk_plan(&sample) {
-        let codecs: Vec<ByteCodec> = codecs.iter().copied().filter(|codec| *codec != ByteCodec::Snappy).collect();
+        let codecs = without(ByteCodec::Snappy);
         let shared = table.clone().map(|table| (1, table));
         attempt(&Plan::Chunk { plan, shared }, &codecs, 40, table.as_ref());
     }
@@ -72,7 +75,7 @@ pub(crate) fn array(array: &ArrayRef, codecs: &[ByteCodec], clock: &Clock) -> Ve
 }
 
 /// Tries the byte codecs for a stored column, beginning with none.
-pub(crate) fn stored(stored: &StoredColumn, codecs: &[ByteCodec], clock: &Clock) -> Vec<SampledForm> {
+pub(crate) fn stored(stored: &StoredColumn, codecs: &[Compression], clock: &Clock) -> Vec<SampledForm> {
     let Some(piece) = stored.pieces.first() else { return vec![] };
     let mut states = SharedStates::new();
     let id = u32::from(stored.shared.is_some());
@@ -93,8 +96,11 @@ pub(crate) fn stored(stored: &StoredColumn, codecs: &[ByteCodec], clock: &Clock)
         .collect()
 }
 
-fn class_of(base: u8, codec: ByteCodec) -> u8 {
-    base + CODECS.iter().position(|c| *c == codec).unwrap_or(0) as u8
+/// The classes of a form: its codecs, then the higher levels of Zstandard.
+fn class_of(base: u8, compression: Compression) -> u8 {
+    let codec = CODECS.iter().position(|codec| *codec == compression.codec).unwrap_or(0);
+    let level = ZSTD_LEVELS.iter().position(|level| *level == compression.level).unwrap_or(0);
+    base + if level == 0 { codec as u8 } else { (CODECS.len() + level - 1) as u8 }
 }
 
 fn scaled(cost: Cost, by: f64) -> Cost {
@@ -104,7 +110,7 @@ fn scaled(cost: Cost, by: f64) -> Cost {
 fn measure(
     sample: &ArrayRef,
     plan: &Plan,
-    codecs: &[ByteCodec],
+    codecs: &[Compression],
     class: u8,
     table: Option<&Shared>,
     clock: &Clock,
@@ -138,19 +144,19 @@ fn measure(
 fn squeezed(
     body: &Buffer,
     encode_ns: f64,
-    codec: ByteCodec,
+    codec: Compression,
     about: column::Body,
     span: Span,
     data_type: &DataType,
     states: &SharedStates,
     clock: &Clock,
-) -> Option<(ByteCodec, Cost)> {
+) -> Option<(Compression, Cost)> {
     let (mut small, before) = (vec![], clock());
     bytes::compress(codec, body, &mut small).ok()?;
     let compress_ns = (clock() - before) as f64;
     let small = Buffer::from(small);
     let before = clock();
-    let raw = bytes::decompress(codec, &small, body.len()).ok()?;
+    let raw = bytes::decompress(codec.codec, &small, body.len()).ok()?;
     column::decode(&raw, about, span, data_type, Strings::Views, &mut Decoder::new(states, usize::MAX)).ok()?;
     let decode_ns = (clock() - before) as f64;
     Some((codec, Cost { bytes: small.len() as f64, encode_ns: encode_ns + compress_ns, decode_ns }))
@@ -196,9 +202,57 @@ fn dictionary(sample: &ArrayRef, clock: &Clock) -> Option<SampledForm> {
     let cost =
         scaled(Cost { bytes: body.len() as f64, encode_ns, decode_ns }, ROWS as f64 / sample.len().max(1) as f64);
     Some(SampledForm {
-        choice: Choice { plan: Plan::Dictionary { shared: 0 }, codec: ByteCodec::None },
+        choice: Choice { plan: Plan::Dictionary { shared: 0 }, codec: ByteCodec::None.into() },
         table: None,
         wants_dictionary: true,
         candidate: Candidate { class: 50, cost },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapt::{Link, choose};
+    use arrow::array::StringArray;
+
+    /// Words of which repetitions are far apart, so that a higher level finds more of them.
+    fn comments() -> ArrayRef {
+        let words = ["carefully", "final", "deposits", "sleep", "furiously", "ironic", "requests", "haggle", "quickly"];
+        let word = |at: u64| words[(at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize % words.len()];
+        let comment = |row: u64| (0..6).map(|at| word(row * 6 + at)).collect::<Vec<_>>().join(" ");
+        std::sync::Arc::new(StringArray::from_iter_values((0..4096).map(comment)))
+    }
+
+    #[test]
+    fn the_slower_the_link_the_higher_the_level() {
+        let start = std::time::Instant::now();
+        let clock = move || start.elapsed().as_nanos() as u64;
+        let codecs = [ByteCodec::None, ByteCodec::Lz4, ByteCodec::Zstd];
+        let degrees: Vec<Compression> = codecs.into_iter().flat_map(Compression::degrees).collect();
+        let forms = array(&comments(), &degrees, &clock);
+        let bytes_at = |level: i32| {
+            let plain = forms.iter().filter(|form| form.candidate.class < 10);
+            let of = plain.filter(|form| form.choice.codec == Compression { codec: ByteCodec::Zstd, level });
+            of.map(|form| form.candidate.cost.bytes).fold(f64::NAN, f64::min)
+        };
+        assert!(bytes_at(ZSTD_LEVELS[2]) < bytes_at(ZSTD_LEVELS[0]), "levels differ in bytes");
+        let candidates = [forms.iter().map(|form| form.candidate).collect::<Vec<_>>()];
+        let chosen = |rate: f64| {
+            let at = choose(&candidates, Link { rate, threads: 1.0, is_local: false })[0];
+            (forms[at].choice.codec, forms[at].candidate.cost)
+        };
+        // A byte in a second: only bytes count. Then a link that is faster than any processor.
+        let (slowest, cost) = chosen(1e-9);
+        assert!(forms.iter().all(|form| form.candidate.cost.bytes >= cost.bytes));
+        assert!(slowest.codec == ByteCodec::Zstd && slowest.level > ZSTD_LEVELS[0], "{slowest:?}");
+        assert_eq!(chosen(1e9).0.codec, ByteCodec::None);
+    }
+
+    #[test]
+    fn each_degree_is_a_class_of_its_own() {
+        let degrees = CODECS.into_iter().flat_map(Compression::degrees);
+        let mut classes: Vec<u8> = degrees.map(|compression| class_of(40, compression)).collect();
+        classes.sort_unstable();
+        assert_eq!(classes, [40, 41, 42, 43, 44, 45]);
+    }
 }

@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use crate::adapt::{self, Link};
 use crate::batch::{Batch, BatchBytes, Column, STORED_ROWS, StoredShared};
 use crate::chunk::{ChunkFrames, Job, Placing, Recipe, RowLimit, rows_max};
+use crate::column::bytes::Compression;
 use crate::column::dictionary::Codes;
 use crate::column::{ByteCodec, Choice, Plan};
 use crate::error::{Result, WireError};
@@ -38,6 +39,9 @@ pub(crate) const SHARED_BYTES_MAX: usize = 256 << 20;
 const SMALL_BYTES: usize = 64 << 10;
 /// The number of batches after which forms are tried again.
 const TRY_AGAIN: usize = 64;
+/// Bytes per nanosecond of a link for which higher levels of Zstandard are tried, 240 Mbit/s: of a faster one they are slower than
+/// the link, and trying them takes time.
+const SLOW: f64 = 0.03;
 /// The approximate bytes of a placed chunk: the rows of a stored morsel of a narrow table, few enough that stored pages
 /// and decoded strings stay in the caches until they are written.
 const PLACED_BYTES: usize = 8 << 20;
@@ -805,7 +809,7 @@ impl Chooser {
             Preference::Plain(codec) | Preference::Encoded(codec) => codec,
             Preference::Measured => ByteCodec::None,
         };
-        let choice = Choice { codec, ..Choice::default() };
+        let choice = Choice { codec: codec.into(), ..Choice::default() };
         let choices = vec![choice; columns];
         Self { preference, arrow: choices.clone(), stored: choices, left: 0, rate: 0.0 }
     }
@@ -836,8 +840,9 @@ impl Chooser {
         }
         (self.left, self.rate) = (TRY_AGAIN, rate);
         let codecs = match self.preference {
-            Preference::Encoded(codec) => vec![codec],
-            _ => context.codecs.clone(),
+            Preference::Encoded(codec) => vec![codec.into()],
+            _ if rate < SLOW => context.codecs.iter().flat_map(|codec| Compression::degrees(*codec)).collect(),
+            _ => context.codecs.iter().map(|codec| Compression::from(*codec)).collect(),
         };
         let tried = try_forms(batch.clone(), codecs).await?;
         let picked = match self.preference {
@@ -889,7 +894,7 @@ impl Chooser {
     }
 }
 
-async fn try_forms(batch: Arc<Batch>, codecs: Vec<ByteCodec>) -> Result<Vec<Vec<SampledForm>>> {
+async fn try_forms(batch: Arc<Batch>, codecs: Vec<Compression>) -> Result<Vec<Vec<SampledForm>>> {
     let work = move || {
         let start = Instant::now();
         let clock = move || start.elapsed().as_nanos() as u64;

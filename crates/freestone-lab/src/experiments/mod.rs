@@ -5,10 +5,12 @@ mod advice;
 mod calibrator;
 mod codecs;
 mod crossover;
+mod fidelity;
 mod halverson;
 mod holloway;
 mod holloway_size;
 mod memory_layouts;
+mod page_file;
 mod papers;
 mod protocol;
 mod ptable;
@@ -108,7 +110,10 @@ pub fn run(name: &str, options: &RunOptions, notify: Notify<'_>) -> Result<Findi
     options.validate()?;
     std::fs::create_dir_all(&options.output).map_err(LabError::file(&options.output))?;
     let start = Instant::now();
-    let parts = (experiment.run)(options, notify)?;
+    let parts = (experiment.run)(options, notify);
+    #[cfg(target_os = "linux")]
+    tenants::interrupt::release();
+    let parts = parts?;
     let findings = Findings {
         name: name.to_owned(),
         title: experiment.title.to_owned(),
@@ -123,12 +128,13 @@ pub fn run(name: &str, options: &RunOptions, notify: Notify<'_>) -> Result<Findi
     Ok(findings)
 }
 
-/// Writes `{output}/report.html` from all results in the folder, with a page for each paper, and returns its path.
+/// Writes `{output}/report.html` from all results in the folder, with a page for each paper, and returns its path. `versions` is
+/// this program's.
 ///
 /// # Errors
-/// There are no results, or one cannot be read.
-pub fn report(output: &Path) -> Result<PathBuf> {
-    let mut runs = vec![];
+/// There are no results, one cannot be read, or one is of another version.
+pub fn report(output: &Path, versions: &str) -> Result<PathBuf> {
+    let mut runs: Vec<Findings> = vec![];
     for experiment in &EXPERIMENTS {
         let path = output.join(format!("{}.json", experiment.name));
         match std::fs::read(&path) {
@@ -136,6 +142,14 @@ pub fn report(output: &Path) -> Result<PathBuf> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(LabError::file(&path)(error)),
         }
+    }
+    if let Some(other) = runs.iter().find(|run| run.host.versions != versions) {
+        return Err(LabError::OtherVersion {
+            path: output.join(format!("{}.json", other.name)),
+            versions: other.host.versions.clone(),
+            here: versions.to_owned(),
+            command: other.command.clone(),
+        });
     }
     if runs.is_empty() {
         return Err(LabError::NoResults { path: output.to_owned() });
@@ -240,12 +254,15 @@ mod tests {
     #[test]
     fn results_are_read_back_into_one_page() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        assert!(matches!(report(folder.path()), Err(LabError::NoResults { .. })));
+        assert!(matches!(report(folder.path(), ""), Err(LabError::NoResults { .. })));
         let options = RunOptions { rows: Some(20_000), output: folder.path().to_owned(), ..Default::default() };
         run("holloway-size", &options, &|_| {}).expect("the run succeeds");
-        let page = std::fs::read_to_string(report(folder.path()).expect("there are results")).expect("it was written");
+        let page = report(folder.path(), "").expect("there are results");
+        let page = std::fs::read_to_string(page).expect("it was written");
         assert!(page.contains("Narrow-E"));
+        let older = report(folder.path(), "freestone-lab 2").expect_err("another version is refused").to_string();
+        assert!(older.contains("holloway-size.json") && older.contains("freestone-lab 2"), "{older}");
         std::fs::write(folder.path().join("tpch.json"), "{}").expect("the folder is writable");
-        assert!(matches!(report(folder.path()), Err(LabError::Result { .. })));
+        assert!(matches!(report(folder.path(), ""), Err(LabError::Result { .. })));
     }
 }

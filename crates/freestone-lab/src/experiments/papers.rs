@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use freestone_report::findings::{Check, Findings, Part};
 use freestone_report::{Host, page};
 
-use super::{EXPERIMENTS, Experiment, RunOptions, run, tenants::options::TenantOptions};
+use super::{EXPERIMENTS, Experiment, RunOptions, fidelity, run, tenants::options::TenantOptions};
 use crate::Notify;
 use crate::error::{LabError, Result};
 
@@ -17,6 +17,8 @@ struct Paper {
     source: &'static str,
     /// The name of the page, without `.html`.
     page: &'static str,
+    /// Its heading in docs/papers.md.
+    heading: &'static str,
     title: &'static str,
 }
 
@@ -24,26 +26,31 @@ const PAPERS: [Paper; 5] = [
     Paper {
         source: "Holloway and DeWitt 2008",
         page: "holloway-2008",
+        heading: "Holloway and DeWitt 2008",
         title: "Holloway and DeWitt 2008: Read-Optimized Databases, In Depth",
     },
     Paper {
         source: "Raasveldt and Mühleisen",
         page: "raasveldt-2017",
+        heading: "Raasveldt and Mühleisen 2017",
         title: "Raasveldt and Mühleisen 2017: Don't Hold My Data Hostage",
     },
     Paper {
         source: "Halverson et al. 2006",
         page: "halverson-2006",
+        heading: "Halverson et al. 2006",
         title: "Halverson et al. 2006: A Comparison of C-Store and Row-Store in a Common Framework",
     },
     Paper {
         source: "Grund et al. 2010",
         page: "grund-2010",
+        heading: "Grund et al. 2010",
         title: "Grund et al. 2010: The Effects of Virtualization on Main Memory Systems",
     },
     Paper {
         source: "Götze, Baumann and Sattler 2018",
         page: "goetze-2018",
+        heading: "Götze, Baumann and Sattler 2018",
         title: "Götze, Baumann and Sattler 2018: An NVM-aware Storage Layout for Analytical Workloads",
     },
 ];
@@ -51,10 +58,13 @@ const PAPERS: [Paper; 5] = [
 /// Experiments that take longer than a report may: their own command runs them.
 const LONG: [&str; 1] = ["protocol-networks"];
 
+/// The page of the paper whose experiments take longest.
+const SLOW: &str = "raasveldt-2017";
+
 /// The reason why an experiment was not run because the others took the time.
 const NO_TIME: &str = "the time of the report was over";
 
-/// Runs the experiments of all papers that have no result of this program and machine yet, and writes the pages. Returns the
+/// Runs the experiments of all papers that have no result of this version and machine yet, and writes the pages. Returns the
 /// path of the overview. What begins after `time` is not run.
 ///
 /// # Errors
@@ -62,13 +72,20 @@ const NO_TIME: &str = "the time of the report was over";
 pub fn report_papers(options: &RunOptions, time: Duration, notify: Notify<'_>) -> Result<PathBuf> {
     std::fs::create_dir_all(&options.output).map_err(LabError::file(&options.output))?;
     let began = Instant::now();
-    let wanted: Vec<&Experiment> = EXPERIMENTS.iter().filter(|experiment| paper(experiment.source).is_some()).collect();
+    let wanted = in_turn();
+    let mut missing = vec![];
     for (at, experiment) in wanted.iter().enumerate() {
         let sized = sized(experiment.name, options);
         let step = format!("{} of {}: {}", at + 1, wanted.len(), experiment.name);
-        if is_complete(experiment.name, &sized)? {
-            notify(&format!("{step} is there"));
-            continue;
+        match kept(experiment.name, &sized)? {
+            Kept::Measured(command) => {
+                notify(&format!("{step} is there: {command}"));
+                continue;
+            }
+            Kept::Aside(path) => {
+                notify(&format!("{step}: the result of another version or machine is {}", path.display()))
+            }
+            Kept::Nothing => {}
         }
         notify(&format!("{step}, {} of {} minutes used", began.elapsed().as_secs() / 60, time.as_secs().div_ceil(60)));
         let reason = if LONG.contains(&experiment.name) {
@@ -76,7 +93,11 @@ pub fn report_papers(options: &RunOptions, time: Duration, notify: Notify<'_>) -
         } else if began.elapsed() >= time {
             Some(NO_TIME.to_owned())
         } else {
-            match run(experiment.name, &sized, notify) {
+            let done = run(experiment.name, &sized, notify);
+            if is_interrupted() {
+                return Err(LabError::Interrupted);
+            }
+            match done {
                 Err(LabError::Interrupted) => return Err(LabError::Interrupted),
                 done => done.err().map(|error| error.to_string()),
             }
@@ -84,20 +105,50 @@ pub fn report_papers(options: &RunOptions, time: Duration, notify: Notify<'_>) -
         if let Some(reason) = reason {
             notify(&format!("{}: not measured: {reason}", experiment.name));
             write(&sized.output, &not_measured(experiment, &sized, &reason))?;
+            missing.push(experiment.name);
         }
     }
-    super::report(&options.output)
+    let measured = wanted.len() - missing.len();
+    notify(&match missing.is_empty() {
+        true => format!("all {measured} experiments are measured"),
+        false => format!(
+            "{measured} experiments are measured; not measured, with the reason on the page: {}",
+            missing.join(", ")
+        ),
+    });
+    super::report(&options.output, &options.versions)
+}
+
+/// The experiments of all papers. Papers take turns, so that each has results when time ends. The one whose experiments install
+/// and start other servers is the last of each turn.
+fn in_turn() -> Vec<&'static Experiment> {
+    let of = |paper: &Paper| EXPERIMENTS.iter().filter(|e| e.source.starts_with(paper.source)).collect::<Vec<_>>();
+    let (slow, quick): (Vec<&Paper>, Vec<&Paper>) = PAPERS.iter().partition(|paper| paper.page == SLOW);
+    let of_papers: Vec<Vec<&Experiment>> = quick.into_iter().chain(slow).map(of).collect();
+    let most = of_papers.iter().map(Vec::len).max().unwrap_or(0);
+    (0..most).flat_map(|round| of_papers.iter().filter_map(move |of| of.get(round).copied())).collect()
+}
+
+#[cfg(target_os = "linux")]
+fn is_interrupted() -> bool {
+    super::tenants::interrupt::arrived()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_interrupted() -> bool {
+    false
 }
 
 /// The options of an experiment in the report: smaller where its usual size takes minutes.
 fn sized(name: &str, options: &RunOptions) -> RunOptions {
     let (rows, scale, queries) = match name {
-        "holloway-scans" | "holloway-pages" => (Some(500_000), None, Some(5)),
-        "holloway-views" | "holloway-joins" | "holloway-size" | "codecs" => (Some(500_000), None, None),
-        "halverson-scans" => (Some(500_000), Some(0.1), None),
+        "holloway-scans" | "holloway-pages" => (Some(250_000), None, Some(4)),
+        "holloway-views" => (Some(200_000), None, Some(3)),
+        "holloway-joins" | "holloway-size" | "codecs" => (Some(500_000), None, None),
+        "halverson-scans" => (Some(300_000), Some(0.05), None),
         "memory-layouts" => (Some(200_000), None, None),
-        "ptable-nodes" | "ptable-points" | "ptable-writes" => (Some(500_000), None, Some(50_000)),
-        "ptable-blocks" | "ptable-scans" => (Some(500_000), None, None),
+        "ptable-nodes" | "ptable-points" | "ptable-writes" => (Some(200_000), None, Some(50_000)),
+        "ptable-blocks" | "ptable-scans" => (Some(200_000), None, None),
         "protocol-survey" | "protocol-design" => (None, Some(0.005), None),
         _ => (None, None, None),
     };
@@ -110,29 +161,45 @@ fn sized(name: &str, options: &RunOptions) -> RunOptions {
     }
 }
 
-fn paper(source: &str) -> Option<&'static Paper> {
-    PAPERS.iter().find(|paper| source.starts_with(paper.source))
+/// What the folder has of an experiment.
+#[derive(Debug, PartialEq, Eq)]
+enum Kept {
+    /// A measurement of this version and machine, by this command. Its size may be another one than the report's.
+    Measured(String),
+    /// A measurement of another version or machine, or a file that is no result, which was moved to this path.
+    Aside(PathBuf),
+    Nothing,
 }
 
-/// Whether the folder has a result of the experiment by the same command, program and machine.
-fn is_complete(name: &str, options: &RunOptions) -> Result<bool> {
+/// A result of this version and machine stays, also one of a longer run by its own command. Another one is moved aside.
+fn kept(name: &str, options: &RunOptions) -> Result<Kept> {
     let path = options.output.join(format!("{name}.json"));
-    let Ok(json) = std::fs::read(&path) else { return Ok(false) };
-    let found: Findings = serde_json::from_slice(&json).map_err(|source| LabError::Result { path, source })?;
+    let json = match std::fs::read(&path) {
+        Ok(json) => json,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Kept::Nothing),
+        Err(error) => return Err(LabError::file(&path)(error)),
+    };
     let here = Host::here(&options.versions);
-    let is_same = found.command == options.command(name)
-        && found.host.versions == here.versions
-        && found.host.hardware == here.hardware;
-    // What was not measured took no time.
-    Ok(is_same && found.seconds > 0.0)
+    if let Ok(found) = serde_json::from_slice::<Findings>(&json) {
+        // What was not measured took no time.
+        if found.seconds <= 0.0 {
+            return Ok(Kept::Nothing);
+        }
+        if found.host.versions == here.versions && found.host.hardware == here.hardware {
+            return Ok(Kept::Measured(found.command));
+        }
+    }
+    let aside = options.output.join(format!("{name}.json.old"));
+    std::fs::rename(&path, &aside).map_err(LabError::file(&path))?;
+    Ok(Kept::Aside(aside))
 }
 
 fn not_measured(experiment: &Experiment, options: &RunOptions, reason: &str) -> Findings {
     let check = Check {
         statement: format!("{}: {}", experiment.name, experiment.title),
         place: experiment.source.to_owned(),
-        detail: format!("not measured: {reason}"),
-        why: format!("{} runs it alone", options.command(experiment.name)),
+        detail: format!("{reason}; `{}` runs it alone", options.command(experiment.name)),
+        why: String::new(),
         holds: false,
         is_unmeasured: true,
     };
@@ -148,26 +215,39 @@ fn not_measured(experiment: &Experiment, options: &RunOptions, reason: &str) -> 
     }
 }
 
-/// Writes a result as JSON.
+/// Writes a result as JSON. A write that is cut off leaves the file as it was.
 pub(super) fn write(folder: &Path, findings: &Findings) -> Result<()> {
     let path = folder.join(format!("{}.json", findings.name));
     let json = serde_json::to_vec_pretty(findings);
     let json = json.map_err(|source| LabError::Result { path: path.clone(), source })?;
-    std::fs::write(&path, json).map_err(LabError::file(&path))
+    let unfinished = path.with_extension("json.unfinished");
+    std::fs::write(&unfinished, json).map_err(LabError::file(&unfinished))?;
+    std::fs::rename(&unfinished, &path).map_err(LabError::file(&path))
+}
+
+/// The states of the claims of some runs, such as `12 claims hold, 3 do not, 2 are not measured`.
+fn standing(runs: &[Findings]) -> String {
+    let claims: Vec<&Check> = runs.iter().flat_map(Findings::checks).filter(|check| !check.place.is_empty()).collect();
+    let count = |of: fn(&&&Check) -> bool| claims.iter().filter(of).count();
+    let (hold, refuted) = (count(|check| check.holds), count(|check| check.is_refuted()));
+    format!("{hold} claims hold, {refuted} do not, {} are not measured", claims.len() - hold - refuted)
 }
 
 /// Writes a page for each paper of which an experiment has run, and returns their names and titles.
 pub(super) fn pages(folder: &Path, runs: &[Findings]) -> Result<Vec<(String, String)>> {
     let mut written = vec![];
     for paper in &PAPERS {
-        let of_paper: Vec<Findings> = runs.iter().filter(|run| run.source.starts_with(paper.source)).cloned().collect();
+        let of_paper = runs.iter().filter(|run| run.source.starts_with(paper.source));
+        let mut of_paper: Vec<Findings> = of_paper.cloned().collect();
         if of_paper.is_empty() {
             continue;
         }
+        let standing = standing(&of_paper);
+        of_paper.extend(fidelity::findings(paper.heading));
         let path = folder.join(format!("{}.html", paper.page));
         let lead = "What the paper found, measured again here: its tables and figures next to this machine's.";
         std::fs::write(&path, page::html(paper.title, lead, &of_paper)).map_err(LabError::file(&path))?;
-        written.push((format!("{}.html", paper.page), paper.title.to_owned()));
+        written.push((format!("{}.html", paper.page), format!("{}: {standing}", paper.title)));
     }
     Ok(written)
 }
@@ -186,11 +266,12 @@ mod tests {
             let page = std::fs::read_to_string(folder.path().join(format!("{}.html", paper.page))).expect(paper.page);
             assert!(page.contains(NO_TIME), "{}", paper.page);
             assert!(overview.contains(paper.page), "{}", paper.page);
+            assert!(page.contains("id=\"fidelity\"") && page.contains("The authors would object"), "{}", paper.page);
         }
     }
 
     #[test]
-    fn a_result_of_the_same_command_and_program_is_kept() {
+    fn a_result_of_this_version_is_kept_and_another_is_moved_aside() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let options = RunOptions {
             rows: Some(20_000),
@@ -200,11 +281,30 @@ mod tests {
         };
         let sized = sized("holloway-size", &options);
         run("holloway-size", &sized, &|_| {}).expect("runs");
-        assert!(is_complete("holloway-size", &sized).expect("read"));
-        assert!(!is_complete("holloway-size", &RunOptions { versions: "v2".into(), ..sized.clone() }).expect("read"));
-        assert!(!is_complete("holloway-size", &RunOptions { rows: Some(30_000), ..sized.clone() }).expect("read"));
+        let command = sized.command("holloway-size");
+        assert_eq!(kept("holloway-size", &sized).expect("read"), Kept::Measured(command.clone()));
+        // A run of another size was somebody's wish, which the report does not discard.
+        let other_size = RunOptions { rows: Some(30_000), ..sized.clone() };
+        assert_eq!(kept("holloway-size", &other_size).expect("read"), Kept::Measured(command));
+        let next = RunOptions { versions: "v2".into(), ..sized.clone() };
+        let aside = folder.path().join("holloway-size.json.old");
+        assert_eq!(kept("holloway-size", &next).expect("read"), Kept::Aside(aside.clone()));
+        assert!(aside.exists() && kept("holloway-size", &sized).expect("read") == Kept::Nothing);
+        std::fs::write(folder.path().join("holloway-size.json"), "{ cut off").expect("the folder is writable");
+        assert_eq!(kept("holloway-size", &sized).expect("no result is no reason to stop"), Kept::Aside(aside));
         let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == "holloway-size").expect("known");
         write(folder.path(), &not_measured(experiment, &sized, "no disk")).expect("written");
-        assert!(!is_complete("holloway-size", &sized).expect("read"));
+        assert_eq!(kept("holloway-size", &sized).expect("read"), Kept::Nothing);
+    }
+
+    #[test]
+    fn papers_take_turns() {
+        let order = in_turn();
+        let first: Vec<&str> = order.iter().take(PAPERS.len()).map(|experiment| experiment.source).collect();
+        let has_turn = |paper: &Paper| first.iter().any(|source| source.starts_with(paper.source));
+        assert!(PAPERS.iter().all(has_turn), "{first:?}");
+        assert!(first.last().is_some_and(|source| source.starts_with("Raasveldt")), "{first:?}");
+        let all = EXPERIMENTS.iter().filter(|e| PAPERS.iter().any(|paper| e.source.starts_with(paper.source))).count();
+        assert_eq!(order.len(), all);
     }
 }

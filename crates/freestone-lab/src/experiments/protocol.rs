@@ -1,8 +1,10 @@
 //! The experiments with client protocols. They measure many servers with Python clients, so each is a script of
 //! `bench/`. This program contains the scripts, runs them with `python3`, and reads their findings.
 
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus, Stdio};
 
 use super::{Experiment, RunOptions};
 use crate::Notify;
@@ -37,9 +39,11 @@ pub const NETWORKS: Experiment = Experiment {
 };
 
 const SCALE: f64 = 0.02;
+/// The lines of a script's messages that say why it failed.
+const LAST_WORDS: usize = 3;
 
 /// The scripts and the files that they import.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     ("environment.py", include_str!("../../../../bench/environment.py")),
     ("export.py", include_str!("../../../../bench/export.py")),
     ("export_client.py", include_str!("../../../../bench/export_client.py")),
@@ -48,6 +52,7 @@ const FILES: [(&str, &str); 9] = [
     ("export_servers.py", include_str!("../../../../bench/export_servers.py")),
     ("protocol.py", include_str!("../../../../bench/protocol.py")),
     ("protocol_design.py", include_str!("../../../../bench/protocol_design.py")),
+    ("protocol_verdicts.py", include_str!("../../../../bench/protocol_verdicts.py")),
     ("requirements-export.txt", include_str!("../../../../bench/requirements-export.txt")),
 ];
 
@@ -60,16 +65,34 @@ fn script(experiment: &str, options: &RunOptions, notify: Notify<'_>) -> Result<
     let parts = workspace.path("parts.json");
     let mut command = command(&workspace.path("protocol.py"), experiment, options, &parts)?;
     notify(&format!("bench/protocol.py {experiment}; it says what it does"));
-    let status = command.status();
-    let status = status.map_err(|error| {
-        LabError::Network(format!("python3 does not start: {error}; install Python 3.11 or later with its venv module"))
-    })?;
+    let (status, words) = run(&mut command)?;
     if !status.success() {
-        return Err(LabError::Network(format!(
-            "bench/protocol.py {experiment} failed ({status}); its own words are above"
-        )));
+        return Err(LabError::Network(format!("bench/protocol.py {experiment} failed ({status}): {words}")));
     }
     read(&parts)
+}
+
+/// Runs a script, whose messages are shown, and returns its last ones: the reason, if it fails.
+fn run(command: &mut Command) -> Result<(ExitStatus, String)> {
+    let missing = |error: std::io::Error| {
+        LabError::Network(format!("python3 does not start: {error}; install Python 3.11 or later with its venv module"))
+    };
+    let mut child = command.stderr(Stdio::piped()).spawn().map_err(missing)?;
+    let mut words: VecDeque<String> = VecDeque::new();
+    for line in child.stderr.take().into_iter().flat_map(|stderr| BufReader::new(stderr).split(b'\n')) {
+        let Ok(line) = line else { break };
+        let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+        // If nobody reads it, that is no reason to stop.
+        let _ = writeln!(std::io::stderr(), "{line}");
+        if !line.trim().is_empty() {
+            words.push_back(line);
+            if words.len() > LAST_WORDS {
+                words.pop_front();
+            }
+        }
+    }
+    let status = child.wait().map_err(missing)?;
+    Ok((status, words.into_iter().collect::<Vec<_>>().join(" / ")))
 }
 
 fn command(script: &Path, experiment: &str, options: &RunOptions, parts: &Path) -> Result<Command> {
@@ -102,7 +125,15 @@ mod tests {
     fn the_scripts_bring_all_that_they_import() {
         let brought: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
         for (name, text) in FILES.iter().filter(|(name, _)| name.ends_with(".py")) {
-            for word in ["environment", "export", "export_client", "export_data", "export_peers", "export_servers"] {
+            for word in [
+                "environment",
+                "export",
+                "export_client",
+                "export_data",
+                "export_peers",
+                "export_servers",
+                "protocol_verdicts",
+            ] {
                 let imports = text.lines().any(|line| {
                     let line = line.trim();
                     line == format!("import {word}")
@@ -112,6 +143,15 @@ mod tests {
                 assert!(!imports || brought.contains(&format!("{word}.py").as_str()), "{name} imports {word}");
             }
         }
+    }
+
+    #[test]
+    fn a_script_that_fails_says_why() {
+        let mut command = Command::new("python3");
+        command.args(["-c", "import sys; [print(n, file=sys.stderr) for n in range(9)]; sys.exit('error: no root')"]);
+        let (status, words) = run(&mut command).expect("python3 starts");
+        assert_eq!((status.code(), words.as_str()), (Some(1), "7 / 8 / error: no root"));
+        assert!(run(&mut Command::new("no-such-program")).is_err());
     }
 
     #[test]

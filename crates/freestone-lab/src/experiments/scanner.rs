@@ -20,8 +20,10 @@ use freestone_data::Random;
 use freestone_demo::engine::{Answer, hash};
 
 /// The rows that are scanned while the same number is read ahead.
-const MORSEL_ROWS: usize = 1 << 16;
+pub const MORSEL_ROWS: usize = 1 << 16;
 const CACHE_BYTES: usize = 4 << 30;
+/// The reads of which a mean is taken.
+const SINGLE_READS: u32 = 512;
 /// The bytes of buffers that a scan leaves for the next one, because fresh memory would cost more than the disk.
 const POOL_BYTES: usize = 1 << 30;
 
@@ -269,6 +271,27 @@ impl Scanner {
         Ok(len as f64 / 1e6 / best)
     }
 
+    /// Nanoseconds of a read of `len` bytes of a table's file with no other in flight: of reads one behind the other, and of
+    /// reads at random places. Means.
+    pub fn single_reads(&self, table: &str, len: usize) -> Result<[f64; 2]> {
+        let segment = self.hot.table(table)?.open_segment(0).map_err(store_error)?;
+        let file = self.disk.open(segment.name()).map_err(store_error)?;
+        let places = (file.len().map_err(store_error)? / len as u64).clamp(1, u32::MAX.into()) as u32;
+        let count = places.min(SINGLE_READS);
+        let mut random = Random::new(1);
+        let anywhere: Vec<u32> = (0..count).map(|_| random.below(places)).collect();
+        let time = |places: &[u32]| -> Result<f64> {
+            let start = Instant::now();
+            for place in places {
+                for buffer in file.read_many(&[ReadRequest { offset: u64::from(*place) * len as u64, len }]) {
+                    black_box(buffer.map_err(store_error)?);
+                }
+            }
+            Ok(start.elapsed().as_nanos() as f64 / places.len().max(1) as f64)
+        };
+        Ok([time(&(0..count).collect::<Vec<_>>())?, time(&anywhere)?])
+    }
+
     /// The bytes of a table's files.
     pub fn bytes(&self, table: &str) -> Result<u64> {
         Ok(self.hot.table(table)?.bytes())
@@ -514,5 +537,6 @@ mod tests {
             "the pages are in memory"
         );
         assert!(scanner.bandwidth("t_slotted").expect("a file") > 0.0);
+        assert!(scanner.single_reads("t_slotted", 32 << 10).expect("a file").iter().all(|ns| *ns > 0.0));
     }
 }

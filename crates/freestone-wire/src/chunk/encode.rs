@@ -7,7 +7,8 @@ use arrow::array::{Array, ArrayRef, RecordBatch};
 
 use super::{HEAD_BYTES, PIECE_BYTES, Piece, put_head};
 use crate::batch::{Batch, Column, StoredPiece};
-use crate::column::{self, Body, ByteCodec, Choice, Form, Span, bytes, pad};
+use crate::column::bytes::{self, Compression};
+use crate::column::{self, Body, ByteCodec, Choice, Form, Span, pad};
 use crate::error::{Result, WireError, encode_error};
 use crate::frame::HEADER_BYTES;
 use crate::limits::{DECODED_RATIO, PARTS_MAX};
@@ -237,18 +238,18 @@ fn put_stored(
 }
 
 /// Compresses the bytes after `start`, if that makes them smaller.
-fn squeeze(codec: ByteCodec, start: usize, out: &mut Vec<u8>) -> Result<ByteCodec, String> {
-    if codec == ByteCodec::None || out.len() == start {
+fn squeeze(compression: Compression, start: usize, out: &mut Vec<u8>) -> Result<ByteCodec, String> {
+    if compression.codec == ByteCodec::None || out.len() == start {
         return Ok(ByteCodec::None);
     }
     let mut smaller = vec![];
-    bytes::compress(codec, &out[start..], &mut smaller)?;
+    bytes::compress(compression, &out[start..], &mut smaller)?;
     if smaller.len() >= out.len() - start {
         return Ok(ByteCodec::None);
     }
     out.truncate(start);
     out.extend_from_slice(&smaller);
-    Ok(codec)
+    Ok(compression.codec)
 }
 
 /// One row as the payload of one chunk in the plain form, as parameters are sent.

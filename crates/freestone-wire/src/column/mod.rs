@@ -23,6 +23,7 @@ use freestone_store::plain::Strings;
 use freestone_store::schema::kind;
 
 use crate::types::{is_native, is_text};
+use bytes::Compression;
 
 /// Bodies begin at multiples of this, so that values of every width are aligned for Arrow.
 pub(crate) const ALIGNMENT: usize = 16;
@@ -119,12 +120,12 @@ pub(crate) enum Plan {
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
     pub plan: Plan,
-    pub codec: ByteCodec,
+    pub codec: Compression,
 }
 
 impl Default for Choice {
     fn default() -> Self {
-        Self { plan: Plan::Plain { nulls: Nulls::Bitmask }, codec: ByteCodec::None }
+        Self { plan: Plan::Plain { nulls: Nulls::Bitmask }, codec: ByteCodec::None.into() }
     }
 }
 

@@ -1,10 +1,13 @@
 //! Halverson et al. 2006: slotted pages, super tuples, columns and column abstraction, on the Gen tables and on the
 //! view D4.
 //!
-//! [`Case`] has the parameters of the paper's cost model for a scan, and its measurement. [`model`] compares them.
+//! [`Case`] has the parameters of the paper's cost model for a scan, and its measurement. [`model`] compares them, and
+//! [`breakdown`] part by part. [`slotted`] is the standard row store with levels.
 
+mod breakdown;
 mod model;
 mod scans;
+mod slotted;
 mod verdicts;
 mod view;
 
@@ -52,20 +55,19 @@ impl Stored {
     fn form(&self) -> String {
         let first = |count: usize| (1..=count).map(|number| format!("a{number}")).collect::<Vec<_>>().join(", ");
         let sort = if self.abstracted > 0 { format!(", sort = '{}'", first(self.abstracted)) } else { String::new() };
+        // Values of 4 bytes, as in the paper; runs are the abstraction of columns.
+        let encoding = |number: usize| match (self.design, number <= self.abstracted) {
+            ("column", true) => "rle",
+            _ => "plain",
+        };
+        let encodings = || (1..=self.columns).map(|number| format!("a{number}: {}", encoding(number)));
         let own = match self.design {
-            "column" => {
-                let encoding = |number: usize| if number <= self.abstracted { "rle" } else { "bitpack" };
-                let list: Vec<String> =
-                    (1..=self.columns).map(|number| format!("a{number}: {}", encoding(number))).collect();
-                format!(", encode = '{}'", list.join(", "))
-            }
-            // A segment dictionary for each level, because a column with a dictionary of its page cannot be a level
-            // there.
-            "row" if self.abstracted > 0 => {
-                let list: Vec<String> = (1..=self.abstracted).map(|number| format!("a{number}: dictionary")).collect();
-                format!(", levels = {}, encode = '{}'", self.abstracted, list.join(", "))
-            }
-            _ => String::new(),
+            "slotted" => String::new(),
+            _ => format!(", encode = '{}'", encodings().collect::<Vec<_>>().join(", ")),
+        };
+        let own = match (self.design, self.abstracted) {
+            ("row", levels @ 1..) => format!(", levels = {levels}{own}"),
+            _ => own,
         };
         format!("design = '{}'{own}{sort}", self.design)
     }
@@ -106,6 +108,44 @@ impl Case {
     }
 }
 
+/// All measurements on the Gen tables: by the varied parameter, then by layout in the order of [`DESIGNS`].
+struct Measured {
+    /// Figure 2a: 1 to 4 of 4 columns.
+    narrow: Vec<Vec<Case>>,
+    /// Figure 2b: 1 to 32 of 32 columns.
+    wide: Vec<Vec<Case>>,
+    /// Figures 9 and 10: 4 and 16 of 16 columns.
+    sixteen: Vec<Vec<Case>>,
+    /// Figure 3a: all columns of a constant number of rows, by width.
+    same_rows: Vec<Vec<Case>>,
+    /// Figure 3b: all columns of a constant number of fields, by width.
+    same_fields: Vec<Vec<Case>>,
+    /// Figure 4: by table, then super tuples with 0, 1 and 2 levels and columns with 0 and 2.
+    abstractions: Vec<Vec<Case>>,
+    /// Figure 14: a quarter of the columns, by width.
+    forecast: Vec<Vec<Case>>,
+}
+
+/// Measurements with one read in flight.
+struct Single {
+    /// Nanoseconds of a page: one behind the other, and at random places.
+    reads_ns: [f64; 2],
+    /// 1 to 4 of 4 columns.
+    cases: Vec<Vec<Case>>,
+}
+
+impl Measured {
+    fn figures(&self) -> impl Iterator<Item = &Vec<Case>> {
+        let Measured { narrow, wide, sixteen, same_rows, same_fields, abstractions, forecast } = self;
+        [narrow, wide, sixteen, same_rows, same_fields, abstractions, forecast].into_iter().flatten()
+    }
+
+    /// Every scan.
+    fn all(&self) -> impl Iterator<Item = &Case> {
+        self.figures().flatten()
+    }
+}
+
 /// Times scans of the first `scanned` columns of the same rows in several layouts.
 fn measure(scanner: &Scanner, layouts: &[Stored], scanned: usize) -> Result<Vec<Case>> {
     let names: Vec<String> = layouts.iter().map(Stored::name).collect();
@@ -132,9 +172,9 @@ mod tests {
         let stored = |design, abstracted| Stored { levels: vec![20, 10, 4], columns: 4, design, abstracted };
         assert_eq!(
             stored("row", 2).form(),
-            "design = 'row', levels = 2, encode = 'a1: dictionary, a2: dictionary', sort = 'a1, a2'"
+            "design = 'row', levels = 2, encode = 'a1: plain, a2: plain, a3: plain, a4: plain', sort = 'a1, a2'"
         );
-        assert!(stored("column", 2).form().contains("a2: rle, a3: bitpack"));
+        assert!(stored("column", 2).form().contains("a2: rle, a3: plain"));
         assert_eq!(stored("slotted", 0).form(), "design = 'slotted'");
         assert_eq!((stored("row", 0).rows(), stored("row", 0).gen_name()), (800, "Gen_20_10_4".to_owned()));
     }

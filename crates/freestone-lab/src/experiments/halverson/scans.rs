@@ -1,8 +1,7 @@
 //! Figures 2 to 4, 9 to 12 and 14, and query Q7 on the view D4.
 
-use super::view;
-use super::{Case, DESIGNS, Stored, measure, store};
-use super::{model, verdicts};
+use super::{Case, DESIGNS, Measured, Single, Stored, measure, store};
+use super::{breakdown, model, slotted, verdicts, view};
 use crate::Notify;
 use crate::error::Result;
 use crate::experiments::scanner::{ScanSettings, Scanner};
@@ -25,36 +24,6 @@ const ROWS: usize = 1_000_000;
 const WIDE_FIELDS: usize = 8;
 const WIDTHS: [usize; 4] = [4, 8, 16, 32];
 const WIDE: [usize; 4] = [64, 128, 256, 512];
-
-/// All measurements on the Gen tables: by the varied parameter, then by layout in the order of [`DESIGNS`].
-pub(super) struct Measured {
-    /// Figure 2a: 1 to 4 of 4 columns.
-    pub narrow: Vec<Vec<Case>>,
-    /// Figure 2b: 1 to 32 of 32 columns.
-    pub wide: Vec<Vec<Case>>,
-    /// Figures 9 and 10: 4 and 16 of 16 columns.
-    pub sixteen: Vec<Vec<Case>>,
-    /// Figure 3a: all columns of a constant number of rows, by width.
-    pub same_rows: Vec<Vec<Case>>,
-    /// Figure 3b: all columns of a constant number of fields, by width.
-    pub same_fields: Vec<Vec<Case>>,
-    /// Figure 4: by table, then super tuples with 0, 1 and 2 levels and columns with 0 and 2.
-    pub abstractions: Vec<Vec<Case>>,
-    /// Figure 14: a quarter of the columns, by width.
-    pub forecast: Vec<Vec<Case>>,
-}
-
-impl Measured {
-    fn figures(&self) -> impl Iterator<Item = &Vec<Case>> {
-        let Measured { narrow, wide, sixteen, same_rows, same_fields, abstractions, forecast } = self;
-        [narrow, wide, sixteen, same_rows, same_fields, abstractions, forecast].into_iter().flatten()
-    }
-
-    /// Every scan.
-    fn all(&self) -> impl Iterator<Item = &Case> {
-        self.figures().flatten()
-    }
-}
 
 /// A database with tables to scan.
 struct Lab<'a> {
@@ -82,6 +51,16 @@ impl Lab<'_> {
         let scanner = Scanner::open(&self.workspace.path("database"), ScanSettings::default())?;
         (self.notify)(&format!("timing {}", layouts[0].gen_name()));
         counts.iter().map(|count| measure(&scanner, layouts, *count)).collect()
+    }
+
+    /// Scans that read one page at a time, and what such reads cost.
+    fn single(&self, layouts: &[Stored], counts: &[usize]) -> Result<Single> {
+        let settings = ScanSettings { io_depth: 1, io_unit: model::PAGE, ..ScanSettings::default() };
+        let scanner = Scanner::open(&self.workspace.path("database"), settings)?;
+        (self.notify)(&format!("timing {}, one page at a time", layouts[0].gen_name()));
+        let reads_ns = scanner.single_reads(&layouts[0].name(), model::PAGE)?;
+        let cases = counts.iter().map(|count| measure(&scanner, layouts, *count)).collect::<Result<_>>()?;
+        Ok(Single { reads_ns, cases })
     }
 
     /// Scans of all columns by width, of tables with `fields(width)` rows.
@@ -118,6 +97,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     let bandwidth =
         Scanner::open(&workspace.path("database"), ScanSettings::default())?.bandwidth(&narrow_layouts[0].name())?;
     let narrow = lab.scan(&narrow_layouts, &[1, 2, 3, 4])?;
+    let single = lab.single(&narrow_layouts, &[1, 2, 3, 4])?;
     let wide = lab.scan(&lab.plain(rows, 32)?, &[1, 8, 16, 24, 32])?;
     let sixteen = lab.scan(&lab.plain(rows, 16)?, &[4, 16])?;
     let eight = lab.scan(&lab.plain(rows, 8)?, &[8])?.remove(0);
@@ -129,20 +109,28 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     abstractions.extend(lab.abstractions((rows / 4).max(40), 16)?);
     let forecast = lab.by_width(&WIDE, |width| rows * WIDE_FIELDS / width, 4)?;
     let measured = Measured { narrow, wide, sixteen, same_rows, same_fields, abstractions, forecast };
+    let levels = slotted::measure(&workspace, options, rows.max(40), notify)?;
     let d4 = view::measure(&workspace, options, notify)?;
-    Ok(parts(&measured, &d4, bandwidth, rows))
+    let mut parts = parts(&measured, &single, &d4, bandwidth, rows);
+    parts.extend([Part::checks(slotted::claims(&levels))]);
+    parts.extend(slotted::parts(&levels));
+    Ok(parts)
 }
 
-fn parts(measured: &Measured, d4: &view::D4, bandwidth: f64, rows: usize) -> Vec<Part> {
+fn parts(measured: &Measured, single: &Single, d4: &view::D4, bandwidth: f64, rows: usize) -> Vec<Part> {
     let text = format!(
         "All rows, no predicate, one thread, blocks of 100 tuples that nobody keeps; averages of five runs, cold with direct I/O \
          at {bandwidth:.0} MB/s. Slotted rows have the paper's 16 bytes of header and 4 of slot at each tuple, and values of 4 \
-         bytes. Super tuples and columns are bit-packed here, where the paper has 4 bytes a value. Slotted pages do not abstract \
-         columns in this engine, so that the paper's third layout of Figure 4 is not measured."
+         bytes. Super tuples and columns have 4 bytes a value, too (`encode` plain), and so have levels of super tuples; runs of \
+         columns are bit-packed. What packing makes of rows and columns is in holloway-scans."
     );
     let predicted = model::predict(&measured.narrow[measured.narrow.len() - 1], measured.all(), bandwidth);
     let mut checks = verdicts::claims(measured, d4, bandwidth);
     checks.push(model::claims(&predicted));
+    let (forecast, light) = model::forecast(&measured.narrow[measured.narrow.len() - 1], bandwidth);
+    checks.extend(light);
+    let (one_by_one, of_single) = model::one_by_one(&measured.narrow[measured.narrow.len() - 1], single);
+    checks.extend(of_single);
     let mut parts = vec![
         Part::section("Verdicts", text),
         Part::checks(checks),
@@ -157,8 +145,14 @@ fn parts(measured: &Measured, d4: &view::D4, bandwidth: f64, rows: usize) -> Vec
             "Leading columns stored once per run: levels of super tuples, runs of columns.",
         ),
         abstraction_bars(&measured.abstractions),
-        Part::section("Where the time goes (Figures 9 to 12)", "Disk is what a cold scan takes longer than a hot one."),
-        breakdown(measured),
+        Part::section("Where the time goes (Figures 9 to 12)", breakdown::TEXT),
+        breakdown::stacks(measured, &predicted),
+        disk_and_rest(measured),
+        Part::section(
+            "A lighter iteration (Figure 13, a forecast there and here)",
+            "The model's scan of all columns of narrow tuples with IC a tenth, with the paper's constants.",
+        ),
+        forecast,
         Part::section("Wide tuples (Figure 14, a forecast there)", ""),
         by_width(
             &format!("a quarter of the columns of {} fields, cold", thousands((rows * WIDE_FIELDS) as i64)),
@@ -178,6 +172,7 @@ fn parts(measured: &Measured, d4: &view::D4, bandwidth: f64, rows: usize) -> Vec
     let widths = |case: &Case| case.stored.columns;
     parts.push(model::chart("predicted: as many fields, by width", &predicted, &measured.same_fields, widths));
     parts.push(model::chart("predicted: a quarter of wide tuples", &predicted, &measured.forecast, widths));
+    parts.push(one_by_one);
     parts.push(model::in_numbers(&predicted));
     parts.push(in_numbers(measured));
     parts
@@ -210,6 +205,7 @@ fn by_width(title: &str, cases: &[Vec<Case>]) -> Part {
 fn label(case: &Case) -> String {
     match case.stored.abstracted {
         0 => case.stored.design.to_owned(),
+        1 => format!("{}, 1 level", case.stored.design),
         levels => format!("{}, {levels} levels", case.stored.design),
     }
 }
@@ -231,7 +227,7 @@ fn abstraction_bars(cases: &[Vec<Case>]) -> Part {
     })
 }
 
-fn breakdown(measured: &Measured) -> Part {
+fn disk_and_rest(measured: &Measured) -> Part {
     let mut table = Table::new(
         "Milliseconds of disk and of everything else",
         1,
@@ -274,7 +270,8 @@ mod tests {
         let options = experiments::RunOptions { rows: Some(40_000), scale: Some(0.005), output, ..Default::default() };
         let findings = experiments::run("halverson-scans", &options, &|_| {}).expect("the run succeeds");
         let charts = findings.parts.iter().filter(|part| matches!(part, Part::Lines(_))).count();
-        assert_eq!(charts, 9);
+        assert_eq!(charts, 11);
+        assert!(findings.parts.iter().any(|part| matches!(part, Part::Stacks(_))));
         assert!(findings.checks().count() >= 15);
         assert!(findings.checks().all(|check| !check.place.is_empty() && check.holds == check.why.is_empty()));
     }

@@ -25,7 +25,7 @@ mod databases;
 #[cfg(target_os = "linux")]
 mod interference;
 #[cfg(target_os = "linux")]
-mod interrupt;
+pub(super) mod interrupt;
 #[cfg(target_os = "linux")]
 pub mod levels;
 #[cfg(target_os = "linux")]

@@ -40,7 +40,8 @@ impl PTable {
             return self.rewrite(writer, unit, &rows);
         }
         let low = self.low_of(unit);
-        let cut = cut(&rows.keys, low, key);
+        let is_last = self.region().words().load(self.pool.offset(unit) + NEXT) == 0;
+        let cut = cut(&rows.keys, low, key, is_last);
         self.split(writer, unit, &rows, &cut)
     }
 
@@ -226,10 +227,18 @@ impl PTable {
 }
 
 /// Where to split a block with these keys of rows, for a row with the key `wanted`: at the key that divides the rows most
-/// evenly. If all rows have one key, the new block gets none of them or all.
-fn cut(keys: &[u64], low: Key, wanted: u64) -> Cut {
+/// evenly. A row behind all others begins a new block, and one with the greatest key of the last block takes the rows of that key
+/// along, so that ascending keys leave full blocks, not halves. If all rows have one key, the new block gets none of them or all.
+fn cut(keys: &[u64], low: Key, wanted: u64, is_last: bool) -> Cut {
     let mut sorted = keys.to_vec();
     sorted.sort_unstable();
+    match (sorted.first(), sorted.last()) {
+        (_, Some(last)) if wanted > *last => return Cut { low: (wanted, 0), from: None },
+        (Some(first), Some(last)) if is_last && wanted == *last && first < last => {
+            return Cut { low: (*last, 0), from: Some(*last) };
+        }
+        _ => {}
+    }
     let middle = sorted.len() / 2;
     let boundaries = (1..sorted.len()).filter(|at| sorted[at - 1] < sorted[*at]);
     if let Some(at) = boundaries.min_by_key(|at| at.abs_diff(middle)) {
@@ -237,7 +246,6 @@ fn cut(keys: &[u64], low: Key, wanted: u64) -> Cut {
     }
     match sorted.first() {
         Some(only) if wanted < *only => Cut { low: (*only, 0), from: Some(*only) },
-        Some(only) if wanted > *only => Cut { low: (wanted, 0), from: None },
         // A block of the same key, which later rows of that key fill.
         _ if low.0 == wanted => Cut { low: (wanted, low.1 + 1), from: None },
         _ => Cut { low: (wanted, 1), from: None },
@@ -251,7 +259,7 @@ mod tests {
     #[test]
     fn blocks_are_split_at_the_weighted_median() {
         let check = |keys: &[u64], low: Key, wanted: u64, expected: Key, from: Option<u64>| {
-            assert_eq!(cut(keys, low, wanted), Cut { low: expected, from }, "{keys:?} {low:?} {wanted}");
+            assert_eq!(cut(keys, low, wanted, false), Cut { low: expected, from }, "{keys:?} {low:?} {wanted}");
         };
         check(&[1, 2, 3, 4], (0, 0), 2, (3, 0), Some(3));
         check(&[4, 9, 9, 9, 9], (0, 0), 2, (9, 0), Some(9));
@@ -262,5 +270,10 @@ mod tests {
         check(&[5, 5, 5], (5, 0), 5, (5, 1), None);
         check(&[5, 5, 5], (5, 3), 5, (5, 4), None);
         check(&[0, 0], (0, 0), 0, (0, 1), None);
+        check(&[1, 2, 3, 4], (0, 0), 5, (5, 0), None);
+        check(&[1, 2, 3, 4], (0, 0), 4, (3, 0), Some(3));
+        assert_eq!(cut(&[1, 2, 3, 4, 4], (0, 0), 4, true), Cut { low: (4, 0), from: Some(4) });
+        assert_eq!(cut(&[1, 2, 3, 4], (0, 0), 2, true), Cut { low: (3, 0), from: Some(3) });
+        assert_eq!(cut(&[4, 4], (0, 0), 4, true), Cut { low: (4, 1), from: None });
     }
 }

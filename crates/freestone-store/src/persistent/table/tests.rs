@@ -246,6 +246,20 @@ fn equal_keys_fill_block_after_block() {
 }
 
 #[test]
+fn ascending_keys_fill_their_blocks() {
+    const ROWS: i64 = 1500;
+    let table = create(memory(64 * 4096), 4096, Some(6));
+    let rows: Vec<Row> = (0..ROWS).map(|at| (at * 256 / ROWS, Some(0), None, None)).collect();
+    let data = columns(&rows);
+    (0..rows.len()).for_each(|row| table.insert(&data, row).expect("room"));
+    table.check().expect("sound");
+    assert_eq!(table.len(), ROWS as u64);
+    let (blocks, slots) = table.block_counts();
+    let full = (ROWS as usize).div_ceil(slots);
+    assert!(blocks * 4 <= full * 5 + 4, "{blocks} blocks, where {full} have room for all rows");
+}
+
+#[test]
 fn blocks_that_are_empty_are_used_again() {
     let table = create(memory(16 * 4096), 4096, Some(4));
     let rows: Vec<Row> =

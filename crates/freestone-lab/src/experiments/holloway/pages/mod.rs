@@ -4,6 +4,7 @@
 mod bits;
 mod page;
 mod scan;
+mod widths;
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -20,12 +21,13 @@ use super::verdicts;
 use super::{Generated, QUERIES, ROWS, rows_of};
 use crate::Notify;
 use crate::error::{LabError, Result};
+use crate::experiments::page_file::PageFile;
 use crate::experiments::scanner::{Point, Query, Run, Sample, cpu_ms, faster};
 use crate::experiments::{Experiment, RunOptions, ScanSettings, Workspace};
 use freestone_demo::engine::{Answer, hash};
 use freestone_report::findings::{Cell, Check, Part, Table, significant, thousands};
 use page::{Form, Layout, PageWriter, Value};
-use scan::{PageFile, Scan};
+use scan::Scan;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "holloway-pages",
@@ -342,7 +344,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     let header =
         ["table", "rows", "uncompressed", "bit-aligned", "compressed row", "compressed column", "paper: compressed"];
     let mut sizes = Table::new("Table 2: bytes per tuple, whole pages", 1, &header);
-    let (mut sweeps, mut checks) = (vec![], vec![]);
+    let (mut sweeps, mut checks, mut widths) = (vec![], vec![], vec![]);
     for table in [Generated::NarrowE, Generated::NarrowS, Generated::WideE, Generated::NarrowU, Generated::Strings] {
         let own_rows = rows_of(table, rows);
         notify(&format!("storing {}", table.name()));
@@ -350,6 +352,8 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         let (cells, own) = size(&stores, table, own_rows)?;
         sizes.push(cells);
         checks.extend(own);
+        let width = |design: Design| Ok::<f64, LabError>(stores.of(design)?.bytes() as f64 / own_rows as f64);
+        widths.push((table, [width("row")?, width("row plain")?]));
         let bandwidth = stores.bandwidth()?;
         for plan in plans(table) {
             let mut measure = |designs: &[Design], queries: &[Query]| stores.measure(designs, queries);
@@ -362,7 +366,13 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         Measured { narrow_e, three_left, three_random, narrow_s, wide_e, narrow_u, strings, is_vectorized: false };
     checks.extend(compression_saves_time(&measured));
     checks.extend(verdicts::claims_of_dense_pages(&measured));
-    Ok(parts(&measured, sizes, checks, options.scan))
+    let bytes =
+        |table: Generated| widths.iter().find(|(of, _)| *of == table).map_or([f64::NAN; 2], |(_, bytes)| *bytes);
+    let (judged, of_widths) = widths::judge(&measured, bytes);
+    checks.extend(judged);
+    let mut parts = parts(&measured, sizes, checks, options.scan);
+    parts.extend(of_widths);
+    Ok(parts)
 }
 
 fn store(workspace: &Workspace, table: Generated, rows: usize, settings: ScanSettings) -> Result<Stores> {
@@ -554,8 +564,8 @@ mod tests {
         let options = experiments::RunOptions { rows: Some(10_000), queries: Some(2), output, ..Default::default() };
         let findings = experiments::run("holloway-pages", &options, &|_| {}).expect("the run succeeds");
         let charts = findings.parts.iter().filter(|part| matches!(part, Part::Lines(_))).count();
-        assert_eq!(charts, 10 + 1 + 4 + 4 + 3 + 2 + 2 + 3);
-        assert!(findings.checks().count() >= 30);
+        assert_eq!(charts, 10 + 1 + 4 + 4 + 3 + 2 + 2 + 3 + 1);
+        assert!(findings.checks().count() >= 32);
         assert!(findings.checks().all(|check| !check.place.is_empty() && check.holds == check.why.is_empty()));
     }
 }

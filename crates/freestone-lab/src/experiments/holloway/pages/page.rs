@@ -15,8 +15,8 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use super::bits::{BitWriter, SLACK, read};
+use crate::experiments::page_file::PAGE_BYTES;
 
-pub const PAGE_BYTES: usize = 32 << 10;
 const HEAD_BYTES: usize = 4;
 /// The bytes of a string of the table Strings (section 4.1).
 pub const TEXT_BYTES: usize = 20;

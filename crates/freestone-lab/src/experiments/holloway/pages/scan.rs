@@ -1,100 +1,14 @@
 //! The paper's scanners (Holloway and DeWitt 2008, section 5.3): rows tuple by tuple, columns with position lists. Both
 //! write un-encoded tuples to a block, which nobody keeps.
 
-use std::collections::VecDeque;
 use std::hint::black_box;
-use std::sync::Arc;
-
-use freestone_store::media::{Buffer, Disk, Medium, Pending, ReadFile, ReadRequest};
 
 use super::bits::{mask, read};
-use super::page::{FIRST_BIT, Form, Layout, PAGE_BYTES, TEXT_BYTES, count, dictionary_ends, int};
+use super::page::{FIRST_BIT, Form, Layout, TEXT_BYTES, count, dictionary_ends, int};
 use crate::error::Result;
 use crate::experiments::ScanSettings;
-use crate::experiments::scanner::{Pick, Query, store_error};
-
-/// A file of pages.
-pub struct PageFile {
-    file: Arc<dyn ReadFile>,
-    bytes: u64,
-    settings: ScanSettings,
-    /// All units, for runs from memory.
-    units: Vec<Arc<Buffer>>,
-}
-
-impl PageFile {
-    /// Opens a file of the folder, and keeps it in memory as well.
-    pub fn open(disk: &Disk, name: &str, settings: ScanSettings) -> Result<PageFile> {
-        let file = disk.open(name).map_err(store_error)?;
-        let bytes = file.len().map_err(store_error)?;
-        let requests: Vec<ReadRequest> = requests(bytes, settings.io_unit).collect();
-        let units = file.read_many(&requests).into_iter().map(|unit| unit.map(Arc::new).map_err(store_error));
-        let units = units.collect::<Result<_>>()?;
-        Ok(PageFile { file, bytes, settings, units })
-    }
-
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    fn pages(&self, is_cold: bool) -> Pages<'_> {
-        let left = if is_cold { requests(self.bytes, self.settings.io_unit).collect() } else { VecDeque::new() };
-        let next_unit = if is_cold { self.units.len() } else { 0 };
-        Pages { of: self, left, ahead: VecDeque::new(), next_unit, unit: None, at: 0 }
-    }
-}
-
-fn requests(bytes: u64, unit: usize) -> impl Iterator<Item = ReadRequest> {
-    let units = bytes.div_ceil(unit as u64);
-    (0..units).map(move |at| {
-        let offset = at * unit as u64;
-        ReadRequest { offset, len: (bytes - offset).min(unit as u64) as usize }
-    })
-}
-
-/// The pages of a file in order, which are read ahead from the disk in I/O units, or are in memory.
-struct Pages<'f> {
-    of: &'f PageFile,
-    left: VecDeque<ReadRequest>,
-    ahead: VecDeque<Pending>,
-    next_unit: usize,
-    unit: Option<Arc<Buffer>>,
-    /// The byte of the unit behind the current page.
-    at: usize,
-}
-
-impl Pages<'_> {
-    /// Goes to the next page. False at the end.
-    fn advance(&mut self) -> Result<bool> {
-        if self.unit.as_ref().is_some_and(|unit| self.at + PAGE_BYTES <= unit.len()) {
-            self.at += PAGE_BYTES;
-            return Ok(true);
-        }
-        self.unit = self.next()?;
-        self.at = PAGE_BYTES;
-        Ok(self.unit.is_some())
-    }
-
-    fn next(&mut self) -> Result<Option<Arc<Buffer>>> {
-        if let Some(unit) = self.of.units.get(self.next_unit) {
-            self.next_unit += 1;
-            return Ok(Some(unit.clone()));
-        }
-        while self.ahead.len() < self.of.settings.io_depth
-            && let Some(request) = self.left.pop_front()
-        {
-            self.ahead.push_back(self.of.file.start(&[request]));
-        }
-        let Some(pending) = self.ahead.pop_front() else { return Ok(None) };
-        let unit = pending.wait().pop().transpose().map_err(store_error)?;
-        Ok(unit.map(Arc::new))
-    }
-
-    /// The current page.
-    fn page(&self) -> &[u8] {
-        self.unit.as_ref().map_or(&[], |unit| &unit[self.at - PAGE_BYTES..self.at])
-    }
-}
+use crate::experiments::page_file::{PageFile, Pages};
+use crate::experiments::scanner::{Pick, Query};
 
 /// A predicate `column >= value`, whose comparison is made, and which passes every k-th call (section 4.4).
 #[derive(Debug, Clone)]

@@ -1,0 +1,218 @@
+"""What Raasveldt and Mühleisen (2017) say about their tables, judged from measurements. Nothing here measures."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+#: The client protocols of database systems, of those that are measured.
+DATABASES = ("mariadb", "mariadb:compressed", "postgres:text", "clickhouse")
+LIGHT = ("Snappy", "LZ4")
+
+
+class Verdict(NamedTuple):
+    """A statement of the paper, whether it holds, the figures, the place, and the reason if it does not."""
+
+    statement: str
+    holds: bool
+    detail: str
+    place: str
+    why: str
+
+
+Times = Mapping[str, float]
+
+
+def listed(values: Mapping[str, float], unit: str) -> str:
+    return ", ".join(f"{name} {value:.3g} {unit}" for name, value in values.items())
+
+
+def survey(seconds: Times, wire: Times) -> Iterator[Verdict]:
+    """Table 1, from the seconds and the megabytes on the wire of each engine."""
+    databases = {name: seconds[name] for name in DATABASES if name in seconds}
+    if "csv:drained" in seconds and databases:
+        base = seconds["csv:drained"]
+        yield Verdict(
+            "a CSV file over a socket is an order of magnitude faster than every database's protocol",
+            min(databases.values()) >= 10 * base,
+            f"{base:.3g} s for the file, which nobody parses; {listed(databases, 's')}",
+            "2.1, Table 1",
+            "these clients end with a table in Arrow's format, and newer protocols than the paper's send columns",
+        )
+    sizes = {name: wire[name] for name in ("csv", *DATABASES) if name in wire}
+    if "mariadb:compressed" in sizes and len(sizes) > 2:
+        yield Verdict(
+            "MySQL's compressed protocol transfers the least",
+            min(sizes, key=lambda name: sizes[name]) == "mariadb:compressed",
+            listed(sizes, "MB"),
+            "2.1, Table 1",
+            "another of these protocols compresses, too",
+        )
+    plain = [name for name in DATABASES if name in sizes and not name.endswith(":compressed")]
+    if "csv" in sizes and plain:
+        more = [name for name in plain if sizes["csv"] < sizes[name] < 10 * sizes["csv"]]
+        yield Verdict(
+            "most uncompressed protocols transfer more than the CSV file, but not ten times as much",
+            2 * len(more) > len(plain),
+            listed({name: sizes[name] / sizes["csv"] for name in plain}, "×"),
+            "2.1, Table 1",
+            "values in binary are shorter than their digits",
+        )
+
+
+def latencies(x: Sequence[float], seconds: Mapping[str, Sequence[float]]) -> Iterator[Verdict]:
+    """Figure 3: seconds by delay in ms."""
+    growth = {name: values[-1] / values[0] for name, values in seconds.items() if len(values) == len(x)}
+    if growth:
+        yield Verdict(
+            "all systems are heavily influenced by a high latency (at least twice the time)",
+            min(growth.values()) >= 2,
+            f"at {x[-1]:g} ms instead of {x[0]:g} ms: {listed(growth, '×')}",
+            "2.2, Figure 3",
+            "today's TCP opens its window quickly, so that a transfer of seconds waits for few acknowledgements",
+        )
+
+
+def rates(x: Sequence[float], seconds: Mapping[str, Sequence[float]]) -> Iterator[Verdict]:
+    """Figure 4: seconds by Mbit/s, of which the first is the lowest."""
+    known = {name: values for name, values in seconds.items() if len(values) == len(x)}
+    if "mariadb" in known and "mariadb:compressed" in known:
+        gains = [plain / packed for plain, packed in zip(known["mariadb"], known["mariadb:compressed"], strict=True)]
+        yield Verdict(
+            "the lower the throughput, the more compression gains",
+            gains == sorted(gains, reverse=True) and gains[0] > 1,
+            ", ".join(f"{gain:.2f} × at {rate:g} Mbit/s" for rate, gain in zip(x, gains, strict=True)),
+            "2.2, Figure 4",
+            "neighbouring rates differ by less than runs do",
+        )
+
+
+def chunk_sizes(dataset: str, sizes: Sequence[int], seconds: Sequence[float | None], whole: float) -> Iterator[Verdict]:
+    """Table 3: seconds on one machine by the bytes of a chunk, of a result of `whole` bytes."""
+    known = {size: value for size, value in zip(sizes, seconds, strict=True) if value is not None}
+    if len(known) < len(sizes):
+        return
+    best = min(known.values())
+    beyond = [size for size in sizes if size > whole]
+    note = f"; the result has {whole / 1e6:.3g} MB, so that larger chunks test nothing" if beyond else ""
+    detail = ", ".join(f"{size:,} bytes {value:.3g} s" for size, value in known.items()) + note
+    yield Verdict(
+        f"{dataset}: chunks of about 1 MB are optimal (within a tenth of the best size)",
+        known[1 << 20] <= 1.1 * best,
+        detail,
+        "3.2, Table 3",
+        "sizes around the best differ by less than repetitions do",
+    )
+    yield Verdict(
+        f"{dataset}: the smallest chunks perform poorly (half as much time again as the best)",
+        known[min(known)] >= 1.5 * best,
+        detail,
+        "3.2, Table 3",
+        "a small chunk costs no round trip and no allocation here",
+    )
+
+
+def codecs(lan: Times, slow: Times) -> Iterator[Verdict]:
+    """Table 5: seconds by codec at 1000 and at 10 Mbit/s."""
+    place = "3.2, Table 5"
+    light = lambda times: min(times[name] for name in LIGHT)  # noqa: E731
+    chosen = ("None", *LIGHT, "GZIP", "XZ")
+    shown = lambda times: listed({name: times[name] for name in chosen}, "s")  # noqa: E731
+    bound = "Python compresses here on one thread, and at small scales a handful of chunks hide what the link costs"
+    claims = (
+        ("at 1 Gbit/s light compression is worthwhile", light(lan) < lan["None"], lan),
+        ("at 1 Gbit/s no compression is better than heavy compression", lan["None"] < min(lan["GZIP"], lan["XZ"]), lan),
+        ("at 10 Mbit/s heavy compression (GZIP) is better than light compression", slow["GZIP"] < light(slow), slow),
+        ("even at 10 Mbit/s XZ performs poorly (slower than GZIP)", slow["XZ"] > slow["GZIP"], slow),
+    )
+    for statement, holds, times in claims:
+        yield Verdict(statement, holds, shown(times), place, bound)
+
+
+def integers(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Iterator[Verdict]:
+    """Table 6: bytes and seconds by data set and way of packing, on one machine."""
+    place = "3.2, Table 6"
+    sizes = {name: {way: entry["bytes"] / 1e6 for way, entry in ways.items()} for name, ways in found.items()}
+    line, acs, ontime = sizes["lineitem"], sizes["acs"], sizes["ontime"]
+    yield Verdict(
+        "lineitem: PFOR and bit packing make integers smaller than Snappy does",
+        max(line["PFOR"], line["Binpack"]) < line["Snappy"],
+        listed(line, "MB"),
+        place,
+        "keys in order repeat, which Snappy finds",
+    )
+    yield Verdict(
+        "lineitem: both with Snappy are smaller still",
+        line["PFOR+Sy"] < line["PFOR"] and line["Binpack+Sy"] < line["Binpack"],
+        listed(line, "MB"),
+        place,
+        "packed bits have no repetitions left",
+    )
+    times = {way: entry["seconds"] for way, entry in found["lineitem"].items()}
+    yield Verdict(
+        "lineitem: on one machine not compressing is the fastest",
+        min(times, key=lambda way: times[way]) == "None",
+        listed(times, "s"),
+        place,
+        "the ways differ by less than repetitions do",
+    )
+    yield Verdict(
+        "ACS: PFOR packs better than bit packing",
+        acs["PFOR"] < acs["Binpack"],
+        listed(acs, "MB"),
+        place,
+        "the synthetic columns begin near 0, so that a block's minimum saves nothing",
+    )
+    yield Verdict(
+        "ontime: both pack worse than Snappy",
+        min(ontime["PFOR"], ontime["Binpack"]) > ontime["Snappy"],
+        listed(ontime, "MB"),
+        place,
+        "synthetic values repeat less than those of real flights",
+    )
+
+
+def texts(short: Mapping[str, Any], long: Mapping[str, Any]) -> Iterator[Verdict]:
+    """Tables 8 and 9: entries of seconds and bytes by form and codec."""
+    size = lambda form: short[form]["None"]["bytes"]  # noqa: E731
+    yield Verdict(
+        "a text of one character takes half the bytes in fixed width that it takes with a length or an end",
+        abs(size("Null-terminated") / size("VARCHAR(1)") - 2) < 0.1 and size("Varint prefix") > 1.9 * size("VARCHAR(1)"),
+        listed({form: size(form) / 1e6 for form in short}, "MB"),
+        "3.2, Table 8",
+        "headers of chunks count at this scale",
+    )
+    seconds = {form: entry["None"]["seconds"] for form, entry in long.items()}
+    near = max(seconds["Null-terminated"], seconds["Varint prefix"], seconds["VARCHAR(44)"])
+    yield Verdict(
+        "l_comment: lengths, ends and VARCHAR(44) perform alike (within a half)",
+        near <= 1.5 * min(seconds["Null-terminated"], seconds["Varint prefix"], seconds["VARCHAR(44)"]),
+        listed(seconds, "s"),
+        "3.2, Table 9",
+        "Arrow's kernels and numpy make these forms here, which differ by more than the forms do",
+    )
+    yield Verdict(
+        "l_comment: in a wide fixed width (VARCHAR(10000)) it is an order of magnitude slower",
+        seconds["VARCHAR(10000)"] >= 10 * seconds["Null-terminated"],
+        listed(seconds, "s"),
+        "3.2, Table 9",
+        "zeros are made and copied at the speed of memory",
+    )
+
+
+def networks(dataset: str, found: Mapping[str, Times]) -> Iterator[Verdict]:
+    """Tables 10 to 12: seconds by network and engine, of one data set."""
+    for network, seconds in found.items():
+        theirs = {name: value for name, value in seconds.items() if name.split(":")[0] in ("mariadb", "postgres")}
+        ours = {name: value for name, value in seconds.items() if name.startswith("freestone")}
+        if not theirs or not ours:
+            continue
+        factor = min(theirs.values()) / min(ours.values())
+        wanted = 10 if network == "local" else 1
+        yield Verdict(
+            f"{dataset}, {network}: columns in chunks are "
+            + ("an order of magnitude faster than" if wanted == 10 else "faster than")
+            + " the protocols of MariaDB and PostgreSQL",
+            factor >= wanted,
+            f"{factor:.1f} times as fast as the best of them",
+            "4.3, Tables 10 to 12",
+            "their newer clients (binary COPY, ADBC) are counted, too, and the link is the limit for all",
+        )

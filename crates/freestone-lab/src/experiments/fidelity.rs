@@ -1,0 +1,134 @@
+//! What is faithful to the papers and what differs, line by line: the tables of docs/papers.md, of which each paper's page shows
+//! its own.
+
+use freestone_report::Host;
+use freestone_report::findings::{Findings, Part, Table};
+
+/// The page of the documentation, whose tables and lists this module reads.
+const DOCUMENT: &str = include_str!("../../../../docs/papers.md");
+/// How the list of a paper begins.
+const OBJECTIONS: &str = "**The authors would object:**";
+/// The states of a line.
+const STATES: [&str; 3] = ["faithful", "differs", "not measured"];
+
+/// A structure, figure or statement of a paper.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    item: String,
+    /// One of [`STATES`].
+    state: String,
+    /// What differs, why, and what that does to the result.
+    note: String,
+    /// Where it is measured or tested.
+    command: String,
+}
+
+/// The lines of a paper, and what its authors would object to.
+fn section(heading: &str) -> Option<(Vec<Line>, Vec<String>)> {
+    let text = DOCUMENT.split("\n## ").find(|section| section.lines().next() == Some(heading))?;
+    let lines = text.lines().filter_map(line).collect();
+    let objections = text.split(OBJECTIONS).nth(1).unwrap_or("");
+    let items = objections.split("\n- ").skip(1).map(|item| item.split_whitespace().collect::<Vec<_>>().join(" "));
+    Some((lines, items.collect()))
+}
+
+/// A row of a table.
+fn line(text: &str) -> Option<Line> {
+    let cells: Vec<&str> = text.strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
+    let [item, state, note, command] = cells[..] else { return None };
+    // The names of columns, and the line below them.
+    if state == "state" || item.starts_with("---") {
+        return None;
+    }
+    Some(Line { item: plain(item), state: plain(state), note: plain(note), command: plain(command) })
+}
+
+/// Markdown without its marks: of a link, the text and the file.
+fn plain(text: &str) -> String {
+    let text = text.replace(['`', '*'], "");
+    let mut out = String::new();
+    let mut rest = text.as_str();
+    while let Some((before, (label, after))) = rest.split_once('[').and_then(|(b, a)| Some((b, a.split_once("](")?))) {
+        let Some((file, behind)) = after.split_once(')') else { break };
+        out.push_str(&format!("{before}{label} (docs/{file})"));
+        rest = behind;
+    }
+    out + rest
+}
+
+/// The lines of a paper as findings for its page. `heading` is that of docs/papers.md.
+pub(super) fn findings(heading: &str) -> Option<Findings> {
+    let (lines, objections) = section(heading)?;
+    let count = |state: &str| lines.iter().filter(|line| line.state == state).count();
+    let text = format!(
+        "{} lines are faithful, {} differ with a reason, {} are not measured with a reason. The last column says where: an experiment, \
+         or what tests it.",
+        count(STATES[0]),
+        count(STATES[1]),
+        count(STATES[2])
+    );
+    let mut table = Table::new("", 4, &["in the paper", "state", "difference, reason and effect", "where"]);
+    for line in lines {
+        table.push([line.item, line.state, line.note, line.command]);
+    }
+    let mut list = Table::new("The authors would object", 1, &["objection, and why it stands"]);
+    objections.into_iter().for_each(|objection| list.push([objection]));
+    Some(Findings {
+        name: "fidelity".into(),
+        title: "Line by line".into(),
+        question: "Every structure, figure and statement of the paper: is it here as it is there?".into(),
+        source: heading.into(),
+        command: String::new(),
+        host: Host::default(),
+        seconds: 0.0,
+        parts: vec![Part::section("", text), Part::Table(table), Part::Table(list)],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::EXPERIMENTS;
+    use super::*;
+
+    const HEADINGS: [(&str, usize); 5] = [
+        ("Holloway and DeWitt 2008", 30),
+        ("Raasveldt and Mühleisen 2017", 25),
+        ("Halverson et al. 2006", 20),
+        ("Grund et al. 2010", 20),
+        ("Götze, Baumann and Sattler 2018", 20),
+    ];
+
+    #[test]
+    fn every_line_has_a_state_a_reason_and_a_place() {
+        for (heading, least) in HEADINGS {
+            let (lines, objections) = section(heading).expect(heading);
+            assert!(lines.len() >= least, "{heading} has {} lines", lines.len());
+            assert!(objections.len() >= 2, "{heading}: {objections:?}");
+            for line in lines {
+                assert!(STATES.contains(&line.state.as_str()), "{line:?}");
+                assert!(line.state == "faithful" || line.note.len() >= 20, "{line:?} has no reason");
+                assert!(!line.command.is_empty(), "{line:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_tables_are_lines() {
+        let rows = DOCUMENT.lines().filter(|text| text.starts_with("| ") && !text.starts_with("| item"));
+        assert_eq!(plain("see [a](b.md#c), `d` [e](f.md)"), "see a (docs/b.md#c), d e (docs/f.md)");
+        let broken: Vec<&str> = rows.filter(|text| line(text).is_none()).collect();
+        assert!(broken.is_empty(), "these rows have not four cells: {broken:?}");
+    }
+
+    #[test]
+    fn experiments_that_lines_name_exist() {
+        let prefixes = ["holloway-", "halverson-", "protocol-", "tenants-", "ptable-", "memory-"];
+        let words = DOCUMENT.split('`').skip(1).step_by(2);
+        let named: Vec<&str> = words.filter(|word| prefixes.iter().any(|prefix| word.starts_with(prefix))).collect();
+        assert!(named.len() > 50, "{}", named.len());
+        for name in named {
+            let name = name.split(' ').next().unwrap_or(name);
+            assert!(EXPERIMENTS.iter().any(|experiment| experiment.name == name), "no experiment {name}");
+        }
+    }
+}
