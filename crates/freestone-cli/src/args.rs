@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use freestone::Emulation;
+use freestone_cluster::Hosts;
 use freestone_server::{ByteCodec, Preference, Role};
 
 use crate::output::Format;
@@ -130,6 +131,10 @@ pub enum Command {
     Ui(UiArgs),
     /// Serves a database to clients of Freestone, PostgreSQL and Arrow Flight SQL, and to browsers
     Serve(Box<ServeArgs>),
+    /// Runs parts of the queries of servers, on a database in a store
+    Worker(Box<WorkerArgs>),
+    /// Starts a server and its workers on this machine
+    Cluster(ClusterArgs),
     /// Adds, removes and lists the users of a server
     User(UserArgs),
     /// Prints the completions of this command line for a shell
@@ -344,12 +349,130 @@ pub struct ServeArgs {
     #[arg(long, hide = true, default_value = "measured", value_parser = parse_forms)]
     pub wire_forms: Preference,
 
+    /// Lets workers run parts of queries: HOST:PORT of each with commas, dns:NAME for the addresses of a name, or join for
+    /// those that join
+    #[arg(long, value_name = "HOSTS", requires = "token_file")]
+    pub cluster: Option<Hosts>,
+
+    /// The file with the secret of the cluster
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    pub token_file: Option<PathBuf>,
+
+    /// Where workers join, with --cluster join: an address, or a port on the loopback interface [default: 127.0.0.1:5579]
+    #[arg(long, value_name = "ADDRESS", requires = "cluster")]
+    pub cluster_listen: Option<String>,
+
+    /// The certificates of workers to trust, in PEM format. Needed for workers on other machines
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    pub cluster_ca: Option<PathBuf>,
+
     /// The format of log lines on standard error
     #[arg(long, default_value = "text", value_parser = ["text", "json"])]
     pub log_format: String,
 
     #[command(flatten)]
     pub engine: EngineArgs,
+}
+
+const WORKER_HELP: &str = "\
+Examples:
+  (umask 077; head -c 32 /dev/urandom | base64 > cluster.token)
+  freestone worker --store file:///mnt/shared/sales --listen 5581 --token-file cluster.token
+  freestone worker --store file:///mnt/shared/sales --listen 0.0.0.0:5578 --token-file cluster.token \\
+      --tls-cert cert.pem --tls-key key.pem --join server:5579 --ca ca.pem --advertise worker1:5578
+
+A worker reads the database and never writes it. All processes of a cluster have the same token, and the same version.
+When it takes tasks, it prints `listening: worker://127.0.0.1:5581`. After SIGTERM or Ctrl-C it takes no new tasks, and
+ends when those that have begun are done.";
+
+#[derive(Debug, Args)]
+#[command(after_help = WORKER_HELP)]
+pub struct WorkerArgs {
+    /// The database: s3://bucket/path, gs://bucket/path, az://container/path, file:///folder, or a folder of this machine
+    #[arg(long, value_name = "URL")]
+    pub store: PathBuf,
+
+    /// Listens for servers: an address, or a port on the loopback interface (0: a free one)
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: String,
+
+    /// The file with the secret of the cluster
+    #[arg(long, value_name = "FILE")]
+    pub token_file: PathBuf,
+
+    /// Joins a server that was started with --cluster join
+    #[arg(long, value_name = "ADDRESS")]
+    pub join: Option<String>,
+
+    /// The address by which the server reaches this worker [default: that on which it listens]
+    #[arg(long, value_name = "ADDRESS", requires = "join")]
+    pub advertise: Option<String>,
+
+    /// The certificates of the server to trust, in PEM format. Needed for a server on another machine
+    #[arg(long, value_name = "FILE", requires = "join")]
+    pub ca: Option<PathBuf>,
+
+    /// The TLS certificate with its chain, in PEM format
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The key of the certificate, in PEM format
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Ends when standard input is closed
+    #[arg(long, hide = true)]
+    pub until_closed: bool,
+
+    /// The format of log lines on standard error
+    #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+    pub log_format: String,
+
+    /// The memory for queries and caches, such as 2GB or 512MiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory_limit: Option<usize>,
+
+    /// The number of threads for tasks [default: one per core]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    pub threads: Option<usize>,
+}
+
+const CLUSTER_HELP: &str = "\
+Examples:
+  freestone cluster up --workers 3 file:///data/sales
+  freestone cluster up --workers 2 sales --pg 5432 --no-auth
+
+Prints the address of each worker and of the server. Ctrl-C and SIGTERM end them all.";
+
+#[derive(Debug, Args)]
+pub struct ClusterArgs {
+    #[command(subcommand)]
+    pub command: ClusterCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Starts workers and one server on this machine, until Ctrl-C
+    #[command(after_help = CLUSTER_HELP)]
+    Up(Box<ClusterUpArgs>),
+}
+
+#[derive(Debug, Args)]
+pub struct ClusterUpArgs {
+    /// The number of workers
+    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
+    pub workers: usize,
+
+    /// The threads of each worker [default: an equal share of the cores]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    pub worker_threads: Option<usize>,
+
+    /// The memory of each worker [default: an equal share of half of the machine's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub worker_memory: Option<usize>,
+
+    #[command(flatten)]
+    pub serve: ServeArgs,
 }
 
 const USER_HELP: &str = "\

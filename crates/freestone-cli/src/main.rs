@@ -6,6 +6,7 @@ mod advise;
 mod allocator;
 mod args;
 mod backend;
+mod cluster;
 mod command;
 mod connect;
 mod failure;
@@ -24,6 +25,7 @@ mod threads;
 mod transfer;
 mod ui;
 mod user;
+mod worker;
 
 use std::io::{self, IsTerminal};
 use std::path::Path;

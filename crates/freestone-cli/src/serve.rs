@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freestone::Database;
+use freestone::cluster::KnownWorkers;
+use freestone_cluster::{Cluster, ClusterOptions};
 use freestone_server::log::{self, Detail, LogFormat};
 use freestone_server::{Limits, Plan, Server, ServerError, ServerOptions};
 use tokio::runtime::{Builder, Runtime};
@@ -11,23 +13,34 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::ServeArgs;
 use crate::failure::{Failure, note};
+use crate::worker::pair;
 
 /// The number of threads that serve connections. Statements have other threads.
-const CONNECTION_THREADS: usize = 2;
+pub const CONNECTION_THREADS: usize = 2;
 /// The number of threads that may block in addition to one for each connection.
 const BLOCKING_THREADS: usize = 512;
 /// The time after which a thread without a statement ends, which returns the memory that the allocator keeps for it.
 const IDLE_THREAD: Duration = Duration::from_secs(2);
 /// The time for threads to end.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub const PATIENCE: Duration = Duration::from_secs(1);
 
 pub fn run(args: ServeArgs) -> Result<(), Failure> {
-    let options = options(&args);
+    let plan = prepare(&args)?;
+    let database = crate::open(args.db.as_deref(), &args.engine)?;
+    run_on(&args, plan, database)
+}
+
+/// Starts the log, and checks the options.
+pub fn prepare(args: &ServeArgs) -> Result<Plan, Failure> {
+    let options = options(args);
     let format = if args.log_format == "json" { LogFormat::Json } else { LogFormat::Text };
     log::start(format, Detail::Events);
-    let plan = Plan::of(options)?;
-    let database = crate::open(args.db.as_deref(), &args.engine)?;
-    serve(plan, database, |server| {
+    Ok(Plan::of(options)?)
+}
+
+/// Serves an open database.
+pub fn run_on(args: &ServeArgs, plan: Plan, database: Arc<Database>) -> Result<(), Failure> {
+    serve_with(plan, database, cluster_options(args), |server| {
         if let Some(password) = server.password() {
             note(format_args!("user: freestone"));
             note(format_args!("password: {password}"));
@@ -38,8 +51,40 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
     })
 }
 
+/// What the server needs to know of its workers, if it has any.
+fn cluster_options(args: &ServeArgs) -> Option<ClusterOptions> {
+    let (hosts, token_file) = (args.cluster.clone()?, args.token_file.clone()?);
+    let tls = pair(args.tls_cert.clone(), args.tls_key.clone());
+    Some(ClusterOptions { hosts, token_file, ca: args.cluster_ca.clone(), listen: args.cluster_listen.clone(), tls })
+}
+
+/// Makes the workers known to the database, and says which ones are not ready.
+async fn open_cluster(options: ClusterOptions, database: &Database) -> Result<(), Failure> {
+    let cluster = Cluster::new(options, database).await?;
+    cluster.watch().await;
+    if let Some(address) = cluster.address() {
+        note(format_args!("listening: {address}"));
+    }
+    for worker in cluster.states().iter().filter(|worker| worker.state != "ready") {
+        let reason = worker.reason.as_deref().unwrap_or("no reason is known");
+        note(format_args!("worker {} is {}: {reason}", worker.address, worker.state));
+    }
+    database.set_workers(cluster);
+    Ok(())
+}
+
 /// Serves a database until a signal arrives. `announce` tells the user where, as soon as the addresses are open.
 pub fn serve(plan: Plan, database: Arc<Database>, announce: impl FnOnce(&Server)) -> Result<(), Failure> {
+    serve_with(plan, database, None, announce)
+}
+
+/// The same, with workers.
+fn serve_with(
+    plan: Plan,
+    database: Arc<Database>,
+    cluster: Option<ClusterOptions>,
+    announce: impl FnOnce(&Server),
+) -> Result<(), Failure> {
     if let Some(limit) = database.options().memory_limit.filter(|_| database.folder().is_some()) {
         // The process has no other task. The tables of a database in memory are not part of its limit.
         freestone::limit_heap(limit);
@@ -54,6 +99,9 @@ pub fn serve(plan: Plan, database: Arc<Database>, announce: impl FnOnce(&Server)
         // The signal handler is installed before the addresses are printed, so that from then on a signal stops the
         // server properly.
         let stop = stop_signal()?;
+        if let Some(options) = cluster {
+            open_cluster(options, &database).await?;
+        }
         let server = plan.bind(database, workers.handle().clone()).await?;
         announce(&server);
         server.run(stop).await;
@@ -94,7 +142,7 @@ fn options(args: &ServeArgs) -> ServerOptions {
 
 /// A runtime on so many threads. Changes of rows wait for others, and for the disk, on threads of their own: no number of
 /// them that connections can cause may keep others from running.
-fn runtime(threads: usize, connections: usize) -> Result<Runtime, Failure> {
+pub fn runtime(threads: usize, connections: usize) -> Result<Runtime, Failure> {
     let built = Builder::new_multi_thread()
         .worker_threads(threads.max(1))
         .thread_stack_size(freestone::THREAD_STACK_BYTES)
@@ -106,7 +154,7 @@ fn runtime(threads: usize, connections: usize) -> Result<Runtime, Failure> {
 }
 
 /// Completes at SIGTERM or SIGINT.
-fn stop_signal() -> Result<impl Future<Output = ()>, Failure> {
+pub fn stop_signal() -> Result<impl Future<Output = ()>, Failure> {
     let failed = |error: std::io::Error| Failure::error(format!("cannot watch for signals: {error}"));
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;

@@ -8,7 +8,7 @@ use freestone_demo::DemoOptions;
 
 use crate::args::{CheckArgs, Cli, Command, DemoArgs, EngineArgs};
 use crate::failure::{Failure, note};
-use crate::{advise, serve, store, ui, user};
+use crate::{advise, cluster, serve, store, ui, user, worker};
 
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
@@ -19,6 +19,8 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Advise(args) => advise::advise(&args),
         Command::Ui(args) => ui::run(args),
         Command::Serve(args) => serve::run(*args),
+        Command::Worker(args) => worker::run(*args),
+        Command::Cluster(args) => cluster::run(args.command),
         Command::User(args) => user::run(args.command),
         Command::Completions { shell } => completions(shell),
         Command::ManPages { folder } => man_pages(&folder),

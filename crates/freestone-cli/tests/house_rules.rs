@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates that each crate may depend on. Data flows from left to right.
-const MAY_DEPEND_ON: [(&str, &[&str]); 17] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 18] = [
     ("freestone-codec", &[]),
     ("freestone-store", &["freestone-codec"]),
     ("freestone-advisor", &["freestone-codec", "freestone-store"]),
@@ -43,11 +43,15 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 17] = [
             "freestone-wire",
         ],
     ),
+    ("freestone-cluster", &["freestone"]),
     ("freestone-wire", &["freestone-codec", "freestone-store"]),
     ("freestone-server", &["freestone", "freestone-wire"]),
     ("freestone-adbc", &["freestone", "freestone-wire"]),
     ("freestone-python", &["freestone", "freestone-adbc", "freestone-wire"]),
-    ("freestone-cli", &["freestone", "freestone-demo", "freestone-report", "freestone-server", "freestone-wire"]),
+    (
+        "freestone-cli",
+        &["freestone", "freestone-cluster", "freestone-demo", "freestone-report", "freestone-server", "freestone-wire"],
+    ),
 ];
 
 #[test]

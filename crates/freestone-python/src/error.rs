@@ -45,6 +45,7 @@ fn class_of(kind: ErrorKind) -> &'static str {
         ErrorKind::Conflict | ErrorKind::Deadlock | ErrorKind::LockTimeout | ErrorKind::Transaction => {
             "OperationalError"
         }
+        ErrorKind::Cluster => "OperationalError",
         ErrorKind::Cancelled => "CancelledError",
         ErrorKind::Internal => "InternalError",
     }

@@ -25,7 +25,7 @@ pub enum Detail {
 pub fn start(format: LogFormat, detail: Detail) {
     let usual = match detail {
         Detail::Warnings => "warn",
-        Detail::Events => "warn,freestone_server=info",
+        Detail::Events => "warn,freestone_server=info,freestone_cluster=info",
     };
     let filter = EnvFilter::try_from_env("FREESTONE_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

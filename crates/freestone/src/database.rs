@@ -1,8 +1,9 @@
 //! A database: one folder (or memory), its store, and the state that all its sessions share.
 
 use std::num::NonZeroUsize;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::execution::memory_pool::{MemoryPool, TrackConsumersPool, UnboundedMemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -12,6 +13,7 @@ use parking_lot::Mutex;
 
 use crate::access::Access;
 use crate::bucket;
+use crate::cluster::Workers;
 use crate::compaction::{self, Merger};
 use crate::context;
 use crate::context::{Holders, Statements};
@@ -43,6 +45,8 @@ pub struct Database {
     folder: Option<PathBuf>,
     lookups: Lookups,
     statements: Statements,
+    /// Those that take parts of its queries.
+    workers: OnceLock<Arc<dyn Workers>>,
     /// Whether temporary tables of killed processes are gone.
     is_clean: Mutex<bool>,
 }
@@ -113,6 +117,7 @@ impl Database {
             folder,
             lookups: Lookups::default(),
             statements: Statements::default(),
+            workers: OnceLock::new(),
             is_clean: Mutex::default(),
         }))
     }
@@ -140,6 +145,26 @@ impl Database {
     /// The store, for callers that need information that is not available in SQL.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
+    }
+
+    /// Lets workers take parts of the queries of sessions that are opened from now on. A database has workers once.
+    pub fn set_workers(&self, workers: Arc<dyn Workers>) {
+        // The first ones stay.
+        let _ = self.workers.set(workers);
+    }
+
+    pub(crate) fn workers(&self) -> Option<&Arc<dyn Workers>> {
+        self.workers.get()
+    }
+
+    /// A text by which processes know whether they have the same database open: its random number in object storage, or
+    /// the folder's place on this machine. `None` for a database in memory.
+    pub fn identity(&self) -> Option<String> {
+        if let Some(number) = self.store.database_number() {
+            return Some(format!("{number:032x}"));
+        }
+        let folder = std::fs::metadata(self.folder.as_deref()?).ok()?;
+        Some(format!("folder {}:{}", folder.dev(), folder.ino()))
     }
 
     /// The workload log.

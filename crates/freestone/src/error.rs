@@ -55,6 +55,8 @@ pub enum ErrorKind {
     LockTimeout,
     /// The statement does not fit the state of the session's transaction.
     Transaction,
+    /// Workers of a cluster were lost again and again while they had parts of the statement.
+    Cluster,
     /// A bug of Freestone.
     Internal,
 }

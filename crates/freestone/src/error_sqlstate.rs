@@ -24,6 +24,7 @@ impl ErrorKind {
             "42501" | "28P01" | "28000" => ErrorKind::Denied,
             "42804" => ErrorKind::Type,
             "57014" => ErrorKind::Cancelled,
+            "58F01" => ErrorKind::Cluster,
             "58030" | "53100" => ErrorKind::Io,
             "XX001" => ErrorKind::Corrupt,
             "3B001" => ErrorKind::NotFound,
@@ -109,6 +110,7 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::Transaction if says(&["no transaction is open"]) => "25P01",
         ErrorKind::Transaction if says(&["snapshot_max_age"]) => "72000",
         ErrorKind::Transaction => "25001",
+        ErrorKind::Cluster => "58F01",
         ErrorKind::Internal => "XX000",
     }
 }
@@ -126,7 +128,7 @@ mod tests {
     use super::*;
 
     /// The kinds with typical parts of their messages.
-    const KINDS: [(ErrorKind, &[&str]); 18] = [
+    const KINDS: [(ErrorKind, &[&str]); 19] = [
         (ErrorKind::Syntax, &[]),
         (
             ErrorKind::NotFound,
@@ -184,6 +186,7 @@ mod tests {
             ErrorKind::Transaction,
             &["a statement of this transaction failed", "no transaction is open", "ended by snapshot_max_age"],
         ),
+        (ErrorKind::Cluster, &[]),
         (ErrorKind::Internal, &[]),
     ];
 

@@ -44,6 +44,7 @@ pub fn status(error: Error) -> Status {
         ErrorKind::Conflict | ErrorKind::Deadlock | ErrorKind::LockTimeout => Status::aborted(message),
         ErrorKind::Denied => Status::permission_denied(message),
         ErrorKind::Corrupt => Status::data_loss(message),
+        ErrorKind::Cluster => Status::unavailable(message),
         ErrorKind::Io | ErrorKind::Internal => Status::internal(message),
     }
 }

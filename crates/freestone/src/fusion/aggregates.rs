@@ -28,7 +28,7 @@ type Function = Arc<AggregateFunctionExpr>;
 type MakeAccumulator = Arc<dyn Fn() -> ExecResult<Box<dyn Accumulator>> + Send + Sync>;
 
 /// Whether the order of rows does not matter to a function.
-pub(super) fn is_known(function: &Function) -> bool {
+pub(crate) fn is_known(function: &Function) -> bool {
     function.order_bys().is_empty()
         && !matches!(function.order_sensitivity(), AggregateOrderSensitivity::HardRequirement)
         && !ORDERED.contains(&function.fun().name())

@@ -32,6 +32,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::settings::preserves_insertion_order;
+pub(crate) use aggregates::is_known as ignores_order;
 use compiler::Compiler;
 pub(crate) use compiler::exchanged;
 pub(crate) use exec::PipelineExec;

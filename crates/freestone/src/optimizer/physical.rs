@@ -53,19 +53,17 @@ pub(crate) async fn plan_once(
     for_run(plan, state.config_options(), cancellation)
 }
 
-/// Plans a query for a run whose nodes count their rows and their time.
-pub(crate) async fn plan_measured(
-    state: &SessionState,
-    logical: &LogicalPlan,
+/// The same as [`for_run`] for a run whose nodes count their rows and their time.
+pub(crate) fn for_measured_run(
+    plan: Arc<dyn ExecutionPlan>,
+    options: &ConfigOptions,
     cancellation: &Cancellation,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let mut plan = state.create_physical_plan(logical).await?;
     let measured: Rule = Arc::new(Fusion { measures: true });
-    for rule in of_this_run(cancellation).iter().chain(&*OF_A_RUN) {
+    of_this_run(cancellation).iter().chain(&*OF_A_RUN).try_fold(plan, |plan, rule| {
         let rule = if rule.name() == measured.name() { &measured } else { rule };
-        plan = rule.optimize(plan, state.config_options())?;
-    }
-    Ok(plan)
+        rule.optimize(plan, options)
+    })
 }
 
 /// A plan that [`of_a_plan`]'s rules have made, for one run, which ends when its statement is cancelled.

@@ -28,6 +28,7 @@ use crate::context::{RunningStatement, Statements};
 use crate::definitions;
 use crate::error::{Error, Result};
 use crate::internal_names::{PG_TEMP, is_temporary, own_name, shown};
+use crate::known_workers::{KnownWorkers, WorkerState};
 use crate::profile;
 use crate::provider::AtVersion;
 use crate::sequences::{self, Sequence};
@@ -78,6 +79,8 @@ pub(crate) struct Lists {
     pub statements: Statements,
     /// Of the session.
     pub attached: Attached,
+    /// Those of the cluster, if the database is that of a server that coordinates one.
+    pub workers: Option<Arc<dyn KnownWorkers>>,
 }
 
 /// The data that the functions show.
@@ -100,7 +103,7 @@ impl Known {
 
 pub(super) type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
-const FUNCTIONS: [(&str, Rows); 18] = [
+const FUNCTIONS: [(&str, Rows); 19] = [
     ("freestone_tables", |known, _| tables(known)),
     ("freestone_copies", |known, _| copies(known)),
     ("freestone_views", |known, _| views(known)),
@@ -118,6 +121,7 @@ const FUNCTIONS: [(&str, Rows); 18] = [
     ("freestone_profile", |_, _| profile_batch(&profile::profile()?)),
     ("freestone_transactions", |known, _| transactions(known)),
     ("freestone_statements", |known, _| statements(known)),
+    ("freestone_workers", |known, _| workers(known)),
     ("freestone_pools", |known, _| pools(known)),
     ("freestone_versions", |known, _| versions(&known.snapshot)),
     ("freestone_workload", |known, _| workload(&known.log.scans()?, known.access)),
@@ -225,6 +229,23 @@ fn statements(known: &Known) -> Result<RecordBatch> {
         ("ms", false, Arc::new(Float64Array::from_iter_values(running.iter().map(|of| of.ms)))),
         ("rows", false, numbers(running.iter().map(|of| Some(of.rows)))),
         ("statement", true, texts(running.iter().map(text))),
+    ])
+}
+
+/// `freestone_workers()`: the workers of the cluster; no rows where the database has none.
+fn workers(known: &Known) -> Result<RecordBatch> {
+    let workers = known.lists.workers.as_ref().map(|workers| workers.states()).unwrap_or_default();
+    let micros = |of: &WorkerState| Some(of.seen?.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_micros() as i64));
+    let seen: TimestampMicrosecondArray = workers.iter().map(micros).collect();
+    batch(vec![
+        ("address", false, texts(workers.iter().map(|of| Some(of.address.clone())))),
+        ("state", false, texts(workers.iter().map(|of| Some(of.state.to_owned())))),
+        ("version", true, texts(workers.iter().map(|of| of.version.clone()))),
+        ("threads", true, numbers(workers.iter().map(|of| of.threads))),
+        ("tasks", false, numbers(workers.iter().map(|of| Some(of.tasks)))),
+        ("tasks_run", false, numbers(workers.iter().map(|of| Some(of.tasks_run)))),
+        ("seen", true, Arc::new(seen)),
+        ("reason", true, texts(workers.iter().map(|of| of.reason.clone()))),
     ])
 }
 

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -31,6 +32,7 @@ use freestone_store::scan::{
 use freestone_store::segment::zones::Bounds;
 use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use super::fields::{stored_column, with_fields};
 use super::filter::{Conjuncts, Renumbered, Scanned};
@@ -44,6 +46,21 @@ use crate::internal_names::ROW_ID_COLUMN;
 use crate::memory::ROWS_OF_PLENTY;
 use crate::text_types;
 use crate::workload::{AskedPath, TableReads};
+
+/// A part of a table: rows of one segment, of which a scan's morsels are either all or none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The position of the segment in the table.
+    pub segment: usize,
+    /// The rows in the segment.
+    pub rows: Range<u32>,
+}
+
+impl Piece {
+    fn has(&self, morsel: &Morsel) -> bool {
+        self.segment == morsel.segment && self.rows.start <= morsel.rows.start && morsel.rows.end <= self.rows.end
+    }
+}
 
 /// A scan: table, snapshot, morsels, projection, filters, order.
 #[derive(Debug, Clone)]
@@ -71,6 +88,8 @@ pub struct FreestoneSource {
     ordered: bool,
     /// Whether this is a scan of an earlier version, whose snapshot it keeps.
     is_past: bool,
+    /// The parts of the table that this scan reads, if others read the rest.
+    pieces: Option<Arc<[Piece]>>,
     metrics: ExecutionPlanMetricsSet,
     scan_metrics: Arc<ScanMetrics>,
     gauges: Arc<Mutex<Vec<(&'static str, Gauge)>>>,
@@ -120,6 +139,7 @@ impl FreestoneSource {
             fetch: None,
             ordered: false,
             is_past: false,
+            pieces: None,
             metrics: ExecutionPlanMetricsSet::new(),
             scan_metrics: Arc::default(),
             gauges: Arc::default(),
@@ -247,6 +267,23 @@ impl FreestoneSource {
             source.scanned.snapshot = None;
         }
         source
+    }
+
+    /// The same scan of some parts of its table.
+    pub(crate) fn of_pieces(&self, pieces: Arc<[Piece]>) -> Self {
+        FreestoneSource { pieces: Some(pieces), ..self.clone() }
+    }
+
+    /// The parts into which several processes may divide the table: its segments, or their morsels if `is_fine`.
+    pub(crate) fn parts(&self, is_fine: bool) -> Vec<Piece> {
+        let table = self.table();
+        let rows = if is_fine { MORSEL_ROWS } else { u32::MAX as usize };
+        morsels(table, rows).into_iter().map(|morsel| Piece { segment: morsel.segment, rows: morsel.rows }).collect()
+    }
+
+    /// Whether the rows of parts of the table, taken together, are those of the scan.
+    pub(crate) fn is_divisible(&self) -> bool {
+        self.is_plain() && !self.is_past && self.pieces.is_none()
     }
 
     /// The scan of one run, on its snapshot, from a scan made by [`FreestoneSource::detached`].
@@ -394,8 +431,14 @@ impl FreestoneSource {
         Ok(Scan::new(table, request, self.surviving_morsels()?, self.scan_metrics.clone(), threads))
     }
 
+    /// How many columns the predicates look at.
+    pub(crate) fn tested_columns(&self) -> usize {
+        let of_filters = self.conjuncts.row_filters.iter().map(|filter| filter.columns().len());
+        self.conjuncts.predicates.len() + of_filters.sum::<usize>()
+    }
+
     /// The estimated number of rows that satisfy the filters.
-    pub(super) fn estimated_rows(&self) -> usize {
+    pub(crate) fn estimated_rows(&self) -> usize {
         let (projection, row_filters) = (&self.projection[..0], self.conjuncts.row_filters.len());
         let all = statistics(&self.scanned.table, projection, &self.conjuncts.predicates, row_filters);
         all.num_rows.get_value().copied().unwrap_or(0)
@@ -433,8 +476,12 @@ impl FreestoneSource {
     pub(super) fn surviving_morsels(&self) -> Result<Vec<Morsel>> {
         let ignored = ScanMetrics::default();
         let metrics = if self.scan_metrics.begin() { self.scan_metrics.as_ref() } else { &ignored };
-        surviving_morsels(&self.scanned.table, &self.request(0), MORSEL_ROWS, metrics)
-            .map_err(|error| DataFusionError::External(Box::new(error)))
+        let mut morsels = surviving_morsels(&self.scanned.table, &self.request(0), MORSEL_ROWS, metrics)
+            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        if let Some(pieces) = &self.pieces {
+            morsels.retain(|morsel| pieces.iter().any(|piece| piece.has(morsel)));
+        }
+        Ok(morsels)
     }
 
     /// The morsels of one partition if the order matters: a contiguous share.

@@ -55,7 +55,7 @@ impl Session {
             return Ok(shown(self.query_in(scope, sql, parameters).await?));
         };
         let run = self.measured(scope, (**statement).clone(), parameters).await?;
-        let (plan, began) = (run.plan.clone(), Instant::now());
+        let (plan, note, began) = (run.plan.clone(), run.note.clone(), Instant::now());
         let took = match analyze {
             false => None,
             true => {
@@ -65,7 +65,11 @@ impl Session {
             }
         };
         let kind = if analyze { "analyzed_plan" } else { "physical_plan" };
-        plans(kind, &[format.show(&plan, took)?])
+        let mut text = format.show(&plan, took)?;
+        if let Some(note) = note.filter(|_| format == Format::Tree) {
+            text.push_str(&format!("not distributed: {note}\n"));
+        }
+        plans(kind, &[text])
     }
 
     /// Executes a write, and shows the plan that found its rows.

@@ -9,6 +9,7 @@ mod memory;
 pub(crate) mod plan_cache;
 mod plan_tree;
 mod points;
+pub(crate) mod tasks;
 mod temporary;
 pub(crate) mod transaction;
 mod variables;
@@ -41,6 +42,7 @@ use crate::advise::{AdviseOptions, advice_batch};
 use crate::attached::{self, Attached};
 use crate::binding::Switch;
 use crate::catalog::{Planner, Scope, constant};
+use crate::cluster::Distributed;
 use crate::context::{
     self, Budget, CancelHandle, CancellableStream, Cancellation, Canceller, Failure, Outcome, Progress, Statements,
     panicked,
@@ -54,6 +56,7 @@ use crate::export::{self, Export};
 use crate::inputs::{ArrowTable, Inputs};
 use crate::internal_names::PG_TEMP;
 use crate::internal_names::{is_temporary, own_name};
+use crate::known_workers::KnownWorkers;
 use crate::options::Options;
 use crate::planning::{BoundedExpressions, analyzed_schema};
 use crate::provider::files::Inference;
@@ -162,6 +165,7 @@ impl Session {
                     pools: database.store().pool_list(),
                     statements: statements.clone(),
                     attached: Attached::default(),
+                    workers: database.workers().map(|workers| workers.clone() as Arc<dyn KnownWorkers>),
                 },
                 database.workload().clone(),
                 sequences,
@@ -834,6 +838,7 @@ impl Session {
         let attached = scope.attached().clone();
         let parameters = parameters.clone();
         let (switch, text) = (self.binder.clone(), text.to_owned());
+        let (asked, given) = (text.clone(), parameters.clone());
         let planned = self.plan_apart(move |planner, _| async move {
             let state = planner.state_of(&scope, &sql);
             let logged = settings::logged_text(&state, &sql);
@@ -841,8 +846,9 @@ impl Session {
             read_only_plan(&plan)?;
             Ok(CachedPlan::new(&state, &plan, logged, &scope).await?)
         });
-        let (planned, lasting) = planned.await?;
+        let (mut planned, lasting) = planned.await?;
         if lasting && !snapshot.has_own_changes() && !attached.is_used() {
+            planned = planned.of_query(&asked, &given);
             self.plans.lock().keep(key, &snapshot, planned.clone());
         }
         Ok((planned, snapshot))
@@ -850,7 +856,8 @@ impl Session {
 
     fn run_kept(&self, kept: &CachedPlan, snapshot: &Arc<Snapshot>) -> Result<Outcome> {
         let cancellation = self.cancellation();
-        let (plan, context) = kept.start(snapshot, &cancellation)?;
+        let plan = kept.start(snapshot, &cancellation, self.database.workers(), false)?.plan;
+        let context = kept.context().clone();
         let watch = self.watch(kept, &plan, None);
         let rows = context::within(Some(cancellation.clone()), || execute_stream(plan, context))?;
         let stream = CancellableStream::of_query(rows, cancellation);
@@ -883,13 +890,18 @@ impl Session {
 
     /// Plans a query for a run whose operators are measured.
     async fn measured(&self, scope: Scope, sql: ast::Statement, parameters: &Parameters) -> Result<OneRun> {
-        let parameters = parameters.clone();
+        let (parameters, workers) = (parameters.clone(), self.database.workers().cloned());
+        let (snapshot, attached) = (scope.snapshot.clone(), scope.attached().clone());
         let run = self.plan_apart(move |planner, cancellation| async move {
-            let state = planner.state_of(&scope, &sql);
+            let (state, text) = (planner.state_of(&scope, &sql), sql.to_string());
             let plan = planner.plan(&state, &scope, sql, &parameters).await?;
             read_only_plan(&plan)?;
-            let plan = optimizer::physical::plan_measured(&state, &plan, &cancellation).await?;
-            Ok(OneRun { plan, context: state.task_ctx(), cancellation })
+            let (mut planned, lasting) = CachedPlan::new(&state, &plan, None, &scope).await?;
+            if lasting && !snapshot.has_own_changes() && !attached.is_used() {
+                planned = planned.of_query(&text, &parameters);
+            }
+            let Distributed { plan, note } = planned.start(&snapshot, &cancellation, workers.as_ref(), true)?;
+            Ok(OneRun { plan, context: state.task_ctx(), cancellation, note })
         });
         run.await
     }
@@ -1238,12 +1250,14 @@ struct OneRun {
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
     cancellation: Cancellation,
+    /// Why no worker has a part of it, if there are workers.
+    note: Option<String>,
 }
 
 impl OneRun {
     async fn plan(state: &SessionState, plan: &LogicalPlan, cancellation: &Cancellation) -> Result<OneRun> {
         let plan = optimizer::physical::plan_once(state, plan, cancellation).await?;
-        Ok(OneRun { plan, context: state.task_ctx(), cancellation: cancellation.clone() })
+        Ok(OneRun { plan, context: state.task_ctx(), cancellation: cancellation.clone(), note: None })
     }
 
     fn stream(self) -> Result<SendableRecordBatchStream> {

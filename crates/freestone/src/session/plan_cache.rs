@@ -21,6 +21,7 @@ use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use freestone_store::{Snapshot, Table};
 
 use crate::catalog::Scope;
+use crate::cluster::{Asked, Distributed, RunState, Workers, distributed};
 use crate::context::Cancellation;
 use crate::definitions;
 use crate::optimizer::physical;
@@ -77,6 +78,8 @@ pub(crate) struct CachedPlan {
     /// The text of the query for the workload log; `None` if it is not logged.
     logged: Option<Arc<str>>,
     basis: Basis,
+    /// How workers are asked the query, if its result depends only on the database.
+    asked: Option<Arc<Asked>>,
     /// What planning left behind in memory, and the text.
     bytes: usize,
 }
@@ -231,7 +234,19 @@ impl CachedPlan {
         let plan = with_sources(plan, |source| Some(source.detached()))?;
         let basis = Basis::of(scope.asked_names(), &scope.snapshot);
         let context = state.task_ctx();
-        Ok((CachedPlan { plan, context, logged, basis, bytes: planning::taken() }, lasting))
+        Ok((CachedPlan { plan, context, logged, basis, asked: None, bytes: planning::taken() }, lasting))
+    }
+
+    /// The same plan of a query that workers may be asked.
+    pub fn of_query(self, text: &str, parameters: &Parameters) -> CachedPlan {
+        let is_plain = parameters.types.is_empty() && parameters.tables.is_empty();
+        let asked = || Arc::new(Asked { text: text.into(), values: parameters.values.clone() });
+        CachedPlan { asked: is_plain.then(asked), ..self }
+    }
+
+    /// Whether workers may be asked the query.
+    pub fn is_of_database(&self) -> bool {
+        self.asked.is_some()
     }
 
     /// The cached plan.
@@ -243,15 +258,32 @@ impl CachedPlan {
         self.logged.as_ref()
     }
 
-    /// The plan for one run, on a snapshot for which it is valid.
+    /// What runs a part of the plan.
+    pub fn context(&self) -> &Arc<TaskContext> {
+        &self.context
+    }
+
+    /// The plan for one run, on a snapshot for which it is valid, of which the workers run parts. `measures`: whether its
+    /// operators count their rows and their time.
     pub fn start(
         &self,
         snapshot: &Arc<Snapshot>,
         cancellation: &Cancellation,
-    ) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
+        workers: Option<&Arc<dyn Workers>>,
+        measures: bool,
+    ) -> Result<Distributed> {
         let plan = with_sources(self.plan.clone(), |source| Some(source.attached(snapshot)))?;
         let options = self.context.session_config().options();
-        Ok((physical::for_run(plan, options, cancellation)?, self.context.clone()))
+        let of = RunState { context: &self.context, snapshot, cancellation };
+        let Distributed { plan, note } = match workers {
+            Some(workers) => distributed(plan, self.asked.as_deref(), workers, &of)?,
+            None => Distributed { plan, note: None },
+        };
+        let plan = match measures {
+            true => physical::for_measured_run(plan, options, cancellation)?,
+            false => physical::for_run(plan, options, cancellation)?,
+        };
+        Ok(Distributed { plan, note })
     }
 }
 

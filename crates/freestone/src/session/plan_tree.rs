@@ -14,6 +14,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
 use serde_json::{Map, Value, json};
 
+use crate::cluster::{RemoteExec, TaskReport};
 use crate::error::in_sql;
 use crate::fusion::{PipelineExec, exchanged};
 use crate::optimizer::join_order;
@@ -168,6 +169,9 @@ fn operator(plan: &Arc<dyn ExecutionPlan>, fused: Option<&PipelineExec>) -> Resu
     if let Some(input) = moved(plan) {
         return operator(input, fused);
     }
+    if let Some(remote) = plan.downcast_ref::<RemoteExec>() {
+        return remote_stage(plan, remote);
+    }
     let line = DisplayableExecutionPlan::new(plan.as_ref()).one_line().to_string();
     let (kind, details) = line.trim_end().split_once(": ").unwrap_or((line.trim_end(), ""));
     let source = FreestoneSource::of(plan);
@@ -195,6 +199,42 @@ fn operator(plan: &Arc<dyn ExecutionPlan>, fused: Option<&PipelineExec>) -> Resu
         counters,
         children,
     })
+}
+
+/// A stage that workers run: its operators as they are planned, and each task.
+fn remote_stage(plan: &Arc<dyn ExecutionPlan>, remote: &RemoteExec) -> Result<Operator> {
+    let line = DisplayableExecutionPlan::new(plan.as_ref()).one_line().to_string();
+    let details = line.trim_end().split_once(": ").map_or("", |(_, details)| details);
+    let mut stage = operator(remote.stage(), None)?;
+    stage.forget_run();
+    let tasks = remote.reports().iter().map(task_operator);
+    let rows = plan.metrics().and_then(|metrics| metrics.output_rows());
+    Ok(Operator {
+        name: "Distributed".to_owned(),
+        details: described(details),
+        table: None,
+        expected: None,
+        rows: rows.map(|rows| rows as u64),
+        time: None,
+        counters: vec![],
+        children: tasks.chain([stage]).collect(),
+    })
+}
+
+/// A task that has run.
+fn task_operator(task: &TaskReport) -> Operator {
+    let place = task.worker.as_deref().unwrap_or("this server");
+    let note = task.note.as_ref().map_or(String::new(), |note| format!(" ({note})"));
+    Operator {
+        name: "Task".to_owned(),
+        details: format!("{place}{note}"),
+        table: None,
+        expected: None,
+        rows: Some(task.rows as u64),
+        time: None,
+        counters: vec![("parts".to_owned(), task.parts.to_string()), ("took".to_owned(), shown_time(task.time))],
+        children: vec![],
+    }
 }
 
 /// The input of a node that moves rows between threads, or merges what the node below has sorted.

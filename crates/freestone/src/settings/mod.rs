@@ -44,6 +44,8 @@ extensions_options! {
         pub synchronous_commit: String, default = "on".to_string()
         /// Whether rows without ORDER BY come in the order of their table
         pub preserve_insertion_order: bool, default = true
+        /// The least time that a statement is predicted to take before workers get parts of it, in milliseconds
+        pub distribution_threshold: u64, default = 20
     }
 }
 
@@ -72,6 +74,33 @@ pub(crate) fn iterator(config: &ConfigOptions) -> Option<IteratorKind> {
 /// Whether rows that nothing sorts come in the order of their tables.
 pub(crate) fn preserves_insertion_order(config: &ConfigOptions) -> bool {
     config.extensions.get::<FreestoneSettings>().is_none_or(|own| own.preserve_insertion_order)
+}
+
+/// The least predicted time of a statement of which workers get parts.
+pub(crate) fn distribution_threshold(config: &ConfigOptions) -> Duration {
+    let own = config.extensions.get::<FreestoneSettings>();
+    Duration::from_millis(own.map_or(0, |own| own.distribution_threshold))
+}
+
+/// All settings, those of DataFusion included, by the names under which [`adopt`] takes them.
+pub(crate) fn all(config: &ConfigOptions) -> Vec<(String, String)> {
+    let named = |key: String| if key.starts_with("datafusion.") { key } else { format!("{PREFIX}{key}") };
+    config.entries().into_iter().filter_map(|entry| Some((named(entry.key), entry.value?))).collect()
+}
+
+/// Takes the settings of another process.
+///
+/// # Errors
+/// A setting does not exist here, or cannot have the value.
+pub(crate) fn adopt(state: &mut SessionState, given: &[(String, String)]) -> Result<()> {
+    let known: std::collections::HashMap<String, String> = all(state.config_options()).into_iter().collect();
+    let options = state.config_mut().options_mut();
+    for (key, value) in given.iter().filter(|(key, value)| known.get(key) != Some(value)) {
+        options
+            .set(key, value)
+            .map_err(|error| Error::invalid(format!("{key} = '{value}': {}", Error::from(error))))?;
+    }
+    Ok(())
 }
 
 /// The text of a query for the workload log; `None` if the session does not log it.

@@ -59,6 +59,11 @@ impl Store {
         self.shared.is_some()
     }
 
+    /// The random number that a database in a bucket has from its creation on; `None` for other databases.
+    pub fn database_number(&self) -> Option<u128> {
+        self.shared.as_ref().map(|log| log.database())
+    }
+
     /// Whether another thread has looked for commits since a time, so that nobody needs to do it again.
     pub(super) fn has_looked_since(&self, asked: &Moment) -> bool {
         self.shared.as_ref().is_some_and(|log| log.has_looked_since(asked))
