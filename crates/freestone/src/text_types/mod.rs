@@ -95,19 +95,14 @@ pub(crate) fn in_normal_form(batch: RecordBatch) -> Result<RecordBatch, crate::e
     Ok(RecordBatch::try_new_with_options(plain, columns, &options)?)
 }
 
-/// The schema of a table whose fields say which of them are of types of texts.
+/// The schema of a table whose fields say which of them are of types of texts, or lists of them.
 pub(crate) fn stored_schema(table: &TableSchema) -> SchemaRef {
-    annotated(table.to_arrow(), table)
+    with_types(table.to_arrow(), table, true)
 }
 
 /// The metadata of a field with these labels.
 fn metadata(labels: &[String]) -> HashMap<String, String> {
     serde_json::to_string(labels).map(|labels| HashMap::from([(LABELS.to_owned(), labels)])).unwrap_or_default()
-}
-
-/// A field as one of an ENUM.
-fn with_labels(field: &Field, labels: &[String]) -> FieldRef {
-    Arc::new(field.clone().with_metadata(metadata(labels)))
 }
 
 /// The types of a table's columns of such types.
@@ -145,20 +140,28 @@ pub(crate) fn field_type(field: &Field) -> String {
 }
 
 /// The Arrow schema of a table, or of some of its columns, with the labels of its ENUMs and the types of its texts in a
-/// normal form. Lists of ENUMs have no labels, which are for comparisons.
+/// normal form. Lists have none of that, which is for comparisons.
 pub(crate) fn annotated(schema: SchemaRef, table: &TableSchema) -> SchemaRef {
+    with_types(schema, table, false)
+}
+
+/// The schema with the types of texts, also of lists of them if `has_lists`.
+fn with_types(schema: SchemaRef, table: &TableSchema, has_lists: bool) -> SchemaRef {
     let kinds = of_table(table);
     if kinds.is_empty() {
         return schema;
     }
-    let fields = schema.fields().iter().map(|field| match kinds.get(field.name()) {
-        Some(TextType::Enum(labels)) if !field.data_type().is_nested() => with_labels(field, labels),
-        Some(TextType::Normal(kind)) => Arc::new(field.as_ref().clone().with_metadata(normal_metadata(*kind))),
-        Some(TextType::Json) => {
-            let metadata = HashMap::from([(JSON.to_owned(), String::new())]);
-            Arc::new(field.as_ref().clone().with_metadata(metadata))
-        }
-        _ => field.clone(),
+    let typed = |field: &FieldRef| {
+        let kind = kinds.get(field.name()).filter(|_| has_lists || !field.data_type().is_nested())?;
+        Some(match kind {
+            TextType::Enum(labels) => metadata(labels),
+            TextType::Normal(kind) => normal_metadata(*kind),
+            TextType::Json => HashMap::from([(JSON.to_owned(), String::new())]),
+        })
+    };
+    let fields = schema.fields().iter().map(|field| match typed(field) {
+        Some(metadata) => Arc::new(field.as_ref().clone().with_metadata(metadata)),
+        None => field.clone(),
     });
     Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
