@@ -712,7 +712,7 @@ mod tests {
             ("CREATE TABLE t (a INT, b INT,)", "CREATE TABLE t (a INT, b INT)"),
             ("CREATE TABLE struct (a INT, b TEXT)", "CREATE TABLE struct (a INT, b TEXT)"),
             ("EXPLAIN (SELECT 1)", "EXPLAIN SELECT 1"),
-            ("EXPLAIN ((SELECT 1))", "EXPLAIN (SELECT 1)"),
+            ("EXPLAIN ((SELECT 1))", "EXPLAIN SELECT 1"),
             ("EXPLAIN (SELECT 1) UNION SELECT 2", "EXPLAIN SELECT * FROM ((SELECT 1) UNION SELECT 2)"),
             ("EXPLAIN (ANALYZE) SELECT 1", "EXPLAIN (ANALYZE) SELECT 1"),
             (
