@@ -60,8 +60,9 @@ async fn texts_in_a_normal_form_have_their_types_and_both_formats() {
         assert_eq!(*row.columns()[0].type_(), of_type, "{value}");
         assert_eq!(row.get::<_, Raw>(0), Raw(bytes(binary)), "{value}");
         // Back as a parameter, which has the type that the client declares.
-        let statement = client.prepare_typed(&format!("SELECT $1 = {value}, $1"), std::slice::from_ref(&of_type));
-        let row = client.query_one(&statement.await.expect(value), &[&Raw(bytes(binary))]).await.expect(value);
+        let sql = format!("SELECT $1 = {value}, $1");
+        let statement = client.prepare_typed(&sql, std::slice::from_ref(&of_type)).await.expect(value);
+        let row = client.query_one(&statement, &[&Raw(bytes(binary))]).await.expect(value);
         assert!(row.get::<_, bool>(0), "{value}");
         assert_eq!((row.columns()[1].type_(), row.get::<_, Raw>(1)), (&of_type, Raw(bytes(binary))), "{value}");
     }
