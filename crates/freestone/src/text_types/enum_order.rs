@@ -59,7 +59,14 @@ fn node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         LogicalPlan::Distinct(Distinct::On(mut distinct)) => {
             let schema = distinct.input.schema().clone();
-            let changed = distinct.sort_expr.as_mut().is_some_and(|keys| sorted(keys, &schema));
+            let mut changed = distinct.sort_expr.as_mut().is_some_and(|keys| sorted(keys, &schema));
+            // They are the first of the sort keys.
+            for value in &mut distinct.on_expr {
+                if let Some(order) = order(value, &schema).filter(Order::is_own) {
+                    *value = place(std::mem::take(value), &order);
+                    changed = true;
+                }
+            }
             Transformed::new_transformed(LogicalPlan::Distinct(Distinct::On(distinct)), changed)
         }
         other => Transformed::no(other),
