@@ -417,7 +417,8 @@ fn cast(inner: &Expr, data_type: &mut DataType) -> Option<Expr> {
         "regclass" if is_literal => parse(&format!("pg_regclass({inner})")),
         "regclass" => parse(&format!("pg_regclass_name({inner})")),
         // The type of a value is a text.
-        "oid" | "regtype" if is_call(inner, "pg_typeof") => parse(&format!("pg_regtype({inner})")),
+        "oid" if is_call(inner, "pg_typeof") => parse(&format!("CAST(pg_regtype({inner}) AS BIGINT)")),
+        "regtype" if is_call(inner, "pg_typeof") => parse(&format!("pg_regtype({inner})")),
         "regtype" if is_literal => parse(&format!("pg_regtype({inner})")),
         "regtype" => parse(&format!("format_type({inner}, NULL)")),
         "regproc" | "regprocedure" if is_literal => parse(&format!("to_regproc({inner})")),
