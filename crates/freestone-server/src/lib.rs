@@ -8,6 +8,7 @@
 #![warn(missing_docs, clippy::missing_errors_doc)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
 
+mod advisory;
 mod authority;
 mod channels;
 mod descriptors;

@@ -9,6 +9,7 @@ use freestone::{Database, Session};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
+use crate::advisory::AdvisoryLocks;
 use crate::authority::Authority;
 use crate::channels::Channels;
 use crate::metrics::Metrics;
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     entering: Mutex<BTreeMap<u64, oneshot::Sender<()>>>,
     pub sessions: Arc<Sessions>,
     pub channels: Arc<Channels>,
+    pub advisory_locks: Arc<AdvisoryLocks>,
 }
 
 impl Shared {
@@ -54,6 +56,7 @@ impl Shared {
             entering: Mutex::default(),
             sessions: Sessions::new(),
             channels: Arc::default(),
+            advisory_locks: Arc::default(),
         })
     }
 

@@ -1,5 +1,5 @@
 //! SCRAM-SHA-256 (RFC 5802, RFC 7677), both sides, and PostgreSQL's text form of a verifier, so that one file of users
-//! serves every protocol. Passwords are used as they are written, without normalization.
+//! serves every protocol. Passwords are prepared by SASLprep.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -7,6 +7,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use rand::TryRng;
 use rand::rngs::SysRng;
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -123,8 +124,11 @@ fn hmac(key: &[u8], message: &[u8]) -> Key {
     mac.finalize().into_bytes().into()
 }
 
+/// The password is prepared by SASLprep (RFC 4013), so that all spellings of its characters are one. As in PostgreSQL, a
+/// password with characters that SASLprep prohibits is taken as it is.
 fn salted_password(password: &str, salt: &[u8], iterations: u32) -> Key {
-    pbkdf2::pbkdf2_hmac_array::<Sha256, 32>(password.as_bytes(), salt, iterations)
+    let prepared = stringprep::saslprep(password).unwrap_or(Cow::Borrowed(password));
+    pbkdf2::pbkdf2_hmac_array::<Sha256, 32>(prepared.as_bytes(), salt, iterations)
 }
 
 fn xor(a: &Key, b: &Key) -> Key {
@@ -418,5 +422,12 @@ mod tests {
     fn passwords_are_checked_without_an_exchange() {
         assert!(Verifier::new("secret").fits("secret") && !Verifier::new("secret").fits("Secret"));
         assert!(!Verifier::nobody("x", &SECRET).fits(""));
+        // Spellings of the same characters are the same password, as RFC 4013 has it.
+        for (one, other) in [("½ⅷ", "1⁄2viii"), ("p\u{e4}ss", "pa\u{308}ss"), ("a\u{a0}b", "a b"), ("a\u{ad}b", "ab")]
+        {
+            assert!(Verifier::new(one).fits(other) && Verifier::new(other).fits(one), "{one}");
+        }
+        // What SASLprep prohibits is a password as it is.
+        assert!(Verifier::new("a\u{7}").fits("a\u{7}") && !Verifier::new("a\u{7}").fits("a"));
     }
 }

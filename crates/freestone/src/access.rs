@@ -62,6 +62,8 @@ pub struct Extension {
     pub schemas: Vec<(String, Arc<dyn SchemaProvider>)>,
     /// Scalar functions.
     pub functions: Vec<Arc<ScalarUDF>>,
+    /// Whether casts give PostgreSQL's texts of floats, such as `1e+20`.
+    pub postgres_texts: bool,
 }
 
 impl Extension {

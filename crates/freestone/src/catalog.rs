@@ -316,6 +316,9 @@ impl Planner {
             // Registering a function fails only in states that accept no functions.
             let _ = state.register_udf(function.clone());
         }
+        if let Some(texts) = state.config_mut().options_mut().extensions.get_mut::<exact::FloatTexts>() {
+            texts.are_postgres = self.extension.postgres_texts;
+        }
         state.mark_start_execution();
         state
     }

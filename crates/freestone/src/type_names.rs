@@ -2,6 +2,7 @@
 //! of those that tables can have.
 
 use datafusion::arrow::datatypes::{DataType, FieldRef, TimeUnit};
+use freestone_sql::{Class, Keyword};
 
 /// The name of a type. Arrow's variants of a type have one name.
 pub fn type_name(data_type: &DataType) -> String {
@@ -63,11 +64,12 @@ fn timestamp_name(unit: TimeUnit, has_zone: bool) -> &'static str {
     }
 }
 
-/// The name of a struct's field, in quotes if it is no word.
+/// The name of a struct's field, in quotes if it is no word, or one that has a meaning where a name can stand.
 fn field_name(name: &str) -> String {
+    let has_meaning = Keyword::of(name).is_some_and(|keyword| keyword.class() != Class::Unreserved);
     let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    if is_word { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+    if is_word && !has_meaning { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
 #[cfg(test)]
@@ -81,13 +83,16 @@ mod tests {
     #[test]
     fn types_have_duckdbs_names() {
         let list = DataType::new_list(DataType::Int32, true);
-        let fields = vec![Field::new("a", list.clone(), true), Field::new("B c", DataType::Utf8View, true)];
+        let fields = ["a", "B c", "select", "INT"].map(|name| Field::new(name, list.clone(), true)).to_vec();
         let pair = vec![Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Float32, true)];
         let entries = Field::new("entries", DataType::Struct(pair.into()), false);
         let zoned = |unit| DataType::Timestamp(unit, Some("+00:00".into()));
         for (data_type, name) in [
             (list, "INTEGER[]"),
-            (DataType::Struct(fields.into()), "STRUCT(a INTEGER[], \"B c\" VARCHAR)"),
+            (
+                DataType::Struct(fields.into()),
+                "STRUCT(a INTEGER[], \"B c\" INTEGER[], \"select\" INTEGER[], \"INT\" INTEGER[])",
+            ),
             (DataType::Map(Arc::new(entries), false), "MAP(VARCHAR, FLOAT)"),
             (DataType::new_fixed_size_list(DataType::UInt8, 2, true), "UTINYINT[2]"),
             (DataType::Decimal128(10, 2), "DECIMAL(10,2)"),

@@ -109,7 +109,7 @@ impl BinaryRows {
                     format!("column {}, row {}: {reason}", field.name(), self.rows + 1),
                 )
             };
-            values.push(parameters::field(value, field.data_type()).map_err(wrong)?);
+            values.push(parameters::field(value, field).map_err(wrong)?);
         }
         self.rows += 1;
         self.columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));

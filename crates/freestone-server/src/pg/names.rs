@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, DataType, Expr, ObjectNamePart, Query, SelectItem, SetExpr, Statement, TypedString,
+    ArrayElemTypeDef, DataType, Expr, ObjectNamePart, Query, SelectItem, SetExpr, Statement, TypedString, Value,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use super::series;
 use super::types::{self, ColumnType, Type};
 
 const UNKNOWN: &str = "?column?";
+const UNNESTED: &str = "unnest(generate_series(";
 
 /// What the text of a query tells about a column of its result.
 struct Told {
@@ -21,11 +23,17 @@ struct Told {
     of_type: Option<ColumnType>,
 }
 
+/// What is known of the names and parameters of a query.
+pub struct Known<'a> {
+    /// Whether a name is that of a type of labels.
+    pub is_enum: &'a dyn Fn(&str) -> bool,
+    /// The OIDs of the types of its parameters; 0 for those that the client does not declare.
+    pub declared: &'a [u32],
+}
+
 /// The columns of a result with the names and types that PostgreSQL gives them. Columns with a name keep it.
-///
-/// `is_enum` says whether a name is that of a type of labels.
-pub fn as_named(sql: &str, schema: SchemaRef, is_enum: &dyn Fn(&str) -> bool) -> SchemaRef {
-    let Some(told) = told(sql, is_enum).filter(|told| told.len() == schema.fields().len()) else { return schema };
+pub fn as_named(sql: &str, schema: SchemaRef, known: &Known) -> SchemaRef {
+    let Some(told) = told(sql, known).filter(|told| told.len() == schema.fields().len()) else { return schema };
     if told.iter().all(|told| told.name.is_none() && told.of_type.is_none()) {
         return schema;
     }
@@ -40,47 +48,55 @@ pub fn as_named(sql: &str, schema: SchemaRef, is_enum: &dyn Fn(&str) -> bool) ->
 }
 
 /// What is told about each column of a query; `None` if the number of columns is not known from the text.
-fn told(sql: &str, is_enum: &dyn Fn(&str) -> bool) -> Option<Vec<Told>> {
+fn told(sql: &str, known: &Known) -> Option<Vec<Told>> {
     let mut statements = Parser::parse_sql(&GenericDialect {}, sql).ok()?;
     match statements.pop()? {
-        Statement::Query(query) if statements.is_empty() => of_query(&query, is_enum),
+        Statement::Query(query) if statements.is_empty() => of_query(&query, known),
         _ => None,
     }
 }
 
-fn of_query(query: &Query, is_enum: &dyn Fn(&str) -> bool) -> Option<Vec<Told>> {
-    of_body(&query.body, is_enum)
+fn of_query(query: &Query, known: &Known) -> Option<Vec<Told>> {
+    of_body(&query.body, known)
 }
 
-fn of_body(body: &SetExpr, is_enum: &dyn Fn(&str) -> bool) -> Option<Vec<Told>> {
+fn of_body(body: &SetExpr, known: &Known) -> Option<Vec<Told>> {
     match body {
-        SetExpr::Select(select) => select.projection.iter().map(|item| of_item(item, is_enum)).collect(),
+        SetExpr::Select(select) => select.projection.iter().map(|item| of_item(item, known)).collect(),
         SetExpr::SetOperation { left, .. } => {
             // The other side has a say in the types.
-            Some(of_body(left, is_enum)?.into_iter().map(|told| Told { of_type: None, ..told }).collect())
+            Some(of_body(left, known)?.into_iter().map(|told| Told { of_type: None, ..told }).collect())
         }
-        SetExpr::Query(query) => of_query(query, is_enum),
+        SetExpr::Query(query) => of_query(query, known),
         _ => None,
     }
 }
 
 /// `None` for a wildcard.
-fn of_item(item: &SelectItem, is_enum: &dyn Fn(&str) -> bool) -> Option<Told> {
+fn of_item(item: &SelectItem, known: &Known) -> Option<Told> {
     match item {
-        SelectItem::UnnamedExpr(expr) => Some(Told { name: of_expr(expr), of_type: type_of(expr, is_enum) }),
-        SelectItem::ExprWithAlias { expr, .. } => Some(Told { name: None, of_type: type_of(expr, is_enum) }),
+        SelectItem::UnnamedExpr(expr) => Some(Told { name: of_expr(expr), of_type: type_of(expr, known) }),
+        SelectItem::ExprWithAlias { expr, .. } => Some(Told { name: None, of_type: type_of(expr, known) }),
         _ => None,
     }
 }
 
 /// The type of an expression by its form. What is a string is `text`, unless it is a column or a cast says otherwise.
-fn type_of(expr: &Expr, is_enum: &dyn Fn(&str) -> bool) -> Option<ColumnType> {
+fn type_of(expr: &Expr, known: &Known) -> Option<ColumnType> {
     match expr {
-        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => type_of(inner, is_enum),
+        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => type_of(inner, known),
         Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => {
-            ColumnType::of_sql(data_type, is_enum)
+            ColumnType::of_sql(data_type, known.is_enum)
         }
-        Expr::Value(_) | Expr::BinaryOp { .. } => Some(ColumnType::plain(types::TEXT)),
+        Expr::Value(value) => match &value.value {
+            Value::Placeholder(name) => Some(of_parameter(name, known)),
+            _ => Some(ColumnType::plain(types::TEXT)),
+        },
+        Expr::BinaryOp { .. } => Some(ColumnType::plain(types::TEXT)),
+        Expr::Array(array) => {
+            let element = array.elem.iter().find_map(|element| type_of(element, known))?;
+            Some(ColumnType { is_array: true, ..element })
+        }
         Expr::Trim { .. } | Expr::Substring { .. } | Expr::Overlay { .. } => Some(ColumnType::plain(types::TEXT)),
         Expr::Function(call) => {
             let name = call.name.0.last().and_then(ObjectNamePart::as_ident).map(folded)?;
@@ -112,6 +128,13 @@ fn type_of(expr: &Expr, is_enum: &dyn Fn(&str) -> bool) -> Option<ColumnType> {
     }
 }
 
+/// The type that the client declares for a parameter; otherwise it is a text.
+fn of_parameter(name: &str, known: &Known) -> ColumnType {
+    let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
+    let oid = number.and_then(|number| known.declared.get(number.checked_sub(1)?)).copied().unwrap_or(0);
+    ColumnType::of_oid(oid).unwrap_or(ColumnType::plain(types::TEXT))
+}
+
 /// `None` for a column, which keeps its name.
 pub fn of_expr(expr: &Expr) -> Option<String> {
     let name = match expr {
@@ -127,6 +150,8 @@ pub fn of_expr(expr: &Expr) -> Option<String> {
         },
         Expr::TypedString(typed) => of_cast(&typed.data_type),
         Expr::Interval(_) => "interval".to_owned(),
+        // A series whose list was unnested, so that it has a row per value.
+        Expr::Function(call) if call.to_string().to_lowercase().starts_with(UNNESTED) => series::SERIES.to_owned(),
         Expr::Function(call) => call.name.0.last().and_then(ObjectNamePart::as_ident).map(folded)?,
         Expr::Case { .. } => "case".to_owned(),
         Expr::Extract { .. } => "extract".to_owned(),
@@ -183,7 +208,9 @@ mod tests {
         use arrow::datatypes::{DataType, Field};
         let of = |sql: &str, data_type: DataType| {
             let schema = Arc::new(Schema::new(vec![Field::new("a", data_type, true)]));
-            let of_type = ColumnType::of_field(as_named(sql, schema, &|name| name == "mood").field(0));
+            let of_type = ColumnType::of_field(
+                as_named(sql, schema, &Known { is_enum: &|name| name == "mood", declared: &[23, 0, 3802] }).field(0),
+            );
             (of_type.oid(), of_type.modifier)
         };
         for (sql, expected) in [
@@ -198,6 +225,14 @@ mod tests {
             ("SELECT upper(a) FROM t", (25, -1)),
             ("SELECT a::Mood FROM t", (types::enum_oid("mood"), -1)),
             ("SELECT a::\"Mood\" FROM t", (1043, -1)),
+            ("SELECT a::timetz(2)", (1266, 2)),
+            ("SELECT a::inet", (869, -1)),
+            ("SELECT a::bit(5)", (1560, 5)),
+            ("SELECT a::bit", (1562, -1)),
+            ("SELECT a::varbit", (1562, -1)),
+            ("SELECT $2", (25, -1)),
+            ("SELECT $3", (3802, -1)),
+            ("SELECT $1", (1043, -1)),
         ] {
             assert_eq!(of(sql, DataType::Utf8View), expected, "{sql}");
         }
@@ -224,12 +259,15 @@ mod tests {
             ),
             ("WITH x AS (SELECT 1) (SELECT 1 FROM x) UNION SELECT 2 AS b", "?column?"),
         ] {
-            let found: Vec<String> =
-                told(sql, &|_| false).expect(sql).into_iter().map(|told| told.name.unwrap_or("-".to_owned())).collect();
+            let found: Vec<String> = told(sql, &Known { is_enum: &|_| false, declared: &[] })
+                .expect(sql)
+                .into_iter()
+                .map(|told| told.name.unwrap_or("-".to_owned()))
+                .collect();
             assert_eq!(found.join(" "), expected, "{sql}");
         }
         for sql in ["SELECT *, 1 FROM t", "INSERT INTO t VALUES (1)", "VALUES (1)", "nothing that reads"] {
-            assert!(told(sql, &|_| false).is_none(), "{sql}");
+            assert!(told(sql, &Known { is_enum: &|_| false, declared: &[] }).is_none(), "{sql}");
         }
     }
 }

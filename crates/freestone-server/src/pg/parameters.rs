@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
+use arrow::datatypes::{DataType, Field, IntervalMonthDayNano, TimeUnit};
 use datafusion::scalar::ScalarValue;
 use freestone::{Inputs, Zone};
 
 use super::array;
 use super::encoding::Encoding;
 use super::error::PgError;
+use super::normal::{self, fixed};
 use super::numeric::{self, DIGITS_MAX};
 use super::types::{self, ColumnType, Type};
 use super::values::{EPOCH_DAYS, EPOCH_MICROS, JSONB_VERSION};
@@ -71,7 +72,8 @@ pub fn parameter(
         let null = ScalarValue::try_new_null(planned);
         return null.map_err(|error| PgError::unsupported(format!("parameter ${number}: {error}")));
     };
-    if bytes.contains(&0) && (format == 0 || planned == &DataType::Utf8View) {
+    let is_packed = format != 0 && (is_normal(kind) || kind == types::UUID);
+    if bytes.contains(&0) && !is_packed && (format == 0 || planned == &DataType::Utf8View) {
         let message = format!("parameter ${number}: a text has no character 0x00");
         return Err(PgError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, message));
     }
@@ -108,11 +110,12 @@ pub fn parameter(
 /// # Errors
 ///
 /// The reason why it is not of this type.
-pub fn field(bytes: Option<&[u8]>, to: &DataType) -> Result<ScalarValue, String> {
+pub fn field(bytes: Option<&[u8]>, column: &Field) -> Result<ScalarValue, String> {
+    let to = column.data_type();
     let Some(bytes) = bytes else {
         return ScalarValue::try_new_null(to).map_err(|error| error.strip_backtrace());
     };
-    let kind = ColumnType::of(to);
+    let kind = ColumnType::of_field(column);
     let value = if kind.is_array { array::binary(bytes, kind.element)? } else { binary(bytes, kind.element)? };
     value.cast_to(to).map_err(|error| error.strip_backtrace())
 }
@@ -125,6 +128,11 @@ fn dimensions(data_type: &DataType) -> usize {
         }
         _ => 0,
     }
+}
+
+/// Whether values of a type are texts in a normal form.
+fn is_normal(kind: Type) -> bool {
+    [types::TIMETZ, types::INET, types::CIDR, types::BIT, types::VARBIT].contains(&kind)
 }
 
 fn is_time(kind: Type) -> bool {
@@ -143,6 +151,7 @@ pub(super) fn text(bytes: &[u8], kind: Type, zone: &Zone) -> Result<ScalarValue,
         },
         types::BYTEA => bytes_of_text(text.as_bytes()).map(|bytes| ScalarValue::Binary(Some(bytes))),
         types::NUMERIC => decimal(trimmed),
+        kind if is_normal(kind) => normal::of_text(text, kind, zone),
         kind if is_time(kind) => {
             let to = types::parameter_type(kind.oid).ok_or("there is no such type")?;
             freestone::value_of_text(trimmed, &to, zone).map_err(|error| error.to_string())
@@ -272,6 +281,7 @@ pub(super) fn binary(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
             Ok(ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano { months, days, nanoseconds })))
         }
         types::BYTEA => Ok(ScalarValue::Binary(Some(bytes.to_vec()))),
+        kind if is_normal(kind) => normal::of_binary(bytes, kind),
         // The binary form is the text after one byte with a version.
         types::JSONB => match bytes {
             [JSONB_VERSION, json @ ..] => binary(json, types::TEXT),
@@ -288,10 +298,6 @@ pub(super) fn binary(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
             Ok(ScalarValue::Utf8View(Some(text.to_owned())))
         }
     }
-}
-
-fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N], String> {
-    bytes.try_into().map_err(|_| format!("it has {} bytes instead of {N}", bytes.len()))
 }
 
 #[cfg(test)]

@@ -65,6 +65,8 @@ const SETTINGS: &[(&str, &str, Kind)] = &[
     ("lock_timeout", "0", Kind::Milliseconds),
     ("max_identifier_length", "63", Kind::Fixed),
     ("max_index_keys", "32", Kind::Fixed),
+    ("max_prepared_transactions", "0", Kind::Fixed),
+    ("password_encryption", "scram-sha-256", Kind::Only(&["scram-sha-256"])),
     ("quote_all_identifiers", "off", Kind::Free),
     ("role", "none", Kind::Own),
     ("row_security", "on", Kind::Free),
@@ -258,6 +260,11 @@ impl Settings {
     /// The time limit of a statement: the shorter of those of the connection and the server.
     pub fn statement_limit(&self) -> Option<Duration> {
         self.milliseconds("statement_timeout").into_iter().chain(self.limit).min()
+    }
+
+    /// The longest time for which a statement waits for a lock.
+    pub fn lock_limit(&self) -> Option<Duration> {
+        self.milliseconds("lock_timeout")
     }
 
     /// The maximum time of a transaction without a running statement.

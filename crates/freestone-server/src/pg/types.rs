@@ -1,6 +1,8 @@
 //! The mapping of the engine's types to those of PostgreSQL.
 
 use arrow::datatypes::{DataType, Field};
+use freestone::NormalText;
+
 use datafusion::sql::sqlparser::ast::{self, ArrayElemTypeDef, CharacterLength, ExactNumberInfo, TimezoneInfo};
 
 /// A type of PostgreSQL.
@@ -51,6 +53,11 @@ types! {
     TIMESTAMPTZ = 1184, "timestamptz", "timestamp with time zone", 8, 1185, 'D';
     INTERVAL = 1186, "interval", "interval", 16, 1187, 'T';
     NUMERIC = 1700, "numeric", "numeric", -1, 1231, 'N';
+    CIDR = 650, "cidr", "cidr", -1, 651, 'I';
+    INET = 869, "inet", "inet", -1, 1041, 'I';
+    TIMETZ = 1266, "timetz", "time with time zone", 12, 1270, 'D';
+    BIT = 1560, "bit", "bit", -1, 1561, 'V';
+    VARBIT = 1562, "varbit", "bit varying", -1, 1563, 'V';
     REGCLASS = 2205, "regclass", "regclass", 4, 2210, 'N';
     REGTYPE = 2206, "regtype", "regtype", 4, 2211, 'N';
     JSONB = 3802, "jsonb", "jsonb", -1, 3807, 'U';
@@ -111,7 +118,10 @@ impl ColumnType {
     pub fn of(data_type: &DataType) -> ColumnType {
         match data_type {
             DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-                ColumnType { is_array: true, ..ColumnType::of(field.data_type()) }
+                let of = ColumnType::of(field.data_type());
+                // Clients know arrays of text by heart, and look up those of varchar.
+                let element = if of.element == VARCHAR { TEXT } else { of.element };
+                ColumnType { is_array: true, element, ..of }
             }
             DataType::Dictionary(_, values) => ColumnType::of(values),
             DataType::Decimal32(precision, scale)
@@ -129,7 +139,31 @@ impl ColumnType {
     pub fn of_field(field: &Field) -> ColumnType {
         let plain = ColumnType::of(field.data_type());
         let told = field.metadata().get(TOLD).and_then(|told| ColumnType::read(told));
-        told.filter(|told| told.is_form_of(plain)).unwrap_or(plain)
+        let told = told.filter(|told| told.is_form_of(plain));
+        told.or_else(|| ColumnType::of_texts(field, plain)).unwrap_or(plain)
+    }
+
+    /// The type of a field whose texts are of a type of their own.
+    fn of_texts(field: &Field, plain: ColumnType) -> Option<ColumnType> {
+        let bits = |bits: u32| i32::try_from(bits).unwrap_or(-1);
+        let (element, modifier) = match freestone::normal_of(field) {
+            Some(NormalText::TimeTz(6)) => (TIMETZ, -1),
+            Some(NormalText::TimeTz(digits)) => (TIMETZ, digits.into()),
+            Some(NormalText::Inet) => (INET, -1),
+            Some(NormalText::Cidr) => (CIDR, -1),
+            Some(NormalText::Bit(count)) => (BIT, bits(count)),
+            Some(NormalText::VarBit(count)) => (VARBIT, count.map_or(-1, bits)),
+            None if freestone::is_json(field) => (JSON, -1),
+            None => return None,
+        };
+        Some(ColumnType { element, modifier, ..plain })
+    }
+
+    /// The type with an OID.
+    pub fn of_oid(oid: u32) -> Option<ColumnType> {
+        let element = Type::by_oid(oid).filter(|known| *known != UNKNOWN).or_else(|| of_enum(oid));
+        let array = Type::by_array(oid).map(|element| ColumnType { is_array: true, ..ColumnType::plain(element) });
+        element.map(ColumnType::plain).or(array)
     }
 
     /// Notes the type that a query names for a column of its result.
@@ -138,6 +172,11 @@ impl ColumnType {
         let mut metadata = field.metadata().clone();
         metadata.insert(TOLD.to_owned(), format!("{} {is_array} {modifier}", element.oid));
         field.with_metadata(metadata)
+    }
+
+    /// Whether a query names a type for a column of its result.
+    pub fn is_noted(field: &Field) -> bool {
+        field.metadata().contains_key(TOLD)
     }
 
     fn read(told: &str) -> Option<ColumnType> {
@@ -149,13 +188,13 @@ impl ColumnType {
 
     /// Whether values of the engine's type are values of this one.
     fn is_form_of(self, plain: ColumnType) -> bool {
-        let values = match self.element {
-            JSON | JSONB | TEXT | BPCHAR | NAME | CHAR => VARCHAR,
+        let values = |element: Type| match element {
+            JSON | JSONB | TEXT | BPCHAR | NAME | CHAR | TIMETZ | INET | CIDR | BIT | VARBIT => VARCHAR,
             other if other.category == ENUM => VARCHAR,
             OID | REGCLASS | REGTYPE | REGPROC => INT8,
             other => other,
         };
-        self.is_array == plain.is_array && values == plain.element
+        self.is_array == plain.is_array && values(self.element) == values(plain.element)
     }
 
     /// The type that a cast in SQL names; `None` where the engine's type says as much.
@@ -164,7 +203,7 @@ impl ColumnType {
     pub fn of_sql(sql: &ast::DataType, is_enum: &dyn Fn(&str) -> bool) -> Option<ColumnType> {
         use ast::DataType as Sql;
         let length = |length: &Option<CharacterLength>| match length {
-            Some(CharacterLength::IntegerLength { length, .. }) => i32::try_from(*length).map_or(-1, |n| n + 4),
+            Some(CharacterLength::IntegerLength { length: length @ 1..=LENGTH_MAX, .. }) => *length as i32 + 4,
             _ => -1,
         };
         let digits = |precision: &Option<u64>| precision.and_then(|p| i32::try_from(p).ok()).unwrap_or(-1);
@@ -179,6 +218,13 @@ impl ColumnType {
             Sql::Char(of) | Sql::Character(of) => (BPCHAR, length(of).max(5)),
             Sql::Numeric(ExactNumberInfo::None) | Sql::Decimal(ExactNumberInfo::None) => (NUMERIC, -1),
             Sql::Time(precision, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => (TIME, digits(precision)),
+            Sql::Time(precision, _) => (TIMETZ, digits(precision)),
+            Sql::Interval { fields: None, precision: Some(precision) } => {
+                // The upper half says that all fields are there.
+                (INTERVAL, 0x7fff << 16 | i32::try_from(*precision).unwrap_or(6).min(6))
+            }
+            Sql::Bit(of @ Some(_)) => (BIT, digits(of)),
+            Sql::Bit(of) | Sql::BitVarying(of) | Sql::VarBit(of) => (VARBIT, digits(of)),
             Sql::Timestamp(precision, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
                 (TIMESTAMP, digits(precision))
             }
@@ -188,6 +234,8 @@ impl ColumnType {
                 "bpchar" => (BPCHAR, -1),
                 "name" => (NAME, -1),
                 "oid" => (OID, -1),
+                "inet" => (INET, -1),
+                "cidr" => (CIDR, -1),
                 _ => (named_enum(name, is_enum)?, -1),
             },
             _ => return None,
@@ -208,6 +256,8 @@ impl ColumnType {
     }
 }
 
+/// The longest `varchar(n)` and `char(n)`, as in PostgreSQL.
+const LENGTH_MAX: u64 = 10_485_760;
 /// The category of types of labels.
 const ENUM: char = 'E';
 /// The first OID of types of labels. Each is followed by that of its array.
@@ -276,6 +326,7 @@ pub fn parameter_type(oid: u32) -> Option<DataType> {
         INTERVAL => DataType::Interval(IntervalUnit::MonthDayNano),
         BYTEA => DataType::Binary,
         TEXT | VARCHAR | BPCHAR | NAME | CHAR | JSON | JSONB | UUID => DataType::Utf8View,
+        TIMETZ | INET | CIDR | BIT | VARBIT => DataType::Utf8View,
         _ => return None,
     })
 }

@@ -46,6 +46,8 @@ pub enum Utility {
     RollbackTo(String),
     /// LISTEN, UNLISTEN and NOTIFY, with the tag.
     Channel(ChannelChange, &'static str),
+    /// `SELECT` without columns: one row, with nothing in it.
+    SelectNothing,
     /// Accepted without an effect: DISCARD PLANS.
     Nothing(&'static str),
 }
@@ -142,6 +144,7 @@ pub fn utility(sql: &str) -> Result<Option<Utility>> {
     let first = words.next_word();
     let second = words.peek();
     Ok(match first.as_str() {
+        "SELECT" if words.tokens.is_empty() => Some(Utility::SelectNothing),
         "BEGIN" => Some(Utility::Begin(words.modes()?)),
         "START" if second == "TRANSACTION" => Some(Utility::Begin(words.modes()?)),
         "COMMIT" | "END" | "ROLLBACK" | "ABORT" if words.has("CHAIN") && !words.has("NO") => {
@@ -223,6 +226,11 @@ fn set(mut words: Tokens) -> Result<Option<Utility>> {
 fn set_value(mut words: Tokens) -> Result<Option<Utility>> {
     match words.peek().as_str() {
         "TRANSACTION" => return Ok(Some(Utility::SetTransaction(words.modes()?))),
+        "CONSTRAINTS" if words.has("DEFERRED") => {
+            return Err(PgError::unsupported("constraints hold at the end of each statement: none can be deferred")
+                .with_hint("change the rows that belong together in one statement"));
+        }
+        "CONSTRAINTS" => return Ok(Some(Utility::Nothing("SET CONSTRAINTS"))),
         "CHARACTERISTICS" => {
             let modes = words.modes()?;
             let set = |name: &str, value: &str| Utility::Set { name: name.into(), value: Some(value.into()) };
@@ -283,7 +291,7 @@ fn prepare(mut words: Tokens, sql: &str) -> Result<Prepare> {
     if !words.skip("AS") {
         return Err(form());
     }
-    let query = words.tokens.iter().map(Token::to_string).collect::<Vec<_>>().join(" ");
+    let query = written(words.tokens);
     Ok(Prepare { name, types, query, text: sql.to_owned() })
 }
 
@@ -307,7 +315,7 @@ fn declare(mut words: Tokens) -> Result<Declare> {
             }
         }
     }
-    let query = words.tokens.iter().map(Token::to_string).collect::<Vec<_>>().join(" ");
+    let query = written(words.tokens);
     Ok(Declare { name, hold, scroll, binary, query })
 }
 
@@ -465,6 +473,17 @@ fn one_byte(option: &str, value: Option<String>) -> Result<u8> {
 }
 
 /// The remaining tokens.
+/// A part of a statement as SQL.
+fn written(tokens: &[Token]) -> String {
+    let text = |token: &Token| match token {
+        Token::SingleQuotedString(text) => format!("'{}'", text.replace('\'', "''")),
+        Token::EscapedStringLiteral(text) => format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''")),
+        Token::Word(word) if word.quote_style.is_some() => quote(&word.value),
+        other => other.to_string(),
+    };
+    tokens.iter().map(text).collect::<Vec<_>>().join(" ")
+}
+
 struct Tokens<'a> {
     tokens: &'a [Token],
 }
@@ -615,7 +634,7 @@ impl Tokens<'_> {
         }
         let inner = self.tokens.get(1..end).unwrap_or_default();
         self.tokens = self.tokens.get(end + 1..).unwrap_or_default();
-        inner.iter().map(Token::to_string).collect::<Vec<_>>().join(" ")
+        written(inner)
     }
 
     /// A string, a number or a word.
@@ -791,6 +810,8 @@ mod tests {
         assert_eq!(options(sql), ("SELECT \"a\", \"B\" FROM \"public\".\"t\"".into(), csv));
         let (query, chosen) = options("COPY (SELECT 'a)' , (1)) TO STDOUT (FORMAT BINARY)");
         assert_eq!((query.as_str(), chosen.format), ("SELECT 'a)' , ( 1 )", CopyFormat::Binary));
+        let (query, _) = options("COPY (SELECT 'te''xt', E'\\n\\'\\\\', \"x\"\"y\" FROM t) TO STDOUT");
+        assert_eq!(query, "SELECT 'te''xt' , E'\n''\\\\' , \"x\"\"y\" FROM t");
         assert_eq!(options("COPY t TO STDOUT CSV HEADER").1.format, CopyFormat::Csv);
         assert!(utility("COPY t TO STDOUT (FORMAT parquet)").is_err());
         assert!(utility("COPY t TO STDOUT (DELIMITER 'ab')").is_err());

@@ -1,7 +1,5 @@
 //! The engine's values in PostgreSQL's text and binary forms, written row by row from columns.
 
-use std::fmt::Write as _;
-
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder, BooleanArray, Decimal128Array, FixedSizeBinaryArray,
     Float32Array, Float64Array, IntervalMonthDayNanoArray, PrimitiveArray, StringViewArray,
@@ -18,8 +16,8 @@ use freestone::Zone;
 
 use super::calendar::{self, Styles, infinity};
 use super::encoding::Encoding;
-use super::numeric;
-use super::types::{self, ColumnType};
+use super::types::{self, ColumnType, Type};
+use super::{normal, numeric};
 
 /// Microseconds and days from 1970-01-01 to 2000-01-01, from where PostgreSQL counts.
 pub const EPOCH_MICROS: i64 = 946_684_800_000_000;
@@ -39,6 +37,8 @@ pub struct Column {
 pub enum ColumnError {
     #[error("a value cannot be sent: {0}")]
     Arrow(#[from] ArrowError),
+    #[error("lists of several lengths in one list are no array of the binary format")]
+    Uneven,
     #[error("the character {character:?} has no equivalent in encoding {encoding}")]
     NoEquivalent { character: char, encoding: &'static str },
 }
@@ -67,6 +67,15 @@ enum Values {
     Text(StringViewArray),
     /// The binary form begins with a version.
     Jsonb(StringViewArray),
+    /// Texts of a length: longer ones are cut, as a cast cuts them, and shorter ones filled with blanks where their type
+    /// has one length.
+    Fitted {
+        texts: StringViewArray,
+        length: usize,
+        fills: bool,
+    },
+    /// Texts in a normal form, whose binary form is not the text.
+    Normal(StringViewArray, Type),
     /// Texts in the client's encoding, and whether they are JSONB.
     Encoded(BinaryViewArray, bool),
     /// Numbers of objects, which have four bytes.
@@ -87,6 +96,13 @@ impl Column {
     pub fn new(array: &ArrayRef, of: ColumnType, form: Form) -> Result<Column, ColumnError> {
         let values = match (Values::of(array, of, form)?, of.element) {
             (Values::Text(texts), types::JSONB) => Values::Jsonb(texts),
+            (Values::Text(texts), types::TIMETZ | types::INET | types::CIDR | types::BIT | types::VARBIT) => {
+                Values::Normal(texts, of.element)
+            }
+            (Values::Text(texts), types::BPCHAR | types::VARCHAR) if of.modifier > 4 && !of.is_array => {
+                let length = of.modifier.unsigned_abs() as usize - 4;
+                Values::Fitted { texts, length, fills: of.element == types::BPCHAR }
+            }
             (Values::Int8(numbers), types::OID | types::REGCLASS | types::REGTYPE | types::REGPROC) => {
                 Values::Oid(numbers)
             }
@@ -124,12 +140,19 @@ impl Column {
             Values::Int2(values) => show(out, values.value(row)),
             Values::Int4(values) => show(out, values.value(row)),
             Values::Int8(values) | Values::Oid(values) => show(out, values.value(row)),
-            Values::Float4(values) => self.write_float(out, f64::from(values.value(row)), &values.value(row), 6),
-            Values::Float8(values) => self.write_float(out, values.value(row), &values.value(row), 15),
+            Values::Float4(values) => {
+                let value = values.value(row);
+                self.write_float(out, value.into(), 6, |text| freestone::push_float32(text, value));
+            }
+            Values::Float8(values) => {
+                let value = values.value(row);
+                self.write_float(out, value, 15, |text| freestone::push_float(text, value));
+            }
             Values::Numeric(values, scale) => numeric::write_text(out, values.value(row), *scale),
-            Values::Digits(values) | Values::Text(values) | Values::Jsonb(values) => {
+            Values::Digits(values) | Values::Text(values) | Values::Jsonb(values) | Values::Normal(values, _) => {
                 out.extend(values.value(row).as_bytes());
             }
+            Values::Fitted { texts, length, fills } => write_fitted(out, texts.value(row), *length, *fills),
             Values::Encoded(values, _) => out.extend(values.value(row)),
             Values::Date(values) => calendar::write_date(out, values.value(row).into(), self.form.styles.date),
             Values::Time(values) => calendar::write_time(out, values.value(row)),
@@ -149,19 +172,16 @@ impl Column {
         }
     }
 
-    /// Writes a float of a type in which `digits` digits are always exact.
-    fn write_float(
-        &self,
-        out: &mut Vec<u8>,
-        value: f64,
-        shortest: &(impl std::fmt::Display + std::fmt::LowerExp),
-        digits: i32,
-    ) {
-        match self.form.styles.extra_float_digits {
-            1.. => float_text(out, value, shortest, digits),
-            _ if !value.is_finite() => float_text(out, value, shortest, digits),
-            extra => rounded_text(out, value, (digits + extra).max(1)),
+    /// Writes a float of a type in which `digits` digits are always exact. `shortest` writes the shortest text that is
+    /// read as the same value.
+    fn write_float(&self, out: &mut Vec<u8>, value: f64, digits: i32, shortest: impl FnOnce(&mut String)) {
+        let extra = self.form.styles.extra_float_digits;
+        if extra <= 0 && value.is_finite() {
+            return rounded_text(out, value, (digits + extra).max(1));
         }
+        let mut text = String::new();
+        shortest(&mut text);
+        out.extend(text.as_bytes());
     }
 
     fn write_binary(&self, row: usize, out: &mut Vec<u8>) {
@@ -194,6 +214,8 @@ impl Column {
                 out.extend(value.months.to_be_bytes());
             }
             Values::Text(values) => out.extend(values.value(row).as_bytes()),
+            Values::Fitted { texts, length, fills } => write_fitted(out, texts.value(row), *length, *fills),
+            Values::Normal(values, of) => normal::write_binary(out, values.value(row), *of),
             Values::Jsonb(values) => {
                 out.push(JSONB_VERSION);
                 out.extend(values.value(row).as_bytes());
@@ -240,16 +262,43 @@ impl Column {
         out.push(b'}');
     }
 
+    /// Writes a list, or lists in lists, which are the dimensions of one array.
     fn write_array_binary(&self, rows: std::ops::Range<usize>, oid: u32, out: &mut Vec<u8>) {
-        let has_nulls = rows.clone().any(|row| self.is_null(row));
-        out.extend(i32::from(!rows.is_empty()).to_be_bytes());
+        let (elements, rows, lengths) = self.dimensions(rows);
+        let has_nulls = rows.clone().any(|row| elements.is_null(row));
+        let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX).to_be_bytes();
+        out.extend(number(if rows.is_empty() { 0 } else { lengths.len() }));
         out.extend(i32::from(has_nulls).to_be_bytes());
         out.extend(oid.to_be_bytes());
         if !rows.is_empty() {
-            out.extend(i32::try_from(rows.len()).unwrap_or(i32::MAX).to_be_bytes());
-            out.extend(1i32.to_be_bytes());
+            for length in lengths {
+                out.extend(number(length));
+                out.extend(1i32.to_be_bytes());
+            }
         }
-        rows.for_each(|row| self.write_sized(row, out));
+        rows.for_each(|row| elements.write_sized(row, out));
+    }
+
+    /// The values of the innermost lists, and the length of each dimension.
+    fn dimensions(&self, mut rows: std::ops::Range<usize>) -> (&Column, std::ops::Range<usize>, Vec<usize>) {
+        let (mut column, mut lengths) = (self, vec![rows.len()]);
+        while let Values::List { offsets, elements, .. } = &column.values
+            && !rows.is_empty()
+        {
+            let inner = offsets[rows.start] as usize..offsets[rows.end] as usize;
+            lengths.push(inner.len() / rows.len());
+            (column, rows) = (elements.as_ref(), inner);
+        }
+        (column, rows, lengths)
+    }
+
+    /// Whether the lists in some lists have one length, as those of an array.
+    fn is_even(&self, rows: std::ops::Range<usize>) -> bool {
+        let Values::List { offsets, elements, .. } = &self.values else { return true };
+        let length = |row: usize| (!self.is_null(row)).then(|| bounds(offsets, row).len());
+        let first = rows.clone().next().map(length);
+        rows.clone().all(|row| length(row).is_some() && Some(length(row)) == first)
+            && elements.is_even(offsets[rows.start] as usize..offsets[rows.end] as usize)
     }
 }
 
@@ -259,6 +308,10 @@ impl Values {
         let (texts, is_jsonb) = match self {
             Values::Text(texts) if !encoding.is_plain() => (texts, false),
             Values::Jsonb(texts) if !encoding.is_plain() => (texts, true),
+            // Without blanks, which are the same in every encoding and may be many.
+            Values::Fitted { texts, length, .. } if !encoding.is_plain() => {
+                (texts.iter().map(|text| text.map(|text| cut(text, length).0)).collect(), false)
+            }
             other => return Ok(other),
         };
         let mut bytes = BinaryViewBuilder::with_capacity(texts.len());
@@ -303,6 +356,10 @@ impl Values {
                 let lists = lists.as_list::<i64>();
                 let elements = Box::new(Column::new(lists.values(), ColumnType { is_array: false, ..of }, form)?);
                 let oid = of.element.oid;
+                let is_even = |row: usize| lists.is_null(row) || elements.is_even(bounds(lists.offsets(), row));
+                if form.binary && !(0..lists.len()).all(is_even) {
+                    return Err(ColumnError::Uneven);
+                }
                 Values::List { offsets: lists.offsets().clone(), elements, oid }
             }
             Dictionary(_, values) => return Values::of(&cast(array, values)?, of, form),
@@ -330,6 +387,20 @@ fn text(array: &ArrayRef) -> Result<StringViewArray, ArrowError> {
         text
     };
     Ok((0..array.len()).map(|row| (!shown.is_null(row)).then(|| value(row))).collect())
+}
+
+/// The beginning of a text, and the number of characters that are missing at its length.
+fn cut(text: &str, length: usize) -> (&str, usize) {
+    match text.char_indices().nth(length) {
+        Some((end, _)) => (&text[..end], 0),
+        None => (text, length - text.chars().count()),
+    }
+}
+
+fn write_fitted(out: &mut Vec<u8>, text: &str, length: usize, fills: bool) {
+    let (text, missing) = cut(text, length);
+    out.extend(text.as_bytes());
+    out.extend(std::iter::repeat_n(b' ', if fills { missing } else { 0 }));
 }
 
 /// Microseconds, rounded down. The ends of each unit's range are infinite, and seconds that exceed the range of
@@ -377,26 +448,6 @@ fn rounded_text(out: &mut Vec<u8>, value: f64, digits: i32) {
     } else {
         let sign = if exponent < 0 { '-' } else { '+' };
         show(out, format_args!("{}e{sign}{:02}", without_zeros(mantissa), exponent.abs()));
-    }
-}
-
-/// The shortest text that is read as the same value, with an exponent in the cases in which PostgreSQL writes one.
-fn float_text(out: &mut Vec<u8>, value: f64, shortest: &(impl std::fmt::Display + std::fmt::LowerExp), digits: i32) {
-    if value.is_nan() {
-        return out.extend(b"NaN");
-    }
-    if value.is_infinite() {
-        return out.extend(if value > 0.0 { &b"Infinity"[..] } else { b"-Infinity" });
-    }
-    let mut scientific = String::new();
-    let _ = write!(scientific, "{shortest:e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if value != 0.0 && !(-4..digits).contains(&exponent) {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        show(out, format_args!("{mantissa}e{sign}{:02}", exponent.abs()));
-    } else {
-        show(out, shortest);
     }
 }
 
@@ -484,6 +535,29 @@ mod tests {
             rounded_text(&mut out, value, digits);
             assert_eq!(String::from_utf8(out).expect("text"), expected);
         }
+    }
+
+    #[test]
+    fn lists_in_lists_are_dimensions() {
+        let lists = |rows: &[&[Option<i32>]]| {
+            let mut lists = ListBuilder::new(ListBuilder::new(Int32Builder::new()));
+            rows.iter().for_each(|row| lists.values().append_value(row.iter().copied()));
+            lists.append(true);
+            Arc::new(lists.finish()) as ArrayRef
+        };
+        let column = |rows: &[&[Option<i32>]]| {
+            let array = lists(rows);
+            Column::new(&array, ColumnType::of(array.data_type()), Form { binary: true, ..Form::default() })
+        };
+        let mut out = vec![];
+        column(&[&[Some(1), None], &[Some(3), Some(4)]]).expect("a column").write(0, &mut out);
+        let expected: Vec<u8> =
+            [2, 1, 23, 2, 1, 2, 1, 4, 1, -1, 4, 3, 4, 4].into_iter().flat_map(i32::to_be_bytes).collect();
+        assert_eq!(out, expected);
+        assert!(matches!(column(&[&[Some(1)], &[]]), Err(ColumnError::Uneven)));
+        out.clear();
+        column(&[&[]]).expect("a column").write(0, &mut out);
+        assert_eq!(out, [0, 0, 23].into_iter().flat_map(i32::to_be_bytes).collect::<Vec<u8>>());
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod http;
 mod http_hostile;
 mod postgres;
 mod postgres_claims;
+mod postgres_types;
 mod server;
 mod snapshots;
 mod traces;

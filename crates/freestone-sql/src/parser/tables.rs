@@ -186,9 +186,12 @@ impl Parser<'_> {
                 enforced = Some(false);
             } else if self.accept(K::ENFORCED) {
                 enforced = Some(true);
-            } else if self.is(K::DEFERRABLE) || self.is(K::INITIALLY) && self.is_at(1, K::DEFERRED) {
+            } else if self.is(K::INITIALLY) && self.is_at(1, K::DEFERRED) {
                 return self.refused_here("DEFERRABLE: constraints hold at the end of each statement", "leave it out");
-            } else if !self.accept_all(&[K::NOT, K::DEFERRABLE]) && !self.accept_all(&[K::INITIALLY, K::IMMEDIATE]) {
+            } else if !self.accept_all(&[K::NOT, K::DEFERRABLE])
+                && !self.accept(K::DEFERRABLE)
+                && !self.accept_all(&[K::INITIALLY, K::IMMEDIATE])
+            {
                 return Ok(enforced);
             }
         }

@@ -24,7 +24,7 @@ thread_local! {
 ///
 /// # Errors
 /// The statement was cancelled, timed out, or has nobody any more who waits for it.
-pub(crate) fn check() -> Result<()> {
+pub fn check() -> Result<()> {
     CURRENT.with_borrow(|current| current.as_ref().map_or(Ok(()), Cancellation::check))
 }
 

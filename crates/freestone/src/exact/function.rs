@@ -18,7 +18,7 @@ use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef, ScalarFunctionExpr};
 use datafusion::physical_expr_common::datum::apply;
 
-use super::{casts, decimals};
+use super::{casts, decimals, float_texts};
 use crate::error::{Error, ErrorKind};
 use crate::type_names::type_name;
 
@@ -35,6 +35,8 @@ pub(crate) enum Operation {
     Negative,
     /// A cast; with `or_null`, TRY_CAST.
     Cast { to: DataType, or_null: bool },
+    /// A float as the text that PostgreSQL has for it.
+    FloatText(DataType),
 }
 
 /// An operation as a function.
@@ -46,7 +48,8 @@ pub(crate) struct Exact {
 
 impl Exact {
     pub fn new(operation: Operation) -> Self {
-        let operands = if matches!(operation, Operation::Negative | Operation::Cast { .. }) { 1 } else { 2 };
+        let is_unary = matches!(operation, Operation::Negative | Operation::Cast { .. } | Operation::FloatText(_));
+        let operands = if is_unary { 1 } else { 2 };
         Exact { operation, signature: Signature::any(operands, Volatility::Immutable) }
     }
 
@@ -112,6 +115,7 @@ impl Exact {
             (Operation::Quotient, [left, right]) => decimals::quotients(left, right),
             (Operation::Negative, [operand]) => unary(operand, negative),
             (Operation::Cast { to, or_null }, [operand]) => unary(operand, |array| casts::cast(array, to, *or_null)),
+            (Operation::FloatText(to), [operand]) => unary(operand, |array| float_texts::texts(array, to)),
             (operation, operands) => internal_err!("{operation:?} of {} operands", operands.len()),
         }
     }
@@ -127,7 +131,7 @@ impl ScalarUDFImpl for Exact {
             Operation::Binary(Operator::BitwiseShiftRight) => ">>",
             Operation::Binary(_) => "%",
             Operation::Quotient => "/",
-            Operation::Cast { or_null: false, .. } => "cast",
+            Operation::Cast { or_null: false, .. } | Operation::FloatText(_) => "cast",
             Operation::Cast { or_null: true, .. } => "try_cast",
         }
     }
@@ -135,7 +139,7 @@ impl ScalarUDFImpl for Exact {
     /// The name of the replaced expression, so that columns keep their names.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         Ok(match (&self.operation, args) {
-            (Operation::Cast { .. }, [operand]) => operand.schema_name().to_string(),
+            (Operation::Cast { .. } | Operation::FloatText(_), [operand]) => operand.schema_name().to_string(),
             (Operation::Negative, [operand]) => format!("(- {})", operand.schema_name()),
             (_, [left, right]) => format!("{} {} {}", left.schema_name(), self.name(), right.schema_name()),
             _ => self.name().to_owned(),
@@ -148,6 +152,7 @@ impl ScalarUDFImpl for Exact {
                 let word = if *or_null { "TRY_CAST" } else { "CAST" };
                 format!("{word}({operand} AS {to})")
             }
+            (Operation::FloatText(to), [operand]) => format!("CAST({operand} AS {to})"),
             (Operation::Negative, [operand]) => format!("(- {operand})"),
             (_, [left, right]) => format!("({left} {} {right})", self.name()),
             _ => self.name().to_owned(),
@@ -167,7 +172,7 @@ impl ScalarUDFImpl for Exact {
                 Ok(DataType::Decimal128(38, scale))
             }
             (Operation::Negative, [operand]) => Ok(operand.clone()),
-            (Operation::Cast { to, .. }, _) => Ok(to.clone()),
+            (Operation::Cast { to, .. } | Operation::FloatText(to), _) => Ok(to.clone()),
             (operation, types) => internal_err!("{operation:?} of {} operands", types.len()),
         }
     }

@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
 use freestone_binder::patterns::similar;
 
 use super::function::unary;
+use super::rounding::Round;
 use crate::error::{Error, ErrorKind};
 use crate::sql::forms::SIMILAR;
 
@@ -32,7 +33,8 @@ pub(super) fn all(state: &SessionState) -> Result<Vec<Arc<ScalarUDF>>> {
     let texts = Signature::exact(vec![DataType::Utf8, DataType::Utf8], Volatility::Immutable);
     let similar = ScalarUDF::new_from_impl(Similar { signature: texts });
     let logarithms = [logarithm("ln")?, logarithm("log")?, logarithm("log2")?, logarithm("log10")?];
-    let all = [rounding("ceil", true)?, rounding("floor", false)?, sign, similar].into_iter().chain(logarithms);
+    let round = ScalarUDF::new_from_impl(Round { inner: state.udf("round")? });
+    let all = [rounding("ceil", true)?, rounding("floor", false)?, round, sign, similar].into_iter().chain(logarithms);
     Ok(all.map(Arc::new).collect())
 }
 

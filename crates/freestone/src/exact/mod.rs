@@ -11,11 +11,13 @@
 mod bounds;
 mod casts;
 mod decimals;
+mod float_texts;
 mod floats;
 mod function;
 mod functions;
 pub(crate) mod normal_form;
 mod planner;
+mod rounding;
 mod small;
 
 use std::sync::Arc;
@@ -33,6 +35,8 @@ use datafusion::optimizer::AnalyzerRule;
 use crate::expressions;
 pub(crate) use bounds::{integer, integer_digits, result_range};
 pub(crate) use casts::cast;
+pub(crate) use float_texts::FloatTexts;
+pub use float_texts::{push_float, push_float32};
 pub(crate) use floats::{Canonical, is_key, key, key_function};
 use function::Operation;
 pub(crate) use function::{Exact, arithmetic, unary};
@@ -58,18 +62,34 @@ impl AnalyzerRule for ExactNumbers {
         "exact_numbers"
     }
 
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(|plan| in_plan(plan, self.0))?.data)
+    fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+        let has_postgres_texts = options.extensions.get::<FloatTexts>().is_some_and(|own| own.are_postgres);
+        Ok(plan.transform_up_with_subqueries(|plan| in_plan(plan, self.0, has_postgres_texts))?.data)
     }
 }
 
-fn in_plan(plan: LogicalPlan, is_stored: IsStored) -> Result<Transformed<LogicalPlan>> {
+fn in_plan(plan: LogicalPlan, is_stored: IsStored, has_postgres_texts: bool) -> Result<Transformed<LogicalPlan>> {
     let plan = match plan {
         LogicalPlan::Sort(sort) => return floats::in_sort(sort).map(Transformed::yes),
         LogicalPlan::TableScan(scan) => return floats::in_scan(scan, is_stored),
         other => other,
     };
+    if has_postgres_texts {
+        return expressions::changed(plan, |expression, schema| match float_text(&expression, schema) {
+            Some((operand, to)) => Transformed::yes(Exact::new(Operation::FloatText(to)).call(vec![operand])),
+            None => in_expression(expression, schema),
+        });
+    }
     expressions::changed(plan, in_expression)
+}
+
+/// The operand and the type of a cast of a float to a text.
+fn float_text(expression: &Expr, schema: &DFSchema) -> Option<(Expr, DataType)> {
+    let (Expr::Cast(Cast { expr, field, .. }) | Expr::TryCast(TryCast { expr, field, .. })) = expression else {
+        return None;
+    };
+    let is_float = matches!(expr.get_type(schema).ok()?, DataType::Float32 | DataType::Float64);
+    (is_float && field.data_type().is_string()).then(|| (expr.as_ref().clone(), field.data_type().clone()))
 }
 
 /// Makes an expression exact, including its sub-expressions. Its types must be known.

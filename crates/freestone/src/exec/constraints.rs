@@ -71,11 +71,12 @@ impl Constraints {
         }
     }
 
-    /// Adds the CHECKs of the columns of a query's result that are of an ENUM.
+    /// Adds the CHECKs of the columns of a query's result that are of an ENUM or of texts in a normal form.
     pub fn add_text_types(&mut self, fields: &Schema) -> Result<()> {
         for field in fields.fields() {
-            if let Some(labels) = text_types::labels_of(field) {
-                self.checks.push((None, TextType::Enum(labels).check(field.name())));
+            let labels = text_types::labels_of(field).map(TextType::Enum);
+            if let Some(kind) = labels.or_else(|| text_types::normal_of(field).map(TextType::Normal)) {
+                self.checks.push((None, kind.check(field.name())));
             }
         }
         Ok(())

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use datafusion::arrow::array::{Array, BooleanArray, RecordBatch, UInt64Array};
 use datafusion::arrow::compute::filter_record_batch;
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast;
 use freestone_store::schema::TableSchema;
 use freestone_store::{Appended, Appender, LockMode, Snapshot, StoreError, Table, Waiting, WriteTransaction};
@@ -36,6 +37,7 @@ use crate::sql::parameters::Parameters;
 use crate::sql::spellings::{BY_NAME, OVERRIDING};
 use crate::sql::statement::{Command, parse_query, parse_script};
 use crate::sql::{assignments, names, visitor};
+use crate::text_types;
 
 /// `INSERT INTO table [(columns)] [BY NAME] VALUES … | SELECT … | DEFAULT VALUES`. Columns that are not named have
 /// their DEFAULT or NULL.
@@ -251,6 +253,7 @@ pub(super) fn update(
     let scope = Scope::new(snapshot.clone()).with_target_rows(&target);
     let query = ast::Statement::Query(update_query(update, &target, &table.schema)?);
     let (mut state, plan) = context.plan(&scope, query, parameters)?;
+    check_constants(&plan, &table.schema, &assigned)?;
     keep_order(&mut state, &plan);
     context.prepare_append(transaction, None)?;
     let mut row_ids = HashSet::new();
@@ -270,6 +273,32 @@ pub(super) fn update(
     match returning {
         Some(returning) => returning.rows(context, snapshot, parameters, &table.schema, written),
         None => Ok(Outcome::Affected { verb: "UPDATE", rows }),
+    }
+}
+
+/// Refuses an assigned constant that is no value of its column's type, also if no row is changed.
+fn check_constants(plan: &LogicalPlan, schema: &TableSchema, assigned: &HashSet<usize>) -> Result<()> {
+    let LogicalPlan::Projection(projection) = plan else { return Ok(()) };
+    let stored = text_types::stored_schema(schema);
+    for column in assigned {
+        // Behind the number of the row.
+        let Some(value) = projection.expr.get(column + 1).and_then(constant) else { continue };
+        let field = stored.field(*column).clone().with_nullable(true);
+        let given = Field::new(field.name(), value.data_type(), true);
+        let row = RecordBatch::try_new(Arc::new(Schema::new(vec![given])), vec![value.to_array()?])?;
+        let at = Location { source: String::new(), first_row: 1 };
+        text_types::in_normal_form(conform(&row, &Arc::new(Schema::new(vec![field])), ColumnMatch::Position, &at)?)?;
+    }
+    Ok(())
+}
+
+/// The value of a literal that is not NULL.
+fn constant(value: &Expr) -> Option<ScalarValue> {
+    match value {
+        Expr::Alias(alias) => constant(&alias.expr),
+        Expr::Literal(value, _) if !value.is_null() => Some(value.clone()),
+        Expr::Negative(value) => constant(value)?.arithmetic_negate().ok(),
+        _ => None,
     }
 }
 
@@ -484,7 +513,7 @@ pub(crate) struct Appending {
 
 impl Appending {
     pub fn new(appender: Appender, schema: &TableSchema, places: Places) -> Self {
-        Appending { appender, schema: schema.to_arrow(), places, rows: 0, kept: None }
+        Appending { appender, schema: text_types::stored_schema(schema), places, rows: 0, kept: None }
     }
 
     /// Keeps the rows as they are stored.
@@ -515,7 +544,8 @@ impl Appending {
     }
 }
 
-/// Rows of a statement in the form in which a table stores them, behind `rows_before` others.
+/// Rows of a statement in the form in which a table stores them, behind `rows_before` others. The schema is that of
+/// [`text_types::stored_schema`].
 pub(crate) fn stored_rows(
     batch: &RecordBatch,
     places: &Places,
@@ -525,7 +555,7 @@ pub(crate) fn stored_rows(
     let batch = places.arranged(batch, schema, &[])?;
     check_not_null(schema, &batch, rows_before)?;
     let at = Location { source: String::new(), first_row: rows_before + 1 };
-    Ok(conform(&batch, schema, ColumnMatch::Position, &at)?)
+    text_types::in_normal_form(conform(&batch, schema, ColumnMatch::Position, &at)?)
 }
 
 fn check_not_null(schema: &SchemaRef, batch: &RecordBatch, rows_before: u64) -> Result<()> {

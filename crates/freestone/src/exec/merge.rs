@@ -29,6 +29,7 @@ use crate::sql::names::{identifier, object_name};
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{parse_query, quote};
 use crate::sql::visitor;
+use crate::text_types;
 
 /// The column that is NULL if there is no row of the source.
 const HERE: &str = "freestone$here";
@@ -359,10 +360,17 @@ impl Changes {
             let values = rows.project(&(1..columns.len()).collect::<Vec<_>>())?;
             match then {
                 Then::Nothing => {}
-                Then::Insert(places) => self.inserted.push(stored_rows(&values, places, &schema.to_arrow(), 0)?),
+                Then::Insert(places) => {
+                    self.inserted.push(stored_rows(&values, places, &text_types::stored_schema(schema), 0)?)
+                }
                 Then::Update => {
                     self.take_rows(&rows)?;
-                    self.updated.push(stored_rows(&values, &Places::all(schema), &schema.to_arrow(), 0)?);
+                    self.updated.push(stored_rows(
+                        &values,
+                        &Places::all(schema),
+                        &text_types::stored_schema(schema),
+                        0,
+                    )?);
                 }
                 Then::Delete => {
                     let deleted = self.take_rows(&rows)?;
@@ -429,7 +437,7 @@ fn rows_at(
         let is_wanted: BooleanArray = ids.values().iter().map(|id| Some(wanted.contains(id))).collect();
         let rows = filter_record_batch(&batch.project(&(1..batch.num_columns()).collect::<Vec<_>>())?, &is_wanted)?;
         if rows.num_rows() > 0 {
-            let rows = stored_rows(&rows, &Places::all(schema), &schema.to_arrow(), 0)?;
+            let rows = stored_rows(&rows, &Places::all(schema), &text_types::stored_schema(schema), 0)?;
             found.push(rows);
         }
     }

@@ -29,6 +29,7 @@ use crate::sql::names::identifier;
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{parse_query, quote};
 use crate::sql::visitor;
+use crate::text_types;
 
 /// The name under which new rows are planned.
 pub(crate) const SOURCE: &str = "freestone$source";
@@ -165,7 +166,7 @@ impl Upsert<'_> {
 
     /// The new rows as they are stored.
     fn collected(&self, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<RecordBatch> {
-        let (schema, places) = (self.table.schema.to_arrow(), Places::all(&self.table.schema));
+        let (schema, places) = (text_types::stored_schema(&self.table.schema), Places::all(&self.table.schema));
         let mut rows = vec![];
         let mut count = 0;
         for batch in batches {
@@ -177,7 +178,7 @@ impl Upsert<'_> {
                 self.context.hold(batch.get_array_memory_size())?;
             }
         }
-        Ok(concat_batches(&schema, &rows)?)
+        Ok(concat_batches(&self.table.schema.to_arrow(), &rows)?)
     }
 
     /// `SELECT row id, number of the new row … FROM table JOIN new rows`.
@@ -244,7 +245,7 @@ impl Upsert<'_> {
         }
         assignments::evaluate_once(&mut query)?;
         let mut changed = Changed::default();
-        let stored = schema.to_arrow();
+        let stored = text_types::stored_schema(schema);
         let places = Places::all(schema);
         for batch in self.joined(rows, query)? {
             changed.row_ids.extend(row_id_column(&batch)?.values());

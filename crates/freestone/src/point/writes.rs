@@ -21,6 +21,7 @@ use crate::exec::write::WriteContext;
 use crate::exec::{returning, upsert};
 use crate::ingest::stored_cell;
 use crate::provider::comparison;
+use crate::text_types;
 
 impl Point {
     /// Performs the statement for some values; `None`, without having changed anything, if they do not fit it.
@@ -91,7 +92,7 @@ impl Point {
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
         let schema = &table.schema;
-        let row = dml::stored_rows(&row, &Places::all(schema), &schema.to_arrow(), 0)?;
+        let row = dml::stored_rows(&row, &Places::all(schema), &text_types::stored_schema(schema), 0)?;
         let mut old = None;
         for key in &conflict.keys {
             let Some(tests) = tests_of_row(table, &row, key)? else { return Ok(None) };

@@ -24,6 +24,7 @@ mod lists;
 mod numbers;
 mod path_join;
 mod planner;
+mod postgres;
 mod regex;
 mod rows;
 mod series;
@@ -61,6 +62,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         lists::all(),
         numbers::all(),
         path_join::all(),
+        postgres::all(),
         regex::all(),
         series::all(),
         similarity::all(),

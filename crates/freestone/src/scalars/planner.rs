@@ -1,4 +1,4 @@
-//! Operators and subscripts that are implemented by functions: `json -> 'path'`, `text ^@ 'start'`, `text[2:3]`.
+//! Operators and subscripts that are implemented by functions: `json -> 'path'`, `json #> '{a,b}'`, `text ^@ 'start'`, `text[2:3]`.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,11 +9,12 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-use super::{json, list_members, list_parts, structs, text};
+use super::{json, list_members, list_parts, postgres, structs, text};
 use crate::times::is_text;
 
 static EXTRACT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(json::extract()));
 static EXTRACT_STRING: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(json::extract_string()));
+static POINTER: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(postgres::pointer()));
 static MAP_VALUE: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(structs::map_value_function()));
 static LIST_HAS_ANY: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(list_members::list_has_any()));
 static LIST_HAS_ALL: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(list_members::list_has_all()));
@@ -30,6 +31,8 @@ impl ExprPlanner for Operators {
         Ok(PlannerResult::Planned(match op {
             BinaryOperator::Arrow => EXTRACT.call(vec![left, right]),
             BinaryOperator::LongArrow => EXTRACT_STRING.call(vec![left, right]),
+            BinaryOperator::HashArrow => EXTRACT.call(vec![left, POINTER.call(vec![right])]),
+            BinaryOperator::HashLongArrow => EXTRACT_STRING.call(vec![left, POINTER.call(vec![right])]),
             BinaryOperator::PGStartsWith => datafusion::functions::string::starts_with().call(vec![left, right]),
             BinaryOperator::PGOverlap => LIST_HAS_ANY.call(vec![left, right]),
             BinaryOperator::AtArrow if is_list(&left, schema) => LIST_HAS_ALL.call(vec![left, right]),

@@ -16,6 +16,7 @@ use crate::session::{Session, guarded};
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{Command, Statement, parse_query};
 use crate::sql::{names, statement, user_types};
+use crate::text_types;
 use freestone_store::schema::{Constraint, ConstraintKind, Identity};
 use freestone_store::{Snapshot, Table};
 
@@ -264,7 +265,7 @@ fn table_relation(table: &Table, snapshot: &Snapshot) -> Relation {
     let named = definitions::indexes(snapshot).filter(|(_, index)| index.table == table.name);
     let mut relation = Relation {
         name: table.name.clone(),
-        schema: Some(schema.to_arrow()),
+        schema: Some(text_types::stored_schema(schema)),
         rows: Some(table.rows()),
         bytes: table.bytes(),
         copy_bytes: snapshot.copies(table).map(|copy| copy.bytes()).sum(),

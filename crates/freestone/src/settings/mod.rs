@@ -18,6 +18,7 @@ use freestone_store::schema::TableSchema;
 
 use crate::access::Access;
 use crate::error::{Error, Result};
+use crate::exact::FloatTexts;
 use crate::memory;
 use crate::options::Options;
 use crate::sql::{names, statement};
@@ -128,7 +129,8 @@ pub(crate) fn initial(options: &Options) -> SessionConfig {
         .with_create_default_catalog_and_schema(false)
         // Each statement has an information schema of its own, of its snapshot.
         .with_information_schema(false)
-        .with_option_extension(FreestoneSettings::default());
+        .with_option_extension(FreestoneSettings::default())
+        .with_option_extension(FloatTexts::default());
     let memory = memory::spill_settings(options);
     if let Some(memory) = &memory {
         config = config.with_batch_size(memory.batch_rows);

@@ -6,12 +6,13 @@ use std::sync::LazyLock;
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
-    UnaryOperator, Value, VisitMut,
+    StructField, UnaryOperator, Value, VisitMut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::dialect::SqlDialect;
 use super::fragments::call;
+use super::names::folded;
 use super::visitor;
 
 /// The functions by which casts to JSON and BLOB and the operator `~` are computed.
@@ -243,14 +244,22 @@ fn rewrite_one(expr: &mut Expr) {
         Expr::Function(function) => {
             if let Some(name) = plain_name(&function.name) {
                 match name.as_str() {
+                    "approx_quantile" => match quantiles(function) {
+                        Some(list) => *expr = list,
+                        None => expand(expr, &name),
+                    },
                     "alias" | "struct_pack" | "struct_insert" | "struct_update" | "date_part" | "datepart"
-                    | "regexp_extract" => {
-                        if let Some(written) = special(&name, function) {
-                            *expr = written;
-                        }
-                    }
+                    | "regexp_extract" | "make_interval" | "struct_extract" => match special(&name, function) {
+                        Some(written) => *expr = written,
+                        None => expand(expr, &name),
+                    },
                     _ => expand(expr, &name),
                 }
+            }
+        }
+        Expr::Cast { kind, expr: inner, data_type: DataType::Struct(fields, _), .. } => {
+            if let Some(named) = row_as_struct(kind, inner, fields) {
+                *expr = named;
             }
         }
         Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: inner } => {
@@ -384,6 +393,17 @@ fn special(name: &str, function: &Function) -> Option<Expr> {
             let fields = fields.iter().map(field).collect::<Option<Vec<_>>>()?;
             Some(call(name, std::iter::once(argument(first)?).chain(fields.into_iter().flatten()).collect()))
         }
+        "make_interval" => units_by_name(&list.args),
+        "struct_extract" => match list.args.as_slice() {
+            // By its place, from 1.
+            [value, place] => match argument(place)? {
+                Expr::Value(number) if matches!(number.value, Value::Number(..)) => {
+                    Some(call("struct_extract_at", vec![argument(value)?, Expr::Value(number)]))
+                }
+                _ => None,
+            },
+            _ => None,
+        },
         "regexp_extract" => groups(list.args.iter().map(argument).collect::<Option<Vec<_>>>()?),
         // `date_part(['year', 'month'], x)` becomes a struct with a field per part.
         _ => match list.args.as_slice() {
@@ -395,6 +415,69 @@ fn special(name: &str, function: &Function) -> Option<Expr> {
             _ => None,
         },
     }
+}
+
+/// A cast of `ROW(1, 'x')` to a struct, whose fields have the names of the type. Nothing for another value, or another
+/// number of fields.
+fn row_as_struct(kind: &CastKind, row: &Expr, fields: &[StructField]) -> Option<Expr> {
+    let Expr::Function(function) = row else { return None };
+    let values = arguments(function).filter(|values| values.len() == fields.len())?;
+    if plain_name(&function.name)? != "row" || has_clauses(function) {
+        return None;
+    }
+    let mut named = vec![];
+    for (field, value) in fields.iter().zip(values) {
+        named.push(text(&folded(field.field_name.as_ref()?)));
+        named.push(Expr::Cast {
+            kind: kind.clone(),
+            expr: Box::new(value),
+            data_type: field.field_type.clone(),
+            array: false,
+            format: None,
+        });
+    }
+    Some(call("named_struct", named))
+}
+
+/// `approx_quantile(a, [0.1, 0.9])` becomes a list of the quantiles.
+fn quantiles(function: &Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [_, FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Array(parts)))] = list.args.as_slice() else {
+        return None;
+    };
+    let quantile = |part: &Expr| {
+        let mut one = function.clone();
+        one.name = ObjectName::from(vec![Ident::new("approx_percentile_cont")]);
+        if let FunctionArguments::List(list) = &mut one.args {
+            list.args.truncate(1);
+            list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(part.clone())));
+        }
+        Expr::Function(one)
+    };
+    Some(call("make_array", parts.elem.iter().map(quantile).collect()))
+}
+
+/// `make_interval(days => 3)` becomes a call with all units in their order; nothing where none has a name.
+fn units_by_name(arguments: &[FunctionArg]) -> Option<Expr> {
+    const UNITS: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
+    let mut units: [Option<Expr>; 7] = Default::default();
+    let mut has_names = false;
+    for (at, argument) in arguments.iter().enumerate() {
+        let (at, value) = match argument {
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => {
+                has_names = true;
+                (UNITS.iter().position(|unit| name.value.eq_ignore_ascii_case(unit))?, value)
+            }
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) if !has_names => (at, value),
+            _ => return None,
+        };
+        // A unit that is given twice is an error of the function.
+        if units.get_mut(at)?.replace(value.clone()).is_some() {
+            return None;
+        }
+    }
+    let zero = || Expr::value(Value::Number("0".to_owned(), false));
+    has_names.then(|| call("make_interval", units.into_iter().map(|unit| unit.unwrap_or_else(zero)).collect()))
 }
 
 /// `regexp_extract(text, pattern, ['a', 'b'])` becomes a struct with a field per group.

@@ -136,8 +136,31 @@ fn of_definition(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             }
             tokens
         }
+        "EXPLAIN" => without_parentheses(tokens),
         _ => tokens,
     }
+}
+
+/// `EXPLAIN (SELECT …)` without the parentheses, which the parser takes for those of options.
+fn without_parentheses(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    const QUERIES: [&str; 6] = ["SELECT", "FROM", "WITH", "VALUES", "TABLE", "PIVOT"];
+    let is_open =
+        |tokens: &[TokenWithSpan], at: usize| matches!(tokens.get(at), Some(token) if token.token == Token::LParen);
+    let is_query = |tokens: &[TokenWithSpan]| QUERIES.contains(&word(tokens.get(2)).as_str()) || is_open(tokens, 2);
+    while is_open(&tokens, 1) && is_query(&tokens) {
+        if encloses(&tokens[1..]) {
+            tokens.pop();
+            tokens.remove(1);
+            continue;
+        }
+        // They are around a part of the query.
+        let span = tokens[1].span;
+        let before = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM"), Token::LParen];
+        drop(tokens.splice(1..1, before.map(|token| TokenWithSpan::new(token, span))));
+        tokens.push(TokenWithSpan::new(Token::RParen, span));
+        break;
+    }
+    tokens
 }
 
 /// An unquoted word in upper case; empty for anything else.
@@ -300,13 +323,23 @@ impl Writer<'_> {
         true
     }
 
+    /// Whether what stands before says that a table is named here.
+    fn is_name_of_table(&self) -> bool {
+        const BEFORE: [&str; 9] = ["TABLE", "EXISTS", "INTO", "FROM", "JOIN", "UPDATE", "REFERENCES", "VIEW", "ONLY"];
+        match self.at.checked_sub(1).and_then(|before| self.tokens.get(before)).map(|token| &token.token) {
+            Some(Token::Word(word)) => BEFORE.contains(&word.value.to_ascii_uppercase().as_str()),
+            Some(Token::Period) => true,
+            _ => false,
+        }
+    }
+
     /// Replaces the type `STRUCT(a INT, b TEXT)` by `STRUCT<a INT, b TEXT>`, which the parser supports.
     fn struct_type(&mut self) -> bool {
         let is_name = |token: Option<&TokenWithSpan>| matches!(token.map(|token| &token.token), Some(Token::Word(_)));
         let named = is_name(self.tokens.get(self.at + 2)) && is_name(self.tokens.get(self.at + 3));
         let is_operator =
             matches!(self.word(3).as_str(), "AS" | "IN" | "IS" | "AND" | "OR" | "NOT" | "LIKE" | "BETWEEN");
-        if !self.is(1, &Token::LParen) || !named || is_operator {
+        if !self.is(1, &Token::LParen) || !named || is_operator || self.is_name_of_table() {
             return false;
         }
         let mut depth = 0usize;
@@ -677,6 +710,11 @@ mod tests {
             ("SELECT 1 UNION ALL BY NAME SELECT 2", "SELECT 1 UNION ALL BY NAME SELECT 2"),
             ("INSERT INTO t (VALUES (1), (2),)", "INSERT INTO t VALUES (1), (2)"),
             ("CREATE TABLE t (a INT, b INT,)", "CREATE TABLE t (a INT, b INT)"),
+            ("CREATE TABLE struct (a INT, b TEXT)", "CREATE TABLE struct (a INT, b TEXT)"),
+            ("EXPLAIN (SELECT 1)", "EXPLAIN SELECT 1"),
+            ("EXPLAIN ((SELECT 1))", "EXPLAIN SELECT 1"),
+            ("EXPLAIN (SELECT 1) UNION SELECT 2", "EXPLAIN SELECT * FROM ((SELECT 1) UNION SELECT 2)"),
+            ("EXPLAIN (ANALYZE) SELECT 1", "EXPLAIN (ANALYZE) SELECT 1"),
             (
                 "SELECT struct(a, b), x::STRUCT(a INT, b STRUCT(c INT))",
                 "SELECT struct(a, b), x::STRUCT<a INT, b STRUCT<c INT> >",

@@ -329,6 +329,14 @@ impl Statement {
                 let (line, column) = start.map_or((self.line as u64, 1), |start| (start.line, start.column));
                 Error::of_syntax(&found, &self.text, line, column)
             }
+            // What SQL has and this database has not, under its name.
+            Err(found) if found.code == ErrorCode::Unsupported => {
+                let error = Error::unsupported(found.message);
+                match found.hint {
+                    Some(hint) => error.with_hint(hint),
+                    None => error,
+                }
+            }
             _ => error,
         }
     }

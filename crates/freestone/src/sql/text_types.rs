@@ -10,6 +10,7 @@ use super::fragments::{call, quoted, text};
 use super::names::identifier;
 use crate::error::{Error, ErrorKind};
 use crate::json_text::start_of;
+use crate::normal_texts::NormalText;
 
 /// Whether a text is NULL or a label: the first argument of the others.
 pub(crate) const CHECK: &str = "freestone_enum";
@@ -20,6 +21,17 @@ pub(crate) const CAST: &str = "freestone_as_enum";
 pub(crate) const CAST_OR_NULL: &str = "freestone_as_enum_or_null";
 /// A value of an ENUM as a text. It stands in casts to VARCHAR, which change no type that Arrow has.
 pub(crate) const TEXT: &str = "freestone_enum_text";
+
+/// Whether a text is NULL or in the normal form of the type that the second argument names.
+pub(crate) const CHECK_NORMAL: &str = "freestone_is_normal";
+/// A value as a text in a normal form.
+pub(crate) const CAST_NORMAL: &str = "freestone_as_normal";
+pub(crate) const CAST_NORMAL_OR_NULL: &str = "freestone_as_normal_or_null";
+
+/// A time of day, rounded to a number of digits behind the second.
+pub(crate) const ROUNDED_TIME: &str = "freestone_rounded_time";
+/// An interval, rounded to a number of digits behind the second.
+pub(crate) const ROUNDED_INTERVAL: &str = "freestone_rounded_interval";
 
 /// `ENUM('a', 'b')`.
 pub(crate) fn type_text(labels: &[String]) -> String {
@@ -33,6 +45,7 @@ pub(crate) enum TextType {
     /// With its labels.
     Enum(Vec<String>),
     Json,
+    Normal(NormalText),
 }
 
 impl TextType {
@@ -42,6 +55,7 @@ impl TextType {
         match self {
             TextType::Enum(labels) => called(CHECK, column, labels),
             TextType::Json => call(CHECK_JSON, vec![column]),
+            TextType::Normal(kind) => call(CHECK_NORMAL, vec![column, text(&kind.name())]),
         }
     }
 
@@ -50,12 +64,16 @@ impl TextType {
         match self {
             TextType::Enum(labels) => type_text(labels),
             TextType::Json => "JSON".to_owned(),
+            TextType::Normal(kind) => kind.name(),
         }
     }
 
     /// The error of a text in a column that is no value of this type.
     pub fn refused(&self, column: &str, text: &str) -> Error {
         match self {
+            TextType::Normal(kind) => {
+                Error::new(ErrorKind::Constraint, format!("column {column}: '{text}' is no {}", kind.name()))
+            }
             TextType::Enum(labels) => Error::new(
                 ErrorKind::Constraint,
                 format!("column {column}: '{text}' is no label of {}", type_text(labels)),
@@ -75,7 +93,9 @@ pub(crate) fn called(function: &str, value: Expr, labels: &[String]) -> Expr {
 /// The column and its type, if a CHECK stands for one.
 pub(crate) fn of_check(check: &CheckConstraint) -> Option<(String, TextType)> {
     // Most do not, and need not be parsed.
-    (check.condition.starts_with(CHECK) || check.condition.starts_with(CHECK_JSON)).then_some(())?;
+    if ![CHECK, CHECK_JSON, CHECK_NORMAL].iter().any(|own| check.condition.starts_with(own)) {
+        return None;
+    }
     let mut parser = Parser::new(&SqlDialect).try_with_sql(&check.condition).ok()?;
     let Ok(Expr::Function(function)) = parser.parse_expr() else { return None };
     let ast::FunctionArguments::List(list) = &function.args else { return None };
@@ -92,6 +112,7 @@ pub(crate) fn of_check(check: &CheckConstraint) -> Option<(String, TextType)> {
     let kind = match function.name.to_string().as_str() {
         CHECK => TextType::Enum(labels),
         CHECK_JSON if labels.is_empty() => TextType::Json,
+        CHECK_NORMAL => TextType::Normal(NormalText::of_name(labels.first()?)?),
         _ => return None,
     };
     Some((identifier(column), kind))

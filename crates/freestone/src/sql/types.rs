@@ -30,9 +30,10 @@ fn missing(sql: &ast::DataType) -> Option<(&'static str, &'static str)> {
     use ast::DataType as Sql;
     Some(match sql {
         Sql::Union(_) => ("UNION", "write a STRUCT with a field for each type"),
-        Sql::Bit(_) | Sql::BitVarying(_) | Sql::VarBit(_) => ("BIT", "write BLOB, or VARCHAR for the digits"),
+        // Where a statement names them in a cast or for a column, they are texts by now.
+        Sql::Bit(_) | Sql::BitVarying(_) | Sql::VarBit(_) => ("BIT", "it is one in casts and of columns of tables"),
         Sql::Time(_, ast::TimezoneInfo::WithTimeZone | ast::TimezoneInfo::Tz) => {
-            ("TIME WITH TIME ZONE", "write TIMESTAMP WITH TIME ZONE, or TIME and the offset in columns of their own")
+            ("TIME WITH TIME ZONE", "it is one in casts and of columns of tables")
         }
         _ => return None,
     })

@@ -1,4 +1,4 @@
-//! `min` and `max` of an ENUM, by the places of its labels.
+//! `min` and `max` of an ENUM, by the places of its labels, and of texts in a normal form, by their keys.
 
 use std::sync::Arc;
 
@@ -9,19 +9,51 @@ use datafusion::error::Result;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 
-use super::metadata;
+use super::{metadata, normal_metadata};
+use crate::normal_texts::NormalText;
 use crate::times::exact_cast;
+
+/// What orders values.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Order {
+    /// The places of labels.
+    Labels(Vec<String>),
+    /// The keys of texts in a normal form, or the texts themselves.
+    Normal(NormalText),
+}
+
+impl Order {
+    /// Whether it is not that of the texts.
+    pub fn is_own(&self) -> bool {
+        match self {
+            Order::Labels(_) => true,
+            Order::Normal(kind) => kind.has_keys(),
+        }
+    }
+
+    /// Bytes in the order of the values; `None` for a text that is none of them.
+    fn key(&self, text: &str) -> Option<Vec<u8>> {
+        match self {
+            Order::Labels(labels) => {
+                let place = labels.iter().position(|label| label == text)?;
+                Some((place as u64).to_be_bytes().to_vec())
+            }
+            Order::Normal(kind) if kind.has_keys() => kind.key(text),
+            Order::Normal(_) => Some(text.as_bytes().to_vec()),
+        }
+    }
+}
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Extreme {
     is_max: bool,
-    labels: Vec<String>,
+    order: Order,
     signature: Signature,
 }
 
 /// The aggregate, under the name of the one that it replaces.
-pub(super) fn extreme(is_max: bool, labels: Vec<String>) -> AggregateUDF {
-    AggregateUDF::new_from_impl(Extreme { is_max, labels, signature: Signature::any(1, Volatility::Immutable) })
+pub(super) fn extreme(is_max: bool, order: Order) -> AggregateUDF {
+    AggregateUDF::new_from_impl(Extreme { is_max, order, signature: Signature::any(1, Volatility::Immutable) })
 }
 
 impl AggregateUDFImpl for Extreme {
@@ -39,11 +71,15 @@ impl AggregateUDFImpl for Extreme {
 
     fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
         let data_type = fields.first().map_or(DataType::Utf8View, |field| field.data_type().clone());
-        Ok(Arc::new(Field::new(self.name(), data_type, true).with_metadata(metadata(&self.labels))))
+        let metadata = match &self.order {
+            Order::Labels(labels) => metadata(labels),
+            Order::Normal(kind) => normal_metadata(*kind),
+        };
+        Ok(Arc::new(Field::new(self.name(), data_type, true).with_metadata(metadata)))
     }
 
     fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(Best { is_max: self.is_max, labels: self.labels.clone(), place: None }))
+        Ok(Box::new(Best { is_max: self.is_max, order: self.order.clone(), best: None }))
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
@@ -54,14 +90,14 @@ impl AggregateUDFImpl for Extreme {
 #[derive(Debug)]
 struct Best {
     is_max: bool,
-    labels: Vec<String>,
-    /// That of the best label so far.
-    place: Option<usize>,
+    order: Order,
+    /// The best value so far, behind its key.
+    best: Option<(Vec<u8>, String)>,
 }
 
 impl Best {
-    fn label(&self) -> Option<String> {
-        self.place.map(|place| self.labels[place].clone())
+    fn value(&self) -> ScalarValue {
+        ScalarValue::Utf8View(self.best.as_ref().map(|(_, text)| text.clone()))
     }
 }
 
@@ -69,14 +105,14 @@ impl Accumulator for Best {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let texts = exact_cast(&values[0], &DataType::Utf8View)?;
         for text in texts.as_string_view().iter().flatten() {
-            let Some(place) = self.labels.iter().position(|label| label == text) else { continue };
-            let is_better = match self.place {
-                Some(best) if self.is_max => place > best,
-                Some(best) => place < best,
+            let Some(key) = self.order.key(text) else { continue };
+            let is_better = match &self.best {
+                Some((best, _)) if self.is_max => key > *best,
+                Some((best, _)) => key < *best,
                 None => true,
             };
             if is_better {
-                self.place = Some(place);
+                self.best = Some((key, text.to_owned()));
             }
         }
         Ok(())
@@ -87,14 +123,18 @@ impl Accumulator for Best {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        Ok(ScalarValue::Utf8View(self.label()))
+        Ok(self.value())
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(vec![ScalarValue::Utf8View(self.label())])
+        Ok(vec![self.value()])
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.labels.iter().map(String::capacity).sum::<usize>()
+        let labels = match &self.order {
+            Order::Labels(labels) => labels.iter().map(String::capacity).sum(),
+            Order::Normal(_) => 0,
+        };
+        size_of_val(self) + labels + self.best.as_ref().map_or(0, |(key, text)| key.capacity() + text.capacity())
     }
 }

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::{labels_of, metadata};
+use super::{all_items, labels_of, metadata, over_items};
 use crate::error::Error;
 use crate::sql::text_types::{CAST, CAST_OR_NULL, CHECK, TEXT, type_text};
 use crate::times::{exact_cast, is_text, wrong_types};
@@ -134,6 +134,10 @@ impl ScalarUDFImpl for OfEnum {
         if !counts.contains(&types.len()) {
             return wrong_types(self.name, "values of an ENUM", &types);
         }
+        // Each item of a list is a value.
+        if let (Cast | CastOrNull, Some(list @ DataType::List(_))) = (self.kind, types.first()) {
+            return Ok(Arc::new(Field::new(self.name, list.clone(), true)));
+        }
         // A value of another type is what it is.
         let own = types.first().filter(|given| self.kind == Text && !is_text(given));
         let field = Field::new(self.name, own.cloned().unwrap_or_else(|| self.result()), true);
@@ -167,11 +171,25 @@ impl ScalarUDFImpl for OfEnum {
         }
         let is_constant = matches!(args.args[0], ColumnarValue::Scalar(_));
         let rows = if is_constant { 1 } else { args.number_rows };
-        let result = of_texts(self.kind, &texts(0, rows)?, &labels)?;
+        let result = match (args.args[0].data_type(), self.kind) {
+            (DataType::List(_), Check | Cast | CastOrNull) => {
+                of_lists(self.kind, &args.args[0].to_array(rows)?, &labels)?
+            }
+            _ => of_texts(self.kind, &texts(0, rows)?, &labels)?,
+        };
         match is_constant {
             true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?)),
             false => Ok(ColumnarValue::Array(result)),
         }
+    }
+}
+
+/// The same for the items of lists.
+fn of_lists(kind: Kind, lists: &ArrayRef, labels: &[String]) -> Result<ArrayRef> {
+    let of_items = |items: &ArrayRef| of_texts(kind, exact_cast(items, &DataType::Utf8View)?.as_string_view(), labels);
+    match kind {
+        Check => Ok(Arc::new(all_items(lists, &|items| Ok(of_items(items)?.as_boolean().clone()))?)),
+        _ => over_items(lists, &of_items),
     }
 }
 

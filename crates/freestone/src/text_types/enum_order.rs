@@ -1,7 +1,9 @@
-//! The analyzer rule that compares and sorts values of an ENUM by the places of their labels.
+//! The analyzer rule that compares and sorts values of an ENUM by the places of their labels, and texts in a normal form by
+//! their keys.
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
@@ -10,9 +12,11 @@ use datafusion::logical_expr::expr::{Sort, WindowFunctionDefinition};
 use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 
-use super::{LABELS, enum_extremes, enum_functions, labels_of};
+use super::enum_extremes::{self, Order};
+use super::{LABELS, NORMAL, enum_functions, labels_of, normal_functions, normal_of};
 use crate::expressions;
-use crate::sql::text_types::{CAST, CAST_OR_NULL, TEXT, type_text};
+use crate::normal_texts::NormalText;
+use crate::sql::text_types::{CAST, CAST_NORMAL, CAST_NORMAL_OR_NULL, CAST_OR_NULL, TEXT, type_text};
 
 /// It runs before other rules, which keep types and not what fields say beyond them.
 #[derive(Debug)]
@@ -37,8 +41,9 @@ impl AnalyzerRule for EnumOrder {
 }
 
 fn node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let has_enums = |schema: &DFSchema| schema.fields().iter().any(|field| field.metadata().contains_key(LABELS));
-    if !plan.inputs().iter().any(|input| has_enums(input.schema())) && !has_casts(&plan)? {
+    let is_own = |field: &FieldRef| [LABELS, NORMAL].iter().any(|own| field.metadata().contains_key(*own));
+    let has_own = |schema: &DFSchema| schema.fields().iter().any(is_own);
+    if !plan.inputs().iter().any(|input| has_own(input.schema())) && !has_casts(&plan)? {
         return Ok(Transformed::no(plan));
     }
     let changed = expressions::changed(plan, |mut expression, schema| {
@@ -54,7 +59,14 @@ fn node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         LogicalPlan::Distinct(Distinct::On(mut distinct)) => {
             let schema = distinct.input.schema().clone();
-            let changed = distinct.sort_expr.as_mut().is_some_and(|keys| sorted(keys, &schema));
+            let mut changed = distinct.sort_expr.as_mut().is_some_and(|keys| sorted(keys, &schema));
+            // They are the first of the sort keys.
+            for value in &mut distinct.on_expr {
+                if let Some(order) = order(value, &schema).filter(Order::is_own) {
+                    *value = place(std::mem::take(value), &order);
+                    changed = true;
+                }
+            }
             Transformed::new_transformed(LogicalPlan::Distinct(Distinct::On(distinct)), changed)
         }
         other => Transformed::no(other),
@@ -62,10 +74,10 @@ fn node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::new_transformed(of_kind.data, transformed | of_kind.transformed))
 }
 
-/// Whether an expression of a node is a cast to an ENUM.
+/// Whether an expression of a node is a cast to one of these types.
 fn has_casts(plan: &LogicalPlan) -> Result<bool> {
-    let is_cast =
-        |e: &Expr| matches!(e, Expr::ScalarFunction(call) if matches!(call.name(), CAST | CAST_OR_NULL | TEXT));
+    const CASTS: [&str; 5] = [CAST, CAST_OR_NULL, CAST_NORMAL, CAST_NORMAL_OR_NULL, TEXT];
+    let is_cast = |e: &Expr| matches!(e, Expr::ScalarFunction(call) if CASTS.contains(&call.name()));
     let mut found = false;
     plan.apply_expressions(|expression| {
         found = expression.exists(|e| Ok(is_cast(e)))?;
@@ -74,42 +86,84 @@ fn has_casts(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// The labels of an expression's ENUM.
-fn labels(expression: &Expr, schema: &DFSchema) -> Option<Vec<String>> {
+/// What orders the values of an expression, if it is of one of these types.
+fn order(expression: &Expr, schema: &DFSchema) -> Option<Order> {
     let (_, field) = expression.to_field(schema).ok()?;
-    labels_of(&field)
+    labels_of(&field).map(Order::Labels).or_else(|| normal_of(&field).map(Order::Normal))
 }
 
-/// A value as its place among labels.
-fn place(value: Expr, labels: &[String]) -> Expr {
-    let label = |label: &String| Expr::Literal(ScalarValue::Utf8View(Some(label.clone())), None);
-    enum_functions::place().call(std::iter::once(value).chain(labels.iter().map(label)).collect())
+fn text(value: &str) -> Expr {
+    Expr::Literal(ScalarValue::Utf8View(Some(value.to_owned())), None)
+}
+
+/// A value as what it is ordered by.
+fn place(value: Expr, order: &Order) -> Expr {
+    match order {
+        Order::Labels(labels) => {
+            let labels = labels.iter().map(|label| text(label));
+            enum_functions::place().call(std::iter::once(value).chain(labels).collect())
+        }
+        Order::Normal(kind) if kind.has_keys() => normal_functions::key().call(vec![value, text(&kind.name())]),
+        Order::Normal(_) => value,
+    }
 }
 
 fn sorted(keys: &mut [Sort], schema: &DFSchema) -> bool {
     let mut changed = false;
     for key in keys {
-        if let Some(labels) = labels(&key.expr, schema) {
-            key.expr = place(std::mem::take(&mut key.expr), &labels);
+        if let Some(order) = order(&key.expr, schema).filter(Order::is_own) {
+            key.expr = place(std::mem::take(&mut key.expr), &order);
             changed = true;
         }
     }
     changed
 }
 
-/// Replaces values that are compared, where one is of an ENUM.
-fn placed(operands: Vec<&mut Expr>, schema: &DFSchema) -> bool {
-    let Some(labels) = operands.iter().find_map(|operand| labels(operand, schema)) else { return false };
+/// Brings values that are compared with one of a normal form into it.
+fn normal(operands: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+    let kind = |operand: &Expr| match order(operand, schema) {
+        Some(Order::Normal(kind)) => Some(kind),
+        _ => None,
+    };
+    let Some(to) = operands.iter().find_map(|operand| kind(operand)) else { return false };
+    let mut changed = false;
     for operand in operands {
-        *operand = place(std::mem::take(operand), &labels);
+        if is_text(operand, schema) && kind(operand).is_none() {
+            *operand = cast(std::mem::take(operand), to);
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Whether an expression is a text.
+fn is_text(expression: &Expr, schema: &DFSchema) -> bool {
+    expression.get_type(schema).is_ok_and(|data_type| data_type.is_string())
+}
+
+fn cast(value: Expr, to: NormalText) -> Expr {
+    normal_functions::cast().call(vec![value, text(&to.name())])
+}
+
+/// Replaces values that are compared, where one is of such a type.
+fn placed(operands: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+    let Some(order) = operands.iter().find_map(|operand| order(operand, schema)).filter(Order::is_own) else {
+        return false;
+    };
+    for operand in operands {
+        *operand = place(std::mem::take(operand), &order);
     }
     true
+}
+
+fn is_equality(op: Operator) -> bool {
+    matches!(op, Operator::Eq | Operator::NotEq | Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
 }
 
 fn corrected(expression: &mut Expr, schema: &DFSchema) -> bool {
     match expression {
         Expr::ScalarFunction(call) if call.func.name() == TEXT => match call.args.as_mut_slice() {
-            [value] if labels(value, schema).is_none() => {
+            [value] if order(value, schema).is_none() => {
                 *expression = std::mem::take(value);
                 true
             }
@@ -120,9 +174,21 @@ fn corrected(expression: &mut Expr, schema: &DFSchema) -> bool {
         {
             placed(vec![&mut binary.left, &mut binary.right], schema)
         }
+        Expr::BinaryExpr(binary) if is_equality(binary.op) => normal(vec![&mut binary.left, &mut binary.right], schema),
+        Expr::InList(list) => normal(std::iter::once(list.expr.as_mut()).chain(&mut list.list).collect(), schema),
         Expr::ScalarFunction(call) if call.func.name() == "typeof" => {
-            let Some(labels) = call.args.first().and_then(|value| labels(value, schema)) else { return false };
-            *expression = Expr::Literal(ScalarValue::Utf8View(Some(type_text(&labels))), None);
+            let Some(order) = call.args.first().and_then(|value| order(value, schema)) else { return false };
+            *expression = text(&match order {
+                Order::Labels(labels) => type_text(&labels),
+                Order::Normal(kind) => kind.name(),
+            });
+            true
+        }
+        Expr::ScalarFunction(call) if call.func.name() == "pg_typeof" => {
+            let Some(Order::Normal(kind)) = call.args.first().and_then(|value| order(value, schema)) else {
+                return false;
+            };
+            *expression = text(kind.postgres_name());
             true
         }
         Expr::Between(between) => placed(vec![&mut between.expr, &mut between.low, &mut between.high], schema),
@@ -162,12 +228,12 @@ fn extreme(
 ) -> Option<Option<Arc<datafusion::logical_expr::AggregateUDF>>> {
     match (name, args) {
         ("min" | "max", [value]) => {
-            let labels = labels(value, schema)?;
-            Some(Some(Arc::new(enum_extremes::extreme(name == "max", labels))))
+            let order = order(value, schema)?;
+            Some(Some(Arc::new(enum_extremes::extreme(name == "max", order))))
         }
         ("arg_min" | "arg_max", [_, by, ..]) => {
-            let labels = labels(by, schema)?;
-            *by = place(std::mem::take(by), &labels);
+            let order = order(by, schema).filter(Order::is_own)?;
+            *by = place(std::mem::take(by), &order);
             Some(None)
         }
         _ => None,

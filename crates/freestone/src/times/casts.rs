@@ -1,14 +1,14 @@
 //! Replaces casts of times by ours. Runs after type coercion, so that casts added by DataFusion are included.
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 
-use super::convert;
+use super::{convert, is_span};
 use crate::error::{Error, ErrorKind};
 use crate::expressions;
 use crate::type_names::type_name;
@@ -38,6 +38,10 @@ fn ours(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         _ => return Ok(Transformed::no(expression)),
     };
     let Ok(from) = inner.get_type(schema) else { return Ok(Transformed::no(expression)) };
+    // As in DuckDB, what no value can be cast to is NULL for all of them.
+    if or_null && is_never(&from, to) {
+        return Ok(Transformed::yes(Expr::Literal(ScalarValue::try_new_null(to)?, None)));
+    }
     if let DataType::Timestamp(..) = to
         && (from.is_numeric() || from == DataType::Boolean)
     {
@@ -51,6 +55,15 @@ fn ours(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         return Ok(Transformed::no(expression));
     }
     Ok(Transformed::yes(convert::call(inner.as_ref().clone(), to.clone(), or_null)))
+}
+
+/// Whether there is no cast from a type to another.
+fn is_never(from: &DataType, to: &DataType) -> bool {
+    let is_number = |kind: &DataType| kind.is_numeric() || *kind == DataType::Boolean;
+    let is_of_times = |kind: &DataType| is_time(kind) || is_span(kind);
+    let mixes = is_of_times(from) && is_number(to) || is_number(from) && is_of_times(to);
+    let is_scalar = |kind: &DataType| !kind.is_nested() || matches!(kind, DataType::Dictionary(..));
+    mixes || !is_scalar(from) && (is_number(to) || is_of_times(to))
 }
 
 fn is_time(kind: &DataType) -> bool {

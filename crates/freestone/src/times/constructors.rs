@@ -25,6 +25,8 @@ const SECOND_US: i64 = 1_000_000;
 pub(crate) fn functions() -> Vec<TimeFunction> {
     vec![
         TimeFunction::new("to_timestamp", takes_seconds, |_, _| Ok(timestamptz()), of_seconds),
+        TimeFunction::new("to_date", takes_date, |_, _| Ok(DataType::Date32), to_date),
+        TimeFunction::new("make_interval", takes_units, |_, _| Ok(INTERVAL), of_units),
         TimeFunction::new("make_timestamp", takes_fields, |_, _| Ok(TIMESTAMP), of_fields),
         TimeFunction::new("make_timestamptz", takes_fields, |_, _| Ok(timestamptz()), of_fields),
         TimeFunction::new("timezone", takes_zone, gives_zone, |call| keeping_infinite(call, at_zone)),
@@ -108,6 +110,69 @@ fn of_seconds(call: &Call) -> Result<ArrayRef> {
         _ => return Ok(values),
     };
     finished(us, &call.to)
+}
+
+/// `to_date(text)` and `to_date(text, pattern)`.
+fn takes_date(types: &[DataType]) -> Result<Vec<DataType>> {
+    Ok(match types {
+        [DataType::Timestamp(..) | DataType::Date32 | DataType::Date64] => vec![DataType::Date32],
+        [text] if is_text(text) || *text == DataType::Null => vec![DataType::Utf8],
+        [text, pattern] if (is_text(text) || *text == DataType::Null) && is_text(pattern) => {
+            vec![DataType::Utf8, DataType::Utf8]
+        }
+        _ => return wrong_types("to_date", "a text and the pattern that it has, such as 'YYYY-MM-DD'", types),
+    })
+}
+
+fn to_date(call: &Call) -> Result<ArrayRef> {
+    let values = call.array(0)?;
+    if *values.data_type() == DataType::Date32 {
+        return Ok(values);
+    }
+    if call.count() == 1 {
+        return convert::from_texts(&values, false, call);
+    }
+    let Some(pattern) = call.text(1, "the pattern of to_date")? else { return Ok(call.nulls()) };
+    let pattern = pattern::parse(&pattern)?;
+    let day = |text: &str| Ok(pattern::read(&pattern, text)?.div_euclid(DAY_SECONDS * SECOND_US));
+    let texts = exact_cast(&values, &DataType::Utf8)?;
+    let days = texts.as_string::<i32>().iter().map(|text| text.map(day).transpose());
+    finished(days.collect::<Result<Int64Array>>()?, &call.to)
+}
+
+/// Years, months, weeks, days, hours and minutes, which are whole, and seconds. Those at the end can be left out.
+fn takes_units(types: &[DataType]) -> Result<Vec<DataType>> {
+    let is_number = |kind: &DataType| kind.is_numeric() || *kind == DataType::Null;
+    if types.len() > 7 || !types.iter().all(is_number) {
+        return wrong_types("make_interval", "years, months, weeks, days, hours, minutes and seconds", types);
+    }
+    let unit = |at: usize| if at == 6 { DataType::Float64 } else { DataType::Int64 };
+    Ok((0..types.len()).map(unit).collect())
+}
+
+fn of_units(call: &Call) -> Result<ArrayRef> {
+    let whole: Vec<Int64Array> =
+        (0..call.count().min(6)).map(|at| integers(&call.array(at)?)).collect::<Result<_>>()?;
+    let seconds = if call.count() == 7 { Some(reals(&call.array(6)?)?) } else { None };
+    let row = |row: usize| {
+        if whole.iter().any(|unit| unit.is_null(row)) || seconds.as_ref().is_some_and(|unit| unit.is_null(row)) {
+            return Ok(None);
+        }
+        let unit = |at: usize| whole.get(at).map_or(0, |unit| unit.value(row));
+        let us = seconds.as_ref().map_or(0.0, |seconds| (seconds.value(row) * 1e6).round_ties_even());
+        let sum = |a: i64, by: i64, b: i64| a.checked_mul(by)?.checked_add(b);
+        let span = || {
+            let months = i32::try_from(sum(unit(0), 12, unit(1))?).ok()?;
+            let days = i32::try_from(sum(unit(2), 7, unit(3))?).ok()?;
+            let minutes = sum(unit(4), 60, unit(5))?;
+            let us = (us.abs() < i64::MAX as f64).then_some(us as i64)?;
+            let ns = sum(minutes.checked_mul(60)?, SECOND_US, us)?.checked_mul(SECOND_NS / SECOND_US)?;
+            Some(stored(Interval { months, days, ns }))
+        };
+        span().map(Some).ok_or_else(|| out_of_range("interval"))
+    };
+    let rows = whole.first().map_or_else(|| seconds.as_ref().map_or(call.rows(), Array::len), Array::len);
+    Ok(Arc::new((0..rows).map(row).collect::<Result<Intervals>>()?))
 }
 
 /// Year, month, day, hour, minute, seconds.

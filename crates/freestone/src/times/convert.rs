@@ -305,7 +305,10 @@ fn instant(written: &Written, per_second: i64, has_zone: bool, session: &Zone) -
 }
 
 /// Times as text.
-fn texts(values: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
+///
+/// # Errors
+/// A time is out of the range of texts.
+pub(crate) fn texts(values: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
     if is_span(values.data_type()) {
         let spans = intervals(values)?;
         let texts: StringArray = spans.iter().map(|span| span.map(|span| interval_of(span).text())).collect();

@@ -40,7 +40,7 @@ pub(crate) use arrays::{
 pub(crate) use casts::{TimeCasts, with_ours as with_own_casts};
 pub(crate) use convert::argument as argument_of_cast;
 pub use convert::value_of_text;
-pub(crate) use convert::{is_zoned_by_name, plain_literal};
+pub(crate) use convert::{is_zoned_by_name, plain_literal, texts as texts_in_zone};
 pub(crate) use format::{LocalTime, TimeFormat};
 pub(crate) use format_parsing::Parsed;
 pub(crate) use function::{Call, evaluate, evaluate_rows, wrong_types};
@@ -55,7 +55,7 @@ pub(crate) use operators::stepped;
 pub(crate) use output::{in_zone_of_session, is_shown_as_stored, shown_schema};
 pub(crate) use parts::{Part, date_part, part_of_times, part_type, taken_by_parts};
 pub(crate) use rules::{TimeComparisons, TimeOperands, TimePlanner};
-pub(crate) use text::parse;
+pub(crate) use text::{parse, push_offset, time_text};
 pub use zone::Zone;
 pub(crate) use zone::missing as missing_zone;
 

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use freestone::{Relation, SequenceRelation};
 
+use crate::advisory::AdvisoryLocks;
 use crate::pg::connection::ChannelChanges;
 use crate::pg::settings::Settings;
 use crate::pg::types::ColumnType;
@@ -44,6 +45,8 @@ pub struct Data {
     pub assigned: Assignments,
     /// To which `pg_notify` adds.
     pub channel_changes: ChannelChanges,
+    /// The locks of `pg_advisory_lock`, if the server has some.
+    pub advisory_locks: Arc<AdvisoryLocks>,
     /// The name under which the client knows the database.
     pub database: String,
     pub prepared: Vec<PreparedRow>,
@@ -151,6 +154,7 @@ impl Data {
             settings: Settings::new("", false, None),
             assigned: Assignments::default(),
             channel_changes: ChannelChanges::default(),
+            advisory_locks: Arc::default(),
             database: String::new(),
             prepared: vec![],
         }
@@ -291,7 +295,7 @@ impl RelationOids {
     /// The columns: name, type, and whether NULL is allowed.
     pub fn columns(&self) -> impl Iterator<Item = (&str, ColumnType, bool)> {
         let fields = self.relation.schema.iter().flat_map(|schema| schema.fields());
-        fields.map(|field| (field.name().as_str(), ColumnType::of(field.data_type()), field.is_nullable()))
+        fields.map(|field| (field.name().as_str(), ColumnType::of_field(field), field.is_nullable()))
     }
 
     /// The DEFAULT of a column.

@@ -8,7 +8,7 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int64Array, Int64Builder, ListBuilder, StringArray, StringBuilder,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Int64Type};
+use arrow::datatypes::{DataType, Field, Float64Type, Int64Type};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
@@ -16,44 +16,12 @@ use datafusion::logical_expr::{
 
 use super::Catalog;
 use super::data::{Assigned, Data, Index, PG_CATALOG, PG_TEMP, RelationOids, catalog_oid};
-use super::{procedures, tables};
+use super::values::Value;
+use super::{procedures, tables, waiting};
 use crate::pg::connection::ChannelChange;
 use crate::pg::settings::{Settings, VERSION};
 use crate::pg::types::{self, Type};
 use freestone::{Error, ErrorKind, Relation, quote};
-
-/// An argument or a result.
-#[derive(Debug, Clone, PartialEq)]
-enum Value {
-    Null,
-    Int(i64),
-    Text(String),
-    Bool(bool),
-    TextArray(Vec<String>),
-    /// The numbers from 1 to this one.
-    Places(usize),
-    /// There is no object of this name: a kind and a name.
-    Missing(&'static str, String),
-    /// The call is an error.
-    Refused(String),
-}
-
-impl Value {
-    fn int(&self) -> Option<i64> {
-        match self {
-            Value::Int(value) => Some(*value),
-            Value::Text(text) => text.parse().ok(),
-            _ => None,
-        }
-    }
-
-    fn text(&self) -> Option<&str> {
-        match self {
-            Value::Text(text) => Some(text),
-            _ => None,
-        }
-    }
-}
 
 fn text_or_null(text: Option<String>) -> Value {
     text.map_or(Value::Null, Value::Text)
@@ -248,6 +216,29 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
             Err(error) => Value::Refused(error.message),
         }
     }),
+    ("pg_sleep", Kind::Text, |_, arguments| waiting::sleep(arguments)),
+    ("pg_advisory_lock", Kind::Text, |data, arguments| waiting::lock(data, arguments, waiting::SESSION)),
+    ("pg_advisory_lock_shared", Kind::Text, |data, arguments| waiting::lock(data, arguments, waiting::SESSION_SHARED)),
+    ("pg_advisory_xact_lock", Kind::Text, |data, arguments| waiting::lock(data, arguments, waiting::TRANSACTION)),
+    ("pg_advisory_xact_lock_shared", Kind::Text, |data, arguments| {
+        waiting::lock(data, arguments, waiting::TRANSACTION_SHARED)
+    }),
+    ("pg_try_advisory_lock", Kind::Bool, |data, arguments| waiting::try_lock(data, arguments, waiting::SESSION)),
+    ("pg_try_advisory_lock_shared", Kind::Bool, |data, arguments| {
+        waiting::try_lock(data, arguments, waiting::SESSION_SHARED)
+    }),
+    ("pg_try_advisory_xact_lock", Kind::Bool, |data, arguments| {
+        waiting::try_lock(data, arguments, waiting::TRANSACTION)
+    }),
+    ("pg_try_advisory_xact_lock_shared", Kind::Bool, |data, arguments| {
+        waiting::try_lock(data, arguments, waiting::TRANSACTION_SHARED)
+    }),
+    ("pg_advisory_unlock", Kind::Bool, |data, arguments| waiting::unlock(data, arguments, false)),
+    ("pg_advisory_unlock_shared", Kind::Bool, |data, arguments| waiting::unlock(data, arguments, true)),
+    ("pg_advisory_unlock_all", Kind::Text, |data, _| {
+        data.advisory_locks.unlock_all(data.peers.own);
+        Value::Text(String::new())
+    }),
     ("pg_relation_size", Kind::Int, |data, arguments| size(data, arguments, |table| table.bytes)),
     ("pg_table_size", Kind::Int, |data, arguments| size(data, arguments, |table| table.bytes)),
     ("pg_total_relation_size", Kind::Int, |data, arguments| {
@@ -277,7 +268,10 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
 ];
 
 /// Functions that do something: they are called whenever their statement runs.
-const DOING: [&str; 4] = ["pg_cancel_backend", "pg_terminate_backend", "pg_notify", "set_config"];
+fn does_something(name: &str) -> bool {
+    const DOING: [&str; 5] = ["pg_cancel_backend", "pg_terminate_backend", "pg_notify", "set_config", "pg_sleep"];
+    DOING.contains(&name) || name.contains("_advisory_")
+}
 
 /// Cancels the statement of a session, or ends the session. False where there is none that this one may stop.
 fn stopped(data: &Data, arguments: &[Value], ends: bool) -> Value {
@@ -289,7 +283,7 @@ fn stopped(data: &Data, arguments: &[Value], ends: bool) -> Value {
 pub fn all(catalog: &Catalog) -> Vec<Arc<ScalarUDF>> {
     let function = |(name, kind, body): &(&'static str, Kind, Body)| {
         let signature = TypeSignature::OneOf(vec![TypeSignature::Nullary, TypeSignature::VariadicAny]);
-        let volatility = if DOING.contains(name) { Volatility::Volatile } else { Volatility::Stable };
+        let volatility = if does_something(name) { Volatility::Volatile } else { Volatility::Stable };
         let signature = Signature::new(signature, volatility);
         Arc::new(ScalarUDF::from(Function { name, kind: *kind, body: *body, signature, catalog: catalog.clone() }))
     };
@@ -343,12 +337,17 @@ impl ScalarUDFImpl for Function {
             match (self.body)(&data, &values) {
                 Value::Missing(kind, name) => Err(missing(kind, &name).into()),
                 Value::Refused(message) => Err(Error::new(ErrorKind::Invalid, message).into()),
+                Value::Interrupted => Err(freestone::check_statement().err().unwrap_or_else(cancelled).into()),
                 value => Ok(value),
             }
         });
         let results = results.collect::<Result<Vec<_>, DataFusionError>>()?;
         Ok(ColumnarValue::Array(array(self.kind, results.into_iter())))
     }
+}
+
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the statement was cancelled")
 }
 
 /// The error of a name of an object that does not exist.
@@ -373,10 +372,11 @@ fn type_oid(data: &Data, name: &str) -> Option<i64> {
     Type::by_sql(&name.replace('"', "")).filter(|oid| *oid != 0).map(i64::from)
 }
 
-/// Converts integers to BIGINT and strings to VARCHAR. Other types remain.
+/// Converts integers to BIGINT, other numbers to DOUBLE, and strings to VARCHAR. Other types remain.
 fn simple(array: &ArrayRef) -> Result<ArrayRef, DataFusionError> {
     Ok(match array.data_type() {
         data_type if data_type.is_integer() => cast(array, &DataType::Int64)?,
+        data_type if data_type.is_numeric() => cast(array, &DataType::Float64)?,
         DataType::Utf8View | DataType::LargeUtf8 => cast(array, &DataType::Utf8)?,
         _ => array.clone(),
     })
@@ -388,6 +388,7 @@ fn value(array: &ArrayRef, row: usize) -> Value {
     }
     match array.data_type() {
         DataType::Int64 => Value::Int(array.as_primitive::<Int64Type>().value(row)),
+        DataType::Float64 => Value::Real(array.as_primitive::<Float64Type>().value(row)),
         DataType::Utf8 => Value::Text(array.as_string::<i32>().value(row).to_owned()),
         DataType::Boolean => Value::Bool(array.as_boolean().value(row)),
         DataType::List(_) => Value::Places(array.as_list::<i32>().value_length(row).unsigned_abs() as usize),

@@ -15,6 +15,8 @@ mod pg_type;
 mod procedures;
 mod rewrite;
 mod tables;
+mod values;
+mod waiting;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -53,12 +55,18 @@ impl Catalog {
         }
         let (sessions, is_admin) = (shared.sessions.clone(), role == Role::Admin);
         let peers = Peers { sessions, own: number, user: user.to_owned(), is_admin };
-        let data = Data { database: database.to_owned(), channel_changes, ..Data::new(vec![], vec![], roles, peers) };
+        let data = Data {
+            database: database.to_owned(),
+            channel_changes,
+            advisory_locks: shared.advisory_locks.clone(),
+            ..Data::new(vec![], vec![], roles, peers)
+        };
         let catalog = Catalog { data: Arc::new(RwLock::new(Arc::new(data))) };
         let schema = Arc::new(tables::CatalogSchema::new(catalog.clone()));
         session.extend(Extension {
             schemas: vec![(data::PG_CATALOG.to_owned(), schema)],
             functions: functions::all(&catalog).into_iter().chain([format::function()]).collect(),
+            postgres_texts: true,
         });
         catalog
     }
@@ -83,7 +91,9 @@ impl Catalog {
         let new = Data::new(relations, sequences, old.roles.clone(), old.peers.clone());
         let (enums, database) = (session.enum_types()?, old.database.clone());
         let (channel_changes, assigned) = (old.channel_changes.clone(), old.assigned.clone());
-        let new = Arc::new(Data { enums, prepared, database, channel_changes, assigned, settings, ..new });
+        let advisory_locks = old.advisory_locks.clone();
+        let new =
+            Arc::new(Data { enums, prepared, database, channel_changes, advisory_locks, assigned, settings, ..new });
         *self.data.write().unwrap_or_else(PoisonError::into_inner) = new;
         Ok(())
     }

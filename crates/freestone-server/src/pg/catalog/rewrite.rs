@@ -416,6 +416,9 @@ fn cast(inner: &Expr, data_type: &mut DataType) -> Option<Expr> {
     match name.as_str() {
         "regclass" if is_literal => parse(&format!("pg_regclass({inner})")),
         "regclass" => parse(&format!("pg_regclass_name({inner})")),
+        // The type of a value is a text.
+        "oid" if is_call(inner, "pg_typeof") => parse(&format!("CAST(pg_regtype({inner}) AS BIGINT)")),
+        "regtype" if is_call(inner, "pg_typeof") => parse(&format!("pg_regtype({inner})")),
         "regtype" if is_literal => parse(&format!("pg_regtype({inner})")),
         "regtype" => parse(&format!("format_type({inner}, NULL)")),
         "regproc" | "regprocedure" if is_literal => parse(&format!("to_regproc({inner})")),
@@ -429,6 +432,10 @@ fn cast(inner: &Expr, data_type: &mut DataType) -> Option<Expr> {
             None
         }
     }
+}
+
+fn is_call(expr: &Expr, name: &str) -> bool {
+    matches!(expr, Expr::Function(call) if last(&call.name) == name)
 }
 
 /// A number of an object as text is the object's name.

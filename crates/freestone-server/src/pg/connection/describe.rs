@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use freestone::{Description, Error, Inputs, Statement};
 
 use super::execute::Cursor;
@@ -16,7 +16,7 @@ use crate::execution::{self, CountedMemory};
 use crate::pg::catalog;
 use crate::pg::error::PgError;
 use crate::pg::frame::{Bind, Message, Target};
-use crate::pg::names::as_named;
+use crate::pg::names::{Known, as_named};
 use crate::pg::parameters;
 use crate::pg::types::{self, ColumnType};
 use crate::pg::utility::Utility;
@@ -62,10 +62,32 @@ fn check_formats(of: &str, formats: &[i16], values: usize) -> Result<(), PgError
 impl Connection {
     /// The columns of a result as clients are told of them.
     pub fn named(&self, sql: &str, schema: SchemaRef) -> SchemaRef {
+        self.named_with(sql, schema, &[])
+    }
+
+    /// The same for a statement with parameters, of which the client has declared the types.
+    fn named_with(&self, sql: &str, schema: SchemaRef, declared: &[u32]) -> SchemaRef {
         // Where the database cannot be read, the statement itself says so.
         let is_enum =
             |name: &str| self.session.enum_types().is_ok_and(|types| types.iter().any(|(known, _)| known == name));
-        as_named(sql, schema, &is_enum)
+        let schema = as_named(sql, schema, &Known { is_enum: &is_enum, declared });
+        self.with_enums(schema)
+    }
+
+    /// Columns of labels of a type with a name have that type.
+    fn with_enums(&self, schema: SchemaRef) -> SchemaRef {
+        if !schema.fields().iter().any(|field| freestone::labels_of(field).is_some()) {
+            return schema;
+        }
+        let known = self.session.enum_types().unwrap_or_default();
+        let named = |field: &Arc<Field>| {
+            let labels = freestone::labels_of(field)?;
+            let (name, _) = known.iter().find(|(_, known)| *known == labels)?;
+            let of_type = ColumnType::of_oid(types::enum_oid(name)).filter(|_| !ColumnType::is_noted(field))?;
+            Some(Arc::new(of_type.note(field.as_ref().clone())))
+        };
+        let fields = schema.fields().iter().map(|field| named(field).unwrap_or_else(|| field.clone()));
+        Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
     }
 
     /// The actions for the statements of a client's text, within the time limit of a statement.
@@ -139,6 +161,9 @@ impl Connection {
             // The meaning of a cursor's name can change, so this is not cached.
             Work::Utility(Utility::Fetch(fetch)) => return self.describe_fetch(fetch).map(Arc::new),
             Work::Utility(Utility::Show(name)) => self.describe_show(name).await?,
+            Work::Utility(Utility::SelectNothing) => {
+                Description { parameters: vec![], schema: Some(Arc::new(Schema::empty())) }
+            }
             _ => Description { parameters: vec![], schema: None },
         };
         let description = Arc::new(description);
@@ -150,11 +175,11 @@ impl Connection {
         self.refresh_catalog(statement).await?;
         self.share_prepared(statement).await?;
         let (session, planned) = (self.session.clone(), statement.clone());
-        let declared: Vec<_> = declared.iter().map(|oid| types::parameter_type(*oid)).collect();
-        let describing = async move { session.describe_statement(&planned, &declared).await };
+        let types: Vec<_> = declared.iter().map(|oid| types::parameter_type(*oid)).collect();
+        let describing = async move { session.describe_statement(&planned, &types).await };
         let planning = execution::on_workers(&self.shared, self.settings.statement_limit(), describing);
         let description = Connection::while_there(&self.gone(), planning).await??;
-        let schema = description.schema.map(|schema| self.named(&statement.text, schema));
+        let schema = description.schema.map(|schema| self.named_with(&statement.text, schema, declared));
         Ok(Description { schema, ..description })
     }
 

@@ -96,7 +96,7 @@ pub fn prepared(
     let columns = batch.columns().iter().enumerate().map(column).collect::<Result<Vec<_>, _>>();
     columns.map_err(|error| {
         let code = match &error {
-            ColumnError::Arrow(_) => sqlstate::DATA_EXCEPTION,
+            ColumnError::Arrow(_) | ColumnError::Uneven => sqlstate::DATA_EXCEPTION,
             ColumnError::NoEquivalent { .. } => sqlstate::UNTRANSLATABLE_CHARACTER,
         };
         PgError::new(code, error.to_string())
@@ -323,6 +323,7 @@ impl Connection {
                 self.check_outside("DISCARD ALL")?;
                 self.portals.clear();
                 self.cursors.clear();
+                self.shared.advisory_locks.unlock_all(self.registered.number);
                 self.channel_changes.add(ChannelChange::Unlisten(None))?;
                 self.reset("all").await?;
                 self.deallocate_all().await?;
@@ -347,6 +348,13 @@ impl Connection {
             Utility::CopyOut(copy) => self.copy_out(copy).await?,
             Utility::CopyIn(copy) => self.copy_in(copy).await?,
             Utility::Nothing(tag) => self.replies.complete(tag),
+            Utility::SelectNothing => {
+                if formats.is_none() {
+                    self.replies.columns(&[], |_| 0);
+                }
+                self.replies.row(&[], 0);
+                self.replies.complete("SELECT 1");
+            }
         }
         Ok(())
     }

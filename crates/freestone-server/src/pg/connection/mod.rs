@@ -149,6 +149,7 @@ pub async fn run(guest: Client, visit: Visit, shared: Arc<Shared>) {
         let _ = connection.flush().await;
     }
     let _ = connection.writer.shutdown().await;
+    connection.shared.advisory_locks.end(connection.registered.number);
     reading.abort();
     tracing::info!(connection = visit.number, "disconnected");
 }
@@ -292,6 +293,15 @@ impl Connection {
         }
     }
 
+    /// Why the session has to end now; nothing if it goes on.
+    async fn ending(&self) -> Option<End> {
+        tokio::select! {
+            biased;
+            why = self.registered.ended() => Some(End::Told(PgError::fatal(sqlstate::ADMIN_SHUTDOWN, why.message()))),
+            () = std::future::ready(()) => None,
+        }
+    }
+
     /// The next message, unless the session has to end.
     pub async fn next_message(&mut self) -> Result<Message> {
         let (ended, encoding) = (self.registered.ended(), self.replies.encoding);
@@ -343,6 +353,7 @@ impl Connection {
         if !self.has_transaction() {
             self.apply_channel_changes();
             self.tell_notifications();
+            self.shared.advisory_locks.end_transaction(self.registered.number);
         }
         self.replies.ready(self.status);
         self.flush().await
@@ -360,6 +371,12 @@ impl Connection {
 
     /// Sends an error. It ends the transaction, or undoes the statements of the query or pipeline.
     pub async fn fail(&mut self, error: &PgError) -> Result<()> {
+        // The statement of a session that another one ends was cancelled for that.
+        if error.code == sqlstate::QUERY_CANCELED
+            && let Some(end) = self.ending().await
+        {
+            return Err(end);
+        }
         self.replies.error(error);
         if !self.has_transaction() {
             drop(self.channel_changes.take());

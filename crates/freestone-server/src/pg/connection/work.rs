@@ -7,6 +7,7 @@ use freestone::{Session, Statement};
 use crate::execution;
 use crate::pg::catalog;
 use crate::pg::error::PgError;
+use crate::pg::series;
 use crate::pg::utility::{self, Declare, Utility};
 use crate::shared::Shared;
 
@@ -75,7 +76,9 @@ fn understand_one(session: &Session, statement: Statement) -> Result<Work, PgErr
 
 /// The action for a statement of the engine.
 fn understand_query(session: &Session, statement: Statement) -> Result<Work, PgError> {
-    let Some(rewritten) = catalog::rewrite(&statement.text) else {
+    let unnested = series::unnested(&statement.text);
+    let catalog = catalog::rewrite(unnested.as_deref().unwrap_or(&statement.text));
+    let Some(rewritten) = catalog.or(unnested) else {
         return Ok(Work::Statement(Arc::new(statement)));
     };
     match <[Statement; 1]>::try_from(session.parse(&rewritten)?) {

@@ -107,7 +107,7 @@ fn clauses_of_definitions_that_nothing_executes_are_refused() {
         ("CREATE TABLE t (a INT) CLUSTER BY (a)", "CLUSTER BY"),
         ("CREATE TABLE t (a INT) INHERITS (u)", "INHERITS"),
         ("CREATE TABLE t (a INT) STRICT", "STRICT"),
-        ("CREATE TABLE t (a INT PRIMARY KEY DEFERRABLE)", "DEFERRABLE"),
+        ("CREATE TABLE t (a INT PRIMARY KEY DEFERRABLE INITIALLY DEFERRED)", "DEFERRABLE"),
         ("CREATE TABLE t (a INT REFERENCES u (b) ON DELETE CASCADE)", "ON DELETE"),
         ("CREATE TABLE t (a INT, FOREIGN KEY (a) REFERENCES u (b) ON UPDATE SET NULL)", "ON UPDATE"),
         ("CREATE TABLE t (a INT REFERENCES u (b) MATCH FULL)", "MATCH"),

@@ -382,10 +382,11 @@ fn unique(key: &ast::UniqueConstraint) -> Result<()> {
 
 /// Constraints hold at the end of each statement.
 fn timing(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<()> {
-    let Some(ast::ConstraintCharacteristics { deferrable, initially, enforced: _ }) = characteristics else {
+    // What can be deferred and is not holds at the end of each statement, too.
+    let Some(ast::ConstraintCharacteristics { deferrable: _, initially, enforced: _ }) = characteristics else {
         return Ok(());
     };
-    let deferred = *deferrable == Some(true) || matches!(initially, Some(ast::DeferrableInitial::Deferred));
+    let deferred = matches!(initially, Some(ast::DeferrableInitial::Deferred));
     none_of(&[(deferred, "DEFERRABLE: constraints hold at the end of each statement")])
 }
 

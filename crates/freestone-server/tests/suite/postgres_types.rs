@@ -1,0 +1,220 @@
+//! Types that only PostgreSQL has, as its clients see them: TIME WITH TIME ZONE, INET, CIDR, BIT, arrays of several
+//! dimensions, texts of a length; and what its functions do beyond SELECT. Expected values are those of PostgreSQL 15.
+
+use std::error::Error;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+
+use crate::postgres::{code, connect, server, text};
+
+/// A value in binary format, as it is sent.
+#[derive(Debug, PartialEq)]
+struct Raw(Vec<u8>);
+
+impl<'a> FromSql<'a> for Raw {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Raw(raw.to_vec()))
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+}
+
+impl ToSql for Raw {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        out.extend_from_slice(&self.0);
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex digits")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_in_a_normal_form_have_their_types_and_both_formats() {
+    let server = server().await;
+    let client = connect(&server).await;
+    for (value, of_type, shown, binary) in [
+        ("'12:00:00.5+02:00'::timetz", Type::TIMETZ, "12:00:00.5+02", "0000000a0ef35120ffffe3e0"),
+        ("'24:00-15:59'::timetz", Type::TIMETZ, "24:00:00-15:59", "000000141dd760000000e0c4"),
+        ("'10.0.0.1/32'::inet", Type::INET, "10.0.0.1", "022000040a000001"),
+        ("'10.0.0.1/8'::inet", Type::INET, "10.0.0.1/8", "020800040a000001"),
+        ("'::1'::inet", Type::INET, "::1", "0380001000000000000000000000000000000001"),
+        ("'10'::cidr", Type::CIDR, "10.0.0.0/8", "020801040a000000"),
+        ("'1010000011'::varbit", Type::VARBIT, "1010000011", "0000000aa0c0"),
+        ("'101'::bit(3)", Type::BIT, "101", "00000003a0"),
+        ("''::varbit", Type::VARBIT, "", "00000000"),
+    ] {
+        assert_eq!(text(&client, &format!("SELECT {value}")).await, shown, "{value}");
+        let row = client.query_one(&format!("SELECT {value}"), &[]).await.expect(value);
+        assert_eq!(*row.columns()[0].type_(), of_type, "{value}");
+        assert_eq!(row.get::<_, Raw>(0), Raw(bytes(binary)), "{value}");
+        // Back as a parameter, which has the type that the client declares.
+        let sql = format!("SELECT $1 = {value}, $1");
+        let statement = client.prepare_typed(&sql, std::slice::from_ref(&of_type)).await.expect(value);
+        let row = client.query_one(&statement, &[&Raw(bytes(binary))]).await.expect(value);
+        assert!(row.get::<_, bool>(0), "{value}");
+        assert_eq!((row.columns()[1].type_(), row.get::<_, Raw>(1)), (&of_type, Raw(bytes(binary))), "{value}");
+    }
+    for (of_type, wrong) in [(Type::TIMETZ, "00"), (Type::INET, "0221000400000000"), (Type::CIDR, "020801040a000001")] {
+        let statement = client.prepare_typed("SELECT $1", std::slice::from_ref(&of_type)).await.expect("prepared");
+        let error = client.query(&statement, &[&Raw(bytes(wrong))]).await.expect_err(wrong);
+        assert_eq!(code(&error), "22P03", "{wrong}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_have_the_types_of_their_tables() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client
+        .batch_execute(
+            "CREATE TYPE mood AS ENUM ('sad', 'ok');
+             CREATE TABLE t (a inet, b timetz, c json, d mood, e varchar[], f bit(3), g mood[]);
+             INSERT INTO t VALUES ('::1', '10:00+00', '{}', 'ok', '{a}', '101', '{sad}'), (NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+        )
+        .await
+        .expect("made");
+    let statement = client.prepare("SELECT * FROM t").await.expect("prepared");
+    let names: Vec<&str> = statement.columns().iter().map(|column| column.type_().name()).collect();
+    assert_eq!(names, ["inet", "timetz", "json", "mood", "_text", "bit", "_text"]);
+    let rows = client.query(&statement, &[]).await.expect("rows");
+    assert_eq!(rows.len(), 2);
+    let of_catalog = "SELECT string_agg(format_type(atttypid, atttypmod), ' ' ORDER BY attnum) FROM pg_attribute \
+                      WHERE attrelid = 't'::regclass AND attnum BETWEEN 1 AND 3";
+    assert_eq!(text(&client, of_catalog).await, "inet time with time zone json");
+    for (sql, oid) in [
+        ("pg_typeof(1::smallint)::oid", "21"),
+        ("'timetz'::regtype::oid", "1266"),
+        ("(SELECT typarray FROM pg_type WHERE typname = 'inet')", "1041"),
+    ] {
+        assert_eq!(text(&client, &format!("SELECT {sql}")).await, oid, "{sql}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_and_floats_are_written_as_postgresql_writes_them() {
+    let server = server().await;
+    let client = connect(&server).await;
+    for (sql, expected) in [
+        ("CAST(CAST('1e20' AS DOUBLE PRECISION) AS VARCHAR)", "1e+20"),
+        ("CAST(CAST('1e-5' AS DOUBLE PRECISION) AS VARCHAR)", "1e-05"),
+        ("CAST(CAST('Infinity' AS DOUBLE PRECISION) AS VARCHAR)", "Infinity"),
+        ("CAST(CAST('1e15' AS DOUBLE PRECISION) AS VARCHAR)", "1e+15"),
+        ("CAST(CAST('-0' AS DOUBLE PRECISION) AS VARCHAR)", "-0"),
+        ("CAST(1.5::real AS TEXT)", "1.5"),
+        ("'x' || 1e20::float8", "x1e+20"),
+        ("'ab'::char(4)", "ab  "),
+        ("'abc'::char(2)", "ab"),
+        ("'äöü'::varchar(2)", "äö"),
+        ("ARRAY[['a', 'b'], ['c', NULL]]", "{{a,b},{c,NULL}}"),
+        ("'12:34:56.789'::time(1)", "12:34:56.8"),
+    ] {
+        assert_eq!(text(&client, &format!("SELECT {sql}")).await, expected, "{sql}");
+    }
+    let row = client.query_one("SELECT ARRAY[[1, 2], [3, NULL]]::int[][]", &[]).await.expect("a row");
+    let words = [2, 1, 23, 2, 1, 2, 1, 4, 1, 4, 2, 4, 3, -1];
+    assert_eq!(row.get::<_, Raw>(0), Raw(words.into_iter().flat_map(i32::to_be_bytes).collect()));
+    let error = client.query_one("SELECT ARRAY[[1], [2, 3]]::int[][]", &[]).await.expect_err("uneven");
+    assert_eq!(code(&error), "22000");
+    let statement = client.prepare_typed("SELECT $1::varchar[]", &[Type::TEXT_ARRAY]).await.expect("prepared");
+    let row = client.query_one(&statement, &[&vec!["a", "b"]]).await.expect("a row");
+    assert_eq!(
+        (row.columns()[0].type_(), row.get::<_, Vec<String>>(0)),
+        (&Type::VARCHAR_ARRAY, vec!["a".into(), "b".into()])
+    );
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn series_have_a_row_per_value() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let numbers = async |sql: &str| -> Vec<i64> {
+        client
+            .query(sql, &[])
+            .await
+            .unwrap_or_else(|error| panic!("{sql}: {error:?}"))
+            .iter()
+            .map(|row| row.get(0))
+            .collect()
+    };
+    assert_eq!(numbers("SELECT generate_series(1, 3)").await, [1, 2, 3]);
+    assert_eq!(numbers("SELECT generate_series(1, 3) * 2 AS a ORDER BY a DESC").await, [6, 4, 2]);
+    assert_eq!(numbers("SELECT generate_series(1, 0)").await, [0i64; 0]);
+    assert_eq!(numbers("SELECT count(*) FROM generate_series(1, 5)").await, [5]);
+    assert_eq!(numbers("SELECT max(generate_series) FROM (SELECT generate_series(1, 3)) s").await, [3]);
+    let statement =
+        client.prepare("SELECT generate_series(1, 3), generate_series(1, 2)::int AS b").await.expect("prepared");
+    assert_eq!(statement.columns().iter().map(|column| column.name()).collect::<Vec<_>>(), ["generate_series", "b"]);
+    client
+        .batch_execute("CREATE TABLE s (a INT); INSERT INTO s SELECT generate_series(1, 42)")
+        .await
+        .expect("inserted");
+    assert_eq!(numbers("SELECT count(*) FROM s").await, [42]);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn advisory_locks_keep_others_waiting() {
+    let server = server().await;
+    let (first, second) = (connect(&server).await, connect(&server).await);
+    assert_eq!(text(&first, "SELECT pg_advisory_lock(7)").await, "");
+    assert_eq!(text(&second, "SELECT pg_try_advisory_lock(7)").await, "f");
+    assert_eq!(text(&second, "SELECT pg_try_advisory_lock(0, 7)").await, "t");
+    // It waits, and is cancelled.
+    second.batch_execute("SET statement_timeout = '200ms'").await.expect("set");
+    let error = second.simple_query("SELECT pg_advisory_lock(7)").await.expect_err("cancelled");
+    assert_eq!(code(&error), "57014");
+    second.batch_execute("RESET statement_timeout").await.expect("reset");
+    let waiting = tokio::spawn(async move {
+        second.simple_query("SELECT pg_advisory_lock(7)").await.expect("locked");
+        second
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!waiting.is_finished());
+    assert_eq!(text(&first, "SELECT pg_advisory_unlock(7)").await, "t");
+    let second = waiting.await.expect("no panic");
+    assert_eq!(text(&first, "SELECT pg_advisory_unlock(7)").await, "f");
+    // One of a transaction ends with it.
+    first.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(8)").await.expect("locked");
+    assert_eq!(text(&second, "SELECT pg_try_advisory_xact_lock(8)").await, "f");
+    first.batch_execute("ROLLBACK").await.expect("ended");
+    assert_eq!(text(&second, "SELECT pg_try_advisory_xact_lock(8)").await, "t");
+    // Those of a session that has ended are free.
+    drop(second);
+    for _ in 0..100 {
+        if text(&first, "SELECT pg_try_advisory_lock(7)").await == "t" {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(text(&first, "SELECT pg_advisory_unlock(7), pg_sleep(0)").await, "t");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_can_end_itself() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let error =
+        client.simple_query("SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(5)").await.expect_err("ended");
+    assert_eq!(code(&error), "57P01");
+    let other = connect(&server).await;
+    assert_eq!(text(&other, "SHOW max_prepared_transactions").await, "0");
+    assert_eq!(code(&other.batch_execute("SET CONSTRAINTS ALL DEFERRED").await.expect_err("refused")), "0A000");
+    other.batch_execute("SET CONSTRAINTS ALL IMMEDIATE").await.expect("accepted");
+    server.stop().await;
+}
