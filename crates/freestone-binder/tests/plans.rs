@@ -150,11 +150,14 @@ fn forms_are_bound() {
 #[test]
 fn errors_have_places_and_near_names() {
     check(&[
-        ("SELECT x FROM t", "x: there is no column x"),
-        ("SELECT t.bb FROM t", "t.bb: there is no column in t: bb (did you mean b?)"),
-        ("SELECT 1 FROM tt", "tt: there is no table or view tt (did you mean t?)"),
-        ("SELECT a FROM t, u", "a: a is ambiguous: it can be t.a or u.a (write the table before it)"),
-        ("SELECT cuont(*) FROM t", "cuont: there is no function cuont (did you mean count?)"),
+        ("SELECT x FROM t", "x: no column x (there are: a, b, c)"),
+        ("SELECT t.bb FROM t", "t.bb: no column t.bb (did you mean t.b?)"),
+        ("SELECT 1 FROM tt", "tt: no table or view tt (did you mean t?)"),
+        (
+            "SELECT a FROM t, u",
+            "a: column a could come from several tables (write the table's name before it: t.a or u.a)",
+        ),
+        ("SELECT cuont(*) FROM t", "cuont: no function cuont (did you mean count?)"),
         (
             "SELECT a FROM t WHERE sum(a) > 1",
             "sum(a) > 1: aggregates are not allowed in WHERE (write the condition in HAVING, or compute the aggregate in a \
@@ -165,13 +168,13 @@ fn errors_have_places_and_near_names() {
             "UNION: the queries of a set operation have 1 and 2 columns (write NULL for a column that one does not have, or BY NAME)",
         ),
         ("SELECT a FROM t ORDER BY 2", "2: ORDER BY 2 is no column: the query has 1 (positions are numbered from 1)"),
-        ("SELECT a FROM t JOIN u USING (b)", "b: there is no column on the right of the join: b"),
-        ("SELECT 1::INTT", "INTT: there is no type intt (did you mean one of int, int1, int2?)"),
+        ("SELECT a FROM t JOIN u USING (b)", "b: no column on the right of the join: b (there are: a, d)"),
+        ("SELECT 1::INTT", "INTT: no type intt (did you mean int?)"),
         (
             "SELECT random() AS r, r + 1",
             "r: r cannot be used again: each use would compute another value (compute it in a subquery)",
         ),
-        ("SELECT sum(a) OVER w FROM t", "w: there is no window w"),
+        ("SELECT sum(a) OVER w FROM t", "w: no window w"),
     ]);
     let text = "SELECT b, sum(a) FROM t GROUP BY c";
     assert!(shown(text).contains("column b is neither in GROUP BY nor within an aggregate"), "{}", shown(text));
@@ -184,7 +187,7 @@ fn forms_that_are_not_bound_say_so() {
             "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT 1 FROM r LIMIT 1) SELECT * FROM r",
             "ORDER BY and LIMIT of a recursive query",
         ),
-        ("PIVOT t ON b USING sum(a)", "PIVOT without a list of values"),
+        ("PIVOT t ON b USING sum(a)", "PIVOT whose values are not known"),
         ("SELECT B'101'", "a text of bits"),
     ] {
         let error = bound(text, &Memory::new()).expect("a query").expect_err(text);
