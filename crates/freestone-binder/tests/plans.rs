@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Memory, bound};
-use freestone_binder::ErrorKind;
+use common::{Memory, bound, bound_with};
+use datafusion_common::ScalarValue;
+use freestone_binder::{ErrorKind, Options, Parameter};
 
 /// The plan of a query in one line per node, or the error with its place.
 fn shown(text: &str) -> String {
@@ -92,6 +93,16 @@ fn results_have_headings_of_their_own() {
         ("SELECT 1, 1, a + 1 AS x, b FROM t", vec!["1", "1", "x", "b"]),
         ("SELECT * FROM t, u", vec!["a", "b", "c", "a", "d"]),
         ("SELECT * FROM t JOIN u USING (a)", vec!["a", "b", "c", "d"]),
+        // The merged column stands first.
+        ("SELECT * FROM u JOIN (SELECT 1 AS z, 2 AS d) q USING (d)", vec!["d", "a", "z"]),
+        (
+            "SELECT (a + 1) * 2, ((a)), a::INT, NOT (a = 1), sum(a) FROM t GROUP BY a",
+            vec!["(a + 1) * 2", "a", "a::INT", "NOT (a = 1)", "sum(a)"],
+        ),
+        (
+            "SELECT TRUE, 5 = ANY ([1]), CAST(a AS decimal(9, 2)) FROM t",
+            vec!["true", "5 = ANY([1])", "CAST(a AS DECIMAL(9,2))"],
+        ),
         ("SELECT * EXCLUDE (b) RENAME (c AS z) FROM t", vec!["a", "z"]),
         ("SELECT t.* REPLACE (1 AS a) FROM t, u", vec!["a", "b", "c"]),
         ("SELECT s.* FROM n", vec!["x", "y"]),
@@ -141,6 +152,12 @@ fn forms_are_bound() {
         "SELECT a FROM t ORDER BY a FETCH FIRST 3 ROWS WITH TIES",
         "SELECT $1 + a FROM t WHERE b = $2",
         "SELECT b COLLATE NOCASE = 'X' FROM t ORDER BY b COLLATE NOCASE",
+        "SELECT a FROM t UNION SELECT a AS z FROM u ORDER BY z",
+        "SELECT id FROM (SELECT a AS id, a AS id FROM t) q",
+        "SELECT t.a, b, sum(d::INT) FROM t JOIN u ON t.a = u.a GROUP BY t.a",
+        "SELECT value, range FROM range(3)",
+        "SELECT pg_temp.t.a FROM t",
+        "SELECT b FROM t ORDER BY a FETCH FIRST 3 ROWS WITH TIES",
     ] {
         let found = bound(text, &Memory::new()).expect(text);
         assert!(found.is_ok(), "{text}: {}", found.expect_err("an error"));
@@ -193,6 +210,43 @@ fn forms_that_are_not_bound_say_so() {
         let error = bound(text, &Memory::new()).expect("a query").expect_err(text);
         assert_eq!(error.kind, ErrorKind::Unsupported { form }, "{text}");
     }
+}
+
+#[test]
+fn names_of_several_columns_are_errors() {
+    check(&[
+        (
+            "SELECT id FROM (SELECT t.a AS id, u.a AS id FROM t, u) q",
+            "id: column id is ambiguous: several columns have this name (give each a name of its own with AS)",
+        ),
+        (
+            "SELECT a AS k, c AS k FROM t ORDER BY k",
+            "k: column k is ambiguous: several columns have this name (give each a name of its own with AS)",
+        ),
+    ]);
+}
+
+#[test]
+fn values_of_parameters_stand_in_their_places() {
+    let bound = |text: &str, parameters: &[ScalarValue]| {
+        let parameters = parameters.iter().cloned().map(Parameter::Value).collect();
+        bound_with(text, &Memory::new(), &Options { parameters, for_run: true }).expect("a query")
+    };
+    let plan =
+        |text: &str, parameters: &[ScalarValue]| bound(text, parameters).expect(text).plan.display_indent().to_string();
+    let (one, two) = (ScalarValue::Int32(Some(1)), ScalarValue::Utf8(Some("x".to_owned())));
+    let values = [one.clone(), two];
+    for text in ["SELECT $1 FROM t WHERE b = $2", "SELECT ? FROM t WHERE b = ?", "SELECT $p FROM t WHERE b = $q"] {
+        assert_eq!(
+            plan(text, &values).lines().map(str::trim).collect::<Vec<_>>()[1..],
+            ["Filter: t.b = Utf8(\"x\")", "TableScan: t"],
+            "{text}"
+        );
+    }
+    let error = bound("SELECT $1, $3", &[one]).expect_err("a value is missing");
+    assert_eq!(error.message, "the statement has 3 parameters and was given 1");
+    let error = bound("SELECT $65536", &values).expect_err("no such parameter");
+    assert!(error.message.contains("parameter"), "{}", error.message);
 }
 
 #[test]

@@ -190,7 +190,12 @@ impl Settings for Memory {
 
 /// Binds a query of this world.
 pub fn bound(text: &str, world: &Memory) -> Option<std::result::Result<Bound, Box<BindError>>> {
+    bound_with(text, world, &Options::default())
+}
+
+/// The same with what is known of its parameters.
+pub fn bound_with(text: &str, world: &Memory, options: &Options) -> Option<std::result::Result<Bound, Box<BindError>>> {
     let StatementKind::Query(query) = freestone_sql::parse_statement(text).ok()?.kind else { return None };
     let world = World { catalog: world, functions: world, settings: world };
-    Some(bind(&query, world, &Options::default()))
+    Some(bind(&query, world, options))
 }
