@@ -99,6 +99,32 @@ impl Accumulator for Count {
     }
 }
 
+/// The sum of counts, none of which is NULL.
+#[derive(Debug, Default)]
+pub struct CountSum(Count);
+
+impl Accumulator for CountSum {
+    fn update(&mut self, inputs: &[Vector], groups: &[u32], total: usize) -> Result<()> {
+        self.merge(inputs, groups, total)
+    }
+
+    fn states(&mut self, total: usize) -> Result<Vec<Vector>> {
+        self.0.states(total)
+    }
+
+    fn merge(&mut self, states: &[Vector], groups: &[u32], total: usize) -> Result<()> {
+        self.0.merge(states, groups, total)
+    }
+
+    fn results(&mut self, rows: &[i64]) -> Result<Vec<Vector>> {
+        self.0.results(rows)
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+}
+
 /// Which groups have a value.
 #[derive(Debug, Default)]
 struct Seen {

@@ -3,7 +3,8 @@
 //! Each thread aggregates its rows in a table of its own. If there are few groups, the tables are merged at the end. A
 //! table that grows large is put aside as a run, whose groups are divided by their hashes into partitions; at the end,
 //! the runs of each partition are merged by one thread. This is the scheme of Leis et al. ("Morsel-Driven
-//! Parallelism", SIGMOD 2014, section 4.4), in which a partition fits into the caches when it is merged.
+//! Parallelism", SIGMOD 2014, section 4.4), in which a partition fits into the caches when it is merged. Rows of many groups are
+//! divided by partition before they are looked up, unless they have texts, or most are groups of their own.
 
 use std::any::Any;
 use std::ops::Range;
@@ -13,24 +14,16 @@ use std::sync::atomic::AtomicUsize;
 use arrow_buffer::Buffer;
 use parking_lot::Mutex;
 
-use crate::accumulators::{Accumulator, count_each};
 use crate::direct::KeyDomain;
+use crate::divided::Divided;
 use crate::error::Result;
 use crate::groups::{GroupTable, HASH};
-use crate::pipeline::{Claim, Context, Finished, Results, Sink, SinkWorker, Source, Take, check};
+use crate::pipeline::{Context, Finished, Results, Sink, SinkWorker, Source, Take, check};
+use crate::repeats::Repeats;
 use crate::rows::{Field, Layout, Rows};
-use crate::vector::{Batch, Vector, positions};
-
-/// An aggregate: its inputs among the columns of a batch, a boolean column that says which rows count, and its states.
-#[derive(Clone)]
-pub struct Call {
-    /// The columns of its arguments.
-    pub inputs: Vec<usize>,
-    /// The column of its FILTER.
-    pub filter: Option<usize>,
-    /// Makes its states.
-    pub accumulator: Arc<dyn Fn() -> Result<Box<dyn Accumulator>> + Send + Sync>,
-}
+pub use crate::states::Call;
+use crate::states::{PARTITIONS, Run, States};
+use crate::vector::{Batch, Form};
 
 /// An aggregation of batches whose first columns are the keys.
 pub struct Aggregation {
@@ -44,13 +37,12 @@ pub struct Aggregation {
     next: AtomicUsize,
 }
 
-/// The partitions by hash, as bits.
-const PARTITION_BITS: u32 = 6;
-const PARTITIONS: usize = 1 << PARTITION_BITS;
 /// A table of so many groups is put aside.
 const RUN_GROUPS: usize = 1 << 17;
 /// If the first so many groups have hardly more rows, their table is put aside at once.
 const FIRST_RUN_GROUPS: usize = 1 << 14;
+/// Groups without texts that have more rows are divided before they are looked up, from so many on.
+const DIVIDED_GROUPS: usize = 1 << 15;
 /// More groups than these are merged by several threads.
 const MERGED_BY_ONE: usize = 1 << 13;
 /// A table may become so many times as large as long as it has many rows per group.
@@ -68,22 +60,6 @@ struct Done {
     runs: Arc<Vec<Run>>,
     /// The blocks of texts, to which the groups of all runs refer.
     texts: Vec<Buffer>,
-}
-
-/// The groups of a thread with their states, divided into partitions.
-struct Run {
-    rows: Rows,
-    counts: Vec<i64>,
-    states: Vec<Vec<Vector>>,
-    /// Where partitions begin; the last one ends at the end.
-    starts: Vec<usize>,
-    _claim: Claim,
-}
-
-impl Run {
-    fn partition(&self, partition: usize) -> Range<usize> {
-        self.starts[partition]..self.starts[partition + 1]
-    }
 }
 
 impl Aggregation {
@@ -110,9 +86,21 @@ impl Aggregation {
         Results::of(self)
     }
 
+    /// Whether only the distinct values of a column of texts are wanted.
+    fn is_distinct_text(&self) -> bool {
+        self.calls.is_empty() && matches!(self.keys.as_slice(), [key] if key.field.form == Form::Text)
+    }
+
+    fn table(&self) -> GroupTable {
+        match self.is_distinct_text() {
+            // Codes that came before are left out, and numbers of the others would only cost time.
+            true => GroupTable::new(self.layout.clone()),
+            false => GroupTable::with_domains(self.layout.clone(), &self.keys),
+        }
+    }
+
     fn states(&self, table: GroupTable) -> Result<States> {
-        let accumulators = self.calls.iter().map(|call| (call.accumulator)()).collect::<Result<_>>()?;
-        Ok(States { table, counts: vec![], accumulators, rows: 0, claim: Claim::new(self.context.clone()) })
+        States::new(&self.calls, table, self.context.clone())
     }
 }
 
@@ -121,110 +109,23 @@ fn is_nearly_unique(rows: usize, groups: usize) -> bool {
     rows * 4 < groups * 5
 }
 
-/// A table with the states of its groups.
-struct States {
-    table: GroupTable,
-    /// The rows of each group.
-    counts: Vec<i64>,
-    accumulators: Vec<Box<dyn Accumulator>>,
-    rows: usize,
-    claim: Claim,
-}
-
-impl States {
-    fn update(&mut self, calls: &[Call], batch: &Batch, groups: &[u32]) -> Result<()> {
-        let total = self.table.len();
-        self.rows += batch.rows;
-        self.counts.resize(total, 0);
-        count_each(&mut self.counts, None, groups);
-        for (call, accumulator) in calls.iter().zip(&mut self.accumulators) {
-            let inputs = call.inputs.iter().map(|input| batch.columns[*input].clone());
-            match call.filter {
-                None => accumulator.update(&inputs.collect::<Vec<_>>(), groups, total)?,
-                Some(filter) => {
-                    let rows = positions(&crate::program::true_rows(&batch.columns[filter]));
-                    let inputs: Vec<Vector> = inputs.map(|input| input.take(&rows)).collect();
-                    let groups: Vec<u32> = rows.iter().map(|row| groups[*row as usize]).collect();
-                    accumulator.update(&inputs, &groups, total)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn bytes(&self) -> usize {
-        self.table.bytes()
-            + self.counts.capacity() * 8
-            + self.accumulators.iter().map(|accumulator| accumulator.bytes()).sum::<usize>()
-    }
-
-    /// Adds groups of a run with their states.
-    fn merge(&mut self, run: &Run, which: Range<usize>) -> Result<()> {
-        let mut groups = vec![];
-        self.table.find(&run.rows, which.clone(), &mut groups);
-        let total = self.table.len();
-        self.counts.resize(total, 0);
-        for (group, count) in groups.iter().zip(&run.counts[which.clone()]) {
-            self.counts[*group as usize] += count;
-        }
-        for (accumulator, states) in self.accumulators.iter_mut().zip(&run.states) {
-            let some: Vec<Vector> = states.iter().map(|state| state.slice(which.start, which.len())).collect();
-            accumulator.merge(&some, &groups, total)?;
-        }
-        Ok(())
-    }
-
-    /// The table's groups and states as a run; the table is empty afterwards.
-    fn run(&mut self) -> Result<Run> {
-        let total = self.table.len();
-        let states = self.accumulators.iter_mut().map(|a| a.states(total)).collect::<Result<Vec<_>>>()?;
-        let rows = self.table.take_rows();
-        let partition = |row: usize| (rows.row(row)[HASH] >> (64 - PARTITION_BITS)) as usize;
-        let mut starts = vec![0; PARTITIONS + 1];
-        (0..total).for_each(|row| starts[partition(row) + 1] += 1);
-        (0..PARTITIONS).for_each(|at| starts[at + 1] += starts[at]);
-        let (mut next, mut order) = (starts.clone(), vec![0; total]);
-        for row in 0..total {
-            let place = &mut next[partition(row)];
-            order[*place] = row as u32;
-            *place += 1;
-        }
-        // Partitions are in one piece, because each is read by itself when the run is no longer in the caches.
-        let (rows, before) = (rows.reordered(&order), std::mem::take(&mut self.counts));
-        let counts = order.iter().map(|row| before[*row as usize]).collect();
-        let states: Vec<Vec<Vector>> =
-            states.into_iter().map(|of| of.iter().map(|state| state.take(&order)).collect()).collect();
-        self.rows = 0;
-        let mut claim = Claim::new(self.claim.context());
-        std::mem::swap(&mut claim, &mut self.claim);
-        Ok(Run { rows, counts, states, starts, _claim: claim })
-    }
-
-    /// The groups with their results.
-    fn finish(mut self, keys: usize) -> Result<Batch> {
-        let total = self.table.len();
-        self.counts.resize(total, 0);
-        let counts = &self.counts;
-        let results = self.accumulators.iter_mut().map(|a| a.results(counts)).collect::<Result<Vec<_>>>()?;
-        let rows = self.table.freeze();
-        let all: Vec<u32> = (0..total as u32).collect();
-        let columns = (0..keys).map(|key| rows.vector(key, &all)).chain(results.into_iter().flatten()).collect();
-        Ok(Batch { rows: total, columns })
-    }
-}
-
 struct Worker {
     of: Arc<Aggregation>,
     states: Option<States>,
+    divided: Option<Divided>,
     runs: Vec<Run>,
     groups: Vec<u32>,
+    /// The codes that came, if only distinct texts are wanted.
+    repeats: Option<Repeats>,
     /// Whether equal rows are looked for. They are merged at the end in any case.
     looks_up: bool,
 }
 
 impl Sink for Arc<Aggregation> {
     fn worker(&self) -> Box<dyn SinkWorker> {
-        Box::new(Worker { of: self.clone(), states: None, runs: vec![], groups: vec![], looks_up: true })
+        let repeats = self.is_distinct_text().then(Repeats::default);
+        let (of, runs, groups) = (self.clone(), vec![], vec![]);
+        Box::new(Worker { of, states: None, divided: None, runs, groups, repeats, looks_up: true })
     }
 
     fn finish(&self, workers: Vec<Box<dyn SinkWorker>>) -> Result<()> {
@@ -270,9 +171,18 @@ fn one_row(layout: &Arc<Layout>) -> Rows {
 impl SinkWorker for Worker {
     fn push(&mut self, _: usize, batch: Batch) -> Result<()> {
         let of = self.of.clone();
+        let first = self.repeats.as_mut().and_then(|repeats| repeats.first_rows(&batch.columns[0]));
+        let batch = match first {
+            Some(rows) if rows.is_empty() => return Ok(()),
+            Some(rows) => batch.take(&rows),
+            None => batch,
+        };
+        if let Some(divided) = &mut self.divided {
+            return divided.push(&batch);
+        }
         let states = match &mut self.states {
             Some(states) => states,
-            none => none.insert(of.states(GroupTable::with_domains(of.layout.clone(), &of.keys))?),
+            none => none.insert(of.states(of.table())?),
         };
         self.groups.clear();
         let keys = &batch.columns[..of.keys.len()];
@@ -281,11 +191,18 @@ impl SinkWorker for Worker {
             false => states.table.append(keys, batch.rows, &mut self.groups),
         }
         states.update(&of.calls, &batch, &self.groups)?;
-        states.claim.resize(states.bytes())?;
+        states.claim.resize(states.bytes() + self.repeats.as_ref().map_or(0, Repeats::bytes))?;
         let groups = states.table.len();
         // A position per group is found as fast in a large table, and there cannot be more groups than positions.
         let reduces = states.rows >= groups * ROWS_PER_GROUP && groups < of.run_groups * LARGER_RUN;
         let is_unique = is_nearly_unique(states.rows, groups);
+        let is_divided = groups >= DIVIDED_GROUPS.min(of.run_groups) && self.looks_up && !is_unique;
+        if is_divided && !states.table.is_direct() && Divided::takes(&of.calls, of.keys.len(), &batch) {
+            self.runs.push(states.run()?);
+            self.states = None;
+            self.divided = Some(Divided::new(&of.calls, of.keys.len(), &of.layout, &of.context)?);
+            return Ok(());
+        }
         let is_first = groups >= FIRST_RUN_GROUPS && self.looks_up && is_unique;
         if (groups >= of.run_groups || is_first) && !reduces && !states.table.is_direct() {
             // Rows of the next runs would only become groups of their own.
@@ -300,6 +217,9 @@ impl SinkWorker for Worker {
         let has_many = |states: &mut States| states.table.len() > self.of.run_groups.min(MERGED_BY_ONE);
         if let Some(mut states) = self.states.take_if(|states| merges && has_many(states)) {
             self.runs.push(states.run()?);
+        }
+        if let Some(divided) = self.divided.take() {
+            self.runs.extend(divided.into_runs()?);
         }
         Ok(())
     }

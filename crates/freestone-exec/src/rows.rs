@@ -244,6 +244,11 @@ impl Rows {
     /// The same, with the hash of the columns in the first word of each row.
     pub fn append_hashed(&mut self, columns: &[Vector], rows: usize, hashes: &mut Vec<u64>) {
         hash_rows(columns, rows, hashes);
+        self.append_with(columns, rows, hashes);
+    }
+
+    /// The same with these hashes.
+    pub fn append_with(&mut self, columns: &[Vector], rows: usize, hashes: &[u64]) {
         let base = self.words.len();
         self.append(columns, rows);
         put(&mut self.words[base..], self.layout.width, 0, hashes.iter().copied());

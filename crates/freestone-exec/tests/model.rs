@@ -392,8 +392,11 @@ proptest! {
     fn aggregations_give_what_a_map_of_groups_gives(
         (kinds, each, threads) in (proptest::collection::vec(0usize..4, 0..3), 1usize..70, 1usize..4),
         (seed, bounded, run_groups) in (any::<u64>(), any::<bool>(), prop_oneof![Just(1usize), 2usize..20, Just(1 << 17)]),
+        // Without texts, many groups are divided before they are looked up.
+        has_texts in any::<bool>(),
     ) {
-        let mut forms: Vec<Form> = kinds.into_iter().map(form).collect();
+        let kinds = kinds.into_iter().map(|kind| if form(kind) == Form::Text && !has_texts { 0 } else { kind });
+        let mut forms: Vec<Form> = kinds.map(form).collect();
         let keys = forms.len();
         forms.extend([Form::Int, Form::Float, Form::Text, Form::Bits]);
         let mut runner = proptest::test_runner::TestRunner::new_with_rng(
@@ -407,7 +410,10 @@ proptest! {
         let context: Arc<dyn Context> = Arc::new(Unlimited(threads));
         let bounds = bounded.then_some((0, 5));
         let domains = fields(&forms, keys).into_iter().take(keys).map(|field| KeyDomain { field, bounds });
-        let aggregation = Aggregation::with_runs(domains.collect(), calls(keys), context.clone(), run_groups);
+        let mut calls = calls(keys);
+        calls.truncate(if has_texts { calls.len() } else { calls.len() - 1 });
+        let width = keys + calls.len();
+        let aggregation = Aggregation::with_runs(domains.collect(), calls, context.clone(), run_groups);
         let results = Branch { feed: Feed::Source(aggregation.results()), steps: vec![] };
         let sink: Arc<dyn Sink> = Arc::new(aggregation);
         let stages = [
@@ -415,7 +421,9 @@ proptest! {
             Stage { branches: vec![results], sink: None },
         ];
         let found = executed(&stages, vec![batches(&all, &forms, each)], &context);
-        prop_assert_eq!(sorted(found), sorted(grouped(&all, keys)));
+        let mut expected = grouped(&all, keys);
+        expected.iter_mut().for_each(|row| row.truncate(width));
+        prop_assert_eq!(sorted(found), sorted(expected));
     }
 
     #[test]

@@ -260,7 +260,7 @@ fn translate(error: &DataFusionError) -> Error {
         DataFusionError::SchemaError(inner, _) => translate_schema(inner),
         DataFusionError::Plan(message) => translate_plan(message),
         DataFusionError::NotImplemented(message) => Error::unsupported(clean(message)),
-        DataFusionError::ResourcesExhausted(message) => Error::new(ErrorKind::Resource, clean(message))
+        DataFusionError::ResourcesExhausted(message) => Error::new(ErrorKind::Resource, clean(shortage(message)))
             .with_hint("raise --memory-limit, or use fewer --threads so that each has more"),
         // A task of the query that panicked.
         DataFusionError::Execution(message) if message.contains(" panicked with message ") => internal(clean(message)),
@@ -274,6 +274,11 @@ fn translate(error: &DataFusionError) -> Error {
         }
         other => internal(clean(&other.strip_backtrace())),
     }
+}
+
+/// What memory was missing. A pool that tracks its consumers writes a list of the largest before it.
+fn shortage(message: &str) -> &str {
+    message.rsplit_once("\nError: ").map_or(message, |(_, reason)| reason)
 }
 
 /// Parts of internal errors of DataFusion that are what a user has written, and no defect: functions and operators that do
@@ -573,6 +578,15 @@ mod tests {
         check(cast.context("type_coercion"), ErrorKind::Type, "no 'x' as INTEGER", None);
         let ours = DataFusionError::External(Box::new(Error::cancelled()));
         check(ours, ErrorKind::Cancelled, "the statement was cancelled", None);
+    }
+
+    #[test]
+    fn missing_memory_says_what_was_missing() {
+        let tracked = "Additional allocation failed for Sort[0] with top memory consumers (across reservations) as:\n  Sort[0]#1 \
+                       consumed 9 B.\nError: Sort[0] holds 9 bytes and needs 5 more, of which 2 are left of 10";
+        let hint = "raise --memory-limit, or use fewer --threads so that each has more";
+        let message = "Sort[0] holds 9 bytes and needs 5 more, of which 2 are left of 10";
+        check(DataFusionError::ResourcesExhausted(tracked.into()), ErrorKind::Resource, message, Some(hint));
     }
 
     #[test]

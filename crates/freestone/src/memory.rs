@@ -61,7 +61,8 @@ impl Division {
 
 /// The memory that statements share. Operators that can spill have equal shares of three fifths of the memory that the
 /// others leave, and spill when they have used their share. The rest is for operators that cannot spill, especially for
-/// merging spilled runs, which must be possible while other operators still collect rows.
+/// merging spilled runs, which must be possible while other operators still collect rows. Together, operators that can
+/// spill have at least a quarter of the pool, whatever the others hold: without it, they cannot even merge what they spilled.
 #[derive(Debug)]
 pub(crate) struct SpillPool {
     bytes: usize,
@@ -164,8 +165,8 @@ impl MemoryPool for SpillPool {
         }
         check_heap(reservation, additional)?;
         let left = if can_spill {
-            let share = self.bytes.saturating_sub(used.unspillable) / 5 * 3 / used.spillers.max(1);
-            share.saturating_sub(held)
+            let shared = (self.bytes.saturating_sub(used.unspillable) / 5 * 3).max(self.bytes / 4);
+            (shared / used.spillers.max(1)).saturating_sub(held)
         } else {
             self.bytes.saturating_sub(used.unspillable + used.spillable)
         };
@@ -278,6 +279,9 @@ mod tests {
         let exchange = MemoryConsumer::new("RepartitionExec[0]").with_can_spill(true).register(&pool);
         assert!(exchange.try_grow(5000).is_ok());
         assert_eq!(pool.reserved(), 5600);
+        // Exchanges may hold more than the pool has. What was spilled can be merged all the same.
+        first.free();
+        assert!(first.try_grow(125).is_ok() && first.try_grow(1).is_err(), "each has half of a quarter");
         let join = MemoryConsumer::new("HashJoinInput").register(&pool);
         assert!(join.try_grow(1).is_err());
         drop(exchange);

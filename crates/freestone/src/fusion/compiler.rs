@@ -20,7 +20,9 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::UnionExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use datafusion::physical_plan::{
+    ExecutionPlan, ExecutionPlanProperties, Partitioning, StatisticsArgs, StatisticsContext,
+};
 use freestone_exec::aggregate::Aggregation;
 use freestone_exec::convert::form_of;
 use freestone_exec::direct::KeyDomain;
@@ -409,6 +411,9 @@ impl<'a> Compiler<'a> {
         if distinct_counts::is_known_of(partial) {
             return self.distinct_counts(aggregate.schema(), partial);
         }
+        if let Some((groups, key)) = distinct_counts::counted_groups(partial) {
+            return self.distinct_count(aggregate.schema(), partial, groups, key);
+        }
         let groups = partial.group_expr();
         if groups.has_grouping_set() || !partial.aggr_expr().iter().all(aggregates::is_known) {
             return Ok(None);
@@ -439,7 +444,7 @@ impl<'a> Compiler<'a> {
         }
         let program = compiler.program;
         self.program_step(&mut open, program);
-        self.weigh(aggregate, partial, &open, &keys, calls.has_foreign);
+        self.weigh(aggregate, partial, &open, &keys, calls.has_foreign)?;
         let domains = keys.iter().map(|known| KeyDomain { field: field(known, true), bounds: known.int_bounds() });
         let (calls, places) = calls.finish();
         let aggregation = Aggregation::new(domains.collect(), calls, self.context.clone());
@@ -461,16 +466,18 @@ impl<'a> Compiler<'a> {
         open: &Open,
         keys: &[Known],
         has_foreign: bool,
-    ) {
+    ) -> Result<()> {
         self.breakers += 1;
         // Scans of native tables aggregate without keys themselves, and bounds of files answer MIN and MAX.
         let is_bound = |call: &Arc<AggregateFunctionExpr>| matches!(call.fun().name(), "min" | "max");
         let of_input = open.branches.iter().any(|branch| matches!(branch.feed, Feed::Input(_)));
-        let is_faster = has_few_groups(keys) || !of_input && !has_foreign && is_hashed_faster(aggregate, partial, keys);
+        let is_hashed = !of_input && !has_foreign && is_hashed_faster(aggregate, partial, keys)?;
+        let is_faster = has_few_groups(keys) || is_hashed;
         match is_faster || keys.is_empty() && of_input && !partial.aggr_expr().iter().all(is_bound) {
             true => self.faster += 1,
             false => self.slower += usize::from(!keys.is_empty()),
         }
+        Ok(())
     }
 
     /// The first rows of an order.
@@ -597,19 +604,28 @@ fn has_few_groups(keys: &[Known]) -> bool {
     !keys.is_empty() && all.is_some_and(|all| all <= FEW_GROUPS)
 }
 
+/// The groups of numbers from which on the executor divides their rows before it looks them up.
+const MANY_GROUPS: usize = 1 << 15;
+
 /// Whether groups that are found by hashing are faster here than in DataFusion's operators. Measured on one table: those of all its
-/// rows are by up to 1.5 times if there are texts among their keys, and so are distinct rows of several columns; but not
-/// groups of filtered rows or of numbers, and not distinct values of one column. DataFusion ends aggregations early of which
-/// only some groups are wanted.
-fn is_hashed_faster(aggregate: &AggregateExec, partial: &AggregateExec, keys: &[Known]) -> bool {
+/// rows are by up to 1.5 times if there are texts among their keys, and so are distinct rows of several columns, and many groups of
+/// numbers; but not groups of filtered rows, nor few groups of numbers. DataFusion ends aggregations early of which only some
+/// groups are wanted.
+fn is_hashed_faster(aggregate: &AggregateExec, partial: &AggregateExec, keys: &[Known]) -> Result<bool> {
     let is_all = partial.limit_options().is_none() && aggregate.limit_options().is_none();
     let is_filtered = |node: &Arc<dyn ExecutionPlan>| {
         Ok(node.is::<FilterExec>() || FreestoneSource::of(node).is_some_and(|source| !source.is_whole()))
     };
-    let reads_all = partial.input().exists(is_filtered).is_ok_and(|found| !found);
+    if !is_all || partial.input().exists(is_filtered)? {
+        return Ok(false);
+    }
     let has_texts = keys.iter().any(|key| key.form == Form::Text);
     let has_calls = !partial.aggr_expr().is_empty();
-    is_all && reads_all && if has_calls { has_texts } else { keys.len() > 1 }
+    if if has_calls { has_texts } else { keys.len() > 1 } {
+        return Ok(true);
+    }
+    let groups = StatisticsContext::new().compute(partial, &StatisticsArgs::new())?.num_rows;
+    Ok(!has_texts && groups.get_value().is_some_and(|groups| *groups >= MANY_GROUPS))
 }
 
 /// Whether a node aggregates the rows of a native table by keys, or those of files.
