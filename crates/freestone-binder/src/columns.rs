@@ -3,7 +3,7 @@
 use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, GetFieldAccess};
 use freestone_sql::Span;
-use freestone_sql::tree::{Name, ObjectName};
+use freestone_sql::tree::{self, Name, ObjectName};
 
 use crate::binder::Binder;
 use crate::error::{At, BindError, ErrorKind, Result, invalid, unknown, unsupported};
@@ -15,6 +15,16 @@ impl Binder<'_> {
         match self.resolved(name)? {
             Some(value) => Ok(value),
             None => Err(self.no_column(name)),
+        }
+    }
+
+    /// The value of a name among the columns of FROM.
+    pub fn column_of_from(&self, key: &tree::Expr) -> Option<Expr> {
+        let tree::ExprKind::Column(name) = &key.kind else { return None };
+        let parts: Vec<(&str, bool)> = name.parts.iter().map(|part| (part.text.as_str(), part.quoted)).collect();
+        match self.scopes.last()?.find(&parts) {
+            Found::Column(value, taken) if taken == parts.len() => Some(value),
+            _ => None,
         }
     }
 

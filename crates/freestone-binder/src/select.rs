@@ -153,8 +153,14 @@ impl Binder<'_> {
         if let Some(at) = position(key)? {
             return item_at(at, items, key.span, "DISTINCT ON").map(|item| vec![item.value.clone()]);
         }
-        if let Some(item) = named_item(key, items)? {
-            return Ok(vec![item.value.clone()]);
+        match named_item(key, items) {
+            Ok(Some(item)) => return Ok(vec![item.value.clone()]),
+            Ok(None) => {}
+            // One of several items may be what the name means without them: `SELECT k, a.k … USING (k) ORDER BY k`.
+            Err(error) => {
+                let value = self.column_of_from(key).filter(|value| items.iter().any(|item| item.value == *value));
+                return value.map(|value| vec![value]).ok_or(error);
+            }
         }
         match self.copies(key, None)? {
             Some(copies) => Ok(copies.into_iter().map(|copy| copy.value).collect()),

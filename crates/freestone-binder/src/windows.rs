@@ -21,7 +21,8 @@ impl Binder<'_> {
         let Some(function) = self.window_function(&plain.name) else {
             let functions = self.world.functions;
             if functions.scalar(&plain.name).is_some() {
-                return Err(invalid(span, format!("{} is no window function and no aggregate", plain.name)));
+                return Err(invalid(span, format!("OVER does not go with {}", plain.name))
+                    .with_hint("it is no window function and no aggregate"));
             }
             return Err(self.no_function(&plain.name, call.name.span));
         };

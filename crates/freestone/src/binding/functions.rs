@@ -119,7 +119,7 @@ impl Functions for Registry<'_> {
                     given.extend([text(&name.text), text(&option_text(&argument.written))])
                 }
                 (Some(_), _) => return not_impl_err!("{name} takes no arguments by name"),
-                (None, Some(value)) => given.push(evaluated(value.clone(), self.state.config_options())?),
+                (None, Some(value)) => given.push(evaluated(value.clone(), self.state.config_options(), None)?),
                 (None, None) => return not_impl_err!("an argument of {name} has no value"),
             }
         }

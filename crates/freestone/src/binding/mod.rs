@@ -41,7 +41,7 @@ pub(crate) struct Switch {
 impl Switch {
     /// The switch of a new session.
     pub fn of_environment() -> Switch {
-        let is_on = std::env::var_os(VARIABLE).is_some_and(|value| value == "1");
+        let is_on = std::env::var_os(VARIABLE).is_none_or(|value| value != "0");
         Switch { is_on: AtomicBool::new(is_on), counts: Mutex::default() }
     }
 
@@ -149,7 +149,8 @@ fn constant(
     let settings = functions.settings();
     let world = World { catalog: &catalog, functions: &functions, settings: &settings };
     let value = freestone_binder::bind_expression(written, &Arc::new(DFSchema::empty()), world);
-    evaluated(value.map_err(|error| explained(*error, ""))?, state.config_options())
+    let value = value.map_err(|error| explained(*error, ""))?;
+    evaluated(value, state.config_options(), state.execution_props().query_execution_start_time)
 }
 
 /// The texts that queries return, which become the columns of PIVOT, in the order in which binding asks for them.

@@ -47,6 +47,9 @@ fn query_of(statement: tree::Statement) -> std::result::Result<Box<tree::Query>,
             Ok(query)
         }
         StatementKind::CreateView(view) => Ok(view.query),
+        StatementKind::CreateTable(create) if create.with_no_data || !create.elements.is_empty() => {
+            Err("CREATE TABLE AS with names of columns, or without rows")
+        }
         StatementKind::CreateTable(create) => create.query.ok_or(NO_QUERY),
         StatementKind::CopyTo(CopyTo { source: CopySource::Query(query), .. }) => Ok(query),
         StatementKind::Write(write) => match *write {
@@ -85,6 +88,7 @@ mod tests {
             ("COPY t TO 'x.csv'", "a statement without a query"),
             ("EXPLAIN INSERT INTO t SELECT 1", "EXPLAIN of a statement that writes"),
             ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", "WITH before INSERT"),
+            ("CREATE TABLE t (a) AS SELECT 1", "CREATE TABLE AS with names of columns, or without rows"),
             ("SELECT 1 )", "a statement of another grammar"),
         ] {
             assert_eq!(query(text), Err(form), "{text}");
