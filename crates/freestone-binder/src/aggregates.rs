@@ -6,7 +6,6 @@ use std::sync::Arc;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{Column, DFSchema};
 use datafusion_expr::expr::AggregateFunction;
-use datafusion_expr::logical_plan::builder::add_group_by_exprs_from_dependencies;
 use datafusion_expr::utils::{COUNT_STAR_EXPANSION, grouping_set_to_exprlist};
 use datafusion_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder};
 use freestone_sql::Span;
@@ -17,6 +16,7 @@ use crate::error::{At, Result, invalid, unsupported};
 use crate::names::Distinct;
 use crate::plans;
 use crate::queries::position;
+use crate::scopes::Relation;
 use crate::select::{Block, Item, collect, has_aggregate, has_window, item_at, without_aggregates};
 
 /// What rows are grouped by: sets of keys, of which a plain GROUP BY has one.
@@ -142,7 +142,7 @@ impl Binder<'_> {
         };
         if is_plain {
             let missing = missing_columns(&keys, &calls, block, plan.schema());
-            keys.extend(determined(&keys, &missing, plan.schema()).at(span)?);
+            keys.extend(determined(&keys, missing, &block.keyed));
         }
         let (plan, known) = grouped(plan, keys, calls, span)?;
         for value in block.outputs() {
@@ -277,13 +277,12 @@ fn outer_columns(references: &[Expr], note: &mut dyn FnMut(&Column)) {
 }
 
 /// Those of the missing columns that a primary key among the keys determines.
-fn determined(keys: &[Expr], missing: &[Column], input: &Arc<DFSchema>) -> datafusion_common::Result<Vec<Expr>> {
-    if missing.is_empty() || keys.is_empty() {
-        return Ok(vec![]);
-    }
-    let all = add_group_by_exprs_from_dependencies(keys.to_vec(), input)?;
-    let is_missing = |value: &Expr| matches!(value, Expr::Column(column) if missing.contains(column));
-    Ok(all.into_iter().filter(|value| !keys.contains(value) && is_missing(value)).collect())
+fn determined(keys: &[Expr], missing: Vec<Column>, keyed: &[Relation]) -> Vec<Expr> {
+    let is_key = |column: &Column| keys.iter().any(|key| matches!(key, Expr::Column(own) if own == column));
+    let is_of_group = |relation: &&Relation| !relation.key.is_empty() && relation.key.iter().all(is_key);
+    let whole: Vec<&Relation> = keyed.iter().filter(is_of_group).collect();
+    let is_known = |column: &Column| whole.iter().any(|one| one.columns.iter().any(|(_, own)| own == column));
+    missing.into_iter().filter(is_known).map(Expr::Column).collect()
 }
 
 /// Refuses columns that are neither keys nor within aggregates.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::{Field, FieldRef};
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_common::{DFSchema, DFSchemaRef};
+use datafusion_common::{DFSchema, DFSchemaRef, ScalarValue};
 use datafusion_expr::{Expr, LogicalPlan};
 use freestone_sql::Span;
 use freestone_sql::tree;
@@ -22,6 +22,9 @@ use crate::world::World;
 /// The expressions and relations that a statement may have at most, with those that aliases, macros and stars stand for.
 const NODES_MAX: usize = 1_000_000;
 
+/// The largest number of a parameter, as in PostgreSQL's protocol.
+const PARAMETERS_MAX: u32 = 65_535;
+
 /// The depth of macros, definitions and views that stand for others.
 pub(crate) const LEVELS_MAX: usize = 32;
 
@@ -29,13 +32,25 @@ pub(crate) const LEVELS_MAX: usize = 32;
 const STACK_BYTES_LEFT: usize = 256 << 10;
 const STACK_BYTES: usize = 4 << 20;
 
+/// What is known of a parameter beforehand.
+#[derive(Debug, Clone, Default)]
+pub enum Parameter {
+    /// Nothing: it takes its type from where it stands.
+    #[default]
+    Unknown,
+    /// Its type.
+    Typed(FieldRef),
+    /// Its value, which stands in its place. A text of type `Utf8` and NULL are as if they were written in the statement.
+    Value(ScalarValue),
+}
+
 /// What is known of a statement beforehand.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The fields of the parameters by their numbers, from `$1`, where they are declared.
-    pub parameters: Vec<Option<FieldRef>>,
-    /// The names of parameters `$name`, in the order of their numbers.
-    pub parameter_names: Vec<String>,
+    /// The parameters by their numbers, from `$1`. Names `$a` have the numbers of their first appearance.
+    pub parameters: Vec<Parameter>,
+    /// Whether the statement is bound for a run: it cannot have more parameters than these.
+    pub for_run: bool,
 }
 
 /// Binds a query.
@@ -44,7 +59,7 @@ pub struct Options {
 /// The first part that is wrong, or of a form that is not bound yet.
 pub fn bind(query: &tree::Query, world: World, options: &Options) -> std::result::Result<Bound, Box<crate::BindError>> {
     let mut binder = Binder::new(world, options);
-    binder.number_marks(query);
+    binder.number_parameters(query)?;
     let Rows { plan, names } = binder.query(query)?;
     let is_volatile = binder.is_volatile || reads_anew(&plan).at(query.span)?;
     let fields = plan.schema().fields().iter().cloned();
@@ -94,10 +109,14 @@ pub(crate) struct Binder<'a> {
     /// The tables that were named.
     pub tables: Vec<String>,
     pub is_volatile: bool,
+    /// The names of the columns of the last set operation in its queries behind the first.
+    pub branch_names: Vec<Vec<String>>,
     /// The depth of macros and definitions.
     pub level: usize,
     /// The numbers of parameters `?` by where they stand.
     marks: HashMap<u32, usize>,
+    /// The names of parameters `$name`, in the order of their numbers.
+    parameter_names: Vec<String>,
     nodes: usize,
     /// The scope where there is none.
     nothing: Scope,
@@ -114,8 +133,10 @@ impl<'a> Binder<'a> {
             qualifiers: Qualifiers::default(),
             tables: vec![],
             is_volatile: false,
+            branch_names: vec![],
             level: 0,
             marks: HashMap::new(),
+            parameter_names: vec![],
             nodes: 0,
             nothing: Scope::empty(),
         }
@@ -170,7 +191,8 @@ impl<'a> Binder<'a> {
         self.count(parts, span)
     }
 
-    /// Binds what a name stands for, within a limit of such names within each other.
+    /// Binds what a name stands for, within a limit of such names within each other. Its errors are at the name, because the
+    /// places in what it stands for are those of another text.
     pub fn in_level<T>(&mut self, span: Span, rule: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.level >= LEVELS_MAX {
             let message = format!("macros call each other over more than {LEVELS_MAX} levels");
@@ -179,7 +201,10 @@ impl<'a> Binder<'a> {
         self.level += 1;
         let bound = rule(self);
         self.level -= 1;
-        bound
+        bound.map_err(|mut error| {
+            error.span = span;
+            error
+        })
     }
 
     /// Notes that the query reads a table.
@@ -189,42 +214,58 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Gives the parameters `?` their numbers, in the order of the text.
-    fn number_marks(&mut self, query: &tree::Query) {
-        let mut places = reading::marks(query);
-        places.sort_unstable();
-        places.dedup();
-        self.marks = places.into_iter().enumerate().map(|(at, place)| (place, at + 1)).collect();
+    /// Gives the parameters `?` and `$name` their numbers, in the order of the text.
+    fn number_parameters(&mut self, query: &tree::Query) -> Result<()> {
+        let mut found = reading::parameters(query);
+        found.sort_unstable_by_key(|(place, _)| *place);
+        found.dedup_by_key(|(place, _)| *place);
+        let mut count = 0;
+        for (place, parameter) in found {
+            match parameter {
+                tree::Parameter::Next => {
+                    self.marks.insert(place, self.marks.len() + 1);
+                }
+                tree::Parameter::Name(name) if !self.parameter_names.contains(&name) => self.parameter_names.push(name),
+                tree::Parameter::Name(_) => {}
+                tree::Parameter::Number(number) => count = count.max(number as usize),
+            }
+        }
+        let (count, given) =
+            (count.max(self.marks.len()).max(self.parameter_names.len()), self.options.parameters.len());
+        if self.options.for_run && count > given {
+            let message = format!("the statement has {count} parameters and was given {given}");
+            return Err(invalid(query.span, message));
+        }
+        Ok(())
     }
 
     /// The number of a parameter.
     pub fn parameter_number(&self, parameter: &tree::Parameter, span: Span) -> Result<usize> {
-        match parameter {
-            tree::Parameter::Number(0) => Err(invalid(span, "parameters are numbered from $1")),
-            tree::Parameter::Number(number) => Ok(*number as usize),
-            tree::Parameter::Next => {
-                self.marks.get(&span.start).copied().ok_or_else(|| invalid(span, "this parameter has no number"))
+        let found = match parameter {
+            tree::Parameter::Number(number) if (1..=PARAMETERS_MAX).contains(number) => return Ok(*number as usize),
+            tree::Parameter::Number(number) => {
+                let message = format!("there is no parameter ${number}");
+                let hint = format!("parameters have numbers from 1 to {PARAMETERS_MAX}");
+                return Err(invalid(span, message).with_hint(hint));
             }
-            tree::Parameter::Name(name) => {
-                let names = &self.options.parameter_names;
-                let at = names.iter().position(|known| known == name);
-                at.map(|at| at + 1)
-                    .ok_or_else(|| crate::error::unknown(span, "parameter", name, names.iter().map(String::as_str)))
-            }
-        }
+            tree::Parameter::Next => self.marks.get(&span.start).copied(),
+            tree::Parameter::Name(name) => self.parameter_names.iter().position(|known| known == name).map(|at| at + 1),
+        };
+        found.ok_or_else(|| invalid(span, "a macro has no parameters of statements"))
     }
 
     /// The fields of all parameters of a plan.
     fn parameters_of(&self, plan: &LogicalPlan) -> datafusion_common::Result<Vec<Option<FieldRef>>> {
-        let mut all: Vec<Option<FieldRef>> = self.options.parameters.clone();
+        let declared = |parameter: &Parameter| match parameter {
+            Parameter::Unknown => None,
+            Parameter::Typed(field) => Some(field.clone()),
+            Parameter::Value(value) => Some(Arc::new(Field::new("", value.data_type(), true))),
+        };
+        let mut all: Vec<Option<FieldRef>> = self.options.parameters.iter().map(declared).collect();
         for (id, field) in plan.get_parameter_fields()? {
             let Some(at) = id.trim_start_matches('$').parse::<usize>().ok().and_then(|id| id.checked_sub(1)) else {
                 continue;
             };
-            // A statement cannot have that many, whatever it calls them.
-            if at >= u16::MAX as usize {
-                continue;
-            }
             if all.len() <= at {
                 all.resize(at + 1, None);
             }

@@ -113,7 +113,7 @@ impl Binder<'_> {
             () if call.over.is_some() => "OVER",
             () => return Ok(()),
         };
-        Err(invalid(plain.span, format!("{clause} belongs to aggregates, and {} is none", plain.name)))
+        Err(invalid(plain.span, format!("{clause} does not go with {}: it belongs to aggregates", plain.name)))
     }
 
     /// A call of an aggregate over groups.

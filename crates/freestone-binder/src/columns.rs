@@ -3,7 +3,7 @@
 use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, GetFieldAccess};
 use freestone_sql::Span;
-use freestone_sql::tree::{Name, ObjectName};
+use freestone_sql::tree::{self, Name, ObjectName};
 
 use crate::binder::Binder;
 use crate::error::{At, BindError, ErrorKind, Result, invalid, unknown, unsupported};
@@ -15,6 +15,16 @@ impl Binder<'_> {
         match self.resolved(name)? {
             Some(value) => Ok(value),
             None => Err(self.no_column(name)),
+        }
+    }
+
+    /// The value of a name among the columns of FROM.
+    pub fn column_of_from(&self, key: &tree::Expr) -> Option<Expr> {
+        let tree::ExprKind::Column(name) = &key.kind else { return None };
+        let parts: Vec<(&str, bool)> = name.parts.iter().map(|part| (part.text.as_str(), part.quoted)).collect();
+        match self.scopes.last()?.find(&parts) {
+            Found::Column(value, taken) if taken == parts.len() => Some(value),
+            _ => None,
         }
     }
 
@@ -92,22 +102,27 @@ impl Binder<'_> {
         for scope in self.scopes.iter().rev() {
             if let Found::NotIn(at) = scope.find(&parts)
                 && let Some(relation) = scope.relations.get(at)
-                && let Some(column) = name.parts.get(1)
+                && let Some(table) = relation.names.last()
             {
-                let known = relation.columns.iter().map(|(own, _)| own.as_str());
-                return unknown(name.span, &format!("column in {}:", relation.names.join(".")), &column.text, known);
+                let known: Vec<String> = relation.columns.iter().map(|(own, _)| format!("{table}.{own}")).collect();
+                return unknown(name.span, "column", &shown, known.iter().map(String::as_str));
             }
         }
         let last = name.parts.last().map_or("", |part| part.text.as_str());
         let known = self.scopes.iter().rev().flat_map(|scope| scope.known_names());
         let mut error = unknown(name.span, "column", last, known);
-        error.message = format!("there is no column {shown}");
+        error.message = format!("no column {shown}");
         error
     }
 }
 
 fn ambiguous(name: &ObjectName, columns: &[String]) -> Box<BindError> {
     let shown = name.parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(".");
-    let message = format!("{shown} is ambiguous: it can be {}", columns.join(" or "));
-    BindError::new(ErrorKind::Ambiguous, name.span, message).with_hint("write the table before it")
+    let error = |message| BindError::new(ErrorKind::Ambiguous, name.span, message);
+    match columns.first().is_some_and(|first| columns.iter().all(|other| other == first)) {
+        true => error(format!("column {shown} is ambiguous: several columns have this name"))
+            .with_hint("give each a name of its own with AS"),
+        false => error(format!("column {shown} could come from several tables"))
+            .with_hint(format!("write the table's name before it: {}", columns.join(" or "))),
+    }
 }

@@ -84,32 +84,35 @@ pub(crate) fn unknown<'a>(
     name: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Box<BindError> {
-    let error = BindError::new(ErrorKind::UnknownName, span, format!("there is no {what} {name}"));
-    let near = near(name, known);
-    match near.as_slice() {
-        [] => error,
-        [one] => error.with_hint(format!("did you mean {one}?")),
-        several => error.with_hint(format!("did you mean one of {}?", several.join(", "))),
+    let error = BindError::new(ErrorKind::UnknownName, span, format!("no {what} {name}"));
+    let mut all: Vec<&str> = vec![];
+    known.into_iter().for_each(|name| {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    });
+    match nearest(name, &all) {
+        Some(near) => error.with_hint(format!("did you mean {near}?")),
+        None if (1..=SHOWN_MAX).contains(&all.len()) => error.with_hint(format!("there are: {}", all.join(", "))),
+        None => error,
     }
 }
 
-/// The most similar names, at most three.
-fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+/// The names that an error lists at most.
+const SHOWN_MAX: usize = 20;
+
+/// The most similar name.
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let limit = match lower.chars().count() {
         0 | 1 => 0,
         several => several.div_ceil(3).min(3),
     };
-    let mut found: Vec<(usize, String)> = vec![];
-    for candidate in known {
+    let measured = known.iter().map(|candidate| {
         let own = candidate.to_lowercase();
-        let distance = if own == lower { 0 } else { distance(&lower, &own, limit) };
-        if distance <= limit && !found.iter().any(|(_, other)| other == candidate) {
-            found.push((distance, candidate.to_owned()));
-        }
-    }
-    found.sort();
-    found.into_iter().take(3).map(|(_, name)| name).collect()
+        (if own == lower { 0 } else { distance(&lower, &own, limit) }, *candidate)
+    });
+    measured.filter(|(distance, _)| *distance <= limit).min().map(|(_, name)| name)
 }
 
 /// The number of changed characters between two words, or more than `limit`.
@@ -155,10 +158,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_names_are_few_and_sorted_by_distance() {
+    fn the_nearest_name_is_found() {
         let known = ["orders", "order", "lineitem", "o_orderkey", "Orders"];
-        assert_eq!(near("oders", known), ["Orders", "orders", "order"]);
-        assert_eq!(near("xyz", known), Vec::<String>::new());
+        assert_eq!(nearest("oders", &known), Some("Orders"));
+        assert_eq!(nearest("xyz", &known), None);
         assert_eq!((distance("a", "a", 3), distance("ab", "ba", 3), distance("abc", "", 1)), (0, 2, 2));
     }
 }

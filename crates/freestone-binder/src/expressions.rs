@@ -6,7 +6,7 @@ use datafusion_expr::{Expr, ExprSchemable};
 use freestone_sql::Span;
 use freestone_sql::tree::{self, ExprKind, SessionValue, UnaryOperator};
 
-use crate::binder::Binder;
+use crate::binder::{Binder, Parameter};
 use crate::error::{At, Result, invalid, unsupported};
 use crate::literals;
 
@@ -76,7 +76,11 @@ impl Binder<'_> {
 
     fn parameter(&mut self, parameter: &tree::Parameter, span: Span) -> Result<Expr> {
         let number = self.parameter_number(parameter, span)?;
-        let field = self.options.parameters.get(number - 1).cloned().flatten();
+        let field = match self.options.parameters.get(number - 1) {
+            Some(Parameter::Value(value)) => return Ok(Expr::Literal(value.clone(), None)),
+            Some(Parameter::Typed(field)) => Some(field.clone()),
+            Some(Parameter::Unknown) | None => None,
+        };
         Ok(Expr::Placeholder(Placeholder { id: format!("${number}"), field }))
     }
 

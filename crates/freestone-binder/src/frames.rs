@@ -5,29 +5,82 @@ use datafusion_expr::{Expr, SortExpr, WindowFrame, WindowFrameBound, WindowFrame
 use freestone_sql::Span;
 use freestone_sql::tree::{self, ExprKind, Frame, FrameBound, FrameUnit, Literal};
 
+use crate::binder::Binder;
 use crate::error::{At, Result, invalid, unsupported};
+use crate::scopes::Scope;
 
-/// The frame of a window, or the one that it has if none is written.
-pub(crate) fn frame(
-    written: Option<&Frame>,
-    order_by: &mut Vec<SortExpr>,
-    schema: &DFSchema,
-    span: Span,
-) -> Result<WindowFrame> {
-    let Some(written) = written else {
-        let is_strict = order_by.first().map(|first| is_unique(&first.expr, schema));
-        return Ok(WindowFrame::new(is_strict));
+impl Binder<'_> {
+    /// The frame of a window, or the one that it has if none is written.
+    pub fn frame(&mut self, written: Option<&Frame>, order_by: &mut Vec<SortExpr>, span: Span) -> Result<WindowFrame> {
+        let Some(written) = written else {
+            let is_strict = order_by.first().map(|first| is_unique(&first.expr, &self.schema()));
+            return Ok(WindowFrame::new(is_strict));
+        };
+        let units = match written.unit {
+            FrameUnit::Rows => WindowFrameUnits::Rows,
+            FrameUnit::Range => WindowFrameUnits::Range,
+            FrameUnit::Groups => WindowFrameUnits::Groups,
+        };
+        let end = written.end.as_ref().unwrap_or(&FrameBound::CurrentRow);
+        check(&written.start, end, span)?;
+        let (start, end) = (self.frame_bound(&written.start, units)?, self.frame_bound(end, units)?);
+        let frame = WindowFrame::new_bounds(units, start, end);
+        frame.regularize_order_bys(order_by).at(span)?;
+        Ok(frame)
+    }
+
+    fn frame_bound(&mut self, written: &FrameBound, units: WindowFrameUnits) -> Result<WindowFrameBound> {
+        Ok(match written {
+            FrameBound::UnboundedPreceding => WindowFrameBound::Preceding(ScalarValue::UInt64(None)),
+            FrameBound::UnboundedFollowing => WindowFrameBound::Following(ScalarValue::UInt64(None)),
+            FrameBound::CurrentRow => WindowFrameBound::CurrentRow,
+            FrameBound::Preceding(offset) => WindowFrameBound::Preceding(self.offset(offset, units)?),
+            FrameBound::Following(offset) => WindowFrameBound::Following(self.offset(offset, units)?),
+        })
+    }
+
+    /// The offset of a bound: a number of rows or groups, or the text of a distance, which takes the type of the order's key.
+    fn offset(&mut self, written: &tree::Expr, units: WindowFrameUnits) -> Result<ScalarValue> {
+        if units == WindowFrameUnits::Range
+            && let Some(distance) = interval(written)?
+        {
+            return Ok(ScalarValue::Utf8(Some(distance)));
+        }
+        let (value, _) = self.within(Scope::empty(), |binder| binder.expression(written))?;
+        let value = self.world.functions.constant(value).at(written.span)?;
+        let wrong = |message: &str| invalid(written.span, message);
+        if value.is_null() {
+            return Err(wrong("an offset of a frame is not NULL"));
+        }
+        let number = value.data_type().is_numeric();
+        if number && value.to_string().starts_with('-') {
+            return Err(wrong("an offset of a frame is not negative"));
+        }
+        if units == WindowFrameUnits::Range {
+            return match value.try_as_str() {
+                Some(text) => Ok(ScalarValue::Utf8(text.map(str::to_owned))),
+                None if number => Ok(ScalarValue::Utf8(Some(value.to_string()))),
+                None => Err(unsupported(written.span, "an offset of a frame that is computed")),
+            };
+        }
+        match value.to_string().parse::<u64>() {
+            Ok(rows) if number => Ok(ScalarValue::UInt64(Some(rows))),
+            _ => Err(wrong("an offset of ROWS and GROUPS is a whole number")),
+        }
+    }
+}
+
+/// The text of a distance that is written as an interval.
+fn interval(written: &tree::Expr) -> Result<Option<String>> {
+    let ExprKind::Interval { value, unit } = &written.kind else { return Ok(None) };
+    let ExprKind::Literal(Literal::Text(amount) | Literal::Number(amount)) = &value.kind else {
+        return Err(unsupported(written.span, "an offset of a frame that is computed"));
     };
-    let units = match written.unit {
-        FrameUnit::Rows => WindowFrameUnits::Rows,
-        FrameUnit::Range => WindowFrameUnits::Range,
-        FrameUnit::Groups => WindowFrameUnits::Groups,
-    };
-    let end = written.end.as_ref().unwrap_or(&FrameBound::CurrentRow);
-    check(&written.start, end, span)?;
-    let frame = WindowFrame::new_bounds(units, bound(&written.start, units)?, bound(end, units)?);
-    frame.regularize_order_bys(order_by).at(span)?;
-    Ok(frame)
+    match unit {
+        None => Ok(Some(amount.clone())),
+        Some(unit) if unit.last.is_none() => Ok(Some(format!("{amount} {}", unit.first.word()))),
+        Some(_) => Err(unsupported(written.span, "an offset of a frame with several units")),
+    }
 }
 
 /// Whether no two rows have the same value of a key.
@@ -52,43 +105,4 @@ fn check(start: &FrameBound, end: &FrameBound, span: Span) -> Result<()> {
         _ => return Ok(()),
     };
     Err(invalid(span, problem))
-}
-
-fn bound(written: &FrameBound, units: WindowFrameUnits) -> Result<WindowFrameBound> {
-    Ok(match written {
-        FrameBound::UnboundedPreceding => WindowFrameBound::Preceding(ScalarValue::UInt64(None)),
-        FrameBound::UnboundedFollowing => WindowFrameBound::Following(ScalarValue::UInt64(None)),
-        FrameBound::CurrentRow => WindowFrameBound::CurrentRow,
-        FrameBound::Preceding(offset) => WindowFrameBound::Preceding(self::offset(offset, units)?),
-        FrameBound::Following(offset) => WindowFrameBound::Following(self::offset(offset, units)?),
-    })
-}
-
-/// The offset of a bound: a number of rows or groups, or the text of a distance, which takes the type of the order's key.
-fn offset(written: &tree::Expr, units: WindowFrameUnits) -> Result<ScalarValue> {
-    if units != WindowFrameUnits::Range {
-        return match &written.kind {
-            ExprKind::Literal(Literal::Number(digits)) => match digits.parse::<u64>() {
-                Ok(rows) => Ok(ScalarValue::UInt64(Some(rows))),
-                Err(_) => Err(invalid(written.span, "an offset of ROWS and GROUPS is a whole number")),
-            },
-            ExprKind::Unary { .. } => Err(invalid(written.span, "an offset of a frame is not negative")),
-            _ => Err(unsupported(written.span, "an offset of a frame that is computed")),
-        };
-    }
-    match &written.kind {
-        ExprKind::Literal(Literal::Number(digits)) => Ok(ScalarValue::Utf8(Some(digits.clone()))),
-        ExprKind::Interval { value, unit } => {
-            let ExprKind::Literal(Literal::Text(amount) | Literal::Number(amount)) = &value.kind else {
-                return Err(unsupported(written.span, "an offset of a frame that is computed"));
-            };
-            let unit = match unit {
-                None => String::new(),
-                Some(unit) if unit.last.is_none() => format!(" {}", format!("{:?}", unit.first).to_uppercase()),
-                Some(_) => return Err(unsupported(written.span, "an offset of a frame with several units")),
-            };
-            Ok(ScalarValue::Utf8(Some(format!("{amount}{unit}"))))
-        }
-        _ => Err(unsupported(written.span, "an offset of a frame that is computed")),
-    }
 }

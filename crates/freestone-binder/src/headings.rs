@@ -2,7 +2,8 @@
 
 use freestone_sql::tree::{Expr, ExprKind, SelectItem};
 
-/// The name of an item: its alias, the last part of a column's name, or the text of the expression.
+/// The name of an item: its alias, the last part of a column's name, or the text of the expression: one space between words,
+/// names and calls in lower case unless quoted, types and keywords in upper case, and the parentheses that were written.
 pub(crate) fn name(item: &SelectItem) -> String {
     match &item.alias {
         Some(alias) => alias.text.clone(),
@@ -14,7 +15,6 @@ pub(crate) fn name(item: &SelectItem) -> String {
 pub(crate) fn last_name(value: &Expr) -> String {
     match &value.kind {
         ExprKind::Column(name) => name.parts.last().map(|part| part.text.clone()).unwrap_or_default(),
-        // Quotes within a name are left out, because they are not allowed everywhere.
-        _ => value.to_string(),
+        _ => value.bare_text(),
     }
 }

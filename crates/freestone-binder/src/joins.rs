@@ -125,17 +125,15 @@ impl Binder<'_> {
         }
         let offset = left.relations.len();
         let relations: Vec<Relation> = left.relations.into_iter().chain(right.relations).collect();
+        // The merged columns stand before the others.
         let mut star: Vec<Entry> = vec![];
-        for entry in left.star {
-            match merged.iter().find(|one| one.left.name == entry.name) {
-                None => star.push(entry),
-                Some(one) => {
-                    let value = self.merged_value(one, kind, span)?;
-                    star.push(Entry { name: entry.name, value, relation: None });
-                }
-            }
+        for one in &merged {
+            let value = self.merged_value(one, kind, span)?;
+            star.push(Entry { name: one.left.name.clone(), value, relation: None });
         }
-        let others = right.star.into_iter().filter(|entry| !merged.iter().any(|one| one.right.name == entry.name));
+        let is_other = |name: &str, side: &dyn Fn(&Merged) -> &Entry| merged.iter().all(|one| side(one).name != name);
+        star.extend(left.star.into_iter().filter(|entry| is_other(&entry.name, &|one| &one.left)));
+        let others = right.star.into_iter().filter(|entry| is_other(&entry.name, &|one| &one.right));
         star.extend(others.map(|entry| Entry { relation: entry.relation.map(|at| at + offset), ..entry }));
         Ok(From { plan, relations, star })
     }
@@ -171,7 +169,7 @@ fn merged_column(left: &From, right: &From, name: &Name) -> Result<Merged> {
             }
             [one] => from.star.get(*one).cloned().ok_or_else(|| invalid(name.span, "this is no column")),
             _ => {
-                let message = format!("{} is ambiguous: the {side} of the join has it several times", name.text);
+                let message = format!("column {} of USING could come from several tables of one side", name.text);
                 Err(BindError::new(ErrorKind::Ambiguous, name.span, message))
             }
         }

@@ -63,12 +63,12 @@ mod values;
 mod windows;
 mod world;
 
-pub use binder::{Options, bind, bind_expression};
+pub use binder::{Options, Parameter, bind, bind_expression};
 pub use bound::{Bound, Heading};
 pub use error::{BindError, ErrorKind};
 pub use reading::{Named, named_tables};
 pub use types::SqlType;
-pub use world::{Catalog, Definition, Functions, Macro, MacroBody, Settings, TableArgument, World};
+pub use world::{Catalog, Definition, Functions, JSON, Macro, MacroBody, Settings, TableArgument, World};
 
 /// Begins the suffix that makes the name of a column in a plan different from others. A number follows. It is no part of what
 /// users see.

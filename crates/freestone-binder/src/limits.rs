@@ -114,17 +114,18 @@ impl Binder<'_> {
         if query.offset.is_some() || limit.percent || has_query(&limit.count) {
             return Err(unsupported(span, "WITH TIES together with OFFSET or PERCENT"));
         }
+        let rows = with_keys(rows);
         let LogicalPlan::Sort(sort) = &rows.plan else {
-            return Err(unsupported(span, "WITH TIES of an order by values that the query does not return"));
+            return Err(invalid(span, "WITH TIES needs an ORDER BY"));
         };
         let keys = sort.expr.clone();
         let (rank, scope) =
             self.within(scope_of(&rows), |binder| binder.over("rank", vec![], vec![], keys.clone(), span))?;
         drop(scope);
         let Rows { plan, names } = rows;
-        let width = names.len();
+        let (width, at) = (names.len(), plan.schema().fields().len());
         let plan = datafusion_expr::LogicalPlanBuilder::window_plan(plan, vec![rank]).at(span)?;
-        let place = Expr::Column(plans::column(plan.schema(), width));
+        let place = Expr::Column(plans::column(plan.schema(), at));
         let count = self.number(&limit.count)?;
         let plan = plans::filter(plan, plain(Operator::LtEq, place, count)).at(span)?;
         let plan = sorted(plan, keys).at(span)?;
@@ -151,11 +152,9 @@ impl Binder<'_> {
         span: Span,
         condition: impl FnOnce(&mut Self, &[Expr]) -> Result<Expr>,
     ) -> Result<Rows> {
+        let rows = with_keys(rows);
         let keys = match &rows.plan {
             LogicalPlan::Sort(sort) => sort.expr.clone(),
-            LogicalPlan::Projection(inner) if matches!(inner.input.as_ref(), LogicalPlan::Sort(_)) => {
-                return Err(unsupported(span, "this LIMIT of an order by values that the query does not return"));
-            }
             _ => vec![],
         };
         let (number, _) =
@@ -164,7 +163,6 @@ impl Binder<'_> {
         let width = names.len();
         let mut calls = vec![number];
         calls.extend(others);
-        let count = calls.len();
         let named_calls: Vec<Expr> = calls.clone();
         let plan = datafusion_expr::LogicalPlanBuilder::window_plan(plan, calls).at(span)?;
         let column = |call: &Expr| {
@@ -172,13 +170,29 @@ impl Binder<'_> {
             Expr::Column(datafusion_common::Column::from_name(name))
         };
         let columns: Vec<Expr> = named_calls.iter().map(column).collect();
-        debug_assert_eq!(plan.schema().fields().len(), width + count);
         let scope = crate::scopes::Scope::of_schema(plan.schema());
         let (condition, _) = self.within(scope, |binder| condition(binder, &columns))?;
         let plan = plans::filter(plan, condition).at(span)?;
         let plan = sorted(plan, keys).at(span)?;
         first_columns(plan, width).at(span).map(|plan| Rows { plan, names })
     }
+}
+
+/// Rows with the values of their order, which the query may not return, behind their own.
+pub(crate) fn with_keys(rows: Rows) -> Rows {
+    match &rows.plan {
+        LogicalPlan::Projection(inner) if is_first_columns(inner) => match inner.input.as_ref() {
+            LogicalPlan::Sort(_) => Rows { plan: inner.input.as_ref().clone(), names: rows.names },
+            _ => rows,
+        },
+        _ => rows,
+    }
+}
+
+/// Whether a projection takes nothing but the first columns, as they are.
+fn is_first_columns(projection: &datafusion_expr::Projection) -> bool {
+    let columns = projection.input.schema().columns();
+    projection.expr.iter().zip(&columns).all(|(value, column)| matches!(value, Expr::Column(own) if own == column))
 }
 
 /// The first columns of a plan.

@@ -37,7 +37,7 @@ fn number(written: &str, negative: bool, span: Span) -> Result<ScalarValue> {
         let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
         return match value {
             Some(value) => Ok(ScalarValue::Float64(Some(value))),
-            None => Err(invalid(span, format!("{written} is no number of type DOUBLE"))),
+            None => Err(invalid(span, format!("{written} is out of range for DOUBLE"))),
         };
     }
     whole(&format!("{sign}{digits}"), span)
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(shown("1_000.5", true), "Decimal128(-1000.5,5,1)");
         assert_eq!(shown("0x1F", false), "Int64(31)");
         assert_eq!(shown("1e3", true), "Float64(-1000)");
-        assert_eq!(shown("1e999", false), "1e999 is no number of type DOUBLE");
+        assert_eq!(shown("1e999", false), "1e999 is out of range for DOUBLE");
         assert!(shown(&"9".repeat(300), false).contains("more digits than a DECIMAL"));
     }
 }

@@ -142,7 +142,7 @@ fn parts(condition: &Expr, left: &From, span: Span) -> Result<Condition> {
 }
 
 fn no_inequality(span: Span) -> Box<crate::BindError> {
-    invalid(span, "an ASOF JOIN needs ON with equalities and one inequality, or USING")
+    invalid(span, "an ASOF JOIN needs an inequality in its condition, or USING")
         .with_hint("a ASOF JOIN b ON a.k = b.k AND a.t >= b.t")
 }
 

@@ -1,17 +1,23 @@
 //! PIVOT: an aggregate for each value of a column.
 
-use datafusion_expr::Expr;
+use std::sync::Arc;
+
+use arrow_schema::DataType;
+use datafusion_expr::{Cast, Distinct, Expr, LogicalPlan};
 use freestone_sql::Span;
 use freestone_sql::tree::{
-    self, BinaryOperator, ExprKind, Link, Literal, Pivot, PivotColumn, PivotValues, SelectItem, Star,
+    self, BinaryOperator, CastForm, ExprKind, Link, Literal, Name, ObjectName, Pivot, PivotColumn, PivotValues,
+    SelectItem, SortOrder, Star, Type, TypeKind,
 };
 
 use crate::aggregates::Groups;
 use crate::binder::Binder;
-use crate::error::{Result, invalid, unsupported};
+use crate::error::{At, Result, invalid, unsupported};
 use crate::headings;
 use crate::lambdas::tree_call;
-use crate::plans::Rows;
+use crate::plans::{self, Rows};
+use crate::queries::sorted;
+use crate::scopes::Scope;
 use crate::select::{Block, Item};
 use crate::tables::From;
 
@@ -29,12 +35,12 @@ impl Binder<'_> {
     /// The rows of a PIVOT.
     pub fn pivot(&mut self, pivot: &Pivot, span: Span) -> Result<Rows> {
         let From { plan, relations, star } = self.table(&pivot.source)?;
-        let scope = crate::scopes::Scope::new(relations, star, plan.schema().clone());
-        let (block, _) = self.within(scope, |binder| binder.pivoted(pivot, span))?;
+        let scope = Scope::new(relations, star, plan.schema().clone());
+        let (block, _) = self.within(scope, |binder| binder.pivoted(pivot, &plan, span))?;
         self.assembled(plan, block, span)
     }
 
-    fn pivoted(&mut self, pivot: &Pivot, span: Span) -> Result<Block> {
+    fn pivoted(&mut self, pivot: &Pivot, rows: &LogicalPlan, span: Span) -> Result<Block> {
         let mut aggregates = pivot.aggregates.clone();
         if aggregates.is_empty() {
             let star = tree::Expr { kind: ExprKind::Star(Box::default()), span };
@@ -42,10 +48,11 @@ impl Binder<'_> {
         }
         let mut combinations = vec![OnValue { condition: None, text: String::new() }];
         for column in &pivot.columns {
-            let values = values_of(column)?;
-            combinations = product(&combinations, &values, span);
+            let values = self.values_of_pivot(column, rows)?;
+            combinations = product(&combinations, &values);
             if combinations.len().saturating_mul(aggregates.len()) > COLUMNS_MAX {
-                return Err(invalid(span, format!("PIVOT makes more than {COLUMNS_MAX} columns")));
+                return Err(invalid(span, format!("PIVOT makes more than {COLUMNS_MAX} columns"))
+                    .with_hint("write the values: PIVOT t ON column IN (value, …)"));
             }
         }
         let groups = self.pivot_groups(pivot, &aggregates, span)?;
@@ -57,6 +64,47 @@ impl Binder<'_> {
             }
         }
         Ok(Block { items, groups: Some(Groups { sets: vec![keys] }), ..Block::default() })
+    }
+
+    /// The values of a column that get columns of their own: those that the PIVOT lists, or all there are.
+    fn values_of_pivot(&mut self, column: &PivotColumn, rows: &LogicalPlan) -> Result<Vec<OnValue>> {
+        let span = column.value.span;
+        let query = match &column.values {
+            Some(PivotValues::List(items)) => {
+                return items.iter().map(|item| of_list(&column.value, item)).collect();
+            }
+            Some(PivotValues::Query(query)) => {
+                let (rows, _) = self.within(Scope::empty(), |binder| binder.query(query))?;
+                rows.plan
+            }
+            None => self.distinct_values(&column.value, rows)?,
+        };
+        let Some(texts) = self.world.functions.texts(&query).at(span)? else {
+            return Err(unsupported(span, "PIVOT whose values are not known"));
+        };
+        let to = TypeKind::Named { name: name_of("varchar", span), modifiers: vec![] };
+        let data_type = Box::new(Type { kind: to, span });
+        let operand = Box::new(column.value.clone());
+        let cast = tree::Expr { kind: ExprKind::Cast { operand, data_type, form: CastForm::Cast }, span };
+        let value = |text: String| OnValue {
+            condition: Some(chain(cast.clone(), BinaryOperator::Eq, literal(&text, span))),
+            text,
+        };
+        Ok(texts.into_iter().map(value).collect())
+    }
+
+    /// The query for all values of a column, each once and in their order.
+    fn distinct_values(&mut self, column: &tree::Expr, rows: &LogicalPlan) -> Result<LogicalPlan> {
+        let (span, value) = (column.span, self.expression(column)?);
+        let plan = plans::filter(rows.clone(), Expr::IsNotNull(Box::new(value.clone()))).at(span)?;
+        let plan = plans::project(plan, vec![value.alias("value")]).at(span)?;
+        let plan = LogicalPlan::Distinct(Distinct::All(Arc::new(plan)));
+        let value = Expr::Column(plans::column(plan.schema(), 0));
+        let order = SortOrder { descending: Some(false), nulls_first: Some(false) };
+        let key = self.sort(value.clone(), order);
+        let plan = sorted(plan, vec![key]).at(span)?;
+        let text = Expr::Cast(Cast::new(Box::new(value), DataType::Utf8View));
+        plans::project(plan, vec![text.alias("text")]).at(span)
     }
 
     /// The columns by which rows are grouped: those of GROUP BY, or all that PIVOT does not name.
@@ -113,7 +161,7 @@ impl Binder<'_> {
     }
 }
 
-fn product(left: &[OnValue], right: &[OnValue], _: Span) -> Vec<OnValue> {
+fn product(left: &[OnValue], right: &[OnValue]) -> Vec<OnValue> {
     let pair = |one: &OnValue, other: &OnValue| OnValue {
         condition: match (&one.condition, &other.condition) {
             (Some(one), Some(other)) => Some(both(one.clone(), other.clone())),
@@ -122,16 +170,6 @@ fn product(left: &[OnValue], right: &[OnValue], _: Span) -> Vec<OnValue> {
         text: if one.text.is_empty() { other.text.clone() } else { format!("{}_{}", one.text, other.text) },
     };
     left.iter().flat_map(|one| right.iter().map(move |other| pair(one, other))).collect()
-}
-
-/// The values that a PIVOT lists for a column.
-fn values_of(column: &PivotColumn) -> Result<Vec<OnValue>> {
-    let span = column.value.span;
-    match &column.values {
-        Some(PivotValues::List(items)) => items.iter().map(|item| of_list(&column.value, item)).collect(),
-        Some(PivotValues::Query(_)) => Err(unsupported(span, "PIVOT with values of a query")),
-        None => Err(unsupported(span, "PIVOT without a list of values")),
-    }
 }
 
 /// A value that the statement lists, with its name.
@@ -152,10 +190,7 @@ fn of_list(column: &tree::Expr, item: &SelectItem) -> Result<OnValue> {
     for (column, value) in columns.into_iter().zip(values) {
         // A name in a list is its text.
         let value = match &value.kind {
-            ExprKind::Column(_) => {
-                let text = Literal::Text(headings::last_name(&value));
-                tree::Expr { kind: ExprKind::Literal(text), span: value.span }
-            }
+            ExprKind::Column(_) => literal(&headings::last_name(&value), value.span),
             _ => value,
         };
         texts.push(match &value.kind {
@@ -170,6 +205,14 @@ fn of_list(column: &tree::Expr, item: &SelectItem) -> Result<OnValue> {
     }
     let text = item.alias.as_ref().map_or_else(|| texts.join("_"), |alias| alias.text.clone());
     Ok(OnValue { condition, text })
+}
+
+fn literal(text: &str, span: Span) -> tree::Expr {
+    tree::Expr { kind: ExprKind::Literal(Literal::Text(text.to_owned())), span }
+}
+
+fn name_of(name: &str, span: Span) -> ObjectName {
+    ObjectName { parts: vec![Name { text: name.to_owned(), quoted: false, span }], span }
 }
 
 fn both(one: tree::Expr, other: tree::Expr) -> tree::Expr {

@@ -31,10 +31,12 @@ impl Binder<'_> {
             }
             QueryBody::Nested(inner) if is_plain(query) => self.query(inner),
             body => {
+                self.branch_names.clear();
                 let rows = self.body(body, query.span)?;
+                let others = std::mem::take(&mut self.branch_names);
                 let rows = match &query.order_by {
                     None => rows,
-                    Some(order) => self.order_of_columns(rows, order, query.span)?,
+                    Some(order) => self.order_of_columns(rows, order, &others, query.span)?,
                 };
                 self.limited(rows, query)
             }
@@ -54,9 +56,14 @@ impl Binder<'_> {
         }
     }
 
-    /// Rows in an order by columns of the result.
-    fn order_of_columns(&mut self, rows: Rows, order: &OrderBy, span: Span) -> Result<Rows> {
-        let scope = scope_of(&rows);
+    /// Rows in an order by columns of the result. The queries of a set operation may give them other names.
+    fn order_of_columns(&mut self, rows: Rows, order: &OrderBy, others: &[Vec<String>], span: Span) -> Result<Rows> {
+        let mut scope = scope_of(&rows);
+        for (at, name) in others.iter().flat_map(|names| names.iter().enumerate()) {
+            if !scope.aliases.iter().any(|(known, _)| known == name) && at < rows.names.len() {
+                scope.aliases.push((name.clone(), Expr::Column(plans::column(rows.plan.schema(), at))));
+            }
+        }
         let (keys, _) = self.within(scope, |binder| match order {
             OrderBy::All(order) => Ok(binder.all_columns(&rows, *order)),
             OrderBy::Keys(keys) => keys.iter().map(|key| binder.key_of_columns(key, &rows)).collect(),
@@ -92,7 +99,7 @@ impl Binder<'_> {
         if matches!(key.value.kind, ExprKind::Column(_)) {
             return None;
         }
-        let text = key.value.to_string();
+        let text = crate::headings::last_name(&key.value);
         let at = rows.names.iter().position(|name| *name == text)?;
         Some(Expr::Column(plans::column(rows.plan.schema(), at)))
     }
@@ -112,7 +119,7 @@ pub(crate) fn scope_of(rows: &Rows) -> Scope {
         .iter()
         .map(|(name, column)| Entry { name: name.clone(), value: Expr::Column(column.clone()), relation: Some(0) })
         .collect();
-    Scope::new(vec![Relation { names: vec![], columns, is_function: false }], star, schema.clone())
+    Scope::new(vec![Relation { columns, ..Relation::default() }], star, schema.clone())
 }
 
 /// A position in the result that stands in place of a key.

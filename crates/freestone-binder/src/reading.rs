@@ -69,16 +69,16 @@ pub fn named_tables(query: &Query) -> Vec<Named> {
     all
 }
 
-/// Where the parameters `?` of a query stand.
-pub(crate) fn marks(query: &Query) -> Vec<u32> {
-    let mut places = vec![];
+/// The parameters of a query, with where each stands.
+pub(crate) fn parameters(query: &Query) -> Vec<(u32, Parameter)> {
+    let mut found = vec![];
     let mut note = |expr: &Expr| {
-        if let ExprKind::Parameter(Parameter::Next) = expr.kind {
-            places.push(expr.span.start);
+        if let ExprKind::Parameter(parameter) = &expr.kind {
+            found.push((expr.span.start, parameter.clone()));
         }
     };
     Walk { expr: &mut note, table: &mut |_| {}, body: &mut |_| {} }.query(query);
-    places
+    found
 }
 
 /// Visits a query with all that is within it.

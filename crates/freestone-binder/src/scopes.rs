@@ -28,6 +28,10 @@ pub(crate) struct Relation {
     pub columns: Vec<(String, Column)>,
     /// Whether it is a function of one column, which may be called like the relation.
     pub is_function: bool,
+    /// Another name of that column.
+    pub other_name: Option<&'static str>,
+    /// The columns of its primary key.
+    pub key: Vec<Column>,
 }
 
 /// The relations of a query block.
@@ -99,7 +103,7 @@ impl Scope {
         };
         let star = columns.iter().map(entry).collect();
         let names = schema.iter().find_map(|(relation, _)| relation.map(|name| vec![name.table().to_owned()]));
-        let relation = Relation { names: names.unwrap_or_default(), columns, is_function: false };
+        let relation = Relation { names: names.unwrap_or_default(), columns, ..Relation::default() };
         Scope::new(vec![relation], star, schema.clone())
     }
 
@@ -131,6 +135,9 @@ impl Scope {
         match values.as_slice() {
             [] => self.function(name),
             [one] => Found::Column(one.value.clone(), 1),
+            [first, rest @ ..] if rest.iter().all(|other| other.value == first.value) => {
+                Found::Column(first.value.clone(), 1)
+            }
             several => Found::Several(several.iter().map(|entry| self.full_name(entry)).collect()),
         }
     }
@@ -138,7 +145,8 @@ impl Scope {
     /// A function of FROM with one column, by the name of the relation.
     fn function(&self, name: (&str, bool)) -> Found {
         let mut named = self.relations.iter().filter(|relation| {
-            relation.is_function && matches!(relation.names.as_slice(), [only] if is_same(only, name))
+            let own = matches!(relation.names.as_slice(), [only] if is_same(only, name));
+            relation.is_function && (own || relation.other_name.is_some_and(|other| is_same(other, name)))
         });
         match (named.next().and_then(|relation| relation.columns.first()), named.next()) {
             (Some((_, column)), None) => Found::Column(Expr::Column(column.clone()), 1),
@@ -165,7 +173,9 @@ impl Scope {
         // The last parts of a longer name belong to a catalog and a schema that every relation is in.
         let found = self.relations.iter().position(is_it);
         found.or_else(|| match names {
-            [(schema, _), rest @ ..] if !rest.is_empty() && is_default(schema) => self.relation(rest),
+            [(schema, _), rest @ ..] if !rest.is_empty() && (is_default(schema) || is_temporary(schema)) => {
+                self.relation(rest)
+            }
             _ => None,
         })
     }
@@ -190,15 +200,30 @@ impl Scope {
 }
 
 impl Relation {
+    /// Whether its only column may be called so.
+    fn is_named(&self, name: (&str, bool)) -> bool {
+        let own = self.names.last().map(String::as_str);
+        own.into_iter().chain(self.other_name).any(|own| is_same(own, name))
+    }
+
+    /// Whether two of its columns have the same values.
+    fn is_copy(&self, at: usize, of: usize) -> bool {
+        matches!((self.columns.get(at), self.columns.get(of)), (Some((_, one)), Some((_, other))) if one == other)
+    }
+
     /// The column of a name.
     fn column(&self, name: (&str, bool)) -> Found {
         let places = matching(self.columns.iter().map(|(own, _)| own.as_str()), name);
         match places.as_slice() {
-            [] if self.is_function && self.names.last().is_some_and(|own| is_same(own, name)) => {
+            [] if self.is_function && self.is_named(name) => {
                 self.columns.first().map_or(Found::Nothing, |(_, column)| Found::Column(column.clone().into(), 1))
             }
             [] => Found::Nothing,
             [only] => match self.columns.get(*only) {
+                Some((_, column)) => Found::Column(Expr::Column(column.clone()), 1),
+                None => Found::Nothing,
+            },
+            [first, rest @ ..] if rest.iter().all(|at| self.is_copy(*at, *first)) => match self.columns.get(*first) {
                 Some((_, column)) => Found::Column(Expr::Column(column.clone()), 1),
                 None => Found::Nothing,
             },
@@ -213,6 +238,11 @@ impl Relation {
 /// The schemas and the catalog that every name may begin with.
 pub(crate) fn is_default(name: &str) -> bool {
     matches!(name, "public" | "main" | "freestone")
+}
+
+/// The schemas of a session's temporary tables.
+fn is_temporary(name: &str) -> bool {
+    matches!(name, "pg_temp" | "temp")
 }
 
 /// Whether a name means another one.

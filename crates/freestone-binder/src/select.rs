@@ -10,12 +10,12 @@ use freestone_sql::tree::{self, ExprKind, OrderBy, Select, SelectItem, SortKey};
 use crate::aggregates::Groups;
 use crate::binder::Binder;
 use crate::chains::conjunction;
-use crate::error::{At, Result, invalid};
+use crate::error::{At, BindError, ErrorKind, Result, invalid};
 use crate::headings;
 use crate::names::named;
 use crate::plans::{self, Rows};
 use crate::queries::{position, sorted};
-use crate::scopes::Scope;
+use crate::scopes::{Relation, Scope};
 use crate::tables::From;
 
 /// A column of the result.
@@ -36,6 +36,8 @@ pub(crate) struct Block {
     pub distinct: bool,
     pub distinct_on: Vec<Expr>,
     pub order: Vec<SortExpr>,
+    /// The relations that have a primary key, which determines their other columns.
+    pub keyed: Vec<Relation>,
 }
 
 impl Block {
@@ -70,6 +72,9 @@ impl Binder<'_> {
             without_aggregates(condition, "WHERE", select.condition.as_ref().map_or(select.span, |one| one.span))?;
         }
         block.groups = self.groups(&select.group_by, &block.items)?;
+        if block.groups.is_some() {
+            block.keyed = self.scope().relations.iter().filter(|one| !one.key.is_empty()).cloned().collect();
+        }
         block.having = self.clause(select.having.as_ref())?;
         if let Some(condition) = &block.having
             && has_window(condition)
@@ -148,8 +153,14 @@ impl Binder<'_> {
         if let Some(at) = position(key)? {
             return item_at(at, items, key.span, "DISTINCT ON").map(|item| vec![item.value.clone()]);
         }
-        if let Some(item) = named_item(key, items) {
-            return Ok(vec![item.value.clone()]);
+        match named_item(key, items) {
+            Ok(Some(item)) => return Ok(vec![item.value.clone()]),
+            Ok(None) => {}
+            // One of several items may be what the name means without them: `SELECT k, a.k … USING (k) ORDER BY k`.
+            Err(error) => {
+                let value = self.column_of_from(key).filter(|value| items.iter().any(|item| item.value == *value));
+                return value.map(|value| vec![value]).ok_or(error);
+            }
         }
         match self.copies(key, None)? {
             Some(copies) => Ok(copies.into_iter().map(|copy| copy.value).collect()),
@@ -292,10 +303,19 @@ pub(crate) fn item_at<'a>(at: usize, items: &'a [Item], span: Span, clause: &str
 }
 
 /// The item that a name alone means.
-fn named_item<'a>(key: &tree::Expr, items: &'a [Item]) -> Option<&'a Item> {
-    let ExprKind::Column(name) = &key.kind else { return None };
-    let [only] = name.parts.as_slice() else { return None };
-    items.iter().find(|item| item.name == only.text)
+fn named_item<'a>(key: &tree::Expr, items: &'a [Item]) -> Result<Option<&'a Item>> {
+    let ExprKind::Column(name) = &key.kind else { return Ok(None) };
+    let [only] = name.parts.as_slice() else { return Ok(None) };
+    let mut found = items.iter().filter(|item| item.name == only.text);
+    let Some(first) = found.next() else { return Ok(None) };
+    match found.all(|other| other.value == first.value) {
+        true => Ok(Some(first)),
+        false => {
+            let message = format!("column {} is ambiguous: several columns have this name", only.text);
+            Err(BindError::new(ErrorKind::Ambiguous, key.span, message)
+                .with_hint("give each a name of its own with AS"))
+        }
+    }
 }
 
 /// Refuses aggregates and window functions in a clause that comes before them.

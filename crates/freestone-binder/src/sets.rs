@@ -23,10 +23,15 @@ impl Binder<'_> {
             return Err(too_complex(span, message).with_hint("put the rows in a VALUES list, or in a table"));
         }
         let mut left = self.body(first, span)?;
+        let mut branch_names = vec![];
         for link in rest {
             let right = self.body(&link.operand, link.span)?;
+            if !link.by_name {
+                branch_names.push(right.names.clone());
+            }
             left = self.set_operation(left, right, link)?;
         }
+        self.branch_names = branch_names;
         Ok(left)
     }
 

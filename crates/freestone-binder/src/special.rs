@@ -10,6 +10,8 @@ use crate::binder::Binder;
 use crate::calls::Plain;
 use crate::error::{At, Result, invalid, unsupported};
 use crate::expressions::{integer, text};
+use crate::lambdas::tree_call;
+use crate::world::JSON;
 
 impl Binder<'_> {
     /// `extract(part FROM value)` and others.
@@ -75,21 +77,64 @@ impl Binder<'_> {
                 let function = plain.name.as_str();
                 return self.with_flags(function, plain, &flags.value).map(Some);
             }
+            ("nextval" | "currval" | "setval", [sequence, ..]) => return self.sequence_call(plain, &sequence.value),
             ("age", [only]) => {
                 let today = self.scalar_call("current_date", vec![], span)?;
                 let arguments = vec![today, self.expression(&only.value)?];
                 self.scalar_call("age", arguments, span)?
             }
             ("grouping_id" | "grouping", arguments) => self.grouping(arguments, span)?,
-            ("json_transform" | "from_json" | "json_transform_strict" | "from_json_strict", _) => {
-                return Err(unsupported(span, "json_transform"));
-            }
+            ("json_transform" | "from_json", arguments) => self.json_as(arguments, false, span)?,
+            ("json_transform_strict" | "from_json_strict", arguments) => self.json_as(arguments, true, span)?,
             ("map" | "make_map", arguments) if plain.call.receiver.is_none() => {
                 return self.map_of_pairs(&plain.name, arguments, span);
             }
             _ => return Ok(None),
         };
         Ok(Some(value))
+    }
+
+    /// `json_transform(json, structure)`: JSON as a value of the structure's type.
+    fn json_as(&mut self, arguments: &[Argument], is_strict: bool, span: Span) -> Result<Expr> {
+        let structure = match arguments {
+            [_, structure] => match &structure.value.kind {
+                ExprKind::Literal(Literal::Text(text)) => Some(text),
+                ExprKind::Cast { operand, .. } => match &operand.kind {
+                    ExprKind::Literal(Literal::Text(text)) => Some(text),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        };
+        let (Some(structure), [json, _]) = (structure, arguments) else {
+            return Err(invalid(span, "json_transform takes JSON and a constant structure").with_hint(
+                "write the types of the values as JSON: json_transform(j, '{\"a\": \"INTEGER\", \"b\": [\"VARCHAR\"]}')",
+            ));
+        };
+        let Some(written) = self.world.functions.json_conversion(structure, is_strict).at(span)? else {
+            return Err(unsupported(span, "json_transform"));
+        };
+        let parsed = freestone_sql::parse_expression(&written);
+        let conversion = parsed.map_err(|error| invalid(span, format!("the structure of JSON: {error}")))?;
+        let json = self.expression(&tree_call("json", vec![json.value.clone()], span))?;
+        let json = vec![(JSON.to_owned(), json)];
+        self.with_arguments(json, span, |binder| binder.expression(&conversion))
+    }
+
+    /// `nextval('s')` of a temporary sequence; `None` for other sequences.
+    fn sequence_call(&mut self, plain: &Plain, sequence: &tree::Expr) -> Result<Option<Expr>> {
+        let written = match &sequence.kind {
+            ExprKind::Cast { operand, .. } => operand,
+            _ => sequence,
+        };
+        let ExprKind::Literal(Literal::Text(name)) = &written.kind else { return Ok(None) };
+        let Some(name) = self.world.functions.sequence(name).at(sequence.span)? else { return Ok(None) };
+        let mut arguments = vec![text(&name)];
+        for argument in plain.arguments.iter().skip(1) {
+            arguments.push(self.expression(&argument.value)?);
+        }
+        self.scalar_call(&plain.name, arguments, plain.span).map(Some)
     }
 
     /// `unnest(list)`: a row per item.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use datafusion_common::Spans;
 use datafusion_expr::expr::{AggregateFunction, Exists, InList, InSubquery, SetComparison, SetQuantifier};
-use datafusion_expr::{Aggregate, Expr, LogicalPlan, Operator, Subquery};
+use datafusion_expr::{Aggregate, Expr, Limit, LogicalPlan, Operator, SortExpr, Subquery};
 use freestone_sql::Span;
 use freestone_sql::tree::{self, BinaryOperator, ExprKind, Quantity, Query};
 
 use crate::binder::Binder;
 use crate::error::{At, Result, invalid, unsupported};
+use crate::limits::with_keys;
 use crate::plans::{self, Rows};
 
 impl Binder<'_> {
@@ -123,24 +124,42 @@ impl Binder<'_> {
 
     /// `ARRAY(SELECT …)`: the values of the only column, in the order of the query.
     pub fn list_of_query(&mut self, query: &Query, span: Span) -> Result<Expr> {
-        if query.order_by.is_some() {
-            return Err(unsupported(span, "ARRAY(…) of a query with ORDER BY"));
-        }
         let rows = self.query(query)?;
         one_column(&rows, span)?;
         let Some(function) = self.world.functions.aggregate("array_agg") else {
             return Err(self.no_function("array_agg", span));
         };
-        let value = Expr::Column(plans::column(rows.plan.schema(), 0));
-        let call = AggregateFunction::new_udf(function, vec![value], false, None, vec![], None);
-        let aggregate =
-            Aggregate::try_new(Arc::new(rows.plan), vec![], vec![Expr::AggregateFunction(call)]).at(span)?;
+        let (plan, keys) = match query.order_by {
+            None => (rows.plan, vec![]),
+            Some(_) => {
+                in_order(rows).ok_or_else(|| unsupported(span, "ARRAY(…) of a query with this ORDER BY and LIMIT"))?
+            }
+        };
+        let value = Expr::Column(plans::column(plan.schema(), 0));
+        let call = AggregateFunction::new_udf(function, vec![value], false, None, keys, None);
+        let aggregate = Aggregate::try_new(Arc::new(plan), vec![], vec![Expr::AggregateFunction(call)]).at(span)?;
         let plan = LogicalPlan::Aggregate(aggregate);
         let list = Expr::Column(plans::column(plan.schema(), 0));
         let empty = self.list_of_values(vec![], span)?;
         let value = self.scalar_call("coalesce", vec![list, empty], span)?.alias("list");
         let plan = plans::project(plan, vec![value]).at(span)?;
         Ok(Expr::ScalarSubquery(subquery(plan)))
+    }
+}
+
+/// A plan of ordered rows and their keys, which may stand behind their own column.
+fn in_order(rows: Rows) -> Option<(LogicalPlan, Vec<SortExpr>)> {
+    let Rows { plan, names } = with_keys(rows);
+    match plan {
+        LogicalPlan::Sort(sort) => {
+            let keys = sort.expr.clone();
+            Some((LogicalPlan::Sort(sort), keys))
+        }
+        LogicalPlan::Limit(limit) => {
+            let (input, keys) = in_order(Rows { plan: Arc::unwrap_or_clone(limit.input), names })?;
+            Some((LogicalPlan::Limit(Limit { input: Arc::new(input), ..limit }), keys))
+        }
+        _ => None,
     }
 }
 

@@ -61,6 +61,7 @@ impl Binder<'_> {
             let own = if ordinality { 2 } else { 1 };
             let is_named = alias.is_some_and(|alias| !alias.columns.is_empty());
             relation.is_function = is_one && !is_named && relation.columns.len() == own;
+            relation.other_name = (relation.is_function && is_series).then_some("value");
         }
         Ok(from)
     }

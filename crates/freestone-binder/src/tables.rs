@@ -131,12 +131,20 @@ impl Binder<'_> {
             return self.relation(rows, alias, names, span);
         }
         let rows = self.read(table, &crate::reading::shown(name), span)?;
+        let key = Named::of(table).map(|named| self.world.catalog.primary_key(&named)).unwrap_or_default();
         // The catalog and the schema that all names are in are no part of the table's own name.
         let own = match names.as_slice() {
             [first, rest @ ..] if !rest.is_empty() && is_default(first) => rest.to_vec(),
             _ => names,
         };
-        self.relation(rows, alias, own, span)
+        let places: Vec<usize> =
+            key.iter().filter_map(|column| rows.names.iter().position(|name| name == column)).collect();
+        let mut from = self.relation(rows, alias, own, span)?;
+        if let Some(relation) = from.relations.first_mut() {
+            let column = |at: &usize| relation.columns.get(*at).map(|(_, column)| column.clone());
+            relation.key = places.iter().filter_map(column).collect();
+        }
+        Ok(from)
     }
 
     /// The rows of a table, view or file.
@@ -146,7 +154,9 @@ impl Binder<'_> {
             let known = self.world.catalog.table_names();
             let parts = self.ctes.iter().map(|cte| cte.name.as_str());
             let mut error = unknown(span, "table or view", name, known.iter().map(String::as_str).chain(parts));
-            error.message = format!("there is no table or view {name}");
+            if let Some(hint) = self.world.catalog.hint_for(name) {
+                error.hint = Some(hint);
+            }
             return Err(error);
         };
         self.note_table(name);
@@ -162,6 +172,7 @@ impl Binder<'_> {
         let names = alias.map_or(names, |alias| vec![alias.name.text.clone()]);
         let qualifier = self.qualifiers.next(names.last().map_or("", String::as_str));
         let Rows { plan, names: mut columns } = rows;
+        let copies = copies(&plan, &columns);
         if let Some(alias) = alias {
             if alias.columns.len() > columns.len() {
                 let message = format!(
@@ -179,15 +190,48 @@ impl Binder<'_> {
         let plan = under_name(plan, &qualifier).at(span)?;
         let schema = plan.schema();
         let own = |(at, name): (usize, String)| (name, plans::column(schema, at));
-        let columns: Vec<(String, Column)> = columns.into_iter().enumerate().map(own).collect();
+        let mut columns: Vec<(String, Column)> = columns.into_iter().enumerate().map(own).collect();
+        for (at, first) in copies {
+            if let (Some((_, first)), true) = (columns.get(first).cloned(), at < columns.len())
+                && let Some((_, column)) = columns.get_mut(at)
+            {
+                *column = first;
+            }
+        }
         let entry = |(name, column): &(String, Column)| Entry {
             name: name.clone(),
             value: Expr::Column(column.clone()),
             relation: Some(0),
         };
         let star = columns.iter().map(entry).collect();
-        Ok(From { plan, relations: vec![Relation { names, columns, is_function: false }], star })
+        Ok(From { plan, relations: vec![Relation { names, columns, ..Relation::default() }], star })
     }
+}
+
+/// The columns whose name and values another one before them has, with that one.
+fn copies(plan: &LogicalPlan, names: &[String]) -> Vec<(usize, usize)> {
+    let repeated: Vec<(usize, usize)> = names
+        .iter()
+        .enumerate()
+        .filter_map(|(at, name)| names.iter().take(at).position(|other| other == name).map(|first| (at, first)))
+        .collect();
+    if repeated.is_empty() {
+        return repeated;
+    }
+    let mut inner = plan;
+    loop {
+        inner = match inner {
+            LogicalPlan::Sort(sort) => sort.input.as_ref(),
+            LogicalPlan::Limit(limit) => limit.input.as_ref(),
+            _ => break,
+        };
+    }
+    let LogicalPlan::Projection(projection) = inner else { return vec![] };
+    let value = |at: usize| projection.expr.get(at).cloned().map(Expr::unalias);
+    let is_copy = |(at, first): &(usize, usize)| {
+        value(*at) == value(*first) && value(*at).is_some_and(|value| !value.is_volatile())
+    };
+    repeated.into_iter().filter(is_copy).collect()
 }
 
 /// The plan under a name that no other relation has. A scan that has it already stays as it is.

@@ -16,10 +16,10 @@ impl Binder<'_> {
         let width = rows.first().map_or(0, Vec::len);
         let bind = |binder: &mut Self| {
             let mut bound: Vec<Vec<Expr>> = Vec::with_capacity(rows.len());
-            for row in rows {
+            for (at, row) in rows.iter().enumerate() {
                 if row.len() != width {
                     let place = row.first().map_or(span, |first| first.span);
-                    let message = format!("a row of VALUES has {} values, and the first one {width}", row.len());
+                    let message = format!("row {} has {} values, expected {width}", at + 1, row.len());
                     return Err(invalid(place, message));
                 }
                 bound.push(binder.expressions(row)?);

@@ -10,7 +10,6 @@ use crate::binder::Binder;
 use crate::calls::{Plain, null_treatment, positional};
 use crate::error::{At, Result, invalid, unknown};
 use crate::expressions::text;
-use crate::frames;
 
 /// The function that stands for a key of an aggregate's own order among the keys of its window's partitions.
 const ORDERED_BY: &str = "freestone_ordered_by";
@@ -22,7 +21,8 @@ impl Binder<'_> {
         let Some(function) = self.window_function(&plain.name) else {
             let functions = self.world.functions;
             if functions.scalar(&plain.name).is_some() {
-                return Err(invalid(span, format!("{} is no window function and no aggregate", plain.name)));
+                return Err(invalid(span, format!("OVER does not go with {}", plain.name))
+                    .with_hint("it is no window function and no aggregate"));
             }
             return Err(self.no_function(&plain.name, call.name.span));
         };
@@ -46,7 +46,7 @@ impl Binder<'_> {
         }
         partition_by.extend(self.marks_of(&window, &call.order_by, span)?);
         let mut order_by = self.sorts(&window.order_by)?;
-        let window_frame = frames::frame(window.frame.as_ref(), &mut order_by, &self.schema(), window.span)?;
+        let window_frame = self.frame(window.frame.as_ref(), &mut order_by, window.span)?;
         let filter = call.filter.as_ref().map(|condition| self.expression(condition)).transpose()?.map(Box::new);
         let null_treatment = call.ignore_nulls.map(null_treatment);
         let func_def = function;
@@ -150,7 +150,7 @@ impl Binder<'_> {
         span: Span,
     ) -> Result<Expr> {
         let Some(func_def) = self.window_function(name) else { return Err(self.no_function(name, span)) };
-        let window_frame = frames::frame(None, &mut order_by, &self.schema(), span)?;
+        let window_frame = self.frame(None, &mut order_by, span)?;
         let (filter, null_treatment, distinct) = (None, None, false);
         Ok(of_window(RawWindowExpr {
             func_def,

@@ -12,6 +12,9 @@ use freestone_sql::tree::{self, BinaryOperator, IntervalUnit, Name};
 
 use crate::reading::Named;
 
+/// The name of the JSON in a conversion of JSON to another type.
+pub const JSON: &str = "__json";
+
 /// The world of one statement.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
@@ -30,6 +33,16 @@ pub trait Catalog {
     /// # Errors
     /// There is one, and it cannot be read.
     fn table(&self, named: &Named) -> Result<Option<Arc<dyn TableSource>>>;
+
+    /// The columns of the primary key of a table.
+    fn primary_key(&self, _named: &Named) -> Vec<String> {
+        vec![]
+    }
+
+    /// What to write instead of the name of a table that is not there, if that is no other name.
+    fn hint_for(&self, _name: &str) -> Option<String> {
+        None
+    }
 
     /// The names of tables and views, for errors.
     fn table_names(&self) -> Vec<String>;
@@ -192,8 +205,25 @@ pub trait Functions {
     /// It is no constant, or cannot be computed.
     fn constant(&self, expression: Expr) -> Result<ScalarValue>;
 
-    /// The texts in the first column of a query, each once, in its order, for the columns of a PIVOT. `None` if queries
-    /// cannot be run now.
+    /// The text of an expression that makes a value of the JSON called [`JSON`], of the type that a structure describes.
+    /// `None` if there are no such conversions.
+    ///
+    /// # Errors
+    /// It is no structure.
+    fn json_conversion(&self, _structure: &str, _is_strict: bool) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// The full name of a temporary sequence that a text in a call names. `None` if it is none.
+    ///
+    /// # Errors
+    /// It belongs to another session.
+    fn sequence(&self, _name: &str) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// The texts in the first column of a query, each once, in its order, for the columns of a PIVOT. `None` if they
+    /// are not known yet: the statement can be bound again when they are.
     ///
     /// # Errors
     /// The query fails.

@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Memory, bound};
-use freestone_binder::ErrorKind;
+use common::{Memory, bound, bound_with};
+use datafusion_common::ScalarValue;
+use freestone_binder::{ErrorKind, Options, Parameter};
 
 /// The plan of a query in one line per node, or the error with its place.
 fn shown(text: &str) -> String {
@@ -92,6 +93,16 @@ fn results_have_headings_of_their_own() {
         ("SELECT 1, 1, a + 1 AS x, b FROM t", vec!["1", "1", "x", "b"]),
         ("SELECT * FROM t, u", vec!["a", "b", "c", "a", "d"]),
         ("SELECT * FROM t JOIN u USING (a)", vec!["a", "b", "c", "d"]),
+        // The merged column stands first.
+        ("SELECT * FROM u JOIN (SELECT 1 AS z, 2 AS d) q USING (d)", vec!["d", "a", "z"]),
+        (
+            "SELECT (a + 1) * 2, ((a)), a::INT, NOT (a = 1), sum(a) FROM t GROUP BY a",
+            vec!["(a + 1) * 2", "a", "a::INT", "NOT (a = 1)", "sum(a)"],
+        ),
+        (
+            "SELECT TRUE, 5 = ANY ([1]), CAST(a AS decimal(9, 2)) FROM t",
+            vec!["true", "5 = ANY([1])", "CAST(a AS DECIMAL(9,2))"],
+        ),
         ("SELECT * EXCLUDE (b) RENAME (c AS z) FROM t", vec!["a", "z"]),
         ("SELECT t.* REPLACE (1 AS a) FROM t, u", vec!["a", "b", "c"]),
         ("SELECT s.* FROM n", vec!["x", "y"]),
@@ -141,6 +152,12 @@ fn forms_are_bound() {
         "SELECT a FROM t ORDER BY a FETCH FIRST 3 ROWS WITH TIES",
         "SELECT $1 + a FROM t WHERE b = $2",
         "SELECT b COLLATE NOCASE = 'X' FROM t ORDER BY b COLLATE NOCASE",
+        "SELECT a FROM t UNION SELECT a AS z FROM u ORDER BY z",
+        "SELECT id FROM (SELECT a AS id, a AS id FROM t) q",
+        "SELECT t.a, b, sum(d::INT) FROM t JOIN u ON t.a = u.a GROUP BY t.a",
+        "SELECT value, range FROM range(3)",
+        "SELECT pg_temp.t.a FROM t",
+        "SELECT b FROM t ORDER BY a FETCH FIRST 3 ROWS WITH TIES",
     ] {
         let found = bound(text, &Memory::new()).expect(text);
         assert!(found.is_ok(), "{text}: {}", found.expect_err("an error"));
@@ -150,11 +167,14 @@ fn forms_are_bound() {
 #[test]
 fn errors_have_places_and_near_names() {
     check(&[
-        ("SELECT x FROM t", "x: there is no column x"),
-        ("SELECT t.bb FROM t", "t.bb: there is no column in t: bb (did you mean b?)"),
-        ("SELECT 1 FROM tt", "tt: there is no table or view tt (did you mean t?)"),
-        ("SELECT a FROM t, u", "a: a is ambiguous: it can be t.a or u.a (write the table before it)"),
-        ("SELECT cuont(*) FROM t", "cuont: there is no function cuont (did you mean count?)"),
+        ("SELECT x FROM t", "x: no column x (there are: a, b, c)"),
+        ("SELECT t.bb FROM t", "t.bb: no column t.bb (did you mean t.b?)"),
+        ("SELECT 1 FROM tt", "tt: no table or view tt (did you mean t?)"),
+        (
+            "SELECT a FROM t, u",
+            "a: column a could come from several tables (write the table's name before it: t.a or u.a)",
+        ),
+        ("SELECT cuont(*) FROM t", "cuont: no function cuont (did you mean count?)"),
         (
             "SELECT a FROM t WHERE sum(a) > 1",
             "sum(a) > 1: aggregates are not allowed in WHERE (write the condition in HAVING, or compute the aggregate in a \
@@ -165,13 +185,13 @@ fn errors_have_places_and_near_names() {
             "UNION: the queries of a set operation have 1 and 2 columns (write NULL for a column that one does not have, or BY NAME)",
         ),
         ("SELECT a FROM t ORDER BY 2", "2: ORDER BY 2 is no column: the query has 1 (positions are numbered from 1)"),
-        ("SELECT a FROM t JOIN u USING (b)", "b: there is no column on the right of the join: b"),
-        ("SELECT 1::INTT", "INTT: there is no type intt (did you mean one of int, int1, int2?)"),
+        ("SELECT a FROM t JOIN u USING (b)", "b: no column on the right of the join: b (there are: a, d)"),
+        ("SELECT 1::INTT", "INTT: no type intt (did you mean int?)"),
         (
             "SELECT random() AS r, r + 1",
             "r: r cannot be used again: each use would compute another value (compute it in a subquery)",
         ),
-        ("SELECT sum(a) OVER w FROM t", "w: there is no window w"),
+        ("SELECT sum(a) OVER w FROM t", "w: no window w"),
     ]);
     let text = "SELECT b, sum(a) FROM t GROUP BY c";
     assert!(shown(text).contains("column b is neither in GROUP BY nor within an aggregate"), "{}", shown(text));
@@ -184,12 +204,49 @@ fn forms_that_are_not_bound_say_so() {
             "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT 1 FROM r LIMIT 1) SELECT * FROM r",
             "ORDER BY and LIMIT of a recursive query",
         ),
-        ("PIVOT t ON b USING sum(a)", "PIVOT without a list of values"),
+        ("PIVOT t ON b USING sum(a)", "PIVOT whose values are not known"),
         ("SELECT B'101'", "a text of bits"),
     ] {
         let error = bound(text, &Memory::new()).expect("a query").expect_err(text);
         assert_eq!(error.kind, ErrorKind::Unsupported { form }, "{text}");
     }
+}
+
+#[test]
+fn names_of_several_columns_are_errors() {
+    check(&[
+        (
+            "SELECT id FROM (SELECT t.a AS id, u.a AS id FROM t, u) q",
+            "id: column id is ambiguous: several columns have this name (give each a name of its own with AS)",
+        ),
+        (
+            "SELECT a AS k, c AS k FROM t ORDER BY k",
+            "k: column k is ambiguous: several columns have this name (give each a name of its own with AS)",
+        ),
+    ]);
+}
+
+#[test]
+fn values_of_parameters_stand_in_their_places() {
+    let bound = |text: &str, parameters: &[ScalarValue]| {
+        let parameters = parameters.iter().cloned().map(Parameter::Value).collect();
+        bound_with(text, &Memory::new(), &Options { parameters, for_run: true }).expect("a query")
+    };
+    let plan =
+        |text: &str, parameters: &[ScalarValue]| bound(text, parameters).expect(text).plan.display_indent().to_string();
+    let (one, two) = (ScalarValue::Int32(Some(1)), ScalarValue::Utf8(Some("x".to_owned())));
+    let values = [one.clone(), two];
+    for text in ["SELECT $1 FROM t WHERE b = $2", "SELECT ? FROM t WHERE b = ?", "SELECT $p FROM t WHERE b = $q"] {
+        assert_eq!(
+            plan(text, &values).lines().map(str::trim).collect::<Vec<_>>()[1..],
+            ["Filter: t.b = Utf8(\"x\")", "TableScan: t"],
+            "{text}"
+        );
+    }
+    let error = bound("SELECT $1, $3", &[one]).expect_err("a value is missing");
+    assert_eq!(error.message, "the statement has 3 parameters and was given 1");
+    let error = bound("SELECT $65536", &values).expect_err("no such parameter");
+    assert!(error.message.contains("parameter"), "{}", error.message);
 }
 
 #[test]

@@ -74,8 +74,15 @@ impl SyntaxError {
 
     /// The line of the text that has the error, and a caret below it.
     pub fn excerpt(&self, text: &str) -> String {
+        self.span.excerpt(text)
+    }
+}
+
+impl Span {
+    /// The line of a text that has this part, and carets below it.
+    pub fn excerpt(self, text: &str) -> String {
         let Location { column, .. } = self.location(text);
-        let (start, end) = line_around(text, self.span.start);
+        let (start, end) = line_around(text, self.start);
         let shown: Vec<char> = text.get(start..end).unwrap_or_default().trim_end().chars().collect();
         // A long line is cut to a window around the place.
         let first = if shown.len() > WINDOW { (column - 1).saturating_sub(WINDOW / 2) } else { 0 };
@@ -83,8 +90,8 @@ impl SyntaxError {
         let window: String = shown.get(first..last).unwrap_or_default().iter().map(|c| printable(*c)).collect();
         let (left, right) = (if first > 0 { "…" } else { "" }, if last < shown.len() { "…" } else { "" });
         let indent = (column - 1 - first) + left.chars().count();
-        let within = self.span.end.min(u32::try_from(end).unwrap_or(u32::MAX));
-        let marked = text.get(floor(text, self.span.start)..floor(text, within)).map_or(0, |part| part.chars().count());
+        let within = self.end.min(u32::try_from(end).unwrap_or(u32::MAX));
+        let marked = text.get(floor(text, self.start)..floor(text, within)).map_or(0, |part| part.chars().count());
         let carets = marked.clamp(1, (last.saturating_sub(column - 1)).max(1));
         format!("{left}{window}{right}\n{}{}", " ".repeat(indent), "^".repeat(carets))
     }

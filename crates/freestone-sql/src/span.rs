@@ -9,6 +9,8 @@ pub struct Span {
     pub start: u32,
     /// The offset behind the last byte.
     pub end: u32,
+    /// The pairs of parentheses that this part consists of around an expression.
+    parens: u8,
 }
 
 impl PartialEq for Span {
@@ -21,13 +23,23 @@ impl Eq for Span {}
 
 impl Span {
     /// The part from `start` to before `end`.
-    pub fn new(start: u32, end: u32) -> Span {
-        Span { start, end }
+    pub const fn new(start: u32, end: u32) -> Span {
+        Span { start, end, parens: 0 }
     }
 
     /// The part from the start of this one to the end of another.
     pub fn to(self, other: Span) -> Span {
-        Span { start: self.start, end: other.end.max(self.start) }
+        Span::new(self.start, other.end.max(self.start))
+    }
+
+    /// This part as one that has another pair of parentheses around an expression.
+    pub(crate) fn in_parens(self, inner: Span) -> Span {
+        Span { parens: inner.parens.saturating_add(1), ..self }
+    }
+
+    /// The pairs of parentheses around an expression, which are no part of its tree.
+    pub(crate) fn parens(self) -> usize {
+        self.parens.into()
     }
 
     /// The text of this part; empty if it is none of the text.

@@ -20,7 +20,8 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
-    Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, TableType, Volatility,
+    Analyze, Explain, Expr, LogicalPlan, LogicalPlanBuilder, PlanType, Statement as PlanStatement, TableType,
+    ToStringifiedPlan, Volatility,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::execute_stream;
@@ -60,6 +61,7 @@ use crate::sql::names::{CATALOG, MAIN, SCHEMA, is_ours};
 use crate::sql::parameters::{Described, Filled, Parameters};
 use crate::sql::room::Room;
 use crate::sql::user_types;
+use crate::sql::written::Written;
 use crate::sql::{
     extensions, file_calls, macros, names, parameters, statement, struct_fields, subquery_columns, supported, types,
 };
@@ -87,6 +89,7 @@ pub(crate) struct Planner {
     temp: TempSchema,
     /// The records of files that were left out.
     rejects: RejectTables,
+    switch: Arc<Switch>,
 }
 
 /// The table that represents the target of a write in its plan.
@@ -226,6 +229,12 @@ impl Scope {
         Some(definitions::all_columns(table.schema.columns.len(), &generated).map(name).collect())
     }
 
+    /// Whether names mean what they mean in the session's statements. In views of the database, and in attached databases,
+    /// a name alone is not that of a temporary table.
+    pub fn is_of_session(&self, temp: &TempSchema) -> bool {
+        !self.is_attached && self.views.last().is_none_or(|view| temp.has(view))
+    }
+
     /// A table of the caller. Views do not see these tables, so their meaning does not depend on the caller.
     fn input_table(&self, name: &str) -> Option<&ArrowTable> {
         self.tables.get(name).filter(|_| self.views.is_empty())
@@ -242,12 +251,23 @@ impl Planner {
         temp: TempSchema,
     ) -> Self {
         let (base, extension, rejects) = (Arc::new(base), Arc::default(), RejectTables::default());
-        Planner { base, access, extension, lists, log, sequences, temp, rejects }
+        let switch = Arc::new(Switch::of_environment());
+        Planner { base, access, extension, lists, log, sequences, temp, rejects, switch }
     }
 
     /// The tables of records of files that were left out.
     pub fn rejects(&self) -> &RejectTables {
         &self.rejects
+    }
+
+    /// Whether the binder plans, and what it has planned.
+    pub fn switch(&self) -> &Switch {
+        &self.switch
+    }
+
+    /// The permissions of the session.
+    pub fn access(&self) -> Access {
+        self.access
     }
 
     /// The session's temporary tables.
@@ -350,24 +370,46 @@ impl Planner {
         Ok(plan.with_param_values(ParamValues::from(values))?)
     }
 
-    /// Plans a query by the binder where the session's switch is on and the binder has its forms.
-    pub async fn plan_query(
+    /// Plans a query, or EXPLAIN of one, from its text by the binder where the session's switch is on and the binder has its
+    /// forms, and otherwise from sqlparser's tree.
+    pub async fn plan_written(
         &self,
-        switch: &Switch,
-        text: &str,
         state: &SessionState,
         scope: &Scope,
         sql: ast::Statement,
         parameters: &Parameters,
     ) -> Result<LogicalPlan> {
-        let has_values = !parameters.values.is_empty() || !parameters.types.is_empty();
-        if switch.is_on()
-            && !has_values
-            && let Some(plan) = switch.plan(self, state, scope, text).await?
+        if let (true, Some(written)) = (self.switch.is_on(), &parameters.written)
+            && is_of_query(&sql)
+            && let Some(plan) = Box::pin(self.switch.plan(self, state, scope, written, parameters)).await?
         {
-            return Ok(plan);
+            return match sql {
+                ast::Statement::Explain { .. } => self.explained(state, scope, sql, plan).await,
+                _ => Ok(plan),
+            };
         }
         Box::pin(self.plan(state, scope, sql, parameters)).await
+    }
+
+    /// EXPLAIN with a plan in place of its query.
+    async fn explained(
+        &self,
+        state: &SessionState,
+        scope: &Scope,
+        mut sql: ast::Statement,
+        plan: LogicalPlan,
+    ) -> Result<LogicalPlan> {
+        if let ast::Statement::Explain { statement, .. } = &mut sql {
+            **statement = ast::Statement::Query(statement::parse_query("SELECT 1")?);
+        }
+        Ok(match Box::pin(self.plan_statement(state, scope, sql)).await? {
+            LogicalPlan::Explain(explain) => {
+                let stringified_plans = vec![plan.to_stringified(PlanType::InitialLogicalPlan)];
+                LogicalPlan::Explain(Explain { plan: Arc::new(plan), stringified_plans, ..explain })
+            }
+            LogicalPlan::Analyze(analyze) => LogicalPlan::Analyze(Analyze { input: Arc::new(plan), ..analyze }),
+            other => other,
+        })
     }
 
     /// Plans a statement whose parameters have types, but no values yet.
@@ -390,7 +432,14 @@ impl Planner {
         scope: &Scope,
         mut statement: ast::Statement,
         known: &[Option<DataType>],
+        written: Option<&Written>,
     ) -> Result<(Vec<DataType>, LogicalPlan)> {
+        if let (true, Some(written)) = (self.switch.is_on(), written)
+            && matches!(statement, ast::Statement::Query(_))
+            && let Some(described) = Box::pin(self.describe_bound(state, scope, &statement, known, written)).await?
+        {
+            return Ok(described);
+        }
         Box::pin(self.resolve_names(state, scope, &mut statement)).await?;
         let Described { mut types, complete } = parameters::describe(&mut statement, known)?;
         if types.is_empty() {
@@ -411,6 +460,35 @@ impl Planner {
         }
         let nulls = types.iter().map(ScalarValue::try_new_null).collect::<Result<Vec<_>, _>>()?;
         Ok((types, plan.with_param_values(ParamValues::from(nulls))?))
+    }
+
+    /// The same by the binder; `None` if it does not have the query's forms.
+    async fn describe_bound(
+        &self,
+        state: &SessionState,
+        scope: &Scope,
+        statement: &ast::Statement,
+        known: &[Option<DataType>],
+        written: &Written,
+    ) -> Result<Option<(Vec<DataType>, LogicalPlan)>> {
+        let Described { mut types, complete } = parameters::describe(&mut statement.clone(), known)?;
+        let planned = match self.switch.described(self, state, scope, written, &types).await {
+            Err(error) if !complete => {
+                types = parameters::with_intervals(statement, &types);
+                self.switch.described(self, state, scope, written, &types).await.map_err(|_| error)?
+            }
+            planned => planned?,
+        };
+        let Some(mut plan) = planned else { return Ok(None) };
+        if !complete {
+            types = parameters::inferred(&plan, &types)?;
+            match self.switch.described(self, state, scope, written, &types).await? {
+                Some(typed) => plan = typed,
+                None => return Ok(None),
+            }
+        }
+        let nulls = types.iter().map(ScalarValue::try_new_null).collect::<Result<Vec<_>, _>>()?;
+        Ok(Some((types, plan.with_param_values(ParamValues::from(nulls))?)))
     }
 
     /// The Arrow types that a PREPARE declares.
@@ -501,24 +579,7 @@ impl Planner {
     /// The texts that a query returns, which become the columns of a PIVOT.
     async fn pivot_values(&self, state: &SessionState, scope: &Scope, query: Box<ast::Query>) -> Result<Vec<String>> {
         let plan = self.plan(state, scope, ast::Statement::Query(query), &Parameters::default()).await?;
-        let cancellation = context::current().unwrap_or_else(|| Canceller::new(Budget::default()).statement());
-        let plan = physical::plan_once(state, &plan, &cancellation).await?;
-        let rows = execute_stream(plan, state.task_ctx())?;
-        let mut rows = CancellableStream::new(rows, cancellation);
-        let (mut values, mut seen) = (vec![], HashSet::new());
-        // More are refused, whatever they are.
-        while let Some(batch) = rows.try_next().await?
-            && values.len() <= extensions::PIVOT_COLUMNS_MAX
-        {
-            let Some(column) = batch.columns().first() else { continue };
-            let texts = datafusion::arrow::compute::cast(column, &DataType::Utf8)?;
-            for text in texts.as_string::<i32>().iter().flatten() {
-                if seen.insert(text.to_owned()) {
-                    values.push(text.to_owned());
-                }
-            }
-        }
-        Ok(values)
+        texts_of(state, &plan).await
     }
 
     /// The columns of the table functions that a statement calls, by the texts of the calls; and the first error of a
@@ -601,6 +662,37 @@ impl Planner {
             LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => Ok(Arc::unwrap_or_clone(prepare.input)),
             plan => Ok(plan),
         }
+    }
+}
+
+/// The texts that a query returns in its first column, each once, for the columns of a PIVOT.
+pub(crate) async fn texts_of(state: &SessionState, plan: &LogicalPlan) -> Result<Vec<String>> {
+    let cancellation = context::current().unwrap_or_else(|| Canceller::new(Budget::default()).statement());
+    let plan = physical::plan_once(state, plan, &cancellation).await?;
+    let rows = execute_stream(plan, state.task_ctx())?;
+    let mut rows = CancellableStream::new(rows, cancellation);
+    let (mut values, mut seen) = (vec![], HashSet::new());
+    // More are refused, whatever they are.
+    while let Some(batch) = rows.try_next().await?
+        && values.len() <= extensions::PIVOT_COLUMNS_MAX
+    {
+        let Some(column) = batch.columns().first() else { continue };
+        let texts = datafusion::arrow::compute::cast(column, &DataType::Utf8)?;
+        for text in texts.as_string::<i32>().iter().flatten() {
+            if seen.insert(text.to_owned()) {
+                values.push(text.to_owned());
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// Whether a statement is a query, or EXPLAIN of one.
+fn is_of_query(sql: &ast::Statement) -> bool {
+    match sql {
+        ast::Statement::Query(_) => true,
+        ast::Statement::Explain { statement, .. } => matches!(**statement, ast::Statement::Query(_)),
+        _ => false,
     }
 }
 
@@ -878,6 +970,22 @@ impl StatementSchema {
         Some(format!("SELECT {} FROM {}", items.join(", "), statement::quote(source)))
     }
 
+    /// Plans the query of a view in a scope within it.
+    async fn plan_of_view(&self, state: &SessionState, scope: &Scope, name: &str, sql: &str) -> Result<LogicalPlan> {
+        let (planner, none) = (&self.planner, Parameters::default());
+        if planner.switch.is_on()
+            && let Some(plan) = Box::pin(planner.switch.plan(planner, state, scope, &Written::new(sql), &none)).await?
+        {
+            return Ok(plan);
+        }
+        let mut query = statement::parse_query(sql)?;
+        if planner.temp.has(name) {
+            // Its text names tables as the session does.
+            planner.temp.with_names(&self.scope.snapshot, false, |names| names.query(&mut query))?;
+        }
+        planner.plan(state, scope, ast::Statement::Query(query), &none).await
+    }
+
     async fn view(&self, name: &str, sql: &str) -> Result<Arc<dyn TableProvider>, DataFusionError> {
         if self.scope.views.iter().any(|view| view == name) {
             return Err(Error::invalid(format!("view {name} refers to itself")).into());
@@ -902,16 +1010,9 @@ impl StatementSchema {
                 None => translated,
             }
         };
-        let mut query = statement::parse_query(sql).map_err(in_view)?;
-        let temp = &self.planner.temp;
-        if temp.has(name) {
-            // Its text names tables as the session does.
-            temp.with_names(&self.scope.snapshot, false, |names| names.query(&mut query)).map_err(in_view)?;
-        }
         let scope = self.scope.clone().with_view(name);
         let state = self.planner.state(&scope);
-        let (query, none) = (ast::Statement::Query(query), Parameters::default());
-        let planned = self.planner.plan(&state, &scope, query, &none);
+        let planned = self.plan_of_view(&state, &scope, name, sql);
         // Views within views are planned within each other.
         let plan = OnStack::new(if scope.views.len() > 2 { LONG_TOKENS } else { 0 }, planned).await;
         let plan = with_analyzed_types(&state, plan.map_err(in_view)?).map_err(in_view)?;

@@ -110,12 +110,18 @@ impl Error {
         Error { hint: error.hint.clone(), excerpt: Some(error.excerpt(text)), ..found }
     }
 
+    /// Adds the line of the statement that has the error, with a caret below it.
+    pub(crate) fn with_excerpt(mut self, excerpt: String) -> Error {
+        self.excerpt.get_or_insert(excerpt);
+        self
+    }
+
     /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The line of the statement that has the error, with a caret in the line below. Only syntax errors have it.
+    /// The line of the statement that has the error, with a caret in the line below, where that is known.
     pub fn excerpt(&self) -> Option<&str> {
         self.excerpt.as_deref()
     }

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNode;
@@ -95,7 +96,7 @@ impl RelationPlanner for TableFunctions {
             Err(relation) => return Ok(RelationPlanning::Original(relation)),
         };
         let options = Arc::new(context.context_provider().options().clone());
-        let arguments = call.arguments(context)?.into_iter().map(|argument| evaluated(argument, &options));
+        let arguments = call.arguments(context)?.into_iter().map(|argument| evaluated(argument, &options, None));
         let arguments = arguments.collect::<Result<Vec<Expr>>>()?;
         let is_constant = arguments.iter().all(|argument| matches!(argument, Expr::Literal(..)));
         let plan = match call.is_of_values() && (call.name == UNNEST || !is_constant) {
@@ -106,8 +107,9 @@ impl RelationPlanner for TableFunctions {
     }
 }
 
-/// The value of an argument that reads no column, and the argument otherwise.
-pub(crate) fn evaluated(argument: Expr, options: &Arc<ConfigOptions>) -> Result<Expr> {
+/// The value of an argument that reads no column, and the argument otherwise. `now`: the time of the statement, where its result is
+/// not kept.
+pub(crate) fn evaluated(argument: Expr, options: &Arc<ConfigOptions>, now: Option<DateTime<Utc>>) -> Result<Expr> {
     let reads = |e: &Expr| {
         use Expr::{Column, Exists, InSubquery, OuterReferenceColumn, Placeholder, ScalarSubquery, SetComparison};
         let is_open = matches!(
@@ -126,8 +128,8 @@ pub(crate) fn evaluated(argument: Expr, options: &Arc<ConfigOptions>) -> Result<
         return Ok(argument);
     }
     let schema = Arc::new(DFSchema::empty());
-    let context = SimplifyContext::builder().with_schema(schema.clone()).with_config_options(options.clone()).build();
-    let simplifier = ExprSimplifier::new(context);
+    let context = SimplifyContext::builder().with_schema(schema.clone()).with_config_options(options.clone());
+    let simplifier = ExprSimplifier::new(context.with_query_execution_start_time(now).build());
     let coerced = simplifier.coerce(argument, &schema)?;
     simplifier.simplify(exact::exact(times::with_own_casts(coerced, &schema)?, &schema)?)
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use datafusion_common::{Constraint, Constraints, DFSchema, Result, ScalarValue, not_impl_err, plan_err};
+use datafusion_common::{DFSchema, Result, ScalarValue, not_impl_err, plan_err};
 use datafusion_expr::logical_plan::builder::LogicalTableSource;
 use datafusion_expr::{
     AggregateUDF, BinaryExpr, ColumnarValue, Expr, GetFieldAccess, HigherOrderUDF, Operator, ScalarUDF, TableSource,
@@ -55,13 +55,13 @@ impl Memory {
 impl Catalog for Memory {
     fn table(&self, named: &Named) -> Result<Option<Arc<dyn TableSource>>> {
         let name = named.text();
-        let keys = Constraints::new_unverified(vec![Constraint::PrimaryKey(vec![0])]);
-        let source = |schema: &SchemaRef| {
-            let source = LogicalTableSource::new(schema.clone());
-            let source = if name == "t" { source.with_constraints(keys.clone()) } else { source };
-            Arc::new(source) as Arc<dyn TableSource>
-        };
+        let source = |schema: &SchemaRef| Arc::new(LogicalTableSource::new(schema.clone())) as Arc<dyn TableSource>;
         Ok(self.tables.get(name.as_str()).map(source))
+    }
+
+    fn primary_key(&self, named: &Named) -> Vec<String> {
+        let is_keyed = named.text() == "t";
+        is_keyed.then(|| "a".to_owned()).into_iter().collect()
     }
 
     fn table_names(&self) -> Vec<String> {
@@ -190,7 +190,12 @@ impl Settings for Memory {
 
 /// Binds a query of this world.
 pub fn bound(text: &str, world: &Memory) -> Option<std::result::Result<Bound, Box<BindError>>> {
+    bound_with(text, world, &Options::default())
+}
+
+/// The same with what is known of its parameters.
+pub fn bound_with(text: &str, world: &Memory, options: &Options) -> Option<std::result::Result<Bound, Box<BindError>>> {
     let StatementKind::Query(query) = freestone_sql::parse_statement(text).ok()?.kind else { return None };
     let world = World { catalog: world, functions: world, settings: world };
-    Some(bind(&query, world, &Options::default()))
+    Some(bind(&query, world, options))
 }

@@ -216,16 +216,7 @@ impl Parser<'_> {
     /// Operators of one precedence with their operands, or a comparison with ANY or ALL.
     fn chain(&mut self, first: Expr, mut operator: BinaryOperator) -> Parsed<ExprKind> {
         let precedence = operator.precedence();
-        // `(a + b) + c` is `a + b + c`.
-        let (first, mut rest) = match first {
-            Expr { kind: ExprKind::Chain { first, rest }, span } => match rest.first() {
-                Some(link) if link.operator.precedence() == precedence && precedence != Precedence::Comparison => {
-                    (*first, rest)
-                }
-                _ => (Expr { kind: ExprKind::Chain { first, rest }, span }, vec![]),
-            },
-            first => (first, vec![]),
-        };
+        let mut rest: Vec<Link> = vec![];
         loop {
             let span = self.take_operator(operator)?;
             if precedence == Precedence::Comparison && rest.is_empty() && self.is_any(&[K::ANY, K::SOME, K::ALL]) {

@@ -160,7 +160,7 @@ impl Parser<'_> {
             Parens::Query(query) => ExprKind::Subquery(query),
             Parens::Values(mut values) if values.len() == 1 => match values.pop() {
                 // The parentheses are no part of the tree.
-                Some(value) => return Ok(Expr { kind: value.kind, span: self.since(start) }),
+                Some(value) => return Ok(Expr { kind: value.kind, span: self.since(start).in_parens(value.span) }),
                 None => return Err(self.expected("an expression")),
             },
             Parens::Values(values) => ExprKind::Row(values),

@@ -11,7 +11,7 @@ struct Operand<'a>(&'a Expr, Precedence);
 
 impl Display for Operand<'_> {
     fn fmt(&self, f: &mut Formatter) -> Result {
-        match self.0.precedence() < self.1 {
+        match !self.0.is_in_parens() && self.0.precedence() < self.1 {
             true => write!(f, "({})", self.0),
             false => self.0.fmt(f),
         }
@@ -31,7 +31,7 @@ impl Display for Base<'_> {
             ExprKind::Call(call) => *before_point && matches!(call.over, Some(Over::Name(_))),
             _ => false,
         };
-        match goes_on {
+        match goes_on && !expr.is_in_parens() {
             true => write!(f, "({expr})"),
             false => Operand(expr, Precedence::Suffix).fmt(f),
         }
@@ -60,6 +60,31 @@ impl Expr {
 
 impl Display for Expr {
     fn fmt(&self, f: &mut Formatter) -> Result {
+        let parens = self.span.parens();
+        (0..parens).try_for_each(|_| f.write_str("("))?;
+        self.fmt_bare(f)?;
+        (0..parens).try_for_each(|_| f.write_str(")"))
+    }
+}
+
+impl Expr {
+    /// Its text without parentheses around it.
+    pub fn bare_text(&self) -> String {
+        struct Bare<'a>(&'a Expr);
+        impl Display for Bare<'_> {
+            fn fmt(&self, f: &mut Formatter) -> Result {
+                self.0.fmt_bare(f)
+            }
+        }
+        Bare(self).to_string()
+    }
+
+    /// Whether parentheses are written around it.
+    fn is_in_parens(&self) -> bool {
+        self.span.parens() > 0
+    }
+
+    fn fmt_bare(&self, f: &mut Formatter) -> Result {
         use Precedence as P;
         let not = |negated: bool| when(negated, "NOT ");
         match &self.kind {
@@ -84,7 +109,7 @@ impl Display for Expr {
             }
             ExprKind::Quantified { operand, operator, all, values } => {
                 let word = if *all { "ALL" } else { "ANY" };
-                write!(f, "{} {} {word} {values}", Operand(operand, P::Pattern), operator.text())
+                write!(f, "{} {} {word}{values}", Operand(operand, P::Pattern), operator.text())
             }
             ExprKind::AtTimeZone { operand, zone } => {
                 write!(f, "{} AT TIME ZONE {}", Operand(operand, P::AtTimeZone), Operand(zone, P::Collate))
@@ -101,9 +126,7 @@ impl Display for Expr {
             _ => self.fmt_primary(f),
         }
     }
-}
 
-impl Expr {
     /// Prints the forms without operators.
     fn fmt_primary(&self, f: &mut Formatter) -> Result {
         match &self.kind {
@@ -201,7 +224,7 @@ fn interval(f: &mut Formatter, value: &Expr, unit: Option<IntervalUnit>) -> Resu
         }
         _ => false,
     };
-    match is_plain {
+    match is_plain || value.is_in_parens() {
         true => write!(f, "INTERVAL {value}")?,
         false => write!(f, "INTERVAL ({value})")?,
     }
@@ -214,8 +237,8 @@ impl Display for Literal {
     fn fmt(&self, f: &mut Formatter) -> Result {
         match self {
             Literal::Null => f.write_str("NULL"),
-            Literal::Boolean(true) => f.write_str("TRUE"),
-            Literal::Boolean(false) => f.write_str("FALSE"),
+            Literal::Boolean(true) => f.write_str("true"),
+            Literal::Boolean(false) => f.write_str("false"),
             Literal::Number(number) => f.write_str(number),
             Literal::Text(text) => Quoted(text).fmt(f),
             Literal::Hexadecimal(digits) => write!(f, "X'{digits}'"),
@@ -303,9 +326,10 @@ impl Display for Call {
         for (at, argument) in self.arguments.iter().enumerate() {
             let comma = when(at > 0, ", ");
             // `(x) -> a` in parentheses of its own is the operator of JSON.
-            match self.takes_lambdas() && begins_with_arrow(&argument.value) {
+            let is_json = begins_with_arrow(&argument.value) && !argument.value.is_in_parens();
+            match self.takes_lambdas() && is_json {
                 true => {
-                    let name = argument.name.as_ref().map_or(String::new(), |name| format!("{name} => "));
+                    let name = argument.name.as_ref().map_or(String::new(), |name| format!("{name} := "));
                     write!(f, "{comma}{name}({})", argument.value)?;
                 }
                 false => write!(f, "{comma}{argument}")?,
@@ -355,7 +379,7 @@ fn begins_with_arrow(expr: &Expr) -> bool {
 impl Display for Argument {
     fn fmt(&self, f: &mut Formatter) -> Result {
         match &self.name {
-            Some(name) => write!(f, "{name} => {}", self.value),
+            Some(name) => write!(f, "{name} := {}", self.value),
             None => self.value.fmt(f),
         }
     }
@@ -414,15 +438,15 @@ impl Display for SpecialCall {
                 let is_word = part.starts_with(|c: char| c.is_ascii_lowercase())
                     && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
                 match is_word {
-                    true => write!(f, "extract({part} FROM {value})"),
-                    false => write!(f, "extract({} FROM {value})", Quoted(part)),
+                    true => write!(f, "EXTRACT({} FROM {value})", part.to_ascii_uppercase()),
+                    false => write!(f, "EXTRACT({} FROM {value})", Quoted(part)),
                 }
             }
             SpecialCall::Position { needle, value } => {
-                write!(f, "position({} IN {value})", Operand(needle, Precedence::Other))
+                write!(f, "POSITION({} IN {value})", Operand(needle, Precedence::Other))
             }
             SpecialCall::Substring { value, start, length } => {
-                write!(f, "substring({value}{}{})", Optional(" FROM ", start), Optional(" FOR ", length))
+                write!(f, "SUBSTRING({value}{}{})", Optional(" FROM ", start), Optional(" FOR ", length))
             }
             SpecialCall::Trim { side, characters, value } => {
                 let side = match side {
@@ -430,10 +454,10 @@ impl Display for SpecialCall {
                     TrimSide::Leading => "LEADING",
                     TrimSide::Trailing => "TRAILING",
                 };
-                write!(f, "trim({side}{} FROM {value})", Optional(" ", characters))
+                write!(f, "TRIM({side}{} FROM {value})", Optional(" ", characters))
             }
             SpecialCall::Overlay { value, other, start, length } => {
-                write!(f, "overlay({value} PLACING {other} FROM {start}{})", Optional(" FOR ", length))
+                write!(f, "OVERLAY({value} PLACING {other} FROM {start}{})", Optional(" FOR ", length))
             }
         }
     }

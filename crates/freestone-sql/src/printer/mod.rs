@@ -1,4 +1,4 @@
-//! Trees as SQL, with as few parentheses as possible.
+//! Trees as SQL, with the parentheses that were written around expressions, and others where they are needed.
 
 mod expressions;
 mod objects;

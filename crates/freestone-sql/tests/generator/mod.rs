@@ -11,7 +11,7 @@ pub struct Source<'a> {
     bytes: std::slice::Iter<'a, u8>,
 }
 
-const SPAN: Span = Span { start: 0, end: 0 };
+const SPAN: Span = Span::new(0, 0);
 
 /// Names without quotes, some of which are words of the grammar elsewhere.
 const NAMES: [&str; 15] = [

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{TableFunctionArgs, TableProvider};
-use datafusion::common::{ScalarValue, not_impl_err};
+use datafusion::common::{ScalarValue, plan_err};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::Result;
@@ -14,14 +14,18 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableSource};
 use freestone_binder::{Catalog, Macro, MacroBody, Named};
 use freestone_sql::tree::{self, ExprKind, Literal, ObjectName, OptionItem, StatementKind, Version};
+use parking_lot::Mutex;
 
 use crate::catalog::{Planner, Scope};
 use crate::definitions;
 use crate::error::Error;
-use crate::internal_names::PG_TEMP;
+use crate::internal_names::{PG_TEMP, shown};
+use crate::planning;
+use crate::provider::files::naming;
 use crate::shared::{Materialized, referenced};
-use crate::sql::names::{CATALOG, SCHEMA};
+use crate::sql::names::{CATALOG, SCHEMA, is_ours, name_in};
 use crate::sql::spellings::AT;
+use crate::temp_schema::TempSchema;
 
 /// The function that reads files with options.
 const READ_FILES: &str = "read_files";
@@ -32,39 +36,89 @@ type Found = Result<Option<Arc<dyn TableSource>>, Error>;
 /// The tables that a query names.
 pub(super) struct Tables {
     found: Vec<(Named, Found)>,
+    /// Those that were asked for and not looked up yet: tables in macros, which the query does not show.
+    wanted: Mutex<Vec<Named>>,
     scope: Scope,
-    names: Vec<String>,
+    temp: TempSchema,
+    sees_files: bool,
 }
 
 impl Tables {
     /// Looks the tables up.
-    pub async fn new(planner: &Planner, state: &SessionState, scope: &Scope, named: &[Named]) -> Tables {
-        let mut found = Vec::with_capacity(named.len());
-        for named in named {
-            let provider = provider(planner, state, scope, named).await;
-            let source = provider.map(|provider| provider.map(provider_as_source)).map_err(Error::from);
-            found.push((named.clone(), source));
+    pub async fn new(planner: &Planner, state: &SessionState, scope: &Scope, named: Vec<Named>) -> Tables {
+        let mut tables = Tables::none(planner, scope);
+        tables.look_up(planner, state, named).await;
+        tables
+    }
+
+    /// Looks nothing up.
+    pub fn none(planner: &Planner, scope: &Scope) -> Tables {
+        Tables {
+            found: vec![],
+            wanted: Mutex::default(),
+            scope: scope.clone(),
+            temp: planner.temp().clone(),
+            sees_files: planner.access().files,
         }
-        let snapshot = &scope.snapshot;
-        let tables = snapshot.tables().map(|table| table.name.clone());
-        let views = definitions::views(snapshot).map(|(name, _)| name.clone());
-        let names = tables.chain(views).filter(|name| planner.temp().sees(name)).collect();
-        Tables { found, scope: scope.clone(), names }
+    }
+
+    async fn look_up(&mut self, planner: &Planner, state: &SessionState, named: Vec<Named>) {
+        for named in named {
+            let provider = provider(planner, state, &self.scope, &named).await;
+            let source = provider.map(|provider| provider.map(provider_as_source)).map_err(Error::from);
+            self.found.push((named, source));
+        }
+    }
+
+    /// Looks up what was asked for and is not known. Returns whether there was anything.
+    pub async fn look_up_wanted(&mut self, planner: &Planner, state: &SessionState) -> bool {
+        let wanted = std::mem::take(&mut *self.wanted.lock());
+        let has_any = !wanted.is_empty();
+        self.look_up(planner, state, wanted).await;
+        has_any
     }
 }
 
 impl Catalog for Tables {
     fn table(&self, named: &Named) -> Result<Option<Arc<dyn TableSource>>> {
+        planning::check()?;
         match self.found.iter().find(|(own, _)| own == named) {
             Some((_, Ok(source))) => Ok(source.clone()),
             Some((_, Err(error))) => Err(error.clone().into()),
-            // In a macro, which the query does not show.
-            None => not_impl_err!("the table {} of a macro is not looked up", named.text()),
+            None => {
+                self.wanted.lock().push(named.clone());
+                plan_err!("the table {} is not looked up yet", named.text())
+            }
+        }
+    }
+
+    fn primary_key(&self, named: &Named) -> Vec<String> {
+        let Named::Table(name) = named else { return vec![] };
+        let parts: Vec<&str> = name.parts.iter().map(|part| part.text.as_str()).collect();
+        let known = match *parts.as_slice() {
+            [only] => self.temp.find(&self.scope.snapshot, only).unwrap_or_else(|| only.to_owned()),
+            [schema, table] if is_ours(schema) => table.to_owned(),
+            [schema, table] => name_in(schema, table),
+            _ => return vec![],
+        };
+        self.scope.snapshot.table(&known).map(|table| table.schema.primary_key.clone()).unwrap_or_default()
+    }
+
+    fn hint_for(&self, name: &str) -> Option<String> {
+        match name.split_once('.') {
+            Some((_, extension)) if naming::is_format(extension) => {
+                Some(format!("put a file's name in quotes: FROM '{name}'"))
+            }
+            _ if self.sees_files && naming::is_folder(name) => Some(format!("the folder {name} holds no data file")),
+            _ => None,
         }
     }
 
     fn table_names(&self) -> Vec<String> {
-        self.names.clone()
+        let snapshot = &self.scope.snapshot;
+        let tables = snapshot.tables().map(|table| &table.name);
+        let views = definitions::views(snapshot).map(|(name, _)| name);
+        tables.chain(views).filter(|name| self.temp.sees(name)).map(|name| shown(name)).collect()
     }
 
     fn type_text(&self, name: &str) -> Option<String> {
@@ -106,14 +160,15 @@ async fn provider(
     match named {
         Named::Table(name) => {
             let parts: Vec<&str> = name.parts.iter().map(|part| part.text.as_str()).collect();
-            let (schema, table) = match parts.as_slice() {
-                [only] if planner.temp().find(&scope.snapshot, only).is_some() => (PG_TEMP, *only),
-                [only] => (SCHEMA, *only),
-                [schema, table] => (*schema, *table),
-                [catalog, schema, table] if *catalog == CATALOG => (*schema, *table),
-                _ => return Ok(None),
-            };
-            in_schema(state, schema, table).await
+            if let Some(own) = temporary(planner, scope, &parts)? {
+                return in_schema(state, PG_TEMP, own).await;
+            }
+            match parts.as_slice() {
+                [only] => in_schema(state, SCHEMA, only).await,
+                [schema, table] => in_schema(state, schema, table).await,
+                [catalog, schema, table] => in_catalog(state, catalog, schema, table).await,
+                _ => Ok(None),
+            }
         }
         Named::File(path, options) if options.is_empty() => in_schema(state, SCHEMA, path).await,
         Named::File(path, options) => {
@@ -129,14 +184,43 @@ async fn provider(
                 Version::Number(value) => ("version", value),
                 Version::Time(value) => ("timestamp", value),
             };
-            let arguments = [text(&table_of(name)), text(unit), version_value(value)?];
+            let parts: Vec<&str> = name.parts.iter().map(|part| part.text.as_str()).collect();
+            let table = match temporary(planner, scope, &parts)? {
+                Some(own) => name_in(planner.temp().name(), own),
+                None => table_of(name),
+            };
+            let arguments = [text(&table), text(unit), version_value(planner, state, scope, value)?];
             of_function(state, AT, &arguments).map(Some)
         }
     }
 }
 
+/// The temporary table that a name means. Views of the database, and attached databases, see those by a schema only.
+fn temporary<'n>(planner: &Planner, scope: &Scope, parts: &[&'n str]) -> Result<Option<&'n str>> {
+    let temp = planner.temp();
+    if !scope.is_of_session(temp) {
+        return Ok(None);
+    }
+    let is_own = |schema: &str| temp.with_names(&scope.snapshot, false, |names| names.own_schema(schema));
+    match *parts {
+        [only] => Ok(temp.find(&scope.snapshot, only).map(|_| only)),
+        [schema, table] => Ok(is_own(schema)?.then_some(table)),
+        [CATALOG, schema, table] => Ok(is_own(schema)?.then_some(table)),
+        _ => Ok(None),
+    }
+}
+
 async fn in_schema(state: &SessionState, schema: &str, table: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-    let catalog = state.catalog_list().catalog(CATALOG);
+    in_catalog(state, CATALOG, schema, table).await
+}
+
+async fn in_catalog(
+    state: &SessionState,
+    catalog: &str,
+    schema: &str,
+    table: &str,
+) -> Result<Option<Arc<dyn TableProvider>>> {
+    let catalog = state.catalog_list().catalog(catalog);
     match catalog.and_then(|catalog| catalog.schema(schema)) {
         Some(schema) => schema.table(table).await,
         None => Ok(None),
@@ -147,7 +231,7 @@ async fn in_schema(state: &SessionState, schema: &str, table: &str) -> Result<Op
 pub(super) fn of_function(state: &SessionState, name: &str, arguments: &[Expr]) -> Result<Arc<dyn TableProvider>> {
     match state.table_functions().get(name) {
         Some(function) => function.create_table_provider_with_args(TableFunctionArgs::new(arguments, state)),
-        None => not_impl_err!("there is no function {name}"),
+        None => plan_err!("there is no function {name}"),
     }
 }
 
@@ -161,14 +245,14 @@ fn table_of(name: &ObjectName) -> String {
 }
 
 /// The constant of AT.
-fn version_value(written: &tree::Expr) -> Result<Expr> {
+fn version_value(planner: &Planner, state: &SessionState, scope: &Scope, written: &tree::Expr) -> Result<Expr> {
     let value = match &written.kind {
         ExprKind::Literal(Literal::Number(digits)) => match digits.parse::<i64>() {
             Ok(number) => ScalarValue::Int64(Some(number)),
-            Err(_) => return not_impl_err!("the version {digits}"),
+            Err(_) => return plan_err!("{digits} is no version"),
         },
         ExprKind::Literal(Literal::Text(time)) => ScalarValue::Utf8(Some(time.clone())),
-        _ => return not_impl_err!("a version that is computed"),
+        _ => return super::constant(planner, state, scope, written),
     };
     Ok(Expr::Literal(value, None))
 }

@@ -1,6 +1,7 @@
 //! The functions and operators of a session, as the binder asks for them.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
@@ -14,25 +15,35 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
-    AggregateUDF, BinaryExpr, Cast, Expr, GetFieldAccess, HigherOrderUDF, Operator, ScalarUDF, TableSource, WindowUDF,
-    lit, when,
+    AggregateUDF, BinaryExpr, Cast, Expr, GetFieldAccess, HigherOrderUDF, LogicalPlan, Operator, ScalarUDF,
+    TableSource, WindowUDF, lit, when,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::planner::NullOrdering;
 use datafusion::sql::sqlparser::ast::BinaryOperator as Parsed;
 use freestone_binder::{Definition, Functions, Settings, TableArgument};
 use freestone_sql::tree::{BinaryOperator, IntervalUnit};
-use freestone_store::Snapshot;
 
+use super::Answers;
 use super::catalog::{of_function, option_text, text};
+use crate::catalog::Scope;
+use crate::sql::extensions::json_conversion;
 use crate::sql::file_calls;
 use crate::sql::function_macros;
+use crate::sql::names::name_in;
+use crate::sql::statement::quote;
 use crate::table_functions::evaluated;
+use crate::temp_schema::TempSchema;
 use crate::{exact, scalars, text_types, times};
 
 /// The functions of a session.
 pub(super) struct Registry<'a> {
     state: &'a SessionState,
+    scope: &'a Scope,
+    temp: &'a TempSchema,
+    answers: &'a Answers,
+    /// How many of the answers were asked for.
+    asked: AtomicUsize,
 }
 
 /// Its settings, for tables of a snapshot.
@@ -42,13 +53,13 @@ pub(super) struct SessionSettings<'a> {
 }
 
 impl<'a> Registry<'a> {
-    pub fn new(state: &'a SessionState) -> Registry<'a> {
-        Registry { state }
+    pub fn new(state: &'a SessionState, scope: &'a Scope, temp: &'a TempSchema, answers: &'a Answers) -> Registry<'a> {
+        Registry { state, scope, temp, answers, asked: AtomicUsize::new(0) }
     }
 
     /// The session's settings.
-    pub fn with_enums(&self, snapshot: &Snapshot) -> SessionSettings<'a> {
-        SessionSettings { state: self.state, has_enums: text_types::has_enums(snapshot) }
+    pub fn settings(&self) -> SessionSettings<'a> {
+        SessionSettings { state: self.state, has_enums: text_types::has_enums(&self.scope.snapshot) }
     }
 
     /// What the first planner makes of an expression that plans it, or the expression if none does.
@@ -97,7 +108,8 @@ impl Functions for Registry<'_> {
 
     fn table(&self, name: &str, arguments: &[TableArgument]) -> Result<Option<Arc<dyn TableSource>>> {
         if !self.state.table_functions().contains_key(name) {
-            return Ok(None);
+            // What other systems call so is named by the translation of this error.
+            return plan_err!("table function '{name}' not found");
         }
         let reads_files = file_calls::FUNCTIONS.contains(&name) || name == file_calls::SNIFF;
         let mut given = vec![];
@@ -107,12 +119,34 @@ impl Functions for Registry<'_> {
                     given.extend([text(&name.text), text(&option_text(&argument.written))])
                 }
                 (Some(_), _) => return not_impl_err!("{name} takes no arguments by name"),
-                (None, Some(value)) => given.push(evaluated(value.clone(), self.state.config_options())?),
+                (None, Some(value)) => given.push(evaluated(value.clone(), self.state.config_options(), None)?),
                 (None, None) => return not_impl_err!("an argument of {name} has no value"),
             }
         }
         let provider = of_function(self.state, name, &given)?;
         Ok(Some(provider_as_source(provider)))
+    }
+
+    fn texts(&self, query: &LogicalPlan) -> Result<Option<Vec<String>>> {
+        let known = self.answers.known.get(self.asked.fetch_add(1, Ordering::Relaxed));
+        if known.is_none() {
+            *self.answers.wanted.lock() = Some(query.clone());
+        }
+        Ok(known.cloned())
+    }
+
+    fn json_conversion(&self, structure: &str, is_strict: bool) -> Result<Option<String>> {
+        Ok(Some(json_conversion(structure, is_strict)?))
+    }
+
+    fn sequence(&self, name: &str) -> Result<Option<String>> {
+        if !self.temp.is_used() || !self.scope.is_of_session(self.temp) || name.contains('"') {
+            return Ok(None);
+        }
+        let mut name = name.to_lowercase();
+        let is_own = self.temp.with_names(&self.scope.snapshot, false, |names| names.text(&mut name))?;
+        let parts = name.split_once('.').filter(|_| is_own);
+        Ok(parts.map(|(schema, own)| name_in(&quote(schema), &quote(own))))
     }
 
     fn names(&self) -> Vec<String> {

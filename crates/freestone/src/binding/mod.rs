@@ -1,24 +1,31 @@
-//! The front end that is to come: text to a tree by `freestone-sql`, and the tree to a plan by `freestone-binder`, whose world
-//! is implemented here: [`catalog`] the tables of a statement's snapshot, [`functions`] the functions and operators of its
-//! session.
+//! Queries as plans: text to a tree by `freestone-sql`, and the tree to a plan by `freestone-binder`, whose world is implemented
+//! here: [`catalog`] the tables of a statement's snapshot, [`functions`] the functions and operators of its session.
 //!
-//! It plans the SELECTs of a session whose [`Switch`] is on. A form that the binder does not make yet is planned from
-//! sqlparser's tree, as all other statements are, and counted by its name.
+//! A form that the binder does not make yet is planned from sqlparser's tree and counted by its name; so are all queries of a
+//! session whose [`Switch`] is off, as it is unless `FREESTONE_BINDER=1`. An error of another kind is the error of the statement.
 
 mod catalog;
 mod functions;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::DFSchema;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::LogicalPlan;
-use freestone_binder::{BindError, ErrorKind as Kind, Options, World, named_tables};
-use freestone_sql::tree::StatementKind;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::scalar::ScalarValue;
+use freestone_binder::{BindError, ErrorKind as Kind, Options, Parameter, World, named_tables};
+use freestone_sql::tree;
 use parking_lot::Mutex;
 
-use crate::catalog::{Planner, Scope};
+use crate::catalog::{Planner, Scope, texts_of};
 use crate::error::{Error, ErrorKind, Result};
+use crate::planning;
+use crate::sql::parameters::{self, Parameters};
+use crate::sql::written::Written;
+use crate::table_functions::evaluated;
 
 /// The variable of the environment that turns the switch of new sessions on.
 const VARIABLE: &str = "FREESTONE_BINDER";
@@ -60,34 +67,134 @@ impl Switch {
         planner: &Planner,
         state: &SessionState,
         scope: &Scope,
-        text: &str,
+        written: &Written,
+        parameters: &Parameters,
     ) -> Result<Option<LogicalPlan>> {
-        let planned = planned(planner, state, scope, text).await?;
+        self.bound(planner, state, scope, written, &of_values(parameters)?).await
+    }
+
+    /// The plan of a query whose parameters have types and no values.
+    ///
+    /// # Errors
+    /// The query is wrong.
+    pub async fn described(
+        &self,
+        planner: &Planner,
+        state: &SessionState,
+        scope: &Scope,
+        written: &Written,
+        types: &[DataType],
+    ) -> Result<Option<LogicalPlan>> {
+        self.bound(planner, state, scope, written, &of_types(types)).await
+    }
+
+    async fn bound(
+        &self,
+        planner: &Planner,
+        state: &SessionState,
+        scope: &Scope,
+        written: &Written,
+        options: &Options,
+    ) -> Result<Option<LogicalPlan>> {
+        let planned = match written.query() {
+            Ok(query) => planned(planner, state, scope, (query, written.text()), options).await?,
+            Err(form) => Err(form),
+        };
         let form = planned.as_ref().err().copied().unwrap_or_default();
         *self.counts.lock().entry(form.to_owned()).or_default() += 1;
         Ok(planned.ok())
     }
 }
 
-/// The plan of a query, or the form for which it has none.
+/// The plan of a query, or the form for which it has none. What binding asks for is looked up, and it begins again.
 async fn planned(
     planner: &Planner,
     state: &SessionState,
     scope: &Scope,
-    text: &str,
+    (query, text): (&tree::Query, &str),
+    options: &Options,
 ) -> Result<std::result::Result<LogicalPlan, &'static str>> {
-    let Ok(statement) = freestone_sql::parse_statement(text) else { return Ok(Err("a statement of another grammar")) };
-    let StatementKind::Query(query) = statement.kind else { return Ok(Err("a statement that is no query")) };
-    let catalog = catalog::Tables::new(planner, state, scope, &named_tables(&query)).await;
-    let functions = functions::Registry::new(state);
-    let world = World { catalog: &catalog, functions: &functions, settings: &functions.with_enums(&scope.snapshot) };
-    match freestone_binder::bind(&query, world, &Options::default()) {
-        Ok(bound) => Ok(Ok(bound.plan)),
-        Err(error) => match error.kind {
+    let mut catalog = catalog::Tables::new(planner, state, scope, named_tables(query)).await;
+    let mut answers = Answers::default();
+    loop {
+        planning::check()?;
+        let error = {
+            let functions = functions::Registry::new(state, scope, planner.temp(), &answers);
+            let settings = functions.settings();
+            let world = World { catalog: &catalog, functions: &functions, settings: &settings };
+            match freestone_binder::bind(query, world, options) {
+                Ok(bound) => return Ok(Ok(bound.plan)),
+                Err(error) => error,
+            }
+        };
+        if catalog.look_up_wanted(planner, state).await || answers.answer(state).await? {
+            continue;
+        }
+        return match error.kind {
             Kind::Unsupported { form } => Ok(Err(form)),
             _ => Err(explained(*error, text)),
-        },
+        };
     }
+}
+
+/// The value of an expression without columns.
+fn constant(
+    planner: &Planner,
+    state: &SessionState,
+    scope: &Scope,
+    written: &tree::Expr,
+) -> datafusion::error::Result<Expr> {
+    let (catalog, answers) = (catalog::Tables::none(planner, scope), Answers::default());
+    let functions = functions::Registry::new(state, scope, planner.temp(), &answers);
+    let settings = functions.settings();
+    let world = World { catalog: &catalog, functions: &functions, settings: &settings };
+    let value = freestone_binder::bind_expression(written, &Arc::new(DFSchema::empty()), world);
+    let value = value.map_err(|error| explained(*error, ""))?;
+    evaluated(value, state.config_options(), state.execution_props().query_execution_start_time)
+}
+
+/// The texts that queries return, which become the columns of PIVOT, in the order in which binding asks for them.
+#[derive(Default)]
+struct Answers {
+    known: Vec<Vec<String>>,
+    wanted: Mutex<Option<LogicalPlan>>,
+}
+
+impl Answers {
+    /// Runs the query that was asked for. Returns whether there was one.
+    async fn answer(&mut self, state: &SessionState) -> Result<bool> {
+        let Some(plan) = self.wanted.lock().take() else { return Ok(false) };
+        self.known.push(texts_of(state, &plan).await?);
+        Ok(true)
+    }
+}
+
+/// What is known of a statement's parameters. Texts and NULL without a declared type are as if they stood in the statement.
+fn of_values(parameters: &Parameters) -> Result<Options> {
+    let values = parameters::converted(&parameters.values, &parameters.types)?;
+    let given = values.into_iter().enumerate().map(|(at, value)| {
+        let is_declared = matches!(parameters.types.get(at), Some(Some(_)));
+        let text = value.try_as_str().map(|text| text.map(str::to_owned));
+        Parameter::Value(match text {
+            Some(None) | None if value.is_null() && !is_declared => ScalarValue::Null,
+            Some(text) if is_declared => ScalarValue::Utf8View(text),
+            Some(text) => ScalarValue::Utf8(text),
+            None => value,
+        })
+    });
+    Ok(Options { parameters: given.collect(), for_run: true })
+}
+
+/// Parameters whose types alone are known.
+fn of_types(types: &[DataType]) -> Options {
+    let field = |data_type: &DataType| {
+        let data_type = match data_type {
+            DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+            other => other.clone(),
+        };
+        Parameter::Typed(Arc::new(Field::new("", data_type, true)))
+    };
+    Options { parameters: types.iter().map(field).collect(), for_run: false }
 }
 
 /// An error of the binder as one of the engine.
@@ -96,14 +203,14 @@ fn explained(error: BindError, text: &str) -> Error {
     if let Some(cause) = cause {
         return Error::from(cause);
     }
-    let place = span.location(text);
     let kind = match kind {
         Kind::UnknownName => ErrorKind::NotFound,
         Kind::TooComplex => ErrorKind::Resource,
         Kind::Unsupported { .. } => ErrorKind::Unsupported,
         Kind::Ambiguous | Kind::Invalid | Kind::Planning => ErrorKind::Invalid,
     };
-    let error = Error::new(kind, format!("{message} (line {}, column {})", place.line, place.column));
+    let error = Error::new(kind, message);
+    let error = if text.is_empty() { error } else { error.with_excerpt(span.excerpt(text)) };
     match hint {
         Some(hint) => error.with_hint(hint),
         None => error,

@@ -129,7 +129,7 @@ mod tests {
         task.pieces = vec![Piece { segment: 3, rows: 0..100 }];
         let read = Task::decode(&task.encode().expect("bytes")).expect("a task");
         assert_eq!(read.values().expect("values"), values);
-        assert_eq!((read.pieces, read.sequence, &read.settings), (task.pieces, 12, &task.settings));
+        assert_eq!((&read.pieces, read.sequence, &read.settings), (&task.pieces, 12, &task.settings));
         for wrong in ["", "{}", "[1]", "{\"text\": 1}"] {
             assert!(Task::decode(wrong.as_bytes()).is_err(), "{wrong}");
         }

@@ -63,7 +63,8 @@ pub(crate) fn create_table(
     let query = create.query.take();
     let has_columns = !create.columns.is_empty();
     let scope = Scope::new(base);
-    let query = query.map(|query| context.plan(&scope, ast::Statement::Query(query), parameters)).transpose()?;
+    let query = query.map(|query| context.plan_written(&scope, ast::Statement::Query(query), parameters));
+    let query = query.transpose()?;
     let alike = like.map(|like| columns_like(transaction, like)).transpose()?;
     let declared = declared(context, &scope, create)?;
     let columns = match (&query, alike) {

@@ -77,7 +77,12 @@ pub(super) fn insert(
     prepare_values(&mut source, &places, &table.schema)?;
     let snapshot = transaction.snapshot();
     let scope = Scope::new(snapshot.clone()).with_target_columns(&table.schema);
-    let (state, plan) = context.plan(&scope, ast::Statement::Query(source), parameters)?;
+    let is_as_written = !matches!(source.body.as_ref(), ast::SetExpr::Values(_));
+    let source = ast::Statement::Query(source);
+    let (state, plan) = match is_as_written {
+        true => context.plan_written(&scope, source, parameters)?,
+        false => context.plan(&scope, source, parameters)?,
+    };
     check_count(places.given(), plan.schema().fields().len())?;
     context.prepare_append(transaction, plan.max_rows())?;
     let arrow = table.schema.to_arrow();

@@ -40,7 +40,8 @@ fn performed(
     with: &WithWrites,
     parameters: &Parameters,
 ) -> Result<Outcome> {
-    let mut parameters = parameters.clone();
+    // The parts are not the query that was written.
+    let mut parameters = Parameters { written: None, ..parameters.clone() };
     for part in &with.parts {
         check_queries(part)?;
         let outcome = super::perform(transaction, context, part.statement.clone(), &parameters, None)?;

@@ -113,10 +113,23 @@ impl WriteContext {
         sql: ast::Statement,
         parameters: &Parameters,
     ) -> Result<(SessionState, LogicalPlan)> {
+        // What is planned here is not what was written.
+        let parameters = Parameters { written: None, ..parameters.clone() };
+        self.plan_written(scope, sql, &parameters)
+    }
+
+    /// Plans the query of the statement as it was written.
+    pub fn plan_written(
+        &self,
+        scope: &Scope,
+        sql: ast::Statement,
+        parameters: &Parameters,
+    ) -> Result<(SessionState, LogicalPlan)> {
         let scope = scope.clone().with_tables(&parameters.tables).with_progress(self.progress.clone());
         let scope = &scope.with_inference(self.inference.clone());
         let state = self.planner.state_of(scope, &sql);
-        let plan = self.within_limits(|| self.runtime.block_on(self.planner.plan(&state, scope, sql, parameters)))?;
+        let planned = self.planner.plan_written(&state, scope, sql, parameters);
+        let plan = self.within_limits(|| self.runtime.block_on(planned))?;
         Ok((state, plan))
     }
 

@@ -1,6 +1,8 @@
 //! Descriptions: the parameters and result columns of a statement, found without executing it; and the database's
 //! tables, as data.
 
+use std::sync::Arc;
+
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::sql::sqlparser::ast;
 
@@ -15,6 +17,7 @@ use crate::sequences::{self, SequenceRelation};
 use crate::session::{Session, guarded};
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{Command, Statement, parse_query};
+use crate::sql::written::Written;
 use crate::sql::{names, statement, user_types};
 use crate::text_types;
 use freestone_store::schema::{Constraint, ConstraintKind, Identity};
@@ -111,8 +114,13 @@ impl Session {
     async fn described(&self, statement: &Statement, types: &[Option<DataType>]) -> Result<Description> {
         self.check_transaction(statement.ends_transaction())?;
         match self.command(statement).await? {
-            Command::Sql(sql) => self.describe_sql(statement, *sql, types).await,
-            Command::LockRows(query) => self.describe_sql(statement, ast::Statement::Delete(query.rows), types).await,
+            Command::Sql(sql) => {
+                let written = self.planner().switch().is_on().then(|| Arc::new(Written::new(&statement.text)));
+                self.describe_sql(statement, *sql, types, written).await
+            }
+            Command::LockRows(query) => {
+                self.describe_sql(statement, ast::Statement::Delete(query.rows), types, None).await
+            }
             Command::Show { .. } | Command::ShowTables | Command::Describe { .. } | Command::DescribeQuery(_) => {
                 self.describe_rows(statement).await
             }
@@ -129,6 +137,7 @@ impl Session {
         statement: &Statement,
         sql: ast::Statement,
         types: &[Option<DataType>],
+        written: Option<Arc<Written>>,
     ) -> Result<Description> {
         use ast::Statement as Sql;
         match &sql {
@@ -136,7 +145,8 @@ impl Session {
                 let (scope, sql) = self.explained(sql)?;
                 let types = types.to_vec();
                 self.plan_apart(move |planner, _| async move {
-                    let (parameters, plan) = planner.describe(&planner.state(&scope), &scope, sql, &types).await?;
+                    let (state, written) = (planner.state(&scope), written.as_deref());
+                    let (parameters, plan) = planner.describe(&state, &scope, sql, &types, written).await?;
                     let schema = names::shown(analyzed_schema(&planner.state(&scope), plan)?);
                     Ok(Description { parameters, schema: Some(schema) })
                 })
@@ -148,11 +158,11 @@ impl Session {
                 let returned = dml::returned(&sql, snapshot.clone())?;
                 let (scope, sql) = dml::planned(sql, snapshot)?;
                 self.plan_apart(move |planner, _| async move {
-                    let (parameters, _) = planner.describe(&planner.state(&scope), &scope, sql, &types).await?;
+                    let (parameters, _) = planner.describe(&planner.state(&scope), &scope, sql, &types, None).await?;
                     let Some((scope, sql)) = returned else { return Ok(Description { parameters, schema: None }) };
                     let state = planner.state(&scope);
                     let known: Vec<_> = parameters.iter().cloned().map(Some).collect();
-                    let (_, plan) = planner.describe(&state, &scope, sql, &known).await?;
+                    let (_, plan) = planner.describe(&state, &scope, sql, &known, None).await?;
                     let schema = names::shown(analyzed_schema(&state, plan)?);
                     Ok(Description { parameters, schema: Some(schema) })
                 })
@@ -160,8 +170,8 @@ impl Session {
             }
             Sql::ShowCreate { .. } => self.describe_rows(statement).await,
             Sql::Execute { name: Some(name), .. } => {
-                let prepared = self.prepared_statement(name)?;
-                let description = Box::pin(self.describe_sql(statement, prepared, &[])).await?;
+                let (prepared, written) = self.prepared_statement(name)?;
+                let description = Box::pin(self.describe_sql(statement, prepared, &[], written)).await?;
                 Ok(Description { parameters: vec![], ..description })
             }
             _ => Ok(Description { parameters: vec![], schema: None }),

@@ -40,7 +40,6 @@ use tokio::runtime::Handle;
 use crate::access::{Access, Extension};
 use crate::advise::{AdviseOptions, advice_batch};
 use crate::attached::{self, Attached};
-use crate::binding::Switch;
 use crate::catalog::{Planner, Scope, constant};
 use crate::cluster::Distributed;
 use crate::context::{
@@ -69,6 +68,7 @@ use crate::sql::laterals::Laterals;
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{AdviseRequest, Command, CopyFrom, CopyTo, Statement, is_write};
 use crate::sql::temp_names::WriteTarget;
+use crate::sql::written::Written;
 use crate::sql::{depth, names, parameters, statement, types};
 use crate::table_functions::TableFunctions;
 use crate::temp_schema::TempSchema;
@@ -116,8 +116,6 @@ pub struct Session {
     variables: Arc<Variables>,
     /// Those that are being executed.
     statements: Statements,
-    /// Whether the binder plans its SELECTs.
-    binder: Arc<Switch>,
 }
 
 /// How a statement writes.
@@ -137,6 +135,8 @@ struct Prepared {
     text: Arc<str>,
     /// Those that PREPARE declares.
     types: Vec<Option<DataType>>,
+    /// PREPARE as it was written, for the binder.
+    written: Option<Arc<Written>>,
     _memory: Arc<MemoryReservation>,
 }
 
@@ -183,21 +183,20 @@ impl Session {
             temp,
             variables,
             statements,
-            binder: Arc::new(Switch::of_environment()),
         }
     }
 
     /// Makes the binder plan SELECTs, or sqlparser's tree, as without it. For tests that compare both.
     #[doc(hidden)]
     pub fn use_binder(&self, is_on: bool) {
-        self.binder.set(is_on);
+        self.planner.read().switch().set(is_on);
         self.plans.lock().clear();
     }
 
     /// How many SELECTs were planned with the binder on, by the form for which it left them: empty if it planned them.
     #[doc(hidden)]
     pub fn binder_counts(&self) -> std::collections::BTreeMap<String, usize> {
-        self.binder.counts()
+        self.planner.read().switch().counts()
     }
 
     /// The database of the session.
@@ -263,6 +262,7 @@ impl Session {
         if let Some((kept, snapshot)) = self.kept_plan(&statement.text, &parameters)? {
             return self.run_kept(&kept, &snapshot);
         }
+        let parameters = self.as_written(&statement.text, &parameters);
         let (command, target) = self.resolved(statement).await?;
         match command {
             Command::Transaction(command) => self.transaction(command).await,
@@ -442,11 +442,11 @@ impl Session {
         if !matches!(*sql, ast::Statement::Query(_)) {
             return Ok(None);
         }
-        let parameters = parameters_of(statement, inputs)?;
+        let parameters = self.as_written(&statement.text, &parameters_of(statement, inputs)?);
         let scope = self.scope()?.with_tables(&parameters.tables);
         self.plan_apart(move |planner, _| async move {
             let state = planner.state(&scope);
-            let plan = planner.plan(&state, &scope, *sql, &parameters).await?;
+            let plan = planner.plan_written(&state, &scope, *sql, &parameters).await?;
             read_only_plan(&plan)?;
             let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
             let shown = names::shown(Arc::new(plan.schema().as_arrow().clone()));
@@ -626,9 +626,11 @@ impl Session {
         self.write_once(target, move |transaction, context| copy::copy_from(transaction, context, &request, None)).await
     }
 
-    pub(crate) fn prepared_statement(&self, name: &ast::ObjectName) -> Result<ast::Statement> {
+    pub(crate) fn prepared_statement(&self, name: &ast::ObjectName) -> Result<(ast::Statement, Option<Arc<Written>>)> {
         let name = names::object_name(name)?;
-        let prepared = self.prepared.lock().get(&name).map(|prepared| prepared.statement.clone());
+        let known = self.prepared.lock();
+        let prepared = known.get(&name).map(|prepared| (prepared.statement.clone(), prepared.written.clone()));
+        drop(known);
         prepared.ok_or_else(|| self.not_prepared(&name))
     }
 
@@ -694,7 +696,7 @@ impl Session {
         let partition_by = export.partition_by().to_vec();
         let run = self.plan_apart(move |planner, cancellation| async move {
             let state = planner.state_of(&scope, &query);
-            let plan = planner.plan(&state, &scope, query, &parameters).await?;
+            let plan = planner.plan_written(&state, &scope, query, &parameters).await?;
             read_only_plan(&plan)?;
             OneRun::plan(&state, &export::sorted(plan, &partition_by)?, &cancellation).await
         });
@@ -733,7 +735,7 @@ impl Session {
                 Ok(Outcome::batch(metadata::show_create(&self.scope()?.snapshot, &name)?))
             }
             Sql::Prepare { name, data_types, statement } => {
-                Box::pin(self.prepare_named(name, data_types, *statement)).await
+                Box::pin(self.prepare_named(name, data_types, *statement, parameters.written)).await
             }
             Sql::Execute { name: Some(name), parameters, .. } => self.execute_prepared(&name, parameters).await,
             Sql::Deallocate { name, .. } => self.deallocate(&name),
@@ -779,6 +781,7 @@ impl Session {
             if let Some(outcome) = Box::pin(self.execute_new_point(form, &sql)).await? {
                 return Ok(Answer::Outcome(outcome));
             }
+            let parameters = self.as_written(&statement.text, &parameters);
             let (kept, snapshot) = self.newly_planned(&statement.text, *sql, &parameters).await?;
             return self.stored_answer(&kept, &snapshot);
         }
@@ -837,12 +840,11 @@ impl Session {
         let (snapshot, key) = (scope.snapshot.clone(), plan_cache::key(text, parameters));
         let attached = scope.attached().clone();
         let parameters = parameters.clone();
-        let (switch, text) = (self.binder.clone(), text.to_owned());
-        let (asked, given) = (text.clone(), parameters.clone());
+        let (asked, given) = (text.to_owned(), parameters.clone());
         let planned = self.plan_apart(move |planner, _| async move {
             let state = planner.state_of(&scope, &sql);
             let logged = settings::logged_text(&state, &sql);
-            let plan = planner.plan_query(&switch, &text, &state, &scope, sql, &parameters).await?;
+            let plan = planner.plan_written(&state, &scope, sql, &parameters).await?;
             read_only_plan(&plan)?;
             Ok(CachedPlan::new(&state, &plan, logged, &scope).await?)
         });
@@ -852,6 +854,13 @@ impl Session {
             self.plans.lock().keep(key, &snapshot, planned.clone());
         }
         Ok((planned, snapshot))
+    }
+
+    /// Parameters with the text of their statement, where the binder reads it.
+    fn as_written(&self, text: &str, parameters: &Parameters) -> Parameters {
+        let is_read = self.planner.read().switch().is_on();
+        let written = is_read.then(|| Arc::new(Written::new(text)));
+        Parameters { written, ..parameters.clone() }
     }
 
     fn run_kept(&self, kept: &CachedPlan, snapshot: &Arc<Snapshot>) -> Result<Outcome> {
@@ -880,7 +889,7 @@ impl Session {
         let parameters = parameters.clone();
         let run = self.plan_apart(move |planner, cancellation| async move {
             let state = planner.state_of(&scope, &sql);
-            let plan = planner.plan(&state, &scope, sql, &parameters).await?;
+            let plan = planner.plan_written(&state, &scope, sql, &parameters).await?;
             read_only_plan(&plan)?;
             OneRun::plan(&state, &plan, &cancellation).await
         });
@@ -894,7 +903,7 @@ impl Session {
         let (snapshot, attached) = (scope.snapshot.clone(), scope.attached().clone());
         let run = self.plan_apart(move |planner, cancellation| async move {
             let (state, text) = (planner.state_of(&scope, &sql), sql.to_string());
-            let plan = planner.plan(&state, &scope, sql, &parameters).await?;
+            let plan = planner.plan_written(&state, &scope, sql, &parameters).await?;
             read_only_plan(&plan)?;
             let (mut planned, lasting) = CachedPlan::new(&state, &plan, None, &scope).await?;
             if lasting && !snapshot.has_own_changes() && !attached.is_used() {
@@ -932,7 +941,9 @@ impl Session {
         let scope = self.scope()?.with_tables(&parameters.tables);
         let schema = self.schema_of(scope.clone(), sql.clone(), parameters).await?;
         let summary = ast::Statement::Query(crate::sql::summary::of(query, &schema)?);
-        Box::pin(self.query_in(scope, summary, parameters)).await
+        // The summary is not what was written.
+        let parameters = Parameters { written: None, ..parameters.clone() };
+        Box::pin(self.query_in(scope, summary, &parameters)).await
     }
 
     /// The columns of a query's rows, as DESCRIBE shows those of a table.
@@ -947,7 +958,7 @@ impl Session {
         let parameters = parameters.clone();
         let schema = self.plan_apart(move |planner, _| async move {
             let state = planner.state(&scope);
-            let plan = planner.plan(&state, &scope, sql, &parameters).await?;
+            let plan = planner.plan_written(&state, &scope, sql, &parameters).await?;
             read_only_plan(&plan)?;
             analyzed_schema(&state, plan)
         });
@@ -1007,6 +1018,7 @@ impl Session {
         name: ast::Ident,
         types: Vec<ast::DataType>,
         statement: ast::Statement,
+        written: Option<Arc<Written>>,
     ) -> Result<Outcome> {
         use ast::Statement as Sql;
         let name = names::identifier(&name);
@@ -1016,9 +1028,9 @@ impl Session {
         match &statement {
             // Planned now, so that what cannot work fails here and not later.
             Sql::Query(_) => {
-                let (statement, types) = (statement.clone(), types.clone());
+                let (statement, types, written) = (statement.clone(), types.clone(), written.clone());
                 self.plan_apart(move |planner, _| async move {
-                    planner.describe(&planner.state(&scope), &scope, statement, &types).await
+                    planner.describe(&planner.state(&scope), &scope, statement, &types, written.as_deref()).await
                 })
                 .await?;
             }
@@ -1038,14 +1050,16 @@ impl Session {
                 .with_hint(format!("DEALLOCATE {name} first")));
         }
         let text = format!("PREPARE {statement}").into();
-        prepared.insert(name, Prepared { statement, text, types, _memory: memory });
+        prepared.insert(name, Prepared { statement, text, types, written, _memory: memory });
         Ok(Outcome::Done { verb: "PREPARE" })
     }
 
     async fn execute_prepared(&self, name: &ast::ObjectName, values: Vec<ast::Expr>) -> Result<Outcome> {
         let name = names::object_name(name)?;
         let prepared = self.prepared.lock().get(&name).cloned();
-        let Some(Prepared { statement, text, types, .. }) = prepared else { return Err(self.not_prepared(&name)) };
+        let Some(Prepared { statement, text, types, written, .. }) = prepared else {
+            return Err(self.not_prepared(&name));
+        };
         let (statement, target) = self.resolved_again(statement)?;
         if !types.is_empty() && types.len() != values.len() {
             let (expected, actual) = (types.len(), values.len());
@@ -1058,7 +1072,7 @@ impl Session {
                 values.into_iter().map(|value| constant(&state, value)).collect::<Result<_>>()?
             }
         };
-        let parameters = Parameters { types, values, ..Parameters::default() };
+        let parameters = Parameters { types, values, written, ..Parameters::default() };
         if let Some(outcome) = self.execute_known(&text, &parameters).await? {
             return Ok(outcome);
         }

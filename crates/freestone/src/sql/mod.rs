@@ -43,3 +43,4 @@ pub(crate) mod values;
 #[doc(hidden)]
 pub mod visitor;
 pub(crate) mod with_writes;
+pub(crate) mod written;

@@ -1112,7 +1112,12 @@ fn create_type(mut rest: Cursor) -> Result<Command> {
         return Err(unexpected("the end of the statement", Some(&parser.peek_token())));
     }
     user_types::labels(&data_type)?;
-    Ok(Command::CreateType { name, text: data_type.to_string(), or_replace, if_not_exists })
+    let written: Vec<String> = rest.tokens.iter().map(|token| token.token.to_string()).collect();
+    let text = match freestone_sql::parse_type(&written.join(" ")) {
+        Ok(known) => known.to_string(),
+        Err(_) => data_type.to_string(),
+    };
+    Ok(Command::CreateType { name, text, or_replace, if_not_exists })
 }
 
 /// `SUMMARIZE table` and `SUMMARIZE query`.

@@ -228,7 +228,10 @@ impl TempNames<'_> {
     }
 
     /// Whether a schema that is named is that of the session.
-    fn own_schema(&self, schema: &str) -> Result<bool> {
+    ///
+    /// # Errors
+    /// It is that of another session.
+    pub fn own_schema(&self, schema: &str) -> Result<bool> {
         if schema == self.schema_in_sql || schema == self.schema {
             return Ok(true);
         }
@@ -270,7 +273,10 @@ impl TempNames<'_> {
     }
 
     /// The same for a name in the form of the catalog.
-    fn text(&self, name: &mut String) -> Result<bool> {
+    ///
+    /// # Errors
+    /// As for [`TempNames::own_schema`].
+    pub fn text(&self, name: &mut String) -> Result<bool> {
         let own = match name.split_once('.') {
             None if (self.has)(name) => Some(name.as_str()),
             // A name with a point may be that of a file.

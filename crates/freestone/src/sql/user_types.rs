@@ -5,11 +5,13 @@ use datafusion::sql::sqlparser::ast::{
     self, CastKind, CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, DataType, EnumMember, Expr, ObjectName,
     VisitMut,
 };
-use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::dialect::SqlDialect;
 use super::fragments::{call, text};
 use super::names::folded;
+use super::spellings;
 use super::text_types::{
     CAST, CAST_NORMAL, CAST_NORMAL_OR_NULL, CAST_OR_NULL, ROUNDED_INTERVAL, ROUNDED_TIME, TEXT, TextType, called,
 };
@@ -25,7 +27,10 @@ pub(crate) type Types<'a> = dyn Fn(&str) -> Option<String> + 'a;
 /// # Errors
 /// A syntax error.
 pub(crate) fn parsed(text: &str) -> Result<DataType> {
-    Ok(Parser::new(&SqlDialect).try_with_sql(text)?.parse_data_type()?)
+    let tokens = Tokenizer::new(&SqlDialect, text).tokenize_with_location().map_err(ParserError::from)?;
+    let words = tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let words = spellings::written(words.collect());
+    Ok(Parser::new(&SqlDialect).with_tokens_with_locations(words).parse_data_type()?)
 }
 
 /// Replaces the names of types, and casts to an ENUM. If a table `has_enums`, casts to VARCHAR take the type away.

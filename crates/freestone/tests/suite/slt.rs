@@ -177,7 +177,16 @@ async fn run_file(file: &Path, design: DesignOf, form: Form) -> Result<(), Strin
         let columns = sqllogictest::default_column_validator;
         runner.update_test_file(file, " ", validator, normalizer, columns).await.map_err(|error| error.to_string())
     } else {
-        runner.run_file_async(file).await.map_err(|error| error.display(false).to_string())
+        // All failures are shown, not the first alone.
+        let mut failures = vec![];
+        for record in sqllogictest::parse_file(file).map_err(|error| error.to_string())? {
+            if let sqllogictest::Record::Halt { .. } = record {
+                break;
+            }
+            let done = runner.run_async(record).await;
+            failures.extend(done.err().map(|error| error.display(false).to_string()));
+        }
+        if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
     };
     result.map_err(|error| format!("{}: {error}", file.display()))
 }

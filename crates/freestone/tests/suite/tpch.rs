@@ -49,7 +49,7 @@ async fn check_answers(session: &Session, name: &str) {
     }
 }
 
-async fn load(database: &Arc<Database>, data: &Path, (lineitem, others): (&str, &str)) -> Session {
+pub(crate) async fn load(database: &Arc<Database>, data: &Path, (lineitem, others): (&str, &str)) -> Session {
     let session = database.session();
     for table in tpch::tables() {
         let design = if table == "lineitem" { lineitem } else { others };

@@ -7,6 +7,8 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+use freestone_binder::JSON;
+
 use super::calls;
 use crate::error::{Error, Result};
 use crate::json_text::structure::Shape;
@@ -107,8 +109,13 @@ fn folded_name(function: &Function) -> Option<String> {
     }
 }
 
-/// The name of the JSON in the text of an expression, before it is replaced.
-const JSON: &str = "__json";
+/// The text of an expression that makes a value of a structure's type of the JSON called [`JSON`].
+///
+/// # Errors
+/// It is no structure.
+pub(crate) fn conversion(structure: &str, is_strict: bool) -> Result<String> {
+    converted(&Shape::parse(structure)?, JSON, is_strict, 0)
+}
 
 /// JSON as a value of a structure's type.
 fn of_shape(json: Expr, shape: &Shape, is_strict: bool) -> Result<Expr> {

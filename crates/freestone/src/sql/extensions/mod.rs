@@ -31,6 +31,7 @@ use crate::sql::{laterals, visitor, with_writes};
 pub(crate) use aliases::functions_of;
 pub(crate) use calls::{FILTER_AT, TRANSFORM_AT};
 pub(crate) use json_forms::JSON_ENTRIES;
+pub(crate) use json_forms::conversion as json_conversion;
 pub(crate) use pivots::COLUMNS_MAX as PIVOT_COLUMNS_MAX;
 pub(crate) use pivots::{PivotValues, asks as is_pivot};
 pub(crate) use stars::{Evaluate, Sources, Starred};

@@ -23,6 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::inputs::{ArrowTable, Inputs};
 use crate::sql::types;
 use crate::sql::visitor;
+use crate::sql::written::Written;
 
 /// The maximum number of parameters of a statement, as in PostgreSQL's protocol.
 const NUMBER_MAX: usize = 65_535;
@@ -33,11 +34,13 @@ pub(crate) struct Parameters {
     pub types: Vec<Option<DataType>>,
     pub values: Vec<ScalarValue>,
     pub tables: Arc<HashMap<String, ArrowTable>>,
+    /// The statement as it was written, for the binder.
+    pub written: Option<Arc<Written>>,
 }
 
 impl From<Inputs> for Parameters {
     fn from(inputs: Inputs) -> Self {
-        Parameters { types: inputs.types, values: inputs.values, tables: inputs.tables }
+        Parameters { types: inputs.types, values: inputs.values, tables: inputs.tables, written: None }
     }
 }
 
