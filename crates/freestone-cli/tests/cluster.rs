@@ -1,0 +1,517 @@
+//! Several processes on one database: workers that share the queries of a server, and what happens when they are not there.
+//!
+//! All tests share one database, which the first of them makes.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{sleep, spawn};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use freestone::cluster::{KnownWorkers, Task, TaskError, TaskRows, WorkerState, Workers};
+use freestone::{Database, ErrorKind, Options, TaskRunner};
+use freestone_cluster::{Worker, WorkerOptions};
+use freestone_data::queries::{SSB_SCHEMA, ssb_queries, tpch_queries};
+use freestone_data::{ssb, tpch};
+use tempfile::TempDir;
+
+const SCALE: f64 = 0.1;
+const SECRET: &str = "a-secret-of-tests-0123456789";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Queries besides those of the benchmarks: of each form that is divided, and of forms that are not.
+const QUERIES: [&str; 16] = [
+    "SELECT count(*), sum(l_quantity), min(l_shipdate), max(l_comment), avg(l_discount) FROM lineitem WHERE l_tax > 0.01",
+    "SELECT l_returnflag, count(DISTINCT l_suppkey) FROM lineitem GROUP BY 1 ORDER BY 1",
+    "SELECT l_orderkey, l_linenumber FROM lineitem WHERE l_quantity > 10 ORDER BY l_extendedprice DESC, 1, 2 LIMIT 7",
+    "SELECT l_shipmode, stddev(l_quantity) > 1, bool_or(l_tax = 0), bit_xor(l_partkey) FROM lineitem GROUP BY 1 ORDER BY 1",
+    "SELECT count(*) FROM lineitem l LEFT JOIN orders o ON l_orderkey = o_orderkey AND o_totalprice > 100000 WHERE o_orderkey IS NULL",
+    "SELECT count(*) FROM orders o RIGHT JOIN lineitem l ON l_orderkey = o_orderkey",
+    "SELECT count(*), count(o_orderkey), count(l_orderkey) FROM orders o FULL JOIN lineitem l ON l_orderkey = o_orderkey AND l_tax = 0",
+    "SELECT count(*) FROM lineitem WHERE l_partkey NOT IN (SELECT p_partkey FROM part WHERE p_size < 20)",
+    "SELECT count(*) FROM lineitem WHERE EXISTS (SELECT 1 FROM orders WHERE o_orderkey = l_orderkey AND o_orderpriority LIKE '1%')",
+    "SELECT sum(n) FROM (SELECT count(*) AS n FROM lineitem UNION ALL SELECT count(*) FROM orders)",
+    "WITH c AS (SELECT l_suppkey AS s, sum(l_extendedprice) AS e FROM lineitem GROUP BY 1) SELECT count(*), max(a.e) FROM c a JOIN c b USING (s)",
+    "SELECT l_linestatus, list(l_linenumber ORDER BY l_orderkey, l_linenumber)[1:3] FROM lineitem GROUP BY 1 ORDER BY 1",
+    "SELECT l_shipmode, rank() OVER (ORDER BY count(*)) FROM lineitem GROUP BY 1 ORDER BY 1",
+    "SELECT count(*) FROM lineitem WHERE l_extendedprice > (SELECT avg(l_extendedprice) FROM lineitem)",
+    "SELECT grouping(l_returnflag), l_returnflag, l_linestatus, count(*) FROM lineitem GROUP BY ROLLUP (l_returnflag, l_linestatus) ORDER BY 1, 2, 3",
+    "SELECT upper(v), count(*) FROM (SELECT CASE WHEN a % 3 = 0 THEN NULL ELSE m::VARCHAR END AS v FROM moods) GROUP BY 1 ORDER BY 1",
+];
+
+/// The database of all tests.
+struct Data {
+    folder: PathBuf,
+}
+
+impl Data {
+    fn shared() -> &'static Data {
+        static DATA: OnceLock<Data> = OnceLock::new();
+        DATA.get_or_init(Data::make)
+    }
+
+    fn make() -> Data {
+        // What lives as long as the process is not dropped, so this is no temporary folder: the next run removes it.
+        let data = Data { folder: Path::new(env!("CARGO_TARGET_TMPDIR")).join("cluster") };
+        let _ = fs::remove_dir_all(&data.folder);
+        fs::create_dir_all(&data.folder).expect("a folder");
+        let files = data.folder.join("files");
+        fs::create_dir(&files).expect("a folder");
+        tpch::write_parquet(&files, SCALE).expect("files");
+        let others = data.folder.join("ssb");
+        fs::create_dir(&others).expect("a folder");
+        ssb::write_parquet(&others, SCALE, ssb::SEED).expect("files");
+        let mut script = String::new();
+        for table in tpch::tables() {
+            script += &format!("CREATE TABLE {table} AS SELECT * FROM '{}/{table}.parquet';\n", files.display());
+        }
+        script += &of_ssb(SSB_SCHEMA);
+        for table in ssb::tables() {
+            let name = of_ssb(table);
+            script += &format!("COPY {name} FROM '{}/{table}.parquet' (FORMAT parquet);\n", others.display());
+        }
+        script += "CREATE TYPE mood AS ENUM ('sad', 'ok', 'glad');\n";
+        script += "CREATE TABLE moods AS SELECT a, (['sad', 'ok', 'glad'])[1 + a % 3]::mood AS m FROM range(200000) AS r(a);\n";
+        script += "DELETE FROM moods WHERE a % 7 = 0; INSERT INTO moods VALUES (1, 'glad'), (2, NULL);\n";
+        let output = freestone(&[&data.url(), "-f", "-"], &script);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        write_token(&data.token(), SECRET);
+        data
+    }
+
+    fn url(&self) -> String {
+        format!("file://{}", self.folder.join("database").display())
+    }
+
+    fn token(&self) -> PathBuf {
+        self.folder.join("token")
+    }
+}
+
+fn write_token(path: &Path, token: &str) {
+    fs::write(path, token).expect("written");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("permissions");
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_freestone"));
+    command.args(arguments).env_remove("FREESTONE_PASSWORD");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn freestone(arguments: &[&str], input: &str) -> Output {
+    use std::io::Write;
+    let mut child = command(arguments).spawn().expect("the binary starts");
+    let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
+    child.wait_with_output().expect("the process ends")
+}
+
+/// A process that listens, and ends with the test.
+struct Process {
+    child: Child,
+    lines: Receiver<String>,
+    /// What it has printed.
+    said: Vec<String>,
+}
+
+impl Process {
+    fn start(arguments: &[&str]) -> Process {
+        let mut child = command(arguments).spawn().expect("the binary starts");
+        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        let (sender, lines) = channel();
+        spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Process { child, lines, said: vec![] }
+    }
+
+    /// The rest of the next line with this beginning.
+    fn wait_for(&mut self, beginning: &str) -> String {
+        loop {
+            let line =
+                self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no `{beginning}`: {:?}", self.said));
+            self.said.push(line.clone());
+            if let Some(rest) = line.strip_prefix(beginning) {
+                return rest.to_owned();
+            }
+        }
+    }
+
+    fn signal(&self, signal: &str) {
+        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status().expect("kill runs");
+        assert!(status.success());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn worker(more: &[&str]) -> (Process, String) {
+    let data = Data::shared();
+    let (url, token) = (data.url(), data.token().display().to_string());
+    let given = if more.contains(&"--token-file") { vec![] } else { vec!["--token-file", token.as_str()] };
+    let fixed = ["worker", "--store", url.as_str(), "--listen", "127.0.0.1:0", "--threads", "1"];
+    let mut process = Process::start(&[&fixed[..], &given, more].concat());
+    let address = process.wait_for("listening: worker://");
+    (process, address)
+}
+
+fn server(cluster: &str, more: &[&str]) -> (Process, String) {
+    let data = Data::shared();
+    let (url, token) = (data.url(), data.token().display().to_string());
+    let fixed = ["serve", url.as_str(), "--cluster", cluster, "--token-file", token.as_str(), "--no-auth"];
+    let mut process = Process::start(&[&fixed[..], &["--listen", "127.0.0.1:0", "--threads", "2"], more].concat());
+    let address = process.wait_for("listening: freestone://");
+    (process, address)
+}
+
+/// What a script prints as CSV, on a database or a server.
+fn answers(database: &str, script: &str) -> String {
+    let output = freestone(&[database, "--format", "csv", "-f", "-"], script);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn on_server(address: &str, script: &str) -> String {
+    answers(&format!("freestone://{address}"), &format!("SET distribution_threshold = 0;\n{script}"))
+}
+
+/// The states of the workers, in the order of their addresses.
+fn states(address: &str) -> Vec<(String, String)> {
+    let rows = on_server(address, "SELECT address, state FROM freestone_workers() ORDER BY 1");
+    let rows = rows.lines().skip(1).filter_map(|line| line.split_once(','));
+    rows.map(|(address, state)| (address.to_owned(), state.to_owned())).collect()
+}
+
+fn wait_for_state(server: &str, worker: &str, expected: &str) {
+    let began = Instant::now();
+    loop {
+        let states = states(server);
+        if states.iter().any(|(address, state)| address == worker && state == expected) {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{worker} does not become {expected}: {states:?}");
+        sleep(Duration::from_millis(100));
+    }
+}
+
+/// The tables of SSB have other names here than those of TPC-H.
+fn of_ssb(sql: &str) -> String {
+    let mut renamed = String::new();
+    for part in sql.split_inclusive(|c: char| !c.is_alphanumeric() && c != '_') {
+        let word = part.trim_end_matches(|c: char| !c.is_alphanumeric() && c != '_');
+        let is_shared = ["customer", "part", "supplier"].contains(&word);
+        renamed += if is_shared { "ssb_" } else { "" };
+        renamed += part;
+    }
+    renamed
+}
+
+/// A script that names each query before its rows.
+fn all_queries() -> String {
+    let mut script = String::new();
+    let mut add = |name: &str, sql: &str| {
+        let sql = sql.trim().trim_end_matches(';');
+        script += &format!("SELECT '{name}' AS query;\n{sql};\n");
+    };
+    ssb_queries().into_iter().for_each(|(name, sql)| add(&format!("ssb {name}"), &of_ssb(sql)));
+    tpch_queries().into_iter().for_each(|(name, sql)| add(&format!("tpch {name}"), sql));
+    QUERIES.iter().enumerate().for_each(|(at, sql)| add(&format!("query {at}"), sql));
+    script
+}
+
+/// Compares answers line by line; numbers may differ in their last digits, because sums of floats are in another order.
+fn check_same(found: &str, expected: &str) {
+    let same = |a: &str, b: &str| {
+        a == b
+            || matches!((a.parse::<f64>(), b.parse::<f64>()), (Ok(a), Ok(b)) if (a - b).abs() <= 1e-9 * a.abs().max(1.0))
+    };
+    let (mut query, mut lines) = ("", 0);
+    for (found, expected) in found.lines().zip(expected.lines()) {
+        if found.starts_with("ssb ") || found.starts_with("tpch ") || found.starts_with("query ") {
+            query = found;
+        }
+        let (f, e): (Vec<&str>, Vec<&str>) = (found.split(',').collect(), expected.split(',').collect());
+        let is_same = f.len() == e.len() && f.iter().zip(&e).all(|(f, e)| same(f, e));
+        assert!(is_same, "{query}: {found} instead of {expected}");
+        lines += 1;
+    }
+    assert_eq!((found.lines().count(), expected.lines().count()), (lines, lines), "after {query}");
+}
+
+const GROUPS: &str =
+    "SELECT l_returnflag, l_linestatus, count(*), sum(l_quantity) FROM lineitem GROUP BY 1, 2 ORDER BY 1, 2";
+
+#[test]
+fn three_workers_give_one_machines_rows() {
+    let workers: Vec<(Process, String)> = (0..3).map(|_| worker(&[])).collect();
+    let addresses: Vec<&str> = workers.iter().map(|(_, address)| address.as_str()).collect();
+    let (_server, address) = server(&addresses.join(","), &[]);
+    let script = all_queries();
+    let expected = answers(&Data::shared().url(), &script);
+    check_same(&on_server(&address, &script), &expected);
+    // By a plan that was kept, and with values.
+    let twice = on_server(&address, &format!("{GROUPS}; {GROUPS}"));
+    assert_eq!(twice, answers(&Data::shared().url(), &format!("{GROUPS}; {GROUPS}")));
+    let prepared = "PREPARE p AS SELECT count(*) FROM lineitem WHERE l_quantity < $1; EXECUTE p(10); EXECUTE p(30);";
+    assert_eq!(on_server(&address, prepared), answers(&Data::shared().url(), prepared));
+    let run =
+        on_server(&address, "SELECT count(*), min(tasks_run) > 10 FROM freestone_workers() WHERE state = 'ready'");
+    assert_eq!(run.lines().nth(1), Some("3,true"), "{run}");
+    let plan = on_server(&address, &format!("EXPLAIN ANALYZE {GROUPS}"));
+    let tasks = plan.matches("Task: 127.0.0.1:").count();
+    assert!(plan.contains("Distributed: ") && tasks == 3 && !plan.contains("this server"), "{plan}");
+    let threshold =
+        answers(&format!("freestone://{address}"), "EXPLAIN ANALYZE SELECT count(*) FROM region WHERE r_name > 'A'");
+    assert!(threshold.contains("below distribution_threshold = 20 ms") && !threshold.contains("Task"), "{threshold}");
+    let random = on_server(&address, "EXPLAIN ANALYZE SELECT count(*) FROM lineitem WHERE l_tax < random()");
+    assert!(random.contains("not distributed: ") && !random.contains("Task"), "{random}");
+    // What others commit is read at once, on all workers.
+    let commit = "CREATE TABLE IF NOT EXISTS grown (a INT); INSERT INTO grown SELECT a FROM range(200000) AS r(a);";
+    answers(&Data::shared().url(), commit);
+    for rows in [200_000, 400_000] {
+        let sum = on_server(&address, "SELECT count(*), sum(a) FROM grown WHERE a >= 0");
+        assert_eq!(sum.lines().nth(1), Some(format!("{rows},{}", rows / 200_000 * 19_999_900_000u64).as_str()));
+        answers(&Data::shared().url(), commit);
+    }
+}
+
+#[test]
+fn the_parts_of_a_lost_worker_go_to_others() {
+    let (first, second) = (worker(&[]), worker(&[]));
+    let (_server, address) = server(&format!("{},{}", first.1, second.1), &[]);
+    let expected = answers(&Data::shared().url(), GROUPS);
+    assert_eq!(on_server(&address, GROUPS), expected);
+    // The query waits for the worker that does not go on, until that is gone.
+    first.0.signal("-STOP");
+    let waiting = spawn({
+        let address = address.clone();
+        move || on_server(&address, &format!("{GROUPS}; EXPLAIN ANALYZE {GROUPS}"))
+    });
+    sleep(Duration::from_millis(300));
+    first.0.signal("-KILL");
+    let found = waiting.join().expect("the query ends");
+    assert!(found.starts_with(&expected), "{found}");
+    wait_for_state(&address, &first.1, "unreachable");
+    assert_eq!(on_server(&address, GROUPS), expected);
+    // Without any worker, the server does all of it.
+    second.0.signal("-KILL");
+    wait_for_state(&address, &second.1, "unreachable");
+    let plan = on_server(&address, &format!("EXPLAIN ANALYZE {GROUPS}"));
+    assert!(plan.contains("no worker is ready"), "{plan}");
+    assert_eq!(on_server(&address, GROUPS), expected);
+}
+
+#[test]
+fn a_worker_that_is_told_to_end_gets_no_more_work() {
+    let (mut first, second) = (worker(&[]), worker(&[]));
+    let (_server, address) = server(&format!("{},{}", first.1, second.1), &[]);
+    let expected = answers(&Data::shared().url(), GROUPS);
+    assert_eq!(on_server(&address, GROUPS), expected);
+    assert_eq!(common::end(&mut first.0.child, "-TERM", PATIENCE), Some(0));
+    assert_eq!(on_server(&address, GROUPS), expected);
+    wait_for_state(&address, &first.1, "unreachable");
+    wait_for_state(&address, &second.1, "ready");
+}
+
+#[test]
+fn workers_that_must_not_get_work_are_named() {
+    let folder = TempDir::new().expect("a folder");
+    let other = folder.path().join("token");
+    write_token(&other, "another-secret-of-tests-0123");
+    let (_stranger, stranger) = worker(&["--token-file", other.to_str().expect("a path")]);
+    let nobody = "127.0.0.1:1";
+    // A worker of another version, in this process.
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let old = runtime.block_on(async {
+        let data = Data::shared();
+        let options = Options { read_only: true, ..Options::default() };
+        let database = Database::open(data.url(), options).expect("a database");
+        let options = WorkerOptions { version: "0.0.9".into(), ..WorkerOptions::new("127.0.0.1:0", data.token()) };
+        let worker = Worker::bind(options, database, tokio::runtime::Handle::current()).await.expect("a worker");
+        let address = worker.address().replace("worker://", "");
+        tokio::spawn(worker.run(std::future::pending()));
+        address
+    });
+    let (server, address) = server(&format!("{stranger},{nobody},{old}"), &[]);
+    let expected = answers(&Data::shared().url(), GROUPS);
+    assert_eq!(on_server(&address, GROUPS), expected);
+    let reasons = on_server(&address, "SELECT address, state, version, reason FROM freestone_workers()");
+    for (worker, state, reason) in [
+        (stranger.as_str(), "refused", "the token is not that of this cluster"),
+        (nobody, "unreachable", "Connection refused"),
+        (old.as_str(), "other version", "0.0.9"),
+    ] {
+        for said in [&reasons, &server.said.join("\n")] {
+            let line = said.lines().find(|line| line.contains(worker)).unwrap_or_default();
+            assert!(line.contains(state), "{worker}: {said}");
+        }
+        assert!(reasons.lines().any(|line| line.contains(worker) && line.contains(reason)), "{worker}: {reasons}");
+    }
+    let all = format!("{reasons}{:?}", server.said);
+    assert!(!all.contains(SECRET) && !all.contains("another-secret"), "{all}");
+}
+
+/// Workers in this process, of which some fail.
+struct Pretended {
+    runner: TaskRunner,
+    fails: fn(&str) -> Option<TaskError>,
+}
+
+impl std::fmt::Debug for Pretended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pretended")
+    }
+}
+
+impl KnownWorkers for Pretended {
+    fn states(&self) -> Vec<WorkerState> {
+        vec![]
+    }
+}
+
+#[async_trait]
+impl Workers for Pretended {
+    fn ready(&self) -> Vec<String> {
+        ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec()
+    }
+
+    async fn run(&self, address: &str, task: &Task) -> Result<TaskRows, TaskError> {
+        match (self.fails)(address) {
+            Some(error) => Err(error),
+            None => Ok(self.runner.run(&Task::decode(&task.encode().expect("a message")).expect("a task")).await?.1),
+        }
+    }
+}
+
+/// The plan of a query as it ran with workers that fail like this.
+fn with_failures(fails: fn(&str) -> Option<TaskError>) -> freestone::Result<String> {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let options = Options { read_only: true, threads: 2, ..Options::default() };
+        let database = Database::open(Data::shared().url(), options)?;
+        database.set_workers(std::sync::Arc::new(Pretended { runner: TaskRunner::new(database.clone()), fails }));
+        let session = database.session();
+        session.sql("SET distribution_threshold = 0").await?;
+        let rows = session.sql(&format!("EXPLAIN ANALYZE {GROUPS}")).await?.collect().await?;
+        let plan = arrow::util::display::array_value_to_string(rows[0].column(1), 0);
+        let counted: usize = session.sql(GROUPS).await?.collect().await?.iter().map(|batch| batch.num_rows()).sum();
+        assert_eq!(counted, 4);
+        Ok(plan.expect("a text"))
+    })
+}
+
+#[test]
+fn a_statement_survives_some_failures_and_not_others() {
+    let plan = with_failures(|_| None).expect("a plan");
+    assert!(plan.contains("tasks=5") && plan.matches("Task: ").count() == 5, "{plan}");
+    let plan = with_failures(|worker| if worker == "a" { Some(TaskError::Lost("it is gone".into())) } else { None });
+    let plan = plan.expect("a plan");
+    assert!(plan.contains("a was lost: it is gone") && !plan.contains("Task: a"), "{plan}");
+    let plan = with_failures(|worker| if worker < "c" { Some(TaskError::Differs("other rows".into())) } else { None });
+    let plan = plan.expect("a plan");
+    assert!(plan.matches("this server").count() == 2 && plan.contains("a: other rows"), "{plan}");
+    let declined = with_failures(|_| Some(TaskError::Declined("it ends".into()))).expect("a plan");
+    assert!(declined.contains("this server") && declined.contains("it ends"), "{declined}");
+    let error = with_failures(|_| Some(TaskError::Lost("it is gone".into()))).expect_err("too many are lost");
+    assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Cluster, "58F01"));
+    assert!(error.to_string().contains("the statement lost 4 workers"), "{error}");
+    let failed = |_: &str| Some(TaskError::Failed(freestone::Error::new(ErrorKind::Type, "division by zero")));
+    let error = with_failures(failed).expect_err("the statement fails");
+    assert_eq!((error.sqlstate(), error.to_string().as_str()), ("22012", "division by zero"));
+}
+
+#[test]
+fn workers_join() {
+    let (mut server, address) = server("join", &["--cluster-listen", "127.0.0.1:0"]);
+    let joined = server.said.iter().find_map(|line| line.strip_prefix("listening: cluster://").map(str::to_owned));
+    let joined = joined.unwrap_or_else(|| server.wait_for("listening: cluster://"));
+    let workers = [worker(&["--join", &joined]), worker(&["--join", &joined])];
+    workers.iter().for_each(|(_, worker)| wait_for_state(&address, worker, "ready"));
+    assert_eq!(on_server(&address, GROUPS), answers(&Data::shared().url(), GROUPS));
+    let run = on_server(&address, "SELECT min(tasks_run) > 0 FROM freestone_workers()");
+    assert_eq!(run.lines().nth(1), Some("true"), "{run}");
+}
+
+#[test]
+fn a_cluster_of_one_machine_ends_as_a_whole() {
+    let url = Data::shared().url();
+    let arguments = ["cluster", "up", "--workers", "2", &url, "--no-auth", "--listen", "127.0.0.1:0"];
+    let mut cluster = Process::start(&arguments);
+    let workers = [cluster.wait_for("listening: worker://"), cluster.wait_for("listening: worker://")];
+    let address = cluster.wait_for("listening: freestone://");
+    assert_eq!(on_server(&address, GROUPS), answers(&url, GROUPS));
+    let mut known: Vec<String> = states(&address).into_iter().map(|(address, _)| address).collect();
+    known.sort();
+    let mut printed = workers.to_vec();
+    printed.sort();
+    assert_eq!(known, printed);
+    assert_eq!(common::end(&mut cluster.child, "-TERM", PATIENCE), Some(0));
+    for worker in workers {
+        assert!(std::net::TcpStream::connect(&worker).is_err(), "{worker} is still there");
+    }
+}
+
+#[test]
+fn unsafe_and_wrong_options_are_refused() {
+    let data = Data::shared();
+    let folder = TempDir::new().expect("a folder");
+    let (url, token) = (data.url(), data.token().display().to_string());
+    let (open, short) = (folder.path().join("open"), folder.path().join("short"));
+    fs::write(&open, SECRET).expect("written");
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).expect("permissions");
+    write_token(&short, "short");
+    let (open, short) = (open.display().to_string(), short.display().to_string());
+    let worker = |listen, token, more: &[&'static str]| {
+        let fixed = ["worker", "--store", &url, "--listen", listen, "--token-file", token];
+        freestone(&[&fixed[..], more].concat(), "")
+    };
+    let serve = |hosts, more: &[&'static str]| {
+        let fixed = ["serve", &url, "--no-auth", "--listen", "127.0.0.1:0", "--cluster", hosts];
+        freestone(&[&fixed[..], more].concat(), "")
+    };
+    let token_of = ["--token-file", token.clone().leak()];
+    for (output, status, part) in [
+        (worker("0.0.0.0:0", &token, &[]), 1, "public address"),
+        (worker("nonsense", &token, &[]), 1, "not an address"),
+        (worker("0", "/no/such/token", &[]), 1, "/no/such/token"),
+        (worker("0", &open, &[]), 1, "others than its owner can read it"),
+        (worker("0", &short, &[]), 1, "the token has 5 bytes"),
+        (worker("0", &token, &["--join", "10.1.2.3:5579"]), 1, "there is no TLS"),
+        (
+            freestone(&["worker", "--store", "file:///no/such/place", "--listen", "0", "--token-file", &token], ""),
+            1,
+            "/no/such",
+        ),
+        (serve("10.1.2.3:5578", &token_of), 1, "there is no TLS"),
+        (serve("a,,b", &token_of), 2, "not the address of a worker"),
+        (serve("127.0.0.1:1", &[]), 2, "--token-file"),
+        (
+            freestone(
+                &["serve", "--no-auth", "--cluster", "join", "--token-file", &token, "--listen", "127.0.0.1:0"],
+                "",
+            ),
+            1,
+            "in memory",
+        ),
+    ] {
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{part}: {said}");
+        assert!(said.contains(part) && said.starts_with("error: "), "{part}: {said}");
+        assert!(!said.contains(SECRET) && !said.contains("listening: freestone"), "{said}");
+    }
+}
