@@ -362,7 +362,7 @@ mod tests {
     fn many_values_are_made_distinct_as_they_come() {
         let batches = |step: i64| {
             (0..300i64)
-                .map(|at| ints(&(0..2048).map(|row| Some((at * 2048 + row) * step % 250_007)).collect::<Vec<_>>()))
+                .map(move |at| ints(&(0..2048).map(|row| Some((at * 2048 + row) * step % 250_007)).collect::<Vec<_>>()))
         };
         assert_eq!(counted(None, &[batches(7).collect(), batches(11).collect()]), 250_007);
     }
