@@ -262,7 +262,7 @@ pub(crate) fn positional(arguments: Arguments, parameters: Option<Vec<String>>, 
     }
     match parameters {
         Some(parameters) => resolve_function_arguments(&parameters, values, names).at(span),
-        None => Err(invalid(span, "this function takes no arguments by name").with_hint("give them by position")),
+        None => Err(unsupported(span, "arguments by name")),
     }
 }
 

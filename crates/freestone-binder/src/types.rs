@@ -111,8 +111,7 @@ impl Binder<'_> {
     /// The type of a part of a nested value.
     fn part_type(&mut self, written: &Type) -> Result<DataType> {
         match self.sql_type(written)? {
-            SqlType::Enum(_) => Err(invalid(written.span, "an ENUM in a list, struct or map is not available")
-                .with_hint("write VARCHAR there")),
+            SqlType::Enum(_) => Err(unsupported(written.span, "an ENUM in another type")),
             known => Ok(known.data_type()),
         }
     }
@@ -127,7 +126,10 @@ impl Binder<'_> {
             "json" | "jsonb" => return Ok(SqlType::Json),
             "decimal" | "numeric" | "dec" if !modifiers.is_empty() => return decimal(modifiers, span),
             "timestamp" | "datetime" | "timestamptz" => return timestamp(name, modifiers, span),
-            "timetz" | "bit" | "varbit" | "union" | "variant" => return Err(unsupported(span, "this type")),
+            "time" | "interval" if !modifiers.is_empty() => return Err(unsupported(span, "a time of so many digits")),
+            "timetz" | "bit" | "varbit" | "inet" | "cidr" | "union" | "variant" => {
+                return Err(unsupported(span, "this type"));
+            }
             _ => {}
         }
         let found = NAMES.iter().find(|(names, _)| names.contains(&name));

@@ -51,8 +51,10 @@ impl Token {
         if !(BYTES_MIN..=BYTES_MAX).contains(&text.len()) {
             return Err(format!("the token has {} bytes; it needs {BYTES_MIN} to {BYTES_MAX}", text.len()));
         }
-        let mut value: MetadataValue<Ascii> =
-            format!("{SCHEME}{text}").parse().map_err(|_| "the token has other characters than ASCII's".to_owned())?;
+        const OTHERS: &str = "the token has other characters than printable ones of ASCII";
+        let is_printable = text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+        let value = format!("{SCHEME}{text}").parse::<MetadataValue<Ascii>>();
+        let mut value = value.ok().filter(|_| is_printable).ok_or(OTHERS)?;
         value.set_sensitive(true);
         Ok(Token(value))
     }

@@ -121,7 +121,7 @@ pub(crate) fn with_stages(
 
 /// The scans that may be divided if a stage begins with this operator; `None` if none does.
 fn divisible(plan: &Arc<dyn ExecutionPlan>, parent: Option<&Arc<dyn ExecutionPlan>>) -> Result<Option<Vec<usize>>> {
-    if !(unites(plan) && takes_any_order(plan, parent)) || !may_be_sent(plan)? {
+    if !(unites(plan) && takes_any_order(plan, parent) && may_be_sent(plan)?) {
         return Ok(None);
     }
     let [input] = plan.children()[..] else { return Ok(None) };

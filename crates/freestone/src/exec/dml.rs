@@ -281,20 +281,26 @@ pub(super) fn update(
     }
 }
 
-/// Refuses an assigned constant that is no value of its column's type, also if no row is changed.
+/// Refuses assigned constants that are no values of their columns' types, also if no row is changed.
 fn check_constants(plan: &LogicalPlan, schema: &TableSchema, assigned: &HashSet<usize>) -> Result<()> {
     let LogicalPlan::Projection(projection) = plan else { return Ok(()) };
-    let stored = text_types::stored_schema(schema);
-    for column in assigned {
+    assigned.iter().try_for_each(|column| {
         // Behind the number of the row.
-        let Some(value) = projection.expr.get(column + 1).and_then(constant) else { continue };
-        let field = stored.field(*column).clone().with_nullable(true);
-        let given = Field::new(field.name(), value.data_type(), true);
-        let row = RecordBatch::try_new(Arc::new(Schema::new(vec![given])), vec![value.to_array()?])?;
-        let at = Location { source: String::new(), first_row: 1 };
-        text_types::in_normal_form(conform(&row, &Arc::new(Schema::new(vec![field])), ColumnMatch::Position, &at)?)?;
-    }
-    Ok(())
+        match projection.expr.get(column + 1).and_then(constant) {
+            Some(value) => check_constant(schema, *column, &value),
+            None => Ok(()),
+        }
+    })
+}
+
+/// Refuses a value, which is not NULL, that is none of a column's type.
+pub(crate) fn check_constant(schema: &TableSchema, column: usize, value: &ScalarValue) -> Result<()> {
+    let field = text_types::stored_schema(schema).field(column).clone().with_nullable(true);
+    let given = Field::new(field.name(), value.data_type(), true);
+    let row = RecordBatch::try_new(Arc::new(Schema::new(vec![given])), vec![value.to_array()?])?;
+    let at = Location { source: String::new(), first_row: 1 };
+    let row = conform(&row, &Arc::new(Schema::new(vec![field])), ColumnMatch::Position, &at)?;
+    text_types::in_normal_form(row).map(drop)
 }
 
 /// The value of a literal that is not NULL.

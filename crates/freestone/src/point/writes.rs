@@ -180,10 +180,18 @@ impl Point {
         is_assigned: &dyn Fn(usize) -> bool,
         values: &[ScalarValue],
     ) -> Result<Outcome> {
+        let table = transaction.table(&self.name)?;
         if old.is_empty() {
+            // As planned statements do, which refuse such a constant before they look for rows.
+            for (column, value) in new.iter().enumerate().filter(|(column, _)| is_assigned(*column)) {
+                if let NewValue::Given(operand) = value
+                    && let Some(value) = operand.value(values).filter(|value| !value.is_null())
+                {
+                    dml::check_constant(&table.schema, column, value)?;
+                }
+            }
             return self.outcome(context, "UPDATE", 0, old);
         }
-        let table = transaction.table(&self.name)?;
         context.prepare_append(transaction, None)?;
         let appender = transaction.replacing_appender(&self.name)?;
         let mut appending = self.appending(appender, &table.schema);

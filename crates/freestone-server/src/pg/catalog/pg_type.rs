@@ -49,8 +49,22 @@ const OID_LABEL_FIRST: i64 = 1_900_000_000;
 
 /// The prefix of the names of a type's functions, by which clients recognize types.
 fn functions_of(kind: &Type) -> String {
-    const APART: [&str; 9] =
-        ["json", "jsonb", "date", "time", "timestamp", "timestamptz", "interval", "numeric", "uuid"];
+    const APART: [&str; 14] = [
+        "json",
+        "jsonb",
+        "date",
+        "time",
+        "timetz",
+        "timestamp",
+        "timestamptz",
+        "interval",
+        "numeric",
+        "uuid",
+        "inet",
+        "cidr",
+        "bit",
+        "varbit",
+    ];
     if APART.contains(&kind.name) { format!("{}_", kind.name) } else { kind.name.to_owned() }
 }
 

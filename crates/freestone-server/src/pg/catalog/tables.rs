@@ -64,13 +64,20 @@ impl SchemaProvider for CatalogSchema {
     }
 }
 
+/// Numbers that drivers look up for a type that they do not know, as OIDs of four bytes. The others are BIGINT.
+const OIDS: [&str; 4] = ["typelem", "typbasetype", "typrelid", "rngsubtype"];
+
 fn batch(columns: &str, rows: Rows) -> Result<RecordBatch, DataFusionError> {
     let (mut fields, mut arrays) = (vec![], vec![]);
     for (at, column) in columns.split(',').enumerate() {
         let (name, kind) = column.trim().rsplit_once(' ').unwrap_or((column, "t"));
         let array = array(kind, rows.iter().map(|row| row.get(at).unwrap_or(&Cell::Null)));
         let field = Field::new(name.trim(), array.data_type().clone(), true);
-        fields.push(if kind == "c" { ColumnType::plain(types::CHAR).note(field) } else { field });
+        fields.push(match kind {
+            "c" => ColumnType::plain(types::CHAR).note(field),
+            "i" if OIDS.contains(&name.trim()) => ColumnType::plain(types::OID).note(field),
+            _ => field,
+        });
         arrays.push(array);
     }
     Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)

@@ -70,7 +70,8 @@ impl Prepared {
 }
 
 impl Connection {
-    pub fn new_prepared(&self, work: Work, sql: &str, declared: Vec<u32>) -> Result<Prepared, PgError> {
+    pub fn new_prepared(&self, work: Work, sql: &str, mut declared: Vec<u32>) -> Result<Prepared, PgError> {
+        declare_oids(sql, &mut declared);
         if self.prepared.len() >= PREPARED_MAX {
             let message = format!("there are {PREPARED_MAX} prepared statements");
             return Err(PgError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message));
@@ -139,6 +140,40 @@ pub fn is_prepared(name: &str) -> PgError {
     PgError::new(sqlstate::DUPLICATE_PREPARED_STATEMENT, message).with_hint("DEALLOCATE it first")
 }
 
+/// Columns of PostgreSQL's catalog with numbers of objects, which the engine has as BIGINT.
+const OIDS: [&str; 9] =
+    ["oid", "attrelid", "typelem", "typarray", "typrelid", "typbasetype", "enumtypid", "conrelid", "indrelid"];
+
+/// Declares the parameters as OIDs that a query of the catalog compares with such a column, as in `t.oid = $1`: drivers look up the
+/// types that they do not know so, and send four bytes.
+fn declare_oids(sql: &str, declared: &mut Vec<u32>) {
+    if !sql.contains("pg_") {
+        return;
+    }
+    let mut parts = sql.split('$');
+    let mut before = parts.next().unwrap_or_default();
+    for part in parts {
+        let digits = part.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+        let compared = before.trim_end().strip_suffix('=').unwrap_or_default().trim_end();
+        let name = compared.rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or_default();
+        let is_oid = OIDS.iter().any(|oid| oid.eq_ignore_ascii_case(name));
+        before = part;
+        let Some(at) = digits.parse::<usize>().ok().and_then(|number| number.checked_sub(1)) else { continue };
+        if !is_oid || at >= PARAMETERS_MAX {
+            continue;
+        }
+        if declared.len() <= at {
+            declared.resize(at + 1, 0);
+        }
+        if declared[at] == 0 {
+            declared[at] = types::OID.oid;
+        }
+    }
+}
+
+/// The parameters that a message can have.
+const PARAMETERS_MAX: usize = u16::MAX as usize;
+
 /// Strings without a type of their own are TEXT, as in PostgreSQL.
 pub fn parameter_oid(planned: &DataType) -> u32 {
     match ColumnType::of(planned).oid() {
@@ -149,4 +184,27 @@ pub fn parameter_oid(planned: &DataType) -> u32 {
 
 pub fn no_statement(name: &str) -> PgError {
     PgError::new(sqlstate::INVALID_SQL_STATEMENT_NAME, format!("there is no prepared statement {name:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_compared_with_oids_are_oids() {
+        let declared = |sql: &str, given: &[u32]| {
+            let mut declared = given.to_vec();
+            declare_oids(sql, &mut declared);
+            declared
+        };
+        let lookup = "SELECT t.typname FROM pg_catalog.pg_type t WHERE t.oid = $1";
+        assert_eq!(declared(lookup, &[]), [26]);
+        assert_eq!(declared(lookup, &[20]), [20], "as declared");
+        assert_eq!(declared("SELECT 1 FROM pg_enum WHERE enumlabel = $1 AND enumtypid=$2", &[0]), [0, 26]);
+        for other in
+            ["SELECT $1", "SELECT * FROM t WHERE oid = $1", "SELECT void = $1 FROM pg_type", "SELECT $ FROM pg_type"]
+        {
+            assert_eq!(declared(other, &[]), [0u32; 0], "{other}");
+        }
+    }
 }
