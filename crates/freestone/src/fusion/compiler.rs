@@ -606,6 +606,8 @@ fn has_few_groups(keys: &[Known]) -> bool {
 
 /// The groups of numbers from which on the executor divides their rows before it looks them up.
 const MANY_GROUPS: usize = 1 << 15;
+/// The most keys of such groups. With more, DataFusion's rows were faster.
+const FEW_KEYS: usize = 2;
 
 /// Whether groups that are found by hashing are faster here than in DataFusion's operators. Measured on one table: those of all its
 /// rows are by up to 1.5 times if there are texts among their keys, and so are distinct rows of several columns, and many groups of
@@ -625,7 +627,7 @@ fn is_hashed_faster(aggregate: &AggregateExec, partial: &AggregateExec, keys: &[
         return Ok(true);
     }
     let groups = StatisticsContext::new().compute(partial, &StatisticsArgs::new())?.num_rows;
-    Ok(!has_texts && groups.get_value().is_some_and(|groups| *groups >= MANY_GROUPS))
+    Ok(!has_texts && keys.len() <= FEW_KEYS && groups.get_value().is_some_and(|groups| *groups >= MANY_GROUPS))
 }
 
 /// Whether a node aggregates the rows of a native table by keys, or those of files.
