@@ -148,7 +148,7 @@ class Laboratory:
         reason = {"why": why} if why and not holds else {}
         self.checks.append({"statement": statement, "holds": holds, "detail": detail} | claim | reason)
 
-    def judge(self, found: Iterable[verdicts.Verdict]) -> None:
+    def check_all(self, found: Iterable[verdicts.Verdict]) -> None:
         """Adds statements of the paper, with the reason where one does not hold."""
         for verdict in found:
             self.check(verdict.statement, verdict.holds, verdict.detail, verdict.place, verdict.why)
@@ -226,7 +226,7 @@ def survey(lab: Laboratory) -> None:
     lab.table("Table 1", header, rows, text_columns=2)
     seconds = {name: value for name, found in outcomes if (value := median(found, "seconds"))}
     wire = {name: value / 1e6 for name, found in outcomes if (value := median(found, "wire"))}
-    lab.judge(verdicts.survey(seconds, wire))
+    lab.check_all(verdicts.survey(seconds, wire))
     lab.parts.append(figure_1(outcomes))
     if reason := lab.no_link():
         lab.unmeasured("all systems are heavily influenced by a high latency", reason, "2.2, Figure 3")
@@ -235,9 +235,9 @@ def survey(lab: Laboratory) -> None:
     delays = {f"{delay} ms": f"1gbit:{delay}ms:0%" for delay in DELAYS_MS}
     rates = {f"{rate} Mbit/s": f"{rate}mbit:0ms:0%" for rate in RATES_MBIT}
     found = sweep(lab, "Figure 3: time as the delay grows", "one-way delay, ms, at 1 Gbit/s", DELAYS_MS, delays)
-    lab.judge(verdicts.latencies(DELAYS_MS, found))
+    lab.check_all(verdicts.latencies(DELAYS_MS, found))
     found = sweep(lab, "Figure 4: time as the rate falls", "Mbit/s, without delay", RATES_MBIT, rates)
-    lab.judge(verdicts.rates(RATES_MBIT, found))
+    lab.check_all(verdicts.rates(RATES_MBIT, found))
 
 
 def figure_1(outcomes: Sequence[tuple[str, dict[str, Any]]]) -> Part:
@@ -285,7 +285,7 @@ def design(lab: Laboratory) -> None:
         runs = [lab.export(network, engines, dataset) for network in networks]
         local, lan = runs[0]["results"]["stored"], runs[-1]["results"]["stored"] if len(runs) > 1 else None
         here = [median(local[name], "seconds") for name in engines]
-        lab.judge(verdicts.chunk_sizes(dataset, [int(size) for size in CHUNKS], here, runs[0]["bytes"]["stored"]))
+        lab.check_all(verdicts.chunk_sizes(dataset, [int(size) for size in CHUNKS], here, runs[0]["bytes"]["stored"]))
         for size, name in zip(CHUNKS, engines, strict=True):
             wire = [None if found is None else median(found[name], "wire") for found in (local, lan)]
             megabytes = [None if value is None else value / 1e6 for value in wire]
@@ -301,7 +301,7 @@ def design(lab: Laboratory) -> None:
         row_and_column_tables(lab, local)
         for claim, table in (("the best codec depends on the network", "5"), ("protobuf costs more than it saves", "7")):
             lab.unmeasured(claim, reason, f"3.2, Table {table}")
-        lab.judge(verdicts.integers(local["6"]))
+        lab.check_all(verdicts.integers(local["6"]))
         text_tables(lab, local)
         return
     local, lan, wan = (
@@ -349,8 +349,8 @@ def link_tables(lab: Laboratory, local: Any, lan: Any, wan: Any, slow: Any) -> N
     best = min(slow["5"], key=lambda name: slow["5"][name]["seconds"])
     why = "the link is not the limit at this scale"
     lab.check("at 10 Mbit/s a codec is the fastest", best != "None", f"the fastest is {best}", "Table 5", why)
-    lab.judge(verdicts.codecs(*({name: entry["seconds"] for name, entry in of["5"].items()} for of in (lan, slow))))
-    lab.judge(verdicts.integers(local["6"]))
+    lab.check_all(verdicts.codecs(*({name: entry["seconds"] for name, entry in of["5"].items()} for of in (lan, slow))))
+    lab.check_all(verdicts.integers(local["6"]))
     rows = [
         [
             dataset,
@@ -374,7 +374,7 @@ def link_tables(lab: Laboratory, local: Any, lan: Any, wan: Any, slow: Any) -> N
 
 def text_tables(lab: Laboratory, local: Any) -> None:
     """Tables 8 and 9."""
-    lab.judge(verdicts.texts(local["8"], local["9"]))
+    lab.check_all(verdicts.texts(local["8"], local["9"]))
     for table, column in (("8", "l_returnflag"), ("9", "l_comment")):
         rows = [
             [name, found["None"]["seconds"], found["Snappy"]["seconds"], mega(found["None"]), mega(found["Snappy"])]
@@ -413,7 +413,7 @@ def networks(lab: Laboratory) -> None:
             network: {name: value for name, outcome in outcomes.items() if (value := median(outcome, "seconds"))}
             for network, outcomes in found.items()
         }
-        lab.judge(verdicts.networks(dataset, times))
+        lab.check_all(verdicts.networks(dataset, times))
         known = [name for name in found["wan"] if any(found[network][name]["runs"] for network in NETWORKS)]
         order = sorted(known, key=lambda name: median(found["wan"][name], "seconds") or math.inf)
         rows = []

@@ -1,4 +1,4 @@
-"""What Raasveldt and Mühleisen (2017) say about their tables, judged from measurements. Nothing here measures."""
+"""What Raasveldt and Mühleisen (2017) say about their tables, checked against measurements. Nothing here measures."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

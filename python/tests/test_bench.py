@@ -106,18 +106,18 @@ def test_chunks_of_fixed_texts_have_the_size_that_was_asked_for():
 
 
 def test_verdicts_follow_from_the_figures():
-    def judged(found):
+    def checked(found):
         return {verdict.statement.partition(":")[2].strip() or verdict.statement: verdict.holds for verdict in found}
 
     seconds = {"csv:drained": 0.1, "mariadb": 2.0, "postgres:text": 1.5}
-    assert list(judged(verdicts.survey(seconds, {}))) == [
+    assert list(checked(verdicts.survey(seconds, {}))) == [
         "a CSV file over a socket is an order of magnitude faster than every database's protocol"
     ]
-    assert all(judged(verdicts.survey(seconds, {})).values())
-    assert not any(judged(verdicts.survey(seconds | {"postgres:text": 0.9}, {})).values())
+    assert all(checked(verdicts.survey(seconds, {})).values())
+    assert not any(checked(verdicts.survey(seconds | {"postgres:text": 0.9}, {})).values())
     wire = {"csv": 10.0, "mariadb": 14.0, "mariadb:compressed": 3.0, "postgres:text": 18.0}
-    assert list(judged(verdicts.survey({}, wire)).values()) == [True, True]
-    assert list(judged(verdicts.survey({}, wire | {"mariadb:compressed": 12.0})).values()) == [False, True]
+    assert list(checked(verdicts.survey({}, wire)).values()) == [True, True]
+    assert list(checked(verdicts.survey({}, wire | {"mariadb:compressed": 12.0})).values()) == [False, True]
     sizes = (2048, 1 << 20, 100 << 20)
     best, poor = verdicts.chunk_sizes("t", sizes, (3.0, 1.0, 1.2), 25e6)
     assert best.holds and poor.holds and "25 MB" in best.detail

@@ -8,6 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use freestone_cluster::Hosts;
+use freestone_wire::auth::random;
 use tempfile::TempDir;
 
 use crate::args::{ClusterCommand, ClusterUpArgs, ServeArgs};
@@ -58,11 +59,9 @@ fn up(mut args: ClusterUpArgs) -> Result<(), Failure> {
 
 /// A random secret, which only this user can read.
 fn write_token(path: &Path) -> std::io::Result<()> {
-    use std::io::{Read, Write};
+    use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
-    let mut bytes = [0; TOKEN_BYTES];
-    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let text: String = random::<TOKEN_BYTES>().iter().map(|byte| format!("{byte:02x}")).collect();
     fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(text.as_bytes())
 }
 
@@ -131,8 +130,7 @@ impl Drop for Workers {
 
 /// The threads of a worker.
 fn threads(args: &ClusterUpArgs) -> usize {
-    let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    args.worker_threads.unwrap_or_else(|| (cores() / args.workers).max(1))
+    args.worker_threads.unwrap_or_else(|| (freestone::Options::default().threads / args.workers).max(1))
 }
 
 /// The memory of a worker, in bytes.

@@ -8,21 +8,20 @@ use freestone::cluster::KnownWorkers;
 use freestone_cluster::{Cluster, ClusterOptions};
 use freestone_server::log::{self, Detail, LogFormat};
 use freestone_server::{Limits, Plan, Server, ServerError, ServerOptions};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::ServeArgs;
 use crate::failure::{Failure, note};
-use crate::worker::pair;
 
 /// The number of threads that serve connections. Statements have other threads.
-pub const CONNECTION_THREADS: usize = 2;
+const CONNECTION_THREADS: usize = 2;
 /// The number of threads that may block in addition to one for each connection.
 const BLOCKING_THREADS: usize = 512;
 /// The time after which a thread without a statement ends, which returns the memory that the allocator keeps for it.
 const IDLE_THREAD: Duration = Duration::from_secs(2);
 /// The time for threads to end.
-pub const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 pub fn run(args: ServeArgs) -> Result<(), Failure> {
     let plan = prepare(&args)?;
@@ -33,9 +32,13 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
 /// Starts the log, and checks the options.
 pub fn prepare(args: &ServeArgs) -> Result<Plan, Failure> {
     let options = options(args);
-    let format = if args.log_format == "json" { LogFormat::Json } else { LogFormat::Text };
-    log::start(format, Detail::Events);
+    start_log(&args.log_format);
     Ok(Plan::of(options)?)
+}
+
+/// Starts the log of a server or a worker.
+pub fn start_log(format: &str) {
+    log::start(if format == "json" { LogFormat::Json } else { LogFormat::Text }, Detail::Events);
 }
 
 /// Serves an open database.
@@ -54,7 +57,7 @@ pub fn run_on(args: &ServeArgs, plan: Plan, database: Arc<Database>) -> Result<(
 /// What the server needs to know of its workers, if it has any.
 fn cluster_options(args: &ServeArgs) -> Option<ClusterOptions> {
     let (hosts, token_file) = (args.cluster.clone()?, args.token_file.clone()?);
-    let tls = pair(args.tls_cert.clone(), args.tls_key.clone());
+    let tls = args.tls_cert.clone().zip(args.tls_key.clone());
     Some(ClusterOptions { hosts, token_file, ca: args.cluster_ca.clone(), listen: args.cluster_listen.clone(), tls })
 }
 
@@ -89,24 +92,32 @@ fn serve_with(
         // The process has no other task. The tables of a database in memory are not part of its limit.
         freestone::limit_heap(limit);
     }
-    let threads = database.options().threads;
-    let waiting = plan.connections();
-    crate::threads::check(threads + CONNECTION_THREADS)
-        .map_err(|error| Failure::error(format!("cannot start threads: {error}")))?;
-    let workers = runtime(threads, waiting)?;
-    let connections = runtime(CONNECTION_THREADS, waiting)?;
-    let served = connections.block_on(async {
+    on_threads(database.options().threads, plan.connections(), async |statements| {
         // The signal handler is installed before the addresses are printed, so that from then on a signal stops the
         // server properly.
         let stop = stop_signal()?;
         if let Some(options) = cluster {
             open_cluster(options, &database).await?;
         }
-        let server = plan.bind(database, workers.handle().clone()).await?;
+        let server = plan.bind(database, statements).await?;
         announce(&server);
         server.run(stop).await;
         Ok(())
-    });
+    })
+}
+
+/// Runs what serves connections, of which `waiting` may wait at a time. Statements have so many threads of their own, whose handle
+/// it is given.
+pub fn on_threads(
+    threads: usize,
+    waiting: usize,
+    serving: impl AsyncFnOnce(Handle) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    crate::threads::check(threads + CONNECTION_THREADS)
+        .map_err(|error| Failure::error(format!("cannot start threads: {error}")))?;
+    let workers = runtime(threads, waiting)?;
+    let connections = runtime(CONNECTION_THREADS, waiting)?;
+    let served = connections.block_on(serving(workers.handle().clone()));
     connections.shutdown_timeout(PATIENCE);
     workers.shutdown_timeout(PATIENCE);
     served
@@ -142,7 +153,7 @@ fn options(args: &ServeArgs) -> ServerOptions {
 
 /// A runtime on so many threads. Changes of rows wait for others, and for the disk, on threads of their own: no number of
 /// them that connections can cause may keep others from running.
-pub fn runtime(threads: usize, connections: usize) -> Result<Runtime, Failure> {
+fn runtime(threads: usize, connections: usize) -> Result<Runtime, Failure> {
     let built = Builder::new_multi_thread()
         .worker_threads(threads.max(1))
         .thread_stack_size(freestone::THREAD_STACK_BYTES)

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use freestone::cluster::{TaskError, WorkerState};
@@ -30,7 +29,6 @@ pub(crate) struct Member {
     state: Mutex<WorkerState>,
     /// Since when it is not reached.
     lost: Mutex<Option<Instant>>,
-    run: AtomicU64,
 }
 
 impl Member {
@@ -45,15 +43,15 @@ impl Member {
             seen: None,
             reason: Some("it was not asked yet".to_owned()),
         };
-        Member { peer, state: Mutex::new(state), lost: Mutex::default(), run: AtomicU64::new(0) }
+        Member { peer, state: Mutex::new(state), lost: Mutex::default() }
     }
 
     pub fn state(&self) -> WorkerState {
-        WorkerState { tasks_run: self.run.load(Ordering::Relaxed), ..self.state.lock().clone() }
+        self.state.lock().clone()
     }
 
     pub fn count_task(&self) {
-        self.run.fetch_add(1, Ordering::Relaxed);
+        self.state.lock().tasks_run += 1;
     }
 
     /// A task of it failed: perhaps the worker is lost.

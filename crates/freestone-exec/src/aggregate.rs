@@ -115,7 +115,7 @@ struct Worker {
     divided: Option<Divided>,
     runs: Vec<Run>,
     groups: Vec<u32>,
-    /// The codes that came, if only distinct texts are wanted.
+    /// The texts that came, if only distinct ones are wanted.
     repeats: Option<Repeats>,
     /// Whether equal rows are looked for. They are merged at the end in any case.
     looks_up: bool,
@@ -200,7 +200,7 @@ impl SinkWorker for Worker {
         if is_divided && !states.table.is_direct() && Divided::takes(&of.calls, of.keys.len(), &batch) {
             self.runs.push(states.run()?);
             self.states = None;
-            self.divided = Some(Divided::new(&of.calls, of.keys.len(), &of.layout, &of.context)?);
+            self.divided = Some(Divided::new(&of.calls, of.keys.len(), &of.layout, &batch, &of.context)?);
             return Ok(());
         }
         let is_first = groups >= FIRST_RUN_GROUPS && self.looks_up && is_unique;

@@ -14,11 +14,9 @@ use parking_lot::Mutex;
 use crate::error::Result;
 use crate::hash::float_key;
 use crate::pipeline::{Claim, Context, Finished, Results, Sink, SinkWorker, Source, Take, check};
+use crate::states::{PARTITIONS, partition_of};
 use crate::vector::{Batch, Form, Values, Vector};
 
-/// The parts by hash, as bits.
-const PART_BITS: u32 = 6;
-const PARTS: usize = 1 << PART_BITS;
 /// A part is not made distinct before it has so many words.
 const PART_WORDS_MIN: usize = 1 << 13;
 /// The most possible values of a bitmap.
@@ -156,7 +154,7 @@ impl Parts {
         let other = (1..).find(|word| recent_place(*word) != recent_place(0)).unwrap_or(1);
         let mut recent = vec![0; RECENT];
         recent[recent_place(0)] = other;
-        Parts { parts: vec![Part::default(); PARTS], recent, slots: Slots::default() }
+        Parts { parts: vec![Part::default(); PARTITIONS], recent, slots: Slots::default() }
     }
 
     fn add_all(&mut self, words: impl Iterator<Item = u64>, valid: Option<&NullBuffer>) {
@@ -178,7 +176,7 @@ impl Parts {
             return;
         }
         *recent = word;
-        let part = &mut self.parts[(hash >> (64 - PART_BITS)) as usize];
+        let part = &mut self.parts[partition_of(hash)];
         if part.words.len() == part.words.capacity() && part.words.len() >= PART_WORDS_MIN.max(part.distinct * 2) {
             part.make_distinct(&mut self.slots);
         }
@@ -276,7 +274,7 @@ impl Finished for DistinctCount {
     }
 
     fn units(&self) -> usize {
-        if matches!(self.done.lock().first(), Some(Seen::Parts(_))) { PARTS } else { 1 }
+        if matches!(self.done.lock().first(), Some(Seen::Parts(_))) { PARTITIONS } else { 1 }
     }
 
     fn read(&self, unit: usize, take: Take<'_>) -> Result<()> {

@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
-use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_schema::DataType;
 
 use crate::error::Result;
 use crate::groups::{GroupTable, HASH};
 use crate::hash::hash_rows;
 use crate::pipeline::{Claim, Context};
-use crate::rows::{Layout, Rows};
+use crate::rows::{Field, Layout, Rows};
 use crate::states::{Call, PARTITIONS, Run, States, partition_of};
-use crate::vector::{Batch, Values, Vector};
+use crate::vector::{Batch, Form, Values, Vector};
 
 /// The rows of a partition that are looked up together.
 const ROWS_AT_ONCE: usize = 1 << 11;
@@ -26,8 +26,9 @@ pub(crate) struct Divided {
     /// The columns that calls need.
     inputs: Vec<usize>,
     parts: Vec<Part>,
-    /// The keys of a batch, and their hashes and partitions.
+    /// The keys of a batch with their hashes, and the inputs of its rows.
     batch: Rows,
+    batch_inputs: Rows,
     hashes: Vec<u64>,
     groups: Vec<u32>,
     claim: Claim,
@@ -36,29 +37,33 @@ pub(crate) struct Divided {
 struct Part {
     states: States,
     keys: Rows,
-    inputs: Vec<Buffered>,
+    inputs: Rows,
 }
 
 impl Divided {
     /// Whether rows of such batches can be put aside.
     pub fn takes(calls: &[Call], keys: usize, batch: &Batch) -> bool {
-        let is_flat = |column: &usize| {
-            let values = &batch.columns[*column].values;
-            matches!(values, Values::Int(_) | Values::Wide(_) | Values::Float(_) | Values::Bits(_))
-        };
-        (0..keys).all(|key| is_flat(&key)) && inputs_of(calls).iter().all(is_flat)
+        (0..keys).chain(inputs_of(calls)).all(|column| flat_form(&batch.columns[column]).is_some())
     }
 
-    /// No groups.
+    /// No groups of rows of batches like this one, which [`Divided::takes`].
     ///
     /// # Errors
     /// A foreign aggregate has no states.
-    pub fn new(calls: &[Call], keys: usize, layout: &Arc<Layout>, context: &Arc<dyn Context>) -> Result<Divided> {
+    pub fn new(
+        calls: &[Call],
+        keys: usize,
+        layout: &Arc<Layout>,
+        batch: &Batch,
+        context: &Arc<dyn Context>,
+    ) -> Result<Divided> {
         let inputs = inputs_of(calls);
+        let field = |form: Form| Field { form, data_type: DataType::Null, nullable: true, is_key: false };
+        let fields = inputs.iter().filter_map(|column| flat_form(&batch.columns[*column]).map(field));
+        let of_inputs = Arc::new(Layout::new(&fields.collect::<Vec<_>>(), 0));
         let part = || -> Result<Part> {
             let states = States::new(calls, GroupTable::new(layout.clone()), context.clone())?;
-            let inputs = inputs.iter().map(|_| Buffered::default()).collect();
-            Ok(Part { states, keys: Rows::new(layout.clone()), inputs })
+            Ok(Part { states, keys: Rows::new(layout.clone()), inputs: Rows::new(of_inputs.clone()) })
         };
         Ok(Divided {
             calls: calls.to_vec(),
@@ -66,6 +71,7 @@ impl Divided {
             parts: (0..PARTITIONS).map(|_| part()).collect::<Result<_>>()?,
             inputs,
             batch: Rows::new(layout.clone()),
+            batch_inputs: Rows::new(of_inputs.clone()),
             hashes: vec![],
             groups: vec![],
             claim: Claim::new(context.clone()),
@@ -91,8 +97,13 @@ impl Divided {
                 }
             }
         }
-        for (at, input) in self.inputs.iter().enumerate() {
-            put_aside(&batch.columns[*input], &self.hashes, &mut self.parts, at);
+        if !self.inputs.is_empty() {
+            let inputs: Vec<Vector> = self.inputs.iter().map(|column| batch.columns[*column].clone()).collect();
+            self.batch_inputs.clear();
+            self.batch_inputs.append(&inputs, batch.rows);
+            for (row, hash) in self.hashes.iter().enumerate() {
+                self.parts[partition_of(*hash)].inputs.push(&self.batch_inputs, row);
+            }
         }
         for part in 0..PARTITIONS {
             if self.parts[part].keys.len() >= ROWS_AT_ONCE {
@@ -118,8 +129,10 @@ impl Divided {
         // Columns that no call needs have no rows.
         let last = self.inputs.iter().max().map_or(0, |last| last + 1);
         let mut columns = vec![Vector::ints(vec![]); last];
-        for (column, input) in self.inputs.iter().zip(inputs) {
-            columns[*column] = input.take();
+        let next = Rows::new(inputs.layout().clone());
+        let (values, all) = (std::mem::replace(inputs, next).freeze(), (0..keys.len() as u32).collect::<Vec<_>>());
+        for (at, column) in self.inputs.iter().enumerate() {
+            columns[*column] = values.vector(at, &all);
         }
         states.update(&self.calls, &Batch { rows: keys.len(), columns }, &self.groups)?;
         keys.clear();
@@ -145,6 +158,17 @@ impl Divided {
     }
 }
 
+/// The form of a column whose values are words.
+fn flat_form(column: &Vector) -> Option<Form> {
+    match &column.values {
+        Values::Int(_) => Some(Form::Int),
+        Values::Wide(_) => Some(Form::Wide),
+        Values::Float(_) => Some(Form::Float),
+        Values::Bits(_) => Some(Form::Bits),
+        Values::Codes(..) | Values::Text(_) | Values::Arrow(_) => None,
+    }
+}
+
 fn inputs_of(calls: &[Call]) -> Vec<usize> {
     let mut inputs: Vec<usize> =
         calls.iter().flat_map(|call| call.inputs.iter().chain(&call.filter)).copied().collect();
@@ -155,99 +179,6 @@ fn inputs_of(calls: &[Call]) -> Vec<usize> {
 
 impl Part {
     fn bytes(&self) -> usize {
-        self.states.bytes() + self.keys.bytes() + self.inputs.iter().map(Buffered::bytes).sum::<usize>()
-    }
-}
-
-/// The values of a column that were put aside.
-#[derive(Default)]
-struct Buffered {
-    values: Kept,
-    /// Which of them are not NULL, once one is.
-    valid: Option<Vec<bool>>,
-}
-
-#[derive(Default)]
-enum Kept {
-    #[default]
-    None,
-    Int(Vec<i64>),
-    Wide(Vec<i128>),
-    Float(Vec<f64>),
-    Bits(Vec<bool>),
-}
-
-impl Buffered {
-    fn len(&self) -> usize {
-        match &self.values {
-            Kept::None => 0,
-            Kept::Int(values) => values.len(),
-            Kept::Wide(values) => values.len(),
-            Kept::Float(values) => values.len(),
-            Kept::Bits(values) => values.len(),
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        let values = match &self.values {
-            Kept::None => 0,
-            Kept::Int(values) => values.capacity() * 8,
-            Kept::Wide(values) => values.capacity() * 16,
-            Kept::Float(values) => values.capacity() * 8,
-            Kept::Bits(values) => values.capacity(),
-        };
-        values + self.valid.as_ref().map_or(0, Vec::capacity)
-    }
-
-    /// The values as a vector; none are left.
-    fn take(&mut self) -> Vector {
-        let values = match &mut self.values {
-            Kept::None => Values::Int(vec![].into()),
-            Kept::Int(values) => Values::Int(std::mem::take(values).into()),
-            Kept::Wide(values) => Values::Wide(std::mem::take(values).into()),
-            Kept::Float(values) => Values::Float(std::mem::take(values).into()),
-            Kept::Bits(values) => Values::Bits(BooleanBuffer::from(std::mem::take(values))),
-        };
-        Vector::with_nulls(values, self.valid.take().map(NullBuffer::from))
-    }
-}
-
-/// Adds the values of a column to those of the partitions of their rows.
-fn put_aside(column: &Vector, hashes: &[u64], parts: &mut [Part], at: usize) {
-    if let Some(valid) = &column.valid {
-        for (row, hash) in hashes.iter().enumerate() {
-            let buffered = &mut parts[partition_of(*hash)].inputs[at];
-            let before = buffered.len();
-            // The values of this batch follow.
-            let valid_rows = buffered.valid.get_or_insert_with(|| vec![true; before]);
-            valid_rows.push(valid.is_valid(row));
-        }
-    } else {
-        let is_valid = |parts: &mut [Part], hash: u64| {
-            if let Some(valid) = &mut parts[partition_of(hash)].inputs[at].valid {
-                valid.push(true);
-            }
-        };
-        if parts.iter().any(|part| part.inputs[at].valid.is_some()) {
-            hashes.iter().for_each(|hash| is_valid(parts, *hash));
-        }
-    }
-    macro_rules! each {
-        ($kind:ident, $values:expr) => {
-            for (hash, value) in hashes.iter().zip($values) {
-                let kept = &mut parts[partition_of(*hash)].inputs[at].values;
-                match kept {
-                    Kept::$kind(kept) => kept.push(value),
-                    kept => *kept = Kept::$kind(vec![value]),
-                }
-            }
-        };
-    }
-    match &column.values {
-        Values::Int(values) => each!(Int, values.iter().copied()),
-        Values::Wide(values) => each!(Wide, values.iter().copied()),
-        Values::Float(values) => each!(Float, values.iter().copied()),
-        Values::Bits(values) => each!(Bits, values.iter()),
-        other => unreachable!("flat values were seen first, not {other:?}"),
+        self.states.bytes() + self.keys.bytes() + self.inputs.bytes()
     }
 }

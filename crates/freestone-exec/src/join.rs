@@ -562,7 +562,7 @@ struct Prober {
     of: Arc<Join>,
     condition: Option<Evaluator>,
     keys: Rows,
-    /// Per dictionary of a key; `None` if its entries have so many rows that each row is looked up for itself.
+    /// Per dictionary of a key; `None` if its entries have too many rows, so that each row is looked up for itself.
     coded: Vec<(Arc<Dictionary>, Option<Arc<EntryRows>>)>,
     hashes: Vec<u64>,
     first: Vec<u32>,

@@ -336,8 +336,13 @@ impl Planner {
             // Registering a function fails only in states that accept no functions.
             let _ = state.register_udf(function.clone());
         }
-        if let Some(texts) = state.config_mut().options_mut().extensions.get_mut::<exact::FloatTexts>() {
-            texts.are_postgres = self.extension.postgres_texts;
+        // Options that are changed are copied.
+        let are_postgres = self.extension.postgres_texts;
+        let texts = state.config_options().extensions.get::<exact::FloatTexts>();
+        if texts.is_some_and(|texts| texts.are_postgres != are_postgres)
+            && let Some(texts) = state.config_mut().options_mut().extensions.get_mut::<exact::FloatTexts>()
+        {
+            texts.are_postgres = are_postgres;
         }
         state.mark_start_execution();
         state

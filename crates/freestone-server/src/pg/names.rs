@@ -150,9 +150,12 @@ pub fn of_expr(expr: &Expr) -> Option<String> {
         },
         Expr::TypedString(typed) => of_cast(&typed.data_type),
         Expr::Interval(_) => "interval".to_owned(),
-        // A series whose list was unnested, so that it has a row per value.
-        Expr::Function(call) if call.to_string().to_lowercase().starts_with(UNNESTED) => series::SERIES.to_owned(),
-        Expr::Function(call) => call.name.0.last().and_then(ObjectNamePart::as_ident).map(folded)?,
+        Expr::Function(call) => {
+            let name = call.name.0.last().and_then(ObjectNamePart::as_ident).map(folded)?;
+            // A series whose list was unnested, so that it has a row per value.
+            let is_series = name == "unnest" && call.to_string().to_lowercase().starts_with(UNNESTED);
+            if is_series { series::SERIES.to_owned() } else { name }
+        }
         Expr::Case { .. } => "case".to_owned(),
         Expr::Extract { .. } => "extract".to_owned(),
         Expr::Ceil { .. } => "ceil".to_owned(),

@@ -1,6 +1,6 @@
 //! Whether a statement is distributed, and which stages of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -17,7 +17,7 @@ use super::stages::{Stage, stages, with_stages};
 use super::task::{Task, fingerprint};
 use super::{Workers, placement};
 use crate::context::Cancellation;
-use crate::provider::{FreestoneSource, Piece};
+use crate::provider::{FreestoneSource, Piece, sources};
 use crate::settings;
 
 /// The share of a stage's rows that the divided scan must have: the other scans are read by every worker.
@@ -31,6 +31,8 @@ const DECODED_NS: f64 = 5.0;
 pub(crate) struct Asked {
     pub text: Arc<str>,
     pub values: Vec<ScalarValue>,
+    /// How long its scans take, once that was predicted for the tables of its plan.
+    pub predicted: OnceLock<Duration>,
 }
 
 /// A plan for one run, of which workers run some stages.
@@ -65,7 +67,13 @@ pub(crate) fn distributed(
     };
     let options = of.context.session_config().options();
     let least = settings::distribution_threshold(options);
-    let predicted = predicted(&plan, options.execution.target_partitions)?;
+    let predicted = match asked.predicted.get() {
+        Some(known) => *known,
+        None => {
+            let found = predicted(&plan, options.execution.target_partitions)?;
+            *asked.predicted.get_or_init(|| found)
+        }
+    };
     if predicted < least {
         let (predicted, least) = (predicted.as_secs_f64() * 1e3, least.as_millis());
         return here(plan, format!("predicted {predicted:.1} ms, below distribution_threshold = {least} ms"));
@@ -95,7 +103,7 @@ fn remote(
     ready: &[String],
     of: &RunState<'_>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let sources = stage.sources()?;
+    let sources = sources(&stage.plan)?;
     let rows = |source: &FreestoneSource| source.table().rows();
     let largest = stage.divisible.iter().filter_map(|at| Some((*at, sources.get(*at)?)));
     let Some((scan, source)) = largest.max_by_key(|(at, source)| (rows(source), std::cmp::Reverse(*at))) else {
@@ -112,7 +120,6 @@ fn remote(
         stage: stage.clone(),
         source: source.clone(),
         shares: placement::assigned(source.table(), &pieces, ready),
-        ready: ready.to_vec(),
         workers: workers.clone(),
         context: of.context.clone(),
         cancellation: of.cancellation.clone(),

@@ -27,7 +27,7 @@ pub use crate::known_workers::{KnownWorkers, WorkerState};
 
 pub(crate) use decision::{Asked, Distributed, RunState, distributed};
 pub(crate) use remote::RemoteExec;
-pub(crate) use run::{TaskReport, part};
+pub(crate) use run::{TaskReport, begin};
 pub use task::Task;
 pub(crate) use task::fingerprint;
 

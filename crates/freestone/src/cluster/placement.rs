@@ -15,8 +15,8 @@ use crate::provider::Piece;
 /// The rows of a worker are at most this multiple of an equal share, unless a single part has more.
 const LOAD_MAX: f64 = 1.15;
 
-/// The parts of each worker, in the order of the workers. Those of one worker are in the order of the table.
-pub(crate) fn assigned(table: &Table, pieces: &[Piece], workers: &[String]) -> Vec<Vec<Piece>> {
+/// The parts of each worker. Those of one worker are in the order of the table.
+pub(crate) fn assigned(table: &Table, pieces: &[Piece], workers: &[String]) -> Vec<(String, Vec<Piece>)> {
     // A part by what it is, so that it stays where it is when the table gets others.
     let part = |piece: &Piece| {
         let segment = table.segments.get(piece.segment).map(|entry| entry.id);
@@ -29,7 +29,7 @@ pub(crate) fn assigned(table: &Table, pieces: &[Piece], workers: &[String]) -> V
             share.push(piece.clone());
         }
     }
-    shares
+    workers.iter().cloned().zip(shares).collect()
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -89,8 +89,8 @@ fn without_order(mut equal: EquivalenceProperties) -> EquivalenceProperties {
 
 impl DisplayAs for RemoteExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tasks = self.run.shares.iter().filter(|share| !share.is_empty()).count();
-        let pieces: usize = self.run.shares.iter().map(Vec::len).sum();
+        let tasks = self.run.shares.iter().filter(|(_, share)| !share.is_empty()).count();
+        let pieces: usize = self.run.shares.iter().map(|(_, share)| share.len()).sum();
         let table = &self.run.source.table().name;
         write!(f, "RemoteExec: stage {}, tasks={tasks}, divided={table}, parts={pieces}", self.run.task.stage)
     }

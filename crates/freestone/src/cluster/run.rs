@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
-use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::TaskContext;
+use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
+use datafusion::physical_plan::{ExecutionPlanProperties, execute_stream};
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, TryStreamExt};
 
@@ -21,7 +21,7 @@ use super::{TaskError, Workers, placement};
 use crate::context::{Cancellation, within};
 use crate::error::{Error, ErrorKind};
 use crate::optimizer::physical;
-use crate::provider::{FreestoneSource, Piece};
+use crate::provider::{FreestoneSource, Piece, with_source};
 
 /// How often the parts of lost workers are given to others.
 const LOST_MAX: usize = 3;
@@ -34,8 +34,7 @@ pub(crate) struct Run {
     /// The scan that is divided.
     pub source: FreestoneSource,
     /// The parts of each worker.
-    pub shares: Vec<Vec<Piece>>,
-    pub ready: Vec<String>,
+    pub shares: Vec<(String, Vec<Piece>)>,
     pub workers: Arc<dyn Workers>,
     pub context: Arc<TaskContext>,
     pub cancellation: Cancellation,
@@ -53,7 +52,7 @@ pub(crate) struct TaskReport {
     pub note: Option<String>,
 }
 
-/// What is still to do: parts, who may not have them, and why.
+/// What is still to do: parts, and why they were not done.
 struct Open {
     pieces: Vec<Piece>,
     note: Option<String>,
@@ -71,23 +70,18 @@ impl Run {
     /// The statement fails, is cancelled, or lost too many workers.
     pub async fn all(&self) -> Result<(Vec<RecordBatch>, Vec<TaskReport>)> {
         let memory = MemoryConsumer::new("the rows of workers").register(self.context.memory_pool());
-        let (mut batches, mut reports, mut lost) = (vec![], vec![], 0);
+        let (mut all, mut lost): (Vec<Done>, usize) = (vec![], 0);
         let mut excluded: Vec<String> = vec![];
-        let first = self.shares.iter().map(|pieces| Open { pieces: pieces.clone(), note: None });
-        let mut shares: Vec<(String, Open)> = self.ready.iter().cloned().zip(first).collect();
+        let first = self.shares.iter().cloned().map(|(worker, pieces)| (worker, Open { pieces, note: None }));
+        let mut shares: Vec<(String, Open)> = first.collect();
         loop {
             let (done, failed) = self.attempt(std::mem::take(&mut shares), &memory).await?;
-            for (rows, report) in done {
-                batches.extend(rows);
-                reports.push(report);
-            }
+            all.extend(done);
             let mut again = vec![];
             for (worker, pieces, error) in failed {
                 match error {
                     TaskError::Differs(reason) => {
-                        let (rows, report) = self.here(pieces, format!("{worker}: {reason}"), &memory).await?;
-                        batches.extend(rows);
-                        reports.push(report);
+                        all.push(self.here(pieces, format!("{worker}: {reason}"), &memory).await?);
                         continue;
                     }
                     TaskError::Lost(reason) => {
@@ -103,20 +97,19 @@ impl Run {
                 excluded.push(worker);
             }
             if again.is_empty() {
-                return Ok((batches, reports));
+                let (batches, reports): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+                return Ok((batches.into_iter().flatten().collect(), reports));
             }
             let ready: Vec<String> =
                 self.workers.ready().into_iter().filter(|worker| !excluded.contains(worker)).collect();
             for (pieces, note) in again {
                 if ready.is_empty() {
-                    let (rows, report) = self.here(pieces, note, &memory).await?;
-                    batches.extend(rows);
-                    reports.push(report);
+                    all.push(self.here(pieces, note, &memory).await?);
                     continue;
                 }
                 let again = placement::assigned(self.source.table(), &pieces, &ready);
-                let noted = again.into_iter().map(|pieces| Open { pieces, note: Some(note.clone()) });
-                shares.extend(ready.iter().cloned().zip(noted));
+                let noted = |(worker, pieces)| (worker, Open { pieces, note: Some(note.clone()) });
+                shares.extend(again.into_iter().map(noted));
             }
         }
     }
@@ -176,10 +169,7 @@ impl Run {
     /// Runs a task in this process.
     async fn here(&self, pieces: Vec<Piece>, note: String, memory: &MemoryReservation) -> Result<Done> {
         let (began, parts) = (Instant::now(), pieces.len());
-        let plan = part(&self.stage, (self.task.scan, &self.source), pieces)?;
-        let options = self.context.session_config().options();
-        let plan = physical::for_run(plan, options, &self.cancellation)?;
-        let rows = within(Some(self.cancellation.clone()), || execute_stream(plan, self.context.clone()))?;
+        let rows = begin(&self.stage, (self.task.scan, &self.source), pieces, &self.context, &self.cancellation)?;
         let batches: Vec<RecordBatch> = rows.try_collect().await?;
         memory.try_grow(batches.iter().map(RecordBatch::get_array_memory_size).sum())?;
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
@@ -187,35 +177,28 @@ impl Run {
     }
 }
 
-/// A stage that reads some parts of its divided scan, with all rows in one partition.
+/// The rows of a stage of which some parts of the divided scan are read.
 ///
 /// # Errors
-/// The stage does not take the scan.
-pub(crate) fn part(
+/// The stage does not take the scan, or cannot begin.
+pub(crate) fn begin(
     stage: &Stage,
     (scan, source): (usize, &FreestoneSource),
     pieces: Vec<Piece>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let plan = stage.with_source(scan, source.of_pieces(pieces.into()))?;
-    Ok(match plan.output_partitioning().partition_count() {
+    context: &Arc<TaskContext>,
+    cancellation: &Cancellation,
+) -> Result<SendableRecordBatchStream> {
+    let plan = with_source(stage.plan.clone(), scan, source.of_pieces(pieces))?;
+    let plan = match plan.output_partitioning().partition_count() {
         1 => plan,
         _ => Arc::new(CoalescePartitionsExec::new(plan)),
-    })
+    };
+    let plan = physical::for_run(plan, context.session_config().options(), cancellation, false)?;
+    within(Some(cancellation.clone()), || execute_stream(plan, context.clone()))
 }
 
 fn lost_too_often(worker: &str, reason: &str) -> Error {
     let message = format!("the statement lost {} workers, the last one was {worker}: {reason}", LOST_MAX + 1);
     Error::new(ErrorKind::Cluster, message)
         .with_hint("repeat the statement; freestone_workers() shows which workers are there, and why others are not")
-}
-
-impl From<TaskError> for DataFusionError {
-    fn from(error: TaskError) -> Self {
-        match error {
-            TaskError::Failed(error) => error.into(),
-            TaskError::Lost(reason) | TaskError::Declined(reason) | TaskError::Differs(reason) => {
-                Error::new(ErrorKind::Cluster, reason).into()
-            }
-        }
-    }
 }

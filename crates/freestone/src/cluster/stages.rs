@@ -31,7 +31,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::fusion::ignores_order;
 use crate::internal_names::is_temporary;
-use crate::provider::{FreestoneSource, ScanAggregateExec, with_sources};
+use crate::provider::{FreestoneSource, ScanAggregateExec};
 
 /// A part of a plan that several processes can run together.
 #[derive(Debug, Clone)]
@@ -41,24 +41,6 @@ pub(crate) struct Stage {
     pub plan: Arc<dyn ExecutionPlan>,
     /// The scans that may be divided, by their numbers from left to right.
     pub divisible: Vec<usize>,
-}
-
-impl Stage {
-    /// The scans of the stage, from left to right.
-    pub fn sources(&self) -> Result<Vec<FreestoneSource>> {
-        let mut found = vec![];
-        self.plan.apply(|node| {
-            found.extend(FreestoneSource::of(node).cloned());
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(found)
-    }
-
-    /// The stage with another scan in the place of one of its scans.
-    pub fn with_source(&self, scan: usize, source: FreestoneSource) -> Result<Arc<dyn ExecutionPlan>> {
-        let (mut places, mut source) = (0.., Some(source));
-        with_sources(self.plan.clone(), |_| source.take_if(|_| places.next() == Some(scan)))
-    }
 }
 
 /// The stages of a plan.

@@ -78,11 +78,7 @@ pub(super) fn insert(
     let snapshot = transaction.snapshot();
     let scope = Scope::new(snapshot.clone()).with_target_columns(&table.schema);
     let is_as_written = !matches!(source.body.as_ref(), ast::SetExpr::Values(_));
-    let source = ast::Statement::Query(source);
-    let (state, plan) = match is_as_written {
-        true => context.plan_written(&scope, source, parameters)?,
-        false => context.plan(&scope, source, parameters)?,
-    };
+    let (state, plan) = context.planned(&scope, ast::Statement::Query(source), parameters, is_as_written)?;
     check_count(places.given(), plan.schema().fields().len())?;
     context.prepare_append(transaction, plan.max_rows())?;
     let arrow = table.schema.to_arrow();
@@ -295,7 +291,7 @@ fn check_constants(plan: &LogicalPlan, schema: &TableSchema, assigned: &HashSet<
 
 /// Refuses a value, which is not NULL, that is none of a column's type.
 pub(crate) fn check_constant(schema: &TableSchema, column: usize, value: &ScalarValue) -> Result<()> {
-    let field = text_types::stored_schema(schema).field(column).clone().with_nullable(true);
+    let field = text_types::written_schema(schema).field(column).clone().with_nullable(true);
     let given = Field::new(field.name(), value.data_type(), true);
     let row = RecordBatch::try_new(Arc::new(Schema::new(vec![given])), vec![value.to_array()?])?;
     let at = Location { source: String::new(), first_row: 1 };
@@ -524,7 +520,7 @@ pub(crate) struct Appending {
 
 impl Appending {
     pub fn new(appender: Appender, schema: &TableSchema, places: Places) -> Self {
-        Appending { appender, schema: text_types::stored_schema(schema), places, rows: 0, kept: None }
+        Appending { appender, schema: text_types::written_schema(schema), places, rows: 0, kept: None }
     }
 
     /// Keeps the rows as they are stored.
@@ -556,7 +552,7 @@ impl Appending {
 }
 
 /// Rows of a statement in the form in which a table stores them, behind `rows_before` others. The schema is that of
-/// [`text_types::stored_schema`].
+/// [`text_types::written_schema`].
 pub(crate) fn stored_rows(
     batch: &RecordBatch,
     places: &Places,

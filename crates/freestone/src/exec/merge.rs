@@ -361,14 +361,14 @@ impl Changes {
             match then {
                 Then::Nothing => {}
                 Then::Insert(places) => {
-                    self.inserted.push(stored_rows(&values, places, &text_types::stored_schema(schema), 0)?)
+                    self.inserted.push(stored_rows(&values, places, &text_types::written_schema(schema), 0)?)
                 }
                 Then::Update => {
                     self.take_rows(&rows)?;
                     self.updated.push(stored_rows(
                         &values,
                         &Places::all(schema),
-                        &text_types::stored_schema(schema),
+                        &text_types::written_schema(schema),
                         0,
                     )?);
                 }
@@ -437,7 +437,7 @@ fn rows_at(
         let is_wanted: BooleanArray = ids.values().iter().map(|id| Some(wanted.contains(id))).collect();
         let rows = filter_record_batch(&batch.project(&(1..batch.num_columns()).collect::<Vec<_>>())?, &is_wanted)?;
         if rows.num_rows() > 0 {
-            let rows = stored_rows(&rows, &Places::all(schema), &text_types::stored_schema(schema), 0)?;
+            let rows = stored_rows(&rows, &Places::all(schema), &text_types::written_schema(schema), 0)?;
             found.push(rows);
         }
     }

@@ -166,7 +166,7 @@ impl Upsert<'_> {
 
     /// The new rows as they are stored.
     fn collected(&self, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<RecordBatch> {
-        let (schema, places) = (text_types::stored_schema(&self.table.schema), Places::all(&self.table.schema));
+        let (schema, places) = (text_types::written_schema(&self.table.schema), Places::all(&self.table.schema));
         let mut rows = vec![];
         let mut count = 0;
         for batch in batches {
@@ -245,7 +245,7 @@ impl Upsert<'_> {
         }
         assignments::evaluate_once(&mut query)?;
         let mut changed = Changed::default();
-        let stored = text_types::stored_schema(schema);
+        let stored = text_types::written_schema(schema);
         let places = Places::all(schema);
         for batch in self.joined(rows, query)? {
             changed.row_ids.extend(row_id_column(&batch)?.values());

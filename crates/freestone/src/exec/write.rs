@@ -113,9 +113,7 @@ impl WriteContext {
         sql: ast::Statement,
         parameters: &Parameters,
     ) -> Result<(SessionState, LogicalPlan)> {
-        // What is planned here is not what was written.
-        let parameters = Parameters { written: None, ..parameters.clone() };
-        self.plan_written(scope, sql, &parameters)
+        self.planned(scope, sql, parameters, false)
     }
 
     /// Plans the query of the statement as it was written.
@@ -125,10 +123,26 @@ impl WriteContext {
         sql: ast::Statement,
         parameters: &Parameters,
     ) -> Result<(SessionState, LogicalPlan)> {
+        self.planned(scope, sql, parameters, true)
+    }
+
+    /// Plans a query. `is_as_written`: whether it is that of the statement's text.
+    pub fn planned(
+        &self,
+        scope: &Scope,
+        sql: ast::Statement,
+        parameters: &Parameters,
+        is_as_written: bool,
+    ) -> Result<(SessionState, LogicalPlan)> {
         let scope = scope.clone().with_tables(&parameters.tables).with_progress(self.progress.clone());
         let scope = &scope.with_inference(self.inference.clone());
         let state = self.planner.state_of(scope, &sql);
-        let planned = self.planner.plan_written(&state, scope, sql, parameters);
+        let planned = async {
+            match is_as_written {
+                true => self.planner.plan_written(&state, scope, sql, parameters).await,
+                false => self.planner.plan(&state, scope, sql, parameters).await,
+            }
+        };
         let plan = self.within_limits(|| self.runtime.block_on(planned))?;
         Ok((state, plan))
     }

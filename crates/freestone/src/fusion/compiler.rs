@@ -623,11 +623,12 @@ fn is_hashed_faster(aggregate: &AggregateExec, partial: &AggregateExec, keys: &[
     }
     let has_texts = keys.iter().any(|key| key.form == Form::Text);
     let has_calls = !partial.aggr_expr().is_empty();
-    if if has_calls { has_texts } else { keys.len() > 1 } {
-        return Ok(true);
+    let is_always_faster = if has_calls { has_texts } else { keys.len() > 1 };
+    if is_always_faster || has_texts || keys.len() > FEW_KEYS {
+        return Ok(is_always_faster);
     }
     let groups = StatisticsContext::new().compute(partial, &StatisticsArgs::new())?.num_rows;
-    Ok(!has_texts && keys.len() <= FEW_KEYS && groups.get_value().is_some_and(|groups| *groups >= MANY_GROUPS))
+    Ok(groups.get_value().is_some_and(|groups| *groups >= MANY_GROUPS))
 }
 
 /// Whether a node aggregates the rows of a native table by keys, or those of files.

@@ -50,30 +50,22 @@ pub(crate) async fn plan_once(
         return state.create_physical_plan(logical).await;
     }
     let plan = state.create_physical_plan(logical).await?;
-    for_run(plan, state.config_options(), cancellation)
+    for_run(plan, state.config_options(), cancellation, false)
 }
 
-/// The same as [`for_run`] for a run whose nodes count their rows and their time.
-pub(crate) fn for_measured_run(
-    plan: Arc<dyn ExecutionPlan>,
-    options: &ConfigOptions,
-    cancellation: &Cancellation,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let measured: Rule = Arc::new(Fusion { measures: true });
-    of_this_run(cancellation).iter().chain(&*OF_A_RUN).try_fold(plan, |plan, rule| {
-        let rule = if rule.name() == measured.name() { &measured } else { rule };
-        rule.optimize(plan, options)
-    })
-}
-
-/// A plan that [`of_a_plan`]'s rules have made, for one run, which ends when its statement is cancelled.
+/// A plan that [`of_a_plan`]'s rules have made, for one run, which ends when its statement is cancelled. `measures`: whether its
+/// nodes count their rows and their time.
 pub(crate) fn for_run(
     plan: Arc<dyn ExecutionPlan>,
     options: &ConfigOptions,
     cancellation: &Cancellation,
+    measures: bool,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let for_this_run = of_this_run(cancellation);
-    for_this_run.iter().chain(&*OF_A_RUN).try_fold(plan, |plan, rule| rule.optimize(plan, options))
+    let measured = measures.then(|| -> Rule { Arc::new(Fusion { measures }) });
+    of_this_run(cancellation).iter().chain(&*OF_A_RUN).try_fold(plan, |plan, rule| {
+        let rule = measured.as_ref().filter(|measured| measured.name() == rule.name()).unwrap_or(rule);
+        rule.optimize(plan, options)
+    })
 }
 
 fn of_this_run(cancellation: &Cancellation) -> [Rule; 2] {

@@ -92,7 +92,7 @@ impl Point {
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
         let schema = &table.schema;
-        let row = dml::stored_rows(&row, &Places::all(schema), &text_types::stored_schema(schema), 0)?;
+        let row = dml::stored_rows(&row, &Places::all(schema), &text_types::written_schema(schema), 0)?;
         let mut old = None;
         for key in &conflict.keys {
             let Some(tests) = tests_of_row(table, &row, key)? else { return Ok(None) };

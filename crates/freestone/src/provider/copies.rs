@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::datasource::source::DataSource;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -17,7 +17,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use freestone_store::Table;
 
 use super::paths::{PathPredicates, path_tests};
-use super::source::{FreestoneSource, with_sources};
+use super::source::{FreestoneSource, sources, with_source};
 use crate::settings::FreestoneSettings;
 
 /// A copy is read if it saves at least this share of the bytes.
@@ -47,17 +47,6 @@ impl PhysicalOptimizerRule for ChooseCopies {
     fn schema_check(&self) -> bool {
         true
     }
-}
-
-/// The native scans of a plan, from left to right.
-fn sources(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<FreestoneSource>> {
-    let mut found = vec![];
-    // Scans have no inputs, so this visits them in the same order as `with_sources`.
-    plan.apply(|node| {
-        found.extend(FreestoneSource::of(node).cloned());
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(found)
 }
 
 fn current_copies(source: &FreestoneSource) -> impl Iterator<Item = &Arc<Table>> {
@@ -106,9 +95,4 @@ impl Candidate {
         let first = source.fetch().filter(|_| is_ordered).map_or(1.0, |fetch| fetch as f64 / selected.max(1.0));
         Ok(Candidate { plan, bytes: bytes * first.min(1.0), is_ordered })
     }
-}
-
-fn with_source(plan: Arc<dyn ExecutionPlan>, scan: usize, source: FreestoneSource) -> Result<Arc<dyn ExecutionPlan>> {
-    let (mut places, mut source) = (0.., Some(source));
-    with_sources(plan, |_| source.take_if(|_| places.next() == Some(scan)))
 }

@@ -269,9 +269,10 @@ impl FreestoneSource {
         source
     }
 
-    /// The same scan of some parts of its table.
-    pub(crate) fn of_pieces(&self, pieces: Arc<[Piece]>) -> Self {
-        FreestoneSource { pieces: Some(pieces), ..self.clone() }
+    /// The same scan of some parts of its table, which do not overlap.
+    pub(crate) fn of_pieces(&self, mut pieces: Vec<Piece>) -> Self {
+        pieces.sort_unstable_by_key(|piece| (piece.segment, piece.rows.start));
+        FreestoneSource { pieces: Some(pieces.into()), ..self.clone() }
     }
 
     /// The parts into which several processes may divide the table: its segments, or their morsels if `is_fine`.
@@ -479,7 +480,12 @@ impl FreestoneSource {
         let mut morsels = surviving_morsels(&self.scanned.table, &self.request(0), MORSEL_ROWS, metrics)
             .map_err(|error| DataFusionError::External(Box::new(error)))?;
         if let Some(pieces) = &self.pieces {
-            morsels.retain(|morsel| pieces.iter().any(|piece| piece.has(morsel)));
+            // They are in the order of the table.
+            morsels.retain(|morsel| {
+                let end = (morsel.segment, morsel.rows.end);
+                let at = pieces.partition_point(|piece| (piece.segment, piece.rows.end) < end);
+                pieces.get(at).is_some_and(|piece| piece.has(morsel))
+            });
         }
         Ok(morsels)
     }
@@ -587,6 +593,27 @@ pub(crate) fn with_sources(
         })
     })?;
     Ok(changed.data)
+}
+
+/// The native scans of a plan, from left to right.
+pub(crate) fn sources(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<FreestoneSource>> {
+    let mut found = vec![];
+    // Scans have no inputs, so this visits them in the same order as `with_sources`.
+    plan.apply(|node| {
+        found.extend(FreestoneSource::of(node).cloned());
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
+}
+
+/// The plan with another scan in the place of one of its native scans.
+pub(crate) fn with_source(
+    plan: Arc<dyn ExecutionPlan>,
+    scan: usize,
+    source: FreestoneSource,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let (mut places, mut source) = (0.., Some(source));
+    with_sources(plan, |_| source.take_if(|_| places.next() == Some(scan)))
 }
 
 fn project(schema: &Schema, projection: &[usize]) -> SchemaRef {

@@ -252,7 +252,7 @@ impl Session {
 
     async fn execute_unguarded(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
         self.check_transaction(statement.ends_transaction())?;
-        let parameters = parameters_of(statement, inputs)?;
+        let parameters = self.parameters_of(statement, inputs)?;
         let form = self.form(statement, &parameters);
         if let Some(form) = &form
             && let Some(outcome) = self.execute_known(&form.text, &form.given).await?
@@ -262,7 +262,6 @@ impl Session {
         if let Some((kept, snapshot)) = self.kept_plan(&statement.text, &parameters)? {
             return self.run_kept(&kept, &snapshot);
         }
-        let parameters = self.as_written(&statement.text, &parameters);
         let (command, target) = self.resolved(statement).await?;
         match command {
             Command::Transaction(command) => self.transaction(command).await,
@@ -432,8 +431,8 @@ impl Session {
     }
 
     async fn planned_schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
-        let given = parameters_of(statement, inputs.clone())?;
-        if let Some(form) = self.form(statement, &given)
+        let parameters = self.parameters_of(statement, inputs)?;
+        if let Some(form) = self.form(statement, &parameters)
             && let Some(schema) = self.known_schema(&form)?
         {
             return Ok(Some(schema));
@@ -442,7 +441,6 @@ impl Session {
         if !matches!(*sql, ast::Statement::Query(_)) {
             return Ok(None);
         }
-        let parameters = self.as_written(&statement.text, &parameters_of(statement, inputs)?);
         let scope = self.scope()?.with_tables(&parameters.tables);
         self.plan_apart(move |planner, _| async move {
             let state = planner.state(&scope);
@@ -770,7 +768,7 @@ impl Session {
         if self.knows(statement) {
             return Ok(Answer::Outcome(self.execute_unguarded(statement, inputs).await?));
         }
-        let parameters = parameters_of(statement, inputs.clone())?;
+        let parameters = self.parameters_of(statement, inputs.clone())?;
         if let Some((kept, snapshot)) = self.kept_plan(&statement.text, &parameters)? {
             return self.stored_answer(&kept, &snapshot);
         }
@@ -781,7 +779,6 @@ impl Session {
             if let Some(outcome) = Box::pin(self.execute_new_point(form, &sql)).await? {
                 return Ok(Answer::Outcome(outcome));
             }
-            let parameters = self.as_written(&statement.text, &parameters);
             let (kept, snapshot) = self.newly_planned(&statement.text, *sql, &parameters).await?;
             return self.stored_answer(&kept, &snapshot);
         }
@@ -839,28 +836,27 @@ impl Session {
         let scope = self.scope()?.with_tables(&parameters.tables);
         let (snapshot, key) = (scope.snapshot.clone(), plan_cache::key(text, parameters));
         let attached = scope.attached().clone();
-        let parameters = parameters.clone();
-        let (asked, given) = (text.to_owned(), parameters.clone());
+        let given = parameters.clone();
         let planned = self.plan_apart(move |planner, _| async move {
             let state = planner.state_of(&scope, &sql);
             let logged = settings::logged_text(&state, &sql);
-            let plan = planner.plan_written(&state, &scope, sql, &parameters).await?;
+            let plan = planner.plan_written(&state, &scope, sql, &given).await?;
             read_only_plan(&plan)?;
             Ok(CachedPlan::new(&state, &plan, logged, &scope).await?)
         });
         let (mut planned, lasting) = planned.await?;
         if lasting && !snapshot.has_own_changes() && !attached.is_used() {
-            planned = planned.of_query(&asked, &given);
+            planned = planned.of_query(text, parameters);
             self.plans.lock().keep(key, &snapshot, planned.clone());
         }
         Ok((planned, snapshot))
     }
 
-    /// Parameters with the text of their statement, where the binder reads it.
-    fn as_written(&self, text: &str, parameters: &Parameters) -> Parameters {
+    /// What a statement is given, with its text where the binder reads it.
+    fn parameters_of(&self, statement: &Statement, inputs: Inputs) -> Result<Parameters> {
         let is_read = self.planner.read().switch().is_on();
-        let written = is_read.then(|| Arc::new(Written::new(text)));
-        Parameters { written, ..parameters.clone() }
+        let written = is_read.then(|| Arc::new(Written::new(&statement.text)));
+        Ok(Parameters { written, ..parameters_of(statement, inputs)? })
     }
 
     fn run_kept(&self, kept: &CachedPlan, snapshot: &Arc<Snapshot>) -> Result<Outcome> {

@@ -7,8 +7,8 @@
 //! which they refer, did not change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -240,7 +240,8 @@ impl CachedPlan {
     /// The same plan of a query that workers may be asked.
     pub fn of_query(self, text: &str, parameters: &Parameters) -> CachedPlan {
         let is_plain = parameters.types.is_empty() && parameters.tables.is_empty();
-        let asked = || Arc::new(Asked { text: text.into(), values: parameters.values.clone() });
+        let asked =
+            || Arc::new(Asked { text: text.into(), values: parameters.values.clone(), predicted: OnceLock::new() });
         CachedPlan { asked: is_plain.then(asked), ..self }
     }
 
@@ -279,11 +280,7 @@ impl CachedPlan {
             Some(workers) => distributed(plan, self.asked.as_deref(), workers, &of)?,
             None => Distributed { plan, note: None },
         };
-        let plan = match measures {
-            true => physical::for_measured_run(plan, options, cancellation)?,
-            false => physical::for_run(plan, options, cancellation)?,
-        };
-        Ok(Distributed { plan, note })
+        Ok(Distributed { plan: physical::for_run(plan, options, cancellation, measures)?, note })
     }
 }
 

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::physical_plan::execute_stream;
 use datafusion::sql::sqlparser::ast;
 use freestone_store::Snapshot;
 use freestone_store::column::compacted;
@@ -16,12 +15,11 @@ use parking_lot::Mutex;
 use super::Session;
 use crate::access::Access;
 use crate::cluster::stages::stages;
-use crate::cluster::{Task, TaskError, TaskRows, fingerprint, part};
-use crate::context::{self, CancellableStream};
+use crate::cluster::{Task, TaskError, TaskRows, begin, fingerprint};
+use crate::context::CancellableStream;
 use crate::database::Database;
 use crate::error::{Error, Result};
-use crate::optimizer::physical;
-use crate::provider::with_sources;
+use crate::provider::{sources, with_sources};
 use crate::session::plan_cache::CachedPlan;
 use crate::settings;
 use crate::sql::parameters::Parameters;
@@ -103,13 +101,10 @@ impl Session {
         if fingerprint(&stage.plan).map_err(TaskError::Failed)? != task.fingerprint {
             return Err(differs("its plan or its rows are others there"));
         }
-        let sources = stage.sources().map_err(failed)?;
+        let sources = sources(&stage.plan).map_err(failed)?;
         let Some(source) = sources.get(task.scan) else { return Err(differs("it has other scans there")) };
-        let cancellation = self.cancellation();
-        let (options, context) = (kept.context().session_config().options(), kept.context().clone());
-        let plan = part(&stage, (task.scan, source), task.pieces.clone()).map_err(failed)?;
-        let plan = physical::for_run(plan, options, &cancellation).map_err(failed)?;
-        let rows = context::within(Some(cancellation.clone()), || execute_stream(plan, context)).map_err(failed)?;
+        let (pieces, cancellation) = (task.pieces.clone(), self.cancellation());
+        let rows = begin(&stage, (task.scan, source), pieces, kept.context(), &cancellation).map_err(failed)?;
         Ok(Box::pin(CancellableStream::of_query(rows, cancellation)))
     }
 }

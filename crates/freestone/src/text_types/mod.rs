@@ -100,6 +100,12 @@ pub(crate) fn stored_schema(table: &TableSchema) -> SchemaRef {
     with_types(table.to_arrow(), table, true)
 }
 
+/// The schema by which rows are brought into the form in which a table stores them: [`in_normal_form`] asks for no other types.
+pub(crate) fn written_schema(table: &TableSchema) -> SchemaRef {
+    let has_normal = table.checks.iter().any(|check| check.condition.starts_with(CHECK_NORMAL));
+    if has_normal { stored_schema(table) } else { table.to_arrow() }
+}
+
 /// The metadata of a field with these labels.
 fn metadata(labels: &[String]) -> HashMap<String, String> {
     serde_json::to_string(labels).map(|labels| HashMap::from([(LABELS.to_owned(), labels)])).unwrap_or_default()

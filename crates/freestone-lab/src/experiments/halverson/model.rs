@@ -225,7 +225,7 @@ pub(super) fn one_by_one(narrow: &[Case], single: &Single) -> (Part, [Check; 2])
     let error = 100.0 * median(columns.iter().map(Predicted::error).collect());
     let ratio = random / sequential.max(1e-9);
     let place = format!("{PAPER}, 4.1");
-    let dear = Check::new(
+    let costly = Check::new(
         "a random I/O costs 30 times a sequential one (Table 5; at least ten times)",
         ratio >= 10.0,
         format!("{} µs and {} µs for a page, one at a time", significant(random / 1e3), significant(sequential / 1e3)),
@@ -251,7 +251,7 @@ pub(super) fn one_by_one(narrow: &[Case], single: &Single) -> (Part, [Check; 2])
         ],
         mark: None,
     });
-    (chart, [dear.claimed(format!("{place}, Table 5")), tracked.claimed(place)])
+    (chart, [costly.claimed(format!("{place}, Table 5")), tracked.claimed(place)])
 }
 
 /// Every scan: predicted by parts, and measured.
@@ -288,18 +288,18 @@ mod tests {
     fn random_reads_are_charged_where_one_is_in_flight() {
         let narrow = [case("slotted", 4, 30.0), case("row", 4, 10.0), case("column", 4, 8.0)];
         let single = |reads_ns| Single { reads_ns, cases: vec![narrow.to_vec()] };
-        let (chart, [dear, _]) = one_by_one(&narrow, &single([100.0, 3000.0]));
-        assert!(dear.holds, "{dear:?}");
+        let (chart, [costly, _]) = one_by_one(&narrow, &single([100.0, 3000.0]));
+        assert!(costly.holds, "{costly:?}");
         let Part::Lines(slow) = chart else { panic!("a chart") };
-        let (Part::Lines(fast), [dear, tracked]) = one_by_one(&narrow, &single([100.0, 100.0])) else {
+        let (Part::Lines(fast), [costly, tracked]) = one_by_one(&narrow, &single([100.0, 100.0])) else {
             panic!("a chart")
         };
-        assert!(dear.is_refuted() && tracked.holds, "{dear:?} {tracked:?}");
+        assert!(costly.is_refuted() && tracked.holds, "{costly:?} {tracked:?}");
         assert!(slow.series[1].values[0] > fast.series[1].values[0], "random reads cost more");
     }
 
     #[test]
-    fn a_light_iteration_is_judged_by_the_papers_constants_and_by_ours() {
+    fn a_light_iteration_is_tested_by_the_papers_constants_and_by_ours() {
         let narrow = [case("slotted", 4, 100.0), case("row", 4, 10.0), case("column", 4, 40.0)];
         let (chart, [paper, here]) = forecast(&narrow, f64::INFINITY);
         assert!(matches!(chart, Part::Lines(lines) if lines.series.len() == 3));

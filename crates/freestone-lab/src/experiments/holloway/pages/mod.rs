@@ -368,8 +368,8 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     checks.extend(verdicts::claims_of_dense_pages(&measured));
     let bytes =
         |table: Generated| widths.iter().find(|(of, _)| *of == table).map_or([f64::NAN; 2], |(_, bytes)| *bytes);
-    let (judged, of_widths) = widths::judge(&measured, bytes);
-    checks.extend(judged);
+    let (compared, of_widths) = widths::compare(&measured, bytes);
+    checks.extend(compared);
     let mut parts = parts(&measured, sizes, checks, options.scan);
     parts.extend(of_widths);
     Ok(parts)

@@ -38,7 +38,7 @@ impl Width {
 }
 
 /// The verdicts, and a section with the figures. `bytes` has the bytes of a tuple of rows: compressed, and uncompressed.
-pub(super) fn judge(measured: &Measured, bytes: impl Fn(Generated) -> [f64; 2]) -> (Vec<Check>, Vec<Part>) {
+pub(super) fn compare(measured: &Measured, bytes: impl Fn(Generated) -> [f64; 2]) -> (Vec<Check>, Vec<Part>) {
     let Measured { narrow_e, narrow_s, wide_e, narrow_u, .. } = measured;
     let mut widths = vec![];
     for sweep in [narrow_s, narrow_e, narrow_u, wide_e] {
