@@ -111,6 +111,12 @@ fn types_of_texts_are_casts_by_functions() {
 fn calls_are_bound_by_their_forms() {
     for (text, expected) in [
         ("SELECT hashed(b) AS v FROM t", "lower(hashed(t.b)) AS v"),
+        ("SELECT coalesce(*COLUMNS(['a', 'c'])) AS v FROM t", "coalesce(t.a, t.c) AS v"),
+        (
+            "SELECT struct_pack(*COLUMNS(['a', 'c'])) AS v FROM t",
+            r#"named_struct(Utf8("a"), t.a, Utf8("c"), t.c) AS v"#,
+        ),
+        ("SELECT a FROM t WHERE a IN (1, *COLUMNS(['c']))", "t.a"),
         ("SELECT struct_extract(s, 2) AS v FROM n", "struct_extract_at(n.s, Int64(2)) AS v"),
         (
             "SELECT make_interval(1, days => 3) AS v",
