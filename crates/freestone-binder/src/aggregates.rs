@@ -12,7 +12,7 @@ use freestone_sql::Span;
 use freestone_sql::tree::{self, ExprKind, GroupBy, GroupKey};
 
 use crate::binder::Binder;
-use crate::error::{At, Result, invalid, too_complex, unsupported};
+use crate::error::{At, Result, invalid, too_complex};
 use crate::names::Distinct;
 use crate::plans;
 use crate::queries::position;
@@ -106,9 +106,6 @@ impl Binder<'_> {
         };
         for value in &values {
             without_aggregates(value, "GROUP BY", key.span)?;
-            if value.exists(|part| Ok(matches!(part, Expr::Unnest(_)))).at(key.span)? {
-                return Err(unsupported(key.span, "GROUP BY of unnest"));
-            }
         }
         Ok(values.into_iter().map(Expr::unalias).collect())
     }

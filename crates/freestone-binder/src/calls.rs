@@ -12,7 +12,7 @@ use freestone_sql::tree::{self, Argument, Call, ExprKind, ObjectName};
 
 use crate::binder::Binder;
 use crate::definitions::Clauses;
-use crate::error::{At, BindError, Result, invalid, unknown, unsupported};
+use crate::error::{At, BindError, Result, invalid, unknown};
 use crate::scopes::is_default;
 
 /// The schemas whose names belong to the names of their functions.
@@ -143,15 +143,21 @@ impl Binder<'_> {
 
     /// Arguments of an aggregate: `*` counts rows.
     pub fn aggregate_arguments(&mut self, plain: &Plain) -> Result<Arguments> {
-        let is_star = |argument: &Argument| matches!(&argument.value.kind, ExprKind::Star(star) if **star == tree::Star::default());
         let all = || Arguments { values: vec![Expr::Literal(COUNT_STAR_EXPANSION, None)], names: vec![None] };
         match plain.arguments.as_slice() {
             [] if plain.name == "count" => Ok(all()),
-            [only] if is_star(only) => match plain.name.as_str() {
-                "count" if plain.call.distinct => Err(unsupported(plain.span, "count(DISTINCT *)")),
-                "count" => Ok(all()),
-                _ => Err(invalid(only.value.span, format!("{} does not take *", plain.name))),
-            },
+            [Argument { name: None, value: tree::Expr { kind: ExprKind::Star(star), span } }] => {
+                let columns =
+                    if plain.call.distinct || star.qualifier.is_some() { self.star(star, *span)? } else { vec![] };
+                match plain.name.as_str() {
+                    "count" if plain.call.distinct => {
+                        let values: Vec<Expr> = columns.into_iter().map(|column| column.value).collect();
+                        Ok(Arguments { names: vec![None; values.len()], values })
+                    }
+                    "count" => Ok(all()),
+                    _ => Err(invalid(*span, format!("{} does not take *", plain.name))),
+                }
+            }
             arguments => self.arguments(arguments),
         }
     }
@@ -262,7 +268,7 @@ pub(crate) fn positional(arguments: Arguments, parameters: Option<Vec<String>>, 
     }
     match parameters {
         Some(parameters) => resolve_function_arguments(&parameters, values, names).at(span),
-        None => Err(unsupported(span, "arguments by name")),
+        None => Err(invalid(span, "this function takes no arguments by name").with_hint("give them by position")),
     }
 }
 

@@ -3,11 +3,11 @@
 use arrow_schema::{DataType, TimeUnit};
 use datafusion_expr::{Cast, Expr, ExprSchemable, TryCast};
 use freestone_sql::Span;
-use freestone_sql::tree::{self, CastForm, ExprKind, Literal, Text, Type};
+use freestone_sql::tree::{self, CastForm, ExprKind, Literal, Text, Type, TypeField, TypeKind};
 
 use crate::binder::Binder;
 use crate::error::{At, Result};
-use crate::expressions::text;
+use crate::expressions::{integer, text};
 use crate::types::{SqlType, is_text};
 
 impl Binder<'_> {
@@ -15,6 +15,11 @@ impl Binder<'_> {
     pub fn cast(&mut self, operand: &tree::Expr, data_type: &Type, form: CastForm, span: Span) -> Result<Expr> {
         let to = self.sql_type(data_type)?;
         let or_null = form == CastForm::TryCast;
+        if let (ExprKind::Row(values), TypeKind::Struct(fields)) = (&operand.kind, &data_type.kind)
+            && values.len() == fields.len()
+        {
+            return self.row_as_struct(values, fields, form, span);
+        }
         if let (ExprKind::Literal(Literal::Text(text)), SqlType::Plain(to), false) = (&operand.kind, &to, or_null)
             && let Some(value) = self.world.functions.typed_text(text, to)
         {
@@ -22,6 +27,22 @@ impl Binder<'_> {
         }
         let value = self.expression(operand)?;
         self.cast_to(value, to, or_null, span)
+    }
+
+    /// `ROW(1, 'x')::STRUCT(a INT, b VARCHAR)`: each value as one of the field's type.
+    fn row_as_struct(
+        &mut self,
+        values: &[tree::Expr],
+        fields: &[TypeField],
+        form: CastForm,
+        span: Span,
+    ) -> Result<Expr> {
+        let mut arguments = vec![];
+        for (value, field) in values.iter().zip(fields) {
+            arguments.push(text(&field.name.text));
+            arguments.push(self.cast(value, &field.data_type, form, value.span)?);
+        }
+        self.scalar_call("named_struct", arguments, span)
     }
 
     /// `DATE '2024-01-01'`.
@@ -35,6 +56,22 @@ impl Binder<'_> {
         self.cast_to(text(&written.value), to, false, span)
     }
 
+    /// A text, or a list of texts, as labels or in a normal form.
+    fn as_texts(&mut self, value: Expr, to: &SqlType, or_null: bool, span: Span) -> Result<Expr> {
+        let (function, others) = match to {
+            SqlType::Enum(labels) => {
+                let function = if or_null { "freestone_as_enum_or_null" } else { "freestone_as_enum" };
+                (function, labels.iter().map(|label| text(label)).collect())
+            }
+            SqlType::Normal(name) => {
+                let function = if or_null { "freestone_as_normal_or_null" } else { "freestone_as_normal" };
+                (function, vec![text(name)])
+            }
+            _ => return Ok(value),
+        };
+        self.scalar_call(function, std::iter::once(value).chain(others).collect(), span)
+    }
+
     /// A value as one of another type; NULL instead of an error with `or_null`.
     pub fn cast_to(&mut self, value: Expr, to: SqlType, or_null: bool, span: Span) -> Result<Expr> {
         let to = match to {
@@ -46,10 +83,19 @@ impl Binder<'_> {
                 let function = if or_null { "freestone_json_or_null" } else { "freestone_json" };
                 return self.scalar_call(function, vec![value], span);
             }
-            SqlType::Enum(labels) => {
-                let function = if or_null { "freestone_as_enum_or_null" } else { "freestone_as_enum" };
-                let arguments = std::iter::once(value).chain(labels.iter().map(|label| text(label))).collect();
-                return self.scalar_call(function, arguments, span);
+            SqlType::Enum(_) | SqlType::Normal(_) => return self.as_texts(value, &to, or_null, span),
+            SqlType::Texts(item, around) => {
+                let texts = SqlType::Texts(Box::new(SqlType::Plain(DataType::Utf8View)), around).data_type();
+                let value = self.cast_to(value, SqlType::Plain(texts), or_null, span)?;
+                return self.as_texts(value, &item, or_null, span);
+            }
+            SqlType::Rounded(to, digits) => {
+                let function = match to {
+                    DataType::Interval(_) => "freestone_rounded_interval",
+                    _ => "freestone_rounded_time",
+                };
+                let value = self.cast_to(value, SqlType::Plain(to), or_null, span)?;
+                return self.scalar_call(function, vec![value, integer(digits.into())], span);
             }
             SqlType::Plain(to) => to,
         };

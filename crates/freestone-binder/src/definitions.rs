@@ -9,6 +9,7 @@ use crate::binder::Binder;
 use crate::calls::{Plain, clauses_of};
 use crate::error::Result;
 use crate::scopes::Local;
+use crate::world::Definition;
 
 /// The clauses of a call that go to the aggregates of its definition.
 #[derive(Debug, Clone)]
@@ -27,12 +28,14 @@ impl Binder<'_> {
             return Ok(None);
         }
         let (functions, count) = (self.world.functions, plain.arguments.len());
-        let own = functions.definition(&plain.name, count);
-        let found = own.or_else(|| functions.definition(functions.synonym(&plain.name)?, count));
+        let found = [Some(plain.name.as_str()), functions.synonym(&plain.name)].into_iter().flatten();
+        let found = found.filter_map(|name| Some((name, functions.definition(name, count)?))).next();
         let clauses = clauses_of(plain.call);
-        let Some(mut definition) = found.filter(|found| !found.aggregates.is_empty() || clauses.is_none()) else {
+        let is_whole = |definition: &Definition| !definition.aggregates.is_empty() || clauses.is_none();
+        let Some((name, mut definition)) = found.filter(|(_, definition)| is_whole(definition)) else {
             return Ok(None);
         };
+        name_functions(&mut definition.value, name);
         if let Some(clauses) = &clauses {
             give_clauses(&mut definition.value, &definition.aggregates, clauses);
         }
@@ -57,6 +60,18 @@ impl Binder<'_> {
         self.locals.truncate(before);
         bound
     }
+}
+
+/// Puts the calls of a name in quotes: in the definition of that name they mean the function that it extends.
+fn name_functions(value: &mut tree::Expr, name: &str) {
+    crate::reading::each_part_mut(value, &mut |part| {
+        if let tree::ExprKind::Call(call) = &mut part.kind
+            && let [only] = call.name.parts.as_mut_slice()
+            && only.text == name
+        {
+            only.quoted = true;
+        }
+    });
 }
 
 /// Gives the aggregates of an expression the clauses of a call.

@@ -9,6 +9,7 @@ use freestone_sql::tree::{self, ExprKind, SessionValue, UnaryOperator};
 use crate::binder::{Binder, Parameter};
 use crate::error::{At, Result, invalid, unsupported};
 use crate::literals;
+use crate::types::SqlType;
 
 impl Binder<'_> {
     /// The value of an expression.
@@ -24,6 +25,7 @@ impl Binder<'_> {
     fn of_kind(&mut self, written: &tree::Expr) -> Result<Expr> {
         let span = written.span;
         match &written.kind {
+            ExprKind::Literal(tree::Literal::Bits(digits)) => self.bits(digits, span),
             ExprKind::Literal(literal) => literals::value(literal, false, span),
             ExprKind::Parameter(parameter) => self.parameter(parameter, span),
             ExprKind::Column(name) => self.column(name),
@@ -82,6 +84,15 @@ impl Binder<'_> {
             Some(Parameter::Unknown) | None => None,
         };
         Ok(Expr::Placeholder(Placeholder { id: format!("${number}"), field }))
+    }
+
+    /// `B'101'`.
+    fn bits(&mut self, digits: &str, span: Span) -> Result<Expr> {
+        let name = match digits.len() {
+            0 => "VARBIT".to_owned(),
+            count => format!("BIT({count})"),
+        };
+        self.cast_to(text(digits), SqlType::Normal(name), false, span)
     }
 
     /// A column of FROM by its position.

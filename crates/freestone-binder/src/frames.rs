@@ -6,7 +6,7 @@ use freestone_sql::Span;
 use freestone_sql::tree::{self, ExprKind, Frame, FrameBound, FrameUnit, Literal};
 
 use crate::binder::Binder;
-use crate::error::{At, Result, invalid, unsupported};
+use crate::error::{At, Result, invalid};
 use crate::scopes::Scope;
 
 impl Binder<'_> {
@@ -42,7 +42,7 @@ impl Binder<'_> {
     /// The offset of a bound: a number of rows or groups, or the text of a distance, which takes the type of the order's key.
     fn offset(&mut self, written: &tree::Expr, units: WindowFrameUnits) -> Result<ScalarValue> {
         if units == WindowFrameUnits::Range
-            && let Some(distance) = interval(written)?
+            && let Some(distance) = self.distance(written)
         {
             return Ok(ScalarValue::Utf8(Some(distance)));
         }
@@ -60,7 +60,10 @@ impl Binder<'_> {
             return match value.try_as_str() {
                 Some(text) => Ok(ScalarValue::Utf8(text.map(str::to_owned))),
                 None if number => Ok(ScalarValue::Utf8(Some(value.to_string()))),
-                None => Err(unsupported(written.span, "an offset of a frame that is computed")),
+                None => match interval_text(&value) {
+                    Some(distance) => Ok(ScalarValue::Utf8(Some(distance))),
+                    None => Err(wrong("an offset of RANGE is a number or an interval")),
+                },
             };
         }
         match value.to_string().parse::<u64>() {
@@ -68,19 +71,24 @@ impl Binder<'_> {
             _ => Err(wrong("an offset of ROWS and GROUPS is a whole number")),
         }
     }
+
+    /// The text of a distance that is written as an interval of a text or number.
+    fn distance(&self, written: &tree::Expr) -> Option<String> {
+        let ExprKind::Interval { value, unit } = &written.kind else { return None };
+        let ExprKind::Literal(Literal::Text(amount) | Literal::Number(amount)) = &value.kind else { return None };
+        match unit {
+            None => Some(amount.clone()),
+            Some(unit) if unit.last.is_none() => Some(format!("{amount} {}", unit.first.word())),
+            Some(unit) => interval_text(&self.world.functions.interval(amount, Some(*unit))?),
+        }
+    }
 }
 
-/// The text of a distance that is written as an interval.
-fn interval(written: &tree::Expr) -> Result<Option<String>> {
-    let ExprKind::Interval { value, unit } = &written.kind else { return Ok(None) };
-    let ExprKind::Literal(Literal::Text(amount) | Literal::Number(amount)) = &value.kind else {
-        return Err(unsupported(written.span, "an offset of a frame that is computed"));
-    };
-    match unit {
-        None => Ok(Some(amount.clone())),
-        Some(unit) if unit.last.is_none() => Ok(Some(format!("{amount} {}", unit.first.word()))),
-        Some(_) => Err(unsupported(written.span, "an offset of a frame with several units")),
-    }
+/// The text of an interval.
+fn interval_text(value: &ScalarValue) -> Option<String> {
+    let ScalarValue::IntervalMonthDayNano(Some(interval)) = value else { return None };
+    let (months, days, nanoseconds) = (interval.months, interval.days, interval.nanoseconds);
+    Some(format!("{months} months {days} days {nanoseconds} nanoseconds"))
 }
 
 /// Whether no two rows have the same value of a key.

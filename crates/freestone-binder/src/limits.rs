@@ -111,8 +111,9 @@ impl Binder<'_> {
     /// The first rows, and those that are equal in order to the last of them.
     fn with_ties(&mut self, rows: Rows, limit: &tree::Limit, query: &Query) -> Result<Rows> {
         let span = query.span;
-        if query.offset.is_some() || limit.percent || has_query(&limit.count) {
-            return Err(unsupported(span, "WITH TIES together with OFFSET or PERCENT"));
+        if limit.percent || std::iter::once(&limit.count).chain(&query.offset).any(has_query) {
+            let message = "WITH TIES stands behind a number of rows that no subquery computes";
+            return Err(invalid(span, message).with_hint("compute rank() in a subquery, and filter by it"));
         }
         let rows = with_keys(rows);
         let LogicalPlan::Sort(sort) = &rows.plan else {
@@ -122,6 +123,15 @@ impl Binder<'_> {
         let (rank, scope) =
             self.within(scope_of(&rows), |binder| binder.over("rank", vec![], vec![], keys.clone(), span))?;
         drop(scope);
+        if let Some(offset) = &query.offset {
+            return self.numbered_with(rows, vec![rank], span, |binder, columns| {
+                let [number, rank] = columns else { return Err(unsupported(span, "WITH TIES and OFFSET")) };
+                let (count, offset) = (binder.number(&limit.count)?, binder.number(offset)?);
+                let behind = plain(Operator::Gt, number.clone(), offset.clone());
+                let within = plain(Operator::LtEq, rank.clone(), plain(Operator::Plus, count, offset));
+                Ok(plain(Operator::And, behind, within))
+            });
+        }
         let Rows { plan, names } = rows;
         let (width, at) = (names.len(), plan.schema().fields().len());
         let plan = datafusion_expr::LogicalPlanBuilder::window_plan(plan, vec![rank]).at(span)?;

@@ -20,7 +20,8 @@ pub(crate) fn value(literal: &Literal, negative: bool, span: Span) -> Result<Exp
         Literal::Text(text) => ScalarValue::Utf8(Some(text.clone())),
         Literal::Number(digits) => number(digits, negative, span)?,
         Literal::Hexadecimal(digits) => ScalarValue::Binary(Some(bytes(digits, span)?)),
-        Literal::Bits(_) => return Err(unsupported(span, "a text of bits")),
+        // Its type is given by who binds it.
+        Literal::Bits(digits) => ScalarValue::Utf8(Some(digits.clone())),
     };
     Ok(Expr::Literal(value, None))
 }

@@ -1,12 +1,12 @@
 //! Macros: expressions and queries with parameters.
 
 use datafusion_expr::Expr;
-use freestone_sql::tree::{self, Argument};
+use freestone_sql::tree::Argument;
 use freestone_sql::{Span, tree::Query};
 
 use crate::binder::Binder;
 use crate::calls::Plain;
-use crate::error::{Result, invalid, unsupported};
+use crate::error::{Result, invalid};
 use crate::plans::Rows;
 use crate::world::{Macro, MacroBody};
 
@@ -32,9 +32,6 @@ impl Binder<'_> {
     pub fn macro_rows(&mut self, name: &str, arguments: &[Argument], span: Span) -> Result<Option<Rows>> {
         let Some(known) = self.world.catalog.macro_of(name) else { return Ok(None) };
         let MacroBody::Rows(body) = &known.body else { return Ok(None) };
-        if arguments.iter().any(|argument| !is_constant(&argument.value)) {
-            return Err(unsupported(span, "a macro for tables with arguments that are no constants"));
-        }
         let values = self.macro_arguments(name, &known, arguments, span)?;
         let body: &Query = body;
         self.with_arguments(values, span, |binder| binder.query(body)).map(Some)
@@ -74,13 +71,4 @@ impl Binder<'_> {
         }
         Ok(values)
     }
-}
-
-/// Whether an argument names no column.
-fn is_constant(value: &tree::Expr) -> bool {
-    let mut names_columns = false;
-    crate::reading::each_part(value, &mut |part| {
-        names_columns |= matches!(part.kind, tree::ExprKind::Column(_) | tree::ExprKind::Subquery(_));
-    });
-    !names_columns
 }

@@ -12,7 +12,7 @@ use freestone_sql::tree::{Join, JoinCondition, JoinKind, SortOrder};
 
 use crate::binder::Binder;
 use crate::chains::{conjunction, plain};
-use crate::error::{At, Result, invalid, unsupported};
+use crate::error::{At, Result, invalid};
 use crate::joins::joined_scope;
 use crate::plans;
 use crate::tables::From;
@@ -58,7 +58,7 @@ impl Binder<'_> {
     pub fn as_of(&mut self, left: From, right: From, join: &Join) -> Result<From> {
         let span = join.span;
         if !matches!(join.kind, JoinKind::Inner | JoinKind::Left | JoinKind::Right | JoinKind::Full) {
-            return Err(unsupported(span, "ASOF of this kind of join"));
+            return Err(invalid(span, "ASOF stands before JOIN, LEFT JOIN, RIGHT JOIN and FULL JOIN only"));
         }
         let merged = self.merged(&left, &right, &join.condition, span)?;
         let condition = match &join.condition {

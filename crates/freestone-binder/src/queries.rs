@@ -7,7 +7,7 @@ use freestone_sql::Span;
 use freestone_sql::tree::{ExprKind, Literal, OrderBy, Query, QueryBody, SortKey, SortOrder};
 
 use crate::binder::Binder;
-use crate::error::{At, Result, invalid, unsupported};
+use crate::error::{At, Result, invalid};
 use crate::plans::{self, Rows};
 use crate::scopes::{Entry, Relation, Scope};
 
@@ -66,7 +66,10 @@ impl Binder<'_> {
         }
         let (keys, _) = self.within(scope, |binder| match order {
             OrderBy::All(order) => Ok(binder.all_columns(&rows, *order)),
-            OrderBy::Keys(keys) => keys.iter().map(|key| binder.key_of_columns(key, &rows)).collect(),
+            OrderBy::Keys(keys) => {
+                let keys = keys.iter().filter(|key| !is_constant(&key.value));
+                keys.map(|key| binder.key_of_columns(key, &rows)).collect()
+            }
         })?;
         let names = rows.names;
         Ok(Rows { plan: sorted(rows.plan, keys).at(span)?, names })
@@ -129,11 +132,13 @@ pub(crate) fn position(key: &freestone_sql::tree::Expr) -> Result<Option<usize>>
             Ok(at) => Ok(Some(at)),
             Err(_) => Err(invalid(key.span, format!("{digits} is no position of a column"))),
         },
-        ExprKind::Literal(Literal::Null | Literal::Text(_) | Literal::Boolean(_)) => {
-            Err(unsupported(key.span, "a constant in place of a key"))
-        }
         _ => Ok(None),
     }
+}
+
+/// Whether a key is a constant that is no position: it orders nothing.
+pub(crate) fn is_constant(key: &freestone_sql::tree::Expr) -> bool {
+    matches!(&key.kind, ExprKind::Literal(literal) if !matches!(literal, Literal::Number(_)))
 }
 
 /// Rows in an order.

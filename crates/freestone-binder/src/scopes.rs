@@ -114,7 +114,12 @@ impl Scope {
         for width in (1..parts.len().min(4)).rev() {
             let Some((names, rest)) = parts.split_at_checked(width) else { continue };
             let Some((column, _)) = rest.split_first() else { continue };
-            let Some(at) = self.relation(names) else { continue };
+            let same = self.relations_of(names);
+            let Some(at) = same.first().copied() else { continue };
+            if same.len() > 1 {
+                let shown = parts.iter().take(width + 1).map(|(part, _)| *part).collect::<Vec<_>>().join(".");
+                return Found::Several(vec![shown; same.len()]);
+            }
             match self.relations.get(at).map(|relation| relation.column(*column)) {
                 Some(Found::Nothing) | None => without = without.or(Some(at)),
                 Some(Found::Column(value, _)) => return Found::Column(value, width + 1),
@@ -163,21 +168,31 @@ impl Scope {
         }
     }
 
-    /// The place of the relation with these names: all of its names, or the last ones.
-    pub fn relation(&self, names: &[(&str, bool)]) -> Option<usize> {
-        let is_it = |relation: &Relation| {
-            let start = relation.names.len().checked_sub(names.len());
-            let own = start.and_then(|start| relation.names.get(start..));
-            own.is_some_and(|own| own.iter().zip(names).all(|(own, name)| is_same(own, *name)))
+    /// The places of the relations with these names: all of their names, or the last ones. Those that
+    /// have them as they are written come before those in other cases.
+    pub fn relations_of(&self, names: &[(&str, bool)]) -> Vec<usize> {
+        let places = |is_exact: bool| -> Vec<usize> {
+            let is_own = |own: &String, name: &(&str, bool)| if is_exact { own == name.0 } else { is_same(own, *name) };
+            let is_it = |relation: &Relation| {
+                let start = relation.names.len().checked_sub(names.len());
+                let own = start.and_then(|start| relation.names.get(start..));
+                own.is_some_and(|own| own.iter().zip(names).all(|(own, name)| is_own(own, name)))
+            };
+            self.relations.iter().enumerate().filter(|(_, one)| is_it(one)).map(|(at, _)| at).collect()
         };
+        let mut found = places(true);
+        if found.is_empty() {
+            found = places(false);
+        }
         // The last parts of a longer name belong to a catalog and a schema that every relation is in.
-        let found = self.relations.iter().position(is_it);
-        found.or_else(|| match names {
-            [(schema, _), rest @ ..] if !rest.is_empty() && (is_default(schema) || is_temporary(schema)) => {
-                self.relation(rest)
+        match names {
+            [(schema, _), rest @ ..]
+                if found.is_empty() && !rest.is_empty() && (is_default(schema) || is_temporary(schema)) =>
+            {
+                self.relations_of(rest)
             }
-            _ => None,
-        })
+            _ => found,
+        }
     }
 
     /// All names that stand for a column, for errors.

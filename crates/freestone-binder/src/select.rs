@@ -14,7 +14,7 @@ use crate::error::{At, BindError, ErrorKind, Result, invalid, too_complex};
 use crate::headings;
 use crate::names::named;
 use crate::plans::{self, Rows};
-use crate::queries::{position, sorted};
+use crate::queries::{is_constant, position, sorted};
 use crate::scopes::{Relation, Scope};
 use crate::tables::From;
 
@@ -26,6 +26,15 @@ const ITEMS_MAX: usize = 10_000;
 pub(crate) struct Item {
     pub value: Expr,
     pub name: String,
+}
+
+/// Where calls of unnest stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In keys of GROUP BY: rows are made before they are grouped.
+    Keys,
+    /// In values of the result.
+    Outputs,
 }
 
 /// A SELECT over FROM, whose expressions are bound and not yet in a plan.
@@ -44,6 +53,14 @@ pub(crate) struct Block {
 }
 
 impl Block {
+    /// The expressions in which unnest makes rows at this place.
+    pub fn of_place(&mut self, place: Place) -> Vec<&mut Expr> {
+        match place {
+            Place::Keys => self.groups.iter_mut().flat_map(|groups| groups.sets.iter_mut().flatten()).collect(),
+            Place::Outputs => self.outputs().collect(),
+        }
+    }
+
     /// All expressions that are computed from groups.
     pub fn outputs(&mut self) -> impl Iterator<Item = &mut Expr> {
         let items = self.items.iter_mut().map(|item| &mut item.value);
@@ -121,7 +138,7 @@ impl Binder<'_> {
                 items.extend(copies);
                 continue;
             }
-            if let Some(fields) = self.unnested_struct(item)? {
+            if let Some(fields) = self.unnested_item(item)? {
                 items.extend(fields);
                 continue;
             }
@@ -185,6 +202,9 @@ impl Binder<'_> {
                 ExprKind::Collate { operand, .. } => operand,
                 _ => &key.value,
             };
+            if is_constant(written) {
+                continue;
+            }
             let values = match position(written)? {
                 Some(at) => vec![item_at(at, items, written.span, "ORDER BY")?.value.clone()],
                 None => self.output_key(written, items)?,
@@ -203,6 +223,7 @@ impl Binder<'_> {
         if let Some(condition) = block.condition.take() {
             plan = plans::filter(plan, condition).at(span)?;
         }
+        plan = self.unnested(plan, &mut block, Place::Keys, span)?;
         plan = self.aggregated(plan, &mut block, span)?;
         if let Some(condition) = block.having.take() {
             plan = plans::filter(plan, condition).at(span)?;
@@ -211,7 +232,7 @@ impl Binder<'_> {
         if let Some(condition) = block.qualify.take() {
             plan = plans::filter(plan, condition).at(span)?;
         }
-        plan = self.unnested(plan, &mut block, span)?;
+        plan = self.unnested(plan, &mut block, Place::Outputs, span)?;
         projected(plan, block, span)
     }
 }

@@ -2,7 +2,7 @@
 
 use arrow_schema::DataType;
 use datafusion_expr::expr::Unnest;
-use datafusion_expr::{Expr, ExprSchemable};
+use datafusion_expr::{Cast, Expr, ExprSchemable};
 use freestone_sql::Span;
 use freestone_sql::tree::{self, Argument, ExprKind, Literal, SpecialCall, TrimSide};
 
@@ -11,7 +11,11 @@ use crate::calls::Plain;
 use crate::error::{At, Result, invalid, unsupported};
 use crate::expressions::{integer, text};
 use crate::lambdas::tree_call;
+use crate::types::list_of;
 use crate::world::JSON;
+
+/// The arguments of `make_interval`.
+const UNITS: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
 
 impl Binder<'_> {
     /// `extract(part FROM value)` and others.
@@ -49,7 +53,13 @@ impl Binder<'_> {
 
     /// A call of a function whose arguments are not plain values; `None` for other functions.
     pub fn special_function(&mut self, plain: &Plain) -> Result<Option<Expr>> {
-        if plain.quoted || plain.call.over.is_some() {
+        if plain.quoted {
+            return Ok(None);
+        }
+        if let Some(quantiles) = self.quantiles(plain)? {
+            return Ok(Some(quantiles));
+        }
+        if plain.call.over.is_some() {
             return Ok(None);
         }
         let span = plain.span;
@@ -77,6 +87,16 @@ impl Binder<'_> {
                 let function = plain.name.as_str();
                 return self.with_flags(function, plain, &flags.value).map(Some);
             }
+            ("struct_extract", [value, place]) => match &place.value.kind {
+                ExprKind::Literal(Literal::Number(_)) => {
+                    let arguments = vec![self.expression(&value.value)?, self.expression(&place.value)?];
+                    self.scalar_call("struct_extract_at", arguments, span)?
+                }
+                _ => return Ok(None),
+            },
+            ("make_interval", units) if units.iter().any(|unit| unit.name.is_some()) => {
+                self.interval_of_units(units, span)?
+            }
             ("nextval" | "currval" | "setval", [sequence, ..]) => return self.sequence_call(plain, &sequence.value),
             ("age", [only]) => {
                 let today = self.scalar_call("current_date", vec![], span)?;
@@ -92,6 +112,47 @@ impl Binder<'_> {
             _ => return Ok(None),
         };
         Ok(Some(value))
+    }
+
+    /// `approx_quantile(a, [0.1, 0.9])`: a list of the quantiles. `None` for other calls.
+    fn quantiles(&mut self, plain: &Plain) -> Result<Option<Expr>> {
+        let ("approx_quantile", [value, parts]) = (plain.name.as_str(), plain.arguments.as_slice()) else {
+            return Ok(None);
+        };
+        let ExprKind::List(parts) = &parts.value.kind else { return Ok(None) };
+        let name = tree::ObjectName {
+            parts: plain.call.name.parts.last().cloned().into_iter().collect(),
+            span: plain.call.name.span,
+        };
+        let mut quantiles = vec![];
+        for part in parts {
+            let arguments = vec![value.clone(), Argument { name: None, value: part.clone() }];
+            let one = tree::Call { name: name.clone(), receiver: None, arguments, ..plain.call.clone() };
+            quantiles.push(self.call(&one, plain.span)?);
+        }
+        self.list_of_values(quantiles, plain.span).map(Some)
+    }
+
+    /// `make_interval(days => 3)`: a call with all units in their order.
+    fn interval_of_units(&mut self, arguments: &[Argument], span: Span) -> Result<Expr> {
+        let mut units: Vec<Option<Expr>> = vec![None; UNITS.len()];
+        for (at, argument) in arguments.iter().enumerate() {
+            let place = match &argument.name {
+                Some(name) => UNITS.iter().position(|unit| name.text == *unit),
+                None => Some(at),
+            };
+            let value = self.expression(&argument.value)?;
+            let Some(unit) = place.and_then(|place| units.get_mut(place)).filter(|unit| unit.is_none()) else {
+                return Err(invalid(
+                    argument.value.span,
+                    "this is no unit of make_interval, or one that it has already",
+                )
+                .with_hint(format!("the units are {}", UNITS.join(", "))));
+            };
+            *unit = Some(value);
+        }
+        let units = units.into_iter().map(|unit| unit.unwrap_or_else(|| integer(0))).collect();
+        self.scalar_call("make_interval", units, span)
     }
 
     /// `json_transform(json, structure)`: JSON as a value of the structure's type.
@@ -139,12 +200,12 @@ impl Binder<'_> {
 
     /// `unnest(list)`: a row per item.
     fn unnest(&mut self, arguments: &[Argument], span: Span) -> Result<Expr> {
-        let [only] = arguments else { return Err(unsupported(span, "unnest with options")) };
-        let (value, schema) = (self.expression(&only.value)?, self.schema());
+        let [only] = arguments else { return Err(unsupported(span, "unnest with options within an expression")) };
+        let (mut value, schema) = (self.expression(&only.value)?, self.schema());
         match value.get_type(&schema).at(span)? {
             DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {}
             DataType::Struct(_) => return Err(unsupported(span, "unnest of a struct within an expression")),
-            DataType::Null => return Err(unsupported(span, "unnest of NULL")),
+            DataType::Null => value = Expr::Cast(Cast::new(Box::new(value), list_of(DataType::Int32))),
             other => {
                 return Err(invalid(only.value.span, format!("unnest takes a list, and was given {other}"))
                     .with_hint("write a list as [1, 2] or ARRAY[1, 2]"));

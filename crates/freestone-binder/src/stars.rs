@@ -4,10 +4,10 @@ use arrow_schema::DataType;
 use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, ExprSchemable};
 use freestone_sql::Span;
-use freestone_sql::tree::{self, BinaryOperator, ExprKind, LikeOperator, Literal, Name, ObjectName, SelectItem, Star};
+use freestone_sql::tree::{self, BinaryOperator, ExprKind, LikeOperator, Literal, Name, ObjectName, Star};
 
 use crate::binder::Binder;
-use crate::error::{At, Result, invalid, unknown};
+use crate::error::{At, BindError, ErrorKind, Result, invalid, unknown};
 use crate::expressions::text;
 use crate::headings;
 use crate::scopes::{Local, Scope, matching};
@@ -64,7 +64,13 @@ impl Binder<'_> {
             return Ok(scope.star.iter().map(starred).collect());
         };
         let names: Vec<(&str, bool)> = qualifier.parts.iter().map(|part| (part.text.as_str(), part.quoted)).collect();
-        if let Some(relation) = scope.relation(&names).and_then(|at| scope.relations.get(at)) {
+        let same = scope.relations_of(&names);
+        if same.len() > 1 {
+            let message = format!("{}.* is ambiguous: several tables have this name", crate::reading::shown(qualifier));
+            return Err(BindError::new(ErrorKind::Ambiguous, qualifier.span, message)
+                .with_hint("give each a name of its own with AS"));
+        }
+        if let Some(relation) = same.first().and_then(|at| scope.relations.get(*at)) {
             let starred = |(name, column): &(String, datafusion_common::Column)| Starred {
                 item: Item { value: Expr::Column(column.clone()), name: name.clone() },
                 relation: relation.names.last().cloned(),
@@ -85,7 +91,7 @@ impl Binder<'_> {
     }
 
     /// All fields of a struct.
-    fn fields_of(&mut self, value: Expr, span: Span) -> Result<Vec<Item>> {
+    pub fn fields_of(&mut self, value: Expr, span: Span) -> Result<Vec<Item>> {
         let schema = self.schema();
         let DataType::Struct(fields) = value.get_type(&schema).at(span)? else {
             return Err(invalid(span, "a star behind a value stands for the fields of a struct"));
@@ -96,22 +102,6 @@ impl Binder<'_> {
             items.push(Item { value, name: field.name().clone() });
         }
         Ok(items)
-    }
-
-    /// `unnest(struct)` as an item: a column per field. `None` for other items.
-    pub fn unnested_struct(&mut self, item: &SelectItem) -> Result<Option<Vec<Item>>> {
-        let ExprKind::Call(call) = &item.value.kind else { return Ok(None) };
-        let ([name], [argument]) = (call.name.parts.as_slice(), call.arguments.as_slice()) else { return Ok(None) };
-        let is_value =
-            matches!(argument.value.kind, ExprKind::Column(_) | ExprKind::Struct(_) | ExprKind::Field { .. });
-        if name.text != "unnest" || call.receiver.is_some() || argument.name.is_some() || !is_value {
-            return Ok(None);
-        }
-        let (value, schema) = (self.expression(&argument.value)?, self.schema());
-        match value.get_type(&schema).at(item.value.span)? {
-            DataType::Struct(_) => self.fields_of(value, item.value.span).map(Some),
-            _ => Ok(None),
-        }
     }
 
     /// The copies of an expression, one per column of its COLUMNS; `None` without COLUMNS.

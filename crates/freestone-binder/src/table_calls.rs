@@ -13,6 +13,7 @@ use crate::expressions::{integer, text};
 use crate::plans::{self, Rows};
 use crate::scopes::Scope;
 use crate::tables::From;
+use crate::types::list_of;
 use crate::unnests::unnest;
 use crate::world::TableArgument;
 
@@ -80,10 +81,11 @@ impl Binder<'_> {
         let schema = datafusion_common::DFSchema::empty();
         let mut names: Vec<String> = vec![];
         let mut values = vec![];
-        for (at, list) in lists.into_iter().enumerate() {
+        for (at, mut list) in lists.into_iter().enumerate() {
             match list.get_type(&schema).at(span)? {
                 DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {}
-                DataType::Null | DataType::Struct(_) => return Err(unsupported(span, "unnest of this in FROM")),
+                DataType::Null => list = Expr::Cast(Cast::new(Box::new(list), list_of(DataType::Int32))),
+                DataType::Struct(_) => return Err(unsupported(span, "unnest of a struct in FROM")),
                 other => {
                     return Err(invalid(span, format!("{name} takes a list, and was given {other}"))
                         .with_hint("write a list as [1, 2] or ARRAY[1, 2]"));

@@ -10,7 +10,7 @@ use freestone_sql::Span;
 use freestone_sql::tree::{Type, TypeKind};
 
 use crate::binder::Binder;
-use crate::error::{Result, invalid, unknown, unsupported};
+use crate::error::{Result, invalid, unknown};
 
 /// A type of SQL: its values as Arrow has them, and what else a text must be.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,15 +23,22 @@ pub enum SqlType {
     Json,
     /// Texts that are labels.
     Enum(Vec<String>),
+    /// Texts in the normal form of the type of this name, such as `TIMETZ` or `BIT(3)`.
+    Normal(String),
+    /// Lists of labels or of texts in a normal form, within this number of other lists.
+    Texts(Box<SqlType>, usize),
+    /// TIME, or INTERVAL, with this number of digits behind the second.
+    Rounded(DataType, u8),
 }
 
 impl SqlType {
     /// The Arrow type of its values.
     pub fn data_type(&self) -> DataType {
         match self {
-            SqlType::Plain(data_type) => data_type.clone(),
+            SqlType::Plain(data_type) | SqlType::Rounded(data_type, _) => data_type.clone(),
             SqlType::Blob => DataType::BinaryView,
-            SqlType::Json | SqlType::Enum(_) => DataType::Utf8View,
+            SqlType::Json | SqlType::Enum(_) | SqlType::Normal(_) => DataType::Utf8View,
+            SqlType::Texts(item, around) => (0..=*around).fold(item.data_type(), |inner, _| list_of(inner)),
         }
     }
 }
@@ -68,14 +75,34 @@ const NAMES: [(&[&str], DataType); 26] = [
 ];
 
 /// Other names of types that need more than an Arrow type.
-const OTHERS: [&str; 9] = ["blob", "bytea", "binary", "varbinary", "bytes", "json", "jsonb", "timestamptz", "list"];
+const OTHERS: [&str; 12] = [
+    "blob",
+    "bytea",
+    "binary",
+    "varbinary",
+    "bytes",
+    "json",
+    "jsonb",
+    "timestamptz",
+    "timetz",
+    "list",
+    "bit",
+    "varbit",
+];
+
+/// The most bits of a type, as in PostgreSQL.
+const BITS_MAX: u32 = 83_886_080;
 
 impl Binder<'_> {
     /// The type of a name.
     pub fn sql_type(&mut self, written: &Type) -> Result<SqlType> {
         let span = written.span;
         match &written.kind {
-            TypeKind::List(item) => Ok(SqlType::Plain(list_of(self.part_type(item)?))),
+            TypeKind::List(item) => match self.sql_type(item)? {
+                of_texts @ (SqlType::Enum(_) | SqlType::Normal(_)) => Ok(SqlType::Texts(Box::new(of_texts), 0)),
+                SqlType::Texts(item, around) => Ok(SqlType::Texts(item, around + 1)),
+                known => Ok(SqlType::Plain(list_of(whole(known, span)?))),
+            },
             TypeKind::Array(item, length) => {
                 let item = Arc::new(Field::new("item", self.part_type(item)?, true));
                 let length = length.parse().map_err(|_| invalid(span, "an array has fewer items"))?;
@@ -102,7 +129,7 @@ impl Binder<'_> {
                     [schema, only] if matches!(*schema, "main" | "public" | "pg_catalog") => {
                         self.named_type(&only.to_lowercase(), modifiers, span)
                     }
-                    _ => Err(unsupported(span, "a type of another schema")),
+                    _ => Err(unknown(span, "type", &crate::reading::shown(name), std::iter::empty())),
                 }
             }
         }
@@ -110,10 +137,8 @@ impl Binder<'_> {
 
     /// The type of a part of a nested value.
     fn part_type(&mut self, written: &Type) -> Result<DataType> {
-        match self.sql_type(written)? {
-            SqlType::Enum(_) => Err(unsupported(written.span, "an ENUM in another type")),
-            known => Ok(known.data_type()),
-        }
+        let known = self.sql_type(written)?;
+        whole(known, written.span)
     }
 
     fn named_type(&mut self, name: &str, modifiers: &[String], span: Span) -> Result<SqlType> {
@@ -126,9 +151,19 @@ impl Binder<'_> {
             "json" | "jsonb" => return Ok(SqlType::Json),
             "decimal" | "numeric" | "dec" if !modifiers.is_empty() => return decimal(modifiers, span),
             "timestamp" | "datetime" | "timestamptz" => return timestamp(name, modifiers, span),
-            "time" | "interval" if !modifiers.is_empty() => return Err(unsupported(span, "a time of so many digits")),
-            "timetz" | "bit" | "varbit" | "inet" | "cidr" | "union" | "variant" => {
-                return Err(unsupported(span, "this type"));
+            "time" if !modifiers.is_empty() => {
+                return Ok(SqlType::Rounded(DataType::Time64(TimeUnit::Nanosecond), digits(name, modifiers, span)?));
+            }
+            "interval" if !modifiers.is_empty() => {
+                let data_type = DataType::Interval(IntervalUnit::MonthDayNano);
+                return Ok(SqlType::Rounded(data_type, digits(name, modifiers, span)?));
+            }
+            "timetz" | "bit" | "varbit" | "inet" | "cidr" => {
+                return normal_name(name, modifiers, span).map(SqlType::Normal);
+            }
+            "union" | "variant" => {
+                return Err(invalid(span, format!("type {} is not available", name.to_uppercase()))
+                    .with_hint("write a STRUCT with a field for each type"));
             }
             _ => {}
         }
@@ -140,6 +175,55 @@ impl Binder<'_> {
                 Err(unknown(span, "type", name, known))
             }
         }
+    }
+}
+
+/// The Arrow type of a part of a struct, map or list. Casts to it do not check texts.
+fn whole(known: SqlType, span: Span) -> Result<DataType> {
+    let name = match &known {
+        SqlType::Enum(_) => "an ENUM".to_owned(),
+        SqlType::Normal(name) => name.clone(),
+        SqlType::Texts(..) => "a list of ENUMs or of texts of such a type".to_owned(),
+        SqlType::Rounded(..) => {
+            return Err(invalid(span, "a time with a number of digits is no part of another type")
+                .with_hint("write TIME or INTERVAL without digits there"));
+        }
+        known => return Ok(known.data_type()),
+    };
+    Err(invalid(span, format!("{name} in a struct or map is not available")).with_hint("write VARCHAR there"))
+}
+
+/// The full name of a type of texts in a normal form.
+fn normal_name(name: &str, modifiers: &[String], span: Span) -> Result<String> {
+    let size = match modifiers {
+        [] => None,
+        [size] if matches!(name, "timetz" | "bit" | "varbit") => {
+            Some(size.parse::<u32>().map_err(|_| invalid(span, format!("{name}({size}) is no type")))?)
+        }
+        _ => return Err(invalid(span, format!("{name}({}) is no type", modifiers.join(", ")))),
+    };
+    let bits = |name: &str, size: u32| match size {
+        1..=BITS_MAX => Ok(format!("{name}({size})")),
+        _ => Err(invalid(span, format!("{name}({size}): the number of bits is from 1 to {BITS_MAX}"))),
+    };
+    match (name, size) {
+        // PostgreSQL, too, takes more digits for six.
+        ("timetz", Some(digits @ 0..6)) => Ok(format!("TIMETZ({digits})")),
+        ("bit", Some(size)) => bits("BIT", size),
+        ("varbit", Some(size)) => bits("VARBIT", size),
+        // Without a number there can be any, as in DuckDB; in PostgreSQL it is one.
+        ("bit" | "varbit", None) => Ok("VARBIT".to_owned()),
+        (name, _) => Ok(name.to_uppercase()),
+    }
+}
+
+/// The digits behind the second.
+fn digits(name: &str, modifiers: &[String], span: Span) -> Result<u8> {
+    let wrong =
+        || invalid(span, format!("{name}({}) is no type", modifiers.join(", "))).with_hint("TIME(3), INTERVAL(3)");
+    match modifiers {
+        [digits] => digits.parse().map_err(|_| wrong()),
+        _ => Err(wrong()),
     }
 }
 

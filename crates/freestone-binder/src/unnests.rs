@@ -1,25 +1,28 @@
-//! `unnest` among the items of SELECT: rows of lists.
+//! `unnest` among the items of SELECT: rows of lists, and columns of structs.
 
+use arrow_schema::DataType;
 use datafusion_common::{Column, UnnestOptions};
-use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion_expr::expr::Unnest;
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use freestone_sql::Span;
+use freestone_sql::tree::{Argument, ExprKind, Literal, SelectItem};
 
 use crate::aggregates::{Known, replace};
 use crate::binder::Binder;
-use crate::error::{At, Result, unsupported};
+use crate::error::{At, Result, invalid};
 use crate::plans;
-use crate::select::{Block, collect};
+use crate::select::{Block, Item, Place, collect};
 
 /// The depth of calls of unnest within each other.
 const LEVELS_MAX: usize = 8;
 
 impl Binder<'_> {
     /// Makes rows of lists, and replaces the calls by columns. Lists of one SELECT stand next to each other.
-    pub fn unnested(&mut self, plan: LogicalPlan, block: &mut Block, span: Span) -> Result<LogicalPlan> {
+    pub fn unnested(&mut self, plan: LogicalPlan, block: &mut Block, place: Place, span: Span) -> Result<LogicalPlan> {
         let mut plan = plan;
         for _ in 0..LEVELS_MAX {
             let mut calls: Vec<Expr> = vec![];
-            for value in block.outputs() {
+            for value in block.of_place(place) {
                 collect(value, &mut calls, &|part| matches!(part, Expr::Unnest(inner) if !has_unnest(&inner.expr)));
             }
             if calls.is_empty() {
@@ -36,12 +39,88 @@ impl Binder<'_> {
             }
             plan = plans::project(plan, values).at(span)?;
             plan = unnest(plan, names).at(span)?;
+            let keys = block.groups.iter_mut().flat_map(|groups| groups.sets.iter_mut().flatten());
+            for value in keys {
+                replace(value, &known).at(span)?;
+            }
             for value in block.outputs() {
                 replace(value, &known).at(span)?;
             }
         }
-        Err(unsupported(span, "unnest within more than eight others"))
+        Err(invalid(span, format!("unnest stands within at most {LEVELS_MAX} others")))
     }
+
+    /// `unnest(struct)` as an item, a column per field, and `unnest(list, recursive := true)`. `None` for other items.
+    pub fn unnested_item(&mut self, item: &SelectItem) -> Result<Option<Vec<Item>>> {
+        let ExprKind::Call(call) = &item.value.kind else { return Ok(None) };
+        let ([name], [argument, options @ ..]) = (call.name.parts.as_slice(), call.arguments.as_slice()) else {
+            return Ok(None);
+        };
+        if name.text != "unnest" || call.receiver.is_some() || argument.name.is_some() {
+            return Ok(None);
+        }
+        let span = item.value.span;
+        if !options.is_empty() {
+            let depth = depth(options)?;
+            let value = self.expression(&argument.value)?;
+            let item = Item { value, name: crate::headings::name(item) };
+            return self.unnested_parts(item, depth, span).map(Some);
+        }
+        let is_value =
+            matches!(argument.value.kind, ExprKind::Column(_) | ExprKind::Struct(_) | ExprKind::Field { .. });
+        if !is_value {
+            return Ok(None);
+        }
+        let (value, schema) = (self.expression(&argument.value)?, self.schema());
+        match value.get_type(&schema).at(span)? {
+            DataType::Struct(_) => self.fields_of(value, span).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Makes rows of lists and columns of structs, this number of times.
+    fn unnested_parts(&mut self, item: Item, depth: usize, span: Span) -> Result<Vec<Item>> {
+        let schema = self.schema();
+        let Some(rest) = depth.checked_sub(1) else { return Ok(vec![item]) };
+        self.deeper(span, |binder| match item.value.get_type(&schema).at(span)? {
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
+                let value = Expr::Unnest(Unnest { expr: Box::new(item.value), outer: false });
+                binder.unnested_parts(Item { value, ..item }, rest, span)
+            }
+            DataType::Struct(_) => {
+                let fields = binder.fields_of(item.value, span)?;
+                let parts = fields.into_iter().map(|field| binder.unnested_parts(field, rest, span));
+                Ok(parts.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+            }
+            _ => Ok(vec![item]),
+        })
+    }
+}
+
+/// The depth that the options `recursive := true` and `max_depth := 2` of unnest ask for.
+fn depth(options: &[Argument]) -> Result<usize> {
+    let mut depth = 1;
+    for Argument { name, value } in options {
+        let name = name.as_ref().map_or("", |name| name.text.as_str());
+        depth = match (name, &value.kind) {
+            ("recursive", ExprKind::Literal(Literal::Boolean(is_recursive))) => {
+                if *is_recursive {
+                    LEVELS_MAX
+                } else {
+                    1
+                }
+            }
+            ("max_depth", ExprKind::Literal(Literal::Number(digits))) => {
+                let wrong = || invalid(value.span, format!("unnest goes at most {LEVELS_MAX} levels deep"));
+                digits.parse().ok().filter(|depth| *depth <= LEVELS_MAX).ok_or_else(wrong)?
+            }
+            _ => {
+                return Err(invalid(value.span, "unnest does not take this")
+                    .with_hint("unnest(list, recursive := true), unnest(list, max_depth := 2)"));
+            }
+        };
+    }
+    Ok(depth)
 }
 
 fn has_unnest(value: &Expr) -> bool {

@@ -73,6 +73,113 @@ fn queries_become_plans() {
     ]);
 }
 
+/// The first projection of a query's plan.
+fn values(text: &str) -> String {
+    let shown = shown(text);
+    let first = shown.lines().next().unwrap_or_default();
+    first.strip_prefix("Projection: ").unwrap_or(first).to_owned()
+}
+
+#[test]
+fn types_of_texts_are_casts_by_functions() {
+    for (text, expected) in [
+        ("SELECT '10:00+02'::TIMETZ(9) AS v", r#"freestone_as_normal(Utf8("10:00+02"), Utf8("TIMETZ")) AS v"#),
+        ("SELECT TIMETZ(3) '10:00+02' AS v", r#"freestone_as_normal(Utf8("10:00+02"), Utf8("TIMETZ(3)")) AS v"#),
+        ("SELECT TRY_CAST('x' AS INET) AS v", r#"freestone_as_normal_or_null(Utf8("x"), Utf8("INET")) AS v"#),
+        ("SELECT b::BIT VARYING(4) AS v FROM t", r#"freestone_as_normal(t.b, Utf8("VARBIT(4)")) AS v"#),
+        ("SELECT b::pg_catalog.bit AS v FROM t", r#"freestone_as_normal(t.b, Utf8("VARBIT")) AS v"#),
+        ("SELECT B'101' AS v", r#"freestone_as_normal(Utf8("101"), Utf8("BIT(3)")) AS v"#),
+        ("SELECT l::CIDR[] AS v FROM n", r#"freestone_as_normal(CAST(n.l AS List(Utf8View)), Utf8("CIDR")) AS v"#),
+        ("SELECT l::ENUM('p')[] AS v FROM n", r#"freestone_as_enum(CAST(n.l AS List(Utf8View)), Utf8("p")) AS v"#),
+        ("SELECT b::TIME(2) AS v FROM t", "freestone_rounded_time(CAST(t.b AS Time64(ns)), Int64(2)) AS v"),
+        (
+            "SELECT (a, b)::STRUCT(x BIGINT, y DATE) AS v FROM t",
+            r#"named_struct(Utf8("x"), CAST(t.a AS Int64), Utf8("y"), CAST(t.b AS Date32)) AS v"#,
+        ),
+    ] {
+        assert_eq!(values(text), expected, "{text}");
+    }
+    check(&[
+        ("SELECT 'x'::BIT(0)", "BIT(0): BIT(0): the number of bits is from 1 to 83886080"),
+        ("SELECT s::STRUCT(a INET) FROM n", "INET: INET in a struct or map is not available (write VARCHAR there)"),
+        ("SELECT 1::VARIANT", "VARIANT: type VARIANT is not available (write a STRUCT with a field for each type)"),
+        ("SELECT 1::q.r", "q.r: no type q.r"),
+    ]);
+}
+
+#[test]
+fn calls_are_bound_by_their_forms() {
+    for (text, expected) in [
+        ("SELECT hashed(b) AS v FROM t", "lower(hashed(t.b)) AS v"),
+        ("SELECT struct_extract(s, 2) AS v FROM n", "struct_extract_at(n.s, Int64(2)) AS v"),
+        (
+            "SELECT make_interval(1, days => 3) AS v",
+            "make_interval(Int64(1), Int64(0), Int64(0), Int64(3), Int64(0), Int64(0), Int64(0)) AS v",
+        ),
+    ] {
+        assert_eq!(values(text), expected, "{text}");
+    }
+    check(&[
+        (
+            "SELECT make_interval(years => 1, years => 2)",
+            "2: this is no unit of make_interval, or one that it has already (the units are years, months, weeks, days, hours, mins, secs)",
+        ),
+        ("SELECT lower(x => 'A')", "lower(x => 'A'): this function takes no arguments by name (give them by position)"),
+        (
+            "SELECT count(DISTINCT t.*), count(t.*) FROM t",
+            "Projection: count(DISTINCT t.a,t.b,t.c) AS count(DISTINCT t.*), count(Int64(1)) AS count(t.*)
+  Aggregate: groupBy=[[]], aggr=[[count(DISTINCT t.a, t.b, t.c), count(Int64(1))]]
+    TableScan: t",
+        ),
+    ]);
+}
+
+#[test]
+fn unnest_makes_rows_before_groups_and_within_values() {
+    check(&[
+        (
+            "SELECT unnest(l) AS i, count(*) FROM n GROUP BY ALL",
+            "Projection: __unnest AS i, count(Int64(1)) AS count(*)
+  Aggregate: groupBy=[[__unnest]], aggr=[[count(Int64(1))]]
+    Unnest: lists[__unnest|depth=1] structs[]
+      Projection: n.l, n.s, n.A b, n.l AS __unnest
+        TableScan: n",
+        ),
+        ("SELECT unnest(s, recursive := true) FROM n WHERE x", "x: no column x (there are: l, s, A b)"),
+        ("SELECT unnest(l, max_depth := 9) FROM n", "9: unnest goes at most 8 levels deep"),
+    ]);
+    assert_eq!(headings("SELECT unnest(s, recursive := true), unnest(l, max_depth := 2) FROM n").len(), 3);
+    assert_eq!(headings("SELECT unnest(l, recursive := true), unnest(NULL) FROM n").len(), 2);
+}
+
+#[test]
+fn constants_order_nothing() {
+    check(&[
+        ("SELECT a FROM t ORDER BY NULL, 'x', true", "Projection: t.a\n  TableScan: t"),
+        ("SELECT DISTINCT a FROM t ORDER BY NULL", "Distinct:\n  Projection: t.a\n    TableScan: t"),
+        (
+            "SELECT a FROM t GROUP BY a, 'x'",
+            "Projection: t.a\n  Aggregate: groupBy=[[t.a, Utf8(\"x\")]], aggr=[[]]\n    TableScan: t",
+        ),
+    ]);
+}
+
+#[test]
+fn equal_names_of_tables_are_ambiguous() {
+    check(&[
+        (
+            "SELECT t.a FROM t, t",
+            "t.a: column t.a is ambiguous: several columns have this name (give each a name of its own with AS)",
+        ),
+        (
+            "SELECT t.* FROM t, t",
+            "t.: t.* is ambiguous: several tables have this name (give each a name of its own with AS)",
+        ),
+    ]);
+    assert_eq!(headings("SELECT \"T\".a FROM t, u AS \"T\""), ["a"]);
+    assert_eq!(headings("SELECT count(*) FROM t, t"), ["count(*)"]);
+}
+
 #[test]
 fn every_relation_has_a_qualifier_of_its_own() {
     check(&[(
@@ -205,7 +312,6 @@ fn forms_that_are_not_bound_say_so() {
             "ORDER BY and LIMIT of a recursive query",
         ),
         ("PIVOT t ON b USING sum(a)", "PIVOT whose values are not known"),
-        ("SELECT B'101'", "a text of bits"),
     ] {
         let error = bound(text, &Memory::new()).expect("a query").expect_err(text);
         assert_eq!(error.kind, ErrorKind::Unsupported { form }, "{text}");

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use datafusion_common::{DFSchema, Result, ScalarValue, not_impl_err, plan_err};
 use datafusion_expr::logical_plan::builder::LogicalTableSource;
 use datafusion_expr::{
@@ -13,7 +13,7 @@ use datafusion_expr::{
 use freestone_binder::{
     BindError, Bound, Catalog, Definition, Functions, Named, Options, Settings, TableArgument, World, bind,
 };
-use freestone_sql::tree::{BinaryOperator, IntervalUnit, StatementKind};
+use freestone_sql::tree::{self, BinaryOperator, StatementKind};
 
 pub struct Memory {
     tables: HashMap<&'static str, SchemaRef>,
@@ -46,6 +46,14 @@ impl Memory {
             one("coalesce", 2, DataType::Int32, immutable),
             one("struct", 2, DataType::Int32, immutable),
             one("make_array", 2, list.clone(), immutable),
+            one("named_struct", 4, DataType::Int32, immutable),
+            one("struct_extract_at", 2, DataType::Int32, immutable),
+            one("make_interval", 7, DataType::Interval(IntervalUnit::MonthDayNano), immutable),
+            one("freestone_as_normal", 2, DataType::Utf8View, immutable),
+            one("freestone_as_normal_or_null", 2, DataType::Utf8View, immutable),
+            one("freestone_as_enum", 2, DataType::Utf8View, immutable),
+            one("freestone_rounded_time", 2, DataType::Time64(TimeUnit::Nanosecond), immutable),
+            one("hashed", 1, DataType::Utf8View, immutable),
             one("random", 0, DataType::Float64, Volatility::Volatile),
         ]);
         Memory { tables, scalars }
@@ -120,6 +128,8 @@ impl Functions for Memory {
     fn definition(&self, name: &str, arguments: usize) -> Option<Definition> {
         let parsed = |text| freestone_sql::parse_expression(text).expect("an expression");
         let (value, aggregates) = match (name, arguments) {
+            // A definition may call the function whose name it has.
+            ("hashed", 1) => (parsed("lower(hashed(x))"), vec![]),
             ("twice", 1) => (parsed("x + x"), vec![]),
             ("count_if", 1) => (parsed("count(CASE WHEN x THEN 1 END)"), vec!["count".to_owned()]),
             _ => return None,
@@ -164,7 +174,7 @@ impl Functions for Memory {
         not_impl_err!("ALL of a list")
     }
 
-    fn interval(&self, text: &str, _: Option<IntervalUnit>) -> Option<ScalarValue> {
+    fn interval(&self, text: &str, _: Option<tree::IntervalUnit>) -> Option<ScalarValue> {
         let days = text.parse().ok()?;
         Some(ScalarValue::new_interval_mdn(0, days, 0))
     }
