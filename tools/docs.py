@@ -62,22 +62,29 @@ def copy_pages(folder: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, target)
     for page in found:
-        link_folders(folder / "src" / page, page)
+        adapt_links(folder / "src" / page, page)
     summary = (ROOT / SUMMARY).read_text(encoding="utf-8")
     from_root = LINK.sub(lambda found: f"]({posixpath.normpath(posixpath.join('docs', found[1]))})", summary)
     (folder / "src/SUMMARY.md").write_text(from_root, encoding="utf-8")
     shutil.copyfile(ROOT / "docs/book.toml", folder / "book.toml")
 
 
-def link_folders(copy: Path, page: str) -> None:
-    """Makes links to folders of the tree links to their README, or plain text: a site has no listings of folders."""
+def adapt_links(copy: Path, page: str) -> None:
+    """Adapts the links of a page to the site: mdBook calls each README `index`, and folders and files of text that are no pages become
+    plain text."""
+    known = set(pages())
 
     def replaced(found: re.Match) -> str:
         label, target = found[1], found[2]
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target.split("#")[0]))
-        if "://" in target or not (ROOT / path).is_dir() or target.startswith("#"):
+        name, hash_mark, anchor = target.partition("#")
+        if "://" in target or not name:
             return found[0]
-        return f"[{label}]({target.rstrip('/')}/README.md)" if f"{path}/README.md" in pages() else label
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(page), name))
+        if (ROOT / path).is_dir():
+            name, path = name.rstrip("/") + "/README.md", f"{path}/README.md"
+        if path.endswith(".md") and path not in known:
+            return label
+        return f"[{label}]({re.sub(r'README[.]md$', 'index.md', name)}{hash_mark}{anchor})"
 
     text = re.sub(r"\[([^\]]+)\]\(([^)\s]+)\)", replaced, copy.read_text(encoding="utf-8"))
     copy.write_text(text, encoding="utf-8")

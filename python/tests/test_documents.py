@@ -236,7 +236,9 @@ def test_pages_of_the_site_link_within_it(tmp_path):
     assert len(pages) >= 40 and (source / "SUMMARY.md") in pages
     for page in pages:
         for target in re.findall(r"\]\(([^)\s#]+)", page.read_text()):
-            assert "://" in target or (page.parent / target).is_file(), f"{page.relative_to(source)}: {target}"
+            # mdBook calls each README `index`.
+            file = page.parent / re.sub(r"index[.]md$", "README.md", target)
+            assert "://" in target or file.is_file(), f"{page.relative_to(source)}: {target}"
 
 
 def test_links_of_the_site_that_lead_nowhere_are_found(tmp_path):

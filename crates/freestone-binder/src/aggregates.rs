@@ -12,7 +12,7 @@ use freestone_sql::Span;
 use freestone_sql::tree::{self, ExprKind, GroupBy, GroupKey};
 
 use crate::binder::Binder;
-use crate::error::{At, Result, invalid};
+use crate::error::{At, Result, invalid, too_complex};
 use crate::names::Distinct;
 use crate::plans;
 use crate::queries::position;
@@ -26,7 +26,7 @@ pub(crate) struct Groups {
 }
 
 /// The sets of keys that a GROUP BY may have at most.
-const SETS_MAX: usize = 4096;
+const SETS_MAX: u64 = 4096;
 
 impl Binder<'_> {
     /// The groups of a GROUP BY.
@@ -46,14 +46,12 @@ impl Binder<'_> {
                 Ok(is_any.then(|| Groups { sets: vec![keys] }))
             }
             GroupBy::Keys(keys) => {
+                check_sets(keys)?;
                 let mut sets: Vec<Vec<Expr>> = vec![vec![]];
                 for key in keys {
                     let own = self.sets_of(key, items)?;
                     let pairs = sets.iter().flat_map(|set| own.iter().map(move |own| [set.as_slice(), own].concat()));
                     sets = pairs.collect();
-                    if sets.len() > SETS_MAX {
-                        return Err(invalid(Span::default(), format!("GROUP BY has more than {SETS_MAX} sets")));
-                    }
                 }
                 Ok(Some(Groups { sets }))
             }
@@ -71,9 +69,6 @@ impl Binder<'_> {
             }
             GroupKey::Cube(values) => {
                 let parts = values.iter().map(|value| self.group_values(value, items)).collect::<Result<Vec<_>>>()?;
-                if parts.len() > 12 {
-                    return Err(invalid(Span::default(), "a CUBE has at most 12 values"));
-                }
                 let of_mask = |mask: usize| {
                     let chosen = parts.iter().enumerate().filter(|(at, _)| mask & (1 << (parts.len() - 1 - at)) != 0);
                     chosen.flat_map(|(_, part)| part.iter().cloned()).collect()
@@ -271,6 +266,39 @@ fn outer_columns(references: &[Expr], note: &mut dyn FnMut(&Column)) {
             note(column);
         }
     }
+}
+
+/// Refuses more grouping sets than a statement may have.
+fn check_sets(keys: &[GroupKey]) -> Result<()> {
+    let sets = keys.iter().map(number_of_sets).fold(1, u64::saturating_mul);
+    if sets <= SETS_MAX {
+        return Ok(());
+    }
+    let message = format!("the statement is too complex: GROUP BY has {sets} grouping sets (at most {SETS_MAX})");
+    Err(too_complex(span_of(keys), message).with_hint("name the sets that are needed in GROUPING SETS (…)"))
+}
+
+/// The number of grouping sets of an element of GROUP BY.
+fn number_of_sets(key: &GroupKey) -> u64 {
+    match key {
+        GroupKey::Cube(values) => {
+            u32::try_from(values.len()).ok().and_then(|values| 2u64.checked_pow(values)).unwrap_or(u64::MAX)
+        }
+        GroupKey::Rollup(values) => values.len() as u64 + 1,
+        GroupKey::Sets(keys) => keys.iter().map(number_of_sets).fold(0, u64::saturating_add),
+        GroupKey::Value(_) | GroupKey::Empty => 1,
+    }
+}
+
+/// The place of the first value among keys.
+fn span_of(keys: &[GroupKey]) -> Span {
+    let of_key = |key: &GroupKey| match key {
+        GroupKey::Value(value) => Some(value.span),
+        GroupKey::Rollup(values) | GroupKey::Cube(values) => values.first().map(|value| value.span),
+        GroupKey::Sets(keys) => Some(span_of(keys)),
+        GroupKey::Empty => None,
+    };
+    keys.iter().find_map(of_key).unwrap_or_default()
 }
 
 /// Those of the missing columns that a primary key among the keys determines.

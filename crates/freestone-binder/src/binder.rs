@@ -65,7 +65,8 @@ pub fn bind(query: &tree::Query, world: World, options: &Options) -> std::result
     let fields = plan.schema().fields().iter().cloned();
     let headings = names.into_iter().zip(fields).map(|(name, field)| Heading { name, field }).collect();
     let parameters = binder.parameters_of(&plan).at(query.span)?;
-    Ok(Bound { plan, headings, parameters, tables: binder.tables, is_volatile })
+    let Binder { tables, depends_on_order, .. } = binder;
+    Ok(Bound { plan, headings, parameters, tables, is_volatile, depends_on_order })
 }
 
 /// Binds an expression over the columns of one relation, such as a CHECK or a DEFAULT.
@@ -109,6 +110,8 @@ pub(crate) struct Binder<'a> {
     /// The tables that were named.
     pub tables: Vec<String>,
     pub is_volatile: bool,
+    /// Whether the rows depend on the order in which tables are read.
+    pub depends_on_order: bool,
     /// The names of the columns of the last set operation in its queries behind the first.
     pub branch_names: Vec<Vec<String>>,
     /// The depth of macros and definitions.
@@ -133,6 +136,7 @@ impl<'a> Binder<'a> {
             qualifiers: Qualifiers::default(),
             tables: vec![],
             is_volatile: false,
+            depends_on_order: false,
             branch_names: vec![],
             level: 0,
             marks: HashMap::new(),

@@ -25,4 +25,7 @@ pub struct Bound {
     pub tables: Vec<String>,
     /// Whether another run can give other rows of the same tables.
     pub is_volatile: bool,
+    /// Whether the rows depend on the order in which tables are read: POSITIONAL JOIN pairs rows by it, window functions
+    /// without an order number them, and a sample with a seed is the same only if they come in the same order.
+    pub depends_on_order: bool,
 }

@@ -12,7 +12,7 @@ use freestone_sql::tree::{self, Argument, Call, ExprKind, ObjectName};
 
 use crate::binder::Binder;
 use crate::definitions::Clauses;
-use crate::error::{At, BindError, ErrorKind, Result, invalid, unknown};
+use crate::error::{At, BindError, Result, invalid, unknown};
 use crate::scopes::is_default;
 
 /// The schemas whose names belong to the names of their functions.
@@ -222,8 +222,8 @@ impl Binder<'_> {
     /// The error of a call of something that is no function.
     pub fn no_function(&self, name: &str, span: Span) -> Box<BindError> {
         let functions = self.world.functions;
-        if let Some(message) = functions.missing(name) {
-            return BindError::new(ErrorKind::UnknownName, span, message);
+        if let Some(error) = functions.missing(name, span) {
+            return Box::new(error);
         }
         let names = functions.names();
         unknown(span, "function", name, names.iter().map(String::as_str))

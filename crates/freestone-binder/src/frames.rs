@@ -50,11 +50,11 @@ impl Binder<'_> {
         let value = self.world.functions.constant(value).at(written.span)?;
         let wrong = |message: &str| invalid(written.span, message);
         if value.is_null() {
-            return Err(wrong("an offset of a frame is not NULL"));
+            return Err(wrong("an offset of a frame is a non negative number, and not NULL"));
         }
         let number = value.data_type().is_numeric();
         if number && value.to_string().starts_with('-') {
-            return Err(wrong("an offset of a frame is not negative"));
+            return Err(wrong("an offset of a frame is a non negative number"));
         }
         if units == WindowFrameUnits::Range {
             return match value.try_as_str() {

@@ -10,13 +10,16 @@ use freestone_sql::tree::{self, ExprKind, OrderBy, Select, SelectItem, SortKey};
 use crate::aggregates::Groups;
 use crate::binder::Binder;
 use crate::chains::conjunction;
-use crate::error::{At, BindError, ErrorKind, Result, invalid};
+use crate::error::{At, BindError, ErrorKind, Result, invalid, too_complex};
 use crate::headings;
 use crate::names::named;
 use crate::plans::{self, Rows};
 use crate::queries::{is_constant, position, sorted};
 use crate::scopes::{Relation, Scope};
 use crate::tables::From;
+
+/// The expressions that a SELECT may have at most: planning takes time in proportion to their square.
+const ITEMS_MAX: usize = 10_000;
 
 /// A column of the result.
 #[derive(Debug, Clone)]
@@ -119,6 +122,12 @@ impl Binder<'_> {
 
     /// The items, with stars and COLUMNS expanded. Each one may use the aliases of those before.
     fn items(&mut self, written: &[SelectItem]) -> Result<Vec<Item>> {
+        if let Some(first) = written.get(ITEMS_MAX) {
+            let count = written.len();
+            let message =
+                format!("the statement is too complex: a SELECT has {count} expressions (at most {ITEMS_MAX})");
+            return Err(too_complex(first.value.span, message).with_hint("select lists, or in several statements"));
+        }
         let mut items = vec![];
         for item in written {
             if let ExprKind::Star(star) = &item.value.kind {

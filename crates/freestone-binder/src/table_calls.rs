@@ -4,7 +4,7 @@ use arrow_schema::DataType;
 use datafusion_common::{Column, TableReference};
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use freestone_sql::Span;
-use freestone_sql::tree::{Argument, Call, TableAlias};
+use freestone_sql::tree::{Argument, BinaryOperator, Call, ExprKind, Link, TableAlias};
 
 use crate::binder::Binder;
 use crate::calls::plain;
@@ -128,7 +128,7 @@ impl Binder<'_> {
         span: Span,
     ) -> Result<Rows> {
         let mut given = vec![];
-        for (at, argument) in arguments.iter().enumerate() {
+        for (at, argument) in arguments.iter().map(option).enumerate() {
             let value = match (&argument.name, &values) {
                 (Some(_), _) => None,
                 (None, Some(values)) => values.get(at).cloned(),
@@ -191,6 +191,18 @@ impl Binder<'_> {
         let names = ENTRIES.iter().map(|name| (*name).to_owned()).collect();
         Ok(Rows { plan: plans::project(rows.plan, columns).at(span)?, names })
     }
+}
+
+/// An argument of a function in FROM, where `name = value` gives an option, as `name => value` does.
+fn option(argument: &Argument) -> Argument {
+    if let (None, ExprKind::Chain { first, rest }) = (&argument.name, &argument.value.kind)
+        && let ExprKind::Column(name) = &first.kind
+        && let [name] = name.parts.as_slice()
+        && let [Link { operator: BinaryOperator::Eq, operand, .. }] = rest.as_slice()
+    {
+        return Argument { name: Some(name.clone()), value: operand.clone() };
+    }
+    argument.clone()
 }
 
 /// Whether a value reads columns of other tables.

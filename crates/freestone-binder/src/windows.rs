@@ -14,6 +14,9 @@ use crate::expressions::text;
 /// The function that stands for a key of an aggregate's own order among the keys of its window's partitions.
 const ORDERED_BY: &str = "freestone_ordered_by";
 
+/// Window functions whose values depend on the places of rows.
+const NUMBERING: [&str; 6] = ["row_number", "lag", "lead", "first_value", "last_value", "nth_value"];
+
 impl Binder<'_> {
     /// A call with OVER.
     pub fn window_call(&mut self, plain: &Plain) -> Result<Expr> {
@@ -55,7 +58,7 @@ impl Binder<'_> {
             RawWindowExpr { func_def, args, partition_by, order_by, window_frame, filter, null_treatment, distinct };
         match self.world.functions.window_call(raw).at(span)? {
             PlannerResult::Planned(value) => Ok(value.unalias()),
-            PlannerResult::Original(raw) => Ok(of_window(raw)),
+            PlannerResult::Original(raw) => Ok(self.of_window(raw)),
         }
     }
 
@@ -152,7 +155,7 @@ impl Binder<'_> {
         let Some(func_def) = self.window_function(name) else { return Err(self.no_function(name, span)) };
         let window_frame = self.frame(None, &mut order_by, span)?;
         let (filter, null_treatment, distinct) = (None, None, false);
-        Ok(of_window(RawWindowExpr {
+        Ok(self.of_window(RawWindowExpr {
             func_def,
             args,
             partition_by,
@@ -163,10 +166,22 @@ impl Binder<'_> {
             distinct,
         }))
     }
-}
 
-fn of_window(raw: RawWindowExpr) -> Expr {
-    let RawWindowExpr { func_def, args, partition_by, order_by, window_frame, filter, null_treatment, distinct } = raw;
-    let params = WindowFunctionParams { args, partition_by, order_by, window_frame, filter, null_treatment, distinct };
-    Expr::WindowFunction(Box::new(WindowFunction { fun: func_def, params }))
+    fn of_window(&mut self, raw: RawWindowExpr) -> Expr {
+        let RawWindowExpr {
+            func_def: fun,
+            args,
+            partition_by,
+            order_by,
+            window_frame,
+            filter,
+            null_treatment,
+            distinct,
+        } = raw;
+        let is_unordered = partition_by.is_empty() && order_by.is_empty();
+        self.depends_on_order |= is_unordered && NUMBERING.contains(&fun.name());
+        let params =
+            WindowFunctionParams { args, partition_by, order_by, window_frame, filter, null_treatment, distinct };
+        Expr::WindowFunction(Box::new(WindowFunction { fun, params }))
+    }
 }

@@ -8,8 +8,10 @@ use datafusion_expr::planner::{PlannerResult, RawAggregateExpr, RawWindowExpr};
 use datafusion_expr::{
     AggregateUDF, Expr, GetFieldAccess, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
 };
+use freestone_sql::Span;
 use freestone_sql::tree::{self, BinaryOperator, IntervalUnit, Name};
 
+use crate::error::BindError;
 use crate::reading::Named;
 
 /// The name of the JSON in a conversion of JSON to another type.
@@ -137,7 +139,7 @@ pub trait Functions {
     fn names(&self) -> Vec<String>;
 
     /// The error of a call of something that is no function, if more is known of it than its name.
-    fn missing(&self, _name: &str) -> Option<String> {
+    fn missing(&self, _name: &str, _span: Span) -> Option<BindError> {
         None
     }
 

@@ -35,7 +35,7 @@ use parking_lot::Mutex;
 
 use crate::access::{Access, Extension};
 use crate::attached::{Attached, AttachedSnapshots};
-use crate::binding::Switch;
+use crate::binding::Bindings;
 use crate::context::{self, Budget, CancellableStream, Canceller, Progress};
 use crate::definitions::GeneratedColumn;
 use crate::error::{Error, ErrorKind, Result};
@@ -89,7 +89,7 @@ pub(crate) struct Planner {
     temp: TempSchema,
     /// The records of files that were left out.
     rejects: RejectTables,
-    switch: Arc<Switch>,
+    bindings: Arc<Bindings>,
 }
 
 /// The table that represents the target of a write in its plan.
@@ -251,8 +251,8 @@ impl Planner {
         temp: TempSchema,
     ) -> Self {
         let (base, extension, rejects) = (Arc::new(base), Arc::default(), RejectTables::default());
-        let switch = Arc::new(Switch::of_environment());
-        Planner { base, access, extension, lists, log, sequences, temp, rejects, switch }
+        let bindings = Arc::default();
+        Planner { base, access, extension, lists, log, sequences, temp, rejects, bindings }
     }
 
     /// The tables of records of files that were left out.
@@ -260,9 +260,9 @@ impl Planner {
         &self.rejects
     }
 
-    /// Whether the binder plans, and what it has planned.
-    pub fn switch(&self) -> &Switch {
-        &self.switch
+    /// What the binder has planned.
+    pub fn bindings(&self) -> &Bindings {
+        &self.bindings
     }
 
     /// The permissions of the session.
@@ -375,8 +375,8 @@ impl Planner {
         Ok(plan.with_param_values(ParamValues::from(values))?)
     }
 
-    /// Plans a query, or EXPLAIN of one, from its text by the binder where the session's switch is on and the binder has its
-    /// forms, and otherwise from sqlparser's tree.
+    /// Plans a query, or EXPLAIN of one, from its text by the binder where it has its forms, and otherwise
+    ///  from sqlparser's tree.
     pub async fn plan_written(
         &self,
         state: &SessionState,
@@ -384,16 +384,30 @@ impl Planner {
         sql: ast::Statement,
         parameters: &Parameters,
     ) -> Result<LogicalPlan> {
-        if let (true, Some(written)) = (self.switch.is_on(), &parameters.written)
+        if let Some(written) = &parameters.written
             && is_of_query(&sql)
-            && let Some(plan) = Box::pin(self.switch.plan(self, state, scope, written, parameters)).await?
+            && let Some(bound) = Box::pin(self.bindings.plan(self, state, scope, written, parameters)).await?
         {
             return match sql {
-                ast::Statement::Explain { .. } => self.explained(state, scope, sql, plan).await,
-                _ => Ok(plan),
+                ast::Statement::Explain { .. } => self.explained(state, scope, sql, bound.plan).await,
+                _ => Ok(bound.plan),
             };
         }
         Box::pin(self.plan(state, scope, sql, parameters)).await
+    }
+
+    /// Plans a query of the engine's own from its text, and returns the state in which the plan runs.
+    pub async fn plan_text(&self, scope: &Scope, text: &str) -> Result<(SessionState, LogicalPlan)> {
+        let (mut state, written) = (self.state(scope), Written::new(text));
+        let bound = Box::pin(self.bindings.plan(self, &state, scope, &written, &Parameters::default())).await?;
+        let Some(bound) = bound else {
+            let form = written.query().err().unwrap_or("this form");
+            return Err(Error::unsupported(format!("{form} is not available here: {text}")));
+        };
+        if bound.depends_on_order {
+            state.config_mut().options_mut().execution.target_partitions = 1;
+        }
+        Ok((state, bound.plan))
     }
 
     /// EXPLAIN with a plan in place of its query.
@@ -439,7 +453,7 @@ impl Planner {
         known: &[Option<DataType>],
         written: Option<&Written>,
     ) -> Result<(Vec<DataType>, LogicalPlan)> {
-        if let (true, Some(written)) = (self.switch.is_on(), written)
+        if let Some(written) = written
             && matches!(statement, ast::Statement::Query(_))
             && let Some(described) = Box::pin(self.describe_bound(state, scope, &statement, known, written)).await?
         {
@@ -477,17 +491,17 @@ impl Planner {
         written: &Written,
     ) -> Result<Option<(Vec<DataType>, LogicalPlan)>> {
         let Described { mut types, complete } = parameters::describe(&mut statement.clone(), known)?;
-        let planned = match self.switch.described(self, state, scope, written, &types).await {
+        let planned = match self.bindings.described(self, state, scope, written, &types).await {
             Err(error) if !complete => {
                 types = parameters::with_intervals(statement, &types);
-                self.switch.described(self, state, scope, written, &types).await.map_err(|_| error)?
+                self.bindings.described(self, state, scope, written, &types).await.map_err(|_| error)?
             }
             planned => planned?,
         };
         let Some(mut plan) = planned else { return Ok(None) };
         if !complete {
             types = parameters::inferred(&plan, &types)?;
-            match self.switch.described(self, state, scope, written, &types).await? {
+            match self.bindings.described(self, state, scope, written, &types).await? {
                 Some(typed) => plan = typed,
                 None => return Ok(None),
             }
@@ -978,10 +992,9 @@ impl StatementSchema {
     /// Plans the query of a view in a scope within it.
     async fn plan_of_view(&self, state: &SessionState, scope: &Scope, name: &str, sql: &str) -> Result<LogicalPlan> {
         let (planner, none) = (&self.planner, Parameters::default());
-        if planner.switch.is_on()
-            && let Some(plan) = Box::pin(planner.switch.plan(planner, state, scope, &Written::new(sql), &none)).await?
-        {
-            return Ok(plan);
+        let written = Written::new(sql);
+        if let Some(bound) = Box::pin(planner.bindings.plan(planner, state, scope, &written, &none)).await? {
+            return Ok(bound.plan);
         }
         let mut query = statement::parse_query(sql)?;
         if planner.temp.has(name) {

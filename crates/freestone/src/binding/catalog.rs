@@ -94,13 +94,7 @@ impl Catalog for Tables {
 
     fn primary_key(&self, named: &Named) -> Vec<String> {
         let Named::Table(name) = named else { return vec![] };
-        let parts: Vec<&str> = name.parts.iter().map(|part| part.text.as_str()).collect();
-        let known = match *parts.as_slice() {
-            [only] => self.temp.find(&self.scope.snapshot, only).unwrap_or_else(|| only.to_owned()),
-            [schema, table] if is_ours(schema) => table.to_owned(),
-            [schema, table] => name_in(schema, table),
-            _ => return vec![],
-        };
+        let Ok(known) = stored_name(&self.temp, &self.scope, name) else { return vec![] };
         self.scope.snapshot.table(&known).map(|table| table.schema.primary_key.clone()).unwrap_or_default()
     }
 
@@ -160,7 +154,7 @@ async fn provider(
     match named {
         Named::Table(name) => {
             let parts: Vec<&str> = name.parts.iter().map(|part| part.text.as_str()).collect();
-            if let Some(own) = temporary(planner, scope, &parts)? {
+            if let Some(own) = temporary(planner.temp(), scope, &parts)? {
                 return in_schema(state, PG_TEMP, own).await;
             }
             match parts.as_slice() {
@@ -184,11 +178,7 @@ async fn provider(
                 Version::Number(value) => ("version", value),
                 Version::Time(value) => ("timestamp", value),
             };
-            let parts: Vec<&str> = name.parts.iter().map(|part| part.text.as_str()).collect();
-            let table = match temporary(planner, scope, &parts)? {
-                Some(own) => name_in(planner.temp().name(), own),
-                None => table_of(name),
-            };
+            let table = stored_name(planner.temp(), scope, name)?;
             let arguments = [text(&table), text(unit), version_value(planner, state, scope, value)?];
             of_function(state, AT, &arguments).map(Some)
         }
@@ -196,8 +186,7 @@ async fn provider(
 }
 
 /// The temporary table that a name means. Views of the database, and attached databases, see those by a schema only.
-fn temporary<'n>(planner: &Planner, scope: &Scope, parts: &[&'n str]) -> Result<Option<&'n str>> {
-    let temp = planner.temp();
+fn temporary<'n>(temp: &TempSchema, scope: &Scope, parts: &[&'n str]) -> Result<Option<&'n str>> {
     if !scope.is_of_session(temp) {
         return Ok(None);
     }
@@ -235,13 +224,17 @@ pub(super) fn of_function(state: &SessionState, name: &str, arguments: &[Expr]) 
     }
 }
 
-/// The name of a table without the schema that every database has.
-fn table_of(name: &ObjectName) -> String {
+/// The name by which the catalog keeps a table.
+fn stored_name(temp: &TempSchema, scope: &Scope, name: &ObjectName) -> Result<String> {
     let parts: Vec<&str> = name.parts.iter().map(|part| part.text.as_str()).collect();
-    match parts.as_slice() {
-        [schema, table] if crate::sql::names::is_ours(schema) => (*table).to_owned(),
-        parts => parts.join("."),
+    if let Some(own) = temporary(temp, scope, &parts)? {
+        return Ok(name_in(temp.name(), own));
     }
+    Ok(match parts.as_slice() {
+        [schema, table] | [CATALOG, schema, table] if is_ours(schema) => (*table).to_owned(),
+        [CATALOG, schema, table] => name_in(schema, table),
+        parts => parts.join("."),
+    })
 }
 
 /// The constant of AT.

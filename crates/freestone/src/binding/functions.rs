@@ -21,12 +21,14 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::planner::NullOrdering;
 use datafusion::sql::sqlparser::ast::BinaryOperator as Parsed;
-use freestone_binder::{Definition, Functions, Settings, TableArgument};
+use freestone_binder::{BindError, Definition, ErrorKind as Kind, Functions, Settings, TableArgument};
+use freestone_sql::Span;
 use freestone_sql::tree::{BinaryOperator, IntervalUnit};
 
 use super::Answers;
 use super::catalog::{of_function, option_text, text};
 use crate::catalog::Scope;
+use crate::error::ErrorKind;
 use crate::sql::extensions::json_conversion;
 use crate::sql::file_calls;
 use crate::sql::function_macros;
@@ -156,12 +158,14 @@ impl Functions for Registry<'_> {
         own.chain(others).cloned().chain(function_macros::names().map(str::to_owned)).collect()
     }
 
-    fn missing(&self, name: &str) -> Option<String> {
+    fn missing(&self, name: &str, span: Span) -> Option<BindError> {
         let error = scalars::missing(name, self.state);
-        Some(match error.hint() {
-            Some(hint) => format!("{error}; {hint}"),
-            None => error.to_string(),
-        })
+        let kind = match error.kind() {
+            ErrorKind::NotFound => Kind::UnknownName,
+            _ => Kind::Invalid,
+        };
+        let (message, hint) = (error.to_string(), error.hint().map(str::to_owned));
+        Some(BindError { kind, span, message, hint, cause: None })
     }
 
     fn synonym(&self, name: &str) -> Option<&str> {

@@ -1,22 +1,21 @@
 //! Queries as plans: text to a tree by `freestone-sql`, and the tree to a plan by `freestone-binder`, whose world is implemented
 //! here: [`catalog`] the tables of a statement's snapshot, [`functions`] the functions and operators of its session.
 //!
-//! A form that the binder does not make yet is planned from sqlparser's tree and counted by its name; so are all queries of a
-//! session whose [`Switch`] is off, as it is unless `FREESTONE_BINDER=1`. An error of another kind is the error of the statement.
+//! A form that the binder does not make yet is planned from sqlparser's tree and counted by its name. An error of another kind
+//! is the error of the statement.
 
 mod catalog;
 mod functions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::DFSchema;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::scalar::ScalarValue;
-use freestone_binder::{BindError, ErrorKind as Kind, Options, Parameter, World, named_tables};
+use freestone_binder::{BindError, Bound, ErrorKind as Kind, Options, Parameter, World, named_tables};
 use freestone_sql::tree;
 use parking_lot::Mutex;
 
@@ -27,38 +26,20 @@ use crate::sql::parameters::{self, Parameters};
 use crate::sql::written::Written;
 use crate::table_functions::evaluated;
 
-/// The variable of the environment that turns the switch of new sessions on.
-const VARIABLE: &str = "FREESTONE_BINDER";
-
-/// Whether a session plans its SELECTs by the binder, and what it has planned so.
-#[derive(Debug)]
-pub(crate) struct Switch {
-    is_on: AtomicBool,
+/// What the binder has planned in a session.
+#[derive(Debug, Default)]
+pub(crate) struct Bindings {
     /// How many SELECTs were planned, by the form for which the binder left them: empty if it planned them.
     counts: Mutex<BTreeMap<String, usize>>,
 }
 
-impl Switch {
-    /// The switch of a new session.
-    pub fn of_environment() -> Switch {
-        let is_on = std::env::var_os(VARIABLE).is_some_and(|value| value == "1");
-        Switch { is_on: AtomicBool::new(is_on), counts: Mutex::default() }
-    }
-
-    pub fn is_on(&self) -> bool {
-        self.is_on.load(Ordering::Relaxed)
-    }
-
-    pub fn set(&self, is_on: bool) {
-        self.is_on.store(is_on, Ordering::Relaxed);
-    }
-
+impl Bindings {
     /// How many SELECTs were planned, by form.
     pub fn counts(&self) -> BTreeMap<String, usize> {
         self.counts.lock().clone()
     }
 
-    /// The plan of a query, or `None` if its form is not bound yet.
+    /// A query that is bound, or `None` if its form is not bound yet.
     ///
     /// # Errors
     /// The query is wrong.
@@ -69,7 +50,7 @@ impl Switch {
         scope: &Scope,
         written: &Written,
         parameters: &Parameters,
-    ) -> Result<Option<LogicalPlan>> {
+    ) -> Result<Option<Bound>> {
         self.bound(planner, state, scope, written, &of_values(parameters)?).await
     }
 
@@ -85,7 +66,7 @@ impl Switch {
         written: &Written,
         types: &[DataType],
     ) -> Result<Option<LogicalPlan>> {
-        self.bound(planner, state, scope, written, &of_types(types)).await
+        Ok(self.bound(planner, state, scope, written, &of_types(types)).await?.map(|bound| bound.plan))
     }
 
     async fn bound(
@@ -95,25 +76,25 @@ impl Switch {
         scope: &Scope,
         written: &Written,
         options: &Options,
-    ) -> Result<Option<LogicalPlan>> {
-        let planned = match written.query() {
-            Ok(query) => planned(planner, state, scope, (query, written.text()), options).await?,
+    ) -> Result<Option<Bound>> {
+        let bound = match written.query() {
+            Ok(query) => bound(planner, state, scope, (query, written.text()), options).await?,
             Err(form) => Err(form),
         };
-        let form = planned.as_ref().err().copied().unwrap_or_default();
+        let form = bound.as_ref().err().copied().unwrap_or_default();
         *self.counts.lock().entry(form.to_owned()).or_default() += 1;
-        Ok(planned.ok())
+        Ok(bound.ok())
     }
 }
 
-/// The plan of a query, or the form for which it has none. What binding asks for is looked up, and it begins again.
-async fn planned(
+/// A query that is bound, or the form that is not. What binding asks for is looked up, and it begins again.
+async fn bound(
     planner: &Planner,
     state: &SessionState,
     scope: &Scope,
     (query, text): (&tree::Query, &str),
     options: &Options,
-) -> Result<std::result::Result<LogicalPlan, &'static str>> {
+) -> Result<std::result::Result<Bound, &'static str>> {
     let mut catalog = catalog::Tables::new(planner, state, scope, named_tables(query)).await;
     let mut answers = Answers::default();
     loop {
@@ -123,7 +104,7 @@ async fn planned(
             let settings = functions.settings();
             let world = World { catalog: &catalog, functions: &functions, settings: &settings };
             match freestone_binder::bind(query, world, options) {
-                Ok(bound) => return Ok(Ok(bound.plan)),
+                Ok(bound) => return Ok(Ok(bound)),
                 Err(error) => error,
             }
         };
@@ -176,7 +157,7 @@ fn of_values(parameters: &Parameters) -> Result<Options> {
         let is_declared = matches!(parameters.types.get(at), Some(Some(_)));
         let text = value.try_as_str().map(|text| text.map(str::to_owned));
         Parameter::Value(match text {
-            Some(None) | None if value.is_null() && !is_declared => ScalarValue::Null,
+            Some(None) if !is_declared => ScalarValue::Null,
             Some(text) if is_declared => ScalarValue::Utf8View(text),
             Some(text) => ScalarValue::Utf8(text),
             None => value,

@@ -26,9 +26,8 @@ use crate::exec::{defaults, dml, generated_columns, row_checks};
 use crate::ingest::stored_cell;
 use crate::inputs::ArrowTable;
 use crate::sql::names::{identifier, name_in, object_name};
-use crate::sql::parameters::Parameters;
 use crate::sql::spellings::CONSTRAINT;
-use crate::sql::statement::{parse_query, quote};
+use crate::sql::statement::quote;
 use crate::sql::text_types;
 use crate::sql::user_types;
 
@@ -542,8 +541,7 @@ impl Alteration<'_> {
     fn check_not_null(&mut self, column: &str) -> Result<()> {
         let scope = Scope::new(self.transaction.snapshot()).with_target_rows(self.table);
         let sql = format!("SELECT 1 FROM {} WHERE {} IS NULL LIMIT 1", quote(TARGET), quote(column));
-        let query = ast::Statement::Query(parse_query(&sql)?);
-        let (state, plan) = self.context.plan(&scope, query, &Parameters::default())?;
+        let (state, plan) = self.context.plan_text(&scope, &sql)?;
         for batch in self.context.run(&state, &plan)? {
             if batch?.num_rows() > 0 {
                 let message =
@@ -666,8 +664,7 @@ fn computed(
     let fields = Arc::new(Schema::new(vec![field]));
     let batch = RecordBatch::try_new(fields.clone(), vec![array.clone()])?;
     let scope = Scope::new(snapshot.clone()).with_target_written(ArrowTable::of_batches(&fields, vec![batch])?);
-    let query = ast::Statement::Query(parse_query(sql)?);
-    let (mut state, plan) = context.plan(&scope, query, &Parameters::default())?;
+    let (mut state, plan) = context.plan_text(&scope, sql)?;
     // One partition preserves the order of the rows.
     state.config_mut().options_mut().execution.target_partitions = 1;
     let batches = context.run(&state, &plan)?.collect::<Result<Vec<_>>>()?;

@@ -203,15 +203,13 @@ pub(crate) fn create_view(
     crate::sequences::check_no_sequence(&base, &name)?;
     definitions::check_schema(&base, schema_name(&create.name).as_deref())?;
     let mut sql = text.unwrap_or_else(|| create.query.to_string());
-    let mut query = create.query;
     if !create.columns.is_empty() {
         let columns: Vec<String> = create.columns.iter().map(|column| column.name.to_string()).collect();
         sql = format!("SELECT * FROM ({sql}\n) AS \"{}\" ({})", name.replace('"', "\"\""), columns.join(", "));
-        query = crate::sql::statement::parse_query(&sql)?;
     }
     // Planned inside the view of its own name, so that one that refers to itself fails here.
     let scope = Scope::new(base).with_view(&name);
-    let (_, plan) = context.plan(&scope, ast::Statement::Query(query), &Parameters::default())?;
+    let (_, plan) = context.plan_text(&scope, &sql)?;
     if scope.attached().is_used() && !is_temporary(&name) {
         return Err(Error::unsupported(format!(
             "view {name} reads an attached database, which other sessions do not have"

@@ -9,7 +9,6 @@ use datafusion::arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32A
 use datafusion::arrow::compute::{concat, take};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 use freestone_store::schema::{Identity, StoredValue, TableSchema};
@@ -21,8 +20,7 @@ use crate::exec::stored_values::Places;
 use crate::exec::write::WriteContext;
 use crate::ingest::stored_cell;
 use crate::sequences::{catalog_name, named_by};
-use crate::sql::parameters::Parameters;
-use crate::sql::statement::{parse_expression, parse_query};
+use crate::sql::statement::parse_expression;
 
 /// The values of the columns that a statement does not give, for each of its batches.
 pub(crate) struct Defaults<'a> {
@@ -75,7 +73,7 @@ fn value(context: &WriteContext, scope: &Scope, sql: &str) -> Result<Value> {
     if let Some(sequence) = named_by(&parse_expression(sql)?) {
         return Ok(Value::Next(catalog_name(&sequence)?));
     }
-    let (state, plan) = plan(context, scope, &format!("SELECT ({sql})"))?;
+    let (state, plan) = context.plan_text(scope, &format!("SELECT ({sql})"))?;
     if is_volatile(&plan) {
         return Ok(Value::Each(sql.to_owned()));
     }
@@ -85,7 +83,7 @@ fn value(context: &WriteContext, scope: &Scope, sql: &str) -> Result<Value> {
 
 /// The values of an expression that differ from row to row.
 fn each(context: &WriteContext, scope: &Scope, sql: &str, rows: usize) -> Result<ArrayRef> {
-    let (mut state, plan) = plan(context, scope, &format!("SELECT ({sql}) FROM generate_series(1, {rows})"))?;
+    let (mut state, plan) = context.plan_text(scope, &format!("SELECT ({sql}) FROM generate_series(1, {rows})"))?;
     // One partition preserves the order of the rows.
     state.config_mut().options_mut().execution.target_partitions = 1;
     let batches = context.run(&state, &plan)?.collect::<Result<Vec<_>>>()?;
@@ -96,10 +94,6 @@ fn first_column(batches: &[RecordBatch]) -> Result<ArrayRef> {
     let columns = batches.iter().filter_map(|batch| batch.columns().first());
     let columns: Vec<&dyn Array> = columns.map(AsRef::as_ref).collect();
     Ok(if columns.is_empty() { new_null_array(&DataType::Null, 0) } else { concat(&columns)? })
-}
-
-fn plan(context: &WriteContext, scope: &Scope, sql: &str) -> Result<(SessionState, LogicalPlan)> {
-    context.plan(scope, ast::Statement::Query(parse_query(sql)?), &Parameters::default())
 }
 
 fn is_volatile(plan: &LogicalPlan) -> bool {
@@ -127,7 +121,7 @@ pub(crate) fn check(
 ) -> Result<Option<StoredValue>> {
     let of_column = |error: Error| error.at(&format!("DEFAULT of column {name}"));
     sequences::check_named(&scope.snapshot, sql).map_err(of_column)?;
-    let (_, planned) = plan(context, scope, &format!("SELECT ({sql})")).map_err(of_column)?;
+    let (_, planned) = context.plan_text(scope, &format!("SELECT ({sql})")).map_err(of_column)?;
     let mut is_plain = true;
     let _ = planned.apply_with_subqueries(|node| {
         is_plain &= matches!(node, LogicalPlan::Projection(_) | LogicalPlan::EmptyRelation(_));

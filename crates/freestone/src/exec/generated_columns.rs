@@ -13,9 +13,8 @@ use crate::error::{Error, Result};
 use crate::exec::row_checks;
 use crate::exec::write::WriteContext;
 use crate::sql::names::{folded, identifier};
-use crate::sql::parameters::Parameters;
 use crate::sql::room::Room;
-use crate::sql::statement::{parse_expression, parse_query, quote};
+use crate::sql::statement::{parse_expression, quote};
 use crate::sql::token_forms::COMPUTED;
 use crate::sql::visitor;
 
@@ -112,8 +111,8 @@ pub(crate) fn declare(
 /// Checks that a column is an expression of its row.
 fn check(context: &WriteContext, scope: &Scope, table: &str, column: &GeneratedColumn) -> Result<()> {
     // Over the stored table itself: a view over it could be read once for several references.
-    let query = parse_query(&format!("SELECT {} FROM {}", column.value(), quote(&format!("{STORED}{table}"))))?;
-    let (_, plan) = context.plan(scope, ast::Statement::Query(query), &Parameters::default())?;
+    let query = format!("SELECT {} FROM {}", column.value(), quote(&format!("{STORED}{table}")));
+    let (_, plan) = context.plan_text(scope, &query)?;
     let (mut is_plain, mut is_volatile) = (true, false);
     plan.apply_with_subqueries(|node| {
         use LogicalPlan::{Projection, SubqueryAlias, TableScan};

@@ -426,9 +426,9 @@ fn rows_at(
         return Ok(vec![]);
     }
     let columns = schema.columns.iter().map(|column| quote(&column.name)).collect::<Vec<_>>().join(", ");
-    let query = parse_query(&format!("SELECT {ROW_ID_COLUMN}, {columns} FROM {}", quote(TARGET)))?;
     let scope = Scope::new(snapshot.clone()).with_target_rows(target);
-    let (state, plan) = context.plan(&scope, ast::Statement::Query(query), &Parameters::default())?;
+    let query = format!("SELECT {}, {columns} FROM {}", quote(ROW_ID_COLUMN), quote(TARGET));
+    let (state, plan) = context.plan_text(&scope, &query)?;
     let wanted: HashSet<u64> = row_ids.iter().copied().collect();
     let mut found = vec![];
     for batch in context.run(&state, &plan)? {

@@ -14,8 +14,7 @@ use crate::catalog::{Scope, TARGET};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::write::WriteContext;
 use crate::sql::names::identifier;
-use crate::sql::parameters::Parameters;
-use crate::sql::statement::{parse_expression, parse_query, quote};
+use crate::sql::statement::{parse_expression, quote};
 use crate::sql::text_types;
 use crate::sql::visitor;
 
@@ -86,8 +85,8 @@ pub(crate) fn renamed(condition: &str, column: &str, new: &str) -> Result<String
 pub(crate) fn validate(context: &WriteContext, scope: &Scope, schema: &TableSchema) -> Result<()> {
     let scope = scope.clone().with_target_columns(schema);
     for check in &schema.checks {
-        let query = parse_query(&format!("SELECT 1 FROM {} WHERE ({})", quote(TARGET), check.condition))?;
-        let planned = context.plan(&scope, ast::Statement::Query(query), &Parameters::default());
+        let planned =
+            context.plan_text(&scope, &format!("SELECT 1 FROM {} WHERE ({})", quote(TARGET), check.condition));
         let analyzed = planned.and_then(|(state, plan)| {
             Ok(state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?)
         });
@@ -105,9 +104,8 @@ pub(crate) fn check(transaction: &mut WriteTransaction, context: &WriteContext) 
         let Some(table) = added.table(&name).cloned() else { continue };
         for check in &table.schema.checks {
             let name = quote(&name);
-            let query = parse_query(&format!("SELECT * FROM {name} WHERE NOT ({}) LIMIT 1", check.condition))?;
-            let scope = Scope::new(added.clone());
-            let (state, plan) = context.plan(&scope, ast::Statement::Query(query), &Parameters::default())?;
+            let query = format!("SELECT * FROM {name} WHERE NOT ({}) LIMIT 1", check.condition);
+            let (state, plan) = context.plan_text(&Scope::new(added.clone()), &query)?;
             for batch in context.run(&state, &plan)? {
                 let batch = batch?;
                 if batch.num_rows() > 0 {

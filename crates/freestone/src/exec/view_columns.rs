@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Field;
-use datafusion::sql::sqlparser::ast;
 use freestone_store::Snapshot;
 
 use crate::catalog::Scope;
@@ -14,8 +13,7 @@ use crate::definitions;
 use crate::error::{Error, Result};
 use crate::exec::write::WriteContext;
 use crate::sql::names;
-use crate::sql::parameters::Parameters;
-use crate::sql::statement::{parse_query, parse_script};
+use crate::sql::statement::parse_script;
 
 /// The columns of views, by which it shows whether a change of a table changes them.
 #[derive(Default)]
@@ -69,7 +67,7 @@ impl Views {
 
 fn columns_of(context: &WriteContext, snapshot: &Arc<Snapshot>, name: &str, text: &str) -> Result<Vec<Arc<Field>>> {
     let scope = Scope::new(snapshot.clone()).with_view(name);
-    let (state, plan) = context.plan(&scope, ast::Statement::Query(parse_query(text)?), &Parameters::default())?;
+    let (state, plan) = context.plan_text(&scope, text)?;
     let fields = names::shown(context.schema_of(&state, &plan)?);
     // Whether a column can have NULL is nothing on which a view depends.
     Ok(fields.fields().iter().map(|field| Arc::new(field.as_ref().clone().with_nullable(true))).collect())

@@ -116,6 +116,12 @@ impl WriteContext {
         self.planned(scope, sql, parameters, false)
     }
 
+    /// Plans a query of the engine's own, from its text.
+    pub fn plan_text(&self, scope: &Scope, text: &str) -> Result<(SessionState, LogicalPlan)> {
+        let scope = scope.clone().with_progress(self.progress.clone()).with_inference(self.inference.clone());
+        self.within_limits(|| self.runtime.block_on(self.planner.plan_text(&scope, text)))
+    }
+
     /// Plans the query of the statement as it was written.
     pub fn plan_written(
         &self,

@@ -4,6 +4,7 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast;
+use freestone_sql::tree;
 
 use crate::sql::spellings::{BY_NAME, OVERRIDING};
 use crate::sql::visitor;
@@ -18,6 +19,50 @@ pub(crate) fn is_candidate(sql: &ast::Statement) -> bool {
         _ => None,
     };
     selection.is_some_and(compares)
+}
+
+/// Whether a query may be one that reads the row of a key.
+pub(crate) fn may_read_row(query: &tree::Query) -> bool {
+    let tree::Query {
+        with: None,
+        body: tree::QueryBody::Select(select),
+        order_by: None,
+        limit: None,
+        offset: None,
+        span: _,
+    } = query
+    else {
+        return false;
+    };
+    let tree::Select {
+        distinct: None,
+        items: _,
+        from,
+        condition: Some(condition),
+        group_by: tree::GroupBy::None,
+        having: None,
+        windows,
+        qualify: None,
+        sample: None,
+        span: _,
+    } = &**select
+    else {
+        return false;
+    };
+    let is_name = |table: &tree::Table| {
+        matches!(table.kind, tree::TableKind::Named { version: None, .. }) && table.sample.is_none()
+    };
+    windows.is_empty() && matches!(from.as_slice(), [table] if is_name(table)) && has_equality(condition)
+}
+
+/// Whether an expression is `… = …`, or a conjunction with it.
+fn has_equality(condition: &tree::Expr) -> bool {
+    let tree::ExprKind::Chain { first, rest } = &condition.kind else { return false };
+    rest.iter().any(|link| match link.operator {
+        tree::BinaryOperator::Eq => true,
+        tree::BinaryOperator::And => has_equality(&link.operand),
+        _ => false,
+    }) || rest.iter().all(|link| link.operator == tree::BinaryOperator::And) && has_equality(first)
 }
 
 /// The condition of `SELECT … FROM table WHERE condition`.

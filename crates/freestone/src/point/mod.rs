@@ -20,7 +20,7 @@ use freestone_store::schema::{Column, TableSchema};
 use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
 
-pub(crate) use candidates::is_candidate;
+pub(crate) use candidates::{is_candidate, may_read_row};
 pub(crate) use recognition::recognize;
 pub(crate) use rows::{Lookups, lookup};
 

@@ -115,7 +115,7 @@ impl Session {
         self.check_transaction(statement.ends_transaction())?;
         match self.command(statement).await? {
             Command::Sql(sql) => {
-                let written = self.planner().switch().is_on().then(|| Arc::new(Written::new(&statement.text)));
+                let written = Some(Arc::new(Written::new(&statement.text)));
                 self.describe_sql(statement, *sql, types, written).await
             }
             Command::LockRows(query) => {

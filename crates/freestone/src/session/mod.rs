@@ -39,7 +39,7 @@ use tokio::runtime::Handle;
 
 use crate::access::{Access, Extension};
 use crate::advise::{AdviseOptions, advice_batch};
-use crate::attached::{self, Attached};
+use crate::attached::{self, Attached, AttachedSnapshots};
 use crate::catalog::{Planner, Scope, constant};
 use crate::cluster::Distributed;
 use crate::context::{
@@ -66,7 +66,7 @@ use crate::shared::{SharedPlanner, SharedRelations};
 use crate::sql::depth::OnStack;
 use crate::sql::laterals::Laterals;
 use crate::sql::parameters::Parameters;
-use crate::sql::statement::{AdviseRequest, Command, CopyFrom, CopyTo, Statement, is_write};
+use crate::sql::statement::{AdviseRequest, Command, CopyFrom, CopyTo, Statement, StatementKind, is_write};
 use crate::sql::temp_names::WriteTarget;
 use crate::sql::written::Written;
 use crate::sql::{depth, names, parameters, statement, types};
@@ -78,8 +78,8 @@ use crate::untyped::{TypedValues, UntypedPlanner};
 use crate::variables::Variables;
 use crate::workload::{Watch, Watched};
 use crate::{
-    aggregates, definitions, exact, growth, optimizer, planning, scalars, settings, shared, times, untyped, windows,
-    workload,
+    aggregates, definitions, exact, growth, optimizer, planning, point, scalars, settings, shared, times, untyped,
+    windows, workload,
 };
 use plan_cache::{CachedPlan, Plans};
 use points::Points;
@@ -186,17 +186,10 @@ impl Session {
         }
     }
 
-    /// Makes the binder plan SELECTs, or sqlparser's tree, as without it. For tests that compare both.
-    #[doc(hidden)]
-    pub fn use_binder(&self, is_on: bool) {
-        self.planner.read().switch().set(is_on);
-        self.plans.lock().clear();
-    }
-
-    /// How many SELECTs were planned with the binder on, by the form for which it left them: empty if it planned them.
+    /// How many SELECTs were planned, by the form for which the binder left them: empty if it planned them.
     #[doc(hidden)]
     pub fn binder_counts(&self) -> std::collections::BTreeMap<String, usize> {
-        self.planner.read().switch().counts()
+        self.planner.read().bindings().counts()
     }
 
     /// The database of the session.
@@ -252,7 +245,7 @@ impl Session {
 
     async fn execute_unguarded(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
         self.check_transaction(statement.ends_transaction())?;
-        let parameters = self.parameters_of(statement, inputs)?;
+        let parameters = parameters_of(statement, inputs)?;
         let form = self.form(statement, &parameters);
         if let Some(form) = &form
             && let Some(outcome) = self.execute_known(&form.text, &form.given).await?
@@ -260,6 +253,9 @@ impl Session {
             return Ok(outcome);
         }
         if let Some((kept, snapshot)) = self.kept_plan(&statement.text, &parameters)? {
+            return self.run_kept(&kept, &snapshot);
+        }
+        if let Some((kept, snapshot)) = self.newly_bound(statement, &parameters).await? {
             return self.run_kept(&kept, &snapshot);
         }
         let (command, target) = self.resolved(statement).await?;
@@ -431,7 +427,7 @@ impl Session {
     }
 
     async fn planned_schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
-        let parameters = self.parameters_of(statement, inputs)?;
+        let parameters = parameters_of(statement, inputs)?;
         if let Some(form) = self.form(statement, &parameters)
             && let Some(schema) = self.known_schema(&form)?
         {
@@ -768,8 +764,11 @@ impl Session {
         if self.knows(statement) {
             return Ok(Answer::Outcome(self.execute_unguarded(statement, inputs).await?));
         }
-        let parameters = self.parameters_of(statement, inputs.clone())?;
+        let parameters = parameters_of(statement, inputs.clone())?;
         if let Some((kept, snapshot)) = self.kept_plan(&statement.text, &parameters)? {
+            return self.stored_answer(&kept, &snapshot);
+        }
+        if let Some((kept, snapshot)) = self.newly_bound(statement, &parameters).await? {
             return self.stored_answer(&kept, &snapshot);
         }
         if let Command::Sql(sql) = self.command(statement).await?
@@ -834,8 +833,7 @@ impl Session {
         parameters: &Parameters,
     ) -> Result<(CachedPlan, Arc<Snapshot>)> {
         let scope = self.scope()?.with_tables(&parameters.tables);
-        let (snapshot, key) = (scope.snapshot.clone(), plan_cache::key(text, parameters));
-        let attached = scope.attached().clone();
+        let (snapshot, attached) = (scope.snapshot.clone(), scope.attached().clone());
         let given = parameters.clone();
         let planned = self.plan_apart(move |planner, _| async move {
             let state = planner.state_of(&scope, &sql);
@@ -844,19 +842,57 @@ impl Session {
             read_only_plan(&plan)?;
             Ok(CachedPlan::new(&state, &plan, logged, &scope).await?)
         });
-        let (mut planned, lasting) = planned.await?;
-        if lasting && !snapshot.has_own_changes() && !attached.is_used() {
-            planned = planned.of_query(text, parameters);
-            self.plans.lock().keep(key, &snapshot, planned.clone());
-        }
-        Ok((planned, snapshot))
+        let (planned, lasting) = planned.await?;
+        Ok((self.kept(text, parameters, planned, (lasting, &attached, &snapshot)), snapshot))
     }
 
-    /// What a statement is given, with its text where the binder reads it.
-    fn parameters_of(&self, statement: &Statement, inputs: Inputs) -> Result<Parameters> {
-        let is_read = self.planner.read().switch().is_on();
-        let written = is_read.then(|| Arc::new(Written::new(&statement.text)));
-        Ok(Parameters { written, ..parameters_of(statement, inputs)? })
+    /// The plan that the binder makes of a query's text, of which none was kept. `None` if the statement is no query or has
+    /// forms that the binder does not make, or if it may read the row of a key: such statements need no plan when they come
+    /// again.
+    async fn newly_bound(
+        &self,
+        statement: &Statement,
+        parameters: &Parameters,
+    ) -> Result<Option<(CachedPlan, Arc<Snapshot>)>> {
+        let Some(written) = parameters.written.clone().filter(|_| statement.kind == StatementKind::Query) else {
+            return Ok(None);
+        };
+        let scope = self.scope()?.with_tables(&parameters.tables);
+        let (snapshot, attached) = (scope.snapshot.clone(), scope.attached().clone());
+        let given = parameters.clone();
+        let planned = self.plan_apart(move |planner, _| async move {
+            let Some(query) = written.whole_query().filter(|query| !point::may_read_row(query)) else {
+                return Ok(None);
+            };
+            let mut state = planner.state(&scope);
+            let Some(bound) = planner.bindings().plan(&planner, &state, &scope, &written, &given).await? else {
+                return Ok(None);
+            };
+            read_only_plan(&bound.plan)?;
+            if bound.depends_on_order {
+                state.config_mut().options_mut().execution.target_partitions = 1;
+            }
+            let logged = settings::logged_query(&state, query);
+            Ok(Some(CachedPlan::new(&state, &bound.plan, logged, &scope).await?))
+        });
+        let Some((planned, lasting)) = planned.await? else { return Ok(None) };
+        Ok(Some((self.kept(&statement.text, parameters, planned, (lasting, &attached, &snapshot)), snapshot)))
+    }
+
+    /// A plan, which is kept if the same text can use it again.
+    fn kept(
+        &self,
+        text: &str,
+        parameters: &Parameters,
+        planned: CachedPlan,
+        (lasting, attached, snapshot): (bool, &AttachedSnapshots, &Arc<Snapshot>),
+    ) -> CachedPlan {
+        if !lasting || snapshot.has_own_changes() || attached.is_used() {
+            return planned;
+        }
+        let planned = planned.of_query(text, parameters);
+        self.plans.lock().keep(plan_cache::key(text, parameters), snapshot, planned.clone());
+        planned
     }
 
     fn run_kept(&self, kept: &CachedPlan, snapshot: &Arc<Snapshot>) -> Result<Outcome> {
@@ -1236,7 +1272,8 @@ fn parameters_of(statement: &Statement, inputs: Inputs) -> Result<Parameters> {
             return Err(parameters::count(expected, inputs.values.len()));
         }
     }
-    Ok(Parameters::from(inputs))
+    let written = Some(Arc::new(Written::new(&statement.text)));
+    Ok(Parameters { written, ..Parameters::from(inputs) })
 }
 
 /// DataFusion plans a few statements that change something (SELECT … INTO): they have no place in a query.

@@ -12,6 +12,7 @@ use datafusion::common::extensions_options;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::sqlparser::ast;
+use freestone_sql::tree;
 use freestone_store::design::Design;
 use freestone_store::scan::IteratorKind;
 use freestone_store::schema::TableSchema;
@@ -106,14 +107,24 @@ pub(crate) fn adopt(state: &mut SessionState, given: &[(String, String)]) -> Res
 
 /// The text of a query for the workload log; `None` if the session does not log it.
 pub(crate) fn logged_text(state: &SessionState, sql: &ast::Statement) -> Option<Arc<str>> {
-    let own = own(state)?;
-    if own.workload == "off" {
-        return None;
+    logged(state, || {
+        let mut sql = sql.clone();
+        names::take_back(&mut sql);
+        sql.to_string()
+    })
+}
+
+/// The same of a query that the binder reads.
+pub(crate) fn logged_query(state: &SessionState, query: &tree::Query) -> Option<Arc<str>> {
+    logged(state, || query.to_string())
+}
+
+fn logged(state: &SessionState, text: impl FnOnce() -> String) -> Option<Arc<str>> {
+    match own(state)?.workload.as_str() {
+        "off" => None,
+        "literals" => Some(text().into()),
+        _ => Some(statement::without_literals(&text()).into()),
     }
-    let mut sql = sql.clone();
-    names::take_back(&mut sql);
-    let text = sql.to_string();
-    Some(if own.workload == "literals" { text.into() } else { statement::without_literals(&text).into() })
 }
 
 /// Whether the workload log keeps the literals of queries.

@@ -17,13 +17,21 @@ const NAMED: &str = "__named";
 #[derive(Debug)]
 pub(crate) struct Written {
     text: String,
-    query: OnceLock<std::result::Result<Box<tree::Query>, &'static str>>,
+    read: OnceLock<std::result::Result<Read, &'static str>>,
+}
+
+/// The query of a statement.
+#[derive(Debug)]
+struct Read {
+    query: Box<tree::Query>,
+    /// Whether the statement is this query and nothing else.
+    is_whole: bool,
 }
 
 impl Written {
     /// The query of a statement's text.
     pub fn new(text: &str) -> Written {
-        Written { text: text.to_owned(), query: OnceLock::new() }
+        Written { text: text.to_owned(), read: OnceLock::new() }
     }
 
     /// The text.
@@ -33,11 +41,23 @@ impl Written {
 
     /// The query, or the form for which the statement has none.
     pub fn query(&self) -> std::result::Result<&tree::Query, &'static str> {
+        self.read().map(|read| &*read.query)
+    }
+
+    /// The query, if the statement is one and nothing else.
+    pub fn whole_query(&self) -> Option<&tree::Query> {
+        self.read().ok().filter(|read| read.is_whole).map(|read| &*read.query)
+    }
+
+    fn read(&self) -> std::result::Result<&Read, &'static str> {
         let read = || match freestone_sql::parse_statement(&self.text) {
-            Ok(statement) => query_of(statement),
+            Ok(statement) => {
+                let is_whole = matches!(statement.kind, StatementKind::Query(_));
+                query_of(statement).map(|query| Read { query, is_whole })
+            }
             Err(_) => Err("a statement of another grammar"),
         };
-        self.query.get_or_init(read).as_deref().map_err(|form| *form)
+        self.read.get_or_init(read).as_ref().map_err(|form| *form)
     }
 }
 

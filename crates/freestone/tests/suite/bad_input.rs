@@ -30,10 +30,10 @@ const CASES: [(&str, &str, &str); 48] = [
     ("SELECT * FROM t JOIN s USING (nothing)", "42703", "nothing"),
     ("SELECT * FROM t JOIN s USING (v)", "42703", "v"),
     ("SELECT * FROM t FULL JOIN s USING (nothing)", "42703", "nothing"),
-    ("SELECT * FROM t RIGHT JOIN LATERAL (SELECT t.k) AS l ON true", "42P10", "t cannot be used"),
+    ("SELECT * FROM t RIGHT JOIN LATERAL (SELECT t.k) AS l ON true", "42P10", "INNER or LEFT JOIN only"),
     // Windows.
-    ("SELECT sum(v) OVER (ROWS BETWEEN CURRENT ROW AND 1 PRECEDING) FROM t", "42P20", "CURRENT ROW AND 1 PRECEDING"),
-    ("SELECT sum(v) OVER (ORDER BY k ROWS UNBOUNDED FOLLOWING) FROM t", "42P20", "UNBOUNDED FOLLOWING"),
+    ("SELECT sum(v) OVER (ROWS BETWEEN CURRENT ROW AND 1 PRECEDING) FROM t", "42P20", "begins with the current row"),
+    ("SELECT sum(v) OVER (ORDER BY k ROWS UNBOUNDED FOLLOWING) FROM t", "42P20", "begin with UNBOUNDED FOLLOWING"),
     ("SELECT sum(v) OVER (ORDER BY k ROWS -1 PRECEDING) FROM t", "", "non negative"),
     ("SELECT sum(v) OVER (ORDER BY k ROWS NULL PRECEDING) FROM t", "", "non negative"),
     ("SELECT sum(v) OVER (ORDER BY k ROWS v PRECEDING) FROM t", "", "frame"),

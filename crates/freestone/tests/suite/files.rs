@@ -376,7 +376,7 @@ async fn csv_as_programs_write_it() {
     place.check("SELECT * FROM '@/quoted.csv' (HEADER false) LIMIT 1", &["id|v|t"]).await;
     place.check("SELECT * FROM '@/quoted.csv' (SKIP 1)", &["1|12|a", "2|~|"]).await;
     place.check("SELECT v FROM '@/quoted.csv' (ALL_VARCHAR true)", &["12", ""]).await;
-    place.check_error("SELECT * FROM '@/quoted.csv' (COLOUR 'red')", "unknown option COLOUR").await;
+    place.check_error("SELECT * FROM '@/quoted.csv' (COLOUR 'red')", "unknown option colour").await;
     place.check_error("SELECT * FROM '@/quoted.csv' (TYPES 'none INT')", "none").await;
 }
 
