@@ -7,7 +7,7 @@ use freestone_sql::Span;
 use freestone_sql::tree::{self, ExprKind, SessionValue, UnaryOperator};
 
 use crate::binder::{Binder, Parameter};
-use crate::error::{At, Result, invalid, unsupported};
+use crate::error::{At, Result, invalid};
 use crate::literals;
 use crate::types::SqlType;
 
@@ -43,7 +43,10 @@ impl Binder<'_> {
             ExprKind::Unpacked(_) => {
                 Err(invalid(span, "*COLUMNS stands for several values").with_hint("write it among arguments or items"))
             }
-            ExprKind::Columns(_) => self.column_of_copies().ok_or_else(|| unsupported(span, "COLUMNS in this place")),
+            ExprKind::Columns(_) => self.column_of_copies().ok_or_else(|| {
+                invalid(span, "COLUMNS stands for several values, which is not possible here")
+                    .with_hint("write it in SELECT, WHERE, GROUP BY or ORDER BY")
+            }),
             ExprKind::Default => Err(invalid(span, "DEFAULT stands for a value that is assigned")),
             ExprKind::SessionValue(value) => self.session_value(*value, span),
             ExprKind::Unary { operator, operand } => self.unary(*operator, operand, span),
