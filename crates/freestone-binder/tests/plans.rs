@@ -132,10 +132,10 @@ fn calls_are_bound_by_their_forms() {
         ),
         ("SELECT lower(x => 'A')", "lower(x => 'A'): this function takes no arguments by name (give them by position)"),
         (
-            "SELECT count(DISTINCT t.*), count(t.*) FROM t",
-            "Projection: count(DISTINCT t.a,t.b,t.c) AS count(DISTINCT t.*), count(Int64(1)) AS count(t.*)
-  Aggregate: groupBy=[[]], aggr=[[count(DISTINCT t.a, t.b, t.c), count(Int64(1))]]
-    TableScan: t",
+            "SELECT count(DISTINCT u.*) AS d, count(u.*) AS c FROM u",
+            "Projection: count(DISTINCT CASE WHEN u.a IS NOT NULL AND u.d IS NOT NULL THEN struct(u.a,u.d) END) AS d, count(Int64(1)) AS c
+  Aggregate: groupBy=[[]], aggr=[[count(DISTINCT CASE WHEN u.a IS NOT NULL AND u.d IS NOT NULL THEN struct(u.a, u.d) END), count(Int64(1))]]
+    TableScan: u",
         ),
     ]);
 }
