@@ -18,6 +18,9 @@ use crate::scopes::is_default;
 /// The schemas whose names belong to the names of their functions.
 const NAMED_SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
 
+/// Functions whose arguments are the fields of a struct.
+const NAMED_FIELDS: [&str; 3] = ["struct_pack", "struct_insert", "struct_update"];
+
 /// A call whose name is that of a function alone, with the value before the point of a method among its arguments.
 pub(crate) struct Plain<'a> {
     pub name: String,
@@ -36,7 +39,19 @@ pub(crate) struct Arguments {
 impl Binder<'_> {
     /// A call.
     pub fn call(&mut self, call: &Call, span: Span) -> Result<Expr> {
-        let plain = plain(call, span)?;
+        let mut plain = plain(call, span)?;
+        let before = self.locals.len();
+        if plain.arguments.iter().any(|argument| matches!(argument.value.kind, ExprKind::Unpacked(_))) {
+            let has_names = NAMED_FIELDS.contains(&plain.name.as_str());
+            plain.arguments = self.with_unpacked(plain.arguments, has_names)?;
+        }
+        let value = self.plain_call(plain);
+        self.locals.truncate(before);
+        value
+    }
+
+    fn plain_call(&mut self, plain: Plain) -> Result<Expr> {
+        let (call, span) = (plain.call, plain.span);
         if let Some(value) = self.special_function(&plain)? {
             return Ok(value);
         }

@@ -6,7 +6,7 @@ use freestone_sql::Span;
 use freestone_sql::tree::{self, Name, ObjectName};
 
 use crate::binder::Binder;
-use crate::error::{At, BindError, ErrorKind, Result, invalid, unknown, unsupported};
+use crate::error::{At, BindError, ErrorKind, Result, invalid, unknown};
 use crate::scopes::Found;
 
 impl Binder<'_> {
@@ -63,7 +63,7 @@ impl Binder<'_> {
             return Ok(Some(local.value.clone()));
         }
         if matches!(local.value, Expr::LambdaVariable(_)) {
-            return Err(unsupported(span, "a parameter of a lambda within a subquery"));
+            return Err(invalid(span, format!("the parameter {name} of a lambda cannot be used in a subquery")));
         }
         let around = local.depth.checked_sub(1).and_then(|depth| self.scopes.get(depth));
         match around {

@@ -7,9 +7,10 @@ use freestone_sql::Span;
 use freestone_sql::tree::{self, BinaryOperator, ExprKind, InSet, IsTest, LikeOperator, ObjectName, Quantity};
 
 use crate::binder::Binder;
-use crate::error::{At, Result, invalid, unsupported};
+use crate::error::{At, Result, invalid};
 use crate::expressions::text;
 use crate::patterns;
+use crate::scopes::Scope;
 
 impl Binder<'_> {
     /// `a IS [NOT] NULL`, and the tests of truth.
@@ -38,7 +39,7 @@ impl Binder<'_> {
         span: Span,
     ) -> Result<Expr> {
         let value = self.expression(operand)?;
-        let escape = escape.map(escape_character).transpose()?;
+        let escape = escape.map(|escape| self.escape_character(escape)).transpose()?;
         let written = match &pattern.kind {
             ExprKind::Literal(tree::Literal::Text(text)) => Some(text.clone()),
             _ => None,
@@ -95,6 +96,19 @@ impl Binder<'_> {
                 let found = text(&format!("[{escape}](.)"));
                 self.scalar_call("regexp_replace", vec![doubled, found, text(r"\\\1"), text("gs")], span)
             }
+        }
+    }
+
+    /// The escape character of a pattern; `None` for an empty text, which is none.
+    fn escape_character(&mut self, written: &tree::Expr) -> Result<Option<char>> {
+        if let ExprKind::Literal(tree::Literal::Text(text)) = &written.kind {
+            return one_character(text, written.span);
+        }
+        let (value, _) = self.within(Scope::empty(), |binder| binder.expression(written))?;
+        let value = self.world.functions.constant(value).at(written.span)?;
+        match value.try_as_str().flatten() {
+            Some(text) => one_character(text, written.span),
+            None => Err(invalid(written.span, "an escape is a text of one character")),
         }
     }
 
@@ -195,6 +209,15 @@ impl Binder<'_> {
     }
 }
 
+/// The character of a text; `None` for an empty text, which is none.
+fn one_character(text: &str, span: Span) -> Result<Option<char>> {
+    let mut characters = text.chars();
+    match (characters.next(), characters.next()) {
+        (escape, None) => Ok(escape),
+        _ => Err(invalid(span, "an escape is one character")),
+    }
+}
+
 /// The functions whose results are compared instead of the texts.
 fn collation_functions(collation: &ObjectName) -> Result<Vec<&'static str>> {
     let mut functions = vec![];
@@ -204,22 +227,15 @@ fn collation_functions(collation: &ObjectName) -> Result<Vec<&'static str>> {
             "nocase" => functions.push("lower"),
             "noaccent" => functions.push("strip_accents"),
             "nfc" => functions.push("nfc_normalize"),
-            _ => return Err(unsupported(collation.span, "this collation")),
+            _ => {
+                let message = format!("collation {} is not available", crate::reading::shown(collation));
+                return Err(invalid(collation.span, message).with_hint(
+                    "collations are C, POSIX, BINARY, NOCASE, NOACCENT and NFC, in comparisons and ORDER BY",
+                ));
+            }
         }
     }
     Ok(functions)
-}
-
-/// The escape character of a pattern; `None` for an empty text, which is none.
-fn escape_character(written: &tree::Expr) -> Result<Option<char>> {
-    let ExprKind::Literal(tree::Literal::Text(text)) = &written.kind else {
-        return Err(unsupported(written.span, "an escape character that is no text in quotes"));
-    };
-    let mut characters = text.chars();
-    match (characters.next(), characters.next()) {
-        (escape, None) => Ok(escape),
-        _ => Err(invalid(written.span, "an escape is one character")),
-    }
 }
 
 /// Another result than the first one, if that is a text in quotes: DataFusion takes the type of the first.

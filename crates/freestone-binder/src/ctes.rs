@@ -55,10 +55,12 @@ impl Binder<'_> {
     fn recursive(&mut self, part: &WithPart, body: &Query) -> Result<Rows> {
         let span = part.span;
         if !part.key.is_empty() {
-            return Err(unsupported(span, "USING KEY"));
+            return Err(invalid(span, "a recursive query has no USING KEY here")
+                .with_hint("keep all rows, and take the last of each key in the query that reads them"));
         }
         if body.order_by.is_some() || body.limit.is_some() || body.offset.is_some() {
-            return Err(unsupported(span, "ORDER BY and LIMIT of a recursive query"));
+            return Err(invalid(span, "a recursive query has no ORDER BY, LIMIT and OFFSET")
+                .with_hint("write them in the query that reads it"));
         }
         let in_sight = self.ctes.len();
         let rows = self.with_parts(body).and_then(|()| self.steps(part, &body.body, span));
@@ -72,7 +74,7 @@ impl Binder<'_> {
         };
         let Some((last, before)) = rest.split_last() else { return Err(invalid(span, "a chain has operators")) };
         if last.operator != SetOperator::Union || last.by_name {
-            return Err(unsupported(last.span, "a recursive query without UNION at its end"));
+            return Err(invalid(last.span, "a recursive query is a UNION of its first rows and of those of each step"));
         }
         let rows = self.set_operations(first, before, span)?;
         let rows = renamed(rows, &part.columns, &part.name)?;

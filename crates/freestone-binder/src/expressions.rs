@@ -7,7 +7,7 @@ use freestone_sql::Span;
 use freestone_sql::tree::{self, ExprKind, SessionValue, UnaryOperator};
 
 use crate::binder::{Binder, Parameter};
-use crate::error::{At, Result, invalid, unsupported};
+use crate::error::{At, Result, invalid};
 use crate::literals;
 use crate::types::SqlType;
 
@@ -17,9 +17,18 @@ impl Binder<'_> {
         self.deeper(written.span, |binder| binder.of_kind(written))
     }
 
-    /// The values of expressions.
+    /// The values of expressions, of which `*COLUMNS(…)` has several.
     pub fn expressions(&mut self, written: &[tree::Expr]) -> Result<Vec<Expr>> {
-        written.iter().map(|one| self.expression(one)).collect()
+        let mut values = vec![];
+        for one in written {
+            match &one.kind {
+                ExprKind::Unpacked(columns) => {
+                    values.extend(self.selected(columns)?.into_iter().map(|item| item.value));
+                }
+                _ => values.push(self.expression(one)?),
+            }
+        }
+        Ok(values)
     }
 
     fn of_kind(&mut self, written: &tree::Expr) -> Result<Expr> {
@@ -31,7 +40,13 @@ impl Binder<'_> {
             ExprKind::Column(name) => self.column(name),
             ExprKind::Position(position) => self.position(*position, span),
             ExprKind::Star(_) => Err(invalid(span, "a star stands for columns of SELECT, not for a value")),
-            ExprKind::Columns(_) => self.column_of_copies().ok_or_else(|| unsupported(span, "COLUMNS in this place")),
+            ExprKind::Unpacked(_) => {
+                Err(invalid(span, "*COLUMNS stands for several values").with_hint("write it among arguments or items"))
+            }
+            ExprKind::Columns(_) => self.column_of_copies().ok_or_else(|| {
+                invalid(span, "COLUMNS stands for several values, which is not possible here")
+                    .with_hint("write it in SELECT, WHERE, GROUP BY or ORDER BY")
+            }),
             ExprKind::Default => Err(invalid(span, "DEFAULT stands for a value that is assigned")),
             ExprKind::SessionValue(value) => self.session_value(*value, span),
             ExprKind::Unary { operator, operand } => self.unary(*operator, operand, span),

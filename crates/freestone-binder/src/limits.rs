@@ -86,7 +86,7 @@ impl Binder<'_> {
             return Err(invalid(count.span, format!("LIMIT {digits} % is more than all rows")));
         }
         if has_query(count) || query.offset.as_ref().is_some_and(has_query) {
-            return Err(unsupported(span, "a share of rows by a subquery"));
+            return Err(invalid(count.span, "a share of rows is a number, and no subquery"));
         }
         let all = self.over_all("count", vec![integer(1)], vec![], span)?;
         self.numbered_with(rows, vec![all], span, |binder, columns| {

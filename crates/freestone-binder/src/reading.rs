@@ -253,6 +253,7 @@ macro_rules! parts {
         fn $parts(expr: &$($mut)? Expr) -> Vec<&$($mut)? Expr> {
             match &$($mut)? expr.kind {
                 ExprKind::Columns(one)
+                | ExprKind::Unpacked(one)
                 | ExprKind::Unary { operand: one, .. }
                 | ExprKind::Is { operand: one, .. }
                 | ExprKind::Cast { operand: one, .. }

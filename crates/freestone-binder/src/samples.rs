@@ -6,14 +6,15 @@ use std::sync::Arc;
 use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, Limit, LogicalPlan, LogicalPlanBuilder, Operator};
 use freestone_sql::Span;
-use freestone_sql::tree::{BinaryOperator, ExprKind, Literal, Sample, SortOrder};
+use freestone_sql::tree::{self, BinaryOperator, ExprKind, Literal, Sample, SortOrder};
 
 use crate::binder::Binder;
 use crate::chains::plain;
-use crate::error::{At, Result, invalid, unsupported};
+use crate::error::{At, Result, invalid};
 use crate::expressions::{integer, text};
 use crate::plans;
 use crate::queries::sorted;
+use crate::scopes::Scope;
 use crate::tables::From;
 
 /// The beginning of the text that is hashed for each row of a sample with a seed.
@@ -22,15 +23,8 @@ const SEED: &str = "freestone$seed:";
 impl Binder<'_> {
     /// The rows of a sample.
     pub fn sampled(&mut self, from: From, sample: &Sample, span: Span) -> Result<From> {
-        let amount = match &sample.count.kind {
-            ExprKind::Literal(Literal::Number(digits)) => digits.clone(),
-            _ => return Err(unsupported(sample.count.span, "a sample whose size is no number")),
-        };
-        let seed = match sample.seed.as_ref().map(|seed| &seed.kind) {
-            None => None,
-            Some(ExprKind::Literal(Literal::Number(digits))) => Some(digits.clone()),
-            Some(_) => return Err(unsupported(span, "a sample whose seed is no number")),
-        };
+        let amount = self.constant_number(&sample.count)?;
+        let seed = sample.seed.as_ref().map(|seed| self.constant_number(seed)).transpose()?;
         let From { plan, relations, star } = from;
         let columns = plans::columns(plan.schema());
         let (plan, chance) = match &seed {
@@ -52,9 +46,22 @@ impl Binder<'_> {
         Ok(From { plan, relations, star })
     }
 
+    /// The digits of a number that is known.
+    fn constant_number(&mut self, written: &tree::Expr) -> Result<String> {
+        if let ExprKind::Literal(Literal::Number(digits)) = &written.kind {
+            return Ok(digits.clone());
+        }
+        let (value, _) = self.within(Scope::empty(), |binder| binder.expression(written))?;
+        let value = self.world.functions.constant(value).at(written.span)?;
+        match value.data_type().is_numeric() && !value.is_null() {
+            true => Ok(value.to_string()),
+            false => Err(invalid(written.span, "the size and the seed of a sample are numbers")),
+        }
+    }
+
     /// Numbered rows, and a text of hexadecimal digits for each of them.
     fn hashed(&mut self, plan: LogicalPlan, seed: &str, span: Span) -> Result<(LogicalPlan, Expr)> {
-        let scope = crate::scopes::Scope::of_schema(plan.schema());
+        let scope = Scope::of_schema(plan.schema());
         let (number, _) = self.within(scope, |binder| binder.over("row_number", vec![], vec![], vec![], span))?;
         let place = plan.schema().fields().len();
         let plan = LogicalPlanBuilder::window_plan(plan, vec![number]).at(span)?;

@@ -202,7 +202,6 @@ impl Scope {
 
     /// A value of this scope as a reference from a query within.
     pub fn outer(&self, value: Expr) -> datafusion_common::Result<Expr> {
-        self.is_used.set(true);
         let outer = value.transform(|part| match part {
             Expr::Column(column) => {
                 let (_, field) = self.schema.qualified_field_from_column(&column)?;
@@ -210,6 +209,9 @@ impl Scope {
             }
             other => Ok(Transformed::no(other)),
         })?;
+        if outer.transformed {
+            self.is_used.set(true);
+        }
         Ok(outer.data)
     }
 }

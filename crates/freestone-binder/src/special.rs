@@ -200,11 +200,17 @@ impl Binder<'_> {
 
     /// `unnest(list)`: a row per item.
     fn unnest(&mut self, arguments: &[Argument], span: Span) -> Result<Expr> {
-        let [only] = arguments else { return Err(unsupported(span, "unnest with options within an expression")) };
+        let [only] = arguments else {
+            return Err(invalid(span, "unnest with options makes several columns")
+                .with_hint("write it alone among the items of SELECT, or in FROM"));
+        };
         let (mut value, schema) = (self.expression(&only.value)?, self.schema());
         match value.get_type(&schema).at(span)? {
             DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {}
-            DataType::Struct(_) => return Err(unsupported(span, "unnest of a struct within an expression")),
+            DataType::Struct(_) => {
+                return Err(invalid(span, "unnest of a struct makes several columns")
+                    .with_hint("write it alone among the items of SELECT"));
+            }
             DataType::Null => value = Expr::Cast(Cast::new(Box::new(value), list_of(DataType::Int32))),
             other => {
                 return Err(invalid(only.value.span, format!("unnest takes a list, and was given {other}"))

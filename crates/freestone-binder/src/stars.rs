@@ -4,7 +4,7 @@ use arrow_schema::DataType;
 use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, ExprSchemable};
 use freestone_sql::Span;
-use freestone_sql::tree::{self, BinaryOperator, ExprKind, LikeOperator, Literal, Name, ObjectName, Star};
+use freestone_sql::tree::{self, Argument, BinaryOperator, ExprKind, LikeOperator, Literal, Name, ObjectName, Star};
 
 use crate::binder::Binder;
 use crate::error::{At, BindError, ErrorKind, Result, invalid, unknown};
@@ -139,13 +139,36 @@ impl Binder<'_> {
         Ok(Some(items))
     }
 
+    /// The arguments of a call in which each `*COLUMNS(…)` is as many arguments as it selects columns. They are locals, which
+    /// the caller takes away again.
+    pub fn with_unpacked(&mut self, written: Vec<Argument>, has_names: bool) -> Result<Vec<Argument>> {
+        let mut arguments = vec![];
+        for argument in written {
+            let ExprKind::Unpacked(columns) = &argument.value.kind else {
+                arguments.push(argument);
+                continue;
+            };
+            let (span, depth) = (argument.value.span, self.scopes.len());
+            for Item { value, name } in self.selected(columns)? {
+                let local = format!("{COLUMNS}{}", self.locals.len());
+                let part = |text: &str| Name { text: text.to_owned(), quoted: true, span };
+                let column = ObjectName { parts: vec![part(&local)], span };
+                let value_name = has_names.then(|| part(&name));
+                self.locals.push(Local { name: local, value, depth });
+                let value = tree::Expr { kind: ExprKind::Column(column), span };
+                arguments.push(Argument { name: value_name, value });
+            }
+        }
+        Ok(arguments)
+    }
+
     /// The column of COLUMNS that is being bound.
     pub fn column_of_copies(&self) -> Option<Expr> {
         self.locals.iter().rev().find(|local| local.name == COLUMNS).map(|local| local.value.clone())
     }
 
     /// The columns that the argument of COLUMNS selects.
-    fn selected(&mut self, argument: &tree::Expr) -> Result<Vec<Item>> {
+    pub fn selected(&mut self, argument: &tree::Expr) -> Result<Vec<Item>> {
         let span = argument.span;
         let all = |binder: &mut Self| binder.star(&Star::default(), span);
         let items = match &argument.kind {

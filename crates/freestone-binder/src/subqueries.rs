@@ -9,7 +9,7 @@ use freestone_sql::Span;
 use freestone_sql::tree::{self, BinaryOperator, ExprKind, Quantity, Query};
 
 use crate::binder::Binder;
-use crate::error::{At, Result, invalid, unsupported};
+use crate::error::{At, Result, invalid};
 use crate::limits::with_keys;
 use crate::plans::{self, Rows};
 
@@ -131,9 +131,7 @@ impl Binder<'_> {
         };
         let (plan, keys) = match query.order_by {
             None => (rows.plan, vec![]),
-            Some(_) => {
-                in_order(rows).ok_or_else(|| unsupported(span, "ARRAY(…) of a query with this ORDER BY and LIMIT"))?
-            }
+            Some(_) => in_order(rows).ok_or_else(|| invalid(span, "ARRAY(…) does not take a query of this order"))?,
         };
         let value = Expr::Column(plans::column(plan.schema(), 0));
         let call = AggregateFunction::new_udf(function, vec![value], false, None, keys, None);

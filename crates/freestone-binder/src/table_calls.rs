@@ -1,10 +1,13 @@
 //! Functions in FROM.
 
 use arrow_schema::DataType;
+use datafusion_common::tree_node::TreeNode;
 use datafusion_common::{Column, TableReference};
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use freestone_sql::Span;
-use freestone_sql::tree::{Argument, BinaryOperator, Call, ExprKind, Link, TableAlias};
+use freestone_sql::tree::{
+    self, Argument, BinaryOperator, Call, ExprKind, GroupBy, Link, Select, SelectItem, TableAlias,
+};
 
 use crate::binder::Binder;
 use crate::calls::plain;
@@ -39,6 +42,7 @@ impl Binder<'_> {
         }
         let is_series = SERIES.contains(&plain.name.as_str());
         let rows = match plain.name.as_str() {
+            "unnest" if !ordinality && has_options(&plain.arguments) => self.deep_rows(call, span)?,
             "unnest" => {
                 let lists = self.values_of(&plain.arguments)?;
                 self.rows_of_lists("unnest", lists, ordinality, span)?
@@ -67,10 +71,31 @@ impl Binder<'_> {
         Ok(from)
     }
 
+    /// `unnest(list, recursive := true)` as the rows of a SELECT of it.
+    fn deep_rows(&mut self, call: &Call, span: Span) -> Result<Rows> {
+        let arguments = call.arguments.iter().map(option).collect();
+        let call = Call { arguments, ..call.clone() };
+        let value = tree::Expr { kind: ExprKind::Call(Box::new(call)), span };
+        let select = Select {
+            distinct: None,
+            items: vec![SelectItem { value, alias: None }],
+            from: vec![],
+            condition: None,
+            group_by: GroupBy::None,
+            having: None,
+            windows: vec![],
+            qualify: None,
+            sample: None,
+            span,
+        };
+        self.select(&select, None, span)
+    }
+
     /// The values of arguments, which may read the tables to the left and around.
     fn values_of(&mut self, arguments: &[Argument]) -> Result<Vec<Expr>> {
         if let Some(named) = arguments.iter().find(|argument| argument.name.is_some()) {
-            return Err(unsupported(named.value.span, "this argument by name in FROM"));
+            return Err(invalid(named.value.span, "this function takes no arguments by name")
+                .with_hint("give them by position"));
         }
         let bind = |binder: &mut Self| arguments.iter().map(|argument| binder.expression(&argument.value)).collect();
         self.within(Scope::empty(), bind).map(|(values, _)| values)
@@ -85,7 +110,10 @@ impl Binder<'_> {
             match list.get_type(&schema).at(span)? {
                 DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {}
                 DataType::Null => list = Expr::Cast(Cast::new(Box::new(list), list_of(DataType::Int32))),
-                DataType::Struct(_) => return Err(unsupported(span, "unnest of a struct in FROM")),
+                DataType::Struct(_) => {
+                    return Err(invalid(span, "unnest in FROM makes rows of lists, and this is a struct")
+                        .with_hint("unnest(struct) in SELECT makes a column of each field"));
+                }
                 other => {
                     return Err(invalid(span, format!("{name} takes a list, and was given {other}"))
                         .with_hint("write a list as [1, 2] or ARRAY[1, 2]"));
@@ -135,7 +163,12 @@ impl Binder<'_> {
                 (None, None) => {
                     let (value, _) = self.within(Scope::empty(), |binder| binder.expression(&argument.value))?;
                     if reads_columns(&value) {
-                        return Err(unsupported(argument.value.span, "a function in FROM of columns of other tables"));
+                        let span = argument.value.span;
+                        // What it is, the run says.
+                        if value.exists(|part| Ok(matches!(part, Expr::Placeholder(_)))).at(span)? {
+                            return Err(unsupported(span, "a function in FROM of a parameter"));
+                        }
+                        return Err(invalid(span, format!("{name} takes constants, and no columns of tables")));
                     }
                     Some(value)
                 }
@@ -193,6 +226,11 @@ impl Binder<'_> {
     }
 }
 
+/// Whether arguments have names, also by `name = value`.
+fn has_options(arguments: &[Argument]) -> bool {
+    arguments.iter().any(|argument| option(argument).name.is_some())
+}
+
 /// An argument of a function in FROM, where `name = value` gives an option, as `name => value` does.
 fn option(argument: &Argument) -> Argument {
     if let (None, ExprKind::Chain { first, rest }) = (&argument.name, &argument.value.kind)
@@ -207,7 +245,6 @@ fn option(argument: &Argument) -> Argument {
 
 /// Whether a value reads columns of other tables.
 pub(crate) fn reads_columns(value: &Expr) -> bool {
-    use datafusion_common::tree_node::TreeNode;
     let reads = |part: &Expr| {
         let is_open = matches!(
             part,

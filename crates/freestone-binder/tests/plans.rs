@@ -111,6 +111,12 @@ fn types_of_texts_are_casts_by_functions() {
 fn calls_are_bound_by_their_forms() {
     for (text, expected) in [
         ("SELECT hashed(b) AS v FROM t", "lower(hashed(t.b)) AS v"),
+        ("SELECT coalesce(*COLUMNS(['a', 'c'])) AS v FROM t", "coalesce(t.a, t.c) AS v"),
+        (
+            "SELECT struct_pack(*COLUMNS(['a', 'c'])) AS v FROM t",
+            r#"named_struct(Utf8("a"), t.a, Utf8("c"), t.c) AS v"#,
+        ),
+        ("SELECT a FROM t WHERE a IN (1, *COLUMNS(['c']))", "t.a"),
         ("SELECT struct_extract(s, 2) AS v FROM n", "struct_extract_at(n.s, Int64(2)) AS v"),
         (
             "SELECT make_interval(1, days => 3) AS v",
@@ -148,6 +154,8 @@ fn unnest_makes_rows_before_groups_and_within_values() {
         ("SELECT unnest(s, recursive := true) FROM n WHERE x", "x: no column x (there are: l, s, A b)"),
         ("SELECT unnest(l, max_depth := 9) FROM n", "9: unnest goes at most 8 levels deep"),
     ]);
+    assert_eq!(headings("SELECT i FROM n, unnest(l, recursive := true) q (i)"), ["i"]);
+    assert_eq!(headings("SELECT x, y FROM n, unnest(s, max_depth = 2)"), ["x", "y"]);
     assert_eq!(headings("SELECT unnest(s, recursive := true), unnest(l, max_depth := 2) FROM n").len(), 3);
     assert_eq!(headings("SELECT unnest(l, recursive := true), unnest(NULL) FROM n").len(), 2);
 }
@@ -299,6 +307,15 @@ fn errors_have_places_and_near_names() {
             "r: r cannot be used again: each use would compute another value (compute it in a subquery)",
         ),
         ("SELECT sum(a) OVER w FROM t", "w: no window w"),
+        (
+            "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT 1 FROM r LIMIT 1) SELECT * FROM r",
+            "r AS (SELECT 1 AS i UNION ALL SELECT 1 FROM r LIMIT 1): a recursive query has no ORDER BY, LIMIT and OFFSET (write them in the query that reads it)",
+        ),
+        (
+            "SELECT b COLLATE de FROM t",
+            "de: collation de is not available (collations are C, POSIX, BINARY, NOCASE, NOACCENT and NFC, in comparisons and ORDER BY)",
+        ),
+        ("SELECT b LIKE 'a' ESCAPE 'xy' FROM t", "'xy': an escape is one character"),
     ]);
     let text = "SELECT b, sum(a) FROM t GROUP BY c";
     assert!(shown(text).contains("column b is neither in GROUP BY nor within an aggregate"), "{}", shown(text));
@@ -307,10 +324,7 @@ fn errors_have_places_and_near_names() {
 #[test]
 fn forms_that_are_not_bound_say_so() {
     for (text, form) in [
-        (
-            "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT 1 FROM r LIMIT 1) SELECT * FROM r",
-            "ORDER BY and LIMIT of a recursive query",
-        ),
+        ("WITH r AS (DELETE FROM t RETURNING a) SELECT * FROM r", "a statement that writes in WITH"),
         ("PIVOT t ON b USING sum(a)", "PIVOT whose values are not known"),
     ] {
         let error = bound(text, &Memory::new()).expect("a query").expect_err(text);

@@ -96,6 +96,10 @@ impl Parser<'_> {
             TokenKind::Op(Op::LeftParen) => return self.parenthesized(),
             TokenKind::Op(Op::LeftBracket) => self.brackets()?,
             TokenKind::Op(Op::LeftBrace) => self.struct_literal()?,
+            TokenKind::Op(Op::Star) if self.unpacks(0) => {
+                self.at += 2;
+                ExprKind::Unpacked(Box::new(self.in_parens(Self::star_or_expression)?))
+            }
             TokenKind::Op(Op::Hash) if self.peek_at(1) == TokenKind::Number => {
                 self.advance();
                 let position = self.count("the position of a column")?;
@@ -385,7 +389,12 @@ impl Parser<'_> {
         while self.is_label_at(ahead) && self.is_op_at(ahead + 1, Op::Dot) {
             ahead += 2;
         }
-        self.is_op_at(ahead, Op::Star)
+        self.is_op_at(ahead, Op::Star) && !self.unpacks(ahead)
+    }
+
+    /// Whether `*COLUMNS(` stands at a distance.
+    fn unpacks(&self, ahead: usize) -> bool {
+        self.is_op_at(ahead, Op::Star) && self.is_at(ahead + 1, K::COLUMNS) && self.is_op_at(ahead + 2, Op::LeftParen)
     }
 }
 

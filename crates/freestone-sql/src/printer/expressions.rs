@@ -136,6 +136,7 @@ impl Expr {
             ExprKind::Position(position) => write!(f, "#{position}"),
             ExprKind::Star(star) => star.fmt(f),
             ExprKind::Columns(columns) => write!(f, "COLUMNS({columns})"),
+            ExprKind::Unpacked(columns) => write!(f, "*COLUMNS({columns})"),
             ExprKind::Default => f.write_str("DEFAULT"),
             ExprKind::SessionValue(value) => f.write_str(value.word()),
             ExprKind::Exists(query) => write!(f, "EXISTS ({query})"),

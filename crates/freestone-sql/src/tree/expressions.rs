@@ -27,6 +27,8 @@ pub enum ExprKind {
     Star(Box<Star>),
     /// `COLUMNS(…)`: the columns that a star, a pattern, a list of names or a lambda selects.
     Columns(Box<Expr>),
+    /// `*COLUMNS(…)`: a value for each of several columns, among arguments or the items of a list.
+    Unpacked(Box<Expr>),
     /// `DEFAULT`, as a value that is assigned.
     Default,
     /// `current_date` and other words without parentheses.

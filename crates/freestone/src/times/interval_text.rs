@@ -26,8 +26,8 @@ impl Unit {
     pub fn named(name: &str) -> Option<Unit> {
         Some(match name.to_ascii_lowercase().as_str() {
             "ns" | "nsec" | "nsecs" | "nanosecond" | "nanoseconds" => Unit::Nanosecond,
-            "us" | "usec" | "usecs" | "microsecond" | "microseconds" => Unit::Microsecond,
-            "ms" | "msec" | "msecs" | "millisecond" | "milliseconds" => Unit::Millisecond,
+            "us" | "usec" | "usecs" | "useconds" | "microsecond" | "microseconds" => Unit::Microsecond,
+            "ms" | "msec" | "msecs" | "mseconds" | "millisecond" | "milliseconds" => Unit::Millisecond,
             "s" | "sec" | "secs" | "second" | "seconds" => Unit::Second,
             "m" | "min" | "mins" | "minute" | "minutes" => Unit::Minute,
             "h" | "hr" | "hrs" | "hour" | "hours" => Unit::Hour,
