@@ -36,11 +36,6 @@ impl Written {
         Written { text: text.to_owned(), read: OnceLock::new() }
     }
 
-    /// The text.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
     /// The query and its text, or the form for which the statement has none.
     pub fn query(&self) -> std::result::Result<(&tree::Query, &str), &'static str> {
         self.read().map(|read| (&*read.query, read.text.as_deref().unwrap_or(&self.text)))
