@@ -84,6 +84,7 @@ async function everyView(page) {
 const bytesOf = (database, table) => Number(run(database, `SELECT bytes FROM freestone_tables() WHERE name = '${table}'`)[0].bytes);
 
 async function applyAndRevert(page, database) {
+  await goTo(page, 'sql');
   for (let time = 0; time < 3; time++) {
     await runAll(page, "SELECT sum(price) FROM sales WHERE day < DATE '2020-02-01'");
     await page.getByText('1 row', { exact: true }).waitFor();

@@ -84,7 +84,7 @@ export function holds(condition, what) {
 /** Tells a time, and fails if it is too long, unless other programs have the processors. */
 export function within(what, ms, limit) {
   const isBusy = loadavg()[0] > 1.5 * availableParallelism();
-  console.log(`       ${what}: ${Math.round(ms)} ms${isBusy ? ', not judged: the machine is busy' : ''}`);
+  console.log(`       ${what}: ${Math.round(ms)} ms${isBusy ? ', not compared: the machine is busy' : ''}`);
   if (!isBusy && ms > limit) throw new Error(`${what}: ${Math.round(ms)} ms, more than ${limit}`);
 }
 

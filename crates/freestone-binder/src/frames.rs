@@ -8,6 +8,7 @@ use freestone_sql::tree::{self, ExprKind, Frame, FrameBound, FrameUnit, Literal}
 use crate::binder::Binder;
 use crate::error::{At, Result, invalid};
 use crate::scopes::Scope;
+use crate::table_calls::reads_columns;
 
 impl Binder<'_> {
     /// The frame of a window, or the one that it has if none is written.
@@ -47,8 +48,11 @@ impl Binder<'_> {
             return Ok(ScalarValue::Utf8(Some(distance)));
         }
         let (value, _) = self.within(Scope::empty(), |binder| binder.expression(written))?;
-        let value = self.world.functions.constant(value).at(written.span)?;
         let wrong = |message: &str| invalid(written.span, message);
+        if reads_columns(&value) {
+            return Err(wrong("an offset of a window frame is a constant, and no value of each row"));
+        }
+        let value = self.world.functions.constant(value).at(written.span)?;
         if value.is_null() {
             return Err(wrong("an offset of a frame is a non negative number, and not NULL"));
         }

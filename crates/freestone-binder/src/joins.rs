@@ -36,7 +36,7 @@ impl Binder<'_> {
         let keeps_right =
             matches!(join.kind, JoinKind::Right | JoinKind::Full | JoinKind::RightSemi | JoinKind::RightAnti);
         if is_lateral && (keeps_right || join.asof || join.kind == JoinKind::Positional) {
-            let message = "a table can use those to its left in an INNER or LEFT JOIN only";
+            let message = "a LATERAL reference needs an INNER or LEFT JOIN";
             return Err(invalid(join.table.span, message).with_hint("write the join as a LEFT JOIN with ON"));
         }
         match join.kind {

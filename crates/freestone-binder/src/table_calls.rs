@@ -244,7 +244,7 @@ fn option(argument: &Argument) -> Argument {
 }
 
 /// Whether a value reads columns of other tables.
-fn reads_columns(value: &Expr) -> bool {
+pub(crate) fn reads_columns(value: &Expr) -> bool {
     let reads = |part: &Expr| {
         let is_open = matches!(
             part,

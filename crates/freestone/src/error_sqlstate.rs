@@ -63,7 +63,7 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::Invalid if says(&["value yet in this session"]) => "55000",
         ErrorKind::Invalid if says(&["could come from several tables"]) => "42702",
         ErrorKind::Invalid if says(&["appears twice"]) => "42701",
-        ErrorKind::Invalid if says(&["LATERAL reference", "INNER or LEFT JOIN only"]) => "42P10",
+        ErrorKind::Invalid if says(&["LATERAL reference"]) => "42P10",
         ErrorKind::Invalid if says(&["window functions are not allowed", "window frame"]) => "42P20",
         ErrorKind::Invalid if says(&["GROUP BY"]) => "42803",
         ErrorKind::Invalid if says(&[SEVERAL_ROWS, SEVERAL_ROWS_ONCE, CHANGED_TWICE]) => "21000",

@@ -78,7 +78,7 @@ impl Bindings {
         options: &Options,
     ) -> Result<Option<Bound>> {
         let bound = match written.query() {
-            Ok(query) => bound(planner, state, scope, (query, written.text()), options).await?,
+            Ok(query) => bound(planner, state, scope, query, options).await?,
             Err(form) => Err(form),
         };
         let form = bound.as_ref().err().copied().unwrap_or_default();

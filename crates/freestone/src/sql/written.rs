@@ -24,6 +24,8 @@ pub(crate) struct Written {
 #[derive(Debug)]
 struct Read {
     query: Box<tree::Query>,
+    /// Its text, if that is no part of the statement's.
+    text: Option<String>,
     /// Whether the statement is this query and nothing else.
     is_whole: bool,
 }
@@ -34,14 +36,9 @@ impl Written {
         Written { text: text.to_owned(), read: OnceLock::new() }
     }
 
-    /// The text.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// The query, or the form for which the statement has none.
-    pub fn query(&self) -> std::result::Result<&tree::Query, &'static str> {
-        self.read().map(|read| &*read.query)
+    /// The query and its text, or the form for which the statement has none.
+    pub fn query(&self) -> std::result::Result<(&tree::Query, &str), &'static str> {
+        self.read().map(|read| (&*read.query, read.text.as_deref().unwrap_or(&self.text)))
     }
 
     /// The query, if the statement is one and nothing else.
@@ -53,7 +50,7 @@ impl Written {
         let read = || match freestone_sql::parse_statement(&self.text) {
             Ok(statement) => {
                 let is_whole = matches!(statement.kind, StatementKind::Query(_));
-                query_of(statement).map(|query| Read { query, is_whole })
+                query_of(statement).map(|(query, text)| Read { query, text, is_whole })
             }
             Err(_) => Err("a statement of another grammar"),
         };
@@ -61,25 +58,40 @@ impl Written {
     }
 }
 
-/// The query of a statement.
-fn query_of(statement: tree::Statement) -> std::result::Result<Box<tree::Query>, &'static str> {
-    match statement.kind {
+/// The query of a statement, and its text if that is another one.
+fn query_of(statement: tree::Statement) -> std::result::Result<(Box<tree::Query>, Option<String>), &'static str> {
+    let written = match statement.kind {
         StatementKind::Query(query) => Ok(query),
         StatementKind::Explain(Explain { analyze: false, statement, .. }) if !statement.is_query() => {
             Err("EXPLAIN of a statement that writes")
         }
-        StatementKind::Explain(explain) => query_of(*explain.statement),
-        StatementKind::Prepare(prepare) => query_of(*prepare.statement),
+        StatementKind::Explain(explain) => return query_of(*explain.statement),
+        StatementKind::Prepare(prepare) => return query_of(*prepare.statement),
         StatementKind::Describe(Described::Query(query)) | StatementKind::Summarize(Described::Query(query)) => {
             Ok(query)
         }
         StatementKind::CreateView(view) => Ok(view.query),
         StatementKind::CreateTable(create) => rows_of_table(*create),
         StatementKind::CopyTo(CopyTo { source: CopySource::Query(query), .. }) => Ok(query),
+        StatementKind::CopyTo(CopyTo { source: CopySource::Table(table, columns), .. }) => {
+            let columns = columns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            return query_of_text(format!("SELECT {} FROM {table}", if columns.is_empty() { "*" } else { &columns }));
+        }
+        StatementKind::SetVariable { value, .. } => return query_of_text(format!("SELECT {value}")),
+        StatementKind::WhatIf(what_if) => Ok(what_if.query),
         StatementKind::Write(write) => match *write {
             Write::Insert(Insert { with, rows: Some(rows), .. }) => Ok(behind(with, rows)),
             _ => Err(NO_QUERY),
         },
+        _ => Err(NO_QUERY),
+    };
+    written.map(|query| (query, None))
+}
+
+/// The query that stands for a part of a statement.
+fn query_of_text(text: String) -> std::result::Result<(Box<tree::Query>, Option<String>), &'static str> {
+    match freestone_sql::parse_statement(&text).map(|statement| statement.kind) {
+        Ok(StatementKind::Query(query)) => Ok((query, Some(text))),
         _ => Err(NO_QUERY),
     }
 }
@@ -128,7 +140,7 @@ mod tests {
 
     #[test]
     fn statements_have_the_query_whose_rows_they_use() {
-        let query = |text: &str| Written::new(text).query().map(ToString::to_string);
+        let query = |text: &str| Written::new(text).query().map(|(query, _)| query.to_string());
         let select = Ok("SELECT 1".to_owned());
         for text in [
             "SELECT 1",
@@ -141,6 +153,8 @@ mod tests {
             "EXPLAIN ANALYZE INSERT INTO t SELECT 1",
             "DESCRIBE SELECT 1",
             "SUMMARIZE SELECT 1",
+            "SET VARIABLE x = 1",
+            "WHATIF t DESIGN (design = 'row') FOR SELECT 1",
         ] {
             assert_eq!(query(text), select, "{text}");
         }
@@ -158,7 +172,6 @@ mod tests {
         }
         for (text, form) in [
             ("DELETE FROM t", "a statement without a query"),
-            ("COPY t TO 'x.csv'", "a statement without a query"),
             ("EXPLAIN INSERT INTO t SELECT 1", "EXPLAIN of a statement that writes"),
             ("SELECT 1 )", "a statement of another grammar"),
             ("CREATE TABLE t (a, PRIMARY KEY (a)) AS SELECT 1", "CREATE TABLE AS with names of columns and types"),

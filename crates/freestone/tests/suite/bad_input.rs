@@ -30,7 +30,7 @@ const CASES: [(&str, &str, &str); 48] = [
     ("SELECT * FROM t JOIN s USING (nothing)", "42703", "nothing"),
     ("SELECT * FROM t JOIN s USING (v)", "42703", "v"),
     ("SELECT * FROM t FULL JOIN s USING (nothing)", "42703", "nothing"),
-    ("SELECT * FROM t RIGHT JOIN LATERAL (SELECT t.k) AS l ON true", "42P10", "INNER or LEFT JOIN only"),
+    ("SELECT * FROM t RIGHT JOIN LATERAL (SELECT t.k) AS l ON true", "42P10", "needs an INNER or LEFT JOIN"),
     // Windows.
     ("SELECT sum(v) OVER (ROWS BETWEEN CURRENT ROW AND 1 PRECEDING) FROM t", "42P20", "begins with the current row"),
     ("SELECT sum(v) OVER (ORDER BY k ROWS UNBOUNDED FOLLOWING) FROM t", "42P20", "begin with UNBOUNDED FOLLOWING"),
