@@ -116,6 +116,8 @@ fn calls_are_bound_by_their_forms() {
             "SELECT struct_pack(*COLUMNS(['a', 'c'])) AS v FROM t",
             r#"named_struct(Utf8("a"), t.a, Utf8("c"), t.c) AS v"#,
         ),
+        ("SELECT a AS x, alias.x AS y FROM t", "t.a AS x, t.a AS y"),
+        ("SELECT a AS c, alias.c AS y FROM t AS alias", "alias.a AS c, alias.c AS y"),
         ("SELECT a FROM t WHERE a IN (1, *COLUMNS(['c']))", "t.a"),
         ("SELECT struct_extract(s, 2) AS v FROM n", "struct_extract_at(n.s, Int64(2)) AS v"),
         (
