@@ -154,6 +154,11 @@ fn unnest_makes_rows_before_groups_and_within_values() {
         TableScan: n",
         ),
         ("SELECT unnest(s, recursive := true) FROM n WHERE x", "x: no column x (there are: l, s, A b)"),
+        ("SELECT unnest()", "unnest(): unnest takes a list"),
+        (
+            "SELECT unnest(l, max_depth := 2) + 1 FROM n",
+            "unnest(l, max_depth := 2): unnest with options makes several columns (write it alone among the items of SELECT, or in FROM)",
+        ),
         ("SELECT unnest(l, max_depth := 9) FROM n", "9: unnest goes at most 8 levels deep"),
     ]);
     assert_eq!(headings("SELECT i FROM n, unnest(l, recursive := true) q (i)"), ["i"]);
