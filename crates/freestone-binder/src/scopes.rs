@@ -114,16 +114,22 @@ impl Scope {
         for width in (1..parts.len().min(4)).rev() {
             let Some((names, rest)) = parts.split_at_checked(width) else { continue };
             let Some((column, _)) = rest.split_first() else { continue };
-            let same = self.relations_of(names);
-            let Some(at) = same.first().copied() else { continue };
-            if same.len() > 1 {
-                let shown = parts.iter().take(width + 1).map(|(part, _)| *part).collect::<Vec<_>>().join(".");
-                return Found::Several(vec![shown; same.len()]);
+            // Relations of the same name are told apart by their columns.
+            let mut columns = vec![];
+            for at in self.relations_of(names) {
+                match self.relations.get(at).map(|relation| relation.column(*column)) {
+                    Some(Found::Nothing) | None => without = without.or(Some(at)),
+                    Some(Found::Column(value, _)) => columns.push(value),
+                    Some(other) => return other,
+                }
             }
-            match self.relations.get(at).map(|relation| relation.column(*column)) {
-                Some(Found::Nothing) | None => without = without.or(Some(at)),
-                Some(Found::Column(value, _)) => return Found::Column(value, width + 1),
-                Some(other) => return other,
+            match columns.as_slice() {
+                [] => {}
+                [only] => return Found::Column(only.clone(), width + 1),
+                several => {
+                    let shown = parts.iter().take(width + 1).map(|(part, _)| *part).collect::<Vec<_>>().join(".");
+                    return Found::Several(vec![shown; several.len()]);
+                }
             }
         }
         let Some(first) = parts.first() else { return Found::Nothing };

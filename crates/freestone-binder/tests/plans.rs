@@ -193,6 +193,8 @@ fn equal_names_of_tables_are_ambiguous() {
     ]);
     assert_eq!(headings("SELECT \"T\".a FROM t, u AS \"T\""), ["a"]);
     assert_eq!(headings("SELECT count(*) FROM t, t"), ["count(*)"]);
+    // Relations of the same name are told apart by their columns.
+    assert_eq!(headings("SELECT q.a, q.d FROM (SELECT a FROM t) q, (SELECT d FROM u) q"), ["a", "d"]);
 }
 
 #[test]
