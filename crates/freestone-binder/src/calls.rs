@@ -11,9 +11,11 @@ use freestone_sql::Span;
 use freestone_sql::tree::{self, Argument, Call, ExprKind, ObjectName};
 
 use crate::binder::Binder;
+use crate::chains::conjunction;
 use crate::definitions::Clauses;
 use crate::error::{At, BindError, Result, invalid, unknown};
 use crate::scopes::is_default;
+use crate::select::Item;
 
 /// The schemas whose names belong to the names of their functions.
 const NAMED_SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
@@ -166,8 +168,8 @@ impl Binder<'_> {
                     if plain.call.distinct || star.qualifier.is_some() { self.star(star, *span)? } else { vec![] };
                 match plain.name.as_str() {
                     "count" if plain.call.distinct => {
-                        let values: Vec<Expr> = columns.into_iter().map(|column| column.value).collect();
-                        Ok(Arguments { names: vec![None; values.len()], values })
+                        let value = self.whole_row(columns, *span)?;
+                        Ok(Arguments { values: vec![value], names: vec![None] })
                     }
                     "count" => Ok(all()),
                     _ => Err(invalid(*span, format!("{} does not take *", plain.name))),
@@ -175,6 +177,18 @@ impl Binder<'_> {
             }
             arguments => self.arguments(arguments),
         }
+    }
+
+    /// The values of columns as one; NULL where one of them is.
+    fn whole_row(&mut self, columns: Vec<Item>, span: Span) -> Result<Expr> {
+        let values: Vec<Expr> = columns.into_iter().map(|column| column.value).collect();
+        if let [only] = values.as_slice() {
+            return Ok(only.clone());
+        }
+        let known = values.iter().cloned().map(|value| Expr::IsNotNull(Box::new(value)));
+        let Some(known) = conjunction(known) else { return Err(invalid(span, "the star stands for no column")) };
+        let row = self.scalar_call("struct", values, span)?;
+        datafusion_expr::when(known, row).end().at(span)
     }
 
     /// The order of the rows of an aggregate. That of WITHIN GROUP gives the first argument.

@@ -43,9 +43,9 @@ impl Binder<'_> {
                 Found::Several(names) => return Err(ambiguous(name, &names)),
                 Found::NotIn(_) | Found::Nothing => {
                     if depth == own
-                        && let Some(value) = self.alias(first.0, name.span)?
+                        && let Some((value, taken)) = self.alias_of(&parts, name.span)?
                     {
-                        return self.fields(value, name.parts.get(1..).unwrap_or_default()).map(Some);
+                        return self.fields(value, name.parts.get(taken..).unwrap_or_default()).map(Some);
                     }
                     continue;
                 }
@@ -69,6 +69,18 @@ impl Binder<'_> {
         match around {
             Some(scope) => scope.outer(local.value.clone()).at(span).map(Some),
             None => Ok(Some(local.value.clone())),
+        }
+    }
+
+    /// The value of an alias that begins a name, `x` or `alias.x`, and the number of parts that it took.
+    fn alias_of(&mut self, parts: &[(&str, bool)], span: Span) -> Result<Option<(Expr, usize)>> {
+        let Some((first, _)) = parts.first() else { return Ok(None) };
+        if let Some(value) = self.alias(first, span)? {
+            return Ok(Some((value, 1)));
+        }
+        match parts {
+            [("alias", false), (name, _), ..] => Ok(self.alias(name, span)?.map(|value| (value, 2))),
+            _ => Ok(None),
         }
     }
 

@@ -111,7 +111,10 @@ impl Binder<'_> {
     /// The first rows, and those that are equal in order to the last of them.
     fn with_ties(&mut self, rows: Rows, limit: &tree::Limit, query: &Query) -> Result<Rows> {
         let span = query.span;
-        if limit.percent || std::iter::once(&limit.count).chain(&query.offset).any(has_query) {
+        if limit.percent {
+            return Err(invalid(limit.count.span, "WITH TIES stands behind a number of rows, and no percentage"));
+        }
+        if std::iter::once(&limit.count).chain(&query.offset).any(has_query) {
             let message = "WITH TIES stands behind a number of rows that no subquery computes";
             return Err(invalid(span, message).with_hint("compute rank() in a subquery, and filter by it"));
         }

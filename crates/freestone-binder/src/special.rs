@@ -200,9 +200,13 @@ impl Binder<'_> {
 
     /// `unnest(list)`: a row per item.
     fn unnest(&mut self, arguments: &[Argument], span: Span) -> Result<Expr> {
-        let [only] = arguments else {
-            return Err(invalid(span, "unnest with options makes several columns")
-                .with_hint("write it alone among the items of SELECT, or in FROM"));
+        let only = match arguments {
+            [only] => only,
+            [] => return Err(invalid(span, "unnest takes a list")),
+            _ => {
+                return Err(invalid(span, "unnest with options makes several columns")
+                    .with_hint("write it alone among the items of SELECT, or in FROM"));
+            }
         };
         let (mut value, schema) = (self.expression(&only.value)?, self.schema());
         match value.get_type(&schema).at(span)? {

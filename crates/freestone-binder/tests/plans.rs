@@ -116,6 +116,8 @@ fn calls_are_bound_by_their_forms() {
             "SELECT struct_pack(*COLUMNS(['a', 'c'])) AS v FROM t",
             r#"named_struct(Utf8("a"), t.a, Utf8("c"), t.c) AS v"#,
         ),
+        ("SELECT a AS x, alias.x AS y FROM t", "t.a AS x, t.a AS y"),
+        ("SELECT a AS c, alias.c AS y FROM t AS alias", "alias.a AS c, alias.c AS y"),
         ("SELECT a FROM t WHERE a IN (1, *COLUMNS(['c']))", "t.a"),
         ("SELECT struct_extract(s, 2) AS v FROM n", "struct_extract_at(n.s, Int64(2)) AS v"),
         (
@@ -132,10 +134,10 @@ fn calls_are_bound_by_their_forms() {
         ),
         ("SELECT lower(x => 'A')", "lower(x => 'A'): this function takes no arguments by name (give them by position)"),
         (
-            "SELECT count(DISTINCT t.*), count(t.*) FROM t",
-            "Projection: count(DISTINCT t.a,t.b,t.c) AS count(DISTINCT t.*), count(Int64(1)) AS count(t.*)
-  Aggregate: groupBy=[[]], aggr=[[count(DISTINCT t.a, t.b, t.c), count(Int64(1))]]
-    TableScan: t",
+            "SELECT count(DISTINCT u.*) AS d, count(u.*) AS c FROM u",
+            "Projection: count(DISTINCT CASE WHEN u.a IS NOT NULL AND u.d IS NOT NULL THEN struct(u.a,u.d) END) AS d, count(Int64(1)) AS c
+  Aggregate: groupBy=[[]], aggr=[[count(DISTINCT CASE WHEN u.a IS NOT NULL AND u.d IS NOT NULL THEN struct(u.a, u.d) END), count(Int64(1))]]
+    TableScan: u",
         ),
     ]);
 }
@@ -152,6 +154,11 @@ fn unnest_makes_rows_before_groups_and_within_values() {
         TableScan: n",
         ),
         ("SELECT unnest(s, recursive := true) FROM n WHERE x", "x: no column x (there are: l, s, A b)"),
+        ("SELECT unnest()", "unnest(): unnest takes a list"),
+        (
+            "SELECT unnest(l, max_depth := 2) + 1 FROM n",
+            "unnest(l, max_depth := 2): unnest with options makes several columns (write it alone among the items of SELECT, or in FROM)",
+        ),
         ("SELECT unnest(l, max_depth := 9) FROM n", "9: unnest goes at most 8 levels deep"),
     ]);
     assert_eq!(headings("SELECT i FROM n, unnest(l, recursive := true) q (i)"), ["i"]);
