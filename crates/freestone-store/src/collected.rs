@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::column::{ColumnData, Physical, append_ints};
 use crate::nested::{self, is_encoded};
-use crate::schema::{TableSchema, kind};
+use crate::schema::TableSchema;
 use crate::struct_fields::{Part, push_fields};
 
 /// Rows of a table, as the columns that are stored.
@@ -350,7 +350,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::schema::Column;
+    use crate::schema::{Column, kind};
 
     fn collected(schema: &TableSchema, batches: &[RecordBatch]) -> Vec<CollectedColumn> {
         let kinds: Vec<Kind> = (0..schema.stored_count()).map(|at| kind(schema.stored_type(at))).collect();

@@ -237,7 +237,7 @@ mod tests {
             unique_keys: vec![key(&["a"]), key(&["b"]), key(&["c", "a"]), key(&["c", "b"])],
             ..TableSchema::default()
         };
-        let columns = [scattered(), ascending(), scattered()];
+        let columns = HashMap::from([(0, scattered()), (1, ascending()), (2, scattered())]);
         let of = |index: &[&str]| {
             let index = index.iter().map(|name| vec![name.to_string()]).collect();
             keys(&schema, &Design { index, ..Design::default() }, &columns).unwrap()

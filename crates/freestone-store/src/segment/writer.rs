@@ -6,7 +6,9 @@ use std::cmp::Reverse;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use freestone_codec::{Choice, ChooseOptions, ColumnPlan, Encoding, Prepared, Transform, Values, f32_key, f64_key};
+use freestone_codec::{
+    Choice, ChooseOptions, ColumnPlan, Encoding, Prepared, Shared, Transform, Values, f32_key, f64_key,
+};
 
 use super::clustering::SegmentClustering;
 use super::footer::{
@@ -212,7 +214,8 @@ impl Plan<'_> {
             let prepared = prepared.map_err(encode_error)?;
             let is_plain = design.encode.get(&name).is_some_and(|pinned| pinned.0 == PLAIN);
             let prepared = if is_plain { prepared.uncompressed(whole_bytes(schema.stored_type(at))) } else { prepared };
-            Ok(PlannedColumn { choice, prepared, zones: ZoneMap::of(column, ZONE_ROWS) })
+            let zones = zones(column, &choice, &prepared);
+            Ok(PlannedColumn { choice, prepared, zones })
         })
     }
 
@@ -307,6 +310,13 @@ impl Plan<'_> {
         let entry = file.push_blob(&footer.to_bytes());
         file.tail.extend(footer::trailer(self.design.page_size, entry.index, u32::from(entry.units)));
         Ok(SegmentFile { pages: file.pages, tail: file.tail })
+    }
+}
+
+fn zones(column: &ColumnData, choice: &Choice, prepared: &Prepared<'_>) -> ZoneMap {
+    match (choice.shared.as_ref().and_then(Shared::dictionary_bytes), prepared.transformed()) {
+        (Some(entries), Values::Int(codes)) => ZoneMap::of_codes(column, codes, entries, ZONE_ROWS),
+        _ => ZoneMap::of(column, ZONE_ROWS),
     }
 }
 

@@ -388,7 +388,37 @@ fn no_thread(error: std::io::Error) -> StoreError {
     MediumError::io("start", "a thread that writes", error).into()
 }
 
-fn write_jobs(mut target: Target, context: &AppendContext, inbox: Receiver<Job>) -> Result<Vec<NewSegment>> {
+/// A segment that has no file yet.
+struct EncodedSegment {
+    file: SegmentFile,
+    rows: u32,
+    origins: Vec<i64>,
+}
+
+/// Writes the rows of all jobs. While a segment is encoded, the one before it is written.
+fn write_jobs(target: Target, context: &AppendContext, inbox: Receiver<Job>) -> Result<Vec<NewSegment>> {
+    std::thread::scope(|scope| {
+        let (encoded, files) = sync_channel(0);
+        let write = move || files.into_iter().map(|segment| write_file(context, segment)).collect::<Result<Vec<_>>>();
+        let writing = std::thread::Builder::new().name("freestone-file".into());
+        let writing = writing.spawn_scoped(scope, write).map_err(no_thread)?;
+        let result = encode_jobs(target, context, inbox, &encoded);
+        drop(encoded);
+        match writing.join() {
+            // If a file could not be written, encoding ended early without an error.
+            Ok(written) => written.and_then(|segments| result.map(|()| segments)),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Encodes the rows of all jobs. It ends early if nobody takes the segments: their writer has the reason.
+fn encode_jobs(
+    mut target: Target,
+    context: &AppendContext,
+    inbox: Receiver<Job>,
+    encoded: &SyncSender<EncodedSegment>,
+) -> Result<()> {
     let sort = target.sort_columns();
     let mut runs = Runs::new(
         context.resources.clone(),
@@ -397,32 +427,40 @@ fn write_jobs(mut target: Target, context: &AppendContext, inbox: Receiver<Job>)
         sort.clone(),
         context.piece_bytes(),
     );
-    let mut segments = vec![];
     for job in inbox {
         let (rows, is_last) = match job {
             Job::Rows(rows) => (rows, false),
             Job::Last(rows) => (rows, true),
         };
         let is_empty = rows.first().is_none_or(|column| column.len() == 0);
-        if sort.is_empty() && !is_empty {
-            segments.push(write_file(&target, context, rows)?);
-        } else if !is_empty {
+        if sort.is_empty() {
+            if !is_empty && encoded.send(encode(&target, context, rows)?).is_err() {
+                break;
+            }
+            continue;
+        }
+        if !is_empty {
             let columns = sorted_columns(&mut target, rows, context.threads)?;
             if is_last && runs.is_empty() {
-                segments.extend(write_rows(&target, context, columns)?);
+                encode_parts(&target, context, columns, encoded)?;
             } else {
                 runs.add(&columns)?;
             }
         }
         if is_last && !runs.is_empty() {
-            return write_merged(&target, context, runs);
+            return encode_merged(&target, context, runs, encoded);
         }
     }
-    Ok(segments)
+    Ok(())
 }
 
-/// The segments of the rows of all runs, in one order. The next rows are merged while a segment is encoded.
-fn write_merged(target: &Target, context: &AppendContext, runs: Runs) -> Result<Vec<NewSegment>> {
+/// Encodes the rows of all runs, in one order. The next rows are merged while a segment is encoded.
+fn encode_merged(
+    target: &Target,
+    context: &AppendContext,
+    runs: Runs,
+    encoded: &SyncSender<EncodedSegment>,
+) -> Result<()> {
     let bytes = SEGMENT_BYTES.min(context.piece_bytes());
     std::thread::scope(|scope| {
         let (pieces, inbox) = sync_channel(0);
@@ -437,10 +475,13 @@ fn write_merged(target: &Target, context: &AppendContext, runs: Runs) -> Result<
             Ok(())
         };
         let merging = std::thread::Builder::new().spawn_scoped(scope, merge).map_err(no_thread)?;
-        let write = |columns: Vec<ColumnData>| write_file(target, context, collected(columns));
-        let segments = inbox.into_iter().map(write).collect::<Result<Vec<_>>>()?;
+        for columns in inbox {
+            if encoded.send(encode(target, context, collected(columns))?).is_err() {
+                break;
+            }
+        }
         match merging.join() {
-            Ok(merged) => merged.map(|()| segments),
+            Ok(merged) => merged,
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
@@ -460,18 +501,27 @@ fn hot_rows(
     Ok(vec![NewSegment { id, rows: hot.rows(), bytes: hot.bytes(), hot: Some(Arc::new(hot)), origins: vec![] }])
 }
 
-fn write_rows(target: &Target, context: &AppendContext, columns: Vec<ColumnData>) -> Result<Vec<NewSegment>> {
+/// Encodes sorted rows, as one segment or several.
+fn encode_parts(
+    target: &Target,
+    context: &AppendContext,
+    columns: Vec<ColumnData>,
+    encoded: &SyncSender<EncodedSegment>,
+) -> Result<()> {
     let rows = columns.first().map_or(0, ColumnData::len);
     if rows <= SEGMENT_ROWS {
-        return Ok(vec![write_file(target, context, collected(columns))?]);
+        // If nobody takes the segment, a file could not be written, and who writes it has the error.
+        let _ = encoded.send(encode(target, context, collected(columns))?);
+        return Ok(());
     }
-    let mut segments = vec![];
     for start in (0..rows).step_by(SEGMENT_ROWS) {
         let order: Vec<u32> = (start as u32..(start + SEGMENT_ROWS).min(rows) as u32).collect();
         let part: Vec<ColumnData> = columns.iter().map(|c| c.permute(&order)).collect();
-        segments.push(write_file(target, context, collected(part))?);
+        if encoded.send(encode(target, context, collected(part))?).is_err() {
+            break;
+        }
     }
-    Ok(segments)
+    Ok(())
 }
 
 fn collected(columns: Vec<ColumnData>) -> Vec<CollectedColumn> {
@@ -494,14 +544,19 @@ fn sorted_columns(target: &mut Target, rows: Vec<CollectedColumn>, threads: usiz
     each_taken(columns, threads, |column| Ok(column.permute(&order)))
 }
 
-/// Writes a segment. The columns of the table come first, then the row ids and the clustering key, if there are any.
-fn write_file(target: &Target, context: &AppendContext, mut columns: Vec<CollectedColumn>) -> Result<NewSegment> {
+/// Encodes a segment. The columns of the table come first, then the row ids and the clustering key, if there are any.
+fn encode(target: &Target, context: &AppendContext, mut columns: Vec<CollectedColumn>) -> Result<EncodedSegment> {
     let rows = columns.first().map_or(0, CollectedColumn::len) as u32;
     let others = columns.split_off(target.schema.stored_count());
     let others: Vec<ColumnData> = others.into_iter().map(CollectedColumn::into_data).collect();
     let clustering = target.clustered(&others);
     let origins = target.origins(others);
-    let mut file = write_segment(&target.schema, &target.design, columns, clustering, context.threads)?;
+    let file = write_segment(&target.schema, &target.design, columns, clustering, context.threads)?;
+    Ok(EncodedSegment { file, rows, origins })
+}
+
+fn write_file(context: &AppendContext, segment: EncodedSegment) -> Result<NewSegment> {
+    let EncodedSegment { mut file, rows, origins } = segment;
     let id = write_under_free_id(context, &mut file)?;
     Ok(NewSegment { id, rows, bytes: file.len() as u64, hot: None, origins })
 }
