@@ -150,6 +150,7 @@ fn sized(name: &str, options: &RunOptions) -> RunOptions {
         "ptable-nodes" | "ptable-points" | "ptable-writes" => (Some(200_000), None, Some(50_000)),
         "ptable-blocks" | "ptable-scans" => (Some(200_000), None, None),
         "protocol-survey" | "protocol-design" => (None, Some(0.005), None),
+        "protocol-adaptation" => (None, Some(0.02), None),
         _ => (None, None, None),
     };
     RunOptions {
