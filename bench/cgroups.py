@@ -11,6 +11,8 @@ from pathlib import Path
 #: Microseconds.
 PERIOD, QUOTA_MIN = 5_000, 1_000
 CONTROLLER = "cpu"
+#: The weight of a core by the version of the groups: a worker with 0.2 cores has the kernel's default.
+WEIGHT_OF_CORE = {1: 5 * 1024, 2: 5 * 100}
 
 
 class NotPossible(Exception):
@@ -33,12 +35,16 @@ def hierarchies(mounts: str) -> list[tuple[int, Path]]:
 
 
 def limits(version: int, cores: float) -> dict[str, str]:
-    """The files of a group that limit it to so many cores, with what is written to them. The period comes first."""
+    """The files of a group that limit it to so many cores, with what is written to them. The period comes first.
+
+    The weight is in proportion, so that a group with more cores also gets more of a machine whose cores are all busy.
+    """
     period = max(PERIOD, round(QUOTA_MIN / cores))
     quota = round(period * cores)
     if version == 2:
-        return {"cpu.max": f"{quota} {period}"}
-    return {"cpu.cfs_period_us": str(period), "cpu.cfs_quota_us": str(quota)}
+        return {"cpu.max": f"{quota} {period}", "cpu.weight": str(max(1, round(WEIGHT_OF_CORE[2] * cores)))}
+    shares = max(2, round(WEIGHT_OF_CORE[1] * cores))
+    return {"cpu.cfs_period_us": str(period), "cpu.cfs_quota_us": str(quota), "cpu.shares": str(shares)}
 
 
 class Group:

@@ -21,6 +21,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -376,6 +377,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main() -> None:
     options = parse()
+    # Who ends this program also ends its processes.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         groups = Groups.make() if options.limit == "cgroup" else None
     except NotPossible as error:

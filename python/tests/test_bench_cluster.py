@@ -23,10 +23,12 @@ def test_hierarchies_are_found_in_the_mounts_of_both_versions():
     assert cgroups.hierarchies("proc /proc proc rw 0 0\nbroken\n") == []
 
 
-@pytest.mark.parametrize(("cores", "quota", "period"), [(0.2, 1000, 5000), (1.6, 8000, 5000), (0.05, 1000, 20000)])
-def test_quotas_are_shares_of_short_periods(cores, quota, period):
-    assert cgroups.limits(2, cores) == {"cpu.max": f"{quota} {period}"}
-    assert list(cgroups.limits(1, cores).items()) == [("cpu.cfs_period_us", str(period)), ("cpu.cfs_quota_us", str(quota))]
+@pytest.mark.parametrize(("cores", "quota", "period", "weight"), [(0.2, 1000, 5000, 1), (1.6, 8000, 5000, 8), (0.05, 1000, 20000, 0.25)])
+def test_quotas_are_shares_of_short_periods(cores, quota, period, weight):
+    """A worker's usual share has the weight that groups have by default, and others have it in proportion."""
+    assert cgroups.limits(2, cores) == {"cpu.max": f"{quota} {period}", "cpu.weight": str(round(100 * weight))}
+    old = [("cpu.cfs_period_us", str(period)), ("cpu.cfs_quota_us", str(quota)), ("cpu.shares", str(round(1024 * weight)))]
+    assert list(cgroups.limits(1, cores).items()) == old
 
 
 def test_groups_that_cannot_be_made_are_an_error(monkeypatch):
