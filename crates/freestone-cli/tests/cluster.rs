@@ -436,6 +436,31 @@ fn a_statement_survives_some_failures_and_not_others() {
 }
 
 #[test]
+fn workers_write_floats_as_the_servers_clients_expect() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let texts = "SELECT (l_linenumber::DOUBLE * 1e20)::VARCHAR, count(*) FROM lineitem GROUP BY 1 ORDER BY 1 LIMIT 1";
+    runtime.block_on(async {
+        let options = Options { read_only: true, threads: 2, ..Options::default() };
+        let database = Database::open(Data::shared().url(), options).expect("a database");
+        let runner = TaskRunner::new(database.clone());
+        database.set_workers(std::sync::Arc::new(Pretended { runner, fails: |_| None }));
+        // One of PostgreSQL's clients, and one of another protocol.
+        for (postgres_texts, expected) in [(true, "1e+20"), (false, "1e20")] {
+            let session = database.session();
+            session.extend(freestone::Extension { postgres_texts, ..freestone::Extension::default() });
+            session.sql("SET distribution_threshold = 0").await.expect("set");
+            let rows = session.sql(texts).await.expect("a result").collect().await.expect("rows");
+            let text = arrow::util::display::array_value_to_string(rows[0].column(0), 0).expect("a text");
+            assert_eq!(text, expected);
+            let rows = session.sql(&format!("EXPLAIN ANALYZE {texts}")).await.expect("a result");
+            let plan = rows.collect().await.expect("rows");
+            let plan = arrow::util::display::array_value_to_string(plan[0].column(1), 0).expect("a text");
+            assert!(plan.contains("Task: ") && !plan.contains("this server"), "{plan}");
+        }
+    });
+}
+
+#[test]
 fn workers_join() {
     let (mut server, address) = server("join", &["--cluster-listen", "127.0.0.1:0"]);
     let joined = server.said.iter().find_map(|line| line.strip_prefix("listening: cluster://").map(str::to_owned));
