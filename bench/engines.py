@@ -27,8 +27,8 @@ Rows = list[list[Any]]
 
 @dataclass(frozen=True)
 class Job:
-    """The job of a worker. `database` is an existing Freestone database, used without loading; `script` is SQL that
-    runs after the tables are loaded."""
+    """The job of a worker. `database` is an existing Freestone database or the address of a server, used without loading;
+    `script` is SQL that runs after the tables are loaded."""
 
     engine: str
     data: str
@@ -364,15 +364,9 @@ class Freestone(Engine):
         return f"CREATE TABLE {name} WITH (preset = '{self.design}') AS SELECT * FROM '{self.job.parquet(table)}'"
 
     def start(self) -> subprocess.Popen[str]:
-        command = [
-            self.job.freestone,
-            self.job.database or str(self.store / "db"),
-            "--format",
-            "csv",
-            "--timing",
-            "--threads",
-            str(self.job.threads),
-        ]
+        command = [self.job.freestone, self.job.database or str(self.store / "db"), "--format", "csv", "--timing"]
+        if not self.job.database.startswith("freestone://"):
+            command += ["--threads", str(self.job.threads)]
         pipe = subprocess.PIPE
         process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, bufsize=1)
         assert process.stderr is not None

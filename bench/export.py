@@ -170,6 +170,8 @@ class Outcome:
     #: Whether the client made a table, and whether its checksums are right.
     checked: str = ""
 
+    #: The seconds after which the client had so many rows, for clients that note that.
+    arrivals: list[tuple[float, int]] = field(default_factory=list)
     def median(self, name: str) -> float | None:
         values = [value for run in self.runs if (value := getattr(run, name)) is not None]
         return statistics.median(values) if values else None
@@ -259,9 +261,22 @@ def fetch(
         client.go()
         checked = client.line()
         outcome.checked = verdict(dataset.sums[form], checked["sums"])
+        "change": options.change and {"rows": options.change[0] * dataset.rows, "bits_per_second": options.change[1]},
     finally:
+    reset_rate(options)
         client.end()
-    return Run(measured["seconds"], measured.get("first"), wire, server_cpu, measured["cpu"], int(measured["peak"]))
+    seconds, first, arrivals = measured["seconds"], measured.get("first"), measured["arrivals"]
+    return Run(seconds, first, wire, server_cpu, measured["cpu"], int(measured["peak"]), arrivals)
+
+
+def reset_rate(options: argparse.Namespace) -> None:
+    """Gives the link the rate with which it began, if a client has changed it."""
+    if options.change:
+        from export_client import change_rate
+
+        measured = link_measured()
+        assert measured is not None, "parse() refuses changes where no link is"
+        change_rate(measured["link"]["bits_per_second"])
 
 
 def verdict(expected: dict[str, list[int]], found: dict[str, list[int]] | None) -> str:
@@ -460,6 +475,11 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument(
         "--data", type=Path, default=CACHE / "bench", help="folder of the Parquet files; made when missing"
+    parser.add_argument(
+        "--change",
+        type=parse_change,
+        help="SHARE:RATE as 0.5:10mbit: the link has that rate once a client of Freestone wire has this share of the rows",
+    )
     )
     parser.add_argument("--work", type=Path, help="folder for the servers' files; kept, and used again")
     parser.add_argument("--json", type=Path, help="writes every run here")
@@ -479,6 +499,8 @@ def parse() -> argparse.Namespace:
 
 def chosen(parser: argparse.ArgumentParser, wanted: list[str] | None) -> list[str]:
     if wanted is None:
+    if options.change and (options.network == "local" or not all(may_change(name) for name in options.names)):
+        parser.error("--change needs a link, and engines whose client is Freestone wire's")
         return [name for name in ENGINES if not name.startswith("fixed:")]
     for word in wanted:
         if "+" in word:
@@ -489,6 +511,23 @@ def chosen(parser: argparse.ArgumentParser, wanted: list[str] | None) -> list[st
     unknown = [word for word in wanted if not any(word in (name, name.partition(":")[0]) for name in ENGINES)]
     unknown += [word for word in exact if word not in ENGINES]
     if unknown:
+def parse_change(text: str) -> tuple[float, int]:
+    """The share of the rows, and the bits per second from then on."""
+    share, _, rate = text.partition(":")
+    units = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+    try:
+        found = float(share), int(float(rate[:-4]) * units[rate[-4:]])
+    except (KeyError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{text} is not SHARE:RATE, as 0.5:10mbit") from error
+    if not 0 < found[0] < 1:
+        raise argparse.ArgumentTypeError(f"{text}: the share is between 0 and 1")
+    return found
+
+
+def may_change(name: str) -> bool:
+    return ENGINES[name].client == "freestone"
+
+
         parser.error(f"unknown engine {', '.join(unknown)}; there are {', '.join(ENGINES)}")
     return [name for name in ENGINES if name in exact or name in wanted or name.partition(":")[0] in wanted]
 

@@ -8,6 +8,7 @@ CPU time of the server's process can be read.
 
 import io
 import json
+import os
 import resource
 import socket
 import sys
@@ -30,6 +31,8 @@ class Client:
 
     def __init__(self, job: dict[str, Any], schema: pa.Schema) -> None:
         self.job, self.schema, self.endpoint, self.options = job, schema, job["endpoint"], job["options"]
+        #: The clock and the number of rows so far, at each arrival.
+        self.arrivals: list[tuple[float, int]] = []
         self.connect()
 
     def connect(self) -> None:
@@ -37,6 +40,24 @@ class Client:
 
     def fetch(self, query: str, first: First, limit: int | None) -> pa.Table | None:
         raise NotImplementedError
+
+    def arrived(self, rows: int) -> None:
+        """Notes that rows have arrived, and changes the rate of the link where the job says so."""
+        before = self.arrivals[-1][1] if self.arrivals else 0
+        self.arrivals.append((time.perf_counter(), before + rows))
+        change = self.job.get("change")
+        if change and before < change["rows"] <= before + rows:
+            change_rate(change["bits_per_second"])
+
+
+def change_rate(bits_per_second: int) -> None:
+    """Changes the rate of the link on which this process is the client, by `freestone-lab link`."""
+    with socket.socket(socket.AF_UNIX) as control:
+        control.connect("\0" + os.environ["FREESTONE_LINK_CONTROL"])
+        control.sendall(f"{bits_per_second}\n".encode())
+        answer = control.makefile().readline().strip()
+    if answer != "ok":
+        sys.exit(f"the rate of the link does not change: {answer or 'no answer'}")
 
 
 class Freestone(Client):
@@ -54,16 +75,21 @@ class Freestone(Client):
         self.database = freestone.connect(f"freestone://{login}@{end['host']}:{end['wire']}?{words}")
 
     def fetch(self, query: str, first: First, limit: int | None) -> pa.Table:
-        return collected(self.database.sql(query).batches(), first)
+        return collected(self.database.sql(query).batches(), first, self.arrived if limit is None else ignore)
 
 
-def collected(reader: pa.RecordBatchReader, first: First) -> pa.Table:
-    """All batches of a reader, as a table. Calls `first` at the first batch."""
+def ignore(_: int) -> None:
+    pass
+
+
+def collected(reader: pa.RecordBatchReader, first: First, arrived: Callable[[int], None] = ignore) -> pa.Table:
+    """All batches of a reader, as a table. Calls `first` at the first batch, and `arrived` with the rows of each."""
     batches = []
     for batch in reader:
         if not batches:
             first()
         batches.append(batch)
+        arrived(batch.num_rows)
     return pa.Table.from_batches(batches, reader.schema)
 
 
@@ -392,7 +418,7 @@ def cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def measure(client: Client, query: str) -> tuple[dict[str, float], pa.Table | None]:
+def measure(client: Client, query: str) -> tuple[dict[str, Any], pa.Table | None]:
     """Fetches once, and measures time, CPU time and peak memory."""
     first: list[float] = []
     # Resets the peak of the resident memory, so that memory for connecting is not counted.
@@ -400,7 +426,8 @@ def measure(client: Client, query: str) -> tuple[dict[str, float], pa.Table | No
     memory_before, cpu, start = memory("VmRSS"), cpu_seconds(), time.perf_counter()
     table = client.fetch(query, lambda: first.append(time.perf_counter()) if not first else None, None)
     seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu
-    measured = {"seconds": seconds, "cpu": cpu, "peak": memory("VmHWM") - memory_before}
+    measured: dict[str, Any] = {"seconds": seconds, "cpu": cpu, "peak": memory("VmHWM") - memory_before}
+    measured["arrivals"] = [(at - start, rows) for at, rows in client.arrivals]
     if first:
         measured["first"] = first[0] - start
     return measured, table

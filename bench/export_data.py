@@ -148,7 +148,7 @@ def expression(field: pa.Field, dialect: str) -> str:
         # NULL must stay NULL, which is not so with the concat of every dialect.
         return f"{name} || '!'" if dialect in ("freestone", "postgres") else f"concat({name}, '!')"
     if pa.types.is_date32(kind):
-        day = {"postgres": "1", "clickhouse": "1", "mariadb": "INTERVAL 1 DAY"}.get(dialect, "INTERVAL '1 day'")
+        day = {"mariadb": "INTERVAL 1 DAY"}.get(dialect, "1")
         return f"{name} + {day}"
     if pa.types.is_timestamp(kind):
         return f"{name} + INTERVAL '1 day'" if dialect != "mariadb" else f"{name} + INTERVAL 1 DAY"

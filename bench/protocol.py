@@ -1,7 +1,7 @@
 """The experiments of Raasveldt and Mühleisen (2017), in the form of the laboratory. `freestone-lab run protocol-…` runs
 this program.
 
-python bench/protocol.py survey|design|networks --scale 0.05 --freestone BINARY --parts parts.json
+python bench/protocol.py survey|design|networks|adaptation --scale 0.05 --freestone BINARY --parts parts.json
 """
 
 import argparse
@@ -51,6 +51,15 @@ NETWORKS = ("local", "lan", "wan", "wan-loss")
 CHUNKS = ("2048", "10240", "102400", "1048576", "10485760", "104857600")
 TEN_MBIT = "10mbit:0ms:0%"
 
+#: Links whose rate changes when half of the rows are there: before, afterwards.
+CHANGES = (("1gbit", "20mbit"), ("20mbit", "1gbit"))
+#: The measured choice, and forms that stay as they are. Small chunks, so that a result has many of them at a small scale.
+ADAPTED = tuple(
+    f"{name}+chunk_size=262144"
+    for name in ("freestone", "fixed:plain", "fixed:plain-lz4", "fixed:plain-zstd", "fixed:encoded", "fixed:encoded-zstd")
+)
+#: The shares of the rows at which arrivals are drawn, in percent.
+ARRIVED = (10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 
 class Laboratory:
     """Runs the parts of an experiment and collects their results."""
@@ -63,7 +72,12 @@ class Laboratory:
         self.checks: list[Part] = []
 
     def export(
-        self, network: str, engines: Sequence[str], dataset: str = "lineitem", forms: str = "stored"
+        self,
+        network: str,
+        engines: Sequence[str],
+        dataset: str = "lineitem",
+        forms: str = "stored",
+        change: str | None = None,
     ) -> dict[str, Any]:
         """One run of export.py."""
         print(f"{dataset}, {network}", file=sys.stderr)
@@ -93,6 +107,7 @@ class Laboratory:
         ]
         command += ["--budget", str(options.budget), "--freestone", options.freestone]
         if options.package:
+        command += ["--change", change] if change else []
             command += ["--package", options.package]
         done = subprocess.run([str(word) for word in command], stdout=subprocess.DEVNULL)
         if not file.exists():
@@ -432,6 +447,46 @@ def standing(found: dict[str, Any]) -> str:
     """The best variant of Freestone compared with the best other engine, per network."""
     lines = []
     for network, outcomes in found.items():
+def adaptation(lab: Laboratory) -> None:
+    """Measures results over links whose rate changes in the middle of the transfer (section 5.1, future work)."""
+    statement = "the choice of codecs follows a link whose rate changes in the middle of a transfer"
+    if reason := lab.no_link():
+        lab.unmeasured(statement, reason, "5.1")
+        return
+    lab.section(
+        "A link that changes",
+        "lineitem, with 1 ms of delay. When the client has half of the rows, it changes the rate of both directions; what waits to "
+        "be sent keeps its time. Chunks of 256 KiB. The other lines are forms that stay as they are for all columns. Times of one "
+        "run, whose result is checked, and medians in the table.",
+    )
+    for before, after in CHANGES:
+        run = lab.export(f"{before}:1ms:0%", ADAPTED, forms="computed", change=f"0.5:{after}")
+        lab.link(f"{before}, before the change", run["link"])
+        outcomes = {name.partition("+")[0]: found for name, found in run["results"]["computed"].items() if found["runs"]}
+        title = f"{before}, then {after}"
+        curves = {name: arrival_times(found["runs"][0], run["rows"]) for name, found in outcomes.items()}
+        lab.lines(f"{title}: seconds until the rows are there", "% of the rows", ARRIVED, curves)
+        halves = {name: halves_of(curve) for name, curve in curves.items()}
+        rows = [
+            [name, median(found, "seconds"), *halves[name], (median(found, "wire") or 0.0) / 1e6]
+            for name, found in outcomes.items()
+        ]
+        lab.table(title, ["", "s", "first half, s", "second half, s", "wire, MB"], rows)
+        seconds = {name: value for name, found in outcomes.items() if (value := median(found, "seconds"))}
+        lab.check_all(verdicts.changes(title, seconds, halves))
+
+
+def arrival_times(run: dict[str, Any], rows: int) -> list[float]:
+    """The seconds after which a client had each share of the rows."""
+    return [next(at for at, arrived in run["arrivals"] if arrived >= share / 100 * rows) for share in ARRIVED]
+
+
+def halves_of(curve: Sequence[float]) -> tuple[float, float]:
+    """The seconds of the first half of the rows, and of the second."""
+    middle = curve[ARRIVED.index(50)]
+    return middle, curve[-1] - middle
+
+
         times = {name: value for name, outcome in outcomes.items() if (value := median(outcome, "seconds"))}
         ours = {name: value for name, value in times.items() if name.startswith("freestone")}
         fixed = {name: value for name, value in times.items() if name.startswith("fixed:")}
@@ -455,7 +510,7 @@ def standing(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    made = {"survey": survey, "design": design, "networks": networks}
+    made = {"survey": survey, "design": design, "networks": networks, "adaptation": adaptation}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiment", choices=made)
     parser.add_argument(

@@ -216,3 +216,21 @@ def networks(dataset: str, found: Mapping[str, Times]) -> Iterator[Verdict]:
             "4.3, Tables 10 to 12",
             "their newer clients (binary COPY, ADBC) are counted, too, and the link is the limit for all",
         )
+
+
+def changes(title: str, seconds: Times, halves: Mapping[str, Sequence[float]]) -> Iterator[Verdict]:
+    """A link whose rate changes: seconds by form, of which `freestone` is the measured choice, and the seconds of one run before
+    and after the change."""
+    fixed = {name: value for name, value in seconds.items() if name != "freestone"}
+    if "freestone" not in seconds or not fixed:
+        return
+    best = min(fixed, key=lambda name: fixed[name])
+    (before, after), (best_before, best_after) = halves["freestone"], halves[best]
+    where = "before the change, while forms are tried" if before - best_before > after - best_after else "after the change"
+    yield Verdict(
+        f"{title}: codecs chosen by the rate are as fast as the best form that stays as it is (within a tenth)",
+        seconds["freestone"] <= 1.1 * fixed[best],
+        f"{seconds['freestone']:.2f} s, the best is {best} with {fixed[best]:.2f} s; {listed(seconds, 's')}",
+        "5.1",
+        f"most is lost {where}: {before:.2f} and {after:.2f} s for the halves, {best} {best_before:.2f} and {best_after:.2f} s",
+    )

@@ -118,6 +118,18 @@ def test_the_container_file_has_a_user(made):
         assert any(problem in line for line in found), (old, found)
 
 
+def test_what_starts_containers_has_the_version(made):
+    compose, chart = packages.deployment_files(made)
+    assert "freestone worker" not in compose.read_text() and "--cluster=dns:worker:5578" in compose.read_text()
+    with tarfile.open(chart) as archive:
+        names = {member.name for member in archive}
+    assert {"freestone/Chart.yaml", "freestone/values.yaml", "freestone/templates/_helpers.tpl", "freestone/templates/worker.yaml"} <= names
+    digest = archives.sha256(chart)
+    assert archives.sha256(packages.deployment_files(made)[1]) == digest
+    with pytest.raises(settings.ReleaseError, match="version and appVersion 0.2.0"):
+        packages.deployment_files(dataclasses.replace(made, version="0.2.0"))
+
+
 def test_formulas_have_the_checksums_of_the_archives(made, program):
     archive = packages.program_archive(made, program, SHARE)
     other = dataclasses.replace(made, target="aarch64-apple-darwin")

@@ -3,8 +3,8 @@
     PYTHONPATH=tools python3 -m release [wheels|all|compare] [--target TRIPLE]… [--profile dist]
 
 `wheels` builds a wheel per target; the wheel of this machine is tried in empty environments with the oldest and the newest Python that is
-here. `all` makes the archives, the Debian package, the ADBC library, the container file, the formula and SHA256SUMS as well. `compare`
-makes all of them a second time, compiling the crates of the sources again, and compares the bytes.
+here. `all` makes the archives, the Debian package, the ADBC library, the container file with the files that start containers, the formula
+and SHA256SUMS as well. `compare` makes all of them a second time, compiling the crates of the sources again, and compares the bytes.
 """
 
 import argparse
@@ -90,7 +90,8 @@ def make_packages(settings: Settings, options: argparse.Namespace) -> None:
         if "deb" in wanted and settings.target.endswith("-linux-gnu"):
             note(f"wrote {packages.debian_package(settings, program, share).name}")
         if "container" in wanted and settings.target.endswith("-linux-gnu") and settings.is_native:
-            note(f"wrote {packages.container_file(settings).name}")
+            for file in [packages.container_file(settings), *packages.deployment_files(settings)]:
+                note(f"wrote {file.name}")
     if "library" in wanted and settings.target.endswith("-musl"):
         note(f"left out: the ADBC library for {settings.target}, because a library cannot be linked statically there")
     elif "library" in wanted:

@@ -1,4 +1,5 @@
-"""The files that people install: archives, a Debian package, the ADBC library with its manifest, a container file, and a formula."""
+"""The files that people install: archives, a Debian package, the ADBC library with its manifest, a container file, what starts
+containers of it, and a formula."""
 
 import email.utils
 import hashlib
@@ -14,6 +15,7 @@ from .archives import gzipped, sha256, write_file, write_tar
 from .settings import ADBC_SYSTEMS, DEBIAN_ARCHITECTURES, ROOT, ReleaseError, Settings
 
 HERE = Path(__file__).parent
+DEPLOY = ROOT / "deploy"
 #: Where completions are below `share`: in the archive as the shells name the folders, and in Debian as its packages do.
 COMPLETIONS = {
     "bash": ("bash-completion/completions/freestone", "bash-completion/completions/freestone"),
@@ -193,6 +195,20 @@ def container_file(settings: Settings) -> Path:
     if problems:
         raise ReleaseError(f"the container file is wrong: {'; '.join(problems)}")
     return write_file(settings.output / "Dockerfile", text)
+
+
+def deployment_files(settings: Settings) -> list[Path]:
+    """`compose.yaml` for Docker Compose, and the chart for Helm, whose version must be that of the program."""
+    about = (DEPLOY / "chart" / "Chart.yaml").read_text(encoding="utf-8")
+    if len(re.findall(rf"^(?:version|appVersion): {re.escape(settings.version)}$", about, flags=re.MULTILINE)) != 2:
+        raise ReleaseError(f"deploy/chart/Chart.yaml does not have version and appVersion {settings.version}")
+    compose = write_file(settings.output / "compose.yaml", (DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as parent:
+        # Helm expects the chart's name as the folder.
+        folder = Path(parent) / "freestone"
+        shutil.copytree(DEPLOY / "chart", folder)
+        chart = write_tar(settings.output / f"freestone-chart-{settings.version}.tgz", folder, settings.epoch)
+    return [compose, chart]
 
 
 #: The instructions of a Dockerfile.

@@ -19,8 +19,11 @@ use crate::reading;
 use crate::scopes::{Local, Scope};
 use crate::world::World;
 
-/// The expressions and relations that a statement may have at most, with those that aliases, macros and stars stand for.
+/// The expressions and relations that a statement may have at most, with those that stars stand for.
 const NODES_MAX: usize = 1_000_000;
+
+/// The expressions that aliases and macros may stand for in a statement.
+const COPIES_MAX: usize = 100_000;
 
 /// The largest number of a parameter, as in PostgreSQL's protocol.
 const PARAMETERS_MAX: u32 = 65_535;
@@ -121,6 +124,8 @@ pub(crate) struct Binder<'a> {
     /// The names of parameters `$name`, in the order of their numbers.
     parameter_names: Vec<String>,
     nodes: usize,
+    /// The parts that aliases and macros stand for.
+    copies: usize,
     /// The scope where there is none.
     nothing: Scope,
 }
@@ -142,6 +147,7 @@ impl<'a> Binder<'a> {
             marks: HashMap::new(),
             parameter_names: vec![],
             nodes: 0,
+            copies: 0,
             nothing: Scope::empty(),
         }
     }
@@ -166,7 +172,10 @@ impl<'a> Binder<'a> {
 
     /// Binds on a stack that is large enough, and counts.
     pub fn deeper<T>(&mut self, span: Span, rule: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        self.count(1, span)?;
+        match self.level {
+            0 => self.count(1, span)?,
+            _ => self.count_copies(1, span)?,
+        }
         stacker::maybe_grow(STACK_BYTES_LEFT, STACK_BYTES, || rule(self))
     }
 
@@ -179,7 +188,18 @@ impl<'a> Binder<'a> {
         if self.nodes <= NODES_MAX {
             return Ok(());
         }
-        let message = format!("the statement is too complex: it stands for more than {NODES_MAX} expressions");
+        Err(too_complex(span, format!("the statement is too complex: it has more than {NODES_MAX} expressions")))
+    }
+
+    /// Counts parts that an alias or a macro stands for.
+    fn count_copies(&mut self, parts: usize, span: Span) -> Result<()> {
+        self.copies = self.copies.saturating_add(parts);
+        if self.copies <= COPIES_MAX {
+            return Ok(());
+        }
+        let message = format!(
+            "the statement is too complex: its aliases and macros stand for more than {COPIES_MAX} expressions"
+        );
         Err(too_complex(span, message).with_hint("use aliases and macros fewer times, or compute them in subqueries"))
     }
 
@@ -192,7 +212,7 @@ impl<'a> Binder<'a> {
                 Ok(TreeNodeRecursion::Continue)
             })
             .at(span)?;
-        self.count(parts, span)
+        self.count_copies(parts, span)
     }
 
     /// Binds what a name stands for, within a limit of such names within each other. Its errors are at the name, because the

@@ -420,6 +420,10 @@ pub struct WorkerArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
+    /// Serves metrics for Prometheus over HTTP, on a loopback address
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<String>,
+
     /// Ends when standard input is closed
     #[arg(long, hide = true)]
     pub until_closed: bool,

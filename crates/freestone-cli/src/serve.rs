@@ -62,7 +62,7 @@ fn cluster_options(args: &ServeArgs) -> Option<ClusterOptions> {
 }
 
 /// Makes the workers known to the database, and says which ones are not ready.
-async fn open_cluster(options: ClusterOptions, database: &Database) -> Result<(), Failure> {
+async fn open_cluster(options: ClusterOptions, database: &Database) -> Result<Arc<Cluster>, Failure> {
     let cluster = Cluster::new(options, database).await?;
     cluster.watch().await;
     if let Some(address) = cluster.address() {
@@ -72,8 +72,8 @@ async fn open_cluster(options: ClusterOptions, database: &Database) -> Result<()
         let reason = worker.reason.as_deref().unwrap_or("no reason is known");
         note(format_args!("worker {} is {}: {reason}", worker.address, worker.state));
     }
-    database.set_workers(cluster);
-    Ok(())
+    database.set_workers(cluster.clone());
+    Ok(cluster)
 }
 
 /// Serves a database until a signal arrives. `announce` tells the user where, as soon as the addresses are open.
@@ -96,9 +96,13 @@ fn serve_with(
         // The signal handler is installed before the addresses are printed, so that from then on a signal stops the
         // server properly.
         let stop = stop_signal()?;
-        if let Some(options) = cluster {
-            open_cluster(options, &database).await?;
-        }
+        let plan = match cluster {
+            None => plan,
+            Some(options) => {
+                let cluster = open_cluster(options, &database).await?;
+                plan.with_metrics(Box::new(move || cluster.metrics()))
+            }
+        };
         let server = plan.bind(database, statements).await?;
         announce(&server);
         server.run(stop).await;

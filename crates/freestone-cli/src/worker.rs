@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use freestone_cluster::{ClusterError, VERSION, Worker, WorkerOptions};
+use freestone_server::MetricsAddress;
 use tokio::sync::oneshot;
 
 use crate::args::{EngineArgs, WorkerArgs};
@@ -42,6 +43,11 @@ pub fn run(args: WorkerArgs) -> Result<(), Failure> {
             }
         };
         let worker = Worker::bind(options, database, tasks).await?;
+        if let Some(address) = &args.metrics {
+            let metrics = MetricsAddress::bind(address, Box::new(worker.metrics())).await?;
+            note(format_args!("listening: {}", metrics.address()));
+            tokio::spawn(metrics.serve());
+        }
         note(format_args!("listening: {}", worker.address()));
         worker.run(stop).await;
         Ok(())

@@ -435,6 +435,111 @@ fn a_statement_survives_some_failures_and_not_others() {
     assert_eq!((error.sqlstate(), error.to_string().as_str()), ("22012", "division by zero"));
 }
 
+/// The metrics at `address/metrics`, and the value of one of them.
+fn metrics(address: &str) -> String {
+    use std::io::{Read, Write};
+    let address = address.trim_end_matches("/metrics");
+    let mut stream = std::net::TcpStream::connect(address).expect("a connection");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    answer
+}
+
+fn metric(text: &str, name: &str) -> f64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name}: {text}"))
+}
+
+/// The metrics of a worker once its tasks have ended, which may be a moment after the server has all their rows.
+fn idle_metrics(address: &str) -> String {
+    let began = Instant::now();
+    loop {
+        let found = metrics(address);
+        if metric(&found, "freestone_worker_tasks_running") == 0.0 {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "{found}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn tasks_are_counted_on_both_sides() {
+    let workers = [worker(&["--metrics", "127.0.0.1:0"]), worker(&["--metrics", "127.0.0.1:0"])];
+    let of = |(process, _): &(Process, String)| {
+        let line = process.said.iter().find_map(|line| line.strip_prefix("listening: http://"));
+        line.expect("an address of metrics").to_owned()
+    };
+    let addresses: Vec<String> = workers.iter().map(of).collect();
+    let hosts = format!("{},{}", workers[0].1, workers[1].1);
+    let (mut server, address) = server(&hosts, &["--metrics", "127.0.0.1:0"]);
+    let own = server.wait_for("listening: http://");
+    assert_eq!(on_server(&address, GROUPS), answers(&Data::shared().url(), GROUPS));
+    let found = metrics(&own);
+    assert_eq!(metric(&found, "freestone_cluster_workers{state=\"ready\"}"), 2.0);
+    assert_eq!(metric(&found, "freestone_cluster_tasks_total"), 2.0);
+    assert_eq!(metric(&found, "freestone_cluster_tasks_running"), 0.0);
+    // Each worker has sent the groups of each of its threads.
+    let rows = metric(&found, "freestone_cluster_rows_received_total");
+    assert!(rows >= 8.0 && metric(&found, "freestone_cluster_bytes_received_total") > rows * 16.0, "{found}");
+    assert!(metric(&found, "freestone_statements_total") > 0.0, "the server's own: {found}");
+    let sent: Vec<String> = addresses.iter().map(|address| idle_metrics(address)).collect();
+    let sum = |name: &str| sent.iter().map(|text| metric(text, name)).sum::<f64>();
+    assert_eq!(sum("freestone_worker_rows_sent_total"), rows);
+    assert_eq!(sum("freestone_worker_tasks_total"), 2.0);
+    assert_eq!(sum("freestone_worker_draining"), 0.0);
+    workers[0].0.signal("-KILL");
+    wait_for_state(&address, &workers[0].1, "unreachable");
+    let found = metrics(&own);
+    assert_eq!(metric(&found, "freestone_cluster_workers_lost_total"), 1.0);
+    assert_eq!(metric(&found, "freestone_cluster_workers{state=\"unreachable\"}"), 1.0);
+}
+
+#[test]
+fn the_certificate_of_a_name_is_that_of_all_its_addresses() {
+    let folder = TempDir::new().expect("a folder");
+    // It is for the name, and not for 127.0.0.1.
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    fs::write(&certificate, made.cert.pem()).expect("written");
+    fs::write(&key, made.signing_key.serialize_pem()).expect("written");
+    let (certificate, key) = (certificate.display().to_string(), key.display().to_string());
+    let (_worker, at) = worker(&["--tls-cert", &certificate, "--tls-key", &key]);
+    let port = at.rsplit_once(':').expect("a port").1;
+    let (_server, address) = server(&format!("dns:localhost:{port}"), &["--cluster-ca", &certificate]);
+    wait_for_state(&address, &at, "ready");
+    assert_eq!(on_server(&address, GROUPS), answers(&Data::shared().url(), GROUPS));
+    let run = on_server(&address, "SELECT max(tasks_run) > 0 FROM freestone_workers()");
+    assert_eq!(run.lines().nth(1), Some("true"), "{run}");
+}
+
+#[test]
+fn workers_write_floats_as_the_servers_clients_expect() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let texts = "SELECT (l_linenumber::DOUBLE * 1e20)::VARCHAR, count(*) FROM lineitem GROUP BY 1 ORDER BY 1 LIMIT 1";
+    runtime.block_on(async {
+        let options = Options { read_only: true, threads: 2, ..Options::default() };
+        let database = Database::open(Data::shared().url(), options).expect("a database");
+        let runner = TaskRunner::new(database.clone());
+        database.set_workers(std::sync::Arc::new(Pretended { runner, fails: |_| None }));
+        // One of PostgreSQL's clients, and one of another protocol.
+        for (postgres_texts, expected) in [(true, "1e+20"), (false, "1e20")] {
+            let session = database.session();
+            session.extend(freestone::Extension { postgres_texts, ..freestone::Extension::default() });
+            session.sql("SET distribution_threshold = 0").await.expect("set");
+            let rows = session.sql(texts).await.expect("a result").collect().await.expect("rows");
+            let text = arrow::util::display::array_value_to_string(rows[0].column(0), 0).expect("a text");
+            assert_eq!(text, expected);
+            let rows = session.sql(&format!("EXPLAIN ANALYZE {texts}")).await.expect("a result");
+            let plan = rows.collect().await.expect("rows");
+            let plan = arrow::util::display::array_value_to_string(plan[0].column(1), 0).expect("a text");
+            assert!(plan.contains("Task: ") && !plan.contains("this server"), "{plan}");
+        }
+    });
+}
+
 #[test]
 fn workers_join() {
     let (mut server, address) = server("join", &["--cluster-listen", "127.0.0.1:0"]);
@@ -492,6 +597,7 @@ fn unsafe_and_wrong_options_are_refused() {
         (worker("0", &open, &[]), 1, "others than its owner can read it"),
         (worker("0", &short, &[]), 1, "the token has 5 bytes"),
         (worker("0", &token, &["--join", "10.1.2.3:5579"]), 1, "there is no TLS"),
+        (worker("0", &token, &["--metrics", "0.0.0.0:0"]), 1, "would be open to everybody"),
         (
             freestone(&["worker", "--store", "file:///no/such/place", "--listen", "0", "--token-file", &token], ""),
             1,

@@ -5,21 +5,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
 use arrow_flight::FlightData;
 use async_trait::async_trait;
 use freestone::Database;
 use freestone::cluster::{KnownWorkers, Task, TaskError, TaskRows, WorkerState, Workers};
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use tokio::net::lookup_host;
 use tonic::Status;
 
-use crate::address::{Hosts, with_port};
+use crate::address::{Hosts, host, with_port};
 use crate::client::Trust;
 use crate::error::{ClusterError, Result};
 use crate::flight::{Answering, Answers};
 use crate::listener::Listener;
 use crate::members::{Members, READY};
 use crate::messages::{JOIN, Join};
+use crate::metrics::{Counted, MetricsText, TaskCounters};
 use crate::token::Token;
 
 /// How often workers are asked who they are, and how often a name is looked up.
@@ -44,6 +46,7 @@ pub struct ClusterOptions {
 /// The workers of a server.
 pub struct Cluster {
     members: Arc<Members>,
+    tasks: Arc<TaskCounters>,
     hosts: Hosts,
     identity: String,
     /// Where workers join.
@@ -71,7 +74,7 @@ impl Cluster {
         let trust = options.ca.as_deref().map(Trust::load).transpose()?;
         let members = Arc::new(Members::new(token.clone(), trust));
         if let Hosts::Named(hosts) = &options.hosts {
-            hosts.iter().try_for_each(|host| members.add(host))?;
+            hosts.iter().try_for_each(|host| members.add(host, None))?;
         }
         let listener = match options.hosts {
             Hosts::Join => {
@@ -82,12 +85,24 @@ impl Cluster {
         };
         let address = listener.as_ref().map(|listener| format!("cluster://{}", listener.address()));
         let listener = parking_lot::Mutex::new(listener);
-        Ok(Arc::new(Cluster { members, hosts: options.hosts, identity, listener, address }))
+        let tasks = Arc::default();
+        Ok(Arc::new(Cluster { members, tasks, hosts: options.hosts, identity, listener, address }))
     }
 
     /// Where workers join, such as `cluster://127.0.0.1:5579`.
     pub fn address(&self) -> Option<&str> {
         self.address.as_deref()
+    }
+
+    /// The counters of its tasks and workers, in the format of Prometheus.
+    pub fn metrics(&self) -> String {
+        let mut text = MetricsText::default();
+        let states = self.members.by_state().into_iter().map(|(state, count)| (state, count as f64));
+        text.labelled("freestone_cluster_workers", "gauge", "Workers that are known", "state", states);
+        let lost = self.members.losses() as f64;
+        text.one("freestone_cluster_workers_lost_total", "counter", "Ready workers that were lost", lost);
+        self.tasks.write(&mut text, "freestone_cluster", "received");
+        text.into_string()
     }
 
     /// Asks all workers once who they are, and from then on every second, on the calling runtime.
@@ -127,8 +142,9 @@ impl Cluster {
         match lookup_host(name).await {
             Ok(found) => {
                 let found: Vec<String> = found.map(|address| address.to_string()).collect();
+                // Their certificates have the name that was looked up: addresses change.
                 for address in &found {
-                    if let Err(error) = self.members.add(address) {
+                    if let Err(error) = self.members.add(address, Some(host(name))) {
                         tracing::warn!(%error, "a worker is left out");
                     }
                 }
@@ -159,9 +175,20 @@ impl Workers for Cluster {
         let member = self.members.find(address).ok_or_else(|| TaskError::Declined("it has left".to_owned()))?;
         let message = task.encode().map_err(TaskError::Failed)?;
         member.count_task();
-        match member.peer.task(message).await {
-            Ok(rows) => Ok(rows.inspect_err(move |error| member.note(error)).boxed()),
+        let counted = Counted::new(&self.tasks);
+        match member.peer.task(message, &self.identity, &self.tasks).await {
+            Ok(rows) => {
+                let counting = move |rows: &Result<RecordBatch, TaskError>| match rows {
+                    Ok(batch) => counted.counters().add_rows(batch.num_rows()),
+                    Err(error) => {
+                        counted.counters().add_failure(error);
+                        member.note(error);
+                    }
+                };
+                Ok(rows.inspect(counting).boxed())
+            }
             Err(error) => {
+                self.tasks.add_failure(&error);
                 member.note(&error);
                 Err(error)
             }
@@ -174,6 +201,10 @@ struct Joining(Arc<Members>);
 
 #[async_trait]
 impl Answering for Joining {
+    fn database(&self) -> Option<&str> {
+        None
+    }
+
     async fn task(&self, _: &[u8]) -> Result<Answers<FlightData>, Status> {
         Err(Status::unimplemented("this is a server, which runs no tasks"))
     }
@@ -185,7 +216,7 @@ impl Answering for Joining {
         let wrong = |error: String| Status::invalid_argument(error);
         let join: Join = serde_json::from_slice(body).map_err(|error| wrong(error.to_string()))?;
         let address = with_port(&join.address).map_err(|error| wrong(error.to_string()))?;
-        self.0.add(&address).map_err(|error| wrong(error.to_string()))?;
+        self.0.add(&address, None).map_err(|error| wrong(error.to_string()))?;
         Ok(vec![])
     }
 }

@@ -12,13 +12,16 @@ use bytes::Bytes;
 use futures::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::token::Token;
+use crate::token::{Token, now_ms};
 
 pub(crate) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// What a process of a cluster answers. Each request has been checked for the secret.
+/// What a process of a cluster answers. The signature of each request has been checked, and the rights of each task.
 #[async_trait]
 pub(crate) trait Answering: Send + Sync + 'static {
+    /// By what the database is known to which tasks have rights; `None` if there are no tasks.
+    fn database(&self) -> Option<&str>;
+
     /// Runs the task of a ticket.
     async fn task(&self, ticket: &[u8]) -> Result<Answers<FlightData>, Status>;
 
@@ -47,13 +50,15 @@ impl<A: Answering> FlightService for Service<A> {
     type ListActionsStream = Answers<ActionType>;
 
     async fn do_get(&self, request: Request<Ticket>) -> Result<Response<Self::DoGetStream>, Status> {
-        self.token.check(request.metadata())?;
-        Ok(Response::new(self.answering.task(&request.into_inner().ticket).await?))
+        let Some(database) = self.answering.database() else { return unknown("DoGet") };
+        let (metadata, _, Ticket { ticket }) = request.into_parts();
+        self.token.check_task(&metadata, &ticket, (database, now_ms()))?;
+        Ok(Response::new(self.answering.task(&ticket).await?))
     }
 
     async fn do_action(&self, request: Request<Action>) -> Result<Response<Self::DoActionStream>, Status> {
-        self.token.check(request.metadata())?;
-        let action = request.into_inner();
+        let (metadata, _, action) = request.into_parts();
+        self.token.check_action(&metadata, &action.r#type, &action.body)?;
         let body = self.answering.action(&action.r#type, &action.body).await?;
         let answer = arrow_flight::Result { body: Bytes::from(body) };
         Ok(Response::new(Box::pin(futures::stream::iter([Ok(answer)]))))

@@ -6,7 +6,8 @@
 //! is to be done if a worker is lost.
 //!
 //! Messages are those of Arrow Flight: `DoGet` runs a task, whose rows come back, and `DoAction` says who somebody is, or
-//! joins a cluster. All of them have the cluster's secret ([`Token`]). On public addresses there is TLS, too.
+//! joins a cluster. All of them are signed with the cluster's secret ([`Token`]), which is never sent. A task also has the rights
+//! of its statement, which expire. On public addresses there is TLS, too.
 
 #![warn(missing_docs, clippy::missing_errors_doc)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
@@ -19,6 +20,7 @@ mod flight;
 mod listener;
 mod members;
 mod messages;
+mod metrics;
 mod token;
 mod worker;
 

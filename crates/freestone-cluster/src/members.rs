@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use freestone::cluster::{TaskError, WorkerState};
@@ -21,6 +22,7 @@ const DRAINING: &str = "draining";
 const UNREACHABLE: &str = "unreachable";
 const REFUSED: &str = "refused";
 const OTHER_VERSION: &str = "other version";
+const STATES: [&str; 5] = [READY, DRAINING, UNREACHABLE, REFUSED, OTHER_VERSION];
 
 /// A worker.
 #[derive(Debug)]
@@ -29,10 +31,12 @@ pub(crate) struct Member {
     state: Mutex<WorkerState>,
     /// Since when it is not reached.
     lost: Mutex<Option<Instant>>,
+    /// How often a worker that was ready was lost, of all workers.
+    losses: Arc<AtomicU64>,
 }
 
 impl Member {
-    fn new(address: &str, peer: Peer) -> Member {
+    fn new(address: &str, peer: Peer, losses: Arc<AtomicU64>) -> Member {
         let state = WorkerState {
             address: address.to_owned(),
             state: UNREACHABLE,
@@ -43,7 +47,7 @@ impl Member {
             seen: None,
             reason: Some("it was not asked yet".to_owned()),
         };
-        Member { peer, state: Mutex::new(state), lost: Mutex::default() }
+        Member { peer, state: Mutex::new(state), lost: Mutex::default(), losses }
     }
 
     pub fn state(&self) -> WorkerState {
@@ -65,6 +69,9 @@ impl Member {
     /// It cannot be reached, or ended while it had a task.
     pub fn lose(&self, reason: String) {
         let mut state = self.state.lock();
+        if state.state == READY {
+            self.losses.fetch_add(1, Ordering::Relaxed);
+        }
         (state.state, state.reason, state.tasks) = (UNREACHABLE, Some(reason), 0);
         self.lost.lock().get_or_insert_with(Instant::now);
     }
@@ -115,29 +122,41 @@ pub(crate) struct Members {
     token: Token,
     trust: Option<Trust>,
     by_address: RwLock<BTreeMap<String, Arc<Member>>>,
+    losses: Arc<AtomicU64>,
 }
 
 impl Members {
     pub fn new(token: Token, trust: Option<Trust>) -> Members {
-        Members { token, trust, by_address: RwLock::default() }
+        Members { token, trust, by_address: RwLock::default(), losses: Arc::default() }
     }
 
     pub fn all(&self) -> Vec<Arc<Member>> {
         self.by_address.read().values().cloned().collect()
     }
 
+    /// How often a worker that was ready was lost.
+    pub fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Relaxed)
+    }
+
+    /// The number of workers in each state that there is.
+    pub fn by_state(&self) -> [(&'static str, usize); STATES.len()] {
+        let all = self.all();
+        STATES.map(|state| (state, all.iter().filter(|member| member.state.lock().state == state).count()))
+    }
+
     pub fn find(&self, address: &str) -> Option<Arc<Member>> {
         self.by_address.read().get(address).cloned()
     }
 
-    /// Adds a worker, unless it is known.
+    /// Adds a worker, unless it is known. `name`: whose certificate it has, if not that of its address.
     ///
     /// # Errors
     /// The address is not valid, or is public while there is no TLS.
-    pub fn add(&self, address: &str) -> Result<()> {
+    pub fn add(&self, address: &str, name: Option<&str>) -> Result<()> {
         if self.find(address).is_none() {
-            let peer = Peer::new(address, &self.token, self.trust.as_ref())?;
-            let member = Arc::new(Member::new(address, peer));
+            let peer = Peer::new(address, name, &self.token, self.trust.as_ref())?;
+            let member = Arc::new(Member::new(address, peer, self.losses.clone()));
             self.by_address.write().entry(address.to_owned()).or_insert(member);
         }
         Ok(())

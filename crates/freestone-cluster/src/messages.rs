@@ -5,11 +5,13 @@ use freestone::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 use tonic::{Code, Status};
 
+use crate::token::{Purpose, Token};
+
 /// The version of the program. Workers of another one get no work.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The version of the messages, which changes with the meaning of tasks.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Asks a worker who it is.
 pub(crate) const HELLO: &str = "hello";
@@ -29,6 +31,35 @@ pub(crate) struct Hello {
     pub is_draining: bool,
     pub threads: u64,
     pub tasks: u64,
+    /// The time by its clock, in milliseconds since 1970.
+    pub now_ms: u64,
+}
+
+/// Who a worker is, and the proof that it knows the secret: a signature of the question and this answer.
+#[derive(Debug, Serialize, Deserialize)]
+struct Proven {
+    hello: String,
+    proof: String,
+}
+
+/// The answer to a question, which is random.
+pub(crate) fn answer(token: &Token, question: &[u8], hello: &Hello) -> serde_json::Result<Vec<u8>> {
+    let hello = serde_json::to_string(hello)?;
+    let proof = token.signature(Purpose::Answer, &[question, hello.as_bytes()]);
+    serde_json::to_vec(&Proven { hello, proof })
+}
+
+/// Who has answered a question.
+///
+/// # Errors
+/// It is no worker, or it does not know the secret.
+pub(crate) fn answered(token: &Token, question: &[u8], answer: &[u8]) -> Result<Hello, Status> {
+    let wrong = |_| Status::unimplemented("it is no worker of Freestone, or an old one");
+    let Proven { hello, proof } = serde_json::from_slice(answer).map_err(wrong)?;
+    if !token.is_signature(proof.as_bytes(), Purpose::Answer, &[question, hello.as_bytes()]) {
+        return Err(Status::unauthenticated("it does not know the token of this cluster"));
+    }
+    serde_json::from_str(&hello).map_err(wrong)
 }
 
 /// A worker that joins.
@@ -93,6 +124,36 @@ pub(crate) fn reason(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_worker_proves_that_it_knows_the_secret() {
+        let own = Token::of("0123456789abcdef-secret").expect("a token");
+        let other = Token::of("0123456789abcdef-secreT").expect("a token");
+        let hello = Hello {
+            version: VERSION.into(),
+            protocol: PROTOCOL,
+            database: "a".into(),
+            is_draining: false,
+            threads: 2,
+            tasks: 0,
+            now_ms: 7,
+        };
+        let said = answer(&own, b"question", &hello).expect("an answer");
+        assert_eq!(answered(&own, b"question", &said).expect("a worker").now_ms, 7);
+        let text = String::from_utf8(said.clone()).expect("a text");
+        for (token, question, said) in [
+            (&other, b"question", said.clone()),
+            (&own, b"Question", said),
+            (&own, b"question", text.replace("now_ms\\\":7", "now_ms\\\":8").into_bytes()),
+        ] {
+            let refused = answered(token, question, &said).expect_err("no proof");
+            assert_eq!(
+                (refused.code(), refused.message()),
+                (Code::Unauthenticated, "it does not know the token of this cluster")
+            );
+        }
+        assert_eq!(answered(&own, b"question", b"{}").expect_err("no worker").code(), Code::Unimplemented);
+    }
 
     #[test]
     fn errors_survive_the_way() {

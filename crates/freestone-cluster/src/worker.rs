@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -21,12 +21,13 @@ use tokio::time::sleep;
 use tonic::Status;
 
 use crate::address::with_port;
-use crate::client::{Peer, Trust};
+use crate::client::{Peer, Trust, size};
 use crate::error::{ClusterError, Result};
 use crate::flight::{Answering, Answers};
 use crate::listener::Listener;
-use crate::messages::{HELLO, Hello, JOIN, Join, PROTOCOL, VERSION, reason, status};
-use crate::token::Token;
+use crate::messages::{HELLO, Hello, JOIN, Join, PROTOCOL, VERSION, answer, reason, status};
+use crate::metrics::{Counted, MetricsText, TaskCounters};
+use crate::token::{Token, now_ms};
 
 /// How often a worker tells its server that it is there.
 const JOIN_EVERY: Duration = Duration::from_secs(5);
@@ -88,7 +89,8 @@ struct State {
     database: String,
     version: String,
     is_draining: AtomicBool,
-    tasks: AtomicU64,
+    tasks: Arc<TaskCounters>,
+    token: Token,
 }
 
 impl Worker {
@@ -104,8 +106,8 @@ impl Worker {
         let token = Token::load(&options.token_file)?;
         let server = options.join.as_deref().map(with_port).transpose()?;
         let trust = options.ca.as_deref().map(Trust::load).transpose()?;
-        let peer = server.map(|address| Peer::new(&address, &token, trust.as_ref())).transpose()?;
-        let listener = Listener::bind(&options.listen, options.tls, token).await?;
+        let peer = server.map(|address| Peer::new(&address, None, &token, trust.as_ref())).transpose()?;
+        let listener = Listener::bind(&options.listen, options.tls, token.clone()).await?;
         let own = options.advertise.as_deref().map(with_port).transpose()?;
         let own = own.unwrap_or_else(|| listener.address().to_string());
         if peer.is_some() && listener.address().ip().is_unspecified() && options.advertise.is_none() {
@@ -118,7 +120,8 @@ impl Worker {
             database: identity,
             version: options.version,
             is_draining: AtomicBool::new(false),
-            tasks: AtomicU64::new(0),
+            tasks: Arc::default(),
+            token,
         };
         Ok(Worker { listener, state: Arc::new(state), join: peer.map(|peer| (peer, own)) })
     }
@@ -126,6 +129,18 @@ impl Worker {
     /// Where it listens, such as `worker://127.0.0.1:5578`.
     pub fn address(&self) -> String {
         format!("worker://{}", self.listener.address())
+    }
+
+    /// What gives the counters of its tasks, in the format of Prometheus, also while it runs.
+    pub fn metrics(&self) -> impl Fn() -> String + Send + Sync + use<> {
+        let state = self.state.clone();
+        move || {
+            let mut text = MetricsText::default();
+            let draining = f64::from(u8::from(state.is_draining.load(Ordering::Relaxed)));
+            text.one("freestone_worker_draining", "gauge", "1 if it takes no new tasks", draining);
+            state.tasks.write(&mut text, "freestone_worker", "sent");
+            text.into_string()
+        }
     }
 
     /// Runs tasks until `stop` completes. Then it takes no new ones, and those that have begun have some time to end.
@@ -139,7 +154,7 @@ impl Worker {
             tracing::info!("stopping: tasks that have begun may end");
             draining.is_draining.store(true, Ordering::SeqCst);
             let none_runs = async {
-                while draining.tasks.load(Ordering::SeqCst) > 0 {
+                while draining.tasks.running() > 0 {
                     sleep(POLL).await;
                 }
             };
@@ -178,33 +193,26 @@ async fn joining(server: Peer, own: String, state: Arc<State>) {
     }
 }
 
-/// A task that runs: it is counted until its rows are sent, or nobody wants them.
-struct Counted(Arc<State>);
-
-impl Counted {
-    fn new(state: &Arc<State>) -> Counted {
-        state.tasks.fetch_add(1, Ordering::SeqCst);
-        Counted(state.clone())
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.tasks.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
 /// The answers of a worker.
 struct Tasks(Arc<State>);
 
 #[async_trait]
 impl Answering for Tasks {
+    fn database(&self) -> Option<&str> {
+        Some(&self.0.database)
+    }
+
     async fn task(&self, ticket: &[u8]) -> Result<Answers<FlightData>, Status> {
-        let counted = Counted::new(&self.0);
+        // It is counted until its rows are sent, or nobody wants them.
+        let counted = Counted::new(&self.0.tasks);
+        let failed = |error: TaskError| {
+            self.0.tasks.add_failure(&error);
+            status(error)
+        };
         if self.0.is_draining.load(Ordering::SeqCst) {
-            return Err(status(TaskError::Declined("it ends, and takes no new tasks".to_owned())));
+            return Err(failed(TaskError::Declined("it ends, and takes no new tasks".to_owned())));
         }
-        let task = Task::decode(ticket).map_err(|error| status(TaskError::Failed(error)))?;
+        let task = Task::decode(ticket).map_err(|error| failed(TaskError::Failed(error)))?;
         let state = self.0.clone();
         // A task whose server does not wait any more ends with the channels.
         let (begun, begins) = tokio::sync::oneshot::channel();
@@ -225,10 +233,11 @@ impl Answering for Tasks {
         });
         let running = Aborting(running);
         let schema = match begins.await {
-            Ok(schema) => schema.map_err(status)?,
+            Ok(schema) => schema.map_err(failed)?,
             Err(_) => return Err(Status::internal("the task has ended without an answer")),
         };
-        let batches = Batches { batches, is_whole: false, _counted: counted, _running: running };
+        let batches = Batches { batches, is_whole: false, counted, _running: running };
+        let counters = self.0.tasks.clone();
         let batches = batches.map_err(|error| FlightError::Tonic(Box::new(status(error))));
         let encoded = FlightDataEncoderBuilder::new()
             .with_schema(schema)
@@ -237,11 +246,12 @@ impl Answering for Tasks {
             .map_err(|error| match error {
                 FlightError::Tonic(status) => *status,
                 other => Status::internal(other.to_string()),
-            });
+            })
+            .inspect_ok(move |message| counters.add_bytes(size(message)));
         Ok(Box::pin(encoded))
     }
 
-    async fn action(&self, kind: &str, _: &[u8]) -> Result<Vec<u8>, Status> {
+    async fn action(&self, kind: &str, question: &[u8]) -> Result<Vec<u8>, Status> {
         if kind != HELLO {
             return Err(Status::unimplemented(format!("a worker does not know `{kind}`")));
         }
@@ -252,9 +262,10 @@ impl Answering for Tasks {
             database: state.database.clone(),
             is_draining: state.is_draining.load(Ordering::Relaxed),
             threads: state.runner.database().options().threads as u64,
-            tasks: state.tasks.load(Ordering::Relaxed),
+            tasks: state.tasks.running(),
+            now_ms: now_ms(),
         };
-        serde_json::to_vec(&hello).map_err(|error| Status::internal(error.to_string()))
+        answer(&state.token, question, &hello).map_err(|error| Status::internal(error.to_string()))
     }
 }
 
@@ -272,7 +283,7 @@ struct Batches {
     /// `None` follows the last one: without it, some may be missing.
     batches: mpsc::Receiver<Result<Option<RecordBatch>, TaskError>>,
     is_whole: bool,
-    _counted: Counted,
+    counted: Counted,
     _running: Aborting,
 }
 
@@ -283,16 +294,20 @@ impl Stream for Batches {
         if self.is_whole {
             return Poll::Ready(None);
         }
-        self.batches.poll_recv(context).map(|received| match received {
+        let error = match ready!(self.batches.poll_recv(context)) {
             Some(Ok(batch)) => {
                 self.is_whole = batch.is_none();
-                batch.map(Ok)
+                let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
+                self.counted.counters().add_rows(rows);
+                return Poll::Ready(batch.map(Ok));
             }
-            Some(Err(error)) => Some(Err(error)),
+            Some(Err(error)) => error,
             None => {
                 self.is_whole = true;
-                Some(Err(TaskError::Declined("the task ended before its last row".to_owned())))
+                TaskError::Declined("the task ended before its last row".to_owned())
             }
-        })
+        };
+        self.counted.counters().add_failure(&error);
+        Poll::Ready(Some(Err(error)))
     }
 }

@@ -308,7 +308,10 @@ fn decimals<F: Float>(values: &[F], validity: Option<&[u64]>) -> Decimals {
 fn fsst_compress<'a>(values: BytesSlice<'_>, shared: &Shared) -> Result<Data<'a>, CodecError> {
     let compressor = shared.symbols().and_then(|table| table.compressor());
     let compressor = compressor.ok_or_else(|| CodecError::corrupt("FSST symbols out of order"))?;
-    let (mut offsets, mut data, mut ends) = (vec![0u32], Vec::new(), Vec::new());
+    let (mut offsets, mut ends) = (Vec::with_capacity(values.len() + 1), Vec::new());
+    offsets.push(0u32);
+    // Symbols of two bytes and more usually halve strings. A vector that grows instead is copied in new memory.
+    let mut data = Vec::with_capacity(values.data.len() / 2);
     let mut batch: Vec<&[u8]> = Vec::with_capacity(VECTOR * 16);
     for from in (0..values.len()).step_by(VECTOR * 16) {
         batch.clear();
@@ -325,19 +328,20 @@ fn fsst_compress<'a>(values: BytesSlice<'_>, shared: &Shared) -> Result<Data<'a>
 
 fn codes_of<K: Key>(
     entries: impl Iterator<Item = K>,
-    values: impl Iterator<Item = K>,
+    values: impl ExactSizeIterator<Item = K>,
     validity: Option<&[u64]>,
 ) -> Result<Vec<i64>, CodecError> {
     let mut numbers = Distinct::new();
     entries.for_each(|entry| _ = numbers.insert(entry));
-    values
-        .enumerate()
-        .map(|(row, value)| match numbers.get(value) {
-            Some(code) => Ok(i64::from(code)),
-            None if validity.is_some_and(|words| !select::get(words, row)) => Ok(0),
-            None => Err(CodecError::Unsupported { encoding: "the segment's dictionary", kind: "unlisted" }),
-        })
-        .collect()
+    let mut codes = Vec::with_capacity(values.len());
+    for (row, value) in values.enumerate() {
+        codes.push(match numbers.get(value) {
+            Some(code) => i64::from(code),
+            None if validity.is_some_and(|words| !select::get(words, row)) => 0,
+            None => return Err(CodecError::Unsupported { encoding: "the segment's dictionary", kind: "unlisted" }),
+        });
+    }
+    Ok(codes)
 }
 
 /// The dictionary codes of integers or keys.

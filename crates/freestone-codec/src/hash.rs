@@ -7,12 +7,8 @@ use crate::BytesSlice;
 pub fn hash_bytes(value: &[u8]) -> u64 {
     let n = value.len();
     let word = |at: usize| u64::from_le_bytes(value[at..at + 8].try_into().expect("a slice of 8 bytes"));
-    let half = |at: usize| u64::from(u32::from_le_bytes(value[at..at + 4].try_into().expect("a slice of 4 bytes")));
     let (a, b) = match n {
-        0 => (0, 0),
-        1..=3 => (u64::from(value[0]) | u64::from(value[n / 2]) << 8 | u64::from(value[n - 1]) << 16, 0),
-        4..=8 => (half(0), half(n - 4)),
-        9..=16 => (word(0), word(n - 8)),
+        ..=SHORT_BYTES => short_words(value),
         _ => {
             let mut state = 0x9E37_79B9_7F4A_7C15;
             for pair in value[..n - 1].as_chunks::<16>().0 {
@@ -24,6 +20,24 @@ pub fn hash_bytes(value: &[u8]) -> u64 {
         }
     };
     fold(a ^ SEED, b ^ STEP ^ n as u64)
+}
+
+/// The length of a string that two words contain.
+const SHORT_BYTES: usize = 16;
+
+/// All bytes of a string of at most [`SHORT_BYTES`], some of them twice. Strings of equal length have equal words only if
+/// they are equal.
+#[inline]
+fn short_words(value: &[u8]) -> (u64, u64) {
+    let n = value.len();
+    let word = |at: usize| u64::from_le_bytes(value[at..at + 8].try_into().expect("a slice of 8 bytes"));
+    let half = |at: usize| u64::from(u32::from_le_bytes(value[at..at + 4].try_into().expect("a slice of 4 bytes")));
+    match n {
+        0 => (0, 0),
+        1..=3 => (u64::from(value[0]) | u64::from(value[n / 2]) << 8 | u64::from(value[n - 1]) << 16, 0),
+        4..=8 => (half(0), half(n - 4)),
+        _ => (word(0), word(n - 8)),
+    }
 }
 
 /// A hash of an integer of 128 bits.
@@ -56,6 +70,12 @@ fn fold(a: u64, b: u64) -> u64 {
 /// A value that a [`Distinct`] set can contain.
 pub(crate) trait Key: Copy + PartialEq {
     fn hash(self) -> u64;
+
+    /// Whether two values are equal.
+    #[inline]
+    fn same(self, other: Self) -> bool {
+        self == other
+    }
 }
 
 impl Key for i64 {
@@ -76,6 +96,16 @@ impl Key for &[u8] {
     #[inline]
     fn hash(self) -> u64 {
         hash_bytes(self)
+    }
+
+    /// Short strings are compared by the words that are hashed, without a call.
+    #[inline]
+    fn same(self, other: Self) -> bool {
+        match self.len() {
+            n if n != other.len() => false,
+            ..=SHORT_BYTES => short_words(self) == short_words(other),
+            _ => self == other,
+        }
     }
 }
 
@@ -106,7 +136,7 @@ impl<K: Key> Distinct<K> {
             }
             if slot & 0xFFFF_FFFF_0000_0000 == tag {
                 let number = slot as u32 - 1;
-                if self.values[number as usize] == value {
+                if self.values[number as usize].same(value) {
                     return (number, false);
                 }
             }
@@ -151,7 +181,7 @@ impl<K: Key> Distinct<K> {
                 return None;
             }
             let number = (slot as u32).wrapping_sub(1);
-            if slot & 0xFFFF_FFFF_0000_0000 == tag && self.values[number as usize] == value {
+            if slot & 0xFFFF_FFFF_0000_0000 == tag && self.values[number as usize].same(value) {
                 return Some(number);
             }
             at = (at + 1) & mask;

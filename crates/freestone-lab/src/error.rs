@@ -39,6 +39,11 @@ pub enum LabError {
     /// `report` found no results.
     #[error("{} holds no results; run `freestone-lab run` first", path.display())]
     NoResults { path: PathBuf },
+    /// A join cannot write or read what its memory does not hold.
+    #[error(
+        "{source}; a join writes there what its memory does not hold: make room, or name another folder with --output"
+    )]
+    Spill { source: freestone_store::media::MediumError },
     /// A network, or a program on it, does not meet an experiment's requirements.
     #[error("{0}")]
     Network(String),

@@ -38,6 +38,7 @@ mod wire;
 pub use freestone_wire::{ByteCodec, Preference};
 
 pub use error::{Result, ServerError};
+pub use metrics::MetricsSource;
 pub use options::{Limits, ServerOptions};
-pub use server::{Plan, Server};
+pub use server::{MetricsAddress, Plan, Server};
 pub use users::{Role, User, Users};

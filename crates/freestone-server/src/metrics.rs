@@ -1,7 +1,20 @@
 //! Counters, and their text in the format of Prometheus.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+/// Gives more metrics in the same format, such as those of workers.
+pub type MetricsSource = Box<dyn Fn() -> String + Send + Sync>;
+
+/// The source of metrics that follow the server's own.
+#[derive(Default)]
+pub struct More(pub Option<MetricsSource>);
+
+impl fmt::Debug for More {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("More(…)")
+    }
+}
 
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -16,6 +29,7 @@ pub struct Metrics {
     pub rows: AtomicU64,
     pub bytes: AtomicU64,
     pub busy_micros: AtomicU64,
+    pub more: More,
 }
 
 impl Metrics {
@@ -40,10 +54,11 @@ impl Metrics {
             ("bytes_sent_total", "counter", "Bytes of results sent to clients", counter(&self.bytes)),
             ("statement_seconds_total", "counter", "Time of all statements", counter(&self.busy_micros) / 1e6),
         ];
-        all.iter().fold(String::new(), |mut text, (name, kind, help, value)| {
+        let own = all.iter().fold(String::new(), |mut text, (name, kind, help, value)| {
             let _ = writeln!(text, "# HELP freestone_{name} {help}.\n# TYPE freestone_{name} {kind}");
             let _ = writeln!(text, "freestone_{name} {value}");
             text
-        })
+        });
+        own + &self.more.0.as_ref().map(|more| more()).unwrap_or_default()
     }
 }

@@ -108,6 +108,15 @@ pub fn is_loopback(ip: IpAddr) -> bool {
     }
 }
 
+/// Refuses a public address of metrics.
+pub(crate) fn check_metrics(address: SocketAddr) -> Result<()> {
+    if is_loopback(address.ip()) {
+        return Ok(());
+    }
+    Err(ServerError::new(format!("metrics on the public address {address} would be open to everybody"))
+        .with_hint("serve them on a loopback address, behind a proxy of your own"))
+}
+
 impl ServerOptions {
     /// Refuses configurations that are open to others without protection. Called before the server listens.
     pub(crate) fn check(&self, addresses: &[SocketAddr], metrics: Option<SocketAddr>) -> Result<()> {
@@ -123,12 +132,7 @@ impl ServerOptions {
             return Err(ServerError::new("TLS needs a certificate and its key")
                 .with_hint("give both --tls-cert FILE and --tls-key FILE"));
         }
-        if let Some(metrics) = metrics.filter(|address| !is_loopback(address.ip())) {
-            return Err(ServerError::new(format!(
-                "metrics on the public address {metrics} would be open to everybody"
-            ))
-            .with_hint("serve them on a loopback address, behind a proxy of your own"));
-        }
+        metrics.map_or(Ok(()), check_metrics)?;
         for public in addresses.iter().filter(|address| !is_loopback(address.ip())) {
             let missing = match (self.users.is_some(), self.tls_cert.is_some()) {
                 (true, true) => continue,

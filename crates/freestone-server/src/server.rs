@@ -16,6 +16,7 @@ use crate::descriptors;
 use crate::error::{Result, ServerError};
 use crate::flight::Flight;
 use crate::http::{self, Http, OneTimeCode};
+use crate::metrics::{MetricsSource, More};
 use crate::options::{self, ServerOptions};
 use crate::pg::Postgres;
 use crate::protocol::Protocol;
@@ -43,6 +44,7 @@ pub struct Plan {
     password: Option<String>,
     tls: Option<Arc<rustls::ServerConfig>>,
     code: Option<Arc<OneTimeCode>>,
+    more: More,
 }
 
 impl Plan {
@@ -79,12 +81,17 @@ impl Plan {
             _ => None,
         };
         let (users, password) = users(&options)?;
-        Ok(Plan { options, protocols, socket, metrics, users, password, tls, code })
+        Ok(Plan { options, protocols, socket, metrics, users, password, tls, code, more: More::default() })
     }
 
     /// The number of connections that may be logged in.
     pub fn connections(&self) -> usize {
         self.options.limits.connections
+    }
+
+    /// Shows more metrics, which follow the server's own.
+    pub fn with_metrics(self, source: MetricsSource) -> Plan {
+        Plan { more: More(Some(source)), ..self }
     }
 
     /// Opens the addresses. Statements run on `workers`, and connections on the calling runtime.
@@ -105,7 +112,7 @@ impl Plan {
         };
         descriptors::provide(self.options.limits.connections);
         let authority = Authority::new(self.users, self.options.users.clone());
-        let shared = Shared::new(database, authority, self.tls, self.options.limits, workers);
+        let shared = Shared::new(database, authority, self.tls, self.options.limits, workers, self.more);
         Ok(Server { shared, listeners, socket, metrics, password: self.password, code: self.code })
     }
 }
@@ -126,6 +133,41 @@ fn users(options: &ServerOptions) -> Result<(Option<Users>, Option<String>)> {
     let (mut users, password) = (Users::default(), scram::random_text());
     users.add(LONE_USER, Role::Admin, &password)?;
     Ok((Some(users), Some(password)))
+}
+
+/// An open address of metrics, for a process that serves nothing else over HTTP.
+pub struct MetricsAddress {
+    listener: TcpListener,
+    address: SocketAddr,
+    source: MetricsSource,
+}
+
+impl MetricsAddress {
+    /// Opens the address: a loopback one, or a port of it.
+    ///
+    /// # Errors
+    ///
+    /// The address is invalid, public or not free.
+    pub async fn bind(address: &str, source: MetricsSource) -> Result<MetricsAddress> {
+        let address = options::address(address)?;
+        options::check_metrics(address)?;
+        let (listener, address) = bind(address).await?;
+        Ok(MetricsAddress { listener, address, source })
+    }
+
+    /// Where the metrics are, such as `http://127.0.0.1:9187/metrics`.
+    pub fn address(&self) -> String {
+        metrics_address(self.address)
+    }
+
+    /// Serves them as long as this is polled.
+    pub async fn serve(self) {
+        http::serve_metrics(self.listener, self.source).await;
+    }
+}
+
+fn metrics_address(at: SocketAddr) -> String {
+    format!("http://{at}/metrics")
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
@@ -153,7 +195,7 @@ impl Server {
     pub fn addresses(&self) -> Vec<String> {
         let protocols = self.listeners.iter().map(|(protocol, _, at)| format!("{}://{at}", protocol.scheme()));
         let protocols = protocols.chain(self.socket.iter().map(Socket::address));
-        protocols.chain(self.metrics.iter().map(|(_, at)| format!("http://{at}/metrics"))).collect()
+        protocols.chain(self.metrics.iter().map(|(_, at)| metrics_address(*at))).collect()
     }
 
     /// The password of the user `freestone`, if it was generated for this run.
@@ -169,7 +211,10 @@ impl Server {
     /// Serves until `stop` completes. Then running statements have some time to finish, and the others are cancelled.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Server { shared, listeners, socket, metrics, .. } = self;
-        let metrics = metrics.map(|(listener, _)| tokio::spawn(http::serve_metrics(listener, shared.metrics.clone())));
+        let metrics = metrics.map(|(listener, _)| {
+            let metrics = shared.metrics.clone();
+            tokio::spawn(http::serve_metrics(listener, move || metrics.text()))
+        });
         let watching = tokio::spawn({
             let shared = shared.clone();
             async move { shared.watch_access().await }

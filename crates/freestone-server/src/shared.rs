@@ -12,7 +12,7 @@ use tokio::sync::{oneshot, watch};
 use crate::advisory::AdvisoryLocks;
 use crate::authority::Authority;
 use crate::channels::Channels;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, More};
 use crate::options::Limits;
 use crate::sessions::{Registered, Sessions};
 use crate::users::Role;
@@ -43,13 +43,14 @@ impl Shared {
         tls: Option<Arc<rustls::ServerConfig>>,
         limits: Limits,
         workers: Handle,
+        more: More,
     ) -> Arc<Self> {
         Arc::new(Shared {
             database,
             authority,
             tls,
             limits,
-            metrics: Arc::default(),
+            metrics: Arc::new(Metrics { more, ..Metrics::default() }),
             workers,
             stopping: watch::Sender::new(false),
             open: AtomicUsize::new(0),

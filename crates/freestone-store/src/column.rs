@@ -12,6 +12,7 @@ use arrow_array::types::*;
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BinaryViewArray, BooleanArray, Float32Array, Float64Array,
     GenericByteViewArray, PrimitiveArray, RecordBatch, RecordBatchOptions, StringArray, StringViewArray,
+    new_empty_array,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
@@ -77,6 +78,22 @@ impl ColumnData {
             Kind::F64 => Physical::F64(vec![]),
             Kind::F32 => Physical::F32(vec![]),
             Kind::Bytes => Physical::Bytes { offsets: vec![0], data: vec![] },
+        };
+        ColumnData { values, validity: None }
+    }
+
+    /// An empty column of a kind, with room for rows, and for the bytes of strings.
+    pub(crate) fn with_capacity(kind: Kind, rows: usize, string_bytes: usize) -> Self {
+        let values = match kind {
+            Kind::Int => Physical::Int(Vec::with_capacity(rows)),
+            Kind::Wide => Physical::Wide(Vec::with_capacity(rows)),
+            Kind::F64 => Physical::F64(Vec::with_capacity(rows)),
+            Kind::F32 => Physical::F32(Vec::with_capacity(rows)),
+            Kind::Bytes => {
+                let mut offsets = Vec::with_capacity(rows + 1);
+                offsets.push(0);
+                Physical::Bytes { offsets, data: Vec::with_capacity(string_bytes) }
+            }
         };
         ColumnData { values, validity: None }
     }
@@ -167,7 +184,8 @@ impl ColumnData {
         self.append_validity(nulls.as_ref(), start, array.len());
     }
 
-    fn append_validity(&mut self, nulls: Option<&NullBuffer>, start: usize, len: usize) {
+    /// Appends the validity of `len` rows to that of the `start` rows before them.
+    pub(crate) fn append_validity(&mut self, nulls: Option<&NullBuffer>, start: usize, len: usize) {
         let nulls = nulls.filter(|n| n.null_count() > 0);
         if nulls.is_none() && self.validity.is_none() {
             return;
@@ -326,13 +344,18 @@ impl ColumnData {
 /// Below this size, strings in memory are not worth copying.
 const SPARSE_BYTES_MIN: usize = 64 << 10;
 
+/// The bytes of the strings of views that are in buffers, and whether these buffers have much more bytes.
+fn used_by_views<T: ByteViewType>(views: &GenericByteViewArray<T>) -> (usize, bool) {
+    let pinned: usize = views.data_buffers().iter().map(|buffer| buffer.len()).sum();
+    let used = views.total_buffer_bytes_used();
+    (used, pinned > SPARSE_BYTES_MIN && pinned / 2 > used)
+}
+
 /// The batch without unused string data. Views of a few rows, or of sorted or filtered rows, otherwise keep the data of
 /// all former rows in memory.
 pub fn compacted(batch: &RecordBatch) -> RecordBatch {
     fn column<T: ByteViewType>(array: &ArrayRef, views: &GenericByteViewArray<T>) -> ArrayRef {
-        let pinned: usize = views.data_buffers().iter().map(|buffer| buffer.len()).sum();
-        let is_sparse = pinned > SPARSE_BYTES_MIN && pinned / 2 > views.total_buffer_bytes_used();
-        if is_sparse { Arc::new(views.gc()) } else { array.clone() }
+        if used_by_views(views).1 { Arc::new(views.gc()) } else { array.clone() }
     }
     let columns = batch.columns().iter().map(|array| match array.data_type() {
         DataType::Utf8View => column(array, array.as_string_view()),
@@ -342,6 +365,21 @@ pub fn compacted(batch: &RecordBatch) -> RecordBatch {
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(batch.schema(), columns.collect(), &options)
         .expect("the columns have the types and lengths of the batch's")
+}
+
+/// The bytes of the values of an array, without those of a buffer that it shares with other rows. What an array takes
+/// without a value is left out: of one row with thousands of columns, it would be most of them.
+pub(crate) fn value_bytes(array: &ArrayRef) -> usize {
+    let sparse = match array.data_type() {
+        DataType::Utf8View => Some(used_by_views(array.as_string_view())).filter(|(_, is_sparse)| *is_sparse),
+        DataType::BinaryView => Some(used_by_views(array.as_binary_view())).filter(|(_, is_sparse)| *is_sparse),
+        _ => None,
+    };
+    if let Some((used, _)) = sparse {
+        return used + array.len() * size_of::<u128>();
+    }
+    let without = new_empty_array(array.data_type()).get_array_memory_size();
+    array.get_array_memory_size().saturating_sub(without)
 }
 
 /// The bytes of a batch. For strings these are the bytes of its rows, not of the buffers to which the views refer.
@@ -361,7 +399,8 @@ fn append_bytes<'a>(offsets: &mut Vec<u32>, data: &mut Vec<u8>, items: impl Iter
     }
 }
 
-fn append_ints(out: &mut Vec<i64>, array: &dyn Array, data_type: &DataType) {
+/// Appends the stored form of an array whose type is stored as integers of at most 64 bits.
+pub(crate) fn append_ints(out: &mut Vec<i64>, array: &dyn Array, data_type: &DataType) {
     fn widen<T: ArrowPrimitiveType>(out: &mut Vec<i64>, array: &dyn Array, f: impl Fn(T::Native) -> i64) {
         out.extend(array.as_primitive::<T>().values().iter().map(|v| f(*v)));
     }

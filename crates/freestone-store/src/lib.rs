@@ -10,6 +10,7 @@
 mod bitmap;
 pub mod cache;
 pub mod cluster;
+mod collected;
 pub mod column;
 pub mod design;
 pub mod error;

@@ -44,7 +44,7 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the report.
-pub const EXPERIMENTS: [Experiment; 26] = [
+pub const EXPERIMENTS: [Experiment; 27] = [
     codecs::EXPERIMENT,
     holloway_size::EXPERIMENT,
     holloway::SCANS,
@@ -70,6 +70,7 @@ pub const EXPERIMENTS: [Experiment; 26] = [
     scaling::EXPERIMENT,
     protocol::SURVEY,
     protocol::DESIGN,
+    protocol::ADAPTATION,
     protocol::NETWORKS,
 ];
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use freestone_store::media::{Buffer, Disk, Medium, Pending, ReadFile, ReadRequest};
+use freestone_store::media::{Buffer, Disk, Medium, MediumError, Pending, ReadFile, ReadRequest};
 
 use super::ScanSettings;
 use super::scanner::store_error;
@@ -42,9 +42,9 @@ impl PageFile {
 
     /// The pages from the first, from the disk or from memory.
     pub fn pages(&self, is_cold: bool) -> Pages<'_> {
-        let left = if is_cold { requests(self.bytes, self.settings.io_unit).collect() } else { VecDeque::new() };
+        let ahead = is_cold.then(|| Ahead::new(self.file.clone(), self.bytes, self.settings));
         let next_unit = if is_cold { self.units.len() } else { 0 };
-        Pages { of: self, left, ahead: VecDeque::new(), next_unit, unit: None, at: 0 }
+        Pages { of: self, ahead, next_unit, unit: None, at: 0 }
     }
 }
 
@@ -56,11 +56,41 @@ fn requests(bytes: u64, unit: usize) -> impl Iterator<Item = ReadRequest> {
     })
 }
 
+/// The I/O units of a file in order, of which up to `io_depth` are being read.
+pub struct Ahead {
+    file: Arc<dyn ReadFile>,
+    left: VecDeque<ReadRequest>,
+    started: VecDeque<Pending>,
+    io_depth: usize,
+}
+
+impl Ahead {
+    /// The first `bytes` bytes of a file.
+    pub fn new(file: Arc<dyn ReadFile>, bytes: u64, settings: ScanSettings) -> Ahead {
+        let left = requests(bytes, settings.io_unit).collect();
+        Ahead { file, left, started: VecDeque::new(), io_depth: settings.io_depth }
+    }
+
+    /// The next unit. `None` at the end.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn next(&mut self) -> Result<Option<Buffer>, MediumError> {
+        while self.started.len() < self.io_depth
+            && let Some(request) = self.left.pop_front()
+        {
+            self.started.push_back(self.file.start(&[request]));
+        }
+        let Some(pending) = self.started.pop_front() else { return Ok(None) };
+        pending.wait().pop().transpose()
+    }
+}
+
 /// The pages of a file in order, which are read ahead from the disk in I/O units, or are in memory.
 pub struct Pages<'f> {
     of: &'f PageFile,
-    left: VecDeque<ReadRequest>,
-    ahead: VecDeque<Pending>,
+    /// `None` if the pages are in memory.
+    ahead: Option<Ahead>,
     next_unit: usize,
     unit: Option<Arc<Buffer>>,
     /// The byte of the unit behind the current page.
@@ -87,14 +117,8 @@ impl Pages<'_> {
             self.next_unit += 1;
             return Ok(Some(unit.clone()));
         }
-        while self.ahead.len() < self.of.settings.io_depth
-            && let Some(request) = self.left.pop_front()
-        {
-            self.ahead.push_back(self.of.file.start(&[request]));
-        }
-        let Some(pending) = self.ahead.pop_front() else { return Ok(None) };
-        let unit = pending.wait().pop().transpose().map_err(store_error)?;
-        Ok(unit.map(Arc::new))
+        let Some(ahead) = &mut self.ahead else { return Ok(None) };
+        Ok(ahead.next().map_err(store_error)?.map(Arc::new))
     }
 
     /// The current page.

@@ -144,12 +144,13 @@ fn sized(name: &str, options: &RunOptions) -> RunOptions {
     let (rows, scale, queries) = match name {
         "holloway-scans" | "holloway-pages" => (Some(250_000), None, Some(4)),
         "holloway-views" => (Some(200_000), None, Some(3)),
-        "holloway-joins" | "holloway-size" | "codecs" => (Some(500_000), None, None),
+        "holloway-size" | "codecs" => (Some(500_000), None, None),
         "halverson-scans" => (Some(300_000), Some(0.05), None),
         "memory-layouts" => (Some(200_000), None, None),
         "ptable-nodes" | "ptable-points" | "ptable-writes" => (Some(200_000), None, Some(50_000)),
         "ptable-blocks" | "ptable-scans" => (Some(200_000), None, None),
         "protocol-survey" | "protocol-design" => (None, Some(0.005), None),
+        "protocol-adaptation" => (None, Some(0.02), None),
         _ => (None, None, None),
     };
     RunOptions {

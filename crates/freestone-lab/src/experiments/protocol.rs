@@ -38,7 +38,18 @@ pub const NETWORKS: Experiment = Experiment {
     run: |options, notify| script("networks", options, notify),
 };
 
+pub const ADAPTATION: Experiment = Experiment {
+    name: "protocol-adaptation",
+    title: "A link that changes in the middle of a transfer",
+    shows: "The choice of codecs by the rate, and forms that stay as they are, over a link that gets slower or faster when half of the rows are there.",
+    source: "Raasveldt and Mühleisen, Don't Hold My Data Hostage, VLDB 2017, section 5.1, future work",
+    size: "--scale 0.1; needs root for network namespaces, and Python with its packages' registry",
+    run: |options, notify| script("adaptation", options, notify),
+};
+
 const SCALE: f64 = 0.02;
+/// Enough chunks before and after the change.
+const ADAPTATION_SCALE: f64 = 0.1;
 /// The lines of a script's messages that say why it failed.
 const LAST_WORDS: usize = 3;
 
@@ -98,7 +109,8 @@ fn run(command: &mut Command) -> Result<(ExitStatus, String)> {
 fn command(script: &Path, experiment: &str, options: &RunOptions, parts: &Path) -> Result<Command> {
     let here = std::env::current_exe().map_err(LabError::file("this program".as_ref()))?;
     let program = here.with_file_name("freestone");
-    let scale = options.scale.unwrap_or(SCALE).to_string();
+    let scale = if experiment == "adaptation" { ADAPTATION_SCALE } else { SCALE };
+    let scale = options.scale.unwrap_or(scale).to_string();
     let mut command = Command::new("python3");
     command.arg(script).arg(experiment).args(["--scale", &scale]).arg("--freestone").arg(program);
     command.arg("--parts").arg(absolute(parts)?);

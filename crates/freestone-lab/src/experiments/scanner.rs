@@ -81,6 +81,8 @@ pub enum Pick {
         predicates: usize,
         selectivity: f64,
     },
+    /// The first column, an integer, is at least this.
+    AtLeast(i32),
     /// Rows at random positions, each with this probability, chosen without reading anything.
     Positions {
         share: f64,
@@ -360,6 +362,10 @@ impl Query {
                 let filter = |column: &usize| Arc::new(Calls::new(*column, share)) as Arc<dyn RowFilter>;
                 request.row_filters = self.columns.iter().take(*predicates).map(filter).collect();
             }
+            Pick::AtLeast(least) => {
+                let column = self.columns.first().copied().unwrap_or(0);
+                request.row_filters = vec![Arc::new(AtLeast { column: [column], least: *least })];
+            }
             Pick::Positions { share, seed } => request.row_filters = vec![Arc::new(Positions::new(*share, *seed))],
         }
         request
@@ -413,6 +419,27 @@ impl RowFilter for Calls {
         });
         self.phase.store(phase, Relaxed);
         Ok(passed)
+    }
+}
+
+/// A predicate `column >= value` on an integer column.
+#[derive(Debug)]
+struct AtLeast {
+    column: [usize; 1],
+    least: i32,
+}
+
+impl RowFilter for AtLeast {
+    fn columns(&self) -> &[usize] {
+        &self.column
+    }
+
+    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<u64>, FilterError> {
+        let Some(column) = columns.first().and_then(|column| column.as_primitive_opt::<Int32Type>()) else {
+            return Err("this predicate is on an integer column".into());
+        };
+        let mut passes = column.values().iter().map(|value| *value >= self.least);
+        Ok(bits(rows, || passes.next().unwrap_or(false)))
     }
 }
 
@@ -522,15 +549,25 @@ mod tests {
         }
         let scanner = Scanner::open(&path, ScanSettings::default()).expect("the database opens");
         let tables = ["t_row", "t_column", "t_slotted", "t_pax"];
-        for pick in
-            [Pick::All, Pick::Calls { predicates: 3, selectivity: 0.01 }, Pick::Positions { share: 0.5, seed: 3 }]
-        {
+        for pick in [
+            Pick::All,
+            Pick::AtLeast(5),
+            Pick::Calls { predicates: 3, selectivity: 0.01 },
+            Pick::Positions { share: 0.5, seed: 3 },
+        ] {
             let query = Query { columns: vec![1, 2, 0], pick };
             let points = scanner.measure(&tables, std::slice::from_ref(&query)).expect("all answer alike");
             assert!(points.iter().all(|point| point.hot_ms > 0.0 && point.bytes > 0.0), "{points:?}");
         }
         let query = Query { columns: vec![0], pick: Pick::Calls { predicates: 1, selectivity: 0.1 } };
         assert_eq!(scanner.answer("t_row", &query).expect("it scans").rows, 5000);
+        let query = Query { columns: vec![1], pick: Pick::AtLeast(5) };
+        assert_eq!(
+            scanner.answer("t_pax", &query).expect("it scans").rows,
+            50_000 / 7 * 2 + 1,
+            "5 or 6, and 50,000 % 7 = 6"
+        );
+        let query = Query { columns: vec![0], pick: Pick::Calls { predicates: 1, selectivity: 0.1 } };
         assert_eq!(
             scanner.time("t_row", &query, Source::Memory).expect("it scans").bytes_read,
             0,

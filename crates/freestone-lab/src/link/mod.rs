@@ -5,7 +5,10 @@
 //! directions of the link are alike. A packet waits until earlier ones have been sent at the link's rate. It is dropped
 //! if the queue is full, or at random. It arrives `delay` after it was sent. The namespaces belong to threads of this
 //! process. The kernel removes them and their devices when the process ends, however it ends.
+//!
+//! The command may change the rate while it runs: see [`CONTROL_VARIABLE`].
 
+mod control;
 mod relay;
 mod tun;
 mod validate;
@@ -13,6 +16,7 @@ mod validate;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -32,6 +36,9 @@ const CLIENT: &str = "10.77.0.1";
 pub const NAMESPACE_VARIABLE: &str = "FREESTONE_LINK_NAMESPACE";
 pub const SERVER_VARIABLE: &str = "FREESTONE_LINK_SERVER";
 pub const MEASURED_VARIABLE: &str = "FREESTONE_LINK_MEASURED";
+/// The variable with the abstract name of a socket of the client's namespace. A line with a number of bits per second sets the rate
+/// of both directions, for packets that are sent from then on. The answer is the line `ok`, or `error: ` and the reason.
+pub const CONTROL_VARIABLE: &str = "FREESTONE_LINK_CONTROL";
 
 /// The properties of a link, in each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -84,16 +91,21 @@ impl Link {
 
     fn validate(&self) -> Result<()> {
         let wrong = |what: &str| Err(LabError::Usage(format!("{what}; see `freestone-lab link --help`")));
+        if let Err(why) = valid_rate(self.bits_per_second) {
+            return wrong(why);
+        }
         match self {
-            link if !(10_000..=10_000_000_000).contains(&link.bits_per_second) => {
-                wrong("a link's rate is between 10 kbit and 10 gbit")
-            }
             link if link.delay > Duration::from_secs(10) => wrong("a link's delay is at most 10 s"),
             link if !(0.0..=0.9).contains(&link.loss) => wrong("a link's loss is between 0 and 90 %"),
             link if link.queue_bytes() < 3000 => wrong("a link's queue holds at least 3000 bytes"),
             _ => Ok(()),
         }
     }
+}
+
+fn valid_rate(bits_per_second: u64) -> std::result::Result<u64, &'static str> {
+    let is_valid = (10_000..=10_000_000_000).contains(&bits_per_second);
+    if is_valid { Ok(bits_per_second) } else { Err("a link's rate is between 10 kbit and 10 gbit") }
 }
 
 /// Packets of one direction.
@@ -117,13 +129,14 @@ pub struct CommandEnd {
 /// Creates the link, measures it, and runs `command` in the client's namespace until it ends.
 ///
 /// The command finds the server's namespace and address in its environment; `nsenter --net=$FREESTONE_LINK_NAMESPACE`
-/// runs programs there. `told` receives the measurements before the command starts.
+/// runs programs there. It may change the rate ([`CONTROL_VARIABLE`]). `told` receives the measurements before the command starts.
 ///
 /// # Errors
 /// The process is not root, the devices cannot be created, or the command does not start.
 pub fn run(link: &Link, command: &[OsString], told: impl FnOnce(&Measured)) -> Result<CommandEnd> {
     let up = RunningLink::new(link)?;
     let measured = validate::measure(link, &up.client, &up.server)?;
+    control::serve(&up.client, up.bits_per_second.clone())?;
     let before = up.traffic();
     told(&measured);
     let json = serde_json::to_string(&measured).expect("numbers are JSON");
@@ -136,6 +149,7 @@ pub fn run(link: &Link, command: &[OsString], told: impl FnOnce(&Measured)) -> R
             .args(arguments)
             .env(NAMESPACE_VARIABLE, server)
             .env(SERVER_VARIABLE, SERVER)
+            .env(CONTROL_VARIABLE, control::NAME)
             .env(MEASURED_VARIABLE, json);
         end_with_this_thread(&mut command);
         command.status().map_err(|error| LabError::Network(format!("{} does not start: {error}", program.display())))
@@ -191,6 +205,8 @@ struct RunningLink {
     client: tun::Side,
     server: tun::Side,
     counters: [Arc<Counters>; 2],
+    /// The rate of both directions, now.
+    bits_per_second: Arc<AtomicU64>,
 }
 
 impl RunningLink {
@@ -199,9 +215,12 @@ impl RunningLink {
         let (client, at_client) = tun::Side::new(CLIENT, link.congestion)?;
         let (server, at_server) = tun::Side::new(SERVER, link.congestion)?;
         let failed = |error| LabError::Network(format!("the relay does not start: {error}"));
-        let there = relay::direction(&at_client, &at_server, link, link.seed).map_err(failed)?;
-        let back = relay::direction(&at_server, &at_client, link, link.seed ^ 0x5EED).map_err(failed)?;
-        Ok(RunningLink { client, server, counters: [there, back] })
+        let bits_per_second = Arc::new(AtomicU64::new(link.bits_per_second));
+        let direction =
+            |from, to, seed| relay::direction(from, to, relay::Line::new(link, bits_per_second.clone(), seed));
+        let there = direction(&at_client, &at_server, link.seed).map_err(failed)?;
+        let back = direction(&at_server, &at_client, link.seed ^ 0x5EED).map_err(failed)?;
+        Ok(RunningLink { client, server, counters: [there, back], bits_per_second })
     }
 
     /// The traffic to the server, and to the client.
@@ -222,6 +241,9 @@ impl Traffic {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::linux::net::SocketAddrExt;
+
     use super::*;
 
     fn link(bits_per_second: u64, delay_ms: u64, loss: f64) -> Link {
@@ -264,6 +286,38 @@ mod tests {
         let command = ["sh", "-c", script].map(OsString::from);
         let ended = run(&link(50_000_000, 1, 0.0), &command, |measured| assert!(measured.ping_ms >= 2.0));
         assert_eq!(ended.expect("the command starts").status.code(), Some(7));
+    }
+
+    #[test]
+    fn a_command_changes_the_rate() {
+        if let Err(why) = available() {
+            println!("SKIPPED: no link can be made here: {why}");
+            return;
+        }
+        let up = RunningLink::new(&link(20_000_000, 2, 0.0)).expect("the link works");
+        control::serve(&up.client, up.bits_per_second.clone()).expect("a socket");
+        let ask = |line: &'static str| {
+            let talk = move || {
+                let address = std::os::unix::net::SocketAddr::from_abstract_name(control::NAME).expect("a name");
+                let mut stream = std::os::unix::net::UnixStream::connect_addr(&address).expect("it listens");
+                writeln!(stream, "{line}").expect("it reads");
+                let mut answer = String::new();
+                BufReader::new(stream).read_line(&mut answer).expect("it answers");
+                Ok(answer)
+            };
+            up.client.run(talk).expect("the side works")
+        };
+        assert_eq!(ask("4000000"), "ok\n");
+        let slower = validate::measure(&link(4_000_000, 2, 0.0), &up.client, &up.server).expect("the link works");
+        assert!((3.4..=4.05).contains(&slower.rate_mbit), "{slower:?}");
+        assert!(ask("fast").contains("number of bits per second"));
+        assert!(ask("1").contains("between 10 kbit and 10 gbit"));
+        // Sockets with abstract names belong to their namespace.
+        let script = "python3 -c 'import os, socket; s = socket.socket(socket.AF_UNIX); \
+                      s.connect(chr(0) + os.environ[\"FREESTONE_LINK_CONTROL\"]); s.sendall(b\"50000000\\n\"); \
+                      assert s.recv(9) == b\"ok\\n\"'";
+        let command = ["sh", "-c", script].map(OsString::from);
+        assert!(run(&link(20_000_000, 1, 0.0), &command, |_| ()).expect("the command starts").status.success());
     }
 
     #[test]

@@ -34,11 +34,10 @@ struct Packet {
 
 /// Relays packets until the process ends: one thread reads them and decides when they arrive, another one waits until
 /// then and writes them.
-pub(super) fn direction(from: &File, to: &File, link: &Link, seed: u64) -> io::Result<Arc<Counters>> {
+pub(super) fn direction(from: &File, to: &File, mut line: Line) -> io::Result<Arc<Counters>> {
     let (mut from, mut to) = (from.try_clone()?, to.try_clone()?);
     let counters = Arc::new(Counters::default());
     let (sender, receiver) = mpsc::channel::<Packet>();
-    let mut line = Line::new(link, seed);
     let (taken, delivered) = (counters.clone(), counters.clone());
     std::thread::Builder::new().name("link-take".into()).spawn(move || {
         let mut buffer = vec![0; MTU];
@@ -76,12 +75,12 @@ pub(super) fn direction(from: &File, to: &File, link: &Link, seed: u64) -> io::R
 }
 
 /// Rate, delay, queue and loss, computed on instants.
-struct Line {
-    seconds_per_byte: f64,
+pub(super) struct Line {
+    /// Packets that wait when it changes keep the times that they have.
+    bits_per_second: Arc<AtomicU64>,
     delay: Duration,
     loss: f64,
-    /// The longest time that a packet may wait to be sent, which is the size of the queue in time.
-    wait_max: Duration,
+    queue_bytes: f64,
     /// The instant at which the line is free again.
     free: Option<Instant>,
     random: Random,
@@ -95,13 +94,13 @@ enum PacketFate {
 }
 
 impl Line {
-    fn new(link: &Link, seed: u64) -> Line {
-        let seconds_per_byte = 8.0 / link.bits_per_second as f64;
+    /// A line whose rate others may change.
+    pub fn new(link: &Link, bits_per_second: Arc<AtomicU64>, seed: u64) -> Line {
         Line {
-            seconds_per_byte,
+            bits_per_second,
             delay: link.delay,
             loss: link.loss,
-            wait_max: Duration::from_secs_f64(link.queue_bytes() as f64 * seconds_per_byte),
+            queue_bytes: link.queue_bytes() as f64,
             free: None,
             random: Random::new(seed),
         }
@@ -109,11 +108,13 @@ impl Line {
 
     /// Sends a packet of `bytes` at `now`. A lost packet also takes its time on the line.
     fn send(&mut self, now: Instant, bytes: usize) -> PacketFate {
+        let seconds_per_byte = 8.0 / self.bits_per_second.load(Relaxed) as f64;
         let start = self.free.map_or(now, |free| free.max(now));
-        if start - now > self.wait_max {
+        // The longest time that a packet may wait to be sent is the size of the queue in time.
+        if start - now > Duration::from_secs_f64(self.queue_bytes * seconds_per_byte) {
             return PacketFate::Overflows;
         }
-        let sent = start + Duration::from_secs_f64(bytes as f64 * self.seconds_per_byte);
+        let sent = start + Duration::from_secs_f64(bytes as f64 * seconds_per_byte);
         self.free = Some(sent);
         match self.random.fraction() < self.loss {
             true => PacketFate::Lost,
@@ -127,18 +128,26 @@ mod tests {
     use super::*;
 
     fn line(loss: f64, queue_bytes: usize) -> Line {
-        let delay = Duration::from_millis(10);
-        Line::new(
-            &Link {
-                bits_per_second: 8_000_000,
-                delay,
-                loss,
-                queue_bytes: Some(queue_bytes),
-                seed: 1,
-                congestion: None,
-            },
-            1,
-        )
+        let link = Link {
+            bits_per_second: 8_000_000,
+            delay: Duration::from_millis(10),
+            loss,
+            queue_bytes: Some(queue_bytes),
+            seed: 1,
+            congestion: None,
+        };
+        Line::new(&link, Arc::new(AtomicU64::new(link.bits_per_second)), 1)
+    }
+
+    #[test]
+    fn a_changed_rate_is_that_of_the_next_packet() {
+        let (mut line, now, ms) = (line(0.0, 3000), Instant::now(), Duration::from_millis);
+        assert_eq!(line.send(now, 1000), PacketFate::Arrives(now + ms(11)));
+        line.bits_per_second.store(800_000, Relaxed);
+        assert_eq!(line.send(now, 1000), PacketFate::Arrives(now + ms(21)));
+        // The queue of 3000 bytes takes 30 ms now.
+        assert_eq!(line.send(now, 2000), PacketFate::Arrives(now + ms(41)));
+        assert_eq!(line.send(now, 1000), PacketFate::Overflows);
     }
 
     #[test]

@@ -21,7 +21,6 @@ use super::login::{Credentials, Login, Needed, full};
 use super::query::{self, Query};
 use super::refusal::{Refusal, json_response};
 use super::{Console, Peer, page};
-use crate::metrics::Metrics;
 
 /// The maximum bytes of a body: of statements, and of everything else.
 const QUERY_BYTES_MAX: usize = 8 << 20;
@@ -49,9 +48,10 @@ pub(crate) fn router(console: Arc<Console>) -> Router {
 }
 
 /// The metrics, on an address of their own.
-pub(crate) fn metrics_router(metrics: Arc<Metrics>) -> Router {
+pub(crate) fn metrics_router(text: impl Fn() -> String + Send + Sync + 'static) -> Router {
+    let source = Arc::new(text);
     let text = move || {
-        let text = metrics_text(&metrics);
+        let text = metrics_text(source());
         async move { text }
     };
     let missing =
@@ -137,11 +137,11 @@ async fn metrics(State(console): State<Arc<Console>>, Extension(peer): Extension
             Refusal::new(StatusCode::FORBIDDEN, "metrics are for this machine, and for users who have logged in");
         return Err(refused);
     }
-    Ok(metrics_text(&console.shared.metrics))
+    Ok(metrics_text(console.shared.metrics.text()))
 }
 
-fn metrics_text(metrics: &Metrics) -> Response {
-    let mut response = Response::new(Body::from(metrics.text()));
+fn metrics_text(text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4"));
     response
 }

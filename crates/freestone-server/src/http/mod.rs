@@ -33,7 +33,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
-use crate::metrics::Metrics;
 use crate::options::is_loopback;
 use crate::place::{self, Place, Stream};
 use crate::protocol::{self, Protocol};
@@ -168,8 +167,8 @@ async fn serve(
 }
 
 /// Serves the metrics alone, on an address of their own, until the task ends.
-pub(crate) async fn serve_metrics(listener: TcpListener, metrics: Arc<Metrics>) {
-    let router = api::metrics_router(metrics);
+pub(crate) async fn serve_metrics(listener: TcpListener, text: impl Fn() -> String + Send + Sync + 'static) {
+    let router = api::metrics_router(text);
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,

@@ -87,9 +87,9 @@ impl Medium for Bucket {
         if name.starts_with(SCRATCH) { self.scratch()?.disk.create(name) } else { self.unsupported("edit", name) }
     }
 
-    fn write_whole(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    fn write_whole(&self, name: &str, parts: &[&[u8]]) -> Result<()> {
         check_name(name)?;
-        match create_surely(self.objects.as_ref(), name, bytes)? {
+        match create_surely(self.objects.as_ref(), name, &parts.concat())? {
             Created::Ours => Ok(()),
             Created::Others => Err(MediumError::io("create", self.label(name), ErrorKind::AlreadyExists.into())),
         }

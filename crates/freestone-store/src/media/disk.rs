@@ -136,17 +136,23 @@ impl Medium for Disk {
 
     /// Past the operating system's cache where possible: this is several times as fast, and segments are read past it,
     /// too.
-    fn write_whole(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    fn write_whole(&self, name: &str, parts: &[&[u8]]) -> Result<()> {
         let file = self.open_file("create", name, Opening::Create)?;
-        let whole = bytes.len() / AlignedBytes::ALIGNMENT * AlignedBytes::ALIGNMENT;
         let direct = if self.io.options.direct == DirectMode::Off { None } else { system::open_direct_writer(&file) };
         let written = match direct {
             None => 0,
             // If the file system refuses direct writes, the file is written through the cache, from the start.
-            Some(file) => write_direct(&file, &bytes[..whole]).map_or(0, |()| whole),
+            Some(file) => write_direct(&file, parts).unwrap_or(0),
         };
         let mut writer = Box::new(DiskWriter { label: self.label(name), file, len: 0, on_its_way: 0 });
-        writer.write_at(written as u64, &bytes[written..])?;
+        let mut at = 0;
+        for part in parts {
+            let rest = &part[written.saturating_sub(at).min(part.len())..];
+            at += part.len();
+            if !rest.is_empty() {
+                writer.write_at((at - rest.len()) as u64, rest)?;
+            }
+        }
         writer.finish()
     }
 
@@ -267,15 +273,28 @@ fn retry(attempt: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockEr
 }
 
 /// Writes through an aligned buffer. The length of `bytes` must be a multiple of the alignment.
-fn write_direct(file: &File, bytes: &[u8]) -> io::Result<()> {
+/// Writes the parts from the start of the file, and returns how many bytes that were: all but the last ones, which do
+/// not fill a block.
+fn write_direct(file: &File, parts: &[&[u8]]) -> io::Result<usize> {
     const STEP: usize = 4 << 20;
-    let mut buffer = AlignedBytes::zeroed(STEP.min(bytes.len()));
-    for (at, part) in bytes.chunks(STEP).enumerate() {
-        let aligned = &mut buffer.as_mut_slice()[..part.len()];
-        aligned.copy_from_slice(part);
-        file.write_all_at(aligned, (at * STEP) as u64)?;
+    let bytes = parts.iter().map(|part| part.len()).sum::<usize>();
+    let whole = bytes / AlignedBytes::ALIGNMENT * AlignedBytes::ALIGNMENT;
+    let mut buffer = AlignedBytes::zeroed(STEP.min(whole));
+    let (mut written, mut filled) = (0, 0);
+    for part in parts {
+        let mut rest = &part[..];
+        while !rest.is_empty() && written < whole {
+            let room = &mut buffer.as_mut_slice()[filled..(whole - written).min(STEP)];
+            let (next, behind) = rest.split_at(room.len().min(rest.len()));
+            room[..next.len()].copy_from_slice(next);
+            (filled, rest) = (filled + next.len(), behind);
+            if filled == (whole - written).min(STEP) {
+                file.write_all_at(&buffer.as_slice()[..filled], written as u64)?;
+                (written, filled) = (written + filled, 0);
+            }
+        }
     }
-    Ok(())
+    Ok(written)
 }
 
 #[derive(Debug)]

@@ -53,14 +53,14 @@ pub trait Medium: Send + Sync + fmt::Debug {
     /// The name exists, or the file cannot be created.
     fn create(&self, name: &str) -> Result<Box<dyn WriteFile>>;
 
-    /// Creates a file with `bytes` as its content, durably. Segments are written by this. After an error a partial file
+    /// Creates a file with `parts` as its content, durably. Segments are written by this. After an error a partial file
     /// may remain.
     ///
     /// # Errors
     /// The name exists, or the file cannot be written.
-    fn write_whole(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    fn write_whole(&self, name: &str, parts: &[&[u8]]) -> Result<()> {
         let mut file = self.create(name)?;
-        file.append(bytes)?;
+        parts.iter().try_for_each(|part| file.append(part))?;
         file.finish()
     }
 

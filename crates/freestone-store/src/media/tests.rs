@@ -58,6 +58,27 @@ fn files_have_names_lengths_and_bytes() {
 }
 
 #[test]
+fn parts_of_any_length_become_one_file() {
+    let bytes = content((9 << 20) + 4097);
+    // Parts that end within blocks and within the memory for direct writes, and longer ones than that.
+    for cuts in [&[][..], &[0, 0, 1], &[4096, 8192, (4 << 20) - 1, (4 << 20) + 1], &[3, (8 << 20) + 5, 9 << 20]] {
+        let ends: Vec<usize> = [0].into_iter().chain(cuts.iter().copied()).chain([bytes.len()]).collect();
+        let parts: Vec<&[u8]> = ends.windows(2).map(|two| &bytes[two[0]..two[1]]).collect();
+        each_medium(|medium| {
+            medium.write_whole("t/whole", &parts).expect("writes");
+            assert!(read(medium, "t/whole") == bytes, "{cuts:?}");
+            assert!(medium.write_whole("t/whole", &parts).is_err(), "it does not replace");
+            medium.write_whole("t/few", &[&bytes[..5], &[], &bytes[5..7]]).expect("writes");
+            assert_eq!(read(medium, "t/few"), bytes[..7]);
+            medium.write_whole("t/none", &[]).expect("writes");
+            assert_eq!(medium.open("t/none").unwrap().len().unwrap(), 0);
+            medium.remove("t/whole").unwrap();
+            ["t/few", "t/none"].iter().for_each(|name| medium.remove(name).unwrap());
+        });
+    }
+}
+
+#[test]
 fn files_are_edited_in_place() {
     each_medium(|medium| {
         write(medium, "f", b"0123456789");

@@ -224,9 +224,10 @@ mod tests {
         let schema = TableSchema { columns: ["a", "b"].map(column).to_vec(), ..TableSchema::default() };
         let ints = |times| ColumnData { values: Physical::Int((0..rows).map(|v| v * times).collect()), validity: None };
         let design = Design { sort: vec!["a".into()], ..Design::preset(preset) };
-        let bytes = write_segment(&schema, &design, &[ints(1), ints(10)], SegmentClustering::default(), 1).unwrap();
+        let columns = vec![ints(1).into(), ints(10).into()];
+        let file = write_segment(&schema, &design, columns, SegmentClustering::default(), 1).unwrap();
         let medium = Memory::new();
-        medium.write_whole("s", &bytes).unwrap();
+        medium.write_whole("s", &file.parts()).unwrap();
         (schema, Arc::new(Segment::open(0, "s", medium.open("s").unwrap()).unwrap()))
     }
 

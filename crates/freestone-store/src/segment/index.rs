@@ -4,6 +4,7 @@
 //! columns of the key and the row number. So it is encoded, checked and cached like every segment, and its zones lead
 //! to the entries of a value as an inner node of a tree would. It is read from the medium when it is first used.
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use arrow_schema::DataType;
@@ -11,7 +12,8 @@ use arrow_schema::DataType;
 use super::Segment;
 use super::clustering::SegmentClustering;
 use super::footer::IndexDescription;
-use super::writer::{parallel, write_segment};
+use super::writer::{SegmentFile, parallel, write_segment};
+use crate::collected::CollectedColumn;
 use crate::column::{ColumnData, Physical};
 use crate::design::{Design, Preset};
 use crate::error::{Result, StoreError};
@@ -23,33 +25,46 @@ use crate::sort::sort_order;
 /// The number of zones that a search for a key may test, on average. With more, the key has an index.
 const ZONES_PER_SEARCH: usize = 4;
 
-/// The key columns and the bytes of each index: those of the design, and of the enforced keys that zone pruning does
-/// not find. Segments of at most one granule have no indexes, because a scan is as fast.
+/// The columns that [`write`] may need for a segment of so many rows.
+pub(super) fn columns(schema: &TableSchema, design: &Design, rows: usize) -> Result<Vec<usize>> {
+    if rows <= GRANULE_ROWS {
+        return Ok(vec![]);
+    }
+    let unique = schema.unique_keys.iter().map(|key| &key.columns);
+    let keys = design.index.iter().chain(unique).map(|names| schema.positions(names)).collect::<Result<Vec<_>>>()?;
+    Ok(keys.concat())
+}
+
+/// The key columns and the file of each index: those of the design, and of the enforced keys that zone pruning does
+/// not find. Segments of at most one granule have no indexes, because a scan is as fast. `columns` are those of
+/// [`columns`], by their number.
 pub(super) fn write(
     schema: &TableSchema,
     design: &Design,
-    columns: &[ColumnData],
+    rows: usize,
+    columns: &HashMap<usize, ColumnData>,
     threads: usize,
-) -> Result<Vec<(Vec<u32>, Vec<u8>)>> {
-    if columns.first().is_none_or(|column| column.len() <= GRANULE_ROWS) {
+) -> Result<Vec<(Vec<u32>, SegmentFile)>> {
+    if rows <= GRANULE_ROWS {
         return Ok(vec![]);
     }
     let keys = keys(schema, design, columns)?;
     parallel(&keys, threads, |key| {
-        let order = sort_order(&key.iter().map(|c| &columns[*c]).collect::<Vec<_>>());
-        let mut entries: Vec<ColumnData> = key.iter().map(|c| columns[*c].permute(&order)).collect();
+        let order = sort_order(&key.iter().map(|c| &columns[c]).collect::<Vec<_>>());
+        let mut entries: Vec<ColumnData> = key.iter().map(|c| columns[c].permute(&order)).collect();
         let rows = order.into_iter().map(i64::from).collect();
         entries.push(ColumnData { values: Physical::Int(rows), validity: None });
+        let entries = entries.into_iter().map(CollectedColumn::from).collect();
         let sort = key.iter().map(|c| schema.columns[*c].name.clone()).collect();
         let entry_design = Design { page_size: design.page_size, sort, ..Design::preset(Preset::Pax) };
         let schema = entry_schema(schema, key);
-        let bytes = write_segment(&schema, &entry_design, &entries, SegmentClustering::default(), 1)?;
-        Ok((key.iter().map(|c| *c as u32).collect(), bytes))
+        let file = write_segment(&schema, &entry_design, entries, SegmentClustering::default(), 1)?;
+        Ok((key.iter().map(|c| *c as u32).collect(), file))
     })
 }
 
 /// The columns of each index that a segment of these rows has.
-fn keys(schema: &TableSchema, design: &Design, columns: &[ColumnData]) -> Result<Vec<Vec<usize>>> {
+fn keys(schema: &TableSchema, design: &Design, columns: &HashMap<usize, ColumnData>) -> Result<Vec<Vec<usize>>> {
     let mut keys = design.index.iter().map(|names| schema.positions(names)).collect::<Result<Vec<_>>>()?;
     let unique = schema.unique_keys.iter().map(|key| schema.positions(&key.columns));
     let unique = unique.collect::<Result<Vec<_>>>()?;
@@ -62,7 +77,7 @@ fn keys(schema: &TableSchema, design: &Design, columns: &[ColumnData]) -> Result
             unique.iter().any(|part| part.iter().all(|c| key.contains(c)) && begins_with(index, part))
         };
         let is_served =
-            keys.iter().any(|index| is_part(index)) || key.iter().any(|column| zones_find(&columns[*column]));
+            keys.iter().any(|index| is_part(index)) || key.iter().any(|column| zones_find(&columns[column]));
         if !is_served {
             keys.push(key.clone());
         }
@@ -222,7 +237,7 @@ mod tests {
             unique_keys: vec![key(&["a"]), key(&["b"]), key(&["c", "a"]), key(&["c", "b"])],
             ..TableSchema::default()
         };
-        let columns = [scattered(), ascending(), scattered()];
+        let columns = HashMap::from([(0, scattered()), (1, ascending()), (2, scattered())]);
         let of = |index: &[&str]| {
             let index = index.iter().map(|name| vec![name.to_string()]).collect();
             keys(&schema, &Design { index, ..Design::default() }, &columns).unwrap()

@@ -21,4 +21,5 @@ pub(crate) use hot::HotRows;
 pub(crate) use hot_keys::{Asked, HotKeys, asked};
 pub use index::SegmentIndex;
 pub use reader::{CachedPage, PageRun, Segment};
-pub use writer::{parallel, write_segment};
+pub use writer::parallel;
+pub(crate) use writer::{SegmentFile, each_taken, write_segment};

@@ -2,6 +2,7 @@
 //! already.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,6 +16,7 @@ use super::footer::{
 };
 use super::index;
 use super::zones::ZoneMap;
+use crate::collected::CollectedColumn;
 use crate::column::ColumnData;
 use crate::design::{Design, Group, PAGE_SIZE_MIN, PageFormat, plan_name};
 use crate::error::{Result, StoreError};
@@ -26,12 +28,53 @@ use crate::limits::ZONE_ROWS;
 use crate::page::{self, HEADER, KIND_BLOB, PageHeader};
 use crate::schema::TableSchema;
 
+/// The largest part of a file that is allocated at once, in bytes.
+const PART_BYTES: usize = 1 << 20;
+
+/// The file of a segment in parts, so that pages stay where they were encoded.
+#[derive(Debug)]
+pub(crate) struct SegmentFile {
+    pages: Vec<Vec<u8>>,
+    /// Indexes, dictionaries, the footer and the trailer.
+    tail: Vec<u8>,
+}
+
+impl SegmentFile {
+    /// The parts, in order.
+    pub fn parts(&self) -> Vec<&[u8]> {
+        self.pages.iter().chain([&self.tail]).map(|part| &part[..]).collect()
+    }
+
+    /// The length of the file in bytes.
+    pub fn len(&self) -> usize {
+        self.parts().iter().map(|part| part.len()).sum()
+    }
+
+    /// Sets the segment's id.
+    pub fn stamp(&mut self, id: u64) {
+        footer::stamp(&mut self.tail, id);
+    }
+}
+
 /// A group's pages, before their position in the file is known.
 #[derive(Default)]
 struct GroupPages {
-    bytes: Vec<u8>,
+    /// Whole pages.
+    parts: Vec<Vec<u8>>,
     /// The first row and the units of each page.
     pages: Vec<(u32, u16)>,
+    bytes: usize,
+}
+
+impl GroupPages {
+    /// The part with room for so many bytes. The parts of a group become larger, up to a limit, as it gets more pages.
+    fn part(&mut self, bytes: usize) -> &mut Vec<u8> {
+        if self.parts.last().is_none_or(|part| part.capacity() - part.len() < bytes) {
+            self.parts.push(Vec::with_capacity(self.bytes.min(PART_BYTES).max(bytes)));
+        }
+        self.bytes += bytes;
+        self.parts.last_mut().expect("one was just added")
+    }
 }
 
 /// A column, ready to be written.
@@ -41,39 +84,63 @@ struct PlannedColumn<'a> {
     zones: ZoneMap,
 }
 
-/// Encodes one segment, and returns the bytes of its file. `columns` are in schema order, of equal length, and in the
-/// row order of the design. `clustering` describes the clustering of the rows.
+/// A column after its pages were written.
+struct EncodedColumn {
+    choice: Choice,
+    zones: ZoneMap,
+}
+
+/// A group after its pages were written.
+struct EncodedGroup {
+    /// In the order of the group.
+    columns: Vec<EncodedColumn>,
+    pages: Vec<GroupPages>,
+    /// The columns that indexes need, by their number.
+    kept: Vec<(usize, ColumnData)>,
+}
+
+/// What a segment is made of.
+struct Plan<'a> {
+    schema: &'a TableSchema,
+    design: &'a Design,
+    rows: usize,
+    /// The columns that indexes need.
+    indexed: Vec<usize>,
+}
+
+/// Encodes one segment. `columns` are in schema order, of equal length, and in the row order of the design. `clustering`
+/// describes the clustering of the rows.
+///
+/// A thread takes one column after another, and frees it when its pages are written, so few columns are in memory in
+/// full width. Those of a group with several columns are encoded together.
 ///
 /// # Errors
 /// A plan that the user set cannot store its column, or a value is too large.
-pub fn write_segment(
+pub(crate) fn write_segment(
     schema: &TableSchema,
     design: &Design,
-    columns: &[ColumnData],
+    columns: Vec<CollectedColumn>,
     clustering: SegmentClustering,
     threads: usize,
-) -> Result<Vec<u8>> {
-    let rows = columns.first().map_or(0, ColumnData::len);
+) -> Result<SegmentFile> {
+    let rows = columns.first().map_or(0, CollectedColumn::len);
     let groups = design.groups(schema);
-    let design = &with_fitting_pages(design, groups.len(), columns);
-    let planned = plan_columns(schema, design, &groups, columns, threads)?;
-    let page_size = design.page_size as usize;
-    let jobs = page_jobs(&groups, rows, threads);
-    let parts = parallel(&jobs, threads, |(group, start, len)| {
-        write_pages(schema, design, &groups[*group], columns, &planned, (*start, *len), page_size)
-    })?;
-    let indexes = index::write(schema, design, columns, threads)?;
-    let parts = jobs.iter().map(|j| j.0).zip(parts).collect();
-    assemble(schema, design, &groups, &planned, parts, clustering, indexes)
+    let design = &with_fitting_pages(design, groups.len(), &columns);
+    let plan = Plan { schema, design, rows, indexed: index::columns(schema, design, rows)? };
+    let mut encoded = plan.encode_groups(&groups, columns, threads)?;
+    let kept = encoded.iter_mut().flat_map(|group| std::mem::take(&mut group.kept)).collect();
+    let indexes = index::write(schema, design, rows, &kept, threads)?;
+    drop(kept);
+    plan.assemble(&groups, encoded, clustering, indexes)
 }
 
 /// Empty space in pages that is not worth smaller ones, in bytes.
 const EMPTY_MAX: usize = 8 << 20;
 
 /// The design with smaller pages, if few rows of many groups would leave most of its pages empty.
-fn with_fitting_pages(design: &Design, groups: usize, columns: &[ColumnData]) -> Design {
+fn with_fitting_pages(design: &Design, groups: usize, columns: &[CollectedColumn]) -> Design {
     let mut fitting = design.clone();
-    let bytes: usize = columns.iter().map(ColumnData::byte_size).sum();
+    let bytes: usize = columns.iter().map(CollectedColumn::byte_size).sum();
     let group_bytes = bytes / groups.max(1) + HEADER;
     let is_empty = |page_size: u32| groups * page_size as usize > EMPTY_MAX && group_bytes * 2 <= page_size as usize;
     while fitting.page_size > PAGE_SIZE_MIN && is_empty(fitting.page_size) {
@@ -82,43 +149,175 @@ fn with_fitting_pages(design: &Design, groups: usize, columns: &[ColumnData]) ->
     fitting
 }
 
-/// The parts that are written separately: (group, first row, rows). Groups of several columns are divided, so that
+/// The parts of a group that are written separately: (first row, rows). Groups of several columns are divided, so that
 /// every thread has work.
-fn page_jobs(groups: &[Group], rows: usize, threads: usize) -> Vec<(usize, usize, usize)> {
-    let mut jobs = vec![];
-    for (at, group) in groups.iter().enumerate() {
-        let parts = if group.columns.len() > 1 && rows > 1 << 16 { threads.max(1) } else { 1 };
-        let part = rows.div_ceil(parts).next_multiple_of(ZONE_ROWS);
-        jobs.extend((0..rows).step_by(part.max(1)).map(|start| (at, start, part.min(rows - start))));
-    }
-    jobs
+fn page_jobs(group: &Group, rows: usize, threads: usize) -> Vec<(usize, usize)> {
+    let parts = if group.columns.len() > 1 && rows > 1 << 16 { threads.max(1) } else { 1 };
+    let part = rows.div_ceil(parts).next_multiple_of(ZONE_ROWS);
+    (0..rows).step_by(part.max(1)).map(|start| (start, part.min(rows - start))).collect()
 }
 
-fn plan_columns<'a>(
-    schema: &TableSchema,
-    design: &Design,
-    groups: &[Group],
-    columns: &'a [ColumnData],
-    threads: usize,
-) -> Result<Vec<PlannedColumn<'a>>> {
-    let indexes: Vec<usize> = (0..columns.len()).collect();
-    parallel(&indexes, threads, |&at| {
-        let name = schema.stored_name(at);
-        let group = groups.iter().find(|g| g.columns.contains(&at)).expect("every column is in a group");
-        let encode_error = |source| StoreError::Encode { column: name.clone(), source };
-        let column = &columns[at];
-        let (values, validity) = (column.values(), column.validity.as_deref());
-        let options = choose_options(schema, design, group, at);
-        let choice = match group.format {
-            PageFormat::Slotted => plain_choice(),
-            _ => freestone_codec::choose(&values, validity, &options).map_err(encode_error)?,
+impl Plan<'_> {
+    /// Encodes all groups: those of several columns one after another on all threads, then the others, each on one thread.
+    /// The largest come first, so that no thread has to wait for another one that began late with much work.
+    fn encode_groups(
+        &self,
+        groups: &[Group],
+        columns: Vec<CollectedColumn>,
+        threads: usize,
+    ) -> Result<Vec<EncodedGroup>> {
+        let mut columns: Vec<Option<CollectedColumn>> = columns.into_iter().map(Some).collect();
+        let mut jobs: Vec<(usize, Vec<CollectedColumn>)> = Vec::with_capacity(groups.len());
+        for (at, group) in groups.iter().enumerate() {
+            let own = group.columns.iter().map(|c| columns[*c].take().expect("every column is in one group"));
+            jobs.push((at, own.collect()));
+        }
+        jobs.sort_by_key(|(_, columns)| Reverse(columns.iter().map(CollectedColumn::byte_size).sum::<usize>()));
+        let (single, several): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|(_, columns)| columns.len() == 1);
+        let encode = |(at, columns), threads| Ok((at, self.encode_group(&groups[at], columns, threads)?));
+        let mut encoded = several.into_iter().map(|job| encode(job, threads)).collect::<Result<Vec<_>>>()?;
+        encoded.extend(each_taken(single, threads, |job| encode(job, 1))?);
+        encoded.sort_by_key(|(at, _)| *at);
+        Ok(encoded.into_iter().map(|(_, group)| group).collect())
+    }
+
+    fn encode_group(&self, group: &Group, columns: Vec<CollectedColumn>, threads: usize) -> Result<EncodedGroup> {
+        let columns = each_taken(columns, threads, |column| Ok(column.into_data()))?;
+        let planned = self.plan_columns(group, &columns, threads)?;
+        let jobs = page_jobs(group, self.rows, threads);
+        let pages = parallel(&jobs, threads, |rows| self.write_pages(group, &columns, &planned, *rows))?;
+        let encoded = planned.into_iter().map(|planned| EncodedColumn { choice: planned.choice, zones: planned.zones });
+        let encoded = encoded.collect();
+        let kept = group.columns.iter().copied().zip(columns).filter(|(column, _)| self.indexed.contains(column));
+        Ok(EncodedGroup { columns: encoded, pages, kept: kept.collect() })
+    }
+
+    /// The plans of the columns of a group, in its order.
+    fn plan_columns<'c>(
+        &self,
+        group: &Group,
+        columns: &'c [ColumnData],
+        threads: usize,
+    ) -> Result<Vec<PlannedColumn<'c>>> {
+        let (schema, design) = (self.schema, self.design);
+        let columns: Vec<(usize, &ColumnData)> = group.columns.iter().copied().zip(columns).collect();
+        parallel(&columns, threads, |&(at, column)| {
+            let name = schema.stored_name(at);
+            let encode_error = |source| StoreError::Encode { column: name.clone(), source };
+            let (values, validity) = (column.values(), column.validity.as_deref());
+            let options = choose_options(schema, design, group, at);
+            let choice = match group.format {
+                PageFormat::Slotted => plain_choice(),
+                _ => freestone_codec::choose(&values, validity, &options).map_err(encode_error)?,
+            };
+            let prepared = freestone_codec::prepare(values, validity, choice.plan, choice.shared.as_ref());
+            let prepared = prepared.map_err(encode_error)?;
+            let is_plain = design.encode.get(&name).is_some_and(|pinned| pinned.0 == PLAIN);
+            let prepared = if is_plain { prepared.uncompressed(whole_bytes(schema.stored_type(at))) } else { prepared };
+            let zones = zones(column, &choice, &prepared);
+            Ok(PlannedColumn { choice, prepared, zones })
+        })
+    }
+
+    /// The pages of a range of rows (first row, rows) of a group. `columns` and `planned` are in its order.
+    fn write_pages(
+        &self,
+        group: &Group,
+        columns: &[ColumnData],
+        planned: &[PlannedColumn<'_>],
+        (start, rows): (usize, usize),
+    ) -> Result<GroupPages> {
+        let (kind, page_size) = (page::kind_of(group.format), self.design.page_size as usize);
+        let mut cutter = Cutter { page_size, kind, start, end: start + rows, out: GroupPages::default(), guess: 1024 };
+        match group.format {
+            PageFormat::Slotted => {
+                let types = group.columns.iter().map(|c| self.schema.stored_type(*c));
+                let slotted = SlottedSchema::new(types);
+                let data: Vec<&ColumnData> = columns.iter().collect();
+                cutter.cut(|first, count, out| {
+                    slotted.encode(&data, first, count, out);
+                    Ok(())
+                })?;
+            }
+            PageFormat::Dense => {
+                let writer = dense_writer(self.schema, self.design, group, planned);
+                cutter.cut(|first, count, out| {
+                    writer.encode(first, count, out);
+                    Ok(())
+                })?;
+            }
+            PageFormat::Pax => {
+                let prepared: Vec<&Prepared<'_>> = planned.iter().map(|column| &column.prepared).collect();
+                let name = || group.columns.iter().map(|c| self.schema.stored_name(*c)).collect::<Vec<_>>().join(", ");
+                let error = |source| StoreError::Encode { column: name(), source };
+                if let [column] = prepared[..] {
+                    let header = pax::header_bytes(1);
+                    cutter.cut_known(
+                        |first, most, budget| freestone_codec::fit(column, first, most, budget - header),
+                        |first, count, out| pax::encode(&prepared, first, count, out).map_err(error),
+                    )?;
+                } else {
+                    cutter.cut(|first, count, out| pax::encode(&prepared, first, count, out).map_err(error))?;
+                }
+            }
+        }
+        Ok(cutter.out)
+    }
+
+    fn assemble(
+        &self,
+        groups: &[Group],
+        encoded: Vec<EncodedGroup>,
+        clustering: SegmentClustering,
+        indexes: Vec<(Vec<u32>, SegmentFile)>,
+    ) -> Result<SegmentFile> {
+        let page_size = self.design.page_size as usize;
+        let mut columns: Vec<Option<EncodedColumn>> = (0..self.schema.stored_count()).map(|_| None).collect();
+        let mut file = FileParts { page_size, first: 0, pages: vec![], tail: vec![] };
+        let (mut pages, mut ends) = (Vec::with_capacity(groups.len()), Vec::with_capacity(groups.len()));
+        for (at, (group, encoded)) in groups.iter().zip(encoded).enumerate() {
+            group.columns.iter().zip(encoded.columns).for_each(|(column, done)| columns[*column] = Some(done));
+            pages.push(file.place_pages(at as u32, encoded.pages));
+            ends.push(file.first);
+        }
+        let columns: Vec<EncodedColumn> = columns.into_iter().map(|c| c.expect("every column is in a group")).collect();
+        let indexes = indexes.into_iter().map(|(columns, index)| {
+            let (offset, bytes) = file.append(&index);
+            IndexDescription { columns, offset, bytes }
+        });
+        let indexes = indexes.collect();
+        let described = describe_columns(groups, &columns, &pages, &ends, &mut file);
+        let group_descriptions = groups.iter().zip(&pages).zip(&ends).map(|((group, pages), end)| GroupDescription {
+            format: group.format,
+            columns: group.columns.iter().map(|c| *c as u32).collect(),
+            pages: pages.len() as u32,
+            end: *end,
+        });
+        let description = Description {
+            rows: self.rows as u32,
+            zone_rows: ZONE_ROWS as u32,
+            page_size: self.design.page_size,
+            schema: self.schema.of_segment(),
+            design: self.design.clone(),
+            columns: described,
+            groups: group_descriptions.collect(),
+            dimensions: clustering.dimensions.iter().map(|d| d.description.clone()).collect(),
+            cluster_keys: clustering.keys,
+            indexes,
         };
-        let prepared = freestone_codec::prepare(values, validity, choice.plan, choice.shared.as_ref());
-        let prepared = prepared.map_err(encode_error)?;
-        let is_plain = design.encode.get(&name).is_some_and(|pinned| pinned.0 == PLAIN);
-        let prepared = if is_plain { prepared.uncompressed(whole_bytes(schema.stored_type(at))) } else { prepared };
-        Ok(PlannedColumn { choice, prepared, zones: ZoneMap::of(column, ZONE_ROWS) })
-    })
+        let zones = columns.into_iter().map(|column| column.zones).collect();
+        let footer = Footer { description, pages, zones, dimensions: clustering.dimensions };
+        let entry = file.push_blob(&footer.to_bytes());
+        file.tail.extend(footer::trailer(self.design.page_size, entry.index, u32::from(entry.units)));
+        Ok(SegmentFile { pages: file.pages, tail: file.tail })
+    }
+}
+
+fn zones(column: &ColumnData, choice: &Choice, prepared: &Prepared<'_>) -> ZoneMap {
+    match (choice.shared.as_ref().and_then(Shared::dictionary_bytes), prepared.transformed()) {
+        (Some(entries), Values::Int(codes)) => ZoneMap::of_codes(column, codes, entries, ZONE_ROWS),
+        _ => ZoneMap::of(column, ZONE_ROWS),
+    }
 }
 
 const PLAIN: ColumnPlan = ColumnPlan { transform: Transform::None, encoding: Encoding::Plain };
@@ -149,66 +348,19 @@ fn is_bytes(schema: &TableSchema, column: usize) -> bool {
     crate::schema::kind(schema.stored_type(column)) == freestone_codec::Kind::Bytes
 }
 
-fn write_pages(
-    schema: &TableSchema,
-    design: &Design,
-    group: &Group,
-    columns: &[ColumnData],
-    planned: &[PlannedColumn<'_>],
-    (start, rows): (usize, usize),
-    page_size: usize,
-) -> Result<GroupPages> {
-    let end = start + rows;
-    let mut cutter =
-        Cutter { page_size, kind: page::kind_of(group.format), start, end, out: GroupPages::default(), guess: 1024 };
-    match group.format {
-        PageFormat::Slotted => {
-            let types = group.columns.iter().map(|c| schema.stored_type(*c));
-            let slotted = SlottedSchema::new(types);
-            let data: Vec<&ColumnData> = group.columns.iter().map(|c| &columns[*c]).collect();
-            cutter.cut(|first, count, out| {
-                slotted.encode(&data, first, count, out);
-                Ok(())
-            })?;
-        }
-        PageFormat::Dense => {
-            let writer = dense_writer(schema, design, group, planned);
-            cutter.cut(|first, count, out| {
-                writer.encode(first, count, out);
-                Ok(())
-            })?;
-        }
-        PageFormat::Pax => {
-            let prepared: Vec<&Prepared<'_>> = group.columns.iter().map(|c| &planned[*c].prepared).collect();
-            let name = || group.columns.iter().map(|c| schema.stored_name(*c)).collect::<Vec<_>>().join(", ");
-            let error = |source| StoreError::Encode { column: name(), source };
-            if let [column] = prepared[..] {
-                let header = pax::header_bytes(1);
-                cutter.cut_known(
-                    |first, most, budget| freestone_codec::fit(column, first, most, budget - header),
-                    |first, count, out| pax::encode(&prepared, first, count, out).map_err(error),
-                )?;
-            } else {
-                cutter.cut(|first, count, out| pax::encode(&prepared, first, count, out).map_err(error))?;
-            }
-        }
-    }
-    Ok(cutter.out)
-}
-
 fn dense_writer<'a>(
     schema: &TableSchema,
     design: &Design,
     group: &Group,
     planned: &'a [PlannedColumn<'_>],
 ) -> DenseWriter<'a> {
-    let mut columns: Vec<DenseColumn<'a>> = group.columns.iter().map(|c| dense_column(&planned[*c])).collect();
+    let mut columns: Vec<DenseColumn<'a>> = planned.iter().map(dense_column).collect();
     let sorted = design.sort_columns(schema);
     let in_group = |column: &usize| group.columns.iter().position(|c| c == column);
     let abstracted = design.levels as usize;
     // Leading sort columns can be abstracted or delta-coded only as far as they are all in this group.
     let leading: Vec<usize> = sorted.iter().map_while(in_group).collect();
-    let levels = leading.iter().take(abstracted).copied().take_while(|c| can_abstract(&planned[group.columns[*c]]));
+    let levels = leading.iter().take(abstracted).copied().take_while(|c| can_abstract(&planned[*c]));
     // The directory has five bits for the position of a level or prefix column.
     let levels: Vec<usize> = levels.take(32).collect();
     // A run stores its value relative to the page's reference, not as a position in a dictionary of the page.
@@ -295,6 +447,7 @@ impl Cutter {
         fit: impl Fn(usize, usize, usize) -> usize,
         mut encode: impl FnMut(usize, usize, &mut Vec<u8>) -> Result<()>,
     ) -> Result<()> {
+        let mut payload = Vec::with_capacity(self.page_size);
         while self.start < self.end {
             let left = self.end - self.start;
             let mut count = fit(self.start, left, self.page_size - HEADER).max(1);
@@ -308,7 +461,7 @@ impl Cutter {
                     _ => count,
                 };
             }
-            let mut payload = Vec::with_capacity(self.page_size);
+            payload.clear();
             encode(self.start, count, &mut payload)?;
             self.push(count, &payload)?;
         }
@@ -331,106 +484,86 @@ impl Cutter {
             payload: 0,
             group: 0,
         };
-        let units = page::append(&mut self.out.bytes, self.page_size, header, payload);
+        let bytes = page::units_for(payload.len(), self.page_size) * self.page_size;
+        let units = page::append(self.out.part(bytes), self.page_size, header, payload);
         self.out.pages.push((self.start as u32, units));
         self.start += count;
         Ok(())
     }
 }
 
-fn assemble(
-    schema: &TableSchema,
-    design: &Design,
-    groups: &[Group],
-    planned: &[PlannedColumn<'_>],
-    parts: Vec<(usize, GroupPages)>,
-    clustering: SegmentClustering,
-    indexes: Vec<(Vec<u32>, Vec<u8>)>,
-) -> Result<Vec<u8>> {
-    let page_size = design.page_size as usize;
-    let total: usize = parts.iter().map(|(_, p)| p.bytes.len()).sum();
-    let mut file = Vec::with_capacity(total + (1 << 20));
-    let mut pages: Vec<Vec<PageEntry>> = groups.iter().map(|_| vec![]).collect();
-    let mut ends = vec![0u32; groups.len()];
-    for (group, part) in parts {
-        let mut at = file.len();
-        file.extend_from_slice(&part.bytes);
-        for (first_row, units) in part.pages {
-            let index = (at / page_size) as u32;
-            let end = at + units as usize * page_size;
-            let page = &mut file[at..end];
-            page[28..32].copy_from_slice(&(group as u32).to_le_bytes());
-            page::relocate(page, index);
-            pages[group].push(PageEntry { first_row, index });
-            at = end;
+/// The parts of a file while they get their places.
+struct FileParts {
+    page_size: usize,
+    /// The index of the first page of the tail.
+    first: u32,
+    pages: Vec<Vec<u8>>,
+    tail: Vec<u8>,
+}
+
+impl FileParts {
+    /// Gives the pages of the next group their places.
+    fn place_pages(&mut self, group: u32, written: Vec<GroupPages>) -> Vec<PageEntry> {
+        let mut entries = Vec::with_capacity(written.iter().map(|written| written.pages.len()).sum());
+        for GroupPages { parts, pages, .. } in written {
+            let mut pages = pages.into_iter();
+            for mut part in parts {
+                let mut rest = &mut part[..];
+                while !rest.is_empty() {
+                    let (first_row, units) = pages.next().expect("a part has whole pages");
+                    let (page, behind) = rest.split_at_mut(units as usize * self.page_size);
+                    page[28..32].copy_from_slice(&group.to_le_bytes());
+                    page::relocate(page, self.first);
+                    entries.push(PageEntry { first_row, index: self.first });
+                    self.first += u32::from(units);
+                    rest = behind;
+                }
+                self.pages.push(part);
+            }
         }
-        ends[group] = (file.len() / page_size) as u32;
+        entries
     }
-    let indexes = indexes.into_iter().map(|(columns, bytes)| {
-        let described = IndexDescription { columns, offset: file.len() as u64, bytes: bytes.len() as u64 };
-        file.extend(bytes);
-        file.resize(file.len().next_multiple_of(page_size), 0);
-        described
-    });
-    let indexes = indexes.collect();
-    let columns = describe_columns(groups, planned, &pages, &ends, page_size, &mut file);
-    let group_descriptions = groups.iter().zip(&pages).zip(&ends).map(|((group, pages), end)| GroupDescription {
-        format: group.format,
-        columns: group.columns.iter().map(|c| *c as u32).collect(),
-        pages: pages.len() as u32,
-        end: *end,
-    });
-    let description = Description {
-        rows: planned.first().map_or(0, |column| column.prepared.len()) as u32,
-        zone_rows: ZONE_ROWS as u32,
-        page_size: design.page_size,
-        schema: schema.of_segment(),
-        design: design.clone(),
-        columns,
-        groups: group_descriptions.collect(),
-        dimensions: clustering.dimensions.iter().map(|d| d.description.clone()).collect(),
-        cluster_keys: clustering.keys,
-        indexes,
-    };
-    let zones = planned.iter().map(|p| p.zones.clone()).collect();
-    let footer = Footer { description, pages, zones, dimensions: clustering.dimensions };
-    let entry = push_blob(&mut file, page_size, &footer.to_bytes());
-    file.extend(footer::trailer(design.page_size, entry.index, u32::from(entry.units)));
-    Ok(file)
+
+    /// Appends another file, and returns its offset and length.
+    fn append(&mut self, file: &SegmentFile) -> (u64, u64) {
+        let offset = u64::from(self.first) * self.page_size as u64 + self.tail.len() as u64;
+        file.parts().into_iter().for_each(|part| self.tail.extend_from_slice(part));
+        self.tail.resize(self.tail.len().next_multiple_of(self.page_size), 0);
+        (offset, file.len() as u64)
+    }
+
+    fn push_blob(&mut self, bytes: &[u8]) -> BlobEntry {
+        let index = self.first + (self.tail.len() / self.page_size) as u32;
+        let header = PageHeader { index, units: 0, kind: KIND_BLOB, first_row: 0, rows: 0, payload: 0, group: 0 };
+        let units = page::append(&mut self.tail, self.page_size, header, bytes);
+        BlobEntry { index, units, bytes: bytes.len() as u32 }
+    }
 }
 
 fn describe_columns(
     groups: &[Group],
-    planned: &[PlannedColumn<'_>],
+    columns: &[EncodedColumn],
     pages: &[Vec<PageEntry>],
     ends: &[u32],
-    page_size: usize,
-    file: &mut Vec<u8>,
+    file: &mut FileParts,
 ) -> Vec<ColumnDescription> {
-    let mut descriptions = Vec::with_capacity(planned.len());
-    for (at, column) in planned.iter().enumerate() {
+    let mut descriptions = Vec::with_capacity(columns.len());
+    for (at, column) in columns.iter().enumerate() {
         let mut description = ColumnDescription::of(column.choice.plan);
         let group = groups.iter().position(|g| g.columns.contains(&at)).expect("every column is in a group");
         let units = pages[group].first().map_or(0, |first| ends[group] - first.index);
-        description.bytes = u64::from(units) * page_size as u64 / groups[group].columns.len() as u64;
+        description.bytes = u64::from(units) * file.page_size as u64 / groups[group].columns.len() as u64;
         description.distinct = match &column.choice.shared {
             Some(shared) if shared.transform() == Transform::Dictionary => shared.dictionary_len() as u64,
             _ => column.choice.stats.distinct as u64,
         };
-        description.shared = column.choice.shared.as_ref().map(|s| push_blob(file, page_size, &Shared::to_bytes(s)));
+        description.shared = column.choice.shared.as_ref().map(|shared| file.push_blob(&shared.to_bytes()));
         let weighed = column.choice.considered.iter();
         description.considered =
             weighed.map(|c| (plan_name(c.plan), c.bytes_per_value as f32, c.decode_ns_per_value as f32)).collect();
         descriptions.push(description);
     }
     descriptions
-}
-
-fn push_blob(file: &mut Vec<u8>, page_size: usize, bytes: &[u8]) -> BlobEntry {
-    let index = (file.len() / page_size) as u32;
-    let header = PageHeader { index, units: 0, kind: KIND_BLOB, first_row: 0, rows: 0, payload: 0, group: 0 };
-    let units = page::append(file, page_size, header, bytes);
-    BlobEntry { index, units, bytes: bytes.len() as u32 }
 }
 
 /// Applies `f` to every item, on up to `threads` threads, with the results in order.
@@ -461,4 +594,15 @@ pub fn parallel<T: Sync, R: Send>(items: &[T], threads: usize, f: impl Fn(&T) ->
     });
     let results = results.into_inner().expect("no job panics while it holds the results");
     results.into_iter().map(|r| r.expect("every item was done")).collect()
+}
+
+/// As [`parallel`], with items that are given away, so that each is freed when `f` is done with it.
+pub(crate) fn each_taken<T: Send, R: Send>(
+    items: Vec<T>,
+    threads: usize,
+    f: impl Fn(T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let items: Vec<Mutex<Option<T>>> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
+    let take = |item: &Mutex<Option<T>>| item.lock().expect("no job panics while it takes an item").take();
+    parallel(&items, threads, |item| f(take(item).expect("every item is taken once")))
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use freestone_codec::{BytesPredicate, IntPredicate, Predicate, f32_key, f64_key};
+use freestone_codec::{BytesPredicate, BytesSlice, IntPredicate, Predicate, f32_key, f64_key};
 
 use super::bytes::{ByteReader, ByteWriter};
 use crate::bitmap;
@@ -92,6 +92,18 @@ impl ZoneMap {
         ZoneMap::of_zones(column, (0..rows).step_by(zone_rows).map(|start| start..(start + zone_rows).min(rows)))
     }
 
+    /// As [`ZoneMap::of`] for strings, by the codes of the rows in a dictionary whose entries ascend: codes are compared in
+    /// place of strings.
+    pub(super) fn of_codes(column: &ColumnData, codes: &[i64], entries: BytesSlice<'_>, zone_rows: usize) -> ZoneMap {
+        let zones = (0..codes.len()).step_by(zone_rows).map(|start| start..(start + zone_rows).min(codes.len()));
+        let nulls = zones.clone().map(|zone| nulls_in(column, &zone)).collect();
+        let bounds = zones.map(|zone| {
+            let codes = int_bounds(column, zone, |row| codes[row], false)?;
+            Some(bounds_between(entries.get(codes.min as usize), entries.get(codes.max as usize)))
+        });
+        ZoneMap::new(nulls, Bounds::Bytes(bounds.collect()))
+    }
+
     /// Adds the aggregates of `more`, which comes after `rows` rows. The bounds of strings may become wider than those
     /// of [`ZoneMap::of`].
     pub(crate) fn extend(&mut self, rows: usize, more: &ColumnData, zone_rows: usize) {
@@ -117,11 +129,7 @@ impl ZoneMap {
     }
 
     fn of_zones(column: &ColumnData, zones: impl Iterator<Item = Range<usize>> + Clone) -> ZoneMap {
-        let nulls_in = |zone: &Range<usize>| match &column.validity {
-            None => 0,
-            Some(v) => (zone.len() - bitmap::count(&bitmap::extract(v, zone.start, zone.len()))) as u32,
-        };
-        let nulls = zones.clone().map(|z| nulls_in(&z)).collect();
+        let nulls = zones.clone().map(|zone| nulls_in(column, &zone)).collect();
         let bounds = match &column.values {
             Physical::Int(v) => Bounds::Int(zones.map(|z| int_bounds(column, z, |r| v[r], true)).collect()),
             Physical::Wide(v) => Bounds::Int(zones.map(|z| wide_bounds(column, z, v)).collect()),
@@ -285,6 +293,11 @@ fn append_zones<T>(zones: &mut Vec<Option<T>>, added: Vec<Option<T>>, joins: boo
     zones.extend(added);
 }
 
+fn nulls_in(column: &ColumnData, zone: &Range<usize>) -> u32 {
+    let valid = column.validity.as_ref().map(|v| bitmap::count(&bitmap::extract(v, zone.start, zone.len())));
+    valid.map_or(0, |valid| (zone.len() - valid) as u32)
+}
+
 fn int_bounds(
     column: &ColumnData,
     zone: Range<usize>,
@@ -325,12 +338,21 @@ fn wide_bounds(column: &ColumnData, zone: Range<usize>, values: &[i128]) -> Opti
 }
 
 fn bytes_bounds<'a>(column: &ColumnData, zone: Range<usize>, get: impl Fn(usize) -> &'a [u8]) -> Option<BytesBounds> {
-    let values = || zone.clone().filter(|r| column.is_valid(*r)).map(&get);
-    let (min, max) = (values().min()?, values().max()?);
+    let mut values = zone.filter(|row| column.is_valid(*row)).map(&get);
+    let first = values.next()?;
+    let (min, max) = values.fold((first, first), |(min, max), value| match value {
+        value if value < min => (value, max),
+        value if value > max => (min, value),
+        _ => (min, max),
+    });
+    Some(bounds_between(min, max))
+}
+
+fn bounds_between(min: &[u8], max: &[u8]) -> BytesBounds {
     let exact = min.len() <= BOUND_BYTES && max.len() <= BOUND_BYTES;
     let min = min[..min.len().min(BOUND_BYTES)].to_vec();
     let max = if max.len() <= BOUND_BYTES { Some(max.to_vec()) } else { successor(&max[..BOUND_BYTES]) };
-    Some(BytesBounds { min, max, exact })
+    BytesBounds { min, max, exact }
 }
 
 /// The smallest string that is larger than every string that starts with `prefix`. `None` if there is none.
@@ -436,6 +458,24 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn codes_give_the_zones_of_their_strings(
+            values in prop::collection::vec(prop::option::weighted(0.8, "[ab]{0,2}|aaaaaaaaaaaaaa[ab]{0,2}"), 1..40),
+            zone_rows in 1usize..9,
+        ) {
+            let distinct: std::collections::BTreeSet<&[u8]> = values.iter().flatten().map(|v| v.as_bytes()).collect();
+            let (mut offsets, mut data) = (vec![0], vec![]);
+            for entry in &distinct {
+                data.extend_from_slice(entry);
+                offsets.push(data.len() as u32);
+            }
+            // A NULL may have any code.
+            let code = |v: &Option<String>| distinct.iter().position(|e| v.as_deref().is_some_and(|v| v.as_bytes() == *e));
+            let codes: Vec<i64> = values.iter().map(|v| code(v).map_or(0, |code| code as i64)).collect();
+            let (column, entries) = (strings(&values), BytesSlice { offsets: &offsets, data: &data });
+            prop_assert_eq!(ZoneMap::of_codes(&column, &codes, entries, zone_rows), ZoneMap::of(&column, zone_rows));
+        }
+
         #[test]
         fn integer_verdicts_hold(
             values in prop::collection::vec(prop::option::weighted(0.9, -3i64..4), 1..20),

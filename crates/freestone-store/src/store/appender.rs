@@ -8,23 +8,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, new_empty_array};
-use arrow_schema::DataType;
+use arrow_array::{Array, RecordBatch};
 use freestone_codec::Kind;
-use parking_lot::Mutex;
 
 use super::files::NewFiles;
 use super::runs::Runs;
 use crate::cluster::{Clustering, SegmentClustering};
-use crate::column::{ColumnData, Physical, compacted};
+use crate::collected::{Backlog, CollectedColumn, CollectedRows};
+use crate::column::{ColumnData, Physical, value_bytes};
 use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
 use crate::limits::{HOT_APPEND_BYTES, HOT_APPEND_ROWS, POOL_APPEND_ROWS, SEGMENT_BYTES, SEGMENT_ROWS, ZONE_ROWS};
 use crate::media::MediumError;
 use crate::schema::{TableSchema, kind};
-use crate::segment::{HotRows, footer, parallel, write_segment};
+use crate::segment::{HotRows, SegmentFile, each_taken, write_segment};
 use crate::sort::sort_order;
-use crate::struct_fields::{Part, push_fields};
 use crate::table::{Resources, SegmentEntry, segment_file};
 
 /// The number of parts of a write's memory. One part is for collecting rows. The others are for rows that are
@@ -32,6 +30,9 @@ use crate::table::{Resources, SegmentEntry, segment_file};
 const PIECES: usize = 5;
 /// The minimum memory for collecting rows, so that segments are worthwhile.
 const PIECE_BYTES_MIN: usize = 1 << 20;
+/// While rows are encoded, the next ones are collected, and both take at most this share more memory than the former did
+/// at first: an n-th. Touching new memory costs more time than waiting for memory that is freed meanwhile.
+const AHEAD: usize = 4;
 
 /// What all appends of a transaction share.
 #[derive(Debug, Clone)]
@@ -65,12 +66,17 @@ pub struct Appender {
     table: u64,
     schema: TableSchema,
     context: AppendContext,
-    batches: Vec<RecordBatch>,
+    collected: CollectedRows,
     rows: usize,
+    /// The bytes of the collected rows as they were received, or in full width.
     bytes: usize,
     rows_total: u64,
     sorts: bool,
     writer: Option<Writer>,
+    /// The rows that the writer has not encoded yet.
+    backlog: Arc<Backlog>,
+    /// The bytes of memory for rows that are collected and those of the backlog.
+    memory: usize,
     /// Rows for persistent memory.
     in_pool: Vec<NewSegment>,
     design: Design,
@@ -102,9 +108,9 @@ pub(super) struct NewSegment {
 }
 
 enum Job {
-    Rows(Vec<RecordBatch>),
+    Rows(Vec<CollectedColumn>),
     /// No more rows will come. An append that ends without this was abandoned.
-    Last(Vec<RecordBatch>),
+    Last(Vec<CollectedColumn>),
 }
 
 /// The thread that encodes while batches arrive.
@@ -133,16 +139,20 @@ impl Appender {
         context: AppendContext,
     ) -> Self {
         let sorts = clustering.is_some() || !design.sort_columns(&schema).is_empty();
+        let ids = context.tracks.then_some(Kind::Int);
+        let kinds: Vec<Kind> = stored_kinds(&schema).chain(ids).collect();
         Appender {
             table,
             schema,
             context,
-            batches: vec![],
+            collected: CollectedRows::new(&kinds),
             rows: 0,
             bytes: 0,
             rows_total: 0,
             sorts,
             writer: None,
+            backlog: Arc::default(),
+            memory: 0,
             in_pool: vec![],
             design,
             clustering,
@@ -164,7 +174,6 @@ impl Appender {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let batch = &compacted(batch);
         for (columns, appender) in &mut self.copies {
             let of_copy = batch.project(columns).map_err(|e| StoreError::invalid(e.to_string()))?;
             appender.push(&of_copy)?;
@@ -180,9 +189,10 @@ impl Appender {
             at += len;
             self.rows += len;
             self.rows_total += len as u64;
-            // A slice shares its batch's memory. It is counted with its own share, which it will need when converted.
             self.bytes += row_bytes * len;
-            self.batches.push(part);
+            // Rows are collected only as fast as those before them are freed.
+            self.backlog.wait_for(self.memory.saturating_sub(self.collected.bytes()));
+            self.collected.push(&self.schema, &part);
             if self.bytes >= piece_bytes || !self.sorts && self.rows >= SEGMENT_ROWS {
                 let fits_pool = self.writer.is_none() && self.fits_pool();
                 let bytes = self.bytes as u64;
@@ -208,9 +218,10 @@ impl Appender {
         SEGMENT_BYTES.min(self.context.piece_bytes())
     }
 
-    fn take_rows(&mut self) -> Vec<RecordBatch> {
+    fn take_rows(&mut self) -> Vec<CollectedColumn> {
         (self.rows, self.bytes) = (0, 0);
-        std::mem::take(&mut self.batches)
+        self.memory = self.collected.bytes() + self.collected.bytes() / AHEAD;
+        self.collected.take(&self.backlog)
     }
 
     fn check(&self, batch: &RecordBatch) -> Result<()> {
@@ -278,8 +289,8 @@ impl Appender {
         let small = self.context.allow_hot && self.rows <= HOT_APPEND_ROWS && self.bytes <= HOT_APPEND_BYTES;
         let mut segments = std::mem::take(&mut self.in_pool);
         if (small || self.fits_pool()) && self.writer.is_none() && self.rows > 0 {
-            let batches = std::mem::take(&mut self.batches);
-            segments.extend(hot_rows(&self.schema, &self.design, &self.context, batches)?);
+            let rows = self.take_rows();
+            segments.extend(hot_rows(&self.schema, &self.design, &self.context, rows)?);
         } else if self.writer.is_some() || self.rows > 0 {
             let rows = self.take_rows();
             self.send(Job::Last(rows))?;
@@ -301,6 +312,10 @@ impl Drop for Appender {
     }
 }
 
+fn stored_kinds(schema: &TableSchema) -> impl Iterator<Item = Kind> {
+    (0..schema.stored_count()).map(|at| kind(schema.stored_type(at)))
+}
+
 /// The mean bytes of a row of a batch, in the larger of two forms: as received, or widened for encoding.
 fn row_bytes(schema: &TableSchema, batch: &RecordBatch) -> usize {
     let width = |kind| match kind {
@@ -308,18 +323,9 @@ fn row_bytes(schema: &TableSchema, batch: &RecordBatch) -> usize {
         Kind::Wide => 16,
         Kind::F32 | Kind::Bytes => 4,
     };
-    let widened = (0..schema.stored_count()).map(|at| width(kind(schema.stored_type(at)))).sum();
-    (batch_bytes(batch) / batch.num_rows().max(1)).max(widened).max(1)
-}
-
-/// The bytes of the values of a batch. What an array takes without a value is left out: of one row with thousands of columns,
-/// it would be most of them.
-fn batch_bytes(batch: &RecordBatch) -> usize {
-    let of_values = |array: &ArrayRef| {
-        let without = new_empty_array(array.data_type()).get_array_memory_size();
-        array.get_array_memory_size().saturating_sub(without)
-    };
-    batch.columns().iter().map(of_values).sum()
+    let widened = stored_kinds(schema).map(width).sum();
+    let received = batch.columns().iter().map(value_bytes).sum::<usize>();
+    (received / batch.num_rows().max(1)).max(widened).max(1)
 }
 
 /// What rows become: segments of a design, in an order.
@@ -331,11 +337,6 @@ struct Target {
 }
 
 impl Target {
-    /// The number of columns of a batch: those of the table, and the earlier row ids.
-    fn given_columns(&self) -> usize {
-        self.schema.columns.len() + usize::from(self.tracks)
-    }
-
     /// The number of stored columns, with the earlier row ids.
     fn stored_columns(&self) -> usize {
         self.schema.stored_count() + usize::from(self.tracks)
@@ -351,26 +352,25 @@ impl Target {
     fn kinds(&self) -> Vec<Kind> {
         let ids = self.tracks.then_some(Kind::Int);
         let key = self.clustering.as_ref().map(|_| Kind::Int);
-        let stored = (0..self.schema.stored_count()).map(|at| kind(self.schema.stored_type(at)));
+        let stored = stored_kinds(&self.schema);
         stored.chain(ids).chain(key).collect()
     }
 
-    /// Separates the columns of the table from the clustering that their key describes.
-    fn split<'c>(&self, columns: &'c [ColumnData]) -> (&'c [ColumnData], SegmentClustering) {
-        let of_table = &columns[..self.schema.stored_count()];
-        match (&self.clustering, columns.last()) {
+    /// The clustering that the key describes, the last of the columns after those of the table.
+    fn clustered(&self, others: &[ColumnData]) -> SegmentClustering {
+        match (&self.clustering, others.last()) {
             (Some(clustering), Some(ColumnData { values: Physical::Int(keys), .. })) => {
                 let dimensions = clustering.describe(keys, ZONE_ROWS);
-                (of_table, SegmentClustering { dimensions, keys: clustering.key_range(keys) })
+                SegmentClustering { dimensions, keys: clustering.key_range(keys) }
             }
-            _ => (of_table, SegmentClustering::default()),
+            _ => SegmentClustering::default(),
         }
     }
 
-    /// The earlier ids of the rows, if the caller asked for them.
-    fn origins(&self, columns: &[ColumnData]) -> Vec<i64> {
-        match columns.get(self.schema.stored_count()) {
-            Some(ColumnData { values: Physical::Int(ids), .. }) if self.tracks => ids.clone(),
+    /// The earlier ids of the rows, if the caller asked for them: the first of the columns after those of the table.
+    fn origins(&self, others: Vec<ColumnData>) -> Vec<i64> {
+        match others.into_iter().next() {
+            Some(ColumnData { values: Physical::Int(ids), .. }) if self.tracks => ids,
             _ => vec![],
         }
     }
@@ -388,7 +388,37 @@ fn no_thread(error: std::io::Error) -> StoreError {
     MediumError::io("start", "a thread that writes", error).into()
 }
 
-fn write_jobs(mut target: Target, context: &AppendContext, inbox: Receiver<Job>) -> Result<Vec<NewSegment>> {
+/// A segment that has no file yet.
+struct EncodedSegment {
+    file: SegmentFile,
+    rows: u32,
+    origins: Vec<i64>,
+}
+
+/// Writes the rows of all jobs. While a segment is encoded, the one before it is written.
+fn write_jobs(target: Target, context: &AppendContext, inbox: Receiver<Job>) -> Result<Vec<NewSegment>> {
+    std::thread::scope(|scope| {
+        let (encoded, files) = sync_channel(0);
+        let write = move || files.into_iter().map(|segment| write_file(context, segment)).collect::<Result<Vec<_>>>();
+        let writing = std::thread::Builder::new().name("freestone-file".into());
+        let writing = writing.spawn_scoped(scope, write).map_err(no_thread)?;
+        let result = encode_jobs(target, context, inbox, &encoded);
+        drop(encoded);
+        match writing.join() {
+            // If a file could not be written, encoding ended early without an error.
+            Ok(written) => written.and_then(|segments| result.map(|()| segments)),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Encodes the rows of all jobs. It ends early if nobody takes the segments: their writer has the reason.
+fn encode_jobs(
+    mut target: Target,
+    context: &AppendContext,
+    inbox: Receiver<Job>,
+    encoded: &SyncSender<EncodedSegment>,
+) -> Result<()> {
     let sort = target.sort_columns();
     let mut runs = Runs::new(
         context.resources.clone(),
@@ -397,29 +427,40 @@ fn write_jobs(mut target: Target, context: &AppendContext, inbox: Receiver<Job>)
         sort.clone(),
         context.piece_bytes(),
     );
-    let mut segments = vec![];
     for job in inbox {
-        let (batches, is_last) = match job {
-            Job::Rows(batches) => (batches, false),
-            Job::Last(batches) => (batches, true),
+        let (rows, is_last) = match job {
+            Job::Rows(rows) => (rows, false),
+            Job::Last(rows) => (rows, true),
         };
-        if !batches.is_empty() {
-            let columns = sorted_columns(&mut target, batches, context.threads)?;
-            if sort.is_empty() || is_last && runs.is_empty() {
-                segments.extend(write_rows(&target, context, columns)?);
+        let is_empty = rows.first().is_none_or(|column| column.len() == 0);
+        if sort.is_empty() {
+            if !is_empty && encoded.send(encode(&target, context, rows)?).is_err() {
+                break;
+            }
+            continue;
+        }
+        if !is_empty {
+            let columns = sorted_columns(&mut target, rows, context.threads)?;
+            if is_last && runs.is_empty() {
+                encode_parts(&target, context, columns, encoded)?;
             } else {
                 runs.add(&columns)?;
             }
         }
         if is_last && !runs.is_empty() {
-            return write_merged(&target, context, runs);
+            return encode_merged(&target, context, runs, encoded);
         }
     }
-    Ok(segments)
+    Ok(())
 }
 
-/// The segments of the rows of all runs, in one order. The next rows are merged while a segment is encoded.
-fn write_merged(target: &Target, context: &AppendContext, runs: Runs) -> Result<Vec<NewSegment>> {
+/// Encodes the rows of all runs, in one order. The next rows are merged while a segment is encoded.
+fn encode_merged(
+    target: &Target,
+    context: &AppendContext,
+    runs: Runs,
+    encoded: &SyncSender<EncodedSegment>,
+) -> Result<()> {
     let bytes = SEGMENT_BYTES.min(context.piece_bytes());
     std::thread::scope(|scope| {
         let (pieces, inbox) = sync_channel(0);
@@ -434,10 +475,13 @@ fn write_merged(target: &Target, context: &AppendContext, runs: Runs) -> Result<
             Ok(())
         };
         let merging = std::thread::Builder::new().spawn_scoped(scope, merge).map_err(no_thread)?;
-        let write = |columns: Vec<ColumnData>| write_file(target, context, &columns);
-        let segments = inbox.into_iter().map(write).collect::<Result<Vec<_>>>()?;
+        for columns in inbox {
+            if encoded.send(encode(target, context, collected(columns))?).is_err() {
+                break;
+            }
+        }
         match merging.join() {
-            Ok(merged) => merged.map(|()| segments),
+            Ok(merged) => merged,
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
@@ -448,46 +492,45 @@ fn hot_rows(
     schema: &TableSchema,
     design: &Design,
     context: &AppendContext,
-    batches: Vec<RecordBatch>,
+    rows: Vec<CollectedColumn>,
 ) -> Result<Vec<NewSegment>> {
     let mut target = Target { schema: schema.clone(), design: design.clone(), clustering: None, tracks: false };
-    let columns = sorted_columns(&mut target, batches, 1)?;
+    let columns = sorted_columns(&mut target, rows, 1)?;
     let hot = HotRows::of(schema, &columns)?;
     let id = context.next_id.fetch_add(1, Ordering::Relaxed);
     Ok(vec![NewSegment { id, rows: hot.rows(), bytes: hot.bytes(), hot: Some(Arc::new(hot)), origins: vec![] }])
 }
 
-fn write_rows(target: &Target, context: &AppendContext, columns: Vec<ColumnData>) -> Result<Vec<NewSegment>> {
+/// Encodes sorted rows, as one segment or several.
+fn encode_parts(
+    target: &Target,
+    context: &AppendContext,
+    columns: Vec<ColumnData>,
+    encoded: &SyncSender<EncodedSegment>,
+) -> Result<()> {
     let rows = columns.first().map_or(0, ColumnData::len);
     if rows <= SEGMENT_ROWS {
-        return Ok(vec![write_file(target, context, &columns)?]);
+        // If nobody takes the segment, a file could not be written, and who writes it has the error.
+        let _ = encoded.send(encode(target, context, collected(columns))?);
+        return Ok(());
     }
-    let mut segments = vec![];
     for start in (0..rows).step_by(SEGMENT_ROWS) {
         let order: Vec<u32> = (start as u32..(start + SEGMENT_ROWS).min(rows) as u32).collect();
         let part: Vec<ColumnData> = columns.iter().map(|c| c.permute(&order)).collect();
-        segments.push(write_file(target, context, &part)?);
+        if encoded.send(encode(target, context, collected(part))?).is_err() {
+            break;
+        }
     }
-    Ok(segments)
+    Ok(())
 }
 
-/// The rows of batches as columns, in the order of the design. The last column is the clustering key, if there is one.
-/// Batches are freed as soon as they are converted.
-fn sorted_columns(target: &mut Target, batches: Vec<RecordBatch>, threads: usize) -> Result<Vec<ColumnData>> {
-    let schema = &target.schema;
-    let mut arrays: Vec<Vec<ArrayRef>> = vec![Vec::with_capacity(batches.len()); target.given_columns()];
-    for batch in batches {
-        let (_, columns, _) = batch.into_parts();
-        arrays.iter_mut().zip(columns).for_each(|(arrays, column)| arrays.push(column));
-    }
-    let types =
-        (0..schema.stored_count()).map(|at| schema.stored_type(at)).chain(target.tracks.then_some(&DataType::Int64));
-    let parts = stored_parts(schema, arrays);
-    let mut columns = each_taken(types.zip(parts).collect(), threads, |(data_type, parts): (&DataType, Vec<Part>)| {
-        let mut column = ColumnData::new(kind(data_type));
-        parts.into_iter().for_each(|(array, outer)| column.append_within(array.as_ref(), outer.as_ref()));
-        column
-    })?;
+fn collected(columns: Vec<ColumnData>) -> Vec<CollectedColumn> {
+    columns.into_iter().map(CollectedColumn::from).collect()
+}
+
+/// The rows in the order of the design. The last column is the clustering key, if there is one.
+fn sorted_columns(target: &mut Target, rows: Vec<CollectedColumn>, threads: usize) -> Result<Vec<ColumnData>> {
+    let mut columns = each_taken(rows, threads, |column| Ok(column.into_data()))?;
     if let Some(clustering) = &mut target.clustering {
         let keys = clustering.keys(&columns)?;
         columns.push(ColumnData { values: Physical::Int(keys), validity: None });
@@ -498,49 +541,34 @@ fn sorted_columns(target: &mut Target, batches: Vec<RecordBatch>, threads: usize
     }
     let keys: Vec<&ColumnData> = sort.iter().map(|c| &columns[*c]).collect();
     let order = sort_order(&keys);
-    each_taken(columns, threads, |column| column.permute(&order))
+    each_taken(columns, threads, |column| Ok(column.permute(&order)))
 }
 
-/// The arrays of all stored columns, from those of the columns of a table and what follows these.
-fn stored_parts(schema: &TableSchema, arrays: Vec<Vec<ArrayRef>>) -> Vec<Vec<Part>> {
-    let mut fields: Vec<Vec<Part>> = vec![vec![]; schema.stored_count() - schema.columns.len()];
-    for (column, arrays) in arrays.iter().enumerate().take(schema.columns.len()) {
-        let range = schema.fields_of(column);
-        for array in arrays.iter().filter(|_| !range.is_empty()) {
-            let mut parts = vec![];
-            push_fields(array, None, &mut parts);
-            let first = range.start - schema.columns.len();
-            fields[first..].iter_mut().zip(parts).for_each(|(field, part)| field.push(part));
-        }
-    }
-    let mut columns = arrays.into_iter().map(|arrays| arrays.into_iter().map(|array| (array, None)).collect());
-    let own: Vec<Vec<Part>> = columns.by_ref().take(schema.columns.len()).collect();
-    own.into_iter().chain(fields).chain(columns).collect()
+/// Encodes a segment. The columns of the table come first, then the row ids and the clustering key, if there are any.
+fn encode(target: &Target, context: &AppendContext, mut columns: Vec<CollectedColumn>) -> Result<EncodedSegment> {
+    let rows = columns.first().map_or(0, CollectedColumn::len) as u32;
+    let others = columns.split_off(target.schema.stored_count());
+    let others: Vec<ColumnData> = others.into_iter().map(CollectedColumn::into_data).collect();
+    let clustering = target.clustered(&others);
+    let origins = target.origins(others);
+    let file = write_segment(&target.schema, &target.design, columns, clustering, context.threads)?;
+    Ok(EncodedSegment { file, rows, origins })
 }
 
-/// Applies `f` to every item, on several threads. Each item is dropped when its result is complete.
-fn each_taken<T: Send, R: Send>(items: Vec<T>, threads: usize, f: impl Fn(T) -> R + Sync) -> Result<Vec<R>> {
-    let items: Vec<Mutex<Option<T>>> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
-    parallel(&items, threads, |item| Ok(f(item.lock().take().expect("every item is taken once"))))
-}
-
-fn write_file(target: &Target, context: &AppendContext, columns: &[ColumnData]) -> Result<NewSegment> {
-    let rows = columns.first().map_or(0, ColumnData::len) as u32;
-    let origins = target.origins(columns);
-    let (columns, clustering) = target.split(columns);
-    let mut bytes = write_segment(&target.schema, &target.design, columns, clustering, context.threads)?;
-    let id = write_under_free_id(context, &mut bytes)?;
-    Ok(NewSegment { id, rows, bytes: bytes.len() as u64, hot: None, origins })
+fn write_file(context: &AppendContext, segment: EncodedSegment) -> Result<NewSegment> {
+    let EncodedSegment { mut file, rows, origins } = segment;
+    let id = write_under_free_id(context, &mut file)?;
+    Ok(NewSegment { id, rows, bytes: file.len() as u64, hot: None, origins })
 }
 
 /// Writes a segment's file under the next free id. A killed process may have left files with ids that no commit names;
 /// they remain until the database is opened for writing.
-fn write_under_free_id(context: &AppendContext, bytes: &mut [u8]) -> Result<u64> {
+fn write_under_free_id(context: &AppendContext, file: &mut SegmentFile) -> Result<u64> {
     loop {
         let id = context.next_id.fetch_add(1, Ordering::Relaxed);
-        footer::stamp(bytes, id);
+        file.stamp(id);
         context.files.add(id);
-        match context.resources.medium.write_whole(&segment_file(id), bytes) {
+        match context.resources.medium.write_whole(&segment_file(id), &file.parts()) {
             Err(error) if error.kind() == Some(ErrorKind::AlreadyExists) => {
                 context.files.take_back(id);
             }

@@ -13,7 +13,7 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 
 use super::Session;
-use crate::access::Access;
+use crate::access::{Access, Extension};
 use crate::cluster::stages::stages;
 use crate::cluster::{Task, TaskError, TaskRows, begin, fingerprint};
 use crate::context::CancellableStream;
@@ -35,7 +35,10 @@ impl Session {
     /// # Errors
     /// A setting does not exist here.
     pub(crate) fn adopt_settings(&self, given: &[(String, String)]) -> Result<()> {
-        self.change_settings(false, |state| settings::adopt(state, given))
+        self.change_settings(false, |state| settings::adopt(state, given))?;
+        // The texts of floats are not a setting of SQL: the protocol of the server's client decides about them.
+        self.extend(Extension { postgres_texts: settings::has_postgres_texts(given), ..Extension::default() });
+        Ok(())
     }
 
     /// Begins a task. Only queries of native tables are planned, and only stages as this process would distribute them are

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use datafusion::arrow::array::{RecordBatch, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use datafusion::common::config::{ConfigExtension, ConfigOptions, ExecutionOptions, OptimizerOptions};
+use datafusion::common::config::{
+    ConfigEntry, ConfigExtension, ConfigOptions, ExecutionOptions, ExtensionOptions, OptimizerOptions,
+};
 use datafusion::common::extensions_options;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionConfig;
@@ -58,6 +60,9 @@ impl ConfigExtension for FreestoneSettings {
 /// What may stand before the name of a setting.
 pub(crate) const PREFIX: &str = "freestone.";
 
+/// What stands before the names of the settings of texts, which nobody sets by SQL.
+const TEXTS: &str = "freestone_texts.";
+
 /// The setting that decides for the whole database.
 const RETENTION: &str = "retention";
 
@@ -86,8 +91,19 @@ pub(crate) fn distribution_threshold(config: &ConfigOptions) -> Duration {
 
 /// All settings, those of DataFusion included, by the names under which [`adopt`] takes them.
 pub(crate) fn all(config: &ConfigOptions) -> Vec<(String, String)> {
-    let named = |key: String| if key.starts_with("datafusion.") { key } else { format!("{PREFIX}{key}") };
-    config.entries().into_iter().filter_map(|entry| Some((named(entry.key), entry.value?))).collect()
+    // The entries of extensions come without their prefixes.
+    let own = config.extensions.get::<FreestoneSettings>().map_or(vec![], ExtensionOptions::entries);
+    let texts = config.extensions.get::<FloatTexts>().map_or(vec![], ExtensionOptions::entries);
+    let engine = config.entries().into_iter().filter(|entry| entry.key.starts_with("datafusion."));
+    let named = |prefix: &str, entry: ConfigEntry| Some((format!("{prefix}{}", entry.key), entry.value?));
+    let engine = engine.filter_map(|entry| named("", entry));
+    let own = own.into_iter().filter_map(|entry| named(PREFIX, entry));
+    engine.chain(own).chain(texts.into_iter().filter_map(|entry| named(TEXTS, entry))).collect()
+}
+
+/// Whether settings of another process say that casts give PostgreSQL's texts of floats.
+pub(crate) fn has_postgres_texts(given: &[(String, String)]) -> bool {
+    given.iter().any(|(key, value)| key.strip_prefix(TEXTS) == Some("are_postgres") && value == "true")
 }
 
 /// Takes the settings of another process.

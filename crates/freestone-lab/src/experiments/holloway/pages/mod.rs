@@ -27,7 +27,7 @@ use crate::experiments::{Experiment, RunOptions, ScanSettings, Workspace};
 use freestone_demo::engine::{Answer, hash};
 use freestone_report::findings::{Cell, Check, Part, Table, significant, thousands};
 use page::{Form, Layout, PageWriter, Value};
-use scan::Scan;
+pub(super) use scan::Scan;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "holloway-pages",
@@ -39,7 +39,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 /// A design: rows or columns, and how their values are stored.
-type Design = &'static str;
+pub(super) type Design = &'static str;
 const COMPRESSED: [Design; 2] = ["row", "column"];
 const WITH_PLAIN: [Design; 4] = ["row", "column", "row plain", "column plain"];
 /// A number of columns: one, a quarter, a half, and all.
@@ -109,7 +109,7 @@ fn column_layouts(table: Generated, compression: Compression) -> Vec<Layout> {
 }
 
 /// The pages of a table in one design.
-enum Stored {
+pub(super) enum Stored {
     Rows(PageFile, Layout),
     Columns(Vec<(PageFile, Layout)>),
 }
@@ -130,7 +130,7 @@ impl Stored {
         }
     }
 
-    fn scan(&self, query: &Query, scan: Scan<'_>) -> Result<()> {
+    pub(super) fn scan(&self, query: &Query, scan: Scan<'_>) -> Result<()> {
         match self {
             Stored::Rows(file, layout) => scan::rows(file, layout, query, scan),
             Stored::Columns(files) => scan::columns(files, query, scan),
@@ -147,14 +147,20 @@ impl Stored {
 }
 
 /// The designs of one table, in files of a folder.
-struct Stores {
+pub(super) struct Stores {
     designs: Vec<(Design, Stored)>,
     settings: ScanSettings,
 }
 
 impl Stores {
     /// Writes all designs of a table at once, and opens them.
-    fn new(folder: &Path, table: Generated, rows: usize, designs: &[Design], settings: ScanSettings) -> Result<Stores> {
+    pub(super) fn new(
+        folder: &Path,
+        table: Generated,
+        rows: usize,
+        designs: &[Design],
+        settings: ScanSettings,
+    ) -> Result<Stores> {
         let _ = std::fs::remove_dir_all(folder);
         std::fs::create_dir_all(folder).map_err(LabError::file(folder))?;
         let layouts: Vec<Vec<(String, Layout)>> = designs.iter().map(|design| files_of(table, design)).collect();
@@ -199,14 +205,18 @@ impl Stores {
         Ok(Stores { designs: designs.iter().zip(layouts).map(stored).collect::<Result<_>>()?, settings })
     }
 
-    fn of(&self, design: Design) -> Result<&Stored> {
+    pub(super) fn settings(&self) -> ScanSettings {
+        self.settings
+    }
+
+    pub(super) fn of(&self, design: Design) -> Result<&Stored> {
         let found = self.designs.iter().find(|(name, _)| *name == design);
         found.map(|(_, stored)| stored).ok_or_else(|| LabError::Usage(format!("there are no pages of {design}")))
     }
 
-    fn time(&self, stored: &Stored, query: &Query, is_cold: bool) -> Result<Run> {
+    pub(super) fn time(&self, stored: &Stored, query: &Query, is_cold: bool) -> Result<Run> {
         let (start, cpu_start) = (Instant::now(), cpu_ms());
-        stored.scan(query, Scan { is_cold, settings: self.settings, take: &mut |_| () })?;
+        stored.scan(query, Scan { is_cold, settings: self.settings, take: &mut |_| Ok(()) })?;
         let (ms, cpu_ms) = (start.elapsed().as_secs_f64() * 1e3, cpu_ms() - cpu_start);
         Ok(Run { ms, cpu_ms, bytes_read: if is_cold { stored.bytes_of(query) } else { 0 } })
     }
@@ -219,6 +229,7 @@ impl Stores {
                 answer.rows += 1;
                 answer.checksum = answer.checksum.wrapping_add(hash(tuple));
             }
+            Ok(())
         };
         stored.scan(query, Scan { is_cold: false, settings: self.settings, take: &mut take })?;
         Ok(answer)
@@ -247,7 +258,7 @@ impl Stores {
     }
 
     /// Megabytes per second of reading the largest file: the better of two runs that decode one column.
-    fn bandwidth(&self) -> Result<f64> {
+    pub(super) fn bandwidth(&self) -> Result<f64> {
         let rows = self.designs.iter().map(|(_, stored)| stored).filter(|stored| matches!(stored, Stored::Rows(..)));
         let Some(largest) = rows.max_by_key(|stored| stored.bytes()) else { return Ok(0.0) };
         let query = Query { columns: vec![0], pick: crate::experiments::scanner::Pick::All };
@@ -521,7 +532,10 @@ mod tests {
             for (design, stored) in &stores.designs {
                 for is_cold in [false, true] {
                     let mut found = vec![];
-                    let mut take = |tuples: &[u8]| found.extend_from_slice(tuples);
+                    let mut take = |tuples: &[u8]| {
+                        found.extend_from_slice(tuples);
+                        Ok(())
+                    };
                     let settings = ScanSettings { block_rows: 7, io_depth: 3, io_unit: 64 << 10 };
                     stored.scan(&query, Scan { is_cold, settings, take: &mut take }).expect("it scans");
                     assert!(found == expected, "{table:?} as {design}, cold: {is_cold}");

@@ -10,32 +10,43 @@ use crate::experiments::ScanSettings;
 use crate::experiments::page_file::{PageFile, Pages};
 use crate::experiments::scanner::{Pick, Query};
 
-/// A predicate `column >= value`, whose comparison is made, and which passes every k-th call (section 4.4).
+/// A predicate `column >= value`.
 #[derive(Debug, Clone)]
-struct Predicate {
-    step: u32,
-    phase: u32,
-    passes_all: bool,
+enum Predicate {
+    /// The comparison is made, but every k-th call passes (section 4.4).
+    Calls { step: u32, phase: u32, passes_all: bool },
+    /// The value that passes, and those above it (section 6.9).
+    AtLeast(i32),
 }
 
 impl Predicate {
     /// The predicates of a query, one for each of its first columns.
     fn all(query: &Query) -> Vec<Predicate> {
-        let Pick::Calls { predicates, selectivity } = query.pick else { return vec![] };
-        let share = selectivity.powf(1.0 / predicates.max(1) as f64);
-        let step = (share * f64::from(u32::MAX)) as u32;
-        vec![Predicate { step, phase: 1 << 31, passes_all: share >= 1.0 }; predicates]
+        match &query.pick {
+            Pick::Calls { predicates, selectivity } => {
+                let share = selectivity.powf(1.0 / (*predicates).max(1) as f64);
+                let step = (share * f64::from(u32::MAX)) as u32;
+                vec![Predicate::Calls { step, phase: 1 << 31, passes_all: share >= 1.0 }; *predicates]
+            }
+            Pick::AtLeast(least) => vec![Predicate::AtLeast(*least)],
+            Pick::All | Pick::Positions { .. } => vec![],
+        }
     }
 
     #[inline(always)]
     fn passes(&mut self, value: &[u8]) -> bool {
-        match value.len() {
-            4 => _ = black_box(int(value, 0) >= black_box(0)),
-            _ => _ = black_box(value >= black_box(&b"m"[..])),
+        match self {
+            Predicate::AtLeast(least) => int(value, 0) as i32 >= *least,
+            Predicate::Calls { step, phase, passes_all } => {
+                match value.len() {
+                    4 => _ = black_box(int(value, 0) >= black_box(0)),
+                    _ => _ = black_box(value >= black_box(&b"m"[..])),
+                }
+                let (next, passes) = phase.overflowing_add(*step);
+                *phase = next;
+                passes || *passes_all
+            }
         }
-        let (next, passes) = self.phase.overflowing_add(self.step);
-        self.phase = next;
-        passes || self.passes_all
     }
 }
 
@@ -44,21 +55,20 @@ struct Block<'t> {
     tuples: Vec<u8>,
     width: usize,
     rows_max: usize,
-    take: &'t mut dyn FnMut(&[u8]),
+    take: &'t mut dyn FnMut(&[u8]) -> Result<()>,
 }
 
 impl Block<'_> {
     #[inline(always)]
-    fn push(&mut self, tuple: &[u8]) {
+    fn push(&mut self, tuple: &[u8]) -> Result<()> {
         self.tuples.extend_from_slice(tuple);
-        if self.tuples.len() == self.rows_max * self.width {
-            self.flush();
-        }
+        if self.tuples.len() == self.rows_max * self.width { self.flush() } else { Ok(()) }
     }
 
-    fn flush(&mut self) {
-        (self.take)(black_box(&self.tuples));
+    fn flush(&mut self) -> Result<()> {
+        (self.take)(black_box(&self.tuples))?;
         self.tuples.clear();
+        Ok(())
     }
 }
 
@@ -111,8 +121,8 @@ impl Place {
 pub struct Scan<'t> {
     pub is_cold: bool,
     pub settings: ScanSettings,
-    /// Takes each block of tuples.
-    pub take: &'t mut dyn FnMut(&[u8]),
+    /// Takes each block of tuples. Its error ends the scan.
+    pub take: &'t mut dyn FnMut(&[u8]) -> Result<()>,
 }
 
 impl Scan<'_> {
@@ -137,7 +147,7 @@ fn outputs(query: &Query, width: impl Fn(usize) -> usize) -> Vec<std::ops::Range
 /// tuple if it passes.
 ///
 /// # Errors
-/// The file cannot be read.
+/// The file cannot be read, or `take` fails.
 pub fn rows(file: &PageFile, layout: &Layout, query: &Query, mut scan: Scan<'_>) -> Result<()> {
     let outputs = outputs(query, |column| layout.columns[column].width());
     let places: Vec<Place> = query.columns.iter().map(|column| Place::of(layout, *column)).collect();
@@ -172,11 +182,10 @@ pub fn rows(file: &PageFile, layout: &Layout, query: &Query, mut scan: Scan<'_>)
                     continue 'tuples;
                 }
             }
-            block.push(&tuple);
+            block.push(&tuple)?;
         }
     }
-    block.flush();
-    Ok(())
+    block.flush()
 }
 
 /// Reads the values of one column at ascending positions.
@@ -248,7 +257,7 @@ impl<'f> ColumnCursor<'f> {
 /// positions only.
 ///
 /// # Errors
-/// A file cannot be read.
+/// A file cannot be read, or `take` fails.
 pub fn columns(files: &[(PageFile, Layout)], query: &Query, mut scan: Scan<'_>) -> Result<()> {
     let outputs = outputs(query, |column| files[column].1.columns[0].width());
     let open = |column: &usize| ColumnCursor::new(&files[*column].0, &files[*column].1, scan.is_cold);
@@ -288,8 +297,7 @@ pub fn columns(files: &[(PageFile, Layout)], query: &Query, mut scan: Scan<'_>) 
             }
             positions.truncate(kept);
         }
-        tuples.chunks_exact(width).take(positions.len()).for_each(|tuple| block.push(tuple));
+        tuples.chunks_exact(width).take(positions.len()).try_for_each(|tuple| block.push(tuple))?;
     }
-    block.flush();
-    Ok(())
+    block.flush()
 }
