@@ -144,6 +144,18 @@ ENGINES |= {
     for forms in FIXED
 }
 
+#: The two prototypes of Raasveldt and Mühleisen (2017), which differ in the form of NULL, without and with compression (C).
+PROTOTYPES = {
+    "sentinel": "MonetDB++: arrays, NULL as a value that no row has",
+    "sentinel-snappy": "MonetDB++C: the same, Snappy",
+    "mask": "PostgreSQL++: arrays, a bitmask where there are NULLs, and no values for these",
+    "mask-snappy": "PostgreSQL++C: the same, Snappy",
+}
+ENGINES |= {
+    f"paper:{forms}": Engine(f"freestone/{forms}", "freestone", f"Freestone as {what}", {"shared_memory": "false"})
+    for forms, what in PROTOTYPES.items()
+}
+
 #: The variants of Flight. The best of these is "tuned Flight" in the claims.
 FLIGHTS = tuple(name for name in ENGINES if name.startswith("flight-"))
 
@@ -158,6 +170,8 @@ class Run:
     server_cpu: float
     client_cpu: float
     peak: int
+    #: The seconds after which the client had so many rows, for clients that note that.
+    arrivals: list[tuple[float, int]] = field(default_factory=list)
 
 
 @dataclass
@@ -170,8 +184,6 @@ class Outcome:
     #: Whether the client made a table, and whether its checksums are right.
     checked: str = ""
 
-    #: The seconds after which the client had so many rows, for clients that note that.
-    arrivals: list[tuple[float, int]] = field(default_factory=list)
     def median(self, name: str) -> float | None:
         values = [value for run in self.runs if (value := getattr(run, name)) is not None]
         return statistics.median(values) if values else None
@@ -249,7 +261,9 @@ def fetch(
         "bytes": dataset.bytes[form],
         "package": str(options.package or ""),
         "check": True,
+        "change": options.change and {"rows": options.change[0] * dataset.rows, "bits_per_second": options.change[1]},
     }
+    reset_rate(options)
     client = ClientProcess(job, options.client_prefix)
     try:
         client.line()
@@ -261,9 +275,7 @@ def fetch(
         client.go()
         checked = client.line()
         outcome.checked = verdict(dataset.sums[form], checked["sums"])
-        "change": options.change and {"rows": options.change[0] * dataset.rows, "bits_per_second": options.change[1]},
     finally:
-    reset_rate(options)
         client.end()
     seconds, first, arrivals = measured["seconds"], measured.get("first"), measured["arrivals"]
     return Run(seconds, first, wire, server_cpu, measured["cpu"], int(measured["peak"]), arrivals)
@@ -428,7 +440,7 @@ def verdicts(outcomes: dict[str, Outcome], network: str) -> list[str]:
     faster = [
         f"{name} ({seconds['freestone'] / seconds[name]:.2f} ×)"
         for name in sorted(seconds, key=lambda name: seconds[name])
-        if not name.startswith(("freestone", "socket")) and seconds[name] < seconds["freestone"]
+        if not name.startswith(("freestone", "paper", "socket")) and seconds[name] < seconds["freestone"]
     ]
     lines.append(f"- faster than freestone over one TCP stream: {', '.join(faster) or 'nothing'}")
     return lines
@@ -464,6 +476,11 @@ def parse() -> argparse.Namespace:
         help=f"local, {', '.join(NETWORKS)}, or RATE:DELAY:LOSS as 10mbit:5ms:0%%; a link needs root",
     )
     parser.add_argument(
+        "--change",
+        type=parse_change,
+        help="SHARE:RATE as 0.5:10mbit: the link has that rate once a client of Freestone wire has this share of the rows",
+    )
+    parser.add_argument(
         "--congestion", choices=("reno", "cubic", "bbr"), default="cubic", help="TCP's congestion control on a link"
     )
     parser.add_argument(
@@ -475,11 +492,6 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument(
         "--data", type=Path, default=CACHE / "bench", help="folder of the Parquet files; made when missing"
-    parser.add_argument(
-        "--change",
-        type=parse_change,
-        help="SHARE:RATE as 0.5:10mbit: the link has that rate once a client of Freestone wire has this share of the rows",
-    )
     )
     parser.add_argument("--work", type=Path, help="folder for the servers' files; kept, and used again")
     parser.add_argument("--json", type=Path, help="writes every run here")
@@ -487,6 +499,8 @@ def parse() -> argparse.Namespace:
     options.names = chosen(parser, options.engines)
     if options.network not in ("local", *NETWORKS) and options.network.count(":") != 2:
         parser.error(f"--network {options.network}: it is local, {', '.join(NETWORKS)}, or RATE:DELAY:LOSS")
+    if options.change and (options.network == "local" or not all(may_change(name) for name in options.names)):
+        parser.error("--change needs a link, and engines whose client is Freestone wire's")
     options.client_prefix = []
     if options.work is None:
         # Servers that refuse to run as root cannot access its home folder.
@@ -497,20 +511,6 @@ def parse() -> argparse.Namespace:
     return options
 
 
-def chosen(parser: argparse.ArgumentParser, wanted: list[str] | None) -> list[str]:
-    if wanted is None:
-    if options.change and (options.network == "local" or not all(may_change(name) for name in options.names)):
-        parser.error("--change needs a link, and engines whose client is Freestone wire's")
-        return [name for name in ENGINES if not name.startswith("fixed:")]
-    for word in wanted:
-        if "+" in word:
-            varied(parser, word)
-    # `csv:` is that engine only; `csv` is all engines whose name begins with `csv:`, too.
-    exact = {word.removesuffix(":") for word in wanted if word.endswith(":")}
-    wanted = [word for word in wanted if not word.endswith(":")]
-    unknown = [word for word in wanted if not any(word in (name, name.partition(":")[0]) for name in ENGINES)]
-    unknown += [word for word in exact if word not in ENGINES]
-    if unknown:
 def parse_change(text: str) -> tuple[float, int]:
     """The share of the rows, and the bits per second from then on."""
     share, _, rate = text.partition(":")
@@ -528,6 +528,18 @@ def may_change(name: str) -> bool:
     return ENGINES[name].client == "freestone"
 
 
+def chosen(parser: argparse.ArgumentParser, wanted: list[str] | None) -> list[str]:
+    if wanted is None:
+        return [name for name in ENGINES if not name.startswith(("fixed:", "paper:"))]
+    for word in wanted:
+        if "+" in word:
+            varied(parser, word)
+    # `csv:` is that engine only; `csv` is all engines whose name begins with `csv:`, too.
+    exact = {word.removesuffix(":") for word in wanted if word.endswith(":")}
+    wanted = [word for word in wanted if not word.endswith(":")]
+    unknown = [word for word in wanted if not any(word in (name, name.partition(":")[0]) for name in ENGINES)]
+    unknown += [word for word in exact if word not in ENGINES]
+    if unknown:
         parser.error(f"unknown engine {', '.join(unknown)}; there are {', '.join(ENGINES)}")
     return [name for name in ENGINES if name in exact or name in wanted or name.partition(":")[0] in wanted]
 

@@ -41,16 +41,16 @@ RATES_MBIT = (10, 100, 1000)
 COMPARED = (
     "csv", "csv:gzip", "csv:lz4", "csv:zstd", "mariadb", "mariadb:compressed", "postgres:text", "postgres:copy-binary",
     "postgres:adbc", "clickhouse", "clickhouse:lz4", "flight-cpp:16k", "flight-cpp:lz4", "flight-cpp:zstd", "flight-rust",
-    "flight-rust:lz4", "flight-rust:zstd", "fixed", "freestone", "freestone:2", "freestone:4", "freestone:8", "freestone:memory",
+    "flight-rust:lz4", "flight-rust:zstd", "fixed", "paper", "freestone", "freestone:2", "freestone:4", "freestone:8",
+    "freestone:memory",
 )  # fmt: skip
 #: Names that stand for all engines of a kind.
-GROUPS = ("postgres", "clickhouse", "fixed")
+GROUPS = ("postgres", "clickhouse", "fixed", "paper")
 DATASETS = ("lineitem", "acs", "ontime")
 NETWORKS = ("local", "lan", "wan", "wan-loss")
 #: The chunk sizes of Table 3, in bytes. A chunk of Freestone's protocol has 2 KiB to 1 GiB.
 CHUNKS = ("2048", "10240", "102400", "1048576", "10485760", "104857600")
 TEN_MBIT = "10mbit:0ms:0%"
-
 #: Links whose rate changes when half of the rows are there: before, afterwards.
 CHANGES = (("1gbit", "20mbit"), ("20mbit", "1gbit"))
 #: The measured choice, and forms that stay as they are. Small chunks, so that a result has many of them at a small scale.
@@ -60,6 +60,7 @@ ADAPTED = tuple(
 )
 #: The shares of the rows at which arrivals are drawn, in percent.
 ARRIVED = (10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
+
 
 class Laboratory:
     """Runs the parts of an experiment and collects their results."""
@@ -106,8 +107,8 @@ class Laboratory:
             str(options.runs),
         ]
         command += ["--budget", str(options.budget), "--freestone", options.freestone]
-        if options.package:
         command += ["--change", change] if change else []
+        if options.package:
             command += ["--package", options.package]
         done = subprocess.run([str(word) for word in command], stdout=subprocess.DEVNULL)
         if not file.exists():
@@ -416,7 +417,8 @@ def networks(lab: Laboratory) -> None:
     lab.section(
         "Tables 10 to 12: three tables over four networks",
         "LAN: 1000 Mbit/s and 0.3 ms; WAN: 100 Mbit/s and 25 ms, and the same with 1 % of the packets lost; delays are one-way. "
-        "ACS and ontime are synthetic tables of the published shapes. On links Freestone alone is behind TLS.",
+        "ACS and ontime are synthetic tables of the published shapes. On links Freestone alone is behind TLS. The engines paper: are "
+        "the paper's MonetDB++ (sentinel) and PostgreSQL++ (mask), without and with Snappy.",
     )
     for number, dataset in enumerate(DATASETS, 10):
         found = {}
@@ -429,6 +431,8 @@ def networks(lab: Laboratory) -> None:
             for network, outcomes in found.items()
         }
         lab.check_all(verdicts.networks(dataset, times))
+        wire = {name: value for name, outcome in found["local"].items() if (value := median(outcome, "wire"))}
+        lab.check_all(verdicts.prototypes(dataset, wire, times["wan"]))
         known = [name for name in found["wan"] if any(found[network][name]["runs"] for network in NETWORKS)]
         order = sorted(known, key=lambda name: median(found["wan"][name], "seconds") or math.inf)
         rows = []
@@ -443,10 +447,6 @@ def networks(lab: Laboratory) -> None:
         )
 
 
-def standing(found: dict[str, Any]) -> str:
-    """The best variant of Freestone compared with the best other engine, per network."""
-    lines = []
-    for network, outcomes in found.items():
 def adaptation(lab: Laboratory) -> None:
     """Measures results over links whose rate changes in the middle of the transfer (section 5.1, future work)."""
     statement = "the choice of codecs follows a link whose rate changes in the middle of a transfer"
@@ -487,10 +487,15 @@ def halves_of(curve: Sequence[float]) -> tuple[float, float]:
     return middle, curve[-1] - middle
 
 
+def standing(found: dict[str, Any]) -> str:
+    """The best variant of Freestone compared with the best other engine, per network."""
+    lines = []
+    for network, outcomes in found.items():
         times = {name: value for name, outcome in outcomes.items() if (value := median(outcome, "seconds"))}
         ours = {name: value for name, value in times.items() if name.startswith("freestone")}
         fixed = {name: value for name, value in times.items() if name.startswith("fixed:")}
-        theirs = {name: value for name, value in times.items() if name not in ours and name not in fixed}
+        paper = {name for name in times if name.startswith("paper:")}
+        theirs = {name: value for name, value in times.items() if name not in ours and name not in fixed and name not in paper}
         if not ours or not theirs:
             lines.append(f"{network}: no comparison")
             continue

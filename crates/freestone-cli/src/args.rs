@@ -345,7 +345,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size_or_none)]
     pub shared_memory: Option<usize>,
 
-    /// How results go over Freestone wire: measured, or for experiments plain or encoded, with lz4, zstd or snappy
+    /// How results go over Freestone wire: measured, or for experiments plain, encoded, sentinel or mask, with lz4, zstd or snappy
     #[arg(long, hide = true, default_value = "measured", value_parser = parse_forms)]
     pub wire_forms: Preference,
 
@@ -704,7 +704,12 @@ fn parse_forms(text: &str) -> Result<Preference, String> {
         "measured" if codec == ByteCodec::None => Ok(Preference::Measured),
         "plain" => Ok(Preference::Plain(codec)),
         "encoded" => Ok(Preference::Encoded(codec)),
-        _ => Err("forms are measured, plain or encoded, the last two with a codec, as plain-lz4".into()),
+        "sentinel" => Ok(Preference::Sentinel(codec)),
+        "mask" => Ok(Preference::Mask(codec)),
+        _ => {
+            Err("forms are measured, plain, encoded, sentinel or mask, all but the first with a codec, as plain-lz4"
+                .into())
+        }
     }
 }
 
@@ -717,6 +722,8 @@ mod tests {
         assert_eq!(parse_forms("measured"), Ok(Preference::Measured));
         assert_eq!(parse_forms("plain-zstd"), Ok(Preference::Plain(ByteCodec::Zstd)));
         assert_eq!(parse_forms("encoded"), Ok(Preference::Encoded(ByteCodec::None)));
+        assert_eq!(parse_forms("mask-snappy"), Ok(Preference::Mask(ByteCodec::Snappy)));
+        assert_eq!(parse_forms("sentinel"), Ok(Preference::Sentinel(ByteCodec::None)));
         assert!(["", "measured-lz4", "plain-gzip", "stored"].iter().all(|text| parse_forms(text).is_err()));
     }
 

@@ -20,7 +20,7 @@ use crate::batch::{Batch, BatchBytes, Column, STORED_ROWS, StoredShared};
 use crate::chunk::{ChunkFrames, Job, Placing, Recipe, RowLimit, rows_max};
 use crate::column::bytes::Compression;
 use crate::column::dictionary::Codes;
-use crate::column::{ByteCodec, Choice, Plan};
+use crate::column::{ByteCodec, Choice, Form, Nulls, Plan};
 use crate::error::{Result, WireError};
 use crate::frame::{Blob, Kind, frame, seal};
 use crate::growth::Growth;
@@ -65,6 +65,30 @@ pub enum Preference {
     Plain(ByteCodec),
     /// All columns by the codecs' own choice, with one byte codec.
     Encoded(ByteCodec),
+    /// Arrays, with strings that end with a zero, and a value that no row has in the place of NULL, with one byte codec: MonetDB++
+    /// of Raasveldt and Mühleisen 2017, section 4.1.
+    Sentinel(ByteCodec),
+    /// The same, with a bitmask in columns that have NULLs, and no values for these: PostgreSQL++, section 4.2.
+    Mask(ByteCodec),
+}
+
+impl Preference {
+    /// Whether columns are to come as arrays, and not as they are stored.
+    pub fn takes_arrays(self) -> bool {
+        matches!(self, Preference::Sentinel(_) | Preference::Mask(_))
+    }
+
+    /// The first choice of each column.
+    fn choice(self) -> Choice {
+        let ended = |nulls| Plan::Strings { form: Form::NulTerminated, nulls };
+        let (codec, plan) = match self {
+            Preference::Measured => return Choice::default(),
+            Preference::Plain(codec) | Preference::Encoded(codec) => (codec, Choice::default().plan),
+            Preference::Sentinel(codec) => (codec, ended(Nulls::Sentinel)),
+            Preference::Mask(codec) => (codec, ended(Nulls::Packed)),
+        };
+        Choice { plan, codec: codec.into() }
+    }
 }
 
 /// Shared by all parts of a sender.
@@ -805,12 +829,7 @@ struct Chooser {
 
 impl Chooser {
     fn new(columns: usize, preference: Preference) -> Self {
-        let codec = match preference {
-            Preference::Plain(codec) | Preference::Encoded(codec) => codec,
-            Preference::Measured => ByteCodec::None,
-        };
-        let choice = Choice { codec: codec.into(), ..Choice::default() };
-        let choices = vec![choice; columns];
+        let choices = vec![preference.choice(); columns];
         Self { preference, arrow: choices.clone(), stored: choices, left: 0, rate: 0.0 }
     }
 
@@ -831,7 +850,7 @@ impl Chooser {
                 let is_steady = rate < self.rate * 2.0 && rate > self.rate / 2.0;
                 bytes < SMALL_BYTES || self.left > 0 && is_steady
             }
-            Preference::Plain(_) => true,
+            Preference::Plain(_) | Preference::Sentinel(_) | Preference::Mask(_) => true,
             Preference::Encoded(_) => self.left > 0,
         };
         self.left = self.left.saturating_sub(1);
@@ -905,4 +924,37 @@ async fn try_forms(batch: Arc<Batch>, codecs: Vec<Compression>) -> Result<Vec<Ve
         columns.collect()
     };
     tokio::task::spawn_blocking(work).await.map_err(|e| WireError::Malformed { what: "chooser", reason: e.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, Int64Array, StringViewArray};
+
+    use super::*;
+    use crate::column;
+
+    /// The form, the nulls and the bytes of a column, without padding of the mask.
+    fn encoded(preference: Preference, array: &ArrayRef) -> (Form, Nulls, usize) {
+        let mut bytes = vec![];
+        let about = column::encode(array, &preference.choice().plan, &mut bytes).unwrap();
+        (about.form, about.nulls, bytes.len())
+    }
+
+    #[test]
+    fn the_papers_prototypes_differ_in_the_form_of_null() {
+        let (sentinel, mask) = (Preference::Sentinel(ByteCodec::None), Preference::Mask(ByteCodec::None));
+        let some = |row: i64| (row % 4 == 0).then_some(row);
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter((0..256).map(some)));
+        assert_eq!(encoded(sentinel, &numbers), (Form::Raw, Nulls::Sentinel, 16 + 256 * 8));
+        assert_eq!(encoded(mask, &numbers), (Form::Raw, Nulls::Packed, 256 / 8 + 64 * 8));
+        let texts: ArrayRef = Arc::new(StringViewArray::from_iter((0..256).map(|row| some(row).map(|_| "abc"))));
+        assert_eq!(encoded(sentinel, &texts), (Form::NulTerminated, Nulls::Sentinel, 64 * 4 + 192 * 2));
+        assert_eq!(encoded(mask, &texts), (Form::NulTerminated, Nulls::Packed, 256 / 8 + 64 * 4));
+        let whole: ArrayRef = Arc::new(Int64Array::from_iter_values(0..256));
+        for preference in [sentinel, mask] {
+            assert_eq!(encoded(preference, &whole), (Form::Raw, Nulls::Absent, 256 * 8));
+            assert!(preference.takes_arrays() && !Preference::Plain(ByteCodec::None).takes_arrays());
+        }
+        assert_eq!(Preference::Mask(ByteCodec::Snappy).choice().codec, ByteCodec::Snappy.into());
+    }
 }

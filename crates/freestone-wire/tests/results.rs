@@ -104,7 +104,19 @@ async fn check_all(client: &Client) {
     {
         let expected = strings.batch(expected(name)).unwrap();
         for form in ["", "_stored"] {
-            for how in ["", " raw", " lz4", " zstd", " snappy", " raw encoded", " zstd encoded"] {
+            for how in [
+                "",
+                " raw",
+                " lz4",
+                " zstd",
+                " snappy",
+                " raw encoded",
+                " zstd encoded",
+                " raw sentinel",
+                " snappy sentinel",
+                " raw mask",
+                " snappy mask",
+            ] {
                 let sql = format!("{name}{form}{how}");
                 let mut result = client.query_with_inputs(&sql, Inputs { strings, ..Inputs::default() }).await.unwrap();
                 let batches = result.collect().await.unwrap_or_else(|error| panic!("{sql}: {error}"));

@@ -234,7 +234,11 @@ impl Client {
             }
         }
         let inputs = Inputs { values, tables: received.tables.clone(), ..Inputs::default() };
-        execution::execute_stored(&self.shared, &self.session, last, inputs, Clock::start(limit)).await
+        let clock = Clock::start(limit);
+        if self.shared.limits.forms.takes_arrays() {
+            return execution::execute(&self.shared, &self.session, last, inputs, clock).await;
+        }
+        execution::execute_stored(&self.shared, &self.session, last, inputs, clock).await
     }
 }
 

@@ -181,7 +181,8 @@ pub(crate) fn encode(array: &ArrayRef, plan: &Plan, out: &mut Vec<u8>) -> Result
         let (nulls, width) = strings::encode(array, Form::Lengths, false, out).ok_or("a string of over 4 GiB")?;
         return Ok(Body { nulls, width, ..Body::of(Form::Lengths) });
     }
-    let sentinel = matches!(plan, Plan::Plain { nulls: Nulls::Sentinel });
+    let sentinel =
+        matches!(plan, Plan::Plain { nulls: Nulls::Sentinel } | Plan::Strings { nulls: Nulls::Sentinel, .. });
     Ok(Body { nulls: raw::encode(array, sentinel, out), ..Body::of(Form::Raw) })
 }
 

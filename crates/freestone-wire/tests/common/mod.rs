@@ -169,6 +169,8 @@ fn preference(words: &[&str]) -> Preference {
     });
     match codec {
         Some(codec) if words.contains(&"encoded") => Preference::Encoded(codec),
+        Some(codec) if words.contains(&"sentinel") => Preference::Sentinel(codec),
+        Some(codec) if words.contains(&"mask") => Preference::Mask(codec),
         Some(codec) => Preference::Plain(codec),
         None => Preference::Measured,
     }
