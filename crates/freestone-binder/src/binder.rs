@@ -7,8 +7,8 @@ use arrow_schema::{Field, FieldRef};
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, DFSchemaRef, ScalarValue};
 use datafusion_expr::{Expr, LogicalPlan};
-use freestone_sql::Span;
 use freestone_sql::tree;
+use freestone_sql::{LEVELS_MAX as LINKS_MAX, Span};
 
 use crate::bound::{Bound, Heading};
 use crate::ctes::Cte;
@@ -126,6 +126,8 @@ pub(crate) struct Binder<'a> {
     nodes: usize,
     /// The parts that aliases and macros stand for.
     copies: usize,
+    /// The operators of the chains around what is being bound.
+    links: usize,
     /// The scope where there is none.
     nothing: Scope,
 }
@@ -148,6 +150,7 @@ impl<'a> Binder<'a> {
             parameter_names: vec![],
             nodes: 0,
             copies: 0,
+            links: 0,
             nothing: Scope::empty(),
         }
     }
@@ -201,6 +204,24 @@ impl<'a> Binder<'a> {
             "the statement is too complex: its aliases and macros stand for more than {COPIES_MAX} expressions"
         );
         Err(too_complex(span, message).with_hint("use aliases and macros fewer times, or compute them in subqueries"))
+    }
+
+    /// Binds a chain of so many operators, each of which is a level, within those of the chains around it.
+    ///
+    /// # Errors
+    /// They are too many.
+    pub fn linked<T>(&mut self, links: usize, span: Span, rule: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let around = self.links;
+        if around + links > LINKS_MAX as usize {
+            let message =
+                format!("the statement is too complex: it nests too deeply (at most {LINKS_MAX} levels of operators)");
+            let hint = "write long chains of values as x IN (…), or as rows of a table that is joined";
+            return Err(too_complex(span, message).with_hint(hint));
+        }
+        self.links = around + links;
+        let bound = rule(self);
+        self.links = around;
+        bound
     }
 
     /// Counts the parts of an expression that is used again.

@@ -4,12 +4,10 @@ use datafusion_expr::{BinaryExpr, Expr, Like, Operator};
 use freestone_sql::tree::{self, BinaryOperator, Link};
 
 use crate::binder::Binder;
-use crate::error::{At, Result, too_complex};
+use crate::error::{At, Result};
 
 /// Longer chains of AND and OR become balanced trees, because plans are visited recursively.
 const FLAT_MAX: usize = 64;
-/// Longer chains of other operators are refused.
-const LINKS_MAX: usize = 4_000;
 
 impl Binder<'_> {
     /// `a + b - c`: operators from left to right.
@@ -19,23 +17,19 @@ impl Binder<'_> {
         if is_logic && rest.len() > FLAT_MAX {
             return self.balanced(first, rest, operator == Some(BinaryOperator::And));
         }
-        if rest.len() > LINKS_MAX {
-            let message = format!("the statement is too complex: a chain has more than {LINKS_MAX} operators");
-            return Err(
-                too_complex(first.span, message).with_hint("write long chains of values as x IN (…), or as rows")
-            );
-        }
-        let (mut left, mut written) = (self.expression(first)?, first);
-        for link in rest {
-            let mut operands = [left, self.expression(&link.operand)?];
-            if is_comparison(link.operator) {
-                self.collate_operands(&[written, &link.operand], &mut operands)?;
+        self.linked(rest.len(), first.span, |binder| {
+            let (mut left, mut written) = (binder.expression(first)?, first);
+            for link in rest {
+                let mut operands = [left, binder.expression(&link.operand)?];
+                if is_comparison(link.operator) {
+                    binder.collate_operands(&[written, &link.operand], &mut operands)?;
+                }
+                let [one, other] = operands;
+                left = binder.operator(link.operator, one, other, link)?;
+                written = &link.operand;
             }
-            let [one, other] = operands;
-            left = self.operator(link.operator, one, other, link)?;
-            written = &link.operand;
-        }
-        Ok(left)
+            Ok(left)
+        })
     }
 
     fn balanced(&mut self, first: &tree::Expr, rest: &[Link], is_and: bool) -> Result<Expr> {

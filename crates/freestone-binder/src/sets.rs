@@ -8,20 +8,17 @@ use freestone_sql::Span;
 use freestone_sql::tree::{QueryBody, SetLink, SetOperator};
 
 use crate::binder::Binder;
-use crate::error::{At, Result, invalid, too_complex};
+use crate::error::{At, Result, invalid};
 use crate::names::named;
 use crate::plans::{self, Rows};
-
-/// The operations that a chain may have at most: plans are visited recursively.
-const LINKS_MAX: usize = 4_000;
 
 impl Binder<'_> {
     /// `a UNION b EXCEPT c`, from left to right.
     pub fn set_operations(&mut self, first: &QueryBody, rest: &[SetLink], span: Span) -> Result<Rows> {
-        if rest.len() > LINKS_MAX {
-            let message = format!("the statement is too complex: it has more than {LINKS_MAX} set operations in a row");
-            return Err(too_complex(span, message).with_hint("put the rows in a VALUES list, or in a table"));
-        }
+        self.linked(rest.len(), span, |binder| binder.chained(first, rest, span))
+    }
+
+    fn chained(&mut self, first: &QueryBody, rest: &[SetLink], span: Span) -> Result<Rows> {
         let mut left = self.body(first, span)?;
         let mut branch_names = vec![];
         for link in rest {
