@@ -66,7 +66,8 @@ def _with_variable(error: ProgrammingError, missing: List[str], find: Callable[[
         return error
     for name in missing:
         for value in find.values(name):
-            message = f"{error.message}, and the variable {name} is {kind(value)}, which is no table"
+            reason, mark, place = error.message.partition("\n")
+            message = f"{reason}, and the variable {name} is {kind(value)}, which is no table{mark}{place}"
             return ProgrammingError(message, error.hint, error.sqlstate)
     return error
 

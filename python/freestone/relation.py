@@ -226,7 +226,7 @@ class Relation(Chain, Aggregates, Outputs):
             rows, has_more = self._first_rows(REPR_ROWS)
         except Error as error:
             # A debugger shows relations of closed connections and dropped tables, too.
-            return f"<freestone.Relation {self._heading()} without rows: {error.message}>"
+            return f"<freestone.Relation {self._heading()} without rows: {error.message.splitlines()[0]}>"
         shown = text_table(self.columns, self.types, rows, has_more, with_types=True)
         return f"{shown}\n{note_below(len(self.columns), len(rows), has_more)}"
 

@@ -278,6 +278,6 @@ def test_a_program_in_c(tmp_path):
     assert done.stdout.splitlines() == [
         "inserted 3",
         "rows 2 of 2 columns, sum 5",
-        "status 3 state 42P01: no table or view u (hint: did you mean t?)",
+        "status 3 state 42P01: no table or view u (hint: there are: t)",
         "released twice: status 6",
     ]

@@ -234,13 +234,26 @@ fn has_options(arguments: &[Argument]) -> bool {
 /// An argument of a function in FROM, where `name = value` gives an option, as `name => value` does.
 fn option(argument: &Argument) -> Argument {
     if let (None, ExprKind::Chain { first, rest }) = (&argument.name, &argument.value.kind)
-        && let ExprKind::Column(name) = &first.kind
-        && let [name] = name.parts.as_slice()
+        && let Some(name) = option_name(first)
         && let [Link { operator: BinaryOperator::Eq, operand, .. }] = rest.as_slice()
     {
-        return Argument { name: Some(name.clone()), value: operand.clone() };
+        return Argument { name: Some(name), value: operand.clone() };
     }
     argument.clone()
+}
+
+/// The name of an option, which may be the word NULL.
+fn option_name(written: &tree::Expr) -> Option<tree::Name> {
+    match &written.kind {
+        ExprKind::Column(name) => match name.parts.as_slice() {
+            [only] => Some(only.clone()),
+            _ => None,
+        },
+        ExprKind::Literal(tree::Literal::Null) => {
+            Some(tree::Name { text: "null".to_owned(), quoted: false, span: written.span })
+        }
+        _ => None,
+    }
 }
 
 /// Whether a value reads columns of other tables.

@@ -50,7 +50,7 @@ pub fn hash(key: i32, level: u32) -> u64 {
 /// The number below `count` that a hash of 32 bits falls to.
 #[inline(always)]
 pub fn share(hash: u32, count: usize) -> usize {
-    (u64::from(hash) * count as u64 >> 32) as usize
+    ((u64::from(hash) * count as u64) >> 32) as usize
 }
 
 /// The tuples of a bucket that is wholly in memory.
