@@ -934,7 +934,10 @@ impl Session {
         let (parameters, workers) = (parameters.clone(), self.database.workers().cloned());
         let (snapshot, attached) = (scope.snapshot.clone(), scope.attached().clone());
         let run = self.plan_apart(move |planner, cancellation| async move {
-            let (state, text) = (planner.state_of(&scope, &sql), sql.to_string());
+            let state = planner.state_of(&scope, &sql);
+            // Workers plan the query from its text as this server does.
+            let written = parameters.written.as_ref().and_then(|written| written.query().ok());
+            let text = written.map_or_else(|| sql.to_string(), |(query, _)| query.to_string());
             let plan = planner.plan_written(&state, &scope, sql, &parameters).await?;
             read_only_plan(&plan)?;
             let (mut planned, lasting) = CachedPlan::new(&state, &plan, None, &scope).await?;

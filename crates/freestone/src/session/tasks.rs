@@ -12,17 +12,17 @@ use freestone_store::column::compacted;
 use futures::StreamExt;
 use parking_lot::Mutex;
 
-use super::Session;
+use super::{Session, parameters_of};
 use crate::access::{Access, Extension};
 use crate::cluster::stages::stages;
 use crate::cluster::{Task, TaskError, TaskRows, begin, fingerprint};
 use crate::context::CancellableStream;
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::inputs::Inputs;
 use crate::provider::{sources, with_sources};
 use crate::session::plan_cache::CachedPlan;
 use crate::settings;
-use crate::sql::parameters::Parameters;
 use crate::sql::statement::{Command, Statement, parse_script};
 
 /// How long a worker waits for a commit that the server has seen.
@@ -64,9 +64,12 @@ impl Session {
         statement: &Statement,
     ) -> Result<Result<(CachedPlan, Arc<Snapshot>), TaskError>> {
         self.wait_for_commit(task.sequence).await?;
-        let parameters = Parameters { values: task.values()?, ..Parameters::default() };
+        let parameters = parameters_of(statement, Inputs { values: task.values()?, ..Inputs::default() })?;
         if let Some(kept) = self.kept_plan(&task.text, &parameters)? {
             return Ok(Ok(kept));
+        }
+        if let Some(bound) = self.newly_bound(statement, &parameters).await? {
+            return Ok(Ok(bound));
         }
         match self.command(statement).await? {
             Command::Sql(sql) if matches!(*sql, ast::Statement::Query(_)) => {
