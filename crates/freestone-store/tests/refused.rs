@@ -175,6 +175,12 @@ fn check(template: &Path, what: &str, from: usize, call: libc::c_long, error: i3
     assert!(keys(&reader).contains(&300_000), "{what}");
 }
 
+/// Whether a kernel or a sandbox refuses a call with this error. Those of getrandom are that there is none and that it is
+/// forbidden: the standard library, whose hash tables call it once a thread, reads a file then, and panics on others.
+fn may_give(call: libc::c_long, error: i32) -> bool {
+    call != libc::SYS_getrandom || [libc::ENOSYS, libc::EPERM].contains(&error)
+}
+
 #[test]
 fn refused_calls_lose_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -183,7 +189,7 @@ fn refused_calls_lose_nothing() {
     let mut cases = vec![];
     for (from, (phase, _)) in STEPS.iter().enumerate() {
         for (call_name, call) in CALLS {
-            for (error_name, error) in ERRORS {
+            for (error_name, error) in ERRORS.into_iter().filter(|(_, error)| may_give(call, *error)) {
                 cases.push((format!("{call_name} gives {error_name} from {phase} on"), from, call, error));
             }
         }
