@@ -1,4 +1,4 @@
-"""Queries on one machine's workers: how much faster several are, and what a killed, a slow and an unneeded one cost.
+"""Queries on the workers of one machine: how much faster several are, and what a killed worker, a slow one, and short statements cost.
 
     python bench/cluster.py --scale 1 --json cluster.json
     python bench/cluster.py --only ssb,kill --workers 1,2,4 --share 0.4 --runs 5

@@ -129,7 +129,7 @@ class Server:
         self.process.stop()
 
     def wait_for_workers(self, count: int) -> None:
-        """Waits until so many workers are ready."""
+        """Waits until this number of workers are ready."""
         end = time.monotonic() + START_SECONDS
         while time.monotonic() < end:
             _, rows = self.connection.timed("SELECT count(*) FROM freestone_workers() WHERE state = 'ready'")

@@ -170,7 +170,7 @@ class Run:
     server_cpu: float
     client_cpu: float
     peak: int
-    #: The seconds after which the client had so many rows, for clients that note that.
+    #: The seconds after which the client had this number of rows, for clients that note that.
     arrivals: list[tuple[float, int]] = field(default_factory=list)
 
 

@@ -206,7 +206,7 @@ impl<'a> Binder<'a> {
         Err(too_complex(span, message).with_hint("use aliases and macros fewer times, or compute them in subqueries"))
     }
 
-    /// Binds a chain of so many operators, each of which is a level, within those of the chains around it.
+    /// Binds a chain of this number of operators, each of which is a level, within those of the chains around it.
     ///
     /// # Errors
     /// They are too many.

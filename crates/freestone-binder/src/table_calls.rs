@@ -5,9 +5,7 @@ use datafusion_common::tree_node::TreeNode;
 use datafusion_common::{Column, TableReference};
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use freestone_sql::Span;
-use freestone_sql::tree::{
-    self, Argument, BinaryOperator, Call, ExprKind, GroupBy, Link, Select, SelectItem, TableAlias,
-};
+use freestone_sql::tree::{self, Argument, BinaryOperator, Call, ExprKind, Link, Select, SelectItem, TableAlias};
 
 use crate::binder::Binder;
 use crate::calls::plain;
@@ -76,18 +74,7 @@ impl Binder<'_> {
         let arguments = call.arguments.iter().map(option).collect();
         let call = Call { arguments, ..call.clone() };
         let value = tree::Expr { kind: ExprKind::Call(Box::new(call)), span };
-        let select = Select {
-            distinct: None,
-            items: vec![SelectItem { value, alias: None }],
-            from: vec![],
-            condition: None,
-            group_by: GroupBy::None,
-            having: None,
-            windows: vec![],
-            qualify: None,
-            sample: None,
-            span,
-        };
+        let select = Select::of_items(vec![SelectItem { value, alias: None }], span);
         self.select(&select, None, span)
     }
 

@@ -139,7 +139,7 @@ impl Members {
         self.losses.load(Ordering::Relaxed)
     }
 
-    /// The number of workers in each state that there is.
+    /// The number of workers in each state.
     pub fn by_state(&self) -> [(&'static str, usize); STATES.len()] {
         let all = self.all();
         STATES.map(|state| (state, all.iter().filter(|member| member.state.lock().state == state).count()))

@@ -353,7 +353,7 @@ impl Planner {
     pub fn state_of(&self, scope: &Scope, statement: &ast::Statement) -> SessionState {
         let mut state = self.state(scope);
         if extensions::depends_on_order(statement) {
-            state.config_mut().options_mut().execution.target_partitions = 1;
+            planning::keep_order_of_rows(&mut state);
         }
         state
     }
@@ -376,7 +376,7 @@ impl Planner {
     }
 
     /// Plans a query, or EXPLAIN of one, from its text by the binder where it has its forms, and otherwise
-    ///  from sqlparser's tree.
+    /// from sqlparser's tree.
     pub async fn plan_written(
         &self,
         state: &SessionState,
@@ -405,7 +405,7 @@ impl Planner {
             return Err(Error::unsupported(format!("{form} is not available here: {text}")));
         };
         if bound.depends_on_order {
-            state.config_mut().options_mut().execution.target_partitions = 1;
+            planning::keep_order_of_rows(&mut state);
         }
         Ok((state, bound.plan))
     }

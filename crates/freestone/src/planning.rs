@@ -174,6 +174,11 @@ impl ExprPlanner for BoundedExpressions {
     }
 }
 
+/// Makes plans of a state deliver rows in the order of what they read: one partition preserves it.
+pub(crate) fn keep_order_of_rows(state: &mut SessionState) {
+    state.config_mut().options_mut().execution.target_partitions = 1;
+}
+
 /// A plan whose columns have the types that they will have after analysis.
 ///
 /// # Errors

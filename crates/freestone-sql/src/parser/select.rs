@@ -10,18 +10,7 @@ impl Parser<'_> {
     /// `SELECT … FROM …`, or FROM before SELECT or alone.
     pub(super) fn select(&mut self) -> Parsed<Select> {
         let start = self.span();
-        let mut select = Select {
-            distinct: None,
-            items: vec![],
-            from: vec![],
-            condition: None,
-            group_by: GroupBy::None,
-            having: None,
-            windows: vec![],
-            qualify: None,
-            sample: None,
-            span: start,
-        };
+        let mut select = Select::of_items(vec![], start);
         let from_first = self.accept(K::FROM);
         if from_first {
             select.from = self.tables()?;

@@ -128,6 +128,24 @@ pub struct Select {
     pub span: Span,
 }
 
+impl Select {
+    /// `SELECT` of these items, without other clauses.
+    pub fn of_items(items: Vec<SelectItem>, span: Span) -> Select {
+        Select {
+            distinct: None,
+            items,
+            from: vec![],
+            condition: None,
+            group_by: GroupBy::None,
+            having: None,
+            windows: vec![],
+            qualify: None,
+            sample: None,
+            span,
+        }
+    }
+}
+
 /// DISTINCT, or DISTINCT ON.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Distinct {

@@ -25,7 +25,7 @@ use crate::sort::sort_order;
 /// The number of zones that a search for a key may test, on average. With more, the key has an index.
 const ZONES_PER_SEARCH: usize = 4;
 
-/// The columns that [`write`] may need for a segment of so many rows.
+/// The columns that [`write`] may need for a segment of this number of rows.
 pub(super) fn columns(schema: &TableSchema, design: &Design, rows: usize) -> Result<Vec<usize>> {
     if rows <= GRANULE_ROWS {
         return Ok(vec![]);

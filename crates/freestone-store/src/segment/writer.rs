@@ -67,7 +67,7 @@ struct GroupPages {
 }
 
 impl GroupPages {
-    /// The part with room for so many bytes. The parts of a group become larger, up to a limit, as it gets more pages.
+    /// The part with room for this number of bytes. The parts of a group become larger, up to a limit, as it gets more pages.
     fn part(&mut self, bytes: usize) -> &mut Vec<u8> {
         if self.parts.last().is_none_or(|part| part.capacity() - part.len() < bytes) {
             self.parts.push(Vec::with_capacity(self.bytes.min(PART_BYTES).max(bytes)));

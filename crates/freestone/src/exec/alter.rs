@@ -25,6 +25,7 @@ use crate::exec::write::WriteContext;
 use crate::exec::{defaults, dml, generated_columns, row_checks};
 use crate::ingest::stored_cell;
 use crate::inputs::ArrowTable;
+use crate::planning;
 use crate::sql::names::{identifier, name_in, object_name};
 use crate::sql::spellings::CONSTRAINT;
 use crate::sql::statement::quote;
@@ -665,8 +666,7 @@ fn computed(
     let batch = RecordBatch::try_new(fields.clone(), vec![array.clone()])?;
     let scope = Scope::new(snapshot.clone()).with_target_written(ArrowTable::of_batches(&fields, vec![batch])?);
     let (mut state, plan) = context.plan_text(&scope, sql)?;
-    // One partition preserves the order of the rows.
-    state.config_mut().options_mut().execution.target_partitions = 1;
+    planning::keep_order_of_rows(&mut state);
     let batches = context.run(&state, &plan)?.collect::<Result<Vec<_>>>()?;
     let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(0).as_ref()).collect();
     match arrays.is_empty() {

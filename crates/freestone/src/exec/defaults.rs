@@ -19,6 +19,7 @@ use crate::exec::sequences;
 use crate::exec::stored_values::Places;
 use crate::exec::write::WriteContext;
 use crate::ingest::stored_cell;
+use crate::planning;
 use crate::sequences::{catalog_name, named_by};
 use crate::sql::statement::parse_expression;
 
@@ -84,8 +85,7 @@ fn value(context: &WriteContext, scope: &Scope, sql: &str) -> Result<Value> {
 /// The values of an expression that differ from row to row.
 fn each(context: &WriteContext, scope: &Scope, sql: &str, rows: usize) -> Result<ArrayRef> {
     let (mut state, plan) = context.plan_text(scope, &format!("SELECT ({sql}) FROM generate_series(1, {rows})"))?;
-    // One partition preserves the order of the rows.
-    state.config_mut().options_mut().execution.target_partitions = 1;
+    planning::keep_order_of_rows(&mut state);
     let batches = context.run(&state, &plan)?.collect::<Result<Vec<_>>>()?;
     first_column(&batches)
 }

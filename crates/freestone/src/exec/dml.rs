@@ -31,6 +31,7 @@ use crate::exec::upsert::{self, Conflict, Upsert};
 use crate::exec::write::{Batches, WriteContext};
 use crate::ingest::{ColumnMatch, Location, conform};
 use crate::internal_names::ROW_ID_COLUMN;
+use crate::planning;
 use crate::sql::locking::LockingQuery;
 use crate::sql::names::{identifier, object_name};
 use crate::sql::parameters::Parameters;
@@ -591,7 +592,7 @@ pub(crate) fn run_in_order(context: &WriteContext, mut state: SessionState, plan
 
 fn keep_order(state: &mut SessionState, plan: &LogicalPlan) {
     if only_reads(plan) {
-        state.config_mut().options_mut().execution.target_partitions = 1;
+        planning::keep_order_of_rows(state);
     }
 }
 

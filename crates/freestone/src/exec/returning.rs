@@ -15,6 +15,7 @@ use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::write::WriteContext;
 use crate::inputs::ArrowTable;
+use crate::planning;
 use crate::sql::names::identifier;
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{parse_query, quote};
@@ -99,8 +100,7 @@ impl Returning {
     ) -> Result<Returned> {
         let (scope, query) = self.query(Scope::new(snapshot), schema, written)?;
         let (mut state, plan) = context.plan(&scope, query, parameters)?;
-        // One partition preserves the order of the rows.
-        state.config_mut().options_mut().execution.target_partitions = 1;
+        planning::keep_order_of_rows(&mut state);
         let schema = context.schema_of(&state, &plan)?;
         let batches = context.run(&state, &plan)?.collect::<Result<Vec<_>>>()?;
         Ok(Returned { schema: batches.first().map_or(schema, RecordBatch::schema), batches })

@@ -114,10 +114,7 @@ impl Session {
     async fn described(&self, statement: &Statement, types: &[Option<DataType>]) -> Result<Description> {
         self.check_transaction(statement.ends_transaction())?;
         match self.command(statement).await? {
-            Command::Sql(sql) => {
-                let written = Some(Arc::new(Written::new(&statement.text)));
-                self.describe_sql(statement, *sql, types, written).await
-            }
+            Command::Sql(sql) => self.describe_sql(statement, *sql, types, Some(statement.written())).await,
             Command::LockRows(query) => {
                 self.describe_sql(statement, ast::Statement::Delete(query.rows), types, None).await
             }

@@ -252,10 +252,7 @@ impl Session {
         {
             return Ok(outcome);
         }
-        if let Some((kept, snapshot)) = self.kept_plan(&statement.text, &parameters)? {
-            return self.run_kept(&kept, &snapshot);
-        }
-        if let Some((kept, snapshot)) = self.newly_bound(statement, &parameters).await? {
+        if let Some((kept, snapshot)) = self.planned_text(statement, &parameters).await? {
             return self.run_kept(&kept, &snapshot);
         }
         let (command, target) = self.resolved(statement).await?;
@@ -765,10 +762,7 @@ impl Session {
             return Ok(Answer::Outcome(self.execute_unguarded(statement, inputs).await?));
         }
         let parameters = parameters_of(statement, inputs.clone())?;
-        if let Some((kept, snapshot)) = self.kept_plan(&statement.text, &parameters)? {
-            return self.stored_answer(&kept, &snapshot);
-        }
-        if let Some((kept, snapshot)) = self.newly_bound(statement, &parameters).await? {
+        if let Some((kept, snapshot)) = self.planned_text(statement, &parameters).await? {
             return self.stored_answer(&kept, &snapshot);
         }
         if let Command::Sql(sql) = self.command(statement).await?
@@ -846,6 +840,18 @@ impl Session {
         Ok((self.kept(text, parameters, planned, (lasting, &attached, &snapshot)), snapshot))
     }
 
+    /// The plan of a statement's text: the one that was kept, or that which the binder makes of it.
+    pub(crate) async fn planned_text(
+        &self,
+        statement: &Statement,
+        parameters: &Parameters,
+    ) -> Result<Option<(CachedPlan, Arc<Snapshot>)>> {
+        match self.kept_plan(&statement.text, parameters)? {
+            Some(kept) => Ok(Some(kept)),
+            None => self.newly_bound(statement, parameters).await,
+        }
+    }
+
     /// The plan that the binder makes of a query's text, of which none was kept. `None` if the statement is no query or has
     /// forms that the binder does not make, or if it may read the row of a key: such statements need no plan when they come
     /// again.
@@ -870,7 +876,7 @@ impl Session {
             };
             read_only_plan(&bound.plan)?;
             if bound.depends_on_order {
-                state.config_mut().options_mut().execution.target_partitions = 1;
+                planning::keep_order_of_rows(&mut state);
             }
             let logged = settings::logged_query(&state, query);
             Ok(Some(CachedPlan::new(&state, &bound.plan, logged, &scope).await?))
@@ -1275,8 +1281,7 @@ fn parameters_of(statement: &Statement, inputs: Inputs) -> Result<Parameters> {
             return Err(parameters::count(expected, inputs.values.len()));
         }
     }
-    let written = Some(Arc::new(Written::new(&statement.text)));
-    Ok(Parameters { written, ..Parameters::from(inputs) })
+    Ok(Parameters { written: Some(statement.written()), ..Parameters::from(inputs) })
 }
 
 /// DataFusion plans a few statements that change something (SELECT … INTO): they have no place in a query.

@@ -65,11 +65,8 @@ impl Session {
     ) -> Result<Result<(CachedPlan, Arc<Snapshot>), TaskError>> {
         self.wait_for_commit(task.sequence).await?;
         let parameters = parameters_of(statement, Inputs { values: task.values()?, ..Inputs::default() })?;
-        if let Some(kept) = self.kept_plan(&task.text, &parameters)? {
-            return Ok(Ok(kept));
-        }
-        if let Some(bound) = self.newly_bound(statement, &parameters).await? {
-            return Ok(Ok(bound));
+        if let Some(planned) = self.planned_text(statement, &parameters).await? {
+            return Ok(Ok(planned));
         }
         match self.command(statement).await? {
             Command::Sql(sql) if matches!(*sql, ast::Statement::Query(_)) => {

@@ -24,6 +24,7 @@ use crate::sql::parameters::literals;
 use crate::sql::transactions::TransactionCommand;
 use crate::sql::user_types;
 use crate::sql::with_writes::WithWrites;
+use crate::sql::written::Written;
 use crate::sql::{
     assignments, case_results, collations, depth, explain_options, extensions, fetch, file_calls, forms,
     frame_exclusion, from_first, function_macros, like_escape, locking, materialized, merge_forms, named_windows,
@@ -43,6 +44,8 @@ pub struct Statement {
     /// What the statement does.
     pub kind: StatementKind,
     tokens: Arc<Vec<TokenWithSpan>>,
+    /// Its query, which is read once for all of its executions.
+    written: Arc<Written>,
     /// Memory reserved for parsing and planning a long text.
     memory: Option<Arc<MemoryReservation>>,
     /// The error that ends the tokens early, such as an unclosed quote.
@@ -248,7 +251,8 @@ pub fn parse_script(script: &str) -> Vec<Statement> {
             let error = Error::from(ParserError::from(error));
             let kind = kind_of(&current);
             let (line, tokens) = (start.line as usize, Arc::new(current));
-            statements.push(Statement { text, line, kind, tokens, memory: None, broken: Some(error) });
+            let written = Arc::new(Written::new(&text));
+            statements.push(Statement { text, line, kind, tokens, written, memory: None, broken: Some(error) });
         }
     }
     statements
@@ -276,7 +280,8 @@ fn finish(statements: &mut Vec<Statement>, tokens: Vec<TokenWithSpan>, offsets: 
     let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return };
     let text = offsets.script[offsets.of(first.span.start)..offsets.of(last.span.end)].to_owned();
     let (line, kind) = (first.span.start.line as usize, kind_of(&tokens));
-    statements.push(Statement { text, line, kind, tokens: Arc::new(tokens), memory: None, broken: None });
+    let (tokens, written) = (Arc::new(tokens), Arc::new(Written::new(&text)));
+    statements.push(Statement { text, line, kind, tokens, written, memory: None, broken: None });
 }
 
 fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
@@ -310,6 +315,11 @@ impl Statement {
     /// The column of the script in which it begins, from 1, in characters.
     pub fn column(&self) -> usize {
         self.tokens.first().map_or(1, |token| token.span.start.column as usize)
+    }
+
+    /// Its query, for the binder.
+    pub(crate) fn written(&self) -> Arc<Written> {
+        self.written.clone()
     }
 
     /// The command of the statement.
