@@ -225,7 +225,7 @@ def test_parameters_stay_with_their_relation(db):
 
 def test_statements_with_rows_are_relations(db):
     db.sql("create table t (a int, b varchar)")
-    assert db.sql("describe t").filter("type = 'VARCHAR'").project('"column"').fetchall() == [("b",)]
+    assert db.sql("describe t").filter("column_type = 'VARCHAR'").project("column_name").fetchall() == [("b",)]
     assert db.sql("insert into t values (1, 'x') returning a").project("a + 1").fetchall() == [(2,)]
     assert db.table("t").shape == (1, 2)
     with pytest.raises(freestone.InterfaceError, match="CREATE TABLE returns no rows for filter"):

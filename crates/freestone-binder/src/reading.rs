@@ -1,11 +1,13 @@
 //! Visits of trees: the tables that a query names, and the parts of expressions.
 
 use freestone_sql::tree::{
-    Call, Expr, ExprKind, GroupBy, GroupKey, InSet, ObjectName, OptionItem, OrderBy, Over, Parameter, Pivot,
+    Call, Expr, ExprKind, GroupBy, GroupKey, InSet, Listing, ObjectName, OptionItem, OrderBy, Over, Parameter, Pivot,
     PivotValues, Quantity, Query, QueryBody, Select, SortKey, SpecialCall, Table, TableKind, Unpivot, Version, Window,
     WithBody,
 };
 use freestone_sql::tree::{Frame, FrameBound, JoinCondition};
+
+use crate::listings::query_of;
 
 /// The stack that one level takes at most, and what is added when less is left.
 const STACK_BYTES_LEFT: usize = 128 << 10;
@@ -47,7 +49,7 @@ pub(crate) fn shown(name: &ObjectName) -> String {
     name.parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(".")
 }
 
-/// All that a query names in FROM, each once: tables, views, files, and also parts of WITH.
+/// All that a query names in FROM, each once: tables, views and files, without parts of WITH.
 pub fn named_tables(query: &Query) -> Vec<Named> {
     let mut all: Vec<Named> = vec![];
     let mut note = |table: &Table| {
@@ -58,8 +60,8 @@ pub fn named_tables(query: &Query) -> Vec<Named> {
         }
     };
     let mut bodies: Vec<ObjectName> = vec![];
-    let mut walk = Walk { expr: &mut |_| {}, table: &mut note, body: &mut |name| bodies.push(name.clone()) };
-    walk.query(query);
+    let mut body = |name: &ObjectName| bodies.push(name.clone());
+    Walk { expr: &mut |_| {}, table: &mut note, body: &mut body, parts: vec![] }.query(query);
     for name in bodies {
         let named = Named::Table(name);
         if !all.contains(&named) {
@@ -77,7 +79,7 @@ pub(crate) fn parameters(query: &Query) -> Vec<(u32, Parameter)> {
             found.push((expr.span.start, parameter.clone()));
         }
     };
-    Walk { expr: &mut note, table: &mut |_| {}, body: &mut |_| {} }.query(query);
+    Walk { expr: &mut note, table: &mut |_| {}, body: &mut |_| {}, parts: vec![] }.query(query);
     found
 }
 
@@ -87,6 +89,8 @@ struct Walk<'a> {
     table: &'a mut dyn FnMut(&Table),
     /// The tables of `TABLE t`.
     body: &'a mut dyn FnMut(&ObjectName),
+    /// The names of the parts of WITH that are in sight, which are no tables.
+    parts: Vec<String>,
 }
 
 impl Walk<'_> {
@@ -95,9 +99,17 @@ impl Walk<'_> {
     }
 
     fn parts_of_query(&mut self, query: &Query) {
+        let in_sight = self.parts.len();
         for part in query.with.iter().flat_map(|with| &with.parts) {
+            let is_recursive = query.with.as_ref().is_some_and(|with| with.recursive);
+            if is_recursive {
+                self.parts.push(part.name.text.clone());
+            }
             if let WithBody::Query(query) = &part.body {
                 self.query(query);
+            }
+            if !is_recursive {
+                self.parts.push(part.name.text.clone());
             }
         }
         self.query_body(&query.body);
@@ -108,12 +120,18 @@ impl Walk<'_> {
             self.expr(&limit.count);
         }
         self.exprs(&query.offset);
+        self.parts.truncate(in_sight);
+    }
+
+    fn is_part(&self, name: &ObjectName) -> bool {
+        matches!(name.parts.as_slice(), [only] if self.parts.contains(&only.text))
     }
 
     fn query_body(&mut self, body: &QueryBody) {
         match body {
             QueryBody::Select(select) => self.select(select),
             QueryBody::Values(rows) => rows.iter().for_each(|row| self.exprs(row)),
+            QueryBody::Table(name) if self.is_part(name) => {}
             QueryBody::Table(name) => (self.body)(name),
             QueryBody::Nested(query) => self.query(query),
             QueryBody::Chain { first, rest } => {
@@ -154,7 +172,9 @@ impl Walk<'_> {
     }
 
     fn table(&mut self, table: &Table) {
-        (self.table)(table);
+        if !matches!(&table.kind, TableKind::Named { name, .. } if self.is_part(name)) {
+            (self.table)(table);
+        }
         if let Some(sample) = &table.sample {
             self.expr(&sample.count);
             self.exprs(&sample.seed);
@@ -174,6 +194,10 @@ impl Walk<'_> {
             }
             TableKind::Pivot(pivot) => self.pivot(pivot),
             TableKind::Unpivot(unpivot) => self.unpivot(unpivot),
+            TableKind::Listing(listing) => match listing.as_ref() {
+                Listing::Describe(described) | Listing::Summarize(described) => self.query(&query_of(described)),
+                Listing::Tables | Listing::AllTables => {}
+            },
         }
     }
 

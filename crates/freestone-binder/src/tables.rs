@@ -101,6 +101,10 @@ impl Binder<'_> {
                 let rows = self.unpivot(unpivot, span)?;
                 self.relation(rows, alias, vec![], span)
             }
+            TableKind::Listing(listing) => {
+                let rows = self.listing(listing, span)?;
+                self.relation(rows, alias, vec![], span)
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, SchemaRef};
-use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_common::{DFSchema, Result, ScalarValue, not_impl_err};
 use datafusion_expr::planner::{PlannerResult, RawAggregateExpr, RawWindowExpr};
 use datafusion_expr::{
     AggregateUDF, Expr, GetFieldAccess, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
@@ -39,6 +39,22 @@ pub trait Catalog {
     /// The columns of the primary key of a table.
     fn primary_key(&self, _named: &Named) -> Vec<String> {
         vec![]
+    }
+
+    /// DESCRIBE of a table with declared keys. `None` for what only has columns: a view, a file, or nothing of the name.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn described(&self, _named: &Named) -> Result<Option<Arc<dyn TableSource>>> {
+        Ok(None)
+    }
+
+    /// SHOW TABLES, or SHOW ALL TABLES.
+    ///
+    /// # Errors
+    /// They are not shown here.
+    fn shown_tables(&self, _all: bool) -> Result<Arc<dyn TableSource>> {
+        not_impl_err!("tables are not shown here")
     }
 
     /// What to write instead of the name of a table that is not there, if that is no other name.
@@ -222,6 +238,23 @@ pub trait Functions {
     /// It belongs to another session.
     fn sequence(&self, _name: &str) -> Result<Option<String>> {
         Ok(None)
+    }
+
+    /// DESCRIBE of the rows of a query, whose columns have these names.
+    ///
+    /// # Errors
+    /// The plan is not valid.
+    fn described(&self, _plan: LogicalPlan, _names: &[String]) -> Result<Arc<dyn TableSource>> {
+        not_impl_err!("queries are not described here")
+    }
+
+    /// SUMMARIZE of the rows of a query, whose columns have these names: a query with a WITH, whose first part stands for the
+    /// rows.
+    ///
+    /// # Errors
+    /// There is nothing to summarize.
+    fn summary(&self, _plan: LogicalPlan, _names: &[String]) -> Result<tree::Query> {
+        not_impl_err!("queries are not summarized here")
     }
 
     /// The texts in the first column of a query, each once, in its order, for the columns of a PIVOT. `None` if they

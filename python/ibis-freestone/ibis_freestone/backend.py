@@ -174,8 +174,8 @@ class Backend(
 
     def _described(self, describe: str) -> sch.Schema:
         mapper = self.compiler.type_mapper
-        columns = ((name, kind, nullable) for name, kind, nullable, *_ in self.raw_sql(describe))
-        return sch.Schema({name: mapper.from_string(kind, nullable=nullable) for name, kind, nullable in columns})
+        columns = ((name, kind, null) for name, kind, null, *_ in self.raw_sql(describe))
+        return sch.Schema({name: mapper.from_string(kind, nullable=null == "YES") for name, kind, null in columns})
 
     # Tables
 

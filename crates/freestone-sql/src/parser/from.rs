@@ -5,7 +5,7 @@ use crate::keyword::Keyword as K;
 use crate::lexer::{Op, TokenKind};
 use crate::span::Span;
 use crate::tree::{
-    Expr, Join, JoinCondition, JoinKind, Query, QueryBody, Sample, Table, TableAlias, TableKind, Version,
+    Expr, Join, JoinCondition, JoinKind, Listing, Query, QueryBody, Sample, Table, TableAlias, TableKind, Version,
 };
 
 /// The words that may begin a join.
@@ -191,12 +191,12 @@ impl Parser<'_> {
 
     pub(super) fn optional_alias(&mut self) -> Parsed<Option<TableAlias>> {
         let name = match self.accept(K::AS) {
-            true => self.name("the name of a table")?,
+            true => self.name_or_text("the name of a table")?,
             false if self.is_name_at(0) && !self.begins_table_clause() => self.name("the name of a table")?,
             false => return Ok(None),
         };
         let columns = self.optional_list_in_parens(|parser| {
-            let column = parser.name("a column")?;
+            let column = parser.name_or_text("a column")?;
             match parser.is_label_at(0) {
                 true => parser.refused_here("a type in a list of columns", "cast the columns in SELECT"),
                 false => Ok(column),
@@ -299,6 +299,10 @@ impl Parser<'_> {
     /// What stands in parentheses in FROM: a query, or a table with joins.
     fn table_in_parens(&mut self) -> Parsed<Table> {
         let start = self.span();
+        if let Some(listing) = self.listing()? {
+            let kind = TableKind::Listing(Box::new(listing));
+            return Ok(Table { kind, alias: None, sample: None, span: self.since(start) });
+        }
         let query =
             match self.begins_query(0) {
                 true => self.query()?,
@@ -315,6 +319,33 @@ impl Parser<'_> {
             };
         let kind = TableKind::Query { query: Box::new(query), lateral: false };
         Ok(Table { kind, alias: None, sample: None, span: self.since(start) })
+    }
+
+    /// DESCRIBE, SUMMARIZE or SHOW TABLES, whose first word could also be the name of a table.
+    fn listing(&mut self) -> Parsed<Option<Listing>> {
+        let is_followed = self.is_name_at(1)
+            || self.begins_query(1)
+            || self.is_op_at(1, Op::LeftParen)
+            || matches!(self.peek_at(1), TokenKind::Text(_));
+        match self.keyword(0) {
+            Some(K::DESCRIBE | K::DESC) if is_followed => {
+                self.advance();
+                Ok(Some(Listing::Describe(self.described()?)))
+            }
+            Some(K::SUMMARIZE) if is_followed => {
+                self.advance();
+                Ok(Some(Listing::Summarize(self.described()?)))
+            }
+            Some(K::SHOW) if self.is_at(1, K::TABLES) && self.is_op_at(2, Op::RightParen) => {
+                self.at += 2;
+                Ok(Some(Listing::Tables))
+            }
+            Some(K::SHOW) if self.is_at(1, K::ALL) && self.is_at(2, K::TABLES) => {
+                self.at += 3;
+                Ok(Some(Listing::AllTables))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// `10%`, `100 ROWS`, `10 PERCENT (bernoulli, 7)`, `reservoir(5 ROWS) REPEATABLE (7)`

@@ -39,6 +39,15 @@ impl Parser<'_> {
         if self.is_name_at(0) { self.take_name() } else { Err(self.expected(what)) }
     }
 
+    /// A name, which may be written as a text in quotes behind AS and in the columns of an alias.
+    pub(super) fn name_or_text(&mut self, what: &'static str) -> Parsed<Name> {
+        if !self.is_text() {
+            return self.name(what);
+        }
+        let text = self.text(what)?;
+        Ok(Name { text: text.value, quoted: true, span: text.span })
+    }
+
     /// The name of a function or a type.
     pub(super) fn function_name(&mut self, what: &'static str) -> Parsed<Name> {
         let is_reserved = self.keyword(0).is_some_and(|keyword| keyword.class() == Class::Reserved);

@@ -105,11 +105,10 @@ impl Parser<'_> {
     /// `AS name`, or a name alone.
     pub(super) fn optional_label(&mut self) -> Parsed<Option<Name>> {
         if self.accept(K::AS) {
-            if self.is_text() {
-                let text = self.text("the name of a column")?;
-                return Ok(Some(Name { text: text.value, quoted: true, span: text.span }));
-            }
-            return self.label("the name of a column").map(Some);
+            return match self.is_text() {
+                true => self.name_or_text("the name of a column").map(Some),
+                false => self.label("the name of a column").map(Some),
+            };
         }
         let is_label = match self.peek() {
             TokenKind::Word(keyword) => keyword.is_none_or(K::is_bare_label) && !self.begins_clause(),

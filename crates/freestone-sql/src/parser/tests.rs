@@ -297,6 +297,13 @@ fn tables_of_queries() {
         ),
         ("SELECT * FROM (a JOIN b ON x) JOIN c ON y", "SELECT * FROM a JOIN b ON x JOIN c ON y"),
         ("SELECT * FROM (a JOIN b ON x) AS j", "="),
+        ("SELECT * FROM t AS 'two words' ('a', B)", "SELECT * FROM t AS \"two words\" (a, b)"),
+        ("SELECT * FROM (DESCRIBE t) AS d JOIN (SUMMARIZE SELECT 1) ON true", "="),
+        ("FROM (DESC 'x.csv')", "SELECT * FROM (DESCRIBE 'x.csv')"),
+        (
+            "SELECT * FROM (SHOW TABLES), (SHOW ALL TABLES), show, (describe)",
+            "SELECT * FROM (SHOW TABLES), (SHOW ALL TABLES), show, describe",
+        ),
         ("SELECT * FROM a ASOF LEFT JOIN b USING (k, t) POSITIONAL JOIN c", "="),
         (
             "SELECT * FROM a SEMI JOIN b USING (k) LEFT ANTI JOIN c ON d RIGHT SEMI JOIN e USING (k)",

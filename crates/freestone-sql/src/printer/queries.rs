@@ -225,6 +225,18 @@ impl Display for TableKind {
                 }
                 write!(f, "({}))", commas(&unpivot.columns))
             }
+            TableKind::Listing(listing) => write!(f, "({listing})"),
+        }
+    }
+}
+
+impl Display for Listing {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        match self {
+            Listing::Describe(described) => write!(f, "DESCRIBE {described}"),
+            Listing::Summarize(described) => write!(f, "SUMMARIZE {described}"),
+            Listing::Tables => f.write_str("SHOW TABLES"),
+            Listing::AllTables => f.write_str("SHOW ALL TABLES"),
         }
     }
 }

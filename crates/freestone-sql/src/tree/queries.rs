@@ -1,6 +1,6 @@
 //! Queries.
 
-use super::{Call, Expr, Name, ObjectName, OptionItem, Window, Write};
+use super::{Call, Described, Expr, Name, ObjectName, OptionItem, Window, Write};
 use crate::span::Span;
 
 /// `[WITH …] body [ORDER BY …] [LIMIT …] [OFFSET …]`
@@ -294,6 +294,21 @@ pub enum TableKind {
     Pivot(Box<Pivot>),
     /// `t UNPIVOT (…)`
     Unpivot(Box<Unpivot>),
+    /// `(DESCRIBE t)`
+    Listing(Box<Listing>),
+}
+
+/// A statement whose rows FROM reads.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Listing {
+    /// `DESCRIBE …`: a row per column.
+    Describe(Described),
+    /// `SUMMARIZE …`: statistics of each column.
+    Summarize(Described),
+    /// `SHOW TABLES`
+    Tables,
+    /// `SHOW ALL TABLES`
+    AllTables,
 }
 
 /// `AT (VERSION => n)` or `AT (TIMESTAMP => t)`

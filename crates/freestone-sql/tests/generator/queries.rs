@@ -129,7 +129,8 @@ impl Source<'_> {
     }
 
     pub fn table(&mut self, depth: usize) -> Table {
-        let kind = match self.choose(7) {
+        let kind = match self.choose(8) {
+            7 => TableKind::Listing(Box::new(self.listing(depth))),
             1 => TableKind::File { path: self.text().value, options: self.some(0, Self::option) },
             2 if depth > 0 => TableKind::Query { query: Box::new(self.query(depth - 1)), lateral: self.flag() },
             3 if depth > 0 => {
@@ -146,6 +147,20 @@ impl Source<'_> {
             }
         };
         Table { kind, alias: self.maybe(Self::alias), sample: self.maybe(Self::sample), span: SPAN }
+    }
+
+    fn listing(&mut self, depth: usize) -> Listing {
+        let described = match self.choose(3) {
+            0 if depth > 0 => Described::Query(Box::new(self.query(depth - 1))),
+            1 => Described::File(self.text().value),
+            _ => Described::Table(self.object_name()),
+        };
+        match self.choose(4) {
+            0 => Listing::Tables,
+            1 => Listing::AllTables,
+            2 => Listing::Summarize(described),
+            _ => Listing::Describe(described),
+        }
     }
 
     fn alias(&mut self) -> TableAlias {
@@ -182,7 +197,7 @@ impl Source<'_> {
                 TableKind::Join { first, .. } => without_lateral(first),
                 TableKind::Pivot(pivot) => without_lateral(&mut pivot.source),
                 TableKind::Unpivot(unpivot) => without_lateral(&mut unpivot.source),
-                TableKind::Named { .. } | TableKind::File { .. } => {}
+                TableKind::Named { .. } | TableKind::File { .. } | TableKind::Listing(_) => {}
             }
         }
         let mut table = self.table(depth);

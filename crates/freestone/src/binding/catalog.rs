@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{TableFunctionArgs, TableProvider};
 use datafusion::common::{ScalarValue, plan_err};
 use datafusion::datasource::cte_worktable::CteWorkTable;
-use datafusion::datasource::provider_as_source;
+use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableSource};
@@ -22,6 +23,7 @@ use crate::error::Error;
 use crate::internal_names::{PG_TEMP, shown};
 use crate::planning;
 use crate::provider::files::naming;
+use crate::provider::metadata;
 use crate::shared::{Materialized, referenced};
 use crate::sql::names::{CATALOG, SCHEMA, is_ours, name_in};
 use crate::sql::spellings::AT;
@@ -96,6 +98,20 @@ impl Catalog for Tables {
         let Named::Table(name) = named else { return vec![] };
         let Ok(known) = stored_name(&self.temp, &self.scope, name) else { return vec![] };
         self.scope.snapshot.table(&known).map(|table| table.schema.primary_key.clone()).unwrap_or_default()
+    }
+
+    fn described(&self, named: &Named) -> Result<Option<Arc<dyn TableSource>>> {
+        let Named::Table(name) = named else { return Ok(None) };
+        let known = stored_name(&self.temp, &self.scope, name)?;
+        let snapshot = &self.scope.snapshot;
+        let has_generated = definitions::generated_text(snapshot, &known).is_some();
+        let table = snapshot.table(&known).filter(|_| !has_generated);
+        table.map(|table| source_of(metadata::describe_table(table)?)).transpose()
+    }
+
+    fn shown_tables(&self, all: bool) -> Result<Arc<dyn TableSource>> {
+        let shown = if all { metadata::show_all_tables } else { metadata::show_tables };
+        source_of(shown(&self.scope.snapshot, &self.temp)?)
     }
 
     fn hint_for(&self, name: &str) -> Option<String> {
@@ -214,6 +230,12 @@ async fn in_catalog(
         Some(schema) => schema.table(table).await,
         None => Ok(None),
     }
+}
+
+/// Rows in memory as a table.
+pub(super) fn source_of(rows: RecordBatch) -> Result<Arc<dyn TableSource>> {
+    let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
+    Ok(provider_as_source(Arc::new(table)))
 }
 
 /// The table that a function returns.

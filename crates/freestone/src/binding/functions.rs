@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, TimeUnit};
 use datafusion::common::{DFSchema, ScalarValue, not_impl_err, plan_err};
 use datafusion::datasource::provider_as_source;
 use datafusion::error::Result;
@@ -23,17 +23,20 @@ use datafusion::sql::planner::NullOrdering;
 use datafusion::sql::sqlparser::ast::BinaryOperator as Parsed;
 use freestone_binder::{BindError, Definition, ErrorKind as Kind, Functions, Settings, TableArgument};
 use freestone_sql::Span;
-use freestone_sql::tree::{BinaryOperator, IntervalUnit};
+use freestone_sql::tree::{self, BinaryOperator, IntervalUnit};
 
 use super::Answers;
-use super::catalog::{of_function, option_text, text};
+use super::catalog::{of_function, option_text, source_of, text};
 use crate::catalog::Scope;
 use crate::error::ErrorKind;
+use crate::planning::analyzed_schema;
+use crate::provider::metadata;
 use crate::sql::extensions::json_conversion;
 use crate::sql::file_calls;
 use crate::sql::function_macros;
 use crate::sql::names::name_in;
 use crate::sql::statement::quote;
+use crate::sql::summary;
 use crate::table_functions::evaluated;
 use crate::temp_schema::TempSchema;
 use crate::{exact, scalars, text_types, times};
@@ -62,6 +65,13 @@ impl<'a> Registry<'a> {
     /// The session's settings.
     pub fn settings(&self) -> SessionSettings<'a> {
         SessionSettings { state: self.state, has_enums: text_types::has_enums(&self.scope.snapshot) }
+    }
+
+    /// The columns of a query's rows, under the names that users see.
+    fn columns_of(&self, plan: LogicalPlan, names: &[String]) -> Result<Schema> {
+        let schema = analyzed_schema(self.state, plan)?;
+        let named = |(field, name): (&FieldRef, &String)| field.as_ref().clone().with_name(name);
+        Ok(Schema::new(schema.fields().iter().zip(names).map(named).collect::<Vec<_>>()))
     }
 
     /// What the first planner makes of an expression that plans it, or the expression if none does.
@@ -127,6 +137,14 @@ impl Functions for Registry<'_> {
         }
         let provider = of_function(self.state, name, &given)?;
         Ok(Some(provider_as_source(provider)))
+    }
+
+    fn described(&self, plan: LogicalPlan, names: &[String]) -> Result<Arc<dyn TableSource>> {
+        source_of(metadata::describe_schema(&self.columns_of(plan, names)?)?)
+    }
+
+    fn summary(&self, plan: LogicalPlan, names: &[String]) -> Result<tree::Query> {
+        Ok(summary::of(&self.columns_of(plan, names)?)?)
     }
 
     fn texts(&self, query: &LogicalPlan) -> Result<Option<Vec<String>>> {

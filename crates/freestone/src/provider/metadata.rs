@@ -7,7 +7,7 @@ use datafusion::arrow::array::{
     ArrayRef, Float64Array, ListBuilder, RecordBatch, StringViewBuilder, TimestampMicrosecondArray,
     TimestampSecondArray,
 };
-use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
@@ -461,30 +461,55 @@ fn table_info(table: &Table) -> Result<RecordBatch> {
 
 /// `DESCRIBE t`: one row per column.
 pub(crate) fn describe_table(table: &Table) -> Result<RecordBatch> {
-    let columns = &table.schema.columns;
-    let key = |name: &String| {
-        let primary = table.schema.primary_key.contains(name).then(|| "PRIMARY KEY".to_owned());
-        let foreign = table.schema.foreign_keys.iter().find(|key| key.columns.contains(name));
-        let unique = table.schema.unique_keys.iter().any(|key| key.columns == [name.clone()]);
-        let foreign = foreign.map(|key| format!("REFERENCES {}", key.table));
-        primary.or(foreign).or_else(|| unique.then(|| "UNIQUE".to_owned()))
+    let schema = &table.schema;
+    let foreign = |name: &String| schema.foreign_keys.iter().find(|key| key.columns.contains(name));
+    let line = |(at, column): (usize, &freestone_store::schema::Column)| {
+        let is_primary = schema.primary_key.contains(&column.name);
+        let is_unique = schema.unique_keys.iter().any(|key| key.columns == [column.name.clone()]);
+        Described {
+            name: column.name.clone(),
+            data_type: column_type(schema, column),
+            nullable: column.nullable,
+            key: is_primary.then_some("PRI").or(is_unique.then_some("UNI")),
+            default: schema.default_of(at).map(str::to_owned),
+            extra: foreign(&column.name).map(|key| format!("REFERENCES {}", key.table)),
+        }
     };
-    batch(vec![
-        ("column", false, texts(columns.iter().map(|column| Some(column.name.clone())))),
-        ("type", false, texts(columns.iter().map(|column| Some(column_type(&table.schema, column))))),
-        ("nullable", false, booleans(columns.iter().map(|column| column.nullable))),
-        ("key", true, texts(columns.iter().map(|column| key(&column.name)))),
-    ])
+    describe(&schema.columns.iter().enumerate().map(line).collect::<Vec<_>>())
 }
 
-/// `DESCRIBE` of a view or file.
+/// `DESCRIBE` of a view, a file or a query.
 pub(crate) fn describe_schema(schema: &Schema) -> Result<RecordBatch> {
-    let fields = schema.fields();
+    let line = |field: &FieldRef| Described {
+        name: field.name().clone(),
+        data_type: field_type(field),
+        nullable: field.is_nullable(),
+        ..Described::default()
+    };
+    describe(&schema.fields().iter().map(line).collect::<Vec<_>>())
+}
+
+/// A row of DESCRIBE.
+#[derive(Default)]
+struct Described {
+    name: String,
+    data_type: String,
+    nullable: bool,
+    key: Option<&'static str>,
+    default: Option<String>,
+    extra: Option<String>,
+}
+
+/// The rows of DESCRIBE, as in DuckDB.
+fn describe(rows: &[Described]) -> Result<RecordBatch> {
+    let nullable = |row: &Described| Some(if row.nullable { "YES" } else { "NO" }.to_owned());
     batch(vec![
-        ("column", false, texts(fields.iter().map(|field| Some(field.name().clone())))),
-        ("type", false, texts(fields.iter().map(|field| Some(field_type(field))))),
-        ("nullable", false, booleans(fields.iter().map(|field| field.is_nullable()))),
-        ("key", true, texts(fields.iter().map(|_| None))),
+        ("column_name", false, texts(rows.iter().map(|row| Some(row.name.clone())))),
+        ("column_type", false, texts(rows.iter().map(|row| Some(row.data_type.clone())))),
+        ("null", false, texts(rows.iter().map(nullable))),
+        ("key", true, texts(rows.iter().map(|row| row.key.map(str::to_owned)))),
+        ("default", true, texts(rows.iter().map(|row| row.default.clone()))),
+        ("extra", true, texts(rows.iter().map(|row| row.extra.clone()))),
     ])
 }
 

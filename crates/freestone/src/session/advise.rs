@@ -9,8 +9,9 @@ use crate::error::{Error, Result};
 use crate::profile::{self, Calibration};
 use crate::provider::metadata;
 use crate::session::Session;
+use crate::session::plan_cache::CachedPlan;
 use crate::sql::parameters::Parameters;
-use crate::sql::statement::{Command, WhatIfRequest};
+use crate::sql::statement::{Command, Statement, WhatIfRequest};
 use crate::{advise, workload};
 
 impl Session {
@@ -50,10 +51,7 @@ impl Session {
         let mut works = vec![];
         for (statement, weight) in advise::weighted_statements(script)? {
             let located = |error: Error| error.at(&format!("line {} of the workload", statement.line));
-            let Command::Sql(sql) = self.command(&statement).await.map_err(located)? else {
-                return Err(located(Error::invalid("only SELECT has a place in a workload")));
-            };
-            let (kept, _) = self.planned(&statement.text, *sql, &Parameters::default()).await.map_err(located)?;
+            let kept = self.planned_query(&statement).await.map_err(located)?;
             let name = advise::shortened(&statement.text);
             let scans = advise::planned_scans(&name, weight, workload::asked(kept.plan()));
             for (table, scan) in scans.filter(|(table, _)| only.is_none_or(|only| table.name == only)) {
@@ -61,6 +59,18 @@ impl Session {
             }
         }
         Ok(works)
+    }
+
+    /// The plan of a query of a workload.
+    async fn planned_query(&self, statement: &Statement) -> Result<CachedPlan> {
+        let parameters = Parameters { written: Some(statement.written()), ..Parameters::default() };
+        if let Some((kept, _)) = self.planned_text(statement, &parameters).await? {
+            return Ok(kept);
+        }
+        let Command::Sql(sql) = self.command(statement).await? else {
+            return Err(Error::invalid("only SELECT has a place in a workload"));
+        };
+        Ok(self.planned(&statement.text, *sql, &parameters).await?.0)
     }
 
     /// WHATIF: the time of one query in another design, predicted and measured on a sample.

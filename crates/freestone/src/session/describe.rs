@@ -113,14 +113,18 @@ impl Session {
 
     async fn described(&self, statement: &Statement, types: &[Option<DataType>]) -> Result<Description> {
         self.check_transaction(statement.ends_transaction())?;
+        if types.is_empty()
+            && statement.parameter_names()?.count() == 0
+            && let Some(schema) = self.columns_of_query(statement, &Parameters::default()).await?
+        {
+            return Ok(Description { parameters: vec![], schema: Some(schema) });
+        }
         match self.command(statement).await? {
             Command::Sql(sql) => self.describe_sql(statement, *sql, types, Some(statement.written())).await,
             Command::LockRows(query) => {
                 self.describe_sql(statement, ast::Statement::Delete(query.rows), types, None).await
             }
-            Command::Show { .. } | Command::ShowTables | Command::Describe { .. } | Command::DescribeQuery(_) => {
-                self.describe_rows(statement).await
-            }
+            Command::Show { .. } => self.describe_rows(statement).await,
             Command::Check(_) => {
                 let schema = Some(crate::exec::check::rows(&[])?.schema());
                 Ok(Description { parameters: vec![], schema })

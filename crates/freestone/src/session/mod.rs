@@ -366,13 +366,6 @@ impl Session {
                 )?;
                 Ok(Outcome::batch(batch))
             }
-            Command::ShowTables => Ok(Outcome::batch(metadata::show_tables(&self.scope()?.snapshot, &self.temp)?)),
-            Command::Describe { table } => Box::pin(self.describe(&table, &parameters)).await,
-            Command::DescribeQuery(sql) => Box::pin(self.describe_query(*sql, &parameters)).await,
-            Command::Summarize(sql) => Box::pin(self.summarize(*sql, &parameters)).await,
-            Command::ShowAllTables => {
-                Ok(Outcome::batch(metadata::show_all_tables(&self.scope()?.snapshot, &self.temp)?))
-            }
             Command::Use => Ok(Outcome::Done { verb: "USE" }),
             Command::Calibrate => self.calibrate_here().await,
             Command::Advise(request) => {
@@ -430,6 +423,10 @@ impl Session {
         {
             return Ok(Some(schema));
         }
+        if let Some(schema) = self.columns_of_query(statement, &parameters).await? {
+            let settings = self.planner();
+            return Ok(Some(times::shown_schema(schema, settings.settings().config_options())));
+        }
         let Command::Sql(sql) = self.command(statement).await? else { return Ok(None) };
         if !matches!(*sql, ast::Statement::Query(_)) {
             return Ok(None);
@@ -439,9 +436,29 @@ impl Session {
             let state = planner.state(&scope);
             let plan = planner.plan_written(&state, &scope, *sql, &parameters).await?;
             read_only_plan(&plan)?;
-            let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-            let shown = names::shown(Arc::new(plan.schema().as_arrow().clone()));
+            let shown = names::shown(analyzed_schema(&state, plan)?);
             Ok(Some(times::shown_schema(shown, state.config_options())))
+        })
+        .await
+    }
+
+    /// The columns of a query that the binder plans; `None` for other statements.
+    pub(crate) async fn columns_of_query(
+        &self,
+        statement: &Statement,
+        parameters: &Parameters,
+    ) -> Result<Option<SchemaRef>> {
+        if !statement.is_whole_query() {
+            return Ok(None);
+        }
+        let (written, parameters) = (statement.written(), parameters.clone());
+        let scope = self.scope()?.with_tables(&parameters.tables);
+        self.plan_apart(move |planner, _| async move {
+            let state = planner.state(&scope);
+            let bound = planner.bindings().plan(&planner, &state, &scope, &written, &parameters).await?;
+            let Some(bound) = bound else { return Ok(None) };
+            read_only_plan(&bound.plan)?;
+            Ok(Some(names::shown(analyzed_schema(&state, bound.plan)?)))
         })
         .await
     }
@@ -954,56 +971,6 @@ impl Session {
             Ok(OneRun { plan, context: state.task_ctx(), cancellation, note })
         });
         run.await
-    }
-
-    async fn describe(&self, table: &str, parameters: &Parameters) -> Result<Outcome> {
-        let scope = self.scope()?.with_tables(&parameters.tables);
-        let has_generated = definitions::generated_text(&scope.snapshot, table).is_some();
-        if let Some(table) = scope.snapshot.table(table).filter(|_| !has_generated) {
-            return Ok(Outcome::batch(metadata::describe_table(table)?));
-        }
-        let query = statement::parse_query(&format!("SELECT * FROM {}", statement::quote(table)))?;
-        let schema = self.plan_apart(move |planner, _| async move {
-            let state = planner.state(&scope);
-            let sql = ast::Statement::Query(query);
-            let plan = planner.plan(&state, &scope, sql, &Parameters::default()).await?;
-            analyzed_schema(&state, plan)
-        });
-        let schema = schema.await?;
-        Ok(Outcome::batch(metadata::describe_schema(&schema)?))
-    }
-
-    /// Statistics of each column of a query's rows.
-    async fn summarize(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
-        let ast::Statement::Query(query) = &sql else {
-            return Err(Error::syntax("SUMMARIZE takes a table or a query"));
-        };
-        // Both plans see the same files: what comes from a pipe is read once.
-        let scope = self.scope()?.with_tables(&parameters.tables);
-        let schema = self.schema_of(scope.clone(), sql.clone(), parameters).await?;
-        let summary = ast::Statement::Query(crate::sql::summary::of(query, &schema)?);
-        // The summary is not what was written.
-        let parameters = Parameters { written: None, ..parameters.clone() };
-        Box::pin(self.query_in(scope, summary, &parameters)).await
-    }
-
-    /// The columns of a query's rows, as DESCRIBE shows those of a table.
-    async fn describe_query(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
-        let scope = self.scope()?.with_tables(&parameters.tables);
-        let schema = self.schema_of(scope, sql, parameters).await?;
-        Ok(Outcome::batch(metadata::describe_schema(&schema)?))
-    }
-
-    /// The columns of a query's rows.
-    async fn schema_of(&self, scope: Scope, sql: ast::Statement, parameters: &Parameters) -> Result<SchemaRef> {
-        let parameters = parameters.clone();
-        let schema = self.plan_apart(move |planner, _| async move {
-            let state = planner.state(&scope);
-            let plan = planner.plan_written(&state, &scope, sql, &parameters).await?;
-            read_only_plan(&plan)?;
-            analyzed_schema(&state, plan)
-        });
-        Ok(names::shown(schema.await?))
     }
 
     /// CHECK: what is damaged, and where nothing is, which declared keys the rows do not keep. No row: all is well.

@@ -166,15 +166,6 @@ pub(crate) enum Command {
     Show {
         name: String,
     },
-    ShowTables,
-    Describe {
-        table: String,
-    },
-    /// The columns of a query's rows.
-    DescribeQuery(Box<ast::Statement>),
-    /// Statistics of each column of a query's rows.
-    Summarize(Box<ast::Statement>),
-    ShowAllTables,
     /// USE of a schema, of which only ours is possible.
     Use,
     Calibrate,
@@ -290,6 +281,7 @@ fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
         | "UNPIVOT" | "PIVOT_WIDER" | "PIVOT_LONGER" | "SUMMARIZE" | "PRAGMA" => StatementKind::Query,
         "INSERT" | "DELETE" | "UPDATE" | "MERGE" | "TRUNCATE" | "COPY" => StatementKind::Write,
         "CREATE" | "DROP" | "ALTER" | "COMMENT" => StatementKind::Definition,
+        "SHOW" if is_listing(&(Cursor { tokens }).after(1)) => StatementKind::Query,
         "SET" | "RESET" | "SHOW" | "PREPARE" | "DEALLOCATE" | "USE" | "ATTACH" | "DETACH" => StatementKind::Session,
         "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" => StatementKind::Session,
         "EXECUTE" => StatementKind::Query,
@@ -298,6 +290,16 @@ fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
         }
         "ADVISE" | "WHATIF" => StatementKind::Query,
         _ => StatementKind::Other,
+    }
+}
+
+/// Whether SHOW shows tables or columns, which the binder plans.
+fn is_listing(rest: &Cursor) -> bool {
+    match rest.upper(0).as_str() {
+        "TABLES" => true,
+        "COLUMNS" | "FIELDS" => matches!(rest.upper(1).as_str(), "FROM" | "IN"),
+        "ALL" => rest.upper(1) == "TABLES",
+        _ => false,
     }
 }
 
@@ -320,6 +322,11 @@ impl Statement {
     /// Its query, for the binder.
     pub(crate) fn written(&self) -> Arc<Written> {
         self.written.clone()
+    }
+
+    /// Whether it is a query of the dialect, and nothing else.
+    pub(crate) fn is_whole_query(&self) -> bool {
+        self.kind == StatementKind::Query && self.broken.is_none() && self.written.whole_query().is_some()
     }
 
     /// The command of the statement.
@@ -419,6 +426,9 @@ impl Statement {
     /// # Errors
     /// It cannot.
     pub fn check_syntax(&self) -> Result<()> {
+        if self.is_whole_query() {
+            return Ok(());
+        }
         self.command().map(drop)
     }
 
@@ -466,10 +476,9 @@ impl Statement {
             "RESET" if rest.upper(0) == "VARIABLE" => reset_variable(rest.after(1)),
             "RESET" => Ok(Command::Reset { name: rest.setting_name()? }),
             "SHOW" => show(cursor),
-            "DESCRIBE" | "DESC" => describe(cursor),
+            "DESCRIBE" | "DESC" | "SUMMARIZE" => Err(Error::syntax("expected a table, a file in quotes, or a query")),
             "CREATE" if is_create_type(&rest) => create_type(rest),
             "DROP" if matches!(rest.upper(0).as_str(), "MACRO" | "FUNCTION") => drop_macro(rest.after(1)),
-            "SUMMARIZE" => summarize(rest),
             "PRAGMA" => pragma(rest),
             "USE" => use_schema(rest),
             "CALIBRATE" => rest.expect_end().map(|()| Command::Calibrate),
@@ -495,12 +504,18 @@ impl Statement {
     /// # Errors
     /// The statement cannot be parsed.
     pub fn is_query(&self) -> Result<bool> {
+        if self.is_whole_query() {
+            return Ok(true);
+        }
         Ok(matches!(self.command()?, Command::Sql(sql) if matches!(*sql, ast::Statement::Query(_))))
     }
 
     /// Whether the text of the statement shows that it changes the database. EXECUTE may also change it, but is not
     /// included.
     pub fn writes(&self) -> bool {
+        if self.is_whole_query() {
+            return false;
+        }
         match self.command() {
             Ok(Command::Sql(sql)) => match *sql {
                 ast::Statement::Explain { analyze, statement, .. } => analyze && is_write(&statement),
@@ -547,10 +562,12 @@ impl Statement {
     /// # Errors
     /// The statement cannot be parsed.
     pub fn named_tables(&self) -> Result<Vec<String>> {
+        if let Some(query) = self.written.whole_query().filter(|_| self.is_whole_query()) {
+            return Ok(names::of_database(query));
+        }
         let sql = match self.command()? {
-            Command::Sql(sql) | Command::DescribeQuery(sql) | Command::Summarize(sql) => *sql,
+            Command::Sql(sql) => *sql,
             Command::CopyTo(request) => ast::Statement::Query(request.query),
-            Command::Describe { table } => return Ok(vec![table]),
             _ => return Ok(vec![]),
         };
         // The target of a statement is always a table of the database.
@@ -1130,21 +1147,6 @@ fn create_type(mut rest: Cursor) -> Result<Command> {
     Ok(Command::CreateType { name, text, or_replace, if_not_exists })
 }
 
-/// `SUMMARIZE table` and `SUMMARIZE query`.
-fn summarize(cursor: Cursor) -> Result<Command> {
-    let query = match cursor.sql_of_query() {
-        Some(query) => query?,
-        None => {
-            let table = match cursor.tokens {
-                [TokenWithSpan { token: Token::SingleQuotedString(file), .. }] => file.clone(),
-                _ => cursor.optional_name("SUMMARIZE table")?.ok_or_else(|| cursor.unexpected("SUMMARIZE table"))?,
-            };
-            ast::Statement::Query(parse_query(&format!("SELECT * FROM {}", quote(&table)))?)
-        }
-    };
-    Ok(Command::Summarize(Box::new(query)))
-}
-
 /// `USE schema`: only our schema is allowed.
 fn use_schema(mut cursor: Cursor) -> Result<Command> {
     let schema = cursor.identifier("USE public")?;
@@ -1171,7 +1173,6 @@ fn pragma(mut cursor: Cursor) -> Result<Command> {
             let query = parse_query(&format!("SELECT * FROM pragma_table_info('{table}')"))?;
             Ok(Command::Sql(Box::new(ast::Statement::Query(query))))
         }
-        "show_tables" => cursor.expect_end().map(|()| Command::ShowTables),
         "version" => Ok(Command::Sql(Box::new(ast::Statement::Query(parse_query("SELECT version()")?)))),
         other => Err(Error::unsupported(format!("PRAGMA {other} is not available"))
             .with_hint("SET name = value changes a setting, SHOW name shows it")),
@@ -1181,8 +1182,6 @@ fn pragma(mut cursor: Cursor) -> Result<Command> {
 fn show(cursor: Cursor) -> Result<Command> {
     let rest = cursor.after(1);
     match (rest.upper(0).as_str(), rest.tokens.len()) {
-        ("ALL", 2) if rest.upper(1) == "TABLES" => Ok(Command::ShowAllTables),
-        ("TABLES", 1) => Ok(Command::ShowTables),
         ("DATABASES" | "SCHEMAS", 1) => {
             let text = match rest.upper(0).as_str() {
                 "DATABASES" => "SELECT database_name FROM duckdb_databases() ORDER BY 1",
@@ -1190,31 +1189,11 @@ fn show(cursor: Cursor) -> Result<Command> {
             };
             Ok(Command::Sql(Box::new(ast::Statement::Query(parse_query(text)?))))
         }
-        ("COLUMNS", _) => {
-            let mut rest = rest.after(1);
-            let _ = rest.skip_word("FROM") || rest.skip_word("IN");
-            let table = rest.object_name("SHOW COLUMNS FROM table")?;
-            rest.expect_end()?;
-            Ok(Command::Describe { table })
-        }
+        ("TABLES" | "COLUMNS", _) => Err(rest.after(1).unexpected("SHOW TABLES, or SHOW COLUMNS FROM table")),
         ("CREATE" | "FUNCTIONS", _) => cursor.sql().map(|statement| Command::Sql(Box::new(statement))),
         ("TIME", 2) => Ok(Command::Show { name: "time_zone".into() }),
         _ => Ok(Command::Show { name: rest.setting_name()? }),
     }
-}
-
-fn describe(cursor: Cursor) -> Result<Command> {
-    let mut rest = cursor.after(1);
-    if let Some(query) = rest.sql_of_query() {
-        return Ok(Command::DescribeQuery(Box::new(query?)));
-    }
-    rest.skip_word("TABLE");
-    let table = match rest.string("DESCRIBE table") {
-        Ok(file) => file,
-        Err(_) => rest.object_name("DESCRIBE table")?,
-    };
-    rest.expect_end()?;
-    Ok(Command::Describe { table })
 }
 
 /// The remaining tokens.
@@ -1333,16 +1312,6 @@ impl<'a> Cursor<'a> {
             Token::EOF => Ok(parsed),
             _ => Err(unexpected("the end of the statement", Some(&parser.peek_token()))),
         }
-    }
-
-    /// Parses the rest as a query; `None` if it does not begin like one.
-    fn sql_of_query(&self) -> Option<Result<ast::Statement>> {
-        let begins =
-            matches!(self.upper(0).as_str(), "SELECT" | "WITH" | "VALUES" | "FROM" | "(" | "PIVOT" | "UNPIVOT");
-        begins.then(|| match self.sql()? {
-            query @ ast::Statement::Query(_) => Ok(query),
-            _ => Err(self.unexpected("a query")),
-        })
     }
 
     /// Parses a query in parentheses, including the closing one.

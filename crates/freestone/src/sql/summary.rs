@@ -1,10 +1,10 @@
 //! `SUMMARIZE`: a query for statistics of each column of another query, which reads it once.
 
 use datafusion::arrow::datatypes::Schema;
-use datafusion::sql::sqlparser::ast::Query;
+use freestone_sql::tree;
 
-use super::statement::{literal, parse_query, quote};
-use crate::error::{Error, Result};
+use super::statement::{literal, quote};
+use crate::error::{Error, ErrorKind, Result};
 use crate::type_names::type_name;
 
 /// The name of the summarized query.
@@ -12,18 +12,18 @@ const ROWS: &str = "freestone$rows";
 /// The name of its aggregates, one row.
 const TOTALS: &str = "freestone$totals";
 
-/// The query for the statistics of a query with these columns.
+/// The query for the statistics of a query with these columns, for which the first part of its WITH stands.
 ///
 /// # Errors
 /// The query has no columns.
-pub(crate) fn of(query: &Query, schema: &Schema) -> Result<Box<Query>> {
+pub(crate) fn of(schema: &Schema) -> Result<tree::Query> {
     if schema.fields().is_empty() {
         return Err(Error::invalid("SUMMARIZE needs a table or query with columns"));
     }
     let mut totals = vec!["count(*) AS rows".to_owned()];
     let mut lines = vec![];
     for (at, field) in schema.fields().iter().enumerate() {
-        let column = quote(field.name());
+        let column = column_of(at);
         let (is_number, is_nested) = (field.data_type().is_numeric(), field.data_type().is_nested());
         let mut total = |name: &str, expression: Option<String>| match expression {
             Some(expression) => {
@@ -61,17 +61,23 @@ pub(crate) fn of(query: &Query, schema: &Schema) -> Result<Box<Query>> {
     }
     let columns = "column_name, column_type, min, max, approx_unique, avg, std, q25, q50, q75, count, null_percentage";
     let text = format!(
-        "WITH {rows} AS (SELECT 1), {all} AS (SELECT {totals} FROM {rows}) SELECT {columns} FROM ({lines}) AS s ORDER BY {place}",
+        "WITH {rows} ({given}) AS (SELECT 1), {all} AS (SELECT {totals} FROM {rows}) \
+         SELECT {columns} FROM ({lines}) AS s ORDER BY {place}",
         rows = quote(ROWS),
+        // Names may repeat in the query.
+        given = (0..schema.fields().len()).map(column_of).collect::<Vec<_>>().join(", "),
         all = quote(TOTALS),
         totals = totals.join(", "),
         lines = lines.join(" UNION ALL "),
         place = quote("freestone$place"),
     );
-    let mut summary = parse_query(&text)?;
-    let first = summary.with.as_mut().and_then(|with| with.cte_tables.first_mut());
-    if let Some(rows) = first {
-        *rows.query = query.clone();
+    match freestone_sql::parse_statement(&text).map(|statement| statement.kind) {
+        Ok(tree::StatementKind::Query(query)) => Ok(*query),
+        _ => Err(Error::new(ErrorKind::Internal, "internal error: a summary is no query")),
     }
-    Ok(summary)
+}
+
+/// The name of a column of the summarized query.
+fn column_of(at: usize) -> String {
+    format!("c{at}")
 }

@@ -58,7 +58,6 @@ impl TempNames<'_> {
     pub fn resolve(&self, command: &mut Command) -> Result<WriteTarget> {
         match command {
             Command::Sql(sql) => self.statement(sql),
-            Command::DescribeQuery(sql) | Command::Summarize(sql) => self.statement(sql),
             Command::LockRows(query) => {
                 self.visit(&mut query.order)?;
                 let mut rows = Statement::Delete(query.rows.clone());
@@ -87,8 +86,7 @@ impl TempNames<'_> {
                 self.named(&mut request.table)?;
                 self.statement(&mut request.query)
             }
-            Command::Describe { table }
-            | Command::Vacuum(Some(table))
+            Command::Vacuum(Some(table))
             | Command::Analyze(Some(table))
             | Command::Check(Some(table))
             | Command::Advise(AdviseRequest { table: Some(table), .. }) => {

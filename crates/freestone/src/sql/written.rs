@@ -2,9 +2,10 @@
 
 use std::sync::OnceLock;
 
+use freestone_sql::Span;
 use freestone_sql::tree::{
-    self, CopySource, CopyTo, CreateTable, Described, Explain, Expr, ExprKind, Insert, Limit, Literal, Name,
-    ObjectName, QueryBody, StatementKind, TableElement, With, WithBody, WithPart, Write,
+    self, CopySource, CopyTo, CreateTable, Explain, Expr, ExprKind, Insert, Limit, Listing, Literal, Name, ObjectName,
+    Pragma, QueryBody, Show, StatementKind, Table, TableElement, TableKind, With, WithBody, WithPart, Write,
 };
 
 const NO_QUERY: &str = "a statement without a query";
@@ -49,7 +50,7 @@ impl Written {
     fn read(&self) -> std::result::Result<&Read, &'static str> {
         let read = || match freestone_sql::parse_statement(&self.text) {
             Ok(statement) => {
-                let is_whole = matches!(statement.kind, StatementKind::Query(_));
+                let is_whole = !statement.writes() && is_listing_or_query(&statement.kind);
                 query_of(statement).map(|(query, text)| Read { query, text, is_whole })
             }
             Err(_) => Err("a statement of another grammar"),
@@ -67,9 +68,11 @@ fn query_of(statement: tree::Statement) -> std::result::Result<(Box<tree::Query>
         }
         StatementKind::Explain(explain) => return query_of(*explain.statement),
         StatementKind::Prepare(prepare) => return query_of(*prepare.statement),
-        StatementKind::Describe(Described::Query(query)) | StatementKind::Summarize(Described::Query(query)) => {
-            Ok(query)
-        }
+        StatementKind::Describe(described) => Ok(rows_of(Listing::Describe(described))),
+        StatementKind::Summarize(described) => Ok(rows_of(Listing::Summarize(described))),
+        StatementKind::Show(Show::Tables) => Ok(rows_of(Listing::Tables)),
+        StatementKind::Show(Show::AllTables) => Ok(rows_of(Listing::AllTables)),
+        StatementKind::Pragma(pragma) if shows_tables(&pragma) => Ok(rows_of(Listing::Tables)),
         StatementKind::CreateView(view) => Ok(view.query),
         StatementKind::CreateTable(create) => rows_of_table(*create),
         StatementKind::CopyTo(CopyTo { source: CopySource::Query(query), .. }) => Ok(query),
@@ -86,6 +89,26 @@ fn query_of(statement: tree::Statement) -> std::result::Result<(Box<tree::Query>
         _ => Err(NO_QUERY),
     };
     written.map(|query| (query, None))
+}
+
+/// Whether a statement is a query, or returns rows as one.
+fn is_listing_or_query(kind: &StatementKind) -> bool {
+    match kind {
+        StatementKind::Query(_) | StatementKind::Describe(_) | StatementKind::Summarize(_) => true,
+        StatementKind::Show(show) => matches!(show, Show::Tables | Show::AllTables),
+        StatementKind::Pragma(pragma) => shows_tables(pragma),
+        _ => false,
+    }
+}
+
+fn shows_tables(pragma: &Pragma) -> bool {
+    pragma.name.text == "show_tables" && pragma.arguments.is_empty()
+}
+
+/// The rows of DESCRIBE, SUMMARIZE and SHOW TABLES.
+fn rows_of(listing: Listing) -> Box<tree::Query> {
+    let kind = TableKind::Listing(Box::new(listing));
+    Box::new(freestone_binder::all_of(Table { kind, alias: None, sample: None, span: Span::default() }))
 }
 
 /// The query that stands for a part of a statement.
@@ -151,8 +174,6 @@ mod tests {
             "COPY (SELECT 1) TO 'x.csv'",
             "INSERT INTO t SELECT 1",
             "EXPLAIN ANALYZE INSERT INTO t SELECT 1",
-            "DESCRIBE SELECT 1",
-            "SUMMARIZE SELECT 1",
             "SET VARIABLE x = 1",
             "WHATIF t DESIGN (design = 'row') FOR SELECT 1",
         ] {
@@ -166,6 +187,12 @@ mod tests {
             ),
             ("CREATE TABLE t (a, B) AS SELECT 1, 2", "WITH \"__named\" (a, b) AS (SELECT 1, 2) TABLE \"__named\""),
             ("CREATE TABLE t (a INT) AS SELECT 1", "SELECT 1"),
+            ("DESCRIBE t", "SELECT * FROM (DESCRIBE t)"),
+            ("SHOW COLUMNS FROM t", "SELECT * FROM (DESCRIBE t)"),
+            ("SHOW TABLES", "SELECT * FROM (SHOW TABLES)"),
+            ("PRAGMA show_tables", "SELECT * FROM (SHOW TABLES)"),
+            ("DESC 'x.csv'", "SELECT * FROM (DESCRIBE 'x.csv')"),
+            ("SUMMARIZE FROM t", "SELECT * FROM (SUMMARIZE SELECT * FROM t)"),
             ("CREATE TABLE t AS SELECT 1 WITH NO DATA", "WITH \"__named\" AS (SELECT 1) TABLE \"__named\" LIMIT 0"),
         ] {
             assert_eq!(query(text), Ok(rows.to_owned()), "{text}");

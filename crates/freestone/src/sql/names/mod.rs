@@ -25,7 +25,7 @@ pub(crate) use casts::function as as_written;
 pub(crate) use columns::{Columns, Factored, call_text};
 pub(crate) use cte_names::rename_shadowing;
 pub(crate) use headings::{give, take_back};
-pub(crate) use objects::{CATALOG, MAIN, SCHEMA, identifier, is_ours, name_in, object_name, schema_name};
+pub(crate) use objects::{CATALOG, MAIN, SCHEMA, identifier, is_ours, name_in, object_name, of_database, schema_name};
 
 use crate::error::{Error, Result};
 use crate::internal_names::MARK;

@@ -1,6 +1,8 @@
 //! Names of tables, views and schemas.
 
 use datafusion::sql::sqlparser::ast;
+use freestone_binder::Named;
+use freestone_sql::tree;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -18,6 +20,20 @@ pub(crate) fn is_ours(schema: &str) -> bool {
 /// The name of a schema's table in the catalog.
 pub(crate) fn name_in(schema: &str, table: &str) -> String {
     format!("{schema}.{table}")
+}
+
+/// The tables that a query names without a schema or with ours.
+pub(crate) fn of_database(query: &tree::Query) -> Vec<String> {
+    let mut all: Vec<String> = vec![];
+    for named in freestone_binder::named_tables(query) {
+        let (Named::Table(name) | Named::Version(name, _)) = &named else { continue };
+        match name.parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().as_slice() {
+            [table] => all.push((*table).to_owned()),
+            [schema, table] | [CATALOG, schema, table] if is_ours(schema) => all.push((*table).to_owned()),
+            _ => {}
+        }
+    }
+    all
 }
 
 /// The schema before a name, unless it is ours.

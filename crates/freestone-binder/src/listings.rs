@@ -1,0 +1,86 @@
+//! Statements whose rows FROM reads: DESCRIBE, SUMMARIZE and SHOW TABLES.
+
+use std::sync::Arc;
+
+use datafusion_common::TableReference;
+use datafusion_expr::{LogicalPlanBuilder, TableSource};
+use freestone_sql::Span;
+use freestone_sql::tree::{
+    Described, Expr, ExprKind, Listing, ObjectName, Query, QueryBody, Select, SelectItem, Star, Table, TableKind,
+    WithBody,
+};
+
+use crate::binder::Binder;
+use crate::error::{At, Result, invalid};
+use crate::plans::Rows;
+use crate::reading::Named;
+
+impl Binder<'_> {
+    /// The rows of such a statement.
+    pub fn listing(&mut self, listing: &Listing, span: Span) -> Result<Rows> {
+        let source = match listing {
+            Listing::Describe(described) => self.described(described, span)?,
+            Listing::Summarize(described) => return self.summary(described, span),
+            Listing::Tables => self.world.catalog.shown_tables(false).at(span)?,
+            Listing::AllTables => self.world.catalog.shown_tables(true).at(span)?,
+        };
+        let names = source.schema().fields().iter().map(|field| field.name().clone()).collect();
+        let name = TableReference::bare("listing");
+        let plan = LogicalPlanBuilder::scan(name, source, None).at(span)?.build().at(span)?;
+        Ok(Rows { plan, names })
+    }
+
+    /// The columns of a table, with its keys, or of a query.
+    fn described(&mut self, described: &Described, span: Span) -> Result<Arc<dyn TableSource>> {
+        if let Described::Table(name) = described
+            && !self.is_part_of_with(name)
+        {
+            let named = Named::Table(name.clone());
+            if let Some(source) = self.world.catalog.described(&named).at(span)? {
+                // It must exist, and the session may read it.
+                self.query(&query_of(described))?;
+                return Ok(source);
+            }
+        }
+        let Rows { plan, names } = self.query(&query_of(described))?;
+        self.world.functions.described(plan, &names).at(span)
+    }
+
+    /// Statistics of each column: a query that reads the rows once.
+    fn summary(&mut self, described: &Described, span: Span) -> Result<Rows> {
+        let query = query_of(described);
+        let Rows { plan, names } = self.query(&query)?;
+        let mut summary = self.world.functions.summary(plan, &names).at(span)?;
+        let rows = summary.with.as_mut().and_then(|with| with.parts.first_mut());
+        let Some(rows) = rows else { return Err(invalid(span, "a summary reads the rows in its WITH")) };
+        rows.body = WithBody::Query(Box::new(query));
+        self.query(&summary)
+    }
+
+    fn is_part_of_with(&self, name: &ObjectName) -> bool {
+        matches!(name.parts.as_slice(), [only] if self.part_of_with(&only.text).is_some())
+    }
+}
+
+/// The query whose rows are described.
+pub(crate) fn query_of(described: &Described) -> Query {
+    let of_body = |body, span| Query { with: None, body, order_by: None, limit: None, offset: None, span };
+    match described {
+        Described::Query(query) => query.as_ref().clone(),
+        Described::Table(name) => of_body(QueryBody::Table(name.clone()), name.span),
+        Described::File(path) => {
+            let span = Span::default();
+            let kind = TableKind::File { path: path.clone(), options: vec![] };
+            all_of(Table { kind, alias: None, sample: None, span })
+        }
+    }
+}
+
+/// `SELECT * FROM table`.
+pub fn all_of(table: Table) -> Query {
+    let span = table.span;
+    let star = Expr { kind: ExprKind::Star(Box::new(Star::default())), span };
+    let items = vec![SelectItem { value: star, alias: None }];
+    let select = Select { from: vec![table], ..Select::of_items(items, span) };
+    Query { with: None, body: QueryBody::Select(Box::new(select)), order_by: None, limit: None, offset: None, span }
+}
