@@ -1,6 +1,5 @@
 //! The binder's state, its entry points, and its limits.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_schema::{Field, FieldRef};
@@ -8,7 +7,7 @@ use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, DFSchemaRef, ScalarValue};
 use datafusion_expr::{Expr, LogicalPlan};
 use freestone_sql::tree;
-use freestone_sql::{LEVELS_MAX as LINKS_MAX, Span};
+use freestone_sql::{LEVELS_MAX as LINKS_MAX, ParameterNumbers, Span};
 
 use crate::bound::{Bound, Heading};
 use crate::ctes::Cte;
@@ -54,6 +53,8 @@ pub struct Options {
     pub parameters: Vec<Parameter>,
     /// Whether the statement is bound for a run: it cannot have more parameters than these.
     pub for_run: bool,
+    /// The numbers of the parameters of the whole statement, if the query is only a part of it.
+    pub numbers: Option<ParameterNumbers>,
 }
 
 /// Binds a query.
@@ -119,10 +120,8 @@ pub(crate) struct Binder<'a> {
     pub branch_names: Vec<Vec<String>>,
     /// The depth of macros and definitions.
     pub level: usize,
-    /// The numbers of parameters `?` by where they stand.
-    marks: HashMap<u32, usize>,
-    /// The names of parameters `$name`, in the order of their numbers.
-    parameter_names: Vec<String>,
+    /// The numbers of parameters `?` and `$name`.
+    numbers: ParameterNumbers,
     nodes: usize,
     /// The parts that aliases and macros stand for.
     copies: usize,
@@ -146,8 +145,7 @@ impl<'a> Binder<'a> {
             depends_on_order: false,
             branch_names: vec![],
             level: 0,
-            marks: HashMap::new(),
-            parameter_names: vec![],
+            numbers: ParameterNumbers::default(),
             nodes: 0,
             copies: 0,
             links: 0,
@@ -192,6 +190,14 @@ impl<'a> Binder<'a> {
             return Ok(());
         }
         Err(too_complex(span, format!("the statement is too complex: it has more than {NODES_MAX} expressions")))
+    }
+
+    /// Binds a part of which this number of expressions is not counted.
+    pub fn uncounted<T>(&mut self, nodes: usize, rule: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let before = self.nodes;
+        let bound = rule(self);
+        self.nodes = self.nodes.saturating_sub(nodes).max(before);
+        bound
     }
 
     /// Counts parts that an alias or a macro stands for.
@@ -264,19 +270,12 @@ impl<'a> Binder<'a> {
         let mut found = reading::parameters(query);
         found.sort_unstable_by_key(|(place, _)| *place);
         found.dedup_by_key(|(place, _)| *place);
-        let mut count = 0;
-        for (place, parameter) in found {
-            match parameter {
-                tree::Parameter::Next => {
-                    self.marks.insert(place, self.marks.len() + 1);
-                }
-                tree::Parameter::Name(name) if !self.parameter_names.contains(&name) => self.parameter_names.push(name),
-                tree::Parameter::Name(_) => {}
-                tree::Parameter::Number(number) => count = count.max(number as usize),
-            }
-        }
-        let (count, given) =
-            (count.max(self.marks.len()).max(self.parameter_names.len()), self.options.parameters.len());
+        self.numbers = match &self.options.numbers {
+            Some(numbers) => numbers.clone(),
+            None => ParameterNumbers::of(found.iter().map(|(place, parameter)| (*place, parameter))),
+        };
+        let numbers = found.iter().filter_map(|(place, parameter)| self.numbers.number(parameter, *place));
+        let (count, given) = (numbers.max().unwrap_or(0), self.options.parameters.len());
         if self.options.for_run && count > given {
             let message = format!("the statement has {count} parameters and was given {given}");
             return Err(invalid(query.span, message));
@@ -293,8 +292,7 @@ impl<'a> Binder<'a> {
                 let hint = format!("parameters have numbers from 1 to {PARAMETERS_MAX}");
                 return Err(invalid(span, message).with_hint(hint));
             }
-            tree::Parameter::Next => self.marks.get(&span.start).copied(),
-            tree::Parameter::Name(name) => self.parameter_names.iter().position(|known| known == name).map(|at| at + 1),
+            other => self.numbers.number(other, span.start),
         };
         found.ok_or_else(|| invalid(span, "a macro has no parameters of statements"))
     }

@@ -111,17 +111,20 @@ impl Binder<'_> {
     fn no_column(&self, name: &ObjectName) -> Box<BindError> {
         let shown = name.parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(".");
         let parts: Vec<(&str, bool)> = name.parts.iter().map(|part| (part.text.as_str(), part.quoted)).collect();
+        let catalog = self.world.catalog;
         for scope in self.scopes.iter().rev() {
             if let Found::NotIn(at) = scope.find(&parts)
                 && let Some(relation) = scope.relations.get(at)
                 && let Some(table) = relation.names.last()
             {
-                let known: Vec<String> = relation.columns.iter().map(|(own, _)| format!("{table}.{own}")).collect();
+                let known = relation.columns.iter().filter(|(own, _)| !catalog.is_hidden(own));
+                let known: Vec<String> = known.map(|(own, _)| format!("{table}.{own}")).collect();
                 return unknown(name.span, "column", &shown, known.iter().map(String::as_str));
             }
         }
         let last = name.parts.last().map_or("", |part| part.text.as_str());
         let known = self.scopes.iter().rev().flat_map(|scope| scope.known_names());
+        let known = known.filter(|name| !catalog.is_hidden(name));
         let mut error = unknown(name.span, "column", last, known);
         error.message = format!("no column {shown}");
         error

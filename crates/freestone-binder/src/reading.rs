@@ -1,9 +1,9 @@
 //! Visits of trees: the tables that a query names, and the parts of expressions.
 
 use freestone_sql::tree::{
-    Call, Expr, ExprKind, GroupBy, GroupKey, InSet, Listing, ObjectName, OptionItem, OrderBy, Over, Parameter, Pivot,
-    PivotValues, Quantity, Query, QueryBody, Select, SortKey, SpecialCall, Table, TableKind, Unpivot, Version, Window,
-    WithBody,
+    BinaryOperator, Call, Expr, ExprKind, GroupBy, GroupKey, InSet, Link, Listing, ObjectName, OptionItem, OrderBy,
+    Over, Parameter, Pivot, PivotValues, Quantity, Query, QueryBody, Select, SortKey, SpecialCall, Table, TableKind,
+    Unpivot, Version, Window, WithBody,
 };
 use freestone_sql::tree::{Frame, FrameBound, JoinCondition};
 
@@ -60,8 +60,9 @@ pub fn named_tables(query: &Query) -> Vec<Named> {
         }
     };
     let mut bodies: Vec<ObjectName> = vec![];
-    let mut body = |name: &ObjectName| bodies.push(name.clone());
-    Walk { expr: &mut |_| {}, table: &mut note, body: &mut body, parts: vec![] }.query(query);
+    let body = &mut |name: &ObjectName| bodies.push(name.clone());
+    let mut walk = Walk { expr: &mut |_| {}, table: &mut note, body, query: &mut |_| {}, parts: vec![] };
+    walk.query(query);
     for name in bodies {
         let named = Named::Table(name);
         if !all.contains(&named) {
@@ -79,8 +80,72 @@ pub(crate) fn parameters(query: &Query) -> Vec<(u32, Parameter)> {
             found.push((expr.span.start, parameter.clone()));
         }
     };
-    Walk { expr: &mut note, table: &mut |_| {}, body: &mut |_| {}, parts: vec![] }.query(query);
+    Walk { expr: &mut note, table: &mut |_| {}, body: &mut |_| {}, query: &mut |_| {}, parts: vec![] }.query(query);
     found
+}
+
+/// What the place of a parameter says of its type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Nothing.
+    Value,
+    /// It is a list: `a = ANY ($1)`.
+    List,
+    /// It is a number of rows.
+    Count,
+    /// It is in an argument of a function of FROM.
+    Argument,
+    /// It is added to something or subtracted from it.
+    Summand,
+}
+
+/// A parameter, and where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlacedParameter {
+    /// The parameter.
+    pub parameter: Parameter,
+    /// The offset in the text.
+    pub offset: u32,
+    /// What its place says.
+    pub place: Place,
+}
+
+/// All parameters of a query. One is there several times if its place says something.
+pub fn placed_parameters(query: &Query) -> Vec<PlacedParameter> {
+    let found = std::cell::RefCell::new(vec![]);
+    let note = |expr: &Expr, place: Place| {
+        if let ExprKind::Parameter(parameter) = &expr.kind {
+            let (parameter, offset) = (parameter.clone(), expr.span.start);
+            found.borrow_mut().push(PlacedParameter { parameter, offset, place });
+        }
+    };
+    let mut of_expr = |expr: &Expr| {
+        note(expr, Place::Value);
+        match &expr.kind {
+            ExprKind::Quantified { values: Quantity::List(list), .. } => note(list, Place::List),
+            ExprKind::Chain { first, rest } => {
+                let is_sum = |link: &Link| matches!(link.operator, BinaryOperator::Plus | BinaryOperator::Minus);
+                rest.iter().filter(|link| is_sum(link)).for_each(|link| note(&link.operand, Place::Summand));
+                if rest.first().is_some_and(is_sum) {
+                    note(first, Place::Summand);
+                }
+            }
+            _ => {}
+        }
+    };
+    let mut of_table = |table: &Table| {
+        if let TableKind::Call { call, .. } = &table.kind {
+            let arguments = call.arguments.iter().map(|argument| &argument.value);
+            arguments.for_each(|value| each_part(value, &mut |part| note(part, Place::Argument)));
+        }
+    };
+    let mut of_query = |query: &Query| {
+        let counts = query.limit.iter().map(|limit| &limit.count).chain(&query.offset);
+        counts.for_each(|count| note(count, Place::Count));
+    };
+    let (expr, table, body, query_of) = (&mut of_expr, &mut of_table, &mut |_: &ObjectName| {}, &mut of_query);
+    Walk { expr, table, body, query: query_of, parts: vec![] }.query(query);
+    found.into_inner()
 }
 
 /// Visits a query with all that is within it.
@@ -89,6 +154,7 @@ struct Walk<'a> {
     table: &'a mut dyn FnMut(&Table),
     /// The tables of `TABLE t`.
     body: &'a mut dyn FnMut(&ObjectName),
+    query: &'a mut dyn FnMut(&Query),
     /// The names of the parts of WITH that are in sight, which are no tables.
     parts: Vec<String>,
 }
@@ -99,6 +165,7 @@ impl Walk<'_> {
     }
 
     fn parts_of_query(&mut self, query: &Query) {
+        (self.query)(query);
         let in_sight = self.parts.len();
         for part in query.with.iter().flat_map(|with| &with.parts) {
             let is_recursive = query.with.as_ref().is_some_and(|with| with.recursive);
@@ -263,8 +330,9 @@ pub(crate) fn each_part(expr: &Expr, on: &mut dyn FnMut(&Expr)) {
     });
 }
 
-/// The same with parts that may be changed. A part is visited after its own parts.
-pub(crate) fn each_part_mut(expr: &mut Expr, on: &mut dyn FnMut(&mut Expr)) {
+/// Calls `on` for an expression and all of its parts, which it may change, without those of subqueries. A part is visited
+/// after its own parts.
+pub fn each_part_mut(expr: &mut Expr, on: &mut dyn FnMut(&mut Expr)) {
     stacker::maybe_grow(STACK_BYTES_LEFT, STACK_BYTES, || {
         parts_mut(expr).into_iter().for_each(|part| each_part_mut(part, on));
         on(expr);

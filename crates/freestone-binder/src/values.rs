@@ -10,6 +10,9 @@ use crate::plans::Rows;
 use crate::scopes::Scope;
 use crate::types::{common, is_quoted, is_text};
 
+/// The expressions of a cell that are not counted: rows are limited by their text.
+const CELL_NODES: usize = 4;
+
 impl Binder<'_> {
     /// `VALUES (…), (…)`.
     pub fn values(&mut self, rows: &[Vec<tree::Expr>], span: Span) -> Result<Rows> {
@@ -22,7 +25,12 @@ impl Binder<'_> {
                     let message = format!("row {} has {} values, expected {width}", at + 1, row.len());
                     return Err(invalid(place, message));
                 }
-                bound.push(binder.expressions(row)?);
+                let mut values = Vec::with_capacity(width);
+                for cell in row {
+                    let cell = std::slice::from_ref(cell);
+                    values.extend(binder.uncounted(CELL_NODES, |binder| binder.expressions(cell))?);
+                }
+                bound.push(values);
             }
             Ok(bound)
         };

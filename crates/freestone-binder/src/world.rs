@@ -65,6 +65,11 @@ pub trait Catalog {
     /// The names of tables and views, for errors.
     fn table_names(&self) -> Vec<String>;
 
+    /// Whether a column of this name is the engine's own, which errors do not propose.
+    fn is_hidden(&self, _column: &str) -> bool {
+        false
+    }
+
     /// The text of a type that has this name.
     fn type_text(&self, _name: &str) -> Option<String> {
         None

@@ -359,7 +359,7 @@ fn names_of_several_columns_are_errors() {
 fn values_of_parameters_stand_in_their_places() {
     let bound = |text: &str, parameters: &[ScalarValue]| {
         let parameters = parameters.iter().cloned().map(Parameter::Value).collect();
-        bound_with(text, &Memory::new(), &Options { parameters, for_run: true }).expect("a query")
+        bound_with(text, &Memory::new(), &Options { parameters, for_run: true, ..Options::default() }).expect("a query")
     };
     let plan =
         |text: &str, parameters: &[ScalarValue]| bound(text, parameters).expect(text).plan.display_indent().to_string();

@@ -29,6 +29,7 @@
 mod error;
 mod keyword;
 mod lexer;
+mod numbers;
 mod parser;
 mod printer;
 mod script;
@@ -37,6 +38,7 @@ pub mod tree;
 
 pub use error::{ErrorCode, SyntaxError};
 pub use keyword::{Class, Keyword};
+pub use numbers::ParameterNumbers;
 pub use parser::{LEVELS_MAX, NESTED_MAX, parse_expression, parse_statement, parse_statements, parse_type};
 pub use script::{is_complete, split_statements};
 pub use span::{Location, Span};

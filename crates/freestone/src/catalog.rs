@@ -28,6 +28,7 @@ use datafusion::physical_plan::execute_stream;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
+use freestone_sql::tree;
 use freestone_store::schema::TableSchema;
 use freestone_store::{Snapshot, Table};
 use futures::TryStreamExt;
@@ -35,7 +36,7 @@ use parking_lot::Mutex;
 
 use crate::access::{Access, Extension};
 use crate::attached::{Attached, AttachedSnapshots};
-use crate::binding::Bindings;
+use crate::binding::{self, Bindings};
 use crate::context::{self, Budget, CancellableStream, Canceller, Progress};
 use crate::definitions::GeneratedColumn;
 use crate::error::{Error, ErrorKind, Result};
@@ -58,7 +59,7 @@ use crate::sql::depth::{LONG_TOKENS, OnStack};
 use crate::sql::extensions::PivotValues;
 use crate::sql::names::other_case;
 use crate::sql::names::{CATALOG, MAIN, SCHEMA, is_ours};
-use crate::sql::parameters::{Described, Filled, Parameters};
+use crate::sql::parameters::{Described, Filled, Parameters, places};
 use crate::sql::room::Room;
 use crate::sql::user_types;
 use crate::sql::written::Written;
@@ -410,6 +411,26 @@ impl Planner {
         Ok((state, bound.plan))
     }
 
+    /// Plans a query that is made of a statement, and returns the state in which the plan runs.
+    pub async fn plan_made(
+        &self,
+        scope: &Scope,
+        query: &tree::Query,
+        parameters: &Parameters,
+    ) -> Result<(SessionState, LogicalPlan)> {
+        let (mut state, written) = (self.state(scope), parameters.written()?);
+        let bound = Box::pin(self.bindings.plan_made(self, &state, scope, (query, written), parameters)).await?;
+        if bound.depends_on_order {
+            planning::keep_order_of_rows(&mut state);
+        }
+        Ok((state, bound.plan))
+    }
+
+    /// The name in the catalog of a table that a statement names.
+    pub fn table_name(&self, snapshot: &Arc<Snapshot>, name: &tree::ObjectName) -> Result<String> {
+        Ok(binding::stored_name(&self.temp, &Scope::new(snapshot.clone()), name)?)
+    }
+
     /// EXPLAIN with a plan in place of its query.
     async fn explained(
         &self,
@@ -431,18 +452,6 @@ impl Planner {
         })
     }
 
-    /// Plans a statement whose parameters have types, but no values yet.
-    pub async fn bound(
-        &self,
-        state: &SessionState,
-        scope: &Scope,
-        mut statement: ast::Statement,
-        types: &[DataType],
-    ) -> Result<LogicalPlan> {
-        Box::pin(self.resolve_names(state, scope, &mut statement)).await?;
-        Box::pin(self.plan_typed(state, scope, statement, types.iter().map(types::parameter_type).collect())).await
-    }
-
     /// Plans a statement without values, and returns the types of its parameters. `known` are the types that the caller
     /// has declared.
     pub async fn describe(
@@ -455,9 +464,9 @@ impl Planner {
     ) -> Result<(Vec<DataType>, LogicalPlan)> {
         if let Some(written) = written
             && matches!(statement, ast::Statement::Query(_))
-            && let Some(described) = Box::pin(self.describe_bound(state, scope, &statement, known, written)).await?
+            && let Ok((query, _)) = written.query()
         {
-            return Ok(described);
+            return Box::pin(self.describe_made(state, scope, query, written, known)).await;
         }
         Box::pin(self.resolve_names(state, scope, &mut statement)).await?;
         let Described { mut types, complete } = parameters::describe(&mut statement, known)?;
@@ -481,33 +490,31 @@ impl Planner {
         Ok((types, plan.with_param_values(ParamValues::from(nulls))?))
     }
 
-    /// The same by the binder; `None` if it does not have the query's forms.
-    async fn describe_bound(
+    /// The same for a query that is made of a statement.
+    pub async fn describe_made(
         &self,
         state: &SessionState,
         scope: &Scope,
-        statement: &ast::Statement,
-        known: &[Option<DataType>],
+        query: &tree::Query,
         written: &Written,
-    ) -> Result<Option<(Vec<DataType>, LogicalPlan)>> {
-        let Described { mut types, complete } = parameters::describe(&mut statement.clone(), known)?;
-        let planned = match self.bindings.described(self, state, scope, written, &types).await {
+        known: &[Option<DataType>],
+    ) -> Result<(Vec<DataType>, LogicalPlan)> {
+        let numbers = written.numbers();
+        let Described { mut types, complete } = places::of_query(query, numbers, known)?;
+        let made = (query, written);
+        let mut plan = match self.bindings.described_made(self, state, scope, made, &types).await {
             Err(error) if !complete => {
-                types = parameters::with_intervals(statement, &types);
-                self.bindings.described(self, state, scope, written, &types).await.map_err(|_| error)?
+                types = places::with_intervals(query, numbers, &types);
+                self.bindings.described_made(self, state, scope, made, &types).await.map_err(|_| error)?
             }
             planned => planned?,
         };
-        let Some(mut plan) = planned else { return Ok(None) };
         if !complete {
             types = parameters::inferred(&plan, &types)?;
-            match self.bindings.described(self, state, scope, written, &types).await? {
-                Some(typed) => plan = typed,
-                None => return Ok(None),
-            }
+            plan = self.bindings.described_made(self, state, scope, made, &types).await?;
         }
         let nulls = types.iter().map(ScalarValue::try_new_null).collect::<Result<Vec<_>, _>>()?;
-        Ok(Some((types, plan.with_param_values(ParamValues::from(nulls))?)))
+        Ok((types, plan.with_param_values(ParamValues::from(nulls))?))
     }
 
     /// The Arrow types that a PREPARE declares.

@@ -3,6 +3,14 @@
 /// The column of the rows' places in the table that a statement changes.
 pub const ROW_ID_COLUMN: &str = "__row_id";
 
+/// Begins the names of the columns of new values in the query of a statement that writes.
+pub(crate) const NEW_VALUE: &str = "new ";
+
+/// Whether a column is none that users write.
+pub(crate) fn is_hidden(column: &str) -> bool {
+    column.starts_with("__") || column.starts_with(NEW_VALUE)
+}
+
 /// Begins the suffix that makes a name different. A number follows. In the columns of a statement's result, it is the
 /// position of the column, followed by a second mark and the position of the column with the same name. If that
 /// position is not known, the name is the text before the mark.

@@ -138,6 +138,9 @@ impl Parser<'_> {
             if !parser.accept_op(Op::Eq) {
                 return Err(parser.expected("="));
             }
+            if is_row && parser.is(K::ROW) && parser.is_op_at(1, Op::LeftParen) {
+                parser.advance();
+            }
             let value = match is_row && parser.is_op(Op::LeftParen) && !parser.begins_query(1) {
                 true => parser.assigned_row()?,
                 false => parser.value_or_default()?,

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use crate::catalog::{Planner, Scope};
 use crate::definitions;
 use crate::error::Error;
-use crate::internal_names::{PG_TEMP, shown};
+use crate::internal_names::{PG_TEMP, is_hidden, shown};
 use crate::planning;
 use crate::provider::files::naming;
 use crate::provider::metadata;
@@ -129,6 +129,10 @@ impl Catalog for Tables {
         let tables = snapshot.tables().map(|table| &table.name);
         let views = definitions::views(snapshot).map(|(name, _)| name);
         tables.chain(views).filter(|name| self.temp.sees(name)).map(|name| shown(name)).collect()
+    }
+
+    fn is_hidden(&self, column: &str) -> bool {
+        is_hidden(column)
     }
 
     fn type_text(&self, name: &str) -> Option<String> {
@@ -247,7 +251,10 @@ pub(super) fn of_function(state: &SessionState, name: &str, arguments: &[Expr]) 
 }
 
 /// The name by which the catalog keeps a table.
-fn stored_name(temp: &TempSchema, scope: &Scope, name: &ObjectName) -> Result<String> {
+///
+/// # Errors
+/// It is in the schema of another session.
+pub(crate) fn stored_name(temp: &TempSchema, scope: &Scope, name: &ObjectName) -> Result<String> {
     let parts: Vec<&str> = name.parts.iter().map(|part| part.text.as_str()).collect();
     if let Some(own) = temporary(temp, scope, &parts)? {
         return Ok(name_in(temp.name(), own));

@@ -19,6 +19,8 @@ use freestone_binder::{BindError, Bound, ErrorKind as Kind, Options, Parameter, 
 use freestone_sql::tree;
 use parking_lot::Mutex;
 
+pub(crate) use catalog::stored_name;
+
 use crate::catalog::{Planner, Scope, texts_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::planning;
@@ -29,12 +31,12 @@ use crate::table_functions::evaluated;
 /// What the binder has planned in a session.
 #[derive(Debug, Default)]
 pub(crate) struct Bindings {
-    /// How many SELECTs were planned, by the form for which the binder left them: empty if it planned them.
+    /// How many queries were planned, by the form for which the binder left them: empty if it planned them.
     counts: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Bindings {
-    /// How many SELECTs were planned, by form.
+    /// How many queries were planned, by form.
     pub fn counts(&self) -> BTreeMap<String, usize> {
         self.counts.lock().clone()
     }
@@ -54,19 +56,39 @@ impl Bindings {
         self.bound(planner, state, scope, written, &of_values(parameters)?).await
     }
 
-    /// The plan of a query whose parameters have types and no values.
+    /// A query that is made of a statement.
     ///
     /// # Errors
-    /// The query is wrong.
-    pub async fn described(
+    /// The query is wrong, or has a form that is not bound.
+    pub async fn plan_made(
         &self,
         planner: &Planner,
         state: &SessionState,
         scope: &Scope,
-        written: &Written,
+        (query, written): (&tree::Query, &Written),
+        parameters: &Parameters,
+    ) -> Result<Bound> {
+        let options = Options { numbers: Some(written.numbers().clone()), ..of_values(parameters)? };
+        let bound = bound(planner, state, scope, (query, written.text()), &options).await?;
+        self.count(bound.as_ref().err().copied());
+        bound.map_err(unavailable)
+    }
+
+    /// The plan of a query that is made of a statement, whose parameters have types and no values.
+    ///
+    /// # Errors
+    /// The query is wrong, or has a form that is not bound.
+    pub async fn described_made(
+        &self,
+        planner: &Planner,
+        state: &SessionState,
+        scope: &Scope,
+        (query, written): (&tree::Query, &Written),
         types: &[DataType],
-    ) -> Result<Option<LogicalPlan>> {
-        Ok(self.bound(planner, state, scope, written, &of_types(types)).await?.map(|bound| bound.plan))
+    ) -> Result<LogicalPlan> {
+        let options = Options { numbers: Some(written.numbers().clone()), ..of_types(types) };
+        let bound = bound(planner, state, scope, (query, written.text()), &options).await?;
+        Ok(bound.map_err(unavailable)?.plan)
     }
 
     async fn bound(
@@ -81,10 +103,18 @@ impl Bindings {
             Ok(query) => bound(planner, state, scope, query, options).await?,
             Err(form) => Err(form),
         };
-        let form = bound.as_ref().err().copied().unwrap_or_default();
-        *self.counts.lock().entry(form.to_owned()).or_default() += 1;
+        self.count(bound.as_ref().err().copied());
         Ok(bound.ok())
     }
+
+    /// Counts a query, with the form for which it was not bound.
+    fn count(&self, form: Option<&'static str>) {
+        *self.counts.lock().entry(form.unwrap_or_default().to_owned()).or_default() += 1;
+    }
+}
+
+fn unavailable(form: &'static str) -> Error {
+    Error::unsupported(format!("{form} is not available here"))
 }
 
 /// A query that is bound, or the form that is not. What binding asks for is looked up, and it begins again.
@@ -163,7 +193,7 @@ fn of_values(parameters: &Parameters) -> Result<Options> {
             None => value,
         })
     });
-    Ok(Options { parameters: given.collect(), for_run: true })
+    Ok(Options { parameters: given.collect(), for_run: true, numbers: None })
 }
 
 /// Parameters whose types alone are known.
@@ -175,7 +205,7 @@ fn of_types(types: &[DataType]) -> Options {
         };
         Parameter::Typed(Arc::new(Field::new("", data_type, true)))
     };
-    Options { parameters: types.iter().map(field).collect(), for_run: false }
+    Options { parameters: types.iter().map(field).collect(), for_run: false, numbers: None }
 }
 
 /// An error of the binder as one of the engine.

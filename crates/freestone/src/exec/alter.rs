@@ -30,6 +30,7 @@ use crate::sql::names::{identifier, name_in, object_name};
 use crate::sql::spellings::CONSTRAINT;
 use crate::sql::statement::quote;
 use crate::sql::text_types;
+use crate::sql::types::text_of;
 use crate::sql::user_types;
 
 const VERB: &str = "ALTER TABLE";
@@ -492,7 +493,7 @@ impl Alteration<'_> {
                 Ok(self.transaction.change_schema(self.table, |schema| schema.columns[at].nullable = true)?)
             }
             Operation::SetDefault { value } => {
-                let sql = value.to_string();
+                let sql = text_of(&value);
                 let scope = Scope::new(self.transaction.snapshot());
                 if schema.sequence_of(at).is_some() {
                     return Err(Error::invalid(format!("the values of column {column} come from a sequence"))
@@ -598,7 +599,8 @@ impl Alteration<'_> {
         self.context.prepare_append(self.transaction, usize::try_from(rows).ok())?;
         let (context, snapshot) = (self.context, self.transaction.snapshot());
         let alone = TableSchema { columns: vec![Column { nullable: true, ..old.clone() }], ..TableSchema::default() };
-        let sql = format!("SELECT CAST(({value}) AS {data_type}) FROM {}", quote(TARGET));
+        let (value, to_type) = (text_of(value), text_of(data_type));
+        let sql = format!("SELECT CAST(({value}) AS {to_type}) FROM {}", quote(TARGET));
         let field = Arc::new(Field::new(column, to.clone(), true));
         let convert = |array: &ArrayRef| -> std::result::Result<ArrayRef, StoreError> {
             let failed = |error: Error| StoreError::Filter(Box::new(error));

@@ -1,52 +1,51 @@
 //! One INSERT for many sets of parameters: converts `INSERT … VALUES (…)` to an INSERT of the rows of a table with one
 //! row per set.
 
-use datafusion::sql::sqlparser::ast;
+use freestone_binder::each_part_mut;
+use freestone_sql::tree::{ExprKind, Insert, Query, QueryBody, Select, SelectItem, Write};
 
-use crate::exec::defaults;
-use crate::sql::statement::{Command, Statement, parse_query, parse_script, quote};
-use crate::sql::{names, visitor};
+use crate::sql::statement::{Statement, parse_script};
+use crate::sql::trees;
 
 impl Statement {
     /// A statement that does in one commit what this one does for each row of a table whose columns are named `1`, `2`,
     /// …, like the parameters. `None` if this is not an INSERT of one row of values.
     pub fn for_each_row_of(&self, table: &str) -> Option<Statement> {
-        let Ok(Command::Sql(sql)) = self.command() else { return None };
-        let ast::Statement::Insert(mut insert) = *sql else { return None };
+        let written = self.written();
+        let Ok(Write::Insert(insert)) = written.write() else { return None };
         // Of rows with equal keys each is inserted, or updates, after the one before.
-        if insert.returning.is_some() || insert.on.is_some() || insert.or.is_some() {
+        if !insert.returning.is_empty() || insert.on_conflict.is_some() {
             return None;
         }
-        let source = insert.source.take()?;
-        let ast::SetExpr::Values(values) = *source.body else { return None };
-        let [row] = &values.rows[..] else { return None };
-        if source.with.is_some() || source.order_by.is_some() || source.limit_clause.is_some() {
+        let Query { with: None, body: QueryBody::Values(rows), order_by: None, limit: None, offset: None, span } =
+            insert.rows.as_deref()?
+        else {
             return None;
-        }
+        };
+        let [row] = rows.as_slice() else { return None };
         // The word DEFAULT has a meaning in VALUES only.
-        if row.iter().any(defaults::is_default) {
+        if row.iter().any(|value| matches!(value.kind, ExprKind::Default)) {
             return None;
         }
-        let mut expressions = row.to_vec();
-        expressions.iter_mut().for_each(name_columns);
-        let list = expressions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let mut query = parse_query(&format!("SELECT {list} FROM {}", quote(table))).ok()?;
-        names::take_back(&mut query);
-        insert.source = Some(query);
-        let text = ast::Statement::Insert(insert).to_string();
-        <[Statement; 1]>::try_from(parse_script(&text)).ok().map(|[statement]| statement)
+        let numbers = written.numbers();
+        let items = row.iter().cloned().map(|mut value| {
+            each_part_mut(&mut value, &mut |part| {
+                if let ExprKind::Parameter(parameter) = &part.kind
+                    && let Some(number) = numbers.number(parameter, part.span.start)
+                {
+                    *part = trees::column(&[&number.to_string()], part.span);
+                }
+            });
+            SelectItem { value, alias: None }
+        });
+        let select =
+            Select { from: vec![trees::named_table(table, *span)], ..Select::of_items(items.collect(), *span) };
+        let rows = Some(Box::new(trees::query_of(select)));
+        let text = Write::Insert(Insert { rows, ..insert.clone() }).to_string();
+        let [statement] = <[Statement; 1]>::try_from(parse_script(&text)).ok()?;
+        // Subqueries may have parameters, too.
+        statement.parameter_names().is_ok_and(|names| names.count() == 0).then_some(statement)
     }
-}
-
-/// Replaces parameters by columns.
-fn name_columns(expression: &mut ast::Expr) {
-    visitor::expressions_mut(expression, &mut |part| {
-        if let ast::Expr::Value(value) = part
-            && let ast::Value::Placeholder(name) = &value.value
-        {
-            *part = ast::Expr::Identifier(ast::Ident::with_quote('"', name.trim_start_matches('$')));
-        }
-    });
 }
 
 #[cfg(test)]
@@ -75,6 +74,7 @@ mod tests {
             "insert or replace into t values (?)",
             "insert into t values (?",
             "insert into t values (?, default)",
+            "insert into t values ((select ?))",
         ] {
             check(other, None);
         }

@@ -11,6 +11,7 @@ use crate::exec::sequences::{self, Generated};
 use crate::internal_names::is_temporary;
 use crate::sql::names::{identifier, object_name};
 use crate::sql::text_types::TextType;
+use crate::sql::types::text_of;
 use crate::text_types;
 
 /// Constraints as they are declared, with the columns as the statement names them.
@@ -119,7 +120,7 @@ impl Constraints {
                     let options = sequence_options.clone().unwrap_or_default();
                     self.generated.push(Generated { column: name.clone(), identity, options });
                 }
-                ast::ColumnOption::Default(value) => self.defaults.push((name.clone(), value.to_string())),
+                ast::ColumnOption::Default(value) => self.defaults.push((name.clone(), text_of(value))),
                 ast::ColumnOption::Check(check) => {
                     self.add_check(option.name.clone().or(check.name.clone()), check)?;
                 }
@@ -195,7 +196,7 @@ impl Constraints {
             let columns = row_checks::columns(&condition, &schema);
             let columns = if columns.len() == 1 { columns } else { vec![] };
             let name = name.unwrap_or_else(|| schema.free_constraint_name(table, &usual(&columns, "check")));
-            schema.checks.push(CheckConstraint { name, condition: condition.to_string() });
+            schema.checks.push(CheckConstraint { name, condition: text_of(&condition) });
         }
         Ok(schema.validated()?)
     }

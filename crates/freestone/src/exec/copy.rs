@@ -94,7 +94,7 @@ fn place_of<'a>(
 
 /// The columns whose values come from the files.
 fn given(table: &TableSchema, request: &CopyFrom) -> Result<Places> {
-    Places::named(table, &request.columns.iter().map(|name| dml::column_name(name)).collect::<Vec<_>>())
+    Places::named(table, &request.columns)
 }
 
 /// The columns to read: the named ones, in that order, or those of the table.

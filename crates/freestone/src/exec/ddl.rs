@@ -147,7 +147,7 @@ fn columns_of_query(columns: SchemaRef, constraints: &mut Constraints) -> Result
 
 /// The columns that the statement declares; what else it says is checked.
 fn declared(context: &WriteContext, scope: &Scope, create: ast::CreateTable) -> Result<SchemaRef> {
-    let (_, plan) = context.plan(scope, ast::Statement::CreateTable(create), &Parameters::default())?;
+    let (_, plan) = context.plan_written(scope, ast::Statement::CreateTable(create), &Parameters::default())?;
     let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(planned)) = plan else {
         return Err(Error::unsupported("this form of CREATE TABLE is not available"));
     };

@@ -10,7 +10,9 @@ use datafusion::arrow::compute::{concat, take};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::sqlparser::ast;
+use freestone_binder::each_part_mut;
+use freestone_sql::Span;
+use freestone_sql::tree::{Expr, ExprKind, Literal};
 use freestone_store::schema::{Identity, StoredValue, TableSchema};
 
 use crate::catalog::Scope;
@@ -22,6 +24,7 @@ use crate::ingest::stored_cell;
 use crate::planning;
 use crate::sequences::{catalog_name, named_by};
 use crate::sql::statement::parse_expression;
+use crate::sql::trees;
 
 /// The values of the columns that a statement does not give, for each of its batches.
 pub(crate) struct Defaults<'a> {
@@ -153,13 +156,22 @@ pub(crate) fn check_all(context: &WriteContext, scope: &Scope, schema: &TableSch
     Ok(())
 }
 
-/// The expression that the word DEFAULT stands for in a column.
+/// The expression that the word DEFAULT stands for in a column. It stands where the word does.
 ///
 /// # Errors
 /// The text of the default, which was read once, cannot be read.
-pub(crate) fn expression(schema: &TableSchema, column: usize) -> Result<ast::Expr> {
-    let Some(sql) = schema.default_of(column) else { return Ok(ast::Expr::value(ast::Value::Null)) };
-    parse_expression(sql)
+pub(crate) fn expression(schema: &TableSchema, column: usize, span: Span) -> Result<Expr> {
+    let Some(sql) = schema.default_of(column) else { return Ok(trees::literal(Literal::Null, span)) };
+    let mut value = freestone_sql::parse_expression(sql).map_err(|error| Error::of_syntax(&error, sql, 1, 1))?;
+    each_part_mut(&mut value, &mut |part| {
+        part.span = span;
+        match &mut part.kind {
+            ExprKind::Column(name) => name.span = span,
+            ExprKind::Call(call) => call.name.span = span,
+            _ => {}
+        }
+    });
+    Ok(value)
 }
 
 /// One row of values with the defaults of the columns that are not given.
@@ -168,38 +180,33 @@ pub(crate) fn expression(schema: &TableSchema, column: usize) -> Result<ast::Exp
 /// As for [`expression`].
 pub(crate) fn completed(
     mut places: Places,
-    mut values: Vec<ast::Expr>,
+    values: &[Expr],
     schema: &TableSchema,
-) -> Result<(Places, Vec<ast::Expr>)> {
-    for (value, column) in values.iter_mut().zip(places.targets()) {
-        if is_default(value) {
-            *value = expression(schema, column)?;
-        }
+    span: Span,
+) -> Result<(Places, Vec<Expr>)> {
+    let mut completed = vec![];
+    for (value, column) in values.iter().zip(places.targets()) {
+        completed.push(match value.kind {
+            ExprKind::Default => expression(schema, column, value.span)?,
+            _ => value.clone(),
+        });
     }
     let missing: Vec<usize> = places.missing().filter(|at| schema.default_of(*at).is_some()).collect();
     for column in missing {
-        values.push(expression(schema, column)?);
+        completed.push(expression(schema, column, span)?);
         places.give(column);
     }
-    Ok((places, values))
-}
-
-/// Whether an expression is the word DEFAULT.
-pub(crate) fn is_default(expression: &ast::Expr) -> bool {
-    match expression {
-        ast::Expr::Identifier(name) => name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"),
-        _ => false,
-    }
+    Ok((places, completed))
 }
 
 /// Refuses values that a statement gives for columns that are GENERATED ALWAYS: `given` with what it gives, if that is one
 /// expression.
 pub(crate) fn check_given<'a>(
     schema: &TableSchema,
-    given: impl Iterator<Item = (usize, Option<&'a ast::Expr>)>,
+    given: impl Iterator<Item = (usize, Option<&'a Expr>)>,
 ) -> Result<()> {
     for (column, value) in given {
-        let is_default = value.is_some_and(is_default);
+        let is_default = value.is_some_and(|value| matches!(value.kind, ExprKind::Default));
         if schema.identity_of(column) == Some(Identity::Always) && !is_default {
             let name = &schema.columns[column].name;
             return Err(Error::invalid(format!(
@@ -215,13 +222,12 @@ pub(crate) fn check_given<'a>(
 ///
 /// # Errors
 /// As for [`expression`].
-pub(crate) fn fill(query: &mut ast::Query, places: &Places, schema: &TableSchema) -> Result<()> {
-    let ast::SetExpr::Values(values) = query.body.as_mut() else { return Ok(()) };
+pub(crate) fn fill(rows: &mut [Vec<Expr>], places: &Places, schema: &TableSchema) -> Result<()> {
     let targets = places.targets();
-    for row in &mut values.rows {
-        for (cell, column) in row.content.iter_mut().zip(&targets) {
-            if is_default(cell) {
-                *cell = expression(schema, *column)?;
+    for row in rows {
+        for (cell, column) in row.iter_mut().zip(&targets) {
+            if matches!(cell.kind, ExprKind::Default) {
+                *cell = expression(schema, *column, cell.span)?;
             }
         }
     }

@@ -16,6 +16,7 @@ use crate::sql::names::{folded, identifier};
 use crate::sql::room::Room;
 use crate::sql::statement::{parse_expression, quote};
 use crate::sql::token_forms::COMPUTED;
+use crate::sql::types::text_of;
 use crate::sql::visitor;
 
 /// Takes the generated columns out of CREATE TABLE.
@@ -36,8 +37,8 @@ pub(crate) fn take(create: &mut ast::CreateTable) -> Result<Vec<GeneratedColumn>
             return Err(Error::unsupported(format!("generated column {name} takes no constraint and no DEFAULT"))
                 .with_hint("CHECK (…) of the table says what holds for the columns from which it is computed"));
         };
-        let declared = value.to_string();
-        let data_type = column.data_type.to_string();
+        let declared = text_of(value);
+        let data_type = text_of(&column.data_type);
         let data_type = (!data_type.eq_ignore_ascii_case(COMPUTED)).then_some(data_type);
         generated.push(GeneratedColumn { name, at, data_type, expression: declared.clone(), declared });
     }
@@ -69,7 +70,7 @@ fn expand(columns: &mut [GeneratedColumn]) -> Result<()> {
             });
             fits?;
             if replaced {
-                column.expression = value.to_string();
+                column.expression = text_of(&value);
                 changed = true;
             }
         }

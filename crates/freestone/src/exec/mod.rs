@@ -9,13 +9,17 @@ pub(crate) mod constraints;
 pub(crate) mod copy;
 pub(crate) mod ddl;
 pub(crate) mod defaults;
+pub(crate) mod described;
 pub(crate) mod dml;
 pub(crate) mod dump;
 pub(crate) mod generated_columns;
 pub(crate) mod indexes;
+pub(crate) mod insert;
+pub(crate) mod lock_rows;
 pub(crate) mod merge;
 pub(crate) mod returning;
 pub(crate) mod row_checks;
+pub(crate) mod row_queries;
 pub(crate) mod sequences;
 pub(crate) mod stored;
 pub(crate) mod stored_values;
@@ -25,6 +29,7 @@ pub(crate) mod with_writes;
 pub(crate) mod write;
 
 use datafusion::sql::sqlparser::ast;
+use freestone_sql::tree::Write;
 use freestone_store::WriteTransaction;
 
 use crate::context::Outcome;
@@ -45,10 +50,9 @@ pub(crate) fn perform(
 ) -> Result<Outcome> {
     use ast::Statement as Sql;
     match sql {
-        Sql::Insert(insert) => dml::insert(transaction, context, insert, parameters),
-        Sql::Delete(delete) => dml::delete(transaction, context, delete, parameters),
-        Sql::Update(update) => dml::update(transaction, context, update, parameters),
-        Sql::Merge(merge) => merge::merge(transaction, context, merge, parameters),
+        Sql::Insert(_) | Sql::Delete(_) | Sql::Update(_) | Sql::Merge(_) => {
+            perform_write(transaction, context, parameters)
+        }
         Sql::Truncate(truncate) => dml::truncate(transaction, &truncate),
         Sql::CreateTable(create) => ddl::create_table(transaction, context, create, parameters),
         Sql::AlterTable(alter) => alter::alter_table(transaction, context, alter),
@@ -79,5 +83,20 @@ pub(crate) fn perform(
             ddl::drop(transaction, object_type, if_exists, cascade, &names)
         }
         other => Err(Error::unsupported(format!("{other} is not a statement that writes"))),
+    }
+}
+
+/// Performs a statement that changes rows.
+pub(crate) fn perform_write(
+    transaction: &mut WriteTransaction,
+    context: &WriteContext,
+    parameters: &Parameters,
+) -> Result<Outcome> {
+    let write = parameters.written()?.write()?;
+    match write {
+        Write::Insert(own) => insert::insert(transaction, context, (write, own), parameters),
+        Write::Delete(own) => dml::delete(transaction, context, (write, own), parameters),
+        Write::Update(own) => dml::update(transaction, context, (write, own), parameters),
+        Write::Merge(own) => merge::merge(transaction, context, (write, own), parameters),
     }
 }

@@ -6,54 +6,56 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::sql::sqlparser::ast;
+use freestone_binder::each_part_mut;
+use freestone_sql::tree::{Expr, ExprKind, Literal, ObjectName, OrderBy, Query, SelectItem};
 use freestone_store::Snapshot;
 use freestone_store::schema::TableSchema;
 
-use crate::catalog::{Scope, TARGET};
+use crate::catalog::Scope;
 use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
+use crate::exec::row_queries::Target;
 use crate::exec::write::WriteContext;
 use crate::inputs::ArrowTable;
 use crate::planning;
-use crate::sql::names::identifier;
+use crate::sql::names;
 use crate::sql::parameters::Parameters;
-use crate::sql::statement::{parse_query, quote};
-use crate::sql::{names, visitor};
+use crate::sql::trees;
 use crate::times;
 
+/// The word in RETURNING of MERGE for what was done with a row.
+const ACTION: &str = "merge_action";
+
 /// The expressions of a RETURNING, and the name by which they refer to the table.
-pub(crate) struct Returning {
-    items: Vec<ast::SelectItem>,
-    alias: String,
+pub(crate) struct Returning<'t> {
+    target: &'t Target<'t>,
+    items: Vec<SelectItem>,
     /// The order of a query that locks its rows.
-    order: Option<ast::OrderBy>,
+    order: Option<OrderBy>,
 }
 
-impl Returning {
-    /// Removes the clause from a statement.
-    pub fn take(items: &mut Option<Vec<ast::SelectItem>>, alias: &str) -> Option<Returning> {
-        items.take().map(|items| Returning { items, alias: alias.to_owned(), order: None })
+impl<'t> Returning<'t> {
+    /// That of a statement, if it has one.
+    pub fn of(target: &'t Target<'t>) -> Option<Returning<'t>> {
+        (!target.returning.is_empty()).then(|| Returning { target, items: target.returning.to_vec(), order: None })
     }
 
-    /// The same in an order.
-    pub fn ordered(mut self, order: Option<ast::OrderBy>) -> Returning {
-        self.order = order;
-        self
+    /// The items of a query that locks its rows, and its order.
+    pub fn of_items(target: &'t Target<'t>, items: Vec<SelectItem>, order: Option<OrderBy>) -> Returning<'t> {
+        Returning { target, items, order }
     }
 
     /// The query over rows with the columns of a table.
-    pub fn query(self, scope: Scope, schema: &TableSchema, rows: Vec<RecordBatch>) -> Result<(Scope, ast::Statement)> {
+    pub fn query(self, scope: Scope, schema: &TableSchema, rows: Vec<RecordBatch>) -> Result<(Scope, Box<Query>)> {
         let columns =
             schema.columns.iter().map(|column| Field::new(&column.name, column.data_type.clone(), column.nullable));
         let schema = Arc::new(Schema::new(columns.collect::<Vec<_>>()));
         // Batches of a query can have other column names.
         let named = rows.into_iter().map(|batch| RecordBatch::try_new(schema.clone(), batch.columns().to_vec()));
         let rows = ArrowTable::of_batches(&schema, named.collect::<Result<Vec<_>, _>>()?)?;
-        let items = self.items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let mut query = parse_query(&format!("SELECT {items} FROM {} AS {}", quote(TARGET), quote(&self.alias)))?;
+        let mut query = self.target.query_of_returning(self.items);
         query.order_by = self.order;
-        Ok((scope.with_target_written(rows), ast::Statement::Query(query)))
+        Ok((scope.with_target_written(rows), query))
     }
 
     /// The result rows of the statement.
@@ -80,8 +82,8 @@ impl Returning {
     ) -> Result<Outcome> {
         let mut all: Option<Returned> = None;
         for (action, rows) in groups {
-            let items = self.items.iter().map(|item| with_action(item.clone(), action)).collect();
-            let returning = Returning { items, alias: self.alias.clone(), order: None };
+            let items = self.items.iter().cloned().map(|item| with_action(item, action)).collect();
+            let returning = Returning { target: self.target, items, order: None };
             let Returned { schema, batches } =
                 returning.batches(context, snapshot.clone(), parameters, schema, rows)?;
             all.get_or_insert_with(|| Returned { schema, batches: vec![] }).batches.extend(batches);
@@ -99,7 +101,7 @@ impl Returning {
         written: Vec<RecordBatch>,
     ) -> Result<Returned> {
         let (scope, query) = self.query(Scope::new(snapshot), schema, written)?;
-        let (mut state, plan) = context.plan(&scope, query, parameters)?;
+        let (mut state, plan) = context.plan_made(&scope, &query, parameters)?;
         planning::keep_order_of_rows(&mut state);
         let schema = context.schema_of(&state, &plan)?;
         let batches = context.run(&state, &plan)?.collect::<Result<Vec<_>>>()?;
@@ -107,7 +109,7 @@ impl Returning {
     }
 
     /// The same list for an action of MERGE.
-    pub fn with_action(mut self, action: &str) -> Returning {
+    pub fn with_action(mut self, action: &str) -> Returning<'t> {
         self.items = self.items.into_iter().map(|item| with_action(item, action)).collect();
         self
     }
@@ -126,26 +128,31 @@ pub(crate) fn outcome(context: &WriteContext, schema: SchemaRef, batches: Vec<Re
     Outcome::Rows { schema: stream.schema(), stream }
 }
 
-/// An item in which `merge_action` and `merge_action()` are a text.
-fn with_action(mut item: ast::SelectItem, action: &str) -> ast::SelectItem {
-    const NAME: &str = "merge_action";
-    let is_action = |expr: &ast::Expr| match expr {
-        ast::Expr::Identifier(name) => identifier(name) == NAME,
-        ast::Expr::Function(call) => call.name.to_string().eq_ignore_ascii_case(NAME),
-        _ => false,
+/// An item in which `merge_action` and `merge_action()` are a text. Its column is called as it would be without that.
+fn with_action(mut item: SelectItem, action: &str) -> SelectItem {
+    let heading = match &item.value.kind {
+        _ if is_action(&item.value) => ACTION.to_owned(),
+        ExprKind::Column(name) => name.parts.last().map(|part| part.text.clone()).unwrap_or_default(),
+        _ => item.value.bare_text(),
     };
-    let text = || ast::Expr::value(ast::Value::SingleQuotedString(action.to_owned()));
-    if let ast::SelectItem::UnnamedExpr(expr) = &item
-        && is_action(expr)
-    {
-        return ast::SelectItem::ExprWithAlias { expr: text(), alias: ast::Ident::with_quote('"', NAME) };
-    }
-    if let ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, .. } = &mut item {
-        visitor::own_expressions_mut(expr, &mut |part| {
-            if is_action(part) {
-                *part = text();
-            }
-        });
+    let mut is_changed = false;
+    each_part_mut(&mut item.value, &mut |part| {
+        if is_action(part) {
+            *part = trees::literal(Literal::Text(action.to_owned()), part.span);
+            is_changed = true;
+        }
+    });
+    if is_changed && item.alias.is_none() {
+        item.alias = Some(trees::name(&heading, item.value.span));
     }
     item
+}
+
+fn is_action(value: &Expr) -> bool {
+    let is_it = |name: &ObjectName| matches!(name.parts.as_slice(), [only] if only.text == ACTION);
+    match &value.kind {
+        ExprKind::Column(name) => is_it(name),
+        ExprKind::Call(call) => is_it(&call.name) && call.arguments.is_empty(),
+        _ => false,
+    }
 }

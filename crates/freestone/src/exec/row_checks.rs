@@ -16,6 +16,7 @@ use crate::exec::write::WriteContext;
 use crate::sql::names::identifier;
 use crate::sql::statement::{parse_expression, quote};
 use crate::sql::text_types;
+use crate::sql::types::text_of;
 use crate::sql::visitor;
 
 /// Refuses conditions that depend on other rows.
@@ -75,7 +76,7 @@ pub(crate) fn renamed(condition: &str, column: &str, new: &str) -> Result<String
             *name = ast::Ident::with_quote('"', new);
         }
     });
-    Ok(parsed.to_string())
+    Ok(text_of(&parsed))
 }
 
 /// Plans the conditions of a new table, so that what cannot be planned fails when it is declared.

@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::sql::sqlparser::ast;
+use freestone_sql::tree::{Expr, ExprKind, Literal, UnaryOperator};
 use freestone_store::schema::TableSchema;
 
 use crate::error::{Error, Result};
+use crate::exec::row_queries::position;
 use crate::ingest::STORED;
-use crate::sql::fragments;
-use crate::sql::names::identifier;
+use crate::sql::trees;
 
 /// Digits of a number that a DOUBLE holds as they are written.
 const DOUBLE_DIGITS: usize = 15;
@@ -37,19 +37,13 @@ impl Places {
     ///
     /// # Errors
     /// A column that the table does not have, or one that is named twice.
-    pub fn named(schema: &TableSchema, columns: &[ast::ObjectName]) -> Result<Self> {
+    pub fn named(schema: &TableSchema, columns: &[String]) -> Result<Self> {
         if columns.is_empty() {
             return Ok(Self::all(schema));
         }
         let mut places = vec![None; schema.columns.len()];
         for (place, name) in columns.iter().enumerate() {
-            let name = match name.0.as_slice() {
-                [part] => part.as_ident().map(identifier).unwrap_or_default(),
-                _ => return Err(Error::syntax(format!("{name} is not the name of a column"))),
-            };
-            let names = schema.columns.iter().map(|column| column.name.as_str());
-            let at = schema.columns.iter().position(|column| column.name == name);
-            let at = at.ok_or_else(|| Error::not_found("column", &name, names))?;
+            let at = position(schema, name)?;
             if places[at].replace(place).is_some() {
                 return Err(Error::invalid(format!("column {name} appears twice")).with_hint("name each column once"));
             }
@@ -127,59 +121,54 @@ pub(crate) fn check_count(expected: usize, found: usize) -> Result<()> {
 ///
 /// # Errors
 /// A row of another number of cells.
-pub(crate) fn prepare_values(query: &mut ast::Query, places: &Places, schema: &TableSchema) -> Result<()> {
-    let ast::SetExpr::Values(values) = query.body.as_mut() else { return Ok(()) };
+pub(crate) fn prepare_values(rows: &mut [Vec<Expr>], places: &Places, schema: &TableSchema) -> Result<()> {
     let expected = places.given();
-    if let Some(row) = values.rows.iter().position(|row| row.content.len() != expected) {
-        let found = values.rows[row].content.len();
-        return Err(Error::invalid(format!("row {} has {found} values, expected {expected}", row + 1)));
+    if let Some((at, row)) = rows.iter().enumerate().find(|(_, row)| row.len() != expected) {
+        let found = row.len();
+        return Err(Error::invalid(format!("row {} has {found} values, expected {expected}", at + 1)));
     }
     for (place, at) in places.targets().into_iter().enumerate() {
         let data_type = &schema.columns[at].data_type;
-        let mut cells = values.rows.iter().filter_map(|row| row.content.get(place));
-        if cells.all(|cell| is_plain(cell, data_type)) || are_texts(&values.rows, place) {
+        let cells = || rows.iter().filter_map(|row| row.get(place));
+        if cells().all(|cell| is_plain(cell, data_type)) || cells().all(is_text) {
             continue;
         }
-        for (row, cells) in values.rows.iter_mut().enumerate() {
-            if let Some(cell) = cells.content.get_mut(place) {
-                let known = std::mem::replace(cell, ast::Expr::value(ast::Value::Null));
-                let number = |n: usize| ast::Expr::value(ast::Value::Number(n.to_string(), false));
-                *cell = fragments::call(STORED, vec![known, number(at), number(row + 1)]);
+        for (row, cells) in rows.iter_mut().enumerate() {
+            if let Some(cell) = cells.get_mut(place) {
+                let span = cell.span;
+                let known = std::mem::replace(cell, trees::literal(Literal::Null, span));
+                *cell = trees::call(STORED, vec![known, trees::number(at, span), trees::number(row + 1, span)], span);
             }
         }
     }
     Ok(())
 }
 
-/// Texts and NULLs alone: read as the column's type when they are stored.
-fn are_texts(rows: &[ast::Parens<Vec<ast::Expr>>], place: usize) -> bool {
-    let is_text = |cell: &ast::Expr| match cell {
-        ast::Expr::Value(value) => matches!(value.value, ast::Value::SingleQuotedString(_) | ast::Value::Null),
-        _ => false,
-    };
-    rows.iter().filter_map(|row| row.content.get(place)).all(is_text)
+/// Texts and NULLs alone are read as the column's type when they are stored.
+fn is_text(cell: &Expr) -> bool {
+    matches!(cell.kind, ExprKind::Literal(Literal::Text(_) | Literal::Null))
 }
 
 /// A literal that stays exact with any other such literal of its column.
-fn is_plain(cell: &ast::Expr, data_type: &DataType) -> bool {
-    let value = match cell {
-        ast::Expr::Value(value) => &value.value,
-        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => match expr.as_ref() {
-            ast::Expr::Value(value) if matches!(value.value, ast::Value::Number(..)) => &value.value,
+fn is_plain(cell: &Expr, data_type: &DataType) -> bool {
+    let value = match &cell.kind {
+        ExprKind::Literal(value) => value,
+        ExprKind::Unary { operator: UnaryOperator::Minus, operand } => match &operand.kind {
+            ExprKind::Literal(value @ Literal::Number(_)) => value,
             _ => return false,
         },
         _ => return false,
     };
     match value {
-        ast::Value::Null => true,
-        ast::Value::SingleQuotedString(_) => data_type.is_string(),
-        ast::Value::Number(digits, _) => {
+        Literal::Null => true,
+        Literal::Text(_) => data_type.is_string(),
+        Literal::Number(digits) => {
             let length = digits.len();
             let is_short = !digits.contains(['e', 'E']) && length <= DOUBLE_DIGITS;
             let is_integer = digits.bytes().all(|byte| byte.is_ascii_digit()) && length <= 18;
             is_short && data_type.is_numeric() || is_integer && (data_type.is_integer() || data_type.is_decimal())
         }
-        ast::Value::Boolean(_) => *data_type == DataType::Boolean,
-        _ => false,
+        Literal::Boolean(_) => *data_type == DataType::Boolean,
+        Literal::Hexadecimal(_) | Literal::Bits(_) => false,
     }
 }

@@ -4,6 +4,7 @@
 //! most one such row, because keys are enforced. Rows without one are inserted. A row that another transaction has added
 //! since is found when keys are checked, and makes the statement begin again.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -11,30 +12,33 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Arra
 use datafusion::arrow::compute::{concat_batches, take_record_batch};
 use datafusion::arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Schema, SchemaRef, UInt64Type};
 use datafusion::arrow::row::{RowConverter, Rows, SortField};
-use datafusion::sql::sqlparser::ast;
+use freestone_binder::each_part_mut;
+use freestone_sql::Span;
+use freestone_sql::tree::{
+    Assignment, ConflictKey, Expr, ExprKind, Insert, Join, JoinCondition, JoinKind, OnConflict, Select,
+    Table as TableOf, TableKind,
+};
 use freestone_store::schema::TableSchema;
 use freestone_store::{LockMode, Snapshot, StoreError, Table, WriteTransaction};
 
-use crate::catalog::{Scope, TARGET};
+use crate::catalog::Scope;
 use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
-use crate::exec::dml::{Appending, column_name, row_id_column, set_values, stored_rows};
+use crate::exec::dml::{Appending, row_id_column, stored_rows};
 use crate::exec::returning::Returning;
+use crate::exec::row_queries::{NewValue, RowQuery, Target};
 use crate::exec::stored_values::Places;
 use crate::exec::write::WriteContext;
 use crate::inputs::ArrowTable;
 use crate::internal_names::ROW_ID_COLUMN;
-use crate::sql::assignments;
-use crate::sql::names::identifier;
 use crate::sql::parameters::Parameters;
-use crate::sql::statement::{parse_query, quote};
-use crate::sql::visitor;
+use crate::sql::trees;
 use crate::text_types;
 
 /// The name under which new rows are planned.
 pub(crate) const SOURCE: &str = "freestone$source";
 /// The column of the new rows' numbers.
-const ROW: &str = "freestone$row";
+const ROW: &str = "__row";
 /// The name by which expressions know the new row.
 const EXCLUDED: &str = "excluded";
 /// What an error says of a row that a statement would change twice.
@@ -43,72 +47,102 @@ pub(crate) const CHANGED_TWICE: &str = "would change a row a second time";
 pub(crate) const NO_KEY: &str = "ON CONFLICT names no key";
 
 /// What to do with rows whose key is there already.
-pub(crate) struct Conflict {
+pub(crate) struct Conflict<'w> {
     /// The keys that are meant, by the positions of their columns.
     pub keys: Vec<Vec<usize>>,
-    pub update: Option<ast::DoUpdate>,
+    pub update: Option<DoUpdate<'w>>,
 }
 
-impl Conflict {
-    /// Takes it out of a statement on a table.
+/// The changes of rows that are there.
+pub(crate) struct DoUpdate<'w> {
+    set: Cow<'w, [Assignment]>,
+    pub condition: Option<&'w Expr>,
+}
+
+impl<'w> Conflict<'w> {
+    /// That of a statement on a table, whose rows are for some of its columns.
     ///
     /// # Errors
     /// The table has no such key.
-    pub fn take(insert: &mut ast::Insert, schema: &TableSchema) -> Result<Option<Conflict>> {
-        let on = match (insert.on.take(), insert.or.take()) {
-            (Some(ast::OnInsert::OnConflict(on)), None) => on,
-            (None, Some(ast::SqliteOnConflict::Ignore)) => {
-                ast::OnConflict { conflict_target: None, action: ast::OnConflictAction::DoNothing }
+    pub fn of(insert: &'w Insert, schema: &TableSchema, places: &Places) -> Result<Option<Conflict<'w>>> {
+        let (key, update) = match &insert.on_conflict {
+            None => return Ok(None),
+            Some(OnConflict::Ignore) => (None, None),
+            Some(OnConflict::Nothing(key)) => (key.as_ref(), None),
+            Some(OnConflict::Replace) => {
+                let set = Cow::Owned(replacing(places, schema, insert.table.span));
+                (None, Some(DoUpdate { set, condition: None }))
             }
-            (None, Some(ast::SqliteOnConflict::Replace)) => replacing(insert, schema)?,
-            (None, None) => return Ok(None),
-            _ => return Err(Error::unsupported("this form of ON CONFLICT is not available")),
-        };
-        let keys = keys(schema, on.conflict_target.as_ref())?;
-        let update = match on.action {
-            ast::OnConflictAction::DoNothing => None,
-            ast::OnConflictAction::DoUpdate(_) if keys.len() != 1 => {
-                let which = "name the key: ON CONFLICT (columns) DO UPDATE …";
-                return Err(Error::invalid(format!("{NO_KEY}, and the table has {} keys", keys.len())).with_hint(which));
+            Some(OnConflict::Update { key, set, condition }) => {
+                let set = Cow::Borrowed(set.as_slice());
+                (key.as_ref(), Some(DoUpdate { set, condition: condition.as_ref() }))
             }
-            ast::OnConflictAction::DoUpdate(update) => Some(update),
         };
+        let keys = keys(schema, key)?;
+        if update.is_some() && keys.len() != 1 {
+            let which = "name the key: ON CONFLICT (columns) DO UPDATE …";
+            return Err(Error::invalid(format!("{NO_KEY}, and the table has {} keys", keys.len())).with_hint(which));
+        }
         Ok(Some(Conflict { keys, update }))
     }
 }
 
+impl DoUpdate<'_> {
+    /// The changes, in which columns of the table that are named alone are those of the row that is there, as in DuckDB
+    /// and SQLite. Those within subqueries remain as they are.
+    fn set(&self, target: &Target, schema: &TableSchema) -> Vec<Assignment> {
+        let mut set = self.set.to_vec();
+        set.iter_mut().for_each(|assignment| qualify(&mut assignment.value, schema, target.alias));
+        set
+    }
+
+    /// The condition, in the same way.
+    fn condition(&self, target: &Target, schema: &TableSchema) -> Option<Expr> {
+        self.condition.cloned().map(|mut condition| {
+            qualify(&mut condition, schema, target.alias);
+            condition
+        })
+    }
+
+    /// The query of the values of all columns of a row of [`TARGET`](crate::catalog::TARGET), from it and the new row in
+    /// [`SOURCE`].
+    ///
+    /// # Errors
+    /// As for [`Target::query_of_update`].
+    pub fn new_values(&self, target: &Target, schema: &TableSchema) -> Result<RowQuery> {
+        let select = target.select();
+        let from = vec![target.table(), trees::table(SOURCE, EXCLUDED, select.span)];
+        let values = target.values_of_set(schema, &self.set(target, schema))?;
+        Ok(RowQuery::of(target, Select { from, ..select }, values))
+    }
+}
+
 /// `INSERT OR REPLACE` gives the columns that it names new values.
-fn replacing(insert: &ast::Insert, schema: &TableSchema) -> Result<ast::OnConflict> {
-    let places = Places::named(schema, &insert.columns)?;
+fn replacing(places: &Places, schema: &TableSchema, span: Span) -> Vec<Assignment> {
     let assigned = |column: usize| {
-        let name = ast::Ident::with_quote('"', &schema.columns[column].name);
-        ast::Assignment {
-            target: ast::AssignmentTarget::ColumnName(column_name(&name.value)),
-            value: ast::Expr::CompoundIdentifier(vec![ast::Ident::new(EXCLUDED), name]),
-        }
+        let name = schema.columns[column].name.as_str();
+        let value = trees::column(&[EXCLUDED, name], span);
+        Assignment { columns: vec![trees::name(name, span)], is_row: false, value }
     };
-    let assignments = places.targets().into_iter().map(assigned).collect();
-    let action = ast::OnConflictAction::DoUpdate(ast::DoUpdate { assignments, selection: None });
-    Ok(ast::OnConflict { conflict_target: None, action })
+    places.targets().into_iter().map(assigned).collect()
 }
 
 /// The keys that an ON CONFLICT means: without a target all of them.
-fn keys(schema: &TableSchema, target: Option<&ast::ConflictTarget>) -> Result<Vec<Vec<usize>>> {
+fn keys(schema: &TableSchema, target: Option<&ConflictKey>) -> Result<Vec<Vec<usize>>> {
     let found = match target {
         None => schema.unique_keys.iter().collect(),
-        Some(ast::ConflictTarget::Columns(columns)) => {
-            let columns: Vec<String> = columns.iter().map(identifier).collect();
+        Some(ConflictKey::Columns(columns)) => {
+            let columns: Vec<String> = columns.iter().map(|column| column.text.clone()).collect();
             schema.positions(&columns)?;
             let key = schema.enforced_key(&columns);
             let list = columns.join(", ");
             let hint = format!("PRIMARY KEY ({list}) or UNIQUE ({list}) makes it one");
             vec![key.ok_or_else(|| Error::invalid(format!("{NO_KEY}: ({list}) is none of the table")).with_hint(hint))?]
         }
-        Some(ast::ConflictTarget::OnConstraint(name)) => {
-            let name = name.0.last().and_then(|part| part.as_ident()).map(identifier).unwrap_or_default();
-            let key = schema.unique_keys.iter().find(|key| key.name == name);
+        Some(ConflictKey::Constraint(name)) => {
+            let key = schema.unique_keys.iter().find(|key| key.name == name.text);
             let names = schema.unique_keys.iter().map(|key| key.name.as_str());
-            vec![key.ok_or_else(|| Error::not_found("constraint", &name, names))?]
+            vec![key.ok_or_else(|| Error::not_found("constraint", &name.text, names))?]
         }
     };
     Ok(found.into_iter().map(|key| schema.positions(&key.columns)).collect::<Result<_, _>>()?)
@@ -121,21 +155,20 @@ pub(crate) struct Upsert<'a> {
     pub table: Arc<Table>,
     pub snapshot: Arc<Snapshot>,
     pub parameters: &'a Parameters,
-    /// The name by which expressions know the table.
-    pub alias: String,
+    pub target: &'a Target<'a>,
 }
 
 impl Upsert<'_> {
     pub fn run(
         mut self,
-        conflict: Conflict,
+        conflict: &Conflict,
         batches: impl Iterator<Item = Result<RecordBatch>>,
         returning: Option<Returning>,
     ) -> Result<Outcome> {
         let source = self.collected(batches)?;
         let rows = numbered(&source)?;
         let (mut met, mut changed) = (HashSet::new(), Changed::default());
-        match conflict.update {
+        match &conflict.update {
             Some(update) => {
                 let repeated = repeated(&source, &conflict.keys, &met)?;
                 if let Some(row) = repeated.iter().min() {
@@ -181,36 +214,48 @@ impl Upsert<'_> {
         Ok(concat_batches(&self.table.schema.to_arrow(), &rows)?)
     }
 
-    /// `SELECT row id, number of the new row … FROM table JOIN new rows`.
-    fn join(&self, key: &[usize]) -> Result<Box<ast::Query>> {
-        let alias = quote(&self.alias);
+    /// `SELECT FROM table JOIN new rows`.
+    fn join(&self, key: &[usize]) -> Select {
+        let select = self.target.select();
+        let span = select.span;
         let equal = |column: &usize| {
-            let name = quote(&self.table.schema.columns[*column].name);
-            format!("{alias}.{name} = {EXCLUDED}.{name}")
+            let name = &self.table.schema.columns[*column].name;
+            trees::equal(self.target.column(name), trees::column(&[EXCLUDED, name], span))
         };
-        let equal = key.iter().map(equal).collect::<Vec<_>>().join(" AND ");
-        parse_query(&format!(
-            "SELECT {alias}.{ROW_ID_COLUMN}, {EXCLUDED}.{} FROM {} AS {alias} JOIN {} AS {EXCLUDED} ON {equal}",
-            quote(ROW),
-            quote(TARGET),
-            quote(SOURCE)
-        ))
+        let condition = trees::conjunction(key.iter().map(equal));
+        let join = Join {
+            kind: if condition.is_some() { JoinKind::Inner } else { JoinKind::Cross },
+            asof: false,
+            table: trees::table(SOURCE, EXCLUDED, span),
+            condition: condition.map_or(JoinCondition::None, |condition| JoinCondition::On(Box::new(condition))),
+            span,
+        };
+        let kind = TableKind::Join { first: Box::new(self.target.table()), rest: vec![join] };
+        Select { from: vec![TableOf { kind, alias: None, sample: None, span }], ..select }
     }
 
-    fn joined(&self, rows: &ArrowTable, query: Box<ast::Query>) -> Result<Vec<RecordBatch>> {
+    /// The row id, and the number of the new row.
+    fn numbers(&self) -> [(NewValue, String); 2] {
+        let row = self.target.column(ROW_ID_COLUMN);
+        let number = trees::column(&[EXCLUDED, ROW], row.span);
+        [(NewValue::Value(row), ROW_ID_COLUMN.to_owned()), (NewValue::Value(number), ROW.to_owned())]
+    }
+
+    fn joined(&self, rows: &ArrowTable, query: &RowQuery) -> Result<Vec<RecordBatch>> {
         let mut parameters = self.parameters.clone();
         let mut tables = parameters.tables.as_ref().clone();
         tables.insert(SOURCE.to_owned(), rows.clone());
         parameters.tables = Arc::new(tables);
         let scope = Scope::new(self.snapshot.clone()).with_target_rows(&self.table.name);
-        let (state, plan) = self.context.plan(&scope, ast::Statement::Query(query), &parameters)?;
-        self.context.run(&state, &plan)?.collect()
+        let (state, plan) = self.context.plan_made(&scope, &query.query, &parameters)?;
+        self.context.run(&state, &query.finished(plan)?)?.collect()
     }
 
     /// The numbers of the new rows whose key is there, and stays there: waits for transactions that may remove such a row.
     fn met(&self, rows: &ArrowTable, key: &[usize]) -> Result<Vec<u64>> {
         let (mut row_ids, mut met) = (vec![], vec![]);
-        for batch in self.joined(rows, self.join(key)?)? {
+        let query = RowQuery::of(self.target, self.join(key), self.numbers());
+        for batch in self.joined(rows, &query)? {
             row_ids.extend(row_id_column(&batch)?.values());
             met.extend(numbers(&batch, 1)?.values());
         }
@@ -221,33 +266,20 @@ impl Upsert<'_> {
     }
 
     /// The new versions of rows that are there. Adds the numbers of all new rows that meet one to `met`.
-    fn changed(
-        &self,
-        rows: &ArrowTable,
-        key: &[usize],
-        mut update: ast::DoUpdate,
-        met: &mut HashSet<u64>,
-    ) -> Result<Changed> {
+    fn changed(&self, rows: &ArrowTable, key: &[usize], update: &DoUpdate, met: &mut HashSet<u64>) -> Result<Changed> {
         let schema = &self.table.schema;
-        let alias = ast::Ident::with_quote('"', &self.alias);
-        qualify_values(&mut update, schema, &alias);
-        let mut query = self.join(key)?;
-        if let ast::SetExpr::Select(select) = query.body.as_mut() {
-            select.projection.extend(set_values(schema, update.assignments, &alias)?);
-            select.selection = update.selection.map(|mut condition| {
-                qualify(&mut condition, schema, &alias);
-                condition
-            });
-            if select.selection.is_some() {
-                // Rows that do not satisfy the condition are met as well.
-                met.extend(self.met(rows, key)?);
-            }
+        let mut join = self.join(key);
+        join.condition = update.condition(self.target, schema);
+        if join.condition.is_some() {
+            // Rows that do not satisfy the condition are met as well.
+            met.extend(self.met(rows, key)?);
         }
-        assignments::evaluate_once(&mut query)?;
+        let values = self.target.values_of_set(schema, &update.set(self.target, schema))?;
+        let query = RowQuery::of(self.target, join, self.numbers().into_iter().chain(values));
         let mut changed = Changed::default();
         let stored = text_types::written_schema(schema);
         let places = Places::all(schema);
-        for batch in self.joined(rows, query)? {
+        for batch in self.joined(rows, &query)? {
             changed.row_ids.extend(row_id_column(&batch)?.values());
             let numbers = numbers(&batch, 1)?;
             changed.numbers.extend(numbers.values());
@@ -298,25 +330,6 @@ pub(crate) fn check_keys(transaction: &mut WriteTransaction) -> Result<()> {
     }
 }
 
-/// The query of the values that DO UPDATE gives a row of [`TARGET`], from it and the new row in [`SOURCE`].
-pub(crate) fn new_values(mut update: ast::DoUpdate, schema: &TableSchema, alias: &str) -> Result<Box<ast::Query>> {
-    let ident = ast::Ident::with_quote('"', alias);
-    qualify_values(&mut update, schema, &ident);
-    let (target, source) = (quote(TARGET), quote(SOURCE));
-    let mut query =
-        parse_query(&format!("SELECT 1 FROM {target} AS {} CROSS JOIN {source} AS {EXCLUDED}", quote(alias)))?;
-    if let ast::SetExpr::Select(select) = query.body.as_mut() {
-        select.projection = set_values(schema, update.assignments, &ident)?;
-    }
-    Ok(query)
-}
-
-fn qualify_values(update: &mut ast::DoUpdate, schema: &TableSchema, alias: &ast::Ident) {
-    for assignment in &mut update.assignments {
-        qualify(&mut assignment.value, schema, alias);
-    }
-}
-
 /// Rows that replace others.
 #[derive(Default)]
 struct Changed {
@@ -326,18 +339,19 @@ struct Changed {
 }
 
 /// The lock that an INSERT takes on its table.
-pub(crate) fn lock_mode(insert: &ast::Insert, context: &WriteContext) -> LockMode {
-    if insert.on.is_some() || insert.or.is_some() { context.row_lock } else { LockMode::Shared }
+pub(crate) fn lock_mode(insert: &Insert, context: &WriteContext) -> LockMode {
+    if insert.on_conflict.is_some() { context.row_lock } else { LockMode::Shared }
 }
 
-/// Gives the columns of a table that an expression names by their names alone the table's name, as in DuckDB and
-/// SQLite. Those within subqueries remain as they are.
-fn qualify(expression: &mut ast::Expr, schema: &TableSchema, alias: &ast::Ident) {
-    visitor::own_expressions_mut(expression, &mut |part| {
-        if let ast::Expr::Identifier(name) = part
-            && schema.columns.iter().any(|column| column.name == identifier(name))
+/// Gives the columns of a table that an expression names by their names alone the name of one side of a join. Those within
+/// subqueries remain as they are.
+pub(crate) fn qualify(expression: &mut Expr, schema: &TableSchema, side: &str) {
+    each_part_mut(expression, &mut |part| {
+        if let ExprKind::Column(name) = &mut part.kind
+            && let [only] = name.parts.as_slice()
+            && schema.columns.iter().any(|column| column.name == only.text)
         {
-            *part = ast::Expr::CompoundIdentifier(vec![alias.clone(), name.clone()]);
+            name.parts.insert(0, trees::name(side, name.span));
         }
     });
 }

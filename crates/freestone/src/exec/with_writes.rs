@@ -40,20 +40,22 @@ fn performed(
     with: &WithWrites,
     parameters: &Parameters,
 ) -> Result<Outcome> {
-    // The parts are not the query that was written.
-    let mut parameters = Parameters { written: None, ..parameters.clone() };
-    for part in &with.parts {
+    let (parts, main) = parameters.written()?.parts_of_with()?;
+    let mut parameters = parameters.clone();
+    for (part, written) in with.parts.iter().zip(parts) {
         check_queries(part)?;
-        let outcome = super::perform(transaction, context, part.statement.clone(), &parameters, None)?;
+        let outcome = super::perform_write(transaction, context, &parameters.of_part(written))?;
         let Some(rows) = rows(context, part, outcome)? else { continue };
         let mut tables: HashMap<String, ArrowTable> = (*parameters.tables).clone();
         tables.insert(part.rows.clone(), rows);
         parameters.tables = Arc::new(tables);
     }
     if !matches!(with.main, Statement::Query(_)) {
-        return super::perform(transaction, context, with.main.clone(), &parameters, None);
+        return super::perform_write(transaction, context, &parameters.of_part(main));
     }
-    let (state, plan) = context.plan(&Scope::new(transaction.snapshot()), with.main.clone(), &parameters)?;
+    let parameters = parameters.of_part(main);
+    let (query, _) = parameters.written()?.query().map_err(Error::unsupported)?;
+    let (state, plan) = context.plan_made(&Scope::new(transaction.snapshot()), query, &parameters)?;
     let schema = context.schema_of(&state, &plan)?;
     let batches = context.run(&state, &plan)?.collect::<Result<Vec<_>>>()?;
     context.hold(batches.iter().map(RecordBatch::get_array_memory_size).sum())?;

@@ -10,6 +10,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::sqlparser::ast;
+use freestone_sql::tree;
 use freestone_store::{LockMode, Waiting, WriteTransaction};
 use futures::StreamExt;
 use parking_lot::Mutex;
@@ -106,20 +107,22 @@ impl WriteContext {
         planning::within(self.cancellation.clone(), &self.planner.settings().runtime_env().memory_pool, plan)
     }
 
-    /// Plans against the snapshot of a scope.
-    pub fn plan(
-        &self,
-        scope: &Scope,
-        sql: ast::Statement,
-        parameters: &Parameters,
-    ) -> Result<(SessionState, LogicalPlan)> {
-        self.planned(scope, sql, parameters, false)
-    }
-
     /// Plans a query of the engine's own, from its text.
     pub fn plan_text(&self, scope: &Scope, text: &str) -> Result<(SessionState, LogicalPlan)> {
         let scope = scope.clone().with_progress(self.progress.clone()).with_inference(self.inference.clone());
         self.within_limits(|| self.runtime.block_on(self.planner.plan_text(&scope, text)))
+    }
+
+    /// Plans a query that is made of the statement.
+    pub fn plan_made(
+        &self,
+        scope: &Scope,
+        query: &tree::Query,
+        parameters: &Parameters,
+    ) -> Result<(SessionState, LogicalPlan)> {
+        let scope = scope.clone().with_tables(&parameters.tables).with_progress(self.progress.clone());
+        let scope = scope.with_inference(self.inference.clone());
+        self.within_limits(|| self.runtime.block_on(self.planner.plan_made(&scope, query, parameters)))
     }
 
     /// Plans the query of the statement as it was written.
@@ -129,26 +132,10 @@ impl WriteContext {
         sql: ast::Statement,
         parameters: &Parameters,
     ) -> Result<(SessionState, LogicalPlan)> {
-        self.planned(scope, sql, parameters, true)
-    }
-
-    /// Plans a query. `is_as_written`: whether it is that of the statement's text.
-    pub fn planned(
-        &self,
-        scope: &Scope,
-        sql: ast::Statement,
-        parameters: &Parameters,
-        is_as_written: bool,
-    ) -> Result<(SessionState, LogicalPlan)> {
         let scope = scope.clone().with_tables(&parameters.tables).with_progress(self.progress.clone());
         let scope = &scope.with_inference(self.inference.clone());
         let state = self.planner.state_of(scope, &sql);
-        let planned = async {
-            match is_as_written {
-                true => self.planner.plan_written(&state, scope, sql, parameters).await,
-                false => self.planner.plan(&state, scope, sql, parameters).await,
-            }
-        };
+        let planned = self.planner.plan_written(&state, scope, sql, parameters);
         let plan = self.within_limits(|| self.runtime.block_on(planned))?;
         Ok((state, plan))
     }

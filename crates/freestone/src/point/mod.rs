@@ -15,10 +15,11 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::scalar::ScalarValue;
-use datafusion::sql::sqlparser::ast;
 use freestone_store::schema::{Column, TableSchema};
 use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
+
+use crate::sql::written::Written;
 
 pub(crate) use candidates::{is_candidate, may_read_row};
 pub(crate) use recognition::recognize;
@@ -28,7 +29,7 @@ pub(crate) use rows::{Lookups, lookup};
 #[derive(Debug)]
 pub(crate) struct Point {
     /// The statement, which is planned where it does not fit.
-    statement: ast::Statement,
+    written: Arc<Written>,
     /// The types of the values.
     types: Vec<DataType>,
     /// The table, in the last state in which it was seen to have the same columns and constraints.
@@ -138,8 +139,8 @@ impl Point {
     }
 
     /// The statement as it was written.
-    pub fn statement(&self) -> &ast::Statement {
-        &self.statement
+    pub fn written(&self) -> &Arc<Written> {
+        &self.written
     }
 
     /// The columns of a query's rows, before their names and time zones for users.

@@ -13,20 +13,40 @@ use datafusion::logical_expr::{BinaryExpr, EmptyRelation, Expr, LogicalPlan, Ope
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast;
+use freestone_sql::ParameterNumbers;
+use freestone_sql::tree::{self, ExprKind, Literal, Write};
 use freestone_store::Table;
 use freestone_store::schema::TableSchema;
 use parking_lot::Mutex;
 
-use super::candidates::values_of;
 use super::{Action, Condition, NewValue, OnConflict, Operand, Point, Returned, Select, is_plain};
 use crate::catalog::{Planner, Scope};
 use crate::error::Result;
-use crate::exec::dml;
+use crate::exec::described;
+use crate::exec::row_queries::{Target, positions};
 use crate::exec::stored_values::Places;
 use crate::exec::upsert::{self, Conflict};
 use crate::inputs::ArrowTable;
 use crate::provider::FreestoneTable;
-use crate::sql::assignments;
+use crate::sql::written::Written;
+
+/// A statement in its scope, with the types of its parameters.
+struct Asked<'a> {
+    planner: &'a Planner,
+    scope: &'a Scope,
+    written: &'a Written,
+    types: &'a [DataType],
+}
+
+impl Asked<'_> {
+    /// The plan of a query that is made of the statement, and the state in which it is planned.
+    async fn plan(&self, scope: &Scope, query: &tree::Query) -> Result<(SessionState, LogicalPlan)> {
+        let (state, made) = (self.planner.state(scope), (query, self.written));
+        let bindings = self.planner.bindings();
+        let plan = Box::pin(bindings.described_made(self.planner, &state, scope, made, self.types)).await?;
+        Ok((state, plan))
+    }
+}
 
 /// Recognizes a statement for values of some types; `None` if it is no point statement.
 ///
@@ -35,38 +55,53 @@ use crate::sql::assignments;
 pub(crate) async fn recognize(
     planner: &Planner,
     scope: Scope,
-    sql: &ast::Statement,
+    (sql, written): (&ast::Statement, Arc<Written>),
     types: &[DataType],
     logged: Option<Arc<str>>,
 ) -> Result<Option<Point>> {
-    let found = match sql {
-        ast::Statement::Insert(insert) => insertion(planner, &scope, insert, types).await?,
-        ast::Statement::Query(_) => query(planner, &scope, sql, types).await?,
-        ast::Statement::Update(_) | ast::Statement::Delete(_) => change(planner, &scope, sql, types).await?,
-        _ => None,
+    let asked = Asked { planner, scope: &scope, written: &written, types };
+    let (found, returning) = match sql {
+        ast::Statement::Query(_) => (query(&asked).await?, None),
+        _ => match changed(&asked).await? {
+            Some((found, returning)) => (Some(found), returning),
+            None => (None, None),
+        },
     };
     let Some((table, action)) = found else { return Ok(None) };
-    let returning = match dml::returned(sql, scope.snapshot.clone())? {
+    let (types, name) = (types.to_vec(), table.name.clone());
+    Ok(Some(Point { written, types, name, table: Mutex::new(table), logged, action, returning }))
+}
+
+/// A change of rows, and what it returns.
+async fn changed(asked: &Asked<'_>) -> Result<Option<((Arc<Table>, Action), Option<Returned>)>> {
+    let (write, snapshot) = (asked.written.write()?, &asked.scope.snapshot);
+    let target = Target::of(asked.planner, snapshot, write)?;
+    let Some(table) = snapshot.table(&target.name).cloned() else { return Ok(None) };
+    let action = match write {
+        Write::Insert(insert) => insertion(asked, &target, insert, &table).await?,
+        Write::Update(update) => change(asked, &target, write, Some(update), &table).await?,
+        Write::Delete(_) => change(asked, &target, write, None, &table).await?,
+        Write::Merge(_) => None,
+    };
+    let Some(action) = action else { return Ok(None) };
+    let returning = match described::returned(write, &target, snapshot, &table.schema)? {
         None => None,
-        Some((scope, query)) => match returned(planner, &scope, &table.schema, query, types).await? {
+        Some((scope, query)) => match returned(asked, &scope, &table.schema, &query).await? {
             Some(returned) => Some(returned),
             None => return Ok(None),
         },
     };
-    let (statement, types, name) = (sql.clone(), types.to_vec(), table.name.clone());
-    Ok(Some(Point { statement, types, name, table: Mutex::new(table), logged, action, returning }))
+    Ok(Some(((table, action), returning)))
 }
 
 /// RETURNING, if it returns columns as they are.
 async fn returned(
-    planner: &Planner,
+    asked: &Asked<'_>,
     scope: &Scope,
     table: &TableSchema,
-    query: ast::Statement,
-    types: &[DataType],
+    query: &tree::Query,
 ) -> Result<Option<Returned>> {
-    let state = planner.state_of(scope, &query);
-    let plan = planner.bound(&state, scope, query, types).await?;
+    let (state, plan) = asked.plan(scope, query).await?;
     let LogicalPlan::Projection(Projection { expr, input, .. }) = &plan else { return Ok(None) };
     let mut source = input.as_ref();
     while let LogicalPlan::SubqueryAlias(alias) = source {
@@ -88,41 +123,50 @@ async fn returned(
 
 type Found = Option<(Arc<Table>, Action)>;
 
-async fn insertion(planner: &Planner, scope: &Scope, insert: &ast::Insert, types: &[DataType]) -> Result<Found> {
-    let Some(table) = scope.snapshot.table(&dml::insert_target(insert)?).cloned() else { return Ok(None) };
-    let Some(cells) = cells(&table.schema, insert)? else { return Ok(None) };
-    let conflict = match Conflict::take(&mut insert.clone(), &table.schema)? {
+async fn insertion(
+    asked: &Asked<'_>,
+    target: &Target<'_>,
+    insert: &tree::Insert,
+    table: &Arc<Table>,
+) -> Result<Option<Action>> {
+    let columns: Vec<String> = insert.columns.iter().map(|name| name.text.clone()).collect();
+    let places = Places::named(&table.schema, &columns)?;
+    let Some(cells) = cells(&table.schema, &places, insert, asked.written.numbers()) else { return Ok(None) };
+    let conflict = match Conflict::of(insert, &table.schema, &places)? {
         None => None,
-        Some(conflict) => match on_conflict(planner, scope, insert, &table, conflict, types).await? {
+        Some(conflict) => match on_conflict(asked, target, table, conflict).await? {
             Some(conflict) => Some(conflict),
             None => return Ok(None),
         },
     };
-    Ok(Some((table, Action::Insert { cells, conflict })))
+    Ok(Some(Action::Insert { cells, conflict }))
 }
 
 /// The values of all columns of the one row of an INSERT.
-fn cells(schema: &TableSchema, insert: &ast::Insert) -> Result<Option<Vec<Operand>>> {
-    let places = Places::named(schema, &insert.columns)?;
-    let given = values_of(insert).filter(|cells| cells.len() == places.given() && is_plain(schema));
-    let Some(given) = given else { return Ok(None) };
-    let null = |_| Operand::Constant(ScalarValue::Null);
-    let mut operands: Vec<Operand> = schema.columns.iter().map(null).collect();
-    for (cell, column) in given.iter().zip(places.targets()) {
-        let Some(operand) = cell_operand(cell) else { return Ok(None) };
-        operands[column] = operand;
+fn cells(
+    schema: &TableSchema,
+    places: &Places,
+    insert: &tree::Insert,
+    numbers: &ParameterNumbers,
+) -> Option<Vec<Operand>> {
+    let tree::QueryBody::Values(rows) = &insert.rows.as_ref()?.body else { return None };
+    let [given] = rows.as_slice() else { return None };
+    if given.len() != places.given() || !is_plain(schema) {
+        return None;
     }
-    Ok(Some(operands))
+    let mut operands: Vec<Operand> = schema.columns.iter().map(|_| Operand::Constant(ScalarValue::Null)).collect();
+    for (cell, column) in given.iter().zip(places.targets()) {
+        operands[column] = cell_operand(cell, numbers)?;
+    }
+    Some(operands)
 }
 
 /// What ON CONFLICT does with one row.
 async fn on_conflict(
-    planner: &Planner,
-    scope: &Scope,
-    insert: &ast::Insert,
+    asked: &Asked<'_>,
+    target: &Target<'_>,
     table: &Arc<Table>,
-    conflict: Conflict,
-    types: &[DataType],
+    conflict: Conflict<'_>,
 ) -> Result<Option<OnConflict>> {
     let schema = &table.schema;
     // Floats that are equal can be stored in several ways.
@@ -131,33 +175,33 @@ async fn on_conflict(
         return Ok(None);
     }
     let Some(update) = conflict.update else { return Ok(Some(OnConflict { keys: conflict.keys, update: None })) };
-    if update.selection.is_some() || assignments::has_parts(&update.assignments) {
+    if update.condition.is_some() {
         return Ok(None);
     }
-    let query = upsert::new_values(update, schema, &dml::insert_alias(insert, &table.name))?;
-    let query = ast::Statement::Query(query);
+    let rows = update.new_values(target, schema)?;
     let source = ArrowTable::of_batches(&schema.to_arrow(), [])?;
     let tables = Arc::new(HashMap::from([(upsert::SOURCE.to_owned(), source)]));
-    let scope = scope.clone().with_target_rows(&table.name).with_tables(&tables);
-    let state = planner.state_of(&scope, &query);
-    let plan = planner.bound(&state, &scope, query, types).await?;
+    let scope = asked.scope.clone().with_target_rows(&table.name).with_tables(&tables);
+    let (state, plan) = asked.plan(&scope, &rows.query).await?;
     let LogicalPlan::Projection(Projection { expr, input, .. }) = &plan else { return Ok(None) };
     if expr.len() != schema.columns.len() {
         return Ok(None);
     }
     let rows = RowInputs { table: schema, schema: input.schema(), has_new_row: true };
-    let values = expr.iter().map(|value| rows.new_value(&state, without_alias(value), types));
+    let values = expr.iter().map(|value| rows.new_value(&state, without_alias(value), asked.types));
     let update = values.collect::<Option<Vec<_>>>();
     Ok(update.map(|update| OnConflict { keys: conflict.keys, update: Some(update) }))
 }
 
 /// A parameter or NULL. Other literals are typed by the planner.
-fn cell_operand(cell: &ast::Expr) -> Option<Operand> {
-    let ast::Expr::Value(value) = cell else { return None };
-    match &value.value {
-        ast::Value::Placeholder(name) => number(name).map(Operand::Parameter),
-        ast::Value::Null => Some(Operand::Constant(ScalarValue::Null)),
-        ast::Value::Boolean(value) => Some(Operand::Constant(ScalarValue::Boolean(Some(*value)))),
+fn cell_operand(cell: &tree::Expr, numbers: &ParameterNumbers) -> Option<Operand> {
+    match &cell.kind {
+        ExprKind::Parameter(parameter) => {
+            let number = numbers.number(parameter, cell.span.start)?;
+            number.checked_sub(1).map(Operand::Parameter)
+        }
+        ExprKind::Literal(Literal::Null) => Some(Operand::Constant(ScalarValue::Null)),
+        ExprKind::Literal(Literal::Boolean(value)) => Some(Operand::Constant(ScalarValue::Boolean(Some(*value)))),
         _ => None,
     }
 }
@@ -167,9 +211,10 @@ fn number(name: &str) -> Option<usize> {
     name.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
 }
 
-async fn query(planner: &Planner, scope: &Scope, sql: &ast::Statement, types: &[DataType]) -> Result<Found> {
-    let state = planner.state_of(scope, sql);
-    let plan = planner.bound(&state, scope, sql.clone(), types).await?;
+async fn query(asked: &Asked<'_>) -> Result<Found> {
+    let Ok((query, _)) = asked.written.query() else { return Ok(None) };
+    let types = asked.types;
+    let (state, plan) = asked.plan(asked.scope, query).await?;
     let Some(found) = Matched::of(&plan) else { return Ok(None) };
     let Some(conditions) = found.conditions(types) else { return Ok(None) };
     let (mut reads, mut places) = (vec![], vec![]);
@@ -194,19 +239,22 @@ async fn query(planner: &Planner, scope: &Scope, sql: &ast::Statement, types: &[
     Ok(Some((table, Action::Select(Select { conditions, reads, places, schema }))))
 }
 
-async fn change(planner: &Planner, scope: &Scope, sql: &ast::Statement, types: &[DataType]) -> Result<Found> {
-    let (target, rows) = dml::row_query(sql.clone(), &scope.snapshot)?;
-    let Some(target) = target else { return Ok(None) };
-    let Some(table) = scope.snapshot.table(&target).cloned() else { return Ok(None) };
-    let scope = scope.clone().with_target_rows(&target);
-    let state = planner.state_of(&scope, &rows);
-    let plan = planner.bound(&state, &scope, rows, types).await?;
+async fn change(
+    asked: &Asked<'_>,
+    target: &Target<'_>,
+    write: &Write,
+    update: Option<&tree::Update>,
+    table: &Arc<Table>,
+) -> Result<Option<Action>> {
+    let types = asked.types;
+    let (scope, rows) = described::rows_of(write, target, &asked.scope.snapshot, table)?;
+    let (state, plan) = asked.plan(&scope, &rows.query).await?;
     let Some(found) = Matched::of(&plan).filter(|found| found.table.id == table.id) else { return Ok(None) };
     let Some(conditions) = found.conditions(types) else { return Ok(None) };
-    let ast::Statement::Update(update) = sql else { return Ok(Some((table, Action::Delete(conditions)))) };
+    let Some(update) = update else { return Ok(Some(Action::Delete(conditions))) };
     let mut assigned = vec![false; table.schema.columns.len()];
-    for assignment in &update.assignments {
-        assigned[dml::assigned_column(&table.schema, assignment)?] = true;
+    for assignment in &update.set {
+        positions(&table.schema, assignment)?.into_iter().for_each(|column| assigned[column] = true);
     }
     let Some((_, new)) = found.projected.split_first() else { return Ok(None) };
     if new.len() != assigned.len() || !is_plain(&table.schema) {
@@ -214,7 +262,7 @@ async fn change(planner: &Planner, scope: &Scope, sql: &ast::Statement, types: &
     }
     let values = new.iter().map(|value| found.inputs().new_value(&state, without_alias(value), types));
     let Some(values) = values.collect::<Option<Vec<_>>>() else { return Ok(None) };
-    Ok(Some((table, Action::Update { conditions, values, assigned })))
+    Ok(Some(Action::Update { conditions, values, assigned }))
 }
 
 fn without_alias(expression: &Expr) -> &Expr {

@@ -9,8 +9,8 @@ use datafusion::sql::sqlparser::ast;
 use crate::catalog::Scope;
 use crate::context::Outcome;
 use crate::definitions;
-use crate::error::Result;
-use crate::exec::dml;
+use crate::error::{Error, Result};
+use crate::exec::described::DescribedWrite;
 use crate::internal_names::{is_temporary, own_name, shown};
 use crate::planning::analyzed_schema;
 use crate::sequences::{self, SequenceRelation};
@@ -113,16 +113,15 @@ impl Session {
 
     async fn described(&self, statement: &Statement, types: &[Option<DataType>]) -> Result<Description> {
         self.check_transaction(statement.ends_transaction())?;
-        if types.is_empty()
-            && statement.parameter_names()?.count() == 0
-            && let Some(schema) = self.columns_of_query(statement, &Parameters::default()).await?
-        {
-            return Ok(Description { parameters: vec![], schema: Some(schema) });
+        if statement.is_whole_query() {
+            return self.describe_query(statement.written(), types).await;
         }
         match self.command(statement).await? {
             Command::Sql(sql) => self.describe_sql(statement, *sql, types, Some(statement.written())).await,
-            Command::LockRows(query) => {
-                self.describe_sql(statement, ast::Statement::Delete(query.rows), types, None).await
+            Command::LockRows(_) => {
+                let (written, snapshot) = (statement.written(), self.snapshot()?);
+                let described = DescribedWrite::of_lock(&self.planner(), &snapshot, written.lock()?)?;
+                self.describe_write(described, types, written).await
             }
             Command::Show { .. } => self.describe_rows(statement).await,
             Command::Check(_) => {
@@ -131,6 +130,19 @@ impl Session {
             }
             _ => Ok(Description { parameters: vec![], schema: None }),
         }
+    }
+
+    /// A query of the dialect.
+    async fn describe_query(&self, written: Arc<Written>, types: &[Option<DataType>]) -> Result<Description> {
+        let (scope, types) = (self.scope()?, types.to_vec());
+        self.plan_apart(move |planner, _| async move {
+            let (query, _) = written.query().map_err(Error::unsupported)?;
+            let state = planner.state(&scope);
+            let (parameters, plan) = planner.describe_made(&state, &scope, query, &written, &types).await?;
+            let schema = names::shown(analyzed_schema(&state, plan)?);
+            Ok(Description { parameters, schema: Some(schema) })
+        })
+        .await
     }
 
     async fn describe_sql(
@@ -142,32 +154,23 @@ impl Session {
     ) -> Result<Description> {
         use ast::Statement as Sql;
         match &sql {
-            Sql::Query(_) | Sql::ShowFunctions { .. } | Sql::Explain { .. } => {
-                let (scope, sql) = self.explained(sql)?;
-                let types = types.to_vec();
-                self.plan_apart(move |planner, _| async move {
-                    let (state, written) = (planner.state(&scope), written.as_deref());
-                    let (parameters, plan) = planner.describe(&state, &scope, sql, &types, written).await?;
-                    let schema = names::shown(analyzed_schema(&planner.state(&scope), plan)?);
-                    Ok(Description { parameters, schema: Some(schema) })
-                })
-                .await
+            Sql::Query(_) | Sql::ShowFunctions { .. } => {
+                self.describe_query_of(self.scope()?, sql, types, written).await
+            }
+            Sql::Explain { statement: explained, .. } => {
+                let mut parameters = vec![];
+                if let (true, Some(written)) = (changes_rows(explained), &written) {
+                    let described = DescribedWrite::of(&self.planner(), &self.snapshot()?, written)?;
+                    parameters = self.describe_write(described, types, written.clone()).await?.parameters;
+                }
+                let (scope, sql, written) = self.explained(sql, written)?;
+                let description = self.describe_query_of(scope, sql, types, written).await?;
+                Ok(if parameters.is_empty() { description } else { Description { parameters, ..description } })
             }
             Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) | Sql::Merge(_) => {
-                let snapshot = self.snapshot()?;
-                let types = with_assigned(types, dml::assigned(&sql, &snapshot));
-                let returned = dml::returned(&sql, snapshot.clone())?;
-                let (scope, sql) = dml::planned(sql, snapshot)?;
-                self.plan_apart(move |planner, _| async move {
-                    let (parameters, _) = planner.describe(&planner.state(&scope), &scope, sql, &types, None).await?;
-                    let Some((scope, sql)) = returned else { return Ok(Description { parameters, schema: None }) };
-                    let state = planner.state(&scope);
-                    let known: Vec<_> = parameters.iter().cloned().map(Some).collect();
-                    let (_, plan) = planner.describe(&state, &scope, sql, &known, None).await?;
-                    let schema = names::shown(analyzed_schema(&state, plan)?);
-                    Ok(Description { parameters, schema: Some(schema) })
-                })
-                .await
+                let written = written.ok_or_else(|| Error::unsupported("this statement is not described"))?;
+                let described = DescribedWrite::of(&self.planner(), &self.snapshot()?, &written)?;
+                self.describe_write(described, types, written).await
             }
             Sql::ShowCreate { .. } => self.describe_rows(statement).await,
             Sql::Execute { name: Some(name), .. } => {
@@ -179,17 +182,64 @@ impl Session {
         }
     }
 
+    async fn describe_query_of(
+        &self,
+        scope: Scope,
+        sql: ast::Statement,
+        types: &[Option<DataType>],
+        written: Option<Arc<Written>>,
+    ) -> Result<Description> {
+        let types = types.to_vec();
+        self.plan_apart(move |planner, _| async move {
+            let (state, written) = (planner.state(&scope), written.as_deref());
+            let (parameters, plan) = planner.describe(&state, &scope, sql, &types, written).await?;
+            let schema = names::shown(analyzed_schema(&planner.state(&scope), plan)?);
+            Ok(Description { parameters, schema: Some(schema) })
+        })
+        .await
+    }
+
+    /// A statement that changes or locks rows.
+    async fn describe_write(
+        &self,
+        described: DescribedWrite,
+        types: &[Option<DataType>],
+        written: Arc<Written>,
+    ) -> Result<Description> {
+        let DescribedWrite { rows: (scope, rows), returned, assigned } = described;
+        let types = with_assigned(types, assigned);
+        self.plan_apart(move |planner, _| async move {
+            let state = planner.state(&scope);
+            let (parameters, plan) = planner.describe_made(&state, &scope, &rows.query, &written, &types).await?;
+            rows.finished(plan)?;
+            let Some((scope, query)) = returned else { return Ok(Description { parameters, schema: None }) };
+            let state = planner.state(&scope);
+            let known: Vec<_> = parameters.into_iter().map(Some).collect();
+            let (parameters, plan) = planner.describe_made(&state, &scope, &query, &written, &known).await?;
+            let schema = names::shown(analyzed_schema(&state, plan)?);
+            Ok(Description { parameters, schema: Some(schema) })
+        })
+        .await
+    }
+
     /// EXPLAIN of a write plans the query that finds its rows.
-    pub(crate) fn explained(&self, mut sql: ast::Statement) -> Result<(Scope, ast::Statement)> {
-        let mut scope = self.scope()?;
-        if let ast::Statement::Explain { statement, .. } = &mut sql {
-            let (target, query) = dml::row_query((**statement).clone(), &scope.snapshot)?;
-            if let Some(target) = target {
-                scope = scope.with_target_rows(&target);
-            }
-            **statement = query;
+    pub(crate) fn explained(
+        &self,
+        mut sql: ast::Statement,
+        written: Option<Arc<Written>>,
+    ) -> Result<(Scope, ast::Statement, Option<Arc<Written>>)> {
+        let scope = self.scope()?;
+        let ast::Statement::Explain { statement, .. } = &mut sql else { return Ok((scope, sql, written)) };
+        if let ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) = &**statement {
+            **statement = ast::Statement::Query(query.clone());
         }
-        Ok((scope, sql))
+        let Some(known) = written.as_ref().filter(|_| changes_rows(statement)) else {
+            return Ok((scope, sql, written));
+        };
+        let (scope, rows) = DescribedWrite::of(&self.planner(), &scope.snapshot, known)?.rows;
+        **statement = ast::Statement::Query(parse_query("SELECT 1")?);
+        let written = Arc::new(known.with_query(rows.query));
+        Ok((scope, sql, Some(written)))
     }
 
     /// Executes a statement that takes no time, because its result determines its columns.
@@ -256,6 +306,12 @@ impl Session {
         })
         .await
     }
+}
+
+/// Whether a statement changes rows of a table.
+fn changes_rows(sql: &ast::Statement) -> bool {
+    use ast::Statement as Sql;
+    matches!(sql, Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) | Sql::Merge(_))
 }
 
 /// The types of parameters. Those without a declared type have the type of the column to which they are assigned.

@@ -44,7 +44,8 @@ impl Session {
             return self.analyze_write((**statement).clone(), target, format, *verbose, parameters).await;
         }
         let (analyze, format) = (*analyze, plan_format(&sql));
-        let (scope, mut sql) = self.explained(sql)?;
+        let (scope, mut sql, written) = self.explained(sql, parameters.written.clone())?;
+        let parameters = &Parameters { written, ..parameters.clone() };
         if let Statement::Explain { format: other @ Some(_), .. } = &mut sql
             && matches!(format_of(other.as_ref()), Some(AnalyzeFormat::TRADITIONAL))
         {

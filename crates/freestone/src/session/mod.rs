@@ -50,7 +50,7 @@ use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::stored::{Answer, StoredQuery};
 use crate::exec::write::{PlansRun, WriteContext};
-use crate::exec::{self, backup, check, copy, ddl, dml};
+use crate::exec::{self, backup, check, copy, ddl};
 use crate::export::{self, Export};
 use crate::inputs::{ArrowTable, Inputs};
 use crate::internal_names::PG_TEMP;
@@ -268,7 +268,7 @@ impl Session {
             },
             Command::LockRows(query) => {
                 let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
-                    dml::lock_rows(transaction, context, &query, &parameters)
+                    exec::lock_rows::lock_rows(transaction, context, query.limit, &parameters)
                 };
                 self.write(target, work).await
             }

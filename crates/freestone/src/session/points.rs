@@ -23,6 +23,7 @@ use crate::sql::names;
 use crate::sql::parameters::{self, Parameters};
 use crate::sql::statement::{Command, Statement, parse_script};
 use crate::sql::temp_names::WriteTarget;
+use crate::sql::written::Written;
 use crate::{settings, times};
 
 /// Longer texts are not kept.
@@ -139,11 +140,13 @@ impl Session {
         if !self.points.lock().may_try(&form, &types) {
             return Ok(None);
         }
-        let lifted = if *is_lifted { self.lifted_sql(text).await } else { None };
-        let point = match (is_lifted, &lifted) {
-            (false, _) => self.recognized(sql, sql, &types).await,
-            (true, Some(lifted)) => self.recognized(sql, lifted, &types).await,
-            (true, None) => None,
+        let known = match is_lifted {
+            true => self.lifted_sql(text).await,
+            false => given.written.clone().map(|written| (sql.clone(), written)),
+        };
+        let point = match known {
+            Some((lifted, written)) => self.recognized(sql, (lifted, written), &types).await,
+            None => None,
         };
         let known = point.clone().map_or_else(|| Known::Other(types.clone()), Known::Point);
         self.points.lock().keep(text, &types, known);
@@ -154,9 +157,11 @@ impl Session {
     }
 
     /// A statement whose literals became parameters, read again.
-    async fn lifted_sql(&self, text: &str) -> Option<ast::Statement> {
-        match self.command(parse_script(text).first()?).await.ok()? {
-            Command::Sql(sql) => Some(*sql),
+    async fn lifted_sql(&self, text: &str) -> Option<(ast::Statement, Arc<Written>)> {
+        let statements = parse_script(text);
+        let statement = statements.first()?;
+        match self.command(statement).await.ok()? {
+            Command::Sql(sql) => Some((*sql, statement.written())),
             _ => None,
         }
     }
@@ -164,21 +169,21 @@ impl Session {
     /// What cannot be planned here is not executed here: the error is reported when the statement is planned.
     async fn recognized(
         &self,
-        written: &ast::Statement,
-        sql: &ast::Statement,
+        given: &ast::Statement,
+        (sql, written): (ast::Statement, Arc<Written>),
         types: &[DataType],
     ) -> Option<Arc<Point>> {
         let scope = self.scope().ok()?;
         let logged = match sql {
-            ast::Statement::Query(_) => settings::logged_text(self.planner().settings(), written),
+            ast::Statement::Query(_) => settings::logged_text(self.planner().settings(), given),
             _ => None,
         };
-        let (sql, types) = (sql.clone(), types.to_vec());
+        let types = types.to_vec();
         let recognized = self.plan_apart(move |planner, _| async move {
             if parameters::numbers(&sql)?.last().copied().unwrap_or(0) != types.len() {
                 return Ok(None);
             }
-            point::recognize(&planner, scope, &sql, &types, logged).await
+            point::recognize(&planner, scope, (&sql, written), &types, logged).await
         });
         recognized.await.ok().flatten().map(Arc::new)
     }
@@ -274,7 +279,8 @@ impl Session {
             if let Some(outcome) = point.write(transaction, context, &values)? {
                 return Ok(outcome);
             }
-            exec::perform(transaction, context, point.statement().clone(), &given, None)
+            let given = Parameters { written: Some(point.written().clone()), ..given.clone() };
+            exec::perform_write(transaction, context, &given)
         };
         let target = WriteTarget::of_rows(is_temporary);
         self.write_as(Writing { target, ..Writing::default() }, work).await

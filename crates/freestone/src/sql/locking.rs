@@ -1,25 +1,16 @@
 //! `SELECT … FOR UPDATE`: a query of one table that locks the rows which it returns.
 //!
-//! It is executed like a DELETE that returns its rows, but locks them instead. Only the whole statement can be such a
-//! query; in other places the clause is refused.
+//! Only the whole statement can be such a query; in other places the clause is refused.
 
 use datafusion::sql::sqlparser::ast;
-use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::error::{Error, Result};
-use crate::sql::dialect::SqlDialect;
 use crate::sql::names::identifier;
 
 /// A query with FOR UPDATE.
 #[derive(Debug, Clone)]
 pub(crate) struct LockingQuery {
-    /// The rows and the columns of the result.
-    pub rows: ast::Delete,
-    pub order: Option<ast::OrderBy>,
-    /// Whether a row that another transaction has locked is an error at once.
-    pub no_wait: bool,
-    /// Whether rows that other transactions have locked are left out.
-    pub skips_locked: bool,
+    pub table: ast::ObjectName,
     /// How many rows are locked and returned at most.
     pub limit: Option<u64>,
 }
@@ -31,7 +22,6 @@ pub(crate) struct LockingQuery {
 pub(crate) fn of(statement: &ast::Statement) -> Result<Option<LockingQuery>> {
     let ast::Statement::Query(query) = statement else { return Ok(None) };
     let [lock, more @ ..] = query.locks.as_slice() else { return Ok(None) };
-    let no_wait = matches!(lock.nonblock, Some(ast::NonBlock::Nowait));
     refuse(&[
         (!more.is_empty(), "several locking clauses"),
         (lock.lock_type != ast::LockType::Update, "FOR SHARE"),
@@ -39,30 +29,26 @@ pub(crate) fn of(statement: &ast::Statement) -> Result<Option<LockingQuery>> {
         (query.fetch.is_some(), "FOR UPDATE with FETCH"),
     ])?;
     let limit = limit_of(query)?;
-    let skips_locked = matches!(lock.nonblock, Some(ast::NonBlock::SkipLocked));
     let ast::SetExpr::Select(select) = query.body.as_ref() else {
         return refuse(&[(true, "FOR UPDATE of a set operation or VALUES")]).map(|()| None);
     };
     let grouped =
         !matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, modes) if keys.is_empty() && modes.is_empty());
-    let (from, is_one) = match select.from.as_slice() {
-        [from] => (from, from.joins.is_empty() && is_table(&from.relation)),
-        _ => return refuse(&[(true, "FOR UPDATE of other queries than of one table")]).map(|()| None),
+    let of_table = match select.from.as_slice() {
+        [ast::TableWithJoins { relation, joins }] if joins.is_empty() => Some(relation),
+        _ => None,
+    };
+    let Some(ast::TableFactor::Table { name, args: None, sample: None, alias, .. }) = of_table else {
+        return refuse(&[(true, "FOR UPDATE of other queries than of one table")]).map(|()| None);
     };
     refuse(&[
-        (!is_one, "FOR UPDATE of other queries than of one table"),
         (select.distinct.is_some(), "FOR UPDATE with DISTINCT"),
         (grouped || select.having.is_some(), "FOR UPDATE with GROUP BY or HAVING"),
         (select.qualify.is_some() || !select.named_window.is_empty(), "FOR UPDATE with QUALIFY or WINDOW"),
         (select.into.is_some(), "FOR UPDATE with INTO"),
     ])?;
-    check_of(lock.of.as_ref(), &from.relation)?;
-    let mut parser = Parser::new(&SqlDialect).try_with_sql("DELETE FROM t")?;
-    let ast::Statement::Delete(mut rows) = parser.parse_statement()? else { return Ok(None) };
-    rows.from = ast::FromTable::WithFromKeyword(select.from.clone());
-    rows.selection = select.selection.clone();
-    rows.returning = Some(select.projection.clone());
-    Ok(Some(LockingQuery { rows, order: query.order_by.clone(), no_wait, skips_locked, limit }))
+    check_of(lock.of.as_ref(), name, alias.as_ref())?;
+    Ok(Some(LockingQuery { table: name.clone(), limit }))
 }
 
 /// The number of LIMIT. With it, rows are sorted before they are locked, so by columns of the table.
@@ -93,15 +79,11 @@ fn refuse(clauses: &[(bool, &str)]) -> Result<()> {
     }
 }
 
-fn is_table(relation: &ast::TableFactor) -> bool {
-    matches!(relation, ast::TableFactor::Table { args: None, sample: None, .. })
-}
-
 /// `OF` names the table, or its alias.
-fn check_of(of: Option<&ast::ObjectName>, relation: &ast::TableFactor) -> Result<()> {
-    let (Some(of), ast::TableFactor::Table { name, alias, .. }) = (of, relation) else { return Ok(()) };
+fn check_of(of: Option<&ast::ObjectName>, name: &ast::ObjectName, alias: Option<&ast::TableAlias>) -> Result<()> {
+    let Some(of) = of else { return Ok(()) };
     let last = |name: &ast::ObjectName| name.0.last().and_then(|part| part.as_ident()).map(identifier);
-    let known = alias.as_ref().map_or_else(|| last(name), |alias| Some(identifier(&alias.name)));
+    let known = alias.map_or_else(|| last(name), |alias| Some(identifier(&alias.name)));
     if last(of) == known {
         return Ok(());
     }

@@ -1,6 +1,5 @@
 //! From text to statements: the parser, its dialect, and rewrites of parsed statements before they are planned.
 
-pub(crate) mod assignments;
 pub(crate) mod case_results;
 pub(crate) mod collations;
 pub(crate) mod depth;
@@ -36,6 +35,7 @@ pub(crate) mod temp_names;
 pub(crate) mod text_types;
 pub(crate) mod token_forms;
 pub(crate) mod transactions;
+pub(crate) mod trees;
 pub(crate) mod types;
 pub(crate) mod user_types;
 pub(crate) mod using;

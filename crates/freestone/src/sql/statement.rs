@@ -26,9 +26,9 @@ use crate::sql::user_types;
 use crate::sql::with_writes::WithWrites;
 use crate::sql::written::Written;
 use crate::sql::{
-    assignments, case_results, collations, depth, explain_options, extensions, fetch, file_calls, forms,
-    frame_exclusion, from_first, function_macros, like_escape, locking, materialized, merge_forms, named_windows,
-    names, spellings, struct_fields, supported, token_forms, transactions, using, values, with_writes,
+    case_results, collations, depth, explain_options, extensions, fetch, file_calls, forms, frame_exclusion,
+    from_first, function_macros, like_escape, locking, materialized, merge_forms, named_windows, names, spellings,
+    struct_fields, supported, token_forms, transactions, using, values, with_writes,
 };
 use crate::times;
 
@@ -730,7 +730,6 @@ pub(crate) fn parse_expression(text: &str) -> Result<ast::Expr> {
 /// or not at all.
 fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     depth::bound(sql)?;
-    assignments::rewrite(sql)?;
     explain_options::rewrite(sql);
     extensions::rewrite(sql)?;
     collations::rewrite(sql)?;
@@ -1264,15 +1263,11 @@ impl<'a> Cursor<'a> {
             return Ok(command);
         }
         self.sql_in_form(|mut statement| {
-            let Some(mut locking) = locking::of(&statement)? else {
-                put_in_our_form(&mut statement)?;
-                return Ok(Command::Sql(Box::new(statement)));
-            };
-            locking.order.as_mut().map_or(Ok(()), put_in_our_form)?;
-            let mut rows = ast::Statement::Delete(locking.rows);
-            put_in_our_form(&mut rows)?;
-            let ast::Statement::Delete(rows) = rows else { return Err(self.unexpected("a query")) };
-            Ok(Command::LockRows(Box::new(LockingQuery { rows, ..locking })))
+            if let Some(locking) = locking::of(&statement)? {
+                return Ok(Command::LockRows(Box::new(locking)));
+            }
+            put_in_our_form(&mut statement)?;
+            Ok(Command::Sql(Box::new(statement)))
         })
     }
 

@@ -27,7 +27,7 @@ use crate::sql::extensions::joins::{self, Leftovers};
 use crate::sql::extensions::pivots::{self, PivotValues};
 use crate::sql::extensions::{self, Evaluate, Sources, Starred, orders};
 use crate::sql::names::{Columns, Factored, call_text, casts, folded, result_columns};
-use crate::sql::{assignments, fragments, using, visitor};
+use crate::sql::{fragments, using, visitor};
 
 /// The columns of a table of the database or of the caller, by its name.
 pub(crate) type Tables<'a> = dyn Fn(&ObjectName) -> Columns + 'a;
@@ -306,7 +306,6 @@ impl<'a> Resolver<'a> {
             }
             TableFactor::Derived { subquery, alias, .. } => {
                 let columns = self.query(subquery, Place::Within)?;
-                assignments::check_count(alias.as_ref(), columns.as_ref().map(|columns| columns.len()))?;
                 (columns, alias)
             }
             TableFactor::NestedJoin { table_with_joins, alias } => {

@@ -58,15 +58,7 @@ impl TempNames<'_> {
     pub fn resolve(&self, command: &mut Command) -> Result<WriteTarget> {
         match command {
             Command::Sql(sql) => self.statement(sql),
-            Command::LockRows(query) => {
-                self.visit(&mut query.order)?;
-                let mut rows = Statement::Delete(query.rows.clone());
-                let target = self.statement(&mut rows)?;
-                if let Statement::Delete(rows) = rows {
-                    query.rows = rows;
-                }
-                Ok(target)
-            }
+            Command::LockRows(query) => self.name(&mut query.table).map(WriteTarget::of_rows),
             Command::WithWrites(with) => {
                 let parts = with.parts.iter_mut().map(|part| &mut part.statement);
                 let targets = parts.map(|part| self.statement(part)).collect::<Result<Vec<_>>>()?;

@@ -1,5 +1,6 @@
 //! Types in SQL: the names that DataFusion does not have, or has with another unit.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
@@ -7,10 +8,40 @@ use datafusion::error::Result;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::dialect;
 use super::names::identifier;
 use crate::error::Error;
+
+/// The text of a part of sqlparser's tree in our grammar: it prints the fields of a STRUCT in angle brackets.
+pub(crate) fn text_of(part: &impl Display) -> String {
+    let text = part.to_string();
+    if !text.contains("STRUCT<") {
+        return text;
+    }
+    let Ok(tokens) = Tokenizer::new(&dialect::SqlDialect, &text).with_unescape(false).tokenize() else { return text };
+    let (mut depth, mut after_struct, mut written) = (0usize, false, String::new());
+    for token in tokens {
+        match &token {
+            Token::Lt if after_struct => {
+                depth += 1;
+                written.push('(');
+            }
+            Token::Gt if depth > 0 => {
+                depth -= 1;
+                written.push(')');
+            }
+            Token::ShiftRight if depth > 1 => {
+                depth -= 2;
+                written.push_str("))");
+            }
+            other => written.push_str(&other.to_string()),
+        }
+        after_struct = matches!(&token, Token::Word(word) if word.value == "STRUCT" && word.quote_style.is_none());
+    }
+    written
+}
 
 /// Type names beyond DataFusion's, and timestamps in microseconds, whose range is 290,000 years around 1970.
 #[derive(Debug)]

@@ -83,29 +83,6 @@ pub(crate) fn expressions_mut(node: &mut impl VisitMut, change: &mut dyn FnMut(&
     let _ = visit_mut(node, &mut Expressions(change));
 }
 
-/// The same without the expressions of subqueries.
-pub(crate) fn own_expressions_mut(node: &mut impl VisitMut, change: &mut dyn FnMut(&mut Expr)) {
-    struct Expressions<'a>(usize, &'a mut dyn FnMut(&mut Expr));
-    impl VisitorMut for Expressions<'_> {
-        type Break = ();
-        fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-            self.0 += 1;
-            ControlFlow::Continue(())
-        }
-        fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-            self.0 -= 1;
-            ControlFlow::Continue(())
-        }
-        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-            if self.0 == 0 {
-                (self.1)(expr);
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let _ = visit_mut(node, &mut Expressions(0, change));
-}
-
 /// Calls a function with every expression of a part of a statement, each before its sub-expressions, until the function
 /// breaks.
 pub(crate) fn expressions(node: &impl Visit, each: &mut dyn FnMut(&Expr) -> ControlFlow<()>) -> ControlFlow<()> {

@@ -4,91 +4,238 @@ use std::sync::OnceLock;
 
 use freestone_sql::Span;
 use freestone_sql::tree::{
-    self, CopySource, CopyTo, CreateTable, Explain, Expr, ExprKind, Insert, Limit, Listing, Literal, Name, ObjectName,
-    Pragma, QueryBody, Show, StatementKind, Table, TableElement, TableKind, With, WithBody, WithPart, Write,
+    self, CopySource, CopyTo, CreateTable, Explain, Expr, ExprKind, Limit, Listing, Literal, LockRows, Name,
+    ObjectName, Pragma, QueryBody, Show, StatementKind, Table, TableElement, TableKind, With, WithBody, WithPart,
+    Write,
 };
+use freestone_sql::{ParameterNumbers, SyntaxError};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::sql::trees::part_of_table;
 
 const NO_QUERY: &str = "a statement without a query";
 
 /// The name of the query of CREATE TABLE AS with names of columns.
 const NAMED: &str = "__named";
 
+/// The beginning of the names of rows that statements within WITH return.
+pub(crate) const ROWS: &str = "freestone$with:";
+
 /// The text of a statement, and its query: the statement itself, or that whose rows it explains, stores or copies. It is read
 /// when it is first asked for.
 #[derive(Debug)]
 pub(crate) struct Written {
     text: String,
-    read: OnceLock<std::result::Result<Read, &'static str>>,
+    read: OnceLock<std::result::Result<Read, Box<SyntaxError>>>,
+    numbers: OnceLock<ParameterNumbers>,
 }
 
-/// The query of a statement.
+/// What a statement is for the binder.
 #[derive(Debug)]
-struct Read {
-    query: Box<tree::Query>,
-    /// Its text, if that is no part of the statement's.
-    text: Option<String>,
-    /// Whether the statement is this query and nothing else.
-    is_whole: bool,
+enum Read {
+    Query {
+        query: Box<tree::Query>,
+        /// Its text, if that is no part of the statement's.
+        text: Option<String>,
+        /// Whether the statement is this query and nothing else.
+        is_whole: bool,
+    },
+    /// A statement that changes rows.
+    Write(Box<Write>),
+    /// A query that locks its rows.
+    Lock(LockRows),
+    /// Another one, by its form.
+    Other(&'static str),
 }
 
 impl Written {
     /// The query of a statement's text.
     pub fn new(text: &str) -> Written {
-        Written { text: text.to_owned(), read: OnceLock::new() }
+        Written { text: text.to_owned(), read: OnceLock::new(), numbers: OnceLock::new() }
+    }
+
+    /// A part of this statement.
+    fn part(&self, read: Read) -> Written {
+        let numbers = OnceLock::from(self.numbers().clone());
+        Written { text: self.text.clone(), read: OnceLock::from(Ok(read)), numbers }
+    }
+
+    /// A query that is made of this statement.
+    pub fn with_query(&self, query: Box<tree::Query>) -> Written {
+        self.part(Read::Query { query, text: None, is_whole: false })
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The numbers of its parameters.
+    pub fn numbers(&self) -> &ParameterNumbers {
+        self.numbers.get_or_init(|| ParameterNumbers::of_text(&self.text))
     }
 
     /// The query and its text, or the form for which the statement has none.
     pub fn query(&self) -> std::result::Result<(&tree::Query, &str), &'static str> {
-        self.read().map(|read| (&*read.query, read.text.as_deref().unwrap_or(&self.text)))
-    }
-
-    /// The query, if the statement is one and nothing else.
-    pub fn whole_query(&self) -> Option<&tree::Query> {
-        self.read().ok().filter(|read| read.is_whole).map(|read| &*read.query)
-    }
-
-    fn read(&self) -> std::result::Result<&Read, &'static str> {
-        let read = || match freestone_sql::parse_statement(&self.text) {
-            Ok(statement) => {
-                let is_whole = !statement.writes() && is_listing_or_query(&statement.kind);
-                query_of(statement).map(|(query, text)| Read { query, text, is_whole })
-            }
+        match self.read() {
+            Ok(Read::Query { query, text, .. }) => Ok((&**query, text.as_deref().unwrap_or(&self.text))),
+            Ok(Read::Other(form)) => Err(form),
+            Ok(Read::Write(_) | Read::Lock(_)) => Err(NO_QUERY),
             Err(_) => Err("a statement of another grammar"),
+        }
+    }
+
+    /// The query, if the statement is one and nothing else, and does not write.
+    pub fn whole_query(&self) -> Option<&tree::Query> {
+        match self.read() {
+            Ok(Read::Query { query, is_whole: true, .. }) => {
+                Some(&**query).filter(|query| !query.with.as_ref().is_some_and(With::writes))
+            }
+            _ => None,
+        }
+    }
+
+    /// The statement that changes rows: this one, or that which it explains or prepares.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn write(&self) -> Result<&Write> {
+        match self.read() {
+            Ok(Read::Write(write)) => Ok(write),
+            read => Err(self.unexpected(read)),
+        }
+    }
+
+    /// The query that locks its rows.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn lock(&self) -> Result<&LockRows> {
+        match self.read() {
+            Ok(Read::Lock(lock)) => Ok(lock),
+            read => Err(self.unexpected(read)),
+        }
+    }
+
+    fn unexpected(&self, read: std::result::Result<&Read, &SyntaxError>) -> Error {
+        match read {
+            Err(error) => Error::of_syntax(error, &self.text, 1, 1),
+            Ok(_) => Error::new(ErrorKind::Internal, "internal error: the statement was read as another one"),
+        }
+    }
+
+    /// The statements that write within WITH, in order, and the statement behind it, which is a query if it does not write.
+    /// What the parts before a part return is in the WITH of that part: tables whose names begin with [`ROWS`].
+    ///
+    /// # Errors
+    /// The statement has no such WITH.
+    pub fn parts_of_with(&self) -> Result<(Vec<Written>, Written)> {
+        let read = self.read();
+        let with = match read {
+            Ok(Read::Query { query, .. }) => query.with.as_ref(),
+            Ok(Read::Write(write)) => write.with(),
+            _ => None,
         };
-        self.read.get_or_init(read).as_ref().map_err(|form| *form)
+        let Some(with) = with else { return Err(self.unexpected(read)) };
+        let (mut before, mut parts) = (vec![], vec![]);
+        for part in &with.parts {
+            let WithBody::Write(write) = &part.body else {
+                before.push(part.clone());
+                continue;
+            };
+            let own = write.with();
+            // Its own names come before those around it.
+            let is_free =
+                |outer: &&WithPart| !own.is_some_and(|own| own.parts.iter().any(|own| own.name == outer.name));
+            let all = before.iter().filter(is_free).chain(own.iter().flat_map(|own| &own.parts)).cloned().collect();
+            let recursive = with.recursive || own.is_some_and(|own| own.recursive);
+            parts.push(self.part(Read::Write(Box::new(with_other(write, parts_with(recursive, all))))));
+            if has_rows(write) {
+                before.push(part_of_table(part, &format!("{ROWS}{}", part.name.text)));
+            }
+        }
+        let with = parts_with(with.recursive, before);
+        let main = match read {
+            Ok(Read::Query { query, .. }) => {
+                let query = Box::new(tree::Query { with, ..(**query).clone() });
+                Read::Query { query, text: None, is_whole: false }
+            }
+            Ok(Read::Write(write)) => Read::Write(Box::new(with_other(write, with))),
+            _ => return Err(self.unexpected(read)),
+        };
+        Ok((parts, self.part(main)))
+    }
+
+    fn read(&self) -> std::result::Result<&Read, &SyntaxError> {
+        let read = || freestone_sql::parse_statement(&self.text).map(read_of).map_err(Box::new);
+        self.read.get_or_init(read).as_ref().map_err(|error| &**error)
     }
 }
 
-/// The query of a statement, and its text if that is another one.
-fn query_of(statement: tree::Statement) -> std::result::Result<(Box<tree::Query>, Option<String>), &'static str> {
-    let written = match statement.kind {
-        StatementKind::Query(query) => Ok(query),
-        StatementKind::Explain(Explain { analyze: false, statement, .. }) if !statement.is_query() => {
-            Err("EXPLAIN of a statement that writes")
-        }
-        StatementKind::Explain(explain) => return query_of(*explain.statement),
-        StatementKind::Prepare(prepare) => return query_of(*prepare.statement),
-        StatementKind::Describe(described) => Ok(rows_of(Listing::Describe(described))),
-        StatementKind::Summarize(described) => Ok(rows_of(Listing::Summarize(described))),
-        StatementKind::Show(Show::Tables) => Ok(rows_of(Listing::Tables)),
-        StatementKind::Show(Show::AllTables) => Ok(rows_of(Listing::AllTables)),
-        StatementKind::Pragma(pragma) if shows_tables(&pragma) => Ok(rows_of(Listing::Tables)),
-        StatementKind::CreateView(view) => Ok(view.query),
-        StatementKind::CreateTable(create) => rows_of_table(*create),
-        StatementKind::CopyTo(CopyTo { source: CopySource::Query(query), .. }) => Ok(query),
+fn parts_with(recursive: bool, parts: Vec<WithPart>) -> Option<With> {
+    (!parts.is_empty()).then_some(With { recursive, parts })
+}
+
+/// Whether a statement that writes returns rows.
+fn has_rows(write: &Write) -> bool {
+    let returning = match write {
+        Write::Insert(insert) => &insert.returning,
+        Write::Update(update) => &update.returning,
+        Write::Delete(delete) => &delete.returning,
+        Write::Merge(merge) => &merge.returning,
+    };
+    !returning.is_empty()
+}
+
+/// The statement with another WITH.
+fn with_other(write: &Write, with: Option<With>) -> Write {
+    let mut write = write.clone();
+    match &mut write {
+        Write::Insert(insert) => insert.with = with,
+        Write::Update(update) => update.with = with,
+        Write::Delete(delete) => delete.with = with,
+        Write::Merge(merge) => merge.with = with,
+    }
+    write
+}
+
+/// What a statement is for the binder.
+fn read_of(statement: tree::Statement) -> Read {
+    let is_whole = is_listing_or_query(&statement.kind);
+    let query = match statement.kind {
+        StatementKind::Query(query) => query,
+        StatementKind::Write(write) => return Read::Write(write),
+        StatementKind::LockRows(lock) => return Read::Lock(lock),
+        StatementKind::Explain(Explain { statement, .. }) => return part_of(*statement),
+        StatementKind::Prepare(prepare) => return part_of(*prepare.statement),
+        StatementKind::Describe(described) => rows_of(Listing::Describe(described)),
+        StatementKind::Summarize(described) => rows_of(Listing::Summarize(described)),
+        StatementKind::Show(Show::Tables) => rows_of(Listing::Tables),
+        StatementKind::Show(Show::AllTables) => rows_of(Listing::AllTables),
+        StatementKind::Pragma(pragma) if shows_tables(&pragma) => rows_of(Listing::Tables),
+        StatementKind::CreateView(view) => view.query,
+        StatementKind::CreateTable(create) => match rows_of_table(*create) {
+            Ok(query) => query,
+            Err(form) => return Read::Other(form),
+        },
+        StatementKind::CopyTo(CopyTo { source: CopySource::Query(query), .. }) => query,
         StatementKind::CopyTo(CopyTo { source: CopySource::Table(table, columns), .. }) => {
             let columns = columns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             return query_of_text(format!("SELECT {} FROM {table}", if columns.is_empty() { "*" } else { &columns }));
         }
         StatementKind::SetVariable { value, .. } => return query_of_text(format!("SELECT {value}")),
-        StatementKind::WhatIf(what_if) => Ok(what_if.query),
-        StatementKind::Write(write) => match *write {
-            Write::Insert(Insert { with, rows: Some(rows), .. }) => Ok(behind(with, rows)),
-            _ => Err(NO_QUERY),
-        },
-        _ => Err(NO_QUERY),
+        StatementKind::WhatIf(what_if) => what_if.query,
+        _ => return Read::Other(NO_QUERY),
     };
-    written.map(|query| (query, None))
+    Read::Query { query, text: None, is_whole }
+}
+
+/// A statement within another one.
+fn part_of(statement: tree::Statement) -> Read {
+    match read_of(statement) {
+        Read::Query { query, text, .. } => Read::Query { query, text, is_whole: false },
+        other => other,
+    }
 }
 
 /// Whether a statement is a query, or returns rows as one.
@@ -112,22 +259,11 @@ fn rows_of(listing: Listing) -> Box<tree::Query> {
 }
 
 /// The query that stands for a part of a statement.
-fn query_of_text(text: String) -> std::result::Result<(Box<tree::Query>, Option<String>), &'static str> {
+fn query_of_text(text: String) -> Read {
     match freestone_sql::parse_statement(&text).map(|statement| statement.kind) {
-        Ok(StatementKind::Query(query)) => Ok((query, Some(text))),
-        _ => Err(NO_QUERY),
+        Ok(StatementKind::Query(query)) => Read::Query { query, text: Some(text), is_whole: false },
+        _ => Read::Other(NO_QUERY),
     }
-}
-
-/// A query that also sees the queries with names before its statement.
-fn behind(before: Option<With>, mut query: Box<tree::Query>) -> Box<tree::Query> {
-    if before.is_none() || query.with.is_none() {
-        query.with = before.or(query.with);
-        return query;
-    }
-    let span = query.span;
-    let body = QueryBody::Nested(query);
-    Box::new(tree::Query { with: before, body, order_by: None, limit: None, offset: None, span })
 }
 
 /// The rows of CREATE TABLE AS, whose columns have the names that the statement gives them; none WITH NO DATA.
@@ -172,19 +308,12 @@ mod tests {
             "CREATE TABLE t AS SELECT 1",
             "CREATE VIEW v AS SELECT 1",
             "COPY (SELECT 1) TO 'x.csv'",
-            "INSERT INTO t SELECT 1",
-            "EXPLAIN ANALYZE INSERT INTO t SELECT 1",
             "SET VARIABLE x = 1",
             "WHATIF t DESIGN (design = 'row') FOR SELECT 1",
         ] {
             assert_eq!(query(text), select, "{text}");
         }
         for (text, rows) in [
-            ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", "WITH a AS (SELECT 1) SELECT * FROM a"),
-            (
-                "WITH a AS (SELECT 1) INSERT INTO t WITH RECURSIVE b AS (SELECT 2) TABLE b",
-                "WITH a AS (SELECT 1) (WITH RECURSIVE b AS (SELECT 2) TABLE b)",
-            ),
             ("CREATE TABLE t (a, B) AS SELECT 1, 2", "WITH \"__named\" (a, b) AS (SELECT 1, 2) TABLE \"__named\""),
             ("CREATE TABLE t (a INT) AS SELECT 1", "SELECT 1"),
             ("DESCRIBE t", "SELECT * FROM (DESCRIBE t)"),
@@ -199,11 +328,39 @@ mod tests {
         }
         for (text, form) in [
             ("DELETE FROM t", "a statement without a query"),
-            ("EXPLAIN INSERT INTO t SELECT 1", "EXPLAIN of a statement that writes"),
+            ("INSERT INTO t SELECT 1", "a statement without a query"),
             ("SELECT 1 )", "a statement of another grammar"),
             ("CREATE TABLE t (a, PRIMARY KEY (a)) AS SELECT 1", "CREATE TABLE AS with names of columns and types"),
         ] {
             assert_eq!(query(text), Err(form), "{text}");
         }
+    }
+    #[test]
+    fn statements_that_write_are_found_in_others() {
+        for text in ["DELETE FROM t", "EXPLAIN ANALYZE DELETE FROM t", "PREPARE p AS DELETE FROM t"] {
+            assert_eq!(Written::new(text).write().expect(text).to_string(), "DELETE FROM t");
+        }
+        assert!(Written::new("SELECT 1").write().is_err());
+        assert!(Written::new("DELETE t FROM").write().expect_err("no statement").to_string().contains("syntax error"));
+        assert!(Written::new("SELECT * FROM t FOR UPDATE").lock().is_ok());
+    }
+
+    #[test]
+    fn rows_of_parts_of_with_are_tables_of_the_others() {
+        let text = "WITH a AS (SELECT 1), b AS (DELETE FROM t RETURNING *), c AS (UPDATE u SET x = 1) \
+                    INSERT INTO v SELECT * FROM a, b";
+        let (parts, main) = Written::new(text).parts_of_with().expect("parts");
+        let shown = |written: &Written| written.write().expect("a write").to_string();
+        let rows = "b AS (SELECT * FROM \"freestone$with:b\" AS \"freestone$with:b\")";
+        assert_eq!(
+            parts.iter().map(shown).collect::<Vec<_>>(),
+            [
+                "WITH a AS (SELECT 1) DELETE FROM t RETURNING *".to_owned(),
+                format!("WITH a AS (SELECT 1), {rows} UPDATE u SET x = 1"),
+            ]
+        );
+        assert_eq!(shown(&main), format!("WITH a AS (SELECT 1), {rows} INSERT INTO v SELECT * FROM a, b"));
+        let (_, main) = Written::new("WITH b AS (DELETE FROM t RETURNING *) FROM b").parts_of_with().expect("parts");
+        assert_eq!(main.query().expect("a query").0.to_string(), format!("WITH {rows} SELECT * FROM b"));
     }
 }

@@ -210,6 +210,18 @@ async fn types_that_nobody_declared_follow_from_their_places() {
         ("INSERT INTO t (d, i) VALUES ($1, $2)", vec![DataType::Date32, DataType::Int32]),
         ("UPDATE t SET n = $2 WHERE s = $1", vec![text.clone(), DataType::Decimal128(10, 2)]),
         ("DELETE FROM t WHERE d < $1", vec![DataType::Date32]),
+        ("INSERT INTO t (n, s) SELECT $1, $2", vec![DataType::Decimal128(10, 2), text.clone()]),
+        (
+            "UPDATE t SET (i, d) = ($1, $2) WHERE f = $3 RETURNING s = $4",
+            vec![DataType::Int32, DataType::Date32, DataType::Float64, text.clone()],
+        ),
+        (
+            "MERGE INTO t USING (SELECT 1 AS i) AS s ON t.i = s.i WHEN MATCHED THEN UPDATE SET d = $1
+             WHEN NOT MATCHED THEN INSERT (f) VALUES ($2)",
+            vec![DataType::Date32, DataType::Float64],
+        ),
+        ("SELECT i FROM t WHERE i = $1 FOR UPDATE", vec![DataType::Int32]),
+        ("EXPLAIN DELETE FROM t WHERE i = $1", vec![DataType::Int32]),
     ] {
         let description = session.describe_statement(&parse_script(sql)[0], &[]).await;
         let description = description.unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -241,4 +253,35 @@ async fn declared_types_decide() {
         session.describe_statement(&parse_script("SELECT i * $1 FROM t")[0], &[Some(DataType::Float64)]).await;
     let schema = described.expect("a description").schema.expect("rows");
     assert_eq!(schema.field(0).data_type(), &DataType::Float64);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn marks_and_names_have_numbers_of_the_whole_statement() {
+    let database = Database::in_memory(Options::default()).expect("a database");
+    let session = database.session();
+    session.sql("CREATE TABLE t (i INT PRIMARY KEY, a INT)").await.expect("a table");
+    session.sql("INSERT INTO t VALUES (1, 10), (2, 20)").await.expect("rows");
+    let given = |values: &[i64]| values.iter().map(|value| ScalarValue::Int64(Some(*value))).collect::<Vec<_>>();
+    for (sql, values, expected) in [
+        ("UPDATE t SET a = ? WHERE i = ? RETURNING a + ?", vec![11, 1, 100], "Int64: 111"),
+        ("UPDATE t SET a = $new WHERE i = $key RETURNING a + $new", vec![12, 1], "Int64: 24"),
+        (
+            "INSERT INTO t VALUES (?, ?) ON CONFLICT (i) DO UPDATE SET a = ? + t.a RETURNING a * ?",
+            vec![2, 0, 1, 2],
+            "Int64: 42",
+        ),
+        ("INSERT INTO t SELECT ?, ? RETURNING i - ?", vec![3, 30, 1], "Int64: 2"),
+        ("WITH gone AS (DELETE FROM t WHERE i = ? RETURNING *) SELECT a + ? FROM gone", vec![3, 5], "Int64: 35"),
+        (
+            "MERGE INTO t USING (SELECT ? AS k) AS s ON t.i = s.k WHEN MATCHED AND ? > 0 THEN UPDATE SET a = ? RETURNING a + ?",
+            vec![2, 1, 50, 7],
+            "Int64: 57",
+        ),
+        ("DELETE FROM t WHERE i = ? RETURNING a - ?", vec![2, 1], "Int64: 49"),
+    ] {
+        let statement = &parse_script(sql)[0];
+        let outcome = session.execute_with(statement, given(&values)).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+        let batches = outcome.collect().await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+        assert_eq!(batches.iter().map(shown).collect::<Vec<_>>().join("\n"), expected, "{sql}");
+    }
 }

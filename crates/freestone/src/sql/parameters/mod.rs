@@ -6,6 +6,7 @@
 
 mod inference;
 pub(crate) mod literals;
+pub(crate) mod places;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -36,6 +37,22 @@ pub(crate) struct Parameters {
     pub tables: Arc<HashMap<String, ArrowTable>>,
     /// The statement as it was written, for the binder.
     pub written: Option<Arc<Written>>,
+}
+
+impl Parameters {
+    /// The statement as it was written.
+    ///
+    /// # Errors
+    /// It is not known.
+    pub fn written(&self) -> Result<&Arc<Written>> {
+        let unknown = || Error::new(ErrorKind::Internal, "internal error: the text of a statement is missing");
+        self.written.as_ref().ok_or_else(unknown)
+    }
+
+    /// The same for a statement within this one.
+    pub fn of_part(&self, written: Written) -> Parameters {
+        Parameters { written: Some(Arc::new(written)), ..self.clone() }
+    }
 }
 
 impl From<Inputs> for Parameters {
@@ -111,10 +128,8 @@ pub(crate) fn fill(statement: &mut Statement, parameters: &Parameters) -> Result
         }
     });
     arguments_of_tables(statement, &|number| values.get(number - 1).and_then(as_literal));
-    let types: Vec<DataType> = values.iter().map(ScalarValue::data_type).collect();
-    in_insert(statement, &types);
     let left = !self::numbers(statement)?.is_empty();
-    let types = if left { types.iter().map(types::parameter_type).collect() } else { vec![] };
+    let types = values.iter().filter(|_| left).map(|value| types::parameter_type(&value.data_type())).collect();
     Ok(Filled { types, values })
 }
 
@@ -227,23 +242,6 @@ fn arguments_of_tables(statement: &mut Statement, literal: &dyn Fn(usize) -> Opt
     let _ = visitor::visit_mut(statement, &mut Arguments(literal));
 }
 
-/// INSERT is planned without the types of parameters, and DataFusion gives each the type of its column. A cast to its
-/// own type preserves that type. Parameters of type NULL, which are not known, remain.
-fn in_insert(statement: &mut Statement, types: &[DataType]) {
-    let insert = match statement {
-        Statement::Insert(insert) => insert,
-        Statement::Explain { statement, .. } => return in_insert(statement, types),
-        _ => return,
-    };
-    visitor::expressions_mut(&mut insert.source, &mut |expr| {
-        if let Some(known) = placeholder(expr).and_then(|number| types.get(number - 1))
-            && *known != DataType::Null
-        {
-            *expr = cast(expr.clone(), known);
-        }
-    });
-}
-
 /// A statement to be described. Parameters of unknown types have the type NULL, and those in ANY and ALL are lists of
 /// NULL.
 pub(crate) struct Described {
@@ -291,7 +289,6 @@ pub(crate) fn describe(statement: &mut Statement, known: &[Option<DataType>]) ->
             types[number - 1] = DataType::Int64;
         }
     }
-    in_insert(statement, &types);
     let complete = types.iter().all(is_known);
     Ok(Described { types, complete })
 }
