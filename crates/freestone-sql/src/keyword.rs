@@ -136,6 +136,7 @@ keywords! {
     END Reserved,
     ENFORCED Unreserved,
     ENUM Unreserved,
+    ERROR Unreserved,
     ESCAPE Unreserved,
     EXCEPT Reserved,
     EXCLUDE Unreserved,

@@ -2,10 +2,10 @@
 
 use super::{Parsed, Parser};
 use crate::keyword::Keyword as K;
-use crate::lexer::Op;
+use crate::lexer::{Op, TokenKind};
 use crate::tree::{
     Assignment, ConflictKey, Delete, Expr, ExprKind, Insert, JoinCondition, Matched, Merge, MergeAction, MergeClause,
-    Name, ObjectName, OnConflict, Query, QueryBody, SelectItem, Truncate, Update, With, Write,
+    MergeColumns, Name, ObjectName, OnConflict, Query, QueryBody, SelectItem, Truncate, Update, With, Write,
 };
 
 impl Parser<'_> {
@@ -246,11 +246,15 @@ impl Parser<'_> {
         let condition = if self.accept(K::AND) { Some(self.expression()?) } else { None };
         self.expect(K::THEN)?;
         let actions: &[K] = match matched {
-            Matched::NotByTarget => &[K::INSERT, K::DO],
-            Matched::Matched | Matched::NotBySource => &[K::UPDATE, K::DELETE, K::DO],
+            Matched::NotByTarget => &[K::INSERT, K::DO, K::ERROR],
+            Matched::Matched | Matched::NotBySource => &[K::UPDATE, K::DELETE, K::DO, K::ERROR],
         };
         let action = match self.expect_any(actions)? {
-            K::UPDATE => MergeAction::Update(self.assignments()?),
+            K::UPDATE => self.merge_update()?,
+            K::ERROR if self.is(K::WHEN) || self.is(K::RETURNING) || self.is_at_end_of_part() => {
+                MergeAction::Error(None)
+            }
+            K::ERROR => MergeAction::Error(Some(self.expression()?)),
             K::DELETE => MergeAction::Delete,
             K::INSERT => self.merge_insert()?,
             _ => self.expect(K::NOTHING).map(|_| MergeAction::Nothing)?,
@@ -261,7 +265,34 @@ impl Parser<'_> {
         Ok(MergeClause { matched, condition, action })
     }
 
+    /// What stands behind UPDATE: changes, or how all columns of the source belong to those of the table.
+    fn merge_update(&mut self) -> Parsed<MergeAction> {
+        if self.accept_all(&[K::BY, K::NAME]) {
+            return Ok(MergeAction::UpdateAll(MergeColumns::ByName));
+        }
+        if !self.is(K::SET) {
+            return Ok(MergeAction::UpdateAll(MergeColumns::ByPosition));
+        }
+        if self.is_op_at(1, Op::Star) {
+            self.at += 2;
+            return Ok(MergeAction::UpdateAll(MergeColumns::ByPosition));
+        }
+        self.assignments().map(MergeAction::Update)
+    }
+
+    /// Whether nothing more of a statement follows, which may stand in the parentheses of a WITH.
+    fn is_at_end_of_part(&self) -> bool {
+        self.is_op(Op::RightParen) || self.is_op(Op::Semicolon) || matches!(self.peek(), TokenKind::End)
+    }
+
     fn merge_insert(&mut self) -> Parsed<MergeAction> {
+        if self.accept_all(&[K::BY, K::NAME]) {
+            return Ok(MergeAction::InsertAll(MergeColumns::ByName));
+        }
+        let gives_values = self.is_op(Op::LeftParen) || self.is(K::VALUES) || self.is(K::DEFAULT);
+        if self.accept_op(Op::Star) || !gives_values {
+            return Ok(MergeAction::InsertAll(MergeColumns::ByPosition));
+        }
         let columns = self.optional_columns()?;
         if columns.is_empty() && self.accept_all(&[K::DEFAULT, K::VALUES]) {
             return Ok(MergeAction::Insert { columns, values: vec![] });

@@ -112,6 +112,11 @@ impl Display for MergeClause {
         match &self.action {
             MergeAction::Nothing => f.write_str("DO NOTHING"),
             MergeAction::Delete => f.write_str("DELETE"),
+            MergeAction::UpdateAll(MergeColumns::ByPosition) => f.write_str("UPDATE SET *"),
+            MergeAction::UpdateAll(MergeColumns::ByName) => f.write_str("UPDATE BY NAME"),
+            MergeAction::InsertAll(MergeColumns::ByPosition) => f.write_str("INSERT *"),
+            MergeAction::InsertAll(MergeColumns::ByName) => f.write_str("INSERT BY NAME"),
+            MergeAction::Error(message) => write!(f, "ERROR{}", Optional(" ", message)),
             MergeAction::Update(set) => write!(f, "UPDATE SET {}", commas(set)),
             MergeAction::Insert { values, .. } if values.is_empty() => f.write_str("INSERT DEFAULT VALUES"),
             MergeAction::Insert { columns, values } => {

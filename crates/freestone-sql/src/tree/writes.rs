@@ -181,6 +181,21 @@ pub enum MergeAction {
         /// The values; all DEFAULT without them.
         values: Vec<Expr>,
     },
+    /// `UPDATE SET *` or `UPDATE BY NAME`: all columns of the source.
+    UpdateAll(MergeColumns),
+    /// `INSERT *` or `INSERT BY NAME`: all columns of the source.
+    InsertAll(MergeColumns),
+    /// `ERROR [message]`
+    Error(Option<Expr>),
+}
+
+/// How the columns of the source of a MERGE and those of its table belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MergeColumns {
+    /// In their order.
+    ByPosition,
+    /// Those of the same name.
+    ByName,
 }
 
 /// `COPY … FROM …`

@@ -127,9 +127,12 @@ impl Source<'_> {
 
     fn merge(&mut self) -> Merge {
         let clauses = self.some(1, |source| {
-            let update = |source: &mut Self| match source.choose(3) {
+            let update = |source: &mut Self| match source.choose(6) {
                 0 => MergeAction::Nothing,
                 1 => MergeAction::Delete,
+                2 => MergeAction::UpdateAll(MergeColumns::ByName),
+                3 => MergeAction::UpdateAll(MergeColumns::ByPosition),
+                4 => MergeAction::Error(source.maybe(Self::number)),
                 _ => MergeAction::Update(source.assignments()),
             };
             let (matched, action) = match source.choose(3) {

@@ -119,7 +119,11 @@ fn assigned(write: &Write, schema: &TableSchema, numbers: &ParameterNumbers) -> 
                 let columns: Vec<String> = columns.iter().map(|name| name.text.clone()).collect();
                 found.row(&columns, values.iter());
             }
-            MergeAction::Delete | MergeAction::Nothing => {}
+            MergeAction::Delete
+            | MergeAction::Nothing
+            | MergeAction::Error(_)
+            | MergeAction::UpdateAll(_)
+            | MergeAction::InsertAll(_) => {}
         }),
         Write::Delete(_) => {}
     }

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use datafusion::arrow::array::{AsArray, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::{concat_batches, filter_record_batch};
 use datafusion::arrow::datatypes::{Int64Type, UInt64Type};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use freestone_sql::Span;
 use freestone_sql::tree::{
-    Expr, ExprKind, Join, JoinCondition, JoinKind, Literal, Matched, Merge, MergeAction, MergeClause, Name, Select,
-    Table, TableKind, Write,
+    Assignment, Expr, ExprKind, Join, JoinCondition, JoinKind, Literal, Matched, Merge, MergeAction, MergeClause,
+    MergeColumns, Name, Query, Select, Table, TableKind, Write,
 };
 use freestone_store::schema::TableSchema;
 use freestone_store::{Snapshot, WriteTransaction};
@@ -28,6 +29,7 @@ use crate::exec::stored_values::{Places, check_count};
 use crate::exec::upsert::{changed_twice, qualify};
 use crate::exec::write::WriteContext;
 use crate::internal_names::ROW_ID_COLUMN;
+use crate::sql::names;
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::quote;
 use crate::sql::trees;
@@ -42,6 +44,7 @@ enum Then {
     Delete,
     Insert(Places),
     Nothing,
+    Error,
 }
 
 /// A MERGE as a query.
@@ -122,7 +125,10 @@ impl Sides<'_> {
         let values: Vec<&mut Expr> = match &mut clause.action {
             MergeAction::Insert { values, .. } => values.iter_mut().collect(),
             MergeAction::Update(set) => set.iter_mut().map(|assignment| &mut assignment.value).collect(),
-            MergeAction::Delete | MergeAction::Nothing => vec![],
+            MergeAction::Error(message) => message.iter_mut().collect(),
+            MergeAction::Delete | MergeAction::Nothing | MergeAction::UpdateAll(_) | MergeAction::InsertAll(_) => {
+                vec![]
+            }
         };
         clause.condition.iter_mut().chain(values).for_each(|value| qualify(value, schema, side));
     }
@@ -142,7 +148,12 @@ impl Sides<'_> {
     /// What a clause does, and the values that it gives.
     fn then(&self, action: &MergeAction, schema: &TableSchema) -> Result<(Then, Vec<NewValue>)> {
         match action {
-            MergeAction::Nothing => Ok((Then::Nothing, vec![])),
+            // The columns of the source are known when it runs.
+            MergeAction::Nothing | MergeAction::UpdateAll(_) | MergeAction::InsertAll(_) => Ok((Then::Nothing, vec![])),
+            MergeAction::Error(message) => {
+                let null = || trees::literal(Literal::Null, self.span);
+                Ok((Then::Error, vec![NewValue::Value(message.clone().unwrap_or_else(null))]))
+            }
             MergeAction::Delete => Ok((Then::Delete, vec![])),
             MergeAction::Update(set) => {
                 let values = self.target.values_of_set(schema, set)?;
@@ -214,6 +225,7 @@ pub(crate) fn merge(
     let table = find(transaction, &target.name, context.row_lock)?;
     let snapshot = transaction.snapshot();
     let scope = Scope::new(snapshot.clone()).with_target_rows(&target.name);
+    let merge = &with_columns(context, &scope, merge, &table.schema, parameters)?;
     let MergeQuery { rows, clauses } = MergeQuery::of(merge, &target, &table.schema)?;
     let (state, plan) = context.plan_made(&scope, &rows.query, parameters)?;
     let plan = rows.finished(plan)?;
@@ -235,6 +247,71 @@ pub(crate) fn merge(
     returning.rows_of_merge(context, &snapshot, parameters, &table.schema, groups)
 }
 
+/// The MERGE with the columns of its source in the clauses that give all of them.
+fn with_columns(
+    context: &WriteContext,
+    scope: &Scope,
+    merge: &Merge,
+    schema: &TableSchema,
+    parameters: &Parameters,
+) -> Result<Merge> {
+    let mut merge = merge.clone();
+    let gives_all =
+        |clause: &MergeClause| matches!(clause.action, MergeAction::UpdateAll(_) | MergeAction::InsertAll(_));
+    if !merge.clauses.iter().any(gives_all) {
+        return Ok(merge);
+    }
+    let span = merge.table.span;
+    let rows = Select { from: vec![merge.source.clone()], ..Select::of_items(vec![trees::star(span)], span) };
+    let query = Query { with: merge.with.clone(), ..trees::query_of(rows) };
+    let (_, plan) = context.plan_made(scope, &query, parameters)?;
+    let shown = names::shown(Arc::new(plan.schema().as_arrow().clone()));
+    let given: Vec<&str> = shown.fields().iter().map(|field| field.name().as_str()).collect();
+    let source = source_name(&merge.source)?.to_owned();
+    for clause in &mut merge.clauses {
+        let (is_update, how) = match clause.action {
+            MergeAction::UpdateAll(how) => (true, how),
+            MergeAction::InsertAll(how) => (false, how),
+            _ => continue,
+        };
+        let columns: Vec<Name> = columns_for(&given, how, schema)?.iter().map(|name| trees::name(name, span)).collect();
+        let values = given.iter().map(|name| trees::column(&[&source, name], span));
+        clause.action = match is_update {
+            true => {
+                let assignment = |(name, value)| Assignment { columns: vec![name], is_row: false, value };
+                MergeAction::Update(columns.into_iter().zip(values).map(assignment).collect())
+            }
+            false => MergeAction::Insert { columns, values: values.collect() },
+        };
+    }
+    Ok(merge)
+}
+
+/// The columns of the table to which those of the source belong.
+fn columns_for(given: &[&str], how: MergeColumns, schema: &TableSchema) -> Result<Vec<String>> {
+    let own = || schema.columns.iter().map(|column| column.name.as_str());
+    match how {
+        MergeColumns::ByPosition => {
+            check_count(schema.columns.len(), given.len())?;
+            Ok(own().map(str::to_owned).collect())
+        }
+        MergeColumns::ByName => {
+            let known = |name: &&str| match own().any(|own| own == *name) {
+                true => Ok((*name).to_owned()),
+                false => Err(Error::not_found("column", name, own())),
+            };
+            given.iter().map(known).collect()
+        }
+    }
+}
+
+/// The error of the clause THEN ERROR, with the message that it gives for the first of its rows.
+fn error_of_clause(messages: &RecordBatch) -> Result<Error> {
+    let options = FormatOptions::default().with_null("a row meets the condition of THEN ERROR");
+    let message = ArrayFormatter::try_new(messages.column(0), &options)?.value(0).to_string();
+    Ok(Error::invalid(format!("MERGE: {message}")))
+}
+
 impl Changes {
     /// Adds the rows of a batch of the query.
     fn add(
@@ -252,6 +329,7 @@ impl Changes {
                 Then::Update => schema.columns.len(),
                 Then::Insert(places) => places.given(),
                 Then::Delete | Then::Nothing => 0,
+                Then::Error => 1,
             };
             let columns: Vec<usize> = [0].into_iter().chain(at..at + width).collect();
             at += width;
@@ -264,6 +342,7 @@ impl Changes {
             let values = rows.project(&(1..columns.len()).collect::<Vec<_>>())?;
             match then {
                 Then::Nothing => {}
+                Then::Error => return Err(error_of_clause(&values)?),
                 Then::Insert(places) => {
                     self.inserted.push(stored_rows(&values, places, &text_types::written_schema(schema), 0)?)
                 }

@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
 use freestone_sql::ErrorCode;
+use freestone_sql::tree::{self, Write};
 pub use freestone_store::design::quoted as quote;
 
 use crate::context::guarded_now;
@@ -565,6 +566,10 @@ impl Statement {
         if let Some(query) = self.written.whole_query().filter(|_| self.is_whole_query()) {
             return Ok(names::of_database(query));
         }
+        if let Ok(Write::Merge(merge)) = self.written.write() {
+            let source = freestone_binder::all_of(merge.source.clone());
+            return Ok(names::of_database(&tree::Query { with: merge.with.clone(), ..source }));
+        }
         let sql = match self.command()? {
             Command::Sql(sql) => *sql,
             Command::CopyTo(request) => ast::Statement::Query(request.query),
@@ -756,9 +761,9 @@ fn parser(tokens: &[TokenWithSpan]) -> Result<Parser<'static>> {
     depth::check_nesting(tokens)?;
     let mut read = Vec::with_capacity(tokens.len());
     let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
-    let words = spellings::written(spellings::with_columns(token_forms::written(words.cloned().collect())));
+    let words = merge_forms::written(words.cloned().collect());
+    let words = spellings::written(spellings::with_columns(token_forms::written(words)));
     let words = frame_exclusion::written(words);
-    let words = merge_forms::written(words);
     for token in materialized::written(file_calls::written(from_first::completed(&words))) {
         match &token.token {
             Token::Number(digits, _) if digits.contains(['e', 'E']) => {

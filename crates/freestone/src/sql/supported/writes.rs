@@ -13,7 +13,6 @@ pub(super) fn statement(statement: &Statement) -> Result<()> {
         Statement::Insert(insert) => self::insert(insert),
         Statement::Update(update) => self::update(update),
         Statement::Delete(delete) => self::delete(delete),
-        Statement::Merge(merge) => self::merge(merge),
         Statement::Truncate(truncate) => self::truncate(truncate),
         Statement::CreateTable(create) => create_table(create),
         Statement::CreateView(create) => create_view(create),
@@ -182,21 +181,6 @@ fn delete(delete: &Delete) -> Result<()> {
         (!tables.is_empty(), "DELETE of several tables"),
         (!order_by.is_empty(), "ORDER BY in DELETE"),
         (limit.is_some(), "LIMIT in DELETE"),
-    ])
-}
-
-fn merge(merge: &ast::Merge) -> Result<()> {
-    let ast::Merge { merge_token: _, optimizer_hints, into: _, table: _, source: _, on: _, clauses, output } = merge;
-    let conditions = clauses.iter().any(|clause| match &clause.action {
-        ast::MergeAction::Insert(insert) => insert.insert_predicate.is_some(),
-        ast::MergeAction::Update(update) => update.update_predicate.is_some() || update.delete_predicate.is_some(),
-        ast::MergeAction::Delete { .. } => false,
-    });
-    none_of(&[
-        (!optimizer_hints.is_empty(), "a hint for the optimizer"),
-        (clauses.is_empty(), "MERGE without WHEN"),
-        (conditions, "WHERE in a clause of MERGE: write WHEN MATCHED AND condition"),
-        (matches!(output, Some(ast::OutputClause::Output { .. })), "OUTPUT: RETURNING is the same"),
     ])
 }
 
