@@ -16,7 +16,7 @@ use crate::planning::analyzed_schema;
 use crate::sequences::{self, SequenceRelation};
 use crate::session::{Session, guarded};
 use crate::sql::parameters::Parameters;
-use crate::sql::statement::{Command, Statement, parse_query};
+use crate::sql::statement::{Command, Statement, changes_rows, parse_query};
 use crate::sql::written::Written;
 use crate::sql::{names, statement, user_types};
 use crate::text_types;
@@ -306,12 +306,6 @@ impl Session {
         })
         .await
     }
-}
-
-/// Whether a statement changes rows of a table.
-fn changes_rows(sql: &ast::Statement) -> bool {
-    use ast::Statement as Sql;
-    matches!(sql, Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) | Sql::Merge(_))
 }
 
 /// The types of parameters. Those without a declared type have the type of the column to which they are assigned.

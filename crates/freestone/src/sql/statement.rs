@@ -686,13 +686,9 @@ pub(crate) fn without_literals(sql: &str) -> String {
 /// Whether a statement changes the database.
 pub(crate) fn is_write(sql: &ast::Statement) -> bool {
     use ast::Statement as Sql;
-    matches!(
+    let changes_objects = matches!(
         sql,
-        Sql::Insert(_)
-            | Sql::Delete(_)
-            | Sql::Update(_)
-            | Sql::Merge(_)
-            | Sql::Truncate(_)
+        Sql::Truncate(_)
             | Sql::AlterTable(_)
             | Sql::CreateTable(_)
             | Sql::CreateView(_)
@@ -702,7 +698,14 @@ pub(crate) fn is_write(sql: &ast::Statement) -> bool {
             | Sql::CreateSequence { .. }
             | Sql::CreateMacro { .. }
             | Sql::Drop { .. }
-    )
+    );
+    changes_objects || changes_rows(sql)
+}
+
+/// Whether a statement changes rows of a table.
+pub(crate) fn changes_rows(sql: &ast::Statement) -> bool {
+    use ast::Statement as Sql;
+    matches!(sql, Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) | Sql::Merge(_))
 }
 
 /// Parses one query, for views.
@@ -734,11 +737,20 @@ pub(crate) fn parse_expression(text: &str) -> Result<ast::Expr> {
 /// Processes every parsed query and statement: limits its depth, and rewrites forms that DataFusion plans differently
 /// or not at all.
 fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
+    refuse_others(sql)?;
+    rewrite(sql)
+}
+
+/// Limits the depth, and refuses forms that nothing executes.
+fn refuse_others<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     depth::bound(sql)?;
     explain_options::rewrite(sql);
     extensions::rewrite(sql)?;
     collations::rewrite(sql)?;
-    supported::check(sql)?;
+    supported::check(sql)
+}
+
+fn rewrite<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     // This comes before all rewrites, because columns are named by the original text.
     names::give(sql);
     fetch::rewrite(sql);
@@ -1271,7 +1283,11 @@ impl<'a> Cursor<'a> {
             if let Some(locking) = locking::of(&statement)? {
                 return Ok(Command::LockRows(Box::new(locking)));
             }
-            put_in_our_form(&mut statement)?;
+            refuse_others(&mut statement)?;
+            // Statements that change rows are planned from their own tree.
+            if !changes_rows(&statement) {
+                rewrite(&mut statement)?;
+            }
             Ok(Command::Sql(Box::new(statement)))
         })
     }
@@ -1300,8 +1316,8 @@ impl<'a> Cursor<'a> {
         if parser.peek_token().token != Token::EOF {
             return Err(unexpected("the end of the statement", Some(&parser.peek_token())));
         }
-        found.parts.iter_mut().try_for_each(|part| put_in_our_form(&mut part.statement))?;
-        put_in_our_form(&mut found.main)?;
+        found.parts.iter_mut().try_for_each(|part| refuse_others(&mut part.statement))?;
+        refuse_others(&mut found.main)?;
         Ok(Some(Command::WithWrites(Box::new(found))))
     }
 
