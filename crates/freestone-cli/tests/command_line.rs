@@ -472,7 +472,7 @@ fn shell_commands_work_in_scripts() {
     let printed = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(printed.starts_with("name,rows,bytes,design\nt,0,0,"), "{printed}");
-    assert!(printed.contains("\nname\nv\ncolumn,type,"), "{printed}");
+    assert!(printed.contains("\nname\nv\ncolumn_name,column_type,"), "{printed}");
     assert!(printed.contains("\na,INTEGER,") && printed.contains("\nb,VARCHAR,"), "{printed}");
     assert!(!printed.contains('1'), "{printed}");
     check_failure(&freestone_in(Path::new("."), &[], "\\nonsense\n"), 1, &["error: stdin:1: ", "hint: "]);

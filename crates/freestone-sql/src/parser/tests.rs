@@ -307,7 +307,7 @@ fn tables_of_queries() {
         ),
         ("SELECT * FROM (a JOIN b ON x) JOIN c ON y", "SELECT * FROM a JOIN b ON x JOIN c ON y"),
         ("SELECT * FROM (a JOIN b ON x) AS j", "="),
-        ("SELECT * FROM t AS 'two words' ('a', B)", "SELECT * FROM t AS \"two words\" (a, b)"),
+        ("SELECT * FROM t AS 'two words' ('a', B)", "SELECT * FROM t AS \"two words\"(\"a\", b)"),
         ("SELECT * FROM (DESCRIBE t) AS d JOIN (SUMMARIZE SELECT 1) ON true", "="),
         ("FROM (DESC 'x.csv')", "SELECT * FROM (DESCRIBE 'x.csv')"),
         (

@@ -151,7 +151,14 @@ impl Source<'_> {
 
     fn listing(&mut self, depth: usize) -> Listing {
         let described = match self.choose(3) {
-            0 if depth > 0 => Described::Query(Box::new(self.query(depth - 1))),
+            0 if depth > 0 => {
+                let query = self.query(depth - 1);
+                // `DESCRIBE TABLE t` is that of a table.
+                match query.to_string().starts_with("TABLE ") {
+                    true => Described::Table(self.object_name()),
+                    false => Described::Query(Box::new(query)),
+                }
+            }
             1 => Described::File(self.text().value),
             _ => Described::Table(self.object_name()),
         };

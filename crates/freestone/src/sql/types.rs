@@ -12,16 +12,18 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::dialect;
 use super::names::identifier;
+use super::statement::quote;
 use crate::error::Error;
 
-/// The text of a part of sqlparser's tree in our grammar: it prints the fields of a STRUCT in angle brackets.
+/// The text of a part of sqlparser's tree in our grammar: it prints the fields of the type STRUCT in angle brackets, and their
+/// names behind a value in single quotes.
 pub(crate) fn text_of(part: &impl Display) -> String {
     let text = part.to_string();
-    if !text.contains("STRUCT<") {
+    if !text.contains("STRUCT<") && !text.contains(".'") {
         return text;
     }
     let Ok(tokens) = Tokenizer::new(&dialect::SqlDialect, &text).with_unescape(false).tokenize() else { return text };
-    let (mut depth, mut after_struct, mut written) = (0usize, false, String::new());
+    let (mut depth, mut after_struct, mut after_dot, mut written) = (0usize, false, false, String::new());
     for token in tokens {
         match &token {
             Token::Lt if after_struct => {
@@ -36,8 +38,10 @@ pub(crate) fn text_of(part: &impl Display) -> String {
                 depth -= 2;
                 written.push_str("))");
             }
+            Token::SingleQuotedString(field) if after_dot => written.push_str(&quote(field)),
             other => written.push_str(&other.to_string()),
         }
+        after_dot = token == Token::Period;
         after_struct = matches!(&token, Token::Word(word) if word.value == "STRUCT" && word.quote_style.is_none());
     }
     written

@@ -22,7 +22,7 @@ pub(crate) fn name_in(schema: &str, table: &str) -> String {
     format!("{schema}.{table}")
 }
 
-/// The tables that a query names without a schema or with ours.
+/// The tables that a query names without a schema or with ours, in the order of their names.
 pub(crate) fn of_database(query: &tree::Query) -> Vec<String> {
     let mut all: Vec<String> = vec![];
     for named in freestone_binder::named_tables(query) {
@@ -33,6 +33,8 @@ pub(crate) fn of_database(query: &tree::Query) -> Vec<String> {
             _ => {}
         }
     }
+    all.sort();
+    all.dedup();
     all
 }
 
