@@ -67,8 +67,7 @@ mod world;
 pub use binder::{Options, Parameter, bind, bind_expression};
 pub use bound::{Bound, Heading};
 pub use error::{BindError, ErrorKind};
-pub use listings::all_of;
-pub use reading::{Named, Place, PlacedParameter, each_part_mut, named_tables, placed_parameters};
+pub use reading::{Named, Place, PlacedParameter, all_of, each_part_mut, named_tables, placed_parameters};
 pub use types::SqlType;
 pub use world::{Catalog, Definition, Functions, JSON, Macro, MacroBody, Settings, TableArgument, World};
 

@@ -5,15 +5,12 @@ use std::sync::Arc;
 use datafusion_common::TableReference;
 use datafusion_expr::{LogicalPlanBuilder, TableSource};
 use freestone_sql::Span;
-use freestone_sql::tree::{
-    Described, Expr, ExprKind, Listing, ObjectName, Query, QueryBody, Select, SelectItem, Star, Table, TableKind,
-    WithBody,
-};
+use freestone_sql::tree::{Described, Listing, ObjectName, WithBody};
 
 use crate::binder::Binder;
 use crate::error::{At, Result, invalid};
 use crate::plans::Rows;
-use crate::reading::Named;
+use crate::reading::{Named, query_of};
 
 impl Binder<'_> {
     /// The rows of such a statement.
@@ -60,27 +57,4 @@ impl Binder<'_> {
     fn is_part_of_with(&self, name: &ObjectName) -> bool {
         matches!(name.parts.as_slice(), [only] if self.part_of_with(&only.text).is_some())
     }
-}
-
-/// The query whose rows are described.
-pub(crate) fn query_of(described: &Described) -> Query {
-    let of_body = |body, span| Query { with: None, body, order_by: None, limit: None, offset: None, span };
-    match described {
-        Described::Query(query) => query.as_ref().clone(),
-        Described::Table(name) => of_body(QueryBody::Table(name.clone()), name.span),
-        Described::File(path) => {
-            let span = Span::default();
-            let kind = TableKind::File { path: path.clone(), options: vec![] };
-            all_of(Table { kind, alias: None, sample: None, span })
-        }
-    }
-}
-
-/// `SELECT * FROM table`.
-pub fn all_of(table: Table) -> Query {
-    let span = table.span;
-    let star = Expr { kind: ExprKind::Star(Box::new(Star::default())), span };
-    let items = vec![SelectItem { value: star, alias: None }];
-    let select = Select { from: vec![table], ..Select::of_items(items, span) };
-    Query { with: None, body: QueryBody::Select(Box::new(select)), order_by: None, limit: None, offset: None, span }
 }

@@ -1,13 +1,12 @@
 //! Visits of trees: the tables that a query names, and the parts of expressions.
 
+use freestone_sql::Span;
 use freestone_sql::tree::{
-    BinaryOperator, Call, Expr, ExprKind, GroupBy, GroupKey, InSet, Link, Listing, ObjectName, OptionItem, OrderBy,
-    Over, Parameter, Pivot, PivotValues, Quantity, Query, QueryBody, Select, SortKey, SpecialCall, Table, TableKind,
-    Unpivot, Version, Window, WithBody,
+    BinaryOperator, Call, Described, Expr, ExprKind, GroupBy, GroupKey, InSet, Link, Listing, ObjectName, OptionItem,
+    OrderBy, Over, Parameter, Pivot, PivotValues, Quantity, Query, QueryBody, Select, SelectItem, SortKey, SpecialCall,
+    Table, TableKind, Unpivot, Version, Window, WithBody,
 };
 use freestone_sql::tree::{Frame, FrameBound, JoinCondition};
-
-use crate::listings::query_of;
 
 /// The stack that one level takes at most, and what is added when less is left.
 const STACK_BYTES_LEFT: usize = 128 << 10;
@@ -70,6 +69,29 @@ pub fn named_tables(query: &Query) -> Vec<Named> {
         }
     }
     all
+}
+
+/// The query whose rows are described.
+pub(crate) fn query_of(described: &Described) -> Query {
+    let of_body = |body, span| Query { with: None, body, order_by: None, limit: None, offset: None, span };
+    match described {
+        Described::Query(query) => query.as_ref().clone(),
+        Described::Table(name) => of_body(QueryBody::Table(name.clone()), name.span),
+        Described::File(path) => {
+            let span = Span::default();
+            let kind = TableKind::File { path: path.clone(), options: vec![] };
+            all_of(Table { kind, alias: None, sample: None, span })
+        }
+    }
+}
+
+/// `SELECT * FROM table`.
+pub fn all_of(table: Table) -> Query {
+    let span = table.span;
+    let star = Expr { kind: ExprKind::Star(Box::default()), span };
+    let items = vec![SelectItem { value: star, alias: None }];
+    let select = Select { from: vec![table], ..Select::of_items(items, span) };
+    Query { with: None, body: QueryBody::Select(Box::new(select)), order_by: None, limit: None, offset: None, span }
 }
 
 /// The parameters of a query, with where each stands.
