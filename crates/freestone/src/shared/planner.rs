@@ -21,6 +21,8 @@ use datafusion::logical_expr::{
     Expr, Extension, LogicalPlan, LogicalPlanBuilder, TableScan, TableType, UserDefinedLogicalNode,
     UserDefinedLogicalNodeCore,
 };
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::output_requirements::OutputRequirements;
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
@@ -92,6 +94,8 @@ async fn with_shared(main: &LogicalPlan, session: &dyn Session) -> Result<Option
     texts.push(main.display_indent().to_string());
     texts.reverse();
     let initial = planner.create_physical_plan(&with_planned_scans(main.clone(), &planned)?, &bare).await?;
+    // The rule looks for the order of a query from the top of its plan down, and not below the shared queries.
+    let initial = OutputRequirements::new_add_mode().optimize(initial, state.config_options())?;
     // As in `texts`, a query comes before those that it reads.
     bodies.reverse();
     let plan: Arc<dyn ExecutionPlan> = Arc::new(SharedQueriesExec::new(initial, bodies));

@@ -35,41 +35,44 @@ pub(crate) fn of(schema: &Schema) -> Result<tree::Query> {
         let of_scalar = |function: &str| (!is_nested).then(|| format!("{function}({column})"));
         let of_number = |function: &str| is_number.then(|| format!("{function}({column})"));
         let quantile = |part: &str| is_number.then(|| format!("approx_percentile_cont({column}, {part})"));
-        let parts = [
-            format!("{} AS column_name", literal(field.name())),
-            format!("{} AS column_type", literal(&type_name(field.data_type()))),
-            format!("{} AS min", total("min", of_scalar("min"))),
-            format!("{} AS max", total("max", of_scalar("max"))),
-            format!(
-                "CAST({} AS BIGINT) AS approx_unique",
-                total("unique", (!is_nested).then(|| format!("approx_distinct(CAST({column} AS VARCHAR))")))
+        let fields = [
+            ("column_name", literal(field.name())),
+            ("column_type", literal(&type_name(field.data_type()))),
+            ("min", total("min", of_scalar("min"))),
+            ("max", total("max", of_scalar("max"))),
+            (
+                "approx_unique",
+                format!(
+                    "CAST({} AS BIGINT)",
+                    total("unique", (!is_nested).then(|| format!("approx_distinct(CAST({column} AS VARCHAR))")))
+                ),
             ),
-            format!("{} AS avg", total("avg", of_number("avg"))),
-            format!("{} AS std", total("std", of_number("stddev"))),
-            format!("{} AS q25", total("q25_", quantile("0.25"))),
-            format!("{} AS q50", total("q50_", quantile("0.5"))),
-            format!("{} AS q75", total("q75_", quantile("0.75"))),
-            "rows AS count".to_owned(),
-            format!(
-                "CAST(CASE WHEN rows = 0 THEN 0 ELSE 100.0 * (rows - CAST({} AS BIGINT)) / rows END AS DECIMAL(9, 2)) \
-                 AS null_percentage",
-                total("values", Some(format!("count({column})")))
+            ("avg", total("avg", of_number("avg"))),
+            ("std", total("std", of_number("stddev"))),
+            ("q25", total("q25_", quantile("0.25"))),
+            ("q50", total("q50_", quantile("0.5"))),
+            ("q75", total("q75_", quantile("0.75"))),
+            ("count", "rows".to_owned()),
+            (
+                "null_percentage",
+                format!(
+                    "CAST(CASE WHEN rows = 0 THEN 0 ELSE 100.0 * (rows - CAST({} AS BIGINT)) / rows END AS DECIMAL(9, 2))",
+                    total("values", Some(format!("count({column})")))
+                ),
             ),
-            format!("{at} AS {}", quote("freestone$place")),
         ];
-        lines.push(format!("SELECT {} FROM {}", parts.join(", "), quote(TOTALS)));
+        let fields = fields.map(|(name, value)| format!("'{name}': {value}"));
+        lines.push(format!("{{{}}}", fields.join(", ")));
     }
-    let columns = "column_name, column_type, min, max, approx_unique, avg, std, q25, q50, q75, count, null_percentage";
     let text = format!(
         "WITH {rows} ({given}) AS (SELECT 1), {all} AS (SELECT {totals} FROM {rows}) \
-         SELECT {columns} FROM ({lines}) AS s ORDER BY {place}",
+         SELECT unnest([{lines}], recursive := true) FROM {all}",
         rows = quote(ROWS),
         // Names may repeat in the query.
         given = (0..schema.fields().len()).map(column_of).collect::<Vec<_>>().join(", "),
         all = quote(TOTALS),
         totals = totals.join(", "),
-        lines = lines.join(" UNION ALL "),
-        place = quote("freestone$place"),
+        lines = lines.join(", "),
     );
     match freestone_sql::parse_statement(&text).map(|statement| statement.kind) {
         Ok(tree::StatementKind::Query(query)) => Ok(*query),
