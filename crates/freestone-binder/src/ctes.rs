@@ -19,7 +19,7 @@ use crate::reading;
 #[derive(Debug, Clone)]
 pub(crate) struct Cte {
     pub name: String,
-    rows: Rows,
+    pub rows: Rows,
 }
 
 impl Binder<'_> {

@@ -67,9 +67,9 @@ mod world;
 pub use binder::{Options, Parameter, bind, bind_expression};
 pub use bound::{Bound, Heading};
 pub use error::{BindError, ErrorKind};
-pub use reading::{Named, Place, PlacedParameter, all_of, each_part_mut, named_tables, placed_parameters};
+pub use reading::{Named, Place, PlacedParameter, all_of, each_part, each_part_mut, named_tables, placed_parameters};
 pub use types::SqlType;
-pub use world::{Catalog, Definition, Functions, JSON, Macro, MacroBody, Settings, TableArgument, World};
+pub use world::{Catalog, Definition, Functions, JSON, Macro, MacroBody, SUMMARIZED, Settings, TableArgument, World};
 
 /// Begins the suffix that makes the name of a column in a plan different from others. A number follows. It is no part of what
 /// users see.

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use datafusion_common::TableReference;
 use datafusion_expr::{LogicalPlanBuilder, TableSource};
 use freestone_sql::Span;
-use freestone_sql::tree::{Described, Listing, ObjectName, WithBody};
+use freestone_sql::tree::{Described, Listing, ObjectName};
 
 use crate::binder::Binder;
-use crate::error::{At, Result, invalid};
+use crate::ctes::Cte;
+use crate::error::{At, Result};
 use crate::plans::Rows;
 use crate::reading::{Named, query_of};
+use crate::world::SUMMARIZED;
 
 impl Binder<'_> {
     /// The rows of such a statement.
@@ -45,13 +47,13 @@ impl Binder<'_> {
 
     /// Statistics of each column: a query that reads the rows once.
     fn summary(&mut self, described: &Described, span: Span) -> Result<Rows> {
-        let query = query_of(described);
-        let Rows { plan, names } = self.query(&query)?;
-        let mut summary = self.world.functions.summary(plan, &names).at(span)?;
-        let rows = summary.with.as_mut().and_then(|with| with.parts.first_mut());
-        let Some(rows) = rows else { return Err(invalid(span, "a summary reads the rows in its WITH")) };
-        rows.body = WithBody::Query(Box::new(query));
-        self.query(&summary)
+        let rows = self.query(&query_of(described))?;
+        let summary = self.world.functions.summary(rows.plan.clone(), &rows.names).at(span)?;
+        let in_sight = self.ctes.len();
+        self.ctes.push(Cte { name: SUMMARIZED.to_owned(), rows });
+        let summary = self.query(&summary);
+        self.ctes.truncate(in_sight);
+        summary
     }
 
     fn is_part_of_with(&self, name: &ObjectName) -> bool {

@@ -73,10 +73,9 @@ pub fn named_tables(query: &Query) -> Vec<Named> {
 
 /// The query whose rows are described.
 pub(crate) fn query_of(described: &Described) -> Query {
-    let of_body = |body, span| Query { with: None, body, order_by: None, limit: None, offset: None, span };
     match described {
         Described::Query(query) => query.as_ref().clone(),
-        Described::Table(name) => of_body(QueryBody::Table(name.clone()), name.span),
+        Described::Table(name) => Query::of(QueryBody::Table(name.clone()), name.span),
         Described::File(path) => {
             let span = Span::default();
             let kind = TableKind::File { path: path.clone(), options: vec![] };
@@ -91,7 +90,7 @@ pub fn all_of(table: Table) -> Query {
     let star = Expr { kind: ExprKind::Star(Box::default()), span };
     let items = vec![SelectItem { value: star, alias: None }];
     let select = Select { from: vec![table], ..Select::of_items(items, span) };
-    Query { with: None, body: QueryBody::Select(Box::new(select)), order_by: None, limit: None, offset: None, span }
+    Query::of(QueryBody::Select(Box::new(select)), span)
 }
 
 /// The parameters of a query, with where each stands.
@@ -345,7 +344,7 @@ fn queries(expr: &Expr) -> Vec<&Query> {
 }
 
 /// Calls `on` for an expression and all of its parts, without those of subqueries.
-pub(crate) fn each_part(expr: &Expr, on: &mut dyn FnMut(&Expr)) {
+pub fn each_part(expr: &Expr, on: &mut dyn FnMut(&Expr)) {
     stacker::maybe_grow(STACK_BYTES_LEFT, STACK_BYTES, || {
         on(expr);
         parts(expr).into_iter().for_each(|part| each_part(part, on));

@@ -17,6 +17,9 @@ use crate::reading::Named;
 /// The name of the JSON in a conversion of JSON to another type.
 pub const JSON: &str = "__json";
 
+/// The name of the rows in the query of a summary.
+pub const SUMMARIZED: &str = "__summarized";
+
 /// The world of one statement.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
@@ -253,8 +256,7 @@ pub trait Functions {
         not_impl_err!("queries are not described here")
     }
 
-    /// SUMMARIZE of the rows of a query, whose columns have these names: a query with a WITH, whose first part stands for the
-    /// rows.
+    /// SUMMARIZE of the rows of a query, whose columns have these names: a query of the table [`SUMMARIZED`].
     ///
     /// # Errors
     /// There is nothing to summarize.

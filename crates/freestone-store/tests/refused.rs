@@ -175,8 +175,8 @@ fn check(template: &Path, what: &str, from: usize, call: libc::c_long, error: i3
     assert!(keys(&reader).contains(&300_000), "{what}");
 }
 
-/// Whether a kernel or a sandbox refuses a call with this error. Those of getrandom are that there is none and that it is
-/// forbidden: the standard library, whose hash tables call it once a thread, reads a file then, and panics on others.
+/// Whether a kernel or a sandbox refuses a call with this error. It refuses getrandom as missing or forbidden: the standard
+/// library, whose hash tables call it once a thread, reads a file then, and panics on other errors.
 fn may_give(call: libc::c_long, error: i32) -> bool {
     call != libc::SYS_getrandom || [libc::ENOSYS, libc::EPERM].contains(&error)
 }

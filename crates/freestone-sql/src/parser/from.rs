@@ -247,7 +247,7 @@ impl Parser<'_> {
         let start = self.advance();
         let rows = self.list(|parser| parser.list_in_parens(Self::expression))?;
         let body = QueryBody::Values(rows);
-        Ok(Query { with: None, body, order_by: None, limit: None, offset: None, span: self.since(start) })
+        Ok(Query::of(body, self.since(start)))
     }
 
     /// ONLY before a table: tables do not inherit, so it says nothing.

@@ -41,9 +41,11 @@ impl Parser<'_> {
 
     /// A name, which may be written as a text in quotes behind AS and in the columns of an alias.
     pub(super) fn name_or_text(&mut self, what: &'static str) -> Parsed<Name> {
-        if !self.is_text() {
-            return self.name(what);
-        }
+        if self.is_text() { self.text_as_name(what) } else { self.name(what) }
+    }
+
+    /// A text in quotes as a name.
+    pub(super) fn text_as_name(&mut self, what: &'static str) -> Parsed<Name> {
         let text = self.text(what)?;
         Ok(Name { text: text.value, quoted: true, span: text.span })
     }

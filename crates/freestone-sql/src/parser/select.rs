@@ -106,7 +106,7 @@ impl Parser<'_> {
     pub(super) fn optional_label(&mut self) -> Parsed<Option<Name>> {
         if self.accept(K::AS) {
             return match self.is_text() {
-                true => self.name_or_text("the name of a column").map(Some),
+                true => self.text_as_name("the name of a column").map(Some),
                 false => self.label("the name of a column").map(Some),
             };
         }

@@ -2,7 +2,7 @@
 
 use super::{Parsed, Parser};
 use crate::keyword::Keyword as K;
-use crate::lexer::{Op, TokenKind};
+use crate::lexer::Op;
 use crate::tree::{
     Assignment, ConflictKey, Delete, Expr, ExprKind, Insert, JoinCondition, Matched, Merge, MergeAction, MergeClause,
     MergeColumns, Name, ObjectName, OnConflict, Query, QueryBody, SelectItem, Truncate, Update, With, Write,
@@ -282,7 +282,7 @@ impl Parser<'_> {
 
     /// Whether nothing more of a statement follows, which may stand in the parentheses of a WITH.
     fn is_at_end_of_part(&self) -> bool {
-        self.is_op(Op::RightParen) || self.is_op(Op::Semicolon) || matches!(self.peek(), TokenKind::End)
+        self.is_op(Op::RightParen) || self.is_at_end_of_statement()
     }
 
     fn merge_insert(&mut self) -> Parsed<MergeAction> {

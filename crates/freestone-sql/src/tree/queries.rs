@@ -20,6 +20,13 @@ pub struct Query {
     pub span: Span,
 }
 
+impl Query {
+    /// These rows, without WITH, order and limit.
+    pub fn of(body: QueryBody, span: Span) -> Query {
+        Query { with: None, body, order_by: None, limit: None, offset: None, span }
+    }
+}
+
 /// `WITH [RECURSIVE] …`
 #[derive(Debug, Clone, PartialEq)]
 pub struct With {

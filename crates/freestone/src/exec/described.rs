@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
-use freestone_binder::each_part_mut;
+use freestone_binder::each_part;
 use freestone_sql::ParameterNumbers;
 use freestone_sql::tree::{
-    Assignment, Expr, ExprKind, Insert, LockRows, MergeAction, OnConflict, Query, QueryBody, Select, Write,
+    Assignment, Expr, ExprKind, Insert, LockRows, MergeAction, OnConflict, Query, QueryBody, Write,
 };
 use freestone_store::schema::TableSchema;
 use freestone_store::{Snapshot, Table};
@@ -57,12 +57,11 @@ impl DescribedWrite {
     pub fn of_lock(planner: &Planner, snapshot: &Arc<Snapshot>, lock: &LockRows) -> Result<DescribedWrite> {
         let (select, target) = lock_rows::parts(lock, planner, snapshot)?;
         let table = found(snapshot, &target)?;
-        let condition = select.condition.clone();
-        let rows = Select { items: target.items(None), from: vec![target.table()], condition, ..target.select() };
+        let rows = target.query_of_rows(select.condition.as_ref(), &[], None);
         let scope = Scope::new(snapshot.clone());
         let returning = Returning::of_items(&target, select.items.clone(), lock.query.order_by.clone());
         let returned = Some(returning.query(scope.clone(), &table.schema, vec![])?);
-        let rows = (scope.with_target_rows(&target.name), RowQuery::plain(target.query(rows)));
+        let rows = (scope.with_target_rows(&target.name), RowQuery::plain(rows));
         Ok(DescribedWrite { rows, returned, assigned: vec![] })
     }
 }
@@ -100,7 +99,7 @@ pub(crate) fn rows_of(
             return Ok((scope.with_target_columns(&table.schema), RowQuery::plain(query)));
         }
         Write::Update(update) => target.query_of_update(update, &table.schema)?,
-        Write::Delete(delete) => RowQuery::plain(target.query_of_delete(delete, None)),
+        Write::Delete(delete) => RowQuery::plain(target.query_of_rows(delete.condition.as_ref(), &delete.using, None)),
         Write::Merge(merge) => MergeQuery::of(merge, target, &table.schema)?.rows,
     };
     Ok((scope.with_target_rows(&target.name), query))
@@ -154,7 +153,7 @@ impl Assigned<'_> {
         };
         for (column, value) in columns.into_iter().zip(values) {
             match with_parts {
-                true => each_part_mut(&mut value.clone(), &mut |part| self.value(column, part)),
+                true => each_part(value, &mut |part| self.value(column, part)),
                 false => self.value(column, value),
             }
         }

@@ -53,7 +53,8 @@ pub(super) fn delete(
         return Ok(Outcome::Affected { verb: "DELETE", rows: table.rows() });
     }
     let snapshot = transaction.snapshot();
-    let query = target.query_of_delete(delete, returning.is_some().then_some(&table.schema));
+    let returned = returning.is_some().then_some(&table.schema);
+    let query = target.query_of_rows(delete.condition.as_ref(), &delete.using, returned);
     let (row_ids, removed) = meet(context, &snapshot, &query, &target.name, returning.is_some(), parameters)?;
     let rows = transaction.delete(&target.name, row_ids)?;
     match returning {

@@ -1,8 +1,6 @@
 //! `INSERT INTO table [(columns)] [BY NAME] VALUES … | SELECT … | DEFAULT VALUES`. Columns that are not named have their
 //! DEFAULT or NULL.
 
-use std::sync::Arc;
-
 use freestone_sql::tree::{Expr, ExprKind, Insert, Query, QueryBody, Write};
 use freestone_store::WriteTransaction;
 use freestone_store::schema::TableSchema;
@@ -17,7 +15,6 @@ use crate::exec::row_queries::Target;
 use crate::exec::stored_values::{Places, check_count, prepare_values};
 use crate::exec::upsert::{self, Conflict, Upsert};
 use crate::exec::write::WriteContext;
-use crate::sql::names;
 use crate::sql::parameters::Parameters;
 use crate::sql::trees;
 
@@ -56,7 +53,7 @@ impl Source {
 fn one_default(insert: &Insert) -> Box<Query> {
     let span = insert.table.span;
     let body = QueryBody::Values(vec![vec![Expr { kind: ExprKind::Default, span }]]);
-    Box::new(Query { with: None, body, order_by: None, limit: None, offset: None, span })
+    Box::new(Query::of(body, span))
 }
 
 /// The rows of VALUES, which may stand in parentheses.
@@ -137,7 +134,5 @@ fn columns_by_name(
 ) -> Result<Option<Vec<String>>> {
     let Some(rows) = insert.rows.as_ref().filter(|_| insert.by_name) else { return Ok(None) };
     let query = trees::behind(insert.with.clone(), rows.clone());
-    let (_, plan) = context.plan_made(&Scope::new(transaction.snapshot()), &query, parameters)?;
-    let fields = names::shown(Arc::new(plan.schema().as_arrow().clone()));
-    Ok(Some(fields.fields().iter().map(|field| field.name().clone()).collect()))
+    context.names_of_columns(&Scope::new(transaction.snapshot()), &query, parameters).map(Some)
 }

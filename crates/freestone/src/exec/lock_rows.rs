@@ -53,9 +53,7 @@ pub(crate) fn lock_rows(
         transaction.set_waiting(Waiting { timeout: Some(Duration::ZERO), ..context.waiting.clone() });
     }
     let snapshot = transaction.snapshot();
-    let items = target.items(Some(&table.schema));
-    let rows = Select { items, from: vec![target.table()], condition: select.condition.clone(), ..target.select() };
-    let mut query = target.query(rows);
+    let mut query = target.query_of_rows(select.condition.as_ref(), &[], Some(&table.schema));
     if !skips_locked && limit.is_none() {
         let (row_ids, rows) = meet(context, &snapshot, &query, &target.name, true, parameters)?;
         transaction.lock_row_ids(&target.name, row_ids)?;

@@ -3,6 +3,7 @@
 //! One query joins the source with the table. For each of its rows it says which clause applies, the first one whose
 //! condition holds, and the values that this clause gives.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use freestone_sql::Span;
 use freestone_sql::tree::{
     Assignment, Expr, ExprKind, Join, JoinCondition, JoinKind, Literal, Matched, Merge, MergeAction, MergeClause,
-    MergeColumns, Name, Query, Select, Table, TableKind, Write,
+    MergeColumns, Name, Select, Table, TableKind, Write,
 };
 use freestone_store::schema::TableSchema;
 use freestone_store::{Snapshot, WriteTransaction};
@@ -24,12 +25,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exec::defaults;
 use crate::exec::dml::{Appending, find, stored_rows};
 use crate::exec::returning::Returning;
-use crate::exec::row_queries::{NewValue, RowQuery, Target};
+use crate::exec::row_queries::{NewValue, RowQuery, Target, position};
 use crate::exec::stored_values::{Places, check_count};
 use crate::exec::upsert::{changed_twice, qualify};
 use crate::exec::write::WriteContext;
 use crate::internal_names::ROW_ID_COLUMN;
-use crate::sql::names;
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::quote;
 use crate::sql::trees;
@@ -225,8 +225,8 @@ pub(crate) fn merge(
     let table = find(transaction, &target.name, context.row_lock)?;
     let snapshot = transaction.snapshot();
     let scope = Scope::new(snapshot.clone()).with_target_rows(&target.name);
-    let merge = &with_columns(context, &scope, merge, &table.schema, parameters)?;
-    let MergeQuery { rows, clauses } = MergeQuery::of(merge, &target, &table.schema)?;
+    let merge = with_columns(context, &scope, merge, &table.schema, parameters)?;
+    let MergeQuery { rows, clauses } = MergeQuery::of(&merge, &target, &table.schema)?;
     let (state, plan) = context.plan_made(&scope, &rows.query, parameters)?;
     let plan = rows.finished(plan)?;
     context.prepare_append(transaction, None)?;
@@ -248,60 +248,46 @@ pub(crate) fn merge(
 }
 
 /// The MERGE with the columns of its source in the clauses that give all of them.
-fn with_columns(
+fn with_columns<'m>(
     context: &WriteContext,
     scope: &Scope,
-    merge: &Merge,
+    merge: &'m Merge,
     schema: &TableSchema,
     parameters: &Parameters,
-) -> Result<Merge> {
-    let mut merge = merge.clone();
+) -> Result<Cow<'m, Merge>> {
     let gives_all =
         |clause: &MergeClause| matches!(clause.action, MergeAction::UpdateAll(_) | MergeAction::InsertAll(_));
     if !merge.clauses.iter().any(gives_all) {
-        return Ok(merge);
+        return Ok(Cow::Borrowed(merge));
     }
-    let span = merge.table.span;
-    let rows = Select { from: vec![merge.source.clone()], ..Select::of_items(vec![trees::star(span)], span) };
-    let query = Query { with: merge.with.clone(), ..trees::query_of(rows) };
-    let (_, plan) = context.plan_made(scope, &query, parameters)?;
-    let shown = names::shown(Arc::new(plan.schema().as_arrow().clone()));
-    let given: Vec<&str> = shown.fields().iter().map(|field| field.name().as_str()).collect();
-    let source = source_name(&merge.source)?.to_owned();
+    let given = context.names_of_columns(scope, &trees::rows_of_source(merge), parameters)?;
+    let (source, span) = (source_name(&merge.source)?, merge.table.span);
+    let columns = |how| -> Result<Vec<Name>> {
+        Ok(columns_for(&given, how, schema)?.into_iter().map(|name| trees::name(name, span)).collect())
+    };
+    let values = || given.iter().map(|name| trees::column(&[source, name], span));
+    let assignment = |(name, value)| Assignment { columns: vec![name], is_row: false, value };
+    let mut merge = merge.clone();
     for clause in &mut merge.clauses {
-        let (is_update, how) = match clause.action {
-            MergeAction::UpdateAll(how) => (true, how),
-            MergeAction::InsertAll(how) => (false, how),
+        clause.action = match &clause.action {
+            MergeAction::UpdateAll(how) => {
+                MergeAction::Update(columns(*how)?.into_iter().zip(values()).map(assignment).collect())
+            }
+            MergeAction::InsertAll(how) => MergeAction::Insert { columns: columns(*how)?, values: values().collect() },
             _ => continue,
         };
-        let columns: Vec<Name> = columns_for(&given, how, schema)?.iter().map(|name| trees::name(name, span)).collect();
-        let values = given.iter().map(|name| trees::column(&[&source, name], span));
-        clause.action = match is_update {
-            true => {
-                let assignment = |(name, value)| Assignment { columns: vec![name], is_row: false, value };
-                MergeAction::Update(columns.into_iter().zip(values).map(assignment).collect())
-            }
-            false => MergeAction::Insert { columns, values: values.collect() },
-        };
     }
-    Ok(merge)
+    Ok(Cow::Owned(merge))
 }
 
 /// The columns of the table to which those of the source belong.
-fn columns_for(given: &[&str], how: MergeColumns, schema: &TableSchema) -> Result<Vec<String>> {
-    let own = || schema.columns.iter().map(|column| column.name.as_str());
+fn columns_for<'n>(given: &'n [String], how: MergeColumns, schema: &'n TableSchema) -> Result<Vec<&'n str>> {
     match how {
         MergeColumns::ByPosition => {
             check_count(schema.columns.len(), given.len())?;
-            Ok(own().map(str::to_owned).collect())
+            Ok(schema.columns.iter().map(|column| column.name.as_str()).collect())
         }
-        MergeColumns::ByName => {
-            let known = |name: &&str| match own().any(|own| own == *name) {
-                true => Ok((*name).to_owned()),
-                false => Err(Error::not_found("column", name, own())),
-            };
-            given.iter().map(known).collect()
-        }
+        MergeColumns::ByName => given.iter().map(|name| position(schema, name).map(|_| name.as_str())).collect(),
     }
 }
 

@@ -12,7 +12,7 @@ use datafusion::functions::core::expr_fn::get_field;
 use datafusion::logical_expr::{Expr as Value, LogicalPlan, Projection};
 use freestone_sql::Span;
 use freestone_sql::tree::{
-    Assignment, Delete, Expr, ExprKind, Name, ObjectName, Query, Select, SelectItem, Table, Update, With, Write,
+    Assignment, Expr, ExprKind, Name, ObjectName, Query, Select, SelectItem, Table, Update, With, Write,
 };
 use freestone_store::Snapshot;
 use freestone_store::schema::TableSchema;
@@ -91,15 +91,21 @@ impl<'w> Target<'w> {
         self.query(Select { items, from: vec![self.table()], ..self.select() })
     }
 
-    /// The query of the rows that a DELETE meets. `returned`: their columns are asked for, too.
-    pub fn query_of_delete(&self, delete: &Delete, returned: Option<&TableSchema>) -> Box<Query> {
-        let from = [self.table()].into_iter().chain(delete.using.iter().cloned()).collect();
+    /// The query of its rows that meet a condition, by their ids, over other tables as well. `returned`: their columns are
+    /// asked for, too.
+    pub fn query_of_rows(
+        &self,
+        condition: Option<&Expr>,
+        others: &[Table],
+        returned: Option<&TableSchema>,
+    ) -> Box<Query> {
+        let from = [self.table()].into_iter().chain(others.iter().cloned()).collect();
         let items = self.items(returned);
-        self.query(Select { items, from, condition: delete.condition.clone(), ..self.select() })
+        self.query(Select { items, from, condition: condition.cloned(), ..self.select() })
     }
 
     /// The row ids, and the columns of a schema.
-    pub fn items(&self, returned: Option<&TableSchema>) -> Vec<SelectItem> {
+    fn items(&self, returned: Option<&TableSchema>) -> Vec<SelectItem> {
         let columns = returned.iter().flat_map(|schema| &schema.columns);
         let returned = columns.map(|column| trees::item(self.column(&column.name), &new(&column.name)));
         [trees::item(self.column(ROW_ID_COLUMN), ROW_ID_COLUMN)].into_iter().chain(returned).collect()

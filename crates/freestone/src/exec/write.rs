@@ -23,6 +23,7 @@ use crate::memory::{self, Division};
 use crate::optimizer::physical;
 use crate::planning::{self, analyzed_schema};
 use crate::provider::files::Inference;
+use crate::sql::names;
 use crate::sql::parameters::Parameters;
 use crate::sql::temp_names::WriteTarget;
 
@@ -123,6 +124,13 @@ impl WriteContext {
         let scope = scope.clone().with_tables(&parameters.tables).with_progress(self.progress.clone());
         let scope = scope.with_inference(self.inference.clone());
         self.within_limits(|| self.runtime.block_on(self.planner.plan_made(&scope, query, parameters)))
+    }
+
+    /// The names of the columns of a query that is made of the statement.
+    pub fn names_of_columns(&self, scope: &Scope, query: &tree::Query, parameters: &Parameters) -> Result<Vec<String>> {
+        let (_, plan) = self.plan_made(scope, query, parameters)?;
+        let shown = names::shown(Arc::new(plan.schema().as_arrow().clone()));
+        Ok(shown.fields().iter().map(|field| field.name().clone()).collect())
     }
 
     /// Plans the query of the statement as it was written.

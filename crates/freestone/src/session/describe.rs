@@ -4,6 +4,8 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 
 use crate::catalog::Scope;
@@ -138,9 +140,7 @@ impl Session {
         self.plan_apart(move |planner, _| async move {
             let (query, _) = written.query().map_err(Error::unsupported)?;
             let state = planner.state(&scope);
-            let (parameters, plan) = planner.describe_made(&state, &scope, query, &written, &types).await?;
-            let schema = names::shown(analyzed_schema(&state, plan)?);
-            Ok(Description { parameters, schema: Some(schema) })
+            description(&state, planner.describe_made(&state, &scope, query, &written, &types).await?)
         })
         .await
     }
@@ -192,9 +192,7 @@ impl Session {
         let types = types.to_vec();
         self.plan_apart(move |planner, _| async move {
             let (state, written) = (planner.state(&scope), written.as_deref());
-            let (parameters, plan) = planner.describe(&state, &scope, sql, &types, written).await?;
-            let schema = names::shown(analyzed_schema(&planner.state(&scope), plan)?);
-            Ok(Description { parameters, schema: Some(schema) })
+            description(&state, planner.describe(&state, &scope, sql, &types, written).await?)
         })
         .await
     }
@@ -215,9 +213,7 @@ impl Session {
             let Some((scope, query)) = returned else { return Ok(Description { parameters, schema: None }) };
             let state = planner.state(&scope);
             let known: Vec<_> = parameters.into_iter().map(Some).collect();
-            let (parameters, plan) = planner.describe_made(&state, &scope, &query, &written, &known).await?;
-            let schema = names::shown(analyzed_schema(&state, plan)?);
-            Ok(Description { parameters, schema: Some(schema) })
+            description(&state, planner.describe_made(&state, &scope, &query, &written, &known).await?)
         })
         .await
     }
@@ -306,6 +302,12 @@ impl Session {
         })
         .await
     }
+}
+
+/// What is known of a query: the types of its parameters, and the columns of its plan.
+fn description(state: &SessionState, (parameters, plan): (Vec<DataType>, LogicalPlan)) -> Result<Description> {
+    let schema = names::shown(analyzed_schema(state, plan)?);
+    Ok(Description { parameters, schema: Some(schema) })
 }
 
 /// The types of parameters. Those without a declared type have the type of the column to which they are assigned.

@@ -443,11 +443,7 @@ impl Session {
     }
 
     /// The columns of a query that the binder plans; `None` for other statements.
-    pub(crate) async fn columns_of_query(
-        &self,
-        statement: &Statement,
-        parameters: &Parameters,
-    ) -> Result<Option<SchemaRef>> {
+    async fn columns_of_query(&self, statement: &Statement, parameters: &Parameters) -> Result<Option<SchemaRef>> {
         if !statement.is_whole_query() {
             return Ok(None);
         }

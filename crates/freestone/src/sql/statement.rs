@@ -29,7 +29,7 @@ use crate::sql::written::Written;
 use crate::sql::{
     case_results, collations, depth, explain_options, extensions, fetch, file_calls, forms, frame_exclusion,
     from_first, function_macros, like_escape, locking, materialized, merge_forms, named_windows, names, spellings,
-    struct_fields, supported, token_forms, transactions, using, values, with_writes,
+    struct_fields, supported, token_forms, transactions, trees, using, values, with_writes,
 };
 use crate::times;
 
@@ -327,7 +327,12 @@ impl Statement {
 
     /// Whether it is a query of the dialect, and nothing else.
     pub(crate) fn is_whole_query(&self) -> bool {
-        self.kind == StatementKind::Query && self.broken.is_none() && self.written.whole_query().is_some()
+        self.whole_query().is_some()
+    }
+
+    fn whole_query(&self) -> Option<&tree::Query> {
+        let may_be = self.kind == StatementKind::Query && self.broken.is_none();
+        may_be.then(|| self.written.whole_query()).flatten()
     }
 
     /// The command of the statement.
@@ -563,12 +568,11 @@ impl Statement {
     /// # Errors
     /// The statement cannot be parsed.
     pub fn named_tables(&self) -> Result<Vec<String>> {
-        if let Some(query) = self.written.whole_query().filter(|_| self.is_whole_query()) {
+        if let Some(query) = self.whole_query() {
             return Ok(names::of_database(query));
         }
         if let Ok(Write::Merge(merge)) = self.written.write() {
-            let source = freestone_binder::all_of(merge.source.clone());
-            return Ok(names::of_database(&tree::Query { with: merge.with.clone(), ..source }));
+            return Ok(names::of_database(&trees::rows_of_source(merge)));
         }
         let sql = match self.command()? {
             Command::Sql(sql) => *sql,

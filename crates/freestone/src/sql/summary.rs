@@ -1,18 +1,17 @@
 //! `SUMMARIZE`: a query for statistics of each column of another query, which reads it once.
 
 use datafusion::arrow::datatypes::Schema;
+use freestone_binder::SUMMARIZED;
 use freestone_sql::tree;
 
 use super::statement::{literal, quote};
 use crate::error::{Error, ErrorKind, Result};
 use crate::type_names::type_name;
 
-/// The name of the summarized query.
-const ROWS: &str = "freestone$rows";
-/// The name of its aggregates, one row.
+/// The name of the aggregates of the summarized rows, one row.
 const TOTALS: &str = "freestone$totals";
 
-/// The query for the statistics of a query with these columns, for which the first part of its WITH stands.
+/// The query for the statistics of the rows called [`SUMMARIZED`], which have these columns.
 ///
 /// # Errors
 /// The query has no columns.
@@ -65,9 +64,8 @@ pub(crate) fn of(schema: &Schema) -> Result<tree::Query> {
         lines.push(format!("{{{}}}", fields.join(", ")));
     }
     let text = format!(
-        "WITH {rows} ({given}) AS (SELECT 1), {all} AS (SELECT {totals} FROM {rows}) \
+        "WITH {all} AS (SELECT {totals} FROM {SUMMARIZED} AS s ({given})) \
          SELECT unnest([{lines}], recursive := true) FROM {all}",
-        rows = quote(ROWS),
         // Names may repeat in the query.
         given = (0..schema.fields().len()).map(column_of).collect::<Vec<_>>().join(", "),
         all = quote(TOTALS),

@@ -1,10 +1,11 @@
 //! Small pieces of syntax trees, of which the engine makes queries. Each stands where the part of the statement stands that
 //! it is made for.
 
+use freestone_binder::all_of;
 use freestone_sql::Span;
 use freestone_sql::tree::{
-    Argument, BinaryOperator, Call, Case, Expr, ExprKind, IsTest, Link, Literal, Name, ObjectName, Query, QueryBody,
-    Select, SelectItem, Star, Table, TableAlias, TableKind, With, WithBody, WithPart,
+    Argument, BinaryOperator, Call, Case, Expr, ExprKind, IsTest, Link, Literal, Merge, Name, ObjectName, Query,
+    QueryBody, Select, SelectItem, Star, Table, TableAlias, TableKind, With, WithBody, WithPart,
 };
 
 /// A name as it is in quotes.
@@ -121,7 +122,7 @@ fn named(alias: &str, span: Span) -> TableAlias {
 /// A query that is a SELECT.
 pub(crate) fn query_of(select: Select) -> Query {
     let span = select.span;
-    Query { with: None, body: QueryBody::Select(Box::new(select)), order_by: None, limit: None, offset: None, span }
+    Query::of(QueryBody::Select(Box::new(select)), span)
 }
 
 /// A query that also sees the queries with names before its statement.
@@ -131,14 +132,16 @@ pub(crate) fn behind(before: Option<With>, mut query: Box<Query>) -> Box<Query> 
         return query;
     }
     let span = query.span;
-    let body = QueryBody::Nested(query);
-    Box::new(Query { with: before, body, order_by: None, limit: None, offset: None, span })
+    Box::new(Query { with: before, ..Query::of(QueryBody::Nested(query), span) })
+}
+
+/// The rows of the source of a MERGE.
+pub(crate) fn rows_of_source(merge: &Merge) -> Query {
+    Query { with: merge.with.clone(), ..all_of(merge.source.clone()) }
 }
 
 /// A part of WITH that has the rows of a table.
 pub(crate) fn part_of_table(part: &WithPart, rows: &str) -> WithPart {
-    let span = part.span;
-    let select = Select { from: vec![table(rows, rows, span)], ..Select::of_items(vec![star(span)], span) };
-    let body = WithBody::Query(Box::new(query_of(select)));
+    let body = WithBody::Query(Box::new(all_of(table(rows, rows, part.span))));
     WithPart { body, materialized: None, key: vec![], ..part.clone() }
 }

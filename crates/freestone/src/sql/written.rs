@@ -5,8 +5,7 @@ use std::sync::OnceLock;
 use freestone_sql::Span;
 use freestone_sql::tree::{
     self, CopySource, CopyTo, CreateTable, Explain, Expr, ExprKind, Limit, Listing, Literal, LockRows, Name,
-    ObjectName, Pragma, QueryBody, Show, StatementKind, Table, TableElement, TableKind, With, WithBody, WithPart,
-    Write,
+    ObjectName, QueryBody, Show, StatementKind, Table, TableElement, TableKind, With, WithBody, WithPart, Write,
 };
 use freestone_sql::{ParameterNumbers, SyntaxError};
 
@@ -201,18 +200,16 @@ fn with_other(write: &Write, with: Option<With>) -> Write {
 
 /// What a statement is for the binder.
 fn read_of(statement: tree::Statement) -> Read {
-    let is_whole = is_listing_or_query(&statement.kind);
+    if let Some(listing) = listing_of(&statement.kind) {
+        return Read::Query { query: rows_of(listing), text: None, is_whole: true };
+    }
+    let is_whole = matches!(statement.kind, StatementKind::Query(_));
     let query = match statement.kind {
         StatementKind::Query(query) => query,
         StatementKind::Write(write) => return Read::Write(write),
         StatementKind::LockRows(lock) => return Read::Lock(lock),
         StatementKind::Explain(Explain { statement, .. }) => return part_of(*statement),
         StatementKind::Prepare(prepare) => return part_of(*prepare.statement),
-        StatementKind::Describe(described) => rows_of(Listing::Describe(described)),
-        StatementKind::Summarize(described) => rows_of(Listing::Summarize(described)),
-        StatementKind::Show(Show::Tables) => rows_of(Listing::Tables),
-        StatementKind::Show(Show::AllTables) => rows_of(Listing::AllTables),
-        StatementKind::Pragma(pragma) if shows_tables(&pragma) => rows_of(Listing::Tables),
         StatementKind::CreateView(view) => view.query,
         StatementKind::CreateTable(create) => match rows_of_table(*create) {
             Ok(query) => query,
@@ -238,18 +235,18 @@ fn part_of(statement: tree::Statement) -> Read {
     }
 }
 
-/// Whether a statement is a query, or returns rows as one.
-fn is_listing_or_query(kind: &StatementKind) -> bool {
+/// The listing that a statement asks for.
+fn listing_of(kind: &StatementKind) -> Option<Listing> {
     match kind {
-        StatementKind::Query(_) | StatementKind::Describe(_) | StatementKind::Summarize(_) => true,
-        StatementKind::Show(show) => matches!(show, Show::Tables | Show::AllTables),
-        StatementKind::Pragma(pragma) => shows_tables(pragma),
-        _ => false,
+        StatementKind::Describe(described) => Some(Listing::Describe(described.clone())),
+        StatementKind::Summarize(described) => Some(Listing::Summarize(described.clone())),
+        StatementKind::Show(Show::Tables) => Some(Listing::Tables),
+        StatementKind::Show(Show::AllTables) => Some(Listing::AllTables),
+        StatementKind::Pragma(pragma) if pragma.name.text == "show_tables" && pragma.arguments.is_empty() => {
+            Some(Listing::Tables)
+        }
+        _ => None,
     }
-}
-
-fn shows_tables(pragma: &Pragma) -> bool {
-    pragma.name.text == "show_tables" && pragma.arguments.is_empty()
 }
 
 /// The rows of DESCRIBE, SUMMARIZE and SHOW TABLES.
