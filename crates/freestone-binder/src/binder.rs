@@ -16,6 +16,7 @@ use crate::plans::Rows;
 use crate::qualifiers::Qualifiers;
 use crate::reading;
 use crate::scopes::{Local, Scope};
+use crate::types::SqlType;
 use crate::world::World;
 
 /// The expressions and relations that a statement may have at most, with those that stars stand for.
@@ -86,6 +87,14 @@ pub fn bind_expression(
     let mut binder = Binder::new(world, &options);
     binder.scopes.push(Scope::of_schema(relation));
     binder.expression(expression)
+}
+
+/// The type of a name, such as that of a column.
+///
+/// # Errors
+/// There is no such type.
+pub fn bind_type(written: &tree::Type, world: World) -> std::result::Result<SqlType, Box<crate::BindError>> {
+    Binder::new(world, &Options::default()).sql_type(written)
 }
 
 /// Whether a plan calls a volatile function.

@@ -64,10 +64,12 @@ mod values;
 mod windows;
 mod world;
 
-pub use binder::{Options, Parameter, bind, bind_expression};
+pub use binder::{Options, Parameter, bind, bind_expression, bind_type};
 pub use bound::{Bound, Heading};
 pub use error::{BindError, ErrorKind};
-pub use reading::{Named, Place, PlacedParameter, all_of, each_part, each_part_mut, named_tables, placed_parameters};
+pub use reading::{
+    Named, Place, PlacedParameter, all_of, each_expression, each_part, each_part_mut, named_tables, placed_parameters,
+};
 pub use types::SqlType;
 pub use world::{Catalog, Definition, Functions, JSON, Macro, MacroBody, SUMMARIZED, Settings, TableArgument, World};
 

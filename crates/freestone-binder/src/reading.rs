@@ -96,13 +96,17 @@ pub fn all_of(table: Table) -> Query {
 /// The parameters of a query, with where each stands.
 pub(crate) fn parameters(query: &Query) -> Vec<(u32, Parameter)> {
     let mut found = vec![];
-    let mut note = |expr: &Expr| {
+    each_expression(query, &mut |expr: &Expr| {
         if let ExprKind::Parameter(parameter) = &expr.kind {
             found.push((expr.span.start, parameter.clone()));
         }
-    };
-    Walk { expr: &mut note, table: &mut |_| {}, body: &mut |_| {}, query: &mut |_| {}, parts: vec![] }.query(query);
+    });
     found
+}
+
+/// Calls `on` for all expressions of a query and of the queries within it, and for all of their parts.
+pub fn each_expression(query: &Query, on: &mut dyn FnMut(&Expr)) {
+    Walk { expr: on, table: &mut |_| {}, body: &mut |_| {}, query: &mut |_| {}, parts: vec![] }.query(query);
 }
 
 /// What the place of a parameter says of its type.

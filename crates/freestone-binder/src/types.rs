@@ -125,9 +125,9 @@ impl Binder<'_> {
             TypeKind::Named { name, modifiers } => {
                 let parts: Vec<&str> = name.parts.iter().map(|part| part.text.as_str()).collect();
                 match parts.as_slice() {
-                    [only] => self.named_type(&only.to_lowercase(), modifiers, span),
+                    [only] => self.named_type(only, modifiers, span),
                     [schema, only] if matches!(*schema, "main" | "public" | "pg_catalog") => {
-                        self.named_type(&only.to_lowercase(), modifiers, span)
+                        self.named_type(only, modifiers, span)
                     }
                     _ => Err(unknown(span, "type", &crate::reading::shown(name), std::iter::empty())),
                 }
@@ -142,7 +142,10 @@ impl Binder<'_> {
     }
 
     fn named_type(&mut self, name: &str, modifiers: &[String], span: Span) -> Result<SqlType> {
-        if let Some(text) = self.world.catalog.type_text(name).filter(|_| modifiers.is_empty()) {
+        // Clients that quote all names also quote those of types, in upper case.
+        let (written, name) = (name, &*name.to_lowercase());
+        let known = |name| self.world.catalog.type_text(name).filter(|_| modifiers.is_empty());
+        if let Some(text) = known(written).or_else(|| known(name)) {
             let parsed = freestone_sql::parse_type(&text).map_err(|error| invalid(span, error.to_string()))?;
             return self.in_level(span, |binder| binder.sql_type(&parsed));
         }

@@ -97,16 +97,16 @@ pub(crate) struct Lexed {
 
 pub(crate) fn lex(text: &str) -> Lexed {
     let end = u32::try_from(text.len()).unwrap_or(u32::MAX);
-    let mut lexer = Lexer { text, bytes: text.as_bytes(), at: 0 };
+    let mut lexer = Lexer::new(text);
     let mut tokens = Vec::with_capacity(text.len() / 6 + 1);
     let error = if text.len() > i32::MAX as usize {
         Some(SyntaxError::new(ErrorCode::TooComplex, Span::new(0, 0), "the text is longer than 2 GiB"))
     } else {
         loop {
             match lexer.next() {
-                Ok(Some(token)) => tokens.push(token),
-                Ok(None) => break None,
-                Err(error) => break Some(error),
+                Some(Ok(token)) => tokens.push(token),
+                None => break None,
+                Some(Err(error)) => break Some(error),
             }
         }
     };
@@ -116,13 +116,34 @@ pub(crate) fn lex(text: &str) -> Lexed {
     Lexed { tokens, error }
 }
 
-struct Lexer<'a> {
+/// Reads one token after the other.
+pub(crate) struct Lexer<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Lexer<'_> {
+impl Iterator for Lexer<'_> {
+    type Item = Result<Token, SyntaxError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Err(error) = self.skip_space() {
+            return Some(Err(error));
+        }
+        let start = self.at;
+        if start >= self.bytes.len() {
+            return None;
+        }
+        Some(self.kind().map(|kind| Token { kind, span: self.span(start) }))
+    }
+}
+
+impl<'a> Lexer<'a> {
+    /// The tokens of a text.
+    pub(crate) fn new(text: &'a str) -> Lexer<'a> {
+        Lexer { text, bytes: text.as_bytes(), at: 0 }
+    }
+
     fn peek(&self, ahead: usize) -> u8 {
         self.bytes.get(self.at + ahead).copied().unwrap_or(0)
     }
@@ -140,16 +161,6 @@ impl Lexer<'_> {
     fn unclosed(&mut self, start: usize, bytes: usize, what: &str, end: &str) -> SyntaxError {
         self.at = start + bytes;
         self.error(start, format!("unterminated {what}: its end, {end}, is missing"))
-    }
-
-    fn next(&mut self) -> Result<Option<Token>, SyntaxError> {
-        self.skip_space()?;
-        let start = self.at;
-        if start >= self.bytes.len() {
-            return Ok(None);
-        }
-        let kind = self.kind()?;
-        Ok(Some(Token { kind, span: self.span(start) }))
     }
 
     fn kind(&mut self) -> Result<TokenKind, SyntaxError> {

@@ -29,6 +29,7 @@
 mod error;
 mod keyword;
 mod lexer;
+mod lifted;
 mod numbers;
 mod parser;
 mod printer;
@@ -38,8 +39,9 @@ pub mod tree;
 
 pub use error::{ErrorCode, SyntaxError};
 pub use keyword::{Class, Keyword};
-pub use numbers::ParameterNumbers;
+pub use lifted::{Lifted, lift_literals, without_literals};
+pub use numbers::{MixedParameters, ParameterNumbers};
 pub use parser::{LEVELS_MAX, NESTED_MAX, parse_expression, parse_statement, parse_statements, parse_type};
-pub use script::{is_complete, split_statements};
+pub use script::{first_words, is_complete, names_in, split_statements};
 pub use span::{Location, Span};
 pub use tree::Statement;

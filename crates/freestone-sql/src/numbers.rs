@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::lexer::{TokenKind, lex};
+use crate::lexer::{Token, TokenKind, lex};
 use crate::tree::Parameter;
 
 /// The numbers of parameters `?` and `$name`, in the order in which they stand in a text.
@@ -12,7 +12,13 @@ pub struct ParameterNumbers {
     marks: HashMap<u32, usize>,
     /// The names in the order of their numbers.
     names: Vec<String>,
+    /// The largest number of `$1`, `$2`, ….
+    largest: usize,
 }
+
+/// A statement has parameters of several kinds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MixedParameters;
 
 impl ParameterNumbers {
     /// The numbers of these parameters, which are in the order of the text, each with where it stands.
@@ -24,7 +30,8 @@ impl ParameterNumbers {
                     numbers.marks.insert(place, numbers.marks.len() + 1);
                 }
                 Parameter::Name(name) if !numbers.names.contains(name) => numbers.names.push(name.clone()),
-                Parameter::Name(_) | Parameter::Number(_) => {}
+                Parameter::Number(number) => numbers.largest = numbers.largest.max(*number as usize),
+                Parameter::Name(_) => {}
             }
         }
         numbers
@@ -34,14 +41,28 @@ impl ParameterNumbers {
     pub fn of_text(text: &str) -> ParameterNumbers {
         let lexed = lex(text);
         let tokens = lexed.tokens.iter().filter(|token| token.kind == TokenKind::Parameter);
-        let found: Vec<(u32, Parameter)> = tokens
-            .map(|token| match token.span.of(text).strip_prefix('$') {
-                Some(name) => (token.span.start, Parameter::Name(name.to_owned())),
-                None => (token.span.start, Parameter::Next),
-            })
-            .filter(|(_, parameter)| !matches!(parameter, Parameter::Name(name) if is_number(name)))
-            .collect();
+        let parameter = |token: &Token| match token.span.of(text).strip_prefix('$') {
+            Some(name) if is_number(name) => name.parse().ok().map(Parameter::Number),
+            Some(name) => Some(Parameter::Name(name.to_owned())),
+            None => Some(Parameter::Next),
+        };
+        let found = tokens.filter_map(|token| Some((token.span.start, parameter(token)?)));
+        let found: Vec<(u32, Parameter)> = found.collect();
         ParameterNumbers::of(found.iter().map(|(place, parameter)| (*place, parameter)))
+    }
+
+    /// The names of the parameters, in the order of their numbers.
+    ///
+    /// # Errors
+    /// There are parameters of several kinds.
+    pub fn names(&self) -> Result<&[String], MixedParameters> {
+        let kinds = [self.largest > 0, !self.marks.is_empty(), !self.names.is_empty()];
+        if kinds.iter().filter(|kind| **kind).count() > 1 { Err(MixedParameters) } else { Ok(&self.names) }
+    }
+
+    /// How many values the statement needs.
+    pub fn count(&self) -> usize {
+        self.largest.max(self.marks.len()).max(self.names.len())
     }
 
     /// The number of a parameter that stands at this place, from 1.
@@ -73,5 +94,7 @@ mod tests {
         let number = |name: &str| numbers.number(&Parameter::Name(name.to_owned()), 0);
         assert_eq!((number("a"), number("b"), number("c")), (Some(2), Some(1), None));
         assert_eq!(numbers.number(&Parameter::Number(7), 0), Some(7));
+        assert_eq!(numbers.count(), 7);
+        assert_eq!(ParameterNumbers::of_text("SELECT ?, '?', ?").count(), 2);
     }
 }

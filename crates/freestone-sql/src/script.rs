@@ -1,7 +1,7 @@
 //! Scripts: the statements of a text, without parsing them.
 
 use crate::error::SyntaxError;
-use crate::lexer::{Op, TokenKind, lex};
+use crate::lexer::{Lexer, Op, Token, TokenKind, lex};
 use crate::span::Span;
 
 /// The places of the statements of a script, without their semicolons. Semicolons in texts, names and comments are none.
@@ -24,6 +24,31 @@ pub fn split_statements(text: &str) -> Vec<Span> {
     let start = if ends { error.span } else { statements.pop().unwrap_or(error.span) };
     statements.push(start.to(Span::new(end, end)));
     statements
+}
+
+/// The first words of a text, in upper case: as many as stand there without quotes and signs between them, at most `count`.
+pub fn first_words(text: &str, count: usize) -> Vec<String> {
+    let words = Lexer::new(text).map_while(|token| match token {
+        Ok(Token { kind: TokenKind::Word(_), span }) => Some(span.of(text).to_ascii_uppercase()),
+        _ => None,
+    });
+    words.take(count).collect()
+}
+
+/// The names and other words of a text, as they are folded, each with whether it stands before a point.
+pub fn names_in(text: &str) -> Vec<(String, bool)> {
+    let lexed = lex(text);
+    let is_point = |at: usize| lexed.tokens.get(at).is_some_and(|token| token.kind == TokenKind::Op(Op::Dot));
+    let name = |token: &Token| match token.kind {
+        TokenKind::Word(_) => Some(token.span.of(text).to_lowercase()),
+        TokenKind::QuotedName => {
+            let quoted = token.span.of(text);
+            Some(quoted.strip_prefix('"')?.strip_suffix('"')?.replace("\"\"", "\""))
+        }
+        _ => None,
+    };
+    let named = lexed.tokens.iter().enumerate().filter_map(|(at, token)| Some((name(token)?, is_point(at + 1))));
+    named.collect()
 }
 
 /// Whether a script ends behind a semicolon, so that it can be executed. An interactive shell asks this before it does.
@@ -55,6 +80,24 @@ mod tests {
             &["select 1", "select ';' -- ; no\n, 2", "select $$;$$"],
         );
         check("select 'é;', \"a;b\"; select 'it''s;'", &["select 'é;', \"a;b\"", "select 'it''s;'"]);
+    }
+
+    #[test]
+    fn the_first_words_are_read_alone() {
+        assert_eq!(first_words("select  /* c */ Distinct on (a)", 4), ["SELECT", "DISTINCT", "ON"]);
+        assert_eq!(first_words("\"select\" a", 2), [""; 0]);
+        assert_eq!(first_words("commit 'x", 1), ["COMMIT"]);
+    }
+
+    #[test]
+    fn names_are_found_in_front_of_points() {
+        let found = names_in("SELECT \"A\".b, 'c.d' FROM Public . t");
+        let found: Vec<(&str, bool)> =
+            found.iter().map(|(name, is_qualifier)| (name.as_str(), *is_qualifier)).collect();
+        assert_eq!(
+            found,
+            [("select", false), ("A", true), ("b", false), ("from", false), ("public", true), ("t", false)]
+        );
     }
 
     #[test]

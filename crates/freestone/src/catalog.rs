@@ -12,31 +12,25 @@ use async_trait::async_trait;
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableFunction, TableProvider};
-use datafusion::common::{DFSchema, ParamValues};
+use datafusion::common::ParamValues;
 use datafusion::datasource::ViewTable;
 use datafusion::datasource::empty::EmptyTable;
 use datafusion::error::DataFusionError;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{
-    Analyze, Explain, Expr, LogicalPlan, LogicalPlanBuilder, PlanType, Statement as PlanStatement, TableType,
-    ToStringifiedPlan, Volatility,
-};
-use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, TableType};
 use datafusion::physical_plan::execute_stream;
 use datafusion::scalar::ScalarValue;
-use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast;
+use freestone_binder::SqlType;
 use freestone_sql::tree;
+use freestone_store::Snapshot;
 use freestone_store::schema::TableSchema;
-use freestone_store::{Snapshot, Table};
 use futures::TryStreamExt;
 use parking_lot::Mutex;
 
 use crate::access::{Access, Extension};
 use crate::attached::{Attached, AttachedSnapshots};
-use crate::binding::{self, Bindings};
+use crate::binding;
 use crate::context::{self, Budget, CancellableStream, Canceller, Progress};
 use crate::definitions::GeneratedColumn;
 use crate::error::{Error, ErrorKind, Result};
@@ -47,8 +41,8 @@ use crate::limits::VIEWS_MAX;
 use crate::optimizer::physical;
 use crate::planning::with_analyzed_types;
 use crate::provider::files::{
-    CONTENTS, ContentsFunction, FilesFunction, INSPECTIONS, Inference, InspectionFunction, OpenFiles, RejectTables,
-    SniffFunction, naming,
+    CONTENTS, ContentsFunction, FILE_FUNCTIONS, FilesFunction, INSPECTIONS, Inference, InspectionFunction, NamedTypes,
+    OpenFiles, RejectTables, SNIFF, SniffFunction, naming,
 };
 use crate::provider::information::{INFORMATION_SCHEMA, InformationSchema};
 use crate::provider::metadata::Lists;
@@ -56,21 +50,16 @@ use crate::provider::{FreestoneTable, metadata};
 use crate::sequences::SessionSequences;
 use crate::shared::Materialized;
 use crate::sql::depth::{LONG_TOKENS, OnStack};
-use crate::sql::extensions::PivotValues;
-use crate::sql::names::other_case;
-use crate::sql::names::{CATALOG, MAIN, SCHEMA, is_ours};
-use crate::sql::parameters::{Described, Filled, Parameters, places};
-use crate::sql::room::Room;
-use crate::sql::user_types;
+use crate::sql::names::{CATALOG, MAIN, SCHEMA};
+use crate::sql::parameters::{Described, Parameters, places};
 use crate::sql::written::Written;
-use crate::sql::{
-    extensions, file_calls, macros, names, parameters, statement, struct_fields, subquery_columns, supported, types,
-};
+use crate::sql::{names, parameters, statement};
 use crate::temp_schema::TempSchema;
-use crate::text_types;
 use crate::workload::WorkloadLog;
-use crate::{definitions, exact, planning, scalars, sequences, shared};
+use crate::{definitions, exact, planning, sequences, shared};
 
+/// The most columns that a PIVOT makes of the values of a query.
+const PIVOT_COLUMNS_MAX: usize = 10_000;
 /// The name of the target of a write in its plan; see [`Target`].
 pub(crate) const TARGET: &str = "freestone$target";
 /// The same without its generated columns.
@@ -90,7 +79,6 @@ pub(crate) struct Planner {
     temp: TempSchema,
     /// The records of files that were left out.
     rejects: RejectTables,
-    bindings: Arc<Bindings>,
 }
 
 /// The table that represents the target of a write in its plan.
@@ -206,30 +194,6 @@ impl Scope {
         self.snapshot.table(name).is_some() || self.snapshot.views().contains_key(name) || naming::is_path(name)
     }
 
-    /// A table of the database, by its name as written.
-    fn table(&self, name: &ast::ObjectName) -> Option<&Arc<Table>> {
-        let table = match name.0.as_slice() {
-            [part] => names::folded(part.as_ident()?),
-            [schema, part] => {
-                let (schema, part) = (names::folded(schema.as_ident()?), names::folded(part.as_ident()?));
-                if is_ours(&schema) { part } else { names::name_in(&schema, &part) }
-            }
-            _ => return None,
-        };
-        self.snapshot.table(&table)
-    }
-
-    /// The columns of a table of the database, by its name as written.
-    fn columns(&self, name: &ast::ObjectName) -> names::Columns {
-        let table = self.table(name)?;
-        let generated = definitions::generated(&self.snapshot, &table.name).unwrap_or_default();
-        let name = |column: std::result::Result<usize, &GeneratedColumn>| match column {
-            Ok(at) => table.schema.columns[at].name.clone(),
-            Err(column) => column.name.clone(),
-        };
-        Some(definitions::all_columns(table.schema.columns.len(), &generated).map(name).collect())
-    }
-
     /// Whether names mean what they mean in the session's statements. In views of the database, and in attached databases,
     /// a name alone is not that of a temporary table.
     pub fn is_of_session(&self, temp: &TempSchema) -> bool {
@@ -252,18 +216,12 @@ impl Planner {
         temp: TempSchema,
     ) -> Self {
         let (base, extension, rejects) = (Arc::new(base), Arc::default(), RejectTables::default());
-        let bindings = Arc::default();
-        Planner { base, access, extension, lists, log, sequences, temp, rejects, bindings }
+        Planner { base, access, extension, lists, log, sequences, temp, rejects }
     }
 
     /// The tables of records of files that were left out.
     pub fn rejects(&self) -> &RejectTables {
         &self.rejects
-    }
-
-    /// What the binder has planned.
-    pub fn bindings(&self) -> &Bindings {
-        &self.bindings
     }
 
     /// The permissions of the session.
@@ -313,11 +271,13 @@ impl Planner {
         metadata::register(&mut state, &scope.snapshot, &self.lists, &self.log, (&self.temp, self.access));
         sequences::register(&mut state, &scope.snapshot, &self.sequences);
         let files = scope.files.clone().with_rejects(&self.rejects);
-        let reader = |name| FilesFunction::new(name, self.access, self.base.clone(), files.clone());
-        for name in file_calls::FUNCTIONS {
+        let (planner, of_statement) = (self.clone(), scope.clone());
+        let types: NamedTypes = Arc::new(move |name| planner.data_type(&of_statement, name));
+        let reader = |name| FilesFunction::new(name, self.access, self.base.clone(), files.clone(), types.clone());
+        for name in FILE_FUNCTIONS {
             state.register_udtf(name, Arc::new(reader(name)));
         }
-        state.register_udtf(file_calls::SNIFF, Arc::new(SniffFunction(reader(file_calls::SNIFF))));
+        state.register_udtf(SNIFF, Arc::new(SniffFunction(reader(SNIFF))));
         for (name, rows) in INSPECTIONS {
             state.register_udtf(name, Arc::new(InspectionFunction::new(name, rows, self.access)));
         }
@@ -349,62 +309,16 @@ impl Planner {
         state
     }
 
-    /// A session state for a statement. If the statement's rows depend on the order of its tables' rows, the state
-    /// reads tables in order.
-    pub fn state_of(&self, scope: &Scope, statement: &ast::Statement) -> SessionState {
-        let mut state = self.state(scope);
-        if extensions::depends_on_order(statement) {
-            planning::keep_order_of_rows(&mut state);
-        }
-        state
-    }
-
-    /// Plans a statement, with the values of its parameters.
-    pub async fn plan(
-        &self,
-        state: &SessionState,
-        scope: &Scope,
-        mut statement: ast::Statement,
-        parameters: &Parameters,
-    ) -> Result<LogicalPlan> {
-        Box::pin(self.resolve_names(state, scope, &mut statement)).await?;
-        let Filled { types, values } = parameters::fill(&mut statement, parameters)?;
-        if types.is_empty() {
-            return Box::pin(self.plan_statement(state, scope, statement)).await;
-        }
-        let plan = Box::pin(self.plan_typed(state, scope, statement, types)).await?;
-        Ok(plan.with_param_values(ParamValues::from(values))?)
-    }
-
-    /// Plans a query, or EXPLAIN of one, from its text by the binder where it has its forms, and otherwise
-    /// from sqlparser's tree.
-    pub async fn plan_written(
-        &self,
-        state: &SessionState,
-        scope: &Scope,
-        sql: ast::Statement,
-        parameters: &Parameters,
-    ) -> Result<LogicalPlan> {
-        if let Some(written) = &parameters.written
-            && is_of_query(&sql)
-            && let Some(bound) = Box::pin(self.bindings.plan(self, state, scope, written, parameters)).await?
-        {
-            return match sql {
-                ast::Statement::Explain { .. } => self.explained(state, scope, sql, bound.plan).await,
-                _ => Ok(bound.plan),
-            };
-        }
-        Box::pin(self.plan(state, scope, sql, parameters)).await
-    }
-
     /// Plans a query of the engine's own from its text, and returns the state in which the plan runs.
     pub async fn plan_text(&self, scope: &Scope, text: &str) -> Result<(SessionState, LogicalPlan)> {
-        let (mut state, written) = (self.state(scope), Written::new(text));
-        let bound = Box::pin(self.bindings.plan(self, &state, scope, &written, &Parameters::default())).await?;
-        let Some(bound) = bound else {
-            let form = written.query().err().unwrap_or("this form");
-            return Err(Error::unsupported(format!("{form} is not available here: {text}")));
-        };
+        self.plan_query(scope, &Parameters { written: Some(Arc::new(Written::new(text))), ..Parameters::default() })
+            .await
+    }
+
+    /// Plans the query of a statement as it was written, and returns the state in which the plan runs.
+    pub async fn plan_query(&self, scope: &Scope, parameters: &Parameters) -> Result<(SessionState, LogicalPlan)> {
+        let mut state = self.state(scope);
+        let bound = Box::pin(binding::plan(self, &state, scope, parameters.written()?, parameters)).await?;
         if bound.depends_on_order {
             planning::keep_order_of_rows(&mut state);
         }
@@ -419,11 +333,29 @@ impl Planner {
         parameters: &Parameters,
     ) -> Result<(SessionState, LogicalPlan)> {
         let (mut state, written) = (self.state(scope), parameters.written()?);
-        let bound = Box::pin(self.bindings.plan_made(self, &state, scope, (query, written), parameters)).await?;
+        let bound = Box::pin(binding::plan_made(self, &state, scope, (query, written), parameters)).await?;
         if bound.depends_on_order {
             planning::keep_order_of_rows(&mut state);
         }
         Ok((state, bound.plan))
+    }
+
+    /// The types that names in the text of a statement stand for.
+    ///
+    /// # Errors
+    /// There is no such type.
+    pub fn types(&self, scope: &Scope, written: &[&tree::Type], text: &str) -> Result<Vec<SqlType>> {
+        binding::types(self, &self.state(scope), scope, (written, text))
+    }
+
+    /// The type of a name, such as the one that a call gives a column of a file.
+    ///
+    /// # Errors
+    /// There is no such type.
+    pub fn data_type(&self, scope: &Scope, name: &str) -> Result<DataType> {
+        let written = freestone_sql::parse_type(name).map_err(|error| Error::of_syntax(&error, name, 1, 1))?;
+        let known = self.types(scope, &[&written], name)?;
+        known.first().map(SqlType::data_type).ok_or_else(|| Error::invalid(format!("there is no type {name}")))
     }
 
     /// The name in the catalog of a table that a statement names.
@@ -431,66 +363,8 @@ impl Planner {
         Ok(binding::stored_name(&self.temp, &Scope::new(snapshot.clone()), name)?)
     }
 
-    /// EXPLAIN with a plan in place of its query.
-    async fn explained(
-        &self,
-        state: &SessionState,
-        scope: &Scope,
-        mut sql: ast::Statement,
-        plan: LogicalPlan,
-    ) -> Result<LogicalPlan> {
-        if let ast::Statement::Explain { statement, .. } = &mut sql {
-            **statement = ast::Statement::Query(statement::parse_query("SELECT 1")?);
-        }
-        Ok(match Box::pin(self.plan_statement(state, scope, sql)).await? {
-            LogicalPlan::Explain(explain) => {
-                let stringified_plans = vec![plan.to_stringified(PlanType::InitialLogicalPlan)];
-                LogicalPlan::Explain(Explain { plan: Arc::new(plan), stringified_plans, ..explain })
-            }
-            LogicalPlan::Analyze(analyze) => LogicalPlan::Analyze(Analyze { input: Arc::new(plan), ..analyze }),
-            other => other,
-        })
-    }
-
-    /// Plans a statement without values, and returns the types of its parameters. `known` are the types that the caller
-    /// has declared.
-    pub async fn describe(
-        &self,
-        state: &SessionState,
-        scope: &Scope,
-        mut statement: ast::Statement,
-        known: &[Option<DataType>],
-        written: Option<&Written>,
-    ) -> Result<(Vec<DataType>, LogicalPlan)> {
-        if let Some(written) = written
-            && matches!(statement, ast::Statement::Query(_))
-            && let Ok((query, _)) = written.query()
-        {
-            return Box::pin(self.describe_made(state, scope, query, written, known)).await;
-        }
-        Box::pin(self.resolve_names(state, scope, &mut statement)).await?;
-        let Described { mut types, complete } = parameters::describe(&mut statement, known)?;
-        if types.is_empty() {
-            return Ok((types, self.plan_statement(state, scope, statement).await?));
-        }
-        let written = |types: &[DataType]| types.iter().map(types::parameter_type).collect::<Vec<_>>();
-        let mut plan = match self.plan_typed(state, scope, statement.clone(), written(&types)).await {
-            Err(error) if !complete => {
-                types = parameters::with_intervals(&statement, &types);
-                let again = self.plan_typed(state, scope, statement.clone(), written(&types)).await;
-                again.map_err(|_| error)?
-            }
-            planned => planned?,
-        };
-        if !complete {
-            types = parameters::inferred(&plan, &types)?;
-            plan = self.plan_typed(state, scope, statement, written(&types)).await?;
-        }
-        let nulls = types.iter().map(ScalarValue::try_new_null).collect::<Result<Vec<_>, _>>()?;
-        Ok((types, plan.with_param_values(ParamValues::from(nulls))?))
-    }
-
-    /// The same for a query that is made of a statement.
+    /// Plans a query without values, and returns the types of its parameters. `known` are the types that the caller has
+    /// declared.
     pub async fn describe_made(
         &self,
         state: &SessionState,
@@ -502,192 +376,19 @@ impl Planner {
         let numbers = written.numbers();
         let Described { mut types, complete } = places::of_query(query, numbers, known)?;
         let made = (query, written);
-        let mut plan = match self.bindings.described_made(self, state, scope, made, &types).await {
+        let mut plan = match binding::described_made(self, state, scope, made, &types).await {
             Err(error) if !complete => {
                 types = places::with_intervals(query, numbers, &types);
-                self.bindings.described_made(self, state, scope, made, &types).await.map_err(|_| error)?
+                binding::described_made(self, state, scope, made, &types).await.map_err(|_| error)?
             }
             planned => planned?,
         };
         if !complete {
             types = parameters::inferred(&plan, &types)?;
-            plan = self.bindings.described_made(self, state, scope, made, &types).await?;
+            plan = binding::described_made(self, state, scope, made, &types).await?;
         }
         let nulls = types.iter().map(ScalarValue::try_new_null).collect::<Result<Vec<_>, _>>()?;
         Ok((types, plan.with_param_values(ParamValues::from(nulls))?))
-    }
-
-    /// The Arrow types that a PREPARE declares.
-    pub async fn declared(
-        &self,
-        state: &SessionState,
-        scope: &Scope,
-        types: Vec<ast::DataType>,
-    ) -> Result<Vec<Option<DataType>>> {
-        let nothing = ast::Statement::Query(statement::parse_query("SELECT 1")?);
-        let (name, statement) = (ast::Ident::new("statement"), Box::new(nothing));
-        let prepare = ast::Statement::Prepare { name, data_types: types, statement };
-        match self.plan_statement(state, scope, prepare).await? {
-            LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => {
-                Ok(prepare.fields.iter().map(|field| Some(field.data_type().clone())).collect())
-            }
-            _ => Ok(vec![]),
-        }
-    }
-
-    /// Makes the names of the columns of all queries distinct, which requires the columns of the tables, and rewrites
-    /// the clauses that depend on them.
-    async fn resolve_names(&self, state: &SessionState, scope: &Scope, statement: &mut ast::Statement) -> Result<()> {
-        if definitions::has_macros(&scope.snapshot) {
-            let aggregates = state.aggregate_functions();
-            let known = macros::Known {
-                room: Room::new(),
-                text: &|name| definitions::macro_text(&scope.snapshot, name),
-                is_aggregate: &|name| aggregates.contains_key(name),
-            };
-            macros::expand(statement, &known)?;
-        }
-        let has_enums = text_types::has_enums(&scope.snapshot);
-        user_types::expand(statement, &|name| definitions::type_text(&scope.snapshot, name), has_enums)?;
-        let (scalar, others) = (state.scalar_functions(), (state.aggregate_functions(), state.window_functions()));
-        let is_scalar =
-            |name: &str| scalar.contains_key(name) && !others.0.contains_key(name) && !others.1.contains_key(name);
-        supported::check_scalar_calls(statement, &is_scalar)?;
-        let asks = subquery_columns::asks_for_columns(statement);
-        let (mut planned, mut calls, mut failed) = (HashMap::new(), HashMap::new(), None);
-        if asks {
-            planned = self.columns_of(scope, statement).await;
-            (calls, failed) = self.columns_of_calls(state, scope, statement).await;
-        }
-        let is_volatile =
-            |name: &str| scalar.get(name).is_some_and(|known| known.signature().volatility == Volatility::Volatile);
-        let mut pivots = PivotValues::new();
-        // Repeats until the values of all PIVOTs are known.
-        loop {
-            let mut resolved = asks.then(|| statement.clone());
-            let target = resolved.as_mut().unwrap_or(&mut *statement);
-            let wanted = {
-                let known = subquery_columns::Known {
-                    tables: &|name| {
-                        let known = || planned.get(&names::folded(name.0.last()?.as_ident()?)).cloned();
-                        scope.columns(name).or_else(known)
-                    },
-                    calls: &|call| calls.get(call).cloned(),
-                    is_volatile: &is_volatile,
-                    evaluate: &|expr| constant(state, expr),
-                    key: &|name| Some(scope.table(name)?.schema.primary_key.clone()),
-                    is_aggregate: &|name| others.0.contains_key(name),
-                    pivots: &pivots,
-                };
-                // What needs columns that are not known fails for the reason for which they are not.
-                subquery_columns::resolve(target, &known).map_err(|error| match failed.take() {
-                    Some(failed) if error.kind() == ErrorKind::Unsupported => failed,
-                    _ => error,
-                })?
-            };
-            if wanted.is_empty() {
-                if let Some(resolved) = resolved {
-                    *statement = resolved;
-                }
-                break;
-            }
-            for query in wanted {
-                let text = query.to_string();
-                let values = Box::pin(self.pivot_values(state, scope, Box::new(query))).await?;
-                pivots.insert(text, values);
-            }
-        }
-        struct_fields::lists_as_calls(statement);
-        shared::mark(statement);
-        Ok(())
-    }
-
-    /// The texts that a query returns, which become the columns of a PIVOT.
-    async fn pivot_values(&self, state: &SessionState, scope: &Scope, query: Box<ast::Query>) -> Result<Vec<String>> {
-        let plan = self.plan(state, scope, ast::Statement::Query(query), &Parameters::default()).await?;
-        texts_of(state, &plan).await
-    }
-
-    /// The columns of the table functions that a statement calls, by the texts of the calls; and the first error of a
-    /// call, which is reported when the statement is planned.
-    async fn columns_of_calls(
-        &self,
-        state: &SessionState,
-        scope: &Scope,
-        statement: &ast::Statement,
-    ) -> (HashMap<String, Arc<[String]>>, Option<Error>) {
-        let (mut columns, mut failed) = (HashMap::new(), None);
-        for (text, query) in extensions::calls_in_from(statement) {
-            match self.plan_statement(state, scope, ast::Statement::Query(query)).await {
-                Ok(plan) => {
-                    let names = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
-                    columns.insert(text, names);
-                }
-                Err(error) => failed = failed.or(Some(error)),
-            }
-        }
-        (columns, failed)
-    }
-
-    /// The columns of the views, the files and the caller's tables that a statement names.
-    async fn columns_of(&self, scope: &Scope, statement: &ast::Statement) -> HashMap<String, Arc<[String]>> {
-        let schema =
-            StatementSchema { planner: self.clone(), scope: scope.clone(), name: None, lists_broken_views: false };
-        let statement = DfStatement::Statement(Box::new(statement.clone()));
-        let mut columns = HashMap::new();
-        let Ok((named, _)) = datafusion::sql::resolve::resolve_table_references(&statement, true) else {
-            return columns;
-        };
-        for name in named {
-            let found = match (name.catalog(), name.schema()) {
-                (_, None | Some(SCHEMA)) => schema.table(name.table()).await,
-                (None, Some(database)) | (Some(database), _) => match schema.attached(database) {
-                    Ok(Some(attached)) => attached.table(name.table()).await,
-                    _ => Ok(None),
-                },
-            };
-            // An error in a table is reported when the statement is planned.
-            if let Ok(Some(table)) = found {
-                let names = table.schema().fields().iter().map(|field| field.name().clone()).collect();
-                columns.insert(name.table().to_owned(), names);
-            }
-        }
-        columns
-    }
-
-    async fn plan_statement(&self, state: &SessionState, scope: &Scope, sql: ast::Statement) -> Result<LogicalPlan> {
-        let mut sql = sql;
-        for _ in 0..=other_case::NAMES_MAX {
-            let text = DfStatement::Statement(Box::new(sql.clone()));
-            let error = match state.statement_to_plan(text).await {
-                Ok(plan) => return Ok(plan),
-                Err(error) => error,
-            };
-            // A column whose name has capitals, such as one of a file, is found without quotes, too.
-            if !other_case::quote(&mut sql, &error) {
-                return Err(match Error::missing_function(&error) {
-                    Some(name) => scalars::missing(&name, state),
-                    None => explain(error, scope, self.access),
-                });
-            }
-        }
-        Err(Error::invalid("too many columns are written in another case than their names have")
-            .with_hint("write these names in quotes"))
-    }
-
-    /// Plans a statement whose parameters have the given types.
-    async fn plan_typed(
-        &self,
-        state: &SessionState,
-        scope: &Scope,
-        statement: ast::Statement,
-        data_types: Vec<ast::DataType>,
-    ) -> Result<LogicalPlan> {
-        let (name, statement) = (ast::Ident::new("statement"), Box::new(statement));
-        match self.plan_statement(state, scope, ast::Statement::Prepare { name, data_types, statement }).await? {
-            LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => Ok(Arc::unwrap_or_clone(prepare.input)),
-            plan => Ok(plan),
-        }
     }
 }
 
@@ -700,7 +401,7 @@ pub(crate) async fn texts_of(state: &SessionState, plan: &LogicalPlan) -> Result
     let (mut values, mut seen) = (vec![], HashSet::new());
     // More are refused, whatever they are.
     while let Some(batch) = rows.try_next().await?
-        && values.len() <= extensions::PIVOT_COLUMNS_MAX
+        && values.len() <= PIVOT_COLUMNS_MAX
     {
         let Some(column) = batch.columns().first() else { continue };
         let texts = datafusion::arrow::compute::cast(column, &DataType::Utf8)?;
@@ -711,50 +412,6 @@ pub(crate) async fn texts_of(state: &SessionState, plan: &LogicalPlan) -> Result
         }
     }
     Ok(values)
-}
-
-/// Whether a statement is a query, or EXPLAIN of one.
-fn is_of_query(sql: &ast::Statement) -> bool {
-    match sql {
-        ast::Statement::Query(_) => true,
-        ast::Statement::Explain { statement, .. } => matches!(**statement, ast::Statement::Query(_)),
-        _ => false,
-    }
-}
-
-/// The value of an expression that reads no rows.
-pub(crate) fn constant(state: &SessionState, sql: ast::Expr) -> Result<ScalarValue> {
-    let text = sql.to_string();
-    let schema = Arc::new(DFSchema::empty());
-    let with_alias = ast::ExprWithAlias { expr: sql, alias: None };
-    let expression = state.create_logical_expr_from_sql_expr(with_alias, &schema)?;
-    let expression = exact::exact(expression, &schema)?;
-    let context = SimplifyContext::builder()
-        .with_schema(schema)
-        .with_config_options(state.config_options().clone())
-        .with_query_execution_start_time(state.execution_props().query_execution_start_time)
-        .build();
-    match ExprSimplifier::new(context).simplify(expression)? {
-        Expr::Literal(value, _) => Ok(value),
-        _ => Err(Error::invalid(format!("{text} is not a constant"))),
-    }
-}
-
-/// Converts a planning error, and suggests existing names for a missing table or view.
-fn explain(error: DataFusionError, scope: &Scope, access: Access) -> Error {
-    let Some(name) = Error::missing_table(&error) else { return error.into() };
-    let tables = scope.snapshot.tables().map(|table| table.name.as_str());
-    let names = tables.chain(definitions::views(&scope.snapshot).map(|(name, _)| name.as_str()));
-    let missing = Error::not_found("table or view", &name, names);
-    match name.split_once('.') {
-        Some((_, extension)) if naming::is_format(extension) => {
-            missing.with_hint(format!("put a file's name in quotes: FROM '{name}'"))
-        }
-        _ if access.files && naming::is_folder(&name) => {
-            missing.with_hint(format!("the folder {name} holds no data file"))
-        }
-        _ => missing,
-    }
 }
 
 #[derive(Debug)]
@@ -997,18 +654,9 @@ impl StatementSchema {
     }
 
     /// Plans the query of a view in a scope within it.
-    async fn plan_of_view(&self, state: &SessionState, scope: &Scope, name: &str, sql: &str) -> Result<LogicalPlan> {
-        let (planner, none) = (&self.planner, Parameters::default());
+    async fn plan_of_view(&self, state: &SessionState, scope: &Scope, sql: &str) -> Result<LogicalPlan> {
         let written = Written::new(sql);
-        if let Some(bound) = Box::pin(planner.bindings.plan(planner, state, scope, &written, &none)).await? {
-            return Ok(bound.plan);
-        }
-        let mut query = statement::parse_query(sql)?;
-        if planner.temp.has(name) {
-            // Its text names tables as the session does.
-            planner.temp.with_names(&self.scope.snapshot, false, |names| names.query(&mut query))?;
-        }
-        planner.plan(state, scope, ast::Statement::Query(query), &none).await
+        Ok(Box::pin(binding::plan(&self.planner, state, scope, &written, &Parameters::default())).await?.plan)
     }
 
     async fn view(&self, name: &str, sql: &str) -> Result<Arc<dyn TableProvider>, DataFusionError> {
@@ -1037,7 +685,7 @@ impl StatementSchema {
         };
         let scope = self.scope.clone().with_view(name);
         let state = self.planner.state(&scope);
-        let planned = self.plan_of_view(&state, &scope, name, sql);
+        let planned = self.plan_of_view(&state, &scope, sql);
         // Views within views are planned within each other.
         let plan = OnStack::new(if scope.views.len() > 2 { LONG_TOKENS } else { 0 }, planned).await;
         let plan = with_analyzed_types(&state, plan.map_err(in_view)?).map_err(in_view)?;

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
 use crate::internal_names::{PG_TEMP, is_temp_schema};
-use crate::sql::macros;
 use crate::sql::statement::quote;
 
 /// The prefix of the names of entries that are not views.
@@ -99,10 +98,6 @@ pub(crate) fn types(snapshot: &Snapshot) -> impl Iterator<Item = (&str, &str)> {
     texts(snapshot).filter_map(|(name, text)| Some((name.strip_prefix(TYPE)?, text.as_str())))
 }
 
-pub(crate) fn has_macros(snapshot: &Snapshot) -> bool {
-    snapshot.views().keys().any(|name| name.starts_with(MACRO))
-}
-
 /// The text of a macro.
 pub(crate) fn macro_text(snapshot: &Snapshot, name: &str) -> Option<String> {
     snapshot.views().get(&format!("{MACRO}{name}")).cloned()
@@ -187,7 +182,6 @@ pub(crate) fn create_macro(
 ) -> Result<Outcome> {
     let entry = format!("{MACRO}{name}");
     let text = format!("CREATE MACRO {}({parameters}) AS {text}", quote(name));
-    macros::check(name, &text)?;
     if !or_replace && transaction.snapshot().views().contains_key(&entry) {
         return Err(Error::new(ErrorKind::Exists, format!("macro {name} exists"))
             .with_hint("choose another name, or say OR REPLACE"));

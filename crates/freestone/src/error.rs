@@ -163,14 +163,6 @@ impl Error {
         }
     }
 
-    /// The table that a planning error reports as missing, if it is such an error.
-    pub(crate) fn missing_table(error: &DataFusionError) -> Option<String> {
-        let DataFusionError::Plan(message) = root(error) else { return None };
-        let name = message.strip_prefix("table '")?.split_once("' not found")?.0;
-        let name = name.strip_prefix("freestone.").unwrap_or(name);
-        Some(name.strip_prefix("public.").unwrap_or(name).to_owned())
-    }
-
     /// The error of a reference to a name that several columns have.
     pub(crate) fn ambiguous(name: &str) -> Error {
         Error::invalid(format!("column {name} is ambiguous: several columns have this name"))
@@ -185,12 +177,6 @@ impl Error {
         );
         let hint = "write long chains of values as x IN (…), or as rows of a table that is joined";
         Error::new(ErrorKind::Resource, message).with_hint(hint)
-    }
-
-    /// The function that a planning error reports as missing, if it is such an error.
-    pub(crate) fn missing_function(error: &DataFusionError) -> Option<String> {
-        let DataFusionError::Plan(message) = root(error) else { return None };
-        Some(message.strip_prefix("Invalid function '")?.split_once('\'')?.0.to_owned())
     }
 }
 

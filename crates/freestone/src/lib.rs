@@ -111,8 +111,6 @@ pub use session::tasks::TaskRunner;
 pub use session::transaction::TransactionStatus;
 pub use sql::depth::THREAD_STACK_BYTES;
 pub use sql::statement::{ParameterNames, Statement, StatementKind, parse_script, quote};
-#[doc(hidden)]
-pub use sql::visitor;
 pub use text_types::{is_json, labels_of, normal_of};
 pub use type_names::type_name;
 pub use workload::{LoggedPredicate, LoggedScan};

@@ -67,7 +67,13 @@ impl Parser<'_> {
         }
         self.accept(K::COLUMN);
         let if_not_exists = self.if_not_exists();
-        Ok(AlterKind::AddColumn { if_not_exists, column: self.column_definition()? })
+        let column = self.column_definition()?;
+        self.require_type(&column)?;
+        if self.is(K::FIRST) {
+            return self
+                .refused_here("the position of a new column", "leave it out: new columns are behind the others");
+        }
+        Ok(AlterKind::AddColumn { if_not_exists, column })
     }
 
     /// Whether `COPY name` is a column with its type, which something that follows a type shows.

@@ -16,6 +16,10 @@ impl Parser<'_> {
         let start = self.span();
         self.accept_any(&[K::LOCAL, K::GLOBAL]);
         created.temporary = self.accept_any(&[K::TEMP, K::TEMPORARY]).is_some();
+        if self.is(K::UNLOGGED) && self.is_at(1, K::TABLE) {
+            // A crash takes no rows of any table.
+            self.advance();
+        }
         let Some(word) = self.keyword(0) else { return self.unknown_object() };
         let allows_replace = matches!(word, K::TABLE | K::VIEW | K::MACRO | K::FUNCTION | K::TYPE);
         let allows_temporary = matches!(word, K::TABLE | K::VIEW | K::SEQUENCE);
@@ -59,7 +63,6 @@ impl Parser<'_> {
             Some(K::EXTERNAL | K::FOREIGN) => {
                 ("an EXTERNAL table", "files are read by their names: FROM 'file.parquet'")
             }
-            Some(K::UNLOGGED) => ("an UNLOGGED table", "leave it out"),
             Some(K::TRIGGER) => ("a TRIGGER", "constraints and defaults are available"),
             Some(K::USER | K::ROLE) => ("a USER", "users and their roles are settings of the server: docs/server.md"),
             Some(K::DATABASE) => ("a DATABASE", "a database is a folder: freestone FOLDER"),

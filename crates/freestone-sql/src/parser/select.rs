@@ -131,13 +131,17 @@ impl Parser<'_> {
         self.is(K::QUALIFY) && self.begins_operand(1)
     }
 
-    /// `INTO [TEMP] name`, which is kept for the statement.
+    /// `INTO [TEMP | UNLOGGED] name`, which is kept for the statement.
     fn optional_into(&mut self) -> Parsed<()> {
         let start = self.span();
         if !self.accept(K::INTO) {
             return Ok(());
         }
         let temporary = self.accept_any(&[K::TEMP, K::TEMPORARY]).is_some();
+        if self.is(K::UNLOGGED) && (self.is_at(1, K::TABLE) || self.is_name_at(1)) {
+            // A crash takes no rows of any table.
+            self.advance();
+        }
         self.accept(K::TABLE);
         let name = self.object_name("a table")?;
         let into = IntoTable { name, temporary, span: self.since(start) };

@@ -162,6 +162,7 @@ impl Parser<'_> {
                     }
                     Some(K::VERBOSE) => parser.switch().map(|on| verbose = on),
                     Some(_) => parser.switch().map(|on| analyze = on),
+                    None if parser.accept_shown() => parser.switch().map(drop),
                     None => {
                         let hint = "the form is EXPLAIN [(ANALYZE, VERBOSE, FORMAT tree|json|traditional)] query";
                         parser.refused_here("this option of EXPLAIN", hint)
@@ -186,6 +187,16 @@ impl Parser<'_> {
             return Err(self.refused(self.since(start), "EXPLAIN of this statement", hint));
         }
         Ok(StatementKind::Explain(Explain { analyze, verbose, format, statement }))
+    }
+
+    /// An option of PostgreSQL for what is always, or never, shown here.
+    fn accept_shown(&mut self) -> bool {
+        const SHOWN: [&str; 6] = ["costs", "timing", "summary", "buffers", "settings", "wal"];
+        let is_shown = SHOWN.iter().any(|word| self.span().of(self.text).eq_ignore_ascii_case(word));
+        if is_shown {
+            self.advance();
+        }
+        is_shown
     }
 
     /// TRUE, FALSE, ON, OFF, 1, 0, or nothing, which is on.

@@ -51,28 +51,23 @@ impl Parser<'_> {
         } else if table.elements.is_empty() {
             return Err(self.expected_any(&["columns in parentheses", "AS"]));
         }
-        self.require_types(&table)?;
+        if table.query.is_none() {
+            table.elements.iter().try_for_each(|element| match element {
+                TableElement::Column(column) => self.require_type(column),
+                _ => Ok(()),
+            })?;
+        }
         Ok(table)
     }
 
-    /// Columns of a table that is not made by a query need a type or an expression.
-    fn require_types(&self, table: &CreateTable) -> Parsed<()> {
-        let is_untyped = |element: &TableElement| match element {
-            TableElement::Column(ColumnDefinition { data_type: None, constraints, name, .. }) => {
-                let is_generated =
-                    |constraint: &ColumnConstraint| matches!(constraint.kind, ColumnConstraintKind::Generated(_));
-                (!constraints.iter().any(is_generated)).then(|| name.clone())
-            }
-            _ => None,
-        };
-        match table.elements.iter().find_map(is_untyped) {
-            Some(name) if table.query.is_none() => {
-                let mut error = self.error(format!("column {} has no type", name.text));
-                error.span = name.span;
-                Err(error)
-            }
-            _ => Ok(()),
+    /// A column that is not made by a query needs a type or an expression.
+    pub(super) fn require_type(&self, column: &ColumnDefinition) -> Parsed<()> {
+        if column.data_type.is_some() || column.generated().is_some() {
+            return Ok(());
         }
+        let mut error = self.error(format!("column {} has no type", column.name.text));
+        error.span = column.name.span;
+        Err(error)
     }
 
     fn refuse_clauses_of_tables(&self) -> Parsed<()> {

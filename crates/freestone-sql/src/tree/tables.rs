@@ -50,6 +50,16 @@ pub struct ColumnDefinition {
     pub span: Span,
 }
 
+impl ColumnDefinition {
+    /// The value from which it is computed, if it is a generated column.
+    pub fn generated(&self) -> Option<&Expr> {
+        self.constraints.iter().find_map(|constraint| match &constraint.kind {
+            ColumnConstraintKind::Generated(value) => Some(&**value),
+            _ => None,
+        })
+    }
+}
+
 /// What holds for a column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnConstraint {

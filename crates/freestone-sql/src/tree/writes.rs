@@ -14,6 +14,16 @@ pub enum Write {
 }
 
 impl Write {
+    /// The table whose rows it changes.
+    pub fn table(&self) -> &ObjectName {
+        match self {
+            Write::Insert(insert) => &insert.table,
+            Write::Update(update) => &update.table,
+            Write::Delete(delete) => &delete.table,
+            Write::Merge(merge) => &merge.table,
+        }
+    }
+
     /// Its queries with names.
     pub fn with(&self) -> Option<&With> {
         match self {

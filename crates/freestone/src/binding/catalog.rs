@@ -24,9 +24,10 @@ use crate::internal_names::{PG_TEMP, is_hidden, shown};
 use crate::planning;
 use crate::provider::files::naming;
 use crate::provider::metadata;
+use crate::provider::versions::AT;
 use crate::shared::{Materialized, referenced};
 use crate::sql::names::{CATALOG, SCHEMA, is_ours, name_in};
-use crate::sql::spellings::AT;
+use crate::sql::option_lists;
 use crate::temp_schema::TempSchema;
 
 /// The function that reads files with options.
@@ -189,7 +190,7 @@ async fn provider(
             let mut arguments = vec![text(path)];
             for OptionItem { name, value, .. } in options {
                 arguments.push(text(&name.text));
-                arguments.push(text(&value.as_ref().map_or_else(|| "true".to_owned(), option_text)));
+                arguments.push(text(&value.as_ref().map_or_else(|| "true".to_owned(), option_lists::text_of)));
             }
             of_function(state, READ_FILES, &arguments).map(Some)
         }
@@ -277,15 +278,6 @@ fn version_value(planner: &Planner, state: &SessionState, scope: &Scope, written
         _ => return super::constant(planner, state, scope, written),
     };
     Ok(Expr::Literal(value, None))
-}
-
-/// The text of an option's value: a text without its quotes.
-pub(super) fn option_text(written: &tree::Expr) -> String {
-    match &written.kind {
-        ExprKind::Literal(Literal::Text(text)) => text.clone(),
-        ExprKind::Column(name) => name.parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join("."),
-        _ => written.to_string(),
-    }
 }
 
 /// A text as a value.

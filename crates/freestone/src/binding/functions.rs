@@ -26,15 +26,16 @@ use freestone_sql::Span;
 use freestone_sql::tree::{self, BinaryOperator, IntervalUnit};
 
 use super::Answers;
-use super::catalog::{of_function, option_text, source_of, text};
+use super::catalog::{of_function, source_of, text};
 use crate::catalog::Scope;
 use crate::error::ErrorKind;
+use crate::json_text::conversion as json_conversion;
 use crate::planning::analyzed_schema;
+use crate::provider::files::{FILE_FUNCTIONS, SNIFF};
 use crate::provider::metadata;
-use crate::sql::extensions::json_conversion;
-use crate::sql::file_calls;
 use crate::sql::function_macros;
 use crate::sql::names::name_in;
+use crate::sql::option_lists;
 use crate::sql::statement::quote;
 use crate::sql::summary;
 use crate::table_functions::evaluated;
@@ -123,12 +124,12 @@ impl Functions for Registry<'_> {
             // What other systems call so is named by the translation of this error.
             return plan_err!("table function '{name}' not found");
         }
-        let reads_files = file_calls::FUNCTIONS.contains(&name) || name == file_calls::SNIFF;
+        let reads_files = FILE_FUNCTIONS.contains(&name) || name == SNIFF;
         let mut given = vec![];
         for argument in arguments {
             match (&argument.name, &argument.value) {
                 (Some(name), _) if reads_files => {
-                    given.extend([text(&name.text), text(&option_text(&argument.written))])
+                    given.extend([text(&name.text), text(&option_lists::text_of(&argument.written))])
                 }
                 (Some(_), _) => return not_impl_err!("{name} takes no arguments by name"),
                 (None, Some(value)) => given.push(evaluated(value.clone(), self.state.config_options(), None)?),

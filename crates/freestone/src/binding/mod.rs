@@ -1,13 +1,11 @@
 //! Queries as plans: text to a tree by `freestone-sql`, and the tree to a plan by `freestone-binder`, whose world is implemented
 //! here: [`catalog`] the tables of a statement's snapshot, [`functions`] the functions and operators of its session.
 //!
-//! A form that the binder does not make yet is planned from sqlparser's tree and counted by its name. An error of another kind
-//! is the error of the statement.
+//! A form that the binder does not make is an error with its name.
 
 mod catalog;
 mod functions;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
@@ -15,7 +13,7 @@ use datafusion::common::DFSchema;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::scalar::ScalarValue;
-use freestone_binder::{BindError, Bound, ErrorKind as Kind, Options, Parameter, World, named_tables};
+use freestone_binder::{BindError, Bound, ErrorKind as Kind, Options, Parameter, SqlType, World, named_tables};
 use freestone_sql::tree;
 use parking_lot::Mutex;
 
@@ -28,103 +26,58 @@ use crate::sql::parameters::{self, Parameters};
 use crate::sql::written::Written;
 use crate::table_functions::evaluated;
 
-/// What the binder has planned in a session.
-#[derive(Debug, Default)]
-pub(crate) struct Bindings {
-    /// How many queries were planned, by the form for which the binder left them: empty if it planned them.
-    counts: Mutex<BTreeMap<String, usize>>,
+/// The plan of a statement's query as it was written.
+///
+/// # Errors
+/// The statement has no query; or the query is wrong, or has a form that is not bound.
+pub(crate) async fn plan(
+    planner: &Planner,
+    state: &SessionState,
+    scope: &Scope,
+    written: &Written,
+    parameters: &Parameters,
+) -> Result<Bound> {
+    bound(planner, state, scope, written.query()?, &of_values(parameters)?).await
 }
 
-impl Bindings {
-    /// How many queries were planned, by form.
-    pub fn counts(&self) -> BTreeMap<String, usize> {
-        self.counts.lock().clone()
-    }
-
-    /// A query that is bound, or `None` if its form is not bound yet.
-    ///
-    /// # Errors
-    /// The query is wrong.
-    pub async fn plan(
-        &self,
-        planner: &Planner,
-        state: &SessionState,
-        scope: &Scope,
-        written: &Written,
-        parameters: &Parameters,
-    ) -> Result<Option<Bound>> {
-        self.bound(planner, state, scope, written, &of_values(parameters)?).await
-    }
-
-    /// A query that is made of a statement.
-    ///
-    /// # Errors
-    /// The query is wrong, or has a form that is not bound.
-    pub async fn plan_made(
-        &self,
-        planner: &Planner,
-        state: &SessionState,
-        scope: &Scope,
-        (query, written): (&tree::Query, &Written),
-        parameters: &Parameters,
-    ) -> Result<Bound> {
-        let options = Options { numbers: Some(written.numbers().clone()), ..of_values(parameters)? };
-        let bound = bound(planner, state, scope, (query, written.text()), &options).await?;
-        self.count(bound.as_ref().err().copied());
-        bound.map_err(unavailable)
-    }
-
-    /// The plan of a query that is made of a statement, whose parameters have types and no values.
-    ///
-    /// # Errors
-    /// The query is wrong, or has a form that is not bound.
-    pub async fn described_made(
-        &self,
-        planner: &Planner,
-        state: &SessionState,
-        scope: &Scope,
-        (query, written): (&tree::Query, &Written),
-        types: &[DataType],
-    ) -> Result<LogicalPlan> {
-        let options = Options { numbers: Some(written.numbers().clone()), ..of_types(types) };
-        let bound = bound(planner, state, scope, (query, written.text()), &options).await?;
-        Ok(bound.map_err(unavailable)?.plan)
-    }
-
-    async fn bound(
-        &self,
-        planner: &Planner,
-        state: &SessionState,
-        scope: &Scope,
-        written: &Written,
-        options: &Options,
-    ) -> Result<Option<Bound>> {
-        let bound = match written.query() {
-            Ok(query) => bound(planner, state, scope, query, options).await?,
-            Err(form) => Err(form),
-        };
-        self.count(bound.as_ref().err().copied());
-        Ok(bound.ok())
-    }
-
-    /// Counts a query, with the form for which it was not bound.
-    fn count(&self, form: Option<&'static str>) {
-        *self.counts.lock().entry(form.unwrap_or_default().to_owned()).or_default() += 1;
-    }
+/// The plan of a query that is made of a statement.
+///
+/// # Errors
+/// The query is wrong, or has a form that is not bound.
+pub(crate) async fn plan_made(
+    planner: &Planner,
+    state: &SessionState,
+    scope: &Scope,
+    (query, written): (&tree::Query, &Written),
+    parameters: &Parameters,
+) -> Result<Bound> {
+    let options = Options { numbers: Some(written.numbers().clone()), ..of_values(parameters)? };
+    bound(planner, state, scope, (query, written.text()), &options).await
 }
 
-fn unavailable(form: &'static str) -> Error {
-    Error::unsupported(format!("{form} is not available here"))
+/// The plan of a query that is made of a statement, whose parameters have types and no values.
+///
+/// # Errors
+/// The query is wrong, or has a form that is not bound.
+pub(crate) async fn described_made(
+    planner: &Planner,
+    state: &SessionState,
+    scope: &Scope,
+    (query, written): (&tree::Query, &Written),
+    types: &[DataType],
+) -> Result<LogicalPlan> {
+    let options = Options { numbers: Some(written.numbers().clone()), ..of_types(types) };
+    Ok(bound(planner, state, scope, (query, written.text()), &options).await?.plan)
 }
 
-/// A query that is bound, or the form that is not. What binding asks for is looked up, and it begins again.
+/// A query that is bound. What binding asks for is looked up, and it begins again.
 async fn bound(
     planner: &Planner,
     state: &SessionState,
     scope: &Scope,
     (query, text): (&tree::Query, &str),
     options: &Options,
-) -> Result<std::result::Result<Bound, &'static str>> {
+) -> Result<Bound> {
     let mut catalog = catalog::Tables::new(planner, state, scope, named_tables(query)).await;
     let mut answers = Answers::default();
     loop {
@@ -134,17 +87,28 @@ async fn bound(
             let settings = functions.settings();
             let world = World { catalog: &catalog, functions: &functions, settings: &settings };
             match freestone_binder::bind(query, world, options) {
-                Ok(bound) => return Ok(Ok(bound)),
+                Ok(bound) => return Ok(bound),
                 Err(error) => error,
             }
         };
         if catalog.look_up_wanted(planner, state).await || answers.answer(state).await? {
             continue;
         }
-        return match error.kind {
-            Kind::Unsupported { form } => Ok(Err(form)),
-            _ => Err(explained(*error, text)),
-        };
+        return Err(match error.kind {
+            Kind::Unsupported { form } => Error::unsupported(format!("{form} is not available here")),
+            _ => explained(*error, text),
+        });
+    }
+}
+
+/// The value of an expression of a statement that reads no rows.
+///
+/// # Errors
+/// It is no constant.
+pub(crate) fn constant_value(planner: &Planner, scope: &Scope, written: &tree::Expr) -> Result<ScalarValue> {
+    match constant(planner, &planner.state(scope), scope, written)? {
+        Expr::Literal(value, _) => Ok(value),
+        _ => Err(Error::invalid(format!("{written} is not a constant"))),
     }
 }
 
@@ -162,6 +126,24 @@ fn constant(
     let value = freestone_binder::bind_expression(written, &Arc::new(DFSchema::empty()), world);
     let value = value.map_err(|error| explained(*error, ""))?;
     evaluated(value, state.config_options(), state.execution_props().query_execution_start_time)
+}
+
+/// The types of names in a text.
+///
+/// # Errors
+/// There is no such type.
+pub(crate) fn types(
+    planner: &Planner,
+    state: &SessionState,
+    scope: &Scope,
+    (written, text): (&[&tree::Type], &str),
+) -> Result<Vec<SqlType>> {
+    let (catalog, answers) = (catalog::Tables::none(planner, scope), Answers::default());
+    let functions = functions::Registry::new(state, scope, planner.temp(), &answers);
+    let settings = functions.settings();
+    let world = World { catalog: &catalog, functions: &functions, settings: &settings };
+    let known = |written: &&tree::Type| freestone_binder::bind_type(written, world);
+    written.iter().map(|written| known(written).map_err(|error| explained(*error, text))).collect()
 }
 
 /// The texts that queries return, which become the columns of PIVOT, in the order in which binding asks for them.

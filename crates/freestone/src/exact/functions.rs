@@ -19,7 +19,9 @@ use freestone_binder::patterns::similar;
 use super::function::unary;
 use super::rounding::Round;
 use crate::error::{Error, ErrorKind};
-use crate::sql::forms::SIMILAR;
+
+/// The function that makes a regular expression of a pattern of SIMILAR TO.
+const SIMILAR: &str = "freestone_similar";
 
 /// All functions of this module. Those with names of DataFusion's functions replace these.
 pub(super) fn all(state: &SessionState) -> Result<Vec<Arc<ScalarUDF>>> {

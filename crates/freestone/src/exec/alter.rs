@@ -8,7 +8,9 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, new_empty_array};
 use datafusion::arrow::compute::concat;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
-use datafusion::sql::sqlparser::ast;
+use freestone_sql::tree::{
+    AlterKind, AlterTable, ColumnDefinition, Expr, Identity as DeclaredIdentity, Name, RenameView, Type,
+};
 use freestone_store::schema::{Column, ConstraintKind, Identity, StoredValue, TableSchema, widens_in_place};
 use freestone_store::{ColumnUse, LockMode, Snapshot, StoreError, WriteTransaction, is_comparable};
 
@@ -18,50 +20,44 @@ use crate::definitions::{self, Comments, GeneratedColumn};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exact::integer_digits;
 use crate::exec::constraints::Constraints;
-use crate::exec::ddl;
 use crate::exec::sequences::{self, Generated};
 use crate::exec::view_columns::Views;
 use crate::exec::write::WriteContext;
-use crate::exec::{defaults, dml, generated_columns, row_checks};
+use crate::exec::{column_types, ddl, defaults, dml, generated_columns, row_checks};
 use crate::ingest::stored_cell;
 use crate::inputs::ArrowTable;
 use crate::planning;
-use crate::sql::names::{identifier, name_in, object_name};
-use crate::sql::spellings::CONSTRAINT;
+use crate::sql::names::{kept_name, name_in};
+use crate::sql::option_lists::list_of;
 use crate::sql::statement::quote;
 use crate::sql::text_types;
-use crate::sql::types::text_of;
-use crate::sql::user_types;
 
 const VERB: &str = "ALTER TABLE";
 
-/// `ALTER TABLE [IF EXISTS] table operation, …`.
+/// `ALTER TABLE [IF EXISTS] table action, …`. `text` is that of the statement.
 pub(crate) fn alter_table(
     transaction: &mut WriteTransaction,
     context: &WriteContext,
-    alter: ast::AlterTable,
+    alter: &AlterTable,
+    text: &str,
 ) -> Result<Outcome> {
-    let mut name = object_name(&alter.name)?;
-    if alter.if_exists {
-        transaction.lock(&name, LockMode::Exclusive)?;
-        let snapshot = transaction.snapshot();
-        if snapshot.table(&name).is_none() && !snapshot.views().contains_key(&name) {
-            return Ok(Outcome::Done { verb: VERB });
-        }
+    let mut name = kept_name(&alter.table)?;
+    if alter.if_exists && !exists(transaction, &name)? {
+        return Ok(Outcome::Done { verb: VERB });
     }
     if transaction.snapshot().views().contains_key(&name)
-        && let [ast::AlterTableOperation::RenameTable { table_name: ast::RenameTableNameKind::To(new) }] =
-            alter.operations.as_slice()
+        && let [action] = alter.actions.as_slice()
+        && let AlterKind::RenameTable { to } = &action.kind
     {
-        return rename_view(transaction, context, &name, new);
+        return rename_view(transaction, context, &name, to);
     }
     let found = dml::find(transaction, &name, LockMode::Exclusive)?;
-    let may_break_views = !alter.operations.iter().all(keeps_columns);
+    let may_break_views = !alter.actions.iter().all(|action| keeps_columns(&action.kind));
     let views = if may_break_views { Views::of(context, &transaction.snapshot())? } else { Views::default() };
     let old = name.clone();
-    for operation in alter.operations {
-        Alteration { transaction: &mut *transaction, context, table: &mut name, views: &views, old: &old }
-            .apply(operation)?;
+    for action in &alter.actions {
+        Alteration { transaction: &mut *transaction, context, table: &mut name, views: &views, old: &old, text }
+            .apply(&action.kind)?;
     }
     if may_break_views {
         views.check(context, &transaction.snapshot(), &found.name)?;
@@ -69,19 +65,31 @@ pub(crate) fn alter_table(
     Ok(Outcome::Done { verb: VERB })
 }
 
-/// `ALTER VIEW view RENAME TO new`.
-fn rename_view(
+/// Whether there is a table or view, which is locked.
+fn exists(transaction: &mut WriteTransaction, name: &str) -> Result<bool> {
+    transaction.lock(name, LockMode::Exclusive)?;
+    let snapshot = transaction.snapshot();
+    Ok(snapshot.table(name).is_some() || snapshot.views().contains_key(name))
+}
+
+/// `ALTER VIEW [IF EXISTS] view RENAME TO new`.
+pub(crate) fn alter_view(
     transaction: &mut WriteTransaction,
     context: &WriteContext,
-    name: &str,
-    new: &ast::ObjectName,
+    rename: &RenameView,
 ) -> Result<Outcome> {
-    let base = transaction.snapshot();
-    let new = object_name(new)?;
-    let new = match definitions::schema_of(&base, name) {
-        Some((schema, _)) if !new.contains('.') => name_in(schema, &new),
-        _ => new,
-    };
+    let name = kept_name(&rename.name)?;
+    if rename.if_exists && !exists(transaction, &name)? {
+        return Ok(Outcome::Done { verb: VERB });
+    }
+    if transaction.snapshot().table(&name).is_some() {
+        return Err(Error::invalid(format!("{name} is a table")).with_hint(format!("ALTER TABLE {name} RENAME TO …")));
+    }
+    rename_view(transaction, context, &name, &rename.to)
+}
+
+fn rename_view(transaction: &mut WriteTransaction, context: &WriteContext, name: &str, new: &Name) -> Result<Outcome> {
+    let new = in_same_schema(&transaction.snapshot(), name, &new.text);
     transaction.lock_name(name)?;
     transaction.lock_name(&new)?;
     let base = transaction.snapshot();
@@ -97,6 +105,14 @@ fn rename_view(
     transaction.create_view(&new, &text)?;
     others.check(context, &transaction.snapshot(), name)?;
     Ok(Outcome::Done { verb: VERB })
+}
+
+/// A new name in the schema of an object.
+fn in_same_schema(snapshot: &Snapshot, object: &str, new: &str) -> String {
+    match definitions::schema_of(snapshot, object) {
+        Some((schema, _)) => name_in(schema, new),
+        None => new.to_owned(),
+    }
 }
 
 /// Adds a UNIQUE constraint with a name to a table.
@@ -130,63 +146,77 @@ fn on_table(
 ) -> Result<()> {
     let found = dml::find(transaction, table, LockMode::Exclusive)?;
     let (mut name, views) = (found.name.clone(), Views::default());
-    change(&mut Alteration { transaction, context, table: &mut name, views: &views, old: &found.name })
+    change(&mut Alteration { transaction, context, table: &mut name, views: &views, old: &found.name, text: "" })
 }
 
 /// Whether the columns that there are keep their names and types.
-fn keeps_columns(operation: &ast::AlterTableOperation) -> bool {
-    use ast::AlterColumnOperation as Column;
-    match operation {
-        ast::AlterTableOperation::AddColumn { .. }
-        | ast::AlterTableOperation::AddConstraint { .. }
-        | ast::AlterTableOperation::DropConstraint { .. } => true,
-        ast::AlterTableOperation::AlterColumn { op, .. } => !matches!(op, Column::SetDataType { .. }),
-        _ => false,
+fn keeps_columns(action: &AlterKind) -> bool {
+    match action {
+        AlterKind::DropColumn { .. }
+        | AlterKind::RenameColumn { .. }
+        | AlterKind::RenameTable { .. }
+        | AlterKind::SetType { .. } => false,
+        AlterKind::AddColumn { .. }
+        | AlterKind::SetDefault { .. }
+        | AlterKind::DropDefault { .. }
+        | AlterKind::SetNotNull { .. }
+        | AlterKind::DropNotNull { .. }
+        | AlterKind::AddIdentity { .. }
+        | AlterKind::AddConstraint(_)
+        | AlterKind::DropConstraint { .. }
+        | AlterKind::RenameConstraint { .. }
+        | AlterKind::SetDesign(_)
+        | AlterKind::AddCopy { .. }
+        | AlterKind::DropCopy { .. } => true,
     }
 }
 
-/// One operation of the statement.
+/// One action of the statement.
 struct Alteration<'a> {
     transaction: &'a mut WriteTransaction,
     context: &'a WriteContext,
-    /// The name of the table, which the operation may change.
+    /// The name of the table, which the action may change.
     table: &'a mut String,
     views: &'a Views,
     /// The name of the table before the statement.
     old: &'a str,
+    /// The text of the statement.
+    text: &'a str,
 }
 
 impl Alteration<'_> {
-    fn apply(mut self, operation: ast::AlterTableOperation) -> Result<()> {
-        use ast::AlterTableOperation as Operation;
-        match operation {
-            Operation::AddColumn { if_not_exists, column_def, column_position: None, .. } => {
-                self.add(column_def, if_not_exists)
+    fn apply(mut self, action: &AlterKind) -> Result<()> {
+        match action {
+            AlterKind::AddColumn { if_not_exists, column } => self.add(column, *if_not_exists),
+            AlterKind::DropColumn { if_exists, name, cascade } => self.drop(&name.text, *if_exists, *cascade),
+            AlterKind::RenameColumn { name, to } => self.rename(&name.text, &to.text),
+            AlterKind::RenameTable { to } => self.rename_table(&to.text),
+            AlterKind::SetType { column, data_type, using } => self.set_type(&column.text, data_type, using.as_deref()),
+            AlterKind::SetDefault { column, value } => self.set_default(&column.text, value),
+            AlterKind::DropDefault { column } => self.drop_default(&column.text),
+            AlterKind::SetNotNull { column } => {
+                let at = self.position(&self.schema()?, &column.text)?;
+                self.set_not_null(at, &column.text)
             }
-            Operation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
-                let cascade = drop_behavior == Some(ast::DropBehavior::Cascade);
-                column_names.iter().try_for_each(|column| self.drop(&identifier(column), if_exists, cascade))
-            }
-            Operation::RenameColumn { old_column_name, new_column_name } => {
-                let (old, new) = (identifier(&old_column_name), identifier(&new_column_name));
-                match old.strip_prefix(CONSTRAINT) {
-                    Some(constraint) => self.rename_constraint(constraint, &new),
-                    None => self.rename(&old, &new),
-                }
-            }
-            Operation::RenameTable { table_name: ast::RenameTableNameKind::To(new) } => self.rename_table(&new),
-            Operation::AlterColumn { column_name, op } => self.alter_column(&identifier(&column_name), op),
-            Operation::AddConstraint { constraint, not_valid: false } => {
+            AlterKind::DropNotNull { column } => self.drop_not_null(&column.text),
+            AlterKind::AddIdentity { column, identity } => self.add_identity(&column.text, identity),
+            AlterKind::AddConstraint(constraint) => {
                 let mut constraints = Constraints::default();
                 constraints.add(constraint)?;
                 self.constrain(constraints)
             }
-            Operation::DropConstraint { if_exists, name, .. } => self.drop_constraint(&identifier(&name), if_exists),
-            other => Err(Error::unsupported(format!("ALTER TABLE … {other} is not available in this version"))
-                .with_hint(
-                    "there are ADD, DROP, RENAME and ALTER COLUMN, ADD, DROP and RENAME CONSTRAINT, RENAME TO, \
-                     SET DESIGN, ADD COPY and DROP COPY",
-                )),
+            AlterKind::DropConstraint { if_exists, name, cascade: _ } => self.drop_constraint(&name.text, *if_exists),
+            AlterKind::RenameConstraint { name, to } => self.rename_constraint(&name.text, &to.text),
+            AlterKind::SetDesign(options) => {
+                ddl::set_design(self.transaction, self.context, self.table, &list_of(options, self.text))
+            }
+            AlterKind::AddCopy { name, columns, options } => {
+                let options = &list_of(options, self.text);
+                ddl::add_copy(self.transaction, self.context, (self.table, &name.text), columns, options)
+            }
+            AlterKind::DropCopy { if_exists, name } => {
+                ddl::drop_copy(self.transaction, self.table, &name.text, *if_exists)
+            }
         }
     }
 
@@ -224,31 +254,24 @@ impl Alteration<'_> {
         found.ok_or_else(|| Error::not_found("column", column, names))
     }
 
-    /// Replaces the name of a type. A column that exists does not become an ENUM.
-    fn resolve_type(&mut self, data_type: &mut ast::DataType) -> Result<()> {
-        let snapshot = self.transaction.snapshot();
-        user_types::resolve(data_type, &|name| definitions::type_text(&snapshot, name))?;
-        match user_types::labels(data_type)? {
-            None => Ok(()),
-            Some(_) => Err(Error::unsupported("ALTER TYPE to an ENUM is not available")
-                .with_hint("add a column of the type, UPDATE it, and drop the other")),
-        }
-    }
-
-    fn add(&mut self, mut definition: ast::ColumnDef, if_not_exists: bool) -> Result<()> {
-        let (name, schema) = (identifier(&definition.name), self.schema()?);
+    fn add(&mut self, definition: &ColumnDefinition, if_not_exists: bool) -> Result<()> {
+        let (name, schema) = (definition.name.text.clone(), self.schema()?);
         if if_not_exists && schema.columns.iter().any(|column| column.name == name) {
             return Ok(());
         }
         self.check_free(&schema, &name)?;
-        let snapshot = self.transaction.snapshot();
-        user_types::of_column(&mut definition, &|name| definitions::type_text(&snapshot, name))?;
         let mut constraints = Constraints::default();
-        constraints.take_from(&mut definition)?;
+        constraints.of_column(definition)?;
         let generated = constraints.take_generated();
         let default = constraints.take_default();
-        let nullable = !definition.options.iter().any(|option| matches!(option.option, ast::ColumnOption::NotNull));
-        let data_type = column_type(self.context, self.transaction.snapshot(), definition.data_type)?;
+        let nullable = !constraints.requires(&name);
+        let scope = Scope::new(self.transaction.snapshot());
+        let declared: Vec<(&str, &Type)> =
+            definition.data_type.iter().map(|data_type| (name.as_str(), data_type)).collect();
+        let fields = column_types::declared(self.context, &scope, &declared, self.text, &mut constraints)?;
+        let columns = TableSchema::from_arrow(&Schema::new(fields))?.columns;
+        let untyped = || Error::invalid(format!("column {name} has no type"));
+        let data_type = columns.into_iter().next().ok_or_else(untyped)?.data_type;
         let value = match &default {
             Some(sql) => {
                 let scope = Scope::new(self.transaction.snapshot());
@@ -449,18 +472,8 @@ impl Alteration<'_> {
         Ok(())
     }
 
-    fn rename_table(&mut self, new: &ast::ObjectName) -> Result<()> {
-        let [new] = new.0.as_slice() else {
-            return Err(
-                Error::unsupported("RENAME TO takes a name without a schema").with_hint("a table stays in its schema")
-            );
-        };
-        let new = new.as_ident().map(identifier).unwrap_or_default();
-        let snapshot = self.transaction.snapshot();
-        let new = match definitions::schema_of(&snapshot, self.table) {
-            Some((schema, _)) => name_in(schema, &new),
-            None => new,
-        };
+    fn rename_table(&mut self, new: &str) -> Result<()> {
+        let new = in_same_schema(&self.transaction.snapshot(), self.table, new);
         self.transaction.lock_name(&new)?;
         let snapshot = self.transaction.snapshot();
         crate::sequences::check_free(&snapshot, &new)?;
@@ -476,61 +489,63 @@ impl Alteration<'_> {
         Ok(())
     }
 
-    fn alter_column(&mut self, column: &str, operation: ast::AlterColumnOperation) -> Result<()> {
-        use ast::AlterColumnOperation as Operation;
+    fn drop_not_null(&mut self, column: &str) -> Result<()> {
         let schema = self.schema()?;
         let at = self.position(&schema, column)?;
-        match operation {
-            Operation::SetNotNull => self.set_not_null(at, column),
-            Operation::DropNotNull => {
-                if schema.identity_of(at).is_some() {
-                    return Err(Error::invalid(format!("column {column} is an identity column, which has no NULL")));
-                }
-                if schema.primary_key.iter().any(|name| name == column) {
-                    let key = format!("PRIMARY KEY ({})", schema.primary_key.join(", "));
-                    return Err(Error::invalid(format!("column {column} is in the {key}, which has no NULL")));
-                }
-                Ok(self.transaction.change_schema(self.table, |schema| schema.columns[at].nullable = true)?)
-            }
-            Operation::SetDefault { value } => {
-                let sql = text_of(&value);
-                let scope = Scope::new(self.transaction.snapshot());
-                if schema.sequence_of(at).is_some() {
-                    return Err(Error::invalid(format!("the values of column {column} come from a sequence"))
-                        .with_hint("ALTER COLUMN … DROP DEFAULT first, which drops the sequence"));
-                }
-                defaults::check(self.context, &scope, column, &schema.columns[at].data_type, &sql)?;
-                Ok(self.transaction.change_schema(self.table, |schema| schema.set_default(at, Some(sql)))?)
-            }
-            Operation::DropDefault => {
-                let owned = schema.sequence_of(at).map(str::to_owned);
-                self.transaction.change_schema(self.table, |schema| schema.set_default(at, None))?;
-                sequences::drop_owned(self.transaction, owned.into_iter().collect())
-            }
-            Operation::AddGenerated { generated_as, sequence_options } => {
-                if schema.columns[at].nullable {
-                    return Err(Error::invalid(format!("column {column} must be NOT NULL to be an identity column"))
-                        .with_hint("ALTER COLUMN … SET NOT NULL first"));
-                }
-                let identity = match generated_as {
-                    Some(ast::GeneratedAs::ByDefault) => Identity::ByDefault,
-                    _ => Identity::Always,
-                };
-                let (column, options) = (column.to_owned(), sequence_options.unwrap_or_default());
-                let generated = vec![Generated { column, identity: Some(identity), options }];
-                let (table, mut changed) = (self.table.clone(), schema);
-                sequences::generate(self.transaction, &table, &mut changed, generated)?;
-                Ok(self.transaction.change_schema(self.table, |schema| *schema = changed)?)
-            }
-            Operation::SetDataType { mut data_type, using: None, .. } => {
-                self.resolve_type(&mut data_type)?;
-                let to = column_type(self.context, self.transaction.snapshot(), data_type)?;
-                self.change_type(column, &schema.columns[at].data_type, to)
-            }
-            Operation::SetDataType { mut data_type, using: Some(value), .. } => {
-                self.resolve_type(&mut data_type)?;
-                let to = column_type(self.context, self.transaction.snapshot(), data_type.clone())?;
-                self.compute(column, &schema.columns[at], to, &value, &data_type)
+        if schema.identity_of(at).is_some() {
+            return Err(Error::invalid(format!("column {column} is an identity column, which has no NULL")));
+        }
+        if schema.primary_key.iter().any(|name| name == column) {
+            let key = format!("PRIMARY KEY ({})", schema.primary_key.join(", "));
+            return Err(Error::invalid(format!("column {column} is in the {key}, which has no NULL")));
+        }
+        Ok(self.transaction.change_schema(self.table, |schema| schema.columns[at].nullable = true)?)
+    }
+
+    fn set_default(&mut self, column: &str, value: &Expr) -> Result<()> {
+        let schema = self.schema()?;
+        let (at, sql) = (self.position(&schema, column)?, value.to_string());
+        let scope = Scope::new(self.transaction.snapshot());
+        if schema.sequence_of(at).is_some() {
+            return Err(Error::invalid(format!("the values of column {column} come from a sequence"))
+                .with_hint("ALTER COLUMN … DROP DEFAULT first, which drops the sequence"));
+        }
+        defaults::check(self.context, &scope, column, &schema.columns[at].data_type, &sql)?;
+        Ok(self.transaction.change_schema(self.table, |schema| schema.set_default(at, Some(sql)))?)
+    }
+
+    fn drop_default(&mut self, column: &str) -> Result<()> {
+        let schema = self.schema()?;
+        let at = self.position(&schema, column)?;
+        let owned = schema.sequence_of(at).map(str::to_owned);
+        self.transaction.change_schema(self.table, |schema| schema.set_default(at, None))?;
+        sequences::drop_owned(self.transaction, owned.into_iter().collect())
+    }
+
+    fn add_identity(&mut self, column: &str, declared: &DeclaredIdentity) -> Result<()> {
+        let mut schema = self.schema()?;
+        let at = self.position(&schema, column)?;
+        if schema.columns[at].nullable {
+            return Err(Error::invalid(format!("column {column} must be NOT NULL to be an identity column"))
+                .with_hint("ALTER COLUMN … SET NOT NULL first"));
+        }
+        let identity = if declared.always { Identity::Always } else { Identity::ByDefault };
+        let (column, options) = (column.to_owned(), declared.options.clone());
+        let generated = vec![Generated { column, identity: Some(identity), options }];
+        sequences::generate(self.transaction, &self.table.clone(), &mut schema, generated)?;
+        Ok(self.transaction.change_schema(self.table, |changed| *changed = schema)?)
+    }
+
+    fn set_type(&mut self, column: &str, data_type: &Type, using: Option<&Expr>) -> Result<()> {
+        let schema = self.schema()?;
+        let at = self.position(&schema, column)?;
+        let scope = Scope::new(self.transaction.snapshot());
+        let to = column_types::changed(self.context, &scope, (column, data_type), self.text)?;
+        match using {
+            None => self.change_type(column, &schema.columns[at].data_type, to),
+            Some(value) => {
+                let sql = format!("SELECT CAST(({value}) AS {data_type}) FROM {}", quote(TARGET));
+                self.compute(column, &schema.columns[at], to, &sql)
             }
         }
     }
@@ -584,27 +599,18 @@ impl Alteration<'_> {
         row_checks::validate(self.context, &Scope::new(self.transaction.snapshot()), &self.schema()?)
     }
 
-    /// `TYPE type USING value`: the values are computed from the column.
-    fn compute(
-        &mut self,
-        column: &str,
-        old: &Column,
-        to: DataType,
-        value: &ast::Expr,
-        data_type: &ast::DataType,
-    ) -> Result<()> {
+    /// `TYPE type USING value`: the values are computed from the column by a query.
+    fn compute(&mut self, column: &str, old: &Column, to: DataType, sql: &str) -> Result<()> {
         self.refuse_uses_of_values(column)?;
         self.check_default(column, &to)?;
         let rows = self.transaction.table(self.table)?.rows();
         self.context.prepare_append(self.transaction, usize::try_from(rows).ok())?;
         let (context, snapshot) = (self.context, self.transaction.snapshot());
         let alone = TableSchema { columns: vec![Column { nullable: true, ..old.clone() }], ..TableSchema::default() };
-        let (value, to_type) = (text_of(value), text_of(data_type));
-        let sql = format!("SELECT CAST(({value}) AS {to_type}) FROM {}", quote(TARGET));
         let field = Arc::new(Field::new(column, to.clone(), true));
         let convert = |array: &ArrayRef| -> std::result::Result<ArrayRef, StoreError> {
             let failed = |error: Error| StoreError::Filter(Box::new(error));
-            let computed = computed(context, &snapshot, &alone, array, &sql).map_err(failed)?;
+            let computed = computed(context, &snapshot, &alone, array, sql).map_err(failed)?;
             stored_cell(&computed, &field, 1).map_err(failed)
         };
         self.transaction.change_type(self.table, column, to, convert)?;
@@ -717,12 +723,4 @@ fn widens(from: &DataType, to: &DataType) -> bool {
             .all(|field| to.iter().any(|new| new.name() == field.name() && holds(field.data_type(), new.data_type()))),
         _ => false,
     }
-}
-
-/// The type of a column of a table.
-fn column_type(context: &WriteContext, snapshot: Arc<Snapshot>, data_type: ast::DataType) -> Result<DataType> {
-    let fields = ddl::declared_types(context, &Scope::new(snapshot), vec![data_type])?;
-    let columns = TableSchema::from_arrow(&fields)?.columns;
-    let first = columns.into_iter().next();
-    first.map(|column| column.data_type).ok_or_else(|| Error::invalid("a column without a type"))
 }

@@ -1,6 +1,6 @@
 //! `COMMENT ON TABLE | VIEW | COLUMN name IS 'text'`.
 
-use datafusion::sql::sqlparser::ast::{self, CommentObject};
+use freestone_sql::tree::{Comment, CommentOn, ObjectName};
 use freestone_store::{LockMode, WriteTransaction};
 
 use crate::context::Outcome;
@@ -8,36 +8,35 @@ use crate::definitions;
 use crate::error::{Error, Result};
 use crate::exec::dml;
 use crate::exec::write::WriteContext;
-use crate::sql::names::{identifier, object_name};
+use crate::sql::names::kept_name;
 
 pub(crate) fn comment(
     transaction: &mut WriteTransaction,
     context: &WriteContext,
-    kind: CommentObject,
-    name: &ast::ObjectName,
-    text: Option<String>,
+    comment: &Comment,
 ) -> Result<Outcome> {
-    let (object, column) = match kind {
-        CommentObject::Column => {
-            let mut parts = name.0.clone();
-            let column = parts.pop().and_then(|part| part.as_ident().map(identifier)).unwrap_or_default();
+    let (object, column) = match comment.on {
+        CommentOn::Column => {
+            let mut parts = comment.name.parts.clone();
+            let column = parts.pop().map(|column| column.text).unwrap_or_default();
             if parts.is_empty() {
                 return Err(Error::syntax("syntax error: the form is COMMENT ON COLUMN table.column IS 'text'"));
             }
-            (object_name(&ast::ObjectName(parts))?, Some(column))
+            (kept_name(&ObjectName { parts, span: comment.name.span })?, Some(column))
         }
-        _ => (object_name(name)?, None),
+        CommentOn::Table | CommentOn::View => (kept_name(&comment.name)?, None),
     };
+    let text = comment.text.as_ref().map(|text| text.value.clone());
     let snapshot = transaction.snapshot();
     let object = context.planner().temp().resolved(&snapshot, &object);
     let is_view = snapshot.views().contains_key(&object) && snapshot.table(&object).is_none();
-    match (kind, is_view) {
-        (CommentObject::View, true) => transaction.lock_name(&object)?,
-        (CommentObject::View, false) => {
+    match (comment.on, is_view) {
+        (CommentOn::View, true) => transaction.lock_name(&object)?,
+        (CommentOn::View, false) => {
             let views = definitions::views(&snapshot).map(|(name, _)| name.as_str());
             return Err(Error::not_found("view", &object, views));
         }
-        (CommentObject::Column, true) => {
+        (CommentOn::Column, true) => {
             return Err(Error::unsupported(format!("{object} is a view: its columns have no comments"))
                 .with_hint("COMMENT ON VIEW says what it is"));
         }

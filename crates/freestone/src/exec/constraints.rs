@@ -1,7 +1,10 @@
 //! The constraints and defaults that CREATE TABLE and ALTER TABLE declare.
 
 use datafusion::arrow::datatypes::Schema;
-use datafusion::sql::sqlparser::ast;
+use freestone_sql::tree::{
+    ColumnConstraint, ColumnConstraintKind, ColumnDefinition, Enforced, Expr, Name, ObjectName, References,
+    TableConstraint, TableConstraintKind,
+};
 use freestone_store::schema::{CheckConstraint, ForeignKey, Identity, TableSchema, UniqueKey, usual_constraint_name};
 use freestone_store::{Snapshot, is_comparable};
 
@@ -9,9 +12,8 @@ use crate::error::{Error, Result};
 use crate::exec::row_checks;
 use crate::exec::sequences::{self, Generated};
 use crate::internal_names::is_temporary;
-use crate::sql::names::{identifier, object_name};
+use crate::sql::names::kept_name;
 use crate::sql::text_types::TextType;
-use crate::sql::types::text_of;
 use crate::text_types;
 
 /// Constraints as they are declared, with the columns as the statement names them.
@@ -21,8 +23,9 @@ pub(crate) struct Constraints {
     unique: Vec<Key>,
     /// With what the statement says of their enforcement.
     foreign: Vec<(ForeignKey, Option<bool>)>,
-    /// Names and conditions.
-    checks: Vec<(Option<String>, ast::Expr)>,
+    checks: Vec<Check>,
+    /// Columns that are NOT NULL.
+    required: Vec<String>,
     /// Columns and their defaults.
     defaults: Vec<(String, String)>,
     /// Columns with values from a sequence.
@@ -36,51 +39,47 @@ struct Key {
     is_enforced: bool,
 }
 
-impl Constraints {
-    /// Takes the constraints out of the statement, which DataFusion would refuse, and refuses what is not available.
-    pub fn take(create: &mut ast::CreateTable) -> Result<Constraints> {
-        let mut found = Constraints::default();
-        for constraint in std::mem::take(&mut create.constraints) {
-            found.add(constraint)?;
-        }
-        for column in &mut create.columns {
-            found.take_from(column)?;
-        }
-        Ok(found)
-    }
+/// A CHECK.
+struct Check {
+    name: Option<String>,
+    condition: String,
+    /// The columns that the condition may name.
+    columns: Vec<String>,
+}
 
+impl Constraints {
     /// Adds a constraint of a table.
     ///
     /// # Errors
-    /// Its kind is not available, or it is a second PRIMARY KEY.
-    pub fn add(&mut self, constraint: ast::TableConstraint) -> Result<()> {
-        match constraint {
-            ast::TableConstraint::PrimaryKey(key) => {
-                let columns = index_columns(&key.columns)?;
-                self.set_primary(Key::new(key.name, columns, key.characteristics.as_ref()))
-            }
-            ast::TableConstraint::Unique(key) => {
-                let columns = index_columns(&key.columns)?;
-                self.add_unique(Key::new(key.name, columns, key.characteristics.as_ref()))
-            }
-            ast::TableConstraint::ForeignKey(key) => {
-                self.foreign.push(foreign_key(key, None)?);
+    /// It is a second PRIMARY KEY, or is not available.
+    pub fn add(&mut self, constraint: &TableConstraint) -> Result<()> {
+        let TableConstraint { name, kind, enforced, .. } = constraint;
+        let name = name.as_ref().map(|name| name.text.clone());
+        match kind {
+            TableConstraintKind::PrimaryKey(columns) => self.set_primary(Key::new(name, texts(columns), *enforced)),
+            TableConstraintKind::Unique(columns) => self.add_unique(Key::new(name, texts(columns), *enforced)),
+            TableConstraintKind::ForeignKey(columns, references) => {
+                self.foreign.push((foreign_key(name, texts(columns), references)?, *enforced));
                 Ok(())
             }
-            ast::TableConstraint::Check(check) => self.add_check(check.name.clone(), &check),
-            other => Err(no_constraint(&other.to_string())),
+            TableConstraintKind::Check(condition) => self.add_check(name, condition, *enforced),
         }
     }
 
     /// Adds the CHECKs of the columns of a query's result that are of an ENUM or of texts in a normal form.
-    pub fn add_text_types(&mut self, fields: &Schema) -> Result<()> {
+    pub fn add_text_types(&mut self, fields: &Schema) {
         for field in fields.fields() {
             let labels = text_types::labels_of(field).map(TextType::Enum);
             if let Some(kind) = labels.or_else(|| text_types::normal_of(field).map(TextType::Normal)) {
-                self.checks.push((None, kind.check(field.name())));
+                self.add_text_type(field.name(), &kind);
             }
         }
-        Ok(())
+    }
+
+    /// Adds the CHECK of a column of texts of which only some are allowed.
+    pub fn add_text_type(&mut self, column: &str, kind: &TextType) {
+        let (condition, columns) = (kind.check(column), vec![column.to_owned()]);
+        self.checks.push(Check { name: None, condition, columns });
     }
 
     /// Adds a UNIQUE with a name.
@@ -88,47 +87,41 @@ impl Constraints {
         self.add_unique(Key { name: Some(name.to_owned()), columns, is_enforced: true })
     }
 
-    /// Takes the constraints and the default of one column.
-    pub fn take_from(&mut self, column: &mut ast::ColumnDef) -> Result<()> {
-        let name = identifier(&column.name);
-        self.generated.extend(sequences::take_serial(column));
-        let mut kept = Vec::with_capacity(column.options.len());
-        for option in std::mem::take(&mut column.options) {
-            let of_column = |own: Option<ast::Ident>, characteristics: Option<&ast::ConstraintCharacteristics>| {
-                Key::new(option.name.clone().or(own), vec![name.clone()], characteristics)
-            };
-            match &option.option {
-                ast::ColumnOption::PrimaryKey(key) => {
-                    self.set_primary(of_column(key.name.clone(), key.characteristics.as_ref()))?;
-                }
-                ast::ColumnOption::Unique(key) => {
-                    self.add_unique(of_column(key.name.clone(), key.characteristics.as_ref()))?;
-                }
-                ast::ColumnOption::ForeignKey(key) => {
-                    let (mut key, wanted) = foreign_key(key.clone(), Some(&name))?;
-                    key.name = option.name.as_ref().map_or(key.name, identifier);
-                    self.foreign.push((key, wanted));
-                }
-                ast::ColumnOption::Generated {
-                    generated_as: how @ (ast::GeneratedAs::Always | ast::GeneratedAs::ByDefault),
-                    sequence_options,
-                    generation_expr: None,
-                    ..
-                } => {
-                    let always = matches!(how, ast::GeneratedAs::Always);
-                    let identity = Some(if always { Identity::Always } else { Identity::ByDefault });
-                    let options = sequence_options.clone().unwrap_or_default();
-                    self.generated.push(Generated { column: name.clone(), identity, options });
-                }
-                ast::ColumnOption::Default(value) => self.defaults.push((name.clone(), text_of(value))),
-                ast::ColumnOption::Check(check) => {
-                    self.add_check(option.name.clone().or(check.name.clone()), check)?;
-                }
-                ast::ColumnOption::Null | ast::ColumnOption::NotNull => kept.push(option),
-                other => return Err(no_constraint(&other.to_string())),
+    /// Adds the constraints and the default of one column.
+    ///
+    /// # Errors
+    /// As for [`Constraints::add`].
+    pub fn of_column(&mut self, column: &ColumnDefinition) -> Result<()> {
+        self.generated.extend(sequences::serial(column));
+        column.constraints.iter().try_for_each(|constraint| self.add_to_column(&column.name.text, constraint))
+    }
+
+    fn add_to_column(&mut self, column: &str, constraint: &ColumnConstraint) -> Result<()> {
+        use ColumnConstraintKind as Kind;
+        let name = constraint.name.as_ref().map(|name| name.text.clone());
+        let columns = || vec![column.to_owned()];
+        match &constraint.kind {
+            Kind::NotNull => self.required.push(column.to_owned()),
+            Kind::Null => {}
+            Kind::Default(value) => self.defaults.push((column.to_owned(), value.to_string())),
+            Kind::Identity(identity) => self.generated.push(Generated {
+                column: column.to_owned(),
+                identity: Some(if identity.always { Identity::Always } else { Identity::ByDefault }),
+                options: identity.options.clone(),
+            }),
+            Kind::PrimaryKey(enforced) => self.set_primary(Key::new(name, columns(), *enforced))?,
+            Kind::Unique(enforced) => self.add_unique(Key::new(name, columns(), *enforced))?,
+            Kind::Check(condition, enforced) => self.add_check(name, condition, *enforced)?,
+            Kind::References(references, enforced) => {
+                self.foreign.push((foreign_key(name, columns(), references)?, *enforced));
+            }
+            Kind::Collate(collation) => check_collation(column, collation)?,
+            Kind::Generated(_) => {
+                return Err(Error::unsupported(format!("{constraint} is not available in this version")).with_hint(
+                    "there are NOT NULL, DEFAULT, GENERATED AS IDENTITY, PRIMARY KEY, UNIQUE, CHECK, and REFERENCES",
+                ));
             }
         }
-        column.options = kept;
         Ok(())
     }
 
@@ -142,6 +135,11 @@ impl Constraints {
         self.defaults.pop().map(|(_, sql)| sql)
     }
 
+    /// Whether a column is NOT NULL.
+    pub fn requires(&self, column: &str) -> bool {
+        self.required.iter().any(|name| name == column)
+    }
+
     /// Adds the constraints to the schema of a table.
     ///
     /// # Errors
@@ -150,6 +148,9 @@ impl Constraints {
         let usual = |columns: &[String], suffix: &str| usual_constraint_name(table, columns, suffix);
         for (name, sql) in self.defaults {
             schema.set_default(schema.index_of(&name)?, Some(sql));
+        }
+        for column in schema.columns.iter_mut().filter(|column| self.required.contains(&column.name)) {
+            column.nullable = false;
         }
         if let Some(Key { name, columns, is_enforced }) = self.primary {
             if !schema.primary_key.is_empty() {
@@ -192,12 +193,7 @@ impl Constraints {
             }
             schema.foreign_keys.push(key);
         }
-        for (name, condition) in self.checks {
-            let columns = row_checks::columns(&condition, &schema);
-            let columns = if columns.len() == 1 { columns } else { vec![] };
-            let name = name.unwrap_or_else(|| schema.free_constraint_name(table, &usual(&columns, "check")));
-            schema.checks.push(CheckConstraint { name, condition: text_of(&condition) });
-        }
+        add_checks(&mut schema, table, self.checks);
         Ok(schema.validated()?)
     }
 
@@ -208,12 +204,12 @@ impl Constraints {
         Ok(())
     }
 
-    fn add_check(&mut self, name: Option<ast::Ident>, check: &ast::CheckConstraint) -> Result<()> {
-        if check.enforced == Some(false) {
+    fn add_check(&mut self, name: Option<String>, condition: &Expr, enforced: Enforced) -> Result<()> {
+        if enforced == Some(false) {
             return Err(Error::unsupported("CHECK NOT ENFORCED is not available").with_hint("leave it out"));
         }
-        row_checks::refuse_subqueries(&check.expr)?;
-        self.checks.push((name.as_ref().map(identifier), check.expr.as_ref().clone()));
+        row_checks::refuse_subqueries(condition)?;
+        self.checks.push(Check { name, condition: condition.to_string(), columns: row_checks::named(condition) });
         Ok(())
     }
 
@@ -228,14 +224,13 @@ impl Constraints {
 }
 
 impl Key {
-    fn new(
-        name: Option<ast::Ident>,
-        columns: Vec<String>,
-        characteristics: Option<&ast::ConstraintCharacteristics>,
-    ) -> Key {
-        let is_enforced = characteristics.and_then(|characteristics| characteristics.enforced).unwrap_or(true);
-        Key { name: name.as_ref().map(identifier), columns, is_enforced }
+    fn new(name: Option<String>, columns: Vec<String>, enforced: Enforced) -> Key {
+        Key { name, columns, is_enforced: enforced.unwrap_or(true) }
     }
+}
+
+fn texts(names: &[Name]) -> Vec<String> {
+    names.iter().map(|name| name.text.clone()).collect()
 }
 
 /// The columns to which a foreign key refers, if it can be enforced: they are an enforced key, and of the same types.
@@ -255,28 +250,38 @@ fn second_primary_key() -> Error {
     Error::invalid("a table has one PRIMARY KEY only")
 }
 
-fn no_constraint(what: &str) -> Error {
-    Error::unsupported(format!("{what} is not available in this version")).with_hint(
-        "there are NOT NULL, DEFAULT, GENERATED AS IDENTITY, PRIMARY KEY, UNIQUE, CHECK, and REFERENCES or FOREIGN KEY",
-    )
+/// Adds CHECKs to the schema of a table. One over a single column has the name of that column in its own.
+fn add_checks(schema: &mut TableSchema, table: &str, checks: Vec<Check>) {
+    for Check { name, condition, columns } in checks {
+        let all = schema.columns.iter().map(|column| &column.name);
+        let mut columns: Vec<String> = all.filter(|name| columns.contains(name)).cloned().collect();
+        if columns.len() > 1 {
+            columns.clear();
+        }
+        let usual = || schema.free_constraint_name(table, &usual_constraint_name(table, &columns, "check"));
+        let name = name.unwrap_or_else(usual);
+        schema.checks.push(CheckConstraint { name, condition });
+    }
 }
 
-fn index_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {
-    columns
-        .iter()
-        .map(|column| match &column.column.expr {
-            ast::Expr::Identifier(name) => Ok(identifier(name)),
-            other => Err(Error::invalid(format!("a key names columns; {other} is an expression"))),
-        })
-        .collect()
+/// A column of a table has the usual collation.
+fn check_collation(column: &str, collation: &ObjectName) -> Result<()> {
+    const HINT: &str = "write it in comparisons and ORDER BY";
+    for part in &collation.parts {
+        match part.text.to_lowercase().as_str() {
+            "c" | "posix" | "binary" | "default" | "ucs_basic" => {}
+            "nocase" | "noaccent" | "nfc" => {
+                let message = format!("column {column}: COLLATE {collation} is not available for columns");
+                return Err(Error::unsupported(message).with_hint(HINT));
+            }
+            _ => return Err(Error::unsupported(format!("collation {collation} is not available")).with_hint(HINT)),
+        }
+    }
+    Ok(())
 }
 
-fn foreign_key(key: ast::ForeignKeyConstraint, column: Option<&str>) -> Result<(ForeignKey, Option<bool>)> {
-    let columns = match column {
-        Some(column) => vec![column.to_owned()],
-        None => key.columns.iter().map(identifier).collect(),
-    };
-    let referenced: Vec<String> = key.referred_columns.iter().map(identifier).collect();
+fn foreign_key(name: Option<String>, columns: Vec<String>, references: &References) -> Result<ForeignKey> {
+    let referenced = texts(&references.columns);
     if !referenced.is_empty() && referenced.len() != columns.len() {
         return Err(Error::invalid(format!(
             "FOREIGN KEY names {} columns and references {}",
@@ -284,7 +289,6 @@ fn foreign_key(key: ast::ForeignKeyConstraint, column: Option<&str>) -> Result<(
             referenced.len()
         )));
     }
-    let wanted = key.characteristics.and_then(|characteristics| characteristics.enforced);
-    let name = key.name.as_ref().map(identifier).unwrap_or_default();
-    Ok((ForeignKey { name, columns, table: object_name(&key.foreign_table)?, referenced, enforced: false }, wanted))
+    let (name, table) = (name.unwrap_or_default(), kept_name(&references.table)?);
+    Ok(ForeignKey { name, columns, table, referenced, enforced: false })
 }

@@ -20,7 +20,7 @@ use crate::exec::write::WriteContext;
 use crate::ingest;
 use crate::ingest::{FileFormat, FileReader, IngestError, IngestOptions, Location, RejectSink, SpooledFile};
 use crate::provider::files::{FileOptions, Layout, RejectNames, RejectTables, arguments};
-use crate::sql::statement::{CopyFrom, OptionList};
+use crate::sql::command::{CopyFrom, OptionList};
 
 /// `COPY table [(columns)] FROM 'file' (options)`. The name may be a folder or a pattern. Files are read in the order
 /// of their names. Columns of files are assigned by name, and those that the table does not have are ignored.

@@ -23,7 +23,6 @@ use crate::exec::write::WriteContext;
 use crate::ingest::stored_cell;
 use crate::planning;
 use crate::sequences::{catalog_name, named_by};
-use crate::sql::statement::parse_expression;
 use crate::sql::trees;
 
 /// The values of the columns that a statement does not give, for each of its batches.
@@ -74,7 +73,7 @@ fn repeated(one: &ArrayRef, rows: usize) -> Result<ArrayRef> {
 }
 
 fn value(context: &WriteContext, scope: &Scope, sql: &str) -> Result<Value> {
-    if let Some(sequence) = named_by(&parse_expression(sql)?) {
+    if let Some(sequence) = named_by(&trees::parsed(sql)?) {
         return Ok(Value::Next(catalog_name(&sequence)?));
     }
     let (state, plan) = context.plan_text(scope, &format!("SELECT ({sql})"))?;
@@ -162,7 +161,7 @@ pub(crate) fn check_all(context: &WriteContext, scope: &Scope, schema: &TableSch
 /// The text of the default, which was read once, cannot be read.
 pub(crate) fn expression(schema: &TableSchema, column: usize, span: Span) -> Result<Expr> {
     let Some(sql) = schema.default_of(column) else { return Ok(trees::literal(Literal::Null, span)) };
-    let mut value = freestone_sql::parse_expression(sql).map_err(|error| Error::of_syntax(&error, sql, 1, 1))?;
+    let mut value = trees::parsed(sql)?;
     each_part_mut(&mut value, &mut |part| {
         part.span = span;
         match &mut part.kind {

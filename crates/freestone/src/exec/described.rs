@@ -55,7 +55,7 @@ impl DescribedWrite {
     /// # Errors
     /// As for [`DescribedWrite::of`].
     pub fn of_lock(planner: &Planner, snapshot: &Arc<Snapshot>, lock: &LockRows) -> Result<DescribedWrite> {
-        let (select, target) = lock_rows::parts(lock, planner, snapshot)?;
+        let (select, target, _) = lock_rows::parts(lock, planner, snapshot)?;
         let table = found(snapshot, &target)?;
         let rows = target.query_of_rows(select.condition.as_ref(), &[], None);
         let scope = Scope::new(snapshot.clone());

@@ -13,8 +13,7 @@ use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::sql::sqlparser::ast;
-use freestone_sql::tree::{Delete, Query, Update, Write};
+use freestone_sql::tree::{Delete, Query, Truncate, Update, Write};
 use freestone_store::schema::TableSchema;
 use freestone_store::{Appended, Appender, LockMode, Snapshot, Table, WriteTransaction};
 
@@ -27,7 +26,7 @@ use crate::exec::stored_values::Places;
 use crate::exec::write::{Batches, WriteContext};
 use crate::ingest::{ColumnMatch, Location, conform};
 use crate::planning;
-use crate::sql::names::object_name;
+use crate::sql::names::kept_name;
 use crate::sql::parameters::Parameters;
 use crate::sql::written::Written;
 use crate::text_types;
@@ -164,17 +163,17 @@ pub(crate) fn update_by_text(transaction: &mut WriteTransaction, context: &Write
 }
 
 /// `TRUNCATE table, …`.
-pub(super) fn truncate(transaction: &mut WriteTransaction, truncate: &ast::Truncate) -> Result<Outcome> {
+pub(super) fn truncate(transaction: &mut WriteTransaction, truncate: &Truncate) -> Result<Outcome> {
     let mut rows = 0;
-    for target in &truncate.table_names {
-        let name = object_name(&target.name)?;
+    for name in &truncate.tables {
+        let name = kept_name(name)?;
         if truncate.if_exists && transaction.table(&name).is_err() {
             continue;
         }
         let table = find(transaction, &name, LockMode::Exclusive)?;
         rows += table.rows();
         transaction.truncate(&name)?;
-        if matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)) {
+        if truncate.restart_identity {
             let owned = table.schema.sequences();
             owned.iter().try_for_each(|sequence| crate::sequences::restart(transaction, sequence))?;
         }

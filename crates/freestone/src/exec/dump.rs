@@ -6,7 +6,6 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use freestone_store::design::Design;
 use freestone_store::schema::ForeignKey;
 use freestone_store::{Snapshot, Table};
@@ -15,7 +14,6 @@ use crate::definitions;
 use crate::internal_names::is_temporary;
 use crate::provider::metadata::{bare_or_quoted, create_without_design, foreign_key, list, sql_name};
 use crate::sequences;
-use crate::sql::dialect::SqlDialect;
 use crate::sql::statement::{literal, quote};
 
 /// A database as SQL, without its rows.
@@ -158,13 +156,7 @@ fn with_macros(mut found: HashSet<String>, words_of_macros: &HashMap<String, Has
 
 /// The names and other words of a text, as the catalog has them.
 fn words(text: &str) -> HashSet<String> {
-    let tokens = Tokenizer::new(&SqlDialect, text).tokenize().unwrap_or_default();
-    let word = |token| match token {
-        Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_lowercase()),
-        Token::Word(word) => Some(word.value),
-        _ => None,
-    };
-    tokens.into_iter().filter_map(word).collect()
+    freestone_sql::names_in(text).into_iter().map(|(name, _)| name).collect()
 }
 
 /// The last part of a name with a schema.

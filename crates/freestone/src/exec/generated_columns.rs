@@ -3,7 +3,8 @@
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::sqlparser::ast::{self, Expr};
+use freestone_binder::each_part_mut;
+use freestone_sql::tree::{ColumnDefinition, Expr, ExprKind};
 use freestone_store::WriteTransaction;
 use freestone_store::schema::TableSchema;
 
@@ -12,65 +13,46 @@ use crate::definitions::{self, GeneratedColumn};
 use crate::error::{Error, Result};
 use crate::exec::row_checks;
 use crate::exec::write::WriteContext;
-use crate::sql::names::{folded, identifier};
 use crate::sql::room::Room;
-use crate::sql::statement::{parse_expression, quote};
-use crate::sql::token_forms::COMPUTED;
-use crate::sql::types::text_of;
-use crate::sql::visitor;
+use crate::sql::statement::quote;
+use crate::sql::trees;
 
-/// Takes the generated columns out of CREATE TABLE.
-pub(crate) fn take(create: &mut ast::CreateTable) -> Result<Vec<GeneratedColumn>> {
-    let (mut stored, mut generated) = (vec![], vec![]);
-    for (at, column) in std::mem::take(&mut create.columns).into_iter().enumerate() {
-        let is_expression = |option: &ast::ColumnOptionDef| {
-            matches!(option.option, ast::ColumnOption::Generated { generation_expr: Some(_), .. })
-        };
-        if !column.options.iter().any(is_expression) {
-            stored.push(column);
-            continue;
-        }
-        let name = identifier(&column.name);
-        let [ast::ColumnOptionDef { option: ast::ColumnOption::Generated { generation_expr: Some(value), .. }, .. }] =
-            column.options.as_slice()
-        else {
-            return Err(Error::unsupported(format!("generated column {name} takes no constraint and no DEFAULT"))
-                .with_hint("CHECK (…) of the table says what holds for the columns from which it is computed"));
-        };
-        let declared = text_of(value);
-        let data_type = text_of(&column.data_type);
-        let data_type = (!data_type.eq_ignore_ascii_case(COMPUTED)).then_some(data_type);
-        generated.push(GeneratedColumn { name, at, data_type, expression: declared.clone(), declared });
+/// A generated column at a position among all columns of its table.
+pub(crate) fn of(column: &ColumnDefinition, value: &Expr, at: usize) -> Result<GeneratedColumn> {
+    let name = column.name.text.clone();
+    if column.constraints.len() > 1 {
+        return Err(Error::unsupported(format!("generated column {name} takes no constraint and no DEFAULT"))
+            .with_hint("CHECK (…) of the table says what holds for the columns from which it is computed"));
     }
-    create.columns = stored;
-    expand(&mut generated)?;
-    Ok(generated)
+    let (declared, data_type) = (value.to_string(), column.data_type.as_ref().map(ToString::to_string));
+    Ok(GeneratedColumn { name, at, data_type, expression: declared.clone(), declared })
 }
 
 /// Replaces the names of generated columns in the expressions of others.
-fn expand(columns: &mut [GeneratedColumn]) -> Result<()> {
+pub(crate) fn expand(columns: &mut [GeneratedColumn]) -> Result<()> {
     let room = Room::new();
     // A chain without a circle ends after as many steps as there are columns.
     for _ in 0..=columns.len() {
         let known: Vec<GeneratedColumn> = columns.to_vec();
         let mut changed = false;
         for column in columns.iter_mut() {
-            let mut value = parse_expression(&column.expression)?;
+            let mut value = trees::parsed(&column.expression)?;
             let (mut replaced, mut fits) = (false, Ok(()));
-            visitor::expressions_mut(&mut value, &mut |expr| {
-                let Expr::Identifier(name) = &*expr else { return };
-                let Some(other) = known.iter().find(|other| other.name == folded(name)) else { return };
+            each_part_mut(&mut value, &mut |part| {
+                let ExprKind::Column(name) = &part.kind else { return };
+                let [name] = name.parts.as_slice() else { return };
+                let Some(other) = known.iter().find(|other| other.name == name.text) else { return };
                 if fits.is_ok()
-                    && let Ok(inner) = parse_expression(&other.value())
+                    && let Ok(inner) = trees::parsed(&other.value())
                 {
-                    fits = room.take(&inner);
-                    *expr = Expr::Nested(Box::new(inner));
+                    fits = room.take_expression(&inner);
+                    *part = inner;
                     replaced = true;
                 }
             });
             fits?;
             if replaced {
-                column.expression = text_of(&value);
+                column.expression = value.to_string();
                 changed = true;
             }
         }
@@ -134,12 +116,7 @@ fn check(context: &WriteContext, scope: &Scope, table: &str, column: &GeneratedC
 
 /// Whether a generated column is computed from a stored one.
 pub(crate) fn uses(column: &GeneratedColumn, name: &str) -> Result<bool> {
-    let mut found = false;
-    let mut value = parse_expression(&column.expression)?;
-    visitor::expressions_mut(&mut value, &mut |expr| {
-        found |= matches!(&*expr, Expr::Identifier(own) if folded(own) == name);
-    });
-    Ok(found)
+    Ok(row_checks::named(&trees::parsed(&column.expression)?).iter().any(|own| own == name))
 }
 
 /// Follows a new name of a column.

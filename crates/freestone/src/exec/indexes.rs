@@ -1,7 +1,7 @@
 //! CREATE INDEX and DROP INDEX. A unique index is a UNIQUE constraint with its name. Another index is one of the ordered
 //! indexes in the table's design; its name is kept among the definitions of the database.
 
-use datafusion::sql::sqlparser::ast;
+use freestone_sql::tree::{CreateIndex, Name, ObjectName};
 use freestone_store::schema::ConstraintKind;
 use freestone_store::{LockMode, Snapshot, WriteTransaction};
 
@@ -10,7 +10,7 @@ use crate::definitions::{self, IndexEntry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::write::WriteContext;
 use crate::exec::{alter, dml};
-use crate::sql::names::{identifier, name_in, object_name};
+use crate::sql::names::{kept_name, name_in};
 
 const CREATE: Outcome = Outcome::Done { verb: "CREATE INDEX" };
 const DROP: Outcome = Outcome::Done { verb: "DROP INDEX" };
@@ -19,15 +19,15 @@ const DROP: Outcome = Outcome::Done { verb: "DROP INDEX" };
 pub(crate) fn create(
     transaction: &mut WriteTransaction,
     context: &WriteContext,
-    create: ast::CreateIndex,
+    create: &CreateIndex,
 ) -> Result<Outcome> {
-    let table = dml::find(transaction, &object_name(&create.table_name)?, LockMode::Exclusive)?;
-    check_method(create.using.as_ref())?;
-    let columns = columns(&create.columns)?;
+    let table = dml::find(transaction, &kept_name(&create.table)?, LockMode::Exclusive)?;
+    check_method(create.method.as_ref())?;
+    let columns = columns(&create.columns);
     columns.iter().try_for_each(|column| table.schema.index_of(column).map(drop))?;
     let snapshot = transaction.snapshot();
     let name = match &create.name {
-        Some(name) => within_schema(&snapshot, &object_name(name)?, &table.name),
+        Some(name) => within_schema(&snapshot, &kept_name(name)?, &table.name),
         None => free_name(&snapshot, context, &format!("{}_{}_idx", table.name, columns.join("_"))),
     };
     if exists(&snapshot, context, &name) {
@@ -56,10 +56,10 @@ pub(crate) fn drop_all(
     transaction: &mut WriteTransaction,
     context: &WriteContext,
     if_exists: bool,
-    names: &[ast::ObjectName],
+    names: &[ObjectName],
 ) -> Result<Outcome> {
     for name in names {
-        let name = object_name(name)?;
+        let name = kept_name(name)?;
         let snapshot = transaction.snapshot();
         // An index of a temporary table is in the schema of the session.
         let of_session = name_in(context.planner().temp().name(), &name);
@@ -97,36 +97,26 @@ fn drop_ordered(
 }
 
 /// All kinds of indexes are ordered ones.
-fn check_method(method: Option<&ast::IndexType>) -> Result<()> {
-    const KNOWN: [&str; 4] = ["BTREE", "ART", "HASH", "BRIN"];
-    match method.map(|method| method.to_string().to_ascii_uppercase()) {
+fn check_method(method: Option<&Name>) -> Result<()> {
+    const KNOWN: [&str; 4] = ["btree", "art", "hash", "brin"];
+    match method.map(|method| method.text.to_lowercase()) {
         Some(other) if !KNOWN.contains(&other.as_str()) => {
-            Err(Error::unsupported(format!("an index USING {} is not available", other.to_lowercase()))
+            Err(Error::unsupported(format!("an index USING {other} is not available"))
                 .with_hint("leave USING out: indexes are ordered"))
         }
         _ => Ok(()),
     }
 }
 
-/// The columns of an index.
-fn columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {
+/// The columns of an index. A column that is named again orders nothing.
+fn columns(columns: &[Name]) -> Vec<String> {
     let mut names: Vec<String> = vec![];
-    for ast::IndexColumn { column, operator_class: _ } in columns {
-        let mut expr = &column.expr;
-        while let ast::Expr::Nested(inner) = expr {
-            expr = inner;
-        }
-        let ast::Expr::Identifier(name) = expr else {
-            return Err(Error::unsupported(format!("an index of the expression {expr} is not available"))
-                .with_hint("name columns; add a column for the expression first"));
-        };
-        let name = identifier(name);
-        // A column that is named again orders nothing.
-        if !names.contains(&name) {
-            names.push(name);
+    for column in columns {
+        if !names.contains(&column.text) {
+            names.push(column.text.clone());
         }
     }
-    Ok(names)
+    names
 }
 
 /// The name of an index in the schema of its table.

@@ -15,35 +15,36 @@ use crate::exec::dml::{find, meet, row_id_column};
 use crate::exec::returning::Returning;
 use crate::exec::row_queries::Target;
 use crate::exec::write::WriteContext;
+use crate::sql::locking;
 use crate::sql::parameters::Parameters;
 
-/// The SELECT of such a query, and its only table. The grammar has refused all others.
+/// The SELECT of such a query, and its only table, and how many rows are locked at most.
 ///
 /// # Errors
-/// It has another form.
+/// It has another form than one that can lock rows.
 pub(crate) fn parts<'l>(
     lock: &'l LockRows,
     planner: &Planner,
     snapshot: &Arc<Snapshot>,
-) -> Result<(&'l Select, Target<'l>)> {
+) -> Result<(&'l Select, Target<'l>, Option<u64>)> {
+    let limit = locking::limit_of(lock)?;
     let unexpected =
         || Error::new(ErrorKind::Internal, "internal error: FOR UPDATE of another query than of one table");
     let QueryBody::Select(select) = &lock.query.body else { return Err(unexpected()) };
     let [table] = select.from.as_slice() else { return Err(unexpected()) };
     let TableKind::Named { name, .. } = &table.kind else { return Err(unexpected()) };
     let alias = table.alias.as_ref().map(|alias| &alias.name);
-    Ok((select, Target::named(planner, snapshot, name, alias)?))
+    Ok((select, Target::named(planner, snapshot, name, alias)?, limit))
 }
 
-/// Locks the rows of a query, and returns them. `limit`: how many at most.
+/// Locks the rows of a query, and returns them.
 pub(crate) fn lock_rows(
     transaction: &mut WriteTransaction,
     context: &WriteContext,
-    limit: Option<u64>,
     parameters: &Parameters,
 ) -> Result<Outcome> {
     let lock = parameters.written()?.lock()?;
-    let (select, target) = parts(lock, context.planner(), &transaction.snapshot())?;
+    let (select, target, limit) = parts(lock, context.planner(), &transaction.snapshot())?;
     let returning = Returning::of_items(&target, select.items.clone(), lock.query.order_by.clone());
     let skips_locked = lock.wait == LockWait::SkipLocked;
     // They do not wait for rows, so they must not wait for the whole table because of some.

@@ -2,49 +2,45 @@
 //!
 //! The rows that a statement has added are tested together at its end, by a query that reads only these rows.
 
-use std::ops::ControlFlow;
-
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
-use datafusion::sql::sqlparser::ast;
+use freestone_binder::{each_part, each_part_mut};
+use freestone_sql::tree::{Expr, ExprKind, InSet, Quantity};
 use freestone_store::WriteTransaction;
 use freestone_store::schema::{CheckConstraint, TableSchema};
 
 use crate::catalog::{Scope, TARGET};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::write::WriteContext;
-use crate::sql::names::identifier;
-use crate::sql::statement::{parse_expression, quote};
-use crate::sql::text_types;
-use crate::sql::types::text_of;
-use crate::sql::visitor;
+use crate::sql::statement::quote;
+use crate::sql::{text_types, trees};
 
 /// Refuses conditions that depend on other rows.
-pub(crate) fn refuse_subqueries(condition: &ast::Expr) -> Result<()> {
-    let refused = visitor::expressions(condition, &mut |part| match part {
-        ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
+pub(crate) fn refuse_subqueries(condition: &Expr) -> Result<()> {
+    let mut found = false;
+    each_part(condition, &mut |part| {
+        found |= match &part.kind {
+            ExprKind::Subquery(_) | ExprKind::Exists(_) | ExprKind::ListOfQuery(_) => true,
+            ExprKind::In { set, .. } => matches!(set, InSet::Query(_)),
+            ExprKind::Quantified { values, .. } => matches!(values, Quantity::Query(_)),
+            _ => false,
+        };
     });
-    match refused {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => {
-            Err(Error::unsupported("a subquery in CHECK is not available").with_hint("CHECK sees one row only"))
-        }
+    match found {
+        false => Ok(()),
+        true => Err(Error::unsupported("a subquery in CHECK is not available").with_hint("CHECK sees one row only")),
     }
 }
 
-/// The columns of a table that a condition names, in the order of the table.
-pub(crate) fn columns(condition: &ast::Expr, schema: &TableSchema) -> Vec<String> {
+/// The columns that a condition names, or whose fields it names.
+pub(crate) fn named(condition: &Expr) -> Vec<String> {
     let mut named = vec![];
-    let _ = visitor::expressions(condition, &mut |part| {
-        match part {
-            ast::Expr::Identifier(name) => named.push(identifier(name)),
-            ast::Expr::CompoundIdentifier(names) => named.extend(names.last().map(identifier)),
-            _ => {}
+    each_part(condition, &mut |part| {
+        if let ExprKind::Column(name) = &part.kind {
+            named.extend(name.parts.first().map(|name| name.text.clone()));
         }
-        ControlFlow::Continue(())
     });
-    schema.columns.iter().map(|column| &column.name).filter(|name| named.contains(name)).cloned().collect()
+    named
 }
 
 /// A CHECK of a table that names a column.
@@ -53,7 +49,7 @@ pub(crate) fn columns(condition: &ast::Expr, schema: &TableSchema) -> Vec<String
 /// The text of a condition, which was read once, cannot be read.
 pub(crate) fn naming<'a>(schema: &'a TableSchema, column: &str) -> Result<Option<&'a CheckConstraint>> {
     for check in &schema.checks {
-        if columns(&parse_expression(&check.condition)?, schema).iter().any(|name| name == column) {
+        if named(&trees::parsed(&check.condition)?).iter().any(|name| name == column) {
             return Ok(Some(check));
         }
     }
@@ -65,18 +61,15 @@ pub(crate) fn naming<'a>(schema: &'a TableSchema, column: &str) -> Result<Option
 /// # Errors
 /// The text of the condition, which was read once, cannot be read.
 pub(crate) fn renamed(condition: &str, column: &str, new: &str) -> Result<String> {
-    let mut parsed = parse_expression(condition)?;
-    visitor::expressions_mut(&mut parsed, &mut |part| {
-        let name = match part {
-            ast::Expr::Identifier(name) => Some(name),
-            ast::Expr::CompoundIdentifier(names) => names.last_mut(),
-            _ => None,
-        };
-        if let Some(name) = name.filter(|name| identifier(name) == column) {
-            *name = ast::Ident::with_quote('"', new);
+    let mut parsed = trees::parsed(condition)?;
+    each_part_mut(&mut parsed, &mut |part| {
+        if let ExprKind::Column(name) = &mut part.kind
+            && let Some(first) = name.parts.first_mut().filter(|first| first.text == column)
+        {
+            *first = trees::name(new, first.span);
         }
     });
-    Ok(text_of(&parsed))
+    Ok(parsed.to_string())
 }
 
 /// Plans the conditions of a new table, so that what cannot be planned fails when it is declared.

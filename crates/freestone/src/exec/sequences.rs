@@ -1,7 +1,7 @@
 //! CREATE and DROP SEQUENCE, and the sequences of SERIAL and identity columns.
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::sql::sqlparser::ast;
+use freestone_sql::tree::{ColumnDefinition, CreateSequence, Expr, ObjectName, SequenceOption, Type, TypeKind};
 use freestone_store::schema::{Identity, TableSchema};
 use freestone_store::{Snapshot, WriteTransaction};
 
@@ -9,8 +9,12 @@ use crate::context::Outcome;
 use crate::definitions;
 use crate::error::{Error, Result};
 use crate::sequences::{self, Sequence, catalog_name, named_in};
-use crate::sql::names::{identifier, object_name};
-use crate::sql::statement::{parse_expression, quote};
+use crate::sql::names::kept_name;
+use crate::sql::statement::{literal, quote};
+use crate::sql::trees;
+
+/// The numbers of BIGINT, which sequences have unless they are of another type.
+const ALL: (i64, i64) = (i64::MIN, i64::MAX);
 
 /// A column whose values come from a sequence.
 #[derive(Debug, Clone)]
@@ -18,39 +22,36 @@ pub(crate) struct Generated {
     pub column: String,
     /// `None` for SERIAL.
     pub identity: Option<Identity>,
-    pub options: Vec<ast::SequenceOptions>,
+    pub options: Vec<SequenceOption>,
 }
 
-/// Takes SERIAL out of a column, which becomes an integer column.
-pub(crate) fn take_serial(column: &mut ast::ColumnDef) -> Option<Generated> {
-    let ast::DataType::Custom(name, modifiers) = &column.data_type else { return None };
-    let data_type = match name.to_string().to_ascii_lowercase().as_str() {
-        "smallserial" | "serial2" => ast::DataType::SmallInt(None),
-        "serial" | "serial4" => ast::DataType::Int(None),
-        "bigserial" | "serial8" => ast::DataType::BigInt(None),
-        _ => return None,
-    };
-    if !modifiers.is_empty() {
-        return None;
+/// The sequence of a column of type SERIAL.
+pub(crate) fn serial(column: &ColumnDefinition) -> Option<Generated> {
+    const NAMES: [&str; 6] = ["smallserial", "serial2", "serial", "serial4", "bigserial", "serial8"];
+    let name = simple_name(column.data_type.as_ref()?)?;
+    let column = column.name.text.clone();
+    NAMES.contains(&name).then(|| Generated { column, identity: None, options: vec![] })
+}
+
+/// The name of a type that is one word without numbers behind it.
+fn simple_name(data_type: &Type) -> Option<&str> {
+    match &data_type.kind {
+        TypeKind::Named { name, modifiers } if modifiers.is_empty() => match name.parts.as_slice() {
+            [only] => Some(&only.text),
+            _ => None,
+        },
+        _ => None,
     }
-    column.data_type = data_type;
-    Some(Generated { column: identifier(&column.name), identity: None, options: vec![] })
 }
 
 /// `CREATE SEQUENCE [IF NOT EXISTS] name [AS type] [options]`.
-pub(crate) fn create(
-    transaction: &mut WriteTransaction,
-    name: &ast::ObjectName,
-    data_type: Option<&ast::DataType>,
-    options: &[ast::SequenceOptions],
-    if_not_exists: bool,
-) -> Result<Outcome> {
+pub(crate) fn create(transaction: &mut WriteTransaction, create: &CreateSequence) -> Result<Outcome> {
     let outcome = Ok(Outcome::Done { verb: "CREATE SEQUENCE" });
-    let sequence = declared(range_of(data_type)?, options)?;
-    let name = object_name(name)?;
+    let sequence = declared(ALL, &create.options)?;
+    let name = kept_name(&create.name)?;
     transaction.lock_name(&name)?;
     let snapshot = transaction.snapshot();
-    if if_not_exists && sequences::find(&snapshot, &name).is_some() {
+    if create.if_not_exists && sequences::find(&snapshot, &name).is_some() {
         return outcome;
     }
     sequences::check_free(&snapshot, &name)?;
@@ -60,9 +61,9 @@ pub(crate) fn create(
 }
 
 /// `DROP SEQUENCE [IF EXISTS] name, …`.
-pub(crate) fn drop(transaction: &mut WriteTransaction, names: &[ast::ObjectName], if_exists: bool) -> Result<Outcome> {
+pub(crate) fn drop(transaction: &mut WriteTransaction, names: &[ObjectName], if_exists: bool) -> Result<Outcome> {
     for name in names {
-        let name = object_name(name)?;
+        let name = kept_name(name)?;
         transaction.lock_name(&name)?;
         let snapshot = transaction.snapshot();
         if if_exists && sequences::find(&snapshot, &name).is_none() {
@@ -84,7 +85,7 @@ fn user(snapshot: &Snapshot, sequence: &str) -> Result<Option<(String, String)>>
     for table in snapshot.tables() {
         for (at, column) in table.schema.columns.iter().enumerate() {
             let Some(sql) = table.schema.default_of(at) else { continue };
-            for named in named_in(&parse_expression(sql)?) {
+            for named in named_in(&trees::parsed(sql)?) {
                 if catalog_name(&named)? == sequence {
                     return Ok(Some((table.name.clone(), column.name.clone())));
                 }
@@ -96,7 +97,7 @@ fn user(snapshot: &Snapshot, sequence: &str) -> Result<Option<(String, String)>>
 
 /// Refuses a DEFAULT that names a sequence which does not exist.
 pub(crate) fn check_named(snapshot: &Snapshot, sql: &str) -> Result<()> {
-    for named in named_in(&parse_expression(sql)?) {
+    for named in named_in(&trees::parsed(sql)?) {
         let name = catalog_name(&named)?;
         if sequences::find(snapshot, &name).is_none() {
             return Err(sequences::missing(snapshot, &name));
@@ -127,12 +128,16 @@ pub(crate) fn generate(
                     .with_hint("its type must be SMALLINT, INT or BIGINT"));
             }
         };
+        if options.iter().any(|option| matches!(option, SequenceOption::As(_))) {
+            return Err(Error::invalid(format!("the numbers of column {column} are of the type of the column"))
+                .with_hint("leave AS out"));
+        }
         let sequence = declared((min, max), &options)?;
         let name = sequences::free_name(&transaction.snapshot(), &format!("{table}_{column}_seq"));
         transaction.lock_name(&name)?;
         sequences::create(transaction, &name, sequence)?;
         let text = name.split('.').map(quote).collect::<Vec<_>>().join(".");
-        let sql = format!("nextval({})", ast::Value::SingleQuotedString(text));
+        let sql = format!("nextval({})", literal(&text));
         schema.set_generated(at, sql, identity, name);
         schema.columns[at].nullable = false;
     }
@@ -150,34 +155,32 @@ pub(crate) fn drop_owned(transaction: &mut WriteTransaction, owned: Vec<String>)
 }
 
 /// The numbers of a type.
-fn range_of(data_type: Option<&ast::DataType>) -> Result<(i64, i64)> {
-    match data_type {
-        None | Some(ast::DataType::BigInt(_) | ast::DataType::Int8(_)) => Ok((i64::MIN, i64::MAX)),
-        Some(ast::DataType::Int(_) | ast::DataType::Integer(_) | ast::DataType::Int4(_)) => {
-            Ok((i32::MIN.into(), i32::MAX.into()))
-        }
-        Some(ast::DataType::SmallInt(_) | ast::DataType::Int2(_)) => Ok((i16::MIN.into(), i16::MAX.into())),
-        Some(other) => Err(Error::invalid(format!("a sequence cannot be of type {other}"))
+fn range_of(data_type: &Type) -> Result<(i64, i64)> {
+    match simple_name(data_type) {
+        Some("bigint" | "int8" | "int64" | "long") => Ok(ALL),
+        Some("int" | "integer" | "int4" | "int32") => Ok((i32::MIN.into(), i32::MAX.into())),
+        Some("smallint" | "int2" | "int16" | "short") => Ok((i16::MIN.into(), i16::MAX.into())),
+        _ => Err(Error::invalid(format!("a sequence cannot be of type {data_type}"))
             .with_hint("there are SMALLINT, INT and BIGINT")),
     }
 }
 
 /// A sequence from its options. The number of it is given when it is created.
-fn declared(range: (i64, i64), options: &[ast::SequenceOptions]) -> Result<Sequence> {
-    use ast::SequenceOptions as Given;
+fn declared(mut range: (i64, i64), options: &[SequenceOption]) -> Result<Sequence> {
+    use SequenceOption as Given;
     let (mut increment, mut min, mut max, mut start, mut cycle) = (1, None, None, None, false);
     for option in options {
         match option {
-            Given::IncrementBy(value, _) => increment = number(value)?,
+            Given::As(data_type) => range = range_of(data_type)?,
+            Given::Increment(value) => increment = number(value)?,
             Given::MinValue(value) => min = value.as_ref().map(number).transpose()?,
             Given::MaxValue(value) => max = value.as_ref().map(number).transpose()?,
-            Given::StartWith(value, _) => start = Some(number(value)?),
+            Given::Start(value) => start = Some(number(value)?),
             // Numbers are reserved in blocks anyway.
             Given::Cache(value) => {
                 number(value)?;
             }
-            // The parser's flag says NO.
-            Given::Cycle(no) => cycle = !no,
+            Given::Cycle(cycles) => cycle = *cycles,
         }
     }
     let rises = increment > 0;
@@ -199,7 +202,7 @@ fn declared(range: (i64, i64), options: &[ast::SequenceOptions]) -> Result<Seque
 }
 
 /// A whole number of an option.
-fn number(value: &ast::Expr) -> Result<i64> {
-    let text = value.to_string().replace(' ', "");
-    text.trim_start_matches('+').parse().map_err(|_| Error::invalid(format!("{value} is no whole number of 64 bits")))
+fn number(value: &Expr) -> Result<i64> {
+    let text = value.to_string().replace(['_', ' '], "");
+    text.parse().map_err(|_| Error::invalid(format!("{value} is no whole number of 64 bits")))
 }

@@ -9,7 +9,6 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use datafusion::sql::sqlparser::ast;
 use freestone_sql::tree;
 use freestone_store::{LockMode, Waiting, WriteTransaction};
 use futures::StreamExt;
@@ -131,21 +130,6 @@ impl WriteContext {
         let (_, plan) = self.plan_made(scope, query, parameters)?;
         let shown = names::shown(Arc::new(plan.schema().as_arrow().clone()));
         Ok(shown.fields().iter().map(|field| field.name().clone()).collect())
-    }
-
-    /// Plans the query of the statement as it was written.
-    pub fn plan_written(
-        &self,
-        scope: &Scope,
-        sql: ast::Statement,
-        parameters: &Parameters,
-    ) -> Result<(SessionState, LogicalPlan)> {
-        let scope = scope.clone().with_tables(&parameters.tables).with_progress(self.progress.clone());
-        let scope = &scope.with_inference(self.inference.clone());
-        let state = self.planner.state_of(scope, &sql);
-        let planned = self.planner.plan_written(&state, scope, sql, parameters);
-        let plan = self.within_limits(|| self.runtime.block_on(planned))?;
-        Ok((state, plan))
     }
 
     /// The columns of a plan's rows.

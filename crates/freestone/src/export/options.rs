@@ -9,7 +9,7 @@ use super::{Export, Form};
 use crate::error::{Error, Result};
 use crate::ingest::FileFormat;
 use crate::provider::files::{Delimiter, boolean, byte, delimiter, line_end, names, number, unknown_format};
-use crate::sql::statement::OptionList;
+use crate::sql::command::OptionList;
 use crate::times::TimeFormat;
 
 const OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, FORCE_QUOTE, NEW_LINE, DATEFORMAT, TIMESTAMPFORMAT, \

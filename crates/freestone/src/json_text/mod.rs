@@ -1,5 +1,6 @@
 //! A parser of JSON texts. Numbers and strings of the tree are slices of the text.
 
+mod conversion;
 pub(crate) mod structure;
 
 use std::borrow::Cow;
@@ -7,6 +8,8 @@ use std::fmt::Write;
 
 use crate::error::{Error, Result};
 use crate::growth::Meter;
+
+pub(crate) use conversion::conversion;
 
 /// The maximum depth. Text with deeper nesting is rejected, so that no text exhausts the stack.
 const DEPTH_MAX: usize = 1000;

@@ -35,7 +35,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use aggregate_calls::AggregateCalls;
 use attempts::Attempts;
 use decimal_float_coercion::DecimalFloatCoercion;
-pub(crate) use decimal_float_coercion::{common_of_mixed, converted};
+pub(crate) use decimal_float_coercion::common_of_mixed;
 use dependencies::Dependencies;
 use expansion::Expansion;
 use filter_positions::FilterPositions;

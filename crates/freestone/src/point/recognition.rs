@@ -12,7 +12,6 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, EmptyRelation, Expr, LogicalPlan, Operator, Projection};
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::scalar::ScalarValue;
-use datafusion::sql::sqlparser::ast;
 use freestone_sql::ParameterNumbers;
 use freestone_sql::tree::{self, ExprKind, Literal, Write};
 use freestone_store::Table;
@@ -20,6 +19,7 @@ use freestone_store::schema::TableSchema;
 use parking_lot::Mutex;
 
 use super::{Action, Condition, NewValue, OnConflict, Operand, Point, Returned, Select, is_plain};
+use crate::binding;
 use crate::catalog::{Planner, Scope};
 use crate::error::Result;
 use crate::exec::described;
@@ -42,8 +42,7 @@ impl Asked<'_> {
     /// The plan of a query that is made of the statement, and the state in which it is planned.
     async fn plan(&self, scope: &Scope, query: &tree::Query) -> Result<(SessionState, LogicalPlan)> {
         let (state, made) = (self.planner.state(scope), (query, self.written));
-        let bindings = self.planner.bindings();
-        let plan = Box::pin(bindings.described_made(self.planner, &state, scope, made, self.types)).await?;
+        let plan = Box::pin(binding::described_made(self.planner, &state, scope, made, self.types)).await?;
         Ok((state, plan))
     }
 }
@@ -55,14 +54,14 @@ impl Asked<'_> {
 pub(crate) async fn recognize(
     planner: &Planner,
     scope: Scope,
-    (sql, written): (&ast::Statement, Arc<Written>),
+    written: Arc<Written>,
     types: &[DataType],
     logged: Option<Arc<str>>,
 ) -> Result<Option<Point>> {
     let asked = Asked { planner, scope: &scope, written: &written, types };
-    let (found, returning) = match sql {
-        ast::Statement::Query(_) => (query(&asked).await?, None),
-        _ => match changed(&asked).await? {
+    let (found, returning) = match written.write() {
+        Err(_) => (query(&asked).await?, None),
+        Ok(_) => match changed(&asked).await? {
             Some((found, returning)) => (Some(found), returning),
             None => (None, None),
         },

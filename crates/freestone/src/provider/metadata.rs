@@ -31,9 +31,9 @@ use crate::internal_names::{PG_TEMP, is_temporary, own_name, shown};
 use crate::known_workers::{KnownWorkers, WorkerState};
 use crate::profile;
 use crate::provider::AtVersion;
+use crate::provider::versions::AT;
 use crate::sequences::{self, Sequence};
-use crate::sql::names::{self, SCHEMA};
-use crate::sql::spellings::AT;
+use crate::sql::names::SCHEMA;
 use crate::sql::statement::quote;
 use crate::sql::text_types;
 use crate::temp_schema::TempSchema;
@@ -50,7 +50,6 @@ pub(crate) fn register(
 ) {
     // Only functions of a state that takes none are refused.
     let _ = state.register_udf(version());
-    let _ = state.register_udf(names::as_written());
     state.register_udtf(AT, Arc::new(AtVersion(snapshot.clone(), temp.clone())));
     let config = Arc::new(state.config().clone());
     for (name, rows) in FUNCTIONS.into_iter().chain(duckdb_functions::FUNCTIONS) {

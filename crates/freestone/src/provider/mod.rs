@@ -21,7 +21,7 @@ mod source;
 mod statistics;
 mod stream;
 mod table;
-mod versions;
+pub(crate) mod versions;
 
 pub use aggregate::{AggregateInScan, ScanAggregateExec};
 pub use copies::ChooseCopies;

@@ -13,8 +13,10 @@ use freestone_store::Snapshot;
 
 use super::FreestoneTable;
 use crate::error::{Error, Result};
-use crate::sql::spellings::AT;
 use crate::temp_schema::TempSchema;
+
+/// The table function that represents AT behind a table, with the table's name, a unit, and the value.
+pub(crate) const AT: &str = "freestone$at";
 
 /// The tables of earlier versions, as the reader of a snapshot sees them, in a session with this temporary schema.
 pub(crate) struct AtVersion(pub Arc<Snapshot>, pub TempSchema);

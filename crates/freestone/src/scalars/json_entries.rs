@@ -16,8 +16,10 @@ use super::kinds::{TEXT, list_of};
 use super::rows::{bools, invalid, texts};
 use crate::growth::Meter;
 use crate::json_text::{Node, append_json_string, known, unescaped};
-use crate::sql::extensions::JSON_ENTRIES;
 use crate::times::Call;
+
+/// The function of the entries of JSON as a list.
+const JSON_ENTRIES: &str = "freestone_json_entries";
 
 /// One value of a document.
 struct Entry<'n, 'a> {

@@ -16,8 +16,11 @@ use super::kinds::{BOOL, list};
 use super::rows::invalid;
 use crate::context::claim;
 use crate::growth::{spread, weight_of_value};
-use crate::sql::extensions::{FILTER_AT, TRANSFORM_AT};
 use crate::times::exact_cast;
+
+/// The functions whose lambdas take the position of an item, too.
+const TRANSFORM_AT: &str = "freestone_transform_at";
+const FILTER_AT: &str = "freestone_filter_at";
 
 /// One of both functions.
 #[derive(Debug, PartialEq, Eq, Hash)]

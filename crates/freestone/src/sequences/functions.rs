@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
@@ -15,14 +14,14 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
-use datafusion::sql::sqlparser::ast;
+use freestone_binder::each_part;
+use freestone_sql::tree::{Argument, Expr, ExprKind, Literal};
 use freestone_store::{Snapshot, WriteTransaction};
 use parking_lot::Mutex;
 
 use super::{Counters, Sequence, find, missing};
 use crate::error::{Error, Result};
 use crate::sql::names::{CATALOG, is_ours, name_in};
-use crate::sql::visitor;
 
 const NEXTVAL: &str = "nextval";
 
@@ -266,32 +265,25 @@ pub(crate) fn catalog_name(text: &str) -> Result<String> {
 }
 
 /// The sequences that an expression names in calls of `nextval`, as they are written.
-pub(crate) fn named_in(expression: &ast::Expr) -> Vec<String> {
+pub(crate) fn named_in(expression: &Expr) -> Vec<String> {
     let mut names = vec![];
-    let _ = visitor::expressions(expression, &mut |part| {
-        names.extend(named_by(part));
-        ControlFlow::Continue(())
-    });
+    each_part(expression, &mut |part| names.extend(named_by(part)));
     names
 }
 
 /// The sequence whose next number an expression is, as it is written.
-pub(crate) fn named_by(expression: &ast::Expr) -> Option<String> {
-    let ast::Expr::Function(call) = expression else { return None };
-    if !call.name.0.last()?.as_ident()?.value.eq_ignore_ascii_case(NEXTVAL) {
+pub(crate) fn named_by(expression: &Expr) -> Option<String> {
+    let ExprKind::Call(call) = &expression.kind else { return None };
+    if !call.name.parts.last()?.text.eq_ignore_ascii_case(NEXTVAL) {
         return None;
     }
-    let ast::FunctionArguments::List(list) = &call.args else { return None };
-    let [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(name))] = list.args.as_slice() else { return None };
-    let name = match name {
-        ast::Expr::Cast { expr, .. } => expr,
-        name => name,
+    let [Argument { name: None, value }] = call.arguments.as_slice() else { return None };
+    let value = match &value.kind {
+        ExprKind::Cast { operand, .. } => &operand.kind,
+        kind => kind,
     };
-    match name {
-        ast::Expr::Value(value) => match &value.value {
-            ast::Value::SingleQuotedString(name) => Some(name.clone()),
-            _ => None,
-        },
+    match value {
+        ExprKind::Literal(Literal::Text(name)) => Some(name.clone()),
         _ => None,
     }
 }

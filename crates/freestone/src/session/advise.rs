@@ -10,8 +10,9 @@ use crate::profile::{self, Calibration};
 use crate::provider::metadata;
 use crate::session::Session;
 use crate::session::plan_cache::CachedPlan;
+use crate::sql::command::WhatIfRequest;
 use crate::sql::parameters::Parameters;
-use crate::sql::statement::{Command, Statement, WhatIfRequest};
+use crate::sql::statement::Statement;
 use crate::{advise, workload};
 
 impl Session {
@@ -64,20 +65,19 @@ impl Session {
     /// The plan of a query of a workload.
     async fn planned_query(&self, statement: &Statement) -> Result<CachedPlan> {
         let parameters = Parameters { written: Some(statement.written()), ..Parameters::default() };
-        if let Some((kept, _)) = self.planned_text(statement, &parameters).await? {
-            return Ok(kept);
-        }
-        let Command::Sql(sql) = self.command(statement).await? else {
+        if !statement.is_whole_query() {
+            self.command(statement).await?;
             return Err(Error::invalid("only SELECT has a place in a workload"));
-        };
-        Ok(self.planned(&statement.text, *sql, &parameters).await?.0)
+        }
+        Ok(self.planned(&statement.text, &parameters).await?.0)
     }
 
     /// WHATIF: the time of one query in another design, predicted and measured on a sample.
     pub(crate) async fn what_if(&self, request: WhatIfRequest, parameters: &Parameters) -> Result<Outcome> {
-        let WhatIfRequest { table, options, query } = request;
-        let name = advise::shortened(&query.to_string());
-        let (kept, snapshot) = self.planned(&query.to_string(), query, parameters).await?;
+        let WhatIfRequest { table, options } = request;
+        let query = parameters.written()?.query()?.0.to_string();
+        let name = advise::shortened(&query);
+        let (kept, snapshot) = self.planned(&query, parameters).await?;
         let Some(found) = snapshot.table(&table).cloned() else {
             return Err(Error::not_found("table", &table, snapshot.tables().map(|table| table.name.as_str())));
         };

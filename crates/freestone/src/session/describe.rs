@@ -6,21 +6,21 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::sqlparser::ast;
 
 use crate::catalog::Scope;
 use crate::context::Outcome;
 use crate::definitions;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::exec::described::DescribedWrite;
 use crate::internal_names::{is_temporary, own_name, shown};
 use crate::planning::analyzed_schema;
 use crate::sequences::{self, SequenceRelation};
 use crate::session::{Session, guarded};
-use crate::sql::parameters::Parameters;
-use crate::sql::statement::{Command, Statement, changes_rows, parse_query};
+use crate::sql::command::Command;
+use crate::sql::statement::Statement;
+use crate::sql::text_types::labels_of;
 use crate::sql::written::Written;
-use crate::sql::{names, statement, user_types};
+use crate::sql::{names, statement};
 use crate::text_types;
 use freestone_store::schema::{Constraint, ConstraintKind, Identity};
 use freestone_store::{Snapshot, Table};
@@ -118,19 +118,34 @@ impl Session {
         if statement.is_whole_query() {
             return self.describe_query(statement.written(), types).await;
         }
+        let (written, nothing) = (statement.written(), Description { parameters: vec![], schema: None });
         match self.command(statement).await? {
-            Command::Sql(sql) => self.describe_sql(statement, *sql, types, Some(statement.written())).await,
-            Command::LockRows(_) => {
-                let (written, snapshot) = (statement.written(), self.snapshot()?);
-                let described = DescribedWrite::of_lock(&self.planner(), &snapshot, written.lock()?)?;
-                self.describe_write(described, types, written).await
+            Command::Query => self.describe_query(written, types).await,
+            Command::Write => self.describe_write(written, types).await,
+            Command::LockRows => {
+                let described = DescribedWrite::of_lock(&self.planner(), &self.snapshot()?, written.lock()?)?;
+                self.describe_rows_of(described, types, written).await
             }
-            Command::Show { .. } => self.describe_rows(statement).await,
-            Command::Check(_) => {
-                let schema = Some(crate::exec::check::rows(&[])?.schema());
-                Ok(Description { parameters: vec![], schema })
+            Command::Explain(explanation) => {
+                let explained = self.describe_prepared(written, types).await?;
+                Ok(Description { parameters: explained.parameters, schema: Some(explanation.schema()) })
             }
-            _ => Ok(Description { parameters: vec![], schema: None }),
+            Command::Execute(execute) => {
+                let written = self.prepared_statement(&execute.name.text)?;
+                let description = self.describe_prepared(written, &[]).await?;
+                Ok(Description { parameters: vec![], ..description })
+            }
+            Command::Show { .. } | Command::ShowCreate { .. } => self.describe_rows(statement).await,
+            Command::Check(_) => Ok(Description { schema: Some(crate::exec::check::rows(&[])?.schema()), ..nothing }),
+            _ => Ok(nothing),
+        }
+    }
+
+    /// A query, or a statement that changes rows, that another one prepares or explains.
+    async fn describe_prepared(&self, written: Arc<Written>, types: &[Option<DataType>]) -> Result<Description> {
+        match written.write() {
+            Ok(_) => self.describe_write(written, types).await,
+            Err(_) => self.describe_query(written, types).await,
         }
     }
 
@@ -138,67 +153,20 @@ impl Session {
     async fn describe_query(&self, written: Arc<Written>, types: &[Option<DataType>]) -> Result<Description> {
         let (scope, types) = (self.scope()?, types.to_vec());
         self.plan_apart(move |planner, _| async move {
-            let (query, _) = written.query().map_err(Error::unsupported)?;
+            let (query, _) = written.query()?;
             let state = planner.state(&scope);
             description(&state, planner.describe_made(&state, &scope, query, &written, &types).await?)
         })
         .await
     }
 
-    async fn describe_sql(
-        &self,
-        statement: &Statement,
-        sql: ast::Statement,
-        types: &[Option<DataType>],
-        written: Option<Arc<Written>>,
-    ) -> Result<Description> {
-        use ast::Statement as Sql;
-        match &sql {
-            Sql::Query(_) | Sql::ShowFunctions { .. } => {
-                self.describe_query_of(self.scope()?, sql, types, written).await
-            }
-            Sql::Explain { statement: explained, .. } => {
-                let mut parameters = vec![];
-                if let (true, Some(written)) = (changes_rows(explained), &written) {
-                    let described = DescribedWrite::of(&self.planner(), &self.snapshot()?, written)?;
-                    parameters = self.describe_write(described, types, written.clone()).await?.parameters;
-                }
-                let (scope, sql, written) = self.explained(sql, written)?;
-                let description = self.describe_query_of(scope, sql, types, written).await?;
-                Ok(if parameters.is_empty() { description } else { Description { parameters, ..description } })
-            }
-            Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) | Sql::Merge(_) => {
-                let written = written.ok_or_else(|| Error::unsupported("this statement is not described"))?;
-                let described = DescribedWrite::of(&self.planner(), &self.snapshot()?, &written)?;
-                self.describe_write(described, types, written).await
-            }
-            Sql::ShowCreate { .. } => self.describe_rows(statement).await,
-            Sql::Execute { name: Some(name), .. } => {
-                let (prepared, written) = self.prepared_statement(name)?;
-                let description = Box::pin(self.describe_sql(statement, prepared, &[], written)).await?;
-                Ok(Description { parameters: vec![], ..description })
-            }
-            _ => Ok(Description { parameters: vec![], schema: None }),
-        }
-    }
-
-    async fn describe_query_of(
-        &self,
-        scope: Scope,
-        sql: ast::Statement,
-        types: &[Option<DataType>],
-        written: Option<Arc<Written>>,
-    ) -> Result<Description> {
-        let types = types.to_vec();
-        self.plan_apart(move |planner, _| async move {
-            let (state, written) = (planner.state(&scope), written.as_deref());
-            description(&state, planner.describe(&state, &scope, sql, &types, written).await?)
-        })
-        .await
+    async fn describe_write(&self, written: Arc<Written>, types: &[Option<DataType>]) -> Result<Description> {
+        let described = DescribedWrite::of(&self.planner(), &self.snapshot()?, &written)?;
+        self.describe_rows_of(described, types, written).await
     }
 
     /// A statement that changes or locks rows.
-    async fn describe_write(
+    async fn describe_rows_of(
         &self,
         described: DescribedWrite,
         types: &[Option<DataType>],
@@ -216,26 +184,6 @@ impl Session {
             description(&state, planner.describe_made(&state, &scope, &query, &written, &known).await?)
         })
         .await
-    }
-
-    /// EXPLAIN of a write plans the query that finds its rows.
-    pub(crate) fn explained(
-        &self,
-        mut sql: ast::Statement,
-        written: Option<Arc<Written>>,
-    ) -> Result<(Scope, ast::Statement, Option<Arc<Written>>)> {
-        let scope = self.scope()?;
-        let ast::Statement::Explain { statement, .. } = &mut sql else { return Ok((scope, sql, written)) };
-        if let ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) = &**statement {
-            **statement = ast::Statement::Query(query.clone());
-        }
-        let Some(known) = written.as_ref().filter(|_| changes_rows(statement)) else {
-            return Ok((scope, sql, written));
-        };
-        let (scope, rows) = DescribedWrite::of(&self.planner(), &scope.snapshot, known)?.rows;
-        **statement = ast::Statement::Query(parse_query("SELECT 1")?);
-        let written = Arc::new(known.with_query(rows.query));
-        Ok((scope, sql, Some(written)))
     }
 
     /// Executes a statement that takes no time, because its result determines its columns.
@@ -275,7 +223,7 @@ impl Session {
     /// The database cannot be read.
     pub fn enum_types(&self) -> Result<Vec<(String, Vec<String>)>> {
         let snapshot = self.snapshot()?;
-        let labels = |(name, text): (&str, &str)| Some((name.to_owned(), user_types::labels_of(text)?));
+        let labels = |(name, text): (&str, &str)| Some((name.to_owned(), labels_of(text)?));
         Ok(definitions::types(&snapshot).filter_map(labels).collect())
     }
 
@@ -292,12 +240,9 @@ impl Session {
             Some((schema, own)) => names::name_in(&statement::quote(schema), &statement::quote(own)),
             None => statement::quote(name),
         };
-        let query = parse_query(&format!("SELECT * FROM {name}"))?;
-        let scope = scope.clone();
+        let (scope, text) = (scope.clone(), format!("SELECT * FROM {name}"));
         self.plan_apart(move |planner, _| async move {
-            let state = planner.state(&scope);
-            let sql = ast::Statement::Query(query);
-            let plan = planner.plan(&state, &scope, sql, &Parameters::default()).await?;
+            let (state, plan) = planner.plan_text(&scope, &text).await?;
             analyzed_schema(&state, plan)
         })
         .await

@@ -13,8 +13,9 @@ use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::dump::{self, Dump, DumpedTable};
 use crate::export::{self, Export};
+use crate::sql::command::{Command, CopyTo, OptionList};
 use crate::sql::parameters::Parameters;
-use crate::sql::statement::{Command, CopyTo, OptionList, Statement, literal, parse_query, quote};
+use crate::sql::statement::{Statement, literal, quote};
 
 const SCHEMA: &str = "schema.sql";
 const LOAD: &str = "load.sql";
@@ -58,9 +59,9 @@ impl Session {
         self.blocking(move |_| prepare(Path::new(&path))).await?;
         for table in &dump.tables {
             let columns: Vec<String> = table.columns.iter().map(|(name, _)| quote(name)).collect();
-            let query = parse_query(&format!("SELECT {} FROM {}", columns.join(", "), quote(&table.name)))?;
-            let request = CopyTo { query, path: files.path(table), options: files.options(table) };
-            self.copy_in(scope.clone(), request, Parameters::default())
+            let query = format!("SELECT {} FROM {}", columns.join(", "), quote(&table.name));
+            let request = CopyTo { path: files.path(table), options: files.options(table) };
+            self.copy_in(scope.clone(), request, Parameters::of_text(&query))
                 .await
                 .map_err(|error| error.at(&format!("table {}", table.sql_name)))?;
         }

@@ -5,21 +5,25 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray, StringViewArray};
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::format::ExplainFormat;
+use datafusion::logical_expr::{ExplainOption, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::sql::sqlparser::ast::{self, AnalyzeFormat, AnalyzeFormatKind, Statement};
 use futures::StreamExt;
 
+use crate::catalog::Scope;
 use crate::context::Outcome;
+use crate::error::Result;
 use crate::error::in_sql;
-use crate::error::{Error, Result};
 use crate::exec;
+use crate::exec::described::DescribedWrite;
 use crate::exec::write::PlansRun;
 use crate::inputs::ArrowTable;
 use crate::session::plan_tree::Format;
-use crate::session::{Session, Writing};
+use crate::session::{OneRun, Session, Writing, shown_rows};
+use crate::sql::command::{Explained, Explanation};
 use crate::sql::parameters::Parameters;
 use crate::sql::temp_names::WriteTarget;
 
@@ -27,37 +31,22 @@ impl Session {
     /// EXPLAIN of a query; for INSERT, UPDATE, DELETE and CREATE TABLE AS, of the query that finds their rows.
     pub(crate) async fn explain(
         &self,
-        sql: Statement,
+        explanation: Explanation,
         target: WriteTarget,
         parameters: &Parameters,
     ) -> Result<Outcome> {
-        let Statement::Explain { analyze, verbose, statement, .. } = &sql else {
-            return Err(Error::syntax("expected EXPLAIN"));
-        };
-        let is_query = matches!(**statement, Statement::Query(_));
-        if !is_query && !has_rows(statement) {
-            return Err(Error::unsupported("EXPLAIN of this statement is not available")
-                .with_hint("EXPLAIN takes queries, INSERT, UPDATE, DELETE and CREATE TABLE … AS"));
+        let format = explanation.own_format();
+        if explanation.analyze && !matches!(explanation.what, Explained::Query) {
+            return self.analyze_write(explanation, target, parameters).await;
         }
-        if *analyze && !is_query {
-            let format = plan_format(&sql);
-            return self.analyze_write((**statement).clone(), target, format, *verbose, parameters).await;
-        }
-        let (analyze, format) = (*analyze, plan_format(&sql));
-        let (scope, mut sql, written) = self.explained(sql, parameters.written.clone())?;
-        let parameters = &Parameters { written, ..parameters.clone() };
-        if let Statement::Explain { format: other @ Some(_), .. } = &mut sql
-            && matches!(format_of(other.as_ref()), Some(AnalyzeFormat::TRADITIONAL))
-        {
-            *other = None;
-        }
+        let (scope, parameters) = self.query_of_explained(parameters)?;
         let scope = scope.with_tables(&parameters.tables);
-        let (Some(format), Statement::Explain { statement, .. }) = (format, &sql) else {
-            return Ok(shown(self.query_in(scope, sql, parameters).await?));
+        let Some(format) = format else {
+            return self.explained_by_planner(scope, &explanation, &parameters).await;
         };
-        let run = self.measured(scope, (**statement).clone(), parameters).await?;
+        let run = self.measured(scope, &parameters).await?;
         let (plan, note, began) = (run.plan.clone(), run.note.clone(), Instant::now());
-        let took = match analyze {
+        let took = match explanation.analyze {
             false => None,
             true => {
                 let mut rows = run.stream()?;
@@ -65,7 +54,7 @@ impl Session {
                 Some(began.elapsed())
             }
         };
-        let kind = if analyze { "analyzed_plan" } else { "physical_plan" };
+        let kind = if explanation.analyze { "analyzed_plan" } else { "physical_plan" };
         let mut text = format.show(&plan, took)?;
         if let Some(note) = note.filter(|_| format == Format::Tree) {
             text.push_str(&format!("not distributed: {note}\n"));
@@ -73,21 +62,60 @@ impl Session {
         plans(kind, &[text])
     }
 
+    /// The query that is explained, in its scope: of a statement that changes rows, that which finds them.
+    fn query_of_explained(&self, parameters: &Parameters) -> Result<(Scope, Parameters)> {
+        let (scope, written) = (self.scope()?, parameters.written()?);
+        if written.write().is_err() {
+            return Ok((scope, parameters.clone()));
+        }
+        let (scope, rows) = DescribedWrite::of(&self.planner(), &scope.snapshot, written)?.rows;
+        Ok((scope, parameters.of_part(written.with_query(rows.query))))
+    }
+
+    /// A plan in the words of the library that runs it: all of its stages, or a graph.
+    async fn explained_by_planner(
+        &self,
+        scope: Scope,
+        explanation: &Explanation,
+        parameters: &Parameters,
+    ) -> Result<Outcome> {
+        let option = ExplainOption::default().with_verbose(explanation.verbose).with_analyze(explanation.analyze);
+        let option = match explanation.format.as_deref() {
+            Some("graphviz") => option.with_format(ExplainFormat::Graphviz),
+            _ => option,
+        };
+        let parameters = parameters.clone();
+        let run = self.plan_apart(move |planner, cancellation| async move {
+            let (state, plan) = planner.plan_query(&scope, &parameters).await?;
+            let plan = LogicalPlanBuilder::from(plan).explain_option_format(option)?.build()?;
+            OneRun::plan(&state, &plan, &cancellation).await
+        });
+        let rows = run.await?.stream()?;
+        Ok(shown(shown_rows(rows, self.planner().settings().config_options())))
+    }
+
     /// Executes a write, and shows the plan that found its rows.
     async fn analyze_write(
         &self,
-        write: Statement,
+        explanation: Explanation,
         target: WriteTarget,
-        format: Option<Format>,
-        verbose: bool,
         parameters: &Parameters,
     ) -> Result<Outcome> {
+        let (format, verbose) = (explanation.own_format(), explanation.verbose);
         let plans_run = PlansRun::default();
         let (parameters, kept) = (parameters.clone(), plans_run.clone());
         let is_once = !parameters.tables.values().all(ArrowTable::is_in_memory);
+        let (definition, target) = match explanation.what {
+            Explained::Table => {
+                let (definition, target) = self.resolved_definition(parameters.written()?)?;
+                (Some(definition), target)
+            }
+            Explained::Query | Explained::Write => (None, target),
+        };
         let began = Instant::now();
-        self.write_as(Writing { plans: Some(kept), is_once, target }, move |transaction, context| {
-            exec::perform(transaction, context, write.clone(), &parameters, None)
+        self.write_as(Writing { plans: Some(kept), is_once, target }, move |transaction, context| match &definition {
+            Some(definition) => exec::define(transaction, context, definition, &parameters),
+            None => exec::perform_write(transaction, context, &parameters),
         })
         .await?;
         let took = began.elapsed();
@@ -104,20 +132,23 @@ impl Session {
     }
 }
 
-/// The format of our own in which a plan is asked for; `None` for those of DataFusion.
-fn plan_format(sql: &Statement) -> Option<Format> {
-    let Statement::Explain { verbose: false, format, .. } = sql else { return None };
-    match format_of(format.as_ref()) {
-        None | Some(AnalyzeFormat::TREE | AnalyzeFormat::TEXT) => Some(Format::Tree),
-        Some(AnalyzeFormat::JSON) => Some(Format::Json),
-        Some(_) => None,
+impl Explanation {
+    /// The format of our own in which a plan is asked for; `None` for those of the planner.
+    fn own_format(&self) -> Option<Format> {
+        match self.format.as_deref() {
+            _ if self.verbose => None,
+            None | Some("tree" | "text") => Some(Format::Tree),
+            Some("json") => Some(Format::Json),
+            Some(_) => None,
+        }
     }
-}
 
-fn format_of(format: Option<&AnalyzeFormatKind>) -> Option<&AnalyzeFormat> {
-    format.map(|format| match format {
-        AnalyzeFormatKind::Keyword(format) | AnalyzeFormatKind::Assignment(format) => format,
-    })
+    /// The columns of its rows.
+    pub(super) fn schema(&self) -> SchemaRef {
+        let text = if self.own_format().is_some() { DataType::Utf8View } else { DataType::Utf8 };
+        let column = |name: &str| Field::new(name, text.clone(), false);
+        Arc::new(Schema::new(vec![column("plan_type"), column("plan")]))
+    }
 }
 
 /// Plans as rows.
@@ -143,13 +174,4 @@ fn shown(plans: Outcome) -> Outcome {
         Ok(RecordBatch::try_new(batch.schema(), columns.collect())?)
     });
     Outcome::Rows { schema: schema.clone(), stream: Box::pin(RecordBatchStreamAdapter::new(schema, stream)) }
-}
-
-/// Whether a write finds its rows by a query.
-fn has_rows(statement: &Statement) -> bool {
-    match statement {
-        Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) | Statement::Merge(_) => true,
-        Statement::CreateTable(ast::CreateTable { query, .. }) => query.is_some(),
-        _ => false,
-    }
 }

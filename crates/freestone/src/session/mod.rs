@@ -22,7 +22,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionState;
@@ -30,8 +29,8 @@ use datafusion::execution::{FunctionRegistry, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream, execute_stream};
 use datafusion::scalar::ScalarValue;
-use datafusion::sql::sqlparser::ast;
 use freestone_advisor::Output;
+use freestone_sql::tree::{Execute, Parameter, Prepare, Type};
 use freestone_store::{LockMode, Snapshot, WriteTransaction};
 use futures::FutureExt;
 use parking_lot::{Mutex, RwLock};
@@ -40,7 +39,8 @@ use tokio::runtime::Handle;
 use crate::access::{Access, Extension};
 use crate::advise::{AdviseOptions, advice_batch};
 use crate::attached::{self, Attached, AttachedSnapshots};
-use crate::catalog::{Planner, Scope, constant};
+use crate::binding;
+use crate::catalog::{Planner, Scope};
 use crate::cluster::Distributed;
 use crate::context::{
     self, Budget, CancelHandle, CancellableStream, Cancellation, Canceller, Failure, Outcome, Progress, Statements,
@@ -62,24 +62,23 @@ use crate::provider::files::Inference;
 use crate::provider::information;
 use crate::provider::metadata::{self, Lists};
 use crate::sequences::{MayWrite, SessionSequences};
-use crate::shared::{SharedPlanner, SharedRelations};
+use crate::shared::SharedPlanner;
+use crate::sql::command::{AdviseRequest, Command, CopyFrom, CopyTo};
 use crate::sql::depth::OnStack;
-use crate::sql::laterals::Laterals;
 use crate::sql::parameters::Parameters;
-use crate::sql::statement::{AdviseRequest, Command, CopyFrom, CopyTo, Statement, StatementKind, is_write};
+use crate::sql::statement::Statement;
 use crate::sql::temp_names::WriteTarget;
 use crate::sql::written::Written;
-use crate::sql::{depth, names, parameters, statement, types};
-use crate::table_functions::TableFunctions;
+use crate::sql::{depth, names, parameters, statement};
 use crate::temp_schema::TempSchema;
 use crate::text_types;
 use crate::times::TimePlanner;
-use crate::untyped::{TypedValues, UntypedPlanner};
+use crate::untyped::UntypedPlanner;
 use crate::variables::Variables;
 use crate::workload::{Watch, Watched};
 use crate::{
-    aggregates, definitions, exact, growth, optimizer, planning, point, scalars, settings, shared, times, untyped,
-    windows, workload,
+    aggregates, definitions, exact, growth, optimizer, planning, point, scalars, settings, times, untyped, windows,
+    workload,
 };
 use plan_cache::{CachedPlan, Plans};
 use points::Points;
@@ -130,13 +129,12 @@ pub(crate) struct Writing {
 
 #[derive(Clone)]
 struct Prepared {
-    statement: ast::Statement,
     /// By which the session knows it, if it is a point statement.
     text: Arc<str>,
     /// Those that PREPARE declares.
     types: Vec<Option<DataType>>,
-    /// PREPARE as it was written, for the binder.
-    written: Option<Arc<Written>>,
+    /// PREPARE as it was written.
+    written: Arc<Written>,
     _memory: Arc<MemoryReservation>,
 }
 
@@ -184,12 +182,6 @@ impl Session {
             variables,
             statements,
         }
-    }
-
-    /// How many SELECTs were planned, by the form for which the binder left them: empty if it planned them.
-    #[doc(hidden)]
-    pub fn binder_counts(&self) -> std::collections::BTreeMap<String, usize> {
-        self.planner.read().bindings().counts()
     }
 
     /// The database of the session.
@@ -258,27 +250,43 @@ impl Session {
         let (command, target) = self.resolved(statement).await?;
         match command {
             Command::Transaction(command) => self.transaction(command).await,
-            Command::Sql(sql) => match Box::pin(self.execute_new_point(form, &sql)).await? {
+            Command::Query => match Box::pin(self.execute_new_point(form, &parameters)).await? {
                 Some(outcome) => Ok(outcome),
-                None if matches!(*sql, ast::Statement::Query(_)) => {
-                    let (kept, snapshot) = Box::pin(self.newly_planned(&statement.text, *sql, &parameters)).await?;
+                None => {
+                    let (kept, snapshot) = Box::pin(self.newly_planned(&statement.text, &parameters)).await?;
                     self.run_kept(&kept, &snapshot)
                 }
-                None => Box::pin(self.execute_sql(*sql, target, parameters, statement.text_after_as())).await,
             },
-            Command::LockRows(query) => {
-                let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
-                    exec::lock_rows::lock_rows(transaction, context, query.limit, &parameters)
-                };
-                self.write(target, work).await
-            }
-            Command::WithWrites(with) => {
+            Command::Write => match Box::pin(self.execute_new_point(form, &parameters)).await? {
+                Some(outcome) => Ok(outcome),
+                None => self.change_rows(target, parameters).await,
+            },
+            Command::Define(definition) => {
+                // Tables that are read while they arrive can be read once.
                 let is_once = !parameters.tables.values().all(ArrowTable::is_in_memory);
                 let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
-                    exec::with_writes::perform(transaction, context, &with, &parameters)
+                    exec::define(transaction, context, &definition, &parameters)
                 };
                 self.write_as(Writing { is_once, target, plans: None }, work).await
             }
+            Command::LockRows => {
+                let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
+                    exec::lock_rows::lock_rows(transaction, context, &parameters)
+                };
+                self.write(target, work).await
+            }
+            Command::WithWrites => {
+                let is_once = !parameters.tables.values().all(ArrowTable::is_in_memory);
+                let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
+                    exec::with_writes::perform(transaction, context, &parameters)
+                };
+                self.write_as(Writing { is_once, target, plans: None }, work).await
+            }
+            Command::Explain(explanation) => Box::pin(self.explain(explanation, target, &parameters)).await,
+            Command::Prepare(prepare) => Box::pin(self.prepare_named(*prepare, parameters)).await,
+            Command::Execute(execute) => Box::pin(self.execute_prepared(*execute)).await,
+            Command::Deallocate(name) => self.deallocate(name.as_deref()),
+            Command::ShowCreate { name } => Ok(Outcome::batch(metadata::show_create(&self.scope()?.snapshot, &name)?)),
             Command::CopyFrom(request) => {
                 self.access.check_files()?;
                 let progress = self.progress.read().clone();
@@ -289,28 +297,6 @@ impl Session {
                 .await
             }
             Command::CopyTo(request) => Box::pin(self.copy_to(request, parameters)).await,
-            Command::SetDesign { table, options } => {
-                let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
-                    ddl::set_design(transaction, context, &table, &options)
-                };
-                self.write(target, work).await
-            }
-            Command::AddCopy(copy) => {
-                self.write(target, move |transaction, context| ddl::add_copy(transaction, context, &copy)).await
-            }
-            Command::DropCopy { table, name, if_exists } => {
-                self.write(target, move |transaction, _| ddl::drop_copy(transaction, &table, &name, if_exists)).await
-            }
-            Command::CreateType { name, text, or_replace, if_not_exists } => {
-                let flags = (or_replace, if_not_exists);
-                let work = move |transaction: &mut WriteTransaction, _: &WriteContext| {
-                    definitions::create_type(transaction, &name, &text, flags)
-                };
-                self.write(target, work).await
-            }
-            Command::DropMacro { name, if_exists } => {
-                self.write(target, move |transaction, _| definitions::drop_macro(transaction, &name, if_exists)).await
-            }
             Command::Vacuum(table) => {
                 self.check_write()?;
                 self.check_outside("VACUUM")?;
@@ -350,7 +336,7 @@ impl Session {
                 self.keep_versions(&name).await?;
                 Ok(Outcome::Done { verb: "SET" })
             }
-            Command::SetVariable { name, value } => Box::pin(self.set_variable(&name, *value, &parameters)).await,
+            Command::SetVariable { name } => Box::pin(self.set_variable(&name, &parameters)).await,
             Command::ResetVariable { name } => Ok(self.reset_variable(&name)),
             Command::Reset { name } => {
                 self.change_settings(false, |state| settings::reset(state, self.settings_context(), &name))?;
@@ -374,7 +360,7 @@ impl Session {
                 let options = AdviseOptions { table, budget, max_copies, ..AdviseOptions::default() };
                 Ok(Outcome::batch(advice_batch(&self.advise(options).await?)?))
             }
-            Command::WhatIf(request) => Box::pin(self.what_if(*request, &parameters)).await,
+            Command::WhatIf(request) => Box::pin(self.what_if(request, &parameters)).await,
         }
     }
 
@@ -423,38 +409,14 @@ impl Session {
         {
             return Ok(Some(schema));
         }
-        if let Some(schema) = self.columns_of_query(statement, &parameters).await? {
-            let settings = self.planner();
-            return Ok(Some(times::shown_schema(schema, settings.settings().config_options())));
-        }
-        let Command::Sql(sql) = self.command(statement).await? else { return Ok(None) };
-        if !matches!(*sql, ast::Statement::Query(_)) {
-            return Ok(None);
-        }
-        let scope = self.scope()?.with_tables(&parameters.tables);
-        self.plan_apart(move |planner, _| async move {
-            let state = planner.state(&scope);
-            let plan = planner.plan_written(&state, &scope, *sql, &parameters).await?;
-            read_only_plan(&plan)?;
-            let shown = names::shown(analyzed_schema(&state, plan)?);
-            Ok(Some(times::shown_schema(shown, state.config_options())))
-        })
-        .await
-    }
-
-    /// The columns of a query that the binder plans; `None` for other statements.
-    async fn columns_of_query(&self, statement: &Statement, parameters: &Parameters) -> Result<Option<SchemaRef>> {
         if !statement.is_whole_query() {
             return Ok(None);
         }
-        let (written, parameters) = (statement.written(), parameters.clone());
         let scope = self.scope()?.with_tables(&parameters.tables);
         self.plan_apart(move |planner, _| async move {
-            let state = planner.state(&scope);
-            let bound = planner.bindings().plan(&planner, &state, &scope, &written, &parameters).await?;
-            let Some(bound) = bound else { return Ok(None) };
-            read_only_plan(&bound.plan)?;
-            Ok(Some(names::shown(analyzed_schema(&state, bound.plan)?)))
+            let (state, plan) = planner.plan_query(&scope, &parameters).await?;
+            let shown = names::shown(analyzed_schema(&state, plan)?);
+            Ok(Some(times::shown_schema(shown, state.config_options())))
         })
         .await
     }
@@ -527,10 +489,6 @@ impl Session {
 
     pub(crate) fn scope(&self) -> Result<Scope> {
         Ok(Scope::new(self.snapshot()?).with_progress(self.progress()))
-    }
-
-    pub(crate) fn state(&self, scope: &Scope) -> SessionState {
-        self.planner().state(scope)
     }
 
     /// Adds schemas and functions to those of the database, for this session. Replaces those of an earlier call.
@@ -630,12 +588,13 @@ impl Session {
         self.write_once(target, move |transaction, context| copy::copy_from(transaction, context, &request, None)).await
     }
 
-    pub(crate) fn prepared_statement(&self, name: &ast::ObjectName) -> Result<(ast::Statement, Option<Arc<Written>>)> {
-        let name = names::object_name(name)?;
-        let known = self.prepared.lock();
-        let prepared = known.get(&name).map(|prepared| (prepared.statement.clone(), prepared.written.clone()));
-        drop(known);
-        prepared.ok_or_else(|| self.not_prepared(&name))
+    /// The statement that PREPARE has made.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub(crate) fn prepared_statement(&self, name: &str) -> Result<Arc<Written>> {
+        let prepared = self.prepared.lock().get(name).map(|prepared| prepared.written.clone());
+        prepared.ok_or_else(|| self.not_prepared(name))
     }
 
     /// Changes settings, or only those until the end of the transaction; outside of one, the latter has no effect.
@@ -696,12 +655,9 @@ impl Session {
         let options = self.planner().settings().config_options().execution.clone();
         let (threads, group_rows) = (options.target_partitions, options.parquet.max_row_group_size);
         let export = Export::new(&request.path, &request.options, threads, group_rows)?;
-        let query = ast::Statement::Query(request.query);
         let partition_by = export.partition_by().to_vec();
         let run = self.plan_apart(move |planner, cancellation| async move {
-            let state = planner.state_of(&scope, &query);
-            let plan = planner.plan_written(&state, &scope, query, &parameters).await?;
-            read_only_plan(&plan)?;
+            let (state, plan) = planner.plan_query(&scope, &parameters).await?;
             OneRun::plan(&state, &export::sorted(plan, &partition_by)?, &cancellation).await
         });
         let rows = names::shown_rows(run.await?.stream()?);
@@ -710,45 +666,14 @@ impl Session {
         Ok(Outcome::Affected { verb: "COPY", rows: export.write(rows).await? })
     }
 
-    async fn execute_sql(
-        &self,
-        sql: ast::Statement,
-        target: WriteTarget,
-        parameters: Parameters,
-        text_after_as: Option<&str>,
-    ) -> Result<Outcome> {
-        use ast::Statement as Sql;
-        match sql {
-            Sql::Query(_) => {
-                let (kept, snapshot) = Box::pin(self.planned(&sql.to_string(), sql, &parameters)).await?;
-                self.run_kept(&kept, &snapshot)
-            }
-            Sql::ShowFunctions { .. } => Box::pin(self.query_in(self.scope()?, sql, &parameters)).await,
-            Sql::Explain { .. } => Box::pin(self.explain(sql, target, &parameters)).await,
-            write if is_write(&write) => {
-                let text = text_after_as.map(str::to_owned);
-                // Tables that are read while they arrive can be read once.
-                let repeats = parameters.tables.values().all(ArrowTable::is_in_memory);
-                let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
-                    exec::perform(transaction, context, write.clone(), &parameters, text.clone())
-                };
-                self.write_as(Writing { is_once: !repeats, target, plans: None }, work).await
-            }
-            Sql::ShowCreate { obj_name, .. } => {
-                let name = names::object_name(&obj_name)?;
-                Ok(Outcome::batch(metadata::show_create(&self.scope()?.snapshot, &name)?))
-            }
-            Sql::Prepare { name, data_types, statement } => {
-                Box::pin(self.prepare_named(name, data_types, *statement, parameters.written)).await
-            }
-            Sql::Execute { name: Some(name), parameters, .. } => self.execute_prepared(&name, parameters).await,
-            Sql::Deallocate { name, .. } => self.deallocate(&name),
-            other => {
-                let text = other.to_string();
-                let words: Vec<&str> = text.split_whitespace().take(2).collect();
-                Err(Error::unsupported(format!("{} is not a statement of this version", words.join(" "))))
-            }
-        }
+    /// INSERT, UPDATE, DELETE or MERGE.
+    async fn change_rows(&self, target: WriteTarget, parameters: Parameters) -> Result<Outcome> {
+        // Tables that are read while they arrive can be read once.
+        let is_once = !parameters.tables.values().all(ArrowTable::is_in_memory);
+        let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
+            exec::perform_write(transaction, context, &parameters)
+        };
+        self.write_as(Writing { is_once, target, plans: None }, work).await
     }
 
     /// Executes one statement; a query that takes whole columns of a native table gives them as they are stored.
@@ -778,14 +703,12 @@ impl Session {
         if let Some((kept, snapshot)) = self.planned_text(statement, &parameters).await? {
             return self.stored_answer(&kept, &snapshot);
         }
-        if let Command::Sql(sql) = self.command(statement).await?
-            && matches!(*sql, ast::Statement::Query(_))
-        {
+        if statement.is_whole_query() {
             let form = self.form(statement, &parameters);
-            if let Some(outcome) = Box::pin(self.execute_new_point(form, &sql)).await? {
+            if let Some(outcome) = Box::pin(self.execute_new_point(form, &parameters)).await? {
                 return Ok(Answer::Outcome(outcome));
             }
-            let (kept, snapshot) = self.newly_planned(&statement.text, *sql, &parameters).await?;
+            let (kept, snapshot) = self.newly_planned(&statement.text, &parameters).await?;
             return self.stored_answer(&kept, &snapshot);
         }
         Ok(Answer::Outcome(self.execute_unguarded(statement, inputs).await?))
@@ -820,82 +743,43 @@ impl Session {
     }
 
     /// A query's plan, the one that was kept of its text if that comes again, and the snapshot that it reads.
-    pub(crate) async fn planned(
-        &self,
-        text: &str,
-        sql: ast::Statement,
-        parameters: &Parameters,
-    ) -> Result<(CachedPlan, Arc<Snapshot>)> {
+    pub(crate) async fn planned(&self, text: &str, parameters: &Parameters) -> Result<(CachedPlan, Arc<Snapshot>)> {
         match self.kept_plan(text, parameters)? {
             Some(kept) => Ok(kept),
-            None => self.newly_planned(text, sql, parameters).await,
+            None => self.newly_planned(text, parameters).await,
         }
     }
 
     /// The plan of a query of which none was kept.
-    async fn newly_planned(
-        &self,
-        text: &str,
-        sql: ast::Statement,
-        parameters: &Parameters,
-    ) -> Result<(CachedPlan, Arc<Snapshot>)> {
+    async fn newly_planned(&self, text: &str, parameters: &Parameters) -> Result<(CachedPlan, Arc<Snapshot>)> {
         let scope = self.scope()?.with_tables(&parameters.tables);
         let (snapshot, attached) = (scope.snapshot.clone(), scope.attached().clone());
         let given = parameters.clone();
         let planned = self.plan_apart(move |planner, _| async move {
-            let state = planner.state_of(&scope, &sql);
-            let logged = settings::logged_text(&state, &sql);
-            let plan = planner.plan_written(&state, &scope, sql, &given).await?;
-            read_only_plan(&plan)?;
+            let (state, plan) = planner.plan_query(&scope, &given).await?;
+            let logged = settings::logged_query(&state, given.written()?.query()?.0);
             Ok(CachedPlan::new(&state, &plan, logged, &scope).await?)
         });
         let (planned, lasting) = planned.await?;
         Ok((self.kept(text, parameters, planned, (lasting, &attached, &snapshot)), snapshot))
     }
 
-    /// The plan of a statement's text: the one that was kept, or that which the binder makes of it.
+    /// The plan of a statement's text. `None` if it is no query, or if none was kept and it may read the row of a key: such
+    /// statements need no plan when they come again.
     pub(crate) async fn planned_text(
         &self,
         statement: &Statement,
         parameters: &Parameters,
     ) -> Result<Option<(CachedPlan, Arc<Snapshot>)>> {
-        match self.kept_plan(&statement.text, parameters)? {
-            Some(kept) => Ok(Some(kept)),
-            None => self.newly_bound(statement, parameters).await,
+        if let Some(kept) = self.kept_plan(&statement.text, parameters)? {
+            return Ok(Some(kept));
         }
-    }
-
-    /// The plan that the binder makes of a query's text, of which none was kept. `None` if the statement is no query or has
-    /// forms that the binder does not make, or if it may read the row of a key: such statements need no plan when they come
-    /// again.
-    async fn newly_bound(
-        &self,
-        statement: &Statement,
-        parameters: &Parameters,
-    ) -> Result<Option<(CachedPlan, Arc<Snapshot>)>> {
-        let Some(written) = parameters.written.clone().filter(|_| statement.kind == StatementKind::Query) else {
-            return Ok(None);
-        };
-        let scope = self.scope()?.with_tables(&parameters.tables);
-        let (snapshot, attached) = (scope.snapshot.clone(), scope.attached().clone());
-        let given = parameters.clone();
-        let planned = self.plan_apart(move |planner, _| async move {
-            let Some(query) = written.whole_query().filter(|query| !point::may_read_row(query)) else {
-                return Ok(None);
-            };
-            let mut state = planner.state(&scope);
-            let Some(bound) = planner.bindings().plan(&planner, &state, &scope, &written, &given).await? else {
-                return Ok(None);
-            };
-            read_only_plan(&bound.plan)?;
-            if bound.depends_on_order {
-                planning::keep_order_of_rows(&mut state);
+        match statement.whole_query() {
+            Some(query) if !point::may_read_row(query) => {
+                self.newly_planned(&statement.text, parameters).await.map(Some)
             }
-            let logged = settings::logged_query(&state, query);
-            Ok(Some(CachedPlan::new(&state, &bound.plan, logged, &scope).await?))
-        });
-        let Some((planned, lasting)) = planned.await? else { return Ok(None) };
-        Ok(Some((self.kept(&statement.text, parameters, planned, (lasting, &attached, &snapshot)), snapshot)))
+            _ => Ok(None),
+        }
     }
 
     /// A plan, which is kept if the same text can use it again.
@@ -936,12 +820,11 @@ impl Session {
         Watch::begin(self.database.workload(), text, asked)
     }
 
-    pub(crate) async fn query_in(&self, scope: Scope, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
+    /// Runs the query of a statement in a scope.
+    pub(crate) async fn query_in(&self, scope: Scope, parameters: &Parameters) -> Result<Outcome> {
         let parameters = parameters.clone();
         let run = self.plan_apart(move |planner, cancellation| async move {
-            let state = planner.state_of(&scope, &sql);
-            let plan = planner.plan_written(&state, &scope, sql, &parameters).await?;
-            read_only_plan(&plan)?;
+            let (state, plan) = planner.plan_query(&scope, &parameters).await?;
             OneRun::plan(&state, &plan, &cancellation).await
         });
         let rows = run.await?.stream()?;
@@ -949,16 +832,13 @@ impl Session {
     }
 
     /// Plans a query for a run whose operators are measured.
-    async fn measured(&self, scope: Scope, sql: ast::Statement, parameters: &Parameters) -> Result<OneRun> {
+    async fn measured(&self, scope: Scope, parameters: &Parameters) -> Result<OneRun> {
         let (parameters, workers) = (parameters.clone(), self.database.workers().cloned());
         let (snapshot, attached) = (scope.snapshot.clone(), scope.attached().clone());
         let run = self.plan_apart(move |planner, cancellation| async move {
-            let state = planner.state_of(&scope, &sql);
             // Workers plan the query from its text as this server does.
-            let written = parameters.written.as_ref().and_then(|written| written.query().ok());
-            let text = written.map_or_else(|| sql.to_string(), |(query, _)| query.to_string());
-            let plan = planner.plan_written(&state, &scope, sql, &parameters).await?;
-            read_only_plan(&plan)?;
+            let text = parameters.written()?.query()?.0.to_string();
+            let (state, plan) = planner.plan_query(&scope, &parameters).await?;
             let (mut planned, lasting) = CachedPlan::new(&state, &plan, None, &scope).await?;
             if lasting && !snapshot.has_own_changes() && !attached.is_used() {
                 planned = planned.of_query(&text, &parameters);
@@ -977,8 +857,7 @@ impl Session {
         if problems.is_empty() {
             let scope = self.scope()?;
             for question in check::key_questions(&scope.snapshot, &self.temp, table.as_deref()) {
-                let query = ast::Statement::Query(statement::parse_query(&question.sql)?);
-                let rows = self.query_in(scope.clone(), query, &Parameters::default()).await?.collect().await?;
+                let rows = self.query_in(scope.clone(), &Parameters::of_text(&question.sql)).await?.collect().await?;
                 problems.extend(question.answer(&rows)?);
             }
         }
@@ -1017,32 +896,27 @@ impl Session {
         }
     }
 
-    async fn prepare_named(
-        &self,
-        name: ast::Ident,
-        types: Vec<ast::DataType>,
-        statement: ast::Statement,
-        written: Option<Arc<Written>>,
-    ) -> Result<Outcome> {
-        use ast::Statement as Sql;
-        let name = names::identifier(&name);
+    async fn prepare_named(&self, prepare: Prepare, parameters: Parameters) -> Result<Outcome> {
+        let (name, written) = (prepare.name.text, parameters.written()?.clone());
         let scope = self.scope()?;
-        let state = self.state(&scope);
-        let types = self.planner().declared(&state, &scope, types).await?;
-        match &statement {
-            // Planned now, so that what cannot work fails here and not later.
-            Sql::Query(_) => {
-                let (statement, types, written) = (statement.clone(), types.clone(), written.clone());
-                self.plan_apart(move |planner, _| async move {
-                    planner.describe(&planner.state(&scope), &scope, statement, &types, written.as_deref()).await
-                })
-                .await?;
+        let declared = prepare.types.clone();
+        // Planned now, so that what cannot work fails here and not later.
+        let (statement, planned) = (written.clone(), scope);
+        let types = self.plan_apart(move |planner, _| async move {
+            let declared: Vec<&Type> = declared.iter().collect();
+            let types = planner.types(&planned, &declared, statement.text())?;
+            let types: Vec<_> = types.iter().map(|known| Some(known.data_type())).collect();
+            if statement.write().is_err() {
+                let (query, _) = statement.query()?;
+                planner.describe_made(&planner.state(&planned), &planned, query, &statement, &types).await?;
             }
-            Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) | Sql::Merge(_) => {}
-            _ => return Err(Error::unsupported("PREPARE takes SELECT, INSERT, UPDATE, DELETE and MERGE")),
-        }
-        let memory = MemoryConsumer::new("a prepared statement").register(&state.runtime_env().memory_pool);
-        memory.try_grow(statement.to_string().len().saturating_mul(PREPARED_SHARE).saturating_add(PREPARED_BYTES))?;
+            Ok(types)
+        });
+        let types = types.await?;
+        let text = format!("PREPARE {}", prepare.statement);
+        let memory = MemoryConsumer::new("a prepared statement");
+        let memory = memory.register(&self.planner().settings().runtime_env().memory_pool);
+        memory.try_grow(text.len().saturating_mul(PREPARED_SHARE).saturating_add(PREPARED_BYTES))?;
         let memory = Arc::new(memory);
         let mut prepared = self.prepared.lock();
         if prepared.len() >= PREPARED_MAX {
@@ -1053,49 +927,70 @@ impl Session {
             return Err(Error::new(ErrorKind::Exists, format!("prepared statement {name} exists"))
                 .with_hint(format!("DEALLOCATE {name} first")));
         }
-        let text = format!("PREPARE {statement}").into();
-        prepared.insert(name, Prepared { statement, text, types, written, _memory: memory });
+        prepared.insert(name, Prepared { text: text.into(), types, written, _memory: memory });
         Ok(Outcome::Done { verb: "PREPARE" })
     }
 
-    async fn execute_prepared(&self, name: &ast::ObjectName, values: Vec<ast::Expr>) -> Result<Outcome> {
-        let name = names::object_name(name)?;
-        let prepared = self.prepared.lock().get(&name).cloned();
-        let Some(Prepared { statement, text, types, written, .. }) = prepared else {
-            return Err(self.not_prepared(&name));
-        };
-        let (statement, target) = self.resolved_again(statement)?;
+    async fn execute_prepared(&self, execute: Execute) -> Result<Outcome> {
+        let name = &execute.name.text;
+        let prepared = self.prepared.lock().get(name).cloned();
+        let Some(Prepared { text, types, written, .. }) = prepared else { return Err(self.not_prepared(name)) };
+        let values = self.values_of_execute(&execute, &written)?;
         if !types.is_empty() && types.len() != values.len() {
             let (expected, actual) = (types.len(), values.len());
             return Err(Error::invalid(format!("{name} takes {expected} parameters and was given {actual}")));
         }
-        let values = match values.iter().map(parameters::literal).collect::<Option<Vec<_>>>() {
-            Some(values) => values,
-            None => {
-                let state = self.state(&self.scope()?);
-                values.into_iter().map(|value| constant(&state, value)).collect::<Result<_>>()?
-            }
-        };
-        let parameters = Parameters { types, values, written, ..Parameters::default() };
+        let parameters = Parameters { types, values, written: Some(written.clone()), ..Parameters::default() };
         if let Some(outcome) = self.execute_known(&text, &parameters).await? {
             return Ok(outcome);
         }
         let given = Cow::Borrowed(&parameters);
         let form = points::Form { text: Cow::Borrowed(&*text), given, is_lifted: false };
-        if let Some(outcome) = Box::pin(self.execute_new_point(Some(form), &statement)).await? {
+        if let Some(outcome) = Box::pin(self.execute_new_point(Some(form), &parameters)).await? {
             return Ok(outcome);
         }
-        Box::pin(self.execute_sql(statement, target, parameters, None)).await
+        if written.write().is_ok() {
+            let target = self.target_of(&written)?;
+            return self.change_rows(target, parameters).await;
+        }
+        let (kept, snapshot) = Box::pin(self.planned(&text, &parameters)).await?;
+        self.run_kept(&kept, &snapshot)
     }
 
-    fn deallocate(&self, name: &ast::Ident) -> Result<Outcome> {
-        let name = names::identifier(name);
+    /// The values of EXECUTE, in the order of the numbers of the parameters.
+    fn values_of_execute(&self, execute: &Execute, written: &Written) -> Result<Vec<ScalarValue>> {
+        let (planner, scope) = (self.planner(), self.scope()?);
+        let mut values = vec![ScalarValue::Null; execute.arguments.len()];
+        for (at, argument) in execute.arguments.iter().enumerate() {
+            let place = match &argument.name {
+                None => at,
+                Some(name) => {
+                    let number = written.numbers().number(&Parameter::Name(name.text.clone()), 0);
+                    let unknown = || Error::invalid(format!("the statement has no parameter ${name}"));
+                    number.and_then(|number| number.checked_sub(1)).ok_or_else(unknown)?
+                }
+            };
+            let count = execute.arguments.len();
+            let value = values.get_mut(place).ok_or_else(|| parameters::count(place + 1, count))?;
+            *value = match parameters::literal(&argument.value) {
+                Some(value) => value,
+                None => binding::constant_value(&planner, &scope, &argument.value)?,
+            };
+        }
+        Ok(values)
+    }
+
+    /// Forgets one prepared statement, or all.
+    fn deallocate(&self, name: Option<&str>) -> Result<Outcome> {
         let mut prepared = self.prepared.lock();
-        if name == "all" {
-            prepared.clear();
-        } else if prepared.remove(&name).is_none() {
-            drop(prepared);
-            return Err(self.not_prepared(&name));
+        match name {
+            None => prepared.clear(),
+            Some(name) => {
+                if prepared.remove(name).is_none() {
+                    drop(prepared);
+                    return Err(self.not_prepared(name));
+                }
+            }
         }
         Ok(Outcome::Done { verb: "DEALLOCATE" })
     }
@@ -1192,14 +1087,7 @@ fn base_state(database: &Database, runtime: Arc<RuntimeEnv>, variables: &Arc<Var
             scalars::planner(),
         ])
         .with_default_features()
-        .with_relation_planners(vec![
-            Arc::new(SharedRelations),
-            Arc::new(Laterals),
-            Arc::new(TypedValues),
-            Arc::new(TableFunctions),
-        ])
         .with_query_planner(Arc::new(SharedPlanner))
-        .with_type_planner(Arc::new(types::SqlTypes))
         .with_analyzer_rules(optimizer::analyzer_rules())
         .with_optimizer_rules(optimizer::optimizer_rules())
         .with_physical_optimizer_rules(optimizer::physical::of_a_plan(database.options().memory_limit))
@@ -1245,22 +1133,6 @@ fn parameters_of(statement: &Statement, inputs: Inputs) -> Result<Parameters> {
         }
     }
     Ok(Parameters { written: Some(statement.written()), ..Parameters::from(inputs) })
-}
-
-/// DataFusion plans a few statements that change something (SELECT … INTO): they have no place in a query.
-fn read_only_plan(plan: &LogicalPlan) -> Result<()> {
-    let mut changes = false;
-    shared::apply(plan, &mut |node| {
-        use LogicalPlan::{Copy, Ddl, Dml, Statement};
-        changes |= matches!(node, Copy(_) | Ddl(_) | Dml(_) | Statement(_));
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    if changes {
-        return Err(
-            Error::unsupported("a query cannot create or change tables").with_hint("use CREATE TABLE … AS SELECT …")
-        );
-    }
-    Ok(())
 }
 
 /// A plan that is ready to run once.

@@ -8,7 +8,6 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::scalar::ScalarValue;
-use datafusion::sql::sqlparser::ast;
 use freestone_store::WriteTransaction;
 
 use crate::context::{Outcome, guarded_now};
@@ -21,7 +20,7 @@ use crate::point::{self, Point};
 use crate::session::{Session, Writing, parameters_of, shown_rows};
 use crate::sql::names;
 use crate::sql::parameters::{self, Parameters};
-use crate::sql::statement::{Command, Statement, parse_script};
+use crate::sql::statement::Statement;
 use crate::sql::temp_names::WriteTarget;
 use crate::sql::written::Written;
 use crate::{settings, times};
@@ -125,13 +124,14 @@ impl Session {
         Some(Form { text: Cow::Owned(text), given, is_lifted: true })
     }
 
-    /// Tries to recognize a statement that was parsed, and executes it if it is a point statement.
+    /// Tries to recognize a statement that was read, and executes it if it is a point statement.
     pub(crate) async fn execute_new_point(
         &self,
         form: Option<Form<'_>>,
-        sql: &ast::Statement,
+        parameters: &Parameters,
     ) -> Result<Option<Outcome>> {
-        let Some(form) = form.filter(|form| !form.given.values.is_empty() && point::is_candidate(sql)) else {
+        let written = parameters.written()?;
+        let Some(form) = form.filter(|form| !form.given.values.is_empty() && point::is_candidate(written)) else {
             return Ok(None);
         };
         let Form { text, given, is_lifted } = &form;
@@ -140,14 +140,8 @@ impl Session {
         if !self.points.lock().may_try(&form, &types) {
             return Ok(None);
         }
-        let known = match is_lifted {
-            true => self.lifted_sql(text).await,
-            false => given.written.clone().map(|written| (sql.clone(), written)),
-        };
-        let point = match known {
-            Some((lifted, written)) => self.recognized(sql, (lifted, written), &types).await,
-            None => None,
-        };
+        let known = if *is_lifted { Arc::new(Written::new(text)) } else { written.clone() };
+        let point = self.recognized(written, known, &types).await;
         let known = point.clone().map_or_else(|| Known::Other(types.clone()), Known::Point);
         self.points.lock().keep(text, &types, known);
         match point {
@@ -156,34 +150,17 @@ impl Session {
         }
     }
 
-    /// A statement whose literals became parameters, read again.
-    async fn lifted_sql(&self, text: &str) -> Option<(ast::Statement, Arc<Written>)> {
-        let statements = parse_script(text);
-        let statement = statements.first()?;
-        match self.command(statement).await.ok()? {
-            Command::Sql(sql) => Some((*sql, statement.written())),
-            _ => None,
-        }
-    }
-
     /// What cannot be planned here is not executed here: the error is reported when the statement is planned.
-    async fn recognized(
-        &self,
-        given: &ast::Statement,
-        (sql, written): (ast::Statement, Arc<Written>),
-        types: &[DataType],
-    ) -> Option<Arc<Point>> {
+    async fn recognized(&self, given: &Written, known: Arc<Written>, types: &[DataType]) -> Option<Arc<Point>> {
         let scope = self.scope().ok()?;
-        let logged = match sql {
-            ast::Statement::Query(_) => settings::logged_text(self.planner().settings(), given),
-            _ => None,
-        };
+        let logged = given.query().ok();
+        let logged = logged.and_then(|(query, _)| settings::logged_query(self.planner().settings(), query));
         let types = types.to_vec();
         let recognized = self.plan_apart(move |planner, _| async move {
-            if parameters::numbers(&sql)?.last().copied().unwrap_or(0) != types.len() {
+            if known.numbers().count() != types.len() {
                 return Ok(None);
             }
-            point::recognize(&planner, scope, (&sql, written), &types, logged).await
+            point::recognize(&planner, scope, known, &types, logged).await
         });
         recognized.await.ok().flatten().map(Arc::new)
     }

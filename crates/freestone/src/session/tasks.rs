@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::sql::sqlparser::ast;
 use freestone_store::Snapshot;
 use freestone_store::column::compacted;
 use futures::StreamExt;
@@ -23,7 +22,7 @@ use crate::inputs::Inputs;
 use crate::provider::{sources, with_sources};
 use crate::session::plan_cache::CachedPlan;
 use crate::settings;
-use crate::sql::statement::{Command, Statement, parse_script};
+use crate::sql::statement::{Statement, parse_script};
 
 /// How long a worker waits for a commit that the server has seen.
 const COMMIT_WAIT: Duration = Duration::from_secs(2);
@@ -65,15 +64,10 @@ impl Session {
     ) -> Result<Result<(CachedPlan, Arc<Snapshot>), TaskError>> {
         self.wait_for_commit(task.sequence).await?;
         let parameters = parameters_of(statement, Inputs { values: task.values()?, ..Inputs::default() })?;
-        if let Some(planned) = self.planned_text(statement, &parameters).await? {
-            return Ok(Ok(planned));
+        if !statement.is_whole_query() {
+            return Ok(Err(TaskError::Failed(Error::invalid("a task is a query"))));
         }
-        match self.command(statement).await? {
-            Command::Sql(sql) if matches!(*sql, ast::Statement::Query(_)) => {
-                Ok(Ok(Box::pin(self.planned(&task.text, *sql, &parameters)).await?))
-            }
-            _ => Ok(Err(TaskError::Failed(Error::invalid("a task is a query")))),
-        }
+        Ok(Ok(Box::pin(self.planned(&task.text, &parameters)).await?))
     }
 
     /// Commits that another process has acknowledged are there; readers of a local folder may be told a little later.

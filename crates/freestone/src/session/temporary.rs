@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast;
+use freestone_sql::tree::StatementKind;
 use freestone_store::Snapshot;
 use tokio::runtime::Handle;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::session::Session;
-use crate::sql::statement::{Command, Statement};
+use crate::sql::command::Command;
+use crate::sql::statement::Statement;
 use crate::sql::temp_names::{TempNames, WriteTarget};
+use crate::sql::written::Written;
 use crate::temp_schema::TempSchema;
 
 /// What resolves the names of temporary tables in a statement.
@@ -27,10 +29,12 @@ impl Temporary {
 
 /// A statement as a command whose names of temporary tables are those in the catalog, and what it changes.
 pub(super) fn resolved(statement: &Statement, temporary: Option<&Temporary>) -> Result<(Command, WriteTarget)> {
-    statement.command_with(|command| match temporary {
-        Some(temporary) => temporary.resolve(|names| names.resolve(command)),
-        None => Ok(WriteTarget::Database),
-    })
+    let mut command = statement.command()?;
+    let target = match temporary {
+        Some(temporary) => temporary.resolve(|names| names.resolve(&mut command, &statement.written()))?,
+        None => WriteTarget::Database,
+    };
+    Ok((command, target))
 }
 
 impl Session {
@@ -46,14 +50,27 @@ impl Session {
         Ok(Some(Temporary { temp, snapshot: self.snapshot()?, names_public }))
     }
 
-    /// Resolves names in a statement that was read before, and returns what it changes.
-    pub(super) fn resolved_again(&self, mut sql: ast::Statement) -> Result<(ast::Statement, WriteTarget)> {
+    /// What a prepared statement changes.
+    pub(super) fn target_of(&self, written: &Written) -> Result<WriteTarget> {
         if !self.temp.is_used() {
-            return Ok((sql, WriteTarget::Database));
+            return Ok(WriteTarget::Database);
         }
         let temporary = Temporary { temp: self.temp.clone(), snapshot: self.snapshot()?, names_public: false };
-        let target = temporary.resolve(|names| names.statement(&mut sql))?;
-        Ok((sql, target))
+        temporary.resolve(|names| names.target_of(written))
+    }
+
+    /// The definition that a statement explains, with the names of temporary tables as in the catalog, and what it changes.
+    pub(super) fn resolved_definition(&self, written: &Written) -> Result<(StatementKind, WriteTarget)> {
+        let definition = written.definition().map_err(|error| Error::of_syntax(error, written.text(), 1, 1))?;
+        let Some(mut definition) = definition.cloned() else {
+            return Err(Error::new(ErrorKind::Internal, "internal error: the statement was read as another one"));
+        };
+        if matches!(&definition, StatementKind::CreateTable(create) if create.temporary) {
+            self.temp.use_it();
+        }
+        let temporary = Temporary { temp: self.temp.clone(), snapshot: self.snapshot()?, names_public: false };
+        let target = temporary.resolve(|names| names.definition(&mut definition))?;
+        Ok((definition, target))
     }
 
     /// Drops the temporary tables, views and sequences of the session, as DISCARD TEMP does.

@@ -14,7 +14,8 @@ use crate::exec::row_checks;
 use crate::exec::write::WriteContext;
 use crate::session::Session;
 use crate::settings;
-use crate::sql::statement::{Command, Statement};
+use crate::sql::command::Command;
+use crate::sql::statement::Statement;
 use crate::sql::temp_names::WriteTarget;
 use crate::sql::transactions::{Isolation, TransactionCommand, TransactionModes};
 

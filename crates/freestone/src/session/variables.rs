@@ -1,7 +1,6 @@
 //! SET VARIABLE and RESET VARIABLE.
 
 use datafusion::scalar::ScalarValue;
-use datafusion::sql::sqlparser::ast;
 
 use super::Session;
 use crate::context::Outcome;
@@ -10,13 +9,8 @@ use crate::sql::parameters::Parameters;
 
 impl Session {
     /// `SET VARIABLE name = value`: the only value of a query's only row, or NULL if it has no row.
-    pub(super) async fn set_variable(
-        &self,
-        name: &str,
-        query: ast::Statement,
-        parameters: &Parameters,
-    ) -> Result<Outcome> {
-        let batches = self.query_in(self.scope()?, query, parameters).await?.collect().await?;
+    pub(super) async fn set_variable(&self, name: &str, parameters: &Parameters) -> Result<Outcome> {
+        let batches = self.query_in(self.scope()?, parameters).await?.collect().await?;
         let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
         if rows > 1 {
             let message = format!("the value of variable {name} has {rows} rows");

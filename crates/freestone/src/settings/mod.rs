@@ -13,7 +13,6 @@ use datafusion::common::config::{
 use datafusion::common::extensions_options;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionConfig;
-use datafusion::sql::sqlparser::ast;
 use freestone_sql::tree;
 use freestone_store::design::Design;
 use freestone_store::scan::IteratorKind;
@@ -24,7 +23,6 @@ use crate::error::{Error, Result};
 use crate::exact::FloatTexts;
 use crate::memory;
 use crate::options::Options;
-use crate::sql::{names, statement};
 use known::{DEFAULT_ZONE, SETTINGS, Setting};
 
 extensions_options! {
@@ -122,15 +120,6 @@ pub(crate) fn adopt(state: &mut SessionState, given: &[(String, String)]) -> Res
 }
 
 /// The text of a query for the workload log; `None` if the session does not log it.
-pub(crate) fn logged_text(state: &SessionState, sql: &ast::Statement) -> Option<Arc<str>> {
-    logged(state, || {
-        let mut sql = sql.clone();
-        names::take_back(&mut sql);
-        sql.to_string()
-    })
-}
-
-/// The same of a query that the binder reads.
 pub(crate) fn logged_query(state: &SessionState, query: &tree::Query) -> Option<Arc<str>> {
     logged(state, || query.to_string())
 }
@@ -139,7 +128,7 @@ fn logged(state: &SessionState, text: impl FnOnce() -> String) -> Option<Arc<str
     match own(state)?.workload.as_str() {
         "off" => None,
         "literals" => Some(text().into()),
-        _ => Some(statement::without_literals(&text()).into()),
+        _ => Some(freestone_sql::without_literals(&text()).into()),
     }
 }
 

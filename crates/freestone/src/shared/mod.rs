@@ -20,5 +20,5 @@ mod rows;
 
 pub(crate) use exec::{Connect, is_scan};
 pub(crate) use planner::SharedPlanner;
-pub(crate) use reference::{Materialized, SharedRelations, apply, mark, referenced};
+pub(crate) use reference::{Materialized, apply, referenced};
 pub(crate) use resolve::Resolve;

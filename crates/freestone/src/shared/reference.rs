@@ -1,10 +1,9 @@
 //! References to shared queries in plans that are not analyzed yet.
 
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -13,21 +12,13 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchemaRef, ParamValues, internal_err};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
-use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
 use datafusion::scalar::ScalarValue;
-use datafusion::sql::sqlparser::ast::{
-    Cte, Ident, ObjectName, Query, SetExpr, TableFactor, TableWithJoins, Visit, VisitMut, Visitor, VisitorMut,
-};
 use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind};
-use crate::planning;
-use crate::sql::materialized::{MATERIALIZED_MARK, NOT_MATERIALIZED_MARK};
-use crate::sql::{names, statement, visitor};
 
 /// The prefix of the alias that marks a derived table as the query of a common table expression.
-const MARK: &str = "freestone$shared$";
 /// The maximum number of nodes of a plan that cannot be shared, because it depends on its context.
 const NODES_MAX: usize = 20_000;
 
@@ -246,143 +237,4 @@ pub(crate) fn apply(
         query.plan.apply_with_subqueries(|node| visit(node, &mut waiting))?;
     }
     Ok(())
-}
-
-/// Marks the common table expressions that a statement names more than once or declares as MATERIALIZED. Their queries
-/// become references when they are planned.
-pub(crate) fn mark(statement: &mut (impl Visit + VisitMut)) {
-    let mut uses = Uses::default();
-    let _ = visitor::visit(statement, &mut uses);
-    if uses.has_with {
-        let _ = visitor::visit_mut(statement, &mut Marks(uses.by_name));
-    }
-}
-
-/// Counts how often each name is used as a table.
-#[derive(Default)]
-struct Uses {
-    by_name: HashMap<String, usize>,
-    has_with: bool,
-}
-
-impl Visitor for Uses {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        self.has_with |= query.with.is_some();
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
-        if let [part] = relation.0.as_slice()
-            && let Some(name) = part.as_ident()
-        {
-            *self.by_name.entry(names::folded(name)).or_default() += 1;
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-struct Marks(HashMap<String, usize>);
-
-impl VisitorMut for Marks {
-    type Break = ();
-
-    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        if let Some(with) = &mut query.with {
-            for cte in &mut with.cte_tables {
-                let name = names::folded(&cte.alias.name);
-                let mark = match unwrap(&mut cte.query) {
-                    Some(mark) => mark,
-                    None if self.0.get(&name).is_some_and(|uses| *uses > 1) => MARK,
-                    None => continue,
-                };
-                if with.recursive && names_itself(cte, &name) {
-                    enclose(cte);
-                }
-                wrap(&mut cte.query, format!("{mark}{name}"));
-            }
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-fn names_itself(cte: &Cte, name: &str) -> bool {
-    let mut uses = Uses::default();
-    let _ = visitor::visit(&*cte.query, &mut uses);
-    uses.by_name.contains_key(name)
-}
-
-/// Replaces the query of a recursive `r` by `WITH RECURSIVE r AS (query) SELECT * FROM r`.
-fn enclose(cte: &mut Cte) {
-    let Ok(mut around) = statement::parse_query("WITH RECURSIVE r AS (SELECT 1) SELECT * FROM r") else { return };
-    if let (Some(with), SetExpr::Select(select)) = (&mut around.with, around.body.as_mut())
-        && let Some(TableFactor::Table { name, .. }) = select.from.first_mut().map(|from| &mut from.relation)
-    {
-        *name = ObjectName::from(vec![cte.alias.name.clone()]);
-        with.cte_tables = vec![cte.clone()];
-        cte.query = around;
-    }
-}
-
-/// Unwraps the query of `SELECT * FROM (query) AS mark`, and returns the mark.
-fn unwrap(query: &mut Box<Query>) -> Option<&'static str> {
-    let SetExpr::Select(select) = query.body.as_mut() else { return None };
-    let [TableWithJoins { relation: TableFactor::Derived { subquery, alias: Some(alias), .. }, joins }] =
-        select.from.as_mut_slice()
-    else {
-        return None;
-    };
-    let marks = [MATERIALIZED_MARK, NOT_MATERIALIZED_MARK];
-    let mark = marks.into_iter().find(|mark| alias.name.value == *mark).filter(|_| joins.is_empty())?;
-    let inner = std::mem::replace(subquery.as_mut(), statement::parse_query("SELECT 1").ok().map(|query| *query)?);
-    **query = inner;
-    Some(mark)
-}
-
-/// Wraps a query as `SELECT * FROM (query) AS mark`.
-fn wrap(query: &mut Box<Query>, mark: String) {
-    let Ok(mut around) = statement::parse_query("SELECT * FROM (SELECT 1) AS mark") else { return };
-    if let SetExpr::Select(select) = around.body.as_mut()
-        && let Some(TableFactor::Derived { subquery, alias: Some(alias), .. }) =
-            select.from.first_mut().map(|from| &mut from.relation)
-    {
-        alias.name = Ident::with_quote('"', mark);
-        std::mem::swap(subquery, query);
-        *query = around;
-    }
-}
-
-/// Plans marked queries as references, and checks at each table of a statement whether planning may continue.
-#[derive(Debug)]
-pub(crate) struct SharedRelations;
-
-impl RelationPlanner for SharedRelations {
-    fn plan_relation(
-        &self,
-        relation: TableFactor,
-        context: &mut dyn RelationPlannerContext,
-    ) -> Result<RelationPlanning> {
-        planning::check()?;
-        let (subquery, mark) = match relation {
-            TableFactor::Derived { lateral: false, subquery, alias: Some(alias), .. }
-                if alias.name.value.starts_with("freestone$") =>
-            {
-                (subquery, alias.name.value)
-            }
-            other => return Ok(RelationPlanning::Original(Box::new(other))),
-        };
-        let marks = [
-            (MARK, Materialized::Open),
-            (MATERIALIZED_MARK, Materialized::Yes),
-            (NOT_MATERIALIZED_MARK, Materialized::No),
-        ];
-        let found = marks.iter().find_map(|(prefix, kind)| Some((mark.strip_prefix(prefix)?, *kind)));
-        let Some((name, materialized)) = found else {
-            return Err(Error::invalid(format!("the name {mark} is reserved")).into());
-        };
-        let plan = context.plan(TableFactor::Derived { lateral: false, subquery, alias: None, sample: None })?;
-        let plan = referenced(name, plan, materialized)?;
-        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
-    }
 }

@@ -1,91 +1,75 @@
 //! `SELECT … FOR UPDATE`: a query of one table that locks the rows which it returns.
 //!
-//! Only the whole statement can be such a query; in other places the clause is refused.
+//! Only the whole statement can be such a query; in other places the clause is a syntax error.
 
-use datafusion::sql::sqlparser::ast;
+use freestone_sql::tree::{Expr, ExprKind, GroupBy, Literal, LockRows, OrderBy, Query, QueryBody, Select, TableKind};
 
 use crate::error::{Error, Result};
-use crate::sql::names::identifier;
 
-/// A query with FOR UPDATE.
-#[derive(Debug, Clone)]
-pub(crate) struct LockingQuery {
-    pub table: ast::ObjectName,
-    /// How many rows are locked and returned at most.
-    pub limit: Option<u64>,
-}
-
-/// The query with FOR UPDATE that a statement is; `None` if it is none.
+/// How many rows a query with FOR UPDATE locks and returns at most; `None` for all.
 ///
 /// # Errors
 /// The query has another form than one that can lock rows.
-pub(crate) fn of(statement: &ast::Statement) -> Result<Option<LockingQuery>> {
-    let ast::Statement::Query(query) = statement else { return Ok(None) };
-    let [lock, more @ ..] = query.locks.as_slice() else { return Ok(None) };
-    refuse(&[
-        (!more.is_empty(), "several locking clauses"),
-        (lock.lock_type != ast::LockType::Update, "FOR SHARE"),
-        (query.with.is_some(), "FOR UPDATE with WITH"),
-        (query.fetch.is_some(), "FOR UPDATE with FETCH"),
-    ])?;
-    let limit = limit_of(query)?;
-    let ast::SetExpr::Select(select) = query.body.as_ref() else {
-        return refuse(&[(true, "FOR UPDATE of a set operation or VALUES")]).map(|()| None);
+pub(crate) fn limit_of(lock: &LockRows) -> Result<Option<u64>> {
+    let query = &lock.query;
+    refuse(&[(query.with.is_some(), "FOR UPDATE with WITH")])?;
+    let limit = number_of_limit(query)?;
+    let QueryBody::Select(select) = &query.body else {
+        return refused("FOR UPDATE of a set operation or VALUES");
     };
-    let grouped =
-        !matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, modes) if keys.is_empty() && modes.is_empty());
-    let of_table = match select.from.as_slice() {
-        [ast::TableWithJoins { relation, joins }] if joins.is_empty() => Some(relation),
-        _ => None,
-    };
-    let Some(ast::TableFactor::Table { name, args: None, sample: None, alias, .. }) = of_table else {
-        return refuse(&[(true, "FOR UPDATE of other queries than of one table")]).map(|()| None);
-    };
+    check_table(lock, select)?;
     refuse(&[
         (select.distinct.is_some(), "FOR UPDATE with DISTINCT"),
-        (grouped || select.having.is_some(), "FOR UPDATE with GROUP BY or HAVING"),
-        (select.qualify.is_some() || !select.named_window.is_empty(), "FOR UPDATE with QUALIFY or WINDOW"),
-        (select.into.is_some(), "FOR UPDATE with INTO"),
+        (select.group_by != GroupBy::None || select.having.is_some(), "FOR UPDATE with GROUP BY or HAVING"),
+        (select.qualify.is_some() || !select.windows.is_empty(), "FOR UPDATE with QUALIFY or WINDOW"),
+        (select.sample.is_some(), "FOR UPDATE of a sample"),
     ])?;
-    check_of(lock.of.as_ref(), name, alias.as_ref())?;
-    Ok(Some(LockingQuery { table: name.clone(), limit }))
+    Ok(limit)
 }
 
 /// The number of LIMIT. With it, rows are sorted before they are locked, so by columns of the table.
-fn limit_of(query: &ast::Query) -> Result<Option<u64>> {
+fn number_of_limit(query: &Query) -> Result<Option<u64>> {
     const WHAT: &str = "FOR UPDATE with another limit than LIMIT and a number";
-    let Some(clause) = &query.limit_clause else { return Ok(None) };
-    let ast::LimitClause::LimitOffset { limit: Some(ast::Expr::Value(limit)), offset: None, limit_by } = clause else {
-        return refuse(&[(true, WHAT)]).map(|()| None);
-    };
-    let limit = match &limit.value {
-        ast::Value::Number(digits, false) if limit_by.is_empty() => digits.parse::<u64>().ok(),
+    refuse(&[(query.offset.is_some(), WHAT)])?;
+    let Some(limit) = &query.limit else { return Ok(None) };
+    let number = match &limit.count.kind {
+        ExprKind::Literal(Literal::Number(digits)) if !limit.percent && !limit.with_ties => digits.parse::<u64>().ok(),
         _ => None,
     };
-    let is_number = |order: &ast::OrderByExpr| matches!(&order.expr, ast::Expr::Value(_));
-    let orders = query.order_by.iter().any(|order| match &order.kind {
-        ast::OrderByKind::Expressions(all) => all.iter().any(is_number),
-        ast::OrderByKind::All(_) => true,
+    let is_number = |value: &Expr| matches!(value.kind, ExprKind::Literal(_));
+    let orders = query.order_by.as_ref().is_some_and(|order| match order {
+        OrderBy::Keys(keys) => keys.iter().any(|key| is_number(&key.value)),
+        OrderBy::All(_) => true,
     });
-    refuse(&[(limit.is_none(), WHAT), (orders, "FOR UPDATE with LIMIT and ORDER BY of a column's number")])?;
-    Ok(limit)
+    refuse(&[(number.is_none(), WHAT), (orders, "FOR UPDATE with LIMIT and ORDER BY of a column's number")])?;
+    Ok(number)
+}
+
+/// It reads one table, and OF names that, or its alias.
+fn check_table(lock: &LockRows, select: &Select) -> Result<()> {
+    let [table] = select.from.as_slice() else {
+        return refused("FOR UPDATE of other queries than of one table");
+    };
+    let TableKind::Named { name, version: None } = &table.kind else {
+        return refused("FOR UPDATE of other queries than of one table");
+    };
+    refuse(&[(table.sample.is_some(), "FOR UPDATE of a sample")])?;
+    let known = table.alias.as_ref().map(|alias| &alias.name).or(name.parts.last());
+    let is_known = |of: &&freestone_sql::tree::Name| known.is_none_or(|known| known.text != of.text);
+    match lock.of.iter().find(is_known) {
+        None => Ok(()),
+        Some(other) => Err(Error::invalid(format!("FOR UPDATE OF {other}: the query has no such table"))),
+    }
 }
 
 fn refuse(clauses: &[(bool, &str)]) -> Result<()> {
     match clauses.iter().find(|(is_there, _)| *is_there) {
         None => Ok(()),
-        Some((_, what)) => Err(Error::unsupported(format!("{what} is not available"))
-            .with_hint("SELECT … FROM table WHERE … FOR UPDATE locks rows of one table")),
+        Some((_, what)) => refused(what),
     }
 }
 
-/// `OF` names the table, or its alias.
-fn check_of(of: Option<&ast::ObjectName>, name: &ast::ObjectName, alias: Option<&ast::TableAlias>) -> Result<()> {
-    let Some(of) = of else { return Ok(()) };
-    let last = |name: &ast::ObjectName| name.0.last().and_then(|part| part.as_ident()).map(identifier);
-    let known = alias.map_or_else(|| last(name), |alias| Some(identifier(&alias.name)));
-    if last(of) == known {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("FOR UPDATE OF {of}: the query has no such table")))
+fn refused<T>(what: &str) -> Result<T> {
+    Err(Error::unsupported(format!("{what} is not available"))
+        .with_hint("SELECT … FROM table WHERE … FOR UPDATE locks rows of one table"))
 }

@@ -3,11 +3,10 @@
 //! be a statement of any size.
 
 use std::cell::Cell;
-use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::Visit;
+use freestone_binder::each_part;
+use freestone_sql::tree;
 
-use super::visitor;
 use crate::context;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -22,24 +21,15 @@ impl Room {
         Room(Cell::new(EXPRESSIONS_MAX))
     }
 
-    /// Takes the room of a part, before it is copied.
+    /// Takes the room of an expression, before it is copied.
     ///
     /// # Errors
     /// There is no room for it, or the statement was cancelled.
-    pub fn take(&self, part: &impl Visit) -> Result<()> {
+    pub fn take_expression(&self, part: &tree::Expr) -> Result<()> {
         context::check()?;
-        let mut left = self.0.get();
-        let mut count = |_: &_| match left.checked_sub(1) {
-            Some(fewer) => {
-                left = fewer;
-                ControlFlow::Continue(())
-            }
-            None => ControlFlow::Break(()),
-        };
-        if visitor::expressions(part, &mut count).is_break() {
-            return Err(too_large());
-        }
-        self.0.set(left);
+        let mut count = 0;
+        each_part(part, &mut |_| count += 1);
+        self.0.set(self.0.get().checked_sub(count).ok_or_else(too_large)?);
         Ok(())
     }
 }

@@ -1,13 +1,11 @@
 //! ENUM and JSON in SQL: the functions by which their casts and the CHECKs of their columns are computed, and the types
 //! that such a CHECK stands for.
 
-use datafusion::sql::sqlparser::ast::{self, Expr};
-use datafusion::sql::sqlparser::parser::Parser;
+use freestone_binder::SqlType;
+use freestone_sql::tree::{Expr, ExprKind, Literal, TypeKind};
 use freestone_store::schema::CheckConstraint;
 
-use super::dialect::SqlDialect;
-use super::fragments::{call, quoted, text};
-use super::names::identifier;
+use super::statement::{literal, quote};
 use crate::error::{Error, ErrorKind};
 use crate::json_text::start_of;
 use crate::normal_texts::NormalText;
@@ -35,8 +33,19 @@ pub(crate) const ROUNDED_INTERVAL: &str = "freestone_rounded_interval";
 
 /// `ENUM('a', 'b')`.
 pub(crate) fn type_text(labels: &[String]) -> String {
-    let labels: Vec<String> = labels.iter().map(|label| text(label).to_string()).collect();
-    format!("ENUM({})", labels.join(", "))
+    format!("ENUM({})", literals(labels))
+}
+
+fn literals(texts: &[String]) -> String {
+    texts.iter().map(|text| literal(text)).collect::<Vec<_>>().join(", ")
+}
+
+/// The labels of a type that a text names, if it is an ENUM.
+pub(crate) fn labels_of(text: &str) -> Option<Vec<String>> {
+    match freestone_sql::parse_type(text).ok()?.kind {
+        TypeKind::Enum(labels) => Some(labels.into_iter().map(|label| label.value).collect()),
+        _ => None,
+    }
 }
 
 /// The type of a column.
@@ -49,13 +58,25 @@ pub(crate) enum TextType {
 }
 
 impl TextType {
-    /// The CHECK of a column of this type.
-    pub fn check(&self, column: &str) -> Expr {
-        let column = Expr::Identifier(quoted(column));
+    /// That of the values of a type, or of the items of lists of them. `None` if they are not texts of which only some are
+    /// allowed. Lists of JSON are lists of any texts.
+    pub fn of(known: &SqlType) -> Option<TextType> {
+        match known {
+            SqlType::Json => Some(TextType::Json),
+            SqlType::Enum(labels) => Some(TextType::Enum(labels.clone())),
+            SqlType::Normal(name) => NormalText::of_name(name).map(TextType::Normal),
+            SqlType::Texts(item, _) => TextType::of(item),
+            SqlType::Plain(_) | SqlType::Blob | SqlType::Rounded(..) => None,
+        }
+    }
+
+    /// The condition of the CHECK of a column of this type.
+    pub fn check(&self, column: &str) -> String {
+        let column = quote(column);
         match self {
-            TextType::Enum(labels) => called(CHECK, column, labels),
-            TextType::Json => call(CHECK_JSON, vec![column]),
-            TextType::Normal(kind) => call(CHECK_NORMAL, vec![column, text(&kind.name())]),
+            TextType::Enum(labels) => format!("{CHECK}({column}, {})", literals(labels)),
+            TextType::Json => format!("{CHECK_JSON}({column})"),
+            TextType::Normal(kind) => format!("{CHECK_NORMAL}({column}, {})", literal(&kind.name())),
         }
     }
 
@@ -85,35 +106,29 @@ impl TextType {
     }
 }
 
-/// A function of a value and the labels.
-pub(crate) fn called(function: &str, value: Expr, labels: &[String]) -> Expr {
-    call(function, std::iter::once(value).chain(labels.iter().map(|label| text(label))).collect())
-}
-
 /// The column and its type, if a CHECK stands for one.
 pub(crate) fn of_check(check: &CheckConstraint) -> Option<(String, TextType)> {
     // Most do not, and need not be parsed.
     if ![CHECK, CHECK_JSON, CHECK_NORMAL].iter().any(|own| check.condition.starts_with(own)) {
         return None;
     }
-    let mut parser = Parser::new(&SqlDialect).try_with_sql(&check.condition).ok()?;
-    let Ok(Expr::Function(function)) = parser.parse_expr() else { return None };
-    let ast::FunctionArguments::List(list) = &function.args else { return None };
-    let mut values = list.args.iter().map(|argument| match argument {
-        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(value)) => Some(value),
-        _ => None,
-    });
-    let Some(Some(Expr::Identifier(column))) = values.next() else { return None };
+    let Expr { kind: ExprKind::Call(call), .. } = freestone_sql::parse_expression(&check.condition).ok()? else {
+        return None;
+    };
+    let [function] = call.name.parts.as_slice() else { return None };
+    let mut values = call.arguments.into_iter().map(|argument| argument.value.kind);
+    let Some(ExprKind::Column(column)) = values.next() else { return None };
+    let [column] = column.parts.as_slice() else { return None };
     let labels = values.map(|value| match value {
-        Some(Expr::Value(value)) => value.value.clone().into_string(),
+        ExprKind::Literal(Literal::Text(label)) => Some(label),
         _ => None,
     });
     let labels: Vec<String> = labels.collect::<Option<_>>()?;
-    let kind = match function.name.to_string().as_str() {
+    let kind = match function.text.as_str() {
         CHECK => TextType::Enum(labels),
         CHECK_JSON if labels.is_empty() => TextType::Json,
         CHECK_NORMAL => TextType::Normal(NormalText::of_name(labels.first()?)?),
         _ => return None,
     };
-    Some((identifier(column), kind))
+    Some((column.text.clone(), kind))
 }

@@ -4,9 +4,20 @@
 use freestone_binder::all_of;
 use freestone_sql::Span;
 use freestone_sql::tree::{
-    Argument, BinaryOperator, Call, Case, Expr, ExprKind, IsTest, Link, Literal, Merge, Name, ObjectName, Query,
-    QueryBody, Select, SelectItem, Star, Table, TableAlias, TableKind, With, WithBody, WithPart,
+    Argument, Assignment, BinaryOperator, Call, Case, Expr, ExprKind, IsTest, JoinCondition, Link, Literal, Merge,
+    MergeAction, Name, ObjectName, OnConflict, Query, QueryBody, Select, SelectItem, Star, Table, TableAlias,
+    TableKind, With, WithBody, WithPart, Write,
 };
+
+use crate::error::{Error, Result};
+
+/// An expression that is kept as text, such as a DEFAULT.
+///
+/// # Errors
+/// The text is no expression.
+pub(crate) fn parsed(text: &str) -> Result<Expr> {
+    freestone_sql::parse_expression(text).map_err(|error| Error::of_syntax(&error, text, 1, 1))
+}
 
 /// A name as it is in quotes.
 pub(crate) fn name(text: &str, span: Span) -> Name {
@@ -138,6 +149,49 @@ pub(crate) fn behind(before: Option<With>, mut query: Box<Query>) -> Box<Query> 
 /// The rows of the source of a MERGE.
 pub(crate) fn rows_of_source(merge: &Merge) -> Query {
     Query { with: merge.with.clone(), ..all_of(merge.source.clone()) }
+}
+
+/// A query of all that a statement which changes rows reads, without the table that it changes.
+pub(crate) fn parts_of_write(write: &Write, span: Span) -> Query {
+    let (mut from, mut values) = (vec![], vec![]);
+    let set = |set: &[Assignment]| set.iter().map(|one| one.value.clone()).collect::<Vec<_>>();
+    let returning = match write {
+        Write::Insert(insert) => {
+            from.extend(insert.rows.clone().map(|rows| derived(rows, "__rows", span)));
+            if let Some(OnConflict::Update { set: changes, condition, .. }) = &insert.on_conflict {
+                values.extend(set(changes).into_iter().chain(condition.clone()));
+            }
+            &insert.returning
+        }
+        Write::Update(update) => {
+            from.clone_from(&update.from);
+            values.extend(set(&update.set).into_iter().chain(update.condition.clone()));
+            &update.returning
+        }
+        Write::Delete(delete) => {
+            from.clone_from(&delete.using);
+            values.extend(delete.condition.clone());
+            &delete.returning
+        }
+        Write::Merge(merge) => {
+            from.push(merge.source.clone());
+            if let JoinCondition::On(condition) = &merge.condition {
+                values.push((**condition).clone());
+            }
+            for clause in &merge.clauses {
+                values.extend(clause.condition.clone());
+                match &clause.action {
+                    MergeAction::Update(changes) => values.extend(set(changes)),
+                    MergeAction::Insert { values: given, .. } => values.extend(given.iter().cloned()),
+                    _ => {}
+                }
+            }
+            &merge.returning
+        }
+    };
+    let items = values.into_iter().map(|value| SelectItem { value, alias: None }).chain(returning.iter().cloned());
+    let select = Select { from, ..Select::of_items(items.collect(), span) };
+    Query { with: write.with().cloned(), ..query_of(select) }
 }
 
 /// A part of WITH that has the rows of a table.

@@ -47,7 +47,6 @@ pub(crate) use function::{Call, evaluate, evaluate_rows, wrong_types};
 pub(crate) use infinite::{keeping_infinite, without_infinite};
 pub(crate) use interval::{Interval, SECOND_NS};
 pub(crate) use literals::has_nanoseconds;
-pub(crate) use literals::rewrite as rewrite_literals;
 pub(crate) use mixing::check_types as check_times;
 pub(crate) use operands::common_with_texts;
 pub(crate) use operators::normal_interval;

@@ -3,12 +3,11 @@
 //!
 //! Operands that have to be of one type are those of [`of_one_type`]: comparisons, BETWEEN, IN, CASE, and some functions. The
 //! rule [`UntypedTexts`] replaces the texts among them, and those in UNION, INTERSECT and EXCEPT, when a plan is analyzed.
-//! What DataFusion would refuse before is replaced while SQL is planned: in comparisons and arithmetic by [`UntypedPlanner`], in functions
-//! by [`functions`], and in VALUES by [`values`].
+//! What DataFusion would refuse before is replaced while SQL is planned: in comparisons and arithmetic by [`UntypedPlanner`], and in
+//! functions by [`functions`].
 
 mod functions;
 mod sets;
-mod values;
 
 use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::config::ConfigOptions;
@@ -22,7 +21,6 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 pub(crate) use functions::register;
-pub(crate) use values::TypedValues;
 
 use crate::expressions::{OneType, of_one_type, try_changed};
 use crate::ingest::UUID;

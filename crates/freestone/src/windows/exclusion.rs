@@ -35,15 +35,6 @@ impl Exclusion {
         }
     }
 
-    /// What is written behind EXCLUDE.
-    pub fn words(self) -> &'static str {
-        match self {
-            Exclusion::CurrentRow => "CURRENT ROW",
-            Exclusion::Group => "GROUP",
-            Exclusion::Ties => "TIES",
-        }
-    }
-
     /// The exclusion that a constant stands for.
     pub fn of_mark(text: &str) -> Option<Exclusion> {
         Exclusion::ALL.into_iter().find(|exclusion| exclusion.mark() == text)

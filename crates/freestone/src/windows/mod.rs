@@ -33,7 +33,7 @@ use crate::growth::is_small;
 pub(crate) use exclusion::Exclusion;
 use frame_functions::{Framed, Function, is_moving};
 pub(crate) use frames::nothing;
-pub(crate) use ordered::{ORDERED_BY, function as ordered_by, keys as own_order};
+pub(crate) use ordered::{function as ordered_by, keys as own_order};
 
 /// The functions, which replace those with the same names.
 pub(crate) fn functions() -> Vec<Arc<WindowUDF>> {

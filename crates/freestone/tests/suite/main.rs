@@ -6,7 +6,6 @@ mod alter;
 mod answers;
 mod attached;
 mod bad_input;
-mod binder;
 mod cluster;
 mod copy_options;
 mod csv_options;

@@ -7,12 +7,10 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, DataType, Expr, FunctionArguments, Ident, Join, JoinOperator, ObjectName,
     ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor,
-    TableWithJoins, Value, Visitor, VisitorMut,
+    TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-
-use freestone::visitor;
 
 use super::AGAIN;
 use crate::pg::names;
@@ -27,7 +25,7 @@ pub fn rewrite(sql: &str) -> Option<String> {
     let mut statements = Parser::parse_sql(&DIALECT, sql).ok()?;
     let [statement @ Statement::Query(_)] = statements.as_mut_slice() else { return None };
     let before = outer_names(statement);
-    let _ = visitor::visit_statement_mut(statement, &mut Rewriter);
+    let _ = statement.visit(&mut Rewriter);
     show_objects(statement, &before);
     Some(statement.to_string())
 }
@@ -154,7 +152,7 @@ fn gives_nothing(select: &Select) -> bool {
     // The visitor stops at the first one.
     let has_aggregates = select.projection.iter().any(|item| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
-            visitor::visit_expression(expr, &mut aggregates).is_break()
+            expr.visit(&mut aggregates).is_break()
         }
         _ => false,
     });

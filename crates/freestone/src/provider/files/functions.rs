@@ -1,19 +1,18 @@
 //! `read_csv('f.csv', header => true)` and the related functions: files with options.
 //!
-//! Named arguments of a call arrive as pairs of texts (see [`crate::sql::file_calls`]).
+//! Named arguments of a call arrive as pairs of texts.
 
+use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::common::DFSchema;
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{Expr, ExprSchemable};
+use datafusion::logical_expr::Expr;
 use datafusion::scalar::ScalarValue;
-use datafusion::sql::sqlparser::ast;
 
 use super::OpenFiles;
 use super::options::FileOptions;
@@ -21,7 +20,24 @@ use super::set::FileSet;
 use crate::access::Access;
 use crate::error::{Error, Result};
 use crate::ingest::FileFormat;
-use crate::sql::statement;
+
+/// The functions that read files.
+pub(crate) const FILE_FUNCTIONS: [&str; 11] = [
+    "read_files",
+    "read_csv",
+    "read_csv_auto",
+    "read_json",
+    "read_json_auto",
+    "read_ndjson",
+    "read_parquet",
+    "parquet_scan",
+    "read_arrow",
+    "scan_arrow",
+    "read_xlsx",
+];
+
+/// A function that takes the same arguments.
+pub(crate) const SNIFF: &str = "sniff_csv";
 
 /// The format of a function's files; `None` where their names say it.
 fn format_of(function: &str) -> Option<FileFormat> {
@@ -35,19 +51,34 @@ fn format_of(function: &str) -> Option<FileFormat> {
     })
 }
 
+/// The types of names in SQL.
+pub(crate) type NamedTypes = Arc<dyn Fn(&str) -> Result<DataType> + Send + Sync>;
+
 /// A function that reads files.
-#[derive(Debug)]
 pub(crate) struct FilesFunction {
     name: &'static str,
     format: Option<FileFormat>,
     access: Access,
     state: Arc<SessionState>,
     open: OpenFiles,
+    types: NamedTypes,
+}
+
+impl fmt::Debug for FilesFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FilesFunction").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl FilesFunction {
-    pub fn new(name: &'static str, access: Access, state: Arc<SessionState>, open: OpenFiles) -> Self {
-        Self { name, format: format_of(name), access, state, open }
+    pub fn new(
+        name: &'static str,
+        access: Access,
+        state: Arc<SessionState>,
+        open: OpenFiles,
+        types: NamedTypes,
+    ) -> Self {
+        Self { name, format: format_of(name), access, state, open, types }
     }
 
     fn table(&self, arguments: &[Expr]) -> Result<Arc<dyn TableProvider>> {
@@ -86,12 +117,7 @@ impl FilesFunction {
 
     /// The type of a name in SQL.
     fn data_type(&self, name: &str) -> Result<DataType> {
-        let unknown = |reason: Error| Error::invalid(format!("unknown type {name}: {reason}"));
-        let expr = statement::parse_expression(&format!("CAST(NULL AS {name})")).map_err(unknown)?;
-        let schema = DFSchema::empty();
-        let with_alias = ast::ExprWithAlias { expr, alias: None };
-        let cast = self.state.create_logical_expr_from_sql_expr(with_alias, &schema);
-        Ok(cast.map_err(|error| unknown(error.into()))?.get_type(&schema)?)
+        (self.types)(name).map_err(|reason| Error::invalid(format!("unknown type {name}: {reason}")))
     }
 }
 

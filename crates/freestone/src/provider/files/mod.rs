@@ -38,7 +38,7 @@ use datafusion::catalog::TableProvider;
 use parking_lot::Mutex;
 
 pub(crate) use contents::{CONTENTS, ContentsFunction};
-pub(crate) use functions::FilesFunction;
+pub(crate) use functions::{FILE_FUNCTIONS, FilesFunction, NamedTypes, SNIFF};
 pub(crate) use inference::Inference;
 pub(crate) use inspection::{FUNCTIONS as INSPECTIONS, InspectionFunction};
 pub(crate) use layout::{Layout, arguments};

@@ -3,13 +3,7 @@
 //! SQL allows `SELECT 1, 1` and `SELECT a, a`, also in subqueries. DataFusion requires different names. So repeated
 //! names are changed while the query is planned, and changed back in the schema of the result.
 
-pub(super) mod casts;
-mod columns;
-mod cte_names;
-mod headings;
 mod objects;
-pub(crate) mod other_case;
-pub(super) mod result_columns;
 
 use std::sync::Arc;
 
@@ -18,21 +12,12 @@ use datafusion::arrow::datatypes::{Fields, Schema, SchemaRef};
 use datafusion::arrow::error::ArrowError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::sql::sqlparser::ast::Ident;
 use futures::StreamExt;
 
-pub(crate) use casts::function as as_written;
-pub(crate) use columns::{Columns, Factored, call_text};
-pub(crate) use cte_names::rename_shadowing;
-pub(crate) use headings::{give, take_back};
-pub(crate) use objects::{CATALOG, MAIN, SCHEMA, identifier, is_ours, name_in, object_name, of_database, schema_name};
+pub(crate) use objects::{CATALOG, MAIN, SCHEMA, is_ours, kept_name, kept_schema, name_in, of_database};
 
 use crate::error::{Error, Result};
 use crate::internal_names::MARK;
-
-pub(crate) fn folded(name: &Ident) -> String {
-    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
-}
 
 /// Refuses a table or view with repeated column names.
 ///

@@ -1,6 +1,5 @@
 //! Names of tables, views and schemas.
 
-use datafusion::sql::sqlparser::ast;
 use freestone_binder::Named;
 use freestone_sql::tree;
 
@@ -39,20 +38,17 @@ pub(crate) fn of_database(query: &tree::Query) -> Vec<String> {
 }
 
 /// The schema before a name, unless it is ours.
-pub(crate) fn schema_name(name: &ast::ObjectName) -> Option<String> {
-    let [.., schema, _] = name.0.as_slice() else { return None };
-    let schema = identifier(schema.as_ident()?);
-    (!is_ours(&schema) && schema != CATALOG).then_some(schema)
+pub(crate) fn kept_schema(name: &tree::ObjectName) -> Option<&str> {
+    let [.., schema, _] = name.parts.as_slice() else { return None };
+    (!is_ours(&schema.text) && schema.text != CATALOG).then_some(&schema.text)
 }
 
-/// The name by which a table or view is kept: that of another schema than ours includes the schema.
-pub(crate) fn object_name(name: &ast::ObjectName) -> Result<String> {
-    let mut parts = Vec::with_capacity(name.0.len());
-    for part in &name.0 {
-        let part = part.as_ident().ok_or_else(|| Error::syntax(format!("{name} is not a name")))?;
-        parts.push(identifier(part));
-    }
-    match parts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+/// The name by which a table, view or other object is kept: that of another schema than ours includes the schema.
+///
+/// # Errors
+/// It has more parts than catalog, schema and name.
+pub(crate) fn kept_name(name: &tree::ObjectName) -> Result<String> {
+    match name.parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().as_slice() {
         [table] => Ok((*table).to_owned()),
         [CATALOG, schema, table] | [schema, table] => Ok(match is_ours(schema) || *schema == CATALOG {
             true => (*table).to_owned(),
@@ -60,13 +56,5 @@ pub(crate) fn object_name(name: &ast::ObjectName) -> Result<String> {
         }),
         _ => Err(Error::new(ErrorKind::NotFound, format!("no schema for {name}"))
             .with_hint("the only catalog is freestone: schema.table is enough")),
-    }
-}
-
-/// An identifier as SQL folds it: lower case unless quoted.
-pub(crate) fn identifier(name: &ast::Ident) -> String {
-    match name.quote_style {
-        Some(_) => name.value.clone(),
-        None => name.value.to_lowercase(),
     }
 }
