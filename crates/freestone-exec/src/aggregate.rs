@@ -45,6 +45,8 @@ const FIRST_RUN_GROUPS: usize = 1 << 14;
 const DIVIDED_GROUPS: usize = 1 << 15;
 /// More groups than these are merged by several threads.
 const MERGED_BY_ONE: usize = 1 << 13;
+/// So are groups whose states are larger: those of aggregates that keep all values.
+const MERGED_BY_ONE_BYTES: usize = 4 << 20;
 /// A table may become so many times as large as long as it has many rows per group.
 const LARGER_RUN: usize = 8;
 const ROWS_PER_GROUP: usize = 2;
@@ -214,8 +216,11 @@ impl SinkWorker for Worker {
 
     fn end(&mut self) -> Result<()> {
         let merges = self.of.context.threads() > 1;
-        let has_many = |states: &mut States| states.table.len() > self.of.run_groups.min(MERGED_BY_ONE);
-        if let Some(mut states) = self.states.take_if(|states| merges && has_many(states)) {
+        let is_large = |states: &mut States| {
+            states.table.len() > self.of.run_groups.min(MERGED_BY_ONE)
+                || states.accumulator_bytes() > MERGED_BY_ONE_BYTES
+        };
+        if let Some(mut states) = self.states.take_if(|states| merges && is_large(states)) {
             self.runs.push(states.run()?);
         }
         if let Some(divided) = self.divided.take() {
@@ -258,6 +263,9 @@ impl Finished for Aggregation {
 impl Aggregation {
     fn merged(&self, partition: usize, runs: &[Run], texts: Vec<Buffer>) -> Result<Batch> {
         let groups = runs.iter().map(|run| run.partition(partition).len()).max().unwrap_or(0);
+        if groups == 0 {
+            return Ok(Batch { rows: 0, columns: vec![] });
+        }
         let mut states = self.states(GroupTable::merging(self.layout.clone(), groups, texts))?;
         for run in runs {
             check(self.context.as_ref())?;

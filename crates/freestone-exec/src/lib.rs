@@ -26,6 +26,7 @@ pub mod meter;
 pub mod pipeline;
 pub mod places;
 pub mod program;
+pub mod quantiles;
 mod ranges;
 mod repeats;
 pub mod rows;

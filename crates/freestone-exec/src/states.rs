@@ -88,9 +88,11 @@ impl States {
     }
 
     pub fn bytes(&self) -> usize {
-        self.table.bytes()
-            + self.counts.capacity() * 8
-            + self.accumulators.iter().map(|accumulator| accumulator.bytes()).sum::<usize>()
+        self.table.bytes() + self.counts.capacity() * 8 + self.accumulator_bytes()
+    }
+
+    pub fn accumulator_bytes(&self) -> usize {
+        self.accumulators.iter().map(|accumulator| accumulator.bytes()).sum()
     }
 
     /// Adds groups of a run with their states.

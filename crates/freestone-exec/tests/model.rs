@@ -14,6 +14,7 @@ use freestone_exec::first_rows::{self, FirstRows};
 use freestone_exec::join::{Condition, Join, Kind, Pick, Plan};
 use freestone_exec::pipeline::{Branch, Context, Feed, Inputs, Sink, Stage, Step, Unlimited};
 use freestone_exec::program::{Node, Program};
+use freestone_exec::quantiles::{Place, Quantile, quantiles};
 use freestone_exec::rows::Field;
 use freestone_exec::run::{Output, run};
 use freestone_exec::sort::{SortKey, Top};
@@ -411,7 +412,7 @@ proptest! {
         let domains = fields(&forms, keys).into_iter().take(keys).map(|field| KeyDomain { field, bounds });
         let mut calls = calls(keys);
         calls.truncate(if has_texts { calls.len() } else { calls.len() - 1 });
-        let width = keys + calls.len();
+        let width = keys + if has_texts { 13 } else { 12 };
         let aggregation = Aggregation::with_runs(domains.collect(), calls, context.clone(), run_groups);
         let results = Branch { feed: Feed::Source(aggregation.results()), steps: vec![] };
         let sink: Arc<dyn Sink> = Arc::new(aggregation);
@@ -706,8 +707,8 @@ proptest! {
 
 type Make = Arc<dyn Fn() -> Result<Box<dyn Accumulator>> + Send + Sync>;
 
-/// count(*), count and sum of the integer where the boolean is true, the sum of floats, the least integer and float, and
-/// the greatest text.
+/// count(*), count and sum of the integer where the boolean is true, the sum of floats, the least integer and float, quantiles of
+/// the same integers and of floats, and the greatest text.
 fn calls(keys: usize) -> Vec<Call> {
     let call = |inputs: Vec<usize>, filter: Option<usize>, accumulator: Make| Call { inputs, filter, accumulator };
     let finish = |states: &[Vector], _: usize| Ok(states[0].clone());
@@ -720,8 +721,31 @@ fn calls(keys: usize) -> Vec<Call> {
         call(vec![keys + 1], None, Arc::new(|| Ok(Box::new(FloatSum::new(false, true))))),
         call(vec![keys], None, Arc::new(|| Ok(Box::new(Extreme::new(false, false))))),
         call(vec![keys + 1], None, Arc::new(|| Ok(Box::new(Extreme::new(false, true))))),
+        call(vec![keys], Some(keys + 3), Arc::new(|| Ok(quantiles(Form::Int, wanted_quantiles())))),
+        call(vec![keys + 1], None, Arc::new(|| Ok(quantiles(Form::Float, wanted_quantiles())))),
         call(vec![keys + 2], None, Arc::new(|| Ok(Box::new(ExtremeText::new(true))))),
     ]
+}
+
+/// The two values between which three tenths lie, and the least value that three quarters of all values do not exceed.
+fn wanted_quantiles() -> Vec<Quantile> {
+    let quantile = |place: Place, descending: bool, result: usize| Quantile {
+        places: vec![place],
+        descending,
+        finish: Arc::new(move |found, _| Ok(found[result].clone())),
+    };
+    let three_tenths = Place::Continuous(0.3);
+    vec![quantile(three_tenths, false, 0), quantile(three_tenths, false, 1), quantile(Place::Discrete(-0.75), true, 0)]
+}
+
+/// The same of these values.
+fn quantiles_of(mut values: Vec<Cell>) -> Vec<Cell> {
+    values.sort_by(|a, b| compared(a, b, false, false));
+    let Some(last) = values.len().checked_sub(1) else { return vec![Cell::Null; 3] };
+    let place = 0.3 * last as f64;
+    let is_enough = |index: &usize| (index + 1) * 4 >= values.len() * 3;
+    let three_quarters = (0..values.len()).find(is_enough).expect("all are enough");
+    [place.floor() as usize, place.ceil() as usize, three_quarters].map(|index| values[index].clone()).to_vec()
 }
 
 fn grouped(all: &[Row], keys: usize) -> Vec<Row> {
@@ -756,15 +780,15 @@ fn grouped(all: &[Row], keys: usize) -> Vec<Row> {
         let total: f64 = floats.iter().map(|cell| if let Cell::Float(v) = cell { *v } else { 0.0 }).sum();
         let texts = column(2).into_iter().filter(|cell| *cell != Cell::Null);
         let greatest = texts.fold(Cell::Null, |best, text| if best == Cell::Null || text > best { text } else { best });
-        vec![
+        let numbers = vec![
             Cell::Int(rows.len() as i64),
             Cell::Int(filtered.len() as i64),
             if filtered.is_empty() { Cell::Null } else { Cell::Int(sum as i64) },
             if floats.is_empty() { Cell::Null } else { Cell::Float(total) },
             least(column(0)),
             least(column(1)),
-            greatest,
-        ]
+        ];
+        [numbers, quantiles_of(filtered), quantiles_of(floats), vec![greatest]].concat()
     };
     let key = |rows: &Vec<&Row>| rows.first().map_or(vec![], |row| row[..keys].to_vec());
     groups.values().map(|rows| [key(rows), of_group(rows)].concat()).collect()

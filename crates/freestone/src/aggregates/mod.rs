@@ -28,6 +28,7 @@ use datafusion::logical_expr::AggregateUDF;
 pub(crate) use collected::is_collected;
 pub(crate) use filter_clause::Filtered;
 pub(crate) use order_by::Ordered;
+pub(crate) use quantiles::Selection;
 pub(crate) use sum::settled;
 
 /// Registers the functions, which replace those with the same names.

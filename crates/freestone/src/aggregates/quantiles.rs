@@ -14,7 +14,13 @@ use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::{cast, take};
 use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Int64Type, TimeUnit};
 use datafusion::error::Result;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::scalar::ScalarValue;
+use freestone_exec::convert::form_of;
 use freestone_exec::hash::{float_place, int_place};
+use freestone_exec::quantiles::Place;
+use freestone_exec::vector::Form;
 
 use super::choices::comparator;
 use super::collected::{Collected, Groups};
@@ -112,6 +118,65 @@ fn disc_type(types: &[DataType]) -> DataType {
     if matches!(types[1], DataType::List(_)) { list_of(types[0].clone()) } else { types[0].clone() }
 }
 
+/// Quantiles of numbers at constant places, which can be selected without their rows.
+#[derive(Clone)]
+pub(crate) struct Selection {
+    pub places: Vec<Place>,
+    /// Whether WITHIN GROUP sorts in descending order.
+    pub descending: bool,
+    /// The type of a quantile.
+    value: DataType,
+    is_list: bool,
+}
+
+impl Selection {
+    /// What a function selects; `None` if it is another one, or its fractions are no constants.
+    pub fn of(function: &AggregateFunctionExpr) -> Option<Selection> {
+        let name = function.fun().inner().downcast_ref::<Collected>()?.name;
+        let (result, arguments) = (function.field().data_type().clone(), function.expressions());
+        let constant = arguments.get(1).map(|e| Some(e.downcast_ref::<Literal>()?.value().clone()));
+        let (fractions, is_list) = match (name, constant) {
+            ("median", None) => (vec![0.5], false),
+            ("quantile_cont" | "quantile_disc" | "percentile_cont" | "percentile_disc", Some(constant)) => {
+                match constant? {
+                    ScalarValue::Float64(fraction) => (vec![fraction?], false),
+                    ScalarValue::List(list) if list.len() == 1 && list.is_valid(0) => {
+                        (list.value(0).as_primitive_opt::<Float64Type>()?.iter().collect::<Option<_>>()?, true)
+                    }
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        };
+        let value = match &result {
+            DataType::List(field) if is_list => field.data_type().clone(),
+            _ => result,
+        };
+        let are_known = !fractions.is_empty() && fractions.iter().all(|fraction| (-1.0..=1.0).contains(fraction));
+        if !are_known || !matches!(form_of(&value), Form::Int | Form::Wide | Form::Float) {
+            return None;
+        }
+        let is_between = matches!(value, DataType::Float64 | DataType::Timestamp(..));
+        let interpolates = if name == "median" { is_between } else { name.ends_with("cont") };
+        let places = fractions.into_iter().map(|fraction| place(fraction, interpolates)).collect();
+        let descending = function.order_bys().first().is_some_and(|key| key.options.descending);
+        Some(Selection { places, descending, value, is_list })
+    }
+
+    /// The results of groups from the values between which their places lie, and the distances from the first.
+    pub fn results(&self, lows: &ArrayRef, highs: &ArrayRef, shares: &[f64]) -> Result<ArrayRef> {
+        let values = interpolation(lows, highs, shares, &self.value)?;
+        if !self.is_list {
+            return Ok(values);
+        }
+        let places = self.places.len();
+        let has_values: Vec<bool> = (0..values.len()).step_by(places).map(|first| lows.is_valid(first)).collect();
+        let lengths = OffsetBuffer::from_repeated_length(places, has_values.len());
+        let field = Arc::new(Field::new_list_field(self.value.clone(), true));
+        Ok(Arc::new(ListArray::try_new(field, lengths, values, Some(has_values.into()))?))
+    }
+}
+
 /// The fractions for a group, which must be the same in all its rows.
 fn wanted(groups: &Groups, row: usize) -> Result<Vec<f64>> {
     let at = &groups.columns[1];
@@ -173,22 +238,8 @@ fn sort_keys(column: &ArrayRef) -> Result<Option<Vec<u64>>> {
     })
 }
 
-/// The index of the value at a fraction; negative fractions count from the end.
-fn discrete(fraction: f64, count: usize) -> usize {
-    let place = |fraction: f64| ((fraction * count as f64).ceil() as usize).saturating_sub(1).min(count - 1);
-    if fraction < 0.0 || fraction == 0.0 && fraction.is_sign_negative() {
-        count - 1 - place(-fraction)
-    } else {
-        place(fraction)
-    }
-}
-
-/// The two indexes between which a fraction lies, and its distance from the first.
-fn continuous(fraction: f64, count: usize) -> (usize, usize, f64) {
-    let fraction = if fraction < 0.0 { 1.0 + fraction } else { fraction };
-    let place = fraction * (count - 1) as f64;
-    let (low, high) = (place.floor() as usize, place.ceil() as usize);
-    (low.min(count - 1), high.min(count - 1), place - place.floor())
+fn place(fraction: f64, interpolates: bool) -> Place {
+    if interpolates { Place::Continuous(fraction) } else { Place::Discrete(fraction) }
 }
 
 fn quantiles(groups: &Groups, interpolates: bool) -> Result<ArrayRef> {
@@ -208,15 +259,9 @@ fn quantiles(groups: &Groups, interpolates: bool) -> Result<ArrayRef> {
     // The position of each fraction. `None` for a group without values, unless the result is a list.
     let mut marks: Vec<Option<(usize, usize, f64)>> = vec![];
     for (places, fractions) in ordered.iter().zip(&wanted_by_group) {
-        let mark = |fraction: &f64| match interpolates {
-            true => {
-                let (low, high, share) = continuous(*fraction, places.len());
-                (places[low], places[high], share)
-            }
-            false => {
-                let place = places[discrete(*fraction, places.len())];
-                (place, place, 0.0)
-            }
+        let mark = |fraction: &f64| {
+            let (low, high, share) = place(*fraction, interpolates).among(places.len());
+            (places[low], places[high], share)
         };
         marks.extend(fractions.iter().map(mark).map(Some));
         if !is_list && fractions.is_empty() {
@@ -235,30 +280,35 @@ fn quantiles(groups: &Groups, interpolates: bool) -> Result<ArrayRef> {
 
 /// The interpolated values between pairs of rows.
 fn between(column: &ArrayRef, marks: &[Option<(usize, usize, f64)>], to: &DataType) -> Result<ArrayRef> {
-    if column.data_type() == to && !matches!(to, DataType::Float64 | DataType::Timestamp(..)) {
-        let places: UInt32Array = marks.iter().map(|mark| mark.map(|(low, ..)| low as u32)).collect();
-        return Ok(take(column, &places, None)?);
+    let lows: UInt32Array = marks.iter().map(|mark| mark.map(|(low, ..)| low as u32)).collect();
+    let highs: UInt32Array = marks.iter().map(|mark| mark.map(|(_, high, _)| high as u32)).collect();
+    let shares: Vec<f64> = marks.iter().map(|mark| mark.map_or(0.0, |(.., share)| share)).collect();
+    interpolation(&take(column, &lows, None)?, &take(column, &highs, None)?, &shares, to)
+}
+
+/// The values between those of two columns, at these distances from the first.
+fn interpolation(lows: &ArrayRef, highs: &ArrayRef, shares: &[f64], to: &DataType) -> Result<ArrayRef> {
+    if lows.data_type() == to && !matches!(to, DataType::Float64 | DataType::Timestamp(..)) {
+        return Ok(lows.clone());
     }
-    if marks.iter().flatten().all(|(low, high, _)| low == high) && column.data_type() == to {
-        let places: UInt32Array = marks.iter().map(|mark| mark.map(|(low, ..)| low as u32)).collect();
-        return Ok(take(column, &places, None)?);
+    if *lows.data_type() == DataType::Null {
+        return Ok(new_null_array(to, lows.len()));
     }
-    if *column.data_type() == DataType::Null {
-        return Ok(new_null_array(to, marks.len()));
-    }
+    let rows = (0..lows.len()).map(|row| lows.is_valid(row).then_some(row));
     if let DataType::Timestamp(..) = to {
-        let ticks = cast(&cast(column, to)?, &DataType::Int64)?;
-        let ticks = ticks.as_primitive::<Int64Type>();
-        let value = |(low, high, share): (usize, usize, f64)| {
-            let (low, high) = (i128::from(ticks.value(low)), i128::from(ticks.value(high)));
-            (low + ((high - low) as f64 * share).round() as i128) as i64
+        let ticks = |column| cast(&cast(column, to)?, &DataType::Int64);
+        let (lows, highs) = (ticks(lows)?, ticks(highs)?);
+        let (lows, highs) = (lows.as_primitive::<Int64Type>(), highs.as_primitive::<Int64Type>());
+        let value = |row: usize| {
+            let (low, high) = (i128::from(lows.value(row)), i128::from(highs.value(row)));
+            (low + ((high - low) as f64 * shares[row]).round() as i128) as i64
         };
-        let values: Int64Array = marks.iter().map(|mark| mark.map(value)).collect();
+        let values: Int64Array = rows.map(|row| row.map(value)).collect();
         return Ok(cast(&values, to)?);
     }
-    let reals = column.as_primitive::<Float64Type>();
-    let value = |(low, high, share): (usize, usize, f64)| midway(reals.value(low), reals.value(high), share);
-    Ok(Arc::new(marks.iter().map(|mark| mark.map(value)).collect::<Float64Array>()))
+    let (lows, highs) = (lows.as_primitive::<Float64Type>(), highs.as_primitive::<Float64Type>());
+    let value = |row: usize| midway(lows.value(row), highs.value(row), shares[row]);
+    Ok(Arc::new(rows.map(|row| row.map(value)).collect::<Float64Array>()))
 }
 
 /// A value between two floats, without overflow of their difference.
@@ -269,10 +319,7 @@ fn midway(low: f64, high: f64, share: f64) -> f64 {
 fn median(groups: &Groups) -> Result<ArrayRef> {
     let column = &groups.columns[0];
     let interpolates = is_interpolated(column.data_type());
-    let middle = |rows: usize| match interpolates {
-        true => continuous(0.5, rows),
-        false => (discrete(0.5, rows), discrete(0.5, rows), 0.0),
-    };
+    let middle = |rows: usize| place(0.5, interpolates).among(rows);
     let marks: Vec<_> = match sort_keys(column)? {
         Some(keys) => {
             let mark = |places: Vec<usize>| {
@@ -301,7 +348,7 @@ fn median(groups: &Groups) -> Result<ArrayRef> {
 fn mad(groups: &Groups) -> Result<ArrayRef> {
     let values = groups.columns[0].as_primitive::<Float64Type>();
     let median = |sorted: &[f64]| {
-        let (low, high, share) = continuous(0.5, sorted.len());
+        let (low, high, share) = Place::Continuous(0.5).among(sorted.len());
         midway(sorted[low], sorted[high], share)
     };
     let of_group = |places: Vec<usize>| {
@@ -328,12 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_of_fractions() {
-        assert_eq!([0.0, 0.25, 0.26, 0.5, 1.0].map(|fraction| discrete(fraction, 4)), [0, 0, 1, 1, 3]);
-        assert_eq!([-0.25, -0.5, -1.0].map(|fraction| discrete(fraction, 4)), [3, 2, 0]);
-        assert_eq!(continuous(0.5, 4), (1, 2, 0.5));
-        assert_eq!(continuous(1.0, 4), (3, 3, 0.0));
-        assert_eq!(continuous(0.3, 1), (0, 0, 0.0));
+    fn midway_is_between() {
         assert_eq!(midway(f64::MAX, f64::MAX, 0.5), f64::MAX);
         assert_eq!(midway(-f64::MAX, f64::MAX, 0.5), 0.0);
     }
@@ -369,7 +411,7 @@ mod tests {
                 let mut sorted: Vec<f64> = values[range].iter().flatten().copied().collect();
                 sorted.sort_by(order);
                 let expected = (!sorted.is_empty()).then(|| {
-                    let (low, high, share) = continuous(0.5, sorted.len());
+                    let (low, high, share) = Place::Continuous(0.5).among(sorted.len());
                     midway(sorted[low], sorted[high], share)
                 });
                 let found = medians.as_primitive::<Float64Type>();

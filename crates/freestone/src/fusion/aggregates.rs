@@ -11,14 +11,18 @@ use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use freestone_exec::accumulators::{
     Accumulator, Count, Extreme, ExtremeText, Finish, FloatSum, RowCount, Sum, SumResult,
 };
 use freestone_exec::aggregate::Call;
 use freestone_exec::convert::{form_of, from_arrow, to_arrow};
 use freestone_exec::error::{ExecError, Result as ExecResult};
+use freestone_exec::quantiles::{Quantile, quantiles};
 use freestone_exec::vector::{Form, Values, Vector};
 
+use crate::aggregates::Selection;
 use crate::text_types::enum_extremes;
 
 use super::expressions::Known;
@@ -32,6 +36,17 @@ pub(crate) fn is_known(function: &Function) -> bool {
     function.order_bys().is_empty()
         && !matches!(function.order_sensitivity(), AggregateOrderSensitivity::HardRequirement)
         && !ORDERED.contains(&function.fun().name())
+}
+
+/// The same for functions of which the executor knows what an order means.
+pub(super) fn is_fusable(function: &Function) -> bool {
+    is_known(function) || Selection::of(function).is_some()
+}
+
+/// Whether a node aggregates with quantiles that the executor selects.
+pub(super) fn has_quantiles(node: &Arc<dyn ExecutionPlan>) -> bool {
+    let aggregate = node.downcast_ref::<AggregateExec>();
+    aggregate.is_some_and(|aggregate| aggregate.aggr_expr().iter().any(|function| Selection::of(function).is_some()))
 }
 
 /// Functions whose results have the order of their rows.
@@ -50,9 +65,13 @@ const ORDERED: [&str; 12] = [
     "arbitrary",
 ];
 
-/// The arguments that must be computed for a function: none for `count(*)`.
+/// The arguments that must be computed for a function: none for `count(*)`, and no constant fractions.
 pub(super) fn arguments(function: &AggregateFunctionExpr) -> Vec<Arc<dyn PhysicalExpr>> {
-    let arguments = function.expressions();
+    let mut arguments = function.expressions();
+    if Selection::of(function).is_some() {
+        arguments.truncate(1);
+        return arguments;
+    }
     let is_constant = |e: &Arc<dyn PhysicalExpr>| e.downcast_ref::<Literal>().is_some_and(|l| !l.value().is_null());
     if function.fun().name() == "count" && !function.is_distinct() && arguments.iter().all(is_constant) {
         return vec![];
@@ -68,6 +87,8 @@ pub(super) struct Calls {
     results: Vec<(usize, usize)>,
     /// Whether DataFusion computes some.
     pub has_foreign: bool,
+    /// Whether some are quantiles.
+    pub has_quantiles: bool,
 }
 
 struct Building {
@@ -80,6 +101,7 @@ struct Building {
 /// How a call computes its results.
 enum Shared {
     Sums { magnitude: Option<u64>, nullable: bool, results: Vec<SumResult> },
+    Quantiles { form: Form, wanted: Vec<Quantile> },
     Other(MakeAccumulator),
 }
 
@@ -95,21 +117,21 @@ impl Calls {
     ) -> Result<bool> {
         if let Some(result) = sum(function, known)? {
             // A filter leaves groups without values.
-            let nullable = filter.is_some() || known[0].nullable;
-            let same = |call: &Building| {
-                matches!(call.kind, Shared::Sums { .. }) && call.inputs == inputs && call.filter == filter
-            };
-            let at = self.calls.iter().position(same).unwrap_or_else(|| {
-                let kind = Shared::Sums { magnitude: magnitude(&known[0]), nullable, results: vec![] };
-                self.calls.push(Building { inputs, filter, kind, results: 0 });
-                self.calls.len() - 1
-            });
-            let call = &mut self.calls[at];
-            if let Shared::Sums { results, .. } = &mut call.kind {
+            let (magnitude, nullable) = (magnitude(&known[0]), filter.is_some() || known[0].nullable);
+            let is_same = |kind: &Shared| matches!(kind, Shared::Sums { .. });
+            let none = || Shared::Sums { magnitude, nullable, results: vec![] };
+            if let Shared::Sums { results, .. } = self.shared(inputs, filter, is_same, none) {
                 results.push(result);
             }
-            self.results.push((at, call.results));
-            call.results += 1;
+            return Ok(true);
+        }
+        if let Some(quantile) = quantile(function, known) {
+            self.has_quantiles = true;
+            let is_same = |kind: &Shared| matches!(kind, Shared::Quantiles { .. });
+            let none = || Shared::Quantiles { form: known[0].form, wanted: vec![] };
+            if let Shared::Quantiles { wanted, .. } = self.shared(inputs, filter, is_same, none) {
+                wanted.push(quantile);
+            }
             return Ok(true);
         }
         let make = match Native::of(function, known) {
@@ -123,6 +145,25 @@ impl Calls {
         self.results.push((self.calls.len(), 0));
         self.calls.push(Building { inputs, filter, kind: Shared::Other(make), results: 1 });
         Ok(true)
+    }
+
+    /// The call of this kind with the same inputs, or a new one, to which a result is added.
+    fn shared(
+        &mut self,
+        inputs: Vec<usize>,
+        filter: Option<usize>,
+        is_same: impl Fn(&Shared) -> bool,
+        new: impl FnOnce() -> Shared,
+    ) -> &mut Shared {
+        let same = |call: &Building| is_same(&call.kind) && call.inputs == inputs && call.filter == filter;
+        let at = self.calls.iter().position(same).unwrap_or_else(|| {
+            self.calls.push(Building { inputs, filter, kind: new(), results: 0 });
+            self.calls.len() - 1
+        });
+        let call = &mut self.calls[at];
+        self.results.push((at, call.results));
+        call.results += 1;
+        &mut call.kind
     }
 
     /// The calls, and the place of each aggregate among their results.
@@ -140,6 +181,7 @@ impl Calls {
                 Shared::Sums { magnitude, nullable, results } => {
                     Arc::new(move || Ok(Box::new(Sum::new(magnitude, nullable, results.clone()))))
                 }
+                Shared::Quantiles { form, wanted } => Arc::new(move || Ok(quantiles(form, wanted.clone()))),
             };
             Call { inputs: call.inputs, filter: call.filter, accumulator }
         };
@@ -159,7 +201,20 @@ pub(super) fn sum(function: &AggregateFunctionExpr, known: &[Known]) -> Result<O
     Ok(Some(SumResult { counts, finish: finish(function, counts)? }))
 }
 
-/// A function that the executor computes itself, if it is no exact sum.
+/// Which values are selected, if the function is a quantile.
+fn quantile(function: &AggregateFunctionExpr, known: &[Known]) -> Option<Quantile> {
+    let selection = Selection::of(function)?;
+    let value = known.first()?.data_type.clone();
+    let (places, descending) = (selection.places.clone(), selection.descending);
+    let finish = move |found: &[Vector], _: usize| {
+        let (lows, highs) = (to_arrow(&found[0], &value)?, to_arrow(&found[1], &value)?);
+        let results = selection.results(&lows, &highs, found[2].as_floats());
+        Ok(from_arrow(&results.map_err(ExecError::foreign)?))
+    };
+    Some(Quantile { places, descending, finish: Arc::new(finish) })
+}
+
+/// A function that the executor computes itself, if it is no exact sum and no quantile.
 pub(super) enum Native {
     Count,
     FloatSum { averages: bool },

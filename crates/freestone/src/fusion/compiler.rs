@@ -86,12 +86,11 @@ pub(super) struct Compiler<'a> {
     /// The aggregations that are faster here than DataFusion's even without joins, and those that are slower.
     faster: usize,
     slower: usize,
-    /// Whether there may be a join, keys of groups of one table, window functions, or counts of distinct values. Only with one is it
-    /// worth looking at the zones of all scanned columns, and only for groups of one table at their dictionaries.
+    /// Whether there may be a join, keys of groups of one table, or something else that the executor is sought for. Only with one
+    /// is it worth looking at the zones of all scanned columns, and only for groups of one table at their dictionaries.
     has_join: bool,
     has_groups: bool,
-    has_windows: bool,
-    has_distinct_counts: bool,
+    has_others: bool,
     scans: usize,
     /// Whether only the first rows of groups are left, which are soon sorted.
     pub is_few: bool,
@@ -123,8 +122,7 @@ impl<'a> Compiler<'a> {
             slower: 0,
             has_join: false,
             has_groups: false,
-            has_windows: false,
-            has_distinct_counts: false,
+            has_others: false,
             scans: 0,
             is_few: false,
             meters: measures.then(Meters::default),
@@ -136,10 +134,11 @@ impl<'a> Compiler<'a> {
     pub fn compile(mut self, plan: &Arc<dyn ExecutionPlan>, in_order: bool, sorted: bool) -> Result<Option<Query>> {
         self.has_join = plan.exists(|node| Ok(node.is::<HashJoinExec>() || joins::is_range_join(node)))?;
         self.has_groups = !self.has_join && plan.exists(|node| Ok(is_grouped_scan(node)))?;
-        self.has_windows = plan.exists(|node| Ok(first_rows::is_known(node) || windows::is_known(node)))?;
-        self.has_distinct_counts = plan.exists(|node| Ok(distinct_counts::is_known(node)))?;
-        let is_sought = self.has_join || self.has_groups || self.has_windows || self.has_distinct_counts;
-        if !is_sought && plan.exists(|node| Ok(node.is::<AggregateExec>() || node.is::<SortExec>()))? {
+        self.has_others = plan.exists(|node| {
+            let has_windows = first_rows::is_known(node) || windows::is_known(node);
+            Ok(has_windows || distinct_counts::is_known(node) || aggregates::has_quantiles(node))
+        })?;
+        if !self.is_sought() && plan.exists(|node| Ok(node.is::<AggregateExec>() || node.is::<SortExec>()))? {
             return Ok(None);
         }
         let Some(open) = self.open(plan)? else { return Ok(None) };
@@ -173,6 +172,10 @@ impl<'a> Compiler<'a> {
             limit: open.limit,
             order,
         }))
+    }
+
+    fn is_sought(&self) -> bool {
+        self.has_join || self.has_groups || self.has_others
     }
 
     /// How much was compiled.
@@ -301,7 +304,7 @@ impl<'a> Compiler<'a> {
             return Ok(None);
         }
         self.scans += 1;
-        let is_sought = self.has_join || self.has_groups || self.has_windows || self.has_distinct_counts;
+        let is_sought = self.is_sought();
         let known = |(at, field): (usize, &Arc<datafusion::arrow::datatypes::Field>)| {
             let (nullable, bounds) = match is_sought {
                 true => source.nulls_and_bounds(columns[at]),
@@ -415,7 +418,7 @@ impl<'a> Compiler<'a> {
             return self.distinct_count(aggregate.schema(), partial, groups, key);
         }
         let groups = partial.group_expr();
-        if groups.has_grouping_set() || !partial.aggr_expr().iter().all(aggregates::is_known) {
+        if groups.has_grouping_set() || !partial.aggr_expr().iter().all(aggregates::is_fusable) {
             return Ok(None);
         }
         let mut open = self.open_or_input(partial.input())?;
@@ -444,7 +447,7 @@ impl<'a> Compiler<'a> {
         }
         let program = compiler.program;
         self.program_step(&mut open, program);
-        self.weigh(aggregate, partial, &open, &keys, calls.has_foreign)?;
+        self.weigh(aggregate, partial, &open, &keys, &calls)?;
         let domains = keys.iter().map(|known| KeyDomain { field: field(known, true), bounds: known.int_bounds() });
         let (calls, places) = calls.finish();
         let aggregation = Aggregation::new(domains.collect(), calls, self.context.clone());
@@ -465,14 +468,14 @@ impl<'a> Compiler<'a> {
         partial: &AggregateExec,
         open: &Open,
         keys: &[Known],
-        has_foreign: bool,
+        calls: &Calls,
     ) -> Result<()> {
         self.breakers += 1;
         // Scans of native tables aggregate without keys themselves, and bounds of files answer MIN and MAX.
         let is_bound = |call: &Arc<AggregateFunctionExpr>| matches!(call.fun().name(), "min" | "max");
         let of_input = open.branches.iter().any(|branch| matches!(branch.feed, Feed::Input(_)));
-        let is_hashed = !of_input && !has_foreign && is_hashed_faster(aggregate, partial, keys)?;
-        let is_faster = has_few_groups(keys) || is_hashed;
+        let is_hashed = !of_input && !calls.has_foreign && is_hashed_faster(aggregate, partial, keys)?;
+        let is_faster = calls.has_quantiles || has_few_groups(keys) || is_hashed;
         match is_faster || keys.is_empty() && of_input && !partial.aggr_expr().iter().all(is_bound) {
             true => self.faster += 1,
             false => self.slower += usize::from(!keys.is_empty()),
