@@ -13,6 +13,7 @@
 
 use super::packed::{by_range, by_vector};
 use crate::bitpack::{self, Packed, VECTOR, Word, by_width};
+use crate::hash::hash_i64;
 use crate::layout::{Reader, u32_at};
 use crate::select::{Tester, VectorBits, filter_vectors};
 use crate::simd::dispatch;
@@ -414,8 +415,9 @@ const SAMPLE: usize = 512;
 
 /// The scale that stores a sample in the fewest bits.
 fn choose_scale<F: Float>(values: &[F]) -> Scale {
-    let step = values.len().div_ceil(SAMPLE).max(1);
-    let sample: Vec<F> = values.iter().copied().step_by(step).collect();
+    // One value of each piece, at a place that no period of the values can follow.
+    let pieces = values.chunks(values.len().div_ceil(SAMPLE).max(1)).enumerate();
+    let sample: Vec<F> = pieces.map(|(at, piece)| piece[hash_i64(at as i64) as usize % piece.len()]).collect();
     let mut best = (usize::MAX, Scale { exponent: 0, factor: 0 });
     for exponent in 0..=F::EXPONENT_MAX as u8 {
         for factor in 0..=exponent {
@@ -445,4 +447,17 @@ fn sample_bits<F: Float>(sample: &[F], scale: Scale, give_up: usize) -> usize {
     }
     let width = if min <= max { bits::width(max.wrapping_sub(min) as u64) } else { 0 };
     sample.len() * width as usize + exceptions * 8 * (4 + F::BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_do_not_depend_on_periods_of_values() {
+        for period in 1..=32usize {
+            let values: Vec<f64> = (0..SAMPLE * 96).map(|row| (row * 7 % period) as f64 / 100.0).collect();
+            assert_eq!(Decimals::of(&values).exceptions, [], "a period of {period}");
+        }
+    }
 }
