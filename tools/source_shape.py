@@ -22,7 +22,6 @@ FUNCTION_LINES_MAX = 70
 # File and function: why it is long. Tables of data and flat matches may be.
 EXCEPTIONS = {
     "crates/freestone/src/ingest/columns.rs column_builder": "a flat match over Arrow types",
-    "crates/freestone/src/sql/supported/queries.rs expression": "a flat match over sqlparser's expressions",
     "crates/freestone/src/session/mod.rs execute_unguarded": "a flat match over the kinds of statements",
     "crates/freestone-data/src/ssb.rs schema": "a table of columns",
     "crates/freestone-lab/src/experiments/codecs.rs cases": "a table of columns",

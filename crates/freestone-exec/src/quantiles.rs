@@ -272,7 +272,7 @@ impl<N: Numbers> Accumulator for Collected<N> {
 }
 
 impl Quantile {
-    /// The indexes of the values between which a place lies of so many sorted values, and its distance from the first.
+    /// The indexes of the values between which a place lies of `count` sorted values, and its distance from the first.
     fn among(&self, place: Place, count: usize) -> (usize, usize, f64) {
         let (low, high, share) = place.among(count);
         if self.descending { (count - 1 - low, count - 1 - high, share) } else { (low, high, share) }

@@ -82,7 +82,7 @@ async fn depth_is_bounded() {
         format!("SELECT CAST(NULL AS {})", nested("", "[]", 20_000)),
         format!("SELECT NULL::{}", nested("", "[3]", 20_000)),
         format!("CREATE TABLE deep (a {})", nested("", "[]", 20_000)),
-        format!("SELECT CAST(NULL AS {})", nested("ARRAY<", ">", 5_000)),
+        format!("SELECT CAST(NULL AS {})", nested("STRUCT(a ", ")", 5_000)),
         format!("SELECT a{} FROM (SELECT [1] a)", "[1]".repeat(20_000)),
         format!("SELECT {}", chain("1 a0", &|level| format!("a{level} + a{level} a{}", level + 1))),
         format!(
