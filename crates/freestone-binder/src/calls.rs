@@ -202,6 +202,12 @@ impl Binder<'_> {
         let of_set = function.supports_within_group_clause()
             || matches!(function.name(), "percentile_cont" | "approx_percentile_cont")
             || matches!(plain.name.as_str(), "quantile_cont" | "approx_percentile_cont_with_weight");
+        if function.name() == "mode" && arguments.values.is_empty() && call.order_by.is_empty() {
+            let keys = self.sorts(&call.within_group)?;
+            arguments.values.extend(keys.first().map(|key| key.expr.clone()));
+            arguments.names.extend(keys.first().map(|_| None));
+            return if keys.len() > 1 { Err(invalid(span, "WITHIN GROUP has one key")) } else { Ok(keys) };
+        }
         if !call.within_group.is_empty() && !of_set {
             return Err(invalid(span, format!("{} takes no WITHIN GROUP", plain.name)));
         }

@@ -1,12 +1,12 @@
 //! Casts, and texts that are written with their type.
 
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use datafusion_expr::{Cast, Expr, ExprSchemable, TryCast};
 use freestone_sql::Span;
 use freestone_sql::tree::{self, CastForm, ExprKind, Literal, Text, Type, TypeField, TypeKind};
 
 use crate::binder::Binder;
-use crate::error::{At, Result};
+use crate::error::{At, Result, invalid};
 use crate::expressions::{integer, text};
 use crate::types::{SqlType, is_text};
 
@@ -72,6 +72,33 @@ impl Binder<'_> {
         self.scalar_call(function, std::iter::once(value).chain(others).collect(), span)
     }
 
+    /// A struct as a map: the names of its fields are the keys.
+    fn struct_as_map(
+        &mut self,
+        value: Expr,
+        fields: &Fields,
+        entries: &Field,
+        or_null: bool,
+        span: Span,
+    ) -> Result<Expr> {
+        let DataType::Struct(pair) = entries.data_type() else {
+            return Err(invalid(span, "a map has keys and values"));
+        };
+        let [key, item] = pair.as_ref() else { return Err(invalid(span, "a map has keys and values")) };
+        if fields.is_empty() || is_unnamed(fields) {
+            return Err(invalid(span, "a struct without names cannot be cast to MAP")
+                .with_hint("write map([key, …], [value, …])"));
+        }
+        let same: Vec<Field> =
+            fields.iter().map(|field| Field::new(field.name(), item.data_type().clone(), true)).collect();
+        let values = self.cast_to(value, SqlType::Plain(DataType::Struct(same.into())), or_null, span)?;
+        let names = fields.iter().map(|field| text(field.name())).collect();
+        let names = self.scalar_call("make_array", names, span)?;
+        let keys = DataType::List(Field::new("item", key.data_type().clone(), true).into());
+        let keys = self.cast_to(names, SqlType::Plain(keys), or_null, span)?;
+        self.scalar_call("freestone_struct_map", vec![values, keys], span)
+    }
+
     /// A value as one of another type; NULL instead of an error with `or_null`.
     pub fn cast_to(&mut self, value: Expr, to: SqlType, or_null: bool, span: Span) -> Result<Expr> {
         let to = match to {
@@ -99,6 +126,11 @@ impl Binder<'_> {
             }
             SqlType::Plain(to) => to,
         };
+        if let DataType::Map(entries, _) = &to
+            && let DataType::Struct(fields) = value.get_type(&self.schema()).at(span)?
+        {
+            return self.struct_as_map(value, &fields, entries, or_null, span);
+        }
         let value = match is_text(&to) && self.world.settings.has_enums() {
             true => self.scalar_call("freestone_enum_text", vec![value], span)?,
             false => value,
@@ -117,4 +149,9 @@ impl Binder<'_> {
         };
         Ok(Expr::Cast(Cast::new(Box::new(value), to)))
     }
+}
+
+/// Whether a struct is a row without names.
+fn is_unnamed(fields: &Fields) -> bool {
+    fields.iter().enumerate().all(|(at, field)| *field.name() == format!("c{at}"))
 }

@@ -25,6 +25,15 @@ struct Condition {
     right: Expr,
 }
 
+impl Condition {
+    /// The equalities and the inequality.
+    fn whole(self) -> Expr {
+        let Condition { equal, left, operator, right } = self;
+        let equal = equal.into_iter().map(|(left, right)| plain(Operator::Eq, left, right));
+        conjunction(equal.chain([plain(operator, left, right)])).unwrap_or_default()
+    }
+}
+
 impl Binder<'_> {
     /// `a POSITIONAL JOIN b`.
     pub fn positional(&mut self, left: From, right: From, span: Span) -> Result<From> {
@@ -57,8 +66,9 @@ impl Binder<'_> {
     /// `a ASOF JOIN b ON …` and `USING (…)`.
     pub fn as_of(&mut self, left: From, right: From, join: &Join) -> Result<From> {
         let span = join.span;
-        if !matches!(join.kind, JoinKind::Inner | JoinKind::Left | JoinKind::Right | JoinKind::Full) {
-            return Err(invalid(span, "ASOF stands before JOIN, LEFT JOIN, RIGHT JOIN and FULL JOIN only"));
+        let is_existence = matches!(join.kind, JoinKind::Semi | JoinKind::Anti);
+        if !is_existence && !matches!(join.kind, JoinKind::Inner | JoinKind::Left | JoinKind::Right | JoinKind::Full) {
+            return Err(invalid(span, "ASOF stands before JOIN, LEFT, RIGHT, FULL, SEMI and ANTI JOIN only"));
         }
         let merged = self.merged(&left, &right, &join.condition, span)?;
         let condition = match &join.condition {
@@ -75,6 +85,10 @@ impl Binder<'_> {
             }
             _ => return Err(no_inequality(span)),
         };
+        if is_existence {
+            // Where there is a nearest row, there is one.
+            return self.joined(left, right, join.kind, Some(condition.whole()), merged, span);
+        }
         let descending = matches!(condition.operator, Operator::Lt | Operator::LtEq);
         let order = SortOrder { descending: Some(descending), nulls_first: Some(false) };
         let order = self.sort(condition.right.clone(), order);

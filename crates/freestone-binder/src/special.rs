@@ -11,7 +11,7 @@ use crate::calls::Plain;
 use crate::error::{At, Result, invalid, unsupported};
 use crate::expressions::{integer, text};
 use crate::lambdas::tree_call;
-use crate::types::list_of;
+use crate::types::{SqlType, list_of};
 use crate::world::JSON;
 
 /// The arguments of `make_interval`.
@@ -102,6 +102,11 @@ impl Binder<'_> {
                 let today = self.scalar_call("current_date", vec![], span)?;
                 let arguments = vec![today, self.expression(&only.value)?];
                 self.scalar_call("age", arguments, span)?
+            }
+            ("bitstring", [bits, length]) => {
+                let arguments = vec![self.expression(&bits.value)?, self.expression(&length.value)?];
+                let bits = self.scalar_call("bitstring", arguments, span)?;
+                self.cast_to(bits, SqlType::Normal("VARBIT".to_owned()), false, span)?
             }
             ("grouping_id" | "grouping", arguments) => self.grouping(arguments, span)?,
             ("json_transform" | "from_json", arguments) => self.json_as(arguments, false, span)?,

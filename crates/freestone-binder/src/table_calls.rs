@@ -45,6 +45,11 @@ impl Binder<'_> {
                 let lists = self.values_of(&plain.arguments)?;
                 self.rows_of_lists("unnest", lists, ordinality, span)?
             }
+            "repeat" if plain.arguments.len() == 2 => {
+                let values = self.values_of(&plain.arguments)?;
+                let list = self.scalar_call("array_repeat", values, span)?;
+                self.rows_of_lists("repeat", vec![list], ordinality, span)?
+            }
             "json_each" | "json_tree" => self.json_entries(&plain.name, &plain.arguments, span)?,
             name if is_series => {
                 let values = self.values_of(&plain.arguments)?;

@@ -7,10 +7,10 @@ use datafusion_common::ScalarValue;
 use datafusion_expr::Expr;
 use datafusion_expr::type_coercion::binary::type_union_resolution;
 use freestone_sql::Span;
-use freestone_sql::tree::{Type, TypeKind};
+use freestone_sql::tree::{ObjectName, Type, TypeKind};
 
 use crate::binder::Binder;
-use crate::error::{Result, invalid, unknown};
+use crate::error::{BindError, Result, invalid, unknown};
 
 /// A type of SQL: its values as Arrow has them, and what else a text must be.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,7 +129,10 @@ impl Binder<'_> {
                     [schema, only] if matches!(*schema, "main" | "public" | "pg_catalog") => {
                         self.named_type(only, modifiers, span)
                     }
-                    _ => Err(unknown(span, "type", &crate::reading::shown(name), std::iter::empty())),
+                    [_, _] if modifiers.is_empty() => {
+                        self.own_type(&parts.join(".").to_lowercase(), span)?.ok_or_else(|| missing(name, span))
+                    }
+                    _ => Err(missing(name, span)),
                 }
             }
         }
@@ -141,14 +144,24 @@ impl Binder<'_> {
         whole(known, written.span)
     }
 
+    /// The type that CREATE TYPE has given a name.
+    fn own_type(&mut self, name: &str, span: Span) -> Result<Option<SqlType>> {
+        let Some(text) = self.world.catalog.type_text(name) else { return Ok(None) };
+        let parsed = freestone_sql::parse_type(&text).map_err(|error| invalid(span, error.to_string()))?;
+        self.in_level(span, |binder| binder.sql_type(&parsed)).map(Some)
+    }
+
     fn named_type(&mut self, name: &str, modifiers: &[String], span: Span) -> Result<SqlType> {
         // Clients that quote all names also quote those of types, in upper case.
         let (written, name) = (name, &*name.to_lowercase());
-        let known = |name| self.world.catalog.type_text(name).filter(|_| modifiers.is_empty());
-        if let Some(text) = known(written).or_else(|| known(name)) {
-            let parsed = freestone_sql::parse_type(&text).map_err(|error| invalid(span, error.to_string()))?;
-            return self.in_level(span, |binder| binder.sql_type(&parsed));
+        if modifiers.is_empty() {
+            let own = self.own_type(written, span)?;
+            if let Some(own) = own.map_or_else(|| self.own_type(name, span), |own| Ok(Some(own)))? {
+                return Ok(own);
+            }
         }
+        // DuckDB's name for bits.
+        let name = if name == "bitstring" { "bit" } else { name };
         match name {
             "blob" | "bytea" | "binary" | "varbinary" | "bytes" => return Ok(SqlType::Blob),
             "json" | "jsonb" => return Ok(SqlType::Json),
@@ -179,6 +192,10 @@ impl Binder<'_> {
             }
         }
     }
+}
+
+fn missing(name: &ObjectName, span: Span) -> Box<BindError> {
+    unknown(span, "type", &crate::reading::shown(name), std::iter::empty())
 }
 
 /// The Arrow type of a part of a struct, map or list. Casts to it do not check texts.

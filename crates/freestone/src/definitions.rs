@@ -134,7 +134,7 @@ fn is_reserved(schema: &str) -> bool {
     schema.starts_with(PG_TEMP)
 }
 
-/// `DROP SCHEMA [IF EXISTS] schema [CASCADE]`: with CASCADE also the tables, views and sequences within.
+/// `DROP SCHEMA [IF EXISTS] schema [CASCADE]`: with CASCADE also the tables, views, sequences and types within.
 pub(crate) fn drop_schema(
     transaction: &mut WriteTransaction,
     schema: &str,
@@ -150,7 +150,9 @@ pub(crate) fn drop_schema(
     let views: Vec<String> = views(&base).map(|(name, _)| name.clone()).filter(|name| within(name)).collect();
     let sequences = crate::sequences::names(&base).filter(|name| within(name));
     let sequences: Vec<String> = sequences.map(str::to_owned).collect();
-    if let Some(first) = tables.first().or(views.first()).or(sequences.first()).filter(|_| !cascade) {
+    let types: Vec<String> = types(&base).map(|(name, _)| name.to_owned()).filter(|name| within(name)).collect();
+    let first = tables.first().or(views.first()).or(sequences.first()).or(types.first());
+    if let Some(first) = first.filter(|_| !cascade) {
         return Err(Error::invalid(format!("schema {schema} is not empty: it has {first}"))
             .with_hint(format!("DROP SCHEMA {schema} CASCADE drops what is in it")));
     }
@@ -158,6 +160,7 @@ pub(crate) fn drop_schema(
     tables.iter().try_for_each(|table| transaction.drop_table(table))?;
     views.iter().try_for_each(|view| transaction.drop_view(view))?;
     sequences.iter().try_for_each(|name| crate::sequences::drop(transaction, name))?;
+    types.iter().try_for_each(|name| drop_type(transaction, name, false))?;
     transaction.drop_view(&format!("{SCHEMA}{schema}"))?;
     Ok(())
 }

@@ -26,6 +26,8 @@ const MICROSECOND_NS: i64 = 1_000;
 const DAY_NS: i64 = 86_400_000_000_000;
 /// The digits of a fraction of a second.
 const DIGITS_MAX: u8 = 6;
+/// The most bits of a type, as in PostgreSQL.
+pub(crate) const BITS_MAX: u32 = 83_886_080;
 
 /// A time of day with the offset of its zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -72,9 +72,10 @@ impl Parser<'_> {
         let natural = self.accept(K::NATURAL);
         let asof = self.accept(K::ASOF);
         let kind = self.join_kind()?;
-        let is_matched = matches!(kind, JoinKind::Inner | JoinKind::Left | JoinKind::Right | JoinKind::Full);
-        if asof && (natural || !is_matched) {
-            let hint = "ASOF stands before JOIN, LEFT JOIN, RIGHT JOIN and FULL JOIN, with ON or USING";
+        let is_unmatched =
+            matches!(kind, JoinKind::Cross | JoinKind::Positional | JoinKind::RightSemi | JoinKind::RightAnti);
+        if asof && (natural || is_unmatched) {
+            let hint = "ASOF stands before JOIN, LEFT, RIGHT, FULL, SEMI and ANTI JOIN, with ON or USING";
             return Err(self.refused(self.since(start), "an ASOF JOIN of this kind", hint));
         }
         if natural && matches!(kind, JoinKind::Cross | JoinKind::Positional) {

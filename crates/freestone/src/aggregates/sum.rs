@@ -84,6 +84,10 @@ impl AggregateUDFImpl for Sum {
     }
 
     fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        // As in DuckDB, the sum of truth values is the number of those that are true.
+        if *arguments == [DataType::Boolean] {
+            return Ok(vec![DataType::Int32]);
+        }
         Ok(vec![number_argument("sum", arguments)?])
     }
 

@@ -194,6 +194,16 @@ pub(super) fn quotients(left: &ColumnarValue, right: &ColumnarValue) -> Result<C
     })
 }
 
+/// The quotients of whole numbers, without fractions.
+pub(super) fn whole_quotients(left: &ColumnarValue, right: &ColumnarValue) -> Result<ColumnarValue> {
+    let (left, right) = (as_decimal(left)?, as_decimal(right)?);
+    let value = each::<Decimal128Type>(&left, &right, |a, b| match b {
+        0 => Err(ArrowError::DivideByZero),
+        b => Ok(a / b),
+    })?;
+    with_type(value, Operator::IntegerDivide, &left, &right, DataType::Decimal128(DIGITS as u8, 0))
+}
+
 /// A power of 10; 1 for negative exponents.
 fn power_256(exponent: i32) -> Option<i256> {
     i256::from(10).checked_pow(u32::try_from(exponent).unwrap_or(0))

@@ -29,6 +29,8 @@ pub(crate) enum Operation {
     Binary(Operator),
     /// The quotient of decimals or integers: the nearest DOUBLE.
     Quotient,
+    /// The quotient of whole numbers without its fraction, one of which is a DECIMAL(38,0).
+    WholeQuotient,
     /// The product of decimals whose scales add up to more than 38, rounded to the larger of them.
     RoundedProduct,
     /// Unary minus of an integer.
@@ -113,6 +115,7 @@ impl Exact {
                 other => internal_err!("a product of type {other}"),
             },
             (Operation::Quotient, [left, right]) => decimals::quotients(left, right),
+            (Operation::WholeQuotient, [left, right]) => decimals::whole_quotients(left, right),
             (Operation::Negative, [operand]) => unary(operand, negative),
             (Operation::Cast { to, or_null }, [operand]) => unary(operand, |array| casts::cast(array, to, *or_null)),
             (Operation::FloatText(to), [operand]) => unary(operand, |array| float_texts::texts(array, to)),
@@ -131,6 +134,7 @@ impl ScalarUDFImpl for Exact {
             Operation::Binary(Operator::BitwiseShiftRight) => ">>",
             Operation::Binary(_) => "%",
             Operation::Quotient => "/",
+            Operation::WholeQuotient => "//",
             Operation::Cast { or_null: false, .. } | Operation::FloatText(_) => "cast",
             Operation::Cast { or_null: true, .. } => "try_cast",
         }
@@ -167,6 +171,7 @@ impl ScalarUDFImpl for Exact {
         match (&self.operation, types) {
             (Operation::Binary(op), [left, right]) => BinaryTypeCoercer::new(left, op, right).get_result_type(),
             (Operation::Quotient, _) => Ok(DataType::Float64),
+            (Operation::WholeQuotient, _) => Ok(DataType::Decimal128(38, 0)),
             (Operation::RoundedProduct, [left, right]) => {
                 let scale = decimals::scale(left).unwrap_or(0).max(decimals::scale(right).unwrap_or(0));
                 Ok(DataType::Decimal128(38, scale))

@@ -37,6 +37,9 @@ impl ExprPlanner for Numbers {
             (BinaryOperator::Multiply, Some((a, b))) if decimals && a + b > 38 => {
                 Ok(PlannerResult::Planned(Exact::new(Operation::RoundedProduct).of(vec![left, right])))
             }
+            (BinaryOperator::DuckIntegerDivide, _) if are_huge(&left_type, &right_type) => {
+                Ok(PlannerResult::Planned(Exact::new(Operation::WholeQuotient).of(vec![left, right])))
+            }
             (BinaryOperator::DuckIntegerDivide, _) => {
                 if !left_type.is_integer() || !right_type.is_integer() {
                     return plan_err!("// divides integers, not {left_type} and {right_type}: write trunc(a / b)");
@@ -46,4 +49,11 @@ impl ExprPlanner for Numbers {
             _ => Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
         }
     }
+}
+
+/// Whether both are whole numbers, and one is a HUGEINT.
+fn are_huge(left: &DataType, right: &DataType) -> bool {
+    let is_huge = |kind: &DataType| *kind == DataType::Decimal128(38, 0);
+    let is_whole = |kind: &DataType| kind.is_integer() || is_huge(kind);
+    is_whole(left) && is_whole(right) && (is_huge(left) || is_huge(right))
 }

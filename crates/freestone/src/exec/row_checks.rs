@@ -72,19 +72,24 @@ pub(crate) fn renamed(condition: &str, column: &str, new: &str) -> Result<String
     Ok(parsed.to_string())
 }
 
-/// Plans the conditions of a new table, so that what cannot be planned fails when it is declared.
+/// Plans the conditions of a new table, so that what cannot be planned fails when it is declared. An integer is a condition,
+/// too, which 0 makes false.
 ///
 /// # Errors
 /// A condition names a column that the table does not have, or is no condition.
 pub(crate) fn validate(context: &WriteContext, scope: &Scope, schema: &TableSchema) -> Result<()> {
     let scope = scope.clone().with_target_columns(schema);
     for check in &schema.checks {
-        let planned =
-            context.plan_text(&scope, &format!("SELECT 1 FROM {} WHERE ({})", quote(TARGET), check.condition));
-        let analyzed = planned.and_then(|(state, plan)| {
-            Ok(state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?)
-        });
-        analyzed.map_err(|error| error.at(&format!("CHECK ({})", check.condition)))?;
+        let analyzed = |query: String| {
+            let (state, plan) = context.plan_text(&scope, &query)?;
+            Ok::<_, Error>(state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?)
+        };
+        let (table, condition) = (quote(TARGET), &check.condition);
+        let at = |error: Error| error.at(&format!("CHECK ({condition})"));
+        let values = analyzed(format!("SELECT ({condition}) FROM {table}")).map_err(at)?;
+        if !values.schema().fields().iter().all(|value| value.data_type().is_integer()) {
+            analyzed(format!("SELECT 1 FROM {table} WHERE ({condition})")).map_err(at)?;
+        }
     }
     Ok(())
 }
@@ -98,7 +103,7 @@ pub(crate) fn check(transaction: &mut WriteTransaction, context: &WriteContext) 
         let Some(table) = added.table(&name).cloned() else { continue };
         for check in &table.schema.checks {
             let name = quote(&name);
-            let query = format!("SELECT * FROM {name} WHERE NOT ({}) LIMIT 1", check.condition);
+            let query = format!("SELECT * FROM {name} WHERE NOT CAST(({}) AS BOOLEAN) LIMIT 1", check.condition);
             let (state, plan) = context.plan_text(&Scope::new(added.clone()), &query)?;
             for batch in context.run(&state, &plan)? {
                 let batch = batch?;

@@ -301,7 +301,8 @@ fn named_offset(zone: &[u8], local_seconds: i64) -> Option<i32> {
     i32::try_from(Zone::parse(name)?.offset_of_local(local_seconds)?).ok()
 }
 
-/// Parses `\xHEX` to the bytes that it represents; other text to its own bytes.
+/// Parses `\xHEX` to the bytes that it represents; other text to its own bytes. A text that begins with `\x` and is not of
+/// hexadecimal digits alone is read as by DuckDB: each `\xHH` is a byte, and each other ASCII character its own.
 pub(crate) fn binary(bytes: &[u8], into: &mut Vec<u8>) -> Parsed<()> {
     into.clear();
     let Some(digits) = bytes.strip_prefix(b"\\x") else {
@@ -309,11 +310,26 @@ pub(crate) fn binary(bytes: &[u8], into: &mut Vec<u8>) -> Parsed<()> {
         return Ok(());
     };
     let (pairs, rest) = digits.as_chunks::<2>();
-    if !rest.is_empty() {
-        return Err(Syntax);
+    let hex = |pair: &[u8; 2]| Some(hex_digit(pair[0])? << 4 | hex_digit(pair[1])?);
+    if digits.iter().all(u8::is_ascii_hexdigit) {
+        into.extend(pairs.iter().filter_map(hex));
+        return if rest.is_empty() { Ok(()) } else { Err(Syntax) };
     }
-    for [high, low] in pairs {
-        into.push(hex_digit(*high).ok_or(Syntax)? << 4 | hex_digit(*low).ok_or(Syntax)?);
+    let mut rest = bytes;
+    while let [first, after @ ..] = rest {
+        rest = after;
+        let byte = match (first, after) {
+            (b'\\', [b'x', high, low, after @ ..]) => {
+                rest = after;
+                hex(&[*high, *low]).ok_or(Syntax)?
+            }
+            (b'\\', _) => return Err(Syntax),
+            (byte, _) => *byte,
+        };
+        if !byte.is_ascii() && byte == *first {
+            return Err(Syntax);
+        }
+        into.push(byte);
     }
     Ok(())
 }

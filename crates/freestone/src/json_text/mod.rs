@@ -101,14 +101,24 @@ impl<'a> Reader<'a> {
         }
         self.skip_space();
         match self.peek()? {
-            b'n' => self.word("null", Node::Null),
+            b'n' => self.word("null", Node::Null).or_else(|| self.no_finite_number()),
             b't' => self.word("true", Node::Bool(true)),
             b'f' => self.word("false", Node::Bool(false)),
             b'"' => self.string().map(Node::Text),
             b'[' => self.array(depth),
             b'{' => self.object(depth),
-            _ => self.number(),
+            _ => self.no_finite_number().or_else(|| self.number()),
         }
+    }
+
+    /// `NaN`, `Infinity` and `inf`, which DuckDB reads and writes as numbers.
+    fn no_finite_number(&mut self) -> Option<Node<'a>> {
+        let start = self.at;
+        let rest = self.text[start..].strip_prefix('-').unwrap_or(&self.text[start..]);
+        let is_word = |word: &&str| rest.get(..word.len()).is_some_and(|own| own.eq_ignore_ascii_case(word));
+        let word = ["infinity", "inf", "nan"].into_iter().find(is_word)?;
+        self.at = self.text.len() - rest.len() + word.len();
+        Some(Node::Number(&self.text[start..self.at]))
     }
 
     fn array(&mut self, depth: usize) -> Option<Node<'a>> {
@@ -403,7 +413,8 @@ mod tests {
         let text = r#" {"a": [1, -2.5e3, "x\n\u00e4\ud83d\ude00"], "b": {"c": null, "d": true}} "#;
         let node = known(text).expect("JSON");
         assert_eq!(node.text(), "{\"a\":[1,-2.5e3,\"x\\nä😀\"],\"b\":{\"c\":null,\"d\":true}}");
-        for wrong in ["", "{", "[1,]", "{\"a\"}", "01", "1.", "tru", "\"\\x\"", "\"a\nb\"", "1 2", "nan"] {
+        for wrong in ["", "{", "[1,]", "{\"a\"}", "01", "1.", "tru", "\"\\x\"", "\"a\nb\"", "1 2", "na", "-in", "infin"]
+        {
             assert!(parse(wrong).is_ok_and(|node| node.is_none()), "{wrong}");
         }
         assert!(parse(&"[".repeat(100_000)).is_ok_and(|node| node.is_none()));

@@ -24,10 +24,11 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::group_keys::wrap;
 use crate::aggregates::{Filtered, Ordered, is_collected, settled};
-use crate::windows::{nothing, own_order};
+use crate::windows::{filled_in_order, nothing, own_order};
 
 /// Aggregates whose result depends on the order of their rows.
-const ORDER_MATTERS: [&str; 6] = ["any_value", "array_agg", "first_value", "last_value", "nth_value", "string_agg"];
+const ORDER_MATTERS: [&str; 7] =
+    ["any_value", "array_agg", "first_value", "last_value", "mode", "nth_value", "string_agg"];
 
 /// The rule. It runs after type coercion.
 #[derive(Debug)]
@@ -125,11 +126,11 @@ fn bare(e: &Expr) -> &Expr {
     }
 }
 
-/// An aggregate over a window whose own ORDER BY matters takes its sort keys as further arguments.
+/// An aggregate over a window whose own ORDER BY matters takes its sort keys as further arguments, and `fill` always does.
 fn in_own_order(call: &mut WindowFunction, schema: &DFSchema, options: &ConfigOptions) -> Result<bool> {
     let mut order = own_order(&mut call.params.partition_by, options);
-    if order.is_empty() {
-        return Ok(false);
+    if order.is_empty() || call.fun.name() == "fill" {
+        return filled_in_order(call, order);
     }
     order.iter_mut().for_each(|key| {
         wrap(&mut key.expr, schema);

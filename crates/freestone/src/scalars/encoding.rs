@@ -11,8 +11,9 @@ use super::function::Scalar;
 use super::kinds::Kind::{Bytes, Int, Text};
 use super::kinds::{BYTES, TEXT};
 use super::rows::{any_null, bytes, ints, invalid, text_of_text, texts};
-use crate::growth::Growth;
+use crate::growth::{Growth, Meter};
 use crate::ingest::values;
+use crate::normal_texts::BITS_MAX;
 use crate::sql::function_macros::{AS_BLOB, AS_BLOB_OR_NULL};
 use crate::times::{Call, is_text};
 
@@ -30,6 +31,7 @@ pub(super) fn all() -> Vec<Scalar> {
         }),
         Scalar::new(&["unbin", "from_binary"], &[&[Text]], BYTES, |call| read(call, "binary", |text| packed(text, 1))),
         Scalar::new(&["to_base"], &[&[Int, Int], &[Int, Int, Int]], TEXT, to_base),
+        Scalar::new(&["bitstring"], &[&[Text, Int]], TEXT, bitstring),
         Scalar::new(&["url_encode"], &[&[Text]], TEXT, |call| text_of_text(call, |text| Ok(url_encoded(text))))
             .growing(Growth::Share(4)),
         Scalar::new(&["url_decode"], &[&[Text]], TEXT, |call| text_of_text(call, url_decoded)),
@@ -37,6 +39,27 @@ pub(super) fn all() -> Vec<Scalar> {
             written(call, |bytes| sha1(bytes).iter().fold(String::new(), |text, word| text + &format!("{word:08x}")))
         }),
     ]
+}
+
+/// Bits with zeros before them, so that they have a length. A cast tests that they are bits.
+fn bitstring(call: &Call) -> Result<ArrayRef> {
+    let (values, lengths) = (texts(call, 0)?, ints(call, 1)?);
+    let mut meter = Meter::new("bitstring");
+    let rows = values.iter().zip(&lengths).map(|pair| {
+        let (Some(bits), Some(length)) = pair else { return Ok(None) };
+        if bits.is_empty() {
+            return invalid("bitstring takes at least one bit");
+        }
+        match usize::try_from(length).ok().filter(|length| *length >= bits.len()) {
+            None => invalid(format!("{} bits do not have a length of {length}", bits.len())),
+            Some(length) if length > BITS_MAX as usize => invalid(format!("bitstring makes at most {BITS_MAX} bits")),
+            Some(length) => {
+                meter.add(length)?;
+                Ok(Some(format!("{bits:0>length$}")))
+            }
+        }
+    });
+    Ok(Arc::new(rows.collect::<Result<StringViewArray>>()?))
 }
 
 /// Bytes from texts as files and INSERT read them: `\xHEX` is the bytes that it spells, other text its own bytes.

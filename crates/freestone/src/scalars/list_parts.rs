@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, Int64Array, ListArray, UInt32Array};
+use datafusion::arrow::array::{Array, ArrayRef, BinaryViewArray, Int64Array, ListArray, UInt32Array};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::{concat, take};
 use datafusion::arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 
 use super::function::Scalar;
 use super::kinds::Kind::Int;
-use super::kinds::{TEXT, list, list_of};
+use super::kinds::{BYTES, TEXT, list, list_of};
 use super::list_members::common;
 use super::lists::{of_lengths, taken};
-use super::rows::{ints, invalid, lists};
+use super::rows::{bytes, ints, invalid, lists};
 use super::text::cut;
 use crate::growth::Growth;
 use crate::times::{Call, exact_cast, is_text};
@@ -35,20 +36,28 @@ pub(super) fn all() -> Vec<Scalar> {
             |types, _| Ok(types[1].clone()),
             |call| joined(call, &[alone(call, 0)?, lists(call, 1)?]),
         ),
-        Scalar::with_coercion(
-            &["list_slice", "array_slice"],
-            "a list or a text, the first and the last position, and possibly a step",
-            |types| {
-                let values = types.first()?;
-                let values = if is_text(values) { values.clone() } else { DataType::List(list(values)?) };
-                let places = types[1..].iter().map(|place| Int.accepts(place));
-                let all: Vec<DataType> = std::iter::once(Some(values)).chain(places).collect::<Option<_>>()?;
-                (3..=4).contains(&all.len()).then_some(all)
-            },
-            |types, _| Ok(if is_text(&types[0]) { TEXT } else { types[0].clone() }),
-            slice,
-        ),
+        list_slice(),
     ]
+}
+
+/// A part of a list, a text or a BLOB. Also `a[1:2]` of a BLOB.
+pub(super) fn list_slice() -> Scalar {
+    Scalar::with_coercion(
+        &["list_slice", "array_slice"],
+        "a list, a text or a BLOB, the first and the last position, and possibly a step",
+        |types| {
+            let values = match types.first()? {
+                values if is_text(values) => values.clone(),
+                values if values.is_binary() => BYTES,
+                values => DataType::List(list(values)?),
+            };
+            let places = types[1..].iter().map(|place| Int.accepts(place));
+            let all: Vec<DataType> = std::iter::once(Some(values)).chain(places).collect::<Option<_>>()?;
+            (3..=4).contains(&all.len()).then_some(all)
+        },
+        |types, _| Ok(if is_text(&types[0]) { TEXT } else { types[0].clone() }),
+        slice,
+    )
 }
 
 /// The values of several lists. Also `a || b`.
@@ -119,6 +128,9 @@ fn slice(call: &Call) -> Result<ArrayRef> {
             _ => invalid("a part of a text has no step: write text[from:to]"),
         };
     }
+    if all.data_type().is_binary() {
+        return cut_bytes(call);
+    }
     let (all, from, to) = (lists(call, 0)?, ints(call, 1)?, ints(call, 2)?);
     let steps = if call.count() > 3 { ints(call, 3)? } else { Int64Array::from(vec![1; all.len()]) };
     let (mut places, mut lengths, mut valid) = (vec![], vec![], vec![]);
@@ -134,6 +146,24 @@ fn slice(call: &Call) -> Result<ArrayRef> {
         valid.push(is_valid);
     }
     Ok(Arc::new(taken(&all, places, lengths, valid)?))
+}
+
+/// The bytes from one position to another, which count like those of characters.
+fn cut_bytes(call: &Call) -> Result<ArrayRef> {
+    if call.count() > 3 && call.constant(3) != Some(&ScalarValue::Int64(Some(1))) {
+        return invalid("a part of a BLOB has no step: write blob[from:to]");
+    }
+    let (values, starts, ends) = (bytes(call, 0)?, ints(call, 1)?, ints(call, 2)?);
+    let row = |row: usize| {
+        let bytes = values.is_valid(row).then(|| values.value(row))?;
+        let (start, end) =
+            (starts.is_valid(row).then(|| starts.value(row))?, ends.is_valid(row).then(|| ends.value(row))?);
+        let count = bytes.len() as i64;
+        let place = |at: i64| if at < 0 { count.saturating_add(at) + 1 } else { at };
+        let (start, end) = (place(start).max(1), place(end).min(count));
+        Some(if start > end { &[][..] } else { &bytes[(start - 1) as usize..end as usize] })
+    };
+    Ok(Arc::new((0..values.len()).map(row).collect::<BinaryViewArray>()))
 }
 
 /// The indexes, from 0, of a part of a list. With a negative step, the first position is the later one.

@@ -3,6 +3,7 @@
 //! arrays.
 
 mod about;
+mod bins;
 mod dates;
 mod encoding;
 mod formats;
@@ -49,6 +50,7 @@ pub(crate) use planner::planner;
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     let all = [
         about::all(),
+        bins::all(),
         dates::all(),
         encoding::all(),
         formats::all(),

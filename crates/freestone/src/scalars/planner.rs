@@ -19,6 +19,7 @@ static MAP_VALUE: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_imp
 static LIST_HAS_ANY: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(list_members::list_has_any()));
 static LIST_HAS_ALL: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(list_members::list_has_all()));
 static LIST_CONCAT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(list_parts::list_concat()));
+static LIST_SLICE: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(list_parts::list_slice()));
 static CUT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(text::cut_function()));
 
 /// Plans these operators.
@@ -59,6 +60,13 @@ impl ExprPlanner for Operators {
             }
             GetFieldAccess::ListIndex { key } if of_map => {
                 return Ok(PlannerResult::Planned(MAP_VALUE.call(vec![expr, *key])));
+            }
+            other => other,
+        };
+        let of_bytes = || expr.get_type(schema).is_ok_and(|kind| kind.is_binary());
+        let field_access = match field_access {
+            GetFieldAccess::ListRange { start, stop, stride } if of_bytes() => {
+                return Ok(PlannerResult::Planned(LIST_SLICE.call(vec![expr, *start, *stop, *stride])));
             }
             other => other,
         };

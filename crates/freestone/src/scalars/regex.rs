@@ -162,16 +162,36 @@ fn extract_all(call: &Call) -> Result<ArrayRef> {
         };
         let (regex, _) = last.compiled(patterns.value(row), options)?;
         match group_of(groups.as_ref(), row, regex)? {
-            Some(0) => all.append(regex.find_iter(values.value(row)).map(|found| found.as_str()))?,
+            Some(0) => {
+                let find = |text, at| regex.find_at(text, at);
+                all.append(each_match(values.value(row), find, regex::Match::range).map(|found| found.as_str()))?;
+            }
             // A group that takes no part in a match is NULL.
             Some(group) => {
-                let found = regex.captures_iter(values.value(row));
+                let find = |text, at| regex.captures_at(text, at);
+                let found = each_match(values.value(row), find, |captures| captures.get_match().range());
                 all.append_options(found.map(|captures| captures.get(group).map(|part| part.as_str())))?;
             }
             None => all.append_null(),
         }
     }
     Ok(all.finish())
+}
+
+/// All matches in a text. As in DuckDB, there can be an empty one at the end of another.
+fn each_match<'a, M>(
+    text: &'a str,
+    find: impl Fn(&'a str, usize) -> Option<M>,
+    range: impl Fn(&M) -> Range<usize>,
+) -> impl Iterator<Item = M> {
+    let mut next = Some(0);
+    std::iter::from_fn(move || {
+        let found = find(text, next?)?;
+        let Range { start, end } = range(&found);
+        // An empty match is followed by one behind the next character.
+        next = if start < end { Some(end) } else { text[end..].chars().next().map(|c| end + c.len_utf8()) };
+        Some(found)
+    })
 }
 
 fn split(call: &Call) -> Result<ArrayRef> {

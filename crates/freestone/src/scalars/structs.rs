@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, MapArray, StructArray, UInt32Array,
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, MapArray, StructArray, UInt32Array, new_empty_array,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
-use datafusion::arrow::compute::{SortOptions, cast, concat, take};
+use datafusion::arrow::compute::{SortOptions, cast, concat, interleave, take};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
@@ -26,6 +26,8 @@ use crate::times::{Call, exact_cast};
 const ORDER: &str = "freestone_order";
 /// The function that returns the value of a map's key, not in a list.
 const MAP_VALUE: &str = "freestone_map_value";
+/// The function that makes a map of a struct whose fields have one type, and of the keys in the place of their names.
+const STRUCT_MAP: &str = "freestone_struct_map";
 
 pub(super) fn all() -> Vec<Scalar> {
     vec![
@@ -82,6 +84,7 @@ pub(super) fn all() -> Vec<Scalar> {
             map_extract,
         ),
         Scalar::typed(&["map_from_entries"], &[&[List]], |types, _| map_of_entries(&types[0]), map_from_entries),
+        Scalar::typed(&[STRUCT_MAP], &[&[Struct, List]], |types, _| map_of_struct(types), struct_as_map),
         Scalar::typed(&["map_concat"], &[&[Map, Map, Rest]], |types, _| Ok(types[0].clone()), map_concat),
     ]
 }
@@ -353,6 +356,35 @@ fn maps(to: &DataType, columns: [ArrayRef; 2], lengths: Vec<usize>, nulls: Optio
 
 fn lengths(offsets: &[i32]) -> Vec<usize> {
     offsets.windows(2).map(|pair| (pair[1] - pair[0]) as usize).collect()
+}
+
+/// The map of keys in a list and of the values of a struct.
+fn map_of_struct(types: &[DataType]) -> Result<DataType> {
+    let [of, keys] = types else { return invalid("a map is made of a struct and keys") };
+    let (Some(value), Some(key)) = (fields(of)?.first(), list(keys)) else { return invalid("a map is made of fields") };
+    let key = Field::new("key", key.data_type().clone(), false);
+    let value = Field::new("value", value.data_type().clone(), true);
+    let entries = Field::new("entries", DataType::Struct(vec![key, value].into()), false);
+    Ok(DataType::Map(Arc::new(entries), false))
+}
+
+/// The keys are the same for all rows.
+fn struct_as_map(call: &Call) -> Result<ArrayRef> {
+    let (structs, keys) = (call.array(0)?, lists(call, 1)?);
+    let structs = structs.as_struct();
+    let (rows, width) = (structs.len(), structs.num_columns());
+    if rows == 0 {
+        return Ok(new_empty_array(&call.to));
+    }
+    let keys = keys.value(0);
+    let valid: Vec<bool> = (0..rows).map(|row| structs.is_valid(row)).collect();
+    let known: Vec<u32> = (0..rows).filter(|row| valid[*row]).map(|row| row as u32).collect();
+    let columns: Vec<&dyn Array> = structs.columns().iter().map(AsRef::as_ref).collect();
+    let places = known.iter().flat_map(|row| (0..width).map(move |at| (at, *row as usize)));
+    let values = interleave(&columns, &places.collect::<Vec<_>>())?;
+    let key_places: UInt32Array = known.iter().flat_map(|_| 0..width as u32).collect();
+    let lengths = valid.iter().map(|is_valid| if *is_valid { width } else { 0 }).collect();
+    maps(&call.to, [take(&keys, &key_places, None)?, values], lengths, Some(NullBuffer::from(valid)))
 }
 
 fn map_from_entries(call: &Call) -> Result<ArrayRef> {

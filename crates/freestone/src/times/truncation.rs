@@ -1,15 +1,19 @@
 //! `date_trunc` and `date_bin`: the start of the part, or of the multiple of an interval, that contains a time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, Int64Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array};
+use datafusion::arrow::compute::kernels::zip::zip;
+use datafusion::arrow::compute::{not, nullif};
 use datafusion::arrow::datatypes::{DataType, Int64Type, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
+use datafusion::logical_expr::ColumnarValue;
 
 use super::arrays::{
-    INTERVAL, Intervals, TIMESTAMP, finished, interval_of, intervals, is_span, is_text, is_time_of_day, map,
-    out_of_range, stored, ticks, to_instant, to_local,
+    INTERVAL, Intervals, TIMESTAMP, exact_cast, finished, interval_of, intervals, is_span, is_text, is_time_of_day,
+    map, out_of_range, stored, ticks, to_instant, to_local,
 };
 use super::calendar::{add_months, civil};
 use super::function::{Call, Order, TimeFunction, wrong_types};
@@ -52,13 +56,12 @@ fn gives_trunc(types: &[DataType], _: &[Option<&ScalarValue>]) -> Result<DataTyp
 }
 
 fn run_trunc(call: &Call) -> Result<ArrayRef> {
+    if call.constant(0).is_none() {
+        return run_by_row(call);
+    }
     let times = call.array(1)?;
     let Some(name) = call.text(0, "the part of date_trunc")? else { return Ok(call.nulls()) };
-    let Some(part) = Part::named(&name).filter(|part| *part <= Part::Nanosecond) else {
-        let hint = "it cuts to microsecond, millisecond, second, minute, hour, day, week, month, quarter, year, decade, \
-                    century or millennium";
-        return Err(Error::invalid(format!("date_trunc has no part {name}")).with_hint(hint).into());
-    };
+    let part = part_to_cut(&name)?;
     let mut zone = call.zone;
     if call.count() == 3 {
         let Some(name) = call.text(2, "the time zone of date_trunc")? else { return Ok(call.nulls()) };
@@ -73,6 +76,38 @@ fn run_trunc(call: &Call) -> Result<ArrayRef> {
         _ => {
             let (values, per_second) = ticks(&times)?;
             finished(map(&values, |value| cut(part, value, per_second))?, &call.to)
+        }
+    }
+}
+
+/// The same for a part of each row: for each part, the times of its rows are cut.
+fn run_by_row(call: &Call) -> Result<ArrayRef> {
+    let names = exact_cast(&call.array(0)?, &DataType::Utf8)?;
+    let names = names.as_string::<i32>();
+    let distinct: BTreeSet<&str> = names.iter().flatten().collect();
+    let times = call.array(1)?;
+    let mut result = call.nulls();
+    for name in distinct {
+        let is_own: BooleanArray = names.iter().map(|other| Some(other == Some(name))).collect();
+        let mut own = call.clone();
+        own.set(0, ColumnarValue::Scalar(ScalarValue::from(name)));
+        own.set(1, ColumnarValue::Array(nullif(&times, &not(&is_own)?)?));
+        result = zip(&is_own, &run_trunc(&own)?, &result)?;
+    }
+    Ok(result)
+}
+
+/// The part of a name. Days of weeks and years are cut like days, and seconds since 1970 like seconds, as in DuckDB.
+fn part_to_cut(name: &str) -> Result<Part> {
+    match Part::named(name) {
+        Some(part) if part <= Part::Nanosecond => Ok(part),
+        Some(Part::DayOfWeek | Part::IsoDayOfWeek | Part::DayOfYear | Part::Julian) => Ok(Part::Day),
+        Some(Part::Epoch) => Ok(Part::Second),
+        _ if name.eq_ignore_ascii_case("yearweek") => Ok(Part::Week),
+        _ => {
+            let hint = "it cuts to microsecond, millisecond, second, minute, hour, day, week, month, quarter, year, \
+                        decade, century or millennium";
+            Err(Error::invalid(format!("date_trunc has no part {name}")).with_hint(hint).into())
         }
     }
 }

@@ -6,6 +6,7 @@
 //! and do not need a whole partition in memory.
 
 mod exclusion;
+mod fill;
 mod frame_functions;
 mod frames;
 mod nth;
@@ -31,6 +32,7 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, Wi
 
 use crate::growth::is_small;
 pub(crate) use exclusion::Exclusion;
+pub(crate) use fill::in_order_of as filled_in_order;
 use frame_functions::{Framed, Function, is_moving};
 pub(crate) use frames::nothing;
 pub(crate) use ordered::{function as ordered_by, keys as own_order};
@@ -39,7 +41,8 @@ pub(crate) use ordered::{function as ordered_by, keys as own_order};
 pub(crate) fn functions() -> Vec<Arc<WindowUDF>> {
     let of_frames = [nth::Nth::first(), nth::Nth::last(), nth::Nth::counted()].map(WindowUDF::from);
     let shifts = [shift::Shift::lead(), shift::Shift::lag()].map(WindowUDF::from);
-    of_frames.into_iter().chain(shifts).map(Arc::new).collect()
+    let fill = WindowUDF::from(fill::Fill::new());
+    of_frames.into_iter().chain(shifts).chain([fill]).map(Arc::new).collect()
 }
 
 /// A value of a frame that does not depend on the others.
