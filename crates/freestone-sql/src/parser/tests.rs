@@ -559,7 +559,6 @@ fn errors_say_where_and_what() {
         ("SELECT 12abc", "line 1, column 8: \"12abc\" is no number"),
         ("SELECT count(a, DISTINCT b)", "line 1, column 17: expected an expression, found \"DISTINCT\""),
         ("BEGIN; COMMIT", "line 1, column 8: expected the end of the text"),
-        ("SELECT 1 FROM a ASOF SEMI JOIN b USING (k)", "line 1, column 17: an ASOF JOIN of this kind is not available"),
         ("SELECT 1 EXCEPT BY NAME SELECT 2", "line 1, column 17: expected SELECT"),
         ("SELECT a FROM t GROUP BY DISTINCT a", "line 1, column 26: DISTINCT of grouping sets is not available"),
         ("PIVOT t", "line 1, column 8: expected ON or USING"),

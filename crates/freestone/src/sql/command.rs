@@ -147,6 +147,9 @@ pub(crate) struct CopyTo {
     pub options: OptionList,
 }
 
+/// The formats of EXPLAIN.
+const FORMATS: [&str; 5] = ["tree", "text", "json", "traditional", "graphviz"];
+
 impl Command {
     /// That of a statement, whose text is given.
     ///
@@ -169,7 +172,7 @@ impl Command {
             | CreateMacro(_) | CreateSchema(_) | CreateType(_) | Drop(_) | Comment(_) | Truncate(_) => {
                 Command::Define(Box::new(statement.kind.clone()))
             }
-            Explain(explain) => Command::Explain(explanation(explain)),
+            Explain(explain) => Command::Explain(explanation(explain)?),
             Prepare(prepare) => Command::Prepare(Box::new(prepare.clone())),
             Execute(execute) => Command::Execute(Box::new(execute.clone())),
             Deallocate(name) => Command::Deallocate(name.as_ref().map(|name| name.text.clone())),
@@ -258,14 +261,18 @@ fn copy_from(copy: &WrittenCopyFrom, text: &str) -> Result<CopyFrom> {
     })
 }
 
-fn explanation(explain: &Explain) -> Explanation {
+fn explanation(explain: &Explain) -> Result<Explanation> {
     let what = match &explain.statement.kind {
         StatementKind::Query(_) => Explained::Query,
         StatementKind::Write(_) => Explained::Write,
         _ => Explained::Table,
     };
     let format = explain.format.as_ref().map(|format| format.text.to_lowercase());
-    Explanation { analyze: explain.analyze, verbose: explain.verbose, format, what }
+    if let Some(other) = format.as_deref().filter(|format| !FORMATS.contains(format)) {
+        return Err(Error::unsupported(format!("options of EXPLAIN: FORMAT {other} is not available"))
+            .with_hint("the form is EXPLAIN [(ANALYZE, VERBOSE, FORMAT tree|json|traditional)] query"));
+    }
+    Ok(Explanation { analyze: explain.analyze, verbose: explain.verbose, format, what })
 }
 
 /// The dotted name of a setting.

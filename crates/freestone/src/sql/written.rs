@@ -23,8 +23,8 @@ const NO_QUERY: &str = "a statement without a query";
 const NAMED: &str = "__named";
 
 /// The rows of SHOW FUNCTIONS.
-const FUNCTIONS: &str = "SELECT DISTINCT function_name, function_type, description, syntax_example \
-                         FROM information_schema.routines ORDER BY 1, 2, 3";
+const FUNCTIONS: &str = "SELECT DISTINCT routine_name AS function_name, function_type FROM information_schema.routines \
+                         ORDER BY 1, 2";
 
 /// The beginning of the names of rows that statements within WITH return.
 pub(crate) const ROWS: &str = "freestone$with:";
