@@ -243,12 +243,12 @@ impl Written {
     }
 
     fn parsed(&self) -> std::result::Result<&Parsed, &SyntaxError> {
-        let parsed = || {
+        let parsed = || -> std::result::Result<Parsed, Box<SyntaxError>> {
             let statement = freestone_sql::parse_statement(&self.text).map_err(Box::new)?;
             let command = Command::of(&statement, &self.text);
             Ok(Parsed { command, read: read_of(statement) })
         };
-        self.parsed.get_or_init(parsed).as_ref().map_err(|error: &Box<SyntaxError>| &**error)
+        self.parsed.get_or_init(parsed).as_ref().map_err(|error| &**error)
     }
 }
 
