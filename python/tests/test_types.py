@@ -204,7 +204,7 @@ def test_zones_and_units(db):
 
 
 def test_nested_and_encoded(db):
-    sql = "select [1, null, 2], struct(1 as a, 'x' as b), arrow_cast('d', 'Dictionary(Int32, Utf8)'), null, [[1], []]"
+    sql = "select [1, null, 2], {'a': 1, 'b': 'x'}, arrow_cast('d', 'Dictionary(Int32, Utf8)'), null, [[1], []]"
     assert db.sql(sql).fetchone() == ([1, None, 2], {"a": 1, "b": "x"}, "d", None, [[1], []])
 
 

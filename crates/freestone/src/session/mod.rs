@@ -90,6 +90,8 @@ const LONG_TEXT_BYTES: usize = 64 << 10;
 const TOKEN_BYTES: usize = 500;
 /// How often the text itself is there: in tokens, in what is parsed, and as the name of a kept plan.
 const TEXT_COPIES: usize = 4;
+/// What stands before the texts of prepared statements, by which the session knows them.
+const PREPARE: &str = "PREPARE ";
 /// Statements that a session may have prepared.
 const PREPARED_MAX: usize = 10_000;
 /// What a prepared statement takes, and as a multiple of its text.
@@ -913,7 +915,7 @@ impl Session {
             Ok(types)
         });
         let types = types.await?;
-        let text = format!("PREPARE {}", prepare.statement);
+        let text = format!("{PREPARE}{}", prepare.statement);
         let memory = MemoryConsumer::new("a prepared statement");
         let memory = memory.register(&self.planner().settings().runtime_env().memory_pool);
         memory.try_grow(text.len().saturating_mul(PREPARED_SHARE).saturating_add(PREPARED_BYTES))?;
@@ -953,7 +955,9 @@ impl Session {
             let target = self.target_of(&written)?;
             return self.change_rows(target, parameters).await;
         }
-        let (kept, snapshot) = Box::pin(self.planned(&text, &parameters)).await?;
+        // Workers plan the query alone.
+        let query = text.strip_prefix(PREPARE).unwrap_or(&text);
+        let (kept, snapshot) = Box::pin(self.planned(query, &parameters)).await?;
         self.run_kept(&kept, &snapshot)
     }
 
