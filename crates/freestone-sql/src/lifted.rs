@@ -2,7 +2,7 @@
 //! known of one statement is known of all that differ only in such values.
 
 use crate::keyword::Keyword as K;
-use crate::lexer::{Op, TextForm, Token, TokenKind, lex};
+use crate::lexer::{Lexer, Op, TextForm, Token, TokenKind, lex};
 
 /// Longer statements are left as they are.
 const TOKENS_MAX: usize = 200;
@@ -20,20 +20,20 @@ pub enum Lifted {
 /// itself, or has a literal in another place than behind an operator, a comma or a parenthesis, where its meaning
 /// is not that of a value.
 pub fn lift_literals(text: &str) -> Option<(String, Vec<Lifted>)> {
-    let lexed = lex(text);
-    let (_, tokens) = lexed.tokens.split_last()?;
+    // A long statement is not read to its end.
+    let tokens: Vec<Token> = Lexer::new(text).take(TOKENS_MAX + 1).collect::<Result<_, _>>().ok()?;
     let begins = matches!(tokens.first()?.kind, TokenKind::Word(Some(K::SELECT | K::INSERT | K::UPDATE | K::DELETE)));
-    if lexed.error.is_some() || tokens.len() > TOKENS_MAX || !begins {
+    if tokens.len() > TOKENS_MAX || !begins {
         return None;
     }
     let (mut lifted, mut values) = (String::with_capacity(text.len()), vec![]);
     for (at, token) in tokens.iter().enumerate() {
-        if is_sign(tokens, at) && tokens.get(at + 1).is_some_and(|next| next.kind == TokenKind::Number) {
+        if is_sign(&tokens, at) && tokens.get(at + 1).is_some_and(|next| next.kind == TokenKind::Number) {
             continue;
         }
         let value = match token.kind {
             TokenKind::Number => {
-                let sign = if at.checked_sub(1).is_some_and(|at| is_sign(tokens, at)) { "-" } else { "" };
+                let sign = if at.checked_sub(1).is_some_and(|at| is_sign(&tokens, at)) { "-" } else { "" };
                 Some(Lifted::Integer(format!("{sign}{}", token.span.of(text)).parse().ok()?))
             }
             TokenKind::Text(TextForm::Plain) => Some(Lifted::Text(plain_text(token, text)?)),

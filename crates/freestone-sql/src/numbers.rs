@@ -39,6 +39,10 @@ impl ParameterNumbers {
 
     /// The numbers of the parameters of a text.
     pub fn of_text(text: &str) -> ParameterNumbers {
+        // Most statements have none, and need not be read for it.
+        if !text.contains(['?', '$']) {
+            return ParameterNumbers::default();
+        }
         let lexed = lex(text);
         let tokens = lexed.tokens.iter().filter(|token| token.kind == TokenKind::Parameter);
         let parameter = |token: &Token| match token.span.of(text).strip_prefix('$') {

@@ -36,19 +36,26 @@ pub fn first_words(text: &str, count: usize) -> Vec<String> {
 }
 
 /// The names and other words of a text, as they are folded, each with whether it stands before a point.
-pub fn names_in(text: &str) -> Vec<(String, bool)> {
-    let lexed = lex(text);
-    let is_point = |at: usize| lexed.tokens.get(at).is_some_and(|token| token.kind == TokenKind::Op(Op::Dot));
-    let name = |token: &Token| match token.kind {
+pub fn names_in(text: &str) -> impl Iterator<Item = (String, bool)> {
+    let mut tokens = Lexer::new(text).map_while(Result::ok).peekable();
+    let next = move || {
+        let token = tokens.next()?;
+        let is_qualifier = tokens.peek().is_some_and(|next| next.kind == TokenKind::Op(Op::Dot));
+        Some(name_of(token, text).map(|name| (name, is_qualifier)))
+    };
+    std::iter::from_fn(next).flatten()
+}
+
+/// The name or other word that a token is.
+fn name_of(token: Token, text: &str) -> Option<String> {
+    match token.kind {
         TokenKind::Word(_) => Some(token.span.of(text).to_lowercase()),
         TokenKind::QuotedName => {
             let quoted = token.span.of(text);
             Some(quoted.strip_prefix('"')?.strip_suffix('"')?.replace("\"\"", "\""))
         }
         _ => None,
-    };
-    let named = lexed.tokens.iter().enumerate().filter_map(|(at, token)| Some((name(token)?, is_point(at + 1))));
-    named.collect()
+    }
 }
 
 /// Whether a script ends behind a semicolon, so that it can be executed. An interactive shell asks this before it does.
@@ -91,7 +98,7 @@ mod tests {
 
     #[test]
     fn names_are_found_in_front_of_points() {
-        let found = names_in("SELECT \"A\".b, 'c.d' FROM Public . t");
+        let found: Vec<(String, bool)> = names_in("SELECT \"A\".b, 'c.d' FROM Public . t").collect();
         let found: Vec<(&str, bool)> =
             found.iter().map(|(name, is_qualifier)| (name.as_str(), *is_qualifier)).collect();
         assert_eq!(

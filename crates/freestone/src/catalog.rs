@@ -311,8 +311,7 @@ impl Planner {
 
     /// Plans a query of the engine's own from its text, and returns the state in which the plan runs.
     pub async fn plan_text(&self, scope: &Scope, text: &str) -> Result<(SessionState, LogicalPlan)> {
-        self.plan_query(scope, &Parameters { written: Some(Arc::new(Written::new(text))), ..Parameters::default() })
-            .await
+        self.plan_query(scope, &Parameters::of_text(text)).await
     }
 
     /// Plans the query of a statement as it was written, and returns the state in which the plan runs.

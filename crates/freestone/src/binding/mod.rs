@@ -119,12 +119,10 @@ fn constant(
     scope: &Scope,
     written: &tree::Expr,
 ) -> datafusion::error::Result<Expr> {
-    let (catalog, answers) = (catalog::Tables::none(planner, scope), Answers::default());
-    let functions = functions::Registry::new(state, scope, planner.temp(), &answers);
-    let settings = functions.settings();
-    let world = World { catalog: &catalog, functions: &functions, settings: &settings };
-    let value = freestone_binder::bind_expression(written, &Arc::new(DFSchema::empty()), world);
-    let value = value.map_err(|error| explained(*error, ""))?;
+    let nothing = Arc::new(DFSchema::empty());
+    let value = without_tables(planner, state, scope, |world| {
+        freestone_binder::bind_expression(written, &nothing, world).map_err(|error| explained(*error, ""))
+    })?;
     evaluated(value, state.config_options(), state.execution_props().query_execution_start_time)
 }
 
@@ -138,12 +136,23 @@ pub(crate) fn types(
     scope: &Scope,
     (written, text): (&[&tree::Type], &str),
 ) -> Result<Vec<SqlType>> {
+    without_tables(planner, state, scope, |world| {
+        let known = |written: &&tree::Type| freestone_binder::bind_type(written, world);
+        written.iter().map(|written| known(written).map_err(|error| explained(*error, text))).collect()
+    })
+}
+
+/// Binds what names no tables.
+fn without_tables<T>(
+    planner: &Planner,
+    state: &SessionState,
+    scope: &Scope,
+    bind: impl FnOnce(World) -> Result<T>,
+) -> Result<T> {
     let (catalog, answers) = (catalog::Tables::none(planner, scope), Answers::default());
     let functions = functions::Registry::new(state, scope, planner.temp(), &answers);
     let settings = functions.settings();
-    let world = World { catalog: &catalog, functions: &functions, settings: &settings };
-    let known = |written: &&tree::Type| freestone_binder::bind_type(written, world);
-    written.iter().map(|written| known(written).map_err(|error| explained(*error, text))).collect()
+    bind(World { catalog: &catalog, functions: &functions, settings: &settings })
 }
 
 /// The texts that queries return, which become the columns of PIVOT, in the order in which binding asks for them.

@@ -10,7 +10,7 @@ use freestone_store::{LockMode, WriteTransaction};
 use crate::catalog::Scope;
 use crate::context::Outcome;
 use crate::definitions::{self, GeneratedColumn};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::exec::constraints::Constraints;
 use crate::exec::stored_values::{Places, check_count};
 use crate::exec::write::WriteContext;
@@ -74,9 +74,8 @@ pub(crate) fn create_table(
 
 /// The query of CREATE TABLE AS.
 fn planned_rows(context: &WriteContext, scope: &Scope, parameters: &Parameters) -> Result<(SessionState, LogicalPlan)> {
-    let (query, _) = parameters.written()?.query().map_err(|form| {
-        Error::unsupported(format!("{form} is not available")).with_hint("give all columns a type, or none")
-    })?;
+    let written = parameters.written()?.query();
+    let (query, _) = written.map_err(|error| error.with_hint("give all columns a type, or none"))?;
     context.plan_made(scope, query, parameters)
 }
 

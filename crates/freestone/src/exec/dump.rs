@@ -156,7 +156,7 @@ fn with_macros(mut found: HashSet<String>, words_of_macros: &HashMap<String, Has
 
 /// The names and other words of a text, as the catalog has them.
 fn words(text: &str) -> HashSet<String> {
-    freestone_sql::names_in(text).into_iter().map(|(name, _)| name).collect()
+    freestone_sql::names_in(text).map(|(name, _)| name).collect()
 }
 
 /// The last part of a name with a schema.

@@ -963,7 +963,6 @@ impl Session {
 
     /// The values of EXECUTE, in the order of the numbers of the parameters.
     fn values_of_execute(&self, execute: &Execute, written: &Written) -> Result<Vec<ScalarValue>> {
-        let (planner, scope) = (self.planner(), self.scope()?);
         let mut values = vec![ScalarValue::Null; execute.arguments.len()];
         for (at, argument) in execute.arguments.iter().enumerate() {
             let place = match &argument.name {
@@ -978,7 +977,7 @@ impl Session {
             let value = values.get_mut(place).ok_or_else(|| parameters::count(place + 1, count))?;
             *value = match parameters::literal(&argument.value) {
                 Some(value) => value,
-                None => binding::constant_value(&planner, &scope, &argument.value)?,
+                None => binding::constant_value(&self.planner(), &self.scope()?, &argument.value)?,
             };
         }
         Ok(values)

@@ -210,13 +210,13 @@ impl Statement {
 
     /// Whether it names the schema that every database has.
     pub(crate) fn names_public(&self) -> bool {
-        freestone_sql::names_in(&self.text).iter().any(|(name, is_qualifier)| *is_qualifier && names::is_ours(name))
+        freestone_sql::names_in(&self.text).any(|(name, is_qualifier)| is_qualifier && names::is_ours(&name))
     }
 
     /// Whether a word says that it makes or names something temporary.
     pub(crate) fn may_be_temporary(&self) -> bool {
         let is_sign = |name: &str| matches!(name, "temp" | "temporary") || name.starts_with("pg_temp");
-        freestone_sql::names_in(&self.text).iter().any(|(name, _)| is_sign(&name.to_ascii_lowercase()))
+        freestone_sql::names_in(&self.text).any(|(name, _)| is_sign(&name.to_ascii_lowercase()))
     }
 
     /// Whether it creates something.
@@ -357,7 +357,7 @@ impl Statement {
 
     /// Whether a name stands somewhere in the statement.
     pub(crate) fn names(&self, name: &str) -> bool {
-        freestone_sql::names_in(&self.text).iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
+        freestone_sql::names_in(&self.text).any(|(known, _)| known.eq_ignore_ascii_case(name))
     }
 }
 
