@@ -170,7 +170,7 @@ pub struct Sum {
 }
 
 /// Above so many groups, partial sums of a batch cost more than they save.
-const PARTIAL_GROUPS: usize = 512;
+pub(crate) const PARTIAL_GROUPS: usize = 512;
 
 impl Sum {
     /// Sums of values of at most this magnitude, of which some may be NULL.
@@ -194,8 +194,9 @@ impl Sum {
     }
 }
 
+/// Adds the values that are not NULL to the states of their groups.
 #[inline]
-fn add_each<S, T: Copy>(
+pub(crate) fn add_each<S, T: Copy>(
     states: &mut [S],
     values: &[T],
     valid: Option<&NullBuffer>,

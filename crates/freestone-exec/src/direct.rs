@@ -28,7 +28,17 @@ const TEXTS: usize = 32;
 enum Numbers {
     Ints { low: i64 },
     Bits,
-    Texts { known: HashMap<Vec<u8>, u32>, dictionaries: Vec<(Arc<Dictionary>, Vec<u32>)> },
+    Texts { known: HashMap<Vec<u8>, u32>, dictionaries: Vec<Numbered> },
+}
+
+/// The numbers of the texts of a dictionary.
+#[derive(Debug)]
+struct Numbered {
+    dictionary: Arc<Dictionary>,
+    /// By code.
+    numbers: Vec<u32>,
+    /// How many texts have no number yet.
+    unknown: usize,
 }
 
 #[derive(Debug)]
@@ -89,15 +99,15 @@ impl Direct {
             return false;
         }
         let mut next = next as u32;
-        for (row, position) in self.positions.iter().enumerate() {
+        groups.extend(self.positions.iter().enumerate().map(|(row, position)| {
             let group = &mut self.groups[*position as usize];
             if *group == 0 {
                 next += 1;
                 *group = next;
                 added.push(row as u32);
             }
-            groups.push(*group - 1);
-        }
+            *group - 1
+        }));
         true
     }
 
@@ -124,17 +134,22 @@ impl Direct {
     fn number_texts(&mut self, at: usize, vector: &Vector) -> bool {
         let Numbers::Texts { known, dictionaries } = &mut self.keys[at].numbers else { return true };
         let Values::Codes(codes, dictionary) = &vector.values else { return false };
-        let place = dictionaries.iter().rposition(|(of, _)| Arc::ptr_eq(of, dictionary)).unwrap_or_else(|| {
-            dictionaries.push((dictionary.clone(), vec![UNKNOWN; dictionary.texts.len()]));
+        let place = dictionaries.iter().rposition(|of| Arc::ptr_eq(&of.dictionary, dictionary)).unwrap_or_else(|| {
+            let unknown = dictionary.texts.len();
+            dictionaries.push(Numbered { dictionary: dictionary.clone(), numbers: vec![UNKNOWN; unknown], unknown });
             dictionaries.len() - 1
         });
-        let numbers = &mut dictionaries[place].1;
+        let Numbered { numbers, unknown, .. } = &mut dictionaries[place];
+        if *unknown == 0 {
+            return true;
+        }
         for (row, code) in codes.iter().enumerate() {
             // NULL rows may have any code.
             if numbers.get(*code as usize) == Some(&UNKNOWN) && !vector.is_null(row) {
                 let text = dictionary.texts.get(*code as usize);
                 let number = known.len() as u32;
                 numbers[*code as usize] = *known.entry_ref(text).or_insert(number);
+                *unknown -= 1;
             }
         }
         // The place behind the last number is that of NULL.
@@ -192,8 +207,8 @@ impl Key {
                 self.set_nulls(vector, stride, positions, |row| values.value(row).into());
             }
             (Numbers::Texts { dictionaries, .. }, Values::Codes(codes, dictionary)) => {
-                let known = dictionaries.iter().rev().find(|(of, _)| Arc::ptr_eq(of, dictionary));
-                let (_, numbers) = known.expect("its texts were numbered");
+                let known = dictionaries.iter().rev().find(|of| Arc::ptr_eq(&of.dictionary, dictionary));
+                let numbers = &known.expect("its texts were numbered").numbers;
                 let number = |code: u32| numbers.get(code as usize).map_or(null, |number| (*number).min(null));
                 positions.iter_mut().zip(codes.iter()).for_each(|(at, code)| *at += number(*code) * stride);
                 self.set_nulls(vector, stride, positions, |row| number(codes[row]));

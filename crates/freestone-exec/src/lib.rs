@@ -23,6 +23,7 @@ pub mod groups;
 pub mod hash;
 pub mod join;
 pub mod meter;
+pub mod moments;
 pub mod pipeline;
 pub mod places;
 pub mod program;

@@ -19,6 +19,7 @@ use freestone_exec::accumulators::{
 use freestone_exec::aggregate::Call;
 use freestone_exec::convert::{form_of, from_arrow, to_arrow};
 use freestone_exec::error::{ExecError, Result as ExecResult};
+use freestone_exec::moments::Moments;
 use freestone_exec::quantiles::{Quantile, quantiles};
 use freestone_exec::vector::{Form, Values, Vector};
 
@@ -220,6 +221,7 @@ pub(super) enum Native {
     FloatSum { averages: bool },
     Extreme { greatest: bool, floats: bool },
     ExtremeText { greatest: bool },
+    Moments(Finish),
 }
 
 impl Native {
@@ -242,6 +244,9 @@ impl Native {
                 Some(Native::Extreme { greatest: name == "max", floats: form == Form::Float })
             }
             ("min" | "max", Some(Form::Text)) if is_own_type => Some(Native::ExtremeText { greatest: name == "max" }),
+            ("var" | "var_pop" | "stddev" | "stddev_pop", Some(Form::Float)) if result == DataType::Float64 => {
+                finish(function, true).ok().map(Native::Moments)
+            }
             _ => None,
         }
     }
@@ -255,6 +260,7 @@ impl Native {
             Native::FloatSum { averages } => Arc::new(move || Ok(Box::new(FloatSum::new(averages, nullable)))),
             Native::Extreme { greatest, floats } => Arc::new(move || Ok(Box::new(Extreme::new(greatest, floats)))),
             Native::ExtremeText { greatest } => Arc::new(move || Ok(Box::new(ExtremeText::new(greatest)))),
+            Native::Moments(finish) => Arc::new(move || Ok(Box::new(Moments::new(finish.clone())))),
         }
     }
 }
@@ -279,13 +285,13 @@ fn is_summed(known: &Known) -> bool {
     }
 }
 
-/// Sums and averages from exact sums, as the function computes them.
-fn finish(function: &AggregateFunctionExpr, averages: bool) -> Result<Finish> {
+/// Results from states, as the function computes them. `counts`: whether the first state is the number of values.
+fn finish(function: &AggregateFunctionExpr, counts: bool) -> Result<Finish> {
     let fields = function.state_fields()?;
     let result = function.field().data_type().clone();
     let function = function.clone();
     let finish = move |states: &[Vector], groups: usize| {
-        if !averages && let Some(sums) = direct(&states[0], &result) {
+        if !counts && let Some(sums) = direct(&states[0], &result) {
             return Ok(sums);
         }
         let computed = || -> Result<ArrayRef> {
@@ -293,8 +299,8 @@ fn finish(function: &AggregateFunctionExpr, averages: bool) -> Result<Finish> {
             let mut states = states.iter();
             for field in &fields {
                 arrays.push(match (field.data_type(), states.next()) {
-                    (DataType::UInt64, Some(counts)) if averages => {
-                        Arc::new(UInt64Array::from_iter_values(counts.as_ints().iter().map(|count| *count as u64)))
+                    (DataType::UInt64, Some(numbers)) if counts => {
+                        Arc::new(UInt64Array::from_iter_values(numbers.as_ints().iter().map(|number| *number as u64)))
                     }
                     (DataType::Int64, None) => Arc::new(Int64Array::from(vec![0; groups])),
                     (data_type, Some(sums)) => to_arrow(sums, data_type).map_err(external)?,
