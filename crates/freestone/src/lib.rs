@@ -70,6 +70,7 @@ mod sequences;
 mod session;
 mod settings;
 mod shared;
+mod spilling;
 mod sql;
 mod table_functions;
 mod temp_schema;

@@ -33,6 +33,7 @@ use super::inputs::{Broken, Promised, RunContext, Streams};
 use super::meters::Meters;
 use super::output::{Message, Ordered, Target};
 use crate::context::panicked;
+use crate::spilling::divided;
 
 /// A compiled part of a plan.
 pub(super) struct Query {
@@ -185,7 +186,7 @@ struct Spilling {
 
 impl Spilling {
     fn run(&self) -> Result<SendableRecordBatchStream> {
-        let plan = reset_plan_states(self.plan.clone())?;
+        let plan = divided(reset_plan_states(self.plan.clone())?)?;
         CoalescePartitionsExec::new(plan).execute(0, self.context.clone())
     }
 }

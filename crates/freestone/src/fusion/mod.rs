@@ -32,6 +32,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::settings::preserves_insertion_order;
+use crate::spilling::with_few_partitions;
 pub(crate) use aggregates::is_known as ignores_order;
 use compiler::Compiler;
 pub(crate) use compiler::exchanged;
@@ -103,23 +104,26 @@ fn fused(
         })
         .collect::<Result<Vec<_>>>()?;
     if children.iter().zip(plan.children()).all(|(new, old)| Arc::ptr_eq(new, old)) {
-        return Ok(plan.clone());
+        return with_few_partitions(plan.clone());
     }
-    plan.clone().replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    with_few_partitions(plan.clone().replace_children(children, options)?)
+}
+
+/// Whether a node above may rely on rows with equal keys being in one partition of several: on none of a key that is no column any
+/// more.
+pub(crate) fn is_by_hash(partitioning: &Partitioning) -> bool {
+    matches!(partitioning, Partitioning::Hash(keys, partitions) if *partitions > 1 && !keys.iter().any(is_unknown))
 }
 
 fn is_unknown(key: &Arc<dyn PhysicalExpr>) -> bool {
     key.exists(|part| Ok(part.is::<UnKnownColumn>())).unwrap_or(true)
 }
 
-/// A node above may rely on rows with equal keys being in one partition.
+/// A fused part with the partitions of the one that it replaces.
 fn with_partitioning(fused: Arc<PipelineExec>, replaced: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     match replaced.output_partitioning() {
-        // Nothing above relies on a key that is no column any more.
-        Partitioning::Hash(keys, partitions) if *partitions > 1 && !keys.iter().any(is_unknown) => {
-            let by = Partitioning::Hash(keys.clone(), *partitions);
-            Ok(Arc::new(RepartitionExec::try_new(fused, by)?))
-        }
+        by if is_by_hash(by) => Ok(Arc::new(RepartitionExec::try_new(fused, by.clone())?)),
         _ => Ok(fused),
     }
 }

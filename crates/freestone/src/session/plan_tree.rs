@@ -264,7 +264,7 @@ fn name(plan: &Arc<dyn ExecutionPlan>, kind: &str) -> String {
     match plan.name() {
         "DataSourceExec" => "Scan".to_owned(),
         "SortPreservingMergeExec" => "Merge".to_owned(),
-        "BoundedWindowAggExec" | "WindowAggExec" => "Window".to_owned(),
+        "BoundedWindowAggExec" | "WindowAggExec" | "DividedWindowsExec" => "Window".to_owned(),
         "PlaceholderRowExec" => "One row".to_owned(),
         "GlobalLimitExec" | "LocalLimitExec" => "Limit".to_owned(),
         _ => in_words(kind.strip_suffix("Exec").unwrap_or(kind)),
