@@ -7,10 +7,12 @@
 //! is never split: `CASE y > 0 WHEN true THEN 6 / y > 2 …`. The other conjuncts of a condition remain outside of the
 //! CASE, so that they are pushed into scans and used for hash joins as before.
 
+use std::collections::HashSet;
+
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::common::{DFSchema, ScalarValue, TableReference};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{merge_schema, split_conjunction_owned};
@@ -133,19 +135,45 @@ fn condition(predicate: Expr, schema: &DFSchema) -> Transformed<Expr> {
     guarded.update_data(|conjuncts| balanced(conjuncts, Operator::And).unwrap_or_else(|| lit(true)))
 }
 
-/// Conjuncts of a condition, of which only truth matters: those that can fail are guarded by all that cannot.
+/// Conjuncts of a condition, of which only truth matters: those that can fail are guarded by all that cannot. A key of a join is
+/// guarded by conditions on one of its sides alone, because all rows of a side have to have their keys before they find others.
 fn guarded(conjuncts: Vec<Expr>, schema: &DFSchema) -> Transformed<Vec<Expr>> {
     let open = |e: &Expr| !is_guarded(e) && !is_bound(e) && can_fail(e, schema);
     if !conjuncts.iter().any(open) {
         return Transformed::no(conjuncts);
     }
     let is_guard = |e: &&Expr| !is_bound(e) && !e.is_volatile() && !can_fail(e, schema) && e.any_column_refs();
-    let guards = conjuncts.iter().filter(is_guard).cloned().collect();
-    let Some(guard) = balanced(guards, Operator::And) else {
-        return Transformed::no(conjuncts);
+    let guards: Vec<Expr> = conjuncts.iter().filter(is_guard).cloned().collect();
+    let mut changed = false;
+    let guarded = |e: Expr| {
+        let sides = if open(&e) { key_sides(&e) } else { return e };
+        let is_of_side = |guard: &&Expr| {
+            let of = relations(guard);
+            sides.as_ref().is_none_or(|sides| sides.iter().any(|side| of.is_subset(side)))
+        };
+        match balanced(guards.iter().filter(is_of_side).cloned().collect(), Operator::And) {
+            Some(guard) => {
+                changed = true;
+                case(guard, vec![(true, e)], lit(false))
+            }
+            None => e,
+        }
     };
-    let guarded = |e: Expr| if open(&e) { case(guard.clone(), vec![(true, e)], lit(false)) } else { e };
-    Transformed::yes(conjuncts.into_iter().map(guarded).collect())
+    let conjuncts = conjuncts.into_iter().map(guarded).collect();
+    Transformed::new_transformed(conjuncts, changed)
+}
+
+/// The tables of both sides of an equality, if they have none in common: a key of a join.
+fn key_sides(e: &Expr) -> Option<[HashSet<Option<TableReference>>; 2]> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = e else { return None };
+    let sides = [relations(left), relations(right)];
+    let are_known = sides.iter().all(|side| !side.is_empty() && !side.contains(&None));
+    (are_known && sides[0].is_disjoint(&sides[1])).then_some(sides)
+}
+
+/// The tables of an expression's columns.
+fn relations(e: &Expr) -> HashSet<Option<TableReference>> {
+    e.column_refs().into_iter().map(|column| column.relation.clone()).collect()
 }
 
 /// Conditions with subqueries in them belong to the rules that make joins of those.
