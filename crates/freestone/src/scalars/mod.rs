@@ -24,6 +24,7 @@ mod list_reduce;
 mod lists;
 mod numbers;
 mod path_join;
+mod patterns;
 mod planner;
 mod postgres;
 mod regex;

@@ -3,13 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, StringViewArray};
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, StringViewArray, StringViewBuilder};
 use datafusion::error::Result;
-use regex::{Captures, Regex, RegexBuilder};
+use regex::Regex;
 
 use super::function::Scalar;
 use super::kinds::Kind::{self, Int, Text};
 use super::kinds::{BOOL, TEXT, list_of};
+use super::patterns::{Pattern, Reading};
 use super::rows::{Parts, any_null, ints, invalid, text_of_text, texts};
 use crate::error::Error;
 use crate::growth::Meter;
@@ -32,34 +33,34 @@ pub(super) fn all() -> Vec<Scalar> {
 
 /// The last compiled regular expression, because patterns are mostly the same in all rows.
 #[derive(Default)]
-struct LastRegex {
+struct LastPattern {
     /// Whether a match must be the whole text.
     is_whole: bool,
-    known: Option<(String, String, Regex, bool)>,
+    known: Option<(String, String, Pattern, bool)>,
 }
 
-impl LastRegex {
+impl LastPattern {
     /// A pattern with its options, and whether these request all matches.
-    fn compiled(&mut self, pattern: &str, options: &str) -> Result<(&Regex, bool)> {
+    fn compiled(&mut self, pattern: &str, options: &str) -> Result<(&mut Pattern, bool)> {
         if self.known.as_ref().is_none_or(|(known, with, ..)| known != pattern || with != options) {
-            let (regex, is_global) = compiled(pattern, options, self.is_whole)?;
-            self.known = Some((pattern.to_owned(), options.to_owned(), regex, is_global));
+            let (compiled, is_global) = compiled(pattern, options, self.is_whole)?;
+            self.known = Some((pattern.to_owned(), options.to_owned(), compiled, is_global));
         }
-        match &self.known {
-            Some((_, _, regex, is_global)) => Ok((regex, *is_global)),
+        match &mut self.known {
+            Some((_, _, compiled, is_global)) => Ok((compiled, *is_global)),
             None => invalid("a regular expression was not compiled"),
         }
     }
 }
 
-fn compiled(pattern: &str, options: &str, is_whole: bool) -> Result<(Regex, bool)> {
-    let (mut folds, mut dot_is_all, mut is_literal, mut is_global) = (false, false, false, false);
+fn compiled(pattern: &str, options: &str, is_whole: bool) -> Result<(Pattern, bool)> {
+    let (mut reading, mut is_literal, mut is_global) = (Reading::default(), false, false);
     for option in options.chars() {
         match option {
-            'c' => folds = false,
-            'i' => folds = true,
-            's' => dot_is_all = true,
-            'm' | 'n' | 'p' => dot_is_all = false,
+            'c' => reading.folds = false,
+            'i' => reading.folds = true,
+            's' => reading.dot_is_all = true,
+            'm' | 'n' | 'p' => reading.dot_is_all = false,
             'l' => is_literal = true,
             'g' => is_global = true,
             // The other options of PostgreSQL are the default here.
@@ -72,8 +73,8 @@ fn compiled(pattern: &str, options: &str, is_whole: bool) -> Result<(Regex, bool
     }
     let escaped = if is_literal { regex::escape(pattern) } else { pattern.to_owned() };
     let escaped = if is_whole { format!(r"\A(?:{escaped})\z") } else { escaped };
-    match RegexBuilder::new(&escaped).case_insensitive(folds).dot_matches_new_line(dot_is_all).build() {
-        Ok(regex) => Ok((regex, is_global)),
+    match Pattern::new(&escaped, reading) {
+        Ok(compiled) => Ok((compiled, is_global)),
         Err(error) => {
             let reason = error.to_string();
             let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
@@ -97,14 +98,14 @@ fn optional(call: &Call, at: usize) -> Result<Option<StringViewArray>> {
 
 fn matches(call: &Call, is_whole: bool) -> Result<ArrayRef> {
     let (values, patterns, options) = (texts(call, 0)?, texts(call, 1)?, optional(call, 2)?);
-    let mut last = LastRegex { is_whole, ..LastRegex::default() };
+    let mut last = LastPattern { is_whole, ..LastPattern::default() };
     let mut row = |row: usize| -> Result<Option<bool>> {
         let Some(options) = options_of(options.as_ref(), row) else { return Ok(None) };
         if any_null(&[&values, &patterns], row) {
             return Ok(None);
         }
-        let (regex, _) = last.compiled(patterns.value(row), options)?;
-        Ok(Some(regex.is_match(values.value(row))))
+        let (pattern, _) = last.compiled(patterns.value(row), options)?;
+        Ok(Some(pattern.whole.is_match(values.value(row))))
     };
     Ok(Arc::new((0..values.len()).map(&mut row).collect::<Result<BooleanArray>>()?))
 }
@@ -126,33 +127,31 @@ fn group_of(groups: Option<&Int64Array>, row: usize, regex: &Regex) -> Result<Op
     }
 }
 
-/// The text of a group; empty if it was not part of the match.
-fn text_of<'a>(captures: &Captures<'a>, group: usize) -> &'a str {
-    captures.get(group).map_or("", |found| found.as_str())
-}
-
 fn extract(call: &Call) -> Result<ArrayRef> {
     let (values, patterns, groups, options) = (texts(call, 0)?, texts(call, 1)?, groups(call, 2)?, optional(call, 3)?);
-    let mut last = LastRegex::default();
-    let mut row = |row: usize| -> Result<Option<String>> {
-        let Some(options) = options_of(options.as_ref(), row) else { return Ok(None) };
-        if any_null(&[&values, &patterns], row) {
-            return Ok(None);
-        }
-        let (regex, _) = last.compiled(patterns.value(row), options)?;
-        let Some(group) = group_of(groups.as_ref(), row, regex)? else { return Ok(Some(String::new())) };
-        let found = match group {
-            0 => regex.find(values.value(row)).map(|found| found.as_str()),
-            _ => regex.captures(values.value(row)).map(|captures| text_of(&captures, group)),
+    let mut last = LastPattern::default();
+    let mut extracted = StringViewBuilder::with_capacity(values.len());
+    for row in 0..values.len() {
+        let options = options_of(options.as_ref(), row).filter(|_| !any_null(&[&values, &patterns], row));
+        let Some(options) = options else {
+            extracted.append_null();
+            continue;
         };
-        Ok(Some(found.unwrap_or_default().to_owned()))
-    };
-    Ok(Arc::new((0..values.len()).map(&mut row).collect::<Result<StringViewArray>>()?))
+        let (pattern, _) = last.compiled(patterns.value(row), options)?;
+        let text = values.value(row);
+        let found = match group_of(groups.as_ref(), row, &pattern.whole)? {
+            None => None,
+            Some(0) => pattern.find(text).map(|range| &text[range]),
+            Some(group) => pattern.captures(text).map(|found| found.group(text, group)),
+        };
+        extracted.append_value(found.unwrap_or_default());
+    }
+    Ok(Arc::new(extracted.finish()))
 }
 
 fn extract_all(call: &Call) -> Result<ArrayRef> {
     let (values, patterns, groups, options) = (texts(call, 0)?, texts(call, 1)?, groups(call, 2)?, optional(call, 3)?);
-    let mut last = LastRegex::default();
+    let mut last = LastPattern::default();
     let mut all = Parts::new("regexp_extract_all");
     for row in 0..values.len() {
         let options = options_of(options.as_ref(), row).filter(|_| !any_null(&[&values, &patterns], row));
@@ -160,7 +159,8 @@ fn extract_all(call: &Call) -> Result<ArrayRef> {
             all.append_null();
             continue;
         };
-        let (regex, _) = last.compiled(patterns.value(row), options)?;
+        let (pattern, _) = last.compiled(patterns.value(row), options)?;
+        let regex = &pattern.whole;
         match group_of(groups.as_ref(), row, regex)? {
             Some(0) => {
                 let find = |text, at| regex.find_at(text, at);
@@ -196,7 +196,7 @@ fn each_match<'a, M>(
 
 fn split(call: &Call) -> Result<ArrayRef> {
     let (values, patterns, options) = (texts(call, 0)?, texts(call, 1)?, optional(call, 2)?);
-    let mut last = LastRegex::default();
+    let mut last = LastPattern::default();
     let mut parts = Parts::new("string_split_regex");
     for row in 0..values.len() {
         let options = options_of(options.as_ref(), row).filter(|_| values.is_valid(row));
@@ -204,8 +204,8 @@ fn split(call: &Call) -> Result<ArrayRef> {
             None => parts.append_null(),
             Some(_) if patterns.is_null(row) => parts.append([values.value(row)])?,
             Some(options) => {
-                let (regex, _) = last.compiled(patterns.value(row), options)?;
-                parts.append(pieces(regex, values.value(row)))?;
+                let (pattern, _) = last.compiled(patterns.value(row), options)?;
+                parts.append(pieces(&pattern.whole, values.value(row)))?;
             }
         }
     }
@@ -230,53 +230,124 @@ fn pieces<'a>(regex: &'a Regex, text: &'a str) -> impl Iterator<Item = &'a str> 
 
 fn replace(call: &Call) -> Result<ArrayRef> {
     let (values, patterns, by, options) = (texts(call, 0)?, texts(call, 1)?, texts(call, 2)?, optional(call, 3)?);
-    let (mut last, mut meter) = (LastRegex::default(), Meter::new("regexp_replace"));
-    let mut row = |row: usize| -> Result<Option<String>> {
-        let Some(options) = options_of(options.as_ref(), row) else { return Ok(None) };
-        if any_null(&[&values, &patterns, &by], row) {
-            return Ok(None);
+    let (mut last, mut meter) = (LastPattern::default(), Meter::new("regexp_replace"));
+    let mut template = Template::default();
+    let mut replaced = StringViewBuilder::with_capacity(values.len());
+    let mut buffer = String::new();
+    for row in 0..values.len() {
+        let options = options_of(options.as_ref(), row).filter(|_| !any_null(&[&values, &patterns, &by], row));
+        let Some(options) = options else {
+            replaced.append_null();
+            continue;
+        };
+        let (pattern, is_global) = last.compiled(patterns.value(row), options)?;
+        if template.written != by.value(row) {
+            template = Template::of(by.value(row));
         }
-        let (regex, is_global) = last.compiled(patterns.value(row), options)?;
-        let most = if is_global { usize::MAX } else { 1 };
-        replaced(regex, values.value(row), by.value(row), most, &mut meter).map(Some)
-    };
-    Ok(Arc::new((0..values.len()).map(&mut row).collect::<Result<StringViewArray>>()?))
+        buffer.clear();
+        let out = Replaced { text: values.value(row), out: &mut buffer, end: 0, meter: &mut meter };
+        match is_global {
+            true => out.replace_all(&pattern.whole, &template)?,
+            false => out.replace_first(pattern, &template)?,
+        }
+        replaced.append_value(&buffer);
+    }
+    Ok(Arc::new(replaced.finish()))
 }
 
-/// A text with a replacement in the place of at most this many matches.
-fn replaced(regex: &Regex, text: &str, by: &str, most: usize, meter: &mut Meter) -> Result<String> {
-    let mut out = Replaced { text, out: String::new(), end: 0, meter };
-    if by.contains('\\') {
-        for captures in regex.captures_iter(text).take(most) {
-            let by = substituted(&captures, by, out.meter)?;
-            out.add(captures.get_match().range(), &by)?;
+/// What comes in the place of a match.
+#[derive(Debug, Default)]
+struct Template {
+    written: String,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Group(usize),
+}
+
+impl Template {
+    /// Reads a template: `\1` is the first group, `\0` and `\&` are the whole match, and `\\` is a backslash.
+    fn of(written: &str) -> Template {
+        let (mut pieces, mut text) = (vec![], String::new());
+        let mut characters = written.chars();
+        while let Some(c) = characters.next() {
+            let group = match (c, if c == '\\' { characters.next() } else { None }) {
+                ('\\', Some(digit @ '0'..='9')) => digit as usize - '0' as usize,
+                ('\\', Some('&')) => 0,
+                (c, other) => {
+                    text.push(other.unwrap_or(c));
+                    continue;
+                }
+            };
+            if !text.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut text)));
+            }
+            pieces.push(Piece::Group(group));
         }
-    } else {
-        for found in regex.find_iter(text).take(most) {
-            out.add(found.range(), by)?;
+        if !text.is_empty() {
+            pieces.push(Piece::Text(text));
         }
+        Template { written: written.to_owned(), pieces }
     }
-    out.add(text.len()..text.len(), "")?;
-    Ok(out.out)
+
+    fn has_groups(&self) -> bool {
+        self.pieces.iter().any(|piece| matches!(piece, Piece::Group(_)))
+    }
 }
 
 /// A text whose matches are replaced.
 struct Replaced<'a> {
     text: &'a str,
-    out: String,
+    out: &'a mut String,
     /// The end of the last match.
     end: usize,
     meter: &'a mut Meter,
 }
 
-impl Replaced<'_> {
+impl<'a> Replaced<'a> {
+    fn replace_first(mut self, pattern: &mut Pattern, by: &Template) -> Result<()> {
+        let text = self.text;
+        if by.has_groups() {
+            if let Some(found) = pattern.captures(text) {
+                self.add(found.range.clone(), by, |group| found.group(text, group))?;
+            }
+        } else if let Some(range) = pattern.find(text) {
+            self.add(range, by, |_| "")?;
+        }
+        self.push(&text[self.end..])
+    }
+
+    fn replace_all(mut self, regex: &Regex, by: &Template) -> Result<()> {
+        let text = self.text;
+        if by.has_groups() {
+            for captures in regex.captures_iter(text) {
+                let group = |group| captures.get(group).map_or("", |found| found.as_str());
+                self.add(captures.get_match().range(), by, group)?;
+            }
+        } else {
+            for found in regex.find_iter(text) {
+                self.add(found.range(), by, |_| "")?;
+            }
+        }
+        self.push(&text[self.end..])
+    }
+
     /// The text up to a match, and what comes in its place.
-    fn add(&mut self, found: Range<usize>, by: &str) -> Result<()> {
-        let between = &self.text[self.end..found.start];
-        self.meter.add(between.len() + by.len())?;
-        self.out.push_str(between);
-        self.out.push_str(by);
+    fn add(&mut self, found: Range<usize>, by: &Template, group: impl Fn(usize) -> &'a str) -> Result<()> {
+        self.push(&self.text[self.end..found.start])?;
         self.end = found.end;
+        by.pieces.iter().try_for_each(|piece| match piece {
+            Piece::Text(text) => self.push(text),
+            Piece::Group(number) => self.push(group(*number)),
+        })
+    }
+
+    fn push(&mut self, text: &str) -> Result<()> {
+        self.meter.add(text.len())?;
+        self.out.push_str(text);
         Ok(())
     }
 }
@@ -293,25 +364,6 @@ fn quoted(text: &str) -> String {
     pattern
 }
 
-/// Expands a replacement: `\1` is the first group, `\0` and `\&` are the whole match, and `\\` is a backslash.
-fn substituted(captures: &Captures, by: &str, meter: &mut Meter) -> Result<String> {
-    let mut text = String::new();
-    let mut characters = by.chars();
-    while let Some(c) = characters.next() {
-        let group = match (c, if c == '\\' { characters.next() } else { None }) {
-            ('\\', Some(digit @ '0'..='9')) => text_of(captures, digit as usize - '0' as usize),
-            ('\\', Some('&')) => text_of(captures, 0),
-            (c, other) => {
-                text.push(other.unwrap_or(c));
-                continue;
-            }
-        };
-        meter.add(group.len())?;
-        text.push_str(group);
-    }
-    Ok(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -319,7 +371,7 @@ mod tests {
     #[test]
     fn options_and_errors() {
         let is_match = |pattern: &str, options: &str, text: &str| {
-            compiled(pattern, options, false).map(|(regex, _)| regex.is_match(text)).ok()
+            compiled(pattern, options, false).map(|(pattern, _)| pattern.whole.is_match(text)).ok()
         };
         assert_eq!(is_match("A", "i", "a"), Some(true));
         assert_eq!(is_match("a.b", "", "a\nb"), Some(false));
@@ -327,9 +379,9 @@ mod tests {
         assert_eq!(is_match("a.b", "l", "axb"), Some(false));
         assert_eq!(is_match("(", "", ""), None);
         assert_eq!(is_match("a", "z", ""), None);
-        let whole = |text: &str| compiled("a|ab", "", true).is_ok_and(|(regex, _)| regex.is_match(text));
+        let whole = |text: &str| compiled("a|ab", "", true).is_ok_and(|(pattern, _)| pattern.whole.is_match(text));
         assert!(whole("ab") && whole("a") && !whole("abc"));
-        let (regex, _) = compiled("[0-9]", "", false).expect("a regular expression");
-        assert_eq!(pieces(&regex, "a1b2").collect::<Vec<_>>(), ["a", "b", ""]);
+        let (digits, _) = compiled("[0-9]", "", false).expect("a regular expression");
+        assert_eq!(pieces(&digits.whole, "a1b2").collect::<Vec<_>>(), ["a", "b", ""]);
     }
 }

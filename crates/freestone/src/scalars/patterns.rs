@@ -1,0 +1,170 @@
+//! Compiled regular expressions. Of one that ends in `.*`, only what stands before that is looked for: the rest of a text matches
+//! as it is.
+
+use std::ops::Range;
+
+use memchr::memchr;
+use regex::{CaptureLocations, Regex, RegexBuilder};
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look};
+
+/// How a pattern is read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Reading {
+    /// Whether letters are equal in both cases.
+    pub folds: bool,
+    /// Whether a point is any character, lines' ends included.
+    pub dot_is_all: bool,
+}
+
+/// A regular expression with room for the groups of a match.
+pub(super) struct Pattern {
+    /// All of it.
+    pub whole: Regex,
+    groups: CaptureLocations,
+    head: Option<Head>,
+}
+
+/// What stands before a `.*` or `.*$` at the end of a pattern.
+struct Head {
+    regex: Regex,
+    groups: CaptureLocations,
+    /// Whether the rest goes over lines' ends.
+    dot_is_all: bool,
+}
+
+/// A match, and the places of its groups except the first, which is all of it.
+pub(super) struct Found<'p> {
+    pub range: Range<usize>,
+    groups: &'p CaptureLocations,
+}
+
+impl Pattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// It is no regular expression, or a too large one.
+    pub fn new(pattern: &str, reading: Reading) -> Result<Pattern, regex::Error> {
+        let Reading { folds, dot_is_all } = reading;
+        let whole = RegexBuilder::new(pattern).case_insensitive(folds).dot_matches_new_line(dot_is_all).build()?;
+        let head = Head::of(pattern, reading).filter(|head| head.regex.captures_len() == whole.captures_len());
+        Ok(Pattern { groups: whole.capture_locations(), head, whole })
+    }
+
+    /// The range of the first match in a text.
+    pub fn find(&self, text: &str) -> Option<Range<usize>> {
+        match self.head.as_ref().filter(|head| head.is_enough_for(text)) {
+            Some(head) => Some(head.regex.find(text)?.start()..text.len()),
+            None => Some(self.whole.find(text)?.range()),
+        }
+    }
+
+    /// The first match in a text, with its groups.
+    pub fn captures(&mut self, text: &str) -> Option<Found<'_>> {
+        match self.head.as_mut().filter(|head| head.is_enough_for(text)) {
+            Some(Head { regex, groups, .. }) => {
+                let start = regex.captures_read(groups, text)?.start();
+                Some(Found { range: start..text.len(), groups })
+            }
+            None => {
+                let range = self.whole.captures_read(&mut self.groups, text)?.range();
+                Some(Found { range, groups: &self.groups })
+            }
+        }
+    }
+}
+
+impl Found<'_> {
+    /// The text of a group; empty if it took no part in the match.
+    pub fn group<'t>(&self, text: &'t str, group: usize) -> &'t str {
+        let range = match group {
+            0 => Some(self.range.clone()),
+            _ => self.groups.get(group).map(|(start, end)| start..end),
+        };
+        range.and_then(|range| text.get(range)).unwrap_or_default()
+    }
+}
+
+impl Head {
+    /// The head of a pattern. A match of the head is one of the pattern with the same groups wherever the rest can be anything:
+    /// whatever the head takes, the rest takes what is left.
+    fn of(pattern: &str, Reading { folds, dot_is_all }: Reading) -> Option<Head> {
+        let mut parser = ParserBuilder::new().case_insensitive(folds).dot_matches_new_line(dot_is_all).build();
+        let hir = parser.parse(pattern).ok()?;
+        let HirKind::Concat(parts) = hir.kind() else { return None };
+        let (last, before) = parts.split_last()?;
+        let is_to_end = *last.kind() == HirKind::Look(Look::End);
+        let (rest, head) = if is_to_end { before.split_last()? } else { (last, before) };
+        let HirKind::Repetition(repetition) = rest.kind() else { return None };
+        let HirKind::Class(Class::Unicode(class)) = repetition.sub.kind() else { return None };
+        let is_all = [(true, any_character()), (false, but_line_ends())].into_iter().find(|(_, of)| of == class)?.0;
+        let takes_rest = repetition.min == 0 && repetition.max.is_none() && (repetition.greedy || is_to_end);
+        let regex = Regex::new(&Hir::concat(head.to_vec()).to_string()).ok().filter(|_| takes_rest)?;
+        Some(Head { groups: regex.capture_locations(), regex, dot_is_all: is_all })
+    }
+
+    fn is_enough_for(&self, text: &str) -> bool {
+        self.dot_is_all || memchr(b'\n', text.as_bytes()).is_none()
+    }
+}
+
+fn any_character() -> ClassUnicode {
+    ClassUnicode::new([ClassUnicodeRange::new('\0', char::MAX)])
+}
+
+fn but_line_ends() -> ClassUnicode {
+    ClassUnicode::new([ClassUnicodeRange::new('\0', '\x09'), ClassUnicodeRange::new('\x0b', char::MAX)])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn has_head(pattern: &str) -> bool {
+        Pattern::new(pattern, Reading::default()).expect(pattern).head.is_some()
+    }
+
+    /// Compares with the whole pattern.
+    fn check(pattern: &str, reading: Reading, text: &str) {
+        let mut pattern = Pattern::new(pattern, reading).expect(pattern);
+        let expected = pattern.whole.captures(text);
+        let expected: Option<Vec<String>> = expected.map(|captures| {
+            captures.iter().map(|group| group.map_or(String::new(), |group| group.as_str().to_owned())).collect()
+        });
+        let count = pattern.whole.captures_len();
+        assert_eq!(pattern.find(text), pattern.whole.find(text).map(|found| found.range()), "{text:?}");
+        let found = pattern.captures(text);
+        let found = found.map(|found| (0..count).map(|group| found.group(text, group).to_owned()).collect::<Vec<_>>());
+        assert_eq!(found, expected, "{} in {text:?}", pattern.whole);
+    }
+
+    #[test]
+    fn only_a_rest_of_anything_is_left_out() {
+        for pattern in ["a.*", "^a(b)/.*$", ".*$", "a.*?$", "(?s)a.*$", r"a.*\z", "(?:a.*)"] {
+            assert!(has_head(pattern), "{pattern}");
+        }
+        for pattern in [
+            "(a)|.*", ".*", "a.*?", "a.+", "a.{0,5}", "a.*b", "(?m)a.*$", "a[^b]*", "(a.*)", "a", "", r"a.*\b",
+            "(?R)a.*",
+        ] {
+            assert!(!has_head(pattern), "{pattern}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn matches_are_those_of_the_whole_pattern(
+            head in prop::sample::select(vec![
+                "", "a", "^", "a*", "(a|ab)(c|bcd)?", "(?:b)?([^/]+)/", "a??", "(x)?y*?", r"\ba", "A", "(?:(a)|b)+",
+            ]),
+            tail in prop::sample::select(vec![".*", ".*$", ".*?$", ".*?", ".+", "(.*)", r".*\z"]),
+            folds: bool,
+            dot_is_all: bool,
+            text in "[abcdxyA/\u{e9}\n\r ]{0,12}",
+        ) {
+            check(&format!("{head}{tail}"), Reading { folds, dot_is_all }, &text);
+        }
+    }
+}
