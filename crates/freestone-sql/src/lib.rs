@@ -35,6 +35,7 @@ mod parser;
 mod printer;
 mod script;
 mod span;
+mod tokens;
 pub mod tree;
 
 pub use error::{ErrorCode, SyntaxError};
@@ -44,4 +45,5 @@ pub use numbers::{MixedParameters, ParameterNumbers};
 pub use parser::{LEVELS_MAX, NESTED_MAX, parse_expression, parse_statement, parse_statements, parse_type};
 pub use script::{first_words, is_complete, names_in, split_statements};
 pub use span::{Location, Span};
+pub use tokens::{Lexeme, LexemeKind, tokens};
 pub use tree::Statement;

@@ -34,6 +34,7 @@ use crate::span::Span;
 use crate::tree::{Expr, Statement, Type};
 
 pub(crate) use expressions::Precedence;
+pub(crate) use literals::{decoded, unquoted};
 use queries::IntoTable;
 
 /// The maximum depth of brackets, calls, CASEs, subqueries, and signs or NOTs before an operand.
