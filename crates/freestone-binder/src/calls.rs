@@ -17,8 +17,8 @@ use crate::error::{At, BindError, Result, invalid, unknown};
 use crate::scopes::is_default;
 use crate::select::Item;
 
-/// The schemas whose names belong to the names of their functions.
-const NAMED_SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
+/// The schemas of functions that every database has.
+const SYSTEM_SCHEMAS: [&str; 3] = ["system", "pg_catalog", "information_schema"];
 
 /// Functions whose arguments are the fields of a struct.
 const NAMED_FIELDS: [&str; 3] = ["struct_pack", "struct_insert", "struct_update"];
@@ -274,25 +274,19 @@ pub(crate) fn plain(call: &Call, span: Span) -> Result<Plain<'_>> {
     if let Some(receiver) = &call.receiver {
         arguments.insert(0, method(receiver.clone()));
     }
-    let schema = match parts {
-        [schema, _] if is_default(&schema.text) || schema.text == "system" => {
-            parts = parts.get(1..).unwrap_or_default();
-            None
-        }
-        [schema, _] if NAMED_SCHEMAS.contains(&schema.text.as_str()) => Some(schema.text.as_str()),
-        _ => None,
-    };
+    if let [schema, function @ ..] = parts
+        && function.len() == 1
+        && (is_default(&schema.text) || SYSTEM_SCHEMAS.contains(&schema.text.as_str()))
+    {
+        parts = function;
+    }
     let Some((last, before)) = parts.split_last() else { return Err(invalid(span, "a call has a name")) };
-    if schema.is_none() && !before.is_empty() {
+    if !before.is_empty() {
         let name = ObjectName { parts: before.to_vec(), span: call.name.span };
         let value = tree::Expr { kind: ExprKind::Column(name), span: call.name.span };
         arguments.insert(0, method(value));
     }
-    let name = match schema {
-        Some(schema) => format!("{schema}.{}", last.text),
-        None => last.text.clone(),
-    };
-    Ok(Plain { name, quoted: last.quoted, arguments, call, span })
+    Ok(Plain { name: last.text.clone(), quoted: last.quoted, arguments, call, span })
 }
 
 /// Arguments in the order of the function's parameters.

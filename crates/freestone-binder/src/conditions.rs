@@ -221,7 +221,11 @@ fn one_character(text: &str, span: Span) -> Result<Option<char>> {
 /// The functions whose results are compared instead of the texts.
 fn collation_functions(collation: &ObjectName) -> Result<Vec<&'static str>> {
     let mut functions = vec![];
-    for part in &collation.parts {
+    let parts = match collation.parts.as_slice() {
+        [schema, parts @ ..] if !parts.is_empty() && schema.text == "pg_catalog" => parts,
+        parts => parts,
+    };
+    for part in parts {
         match part.text.to_lowercase().as_str() {
             "c" | "posix" | "binary" | "default" | "ucs_basic" => {}
             "nocase" => functions.push("lower"),

@@ -64,7 +64,7 @@ impl Binder<'_> {
 
 /// Puts the calls of a name in quotes: in the definition of that name they mean the function that it extends.
 fn name_functions(value: &mut tree::Expr, name: &str) {
-    crate::reading::each_part_mut(value, &mut |part| {
+    tree::each_part_mut(value, &mut |part| {
         if let tree::ExprKind::Call(call) = &mut part.kind
             && let [only] = call.name.parts.as_mut_slice()
             && only.text == name
@@ -76,7 +76,7 @@ fn name_functions(value: &mut tree::Expr, name: &str) {
 
 /// Gives the aggregates of an expression the clauses of a call.
 fn give_clauses(value: &mut tree::Expr, aggregates: &[String], clauses: &Clauses) {
-    crate::reading::each_part_mut(value, &mut |part| {
+    tree::each_part_mut(value, &mut |part| {
         let tree::ExprKind::Call(call) = &mut part.kind else { return };
         let is_one = call.name.parts.last().is_some_and(|name| aggregates.contains(&name.text));
         if !is_one {

@@ -219,7 +219,7 @@ fn first_columns(plan: LogicalPlan, width: usize) -> datafusion_common::Result<L
 /// Whether a number of rows is computed by a query.
 fn has_query(written: &tree::Expr) -> bool {
     let mut found = false;
-    crate::reading::each_part(written, &mut |part| {
+    tree::each_part(written, &mut |part| {
         found |= matches!(part.kind, ExprKind::Subquery(_) | ExprKind::Exists(_) | ExprKind::ListOfQuery(_));
     });
     found

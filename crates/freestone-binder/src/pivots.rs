@@ -122,8 +122,8 @@ impl Binder<'_> {
                 used.extend(name.parts.last().map(|last| last.text.clone()));
             }
         };
-        pivot.columns.iter().for_each(|column| crate::reading::each_part(&column.value, &mut note));
-        aggregates.iter().for_each(|item| crate::reading::each_part(&item.value, &mut note));
+        pivot.columns.iter().for_each(|column| tree::each_part(&column.value, &mut note));
+        aggregates.iter().for_each(|item| tree::each_part(&item.value, &mut note));
         let all = self.star(&Star::default(), span)?;
         Ok(all.into_iter().filter(|item| !used.contains(&item.name)).collect())
     }
@@ -137,7 +137,7 @@ impl Binder<'_> {
         let mut written = aggregate.value.clone();
         if let Some(condition) = &value.condition {
             let mut calls = 0;
-            crate::reading::each_part_mut(&mut written, &mut |part| {
+            tree::each_part_mut(&mut written, &mut |part| {
                 if let ExprKind::Call(call) = &mut part.kind
                     && calls == 0
                 {

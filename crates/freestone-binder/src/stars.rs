@@ -107,7 +107,7 @@ impl Binder<'_> {
     /// The copies of an expression, one per column of its COLUMNS; `None` without COLUMNS.
     pub fn copies(&mut self, written: &tree::Expr, alias: Option<&Name>) -> Result<Option<Vec<Item>>> {
         let mut found: Vec<tree::Expr> = vec![];
-        crate::reading::each_part(written, &mut |part| {
+        tree::each_part(written, &mut |part| {
             if let ExprKind::Columns(argument) = &part.kind
                 && !found.contains(argument)
             {

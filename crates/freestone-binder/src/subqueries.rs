@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use arrow_schema::DataType;
 use datafusion_common::Spans;
 use datafusion_expr::expr::{AggregateFunction, Exists, InList, InSubquery, SetComparison, SetQuantifier};
-use datafusion_expr::{Aggregate, Expr, Limit, LogicalPlan, Operator, SortExpr, Subquery};
+use datafusion_expr::{Aggregate, Expr, ExprSchemable, Limit, LogicalPlan, Operator, SortExpr, Subquery};
 use freestone_sql::Span;
-use freestone_sql::tree::{self, BinaryOperator, ExprKind, Quantity, Query};
+use freestone_sql::tree::{self, BinaryOperator, ExprKind, Literal, Quantity, Query};
 
 use crate::binder::Binder;
 use crate::error::{At, Result, invalid};
 use crate::limits::with_keys;
 use crate::plans::{self, Rows};
+use crate::types::{SqlType, list_of};
 
 impl Binder<'_> {
     /// `(SELECT …)` as a value.
@@ -91,7 +93,10 @@ impl Binder<'_> {
             return Ok(Expr::InList(InList::new(Box::new(value), items, false)));
         }
         let is_parameter = matches!(list.kind, ExprKind::Parameter(_));
-        let list = self.expression(list)?;
+        let list = match list.kind {
+            ExprKind::Literal(Literal::Text(_)) => self.text_as_list(list, &value)?,
+            _ => self.expression(list)?,
+        };
         if is_parameter && operator == BinaryOperator::Eq && !all {
             // Its items are tested on encoded data.
             return self.scalar_call("array_has", vec![list, value], span);
@@ -103,6 +108,16 @@ impl Binder<'_> {
         // So that it is NULL, not false, if the list has a NULL and no such item.
         let opposite = opposite(operator, span)?;
         Ok(Expr::Not(Box::new(functions.compare_all(value, opposite, list).at(span)?)))
+    }
+
+    /// A text behind ANY and ALL, such as `'{a,b}'`: a list of values of the operand's type.
+    fn text_as_list(&mut self, text: &tree::Expr, operand: &Expr) -> Result<Expr> {
+        let item = match operand.get_type(&self.schema()) {
+            Ok(DataType::Null) | Err(_) => DataType::Utf8View,
+            Ok(item) => item,
+        };
+        let list = self.expression(text)?;
+        self.cast_to(list, SqlType::Plain(list_of(item)), false, text.span)
     }
 
     /// `NOT (a = ANY (…))`.

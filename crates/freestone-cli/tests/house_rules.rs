@@ -45,7 +45,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 18] = [
     ),
     ("freestone-cluster", &["freestone"]),
     ("freestone-wire", &["freestone-codec", "freestone-store"]),
-    ("freestone-server", &["freestone", "freestone-wire"]),
+    ("freestone-server", &["freestone", "freestone-sql", "freestone-wire"]),
     ("freestone-adbc", &["freestone", "freestone-wire"]),
     ("freestone-python", &["freestone", "freestone-adbc", "freestone-wire"]),
     (

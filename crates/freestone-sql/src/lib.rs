@@ -35,6 +35,7 @@ mod parser;
 mod printer;
 mod script;
 mod span;
+mod tokens;
 pub mod tree;
 
 pub use error::{ErrorCode, SyntaxError};
@@ -44,4 +45,15 @@ pub use numbers::{MixedParameters, ParameterNumbers};
 pub use parser::{LEVELS_MAX, NESTED_MAX, parse_expression, parse_statement, parse_statements, parse_type};
 pub use script::{first_words, is_complete, names_in, split_statements};
 pub use span::{Location, Span};
+pub use tokens::{Lexeme, LexemeKind, tokens};
 pub use tree::Statement;
+
+/// The stack that one level of a tree takes at most, with its operators, and what is added when less is left: the deepest
+/// statement is parsed, and its tree visited, on the stack of any thread.
+const STACK_BYTES_LEFT: usize = 128 << 10;
+const STACK_BYTES: usize = 1 << 20;
+
+/// Does something for one level of a tree, with enough of the stack.
+fn with_stack<T>(work: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(STACK_BYTES_LEFT, STACK_BYTES, work)
+}

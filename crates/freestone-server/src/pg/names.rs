@@ -4,17 +4,14 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, DataType, Expr, ObjectNamePart, Query, SelectItem, SetExpr, Statement, TypedString, Value,
+use freestone_sql::Span;
+use freestone_sql::tree::{
+    self, Expr, ExprKind, Name, Parameter, Query, QueryBody, SelectItem, SpecialCall, StatementKind, TrimSide, TypeKind,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 
-use super::series;
 use super::types::{self, ColumnType, Type};
 
 const UNKNOWN: &str = "?column?";
-const UNNESTED: &str = "unnest(generate_series(";
 
 /// What the text of a query tells about a column of its result.
 struct Told {
@@ -49,157 +46,169 @@ pub fn as_named(sql: &str, schema: SchemaRef, known: &Known) -> SchemaRef {
 
 /// What is told about each column of a query; `None` if the number of columns is not known from the text.
 fn told(sql: &str, known: &Known) -> Option<Vec<Told>> {
-    let mut statements = Parser::parse_sql(&GenericDialect {}, sql).ok()?;
-    match statements.pop()? {
-        Statement::Query(query) if statements.is_empty() => of_query(&query, known),
+    match freestone_sql::parse_statement(sql).ok()?.kind {
+        StatementKind::Query(query) => of_body(&query.body, known),
+        StatementKind::LockRows(lock) => of_body(&lock.query.body, known),
         _ => None,
     }
 }
 
-fn of_query(query: &Query, known: &Known) -> Option<Vec<Told>> {
-    of_body(&query.body, known)
-}
-
-fn of_body(body: &SetExpr, known: &Known) -> Option<Vec<Told>> {
+fn of_body(body: &QueryBody, known: &Known) -> Option<Vec<Told>> {
     match body {
-        SetExpr::Select(select) => select.projection.iter().map(|item| of_item(item, known)).collect(),
-        SetExpr::SetOperation { left, .. } => {
-            // The other side has a say in the types.
-            Some(of_body(left, known)?.into_iter().map(|told| Told { of_type: None, ..told }).collect())
+        QueryBody::Select(select) => select.items.iter().map(|item| of_item(item, known)).collect(),
+        QueryBody::Chain { first, .. } => {
+            // The others have a say in the types.
+            Some(of_body(first, known)?.into_iter().map(|told| Told { of_type: None, ..told }).collect())
         }
-        SetExpr::Query(query) => of_query(query, known),
+        QueryBody::Nested(query) => of_body(&query.body, known),
         _ => None,
     }
 }
 
-/// `None` for a wildcard.
+/// `None` for what may be several columns.
 fn of_item(item: &SelectItem, known: &Known) -> Option<Told> {
-    match item {
-        SelectItem::UnnamedExpr(expr) => Some(Told { name: of_expr(expr), of_type: type_of(expr, known) }),
-        SelectItem::ExprWithAlias { expr, .. } => Some(Told { name: None, of_type: type_of(expr, known) }),
-        _ => None,
-    }
+    let of_type = match item.value.kind {
+        ExprKind::Star(_) | ExprKind::Columns(_) => return None,
+        _ => type_of(&item.value, known),
+    };
+    let keeps_name = item.alias.is_some() || matches!(item.value.kind, ExprKind::Column(_));
+    Some(Told { name: (!keeps_name).then(|| name_of(&item.value)), of_type })
 }
+
+/// The functions whose results are of type `text`.
+const TEXTS: [&str; 22] = [
+    "concat",
+    "concat_ws",
+    "upper",
+    "lower",
+    "initcap",
+    "trim",
+    "btrim",
+    "ltrim",
+    "rtrim",
+    "replace",
+    "substr",
+    "substring",
+    "overlay",
+    "left",
+    "right",
+    "lpad",
+    "rpad",
+    "repeat",
+    "reverse",
+    "to_char",
+    "string_agg",
+    "chr",
+];
 
 /// The type of an expression by its form. What is a string is `text`, unless it is a column or a cast says otherwise.
 fn type_of(expr: &Expr, known: &Known) -> Option<ColumnType> {
-    match expr {
-        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => type_of(inner, known),
-        Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => {
+    let text = Some(ColumnType::plain(types::TEXT));
+    match &expr.kind {
+        ExprKind::Collate { operand, .. } => type_of(operand, known),
+        ExprKind::Cast { data_type, .. } | ExprKind::TypedText { data_type, .. } => {
             ColumnType::of_sql(data_type, known.is_enum)
         }
-        Expr::Value(value) => match &value.value {
-            Value::Placeholder(name) => Some(of_parameter(name, known)),
-            _ => Some(ColumnType::plain(types::TEXT)),
-        },
-        Expr::BinaryOp { .. } => Some(ColumnType::plain(types::TEXT)),
-        Expr::Array(array) => {
-            let element = array.elem.iter().find_map(|element| type_of(element, known))?;
+        ExprKind::Parameter(parameter) => Some(of_parameter(parameter, known)),
+        ExprKind::Literal(_) | ExprKind::Chain { .. } => text,
+        ExprKind::List(values) => {
+            let element = values.iter().find_map(|value| type_of(value, known))?;
             Some(ColumnType { is_array: true, ..element })
         }
-        Expr::Trim { .. } | Expr::Substring { .. } | Expr::Overlay { .. } => Some(ColumnType::plain(types::TEXT)),
-        Expr::Function(call) => {
-            let name = call.name.0.last().and_then(ObjectNamePart::as_ident).map(folded)?;
-            const TEXTS: [&str; 20] = [
-                "concat",
-                "concat_ws",
-                "upper",
-                "lower",
-                "initcap",
-                "trim",
-                "btrim",
-                "ltrim",
-                "rtrim",
-                "replace",
-                "substr",
-                "left",
-                "right",
-                "lpad",
-                "rpad",
-                "repeat",
-                "reverse",
-                "to_char",
-                "string_agg",
-                "chr",
-            ];
-            TEXTS.contains(&name.as_str()).then(|| ColumnType::plain(types::TEXT))
-        }
+        ExprKind::Special(call) => match call.as_ref() {
+            SpecialCall::Trim { .. } | SpecialCall::Substring { .. } | SpecialCall::Overlay { .. } => text,
+            SpecialCall::Extract { .. } | SpecialCall::Position { .. } => None,
+        },
+        ExprKind::Call(call) => text.filter(|_| TEXTS.contains(&last(&call.name))),
         _ => None,
     }
 }
 
 /// The type that the client declares for a parameter; otherwise it is a text.
-fn of_parameter(name: &str, known: &Known) -> ColumnType {
-    let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
-    let oid = number.and_then(|number| known.declared.get(number.checked_sub(1)?)).copied().unwrap_or(0);
-    ColumnType::of_oid(oid).unwrap_or(ColumnType::plain(types::TEXT))
+fn of_parameter(parameter: &Parameter, known: &Known) -> ColumnType {
+    let declared = match parameter {
+        Parameter::Number(number) => known.declared.get(*number as usize - 1),
+        _ => None,
+    };
+    declared.and_then(|oid| ColumnType::of_oid(*oid)).unwrap_or(ColumnType::plain(types::TEXT))
 }
 
-/// `None` for a column, which keeps its name.
-pub fn of_expr(expr: &Expr) -> Option<String> {
-    let name = match expr {
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => return None,
-        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => return of_expr(inner),
-        Expr::Cast { expr: inner, data_type, .. } => match inner.as_ref() {
-            Expr::Identifier(name) => folded(name),
-            Expr::CompoundIdentifier(names) => names.last().map(folded)?,
-            inner => match of_expr(inner) {
-                Some(name) if name == UNKNOWN => of_cast(data_type),
-                name => return name,
-            },
-        },
-        Expr::TypedString(typed) => of_cast(&typed.data_type),
-        Expr::Interval(_) => "interval".to_owned(),
-        Expr::Function(call) => {
-            let name = call.name.0.last().and_then(ObjectNamePart::as_ident).map(folded)?;
-            // A series whose list was unnested, so that it has a row per value.
-            let is_series = name == "unnest" && call.to_string().to_lowercase().starts_with(UNNESTED);
-            if is_series { series::SERIES.to_owned() } else { name }
+/// PostgreSQL's name for the column of an expression.
+pub fn name_of(expr: &Expr) -> String {
+    match &expr.kind {
+        ExprKind::Column(name) => last(name),
+        ExprKind::Field { name, .. } => &name.text,
+        ExprKind::Collate { operand, .. } | ExprKind::Subscript { operand, .. } => return name_of(operand),
+        ExprKind::Cast { operand, data_type, .. } => {
+            let name = name_of(operand);
+            return if name == UNKNOWN { of_cast(data_type) } else { name };
         }
-        Expr::Case { .. } => "case".to_owned(),
-        Expr::Extract { .. } => "extract".to_owned(),
-        Expr::Ceil { .. } => "ceil".to_owned(),
-        Expr::Floor { .. } => "floor".to_owned(),
-        Expr::Substring { .. } => "substring".to_owned(),
-        Expr::Trim { .. } => "btrim".to_owned(),
-        Expr::Position { .. } => "position".to_owned(),
-        Expr::Overlay { .. } => "overlay".to_owned(),
-        Expr::Array(_) => "array".to_owned(),
-        Expr::Exists { .. } => "exists".to_owned(),
-        Expr::Subquery(query) => return of_subquery(query),
-        _ => UNKNOWN.to_owned(),
-    };
-    Some(name)
+        ExprKind::TypedText { data_type, .. } => return of_cast(data_type),
+        ExprKind::Interval { .. } => "interval",
+        ExprKind::AtTimeZone { .. } => "timezone",
+        ExprKind::Call(call) => match last(&call.name) {
+            "trim" => "btrim",
+            name => name,
+        },
+        ExprKind::Special(call) => of_special(call),
+        ExprKind::SessionValue(_) => return expr.bare_text(),
+        ExprKind::Case(_) => "case",
+        ExprKind::Row(_) => "row",
+        ExprKind::List(_) | ExprKind::ListOfQuery(_) => "array",
+        ExprKind::Exists(_) => "exists",
+        ExprKind::Subquery(query) => return of_subquery(query),
+        _ => UNKNOWN,
+    }
+    .to_owned()
+}
+
+fn of_special(call: &SpecialCall) -> &'static str {
+    match call {
+        SpecialCall::Extract { .. } => "extract",
+        SpecialCall::Position { .. } => "position",
+        SpecialCall::Substring { .. } => "substring",
+        SpecialCall::Trim { side: TrimSide::Both, .. } => "btrim",
+        SpecialCall::Trim { side: TrimSide::Leading, .. } => "ltrim",
+        SpecialCall::Trim { side: TrimSide::Trailing, .. } => "rtrim",
+        SpecialCall::Overlay { .. } => "overlay",
+    }
 }
 
 /// A cast of a value without a name has the name of the type.
-fn of_cast(data_type: &DataType) -> String {
-    match data_type {
-        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => of_cast(element),
-        DataType::Custom(name, _) => {
-            name.0.last().and_then(ObjectNamePart::as_ident).map_or_else(|| UNKNOWN.to_owned(), folded)
+fn of_cast(data_type: &tree::Type) -> String {
+    match &data_type.kind {
+        TypeKind::List(element) | TypeKind::Array(element, _) => of_cast(element),
+        TypeKind::Named { name, .. } => {
+            let is_quoted = name.parts.last().is_some_and(|part| part.quoted);
+            let known = if is_quoted { None } else { Type::by_sql(last(name)).and_then(Type::by_oid) };
+            known.map_or_else(|| last(name).to_owned(), |known| known.name.to_owned())
         }
-        other => {
-            let known = Type::by_sql(&other.to_string()).and_then(Type::by_oid);
-            known.map_or_else(|| UNKNOWN.to_owned(), |known| known.name.to_owned())
-        }
+        _ => UNKNOWN.to_owned(),
     }
 }
 
 /// The name of a subquery's column is the name of the value.
-fn of_subquery(query: &Query) -> Option<String> {
-    let SetExpr::Select(select) = query.body.as_ref() else { return Some(UNKNOWN.to_owned()) };
-    match select.projection.as_slice() {
-        [SelectItem::ExprWithAlias { alias, .. }] => Some(folded(alias)),
-        [SelectItem::UnnamedExpr(Expr::Identifier(name))] => Some(folded(name)),
-        [SelectItem::UnnamedExpr(Expr::CompoundIdentifier(names))] => names.last().map(folded),
-        [SelectItem::UnnamedExpr(expr)] => of_expr(expr),
-        _ => Some(UNKNOWN.to_owned()),
+fn of_subquery(query: &Query) -> String {
+    match &query.body {
+        QueryBody::Select(select) => match select.items.as_slice() {
+            [SelectItem { alias: Some(alias), .. }] => alias.text.clone(),
+            [SelectItem { value, .. }] => name_of(value),
+            _ => UNKNOWN.to_owned(),
+        },
+        _ => UNKNOWN.to_owned(),
     }
 }
 
-fn folded(name: &datafusion::sql::sqlparser::ast::Ident) -> String {
-    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
+/// The last part of a name.
+pub fn last(name: &tree::ObjectName) -> &str {
+    name.parts.last().map_or("", |part| &part.text)
+}
+
+/// Gives a column without a name the one that it had before its value was changed.
+pub fn keep_name(item: &mut SelectItem, before: &str) {
+    if item.alias.is_none() && name_of(&item.value) != before {
+        item.alias = Some(Name { text: before.to_owned(), quoted: true, span: Span::default() });
+    }
 }
 
 #[cfg(test)]
@@ -230,6 +239,10 @@ mod tests {
             ("SELECT a::\"Mood\" FROM t", (1043, -1)),
             ("SELECT a::timetz(2)", (1266, 2)),
             ("SELECT a::inet", (869, -1)),
+            ("SELECT a::pg_catalog.text", (25, -1)),
+            ("SELECT substring(a FROM 2)", (25, -1)),
+            ("SELECT a::bpchar(3)", (1042, 7)),
+            ("SELECT a::timestamp(3)", (1043, -1)),
             ("SELECT a::bit(5)", (1560, 5)),
             ("SELECT a::bit", (1562, -1)),
             ("SELECT a::varbit", (1562, -1)),
@@ -261,6 +274,15 @@ mod tests {
                 "timestamptz regclass interval",
             ),
             ("WITH x AS (SELECT 1) (SELECT 1 FROM x) UNION SELECT 2 AS b", "?column?"),
+            ("SELECT trim(a), trim(LEADING FROM a), a COLLATE \"C\", a[1], (f(a)).n FROM t", "btrim ltrim a a n"),
+            (
+                "SELECT current_date, user, a AT TIME ZONE 'UTC', ARRAY(SELECT 1), (1, 2)",
+                "current_date user timezone array row",
+            ),
+            (
+                "SELECT 1::bigint, 'x'::\"char\", '1'::double precision, 1::mood FROM t FOR UPDATE",
+                "int8 char float8 mood",
+            ),
         ] {
             let found: Vec<String> = told(sql, &Known { is_enum: &|_| false, declared: &[] })
                 .expect(sql)
@@ -269,7 +291,13 @@ mod tests {
                 .collect();
             assert_eq!(found.join(" "), expected, "{sql}");
         }
-        for sql in ["SELECT *, 1 FROM t", "INSERT INTO t VALUES (1)", "VALUES (1)", "nothing that reads"] {
+        for sql in [
+            "SELECT *, 1 FROM t",
+            "SELECT COLUMNS(*) FROM t",
+            "INSERT INTO t VALUES (1)",
+            "VALUES (1)",
+            "nothing that reads",
+        ] {
             assert!(told(sql, &Known { is_enum: &|_| false, declared: &[] }).is_none(), "{sql}");
         }
     }

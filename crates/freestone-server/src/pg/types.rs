@@ -3,7 +3,7 @@
 use arrow::datatypes::{DataType, Field};
 use freestone::NormalText;
 
-use datafusion::sql::sqlparser::ast::{self, ArrayElemTypeDef, CharacterLength, ExactNumberInfo, TimezoneInfo};
+use freestone_sql::tree;
 
 /// A type of PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,45 +200,44 @@ impl ColumnType {
     /// The type that a cast in SQL names; `None` where the engine's type says as much.
     ///
     /// `is_enum` says whether a name is that of a type of labels.
-    pub fn of_sql(sql: &ast::DataType, is_enum: &dyn Fn(&str) -> bool) -> Option<ColumnType> {
-        use ast::DataType as Sql;
-        let length = |length: &Option<CharacterLength>| match length {
-            Some(CharacterLength::IntegerLength { length: length @ 1..=LENGTH_MAX, .. }) => *length as i32 + 4,
-            _ => -1,
-        };
-        let digits = |precision: &Option<u64>| precision.and_then(|p| i32::try_from(p).ok()).unwrap_or(-1);
-        let (element, modifier) = match sql {
-            Sql::Array(ArrayElemTypeDef::SquareBracket(element, None)) => {
+    pub fn of_sql(sql: &tree::Type, is_enum: &dyn Fn(&str) -> bool) -> Option<ColumnType> {
+        let (name, modifiers) = match &sql.kind {
+            tree::TypeKind::List(element) | tree::TypeKind::Array(element, _) => {
                 return Some(ColumnType { is_array: true, ..ColumnType::of_sql(element, is_enum)? });
             }
-            Sql::JSON => (JSON, -1),
-            Sql::JSONB => (JSONB, -1),
-            Sql::Text => (TEXT, -1),
-            Sql::Varchar(of) | Sql::CharacterVarying(of) | Sql::CharVarying(of) => (VARCHAR, length(of)),
-            Sql::Char(of) | Sql::Character(of) => (BPCHAR, length(of).max(5)),
-            Sql::Numeric(ExactNumberInfo::None) | Sql::Decimal(ExactNumberInfo::None) => (NUMERIC, -1),
-            Sql::Time(precision, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => (TIME, digits(precision)),
-            Sql::Time(precision, _) => (TIMETZ, digits(precision)),
-            Sql::Interval { fields: None, precision: Some(precision) } => {
-                // The upper half says that all fields are there.
-                (INTERVAL, 0x7fff << 16 | i32::try_from(*precision).unwrap_or(6).min(6))
-            }
-            Sql::Bit(of @ Some(_)) => (BIT, digits(of)),
-            Sql::Bit(of) | Sql::BitVarying(of) | Sql::VarBit(of) => (VARBIT, digits(of)),
-            Sql::Timestamp(precision, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
-                (TIMESTAMP, digits(precision))
-            }
-            Sql::Timestamp(precision, _) => (TIMESTAMPTZ, digits(precision)),
-            Sql::Regclass => (REGCLASS, -1),
-            Sql::Custom(name, _) => match name.to_string().to_ascii_lowercase().trim_start_matches("pg_catalog.") {
-                "bpchar" => (BPCHAR, -1),
-                "name" => (NAME, -1),
-                "oid" => (OID, -1),
-                "inet" => (INET, -1),
-                "cidr" => (CIDR, -1),
-                _ => (named_enum(name, is_enum)?, -1),
-            },
+            tree::TypeKind::Named { name, modifiers } => (name, modifiers),
             _ => return None,
+        };
+        let name = name.parts.last()?;
+        let of_enum = || is_enum(&name.text).then(|| of_enum(enum_oid(&name.text))).flatten().map(ColumnType::plain);
+        if name.quoted {
+            return of_enum();
+        }
+        let modifier = modifiers.first().and_then(|modifier| modifier.parse::<i32>().ok());
+        let length = modifier.filter(|length| (1..=LENGTH_MAX).contains(length)).map_or(-1, |length| length + 4);
+        let digits = modifier.unwrap_or(-1);
+        let (element, modifier) = match (name.text.as_str(), modifier) {
+            ("json", _) => (JSON, -1),
+            ("jsonb", _) => (JSONB, -1),
+            ("text", _) => (TEXT, -1),
+            ("varchar", _) => (VARCHAR, length),
+            ("char" | "character", _) => (BPCHAR, length.max(5)),
+            ("bpchar", _) => (BPCHAR, length),
+            ("numeric" | "decimal" | "dec", None) => (NUMERIC, -1),
+            ("time", _) => (TIME, digits),
+            ("timetz", _) => (TIMETZ, digits),
+            // The upper half says that all fields are there.
+            ("interval", Some(digits)) => (INTERVAL, 0x7fff << 16 | digits.min(6)),
+            ("bit", Some(count)) => (BIT, count),
+            ("bit" | "varbit", _) => (VARBIT, digits),
+            ("timestamp", _) => (TIMESTAMP, digits),
+            ("timestamptz", _) => (TIMESTAMPTZ, digits),
+            ("regclass", _) => (REGCLASS, -1),
+            ("name", _) => (NAME, -1),
+            ("oid", _) => (OID, -1),
+            ("inet", _) => (INET, -1),
+            ("cidr", _) => (CIDR, -1),
+            _ => return of_enum(),
         };
         Some(ColumnType { element, is_array: false, modifier })
     }
@@ -257,7 +256,7 @@ impl ColumnType {
 }
 
 /// The longest `varchar(n)` and `char(n)`, as in PostgreSQL.
-const LENGTH_MAX: u64 = 10_485_760;
+const LENGTH_MAX: i32 = 10_485_760;
 /// The category of types of labels.
 const ENUM: char = 'E';
 /// The first OID of types of labels. Each is followed by that of its array.
@@ -274,12 +273,6 @@ pub fn enum_oid(name: &str) -> u32 {
 fn of_enum(oid: u32) -> Option<Type> {
     let is_enum = (OID_ENUM_FIRST..OID_ENUM_FIRST + 2 * ENUMS_MAX).contains(&oid) && oid.is_multiple_of(2);
     is_enum.then_some(Type { oid, name: "", sql: "", width: 4, array: oid + 1, category: ENUM })
-}
-
-fn named_enum(name: &ast::ObjectName, is_enum: &dyn Fn(&str) -> bool) -> Option<Type> {
-    let ident = name.0.last()?.as_ident()?;
-    let name = if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() };
-    if is_enum(&name) { of_enum(enum_oid(&name)) } else { None }
 }
 
 fn scalar(data_type: &DataType) -> Type {

@@ -1,9 +1,8 @@
 //! PostgreSQL's own statements, which the connection executes: settings, transactions, cursors, and COPY over the
 //! connection.
 
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use freestone::quote;
+use freestone_sql::{Lexeme, LexemeKind, first_words, tokens};
 
 use super::connection::ChannelChange;
 use super::error::PgError;
@@ -135,16 +134,53 @@ pub struct CopyOptions {
     pub quote: u8,
 }
 
+/// The first words of statements of this kind. Other statements are not read any further.
+const FIRST_WORDS: [&str; 22] = [
+    "ABORT",
+    "BEGIN",
+    "CLOSE",
+    "COMMIT",
+    "COPY",
+    "DEALLOCATE",
+    "DECLARE",
+    "DISCARD",
+    "END",
+    "FETCH",
+    "LISTEN",
+    "MOVE",
+    "NOTIFY",
+    "PREPARE",
+    "RELEASE",
+    "RESET",
+    "ROLLBACK",
+    "SAVEPOINT",
+    "SET",
+    "SHOW",
+    "START",
+    "UNLISTEN",
+];
+
 /// Parses a statement of this kind; `None` if it is a statement of the engine.
 pub fn utility(sql: &str) -> Result<Option<Utility>> {
-    let Ok(tokens) = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize() else { return Ok(None) };
-    let tokens: Vec<Token> =
-        tokens.into_iter().filter(|t| !matches!(t, Token::Whitespace(_) | Token::SemiColon)).collect();
-    let mut words = Tokens { tokens: &tokens };
-    let first = words.next_word();
+    let first = first_words(sql, 1).pop().unwrap_or_default();
+    if first == "SELECT" {
+        let is_alone = tokens(sql).nth(1).is_none_or(|next| next.is_ok_and(|next| is_sign(&next, ";")));
+        return Ok(is_alone.then_some(Utility::SelectNothing));
+    }
+    if !FIRST_WORDS.contains(&first.as_str()) {
+        return Ok(None);
+    }
+    let Ok(mut tokens) = tokens(sql).collect::<std::result::Result<Vec<Lexeme>, _>>() else { return Ok(None) };
+    tokens.retain(|token| !is_sign(token, ";"));
+    let mut words = Tokens { text: sql, tokens: &tokens };
+    words.next_word();
+    of_words(&first, words)
+}
+
+/// Parses what follows the first word.
+fn of_words(first: &str, mut words: Tokens) -> Result<Option<Utility>> {
     let second = words.peek();
-    Ok(match first.as_str() {
-        "SELECT" if words.tokens.is_empty() => Some(Utility::SelectNothing),
+    Ok(match first {
         "BEGIN" => Some(Utility::Begin(words.modes()?)),
         "START" if second == "TRANSACTION" => Some(Utility::Begin(words.modes()?)),
         "COMMIT" | "END" | "ROLLBACK" | "ABORT" if words.has("CHAIN") && !words.has("NO") => {
@@ -153,7 +189,7 @@ pub fn utility(sql: &str) -> Result<Option<Utility>> {
         "COMMIT" if second == "PREPARED" => return Err(two_phases()),
         "ROLLBACK" if second == "PREPARED" => return Err(two_phases()),
         "PREPARE" if second == "TRANSACTION" => return Err(two_phases()),
-        "PREPARE" => Some(Utility::Prepare(prepare(words, sql)?)),
+        "PREPARE" => Some(Utility::Prepare(prepare(words)?)),
         "COMMIT" | "END" => Some(Utility::Commit),
         "ROLLBACK" | "ABORT" if words.has("TO") => {
             while !words.skip("TO") && !words.tokens.is_empty() {
@@ -183,15 +219,11 @@ pub fn utility(sql: &str) -> Result<Option<Utility>> {
             Some(Utility::Deallocate((!all).then(|| words.name()).flatten()))
         }
         "LISTEN" => Some(Utility::Channel(ChannelChange::Listen(words.channel()?), "LISTEN")),
-        "UNLISTEN" if matches!(words.tokens.first(), Some(Token::Mul)) => {
-            Some(Utility::Channel(ChannelChange::Unlisten(None), "UNLISTEN"))
-        }
+        "UNLISTEN" if words.is_at("*") => Some(Utility::Channel(ChannelChange::Unlisten(None), "UNLISTEN")),
         "UNLISTEN" => Some(Utility::Channel(ChannelChange::Unlisten(Some(words.channel()?)), "UNLISTEN")),
         "NOTIFY" => {
             let channel = words.channel()?;
-            let has_payload = matches!(words.tokens.first(), Some(Token::Comma));
-            words.tokens = words.tokens.get(usize::from(has_payload)..).unwrap_or_default();
-            let payload = if has_payload { words.next_value() } else { None };
+            let payload = if words.skip_sign(",") { words.next_value() } else { None };
             Some(Utility::Channel(ChannelChange::Notify(channel, payload.unwrap_or_default()), "NOTIFY"))
         }
         "DECLARE" => Some(Utility::Declare(declare(words)?)),
@@ -262,18 +294,15 @@ fn set_value(mut words: Tokens) -> Result<Option<Utility>> {
         "TIME" => {
             words.next_word();
             words.skip("ZONE");
-            if matches!(words.tokens.first(), Some(Token::Eq)) {
-                words.tokens = &words.tokens[1..];
-            }
+            words.skip_sign("=");
             return Ok(Some(Utility::Set { name: "timezone".into(), value: words.value() }));
         }
         _ => {}
     }
     let name = words.setting_name();
-    if !matches!(words.tokens.first(), Some(Token::Eq)) && words.peek() != "TO" {
+    if !words.skip_sign("=") && !words.skip("TO") {
         return Err(PgError::syntax("syntax error: expected SET name = value"));
     }
-    words.tokens = &words.tokens[1..];
     Ok(Some(Utility::Set { name, value: words.value() }))
 }
 
@@ -281,18 +310,15 @@ fn two_phases() -> PgError {
     PgError::unsupported("transactions are not prepared: each statement commits on its own")
 }
 
-fn prepare(mut words: Tokens, sql: &str) -> Result<Prepare> {
+fn prepare(mut words: Tokens) -> Result<Prepare> {
     let form = || PgError::syntax("syntax error: expected PREPARE name [(types)] AS query");
     let name = words.name().ok_or_else(form)?;
-    let types = match words.tokens.first() {
-        Some(Token::LParen) => words.parenthesized_list(),
-        _ => vec![],
-    };
+    let types = if words.is_at("(") { words.parenthesized_list() } else { vec![] };
     if !words.skip("AS") {
         return Err(form());
     }
-    let query = written(words.tokens);
-    Ok(Prepare { name, types, query, text: sql.to_owned() })
+    let query = words.written(words.tokens);
+    Ok(Prepare { name, types, query, text: words.text.to_owned() })
 }
 
 fn declare(mut words: Tokens) -> Result<Declare> {
@@ -315,7 +341,7 @@ fn declare(mut words: Tokens) -> Result<Declare> {
             }
         }
     }
-    let query = written(words.tokens);
+    let query = words.written(words.tokens);
     Ok(Declare { name, hold, scroll, binary, query })
 }
 
@@ -332,7 +358,7 @@ fn movement(words: &mut Tokens) -> Result<Movement> {
     let no_count = || PgError::syntax("syntax error: expected a number of rows");
     let direction = words.peek();
     // Without a direction, the name of the cursor or a count follows.
-    let is_name = matches!(words.tokens.get(1), None | Some(Token::EOF));
+    let is_name = words.tokens.len() < 2;
     if is_name
         || !["NEXT", "PRIOR", "FIRST", "LAST", "ABSOLUTE", "RELATIVE", "ALL", "FORWARD", "BACKWARD"]
             .contains(&direction.as_str())
@@ -367,9 +393,9 @@ fn counted(count: i64) -> Movement {
 }
 
 fn copy(mut words: Tokens) -> Result<Option<Utility>> {
-    let (query, table, columns) = match words.tokens.first() {
-        Some(Token::LParen) => (Some(words.parenthesized()), String::new(), vec![]),
-        _ => {
+    let (query, table, columns) = match words.is_at("(") {
+        true => (Some(words.parenthesized()), String::new(), vec![]),
+        false => {
             let Some(table) = words.qualified_name() else { return Ok(None) };
             (None, table, words.columns())
         }
@@ -396,11 +422,9 @@ fn copy_options(mut words: Tokens) -> Result<CopyOptions> {
     let (mut format, mut delimiter, mut null, mut quote) = (CopyFormat::Text, None, None, b'"');
     let mut header = false;
     words.skip("WITH");
-    let in_parentheses = matches!(words.tokens.first(), Some(Token::LParen));
+    let in_parentheses = words.is_at("(");
     loop {
-        while matches!(words.tokens.first(), Some(Token::LParen | Token::RParen | Token::Comma)) {
-            words.tokens = &words.tokens[1..];
-        }
+        while ["(", ")", ","].iter().any(|sign| words.skip_sign(sign)) {}
         if words.tokens.is_empty() {
             break;
         }
@@ -409,7 +433,7 @@ fn copy_options(mut words: Tokens) -> Result<CopyOptions> {
             "CSV" => format = CopyFormat::Csv,
             "BINARY" => format = CopyFormat::Binary,
             "HEADER" => {
-                let written = in_parentheses && !matches!(words.tokens.first(), Some(Token::Comma | Token::RParen));
+                let written = in_parentheses && !words.is_at(",") && !words.is_at(")");
                 let value = if written { words.next_value().unwrap_or_default() } else { "true".into() };
                 header = !matches!(value.to_ascii_lowercase().as_str(), "false" | "off" | "0");
             }
@@ -433,7 +457,7 @@ fn copy_options(mut words: Tokens) -> Result<CopyOptions> {
             }
             // What PostgreSQL writes at once, is written at once here anyway.
             "FREEZE" => {
-                let written = in_parentheses && !matches!(words.tokens.first(), Some(Token::Comma | Token::RParen));
+                let written = in_parentheses && !words.is_at(",") && !words.is_at(")");
                 if written {
                     words.next_value();
                 }
@@ -472,35 +496,56 @@ fn one_byte(option: &str, value: Option<String>) -> Result<u8> {
     }
 }
 
-/// The remaining tokens.
-/// A part of a statement as SQL.
-fn written(tokens: &[Token]) -> String {
-    let text = |token: &Token| match token {
-        Token::SingleQuotedString(text) => format!("'{}'", text.replace('\'', "''")),
-        Token::EscapedStringLiteral(text) => format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''")),
-        Token::Word(word) if word.quote_style.is_some() => quote(&word.value),
-        other => other.to_string(),
-    };
-    tokens.iter().map(text).collect::<Vec<_>>().join(" ")
+fn is_sign(token: &Lexeme, sign: &str) -> bool {
+    matches!(token.kind, LexemeKind::Sign(found) if found == sign)
 }
 
+/// The remaining tokens of a text.
 struct Tokens<'a> {
-    tokens: &'a [Token],
+    text: &'a str,
+    tokens: &'a [Lexeme],
 }
 
-impl Tokens<'_> {
+impl<'a> Tokens<'a> {
     /// The next token as an upper-case word; empty if it is not a word.
     fn peek(&self) -> String {
         match self.tokens.first() {
-            Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
+            Some(Lexeme { kind: LexemeKind::Word, span }) => span.of(self.text).to_ascii_uppercase(),
             _ => String::new(),
         }
     }
 
+    /// Takes the next token.
+    fn next(&mut self) -> Option<&'a Lexeme> {
+        let (token, rest) = self.tokens.split_first()?;
+        self.tokens = rest;
+        Some(token)
+    }
+
     fn next_word(&mut self) -> String {
         let word = self.peek();
-        self.tokens = self.tokens.get(1..).unwrap_or_default();
+        self.next();
         word
+    }
+
+    fn is_at(&self, sign: &str) -> bool {
+        self.tokens.first().is_some_and(|token| is_sign(token, sign))
+    }
+
+    fn skip_sign(&mut self, sign: &str) -> bool {
+        let found = self.is_at(sign);
+        if found {
+            self.next();
+        }
+        found
+    }
+
+    /// A part of the statement as it is written.
+    fn written(&self, part: &[Lexeme]) -> String {
+        match part {
+            [] => String::new(),
+            [first, ..] => first.span.to(part[part.len() - 1].span).of(self.text).to_owned(),
+        }
     }
 
     fn skip(&mut self, word: &str) -> bool {
@@ -512,12 +557,15 @@ impl Tokens<'_> {
     }
 
     fn has(&self, word: &str) -> bool {
-        self.tokens.iter().any(|t| matches!(t, Token::Word(w) if w.value.eq_ignore_ascii_case(word)))
+        let is_it =
+            |token: &Lexeme| token.kind == LexemeKind::Word && token.span.of(self.text).eq_ignore_ascii_case(word);
+        self.tokens.iter().any(is_it)
     }
 
     /// Parses READ ONLY and READ WRITE among the words.
     fn modes(&self) -> Result<Modes> {
-        let words: Vec<String> = self.tokens.iter().map(|token| token.to_string().to_ascii_lowercase()).collect();
+        let words: Vec<String> =
+            self.tokens.iter().map(|token| token.span.of(self.text).to_ascii_lowercase()).collect();
         let read_only = words.windows(2).filter(|pair| pair[0] == "read").find_map(|pair| match pair[1].as_str() {
             "only" => Some(true),
             "write" => Some(false),
@@ -547,84 +595,41 @@ impl Tokens<'_> {
 
     /// Parses a number of rows, with its sign, if one follows.
     fn number(&mut self) -> Result<Option<i64>> {
-        let sign = match self.tokens.first() {
-            Some(sign @ (Token::Minus | Token::Plus)) => sign.to_string(),
-            _ => String::new(),
-        };
+        let sign = ["-", "+"].into_iter().find(|sign| self.is_at(sign)).unwrap_or_default();
         let at = usize::from(!sign.is_empty());
-        let Some(Token::Number(digits, _)) = self.tokens.get(at) else { return Ok(None) };
+        let Some(Lexeme { kind: LexemeKind::Number, span }) = self.tokens.get(at) else { return Ok(None) };
         self.tokens = &self.tokens[at + 1..];
-        let text = format!("{sign}{digits}");
+        let text = format!("{sign}{}", span.of(self.text));
         let count = text.parse().map_err(|_| PgError::syntax(format!("syntax error: {text} is no count of rows")))?;
         Ok(Some(count))
     }
 
     /// What is between parentheses, separated at its commas.
     fn parenthesized_list(&mut self) -> Vec<String> {
-        let (mut items, mut depth) = (vec![String::new()], 0usize);
-        while let Some((token, rest)) = self.tokens.split_first() {
-            self.tokens = rest;
-            match token {
-                Token::LParen => depth += 1,
-                Token::RParen => depth -= 1,
+        let inner = self.in_parentheses();
+        let (mut items, mut depth, mut start) = (vec![], 0usize, 0);
+        for (at, token) in inner.iter().enumerate() {
+            match token.kind {
+                LexemeKind::Sign("(") => depth += 1,
+                LexemeKind::Sign(")") => depth = depth.saturating_sub(1),
+                LexemeKind::Sign(",") if depth == 0 => {
+                    items.push(self.written(&inner[start..at]));
+                    start = at + 1;
+                }
                 _ => {}
             }
-            match (token, depth) {
-                (_, 0) => break,
-                (Token::LParen, 1) => {}
-                (Token::Comma, 1) => items.push(String::new()),
-                (token, _) => {
-                    if let Some(item) = items.last_mut() {
-                        let apart = matches!(token, Token::Word(_)) && !item.is_empty();
-                        item.push_str(if apart { " " } else { "" });
-                        item.push_str(&token.to_string());
-                    }
-                }
-            }
         }
+        items.push(self.written(&inner[start..]));
         items
     }
 
-    fn name(&mut self) -> Option<String> {
-        let Some(Token::Word(word)) = self.tokens.first() else { return None };
-        self.tokens = &self.tokens[1..];
-        Some(if word.quote_style.is_some() { word.value.clone() } else { word.value.to_lowercase() })
-    }
-
-    /// The name of a table, with its schema if that is written.
-    fn qualified_name(&mut self) -> Option<String> {
-        let mut parts = vec![self.name()?];
-        while matches!(self.tokens.first(), Some(Token::Period)) {
-            self.tokens = &self.tokens[1..];
-            parts.push(self.name()?);
-        }
-        let from = parts.len().saturating_sub(2);
-        Some(parts[from..].join("."))
-    }
-
-    fn columns(&mut self) -> Vec<String> {
-        let mut columns = vec![];
-        if matches!(self.tokens.first(), Some(Token::LParen)) {
-            self.tokens = &self.tokens[1..];
-            while let Some(name) = self.name() {
-                columns.push(name);
-                let more = matches!(self.tokens.first(), Some(Token::Comma));
-                self.tokens = self.tokens.get(1..).unwrap_or_default();
-                if !more {
-                    break;
-                }
-            }
-        }
-        columns
-    }
-
-    /// The text between parentheses.
-    fn parenthesized(&mut self) -> String {
+    /// Takes the tokens between parentheses, and these.
+    fn in_parentheses(&mut self) -> &'a [Lexeme] {
         let (mut depth, mut end) = (0usize, self.tokens.len());
         for (at, token) in self.tokens.iter().enumerate() {
-            match token {
-                Token::LParen => depth += 1,
-                Token::RParen => depth = depth.saturating_sub(1),
+            match token.kind {
+                LexemeKind::Sign("(") => depth += 1,
+                LexemeKind::Sign(")") => depth = depth.saturating_sub(1),
                 _ => {}
             }
             if depth == 0 {
@@ -634,19 +639,57 @@ impl Tokens<'_> {
         }
         let inner = self.tokens.get(1..end).unwrap_or_default();
         self.tokens = self.tokens.get(end + 1..).unwrap_or_default();
-        written(inner)
+        inner
+    }
+
+    /// The text between parentheses.
+    fn parenthesized(&mut self) -> String {
+        let inner = self.in_parentheses();
+        self.written(inner)
+    }
+
+    fn name(&mut self) -> Option<String> {
+        let name = match self.tokens.first()? {
+            Lexeme { kind: LexemeKind::Word, span } => span.of(self.text).to_lowercase(),
+            Lexeme { kind: LexemeKind::Name(name), .. } => name.clone(),
+            _ => return None,
+        };
+        self.next();
+        Some(name)
+    }
+
+    /// The name of a table, with its schema if that is written.
+    fn qualified_name(&mut self) -> Option<String> {
+        let mut parts = vec![self.name()?];
+        while self.skip_sign(".") {
+            parts.push(self.name()?);
+        }
+        let from = parts.len().saturating_sub(2);
+        Some(parts[from..].join("."))
+    }
+
+    fn columns(&mut self) -> Vec<String> {
+        let mut columns = vec![];
+        if self.skip_sign("(") {
+            while let Some(name) = self.name() {
+                columns.push(name);
+                let more = self.is_at(",");
+                self.next();
+                if !more {
+                    break;
+                }
+            }
+        }
+        columns
     }
 
     /// A string, a number or a word.
     fn next_value(&mut self) -> Option<String> {
-        let value = match self.tokens.first()? {
-            Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => text.clone(),
-            Token::Number(digits, _) => digits.clone(),
-            Token::Word(word) => word.value.clone(),
-            other => other.to_string(),
-        };
-        self.tokens = &self.tokens[1..];
-        Some(value)
+        let token = self.next()?;
+        Some(match &token.kind {
+            LexemeKind::Text(value) | LexemeKind::Name(value) => value.clone(),
+            _ => token.span.of(self.text).to_owned(),
+        })
     }
 
     /// All remaining tokens as one value; `None` for DEFAULT.
@@ -661,8 +704,7 @@ impl Tokens<'_> {
 
     fn setting_name(&mut self) -> String {
         let mut name = self.name().unwrap_or_default();
-        while matches!(self.tokens.first(), Some(Token::Period)) {
-            self.tokens = &self.tokens[1..];
+        while self.skip_sign(".") {
             name = format!("{name}.{}", self.name().unwrap_or_default());
         }
         name.to_lowercase()
@@ -725,6 +767,8 @@ mod tests {
         check("DEALLOCATE ALL", Some(Utility::Deallocate(None)));
         check("DEALLOCATE PREPARE s1", Some(Utility::Deallocate(Some("s1".into()))));
         check("SELECT 1", None);
+        check("select /* nothing */ ;", Some(Utility::SelectNothing));
+        check("SELECT 'open", None);
         check("savepoint a", Some(Utility::Savepoint("a".into())));
         check("RELEASE SAVEPOINT A", Some(Utility::Release("a".into())));
         check("ROLLBACK TO SAVEPOINT \"A\"", Some(Utility::RollbackTo("A".into())));
@@ -792,6 +836,8 @@ mod tests {
         let expected = ("p".into(), "int; numeric(10,2); double precision; int[]".into(), "SELECT $1".into());
         assert_eq!(prepared("PREPARE P (int, numeric(10,2), double precision, int[]) AS SELECT $1"), expected);
         assert_eq!(prepared("prepare \"P\" as select 1"), ("P".into(), String::new(), "select 1".into()));
+        let commented = prepared("PREPARE p (bit varying (3)) AS SELECT 'a' /* b */ , $1");
+        assert_eq!(commented, ("p".into(), "bit varying (3)".into(), "SELECT 'a' /* b */ , $1".into()));
         assert!(utility("PREPARE p SELECT 1").is_err());
     }
 
@@ -809,9 +855,9 @@ mod tests {
         let sql = "COPY public.t (a, \"B\") TO STDOUT WITH (FORMAT csv, HEADER, DELIMITER ';', NULL 'x', QUOTE '''')";
         assert_eq!(options(sql), ("SELECT \"a\", \"B\" FROM \"public\".\"t\"".into(), csv));
         let (query, chosen) = options("COPY (SELECT 'a)' , (1)) TO STDOUT (FORMAT BINARY)");
-        assert_eq!((query.as_str(), chosen.format), ("SELECT 'a)' , ( 1 )", CopyFormat::Binary));
+        assert_eq!((query.as_str(), chosen.format), ("SELECT 'a)' , (1)", CopyFormat::Binary));
         let (query, _) = options("COPY (SELECT 'te''xt', E'\\n\\'\\\\', \"x\"\"y\" FROM t) TO STDOUT");
-        assert_eq!(query, "SELECT 'te''xt' , E'\n''\\\\' , \"x\"\"y\" FROM t");
+        assert_eq!(query, "SELECT 'te''xt', E'\\n\\'\\\\', \"x\"\"y\" FROM t");
         assert_eq!(options("COPY t TO STDOUT CSV HEADER").1.format, CopyFormat::Csv);
         assert!(utility("COPY t TO STDOUT (FORMAT parquet)").is_err());
         assert!(utility("COPY t TO STDOUT (DELIMITER 'ab')").is_err());

@@ -567,6 +567,43 @@ async fn columns_have_the_names_that_postgresql_gives_them() {
     server.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn forms_of_postgresql_are_answered() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let made = "CREATE TABLE f (a INT NOT NULL, b VARCHAR, PRIMARY KEY (a)); INSERT INTO f VALUES (1, 'x'), (2, 'Y'), (3, 'z')";
+    client.batch_execute(made).await.expect("made");
+    for (sql, expected) in [
+        (
+            "SELECT pg_catalog.string_agg(b, ',') FROM f WHERE b OPERATOR(pg_catalog.~) '^[xz]' COLLATE pg_catalog.default",
+            "x,z",
+        ),
+        ("SELECT string_agg(b, ',' ORDER BY b COLLATE NOCASE) FROM f", "x,Y,z"),
+        ("SELECT sum(a) FROM f WHERE a = ANY('{1,3}') AND b <> ALL('{q,\"r s\"}')", "4"),
+        ("SELECT count(*) FROM pg_catalog.generate_series(1, array_upper(current_schemas(true), 1))", "2"),
+        ("SELECT max(n) FROM (SELECT pg_catalog.generate_series(1, 4) AS n) s", "4"),
+        ("SELECT tables.table_name FROM information_schema.tables WHERE tables.table_schema = 'public'", "f"),
+        ("SELECT relname FROM pg_class WHERE oid = 'f'::regclass FOR UPDATE", "f"),
+        (
+            "SELECT (SELECT nspname FROM pg_namespace n WHERE n.oid = c.relnamespace) FROM pg_class c WHERE relname = 'f'",
+            "public",
+        ),
+        (
+            "SELECT array_to_string(relacl, ',') IS NULL AND 'a' = ANY(reloptions) IS NULL FROM pg_class WHERE relname = 'f'",
+            "t",
+        ),
+        ("SELECT (k.e).n FROM (SELECT information_schema._pg_expandarray(indkey) AS e FROM pg_index) k", "1"),
+        ("SELECT format('%I', 'a b') || current_schema", "\"a b\"public"),
+        ("SELECT a FROM f WHERE current_user = 'ann' AND a = 2 FOR UPDATE", "2"),
+    ] {
+        assert_eq!(text(&client, sql).await, expected, "{sql}");
+    }
+    let names = client.prepare("SELECT trim(b), b COLLATE \"C\", f.a, a, current_user FROM f").await.expect("prepared");
+    let names: Vec<_> = names.columns().iter().map(|column| column.name()).collect();
+    assert_eq!(names, ["btrim", "b", "a", "a", "current_user"]);
+    server.stop().await;
+}
+
 /// The queries of psql's commands and of drivers.
 const PSQL: &[&str] = &[
     // \dt

@@ -32,7 +32,7 @@ const WITH_LAMBDAS: [&str; 16] = [
 impl Parser<'_> {
     /// A call from its opening parenthesis on.
     pub(super) fn call(&mut self, receiver: Option<Expr>, name: ObjectName) -> Parsed<Call> {
-        let mut call = Call::of(receiver, name);
+        let mut call = Call { receiver, ..Call::of(name, vec![]) };
         let takes_lambdas = call.takes_lambdas();
         self.expect_op(Op::LeftParen)?;
         self.nest(|parser| parser.call_arguments(&mut call, takes_lambdas))?;
@@ -182,7 +182,7 @@ impl Parser<'_> {
     /// `extract(…)` and the other functions that may have keywords between their arguments.
     pub(super) fn special(&mut self, keyword: K) -> Parsed<ExprKind> {
         let name = self.label("a function")?;
-        let mut call = Call::of(None, ObjectName { span: name.span, parts: vec![name] });
+        let mut call = Call::of(ObjectName { span: name.span, parts: vec![name] }, vec![]);
         self.expect_op(Op::LeftParen)?;
         let special = self.nest(|parser| match keyword {
             _ if parser.is_op(Op::RightParen) => Ok(None),
@@ -268,20 +268,5 @@ impl Call {
     /// Whether `x -> …` is a lambda as an argument.
     pub(crate) fn takes_lambdas(&self) -> bool {
         self.name.parts.last().is_some_and(|name| WITH_LAMBDAS.contains(&name.text.as_str()))
-    }
-
-    /// A call without arguments and clauses.
-    fn of(receiver: Option<Expr>, name: ObjectName) -> Call {
-        Call {
-            receiver,
-            name,
-            distinct: false,
-            arguments: vec![],
-            order_by: vec![],
-            ignore_nulls: None,
-            within_group: vec![],
-            filter: None,
-            over: None,
-        }
     }
 }

@@ -12,34 +12,31 @@ impl Parser<'_> {
 
     /// The value of a text in quotes. For `X'…'` and `B'…'`, the digits.
     pub(super) fn decoded(&self, token: &str, form: TextForm) -> Parsed<String> {
-        let wrong = |what: &str| Err(self.error(format!("{what} in a text")));
-        Ok(match form {
-            TextForm::Plain => unquoted(token, '\''),
-            TextForm::Dollars => {
-                let tag = token.get(1..).and_then(|rest| rest.find('$')).map_or(0, |at| at + 2);
-                token.get(tag..token.len().saturating_sub(tag)).unwrap_or_default().to_owned()
-            }
-            TextForm::Escaped => match unescaped(&unquoted(token.get(1..).unwrap_or_default(), '\'')) {
-                Some(text) => text,
-                None => return wrong("an escape that is no character"),
-            },
-            TextForm::Unicode => {
-                let quote = if token.ends_with('"') { '"' } else { '\'' };
-                match with_code_points(&unquoted(token.get(2..).unwrap_or_default(), quote)) {
-                    Some(text) => text,
-                    None => return wrong("a code that is no character"),
-                }
-            }
-            TextForm::Hexadecimal => digits(token, |byte| byte.is_ascii_hexdigit())
-                .ok_or_else(|| self.error("X'…' has hexadecimal digits"))?,
-            TextForm::Bits => digits(token, |byte| matches!(byte, b'0' | b'1'))
-                .ok_or_else(|| self.error("B'…' has the digits 0 and 1"))?,
-        })
+        decoded(token, form).map_err(|wrong| self.error(wrong))
+    }
+}
+
+/// The value of a text or name in quotes, or what is wrong with it.
+pub(crate) fn decoded(token: &str, form: TextForm) -> Result<String, &'static str> {
+    let behind = |prefix: usize| token.get(prefix..).unwrap_or_default();
+    match form {
+        TextForm::Plain => Ok(unquoted(token, '\'')),
+        TextForm::Dollars => {
+            let tag = token.get(1..).and_then(|rest| rest.find('$')).map_or(0, |at| at + 2);
+            Ok(token.get(tag..token.len().saturating_sub(tag)).unwrap_or_default().to_owned())
+        }
+        TextForm::Escaped => unescaped(&unquoted(behind(1), '\'')).ok_or("an escape that is no character in a text"),
+        TextForm::Unicode => {
+            let quote = if token.ends_with('"') { '"' } else { '\'' };
+            with_code_points(&unquoted(behind(2), quote)).ok_or("a code that is no character in a text")
+        }
+        TextForm::Hexadecimal => digits(token, |byte| byte.is_ascii_hexdigit()).ok_or("X'…' has hexadecimal digits"),
+        TextForm::Bits => digits(token, |byte| matches!(byte, b'0' | b'1')).ok_or("B'…' has the digits 0 and 1"),
     }
 }
 
 /// What is between quotes, in which the quote is doubled.
-pub(super) fn unquoted(token: &str, quote: char) -> String {
+pub(crate) fn unquoted(token: &str, quote: char) -> String {
     let inner = token.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)).unwrap_or_default();
     match inner.contains(quote) {
         false => inner.to_owned(),

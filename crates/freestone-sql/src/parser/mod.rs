@@ -32,8 +32,10 @@ use crate::keyword::Keyword;
 use crate::lexer::{Lexed, Op, Token, TokenKind, lex, shown};
 use crate::span::Span;
 use crate::tree::{Expr, Statement, Type};
+use crate::with_stack;
 
 pub(crate) use expressions::Precedence;
+pub(crate) use literals::{decoded, unquoted};
 use queries::IntoTable;
 
 /// The maximum depth of brackets, calls, CASEs, subqueries, and signs or NOTs before an operand.
@@ -41,11 +43,6 @@ pub const NESTED_MAX: u32 = 100;
 
 /// The maximum depth of a tree, with its operators.
 pub const LEVELS_MAX: u32 = 1000;
-
-/// The stack that one level takes at most, with its operators, and what is added when less is left: the deepest statement
-/// is parsed on the stack of any thread.
-const STACK_BYTES_LEFT: usize = 128 << 10;
-const STACK_BYTES: usize = 1 << 20;
 
 /// What a rule returns. The error is boxed because it is larger than most results.
 type Parsed<T> = Result<T, Box<SyntaxError>>;
@@ -298,7 +295,7 @@ impl Parser<'_> {
         }
         self.nested += 1;
         let parsed = self.with_own_depth(|parser| {
-            let parsed = stacker::maybe_grow(STACK_BYTES_LEFT, STACK_BYTES, || rule(parser))?;
+            let parsed = with_stack(|| rule(parser))?;
             parser.deepen()?;
             Ok(parsed)
         });

@@ -462,6 +462,23 @@ pub struct Call {
     pub over: Option<Over>,
 }
 
+impl Call {
+    /// A call without other clauses.
+    pub fn of(name: ObjectName, arguments: Vec<Argument>) -> Call {
+        Call {
+            receiver: None,
+            name,
+            distinct: false,
+            arguments,
+            order_by: vec![],
+            ignore_nulls: None,
+            within_group: vec![],
+            filter: None,
+            over: None,
+        }
+    }
+}
+
 /// An argument of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Argument {

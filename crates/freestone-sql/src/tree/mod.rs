@@ -7,6 +7,7 @@
 mod expressions;
 mod names;
 mod objects;
+mod parts;
 mod queries;
 mod session;
 mod statements;
@@ -17,6 +18,7 @@ mod writes;
 pub use expressions::*;
 pub use names::*;
 pub use objects::*;
+pub use parts::*;
 pub use queries::*;
 pub use session::*;
 pub use statements::*;

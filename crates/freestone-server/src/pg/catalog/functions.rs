@@ -4,9 +4,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int64Array, Int64Builder, ListBuilder, StringArray, StringBuilder,
-};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListBuilder, StringArray, StringBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type};
 use datafusion::error::DataFusionError;
@@ -34,7 +32,6 @@ enum Kind {
     Text,
     Bool,
     TextArray,
-    Ints,
 }
 
 impl Kind {
@@ -44,7 +41,6 @@ impl Kind {
             Kind::Text => DataType::Utf8,
             Kind::Bool => DataType::Boolean,
             Kind::TextArray => DataType::List(Arc::new(Field::new("item", DataType::Utf8, true))),
-            Kind::Ints => DataType::List(Arc::new(Field::new("item", DataType::Int64, true))),
         }
     }
 }
@@ -66,7 +62,7 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
         let names = [PG_CATALOG, "public"].into_iter().skip(usize::from(!implicit));
         Value::TextArray(names.map(str::to_owned).collect())
     }),
-    ("pg_current_user", Kind::Text, |data, _| Value::Text(data.user.clone())),
+    ("current_user", Kind::Text, |data, _| Value::Text(data.user.clone())),
     ("pg_get_userbyid", Kind::Text, |data, arguments| {
         let name =
             data.roles.iter().find(|(name, _)| arguments.first().and_then(Value::int) == Some(data.role_oid(name)));
@@ -263,8 +259,6 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
         Some(Value::Places(1..)) => Value::Int(1),
         _ => Value::Null,
     }),
-    // The positions of a list's elements. With unnest, they are `generate_subscripts` and `_pg_expandarray`.
-    ("pg_subscripts", Kind::Ints, |_, arguments| arguments.first().cloned().unwrap_or(Value::Null)),
 ];
 
 /// Functions that do something: they are called whenever their statement runs.
@@ -410,16 +404,6 @@ fn array(kind: Kind, values: impl Iterator<Item = Value>) -> ArrayRef {
             for value in values {
                 match value {
                     Value::TextArray(texts) => lists.append_value(texts.into_iter().map(Some)),
-                    _ => lists.append_null(),
-                }
-            }
-            Arc::new(lists.finish())
-        }
-        Kind::Ints => {
-            let mut lists = ListBuilder::new(Int64Builder::new());
-            for value in values {
-                match value {
-                    Value::Places(count) => lists.append_value((1..=count as i64).map(Some)),
                     _ => lists.append_null(),
                 }
             }

@@ -9,14 +9,14 @@ use crate::pg::types::ColumnType;
 use crate::users::Role;
 
 pub const TABLES: &[TableOf] = &[
-    TableOf { name: "pg_namespace", columns: "oid i, nspname t, nspowner i, nspacl t", rows: namespaces },
+    TableOf { name: "pg_namespace", columns: "oid i, nspname t, nspowner i, nspacl a", rows: namespaces },
     TableOf {
         name: "pg_class",
         columns: "oid i, relname t, relnamespace i, reltype i, reloftype i, relowner i, relam i, relfilenode i, \
                   reltablespace i, relpages i, reltuples f, relallvisible i, reltoastrelid i, relhasindex b, relisshared b, \
                   relpersistence t, relkind t, relnatts i, relchecks i, relhasrules b, relhastriggers b, relhassubclass b, \
                   relrowsecurity b, relforcerowsecurity b, relispopulated b, relreplident t, relispartition b, \
-                  relrewrite i, relfrozenxid i, relminmxid i, relacl t, reloptions t, relpartbound t",
+                  relrewrite i, relfrozenxid i, relminmxid i, relacl a, reloptions a, relpartbound t",
         rows: classes,
     },
     TableOf {
@@ -24,7 +24,7 @@ pub const TABLES: &[TableOf] = &[
         columns: "attrelid i, attname t, atttypid i, attstattarget i, attlen i, attnum i, attndims i, attcacheoff i, \
                   atttypmod i, attbyval b, attalign t, attstorage t, attcompression t, attnotnull b, atthasdef b, \
                   atthasmissing b, attidentity t, attgenerated t, attisdropped b, attislocal b, attinhcount i, \
-                  attcollation i, attacl t, attoptions t, attfdwoptions t, attmissingval t",
+                  attcollation i, attacl a, attoptions a, attfdwoptions a, attmissingval t",
         rows: attributes,
     },
     TableOf {
@@ -33,20 +33,20 @@ pub const TABLES: &[TableOf] = &[
                   typispreferred b, typisdefined b, typdelim c, typrelid i, typsubscript t, typelem i, typarray i, \
                   typinput i, typoutput i, typreceive i, typsend i, typmodin i, typmodout i, typanalyze i, typalign c, \
                   typstorage c, typnotnull b, typbasetype i, typtypmod i, typndims i, typcollation i, typdefaultbin t, \
-                  typdefault t, typacl t",
+                  typdefault t, typacl a",
         rows: all_types,
     },
     TableOf {
         name: "pg_database",
         columns: "oid i, datname t, datdba i, encoding i, datlocprovider t, datistemplate b, datallowconn b, \
                   datconnlimit i, datfrozenxid i, datminmxid i, dattablespace i, datcollate t, datctype t, daticulocale t, \
-                  daticurules t, datcollversion t, datacl t",
+                  daticurules t, datcollversion t, datacl a",
         rows: databases,
     },
     TableOf {
         name: "pg_roles",
         columns: "rolname t, rolsuper b, rolinherit b, rolcreaterole b, rolcreatedb b, rolcanlogin b, rolreplication b, \
-                  rolconnlimit i, rolpassword t, rolvaliduntil t, rolbypassrls b, rolconfig t, oid i",
+                  rolconnlimit i, rolpassword t, rolvaliduntil t, rolbypassrls b, rolconfig a, oid i",
         rows: roles,
     },
     TableOf {
@@ -103,7 +103,7 @@ pub const TABLES: &[TableOf] = &[
     },
     TableOf {
         name: "pg_tablespace",
-        columns: "oid i, spcname t, spcowner i, spcacl t, spcoptions t",
+        columns: "oid i, spcname t, spcowner i, spcacl a, spcoptions a",
         rows: tablespaces,
     },
     TableOf {
@@ -111,7 +111,7 @@ pub const TABLES: &[TableOf] = &[
         columns: "oid i, proname t, pronamespace i, proowner i, prolang i, procost f, prorows f, provariadic i, \
                   prosupport t, prokind t, prosecdef b, proleakproof b, proisstrict b, proretset b, provolatile t, \
                   proparallel t, pronargs i, pronargdefaults i, prorettype i, proargtypes l, proallargtypes l, \
-                  proargmodes t, proargnames t, proargdefaults t, prosrc t, probin t, proconfig t, proacl t",
+                  proargmodes t, proargnames t, proargdefaults t, prosrc t, probin t, proconfig a, proacl a",
         rows: procedures,
     },
     TableOf {

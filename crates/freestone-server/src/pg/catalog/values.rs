@@ -9,7 +9,7 @@ pub enum Value {
     Text(String),
     Bool(bool),
     TextArray(Vec<String>),
-    /// The numbers from 1 to this one.
+    /// A list of so many values.
     Places(usize),
     /// There is no object of this name: a kind and a name.
     Missing(&'static str, String),

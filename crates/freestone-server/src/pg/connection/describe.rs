@@ -13,7 +13,6 @@ use super::transaction::Implicit;
 use super::work::{self, Work};
 use super::{Connection, End};
 use crate::execution::{self, CountedMemory};
-use crate::pg::catalog;
 use crate::pg::error::PgError;
 use crate::pg::frame::{Bind, Message, Target};
 use crate::pg::names::{Known, as_named};
@@ -37,8 +36,7 @@ pub struct Portal {
 
 /// The columns of rows as they are described to clients.
 pub fn columns(schema: &SchemaRef) -> Vec<(String, ColumnType)> {
-    let name = |name: &str| name.split(catalog::AGAIN).next().unwrap_or_default().to_owned();
-    schema.fields().iter().map(|field| (name(field.name()), ColumnType::of_field(field))).collect()
+    schema.fields().iter().map(|field| (field.name().clone(), ColumnType::of_field(field))).collect()
 }
 
 /// The format of a column: each column has its own, or one applies to all, or all are text.

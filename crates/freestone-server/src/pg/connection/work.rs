@@ -76,13 +76,28 @@ fn understand_one(session: &Session, statement: Statement) -> Result<Work, PgErr
 
 /// The action for a statement of the engine.
 fn understand_query(session: &Session, statement: Statement) -> Result<Work, PgError> {
-    let unnested = series::unnested(&statement.text);
-    let catalog = catalog::rewrite(unnested.as_deref().unwrap_or(&statement.text));
-    let Some(rewritten) = catalog.or(unnested) else {
+    let Some(rewritten) = rewritten(&statement.text) else {
         return Ok(Work::Statement(Arc::new(statement)));
     };
     match <[Statement; 1]>::try_from(session.parse(&rewritten)?) {
         Ok([rewritten]) => Ok(Work::Statement(Arc::new(rewritten))),
         Err(_) => Ok(Work::Statement(Arc::new(statement))),
     }
+}
+
+/// A statement of PostgreSQL in the engine's words; `None` if it is in them, or cannot be parsed.
+fn rewritten(sql: &str) -> Option<String> {
+    let (has_series, asks_for_catalog) = (series::is_in(sql), catalog::is_asked_for(sql));
+    if !has_series && !asks_for_catalog {
+        return None;
+    }
+    let written = freestone_sql::parse_statement(sql).ok()?;
+    let mut changed = written.clone();
+    if has_series {
+        series::unnest(&mut changed);
+    }
+    if asks_for_catalog {
+        catalog::rewrite(&mut changed);
+    }
+    (changed != written).then(|| changed.to_string())
 }
