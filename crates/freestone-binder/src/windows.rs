@@ -85,13 +85,11 @@ impl Binder<'_> {
             marks.push(self.scalar_call("lower", vec![text(mark)], span)?);
         }
         for key in order_by {
-            let direction = if key.order.descending == Some(true) { "DESC" } else { "ASC" };
-            let nulls = match key.order.nulls_first {
-                Some(true) => "FIRST",
-                Some(false) => "LAST",
-                None => "",
-            };
-            let arguments = vec![self.expression(&key.value)?, text(direction), text(nulls)];
+            let value = self.expression(&key.value)?;
+            let key = self.sort(value, key.order);
+            let direction = if key.asc { "ASC" } else { "DESC" };
+            let nulls = if key.nulls_first { "FIRST" } else { "LAST" };
+            let arguments = vec![key.expr, text(direction), text(nulls)];
             marks.push(self.scalar_call(ORDERED_BY, arguments, span)?);
         }
         Ok(marks)

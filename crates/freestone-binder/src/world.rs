@@ -276,9 +276,6 @@ pub trait Functions {
 
 /// Settings that change the meaning of a query.
 pub trait Settings {
-    /// Whether NULL comes before values in this direction, where the query does not say.
-    fn nulls_first(&self, ascending: bool) -> bool;
-
     /// Whether columns of tables may be of an ENUM.
     fn has_enums(&self) -> bool {
         false

@@ -46,7 +46,7 @@ fn queries_become_plans() {
         (
             "SELECT b, sum(a) AS s FROM t GROUP BY b HAVING sum(a) > 1 ORDER BY s DESC LIMIT 3",
             "Limit: skip=0, fetch=3
-  Sort: s DESC NULLS LAST
+  Sort: s DESC NULLS FIRST
     Projection: t.b, sum(t.a) AS s
       Filter: sum(t.a) > Int64(1)
         Aggregate: groupBy=[[t.b]], aggr=[[sum(t.a)]]

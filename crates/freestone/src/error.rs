@@ -6,15 +6,12 @@ mod words;
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
-use datafusion::sql::sqlparser::parser::ParserError;
-use datafusion::sql::utils::UNNEST_PLACEHOLDER;
 use freestone_advisor::AdvisorError;
 use freestone_sql::SyntaxError;
 use freestone_store::StoreError;
 use freestone_store::log::LogError;
 
 use crate::internal_names::{MARK, ROW_ID_COLUMN, is_temporary, without_marks};
-use crate::limits::{LEVELS_MAX, NESTED_MAX};
 pub(crate) use in_sql::in_sql;
 use words::plain;
 
@@ -168,16 +165,6 @@ impl Error {
         Error::invalid(format!("column {name} is ambiguous: several columns have this name"))
             .with_hint("give each a name of its own with AS")
     }
-
-    /// The error of a statement that nests beyond the limits.
-    pub(crate) fn too_deep() -> Error {
-        let message = format!(
-            "the statement is too complex: it nests too deeply (at most {LEVELS_MAX} levels of operators, and {NESTED_MAX} of \
-             parentheses, functions and subqueries)"
-        );
-        let hint = "write long chains of values as x IN (…), or as rows of a table that is joined";
-        Error::new(ErrorKind::Resource, message).with_hint(hint)
-    }
 }
 
 impl Error {
@@ -224,12 +211,6 @@ impl From<Error> for DataFusionError {
     }
 }
 
-impl From<ParserError> for Error {
-    fn from(error: ParserError) -> Self {
-        translate_parser(&error)
-    }
-}
-
 /// The innermost error, without the wrappers that only add context.
 fn root(error: &DataFusionError) -> &DataFusionError {
     match error {
@@ -244,7 +225,6 @@ fn translate(error: &DataFusionError) -> Error {
     match root(error) {
         DataFusionError::ArrowError(inner, _) => translate_arrow(inner),
         DataFusionError::External(inner) => translate_external(inner.as_ref()),
-        DataFusionError::SQL(inner, _) => translate_parser(inner),
         DataFusionError::SchemaError(inner, _) => translate_schema(inner),
         DataFusionError::Plan(message) => translate_plan(message),
         DataFusionError::NotImplemented(message) => Error::unsupported(clean(message)),
@@ -357,25 +337,6 @@ fn translate_store(error: &StoreError) -> Error {
     }
 }
 
-fn translate_parser(error: &ParserError) -> Error {
-    let message = match error {
-        ParserError::ParserError(message) | ParserError::TokenizerError(message) => message,
-        ParserError::RecursionLimitExceeded => return Error::too_deep(),
-    };
-    // "Expected: a table, found: WHERE at Line: 1, Column: 15": the position goes first, as in other messages.
-    let position = message.rsplit_once(" at Line: ").and_then(|(what, at)| {
-        let (line, column) = at.split_once(", Column: ")?;
-        Some((what, line.trim().parse::<u64>().ok()?, column.trim().parse::<u64>().ok()?))
-    });
-    match position {
-        Some((what, line, column)) if line > 0 => {
-            Error::syntax(format!("syntax error at line {line}, column {column}: {}", lower_first(what)))
-        }
-        Some((what, ..)) => Error::syntax(format!("syntax error: {}", lower_first(what))),
-        None => Error::syntax(format!("syntax error: {}", lower_first(message))),
-    }
-}
-
 fn translate_schema(error: &SchemaError) -> Error {
     match error {
         SchemaError::FieldNotFound { field, valid_fields } => {
@@ -388,9 +349,8 @@ fn translate_schema(error: &SchemaError) -> Error {
             if valid_fields.iter().any(shared) {
                 return Error::ambiguous(&wanted);
             }
-            // The rows of a write's target have an internal column, and lists that become rows have internal names.
-            let is_internal = |name: &str| name == ROW_ID_COLUMN || name.starts_with(UNNEST_PLACEHOLDER);
-            for valid in valid_fields.iter().filter(|valid| !is_internal(&valid.name)) {
+            // The rows of a write's target have an internal column.
+            for valid in valid_fields.iter().filter(|valid| valid.name != ROW_ID_COLUMN) {
                 let name = if qualified { plain_name(valid) } else { valid.name().to_owned() };
                 let name = in_sql(&without_marks(&name));
                 if !candidates.contains(&name) {
@@ -585,17 +545,6 @@ mod tests {
         let message = "Unsupported ast node in sqltorel: Identifier(Ident { value: \"a\", quote_style: None })";
         let expected = "this form of SQL is not available: a";
         check(DataFusionError::NotImplemented(message.into()), ErrorKind::Unsupported, expected, None);
-    }
-
-    #[test]
-    fn positions_come_first() {
-        let parser = ParserError::ParserError("Expected: a table, found: WHERE at Line: 3, Column: 15".into());
-        check(
-            DataFusionError::SQL(Box::new(parser), None),
-            ErrorKind::Syntax,
-            "syntax error at line 3, column 15: expected: a table, found: WHERE",
-            None,
-        );
     }
 
     #[test]

@@ -192,11 +192,7 @@ impl Functions for Memory {
     }
 }
 
-impl Settings for Memory {
-    fn nulls_first(&self, _: bool) -> bool {
-        false
-    }
-}
+impl Settings for Memory {}
 
 /// Binds a query of this world.
 pub fn bound(text: &str, world: &Memory) -> Option<std::result::Result<Bound, Box<BindError>>> {

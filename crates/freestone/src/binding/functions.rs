@@ -19,8 +19,6 @@ use datafusion::logical_expr::{
     TableSource, WindowUDF, lit, when,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::sql::planner::NullOrdering;
-use datafusion::sql::sqlparser::ast::BinaryOperator as Parsed;
 use freestone_binder::{BindError, Definition, ErrorKind as Kind, Functions, Settings, TableArgument};
 use freestone_sql::Span;
 use freestone_sql::tree::{self, BinaryOperator, IntervalUnit};
@@ -53,8 +51,7 @@ pub(super) struct Registry<'a> {
 }
 
 /// Its settings, for tables of a snapshot.
-pub(super) struct SessionSettings<'a> {
-    state: &'a SessionState,
+pub(super) struct SessionSettings {
     has_enums: bool,
 }
 
@@ -64,8 +61,8 @@ impl<'a> Registry<'a> {
     }
 
     /// The session's settings.
-    pub fn settings(&self) -> SessionSettings<'a> {
-        SessionSettings { state: self.state, has_enums: text_types::has_enums(&self.scope.snapshot) }
+    pub fn settings(&self) -> SessionSettings {
+        SessionSettings { has_enums: text_types::has_enums(&self.scope.snapshot) }
     }
 
     /// The columns of a query's rows, under the names that users see.
@@ -91,12 +88,7 @@ impl<'a> Registry<'a> {
     }
 }
 
-impl Settings for SessionSettings<'_> {
-    fn nulls_first(&self, ascending: bool) -> bool {
-        let ordering = self.state.config_options().sql_parser.default_null_ordering.as_str();
-        NullOrdering::from(ordering).nulls_first(ascending)
-    }
-
+impl Settings for SessionSettings {
     fn has_enums(&self) -> bool {
         self.has_enums
     }
@@ -196,14 +188,17 @@ impl Functions for Registry<'_> {
     }
 
     fn binary(&self, operator: BinaryOperator, left: Expr, right: Expr, schema: &DFSchema) -> Result<Expr> {
-        let Some(op) = parsed(operator) else { return not_impl_err!("the operator {operator:?}") };
+        if let Some(call) = scalars::unnamed_operator(operator, &left, &right) {
+            return Ok(call);
+        }
+        let Some(op) = planned(operator) else { return not_impl_err!("the operator {operator:?}") };
         let raw = RawBinaryExpr { op, left, right };
-        let raw = match self.ask_planners(raw, |planner, raw| planner.plan_binary_op(raw, schema))? {
-            PlannerResult::Planned(planned) => return Ok(planned),
-            PlannerResult::Original(raw) => raw,
-        };
-        let Some(operator) = planned(&raw.op) else { return not_impl_err!("the operator {:?}", raw.op) };
-        Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(raw.left), operator, Box::new(raw.right))))
+        Ok(match self.ask_planners(raw, |planner, raw| planner.plan_binary_op(raw, schema))? {
+            PlannerResult::Planned(planned) => planned,
+            PlannerResult::Original(RawBinaryExpr { op, left, right }) => {
+                Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+            }
+        })
     }
 
     fn access(&self, value: Expr, access: GetFieldAccess, schema: &DFSchema) -> Result<Expr> {
@@ -304,41 +299,39 @@ static DEFINITIONS: LazyLock<HashMap<(String, usize), Definition>> = LazyLock::n
     function_macros::definitions().filter_map(parsed).collect()
 });
 
-/// An operator as sqlparser has it, which the planners of operators take.
-fn parsed(operator: BinaryOperator) -> Option<Parsed> {
+/// An operator as DataFusion's planners know it.
+fn planned(operator: BinaryOperator) -> Option<Operator> {
     Some(match operator {
-        BinaryOperator::Or => Parsed::Or,
-        BinaryOperator::And => Parsed::And,
-        BinaryOperator::Eq => Parsed::Eq,
-        BinaryOperator::NotEq => Parsed::NotEq,
-        BinaryOperator::Lt => Parsed::Lt,
-        BinaryOperator::LtEq => Parsed::LtEq,
-        BinaryOperator::Gt => Parsed::Gt,
-        BinaryOperator::GtEq => Parsed::GtEq,
-        BinaryOperator::Concat => Parsed::StringConcat,
-        BinaryOperator::BitAnd => Parsed::BitwiseAnd,
-        BinaryOperator::BitOr => Parsed::BitwiseOr,
-        BinaryOperator::BitXor => Parsed::PGBitwiseXor,
-        BinaryOperator::ShiftLeft => Parsed::PGBitwiseShiftLeft,
-        BinaryOperator::ShiftRight => Parsed::PGBitwiseShiftRight,
-        BinaryOperator::Match => Parsed::PGRegexMatch,
-        BinaryOperator::MatchNoCase => Parsed::PGRegexIMatch,
-        BinaryOperator::NotMatch => Parsed::PGRegexNotMatch,
-        BinaryOperator::NotMatchNoCase => Parsed::PGRegexNotIMatch,
-        BinaryOperator::Arrow => Parsed::Arrow,
-        BinaryOperator::LongArrow => Parsed::LongArrow,
-        BinaryOperator::HashArrow => Parsed::HashArrow,
-        BinaryOperator::HashLongArrow => Parsed::HashLongArrow,
-        BinaryOperator::Contains => Parsed::AtArrow,
-        BinaryOperator::ContainedBy => Parsed::ArrowAt,
-        BinaryOperator::Overlaps => Parsed::PGOverlap,
-        BinaryOperator::StartsWith => Parsed::PGStartsWith,
-        BinaryOperator::Plus => Parsed::Plus,
-        BinaryOperator::Minus => Parsed::Minus,
-        BinaryOperator::Multiply => Parsed::Multiply,
-        BinaryOperator::Divide => Parsed::Divide,
-        BinaryOperator::IntegerDivide => Parsed::DuckIntegerDivide,
-        BinaryOperator::Modulo => Parsed::Modulo,
+        BinaryOperator::Or => Operator::Or,
+        BinaryOperator::And => Operator::And,
+        BinaryOperator::Eq => Operator::Eq,
+        BinaryOperator::NotEq => Operator::NotEq,
+        BinaryOperator::Lt => Operator::Lt,
+        BinaryOperator::LtEq => Operator::LtEq,
+        BinaryOperator::Gt => Operator::Gt,
+        BinaryOperator::GtEq => Operator::GtEq,
+        BinaryOperator::Concat => Operator::StringConcat,
+        BinaryOperator::BitAnd => Operator::BitwiseAnd,
+        BinaryOperator::BitOr => Operator::BitwiseOr,
+        BinaryOperator::BitXor => Operator::BitwiseXor,
+        BinaryOperator::ShiftLeft => Operator::BitwiseShiftLeft,
+        BinaryOperator::ShiftRight => Operator::BitwiseShiftRight,
+        BinaryOperator::Match => Operator::RegexMatch,
+        BinaryOperator::MatchNoCase => Operator::RegexIMatch,
+        BinaryOperator::NotMatch => Operator::RegexNotMatch,
+        BinaryOperator::NotMatchNoCase => Operator::RegexNotIMatch,
+        BinaryOperator::Arrow => Operator::Arrow,
+        BinaryOperator::LongArrow => Operator::LongArrow,
+        BinaryOperator::HashArrow => Operator::HashArrow,
+        BinaryOperator::HashLongArrow => Operator::HashLongArrow,
+        BinaryOperator::Contains => Operator::AtArrow,
+        BinaryOperator::ContainedBy => Operator::ArrowAt,
+        BinaryOperator::Plus => Operator::Plus,
+        BinaryOperator::Minus => Operator::Minus,
+        BinaryOperator::Multiply => Operator::Multiply,
+        BinaryOperator::Divide => Operator::Divide,
+        BinaryOperator::IntegerDivide => Operator::IntegerDivide,
+        BinaryOperator::Modulo => Operator::Modulo,
         BinaryOperator::IsDistinctFrom
         | BinaryOperator::IsNotDistinctFrom
         | BinaryOperator::Like
@@ -347,43 +340,8 @@ fn parsed(operator: BinaryOperator) -> Option<Parsed> {
         | BinaryOperator::NotILike
         | BinaryOperator::Distance
         | BinaryOperator::CosineDistance
+        | BinaryOperator::StartsWith
+        | BinaryOperator::Overlaps
         | BinaryOperator::Power => return None,
-    })
-}
-
-/// An operator as DataFusion computes it.
-fn planned(operator: &Parsed) -> Option<Operator> {
-    Some(match operator {
-        Parsed::Or => Operator::Or,
-        Parsed::And => Operator::And,
-        Parsed::Eq => Operator::Eq,
-        Parsed::NotEq => Operator::NotEq,
-        Parsed::Lt => Operator::Lt,
-        Parsed::LtEq => Operator::LtEq,
-        Parsed::Gt => Operator::Gt,
-        Parsed::GtEq => Operator::GtEq,
-        Parsed::StringConcat => Operator::StringConcat,
-        Parsed::BitwiseAnd => Operator::BitwiseAnd,
-        Parsed::BitwiseOr => Operator::BitwiseOr,
-        Parsed::PGBitwiseXor => Operator::BitwiseXor,
-        Parsed::PGBitwiseShiftLeft => Operator::BitwiseShiftLeft,
-        Parsed::PGBitwiseShiftRight => Operator::BitwiseShiftRight,
-        Parsed::PGRegexMatch => Operator::RegexMatch,
-        Parsed::PGRegexIMatch => Operator::RegexIMatch,
-        Parsed::PGRegexNotMatch => Operator::RegexNotMatch,
-        Parsed::PGRegexNotIMatch => Operator::RegexNotIMatch,
-        Parsed::AtArrow => Operator::AtArrow,
-        Parsed::ArrowAt => Operator::ArrowAt,
-        Parsed::Arrow => Operator::Arrow,
-        Parsed::LongArrow => Operator::LongArrow,
-        Parsed::HashArrow => Operator::HashArrow,
-        Parsed::HashLongArrow => Operator::HashLongArrow,
-        Parsed::Plus => Operator::Plus,
-        Parsed::Minus => Operator::Minus,
-        Parsed::Multiply => Operator::Multiply,
-        Parsed::Divide => Operator::Divide,
-        Parsed::DuckIntegerDivide => Operator::IntegerDivide,
-        Parsed::Modulo => Operator::Modulo,
-        _ => return None,
     })
 }

@@ -4,8 +4,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{ExprSchemable, cast};
-use datafusion::sql::sqlparser::ast::BinaryOperator;
+use datafusion::logical_expr::{ExprSchemable, Operator, cast};
 
 use super::decimals;
 use super::function::{Exact, Operation};
@@ -26,25 +25,25 @@ impl ExprPlanner for Numbers {
         let numbers = |data_type: &DataType| data_type.is_decimal() || data_type.is_integer();
         let decimals =
             numbers(&left_type) && numbers(&right_type) && (left_type.is_decimal() || right_type.is_decimal());
-        match (&op, scales) {
-            (BinaryOperator::Divide, _) if decimals && (is_wide(&left_type) || is_wide(&right_type)) => {
+        match (op, scales) {
+            (Operator::Divide, _) if decimals && (is_wide(&left_type) || is_wide(&right_type)) => {
                 let (left, right) = (cast(left, DataType::Float64), cast(right, DataType::Float64));
                 Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
             }
-            (BinaryOperator::Divide, Some(_)) if decimals => {
+            (Operator::Divide, Some(_)) if decimals => {
                 Ok(PlannerResult::Planned(Exact::new(Operation::Quotient).of(vec![left, right])))
             }
-            (BinaryOperator::Multiply, Some((a, b))) if decimals && a + b > 38 => {
+            (Operator::Multiply, Some((a, b))) if decimals && a + b > 38 => {
                 Ok(PlannerResult::Planned(Exact::new(Operation::RoundedProduct).of(vec![left, right])))
             }
-            (BinaryOperator::DuckIntegerDivide, _) if are_huge(&left_type, &right_type) => {
+            (Operator::IntegerDivide, _) if are_huge(&left_type, &right_type) => {
                 Ok(PlannerResult::Planned(Exact::new(Operation::WholeQuotient).of(vec![left, right])))
             }
-            (BinaryOperator::DuckIntegerDivide, _) => {
+            (Operator::IntegerDivide, _) => {
                 if !left_type.is_integer() || !right_type.is_integer() {
                     return plan_err!("// divides integers, not {left_type} and {right_type}: write trunc(a / b)");
                 }
-                Ok(PlannerResult::Original(RawBinaryExpr { op: BinaryOperator::Divide, left, right }))
+                Ok(PlannerResult::Original(RawBinaryExpr { op: Operator::Divide, left, right }))
             }
             _ => Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
         }

@@ -39,12 +39,12 @@ impl AnalyzerRule for AggregateCalls {
         "aggregate_calls"
     }
 
-    fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(|plan| in_plan(plan, options))?.data)
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(in_plan)?.data)
     }
 }
 
-fn in_plan(plan: LogicalPlan, options: &ConfigOptions) -> Result<Transformed<LogicalPlan>> {
+fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if !matches!(plan, LogicalPlan::Aggregate(_) | LogicalPlan::Window(_)) {
         return Ok(Transformed::no(plan));
     }
@@ -54,7 +54,7 @@ fn in_plan(plan: LogicalPlan, options: &ConfigOptions) -> Result<Transformed<Log
         let name = names.save(&expression);
         let changed = expression.transform_up(|e| match e {
             Expr::AggregateFunction(call) => aggregate(call, &schema),
-            Expr::WindowFunction(call) => window(*call, &schema, options),
+            Expr::WindowFunction(call) => window(*call, &schema),
             other => Ok(Transformed::no(other)),
         })?;
         Ok(changed.update_data(|e| name.restore(e)))
@@ -127,8 +127,8 @@ fn bare(e: &Expr) -> &Expr {
 }
 
 /// An aggregate over a window whose own ORDER BY matters takes its sort keys as further arguments, and `fill` always does.
-fn in_own_order(call: &mut WindowFunction, schema: &DFSchema, options: &ConfigOptions) -> Result<bool> {
-    let mut order = own_order(&mut call.params.partition_by, options);
+fn in_own_order(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
+    let mut order = own_order(&mut call.params.partition_by);
     if order.is_empty() || call.fun.name() == "fill" {
         return filled_in_order(call, order);
     }
@@ -151,8 +151,8 @@ fn in_own_order(call: &mut WindowFunction, schema: &DFSchema, options: &ConfigOp
     Ok(true)
 }
 
-fn window(mut call: WindowFunction, schema: &DFSchema, options: &ConfigOptions) -> Result<Transformed<Expr>> {
-    let mut changed = in_own_order(&mut call, schema, options)?;
+fn window(mut call: WindowFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let mut changed = in_own_order(&mut call, schema)?;
     let params = &mut call.params;
     let keys = params.partition_by.iter_mut().chain(params.order_by.iter_mut().map(|key| &mut key.expr));
     keys.for_each(|key| changed |= wrap(key, schema));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int32Array, ListBuilder, StringViewBuilder};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::sql::sqlparser::keywords::{ALL_KEYWORDS, RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_TABLE_ALIAS};
+use freestone_sql::{Class, Keyword};
 use freestone_store::Table;
 use freestone_store::schema::{Column, Constraint, ConstraintKind};
 
@@ -273,14 +273,14 @@ fn all_settings(known: &Known) -> Result<RecordBatch> {
 }
 
 fn keywords() -> Result<RecordBatch> {
-    let category = |word: &str| {
-        let is_in = |list: &[datafusion::sql::sqlparser::keywords::Keyword]| {
-            list.iter().any(|keyword| format!("{keyword:?}").eq_ignore_ascii_case(word))
-        };
-        if is_in(RESERVED_FOR_TABLE_ALIAS) || is_in(RESERVED_FOR_COLUMN_ALIAS) { "reserved" } else { "unreserved" }
+    let category = |keyword: Keyword| match keyword.class() {
+        Class::Unreserved => "unreserved",
+        Class::ColumnName => "column_name",
+        Class::FunctionName => "type_function",
+        Class::Reserved => "reserved",
     };
     batch(vec![
-        ("keyword_name", false, texts(ALL_KEYWORDS.iter().map(|word| Some(word.to_lowercase())))),
-        ("keyword_category", false, texts(ALL_KEYWORDS.iter().map(|word| Some(category(word).to_owned())))),
+        ("keyword_name", false, texts(Keyword::all().map(|(word, _)| Some(word.to_lowercase())))),
+        ("keyword_category", false, texts(Keyword::all().map(|(_, keyword)| Some(category(keyword).to_owned())))),
     ])
 }

@@ -17,6 +17,7 @@ use datafusion::logical_expr::{ColumnarValue, Expr, ScalarUDF, Volatility, creat
 use datafusion::prelude::SessionConfig;
 use datafusion::scalar::ScalarValue;
 use freestone_advisor::{PathTest, PredicateForm};
+use freestone_sql::{Class, Keyword};
 use freestone_store::schema::{ConstraintKind, ForeignKey, Identity, usual_constraint_name};
 use freestone_store::{OpenTransaction, PoolList, Snapshot, Table, TransactionList};
 
@@ -704,9 +705,8 @@ fn has_parentheses(sql: &str) -> bool {
 /// A name as SQL reads it back, quoted where it must be.
 pub(crate) fn bare_or_quoted(name: &str) -> String {
     let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    let keyword =
-        datafusion::sql::sqlparser::keywords::ALL_KEYWORDS.binary_search(&name.to_uppercase().as_str()).is_ok();
-    if plain && !keyword && !name.starts_with(|c: char| c.is_ascii_digit()) { name.to_owned() } else { quote(name) }
+    let has_meaning = Keyword::of(name).is_some_and(|keyword| keyword.class() != Class::Unreserved);
+    if plain && !has_meaning && !name.starts_with(|c: char| c.is_ascii_digit()) { name.to_owned() } else { quote(name) }
 }
 
 /// `freestone_profile()`: one row per figure.

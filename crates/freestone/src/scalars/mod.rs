@@ -45,7 +45,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, HigherOrderUDF, ScalarUDF};
 
 pub(crate) use hints::missing;
-pub(crate) use planner::planner;
+pub(crate) use planner::{planner, unnamed as unnamed_operator};
 
 /// Registers these functions in a session that has its aggregates.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {

@@ -6,8 +6,8 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr};
-use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF};
-use datafusion::sql::sqlparser::ast::BinaryOperator;
+use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, Operator, ScalarUDF};
+use freestone_sql::tree::BinaryOperator;
 
 use super::{json, list_members, list_parts, postgres, structs, text};
 use crate::times::is_text;
@@ -26,22 +26,28 @@ static CUT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(text
 #[derive(Debug)]
 pub(super) struct Operators;
 
+/// An operator that DataFusion has no name for.
+pub(crate) fn unnamed(operator: BinaryOperator, left: &Expr, right: &Expr) -> Option<Expr> {
+    let operands = || vec![left.clone(), right.clone()];
+    match operator {
+        BinaryOperator::StartsWith => Some(datafusion::functions::string::starts_with().call(operands())),
+        BinaryOperator::Overlaps => Some(LIST_HAS_ANY.call(operands())),
+        _ => None,
+    }
+}
+
 impl ExprPlanner for Operators {
     fn plan_binary_op(&self, binary: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         let RawBinaryExpr { op, left, right } = binary;
         Ok(PlannerResult::Planned(match op {
-            BinaryOperator::Arrow => EXTRACT.call(vec![left, right]),
-            BinaryOperator::LongArrow => EXTRACT_STRING.call(vec![left, right]),
-            BinaryOperator::HashArrow => EXTRACT.call(vec![left, POINTER.call(vec![right])]),
-            BinaryOperator::HashLongArrow => EXTRACT_STRING.call(vec![left, POINTER.call(vec![right])]),
-            BinaryOperator::PGStartsWith => datafusion::functions::string::starts_with().call(vec![left, right]),
-            BinaryOperator::PGOverlap => LIST_HAS_ANY.call(vec![left, right]),
-            BinaryOperator::AtArrow if is_list(&left, schema) => LIST_HAS_ALL.call(vec![left, right]),
-            BinaryOperator::ArrowAt if is_list(&right, schema) => LIST_HAS_ALL.call(vec![right, left]),
+            Operator::Arrow => EXTRACT.call(vec![left, right]),
+            Operator::LongArrow => EXTRACT_STRING.call(vec![left, right]),
+            Operator::HashArrow => EXTRACT.call(vec![left, POINTER.call(vec![right])]),
+            Operator::HashLongArrow => EXTRACT_STRING.call(vec![left, POINTER.call(vec![right])]),
+            Operator::AtArrow if is_list(&left, schema) => LIST_HAS_ALL.call(vec![left, right]),
+            Operator::ArrowAt if is_list(&right, schema) => LIST_HAS_ALL.call(vec![right, left]),
             // Lists are joined, as by ||.
-            BinaryOperator::Plus if is_list(&left, schema) && is_list(&right, schema) => {
-                LIST_CONCAT.call(vec![left, right])
-            }
+            Operator::Plus if is_list(&left, schema) && is_list(&right, schema) => LIST_CONCAT.call(vec![left, right]),
             op => return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
         }))
     }

@@ -14,7 +14,6 @@ use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Projection, Union,
 };
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
-use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::arrays::is_span;
 use super::operands::{Context, aligned, arithmetic, cast, common_result, corrected, keyed, keyed_sorts, narrowed};
@@ -30,14 +29,10 @@ impl ExprPlanner for TimePlanner {
     fn plan_binary_op(&self, binary: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         let types = (binary.left.get_type(schema), binary.right.get_type(schema));
         let (Ok(left), Ok(right)) = types else { return Ok(PlannerResult::Original(binary)) };
-        let operator = match binary.op {
-            BinaryOperator::Plus => Operator::Plus,
-            BinaryOperator::Minus => Operator::Minus,
-            BinaryOperator::Multiply => Operator::Multiply,
-            BinaryOperator::Divide => Operator::Divide,
-            _ => return planned_comparison(binary, &left, &right, schema),
-        };
-        Ok(match arithmetic(operator, &binary.left, &left, &binary.right, &right) {
+        if !matches!(binary.op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide) {
+            return planned_comparison(binary, &left, &right, schema);
+        }
+        Ok(match arithmetic(binary.op, &binary.left, &left, &binary.right, &right) {
             Some(planned) => PlannerResult::Planned(planned),
             None => PlannerResult::Original(binary),
         })
@@ -55,16 +50,9 @@ fn planned_comparison(
     right: &DataType,
     schema: &DFSchema,
 ) -> Result<PlannerResult<RawBinaryExpr>> {
-    let operator = match binary.op {
-        BinaryOperator::Eq => Operator::Eq,
-        BinaryOperator::NotEq => Operator::NotEq,
-        BinaryOperator::Lt => Operator::Lt,
-        BinaryOperator::LtEq => Operator::LtEq,
-        BinaryOperator::Gt => Operator::Gt,
-        BinaryOperator::GtEq => Operator::GtEq,
-        _ => return Ok(PlannerResult::Original(binary)),
-    };
-    if BinaryTypeCoercer::new(left, &operator, right).get_result_type().is_ok() {
+    use Operator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    let is_comparison = matches!(binary.op, Eq | NotEq | Lt | LtEq | Gt | GtEq);
+    if !is_comparison || BinaryTypeCoercer::new(left, &binary.op, right).get_result_type().is_ok() {
         return Ok(PlannerResult::Original(binary));
     }
     mixing::check_types(&[left.clone(), right.clone()], true)?;
@@ -73,8 +61,8 @@ fn planned_comparison(
     if !aligned(OneType { operands, compared: true }, &context) {
         return Ok(PlannerResult::Original(binary));
     }
-    let RawBinaryExpr { left, right, .. } = binary;
-    Ok(PlannerResult::Planned(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), operator, Box::new(right)))))
+    let RawBinaryExpr { op, left, right } = binary;
+    Ok(PlannerResult::Planned(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))))
 }
 
 /// The analyzer rule that converts operands that are times.

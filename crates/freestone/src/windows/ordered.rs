@@ -2,15 +2,13 @@
 //! as a call in PARTITION BY (`sql/named_windows.rs`), where [`keys`] finds it in the plan, before anything is partitioned.
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::plan_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, SortExpr, Volatility,
 };
-use datafusion::sql::planner::NullOrdering;
 
-/// The function that stands for a key: its value, `ASC` or `DESC`, and `FIRST`, `LAST` or nothing for NULLs.
+/// The function that stands for a key: its value, `ASC` or `DESC`, and `FIRST` or `LAST` for NULLs.
 pub(crate) const ORDERED_BY: &str = "freestone_ordered_by";
 
 /// The function as it is written.
@@ -19,9 +17,9 @@ pub(crate) fn function() -> ScalarUDF {
 }
 
 /// Takes the keys of an aggregate's own order out of the PARTITION BY of its window.
-pub(crate) fn keys(partition_by: &mut Vec<Expr>, options: &ConfigOptions) -> Vec<SortExpr> {
+pub(crate) fn keys(partition_by: &mut Vec<Expr>) -> Vec<SortExpr> {
     let mut keys = vec![];
-    partition_by.retain(|key| match read(key, options) {
+    partition_by.retain(|key| match read(key) {
         Some(key) => {
             keys.push(key);
             false
@@ -31,7 +29,7 @@ pub(crate) fn keys(partition_by: &mut Vec<Expr>, options: &ConfigOptions) -> Vec
     keys
 }
 
-fn read(key: &Expr, options: &ConfigOptions) -> Option<SortExpr> {
+fn read(key: &Expr) -> Option<SortExpr> {
     let Expr::ScalarFunction(call) = key else { return None };
     let [value, direction, nulls] = call.args.as_slice() else { return None };
     if call.func.name() != ORDERED_BY {
@@ -42,11 +40,7 @@ fn read(key: &Expr, options: &ConfigOptions) -> Option<SortExpr> {
         _ => None,
     };
     let asc = text(direction)? == "ASC";
-    let nulls_first = match text(nulls)?.as_str() {
-        "FIRST" => true,
-        "LAST" => false,
-        _ => NullOrdering::from(options.sql_parser.default_null_ordering.as_str()).nulls_first(asc),
-    };
+    let nulls_first = text(nulls)? == "FIRST";
     Some(SortExpr { expr: value.clone(), asc, nulls_first })
 }
 
