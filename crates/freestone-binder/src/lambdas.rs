@@ -183,16 +183,6 @@ fn lambda_of(parameters: Vec<Name>, body: tree::Expr, span: Span) -> tree::Expr 
 pub(crate) fn tree_call(name: &str, arguments: Vec<tree::Expr>, span: Span) -> tree::Expr {
     let arguments = arguments.into_iter().map(|value| Argument { name: None, value }).collect();
     let name = Name { text: name.to_owned(), quoted: false, span };
-    let call = tree::Call {
-        receiver: None,
-        name: tree::ObjectName { parts: vec![name], span },
-        distinct: false,
-        arguments,
-        order_by: vec![],
-        ignore_nulls: None,
-        within_group: vec![],
-        filter: None,
-        over: None,
-    };
+    let call = tree::Call::of(tree::ObjectName { parts: vec![name], span }, arguments);
     tree::Expr { kind: ExprKind::Call(Box::new(call)), span }
 }

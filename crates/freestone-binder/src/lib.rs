@@ -67,7 +67,6 @@ mod world;
 pub use binder::{Options, Parameter, bind, bind_expression, bind_type};
 pub use bound::{Bound, Heading};
 pub use error::{BindError, ErrorKind};
-pub use freestone_sql::tree::{each_part, each_part_mut};
 pub use reading::{Named, Place, PlacedParameter, all_of, each_expression, named_tables, placed_parameters};
 pub use types::SqlType;
 pub use world::{Catalog, Definition, Functions, JSON, Macro, MacroBody, SUMMARIZED, Settings, TableArgument, World};

@@ -3,6 +3,7 @@
 
 use crate::keyword::Keyword as K;
 use crate::lexer::{Lexer, Op, TextForm, Token, TokenKind, lex};
+use crate::parser::unquoted;
 
 /// Longer statements are left as they are.
 const TOKENS_MAX: usize = 200;
@@ -36,7 +37,7 @@ pub fn lift_literals(text: &str) -> Option<(String, Vec<Lifted>)> {
                 let sign = if at.checked_sub(1).is_some_and(|at| is_sign(&tokens, at)) { "-" } else { "" };
                 Some(Lifted::Integer(format!("{sign}{}", token.span.of(text)).parse().ok()?))
             }
-            TokenKind::Text(TextForm::Plain) => Some(Lifted::Text(plain_text(token, text)?)),
+            TokenKind::Text(TextForm::Plain) => Some(Lifted::Text(unquoted(token.span.of(text), '\''))),
             TokenKind::Word(_) | TokenKind::QuotedName => None,
             TokenKind::Op(
                 Op::Comma | Op::Dot | Op::LeftParen | Op::RightParen | Op::Eq | Op::Plus | Op::Minus | Op::Star,
@@ -73,12 +74,6 @@ pub fn without_literals(text: &str) -> String {
         end = token.span.end as usize;
     }
     shown
-}
-
-/// A text without its quotes.
-fn plain_text(token: &Token, text: &str) -> Option<String> {
-    let quoted = token.span.of(text);
-    Some(quoted.strip_prefix('\'')?.strip_suffix('\'')?.replace("''", "'"))
 }
 
 /// Whether a minus is the sign of what follows.

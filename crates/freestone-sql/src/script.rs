@@ -2,6 +2,7 @@
 
 use crate::error::SyntaxError;
 use crate::lexer::{Lexer, Op, Token, TokenKind, lex};
+use crate::parser::unquoted;
 use crate::span::Span;
 
 /// The places of the statements of a script, without their semicolons. Semicolons in texts, names and comments are none.
@@ -50,10 +51,7 @@ pub fn names_in(text: &str) -> impl Iterator<Item = (String, bool)> {
 fn name_of(token: Token, text: &str) -> Option<String> {
     match token.kind {
         TokenKind::Word(_) => Some(token.span.of(text).to_lowercase()),
-        TokenKind::QuotedName => {
-            let quoted = token.span.of(text);
-            Some(quoted.strip_prefix('"')?.strip_suffix('"')?.replace("\"\"", "\""))
-        }
+        TokenKind::QuotedName => Some(unquoted(token.span.of(text), '"')),
         _ => None,
     }
 }

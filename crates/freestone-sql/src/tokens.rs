@@ -42,12 +42,13 @@ pub enum LexemeKind {
 /// assert_eq!(read[1].kind, LexemeKind::Name("A b".to_owned()));
 /// ```
 pub fn tokens(text: &str) -> impl Iterator<Item = Result<Lexeme, SyntaxError>> {
-    let mut lexer = Lexer::new(text).fuse();
-    let mut failed = false;
+    let mut lexer = Some(Lexer::new(text));
     std::iter::from_fn(move || {
-        let read = if failed { None } else { Some(lexer.next()?.and_then(|token| lexeme(token, text))) };
-        failed = matches!(read, Some(Err(_)));
-        read
+        let read = lexer.as_mut()?.next()?.and_then(|token| lexeme(token, text));
+        if read.is_err() {
+            lexer = None;
+        }
+        Some(read)
     })
 }
 

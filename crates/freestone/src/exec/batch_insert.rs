@@ -1,8 +1,7 @@
 //! One INSERT for many sets of parameters: converts `INSERT … VALUES (…)` to an INSERT of the rows of a table with one
 //! row per set.
 
-use freestone_binder::each_part_mut;
-use freestone_sql::tree::{ExprKind, Insert, Query, QueryBody, Select, SelectItem, Write};
+use freestone_sql::tree::{ExprKind, Insert, Query, QueryBody, Select, SelectItem, Write, each_part_mut};
 
 use crate::sql::statement::{Statement, parse_script};
 use crate::sql::trees;

@@ -10,9 +10,8 @@ use datafusion::arrow::compute::{concat, take};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
-use freestone_binder::each_part_mut;
 use freestone_sql::Span;
-use freestone_sql::tree::{Expr, ExprKind, Literal};
+use freestone_sql::tree::{Expr, ExprKind, Literal, each_part_mut};
 use freestone_store::schema::{Identity, StoredValue, TableSchema};
 
 use crate::catalog::Scope;

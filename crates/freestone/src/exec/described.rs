@@ -4,10 +4,9 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
-use freestone_binder::each_part;
 use freestone_sql::ParameterNumbers;
 use freestone_sql::tree::{
-    Assignment, Expr, ExprKind, Insert, LockRows, MergeAction, OnConflict, Query, QueryBody, Write,
+    Assignment, Expr, ExprKind, Insert, LockRows, MergeAction, OnConflict, Query, QueryBody, Write, each_part,
 };
 use freestone_store::schema::TableSchema;
 use freestone_store::{Snapshot, Table};

@@ -3,8 +3,7 @@
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
-use freestone_binder::each_part_mut;
-use freestone_sql::tree::{ColumnDefinition, Expr, ExprKind};
+use freestone_sql::tree::{ColumnDefinition, Expr, ExprKind, each_part_mut};
 use freestone_store::WriteTransaction;
 use freestone_store::schema::TableSchema;
 

@@ -6,8 +6,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use freestone_binder::each_part_mut;
-use freestone_sql::tree::{Expr, ExprKind, Literal, ObjectName, OrderBy, Query, SelectItem};
+use freestone_sql::tree::{Expr, ExprKind, Literal, ObjectName, OrderBy, Query, SelectItem, each_part_mut};
 use freestone_store::Snapshot;
 use freestone_store::schema::TableSchema;
 

@@ -4,8 +4,7 @@
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
-use freestone_binder::{each_part, each_part_mut};
-use freestone_sql::tree::{Expr, ExprKind, InSet, Quantity};
+use freestone_sql::tree::{Expr, ExprKind, InSet, Quantity, each_part, each_part_mut};
 use freestone_store::WriteTransaction;
 use freestone_store::schema::{CheckConstraint, TableSchema};
 

@@ -12,11 +12,10 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Arra
 use datafusion::arrow::compute::{concat_batches, take_record_batch};
 use datafusion::arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Schema, SchemaRef, UInt64Type};
 use datafusion::arrow::row::{RowConverter, Rows, SortField};
-use freestone_binder::each_part_mut;
 use freestone_sql::Span;
 use freestone_sql::tree::{
     Assignment, ConflictKey, Expr, ExprKind, Insert, Join, JoinCondition, JoinKind, OnConflict, Select,
-    Table as TableOf, TableKind,
+    Table as TableOf, TableKind, each_part_mut,
 };
 use freestone_store::schema::TableSchema;
 use freestone_store::{LockMode, Snapshot, StoreError, Table, WriteTransaction};

@@ -33,7 +33,7 @@ use super::inputs::{Broken, Promised, RunContext, Streams};
 use super::meters::Meters;
 use super::output::{Message, Ordered, Target};
 use crate::context::panicked;
-use crate::spilling::divided;
+use crate::spilling::{divided, is_out_of_memory};
 
 /// A compiled part of a plan.
 pub(super) struct Query {
@@ -193,11 +193,8 @@ impl Spilling {
 
 /// Whether DataFusion's operators may do what failed: there was too little memory, or a file says what is not so.
 fn may_run_otherwise(error: &DataFusionError) -> bool {
-    match error.find_root() {
-        DataFusionError::ResourcesExhausted(_) => true,
-        DataFusionError::External(error) => error.is::<Broken>(),
-        _ => false,
-    }
+    let is_broken = matches!(error.find_root(), DataFusionError::External(error) if error.is::<Broken>());
+    is_broken || is_out_of_memory(error)
 }
 
 fn is_small(stages: &[Stage]) -> bool {

@@ -14,8 +14,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
-use freestone_binder::each_part;
-use freestone_sql::tree::{Argument, Expr, ExprKind, Literal};
+use freestone_sql::tree::{Argument, Expr, ExprKind, Literal, each_part};
 use freestone_store::{Snapshot, WriteTransaction};
 use parking_lot::Mutex;
 

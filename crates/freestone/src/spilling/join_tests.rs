@@ -80,12 +80,10 @@ async fn lines(plan: Arc<dyn ExecutionPlan>, memory: usize) -> Vec<String> {
     lines
 }
 
-async fn check(
-    rows: (usize, usize),
-    keys: (fn(usize) -> Option<i64>, fn(usize) -> Option<i64>),
-    memory: usize,
-    types: &[JoinType],
-) {
+/// The key of a row by its number.
+type KeyOfRow = fn(usize) -> Option<i64>;
+
+async fn check(rows: (usize, usize), keys: (KeyOfRow, KeyOfRow), memory: usize, types: &[JoinType]) {
     for join_type in types {
         for (is_filtered, null_equality) in [
             (false, NullEquality::NullEqualsNothing),
@@ -104,8 +102,8 @@ async fn check(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_are_those_of_a_join_in_memory() {
-    let some = |row: usize| (row % 11 > 0).then_some((row % 700) as i64);
-    let others = |row: usize| (row % 7 > 0).then_some((row % 900) as i64 + 300);
+    let some = |row: usize| (!row.is_multiple_of(11)).then_some((row % 700) as i64);
+    let others = |row: usize| (!row.is_multiple_of(7)).then_some((row % 900) as i64 + 300);
     for rows in [(0, 0), (0, 50), (50, 0), (3000, 2000)] {
         check(rows, (some, others), usize::MAX, &TYPES).await;
     }
@@ -118,7 +116,7 @@ async fn parts_that_do_not_fit_are_divided_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_of_one_key_are_sorted() {
-    let one = |row: usize| Some(i64::from(row % 100 == 0));
+    let one = |row: usize| Some(i64::from(row.is_multiple_of(100)));
     let types = [JoinType::Inner, JoinType::Full, JoinType::RightAnti, JoinType::LeftMark];
     check((30_000, 2), (one, one), 2_500_000, &types).await;
 }

@@ -28,8 +28,8 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
 use parking_lot::Mutex;
 
-use super::in_one;
 use super::parts::{Divider, PARTS, Part};
+use super::{in_one, is_out_of_memory};
 
 /// How often the rows of a part are divided again at most.
 const LEVELS_MAX: u32 = 4;
@@ -296,8 +296,4 @@ fn pairs(left: Vec<Part>, right: Vec<Part>, level: u32) -> Vec<Pair> {
     debug_assert_eq!((left.len(), right.len()), (PARTS, PARTS));
     let pairs = left.into_iter().zip(right).map(|(left, right)| Pair { left, right, level });
     pairs.filter(|pair| pair.left.rows + pair.right.rows > 0).collect()
-}
-
-fn is_out_of_memory(error: &DataFusionError) -> bool {
-    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
 }

@@ -15,8 +15,8 @@ mod join_tests;
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::joins::HashJoinExec;
@@ -72,6 +72,11 @@ fn in_its_place(join: &HashJoinExec) -> Result<Arc<dyn ExecutionPlan>> {
         plan = Arc::new(SortExec::new(order.clone(), plan).with_preserve_partitioning(partitions > 1));
     }
     Ok(plan)
+}
+
+/// Whether a run failed because there was too little memory.
+pub(crate) fn is_out_of_memory(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
 }
 
 /// The rows of all partitions of a plan, in one.

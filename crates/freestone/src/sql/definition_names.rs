@@ -1,11 +1,11 @@
 //! The names of temporary tables, views and sequences in definitions: those of what is created, changed or dropped, and of what
 //! it refers to. The queries of definitions are left as they are, because the binder knows temporary tables itself.
 
-use freestone_binder::{Named, each_expression, each_part_mut, named_tables};
+use freestone_binder::{Named, each_expression, named_tables};
 use freestone_sql::tree::{
     AlterKind, AlterTable, ColumnConstraintKind, ColumnDefinition, CreateTable, CreateView, Drop, Expr, ExprKind,
     Literal, Name, ObjectKind, ObjectName, Query, References, StatementKind, TableConstraint, TableConstraintKind,
-    TableElement,
+    TableElement, each_part_mut,
 };
 
 use super::names::{CATALOG, name_in};

@@ -4,8 +4,7 @@
 
 use std::cell::Cell;
 
-use freestone_binder::each_part;
-use freestone_sql::tree;
+use freestone_sql::tree::{self, each_part};
 
 use crate::context;
 use crate::error::{Error, ErrorKind, Result};

@@ -46,17 +46,7 @@ pub(crate) fn number(value: usize, span: Span) -> Expr {
 /// A call of one of our functions.
 pub(crate) fn call(function: &str, arguments: Vec<Expr>, span: Span) -> Expr {
     let arguments = arguments.into_iter().map(|value| Argument { name: None, value }).collect();
-    let call = Call {
-        receiver: None,
-        name: object(&[function], span),
-        distinct: false,
-        arguments,
-        order_by: vec![],
-        ignore_nulls: None,
-        within_group: vec![],
-        filter: None,
-        over: None,
-    };
+    let call = Call::of(object(&[function], span), arguments);
     Expr { kind: ExprKind::Call(Box::new(call)), span }
 }
 
