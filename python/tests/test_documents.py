@@ -120,7 +120,7 @@ def test_sql_in_documents(path, block, tmp_path, monkeypatch):
     for statement in run:
         made = re.match(r"(?:CREATE (?:TEMP |TEMPORARY )?TABLE|SELECT \w INTO(?: TEMP)?) (\w+)", statement)
         if made:
-            db.sql(f"DROP TABLE IF EXISTS {made[1]}")
+            db.sql(f"DROP TABLE IF EXISTS {made[1]} CASCADE")
         relation = db.sql(statement)
         if relation.columns:
             relation.fetchall()

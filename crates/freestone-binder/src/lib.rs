@@ -67,7 +67,9 @@ mod world;
 pub use binder::{Options, Parameter, bind, bind_expression, bind_type};
 pub use bound::{Bound, Heading};
 pub use error::{BindError, ErrorKind};
-pub use reading::{Named, Place, PlacedParameter, all_of, each_expression, named_tables, placed_parameters};
+pub use reading::{
+    Named, Place, PlacedParameter, Reference, all_of, each_expression, each_reference, named_tables, placed_parameters,
+};
 pub use types::SqlType;
 pub use world::{Catalog, Definition, Functions, JSON, Macro, MacroBody, SUMMARIZED, Settings, TableArgument, World};
 

@@ -42,36 +42,46 @@ pub(crate) fn shown(name: &ObjectName) -> String {
     name.parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(".")
 }
 
-/// All that a query names in FROM, each once: tables, views and files, without parts of WITH.
-pub fn named_tables(query: &Query) -> Vec<Named> {
-    let mut tables = Tables::default();
-    tables.query(query);
-    tables.found
+/// Something that reads a table, view or file.
+#[derive(Debug, Clone, Copy)]
+pub enum Reference<'q> {
+    /// What stands in FROM.
+    Table(&'q Table),
+    /// The name in `TABLE t`.
+    Body(&'q ObjectName),
 }
 
-/// Collects what a query names in FROM.
-#[derive(Default)]
-struct Tables {
-    found: Vec<Named>,
+/// All that a query names in FROM, each once: tables, views and files, without parts of WITH.
+pub fn named_tables(query: &Query) -> Vec<Named> {
+    let mut found = vec![];
+    each_reference(query, &mut |reference| {
+        let named = match reference {
+            Reference::Table(table) => Named::of(table),
+            Reference::Body(name) => Some(Named::Table(name.clone())),
+        };
+        found.extend(named.filter(|named| !found.contains(named)));
+    });
+    found
+}
+
+/// Calls `visit` for all that a query names in FROM, without parts of WITH.
+pub fn each_reference(query: &Query, visit: &mut dyn FnMut(Reference<'_>)) {
+    References { visit, parts: vec![] }.query(query);
+}
+
+struct References<'v> {
+    visit: &'v mut dyn FnMut(Reference<'_>),
     /// The names of the parts of WITH that are in sight, which are no tables.
     parts: Vec<String>,
 }
 
-impl Tables {
-    fn note(&mut self, named: Named) {
-        let is_part = match &named {
-            Named::Table(name) | Named::Version(name, _) => {
-                matches!(name.parts.as_slice(), [only] if self.parts.contains(&only.text))
-            }
-            Named::File(..) => false,
-        };
-        if !is_part && !self.found.contains(&named) {
-            self.found.push(named);
-        }
+impl References<'_> {
+    fn is_part(&self, name: &ObjectName) -> bool {
+        matches!(name.parts.as_slice(), [only] if self.parts.contains(&only.text))
     }
 }
 
-impl Walk for Tables {
+impl Walk for References<'_> {
     fn query(&mut self, query: &Query) {
         let in_sight = self.parts.len();
         query.walk(self);
@@ -90,15 +100,17 @@ impl Walk for Tables {
     }
 
     fn body(&mut self, body: &QueryBody) {
-        if let QueryBody::Table(name) = body {
-            self.note(Named::Table(name.clone()));
+        match body {
+            QueryBody::Table(name) if !self.is_part(name) => (self.visit)(Reference::Body(name)),
+            _ => {}
         }
         body.walk(self);
     }
 
     fn table(&mut self, table: &Table) {
-        if let Some(named) = Named::of(table) {
-            self.note(named);
+        let is_part = matches!(&table.kind, TableKind::Named { name, .. } if self.is_part(name));
+        if !is_part {
+            (self.visit)(Reference::Table(table));
         }
         table.walk(self);
     }

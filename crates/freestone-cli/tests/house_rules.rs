@@ -144,12 +144,11 @@ fn every_magic_number_and_name_on_disk_is_documented() {
     let footer = read("crates/freestone-store/src/segment/footer.rs");
     check_documented(&quoted(&item(&footer, "const TRANSFORMS")), "docs/format/segments.md", 4);
     check_documented(&quoted(&item(&footer, "const ENCODINGS")), "docs/format/segments.md", 9);
-    let operations = item(&read("crates/freestone-store/src/store/commit.rs"), "pub enum Operation");
-    let names = operations.lines().filter_map(|line| {
-        let word: String = line.strip_prefix("    ")?.chars().take_while(char::is_ascii_alphanumeric).collect();
-        word.starts_with(|c: char| c.is_ascii_uppercase()).then(|| snake_case(&word))
-    });
-    check_documented(&names.collect::<Vec<_>>(), "docs/format/commits.md", 10);
+    let operations =
+        names_of_variants(&item(&read("crates/freestone-store/src/store/commit.rs"), "pub enum Operation"));
+    check_documented(&operations, "docs/format/commits.md", 10);
+    let kinds = names_of_variants(&item(&read("crates/freestone-store/src/store/objects.rs"), "pub enum Definition"));
+    check_documented(&kinds, "docs/format/commits.md", 9);
 }
 
 #[test]
@@ -465,6 +464,15 @@ fn constant(text: &str, name: &str) -> String {
 /// The strings in double quotes.
 fn quoted(text: &str) -> Vec<String> {
     text.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// The names of an enum's variants as they are in JSON.
+fn names_of_variants(code: &str) -> Vec<String> {
+    let names = code.lines().filter_map(|line| {
+        let word: String = line.strip_prefix("    ")?.chars().take_while(char::is_ascii_alphanumeric).collect();
+        word.starts_with(|c: char| c.is_ascii_uppercase()).then(|| snake_case(&word))
+    });
+    names.collect()
 }
 
 fn snake_case(name: &str) -> String {

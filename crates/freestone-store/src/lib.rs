@@ -35,8 +35,9 @@ mod table;
 
 pub use error::StoreError;
 pub use store::{
-    Appended, Appender, BackupReport, CheckReport, ColumnUse, Emulation, LockMode, OpenTransaction, PmemOptions,
-    PoolList, PoolState, RETENTION, Repaired, Savepoint, Snapshot, Store, StoreOptions, TransactionList, VacuumReport,
-    Waiting, WriteTransaction, is_comparable,
+    Appended, Appender, BackupReport, CheckReport, ColumnUse, Comments, Definition, Emulation, GeneratedColumn,
+    LockMode, Object, ObjectKind, OpenTransaction, PmemOptions, PoolList, PoolState, Position, RETENTION, Repaired,
+    Savepoint, Sequence, Snapshot, Store, StoreOptions, TransactionList, User, VacuumReport, Waiting, WriteTransaction,
+    is_comparable,
 };
 pub use table::{CopyOf, SegmentEntry, Table};

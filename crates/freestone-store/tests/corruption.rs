@@ -35,7 +35,7 @@ fn small_database() -> (Files, State) {
     delete(&mut transaction, "t2", keys_between(0, 9)).expect("deletes");
     append(&mut transaction, "t1", &batch(1000..1020)).expect("appends");
     append(&mut transaction, "t3", &batch(1000..1020)).expect("appends");
-    transaction.create_view("v", "SELECT 1").expect("creates");
+    create_view(&mut transaction, "v");
     transaction.commit().expect("commits");
     let mut transaction = store.write().expect("writes");
     delete(&mut transaction, "t1", keys_between(1005, 1006)).expect("deletes");

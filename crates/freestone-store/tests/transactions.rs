@@ -185,7 +185,7 @@ fn names_are_given_once() {
     let store = filled(1, DESIGNS[0]);
     let (mut a, mut b) = (store.write().expect("writes"), store.write().expect("writes"));
     a.create_table("new", table_schema(), design(DESIGNS[0])).expect("creates");
-    b.create_view("new", "SELECT 1").expect("creates");
+    create_view(&mut b, "new");
     a.commit().expect("commits");
     assert!(matches!(b.commit(), Err(StoreError::Conflict(_))));
     let (mut a, mut b) = (store.write().expect("writes"), store.write().expect("writes"));

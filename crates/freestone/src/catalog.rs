@@ -110,6 +110,8 @@ pub(crate) struct Scope {
     planned_views: Arc<Mutex<HashMap<String, Arc<dyn TableProvider>>>>,
     /// The names of tables and views that planning has looked up, whether they exist or not.
     asked: Arc<Mutex<BTreeSet<String>>>,
+    /// The ids of the tables and other objects that the query itself uses, without those that views within it use.
+    uses: Arc<Mutex<BTreeSet<u64>>>,
     /// The attached databases that the statement has looked into.
     attached: AttachedSnapshots,
     /// Whether the snapshot is that of an attached database.
@@ -127,6 +129,7 @@ impl Scope {
             too_deep: Arc::default(),
             planned_views: Arc::default(),
             asked: Arc::default(),
+            uses: Arc::default(),
             attached: AttachedSnapshots::default(),
             is_attached: false,
         }
@@ -145,6 +148,16 @@ impl Scope {
     /// The names of tables and views that planning has looked up so far.
     pub fn asked_names(&self) -> BTreeSet<String> {
         self.asked.lock().clone()
+    }
+
+    /// Notes that the query uses a table or another object.
+    pub fn note_use(&self, id: u64) {
+        self.uses.lock().insert(id);
+    }
+
+    /// The ids of the tables and other objects that the query has used so far.
+    pub fn uses(&self) -> BTreeSet<u64> {
+        self.uses.lock().clone()
     }
 
     /// Makes [`TARGET`] a table with its row ids.
@@ -168,6 +181,7 @@ impl Scope {
 
     pub fn with_view(mut self, view: &str) -> Self {
         self.views.push(view.to_owned());
+        self.uses = Arc::default();
         self
     }
 
@@ -191,7 +205,7 @@ impl Scope {
 
     /// Whether a name is one of the database, or can only be that of a file.
     pub fn knows(&self, name: &str) -> bool {
-        self.snapshot.table(name).is_some() || self.snapshot.views().contains_key(name) || naming::is_path(name)
+        self.snapshot.relation_id(name).is_some() || naming::is_path(name)
     }
 
     /// Whether names mean what they mean in the session's statements. In views of the database, and in attached databases,
@@ -522,7 +536,7 @@ impl SchemaProvider for StatementSchema {
         self.scope.asked.lock().insert(name.to_owned());
         let snapshot = &self.scope.snapshot;
         match self.scope.target.as_ref().filter(|_| name == TARGET) {
-            Some(Target::Rows(table)) if definitions::generated_text(snapshot, table).is_some() => {
+            Some(Target::Rows(table)) if definitions::generated_object(snapshot, table).is_some() => {
                 let Some(query) = self.with_generated(table, STORED_TARGET, true) else { return Ok(None) };
                 return self.view(TARGET, &query).await.map(Some);
             }
@@ -574,14 +588,14 @@ impl SchemaProvider for StatementSchema {
     /// The type is known without planning, so views whose queries fail are listed, too.
     async fn table_type(&self, name: &str) -> Result<Option<TableType>, DataFusionError> {
         let (snapshot, name) = (&self.scope.snapshot, self.full_name(name));
-        let view = snapshot.views().contains_key(&name).then_some(TableType::View);
+        let view = snapshot.view(&name).map(|_| TableType::View);
         let table = if is_temporary(&name) { TableType::Temporary } else { TableType::Base };
         Ok(snapshot.table(&name).map(|_| table).or(view))
     }
 
     fn table_exist(&self, name: &str) -> bool {
         let (name, snapshot) = (self.full_name(name), &self.scope.snapshot);
-        self.planner.temp.sees(&name) && (snapshot.table(&name).is_some() || snapshot.views().contains_key(&name))
+        self.planner.temp.sees(&name) && snapshot.relation_id(&name).is_some()
     }
 }
 
@@ -627,7 +641,7 @@ impl StatementSchema {
         if let Some(table) = self.native(name) {
             return Ok(Some(Arc::new(table)));
         }
-        let Some(sql) = snapshot.views().get(name) else { return Ok(None) };
+        let Some(sql) = definitions::view_text(snapshot, name) else { return Ok(None) };
         match self.view(name, sql).await {
             Err(_) if self.lists_broken_views => {
                 let nothing = LogicalPlanBuilder::empty(false).build()?;
@@ -639,13 +653,16 @@ impl StatementSchema {
 
     /// The query for all columns of a table that has generated ones, over a source with the stored ones.
     fn with_generated(&self, table: &str, source: &str, row_ids: bool) -> Option<String> {
-        let generated = definitions::generated(&self.scope.snapshot, table)?;
+        let generated = definitions::generated(&self.scope.snapshot, table);
+        if generated.is_empty() {
+            return None;
+        }
         let columns = &self.scope.snapshot.table(table)?.schema.columns;
         let item = |column: std::result::Result<usize, &GeneratedColumn>| match column {
             Ok(at) => statement::quote(&columns[at].name),
-            Err(column) => format!("{} AS {}", column.value(), statement::quote(&column.name)),
+            Err(column) => format!("{} AS {}", definitions::value_of(column), statement::quote(&column.name)),
         };
-        let mut items: Vec<String> = definitions::all_columns(columns.len(), &generated).map(item).collect();
+        let mut items: Vec<String> = definitions::all_columns(columns.len(), generated).map(item).collect();
         if row_ids {
             items.push(statement::quote(ROW_ID_COLUMN));
         }

@@ -1,57 +1,24 @@
-//! Schemas, macros, the names of indexes, generated columns, and comments. The database stores them among its views,
-//! under names that users cannot use. The text of an entry is the statement that created it, or JSON for generated
-//! columns and comments.
+//! Schemas, macros, types, the names of indexes, generated columns, and comments: the objects of the store's catalog as the
+//! engine reads and changes them. What belongs to a table or view does so by its id, and goes with it.
 //!
 //! A table of a schema has the name `schema.table` in the catalog.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use freestone_store::{Snapshot, WriteTransaction};
-use serde::{Deserialize, Serialize};
+pub(crate) use freestone_store::{Comments, GeneratedColumn};
+use freestone_store::{Definition, Object, ObjectKind as Kind, Snapshot, Table, WriteTransaction};
 
 use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
 use crate::internal_names::{PG_TEMP, is_temp_schema};
 use crate::sql::statement::quote;
 
-/// The prefix of the names of entries that are not views.
-const INTERNAL: &str = "freestone$";
-const MACRO: &str = "freestone$macro:";
-const SCHEMA: &str = "freestone$schema:";
-const INDEX: &str = "freestone$index:";
-const GENERATED: &str = "freestone$generated:";
-const COMMENT: &str = "freestone$comment:";
-const TYPE: &str = "freestone$type:";
-
-/// What COMMENT ON has said of a table or view.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Comments {
-    pub own: Option<String>,
-    /// By the names of columns.
-    pub columns: BTreeMap<String, String>,
-}
-
-/// A column that is computed from others of its row whenever it is read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct GeneratedColumn {
-    pub name: String,
-    /// Its position among all columns of the table.
-    pub at: usize,
-    /// `None` for that of the expression.
-    pub data_type: Option<String>,
-    /// As it was declared; it may name other such columns.
-    pub declared: String,
-    /// The same over stored columns alone.
-    pub expression: String,
-}
-
-impl GeneratedColumn {
-    /// The value in a query over the stored columns.
-    pub fn value(&self) -> String {
-        match &self.data_type {
-            Some(data_type) => format!("CAST(({}) AS {data_type})", self.expression),
-            None => format!("({})", self.expression),
-        }
+/// The value of a generated column in a query over the stored columns.
+pub(crate) fn value_of(column: &GeneratedColumn) -> String {
+    match &column.data_type {
+        Some(data_type) => format!("CAST(({}) AS {data_type})", column.expression),
+        None => format!("({})", column.expression),
     }
 }
 
@@ -62,20 +29,29 @@ pub(crate) struct IndexEntry {
     pub columns: Vec<String>,
 }
 
-/// The views that users have created, by name.
+/// The views, by name, with their queries.
 pub(crate) fn views(snapshot: &Snapshot) -> impl Iterator<Item = (&String, &str)> {
-    let views = snapshot.views().iter().filter(|(name, _)| !name.starts_with(INTERNAL));
-    views.map(|(name, text)| (name, text.as_str()))
+    snapshot.objects(Kind::View).filter_map(|view| Some((&view.name, view.query()?)))
+}
+
+/// The query of a view.
+pub(crate) fn view_text<'s>(snapshot: &'s Snapshot, name: &str) -> Option<&'s str> {
+    snapshot.view(name)?.query()
 }
 
 /// The schemas that were created.
 pub(crate) fn schemas(snapshot: &Snapshot) -> impl Iterator<Item = &str> {
-    snapshot.views().keys().filter_map(|name| name.strip_prefix(SCHEMA))
+    names(snapshot, Kind::Schema)
+}
+
+/// The names of objects of a kind.
+pub(crate) fn names(snapshot: &Snapshot, kind: Kind) -> impl Iterator<Item = &str> {
+    snapshot.objects(kind).map(|object| object.name.as_str())
 }
 
 /// Whether a schema was created, or belongs to a session.
 pub(crate) fn has_schema(snapshot: &Snapshot, schema: &str) -> bool {
-    is_temp_schema(schema) || snapshot.views().contains_key(&format!("{SCHEMA}{schema}"))
+    is_temp_schema(schema) || snapshot.object(Kind::Schema, schema).is_some()
 }
 
 /// The schema of a name and the name within it, if the schema was created.
@@ -83,29 +59,39 @@ pub(crate) fn schema_of<'a>(snapshot: &Snapshot, name: &'a str) -> Option<(&'a s
     name.split_once('.').filter(|(schema, _)| has_schema(snapshot, schema))
 }
 
-/// The macros and types with their texts, by name.
-pub(crate) fn texts(snapshot: &Snapshot) -> impl Iterator<Item = (&String, &String)> {
-    snapshot.views().iter().filter(|(name, _)| name.starts_with(MACRO) || name.starts_with(TYPE))
-}
-
-/// The macros with their texts, each a CREATE MACRO, by name.
-pub(crate) fn macros(snapshot: &Snapshot) -> impl Iterator<Item = (&str, &str)> {
-    texts(snapshot).filter_map(|(name, text)| Some((name.strip_prefix(MACRO)?, text.as_str())))
+/// The macros and types, which each statement may use.
+pub(crate) fn macros_and_types(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<Object>> {
+    snapshot.objects(Kind::Macro).chain(snapshot.objects(Kind::Type))
 }
 
 /// The types that CREATE TYPE has named, with what they stand for.
 pub(crate) fn types(snapshot: &Snapshot) -> impl Iterator<Item = (&str, &str)> {
-    texts(snapshot).filter_map(|(name, text)| Some((name.strip_prefix(TYPE)?, text.as_str())))
+    snapshot.objects(Kind::Type).filter_map(|object| Some((object.name.as_str(), text_of_type(object)?)))
 }
 
-/// The text of a macro.
-pub(crate) fn macro_text(snapshot: &Snapshot, name: &str) -> Option<String> {
-    snapshot.views().get(&format!("{MACRO}{name}")).cloned()
+/// What the type of a name is.
+pub(crate) fn text_of_type(object: &Object) -> Option<&str> {
+    match &object.definition {
+        Definition::Type { text } => Some(text),
+        _ => None,
+    }
 }
 
-fn missing(what: &str, name: &str, snapshot: &Snapshot, prefix: &str) -> Error {
-    let names = snapshot.views().keys().filter_map(|name| name.strip_prefix(prefix));
-    Error::not_found(what, name, names)
+/// Whether CREATE TYPE has named a type.
+pub(crate) fn has_types(snapshot: &Snapshot) -> bool {
+    types(snapshot).next().is_some()
+}
+
+/// The statement that makes a macro.
+pub(crate) fn create_statement_of_macro(object: &Object) -> Option<String> {
+    let Definition::Macro { parameters, body, is_query } = &object.definition else { return None };
+    let table = if *is_query { "TABLE " } else { "" };
+    Some(format!("CREATE MACRO {}({}) AS {table}{body}", quote(&object.name), parameters.join(", ")))
+}
+
+/// The error of a name that no object of a kind has.
+pub(crate) fn missing(kind: Kind, name: &str, snapshot: &Snapshot) -> Error {
+    Error::not_found(kind.word(), name, names(snapshot, kind))
 }
 
 /// `CREATE SCHEMA [IF NOT EXISTS] schema`.
@@ -126,224 +112,132 @@ pub(crate) fn create_schema(transaction: &mut WriteTransaction, schema: &str, if
         return Err(Error::invalid(format!("the name of schema {schema} has a point"))
             .with_hint("choose a name without a point"));
     }
-    transaction.create_view(&format!("{SCHEMA}{schema}"), &format!("CREATE SCHEMA \"{schema}\""))?;
+    transaction.create_object(schema, BTreeSet::new(), Definition::Schema)?;
     Ok(Outcome::Done { verb: "CREATE SCHEMA" })
 }
 
-fn is_reserved(schema: &str) -> bool {
+/// Whether the name of a schema is one of those of sessions.
+pub(crate) fn is_reserved(schema: &str) -> bool {
     schema.starts_with(PG_TEMP)
-}
-
-/// `DROP SCHEMA [IF EXISTS] schema [CASCADE]`: with CASCADE also the tables, views, sequences and types within.
-pub(crate) fn drop_schema(
-    transaction: &mut WriteTransaction,
-    schema: &str,
-    if_exists: bool,
-    cascade: bool,
-) -> Result<()> {
-    let base = transaction.snapshot();
-    if is_reserved(schema) || !has_schema(&base, schema) {
-        return if if_exists { Ok(()) } else { Err(missing("schema", schema, &base, SCHEMA)) };
-    }
-    let within = |name: &str| name.split_once('.').is_some_and(|(own, _)| own == schema);
-    let tables: Vec<String> = base.tables().map(|table| table.name.clone()).filter(|name| within(name)).collect();
-    let views: Vec<String> = views(&base).map(|(name, _)| name.clone()).filter(|name| within(name)).collect();
-    let sequences = crate::sequences::names(&base).filter(|name| within(name));
-    let sequences: Vec<String> = sequences.map(str::to_owned).collect();
-    let types: Vec<String> = types(&base).map(|(name, _)| name.to_owned()).filter(|name| within(name)).collect();
-    let first = tables.first().or(views.first()).or(sequences.first()).or(types.first());
-    if let Some(first) = first.filter(|_| !cascade) {
-        return Err(Error::invalid(format!("schema {schema} is not empty: it has {first}"))
-            .with_hint(format!("DROP SCHEMA {schema} CASCADE drops what is in it")));
-    }
-    forget_all(transaction, &within)?;
-    tables.iter().try_for_each(|table| transaction.drop_table(table))?;
-    views.iter().try_for_each(|view| transaction.drop_view(view))?;
-    sequences.iter().try_for_each(|name| crate::sequences::drop(transaction, name))?;
-    types.iter().try_for_each(|name| drop_type(transaction, name, false))?;
-    transaction.drop_view(&format!("{SCHEMA}{schema}"))?;
-    Ok(())
 }
 
 /// Refuses a new table or view in a schema that does not exist.
 pub(crate) fn check_schema(snapshot: &Snapshot, schema: Option<&str>) -> Result<()> {
     match schema.filter(|schema| !has_schema(snapshot, schema)) {
-        Some(schema) => {
-            Err(missing("schema", schema, snapshot, SCHEMA).with_hint(format!("CREATE SCHEMA {schema} first")))
-        }
+        Some(schema) => Err(missing(Kind::Schema, schema, snapshot).with_hint(format!("CREATE SCHEMA {schema} first"))),
         None => Ok(()),
     }
 }
 
-/// `CREATE [OR REPLACE] MACRO name(parameters) AS text`.
-pub(crate) fn create_macro(
+/// Creates an object that belongs to nothing, or makes one with its name this one: what depends on that goes on.
+pub(crate) fn put(
     transaction: &mut WriteTransaction,
     name: &str,
-    parameters: &str,
-    text: &str,
-    or_replace: bool,
-) -> Result<Outcome> {
-    let entry = format!("{MACRO}{name}");
-    let text = format!("CREATE MACRO {}({parameters}) AS {text}", quote(name));
-    if !or_replace && transaction.snapshot().views().contains_key(&entry) {
-        return Err(Error::new(ErrorKind::Exists, format!("macro {name} exists"))
-            .with_hint("choose another name, or say OR REPLACE"));
-    }
-    set_entry(transaction, &entry, Some(&text))?;
-    Ok(Outcome::Done { verb: "CREATE MACRO" })
-}
-
-/// `DROP MACRO [IF EXISTS] name`.
-pub(crate) fn drop_macro(transaction: &mut WriteTransaction, name: &str, if_exists: bool) -> Result<Outcome> {
-    let entry = format!("{MACRO}{name}");
-    match transaction.snapshot().views().contains_key(&entry) {
-        true => transaction.drop_view(&entry)?,
-        false if if_exists => {}
-        false => return Err(missing("macro", name, &transaction.snapshot(), MACRO)),
-    }
-    Ok(Outcome::Done { verb: "DROP MACRO" })
-}
-
-/// Whether CREATE TYPE has named a type.
-pub(crate) fn has_types(snapshot: &Snapshot) -> bool {
-    snapshot.views().keys().any(|name| name.starts_with(TYPE))
-}
-
-/// What the type of a name is.
-pub(crate) fn type_text(snapshot: &Snapshot, name: &str) -> Option<String> {
-    snapshot.views().get(&format!("{TYPE}{name}")).cloned()
-}
-
-/// `CREATE [OR REPLACE] TYPE [IF NOT EXISTS] name AS text`.
-pub(crate) fn create_type(
-    transaction: &mut WriteTransaction,
-    name: &str,
-    text: &str,
-    (or_replace, if_not_exists): (bool, bool),
-) -> Result<Outcome> {
-    let entry = format!("{TYPE}{name}");
-    if !or_replace && transaction.snapshot().views().contains_key(&entry) {
-        return match if_not_exists {
-            true => Ok(Outcome::Done { verb: "CREATE TYPE" }),
-            false => Err(Error::new(ErrorKind::Exists, format!("type {name} exists"))
-                .with_hint("choose another name, or say OR REPLACE")),
-        };
-    }
-    set_entry(transaction, &entry, Some(text))?;
-    Ok(Outcome::Done { verb: "CREATE TYPE" })
-}
-
-/// `DROP TYPE [IF EXISTS] name`. Columns of the type keep it.
-pub(crate) fn drop_type(transaction: &mut WriteTransaction, name: &str, if_exists: bool) -> Result<()> {
-    let entry = format!("{TYPE}{name}");
-    match transaction.snapshot().views().contains_key(&entry) {
-        true => Ok(transaction.drop_view(&entry)?),
-        false if if_exists => Ok(()),
-        false => Err(missing("type", name, &transaction.snapshot(), TYPE)),
-    }
-}
-
-/// The indexes that CREATE INDEX has named, and whose tables still have them.
-pub(crate) fn indexes(snapshot: &Snapshot) -> impl Iterator<Item = (String, IndexEntry)> {
-    snapshot.views().iter().filter_map(|(name, text)| {
-        let (name, entry) = (name.strip_prefix(INDEX)?, index_entry(text)?);
-        let table = snapshot.table(&entry.table)?;
-        table.design.index.contains(&entry.columns).then(|| (name.to_owned(), entry))
-    })
-}
-
-/// The index of this name.
-pub(crate) fn index(snapshot: &Snapshot, name: &str) -> Option<IndexEntry> {
-    indexes(snapshot).find(|(known, _)| known == name).map(|(_, entry)| entry)
-}
-
-/// The table and columns in the text of an entry.
-fn index_entry(text: &str) -> Option<IndexEntry> {
-    let names = quoted_names(text);
-    let (_, rest) = names.split_first()?;
-    let (table, columns) = rest.split_first()?;
-    Some(IndexEntry { table: table.clone(), columns: columns.to_vec() })
-}
-
-/// The names in quotes.
-fn quoted_names(text: &str) -> Vec<String> {
-    let (mut names, mut current) = (vec![], None::<String>);
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
-        match (&mut current, character) {
-            (None, '"') => current = Some(String::new()),
-            (Some(name), '"') if characters.next_if_eq(&'"').is_some() => name.push('"'),
-            (Some(_), '"') => names.extend(current.take()),
-            (Some(name), other) => name.push(other),
-            (None, _) => {}
-        }
-    }
-    names
-}
-
-/// Keeps the name of an index.
-pub(crate) fn create_index(transaction: &mut WriteTransaction, name: &str, entry: &IndexEntry) -> Result<()> {
-    let columns: Vec<String> = entry.columns.iter().map(|column| quote(column)).collect();
-    let text = format!("CREATE INDEX {} ON {} ({})", quote(name), quote(&entry.table), columns.join(", "));
-    // An index that went with its table or its design may have left this name.
-    set_entry(transaction, &format!("{INDEX}{name}"), Some(&text))
-}
-
-/// Removes the name of an index, if it is kept.
-pub(crate) fn drop_index(transaction: &mut WriteTransaction, name: &str) -> Result<()> {
-    set_entry(transaction, &format!("{INDEX}{name}"), None)
-}
-
-/// Changes the names of indexes of a table, before the table or one of its columns gets a new name.
-pub(crate) fn rename_in_indexes(
-    transaction: &mut WriteTransaction,
-    table: &str,
-    rename: impl Fn(&mut IndexEntry),
+    uses: BTreeSet<u64>,
+    definition: Definition,
 ) -> Result<()> {
-    let snapshot = transaction.snapshot();
-    for (name, mut entry) in indexes(&snapshot).filter(|(_, entry)| entry.table == table) {
-        rename(&mut entry);
-        create_index(transaction, &name, &entry)?;
+    let object = Object { id: 0, name: name.to_owned(), owner: None, uses, definition };
+    let known = transaction.snapshot().object(object.kind(), name).map(|known| known.id);
+    match known {
+        Some(id) => transaction.change_object(id, |known| *known = Object { id, ..object })?,
+        None => drop(transaction.create_object(name, object.uses, object.definition)?),
     }
     Ok(())
 }
 
-/// Removes what is kept of a table or view, before it is dropped: the names of its indexes, its generated columns, and its
-/// comments.
-pub(crate) fn forget(transaction: &mut WriteTransaction, object: &str) -> Result<()> {
-    forget_all(transaction, &|name| name == object)
+/// The indexes that CREATE INDEX has named, and whose tables still have them.
+pub(crate) fn indexes(snapshot: &Snapshot) -> impl Iterator<Item = (&str, IndexEntry)> {
+    snapshot.objects(Kind::Index).filter_map(|object| Some((object.name.as_str(), index_entry(snapshot, object)?)))
 }
 
-/// The same of all tables and views whose names are such.
-pub(crate) fn forget_all(transaction: &mut WriteTransaction, is_one: &dyn Fn(&str) -> bool) -> Result<()> {
-    let is_of = |(entry, text): (&String, &String)| match entry.strip_prefix(INDEX) {
-        Some(_) => index_entry(text).is_some_and(|index| is_one(&index.table)),
-        None => [GENERATED, COMMENT].iter().any(|kind| entry.strip_prefix(kind).is_some_and(is_one)),
-    };
-    let snapshot = transaction.snapshot();
-    let entries: Vec<&String> = snapshot.views().iter().filter(|entry| is_of(*entry)).map(|(name, _)| name).collect();
-    entries.into_iter().try_for_each(|entry| Ok(transaction.drop_view(entry)?))
+/// The index of this name.
+pub(crate) fn index(snapshot: &Snapshot, name: &str) -> Option<IndexEntry> {
+    index_entry(snapshot, snapshot.object(Kind::Index, name)?)
 }
 
-/// The generated columns of a table, if it has any.
-pub(crate) fn generated(snapshot: &Snapshot, table: &str) -> Option<Vec<GeneratedColumn>> {
-    let text = generated_text(snapshot, table)?;
-    serde_json::from_str(text).ok()
+/// The indexes of a table that CREATE INDEX has named, with their columns.
+pub(crate) fn indexes_of(snapshot: &Snapshot, table: &Table) -> Vec<(String, Vec<String>)> {
+    let indexes = snapshot.owned(table.id, Kind::Index);
+    let named = indexes.filter_map(|object| Some((object.name.clone(), columns_of_index(table, object)?)));
+    let mut named: Vec<_> = named.collect();
+    named.sort_unstable();
+    named
 }
 
-/// The same as text, which changes with them.
-pub(crate) fn generated_text<'s>(snapshot: &'s Snapshot, table: &str) -> Option<&'s String> {
-    snapshot.views().get(&format!("{GENERATED}{table}"))
+fn index_entry(snapshot: &Snapshot, object: &Object) -> Option<IndexEntry> {
+    let table = snapshot.table_by_id(object.owner?)?;
+    Some(IndexEntry { table: table.name.clone(), columns: columns_of_index(table, object)? })
+}
+
+/// The columns of an index that the design of its table still has.
+fn columns_of_index(table: &Table, object: &Object) -> Option<Vec<String>> {
+    let Definition::Index { columns } = &object.definition else { return None };
+    let schema = &table.schema;
+    let name = |id: &u32| schema.position_of(*id).map(|at| schema.columns[at].name.clone());
+    let columns = columns.iter().map(name).collect::<Option<Vec<_>>>()?;
+    table.design.index.contains(&columns).then_some(columns)
+}
+
+/// Keeps the name of an index.
+pub(crate) fn create_index(
+    transaction: &mut WriteTransaction,
+    name: &str,
+    table: &Table,
+    columns: &[String],
+) -> Result<()> {
+    // An index that went with a design may have left this name.
+    drop_index(transaction, name)?;
+    let id = |column: &String| Ok(table.schema.id(table.schema.index_of(column)?));
+    let columns = columns.iter().map(id).collect::<Result<_>>()?;
+    transaction.create_owned(table.id, name, Definition::Index { columns })?;
+    Ok(())
+}
+
+/// Removes the name of an index, if it is kept.
+pub(crate) fn drop_index(transaction: &mut WriteTransaction, name: &str) -> Result<()> {
+    let known = transaction.snapshot().object(Kind::Index, name).map(|object| object.id);
+    Ok(known.map_or(Ok(()), |id| transaction.drop_object(id))?)
+}
+
+/// What a table or view has of a kind, of which it has one at most.
+fn only(snapshot: &Snapshot, owner: u64, kind: Kind) -> Option<&Arc<Object>> {
+    snapshot.owned(owner, kind).next()
+}
+
+/// Keeps something of a table or view instead of what it had of the kind; without a definition, that is removed.
+fn set_only(transaction: &mut WriteTransaction, owner: u64, kind: Kind, definition: Option<Definition>) -> Result<()> {
+    let known = only(&transaction.snapshot(), owner, kind).map(|object| object.id);
+    match (known, definition) {
+        (Some(id), Some(definition)) => transaction.change_object(id, |object| object.definition = definition)?,
+        (Some(id), None) => transaction.drop_object(id)?,
+        (None, Some(definition)) => drop(transaction.create_owned(owner, "", definition)?),
+        (None, None) => {}
+    }
+    Ok(())
+}
+
+/// The generated columns of a table.
+pub(crate) fn generated<'s>(snapshot: &'s Snapshot, table: &str) -> &'s [GeneratedColumn] {
+    match generated_object(snapshot, table).map(|object| &object.definition) {
+        Some(Definition::GeneratedColumns { columns }) => columns,
+        _ => &[],
+    }
+}
+
+/// The same as an object, if the table has any.
+pub(crate) fn generated_object<'s>(snapshot: &'s Snapshot, table: &str) -> Option<&'s Arc<Object>> {
+    only(snapshot, snapshot.table(table)?.id, Kind::GeneratedColumns)
 }
 
 /// Keeps the generated columns of a table instead of those that it had.
 pub(crate) fn set_generated(
     transaction: &mut WriteTransaction,
     table: &str,
-    columns: &[GeneratedColumn],
+    columns: Vec<GeneratedColumn>,
 ) -> Result<()> {
-    let text = (!columns.is_empty()).then(|| json("generated columns", &columns)).transpose()?;
-    set_entry(transaction, &format!("{GENERATED}{table}"), text.as_deref())
+    let owner = transaction.table(table)?.id;
+    let definition = (!columns.is_empty()).then_some(Definition::GeneratedColumns { columns });
+    set_only(transaction, owner, Kind::GeneratedColumns, definition)
 }
 
 /// The names of all columns of a table in order: with the positions of stored columns, and with generated ones.
@@ -363,28 +257,24 @@ pub(crate) fn all_columns(
 
 /// The comments of a table or view.
 pub(crate) fn comments(snapshot: &Snapshot, object: &str) -> Comments {
-    let text = snapshot.views().get(&format!("{COMMENT}{object}"));
-    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    let found = snapshot.relation_id(object).and_then(|id| only(snapshot, id, Kind::Comments));
+    match found.map(|object| &object.definition) {
+        Some(Definition::Comments(comments)) => comments.clone(),
+        _ => Comments::default(),
+    }
 }
 
 /// Keeps the comments of a table or view instead of those that it had.
-pub(crate) fn set_comments(transaction: &mut WriteTransaction, object: &str, comments: &Comments) -> Result<()> {
-    let text = (*comments != Comments::default()).then(|| json("comments", comments)).transpose()?;
-    set_entry(transaction, &format!("{COMMENT}{object}"), text.as_deref())
+pub(crate) fn set_comments(transaction: &mut WriteTransaction, object: &str, comments: Comments) -> Result<()> {
+    let Some(owner) = transaction.snapshot().relation_id(object) else { return Ok(()) };
+    let definition = (comments != Comments::default()).then_some(Definition::Comments(comments));
+    set_only(transaction, owner, Kind::Comments, definition)
 }
 
-/// Keeps the text of an entry instead of that which it had; without a text, the entry is removed.
-fn set_entry(transaction: &mut WriteTransaction, entry: &str, text: Option<&str>) -> Result<()> {
-    if transaction.snapshot().views().contains_key(entry) {
-        transaction.drop_view(entry)?;
+/// What becomes of a temporary table at the end of each transaction: whether it is dropped. `None` if it stays as it is.
+pub(crate) fn on_commit(snapshot: &Snapshot, table: u64) -> Option<bool> {
+    match only(snapshot, table, Kind::OnCommit)?.definition {
+        Definition::OnCommit { drops } => Some(drops),
+        _ => None,
     }
-    match text {
-        Some(text) => Ok(transaction.create_view(entry, text)?),
-        None => Ok(()),
-    }
-}
-
-fn json(what: &str, value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value)
-        .map_err(|error| Error::new(ErrorKind::Internal, format!("internal error: {what}: {error}")))
 }

@@ -59,7 +59,7 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::Exists => "42P07",
         ErrorKind::Invalid | ErrorKind::Constraint if says(&["is no label of"]) => "22P02",
         // Before the others, because of the names in such a message.
-        ErrorKind::Invalid if says(&["depends on"]) => "2BP01",
+        ErrorKind::Invalid if says(&["depends on", "cannot be dropped"]) => "2BP01",
         ErrorKind::Invalid if says(&["value yet in this session"]) => "55000",
         ErrorKind::Invalid if says(&["could come from several tables"]) => "42702",
         ErrorKind::Invalid if says(&["appears twice"]) => "42701",
@@ -157,6 +157,7 @@ mod tests {
                 CHANGED_TWICE,
                 NO_KEY,
                 "view v depends on column x",
+                "table t cannot be dropped",
                 "sequence s has no value yet in this session",
             ],
         ),

@@ -36,6 +36,7 @@ mod compaction;
 mod context;
 mod database;
 mod definitions;
+mod dependencies;
 pub mod display;
 mod distinct_names;
 mod durations;

@@ -9,21 +9,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use freestone_store::{Snapshot, Store, StoreError, Table, WriteTransaction};
+use freestone_store::{Definition, Snapshot, Store, StoreError, Table, WriteTransaction};
 use uuid::Uuid;
 
-use crate::definitions;
 use crate::error::{Error, Result};
 use crate::internal_names::{PG_TEMP, TEMP_PREFIX, is_temp_schema, is_temporary};
-use crate::sequences;
 use crate::sql::names::{is_ours, name_in};
 use crate::sql::temp_names::TempNames;
+use crate::{definitions, dependencies, sequences};
 
-/// The prefix of the entries which say what becomes of a table at the end of each transaction. The schema of the table and
-/// its number follow.
-const ON_COMMIT: &str = "freestone$on_commit:";
-const DROP: &str = "DROP";
-const DELETE_ROWS: &str = "DELETE ROWS";
 /// Dropping is repeated if other commits are in its way.
 const ATTEMPTS: usize = 3;
 
@@ -88,9 +82,7 @@ impl TempSchema {
             return None;
         }
         let full = name_in(&self.name, name);
-        let is_there = snapshot.table(&full).is_some()
-            || snapshot.views().contains_key(&full)
-            || sequences::find(snapshot, &full).is_some();
+        let is_there = snapshot.relation_id(&full).is_some() || sequences::find(snapshot, &full).is_some();
         is_there.then_some(full)
     }
 
@@ -117,41 +109,31 @@ impl TempSchema {
     /// Notes what becomes of a table at the end of each transaction.
     pub fn note_on_commit(&self, transaction: &mut WriteTransaction, table: &str, then: OnCommit) -> Result<()> {
         let id = transaction.table(table)?.id;
-        let text = if then == OnCommit::Drop { DROP } else { DELETE_ROWS };
-        Ok(transaction.create_view(&format!("{ON_COMMIT}{}:{id}", self.name), text)?)
+        transaction.create_owned(id, "", Definition::OnCommit { drops: then == OnCommit::Drop })?;
+        Ok(())
     }
 
     /// Drops or empties the tables that were declared ON COMMIT DROP or DELETE ROWS, as a part of the transaction that
-    /// commits.
+    /// commits. Views go with the tables that they read.
     pub fn before_commit(&self, transaction: &mut WriteTransaction) -> Result<()> {
         if !self.is_used() || !transaction.is_changed() {
             return Ok(());
         }
         let snapshot = transaction.snapshot();
-        let prefix = format!("{ON_COMMIT}{}:", self.name);
-        let entries = snapshot.views().range(prefix.clone()..).take_while(|(name, _)| name.starts_with(&prefix));
-        for (entry, then) in entries {
-            let is_of = |table: &&Arc<Table>| entry[prefix.len()..].parse() == Ok(table.id);
-            let table = snapshot.tables().find(is_of);
-            match table {
-                Some(table) if then == DELETE_ROWS => {
-                    if table.rows() > 0 {
-                        transaction.truncate(&table.name)?;
-                    }
-                    continue;
-                }
-                Some(table) => {
-                    let owned = table.schema.sequences();
-                    definitions::forget(transaction, &table.name)?;
+        for table in snapshot.tables().filter(|table| self.has(&table.name)) {
+            match definitions::on_commit(&snapshot, table.id) {
+                Some(true) => {
                     transaction.drop_table(&table.name)?;
-                    for name in owned.iter().filter(|name| sequences::find(&snapshot, name).is_some()) {
-                        sequences::drop(transaction, name)?;
+                    for view in dependencies::views_on(&snapshot, table.id) {
+                        // It may read several such tables.
+                        if transaction.snapshot().object_by_id(view.id).is_some() {
+                            transaction.drop_object(view.id)?;
+                        }
                     }
                 }
-                // It was dropped.
-                None => {}
+                Some(false) if table.rows() > 0 => transaction.truncate(&table.name)?,
+                Some(false) | None => {}
             }
-            transaction.drop_view(entry)?;
         }
         Ok(())
     }
@@ -207,10 +189,8 @@ fn drop_schemas(store: &Store, is_one: &dyn Fn(&str) -> bool) -> Result<()> {
     let is_within = |name: &str| name.split_once('.').is_some_and(|(schema, _)| is_one(schema));
     for attempt in 1.. {
         let snapshot = store.snapshot()?;
-        let is_entry = |name: &String| entry_schema(name).is_some_and(is_one);
         let has_any = snapshot.tables().any(|table| is_within(&table.name))
-            || snapshot.views().keys().any(|name| is_entry(name) || is_within(name))
-            || sequences::names(&snapshot).any(is_within);
+            || snapshot.all_objects().any(|object| is_within(&object.name));
         if !has_any {
             return Ok(());
         }
@@ -218,13 +198,12 @@ fn drop_schemas(store: &Store, is_one: &dyn Fn(&str) -> bool) -> Result<()> {
         // If this is lost, it is done again.
         transaction.set_syncs(false);
         let base = transaction.snapshot();
-        definitions::forget_all(&mut transaction, &is_within)?;
-        let tables: Vec<&String> = base.tables().map(|table| &table.name).filter(|name| is_within(name)).collect();
+        let tables = base.tables().map(|table| &table.name).filter(|name| is_within(name));
         tables.into_iter().try_for_each(|table| transaction.drop_table(table))?;
-        let named: Vec<&str> = sequences::names(&base).filter(|name| is_within(name)).collect();
-        named.into_iter().try_for_each(|name| sequences::drop(&mut transaction, name))?;
-        let views = base.views().keys().filter(|name| is_entry(name) || is_within(name));
-        views.into_iter().try_for_each(|view| transaction.drop_view(view))?;
+        // What belonged to the tables went with them.
+        let base = transaction.snapshot();
+        let objects = base.all_objects().filter(|object| is_within(&object.name));
+        objects.into_iter().try_for_each(|object| transaction.drop_object(object.id))?;
         match transaction.commit() {
             Err(StoreError::Conflict(_)) if attempt < ATTEMPTS => {}
             Err(error) => return Err(Error::from(error)),
@@ -232,9 +211,4 @@ fn drop_schemas(store: &Store, is_one: &dyn Fn(&str) -> bool) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The schema of an entry of ON COMMIT.
-fn entry_schema(name: &str) -> Option<&str> {
-    Some(name.strip_prefix(ON_COMMIT)?.split_once(':')?.0)
 }

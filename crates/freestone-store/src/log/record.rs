@@ -23,7 +23,7 @@ pub const CURRENT_LEN: usize = 64;
 /// The longest body of a record in bytes: the maximum of u32, minus room for rounding up.
 pub const LONGEST_BODY: usize = u32::MAX as usize - 64;
 /// The version of the format of a database, which its log and `CURRENT` name.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 const HEADER_MAGIC: [u8; 8] = *b"FREESTNE";
 const CURRENT_MAGIC: [u8; 8] = *b"FREECURR";
@@ -288,11 +288,11 @@ mod tests {
 
     /// The first database file ever written. These bytes are of this version and never change.
     #[test]
-    fn the_bytes_of_version_2() {
+    fn the_bytes_of_version_3() {
         let header = Header { generation: 1, has_base: false, database: 7 }.encode();
-        assert_eq!(header[..16], *b"FREESTNE\x02\0\0\0\0\0\0\0");
+        assert_eq!(header[..16], *b"FREESTNE\x03\0\0\0\0\0\0\0");
         assert_eq!(header[24..28], [7, 0, 0, 0]);
-        assert_eq!(header[44..], 0x1ebc96b4u32.to_le_bytes());
+        assert_eq!(header[44..], 0x2d702d08u32.to_le_bytes());
         let mut record = Vec::new();
         encode_record(&mut record, 1, 1, b"body!");
         assert_eq!(record.len(), 32);
@@ -301,8 +301,8 @@ mod tests {
         assert_eq!(record[20..24], 0xd1a8bb96u32.to_le_bytes());
         assert_eq!(record[24..], *b"body!\0\0\0");
         let current = Current { generation: 1, committed_len: 80, last_sequence: 1, database: 7 }.encode();
-        assert_eq!(current[..12], *b"FREECURR\x02\0\0\0");
-        assert_eq!(current[60..], 0xfb8c74fdu32.to_le_bytes());
+        assert_eq!(current[..12], *b"FREECURR\x03\0\0\0");
+        assert_eq!(current[60..], 0x5fe28057u32.to_le_bytes());
     }
 
     #[test]

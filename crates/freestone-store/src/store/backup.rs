@@ -12,6 +12,7 @@ use super::check::check_some;
 use super::commit::{Commit, Operation};
 use super::files::NewFiles;
 use super::locks::{Mode, Waiting};
+use super::objects::Object;
 use super::state::State;
 use super::vacant::check_vacant;
 use super::vacuum::unknown_segments;
@@ -40,7 +41,7 @@ pub struct BackupReport {
 }
 
 impl Store {
-    /// Makes a folder a backup of the current state, of the tables and views whose names are wanted. It is created, or has
+    /// Makes a folder a backup of the current state, of the tables and other objects whose names are wanted. It is created, or has
     /// an earlier backup of the same database. All files that are copied are checked.
     ///
     /// # Errors
@@ -75,7 +76,7 @@ impl Store {
         Ok(report)
     }
 
-    /// Replaces all tables and views whose names are wanted by those of a backup, in one commit. Others read and write
+    /// Replaces all tables and other objects whose names are wanted by those of a backup, in one commit. Others read and write
     /// meanwhile, and see the tables as they were before or after it.
     ///
     /// # Errors
@@ -131,7 +132,8 @@ fn wanted(state: &State, is_wanted: &dyn Fn(&str) -> bool) -> Result<State> {
     let mut state = State { pool: None, pool_commit: 0, ..state.clone() };
     state.removed.clear();
     state.tables.retain(|name, _| is_wanted(name));
-    state.views.retain(|name, _| is_wanted(name));
+    let wanted: HashSet<u64> = wanted_objects(&state, is_wanted).into_iter().map(|object| object.id).collect();
+    state.objects_mut().retain(|object| wanted.contains(&object.id));
     let tables: HashSet<u64> = state.tables.values().map(|table| table.id).collect();
     state.copies.retain(|_, copy| copy.copy_of.as_ref().is_some_and(|of| tables.contains(&of.table)));
     let in_pool = |entry: &SegmentEntry| entry.is_in_pool();
@@ -143,6 +145,18 @@ fn wanted(state: &State, is_wanted: &dyn Fn(&str) -> bool) -> Result<State> {
         )));
     }
     Ok(state)
+}
+
+/// The objects of wanted names, with what belongs to them and to wanted tables.
+fn wanted_objects<'s>(state: &'s State, is_wanted: &dyn Fn(&str) -> bool) -> Vec<&'s Arc<Object>> {
+    let tables = state.tables.values().filter(|table| is_wanted(&table.name)).map(|table| table.id);
+    let mut ids: HashSet<u64> = tables.collect();
+    let has_name = |object: &&Arc<Object>| object.name.is_empty() || is_wanted(&object.name);
+    let (free, owned): (Vec<_>, Vec<_>) =
+        state.objects.all().filter(has_name).partition(|object| object.owner.is_none());
+    ids.extend(free.iter().map(|object| object.id));
+    let owned = owned.into_iter().filter(|object| object.owner.is_some_and(|owner| ids.contains(&owner)));
+    free.iter().copied().chain(owned).collect()
 }
 
 /// Lets the tables of a state read their segments on a medium.
@@ -222,14 +236,15 @@ fn copy(source: &dyn ReadFile, to: &dyn Medium, name: &str) -> Result<(), Medium
     to.rename(&partial, name)
 }
 
-/// The operations that replace tables and views by those of another state.
+/// The operations that replace tables and other objects by those of another state.
 fn replacement(now: &State, other: &State, replaced: &[String], is_wanted: &dyn Fn(&str) -> bool) -> Commit {
     let mut commit = Commit::default();
     for table in now.tables.values().filter(|table| replaced.contains(&table.name)) {
         commit.push(Operation::DropTable { table: table.id });
     }
-    for name in now.views.keys().filter(|name| is_wanted(name)) {
-        commit.push(Operation::DropView { name: name.clone() });
+    // What belongs to something goes with it.
+    for object in wanted_objects(now, is_wanted).into_iter().filter(|object| object.owner.is_none()) {
+        commit.push(Operation::DropObject { object: object.id });
     }
     commit.extend(Commit::of_state(other));
     commit

@@ -8,11 +8,13 @@
 //! ```
 //! A checkpoint is a commit whose operations build the whole state from nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 
+use super::objects::Object;
 use super::state::{Removed, State};
 use crate::design::Design;
 use crate::schema::TableSchema;
@@ -49,7 +51,7 @@ pub enum Operation {
     CopyIsCurrent {
         copy: u64,
     },
-    /// Drops a table with its copies, or a copy.
+    /// Drops a table with its copies and all that belongs to it, or a copy.
     DropTable {
         table: u64,
     },
@@ -97,12 +99,22 @@ pub enum Operation {
         segment: u64,
         attachment: usize,
     },
-    CreateView {
-        name: String,
-        sql: String,
+    /// The tables and objects on which a table depends.
+    SetUses {
+        table: u64,
+        uses: BTreeSet<u64>,
     },
-    DropView {
-        name: String,
+    /// A new object, which is no table.
+    CreateObject {
+        object: Object,
+    },
+    /// Objects as they are from now on, found by their ids. New names take effect together.
+    ReplaceObjects {
+        objects: Vec<Object>,
+    },
+    /// Drops an object with all that belongs to it.
+    DropObject {
+        object: u64,
     },
     /// Removed segments whose files are gone.
     Forget {
@@ -240,6 +252,9 @@ impl Commit {
                     Operation::CreateCopy { copy: id, table, name, columns, design, is_current }
                 }
             });
+            if !table.uses.is_empty() {
+                commit.push(Operation::SetUses { table: id, uses: table.uses.clone() });
+            }
             if !table.pools.is_empty() {
                 commit.push(Operation::SetPools { table: id, pools: table.pools.clone() });
             }
@@ -250,8 +265,8 @@ impl Commit {
                 }
             }
         }
-        for (name, sql) in &state.views {
-            commit.push(Operation::CreateView { name: name.clone(), sql: sql.clone() });
+        for object in state.objects.all() {
+            commit.push(Operation::CreateObject { object: object.as_ref().clone() });
         }
         for (segment, Removed { by, bytes }) in &state.removed {
             commit.push(Operation::Removed { segment: *segment, sequence: *by, bytes: *bytes });
@@ -342,6 +357,7 @@ impl Commit {
                     state.remove(gone.segments.iter(), sequence);
                     if state.copies.remove(&id).is_none() {
                         state.tables.remove(&gone.name);
+                        state.remove_owned(id);
                     }
                 }
             }
@@ -391,12 +407,14 @@ impl Commit {
                     return Err(format!("rows are deleted of segment {segment}, and its table has no such rows"));
                 }
             }
-            Operation::CreateView { name, sql } => {
-                state.views.insert(name.clone(), sql.clone());
+            Operation::SetUses { table, uses } => state.change_table(*table, |t| t.uses.clone_from(uses))?,
+            Operation::CreateObject { object } => {
+                free_id(state, object.id)?;
+                note_id(state, object.id)?;
+                state.objects_mut().insert(object.clone())?;
             }
-            Operation::DropView { name } => {
-                state.views.remove(name);
-            }
+            Operation::ReplaceObjects { objects } => state.objects_mut().replace(objects)?,
+            Operation::DropObject { object } => state.objects_mut().remove(*object)?,
             Operation::Forget { segments } => segments.iter().for_each(|id| {
                 state.removed.remove(id);
             }),
@@ -454,7 +472,10 @@ fn note_id(state: &mut State, id: u64) -> Result<(), String> {
 }
 
 fn free_id(state: &State, id: u64) -> Result<(), String> {
-    if state.table_by_id(id).is_ok() { Err(format!("table number {id} is made twice")) } else { Ok(()) }
+    if state.table_by_id(id).is_ok() || state.objects.get(id).is_some() {
+        return Err(format!("table number {id} is made twice"));
+    }
+    Ok(())
 }
 
 /// A copy without rows.
@@ -533,6 +554,7 @@ fn parse_bitmap(bytes: &[u8]) -> Result<RoaringBitmap, String> {
 mod tests {
     use arrow_schema::DataType;
 
+    use super::super::objects::Definition;
     use super::*;
     use crate::column::{ColumnData, Physical};
     use crate::schema::Column;
@@ -559,14 +581,23 @@ mod tests {
         commit.delete_rows(1, 3, &RoaringBitmap::from_iter([4]));
         commit.delete_rows(1, 2, &RoaringBitmap::from_iter([17]));
         commit.push(Operation::RemoveSegments { table: 1, segments: vec![4] });
-        commit.push(Operation::CreateView { name: "v".into(), sql: "select 1".into() });
+        let definition = Definition::View { query: "select 1".into() };
+        let (name, uses) = (String::from("v"), BTreeSet::from([1]));
+        commit.push(Operation::CreateObject { object: Object { id: 5, name, owner: None, uses, definition } });
+        commit.push(Operation::SetUses { table: 1, uses: BTreeSet::from([6]) });
+        let definition = Definition::OnCommit { drops: true };
+        let (name, uses) = (String::new(), BTreeSet::new());
+        commit.push(Operation::CreateObject { object: Object { id: 6, name, owner: Some(1), uses, definition } });
         let state = Commit::parse(&commit.to_bytes()).unwrap().apply(&State::default(), 7).unwrap();
         assert_eq!(state.removed.get(&4).map(|removed| removed.by), Some(7));
         assert_eq!(state.tables["t"].rows(), 20);
         let folded = Commit::parse(&Commit::of_state(&state).to_bytes()).unwrap();
         let again = folded.apply(&State::default(), 7).unwrap();
         assert_eq!(Commit::of_state(&again), folded);
-        assert_eq!(again.last_id, 4);
+        assert_eq!((again.last_id, again.objects == state.objects), (6, true));
+        let dropped = Commit { operations: vec![Operation::DropTable { table: 1 }], attachments: vec![] };
+        let left = dropped.apply(&again, 8).unwrap();
+        assert_eq!(left.objects.all().map(|object| object.id).collect::<Vec<_>>(), [5]);
     }
 
     #[test]
@@ -670,7 +701,7 @@ mod tests {
     #[test]
     fn a_cut_commit_is_an_error() {
         let mut commit = Commit::default();
-        commit.push(Operation::DropView { name: "v".into() });
+        commit.push(Operation::DropObject { object: 7 });
         commit.attach(Arc::new(vec![7; 9]));
         let bytes = commit.to_bytes();
         assert_eq!(Commit::parse(&bytes), Ok(commit));

@@ -131,18 +131,21 @@ impl Snapshot {
 
 #[cfg(test)]
 mod tests {
-    use crate::store::{Store, StoreOptions};
+    use std::collections::BTreeSet;
+
+    use crate::store::{Definition, ObjectKind, Store, StoreOptions};
 
     use super::*;
 
     fn commit(store: &Store, view: &str) -> u64 {
         let mut transaction = store.write().unwrap();
-        transaction.create_view(view, "SELECT 1").unwrap();
+        let definition = Definition::View { query: "SELECT 1".into() };
+        transaction.create_object(view, BTreeSet::new(), definition).unwrap();
         transaction.commit().unwrap()
     }
 
     fn views(snapshot: &Snapshot) -> Vec<&String> {
-        snapshot.views().keys().collect()
+        snapshot.objects(ObjectKind::View).map(|view| &view.name).collect()
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod key_locks;
 mod keys;
 mod locks;
 mod merge;
+mod objects;
 mod pmem;
 mod rebase;
 mod repair;
@@ -39,9 +40,11 @@ pub use backup::BackupReport;
 pub use check::CheckReport;
 pub use keys::is_comparable;
 pub use locks::{Mode as LockMode, OpenTransaction, Waiting};
+pub use objects::{Comments, Definition, GeneratedColumn, Kind as ObjectKind, Object, Position, Sequence};
 pub use pmem::{Emulation, PmemOptions, PoolList, PoolState};
 pub use repair::Repaired;
 pub use shared::RETENTION;
+pub use state::User;
 pub use vacuum::VacuumReport;
 pub use write::{Savepoint, WriteTransaction};
 
@@ -158,7 +161,7 @@ struct Reader {
 /// in memory, so what has happened meanwhile takes nothing from them.
 const LOCK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The tables and views of one commit. Its files remain while it lives.
+/// The tables and other objects of one commit. Its files remain while it lives.
 #[derive(Debug)]
 pub struct Snapshot {
     state: Arc<State>,
@@ -193,6 +196,11 @@ impl Snapshot {
         self.state.tables.get(name)
     }
 
+    /// A table by its id.
+    pub fn table_by_id(&self, id: u64) -> Option<&Arc<Table>> {
+        self.state.tables.values().find(|table| table.id == id)
+    }
+
     /// All tables.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.state.tables.values()
@@ -203,9 +211,49 @@ impl Snapshot {
         self.state.copies_of(table.id)
     }
 
-    /// The names of views, and their queries.
-    pub fn views(&self) -> &std::collections::BTreeMap<String, String> {
-        &self.state.views
+    /// An object by its kind and name.
+    pub fn object(&self, kind: ObjectKind, name: &str) -> Option<&Arc<Object>> {
+        self.state.objects.named(kind, name)
+    }
+
+    /// An object by its id.
+    pub fn object_by_id(&self, id: u64) -> Option<&Arc<Object>> {
+        self.state.objects.get(id)
+    }
+
+    /// The objects of a kind that has names, in the order of these.
+    pub fn objects(&self, kind: ObjectKind) -> impl Iterator<Item = &Arc<Object>> {
+        self.state.objects.of_kind(kind)
+    }
+
+    /// All objects, in the order of their ids.
+    pub fn all_objects(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.state.objects.all()
+    }
+
+    /// The objects of a kind that belong to a table or object.
+    pub fn owned(&self, owner: u64, kind: ObjectKind) -> impl Iterator<Item = &Arc<Object>> {
+        self.state.objects.owned(owner, kind)
+    }
+
+    /// A view by its name.
+    pub fn view(&self, name: &str) -> Option<&Arc<Object>> {
+        self.object(ObjectKind::View, name)
+    }
+
+    /// The id of a table or view.
+    pub fn relation_id(&self, name: &str) -> Option<u64> {
+        self.table(name).map(|table| table.id).or_else(|| self.view(name).map(|view| view.id))
+    }
+
+    /// The objects and tables that depend on one of these ids.
+    pub fn users<'s>(&'s self, ids: &[u64]) -> impl Iterator<Item = User<'s>> {
+        self.state.users(ids)
+    }
+
+    /// A table or object in a message: its kind and name.
+    pub fn described(&self, id: u64) -> String {
+        self.state.described(id)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Rebasing: from a transaction's changes to a commit on the newest state.
 //!
 //! A transaction has two states: its base, and the base with its changes. Their difference is what it changed. Commits
-//! of other transactions since the base conflict only if they changed the same row, or the same table, view or name as
-//! a whole.
+//! of other transactions since the base conflict only if they changed the same row, or the same table, object or name as
+//! a whole, or dropped what the transaction's changes depend on.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use roaring::RoaringBitmap;
 
 use super::commit::{Commit, Operation};
 use super::locks::Rows;
+use super::objects::{Kind, Object};
 use super::state::State;
 use crate::design::MediumKind;
 use crate::error::{Result, StoreError};
@@ -26,14 +27,15 @@ pub type Takes<'a> = Option<&'a dyn Fn(u64) -> bool>;
 /// The operations that apply the difference between `base` and `mine` to the state `now`.
 ///
 /// # Errors
-/// [`StoreError::Conflict`] if a commit since `base` changed the same rows, table, view or name.
+/// [`StoreError::Conflict`] if a commit since `base` changed the same rows, table, object or name.
 pub fn rebase(base: &State, mine: &State, now: &State, places: Places<'_>, takes: Takes<'_>) -> Result<Commit> {
     let (all_base, all_now) = (base, now);
-    let states = States { base: by_id(base), mine: by_id(mine), now: by_id(now), all_base, all_now };
+    let states = States { base: by_id(base), mine: by_id(mine), now: by_id(now), all_base, all_mine: mine, all_now };
     let mut commit = Commit::default();
     drop_tables(&states, &mut commit)?;
     rename_tables(&states, &mut commit)?;
-    views(&states, mine, &mut commit)?;
+    Changes::of(base, mine).rebase(&states, &mut commit)?;
+    check_dependencies(&states)?;
     if let Some(id) = mine.pool.filter(|id| now.pool != Some(*id)) {
         commit.push(Operation::set_pool(id));
     }
@@ -62,6 +64,7 @@ struct States<'a> {
     mine: ById<'a>,
     now: ById<'a>,
     all_base: &'a State,
+    all_mine: &'a State,
     all_now: &'a State,
 }
 
@@ -92,7 +95,7 @@ fn rename_tables(states: &States<'_>, commit: &mut Commit) -> Result<()> {
         if states.now.get(id).is_none_or(|now| now.name != old.name) {
             return Err(conflict(format!("table {} was dropped or renamed", old.name)));
         }
-        check_name(states, &mine.name)?;
+        check_relation(states, &mine.name)?;
         names.push((*id, mine.name.clone()));
     }
     names.sort_unstable();
@@ -102,37 +105,139 @@ fn rename_tables(states: &States<'_>, commit: &mut Commit) -> Result<()> {
     Ok(())
 }
 
-fn views(states: &States<'_>, mine: &State, commit: &mut Commit) -> Result<()> {
-    let (base, now) = (states.all_base, states.all_now);
-    for name in base.views.keys().chain(mine.views.keys()).collect::<BTreeSet<_>>() {
-        let (before, after) = (base.views.get(name), mine.views.get(name));
-        if before == after {
-            continue;
+/// What a transaction has changed of the objects that are no tables.
+struct Changes<'a> {
+    /// Those that it has dropped, as they were, without those that go with their owner.
+    dropped: Vec<&'a Arc<Object>>,
+    /// Those that are others now, before and after.
+    changed: Vec<(&'a Arc<Object>, &'a Arc<Object>)>,
+    created: Vec<&'a Arc<Object>>,
+}
+
+impl<'a> Changes<'a> {
+    fn of(base: &'a State, mine: &'a State) -> Changes<'a> {
+        let mut changes = Changes { dropped: vec![], changed: vec![], created: vec![] };
+        if Arc::ptr_eq(&base.objects, &mine.objects) {
+            return changes;
         }
-        if now.views.get(name) != before {
-            return Err(conflict(format!("view {name} was changed")));
+        for before in base.objects.all() {
+            match mine.objects.get(before.id) {
+                Some(after) if Arc::ptr_eq(before, after) || before == after => {}
+                Some(after) => changes.changed.push((before, after)),
+                None if before.owner.is_some_and(|owner| base.has(owner) && !mine.has(owner)) => {}
+                None => changes.dropped.push(before),
+            }
         }
-        if before.is_some() {
-            commit.push(Operation::DropView { name: name.clone() });
+        changes.created.extend(mine.objects.all().filter(|object| base.objects.get(object.id).is_none()));
+        changes
+    }
+
+    fn rebase(&self, states: &States<'_>, commit: &mut Commit) -> Result<()> {
+        let changed = |object: &Object| conflict(format!("{} was changed", states.all_base.describe(object)));
+        let now = |object: &Object| match states.all_now.objects.get(object.id) {
+            Some(now) => Ok(now),
+            None => Err(conflict(format!("{} was dropped", states.all_base.describe(object)))),
+        };
+        for object in &self.dropped {
+            if !now(object)?.is_same_but_position(object) {
+                return Err(changed(object));
+            }
+            commit.push(Operation::DropObject { object: object.id });
         }
-        if let Some(sql) = after {
-            check_name(states, name)?;
-            commit.push(Operation::CreateView { name: name.clone(), sql: sql.clone() });
+        for (before, after) in &self.changed {
+            if now(before)? != *before {
+                return Err(changed(before));
+            }
+            if before.name != after.name {
+                check_name(states, after)?;
+            }
         }
+        if !self.changed.is_empty() {
+            let objects = self.changed.iter().map(|(_, after)| after.as_ref().clone()).collect();
+            commit.push(Operation::ReplaceObjects { objects });
+        }
+        for object in &self.created {
+            check_name(states, object)?;
+            commit.push(Operation::CreateObject { object: object.as_ref().clone() });
+        }
+        Ok(())
+    }
+}
+
+/// Checks that the name of a new object is free, or that this transaction drops or renames the object that has it.
+fn check_name(states: &States<'_>, object: &Object) -> Result<()> {
+    let (kind, now) = (object.kind(), &states.all_now.objects);
+    match object.owner {
+        _ if kind == Kind::View => check_relation(states, &object.name),
+        // Its owner has one at most.
+        Some(owner) if object.name.is_empty() => {
+            match now.owned(owner, kind).find(|other| !states.gives_up(other, &other.name)) {
+                Some(_) => Err(conflict(format!("{} was changed", states.all_mine.describe(object)))),
+                None => Ok(()),
+            }
+        }
+        _ => match now.named(kind, &object.name).filter(|other| !states.gives_up(other, &object.name)) {
+            Some(_) => Err(conflict(format!("{} {} was created", kind.word(), object.name))),
+            None => Ok(()),
+        },
+    }
+}
+
+/// The same for the name of a new table or view.
+fn check_relation(states: &States<'_>, name: &str) -> Result<()> {
+    let gives_up = |id: u64| {
+        let had = states.base.get(&id).is_some_and(|table| table.name == name);
+        had && states.mine.get(&id).is_none_or(|table| table.name != name)
+    };
+    let is_new_table = states.all_now.tables.get(name).is_some_and(|table| !gives_up(table.id));
+    let view = states.all_now.objects.named(Kind::View, name);
+    if is_new_table || view.is_some_and(|view| !states.gives_up(view, name)) {
+        return Err(conflict(format!("a table or view {name} was created")));
     }
     Ok(())
 }
 
-/// Checks that the name of a new object is free, or that this transaction drops or renames the object that has it.
-fn check_name(states: &States<'_>, name: &str) -> Result<()> {
-    let gives_up =
-        |id: u64| states.base.contains_key(&id) && states.mine.get(&id).is_none_or(|table| table.name != name);
-    let is_new_table = states.all_now.tables.get(name).is_some_and(|table| !gives_up(table.id));
-    let is_new_view = states.all_now.views.contains_key(name) && !states.all_base.views.contains_key(name);
-    if is_new_table || is_new_view {
-        return Err(conflict(format!("a table or view {name} was created")));
+impl States<'_> {
+    /// Whether this transaction drops an object, or gives it another name.
+    fn gives_up(&self, object: &Object, name: &str) -> bool {
+        let had = self.all_base.objects.get(object.id).is_some_and(|base| base.name == name);
+        had && self.all_mine.objects.get(object.id).is_none_or(|mine| mine.name != name)
     }
-    Ok(())
+}
+
+/// Checks that what this transaction has made depends on nothing that others have dropped, and the other way round.
+fn check_dependencies(states: &States<'_>) -> Result<()> {
+    let (base, mine, now) = (states.all_base, states.all_mine, states.all_now);
+    let has_changed = !Arc::ptr_eq(&base.objects, &mine.objects);
+    let objects = mine.objects.all().filter(|object| has_changed && base.objects.get(object.id) != Some(object));
+    let tables = mine
+        .tables
+        .values()
+        .filter(|table| !table.uses.is_empty() && states.base.get(&table.id).is_none_or(|old| old.uses != table.uses));
+    let of_objects = objects.flat_map(|object| object.uses.iter().copied().chain(object.owner));
+    for id in of_objects.chain(tables.flat_map(|table| table.uses.iter().copied())) {
+        if base.has(id) && mine.has(id) && !now.has(id) {
+            return Err(conflict(format!("{} was dropped", base.described(id))));
+        }
+    }
+    let tables = base.tables.values().map(|table| table.id).filter(|id| !states.mine.contains_key(id));
+    let objects = base.objects.all().map(|object| object.id);
+    let objects = objects.filter(|id| has_changed && mine.objects.get(*id).is_none());
+    let dropped: Vec<u64> = tables.chain(objects).collect();
+    if dropped.is_empty() {
+        return Ok(());
+    }
+    let known: BTreeSet<u64> = base.users(&dropped).map(|user| user.id()).collect();
+    match now.users(&dropped).find(|user| !known.contains(&user.id())) {
+        Some(user) => Err(conflict(format!("{} was created or changed", now.described(user.id())))),
+        None => Ok(()),
+    }
+}
+
+fn set_uses(table: &Table, old: &BTreeSet<u64>, commit: &mut Commit) {
+    if table.uses != *old {
+        commit.push(Operation::SetUses { table: table.id, uses: table.uses.clone() });
+    }
 }
 
 fn create_table(
@@ -142,9 +247,10 @@ fn create_table(
     takes: Takes<'_>,
     commit: &mut Commit,
 ) -> Result<()> {
-    check_name(states, &table.name)?;
+    check_relation(states, &table.name)?;
     let (name, schema, design) = (table.name.clone(), table.schema.clone(), table.design.clone());
     commit.push(Operation::CreateTable { table: table.id, name, schema, design, changed: 0 });
+    set_uses(table, &BTreeSet::new(), commit);
     Additions { table, old: &[], now: &[], gone: &[], takes }.add(commit)?;
     if table.changed > 0 {
         commit.push(Operation::Changed { table: table.id });
@@ -248,7 +354,8 @@ impl Group<'_> {
         let Some(now) = self.states.now.get(&table.id) else {
             return Err(conflict(format!("table {} was dropped", old.name)));
         };
-        if now.schema != old.schema || now.design != old.design || now.name != old.name {
+        let uses = |table: &Table| table.uses != old.uses;
+        if now.schema != old.schema || now.design != old.design || now.name != old.name || uses(table) && uses(now) {
             return Err(conflict(format!("table {} was altered", old.name)));
         }
         let changes_rows = table.changed != old.changed;
@@ -258,6 +365,7 @@ impl Group<'_> {
         if table.schema != old.schema {
             commit.push(Operation::SetSchema { table: table.id, schema: table.schema.clone() });
         }
+        set_uses(table, &old.uses, commit);
         if table.design != old.design {
             commit.push(Operation::SetDesign { table: table.id, design: table.design.clone() });
         }

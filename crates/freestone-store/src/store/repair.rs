@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::commit::{Commit, Operation};
+use super::objects::Object;
 use super::state::State;
 use super::vacuum::unknown_segments;
 use super::{Store, apply};
@@ -75,6 +76,7 @@ fn set_unknown_segments_aside(medium: &Arc<dyn Medium>, state: &State) -> Result
 /// A line for each lost commit, and one for each sequence of unreadable ones.
 fn describe_lost(state: &State, report: &RepairReport, readable: &[Record]) -> Vec<String> {
     let mut names: BTreeMap<u64, String> = state.all().map(|table| (table.id, table.name.clone())).collect();
+    names.extend(state.objects.all().map(|object| (object.id, state.describe(object))));
     let mut lines = vec![];
     let mut next = report.last_sequence + 1;
     for record in readable {
@@ -144,13 +146,15 @@ fn describe(commit: &Commit, names: &mut BTreeMap<u64, String>) -> String {
             Operation::DeleteRows { table, .. } => {
                 deleted.insert(*table);
             }
-            Operation::CreateView { name, .. } => parts.push(format!("creates view {name}")),
-            Operation::DropView { name } => parts.push(format!("drops view {name}")),
+            Operation::CreateObject { .. } | Operation::ReplaceObjects { .. } | Operation::DropObject { .. } => {
+                parts.extend(describe_objects(operation, names));
+            }
             Operation::SetPool { id } => parts.push(format!("makes the pool {id} of persistent memory")),
             Operation::SetPools { table, .. } => {
                 parts.push(format!("moves rows of {} to or from persistent memory", name_of(names, *table)));
             }
             Operation::Changed { .. }
+            | Operation::SetUses { .. }
             | Operation::CopyIsCurrent { .. }
             | Operation::Forget { .. }
             | Operation::PoolCommit { .. }
@@ -168,6 +172,29 @@ fn describe(commit: &Commit, names: &mut BTreeMap<u64, String>) -> String {
         }
     }));
     if parts.is_empty() { "changes no rows".into() } else { parts.join("; ") }
+}
+
+/// A description of what an operation does to objects that are no tables.
+fn describe_objects(operation: &Operation, names: &mut BTreeMap<u64, String>) -> Vec<String> {
+    match operation {
+        Operation::CreateObject { object } => {
+            let described = described(object, names);
+            names.insert(object.id, described.clone());
+            vec![format!("creates {described}")]
+        }
+        Operation::ReplaceObjects { objects } => {
+            objects.iter().map(|object| format!("changes {}", described(object, names))).collect()
+        }
+        Operation::DropObject { object } => vec![format!("drops {}", name_of(names, *object))],
+        _ => vec![],
+    }
+}
+
+fn described(object: &Object, names: &BTreeMap<u64, String>) -> String {
+    match object.owner.filter(|_| object.name.is_empty()) {
+        Some(owner) => format!("the {} of {}", object.kind().word(), name_of(names, owner)),
+        None => format!("{} {}", object.kind().word(), object.name),
+    }
 }
 
 fn name_of(names: &BTreeMap<u64, String>, table: u64) -> String {

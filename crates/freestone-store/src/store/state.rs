@@ -1,8 +1,9 @@
-//! The state that results from the log's commits: tables, their segments, views.
+//! The state that results from the log's commits: tables, their segments, and the other objects of the catalog.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::objects::{Kind, Object, Objects};
 use crate::table::{SegmentEntry, Table};
 
 /// The whole catalog at one commit.
@@ -15,14 +16,41 @@ pub struct State {
     pub tables: BTreeMap<String, Arc<Table>>,
     /// The copies of tables, by id; see [`CopyOf`](crate::table::CopyOf).
     pub copies: BTreeMap<u64, Arc<Table>>,
-    /// The query of each view, by the view's name.
-    pub views: BTreeMap<String, String>,
+    /// What there is besides tables.
+    pub objects: Arc<Objects>,
     /// Segments that are in no table any more, until their files are gone.
     pub removed: BTreeMap<u64, Removed>,
     /// The identity of the pool of persistent memory, once there is one.
     pub pool: Option<u128>,
     /// The last commit that has changed the pool. A pool that does not know it is an older one.
     pub pool_commit: u64,
+}
+
+/// What depends on something.
+#[derive(Debug, Clone, Copy)]
+pub enum User<'s> {
+    /// An object.
+    Object(&'s Arc<Object>),
+    /// A table.
+    Table(&'s Arc<Table>),
+}
+
+impl User<'_> {
+    /// Its id.
+    pub fn id(&self) -> u64 {
+        match self {
+            User::Object(object) => object.id,
+            User::Table(table) => table.id,
+        }
+    }
+
+    /// The ids on which it depends.
+    pub fn uses(&self) -> &BTreeSet<u64> {
+        match self {
+            User::Object(object) => &object.uses,
+            User::Table(table) => &table.uses,
+        }
+    }
 }
 
 /// A segment that is in no table any more.
@@ -55,6 +83,52 @@ impl State {
         let table = self.copies.get_mut(&id).or_else(|| self.tables.values_mut().find(|t| t.id == id));
         change(Arc::make_mut(table.ok_or_else(|| no_number(id))?));
         Ok(())
+    }
+
+    /// The objects, to change them.
+    pub(super) fn objects_mut(&mut self) -> &mut Objects {
+        Arc::make_mut(&mut self.objects)
+    }
+
+    /// Drops what belongs to a table.
+    pub(super) fn remove_owned(&mut self, owner: u64) {
+        if self.objects.has_owned(owner) {
+            self.objects_mut().remove_owned(owner);
+        }
+    }
+
+    /// Whether there is a table or object with this id.
+    pub(super) fn has(&self, id: u64) -> bool {
+        self.objects.get(id).is_some() || self.tables.values().any(|table| table.id == id)
+    }
+
+    /// The objects and tables that depend on one of these ids.
+    pub(super) fn users<'s>(&'s self, ids: &[u64]) -> impl Iterator<Item = User<'s>> {
+        let uses = |used: &BTreeSet<u64>| ids.iter().any(|id| used.contains(id));
+        let objects = self.objects.all().filter(move |object| uses(&object.uses)).map(User::Object);
+        objects.chain(self.tables.values().filter(move |table| uses(&table.uses)).map(User::Table))
+    }
+
+    /// A table or object in a message.
+    pub(super) fn described(&self, id: u64) -> String {
+        match self.objects.get(id) {
+            Some(object) => self.describe(object),
+            None => match self.tables.values().find(|table| table.id == id) {
+                Some(table) => format!("table {}", table.name),
+                None => format!("object number {id}"),
+            },
+        }
+    }
+
+    /// An object in a message.
+    pub(super) fn describe(&self, object: &Object) -> String {
+        let of = || object.owner.map(|owner| self.described(owner)).unwrap_or_default();
+        match object.kind() {
+            Kind::Comments => format!("the comment on {}", of()),
+            Kind::GeneratedColumns => format!("a generated column of {}", of()),
+            Kind::OnCommit => format!("the ON COMMIT of {}", of()),
+            kind => format!("{} {}", kind.word(), object.name),
+        }
     }
 
     /// Sets whether a copy has its table's rows.

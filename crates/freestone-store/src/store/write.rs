@@ -15,6 +15,7 @@ use super::files::NewFiles;
 use super::group::Newest;
 use super::key_locks::{AddedKeys, AddedReferences, RemovedRows};
 use super::locks::{Levels, Mode, RowUse, Waiting};
+use super::objects::{Definition, Kind, Object};
 use super::rebase::{conflict, live_rows, rebase};
 use super::state::State;
 use super::{Snapshot, Store};
@@ -393,7 +394,7 @@ impl WriteTransaction {
     pub(super) fn check_free(&self, name: &str) -> Result<()> {
         let taken = if self.state.tables.contains_key(name) {
             "table"
-        } else if self.state.views.contains_key(name) {
+        } else if self.state.objects.named(Kind::View, name).is_some() {
             "view"
         } else {
             return Ok(());
@@ -455,24 +456,85 @@ impl WriteTransaction {
         self.perform(&Operation::CopyIsCurrent { copy: copy.id })
     }
 
-    /// Creates a view.
+    /// Creates an object that belongs to nothing, and returns its id.
     ///
     /// # Errors
     /// The name is taken.
-    pub fn create_view(&mut self, name: &str, sql: &str) -> Result<()> {
-        self.check_free(name)?;
-        self.perform(&Operation::CreateView { name: name.into(), sql: sql.into() })
+    pub fn create_object(&mut self, name: &str, uses: BTreeSet<u64>, definition: Definition) -> Result<u64> {
+        self.add_object(Object { id: 0, name: name.into(), owner: None, uses, definition })
     }
 
-    /// Drops a view.
+    /// Creates an object that belongs to a table or another object. Without a name, it is the only one of its kind there.
     ///
     /// # Errors
-    /// The view does not exist.
-    pub fn drop_view(&mut self, name: &str) -> Result<()> {
-        if !self.state.views.contains_key(name) {
-            return Err(StoreError::invalid(format!("no view {name}")));
+    /// The name is taken.
+    pub fn create_owned(&mut self, owner: u64, name: &str, definition: Definition) -> Result<u64> {
+        self.add_object(Object { id: 0, name: name.into(), owner: Some(owner), uses: BTreeSet::new(), definition })
+    }
+
+    fn add_object(&mut self, mut object: Object) -> Result<u64> {
+        let kind = object.kind();
+        if kind == Kind::View {
+            self.check_free(&object.name)?;
+        } else if self.state.objects.named(kind, &object.name).is_some() {
+            return Err(StoreError::invalid(format!("there is a {} {} already", kind.word(), object.name)));
         }
-        self.perform(&Operation::DropView { name: name.into() })
+        self.prepare_write()?;
+        object.id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let id = object.id;
+        self.perform(&Operation::CreateObject { object })?;
+        Ok(id)
+    }
+
+    /// Changes an object, whose new name is free.
+    ///
+    /// # Errors
+    /// The object does not exist.
+    pub fn change_object(&mut self, id: u64, change: impl FnOnce(&mut Object)) -> Result<()> {
+        let found = self.state.objects.get(id).ok_or_else(|| StoreError::invalid(format!("no object number {id}")))?;
+        let mut object = found.as_ref().clone();
+        change(&mut object);
+        match object == **found {
+            true => Ok(()),
+            false => self.perform(&Operation::ReplaceObjects { objects: vec![object] }),
+        }
+    }
+
+    /// Drops an object with all that belongs to it.
+    ///
+    /// # Errors
+    /// The object does not exist.
+    pub fn drop_object(&mut self, id: u64) -> Result<()> {
+        self.perform(&Operation::DropObject { object: id })
+    }
+
+    /// Sets on which objects a table depends.
+    ///
+    /// # Errors
+    /// The table does not exist.
+    pub fn set_uses(&mut self, table: &str, uses: BTreeSet<u64>) -> Result<()> {
+        let table = self.table_or_none(table)?;
+        match table.uses == uses {
+            true => Ok(()),
+            false => self.perform(&Operation::SetUses { table: table.id, uses }),
+        }
+    }
+
+    /// Lets what depends on one table or object depend on another instead, which takes its place.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn use_instead(&mut self, old: u64, new: u64) -> Result<()> {
+        let users = self.state.users(&[old]).map(|user| (user.id(), user.uses().clone())).collect::<Vec<_>>();
+        for (id, mut uses) in users {
+            uses.remove(&old);
+            uses.insert(new);
+            match self.state.objects.get(id).is_some() {
+                true => self.change_object(id, |object| object.uses = uses)?,
+                false => self.perform(&Operation::SetUses { table: id, uses })?,
+            }
+        }
+        Ok(())
     }
 
     /// Removes all rows of a table and its copies.

@@ -3,6 +3,7 @@
 mod key_map;
 mod resources;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use roaring::RoaringBitmap;
@@ -42,6 +43,8 @@ pub struct Table {
     pub segments: Vec<SegmentEntry>,
     /// The last commit that changed or removed rows. Appends do not count.
     pub changed: u64,
+    /// The ids of the objects on which its defaults, conditions, generated columns and types depend.
+    pub uses: BTreeSet<u64>,
     /// The tables of the pool that have rows of this one.
     pub(crate) pools: Vec<u64>,
     /// Why its rows in persistent memory cannot be read.
@@ -159,6 +162,7 @@ impl Table {
             design,
             segments: vec![],
             changed: 0,
+            uses: BTreeSet::new(),
             pools: vec![],
             unavailable: None,
             resources: None,

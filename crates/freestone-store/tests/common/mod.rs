@@ -2,7 +2,7 @@
 //! everything in a database.
 #![allow(dead_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use freestone_store::design::Design;
 use freestone_store::media::Medium;
 use freestone_store::scan::{ColumnPredicate, Cursor, ScanMetrics, ScanRequest, morsels};
 use freestone_store::schema::TableSchema;
-use freestone_store::{Snapshot, Store, StoreError, StoreOptions, Table, WriteTransaction};
+use freestone_store::{Definition, Snapshot, Store, StoreError, StoreOptions, Table, WriteTransaction};
 
 pub type Options = &'static [(&'static str, &'static str)];
 
@@ -83,6 +83,12 @@ pub fn append(transaction: &mut WriteTransaction, table: &str, batch: &RecordBat
 }
 
 /// Removes the rows with `k` in one of the ranges, as SQL's DELETE does: a scan for row ids, then their deletion.
+/// Creates a view that reads nothing.
+pub fn create_view(transaction: &mut WriteTransaction, name: &str) {
+    let definition = Definition::View { query: "SELECT 1".into() };
+    transaction.create_object(name, BTreeSet::new(), definition).expect("creates");
+}
+
 pub fn delete(transaction: &mut WriteTransaction, table: &str, predicate: Predicate) -> Result<u64, StoreError> {
     let scanned = transaction.snapshot().table(table).cloned().ok_or_else(|| StoreError::Invalid("no table".into()))?;
     let mut request = ScanRequest::columns(vec![]);

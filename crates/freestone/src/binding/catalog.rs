@@ -15,6 +15,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableSource};
 use freestone_binder::{Catalog, Macro, MacroBody, Named};
 use freestone_sql::tree::{self, ExprKind, Literal, ObjectName, OptionItem, StatementKind, Version};
+use freestone_store::ObjectKind as Kind;
 use parking_lot::Mutex;
 
 use crate::catalog::{Planner, Scope};
@@ -73,6 +74,15 @@ impl Tables {
         }
     }
 
+    /// Notes that the query reads a table or view of the database.
+    fn note_use(&self, named: &Named) {
+        let (Named::Table(name) | Named::Version(name, _)) = named else { return };
+        let known = stored_name(&self.temp, &self.scope, name).ok();
+        if let Some(id) = known.and_then(|known| self.scope.snapshot.relation_id(&known)) {
+            self.scope.note_use(id);
+        }
+    }
+
     /// Looks up what was asked for and is not known. Returns whether there was anything.
     pub async fn look_up_wanted(&mut self, planner: &Planner, state: &SessionState) -> bool {
         let wanted = std::mem::take(&mut *self.wanted.lock());
@@ -86,7 +96,10 @@ impl Catalog for Tables {
     fn table(&self, named: &Named) -> Result<Option<Arc<dyn TableSource>>> {
         planning::check()?;
         match self.found.iter().find(|(own, _)| own == named) {
-            Some((_, Ok(source))) => Ok(source.clone()),
+            Some((_, Ok(source))) => {
+                self.note_use(named);
+                Ok(source.clone())
+            }
             Some((_, Err(error))) => Err(error.clone().into()),
             None => {
                 self.wanted.lock().push(named.clone());
@@ -105,7 +118,7 @@ impl Catalog for Tables {
         let Named::Table(name) = named else { return Ok(None) };
         let known = stored_name(&self.temp, &self.scope, name)?;
         let snapshot = &self.scope.snapshot;
-        let has_generated = definitions::generated_text(snapshot, &known).is_some();
+        let has_generated = definitions::generated_object(snapshot, &known).is_some();
         let table = snapshot.table(&known).filter(|_| !has_generated);
         table.map(|table| source_of(metadata::describe_table(table)?)).transpose()
     }
@@ -137,11 +150,15 @@ impl Catalog for Tables {
     }
 
     fn type_text(&self, name: &str) -> Option<String> {
-        definitions::type_text(&self.scope.snapshot, name)
+        let object = self.scope.snapshot.object(Kind::Type, name)?;
+        self.scope.note_use(object.id);
+        definitions::text_of_type(object).map(str::to_owned)
     }
 
     fn macro_of(&self, name: &str) -> Option<Macro> {
-        let text = definitions::macro_text(&self.scope.snapshot, name)?;
+        let object = self.scope.snapshot.object(Kind::Macro, name)?;
+        self.scope.note_use(object.id);
+        let text = definitions::create_statement_of_macro(object)?;
         let StatementKind::CreateMacro(created) = freestone_sql::parse_statement(&text).ok()?.kind else { return None };
         let parameters = created.parameters.into_iter().map(|one| (one.name.text, one.default)).collect();
         let body = match created.body {

@@ -1,7 +1,7 @@
 //! ALTER TABLE: columns, their types, defaults and NOT NULL, constraints, and names.
 //!
-//! A change that something else needs as it is, is refused: keys, indexes, copies and clusterings by what they name,
-//! views by planning them before and after.
+//! A change that something else needs as it is, is refused: keys, indexes, copies and clusterings by what they name, views that
+//! read the table by planning them before and after. They follow a new name of the table.
 
 use std::sync::Arc;
 
@@ -12,25 +12,28 @@ use freestone_sql::tree::{
     AlterKind, AlterTable, ColumnDefinition, Expr, Identity as DeclaredIdentity, Name, RenameView, Type,
 };
 use freestone_store::schema::{Column, ConstraintKind, Identity, StoredValue, TableSchema, widens_in_place};
-use freestone_store::{ColumnUse, LockMode, Snapshot, StoreError, WriteTransaction, is_comparable};
+use freestone_store::{
+    ColumnUse, LockMode, Object, ObjectKind as Kind, Snapshot, StoreError, WriteTransaction, is_comparable,
+};
 
 use crate::catalog::{Scope, TARGET};
 use crate::context::Outcome;
-use crate::definitions::{self, Comments, GeneratedColumn};
+use crate::definitions::{self, GeneratedColumn};
+use crate::dependencies;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exact::integer_digits;
 use crate::exec::constraints::Constraints;
 use crate::exec::sequences::{self, Generated};
 use crate::exec::view_columns::Views;
 use crate::exec::write::WriteContext;
-use crate::exec::{column_types, ddl, defaults, dml, generated_columns, row_checks};
+use crate::exec::{column_types, ddl, defaults, dml, generated_columns, renames, row_checks};
 use crate::ingest::stored_cell;
 use crate::inputs::ArrowTable;
 use crate::planning;
 use crate::sql::names::{kept_name, name_in};
 use crate::sql::option_lists::list_of;
 use crate::sql::statement::quote;
-use crate::sql::text_types;
+use crate::sql::text_types::{self, TextType};
 
 const VERB: &str = "ALTER TABLE";
 
@@ -45,7 +48,7 @@ pub(crate) fn alter_table(
     if alter.if_exists && !exists(transaction, &name)? {
         return Ok(Outcome::Done { verb: VERB });
     }
-    if transaction.snapshot().views().contains_key(&name)
+    if transaction.snapshot().view(&name).is_some()
         && let [action] = alter.actions.as_slice()
         && let AlterKind::RenameTable { to } = &action.kind
     {
@@ -53,23 +56,39 @@ pub(crate) fn alter_table(
     }
     let found = dml::find(transaction, &name, LockMode::Exclusive)?;
     let may_break_views = !alter.actions.iter().all(|action| keeps_columns(&action.kind));
-    let views = if may_break_views { Views::of(context, &transaction.snapshot())? } else { Views::default() };
-    let old = name.clone();
+    let views = if may_break_views { Views::on(context, &transaction.snapshot(), found.id)? } else { Views::default() };
     for action in &alter.actions {
-        Alteration { transaction: &mut *transaction, context, table: &mut name, views: &views, old: &old, text }
+        Alteration { transaction: &mut *transaction, context, table: &mut name, views: &views, text }
             .apply(&action.kind)?;
     }
-    if may_break_views {
-        views.check(context, &transaction.snapshot(), &found.name)?;
-    }
+    record_uses(transaction, context, &name)?;
+    views.check(context, &transaction.snapshot(), &found.name)?;
     Ok(Outcome::Done { verb: VERB })
+}
+
+/// Records on which objects the expressions of a table depend. The types of its columns were recorded when they were declared.
+fn record_uses(transaction: &mut WriteTransaction, context: &WriteContext, table: &str) -> Result<()> {
+    let (found, snapshot) = (transaction.table(table)?, transaction.snapshot());
+    let mut uses = dependencies::of_table(&snapshot, &found.schema, definitions::generated(&snapshot, table))?;
+    let types =
+        found.uses.iter().filter_map(|id| snapshot.object_by_id(*id)).filter(|known| known.kind() == Kind::Type);
+    uses.extend(types.filter(|known| may_have(context, &snapshot, &found.schema, known)).map(|known| known.id));
+    Ok(transaction.set_uses(table, uses)?)
+}
+
+/// Whether a column may be of a named type. Of types that are not texts of which only some are allowed, nobody knows.
+fn may_have(context: &WriteContext, snapshot: &Arc<Snapshot>, schema: &TableSchema, named: &Object) -> bool {
+    let text = definitions::text_of_type(named).unwrap_or_default();
+    let Ok(written) = freestone_sql::parse_type(text) else { return true };
+    let known = context.planner().types(&Scope::new(snapshot.clone()), &[&written], text);
+    let kind = known.ok().and_then(|known| known.first().and_then(TextType::of));
+    kind.is_none_or(|kind| schema.checks.iter().filter_map(text_types::of_check).any(|(_, own)| own == kind))
 }
 
 /// Whether there is a table or view, which is locked.
 fn exists(transaction: &mut WriteTransaction, name: &str) -> Result<bool> {
     transaction.lock(name, LockMode::Exclusive)?;
-    let snapshot = transaction.snapshot();
-    Ok(snapshot.table(name).is_some() || snapshot.views().contains_key(name))
+    Ok(transaction.snapshot().relation_id(name).is_some())
 }
 
 /// `ALTER VIEW [IF EXISTS] view RENAME TO new`.
@@ -88,21 +107,16 @@ pub(crate) fn alter_view(
     rename_view(transaction, context, &name, &rename.to)
 }
 
-fn rename_view(transaction: &mut WriteTransaction, context: &WriteContext, name: &str, new: &Name) -> Result<Outcome> {
-    let new = in_same_schema(&transaction.snapshot(), name, &new.text);
+fn rename_view(transaction: &mut WriteTransaction, context: &WriteContext, name: &str, to: &Name) -> Result<Outcome> {
+    let new = in_same_schema(&transaction.snapshot(), name, &to.text);
     transaction.lock_name(name)?;
     transaction.lock_name(&new)?;
     let base = transaction.snapshot();
-    let Some(text) = base.views().get(name).cloned() else {
-        return Err(Error::not_found("view", name, definitions::views(&base).map(|(name, _)| name.as_str())));
-    };
+    let Some(view) = base.view(name) else { return Err(definitions::missing(Kind::View, name, &base)) };
     crate::sequences::check_free(&base, &new)?;
-    let others = Views::of(context, &base)?.without(name);
-    let comments = definitions::comments(&base, name);
-    definitions::set_comments(transaction, name, &Comments::default())?;
-    definitions::set_comments(transaction, &new, &comments)?;
-    transaction.drop_view(name)?;
-    transaction.create_view(&new, &text)?;
+    let others = Views::on(context, &base, view.id)?;
+    renames::follow(transaction, view.id, name, &to.text)?;
+    transaction.change_object(view.id, |view| view.name.clone_from(&new))?;
     others.check(context, &transaction.snapshot(), name)?;
     Ok(Outcome::Done { verb: VERB })
 }
@@ -146,7 +160,7 @@ fn on_table(
 ) -> Result<()> {
     let found = dml::find(transaction, table, LockMode::Exclusive)?;
     let (mut name, views) = (found.name.clone(), Views::default());
-    change(&mut Alteration { transaction, context, table: &mut name, views: &views, old: &found.name, text: "" })
+    change(&mut Alteration { transaction, context, table: &mut name, views: &views, text: "" })
 }
 
 /// Whether the columns that there are keep their names and types.
@@ -178,8 +192,6 @@ struct Alteration<'a> {
     /// The name of the table, which the action may change.
     table: &'a mut String,
     views: &'a Views,
-    /// The name of the table before the statement.
-    old: &'a str,
     /// The text of the statement.
     text: &'a str,
 }
@@ -225,7 +237,7 @@ impl Alteration<'_> {
     }
 
     fn generated(&mut self) -> Vec<GeneratedColumn> {
-        definitions::generated(&self.transaction.snapshot(), self.table).unwrap_or_default()
+        definitions::generated(&self.transaction.snapshot(), self.table).to_vec()
     }
 
     /// The comment of a column follows its new name, or goes with it.
@@ -235,7 +247,15 @@ impl Alteration<'_> {
         if let Some(new) = new {
             comments.columns.insert(new.to_owned(), text);
         }
-        definitions::set_comments(self.transaction, self.table, &comments)
+        definitions::set_comments(self.transaction, self.table, comments)
+    }
+
+    /// Records the types that the type of a column names.
+    fn use_types(&mut self, data_type: Option<&Type>) -> Result<()> {
+        let Some(data_type) = data_type else { return Ok(()) };
+        let mut uses = dependencies::of_type(&self.transaction.snapshot(), data_type);
+        uses.extend(&self.transaction.table(self.table)?.uses);
+        Ok(self.transaction.set_uses(self.table, uses)?)
     }
 
     /// Refuses a name that a column of the table has.
@@ -269,6 +289,7 @@ impl Alteration<'_> {
         let declared: Vec<(&str, &Type)> =
             definition.data_type.iter().map(|data_type| (name.as_str(), data_type)).collect();
         let fields = column_types::declared(self.context, &scope, &declared, self.text, &mut constraints)?;
+        self.use_types(definition.data_type.as_ref())?;
         let columns = TableSchema::from_arrow(&Schema::new(fields))?.columns;
         let untyped = || Error::invalid(format!("column {name} has no type"));
         let data_type = columns.into_iter().next().ok_or_else(untyped)?.data_type;
@@ -308,6 +329,7 @@ impl Alteration<'_> {
             changed.columns[at].nullable = true;
             let with_default = changed.clone();
             self.transaction.change_schema(self.table, |schema| *schema = with_default)?;
+            crate::sequences::own(self.transaction, self.table)?;
         }
         let is_required = !column.nullable || changed.sequence_of(at).is_some();
         let sql = format!("UPDATE {} SET {} = DEFAULT", quote(self.table), quote(&name));
@@ -401,7 +423,7 @@ impl Alteration<'_> {
                 other.declared.clone_from(&other.expression);
             }
             self.comment_column(column, None)?;
-            return definitions::set_generated(self.transaction, self.table, &generated);
+            return definitions::set_generated(self.transaction, self.table, generated);
         }
         let at = self.position(&schema, column)?;
         for other in &generated {
@@ -422,7 +444,7 @@ impl Alteration<'_> {
             self.transaction.change_schema(self.table, |schema| schema.checks = checks)?;
         }
         let check = row_checks::naming(&schema, column)?.map(|check| format!("CHECK {}", check.name));
-        let view = self.views.naming(self.old, column).map(|view| format!("view {view}"));
+        let view = self.views.naming(column).map(|view| format!("view {view}"));
         if let Some(what) = uses.into_iter().map(|(_, what)| what).next().or(check).or(view) {
             if cascade {
                 return Err(Error::unsupported(format!("CASCADE: {what} depends on column {column}"))
@@ -432,7 +454,7 @@ impl Alteration<'_> {
         }
         let owned = schema.sequence_of(at).map(str::to_owned);
         self.comment_column(column, None)?;
-        definitions::set_generated(self.transaction, self.table, &generated)?;
+        definitions::set_generated(self.transaction, self.table, generated)?;
         self.transaction.drop_column(self.table, column)?;
         sequences::drop_owned(self.transaction, owned.into_iter().collect())
     }
@@ -447,19 +469,14 @@ impl Alteration<'_> {
         }
         generated.iter_mut().try_for_each(|other| generated_columns::renamed(other, column, new))?;
         self.comment_column(column, Some(new))?;
-        definitions::set_generated(self.transaction, self.table, &generated)?;
+        definitions::set_generated(self.transaction, self.table, generated)?;
         if is_generated {
             return Ok(());
         }
         self.refuse_uses(column, &[ColumnUse::OtherCluster])?;
-        if let Some(view) = self.views.naming(self.old, column) {
+        if let Some(view) = self.views.naming(column) {
             return Err(needed(self.table, column, &format!("view {view}")));
         }
-        definitions::rename_in_indexes(self.transaction, self.table, |index| {
-            for name in index.columns.iter_mut().filter(|name| *name == column) {
-                new.clone_into(name);
-            }
-        })?;
         self.transaction.rename_column(self.table, column, new)?;
         let mut checks = schema.checks;
         for check in &mut checks {
@@ -472,18 +489,13 @@ impl Alteration<'_> {
         Ok(())
     }
 
-    fn rename_table(&mut self, new: &str) -> Result<()> {
-        let new = in_same_schema(&self.transaction.snapshot(), self.table, new);
+    fn rename_table(&mut self, to: &str) -> Result<()> {
+        let new = in_same_schema(&self.transaction.snapshot(), self.table, to);
         self.transaction.lock_name(&new)?;
         let snapshot = self.transaction.snapshot();
         crate::sequences::check_free(&snapshot, &new)?;
-        definitions::rename_in_indexes(self.transaction, self.table, |index| index.table.clone_from(&new))?;
-        let generated = self.generated();
-        definitions::set_generated(self.transaction, self.table, &[])?;
-        definitions::set_generated(self.transaction, &new, &generated)?;
-        let comments = definitions::comments(&self.transaction.snapshot(), self.table);
-        definitions::set_comments(self.transaction, self.table, &Comments::default())?;
-        definitions::set_comments(self.transaction, &new, &comments)?;
+        let id = self.transaction.table(self.table)?.id;
+        renames::follow(self.transaction, id, self.table, to)?;
         self.transaction.rename_table(self.table, &new)?;
         *self.table = new;
         Ok(())
@@ -533,7 +545,8 @@ impl Alteration<'_> {
         let (column, options) = (column.to_owned(), declared.options.clone());
         let generated = vec![Generated { column, identity: Some(identity), options }];
         sequences::generate(self.transaction, &self.table.clone(), &mut schema, generated)?;
-        Ok(self.transaction.change_schema(self.table, |changed| *changed = schema)?)
+        self.transaction.change_schema(self.table, |changed| *changed = schema)?;
+        crate::sequences::own(self.transaction, self.table)
     }
 
     fn set_type(&mut self, column: &str, data_type: &Type, using: Option<&Expr>) -> Result<()> {
@@ -541,6 +554,7 @@ impl Alteration<'_> {
         let at = self.position(&schema, column)?;
         let scope = Scope::new(self.transaction.snapshot());
         let to = column_types::changed(self.context, &scope, (column, data_type), self.text)?;
+        self.use_types(Some(data_type))?;
         match using {
             None => self.change_type(column, &schema.columns[at].data_type, to),
             Some(value) => {

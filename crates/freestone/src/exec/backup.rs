@@ -13,17 +13,12 @@ use crate::provider::columns;
 
 /// `BACKUP TO 'folder'`.
 pub(crate) fn backup(store: &Store, folder: &str) -> Result<Outcome> {
-    rows(store.backup(Path::new(folder), &is_permanent)?)
+    rows(store.backup(Path::new(folder), &|name| !is_temporary(name))?)
 }
 
 /// `RESTORE FROM 'folder'`.
 pub(crate) fn restore(store: &Store, folder: &str, waiting: Waiting) -> Result<Outcome> {
-    rows(store.restore(Path::new(folder), waiting, &is_permanent)?)
-}
-
-/// Whether a table, a view, or what is kept among the views, outlives its session.
-fn is_permanent(name: &str) -> bool {
-    !is_temporary(name.split_once(':').map_or(name, |(_, object)| object))
+    rows(store.restore(Path::new(folder), waiting, &|name| !is_temporary(name))?)
 }
 
 fn rows(report: BackupReport) -> Result<Outcome> {

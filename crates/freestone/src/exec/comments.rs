@@ -1,7 +1,7 @@
 //! `COMMENT ON TABLE | VIEW | COLUMN name IS 'text'`.
 
 use freestone_sql::tree::{Comment, CommentOn, ObjectName};
-use freestone_store::{LockMode, WriteTransaction};
+use freestone_store::{LockMode, ObjectKind as Kind, WriteTransaction};
 
 use crate::context::Outcome;
 use crate::definitions;
@@ -29,12 +29,11 @@ pub(crate) fn comment(
     let text = comment.text.as_ref().map(|text| text.value.clone());
     let snapshot = transaction.snapshot();
     let object = context.planner().temp().resolved(&snapshot, &object);
-    let is_view = snapshot.views().contains_key(&object) && snapshot.table(&object).is_none();
+    let is_view = snapshot.view(&object).is_some();
     match (comment.on, is_view) {
         (CommentOn::View, true) => transaction.lock_name(&object)?,
         (CommentOn::View, false) => {
-            let views = definitions::views(&snapshot).map(|(name, _)| name.as_str());
-            return Err(Error::not_found("view", &object, views));
+            return Err(definitions::missing(Kind::View, &object, &snapshot));
         }
         (CommentOn::Column, true) => {
             return Err(Error::unsupported(format!("{object} is a view: its columns have no comments"))
@@ -42,7 +41,7 @@ pub(crate) fn comment(
         }
         _ => {
             let table = dml::find(transaction, &object, LockMode::Exclusive)?;
-            let generated = definitions::generated(&snapshot, &object).unwrap_or_default();
+            let generated = definitions::generated(&snapshot, &object);
             if let Some(column) = &column
                 && !generated.iter().any(|known| known.name == *column)
             {
@@ -56,6 +55,6 @@ pub(crate) fn comment(
         (Some(column), Some(text)) => drop(comments.columns.insert(column, text)),
         (Some(column), None) => drop(comments.columns.remove(&column)),
     }
-    definitions::set_comments(transaction, &object, &comments)?;
+    definitions::set_comments(transaction, &object, comments)?;
     Ok(Outcome::Done { verb: "COMMENT" })
 }

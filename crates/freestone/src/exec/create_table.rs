@@ -10,11 +10,12 @@ use freestone_store::{LockMode, WriteTransaction};
 use crate::catalog::Scope;
 use crate::context::Outcome;
 use crate::definitions::{self, GeneratedColumn};
+use crate::dependencies;
 use crate::error::Result;
 use crate::exec::constraints::Constraints;
 use crate::exec::stored_values::{Places, check_count};
 use crate::exec::write::WriteContext;
-use crate::exec::{column_types, ddl, defaults, dml, generated_columns, row_checks, sequences};
+use crate::exec::{column_types, ddl, defaults, dml, drops, generated_columns, row_checks, sequences};
 use crate::settings;
 use crate::sql::command::OptionList;
 use crate::sql::names::{self, kept_name, kept_schema};
@@ -42,7 +43,7 @@ pub(crate) fn create_table(
     if exists && create.if_not_exists {
         return Ok(Outcome::Done { verb: VERB });
     }
-    if exists && !create.or_replace || base.views().contains_key(&name) {
+    if exists && !create.or_replace || base.view(&name).is_some() {
         return Err(ddl::taken(&name));
     }
     crate::sequences::check_no_sequence(&base, &name)?;
@@ -54,15 +55,17 @@ pub(crate) fn create_table(
     let generated = declared.constraints.take_generated();
     let mut schema = declared.constraints.apply(&name, columns, &scope.snapshot)?;
     if exists {
-        ddl::check_unreferenced(&scope.snapshot, std::slice::from_ref(&name))?;
-        ddl::drop_table(transaction, &scope.snapshot, &name)?;
+        drops::check_unreferenced(&scope.snapshot, &name)?;
+        transaction.drop_table(&name)?;
     }
     sequences::generate(transaction, &name, &mut schema, generated)?;
     check_declared(transaction, context, &scope, &schema)?;
     let options = design_options(create, parameters.written()?.text());
     let design = ddl::design(settings::default_design(context.planner().settings())?, &options, &schema)?;
     transaction.create_table(&name, schema.clone(), design)?;
+    crate::sequences::own(transaction, &name)?;
     generated_columns::declare(transaction, context, &name, &schema, declared.generated)?;
+    record_uses(transaction, &name, create, scope.snapshot.table(&name).map(|replaced| replaced.id))?;
     if let Some(on_commit) = create.on_commit.and_then(at_commit) {
         context.planner().temp().note_on_commit(transaction, &name, on_commit)?;
     }
@@ -70,6 +73,27 @@ pub(crate) fn create_table(
         Some(rows) => fill(transaction, context, &name, &schema, rows),
         None => Ok(Outcome::Done { verb: VERB }),
     }
+}
+
+/// Records on which objects a new table depends, and lets it take the place of the table that it replaces.
+fn record_uses(
+    transaction: &mut WriteTransaction,
+    name: &str,
+    create: &CreateTable,
+    replaced: Option<u64>,
+) -> Result<()> {
+    let (table, snapshot) = (transaction.table(name)?, transaction.snapshot());
+    let mut uses = dependencies::of_table(&snapshot, &table.schema, definitions::generated(&snapshot, name))?;
+    for element in &create.elements {
+        match element {
+            TableElement::Column(column) => {
+                uses.extend(column.data_type.iter().flat_map(|declared| dependencies::of_type(&snapshot, declared)));
+            }
+            TableElement::Like(_) | TableElement::Constraint(_) => {}
+        }
+    }
+    transaction.set_uses(name, uses)?;
+    Ok(replaced.map_or(Ok(()), |replaced| transaction.use_instead(replaced, table.id))?)
 }
 
 /// The query of CREATE TABLE AS.

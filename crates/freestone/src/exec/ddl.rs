@@ -1,24 +1,22 @@
-//! Statements that define things other than tables: views, schemas, macros and types; DROP; designs and copies; VACUUM.
+//! Statements that define things other than tables: views, schemas, macros and types; designs and copies; VACUUM.
 
 use std::sync::Arc;
 
-use freestone_sql::tree::{
-    CreateMacro, CreateSchema, CreateType, CreateView, Drop, MacroBody, Name, ObjectKind, ObjectName, TypeKind,
-};
+use freestone_sql::tree::{CreateMacro, CreateSchema, CreateType, CreateView, MacroBody, Name, ObjectName, TypeKind};
 use freestone_store::design::{Design, option_name};
-use freestone_store::schema::{ForeignKey, TableSchema};
-use freestone_store::{LockMode, Snapshot, Store, WriteTransaction};
+use freestone_store::schema::TableSchema;
+use freestone_store::{Definition, LockMode, ObjectKind as Kind, Store, WriteTransaction};
 
 use crate::catalog::Scope;
 use crate::context::Outcome;
-use crate::definitions;
 use crate::error::{Error, ErrorKind, Result};
+use crate::exec::dml;
 use crate::exec::write::WriteContext;
-use crate::exec::{dml, indexes, sequences};
 use crate::internal_names::is_temporary;
 use crate::sql::command::OptionList;
 use crate::sql::names::{self, kept_name, kept_schema};
-use crate::sql::statement::{parse_script, quote};
+use crate::sql::statement::quote;
+use crate::{definitions, dependencies};
 
 /// The error of a name that a table or view has.
 pub(crate) fn taken(name: &str) -> Error {
@@ -37,7 +35,7 @@ pub(crate) fn create_view(
     let name = kept_name(&create.name)?;
     transaction.lock_name(&name)?;
     let base = transaction.snapshot();
-    let is_view = base.views().contains_key(&name);
+    let is_view = base.view(&name).is_some();
     if is_view && create.if_not_exists {
         return Ok(Outcome::Done { verb: "CREATE VIEW" });
     }
@@ -46,14 +44,14 @@ pub(crate) fn create_view(
     }
     crate::sequences::check_no_sequence(&base, &name)?;
     definitions::check_schema(&base, kept_schema(&create.name))?;
-    let mut sql = create.query.span.of(text).to_owned();
+    let mut query = create.query.span.of(text).to_owned();
     if !create.columns.is_empty() {
         let columns: Vec<String> = create.columns.iter().map(Name::to_string).collect();
-        sql = format!("SELECT * FROM ({sql}\n) AS {} ({})", quote(&name), columns.join(", "));
+        query = format!("SELECT * FROM ({query}\n) AS {} ({})", quote(&name), columns.join(", "));
     }
     // Planned inside the view of its own name, so that one that refers to itself fails here.
-    let scope = Scope::new(base).with_view(&name);
-    let (_, plan) = context.plan_text(&scope, &sql)?;
+    let scope = Scope::new(base.clone()).with_view(&name);
+    let (_, plan) = context.plan_text(&scope, &query)?;
     if scope.attached().is_used() && !is_temporary(&name) {
         return Err(Error::unsupported(format!(
             "view {name} reads an attached database, which other sessions do not have"
@@ -62,10 +60,9 @@ pub(crate) fn create_view(
     }
     let fields = names::shown(Arc::new(plan.schema().as_arrow().clone()));
     names::check_distinct(fields.fields().iter().map(|field| field.name().as_str()))?;
-    if is_view {
-        transaction.drop_view(&name)?;
-    }
-    transaction.create_view(&name, &sql)?;
+    let mut uses = scope.uses();
+    uses.extend(dependencies::sequences_of(&base, &create.query));
+    definitions::put(transaction, &name, uses, Definition::View { query })?;
     Ok(Outcome::Done { verb: "CREATE VIEW" })
 }
 
@@ -75,7 +72,7 @@ pub(crate) fn create_schema(transaction: &mut WriteTransaction, create: &CreateS
 }
 
 /// The name of a schema, before which that of the catalog may stand.
-fn own_name(schema: &ObjectName) -> &str {
+pub(super) fn own_name(schema: &ObjectName) -> &str {
     schema.parts.last().map(|name| name.text.as_str()).unwrap_or_default()
 }
 
@@ -86,12 +83,19 @@ pub(crate) fn create_macro(transaction: &mut WriteTransaction, create: &CreateMa
     if let Some(at) = (1..parameters.len()).find(|at| parameters[..*at].contains(&parameters[*at])) {
         return Err(Error::invalid(format!("macro {name} has two parameters {}", parameters[at])));
     }
-    let body = match &create.body {
-        MacroBody::Value(value) => value.span.of(text).to_owned(),
-        MacroBody::Table(query) => format!("TABLE {}", query.span.of(text)),
+    let snapshot = transaction.snapshot();
+    if !create.or_replace && snapshot.object(Kind::Macro, &name).is_some() {
+        return Err(Error::new(ErrorKind::Exists, format!("macro {name} exists"))
+            .with_hint("choose another name, or say OR REPLACE"));
+    }
+    let (body, is_query, uses) = match &create.body {
+        MacroBody::Value(value) => (value.span.of(text), false, dependencies::of_expression(&snapshot, value)),
+        MacroBody::Table(query) => (query.span.of(text), true, dependencies::of_query(&snapshot, query)),
     };
-    let parameters = create.parameters.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    definitions::create_macro(transaction, &name, &parameters, &body, create.or_replace)
+    let parameters = create.parameters.iter().map(ToString::to_string).collect();
+    let definition = Definition::Macro { parameters, body: body.to_owned(), is_query };
+    definitions::put(transaction, &name, uses, definition)?;
+    Ok(Outcome::Done { verb: "CREATE MACRO" })
 }
 
 /// `CREATE [OR REPLACE] TYPE [IF NOT EXISTS] name AS type`.
@@ -105,142 +109,17 @@ pub(crate) fn create_type(
         // No label twice.
         context.planner().types(&Scope::new(transaction.snapshot()), &[&create.data_type], text)?;
     }
-    let flags = (create.or_replace, create.if_not_exists);
-    definitions::create_type(transaction, &kept_name(&create.name)?, &create.data_type.to_string(), flags)
-}
-
-/// `DROP …`.
-pub(crate) fn drop(transaction: &mut WriteTransaction, context: &WriteContext, drop: &Drop) -> Result<Outcome> {
-    let Drop { kind, if_exists, names, cascade } = drop;
-    match kind {
-        ObjectKind::Table | ObjectKind::View => drop_relations(transaction, drop),
-        ObjectKind::Index => indexes::drop_all(transaction, context, *if_exists, names),
-        ObjectKind::Sequence => {
-            lock_names(transaction, names, *cascade)?;
-            sequences::drop(transaction, names, *if_exists)
-        }
-        ObjectKind::Schema => {
-            lock_names(transaction, names, false)?;
-            for name in names {
-                drop_schema(transaction, own_name(name), *if_exists, *cascade)?;
-            }
-            Ok(Outcome::Done { verb: "DROP SCHEMA" })
-        }
-        ObjectKind::Type => {
-            lock_names(transaction, names, false)?;
-            for name in names {
-                definitions::drop_type(transaction, &kept_name(name)?, *if_exists)?;
-            }
-            Ok(Outcome::Done { verb: "DROP TYPE" })
-        }
-        ObjectKind::Macro | ObjectKind::TableMacro => {
-            for name in names {
-                definitions::drop_macro(transaction, &kept_name(name)?, *if_exists)?;
-            }
-            Ok(Outcome::Done { verb: "DROP MACRO" })
-        }
+    let (name, snapshot) = (kept_name(&create.name)?, transaction.snapshot());
+    if !create.or_replace && snapshot.object(Kind::Type, &name).is_some() {
+        return match create.if_not_exists {
+            true => Ok(Outcome::Done { verb: "CREATE TYPE" }),
+            false => Err(Error::new(ErrorKind::Exists, format!("type {name} exists"))
+                .with_hint("choose another name, or say OR REPLACE")),
+        };
     }
-}
-
-/// Locks what is to be dropped, and refuses CASCADE where something depends on it. Returns the names.
-fn lock_names(transaction: &mut WriteTransaction, names: &[ObjectName], cascade: bool) -> Result<Vec<String>> {
-    let names = names.iter().map(kept_name).collect::<Result<Vec<_>>>()?;
-    for name in &names {
-        transaction.lock_name(name)?;
-        transaction.lock(name, LockMode::Exclusive)?;
-    }
-    if cascade {
-        check_dependents(&transaction.snapshot(), &names)?;
-    }
-    Ok(names)
-}
-
-fn drop_schema(transaction: &mut WriteTransaction, schema: &str, if_exists: bool, cascade: bool) -> Result<()> {
-    let base = transaction.snapshot();
-    let within = |name: &str| name.split_once('.').is_some_and(|(own, _)| own == schema);
-    let tables = base.tables().map(|table| table.name.clone()).filter(|name| within(name));
-    check_unreferenced(&base, &tables.collect::<Vec<_>>())?;
-    definitions::drop_schema(transaction, schema, if_exists, cascade)
-}
-
-/// `DROP TABLE` and `DROP VIEW`.
-fn drop_relations(transaction: &mut WriteTransaction, drop: &Drop) -> Result<Outcome> {
-    let names = lock_names(transaction, &drop.names, drop.cascade)?;
-    let base = transaction.snapshot();
-    let is_of_tables = drop.kind == ObjectKind::Table;
-    if is_of_tables {
-        check_unreferenced(&base, &names)?;
-    }
-    for name in &names {
-        let (is_table, is_view) = (base.table(name).is_some(), base.views().contains_key(name));
-        match is_of_tables {
-            true if is_table => drop_table(transaction, &base, name)?,
-            false if is_view => {
-                definitions::forget(transaction, name)?;
-                transaction.drop_view(name)?;
-            }
-            true if is_view => {
-                return Err(Error::invalid(format!("{name} is a view")).with_hint(format!("DROP VIEW {name}")));
-            }
-            false if is_table => {
-                return Err(Error::invalid(format!("{name} is a table")).with_hint(format!("DROP TABLE {name}")));
-            }
-            _ if drop.if_exists => {}
-            true => return Err(Error::not_found("table", name, base.tables().map(|table| table.name.as_str()))),
-            false => {
-                let views = definitions::views(&base).map(|(name, _)| name.as_str());
-                return Err(Error::not_found("view", name, views));
-            }
-        }
-    }
-    Ok(Outcome::Done { verb: if is_of_tables { "DROP TABLE" } else { "DROP VIEW" } })
-}
-
-/// Drops a table with the sequences of its columns.
-pub(crate) fn drop_table(transaction: &mut WriteTransaction, base: &Snapshot, name: &str) -> Result<()> {
-    let owned = base.table(name).map(|table| table.schema.sequences()).unwrap_or_default();
-    definitions::forget(transaction, name)?;
-    transaction.drop_table(name)?;
-    sequences::drop_owned(transaction, owned)
-}
-
-/// Refuses to drop a table to which rows of another one refer.
-pub(crate) fn check_unreferenced(base: &Snapshot, dropped: &[String]) -> Result<()> {
-    for table in base.tables().filter(|table| !dropped.contains(&table.name)) {
-        let refers = |key: &&ForeignKey| key.enforced && dropped.contains(&key.table);
-        if let Some(key) = table.schema.foreign_keys.iter().find(refers) {
-            let (from, columns) = (&table.name, key.columns.join(", "));
-            let hint = format!("drop table {from} as well");
-            return Err(Error::invalid(format!(
-                "FOREIGN KEY ({columns}) of table {from} depends on table {}",
-                key.table
-            ))
-            .with_hint(hint));
-        }
-    }
-    Ok(())
-}
-
-/// Refuses CASCADE where something depends on what is dropped: nothing is dropped that the statement does not name.
-fn check_dependents(base: &Snapshot, dropped: &[String]) -> Result<()> {
-    let stays = |name: &str| !dropped.iter().any(|other| other == name);
-    let refused = |what: String, name: &str| {
-        let hint = format!("drop {name} as well, or leave out CASCADE");
-        Err(Error::unsupported(format!("CASCADE: {what}")).with_hint(hint))
-    };
-    for (view, text) in definitions::views(base).filter(|(view, _)| stays(view)) {
-        // A view that does not read as a query depends on nothing that could be found.
-        let read = parse_script(text).first().and_then(|query| query.named_tables().ok()).unwrap_or_default();
-        if let Some(name) = read.iter().find(|name| !stays(name)) {
-            return refused(format!("view {view} reads {name}"), view);
-        }
-    }
-    for table in base.tables().filter(|table| stays(&table.name)) {
-        if let Some(key) = table.schema.foreign_keys.iter().find(|key| !stays(&key.table)) {
-            return refused(format!("a FOREIGN KEY of {} references {}", table.name, key.table), &table.name);
-        }
-    }
-    Ok(())
+    let (text, uses) = (create.data_type.to_string(), dependencies::of_type(&snapshot, &create.data_type));
+    definitions::put(transaction, &name, uses, Definition::Type { text })?;
+    Ok(Outcome::Done { verb: "CREATE TYPE" })
 }
 
 /// `ALTER TABLE … SET DESIGN`: rewrites the table's segments. What the options do not name stays as it is, but for a

@@ -190,7 +190,7 @@ pub(crate) fn find(transaction: &mut WriteTransaction, name: &str, mode: LockMod
 
 /// The error of a table that is not there.
 pub(crate) fn no_table(snapshot: &Snapshot, name: &str) -> Error {
-    if snapshot.views().contains_key(name) {
+    if snapshot.view(name).is_some() {
         return Error::invalid(format!("{name} is a view")).with_hint("change the tables that it reads");
     }
     Error::not_found("table", name, snapshot.tables().map(|table| table.name.as_str()))

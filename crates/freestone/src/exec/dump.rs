@@ -3,14 +3,16 @@
 //! `schema` is as portable as the definitions are: DuckDB executes it if it has their types, and tables have no design.
 //! What only Freestone knows, or needs the rows, is in `after`.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
 use freestone_store::design::Design;
 use freestone_store::schema::ForeignKey;
-use freestone_store::{Snapshot, Table};
+use freestone_store::{Object, ObjectKind as Kind, Snapshot, Table};
 
 use crate::definitions;
+use crate::dependencies;
 use crate::internal_names::is_temporary;
 use crate::provider::metadata::{bare_or_quoted, create_without_design, foreign_key, list, sql_name};
 use crate::sequences;
@@ -45,13 +47,15 @@ pub(crate) fn dump(snapshot: &Snapshot) -> Dump {
     let tables = tables_in_order(snapshot);
     let mut schema = Script::default();
     definitions::schemas(snapshot).for_each(|name| schema.add(format!("CREATE SCHEMA {}", bare_or_quoted(name))));
-    for (name, text) in by_dependency(definitions::types(snapshot).collect(), &HashMap::new()) {
-        schema.add(format!("CREATE TYPE {} AS {text}", sql_name(name, snapshot)));
+    for object in permanent(snapshot, Kind::Type) {
+        let text = definitions::text_of_type(object).unwrap_or_default();
+        schema.add(format!("CREATE TYPE {} AS {text}", sql_name(&object.name, snapshot)));
     }
     free_sequences(snapshot).for_each(|name| schema.add(create_sequence(snapshot, name)));
-    let macros: Vec<(&str, &str)> = definitions::macros(snapshot).collect();
-    let words_of_macros = macros.iter().map(|(name, text)| (own_part(name).to_owned(), words(text))).collect();
-    by_dependency(macros, &HashMap::new()).into_iter().for_each(|(_, text)| schema.add(text.to_owned()));
+    permanent(snapshot, Kind::Macro)
+        .into_iter()
+        .filter_map(|object| definitions::create_statement_of_macro(object))
+        .for_each(|text| schema.add(text));
     let mut after = Script::default();
     for (at, table) in tables.iter().enumerate() {
         let known = &tables[..=at];
@@ -65,15 +69,20 @@ pub(crate) fn dump(snapshot: &Snapshot) -> Dump {
         }
         add_copies(table, snapshot, &mut after);
     }
-    let views = definitions::views(snapshot).map(|(name, text)| (name.as_str(), text));
-    let views = views.filter(|(name, _)| !is_temporary(name)).collect();
-    for (name, text) in by_dependency(views, &words_of_macros) {
-        schema.add(format!("CREATE VIEW {} AS {text}", sql_name(name, snapshot)));
+    for view in permanent(snapshot, Kind::View) {
+        let text = view.query().unwrap_or_default();
+        schema.add(format!("CREATE VIEW {} AS {text}", sql_name(&view.name, snapshot)));
     }
     add_indexes(snapshot, &mut schema);
     add_comments(snapshot, &tables, &mut schema);
     add_positions(snapshot, &tables, &mut after);
     Dump { schema: schema.0, tables: dumped_tables(&tables, snapshot), after: after.0 }
+}
+
+/// The objects of a kind that outlive their session, each after those that it uses.
+fn permanent(snapshot: &Snapshot, kind: Kind) -> Vec<&Arc<Object>> {
+    let objects = snapshot.objects(kind).filter(|object| !is_temporary(&object.name));
+    dependencies::in_order(snapshot, objects.collect())
 }
 
 #[derive(Default)]
@@ -97,78 +106,13 @@ fn tables_in_order(snapshot: &Snapshot) -> Vec<&Table> {
         let keys = tables[at].schema.foreign_keys.iter();
         keys.filter_map(|key| places.get(key.table.as_str()).copied()).collect()
     };
-    in_order(tables.len(), needs).into_iter().map(|at| tables[at]).collect()
-}
-
-/// The numbers below `count`, each after those that it needs, where they are not in a circle.
-fn in_order(count: usize, needs: impl Fn(usize) -> Vec<usize>) -> Vec<usize> {
-    let (mut order, mut visited) = (Vec::with_capacity(count), vec![false; count]);
-    for first in 0..count {
-        // A stack of its own, because chains may be long: the number, and what it still waits for.
-        let mut stack = vec![];
-        if !std::mem::replace(&mut visited[first], true) {
-            stack.push((first, needs(first)));
-        }
-        while let Some((at, waiting)) = stack.last_mut() {
-            match waiting.pop() {
-                Some(needed) if visited[needed] => {}
-                Some(needed) => {
-                    visited[needed] = true;
-                    stack.push((needed, needs(needed)));
-                }
-                None => {
-                    order.push(*at);
-                    stack.pop();
-                }
-            }
-        }
-    }
-    order
-}
-
-/// Objects, each after those whose names are words of its text or of a macro that it names.
-fn by_dependency<'a>(
-    mut objects: Vec<(&'a str, &'a str)>,
-    words_of_macros: &HashMap<String, HashSet<String>>,
-) -> Vec<(&'a str, &'a str)> {
-    objects.sort_unstable();
-    let texts: Vec<HashSet<String>> =
-        objects.iter().map(|(_, text)| with_macros(words(text), words_of_macros)).collect();
-    let needs = |at: usize| {
-        let is_needed = |other: &usize| *other != at && texts[at].contains(own_part(objects[*other].0));
-        (0..objects.len()).filter(is_needed).collect()
-    };
-    in_order(objects.len(), needs).into_iter().map(|at| objects[at]).collect()
-}
-
-/// Words, and those of the macros among them.
-fn with_macros(mut found: HashSet<String>, words_of_macros: &HashMap<String, HashSet<String>>) -> HashSet<String> {
-    let mut waiting: Vec<String> = found.iter().cloned().collect();
-    while let Some(word) = waiting.pop() {
-        for inner in words_of_macros.get(&word).into_iter().flatten() {
-            if found.insert(inner.clone()) {
-                waiting.push(inner.clone());
-            }
-        }
-    }
-    found
-}
-
-/// The names and other words of a text, as the catalog has them.
-fn words(text: &str) -> HashSet<String> {
-    freestone_sql::names_in(text).map(|(name, _)| name).collect()
-}
-
-/// The last part of a name with a schema.
-fn own_part(name: &str) -> &str {
-    name.split_once('.').map_or(name, |(_, own)| own)
+    dependencies::order(tables.len(), needs).into_iter().map(|at| tables[at]).collect()
 }
 
 /// The sequences that belong to no column.
 fn free_sequences(snapshot: &Snapshot) -> impl Iterator<Item = &str> {
-    let owned: BTreeSet<&str> =
-        snapshot.tables().flat_map(|table| owned_sequences(table).map(|(_, name)| name)).collect();
-    sequences::names(snapshot).filter(move |name| !is_temporary(name) && !owned.contains(name))
+    let free = snapshot.objects(Kind::Sequence).filter(|sequence| sequence.owner.is_none());
+    free.map(|sequence| sequence.name.as_str()).filter(|name| !is_temporary(name))
 }
 
 /// The columns whose values come from a sequence of their own, with its name.
@@ -188,10 +132,8 @@ fn create_sequence(snapshot: &Snapshot, name: &str) -> String {
 
 /// The design, as options. Indexes with a name follow as CREATE INDEX.
 fn design_without_named_indexes(table: &Table, snapshot: &Snapshot) -> String {
-    let named: Vec<Vec<String>> = definitions::indexes(snapshot)
-        .filter(|(_, index)| index.table == table.name)
-        .map(|(_, index)| index.columns)
-        .collect();
+    let named: Vec<Vec<String>> =
+        definitions::indexes_of(snapshot, table).into_iter().map(|(_, columns)| columns).collect();
     let mut design: Design = table.design.clone();
     design.index.retain(|columns| !named.contains(columns));
     design.to_string()
@@ -200,7 +142,7 @@ fn design_without_named_indexes(table: &Table, snapshot: &Snapshot) -> String {
 fn add_indexes(snapshot: &Snapshot, script: &mut Script) {
     for (name, index) in definitions::indexes(snapshot).filter(|(_, index)| !is_temporary(&index.table)) {
         let (table, columns) = (sql_name(&index.table, snapshot), list(&index.columns));
-        script.add(format!("CREATE INDEX {} ON {table} ({columns})", bare_or_quoted(own_part_of(&name, snapshot))));
+        script.add(format!("CREATE INDEX {} ON {table} ({columns})", bare_or_quoted(own_part_of(name, snapshot))));
     }
 }
 
@@ -278,17 +220,6 @@ fn free_file_name(table: &str, taken: &mut HashSet<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn objects_follow_what_they_need() {
-        let views =
-            vec![("a", "SELECT * FROM s.b"), ("b", "SELECT m(1)"), ("s.b", "SELECT * FROM \"C\""), ("C", "SELECT 1")];
-        let macros = HashMap::from([("m".to_owned(), words("CREATE MACRO m(x) AS (SELECT x FROM \"C\")"))]);
-        let order: Vec<&str> = by_dependency(views, &macros).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(order, ["C", "s.b", "b", "a"]);
-        let circle = vec![("a", "SELECT b"), ("b", "SELECT a")];
-        assert_eq!(by_dependency(circle, &HashMap::new()).len(), 2);
-    }
 
     #[test]
     fn files_have_different_plain_names() {

@@ -8,7 +8,7 @@ use freestone_store::WriteTransaction;
 use freestone_store::schema::TableSchema;
 
 use crate::catalog::{STORED, Scope};
-use crate::definitions::{self, GeneratedColumn};
+use crate::definitions::{self, GeneratedColumn, value_of};
 use crate::error::{Error, Result};
 use crate::exec::row_checks;
 use crate::exec::write::WriteContext;
@@ -42,7 +42,7 @@ pub(crate) fn expand(columns: &mut [GeneratedColumn]) -> Result<()> {
                 let [name] = name.parts.as_slice() else { return };
                 let Some(other) = known.iter().find(|other| other.name == name.text) else { return };
                 if fits.is_ok()
-                    && let Ok(inner) = trees::parsed(&other.value())
+                    && let Ok(inner) = trees::parsed(&value_of(other))
                 {
                     fits = room.take_expression(&inner);
                     *part = inner;
@@ -81,7 +81,7 @@ pub(crate) fn declare(
             return Err(Error::invalid(format!("column {} appears twice", column.name)));
         }
     }
-    definitions::set_generated(transaction, table, &columns)?;
+    definitions::set_generated(transaction, table, columns.clone())?;
     let scope = Scope::new(transaction.snapshot());
     for column in &columns {
         check(context, &scope, table, column)
@@ -93,7 +93,7 @@ pub(crate) fn declare(
 /// Checks that a column is an expression of its row.
 fn check(context: &WriteContext, scope: &Scope, table: &str, column: &GeneratedColumn) -> Result<()> {
     // Over the stored table itself: a view over it could be read once for several references.
-    let query = format!("SELECT {} FROM {}", column.value(), quote(&format!("{STORED}{table}")));
+    let query = format!("SELECT {} FROM {}", value_of(column), quote(&format!("{STORED}{table}")));
     let (_, plan) = context.plan_text(scope, &query)?;
     let (mut is_plain, mut is_volatile) = (true, false);
     plan.apply_with_subqueries(|node| {

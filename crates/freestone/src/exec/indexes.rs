@@ -47,7 +47,7 @@ pub(crate) fn create(
         context.prepare_append(transaction, usize::try_from(table.rows()).ok())?;
         transaction.convert(&table.name, design)?;
     }
-    definitions::create_index(transaction, &name, &IndexEntry { table: table.name.clone(), columns })?;
+    definitions::create_index(transaction, &name, &table, &columns)?;
     Ok(CREATE)
 }
 
@@ -86,7 +86,8 @@ fn drop_ordered(
 ) -> Result<()> {
     let table = dml::find(transaction, &entry.table, LockMode::Exclusive)?;
     let snapshot = transaction.snapshot();
-    let is_shared = definitions::indexes(&snapshot).any(|(other, known)| other != name && known == *entry);
+    let named = definitions::indexes_of(&snapshot, &table);
+    let is_shared = named.iter().any(|(other, columns)| other != name && *columns == entry.columns);
     if !is_shared && table.design.index.contains(&entry.columns) {
         let mut design = table.design.clone();
         design.index.retain(|key| *key != entry.columns);
@@ -149,5 +150,5 @@ fn with_unique(snapshot: &Snapshot, context: &WriteContext, name: &str) -> Optio
 }
 
 fn names_of(snapshot: &Snapshot) -> impl Iterator<Item = String> {
-    definitions::indexes(snapshot).map(|(name, _)| name)
+    definitions::indexes(snapshot).map(|(name, _)| name.to_owned())
 }

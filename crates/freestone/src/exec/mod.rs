@@ -13,12 +13,14 @@ pub(crate) mod ddl;
 pub(crate) mod defaults;
 pub(crate) mod described;
 pub(crate) mod dml;
+mod drops;
 pub(crate) mod dump;
 pub(crate) mod generated_columns;
 pub(crate) mod indexes;
 pub(crate) mod insert;
 pub(crate) mod lock_rows;
 pub(crate) mod merge;
+mod renames;
 pub(crate) mod returning;
 pub(crate) mod row_checks;
 pub(crate) mod row_queries;
@@ -58,7 +60,7 @@ pub(crate) fn define(
         Kind::CreateMacro(create) => ddl::create_macro(transaction, create, text),
         Kind::CreateSchema(create) => ddl::create_schema(transaction, create),
         Kind::CreateType(create) => ddl::create_type(transaction, context, create, text),
-        Kind::Drop(drop) => ddl::drop(transaction, context, drop),
+        Kind::Drop(drop) => drops::drop(transaction, context, drop),
         Kind::Comment(comment) => comments::comment(transaction, context, comment),
         Kind::Truncate(truncate) => dml::truncate(transaction, truncate),
         _ => Err(Error::new(ErrorKind::Internal, "internal error: the statement is no definition")),

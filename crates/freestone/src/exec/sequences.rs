@@ -1,7 +1,7 @@
-//! CREATE and DROP SEQUENCE, and the sequences of SERIAL and identity columns.
+//! CREATE SEQUENCE, and the sequences of SERIAL and identity columns.
 
 use datafusion::arrow::datatypes::DataType;
-use freestone_sql::tree::{ColumnDefinition, CreateSequence, Expr, ObjectName, SequenceOption, Type, TypeKind};
+use freestone_sql::tree::{ColumnDefinition, CreateSequence, Expr, SequenceOption, Type, TypeKind};
 use freestone_store::schema::{Identity, TableSchema};
 use freestone_store::{Snapshot, WriteTransaction};
 
@@ -56,43 +56,8 @@ pub(crate) fn create(transaction: &mut WriteTransaction, create: &CreateSequence
     }
     sequences::check_free(&snapshot, &name)?;
     definitions::check_schema(&snapshot, name.split_once('.').map(|(schema, _)| schema))?;
-    sequences::create(transaction, &name, sequence)?;
+    sequences::create(transaction, &name, &sequence)?;
     outcome
-}
-
-/// `DROP SEQUENCE [IF EXISTS] name, …`.
-pub(crate) fn drop(transaction: &mut WriteTransaction, names: &[ObjectName], if_exists: bool) -> Result<Outcome> {
-    for name in names {
-        let name = kept_name(name)?;
-        transaction.lock_name(&name)?;
-        let snapshot = transaction.snapshot();
-        if if_exists && sequences::find(&snapshot, &name).is_none() {
-            continue;
-        }
-        if let Some((table, column)) = user(&snapshot, &name)? {
-            return Err(Error::invalid(format!(
-                "the DEFAULT of column {column} of table {table} depends on sequence {name}"
-            ))
-            .with_hint("ALTER TABLE … ALTER COLUMN … DROP DEFAULT first"));
-        }
-        sequences::drop(transaction, &name)?;
-    }
-    Ok(Outcome::Done { verb: "DROP SEQUENCE" })
-}
-
-/// A table and its column whose DEFAULT takes numbers from a sequence.
-fn user(snapshot: &Snapshot, sequence: &str) -> Result<Option<(String, String)>> {
-    for table in snapshot.tables() {
-        for (at, column) in table.schema.columns.iter().enumerate() {
-            let Some(sql) = table.schema.default_of(at) else { continue };
-            for named in named_in(&trees::parsed(sql)?) {
-                if catalog_name(&named)? == sequence {
-                    return Ok(Some((table.name.clone(), column.name.clone())));
-                }
-            }
-        }
-    }
-    Ok(None)
 }
 
 /// Refuses a DEFAULT that names a sequence which does not exist.
@@ -135,7 +100,7 @@ pub(crate) fn generate(
         let sequence = declared((min, max), &options)?;
         let name = sequences::free_name(&transaction.snapshot(), &format!("{table}_{column}_seq"));
         transaction.lock_name(&name)?;
-        sequences::create(transaction, &name, sequence)?;
+        sequences::create(transaction, &name, &sequence)?;
         let text = name.split('.').map(quote).collect::<Vec<_>>().join(".");
         let sql = format!("nextval({})", literal(&text));
         schema.set_generated(at, sql, identity, name);

@@ -79,10 +79,8 @@ fn all_tables(known: &Known) -> Vec<&Arc<Table>> {
 
 fn tables(known: &Known) -> Result<RecordBatch> {
     let tables = all_tables(known);
-    let indexes = |table: &Table| {
-        let named = definitions::indexes(&known.snapshot).filter(|(_, index)| index.table == table.name).count();
-        named + table.schema.unique_keys.len()
-    };
+    let indexes =
+        |table: &Table| definitions::indexes_of(&known.snapshot, table).len() + table.schema.unique_keys.len();
     batch(vec![
         ("database_name", false, all(CATALOG, tables.len())),
         ("schema_name", false, texts(tables.iter().map(|table| Some(schema_of(known, &table.name))))),
@@ -218,8 +216,8 @@ fn constraints(known: &Known) -> Result<RecordBatch> {
 fn indexes(known: &Known) -> Result<RecordBatch> {
     let mut rows: Vec<(String, String, bool, bool, Vec<String>)> = vec![];
     for table in known.tables() {
-        for (name, index) in definitions::indexes(&known.snapshot).filter(|(_, index)| index.table == table.name) {
-            rows.push((name, table.name.clone(), false, false, index.columns));
+        for (name, columns) in definitions::indexes_of(&known.snapshot, table) {
+            rows.push((name, table.name.clone(), false, false, columns));
         }
         for Constraint { name, kind } in table.schema.constraints(&table.name) {
             let (is_unique, is_primary) = match kind {

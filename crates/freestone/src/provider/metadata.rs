@@ -517,7 +517,7 @@ fn describe(rows: &[Described]) -> Result<RecordBatch> {
 pub(crate) fn show_create(snapshot: &Snapshot, name: &str) -> Result<RecordBatch> {
     let sql = if let Some(table) = snapshot.table(name) {
         create_statement(table, snapshot)
-    } else if let Some(view) = snapshot.views().get(name) {
+    } else if let Some(view) = definitions::view_text(snapshot, name) {
         format!("CREATE {}VIEW {} AS {view}", temp_word(name), sql_name(name, snapshot))
     } else {
         let names = snapshot.tables().map(|table| table.name.as_str());
@@ -582,7 +582,7 @@ fn column_definitions(table: &Table, snapshot: &Snapshot) -> Vec<String> {
         };
         parts.push(format!("{name} {data_type}{}{not_null}", default.unwrap_or_default()));
     }
-    for column in definitions::generated(snapshot, &table.name).unwrap_or_default() {
+    for column in definitions::generated(snapshot, &table.name) {
         let data_type = column.data_type.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
         let text = format!("{}{data_type} GENERATED ALWAYS AS ({})", bare_or_quoted(&column.name), column.declared);
         parts.insert(column.at.min(parts.len()), text);

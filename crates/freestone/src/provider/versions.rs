@@ -41,7 +41,7 @@ impl TableFunctionImpl for AtVersion {
         };
         match FreestoneTable::new(past.clone(), name).filter(|_| self.1.sees(name)) {
             Some(table) => Ok(Arc::new(table.of_the_past())),
-            None if past.views().contains_key(name) && self.1.sees(name) => {
+            None if past.view(name).is_some() && self.1.sees(name) => {
                 Err(Error::unsupported(format!("{name} is a view; only tables have versions")).into())
             }
             None => Err(Error::not_found("table", name, past.tables().map(|table| table.name.as_str())).into()),

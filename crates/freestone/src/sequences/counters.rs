@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use freestone_store::{Store, StoreError, WriteTransaction};
+use freestone_store::{Position, Store, StoreError, WriteTransaction};
 use parking_lot::Mutex;
 
-use super::{Position, Sequence, find, names, position, set_position};
+use super::{Sequence, find, names, position, set_position};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The numbers of the first block.
@@ -72,9 +72,13 @@ impl Counters {
         let size = block.size.max(BLOCK);
         let mut reserved = (0, 0);
         self.moved(name, sequence, |position| {
-            let Position::Next(first) = position else {
-                return Err(Error::new(ErrorKind::Type, format!("sequence {name} has no more numbers"))
-                    .with_hint("setval() sets it back; CREATE SEQUENCE … CYCLE begins again by itself"));
+            let first = match position {
+                Position::Start => sequence.start,
+                Position::Next(first) => first,
+                Position::End => {
+                    return Err(Error::new(ErrorKind::Type, format!("sequence {name} has no more numbers"))
+                        .with_hint("setval() sets it back; CREATE SEQUENCE … CYCLE begins again by itself"));
+                }
             };
             let count = sequence.left(first).min(wanted.max(size));
             reserved = (first, count);
@@ -128,7 +132,7 @@ impl Counters {
         let is_committed = find(&*self.store.snapshot()?, name).is_some_and(|known| known.id == sequence.id);
         if !is_committed {
             let mut new = self.new.lock();
-            let position = new.get(&sequence.id).copied().unwrap_or(Position::Next(sequence.start));
+            let position = new.get(&sequence.id).copied().unwrap_or(Position::Start);
             new.insert(sequence.id, to(position)?);
             return Ok(());
         }

@@ -273,10 +273,18 @@ pub(crate) fn named_in(expression: &Expr) -> Vec<String> {
 /// The sequence whose next number an expression is, as it is written.
 pub(crate) fn named_by(expression: &Expr) -> Option<String> {
     let ExprKind::Call(call) = &expression.kind else { return None };
-    if !call.name.parts.last()?.text.eq_ignore_ascii_case(NEXTVAL) {
+    let is_next = call.name.parts.last()?.text.eq_ignore_ascii_case(NEXTVAL) && call.arguments.len() == 1;
+    if is_next { named_sequence(expression) } else { None }
+}
+
+/// The sequence that a call of one of these functions names, as it is written.
+pub(crate) fn named_sequence(expression: &Expr) -> Option<String> {
+    let ExprKind::Call(call) = &expression.kind else { return None };
+    let function = call.name.parts.last()?.text.to_lowercase();
+    if ![NEXTVAL, "currval", "setval"].contains(&function.as_str()) {
         return None;
     }
-    let [Argument { name: None, value }] = call.arguments.as_slice() else { return None };
+    let Argument { name: None, value } = call.arguments.first()? else { return None };
     let value = match &value.kind {
         ExprKind::Cast { operand, .. } => &operand.kind,
         kind => kind,

@@ -1,34 +1,30 @@
 //! Sequences: numbers that are given once, to whichever session asks first.
 //!
-//! A sequence is kept among the views of the database, as schemas and macros are, under a name that users cannot use.
-//! Its position, up to which numbers may have been given, is an entry of its own, because it changes with each block of
-//! numbers and independently of transactions. The position belongs to the number of the sequence, which no other sequence gets: so a
-//! sequence that is dropped and created again begins at its start.
+//! A sequence is an object of the catalog. Its position, up to which numbers may have been given, is a part of it that
+//! changes with each block of numbers, independently of transactions. The numbers belong to the id of the sequence, which
+//! no other one gets: so a sequence that is dropped and created again begins at its start.
 
 mod counters;
 mod functions;
 
-use std::collections::HashMap;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::collections::{BTreeSet, HashMap};
 
 use datafusion::arrow::datatypes::DataType;
-use freestone_store::{Snapshot, WriteTransaction};
+use freestone_store::{
+    Definition, Object, ObjectKind as Kind, Position, Sequence as Numbers, Snapshot, WriteTransaction,
+};
 
 pub(crate) use counters::Counters;
-pub(crate) use functions::{MayWrite, SessionSequences, catalog_name, named_by, named_in, register};
+pub(crate) use functions::{MayWrite, SessionSequences, catalog_name, named_by, named_in, named_sequence, register};
 
+use crate::definitions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::internal_names::{is_temporary, shown};
-
-const SEQUENCE: &str = "freestone$sequence:";
-const POSITION: &str = "freestone$position:";
-/// The text of the position of a sequence that has given its last number.
-const END: &str = "end";
 
 /// A sequence as it was declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sequence {
-    /// Which no other sequence has.
+    /// The id in the catalog.
     pub id: u64,
     pub start: i64,
     /// Not 0.
@@ -38,27 +34,17 @@ pub(crate) struct Sequence {
     pub cycle: bool,
 }
 
-/// Where a sequence goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Position {
-    Next(i64),
-    /// All numbers were given.
-    End,
-}
-
 impl Sequence {
-    fn text(&self) -> String {
-        let Sequence { id, start, increment, min, max, cycle } = self;
-        format!("{id} {start} {increment} {min} {max} {cycle}")
+    fn of(object: &Object) -> Option<Sequence> {
+        let Definition::Sequence(Numbers { start, increment, min, max, cycle, position: _ }) = object.definition else {
+            return None;
+        };
+        (increment != 0).then_some(Sequence { id: object.id, start, increment, min, max, cycle })
     }
 
-    fn parse(text: &str) -> Option<Sequence> {
-        let mut parts = text.split(' ');
-        let id = parts.next()?.parse().ok()?;
-        let mut number = || parts.next()?.parse().ok();
-        let (start, increment, min, max) = (number()?, number()?, number()?, number()?);
-        let cycle = parts.next()?.parse().ok()?;
-        (increment != 0).then_some(Sequence { id, start, increment, min, max, cycle })
+    fn at(&self, position: Position) -> Definition {
+        let Sequence { id: _, start, increment, min, max, cycle } = *self;
+        Definition::Sequence(Numbers { start, increment, min, max, cycle, position })
     }
 
     /// The position after a number of steps from `first`.
@@ -82,17 +68,17 @@ impl Sequence {
 
 /// The sequence with a name.
 pub(crate) fn find(snapshot: &Snapshot, name: &str) -> Option<Sequence> {
-    Sequence::parse(snapshot.views().get(&format!("{SEQUENCE}{name}"))?)
+    Sequence::of(snapshot.object(Kind::Sequence, name)?)
 }
 
 /// The names of all sequences.
 pub(crate) fn names(snapshot: &Snapshot) -> impl Iterator<Item = &str> {
-    snapshot.views().keys().filter_map(|name| name.strip_prefix(SEQUENCE))
+    definitions::names(snapshot, Kind::Sequence)
 }
 
 /// The error for a name that no sequence has.
 pub(crate) fn missing(snapshot: &Snapshot, name: &str) -> Error {
-    Error::not_found("sequence", name, names(snapshot))
+    definitions::missing(Kind::Sequence, name, snapshot)
 }
 
 /// The name, or the name with a number if a table, view or sequence has it.
@@ -104,7 +90,7 @@ pub(crate) fn free_name(snapshot: &Snapshot, name: &str) -> String {
 
 /// Refuses a name that a table, view or sequence has.
 pub(crate) fn check_free(snapshot: &Snapshot, name: &str) -> Result<()> {
-    if snapshot.table(name).is_some() || snapshot.views().contains_key(name) {
+    if snapshot.relation_id(name).is_some() {
         return Err(exists(format!("a table or view {name} exists")));
     }
     check_no_sequence(snapshot, name)
@@ -122,48 +108,54 @@ fn exists(message: String) -> Error {
     Error::new(ErrorKind::Exists, message).with_hint("choose another name, or DROP it first")
 }
 
-/// Adds a sequence, whose name is free. The sequence gets a number of its own.
-pub(crate) fn create(transaction: &mut WriteTransaction, name: &str, sequence: Sequence) -> Result<()> {
-    let sequence = Sequence { id: new_id(), ..sequence };
-    Ok(transaction.create_view(&format!("{SEQUENCE}{name}"), &sequence.text())?)
+/// Adds a sequence, whose name is free, and which belongs to nothing.
+pub(crate) fn create(transaction: &mut WriteTransaction, name: &str, sequence: &Sequence) -> Result<()> {
+    transaction.create_object(name, BTreeSet::new(), sequence.at(Position::Start))?;
+    Ok(())
 }
 
 /// Removes a sequence.
 pub(crate) fn drop(transaction: &mut WriteTransaction, name: &str) -> Result<()> {
     let snapshot = transaction.snapshot();
     let Some(sequence) = find(&snapshot, name) else { return Err(missing(&snapshot, name)) };
-    transaction.drop_view(&format!("{SEQUENCE}{name}"))?;
-    let position = position_name(sequence.id);
-    if snapshot.views().contains_key(&position) {
-        transaction.drop_view(&position)?;
+    Ok(transaction.drop_object(sequence.id)?)
+}
+
+/// Lets a sequence begin again, once the transaction commits: as another one, so that nobody gives numbers any more that
+/// are reserved.
+pub(crate) fn restart(transaction: &mut WriteTransaction, name: &str) -> Result<()> {
+    let snapshot = transaction.snapshot();
+    let Some(object) = snapshot.object(Kind::Sequence, name) else { return Ok(()) };
+    let Some(sequence) = Sequence::of(object) else { return Ok(()) };
+    transaction.drop_object(object.id)?;
+    let new = match object.owner {
+        Some(owner) => transaction.create_owned(owner, name, sequence.at(Position::Start))?,
+        None => transaction.create_object(name, object.uses.clone(), sequence.at(Position::Start))?,
+    };
+    Ok(transaction.use_instead(object.id, new)?)
+}
+
+/// Lets the sequences of a table's columns go with the table.
+pub(crate) fn own(transaction: &mut WriteTransaction, table: &str) -> Result<()> {
+    let (table, snapshot) = (transaction.table(table)?, transaction.snapshot());
+    for sequence in table.schema.sequences().iter().filter_map(|name| find(&snapshot, name)) {
+        transaction.change_object(sequence.id, |object| object.owner = Some(table.id))?;
     }
     Ok(())
 }
 
-/// Lets a sequence begin again, once the transaction commits.
-pub(crate) fn restart(transaction: &mut WriteTransaction, name: &str) -> Result<()> {
-    let snapshot = transaction.snapshot();
-    let Some(sequence) = find(&snapshot, name) else { return Ok(()) };
-    drop(transaction, name)?;
-    create(transaction, name, sequence)
-}
-
-fn position_name(id: u64) -> String {
-    format!("{POSITION}{id}")
-}
-
 /// Where a sequence goes on, as committed.
 fn position(snapshot: &Snapshot, sequence: &Sequence) -> Position {
-    match snapshot.views().get(&position_name(sequence.id)) {
-        None => Position::Next(sequence.start),
-        Some(text) => text.parse().map_or(Position::End, Position::Next),
+    match snapshot.object_by_id(sequence.id).map(|object| &object.definition) {
+        Some(Definition::Sequence(numbers)) => numbers.position,
+        _ => Position::Start,
     }
 }
 
 /// The last number that may have been given; `None` if there is none.
 fn last_reserved(snapshot: &Snapshot, sequence: &Sequence) -> Option<i64> {
-    snapshot.views().get(&position_name(sequence.id))?;
     match position(snapshot, sequence) {
+        Position::Start => None,
         Position::Next(next) => next.checked_sub(sequence.increment),
         Position::End => Some(if sequence.increment > 0 { sequence.max } else { sequence.min }),
     }
@@ -171,8 +163,8 @@ fn last_reserved(snapshot: &Snapshot, sequence: &Sequence) -> Option<i64> {
 
 /// The value and the third argument with which `setval` brings a sequence to its position; `None` at its start.
 pub(crate) fn setval_arguments(snapshot: &Snapshot, sequence: &Sequence) -> Option<(i64, bool)> {
-    snapshot.views().get(&position_name(sequence.id))?;
     Some(match position(snapshot, sequence) {
+        Position::Start => return None,
         Position::Next(next) => (next, false),
         Position::End if sequence.increment > 0 => (sequence.max, true),
         Position::End => (sequence.min, true),
@@ -228,25 +220,7 @@ pub(crate) fn relations(snapshot: &Snapshot, sees: &dyn Fn(&str) -> bool) -> Vec
 }
 
 fn set_position(transaction: &mut WriteTransaction, sequence: &Sequence, position: Position) -> Result<()> {
-    let name = position_name(sequence.id);
-    if transaction.snapshot().views().contains_key(&name) {
-        transaction.drop_view(&name)?;
-    }
-    let text = match position {
-        Position::Next(next) => next.to_string(),
-        Position::End => END.to_owned(),
-    };
-    Ok(transaction.create_view(&name, &text)?)
-}
-
-/// A number that no sequence has: the time, or one more than the last.
-fn new_id() -> u64 {
-    static LAST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
-    let next = |last: u64| Some(now.max(last + 1));
-    let order = std::sync::atomic::Ordering::Relaxed;
-    let last = LAST.fetch_update(order, order, next).unwrap_or_default();
-    now.max(last + 1)
+    Ok(transaction.change_object(sequence.id, |object| object.definition = sequence.at(position))?)
 }
 
 #[cfg(test)]
@@ -258,14 +232,6 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_is_kept_as_text() {
-        let all = sequence(-3, i64::MIN, i64::MAX, true);
-        assert_eq!(Sequence::parse(&all.text()), Some(all));
-        assert_eq!(Sequence::parse("1 1 0 1 1 false"), None);
-        assert_eq!(Sequence::parse(""), None);
-    }
-
-    #[test]
     fn numbers_end_at_the_bounds() {
         let up = sequence(2, 1, 6, false);
         assert_eq!((up.left(1), up.left(5), up.left(6), up.left(7)), (3, 1, 1, 0));
@@ -274,11 +240,5 @@ mod tests {
         assert_eq!(down.after(i64::MIN, 1), Position::Next(-1));
         assert_eq!(down.left(i64::MIN + 4), 5);
         assert_eq!(sequence(1, i64::MIN, i64::MAX, false).after(i64::MAX, 1), Position::End);
-    }
-
-    #[test]
-    fn ids_differ() {
-        let ids: std::collections::HashSet<u64> = (0..1000).map(|_| new_id()).collect();
-        assert_eq!(ids.len(), 1000);
     }
 }

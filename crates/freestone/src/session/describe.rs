@@ -270,14 +270,13 @@ fn with_assigned(types: &[Option<DataType>], assigned: Vec<(usize, DataType)>) -
 
 fn table_relation(table: &Table, snapshot: &Snapshot) -> Relation {
     let schema = &table.schema;
-    let named = definitions::indexes(snapshot).filter(|(_, index)| index.table == table.name);
     let mut relation = Relation {
         name: table.name.clone(),
         schema: Some(text_types::stored_schema(schema)),
         rows: Some(table.rows()),
         bytes: table.bytes(),
         copy_bytes: snapshot.copies(table).map(|copy| copy.bytes()).sum(),
-        indexes: named.map(|(name, index)| (name, index.columns)).collect(),
+        indexes: definitions::indexes_of(snapshot, table),
         primary_key: schema.primary_key.clone(),
         defaults: (0..schema.columns.len()).map(|at| schema.default_of(at).map(str::to_owned)).collect(),
         identities: (0..schema.columns.len()).map(|at| Some(schema.identity_of(at)? == Identity::Always)).collect(),

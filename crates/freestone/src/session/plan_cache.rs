@@ -18,7 +18,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
-use freestone_store::{Snapshot, Table};
+use freestone_store::{Object, Snapshot, Table};
 
 use crate::catalog::Scope;
 use crate::cluster::{Asked, Distributed, RunState, Workers, distributed};
@@ -89,7 +89,7 @@ pub(crate) struct CachedPlan {
 struct Basis {
     names: Arc<[(String, Meaning)]>,
     /// The macros and types.
-    texts: Arc<[(String, String)]>,
+    objects: Arc<[Arc<Object>]>,
 }
 
 /// The meaning of a name in one snapshot, which is equal as long as no commit changes it.
@@ -97,7 +97,8 @@ struct Basis {
 struct Meaning {
     table: Option<Arc<Table>>,
     copies: Vec<Arc<Table>>,
-    view: Option<String>,
+    /// The view, or the generated columns.
+    object: Option<Arc<Object>>,
 }
 
 impl Meaning {
@@ -105,8 +106,8 @@ impl Meaning {
         let table = snapshot.table(name).cloned();
         let copies = table.iter().flat_map(|table| snapshot.copies(table)).cloned().collect();
         // Its generated columns are a part of what a table means.
-        let text = snapshot.views().get(name).or_else(|| definitions::generated_text(snapshot, name));
-        Meaning { table, copies, view: text.cloned() }
+        let object = snapshot.view(name).or_else(|| definitions::generated_object(snapshot, name));
+        Meaning { table, copies, object: object.cloned() }
     }
 
     fn is_same(&self, other: &Meaning) -> bool {
@@ -118,7 +119,7 @@ impl Meaning {
         let mut copies = self.copies.iter().zip(&other.copies);
         let same_copies =
             self.copies.len() == other.copies.len() && copies.all(|(copy, other)| Arc::ptr_eq(copy, other));
-        same_table && same_copies && self.view == other.view
+        same_table && same_copies && self.object == other.object
     }
 }
 
@@ -136,13 +137,12 @@ impl Basis {
             waiting.extend(keys.map(|key| key.table.clone()));
             meanings.insert(name, meaning);
         }
-        let texts = definitions::texts(snapshot).map(|(name, text)| (name.clone(), text.clone()));
-        Basis { names: meanings.into_iter().collect(), texts: texts.collect() }
+        let objects = definitions::macros_and_types(snapshot).cloned().collect();
+        Basis { names: meanings.into_iter().collect(), objects }
     }
 
     fn holds_in(&self, snapshot: &Snapshot) -> bool {
-        let texts = self.texts.iter().map(|(name, text)| (name, text));
-        definitions::texts(snapshot).eq(texts)
+        definitions::macros_and_types(snapshot).eq(self.objects.iter())
             && self.names.iter().all(|(name, meaning)| meaning.is_same(&Meaning::of(name, snapshot)))
     }
 }

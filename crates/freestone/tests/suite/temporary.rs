@@ -32,10 +32,11 @@ fn options() -> Options {
     Options { threads: 2, ..Options::default() }
 }
 
-/// The names of all tables, views and internal entries.
+/// The names of all tables and other objects.
 fn names(database: &Database) -> Vec<String> {
     let snapshot = database.store().snapshot().expect("a snapshot");
-    snapshot.tables().map(|table| table.name.clone()).chain(snapshot.views().keys().cloned()).collect()
+    let objects = snapshot.all_objects().map(|object| object.name.clone());
+    snapshot.tables().map(|table| table.name.clone()).chain(objects).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

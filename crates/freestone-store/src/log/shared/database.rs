@@ -101,9 +101,9 @@ mod tests {
         let reason = |text: &str| Description::parse(text.as_bytes()).unwrap_err().to_string();
         let newer = reason(r#"{ "format": 99, "other": true }"#);
         assert!(newer.contains("format version 99") && newer.contains("use a newer program"), "{newer}");
-        for text in ["", "{}", r#"{ "format": 2, "database": "x", "retention_ms": 5 }"#] {
+        for text in ["", "{}", r#"{ "format": 3, "database": "x", "retention_ms": 5 }"#] {
             assert!(reason(text).starts_with("FREESTONE is damaged"), "{text}");
         }
-        assert!(reason(r#"{ "format": 2, "database": "a", "retention_ms": 0 }"#).contains("retention"));
+        assert!(reason(r#"{ "format": 3, "database": "a", "retention_ms": 0 }"#).contains("retention"));
     }
 }

@@ -170,7 +170,7 @@ mod tests {
         let bytes = object().encode(Kind::Commit);
         assert_eq!(bytes.len(), 96 + 32);
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert!(hex.starts_with("46524545434d4954020000000000000007000000000000000000000000000000"), "{hex}");
-        assert_eq!(format!("{:?}", Hash::of(&bytes)), "25790677", "{hex}");
+        assert!(hex.starts_with("46524545434d4954030000000000000007000000000000000000000000000000"), "{hex}");
+        assert_eq!(format!("{:?}", Hash::of(&bytes)), "44072ccd", "{hex}");
     }
 }

@@ -47,13 +47,13 @@
   {{ return(base_relation.incorporate(path={"identifier": base_relation.identifier ~ suffix})) }}
 {%- endmacro %}
 
-{# Views are kept as text, and stay when a table that they read is dropped and made again. #}
+{# Views that read what is dropped go with it, as in dbt's own adapters; dbt makes them again after it. #}
 {% macro freestone__drop_table(relation) -%}
-  drop table if exists {{ relation.render() }}
+  drop table if exists {{ relation.render() }} cascade
 {%- endmacro %}
 
 {% macro freestone__drop_view(relation) -%}
-  drop view if exists {{ relation.render() }}
+  drop view if exists {{ relation.render() }} cascade
 {%- endmacro %}
 
 {% macro freestone__rename_relation(from_relation, to_relation) -%}

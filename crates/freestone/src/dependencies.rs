@@ -1,0 +1,179 @@
+//! What depends on tables and other objects of the catalog. It is recorded by ids when something is made: for a view by
+//! the binder, for expressions and macros here, by their trees. What a macro uses is looked up again in each call, so it is
+//! recorded for the order of definitions alone, and nothing is refused because of it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use freestone_binder::{Named, each_expression, named_tables};
+use freestone_sql::tree::{Expr, ExprKind, Query, Type, TypeKind, each_part};
+use freestone_store::schema::TableSchema;
+use freestone_store::{GeneratedColumn, Object, ObjectKind as Kind, Snapshot, User};
+
+use crate::error::Result;
+use crate::sequences::{catalog_name, named_sequence};
+use crate::sql::names::kept_name;
+use crate::sql::trees;
+
+/// The ids of the macros, types and sequences that an expression names.
+pub(crate) fn of_expression(snapshot: &Snapshot, expression: &Expr) -> BTreeSet<u64> {
+    let mut found = BTreeSet::new();
+    each_part(expression, &mut |part| add_named(snapshot, part, &mut found));
+    found
+}
+
+/// The ids of the sequences that a query names.
+pub(crate) fn sequences_of(snapshot: &Snapshot, query: &Query) -> BTreeSet<u64> {
+    let mut found = BTreeSet::new();
+    each_expression(query, &mut |part| found.extend(sequence_of(snapshot, part)));
+    found
+}
+
+/// The ids of the tables, views and other objects that a query names, wherever it will be used.
+pub(crate) fn of_query(snapshot: &Snapshot, query: &Query) -> BTreeSet<u64> {
+    let mut found = BTreeSet::new();
+    for named in named_tables(query) {
+        if let Named::Table(name) | Named::Version(name, _) = named {
+            found.extend(kept_name(&name).ok().and_then(|name| snapshot.relation_id(&name)));
+        }
+    }
+    each_expression(query, &mut |part| add_named(snapshot, part, &mut found));
+    found
+}
+
+/// The ids of the objects that the defaults, conditions and generated columns of a table name.
+///
+/// # Errors
+/// The text of an expression, which was read once, cannot be read.
+pub(crate) fn of_table(
+    snapshot: &Snapshot,
+    schema: &TableSchema,
+    generated: &[GeneratedColumn],
+) -> Result<BTreeSet<u64>> {
+    let defaults = (0..schema.columns.len()).filter_map(|at| schema.default_of(at));
+    let conditions = schema.checks.iter().map(|check| check.condition.as_str());
+    let mut found = BTreeSet::new();
+    for text in defaults.chain(conditions).chain(generated.iter().map(|column| column.declared.as_str())) {
+        found.extend(of_expression(snapshot, &trees::parsed(text)?));
+    }
+    for data_type in generated.iter().filter_map(|column| column.data_type.as_deref()) {
+        if let Ok(data_type) = freestone_sql::parse_type(data_type) {
+            add_types(snapshot, &data_type, &mut found);
+        }
+    }
+    Ok(found)
+}
+
+/// The ids of the types that a type names.
+pub(crate) fn of_type(snapshot: &Snapshot, data_type: &Type) -> BTreeSet<u64> {
+    let mut found = BTreeSet::new();
+    add_types(snapshot, data_type, &mut found);
+    found
+}
+
+fn add_named(snapshot: &Snapshot, part: &Expr, found: &mut BTreeSet<u64>) {
+    match &part.kind {
+        ExprKind::Call(call) => {
+            let own = call.name.parts.last().map(|name| name.text.clone());
+            let known = kept_name(&call.name).ok().into_iter().chain(own);
+            found.extend(known.filter_map(|name| Some(snapshot.object(Kind::Macro, &name)?.id)).next());
+            found.extend(sequence_of(snapshot, part));
+        }
+        ExprKind::Cast { data_type, .. } => add_types(snapshot, data_type, found),
+        _ => {}
+    }
+}
+
+fn sequence_of(snapshot: &Snapshot, part: &Expr) -> Option<u64> {
+    let name = catalog_name(&named_sequence(part)?).ok()?;
+    snapshot.object(Kind::Sequence, &name).map(|object| object.id)
+}
+
+fn add_types(snapshot: &Snapshot, data_type: &Type, found: &mut BTreeSet<u64>) {
+    match &data_type.kind {
+        TypeKind::Named { name, .. } => {
+            let Ok(name) = kept_name(name) else { return };
+            let known =
+                snapshot.object(Kind::Type, &name).or_else(|| snapshot.object(Kind::Type, &name.to_lowercase()));
+            found.extend(known.map(|object| object.id));
+        }
+        TypeKind::List(item) | TypeKind::Array(item, _) => add_types(snapshot, item, found),
+        TypeKind::Struct(fields) => fields.iter().for_each(|field| add_types(snapshot, &field.data_type, found)),
+        TypeKind::Map(key, value) => [key, value].into_iter().for_each(|part| add_types(snapshot, part, found)),
+        TypeKind::Enum(_) => {}
+    }
+}
+
+/// The views that read a table or view, and those that read them.
+pub(crate) fn views_on(snapshot: &Snapshot, id: u64) -> Vec<&Arc<Object>> {
+    let (mut found, mut known, mut waiting) = (vec![], HashSet::from([id]), vec![id]);
+    while let Some(used) = waiting.pop() {
+        for user in snapshot.users(&[used]) {
+            if let User::Object(view) = user
+                && view.kind() == Kind::View
+                && known.insert(view.id)
+            {
+                waiting.push(view.id);
+                found.push(view);
+            }
+        }
+    }
+    found
+}
+
+/// The objects of a kind, each after those that it uses, also by the macros that it calls, where they are not in a circle.
+pub(crate) fn in_order<'s>(snapshot: &'s Snapshot, objects: Vec<&'s Arc<Object>>) -> Vec<&'s Arc<Object>> {
+    let places: HashMap<u64, usize> = objects.iter().enumerate().map(|(place, object)| (object.id, place)).collect();
+    let needs = |at: usize| {
+        let (mut needed, mut known) = (vec![], HashSet::from([objects[at].id]));
+        let mut waiting: Vec<u64> = objects[at].uses.iter().copied().collect();
+        while let Some(id) = waiting.pop() {
+            if !known.insert(id) {
+                continue;
+            }
+            needed.extend(places.get(&id).copied());
+            let used = snapshot.object_by_id(id).filter(|object| object.kind() == Kind::Macro);
+            waiting.extend(used.iter().flat_map(|object| object.uses.iter().copied()));
+        }
+        needed
+    };
+    order(objects.len(), needs).into_iter().map(|at| objects[at]).collect()
+}
+
+/// The numbers below `count`, each after those that it needs, where they are not in a circle.
+pub(crate) fn order(count: usize, needs: impl Fn(usize) -> Vec<usize>) -> Vec<usize> {
+    let (mut order, mut visited) = (Vec::with_capacity(count), vec![false; count]);
+    for first in 0..count {
+        // A stack of its own, because chains may be long: the number, and what it still waits for.
+        let mut stack = vec![];
+        if !std::mem::replace(&mut visited[first], true) {
+            stack.push((first, needs(first)));
+        }
+        while let Some((at, waiting)) = stack.last_mut() {
+            match waiting.pop() {
+                Some(needed) if visited[needed] => {}
+                Some(needed) => {
+                    visited[needed] = true;
+                    stack.push((needed, needs(needed)));
+                }
+                None => {
+                    order.push(*at);
+                    stack.pop();
+                }
+            }
+        }
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::order;
+
+    #[test]
+    fn each_follows_what_it_needs() {
+        let needs = |at: usize| [vec![2, 1], vec![3], vec![3], vec![]][at].clone();
+        assert_eq!(order(4, needs), [3, 1, 2, 0]);
+        assert_eq!(order(2, |at| vec![1 - at]).len(), 2, "a circle");
+    }
+}

@@ -1,0 +1,116 @@
+//! New names of tables and views: the views that read them go on.
+//!
+//! In the query of such a view, each reference to the table without an alias gets its old name as alias, so that columns
+//! that are written with it stay right: `FROM t` becomes `FROM u AS t`.
+
+use freestone_binder::{Reference, each_reference};
+use freestone_sql::Span;
+use freestone_sql::tree::{Name, ObjectName, Table, TableAlias, TableKind};
+use freestone_store::{Definition, ObjectKind as Kind, Snapshot, User, WriteTransaction};
+
+use crate::error::Result;
+use crate::internal_names::{PG_TEMP, is_temporary};
+use crate::provider::metadata::bare_or_quoted;
+use crate::sql::names::{SCHEMA, kept_name, name_in};
+use crate::sql::written::Written;
+
+/// Rewrites the views that read a table or view, before it gets a new name in its schema.
+pub(super) fn follow(transaction: &mut WriteTransaction, id: u64, old: &str, new: &str) -> Result<()> {
+    let snapshot = transaction.snapshot();
+    for user in snapshot.users(&[id]) {
+        let User::Object(view) = user else { continue };
+        let Some(query) = view.query() else { continue };
+        let rename = Rename { snapshot: &snapshot, view: &view.name, old, new };
+        // A query that cannot be read is not changed.
+        if let Some(query) = rename.rewritten(query) {
+            transaction.change_object(view.id, |view| view.definition = Definition::View { query })?;
+        }
+    }
+    Ok(())
+}
+
+struct Rename<'a> {
+    snapshot: &'a Snapshot,
+    view: &'a str,
+    /// The name in the catalog.
+    old: &'a str,
+    /// The name within the schema.
+    new: &'a str,
+}
+
+impl Rename<'_> {
+    /// The query with the new name.
+    fn rewritten(&self, query: &str) -> Option<String> {
+        let written = Written::new(query);
+        let (tree, text) = written.query().ok()?;
+        // A part of WITH may have the new name.
+        let is_used = freestone_sql::names_in(text).any(|(name, _)| name.eq_ignore_ascii_case(self.new));
+        let mut edits: Vec<(Span, String)> = vec![];
+        each_reference(tree, &mut |reference| match reference {
+            Reference::Table(table) => edits.extend(self.renamed(table, is_used)),
+            Reference::Body(name) if self.is_old(name) => {
+                edits.push((name.span, self.new_name(name, is_used).to_string()));
+            }
+            Reference::Body(_) => {}
+        });
+        edits.sort_by_key(|(span, _)| span.start);
+        let (mut rewritten, mut end) = (String::new(), 0);
+        for (span, with) in edits {
+            rewritten.push_str(text.get(end..span.start as usize)?);
+            rewritten.push_str(&with);
+            end = span.end as usize;
+        }
+        rewritten.push_str(text.get(end..)?);
+        Some(rewritten)
+    }
+
+    /// Whether a name in the view means the object.
+    fn is_old(&self, name: &ObjectName) -> bool {
+        let parts: Vec<&str> = name.parts.iter().map(|part| part.text.as_str()).collect();
+        let own = self.view.split_once('.').map(|(schema, _)| schema).filter(|_| is_temporary(self.view));
+        match (parts.as_slice(), own) {
+            ([PG_TEMP, table], Some(schema)) => name_in(schema, table) == self.old,
+            ([table], Some(schema)) if self.is_there(&name_in(schema, table)) => name_in(schema, table) == self.old,
+            _ => kept_name(name).is_ok_and(|name| name == self.old),
+        }
+    }
+
+    fn is_there(&self, name: &str) -> bool {
+        self.snapshot.relation_id(name).is_some() || self.snapshot.object(Kind::Sequence, name).is_some()
+    }
+
+    /// A reference to the object under its new name: where it stands, and what stands there instead.
+    fn renamed(&self, table: &Table, is_used: bool) -> Option<(Span, String)> {
+        let mut renamed = table.clone();
+        let TableKind::Named { name, .. } = &mut renamed.kind else { return None };
+        if !self.is_old(name) {
+            return None;
+        }
+        let (span, old) = (name.span, name.parts.last().cloned());
+        *name = self.new_name(name, is_used);
+        if renamed.alias.is_some() {
+            return Some((span, name.to_string()));
+        }
+        renamed.alias = old.map(|name| TableAlias { name, columns: vec![] });
+        Some((table.span, renamed.to_string()))
+    }
+
+    /// The new name with the schema of the old one, also if that was not written and the name alone would mean something else.
+    fn new_name(&self, old: &ObjectName, is_used: bool) -> ObjectName {
+        let mut parts = old.parts.clone();
+        parts.pop();
+        let is_hidden = is_temporary(self.view)
+            && !is_temporary(self.old)
+            && self.view.split_once('.').is_some_and(|(schema, _)| self.is_there(&name_in(schema, self.new)));
+        if parts.is_empty() && (is_used || is_hidden) {
+            let schema = if is_temporary(self.old) { PG_TEMP } else { SCHEMA };
+            parts.push(Name { text: schema.to_owned(), quoted: false, span: old.span });
+        }
+        parts.push(part(self.new, old.span));
+        ObjectName { parts, span: old.span }
+    }
+}
+
+fn part(text: &str, span: Span) -> Name {
+    Name { text: text.to_owned(), quoted: bare_or_quoted(text) != text, span }
+}
