@@ -39,9 +39,21 @@ pub(crate) struct Arguments {
 }
 
 impl Binder<'_> {
+    /// A call with the name of its function. In `s.m(…)`, `s` is the schema of a macro if there is one, and otherwise the value
+    /// before a method.
+    pub fn plain<'c>(&self, call: &'c Call, span: Span) -> Result<Plain<'c>> {
+        if let ([schema, own], None) = (call.name.parts.as_slice(), &call.receiver) {
+            let name = format!("{}.{}", schema.text, own.text);
+            if self.world.catalog.macro_of(&name).is_some() {
+                return Ok(Plain { name, quoted: true, arguments: call.arguments.clone(), call, span });
+            }
+        }
+        plain(call, span)
+    }
+
     /// A call.
     pub fn call(&mut self, call: &Call, span: Span) -> Result<Expr> {
-        let mut plain = plain(call, span)?;
+        let mut plain = self.plain(call, span)?;
         let before = self.locals.len();
         if plain.arguments.iter().any(|argument| matches!(argument.value.kind, ExprKind::Unpacked(_))) {
             let has_names = NAMED_FIELDS.contains(&plain.name.as_str());
@@ -268,7 +280,7 @@ pub(crate) fn clauses_of(call: &Call) -> Option<Clauses> {
 }
 
 /// The name of a call and its arguments, with that before the point.
-pub(crate) fn plain(call: &Call, span: Span) -> Result<Plain<'_>> {
+fn plain(call: &Call, span: Span) -> Result<Plain<'_>> {
     let (mut arguments, mut parts) = (call.arguments.clone(), call.name.parts.as_slice());
     let method = |value| Argument { name: None, value };
     if let Some(receiver) = &call.receiver {

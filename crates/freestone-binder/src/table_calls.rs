@@ -8,7 +8,6 @@ use freestone_sql::Span;
 use freestone_sql::tree::{self, Argument, BinaryOperator, Call, ExprKind, Link, Select, SelectItem, TableAlias};
 
 use crate::binder::Binder;
-use crate::calls::plain;
 use crate::error::{At, Result, invalid, unsupported};
 use crate::expressions::{integer, text};
 use crate::plans::{self, Rows};
@@ -33,7 +32,7 @@ impl Binder<'_> {
         alias: Option<&TableAlias>,
         span: Span,
     ) -> Result<From> {
-        let plain = plain(call, span)?;
+        let plain = self.plain(call, span)?;
         self.without_clauses(&plain)?;
         if let Some(rows) = self.macro_rows(&plain.name, &plain.arguments, span)? {
             return self.relation(rows, alias, vec![plain.name], span);

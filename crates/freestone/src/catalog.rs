@@ -693,7 +693,9 @@ impl StatementSchema {
                 return error;
             }
             let kind = if error.kind() == ErrorKind::Syntax { ErrorKind::Invalid } else { error.kind() };
-            let translated = Error::new(kind, format!("in view {name}: {error}"));
+            let what =
+                if self.scope.snapshot.table(name).is_some() { "the generated columns of table" } else { "view" };
+            let translated = Error::new(kind, format!("in {what} {name}: {error}"));
             match error.hint() {
                 Some(hint) => translated.with_hint(hint),
                 None => translated,

@@ -6,13 +6,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use freestone_sql::tree::ObjectName;
 pub(crate) use freestone_store::{Comments, GeneratedColumn};
 use freestone_store::{Definition, Object, ObjectKind as Kind, Snapshot, Table, WriteTransaction};
 
 use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
 use crate::internal_names::{PG_TEMP, is_temp_schema};
-use crate::sql::statement::quote;
+use crate::sql::names::kept_schema;
 
 /// The value of a generated column in a query over the stored columns.
 pub(crate) fn value_of(column: &GeneratedColumn) -> String {
@@ -82,11 +83,11 @@ pub(crate) fn has_types(snapshot: &Snapshot) -> bool {
     types(snapshot).next().is_some()
 }
 
-/// The statement that makes a macro.
-pub(crate) fn create_statement_of_macro(object: &Object) -> Option<String> {
+/// The statement that makes a macro with a name in SQL.
+pub(crate) fn create_statement_of_macro(name: &str, object: &Object) -> Option<String> {
     let Definition::Macro { parameters, body, is_query } = &object.definition else { return None };
     let table = if *is_query { "TABLE " } else { "" };
-    Some(format!("CREATE MACRO {}({}) AS {table}{body}", quote(&object.name), parameters.join(", ")))
+    Some(format!("CREATE MACRO {name}({}) AS {table}{body}", parameters.join(", ")))
 }
 
 /// The error of a name that no object of a kind has.
@@ -112,6 +113,10 @@ pub(crate) fn create_schema(transaction: &mut WriteTransaction, schema: &str, if
         return Err(Error::invalid(format!("the name of schema {schema} has a point"))
             .with_hint("choose a name without a point"));
     }
+    if let Some(name) = named_like_one_in(&transaction.snapshot(), schema) {
+        return Err(Error::invalid(format!("\"{name}\" is in no schema, and would seem to be in schema {schema}"))
+            .with_hint(format!("choose another name for the schema, or rename \"{name}\" first")));
+    }
     transaction.create_object(schema, BTreeSet::new(), Definition::Schema)?;
     Ok(Outcome::Done { verb: "CREATE SCHEMA" })
 }
@@ -121,12 +126,35 @@ pub(crate) fn is_reserved(schema: &str) -> bool {
     schema.starts_with(PG_TEMP)
 }
 
-/// Refuses a new table or view in a schema that does not exist.
-pub(crate) fn check_schema(snapshot: &Snapshot, schema: Option<&str>) -> Result<()> {
-    match schema.filter(|schema| !has_schema(snapshot, schema)) {
-        Some(schema) => Err(missing(Kind::Schema, schema, snapshot).with_hint(format!("CREATE SCHEMA {schema} first"))),
+/// Refuses the name of a new object in a schema that does not exist, and one that would mean something in another schema.
+pub(crate) fn check_new(snapshot: &Snapshot, name: &ObjectName) -> Result<()> {
+    match (kept_schema(name), name.parts.last()) {
+        (Some(schema), _) if !has_schema(snapshot, schema) => {
+            Err(missing(Kind::Schema, schema, snapshot).with_hint(format!("CREATE SCHEMA {schema} first")))
+        }
+        (None, Some(own)) => check_unambiguous(snapshot, &own.text),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a name without a schema that is kept as that of something in a schema is: it would go with the schema.
+pub(crate) fn check_unambiguous(snapshot: &Snapshot, name: &str) -> Result<()> {
+    match schema_of(snapshot, name) {
+        Some((schema, _)) => {
+            Err(Error::invalid(format!("the name \"{name}\" begins with that of schema {schema} and a point"))
+                .with_hint(format!(
+                    "choose another name, or put the object into schema {schema}, with the point outside of the quotes"
+                )))
+        }
         None => Ok(()),
     }
+}
+
+/// Something whose name begins with that of a schema and a point, and which is in no schema.
+fn named_like_one_in(snapshot: &Snapshot, schema: &str) -> Option<String> {
+    let tables = snapshot.tables().map(|table| &table.name);
+    let mut all = tables.chain(snapshot.all_objects().map(|object| &object.name));
+    all.find(|name| name.strip_prefix(schema).is_some_and(|rest| rest.starts_with('.'))).cloned()
 }
 
 /// Creates an object that belongs to nothing, or makes one with its name this one: what depends on that goes on.

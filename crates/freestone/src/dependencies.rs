@@ -10,7 +10,8 @@ use freestone_sql::tree::{Expr, ExprKind, Query, Type, TypeKind, each_part};
 use freestone_store::schema::TableSchema;
 use freestone_store::{GeneratedColumn, Object, ObjectKind as Kind, Snapshot, User};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::internal_names::{is_temporary, shown};
 use crate::sequences::{catalog_name, named_sequence};
 use crate::sql::names::kept_name;
 use crate::sql::trees;
@@ -102,6 +103,31 @@ fn add_types(snapshot: &Snapshot, data_type: &Type, found: &mut BTreeSet<u64>) {
         TypeKind::Map(key, value) => [key, value].into_iter().for_each(|part| add_types(snapshot, part, found)),
         TypeKind::Enum(_) => {}
     }
+}
+
+/// Refuses a table that outlives its session, but not what it uses.
+pub(crate) fn check_lasting(snapshot: &Snapshot, table: &str, uses: &BTreeSet<u64>) -> Result<()> {
+    let mut used = uses.iter().filter_map(|id| snapshot.object_by_id(*id));
+    match used.find(|used| is_temporary(&used.name) && !is_temporary(table)) {
+        Some(used) => {
+            let (kind, used) = (used.kind().word(), shown(&used.name));
+            Err(Error::invalid(format!(
+                "{kind} {used}, which table {table} uses, is temporary and ends with the session"
+            ))
+            .with_hint(format!("make {table} temporary as well, or the {kind} a permanent one")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether some objects are this one, or use it over others.
+pub(crate) fn reaches(snapshot: &Snapshot, some: &BTreeSet<u64>, id: u64) -> bool {
+    let (mut known, mut waiting) = (some.clone(), some.iter().copied().collect::<Vec<_>>());
+    while let Some(next) = waiting.pop() {
+        let used = snapshot.object_by_id(next).into_iter().flat_map(|object| object.uses.iter().copied());
+        waiting.extend(used.filter(|id| known.insert(*id)));
+    }
+    known.contains(&id)
 }
 
 /// The views that read a table or view, and those that read them.

@@ -29,6 +29,7 @@ use crate::provider::versions::AT;
 use crate::shared::{Materialized, referenced};
 use crate::sql::names::{CATALOG, SCHEMA, is_ours, name_in};
 use crate::sql::option_lists;
+use crate::sql::statement::quote;
 use crate::temp_schema::TempSchema;
 
 /// The function that reads files with options.
@@ -158,7 +159,7 @@ impl Catalog for Tables {
     fn macro_of(&self, name: &str) -> Option<Macro> {
         let object = self.scope.snapshot.object(Kind::Macro, name)?;
         self.scope.note_use(object.id);
-        let text = definitions::create_statement_of_macro(object)?;
+        let text = definitions::create_statement_of_macro(&quote(name), object)?;
         let StatementKind::CreateMacro(created) = freestone_sql::parse_statement(&text).ok()?.kind else { return None };
         let parameters = created.parameters.into_iter().map(|one| (one.name.text, one.default)).collect();
         let body = match created.body {

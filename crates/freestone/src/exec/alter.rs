@@ -73,6 +73,7 @@ fn record_uses(transaction: &mut WriteTransaction, context: &WriteContext, table
     let types =
         found.uses.iter().filter_map(|id| snapshot.object_by_id(*id)).filter(|known| known.kind() == Kind::Type);
     uses.extend(types.filter(|known| may_have(context, &snapshot, &found.schema, known)).map(|known| known.id));
+    dependencies::check_lasting(&snapshot, table, &uses)?;
     Ok(transaction.set_uses(table, uses)?)
 }
 
@@ -108,7 +109,7 @@ pub(crate) fn alter_view(
 }
 
 fn rename_view(transaction: &mut WriteTransaction, context: &WriteContext, name: &str, to: &Name) -> Result<Outcome> {
-    let new = in_same_schema(&transaction.snapshot(), name, &to.text);
+    let new = in_same_schema(&transaction.snapshot(), name, &to.text)?;
     transaction.lock_name(name)?;
     transaction.lock_name(&new)?;
     let base = transaction.snapshot();
@@ -122,10 +123,13 @@ fn rename_view(transaction: &mut WriteTransaction, context: &WriteContext, name:
 }
 
 /// A new name in the schema of an object.
-fn in_same_schema(snapshot: &Snapshot, object: &str, new: &str) -> String {
+fn in_same_schema(snapshot: &Snapshot, object: &str, new: &str) -> Result<String> {
     match definitions::schema_of(snapshot, object) {
-        Some((schema, _)) => name_in(schema, new),
-        None => new.to_owned(),
+        Some((schema, _)) => Ok(name_in(schema, new)),
+        None => {
+            definitions::check_unambiguous(snapshot, new)?;
+            Ok(new.to_owned())
+        }
     }
 }
 
@@ -490,7 +494,7 @@ impl Alteration<'_> {
     }
 
     fn rename_table(&mut self, to: &str) -> Result<()> {
-        let new = in_same_schema(&self.transaction.snapshot(), self.table, to);
+        let new = in_same_schema(&self.transaction.snapshot(), self.table, to)?;
         self.transaction.lock_name(&new)?;
         let snapshot = self.transaction.snapshot();
         crate::sequences::check_free(&snapshot, &new)?;

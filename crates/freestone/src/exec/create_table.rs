@@ -18,7 +18,7 @@ use crate::exec::write::WriteContext;
 use crate::exec::{column_types, ddl, defaults, dml, drops, generated_columns, row_checks, sequences};
 use crate::settings;
 use crate::sql::command::OptionList;
-use crate::sql::names::{self, kept_name, kept_schema};
+use crate::sql::names::{self, kept_name};
 use crate::sql::option_lists;
 use crate::sql::parameters::Parameters;
 use crate::sql::text_types;
@@ -47,7 +47,7 @@ pub(crate) fn create_table(
         return Err(ddl::taken(&name));
     }
     crate::sequences::check_no_sequence(&base, &name)?;
-    definitions::check_schema(&base, kept_schema(&create.name))?;
+    definitions::check_new(&base, &create.name)?;
     let scope = Scope::new(base);
     let mut declared = Declared::of(transaction, create)?;
     let rows = create.query.as_ref().map(|_| planned_rows(context, &scope, parameters)).transpose()?;
@@ -92,6 +92,7 @@ fn record_uses(
             TableElement::Like(_) | TableElement::Constraint(_) => {}
         }
     }
+    dependencies::check_lasting(&snapshot, name, &uses)?;
     transaction.set_uses(name, uses)?;
     Ok(replaced.map_or(Ok(()), |replaced| transaction.use_instead(replaced, table.id))?)
 }

@@ -14,7 +14,7 @@ use crate::exec::dml;
 use crate::exec::write::WriteContext;
 use crate::internal_names::is_temporary;
 use crate::sql::command::OptionList;
-use crate::sql::names::{self, kept_name, kept_schema};
+use crate::sql::names::{self, kept_name};
 use crate::sql::statement::quote;
 use crate::{definitions, dependencies};
 
@@ -43,7 +43,7 @@ pub(crate) fn create_view(
         return Err(taken(&name));
     }
     crate::sequences::check_no_sequence(&base, &name)?;
-    definitions::check_schema(&base, kept_schema(&create.name))?;
+    definitions::check_new(&base, &create.name)?;
     let mut query = create.query.span.of(text).to_owned();
     if !create.columns.is_empty() {
         let columns: Vec<String> = create.columns.iter().map(Name::to_string).collect();
@@ -84,6 +84,7 @@ pub(crate) fn create_macro(transaction: &mut WriteTransaction, create: &CreateMa
         return Err(Error::invalid(format!("macro {name} has two parameters {}", parameters[at])));
     }
     let snapshot = transaction.snapshot();
+    definitions::check_new(&snapshot, &create.name)?;
     if !create.or_replace && snapshot.object(Kind::Macro, &name).is_some() {
         return Err(Error::new(ErrorKind::Exists, format!("macro {name} exists"))
             .with_hint("choose another name, or say OR REPLACE"));
@@ -110,6 +111,7 @@ pub(crate) fn create_type(
         context.planner().types(&Scope::new(transaction.snapshot()), &[&create.data_type], text)?;
     }
     let (name, snapshot) = (kept_name(&create.name)?, transaction.snapshot());
+    definitions::check_new(&snapshot, &create.name)?;
     if !create.or_replace && snapshot.object(Kind::Type, &name).is_some() {
         return match create.if_not_exists {
             true => Ok(Outcome::Done { verb: "CREATE TYPE" }),
@@ -118,6 +120,10 @@ pub(crate) fn create_type(
         };
     }
     let (text, uses) = (create.data_type.to_string(), dependencies::of_type(&snapshot, &create.data_type));
+    if let Some(old) = snapshot.object(Kind::Type, &name).filter(|old| dependencies::reaches(&snapshot, &uses, old.id))
+    {
+        return Err(Error::invalid(format!("type {} would be made of itself", old.name)).with_hint("name another type"));
+    }
     definitions::put(transaction, &name, uses, Definition::Type { text })?;
     Ok(Outcome::Done { verb: "CREATE TYPE" })
 }

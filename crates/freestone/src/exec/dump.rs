@@ -54,7 +54,7 @@ pub(crate) fn dump(snapshot: &Snapshot) -> Dump {
     free_sequences(snapshot).for_each(|name| schema.add(create_sequence(snapshot, name)));
     permanent(snapshot, Kind::Macro)
         .into_iter()
-        .filter_map(|object| definitions::create_statement_of_macro(object))
+        .filter_map(|object| definitions::create_statement_of_macro(&sql_name(&object.name, snapshot), object))
         .for_each(|text| schema.add(text));
     let mut after = Script::default();
     for (at, table) in tables.iter().enumerate() {
@@ -95,16 +95,20 @@ impl Script {
     }
 }
 
-/// Tables, each after those that its foreign keys reference, where they are not in a circle.
+/// Tables, each after those that its foreign keys and defaults need, where they are not in a circle.
 fn tables_in_order(snapshot: &Snapshot) -> Vec<&Table> {
     let mut tables: Vec<&Table> = snapshot.tables().map(AsRef::as_ref).collect();
     tables.retain(|table| !is_temporary(&table.name));
     tables.sort_by(|one, other| one.name.cmp(&other.name));
     let places: HashMap<&str, usize> =
         tables.iter().enumerate().map(|(place, table)| (table.name.as_str(), place)).collect();
+    let by_id: HashMap<u64, usize> = tables.iter().enumerate().map(|(place, table)| (table.id, place)).collect();
     let needs = |at: usize| {
         let keys = tables[at].schema.foreign_keys.iter();
-        keys.filter_map(|key| places.get(key.table.as_str()).copied()).collect()
+        let of_keys = keys.filter_map(|key| places.get(key.table.as_str()).copied());
+        // A default may take numbers from the sequence of another table's column.
+        let used = tables[at].uses.iter().filter_map(|id| snapshot.object_by_id(*id)?.owner);
+        of_keys.chain(used.filter_map(|owner| by_id.get(&owner).copied()).filter(|place| *place != at)).collect()
     };
     dependencies::order(tables.len(), needs).into_iter().map(|at| tables[at]).collect()
 }

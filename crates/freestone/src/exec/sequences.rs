@@ -55,7 +55,7 @@ pub(crate) fn create(transaction: &mut WriteTransaction, create: &CreateSequence
         return outcome;
     }
     sequences::check_free(&snapshot, &name)?;
-    definitions::check_schema(&snapshot, name.split_once('.').map(|(schema, _)| schema))?;
+    definitions::check_new(&snapshot, &create.name)?;
     sequences::create(transaction, &name, &sequence)?;
     outcome
 }

@@ -12,7 +12,7 @@ use freestone_store::schema::{Column, Constraint, ConstraintKind};
 
 use super::columns::{batch, booleans, numbers, texts};
 use super::information::digits;
-use super::metadata::{Known, Rows, create_statement};
+use super::metadata::{Known, Rows, create_statement, sql_name};
 use crate::definitions;
 use crate::error::Result;
 use crate::internal_names::{PG_TEMP, is_temporary, own_name};
@@ -131,7 +131,8 @@ fn columns(known: &Known) -> Result<RecordBatch> {
 
 fn views(known: &Known) -> Result<RecordBatch> {
     let views: Vec<(&String, &str)> = known.temp.views(&known.snapshot).collect();
-    let sql = |(name, query): &(&String, &str)| Some(format!("CREATE VIEW {} AS {query}", name_of(known, name)));
+    let sql =
+        |(name, query): &(&String, &str)| Some(format!("CREATE VIEW {} AS {query}", sql_name(name, &known.snapshot)));
     batch(vec![
         ("database_name", false, all(CATALOG, views.len())),
         ("schema_name", false, texts(views.iter().map(|(name, _)| Some(schema_of(known, name))))),

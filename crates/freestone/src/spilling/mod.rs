@@ -1,10 +1,12 @@
 //! Operators for more rows than memory holds.
 //!
-//! DataFusion's window functions keep all rows of their input, and do not count them: a [`DividedWindowsExec`] holds a few partitions at a
-//! time. A hash join of DataFusion keeps all rows of one side in memory, and fails where there is too little. For a run after the
-//! executor's own operators had too little memory, it is replaced: a [`DividedJoinExec`] writes the rows of both sides to files by the hashes of their keys and joins file by file: the
-//! GRACE hash join of Kitsuregawa et al. as Shapiro describes it ("Join processing in database systems with large main memories",
-//! 1986).
+//! DataFusion's window functions keep all rows of their input, and do not count them: a [`DividedWindowsExec`] holds a few
+//! partitions at a time, or near rows of one where frames need no others.
+//!
+//! A hash join of DataFusion keeps all rows of one side in memory, and fails where there is too little. For a run after the
+//! executor's own operators had too little memory, it is replaced: a [`DividedJoinExec`] writes the rows of both sides to files
+//! by the hashes of their keys and joins file by file: the GRACE hash join of Kitsuregawa et al. as Shapiro describes it ("Join
+//! processing in database systems with large main memories", 1986).
 
 mod joins;
 mod parts;

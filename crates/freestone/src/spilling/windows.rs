@@ -1,6 +1,7 @@
-//! Window functions, partition by partition.
+//! Window functions over some partitions at a time, or over some rows, if those near a row are all that its values depend on.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,18 +20,42 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
+
+use crate::windows::reach_of;
 
 /// The rows from which on the next partition is computed later.
 const CHUNK_ROWS: usize = 1 << 15;
 
-/// A node of window functions that holds the rows of a few partitions at a time. DataFusion's holds all rows.
+/// A node of window functions that holds the rows of a few partitions at a time, or a part of one. DataFusion's holds all rows.
 #[derive(Debug)]
 pub(super) struct DividedWindowsExec {
     window: Arc<dyn ExecutionPlan>,
     input: Arc<dyn ExecutionPlan>,
     keys: Vec<PhysicalExprRef>,
+    reach: Option<Reach>,
     metrics: ExecutionPlanMetricsSet,
+}
+
+/// The rows before and behind a row of which its functions need values.
+#[derive(Debug, Clone, Copy, Default)]
+struct Reach {
+    before: usize,
+    behind: usize,
+}
+
+impl Reach {
+    /// That of all functions of a node; `None` if one needs others.
+    fn of(window: &WindowAggExec) -> Option<Reach> {
+        window.window_expr().iter().try_fold(Reach::default(), |reach, function| {
+            let (before, behind) = reach_of(function.as_ref())?;
+            Some(Reach { before: reach.before.max(before), behind: reach.behind.max(behind) })
+        })
+    }
+
+    fn rows(self) -> usize {
+        self.before.saturating_add(self.behind)
+    }
 }
 
 impl DividedWindowsExec {
@@ -40,8 +65,9 @@ impl DividedWindowsExec {
     /// Its input is not in the order of the partitions.
     pub fn new(window: &WindowAggExec) -> Result<Self> {
         let keys = window.partition_by_sort_keys()?.into_iter().map(|key| key.expr).collect();
+        let reach = Reach::of(window);
         let (window, input) = (Arc::new(window.clone()), window.input().clone());
-        Ok(DividedWindowsExec { window, input, keys, metrics: ExecutionPlanMetricsSet::new() })
+        Ok(DividedWindowsExec { window, input, keys, reach, metrics: ExecutionPlanMetricsSet::new() })
     }
 }
 
@@ -79,23 +105,25 @@ impl ExecutionPlan for DividedWindowsExec {
         let Ok([input]) = <[Arc<dyn ExecutionPlan>; 1]>::try_from(children) else {
             return internal_err!("window functions have one input");
         };
-        let (window, keys) = (self.window.clone(), self.keys.clone());
-        Ok(Arc::new(DividedWindowsExec { window, input, keys, metrics: ExecutionPlanMetricsSet::new() }))
+        let (window, keys, reach) = (self.window.clone(), self.keys.clone(), self.reach);
+        Ok(Arc::new(DividedWindowsExec { window, input, keys, reach, metrics: ExecutionPlanMetricsSet::new() }))
     }
 
     fn execute(&self, number: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let chunks = Chunks {
             rows: Some(self.input.execute(number, context.clone())?),
             keys: self.keys.clone(),
+            reach: self.reach,
             pending: vec![],
             count: 0,
+            done: 0,
             reservation: MemoryConsumer::new("a partition of window functions").register(context.memory_pool()),
         };
         let (window, order) = (self.window.clone(), self.input.properties().output_ordering().cloned());
         let (schema, metrics) = (self.input.schema(), BaselineMetrics::new(&self.metrics, number));
         let time = metrics.elapsed_compute().clone();
-        let compute = move |chunk: Vec<RecordBatch>| {
-            let rows: Arc<dyn PartitionStream> = Arc::new(Chunk { schema: schema.clone(), rows: chunk });
+        let compute = move |Chunk { rows, wanted }: Chunk| {
+            let rows: Arc<dyn PartitionStream> = Arc::new(ChunkRows { schema: schema.clone(), rows });
             let input = StreamingTableExec::try_new(schema.clone(), vec![rows], None, order.clone(), false, None)?;
             let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
             let window = window.clone().replace_children(vec![Arc::new(input)], options)?;
@@ -104,6 +132,7 @@ impl ExecutionPlan for DividedWindowsExec {
                 let took = window.metrics().and_then(|metrics| metrics.elapsed_compute()).unwrap_or(0);
                 time.add_duration(Duration::from_nanos(took as u64));
             });
+            let rows = within(rows, wanted);
             Ok::<_, DataFusionError>(rows.chain(end.filter_map(|()| std::future::ready(None))))
         };
         let chunks = futures::stream::try_unfold(chunks, |mut chunks| async move {
@@ -119,14 +148,37 @@ impl ExecutionPlan for DividedWindowsExec {
     }
 }
 
-/// The rows of some partitions.
-#[derive(Debug)]
+/// The rows of a stream at some positions.
+fn within(
+    rows: SendableRecordBatchStream,
+    wanted: Range<usize>,
+) -> impl Stream<Item = Result<RecordBatch>> + Send + 'static {
+    let rows = rows.scan(0, move |before, batch| {
+        let batch = batch.map(|batch| {
+            let (first, end) = (*before, *before + batch.num_rows());
+            *before = end;
+            let (from, to) = (wanted.start.clamp(first, end), wanted.end.clamp(first, end));
+            batch.slice(from - first, to - from)
+        });
+        std::future::ready(Some(batch))
+    });
+    rows.try_filter(|batch| std::future::ready(batch.num_rows() > 0))
+}
+
+/// Rows of which functions are computed together, and those of them whose values are right.
 struct Chunk {
+    rows: Vec<RecordBatch>,
+    wanted: Range<usize>,
+}
+
+/// The same as an input.
+#[derive(Debug)]
+struct ChunkRows {
     schema: SchemaRef,
     rows: Vec<RecordBatch>,
 }
 
-impl PartitionStream for Chunk {
+impl PartitionStream for ChunkRows {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -137,19 +189,64 @@ impl PartitionStream for Chunk {
     }
 }
 
-/// Rows, cut where a partition begins.
+/// Rows, cut where a partition begins, or anywhere if functions need near rows only.
 struct Chunks {
     rows: Option<SendableRecordBatchStream>,
     keys: Vec<PhysicalExprRef>,
+    reach: Option<Reach>,
     pending: Vec<RecordBatch>,
     /// The number of pending rows.
     count: usize,
+    /// How many of them only the values of others depend on.
+    done: usize,
     reservation: MemoryReservation,
 }
 
 impl Chunks {
+    /// The next rows, with those that they need.
+    async fn next(&mut self) -> Result<Option<Chunk>> {
+        match self.reach {
+            Some(reach) => self.next_rows(reach).await,
+            None => {
+                let rows = self.next_partitions().await?;
+                Ok(rows.map(|rows| Chunk { rows, wanted: 0..usize::MAX }))
+            }
+        }
+    }
+
+    /// The next rows, with those that are near them.
+    async fn next_rows(&mut self, reach: Reach) -> Result<Option<Chunk>> {
+        let least = self.done.saturating_add(CHUNK_ROWS.max(reach.rows())).saturating_add(reach.behind);
+        while let Some(rows) = self.rows.as_mut().filter(|_| self.count < least) {
+            match rows.next().await.transpose()? {
+                Some(batch) => self.add(batch)?,
+                None => self.rows = None,
+            }
+        }
+        let end = if self.rows.is_some() { self.count - reach.behind } else { self.count };
+        if end <= self.done {
+            return Ok(None);
+        }
+        let chunk = Chunk { rows: self.pending.clone(), wanted: self.done..end };
+        self.done = end.min(reach.before);
+        self.remove(end - self.done)?;
+        Ok(Some(chunk))
+    }
+
+    /// Removes the first rows.
+    fn remove(&mut self, mut rows: usize) -> Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        self.take();
+        for batch in pending {
+            let removed = rows.min(batch.num_rows());
+            rows -= removed;
+            self.add(batch.slice(removed, batch.num_rows() - removed))?;
+        }
+        Ok(())
+    }
+
     /// The rows of the next partitions.
-    async fn next(&mut self) -> Result<Option<Vec<RecordBatch>>> {
+    async fn next_partitions(&mut self) -> Result<Option<Vec<RecordBatch>>> {
         while let Some(rows) = &mut self.rows {
             let Some(batch) = rows.next().await.transpose()? else {
                 self.rows = None;

@@ -29,6 +29,7 @@ use datafusion::physical_expr::window::{
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
+use datafusion::scalar::ScalarValue;
 
 use crate::growth::is_small;
 pub(crate) use exclusion::Exclusion;
@@ -66,6 +67,40 @@ pub(crate) fn shift_of(function: &WindowUDFExpr) -> Option<(i64, Option<&Arc<dyn
     let is_null =
         |e: &&Arc<dyn PhysicalExpr>| e.downcast_ref::<Literal>().is_some_and(|literal| literal.value().is_null());
     Some((shift.constant_offset(function.args())?, function.args().get(2).filter(|default| !is_null(default))))
+}
+
+/// The rows before and behind a row of which a window function needs values; `None` where this depends on values, or all rows of
+/// the partition count.
+pub(crate) fn reach_of(function: &dyn WindowExpr) -> Option<(usize, usize)> {
+    let standard =
+        function.as_any().downcast_ref::<StandardWindowExpr>().map(StandardWindowExpr::get_standard_func_expr);
+    let shifted = standard.and_then(|standard| standard.as_any().downcast_ref::<WindowUDFExpr>()).and_then(shift_of);
+    if let Some((back, _)) = shifted {
+        let rows = usize::try_from(back.unsigned_abs()).ok()?;
+        return Some(if back < 0 { (0, rows) } else { (rows, 0) });
+    }
+    let frame = function.get_window_frame();
+    let is_of_frames = standard.is_none_or(|standard| standard.as_any().is::<Framed>());
+    if !is_of_frames || frame.units != WindowFrameUnits::Rows {
+        return None;
+    }
+    let before = match &frame.start_bound {
+        WindowFrameBound::Preceding(rows) => number_of(rows)?,
+        WindowFrameBound::CurrentRow | WindowFrameBound::Following(_) => 0,
+    };
+    let behind = match &frame.end_bound {
+        WindowFrameBound::Following(rows) => number_of(rows)?,
+        WindowFrameBound::CurrentRow | WindowFrameBound::Preceding(_) => 0,
+    };
+    Some((before, behind))
+}
+
+/// The number of rows in a bound of a frame; `None` if there is none.
+fn number_of(rows: &ScalarValue) -> Option<usize> {
+    match rows {
+        ScalarValue::UInt64(Some(rows)) => usize::try_from(*rows).ok(),
+        _ => None,
+    }
 }
 
 /// DataFusion shows it only in this form. A constant that looks like it is taken for it, which does no harm.

@@ -65,6 +65,11 @@ async fn what_fits_is_answered_a_few_rows_at_a_time() {
         ("SELECT count(*) FROM (SELECT range(100000 + value) l FROM generate_series(1,100)) WHERE len(l) > 5", "100"),
         ("SELECT count(*) FROM (SELECT unnest([1, 2]) u, range(value) l FROM generate_series(1,1000))", "2000"),
         ("SELECT len(regexp_replace('banana', '(a)(n?)', '<\\2\\1>', 'g'))", "12"),
+        (
+            "SELECT max(n) FROM (SELECT count(repeat('x', 1000) || value) OVER (ORDER BY value ROWS BETWEEN 1 PRECEDING AND \
+             1 FOLLOWING EXCLUDE CURRENT ROW) n FROM generate_series(1,1000000))",
+            "2",
+        ),
         ("SELECT max(m) FROM (SELECT max('x' || value) OVER (ORDER BY value) m FROM generate_series(1,1000))", "x999"),
     ] {
         assert_eq!(value(&session, sql, 0).await, expected, "{sql}");
