@@ -30,7 +30,7 @@ pub struct GroupTable {
 const LOAD: (usize, usize) = (3, 4);
 const SLOTS_MIN: usize = 1024;
 /// The rows that are looked up together.
-const FOUND_AT_ONCE: usize = 1024;
+const FOUND_AT_ONCE: usize = 256;
 
 impl GroupTable {
     /// A table of no groups, whose rows have this layout with one reserved word.

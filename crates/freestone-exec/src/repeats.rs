@@ -50,15 +50,22 @@ impl Repeats {
         if self.short.is_empty() {
             self.short = vec![NO_SHORT; SHORT];
         }
-        let mut is_first = |row: usize| {
-            let view = texts.views[row];
-            if column.is_null(row) {
-                return !std::mem::replace(&mut self.has_null, true);
+        let (mut rows, mut last) = (vec![], NO_SHORT);
+        for (row, view) in texts.views.iter().enumerate() {
+            let is_first = if column.is_null(row) {
+                !std::mem::replace(&mut self.has_null, true)
+            } else if *view as u32 as usize > INLINE_BYTES {
+                true
+            } else {
+                // The same text often comes several times in succession.
+                std::mem::replace(&mut last, *view) != *view
+                    && std::mem::replace(&mut self.short[hash_int(*view as i128) as usize % SHORT], *view) != *view
+            };
+            if is_first {
+                rows.push(row as u32);
             }
-            let is_long = view as u32 as usize > INLINE_BYTES;
-            is_long || std::mem::replace(&mut self.short[hash_int(view as i128) as usize % SHORT], view) != view
-        };
-        (0..texts.len()).filter(|row| is_first(*row)).map(|row| row as u32).collect()
+        }
+        rows
     }
 
     /// The bytes in memory, without dictionaries.
@@ -91,10 +98,20 @@ mod tests {
         assert_eq!(repeats.first_rows(&Vector::ints(vec![1])), None);
     }
 
+    fn texts_of(column: &Vector) -> &Texts {
+        match &column.values {
+            Values::Text(texts) => texts,
+            _ => panic!("texts"),
+        }
+    }
+
     #[test]
     fn short_texts_come_once_and_long_ones_always() {
         let long = "a text of more than twelve bytes";
         let texts = ["", long, "", "a", long, "", "a", "", "", "a"];
+        let empty = Values::Text(Texts::of(&StringViewArray::from_iter_values(["", "", ""])));
+        let after_null = Vector::with_nulls(empty, Some(vec![false, true, true].into()));
+        assert_eq!(Repeats::default().first_texts(&after_null, texts_of(&after_null)), [0, 1], "NULL is not empty");
         let column = |texts: &[&str]| {
             let valid = (0..texts.len()).map(|row| row % 7 != 2).collect::<Vec<_>>();
             Vector::with_nulls(Values::Text(Texts::of(&StringViewArray::from_iter_values(texts))), Some(valid.into()))

@@ -61,6 +61,8 @@ pub(super) struct Collected {
     /// Returns the rows that have an effect, if others need not be stored.
     pub reduce: Option<Reduce>,
     pub within_group: bool,
+    /// Whether its ORDER BY or WITHIN GROUP sorts in descending order.
+    pub descending: bool,
     pub signature: Signature,
 }
 
@@ -73,8 +75,8 @@ impl Collected {
         finish: fn(&Groups) -> Result<ArrayRef>,
     ) -> Self {
         let signature = Signature::user_defined(Volatility::Immutable);
-        let (aliases, reduce, within_group) = (vec![], None, false);
-        Collected { name, aliases, takes, coercion, result, finish, reduce, within_group, signature }
+        let (aliases, reduce, within_group, descending) = (vec![], None, false, false);
+        Collected { name, aliases, takes, coercion, result, finish, reduce, within_group, descending, signature }
     }
 
     fn wrong<T>(&self, types: &[DataType]) -> Result<T> {
@@ -84,9 +86,14 @@ impl Collected {
     }
 
     fn maker(&self, args: &AccumulatorArgs) -> Maker {
-        let descending = args.order_bys.first().is_some_and(|key| key.options.descending);
-        Maker { function: self.clone(), to: args.return_field.data_type().clone(), descending }
+        Maker { function: self.clone(), to: args.return_field.data_type().clone() }
     }
+}
+
+/// An aggregate as one over values in descending order; `None` if it is not one of these.
+pub(crate) fn in_descending_order(function: &AggregateUDF) -> Option<AggregateUDF> {
+    let collected = function.inner().downcast_ref::<Collected>()?;
+    Some(AggregateUDF::from(Collected { descending: true, ..collected.clone() }))
 }
 
 /// Whether an aggregate is one of these.
@@ -103,7 +110,7 @@ impl fmt::Debug for Collected {
 
 impl PartialEq for Collected {
     fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
+        self.name == other.name && self.descending == other.descending
     }
 }
 
@@ -111,7 +118,7 @@ impl Eq for Collected {}
 
 impl Hash for Collected {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
+        (self.name, self.descending).hash(state);
     }
 }
 
@@ -174,7 +181,6 @@ impl AggregateUDFImpl for Collected {
 struct Maker {
     function: Collected,
     to: DataType,
-    descending: bool,
 }
 
 impl Finish for Maker {
@@ -195,7 +201,7 @@ impl Finish for Maker {
 
 impl Maker {
     fn groups<'a>(&'a self, columns: &'a [ArrayRef], offsets: &'a [usize]) -> Groups<'a> {
-        Groups { columns, offsets, to: &self.to, descending: self.descending }
+        Groups { columns, offsets, to: &self.to, descending: self.function.descending }
     }
 }
 

@@ -25,7 +25,7 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::AggregateUDF;
 
-pub(crate) use collected::is_collected;
+pub(crate) use collected::{in_descending_order, is_collected};
 pub(crate) use filter_clause::Filtered;
 pub(crate) use order_by::Ordered;
 pub(crate) use quantiles::Selection;

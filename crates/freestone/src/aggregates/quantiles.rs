@@ -132,7 +132,7 @@ pub(crate) struct Selection {
 impl Selection {
     /// What a function selects; `None` if it is another one, or its fractions are no constants.
     pub fn of(function: &AggregateFunctionExpr) -> Option<Selection> {
-        let name = function.fun().inner().downcast_ref::<Collected>()?.name;
+        let Collected { name, descending, .. } = *function.fun().inner().downcast_ref::<Collected>()?;
         let (result, arguments) = (function.field().data_type().clone(), function.expressions());
         let constant = arguments.get(1).map(|e| Some(e.downcast_ref::<Literal>()?.value().clone()));
         let (fractions, is_list) = match (name, constant) {
@@ -159,7 +159,6 @@ impl Selection {
         let is_between = matches!(value, DataType::Float64 | DataType::Timestamp(..));
         let interpolates = if name == "median" { is_between } else { name.ends_with("cont") };
         let places = fractions.into_iter().map(|fraction| place(fraction, interpolates)).collect();
-        let descending = function.order_bys().first().is_some_and(|key| key.options.descending);
         Some(Selection { places, descending, value, is_list })
     }
 

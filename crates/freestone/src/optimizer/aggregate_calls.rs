@@ -23,7 +23,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::group_keys::wrap;
-use crate::aggregates::{Filtered, Ordered, is_collected, settled};
+use crate::aggregates::{Filtered, Ordered, in_descending_order, is_collected, settled};
 use crate::windows::{filled_in_order, nothing, own_order};
 
 /// Aggregates whose result depends on the order of their rows.
@@ -66,6 +66,13 @@ fn aggregate(mut call: AggregateFunction, schema: &DFSchema) -> Result<Transform
     let types = call.params.args.iter().map(|e| e.get_type(schema)).collect::<Result<Vec<_>>>()?;
     if let Some(sum) = settled(call.func.inner().as_ref(), &types)? {
         call.func = Arc::new(AggregateUDF::new_from_shared_impl(sum));
+        changed = true;
+    }
+    if call.params.order_by.first().is_some_and(|key| !key.asc)
+        && let Some(descending) = in_descending_order(&call.func)
+    {
+        // DataFusion hides the ORDER BY of an aggregate to which the order of rows makes no difference.
+        call.func = Arc::new(descending);
         changed = true;
     }
     if call.params.distinct {

@@ -28,6 +28,7 @@ mod patterns;
 mod planner;
 mod postgres;
 mod regex;
+mod results;
 mod rows;
 mod series;
 mod similarity;

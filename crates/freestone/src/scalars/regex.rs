@@ -1,5 +1,6 @@
 //! Regular expressions with DuckDB's functions and options.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use super::function::Scalar;
 use super::kinds::Kind::{self, Int, Text};
 use super::kinds::{BOOL, TEXT, list_of};
 use super::patterns::{Pattern, Reading};
+use super::results::Results;
 use super::rows::{Parts, any_null, ints, invalid, text_of_text, texts};
 use crate::error::Error;
 use crate::growth::Meter;
@@ -31,23 +33,51 @@ pub(super) fn all() -> Vec<Scalar> {
     ]
 }
 
-/// The last compiled regular expression, because patterns are mostly the same in all rows.
+/// The last regular expression of a thread, because patterns are mostly the same in all rows of all its calls.
 #[derive(Default)]
 struct LastPattern {
     /// Whether a match must be the whole text.
     is_whole: bool,
-    known: Option<(String, String, Pattern, bool)>,
+    known: Option<Known>,
+}
+
+/// A compiled regular expression.
+struct Known {
+    written: String,
+    options: String,
+    pattern: Pattern,
+    /// Whether its options request all matches.
+    is_global: bool,
+    results: Results,
+}
+
+thread_local! {
+    static LAST: Cell<LastPattern> = Cell::default();
 }
 
 impl LastPattern {
-    /// A pattern with its options, and whether these request all matches.
-    fn compiled(&mut self, pattern: &str, options: &str) -> Result<(&mut Pattern, bool)> {
-        if self.known.as_ref().is_none_or(|(known, with, ..)| known != pattern || with != options) {
-            let (compiled, is_global) = compiled(pattern, options, self.is_whole)?;
-            self.known = Some((pattern.to_owned(), options.to_owned(), compiled, is_global));
+    /// That of the thread's last call, if it was for such matches.
+    fn take(is_whole: bool) -> LastPattern {
+        match LAST.take() {
+            last if last.is_whole == is_whole => last,
+            _ => LastPattern { is_whole, known: None },
+        }
+    }
+
+    /// Keeps it for the thread's next call.
+    fn keep(self) {
+        LAST.set(self);
+    }
+
+    /// A pattern with its options.
+    fn compiled(&mut self, written: &str, options: &str) -> Result<&mut Known> {
+        if self.known.as_ref().is_none_or(|known| known.written != written || known.options != options) {
+            let (pattern, is_global) = compiled(written, options, self.is_whole)?;
+            let (written, options) = (written.to_owned(), options.to_owned());
+            self.known = Some(Known { written, options, pattern, is_global, results: Results::default() });
         }
         match &mut self.known {
-            Some((_, _, compiled, is_global)) => Ok((compiled, *is_global)),
+            Some(known) => Ok(known),
             None => invalid("a regular expression was not compiled"),
         }
     }
@@ -98,16 +128,18 @@ fn optional(call: &Call, at: usize) -> Result<Option<StringViewArray>> {
 
 fn matches(call: &Call, is_whole: bool) -> Result<ArrayRef> {
     let (values, patterns, options) = (texts(call, 0)?, texts(call, 1)?, optional(call, 2)?);
-    let mut last = LastPattern { is_whole, ..LastPattern::default() };
+    let mut last = LastPattern::take(is_whole);
     let mut row = |row: usize| -> Result<Option<bool>> {
         let Some(options) = options_of(options.as_ref(), row) else { return Ok(None) };
         if any_null(&[&values, &patterns], row) {
             return Ok(None);
         }
-        let (pattern, _) = last.compiled(patterns.value(row), options)?;
-        Ok(Some(pattern.whole.is_match(values.value(row))))
+        let known = last.compiled(patterns.value(row), options)?;
+        Ok(Some(known.pattern.whole.is_match(values.value(row))))
     };
-    Ok(Arc::new((0..values.len()).map(&mut row).collect::<Result<BooleanArray>>()?))
+    let matched = (0..values.len()).map(&mut row).collect::<Result<BooleanArray>>()?;
+    last.keep();
+    Ok(Arc::new(matched))
 }
 
 fn groups(call: &Call, at: usize) -> Result<Option<Int64Array>> {
@@ -129,29 +161,37 @@ fn group_of(groups: Option<&Int64Array>, row: usize, regex: &Regex) -> Result<Op
 
 fn extract(call: &Call) -> Result<ArrayRef> {
     let (values, patterns, groups, options) = (texts(call, 0)?, texts(call, 1)?, groups(call, 2)?, optional(call, 3)?);
-    let mut last = LastPattern::default();
+    let mut last = LastPattern::take(false);
     let mut extracted = StringViewBuilder::with_capacity(values.len());
+    let mut buffer = String::new();
     for row in 0..values.len() {
         let options = options_of(options.as_ref(), row).filter(|_| !any_null(&[&values, &patterns], row));
         let Some(options) = options else {
             extracted.append_null();
             continue;
         };
-        let (pattern, _) = last.compiled(patterns.value(row), options)?;
+        let Known { pattern, results, .. } = last.compiled(patterns.value(row), options)?;
         let text = values.value(row);
-        let found = match group_of(groups.as_ref(), row, &pattern.whole)? {
-            None => None,
-            Some(0) => pattern.find(text).map(|range| &text[range]),
-            Some(group) => pattern.captures(text).map(|found| found.group(text, group)),
-        };
-        extracted.append_value(found.unwrap_or_default());
+        buffer.clear();
+        if let Some(group) = group_of(groups.as_ref(), row, &pattern.whole)? {
+            results.of("", group).put(text, &mut buffer, |out| {
+                let found = match group {
+                    0 => pattern.find(text).map(|range| &text[range]),
+                    _ => pattern.captures(text).map(|found| found.group(text, group)),
+                };
+                out.push_str(found.unwrap_or_default());
+                Ok(())
+            })?;
+        }
+        extracted.append_value(&buffer);
     }
+    last.keep();
     Ok(Arc::new(extracted.finish()))
 }
 
 fn extract_all(call: &Call) -> Result<ArrayRef> {
     let (values, patterns, groups, options) = (texts(call, 0)?, texts(call, 1)?, groups(call, 2)?, optional(call, 3)?);
-    let mut last = LastPattern::default();
+    let mut last = LastPattern::take(false);
     let mut all = Parts::new("regexp_extract_all");
     for row in 0..values.len() {
         let options = options_of(options.as_ref(), row).filter(|_| !any_null(&[&values, &patterns], row));
@@ -159,8 +199,7 @@ fn extract_all(call: &Call) -> Result<ArrayRef> {
             all.append_null();
             continue;
         };
-        let (pattern, _) = last.compiled(patterns.value(row), options)?;
-        let regex = &pattern.whole;
+        let regex = &last.compiled(patterns.value(row), options)?.pattern.whole;
         match group_of(groups.as_ref(), row, regex)? {
             Some(0) => {
                 let find = |text, at| regex.find_at(text, at);
@@ -175,6 +214,7 @@ fn extract_all(call: &Call) -> Result<ArrayRef> {
             None => all.append_null(),
         }
     }
+    last.keep();
     Ok(all.finish())
 }
 
@@ -196,7 +236,7 @@ fn each_match<'a, M>(
 
 fn split(call: &Call) -> Result<ArrayRef> {
     let (values, patterns, options) = (texts(call, 0)?, texts(call, 1)?, optional(call, 2)?);
-    let mut last = LastPattern::default();
+    let mut last = LastPattern::take(false);
     let mut parts = Parts::new("string_split_regex");
     for row in 0..values.len() {
         let options = options_of(options.as_ref(), row).filter(|_| values.is_valid(row));
@@ -204,11 +244,12 @@ fn split(call: &Call) -> Result<ArrayRef> {
             None => parts.append_null(),
             Some(_) if patterns.is_null(row) => parts.append([values.value(row)])?,
             Some(options) => {
-                let (pattern, _) = last.compiled(patterns.value(row), options)?;
-                parts.append(pieces(&pattern.whole, values.value(row)))?;
+                let known = last.compiled(patterns.value(row), options)?;
+                parts.append(pieces(&known.pattern.whole, values.value(row)))?;
             }
         }
     }
+    last.keep();
     Ok(parts.finish())
 }
 
@@ -230,7 +271,7 @@ fn pieces<'a>(regex: &'a Regex, text: &'a str) -> impl Iterator<Item = &'a str> 
 
 fn replace(call: &Call) -> Result<ArrayRef> {
     let (values, patterns, by, options) = (texts(call, 0)?, texts(call, 1)?, texts(call, 2)?, optional(call, 3)?);
-    let (mut last, mut meter) = (LastPattern::default(), Meter::new("regexp_replace"));
+    let (mut last, mut meter) = (LastPattern::take(false), Meter::new("regexp_replace"));
     let mut template = Template::default();
     let mut replaced = StringViewBuilder::with_capacity(values.len());
     let mut buffer = String::new();
@@ -240,20 +281,27 @@ fn replace(call: &Call) -> Result<ArrayRef> {
             replaced.append_null();
             continue;
         };
-        let (pattern, is_global) = last.compiled(patterns.value(row), options)?;
+        let Known { pattern, is_global, results, .. } = last.compiled(patterns.value(row), options)?;
         if template.written != by.value(row) {
             template = Template::of(by.value(row));
         }
         buffer.clear();
-        let out = Replaced { text: values.value(row), out: &mut buffer, end: 0, meter: &mut meter };
-        match is_global {
-            true => out.replace_all(&pattern.whole, &template)?,
-            false => out.replace_first(pattern, &template)?,
-        }
+        let text = values.value(row);
+        results.of(by.value(row), REPLACED).put(text, &mut buffer, |out| {
+            let out = Replaced { text, out, end: 0, meter: &mut meter };
+            match is_global {
+                true => out.replace_all(&pattern.whole, &template),
+                false => out.replace_first(pattern, &template),
+            }
+        })?;
         replaced.append_value(&buffer);
     }
+    last.keep();
     Ok(Arc::new(replaced.finish()))
 }
+
+/// It is the number of no group.
+const REPLACED: usize = usize::MAX;
 
 /// What comes in the place of a match.
 #[derive(Debug, Default)]
