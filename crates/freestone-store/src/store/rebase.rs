@@ -2,7 +2,9 @@
 //!
 //! A transaction has two states: its base, and the base with its changes. Their difference is what it changed. Commits
 //! of other transactions since the base conflict only if they changed the same row, or the same table, object or name as
-//! a whole, or dropped what the transaction's changes depend on.
+//! a whole, or dropped or altered what the transaction's changes depend on.
+
+mod dependencies;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -35,7 +37,7 @@ pub fn rebase(base: &State, mine: &State, now: &State, places: Places<'_>, takes
     drop_tables(&states, &mut commit)?;
     rename_tables(&states, &mut commit)?;
     Changes::of(base, mine).rebase(&states, &mut commit)?;
-    check_dependencies(&states)?;
+    dependencies::check(&states)?;
     if let Some(id) = mine.pool.filter(|id| now.pool != Some(*id)) {
         commit.push(Operation::set_pool(id));
     }
@@ -202,35 +204,6 @@ impl States<'_> {
     fn gives_up(&self, object: &Object, name: &str) -> bool {
         let had = self.all_base.objects.get(object.id).is_some_and(|base| base.name == name);
         had && self.all_mine.objects.get(object.id).is_none_or(|mine| mine.name != name)
-    }
-}
-
-/// Checks that what this transaction has made depends on nothing that others have dropped, and the other way round.
-fn check_dependencies(states: &States<'_>) -> Result<()> {
-    let (base, mine, now) = (states.all_base, states.all_mine, states.all_now);
-    let has_changed = !Arc::ptr_eq(&base.objects, &mine.objects);
-    let objects = mine.objects.all().filter(|object| has_changed && base.objects.get(object.id) != Some(object));
-    let tables = mine
-        .tables
-        .values()
-        .filter(|table| !table.uses.is_empty() && states.base.get(&table.id).is_none_or(|old| old.uses != table.uses));
-    let of_objects = objects.flat_map(|object| object.uses.iter().copied().chain(object.owner));
-    for id in of_objects.chain(tables.flat_map(|table| table.uses.iter().copied())) {
-        if base.has(id) && mine.has(id) && !now.has(id) {
-            return Err(conflict(format!("{} was dropped", base.described(id))));
-        }
-    }
-    let tables = base.tables.values().map(|table| table.id).filter(|id| !states.mine.contains_key(id));
-    let objects = base.objects.all().map(|object| object.id);
-    let objects = objects.filter(|id| has_changed && mine.objects.get(*id).is_none());
-    let dropped: Vec<u64> = tables.chain(objects).collect();
-    if dropped.is_empty() {
-        return Ok(());
-    }
-    let known: BTreeSet<u64> = base.users(&dropped).map(|user| user.id()).collect();
-    match now.users(&dropped).find(|user| !known.contains(&user.id())) {
-        Some(user) => Err(conflict(format!("{} was created or changed", now.described(user.id())))),
-        None => Ok(()),
     }
 }
 
