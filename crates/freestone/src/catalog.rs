@@ -56,7 +56,7 @@ use crate::sql::written::Written;
 use crate::sql::{names, parameters, statement};
 use crate::temp_schema::TempSchema;
 use crate::workload::WorkloadLog;
-use crate::{definitions, exact, planning, sequences, shared};
+use crate::{definitions, dependencies, exact, planning, sequences, shared};
 
 /// The most columns that a PIVOT makes of the values of a query.
 const PIVOT_COLUMNS_MAX: usize = 10_000;
@@ -100,6 +100,8 @@ pub(crate) struct Scope {
     target: Option<Target>,
     /// The views that are being expanded, outermost first.
     views: Vec<String>,
+    /// Whether the last of them is in the catalog with what it uses, and not only about to be made.
+    is_kept: bool,
     /// The tables that the caller supplied.
     tables: Arc<HashMap<String, ArrowTable>>,
     /// The files that the statement has opened.
@@ -124,6 +126,7 @@ impl Scope {
             snapshot,
             target: None,
             views: vec![],
+            is_kept: false,
             tables: Arc::default(),
             files: OpenFiles::default(),
             too_deep: Arc::default(),
@@ -182,7 +185,19 @@ impl Scope {
     pub fn with_view(mut self, view: &str) -> Self {
         self.views.push(view.to_owned());
         self.uses = Arc::default();
+        self.is_kept = false;
         self
+    }
+
+    /// The same for a view that is in the catalog with what it uses.
+    pub fn with_kept_view(self, view: &str) -> Self {
+        Scope { is_kept: true, ..self.with_view(view) }
+    }
+
+    /// Whether a name alone in a temporary view means something permanent, although something temporary has it, too.
+    pub fn means_permanent(&self, name: &str, temporary: &str) -> bool {
+        let view = self.views.last().filter(|_| self.is_kept).and_then(|view| self.snapshot.view(view));
+        view.is_some_and(|view| dependencies::means_permanent(&self.snapshot, &view.uses, name, temporary))
     }
 
     /// Scans of files report their progress.
@@ -701,7 +716,7 @@ impl StatementSchema {
                 None => translated,
             }
         };
-        let scope = self.scope.clone().with_view(name);
+        let scope = self.scope.clone().with_kept_view(name);
         let state = self.planner.state(&scope);
         let planned = self.plan_of_view(&state, &scope, sql);
         // Views within views are planned within each other.

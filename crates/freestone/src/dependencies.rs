@@ -8,8 +8,9 @@ use std::sync::Arc;
 use freestone_binder::{Named, each_expression, named_tables};
 use freestone_sql::tree::{Expr, ExprKind, Query, Type, TypeKind, each_part};
 use freestone_store::schema::TableSchema;
-use freestone_store::{GeneratedColumn, Object, ObjectKind as Kind, Snapshot, User};
+use freestone_store::{GeneratedColumn, Object, ObjectKind as Kind, Snapshot, Table, User};
 
+use crate::definitions;
 use crate::error::{Error, Result};
 use crate::internal_names::{is_temporary, shown};
 use crate::sequences::{catalog_name, named_sequence};
@@ -42,27 +43,59 @@ pub(crate) fn of_query(snapshot: &Snapshot, query: &Query) -> BTreeSet<u64> {
     found
 }
 
-/// The ids of the objects that the defaults, conditions and generated columns of a table name.
+/// A part of a table that names objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part<'t> {
+    /// The DEFAULT of the column at a position.
+    Default(usize),
+    /// A CHECK, by its name.
+    Check(&'t str),
+    /// A generated column, by its name.
+    Generated(&'t str),
+}
+
+/// The defaults, conditions and generated columns of a table, each with the ids of the objects that it names.
 ///
 /// # Errors
 /// The text of an expression, which was read once, cannot be read.
+pub(crate) fn parts_of<'t>(
+    snapshot: &Snapshot,
+    schema: &'t TableSchema,
+    generated: &'t [GeneratedColumn],
+) -> Result<Vec<(Part<'t>, BTreeSet<u64>)>> {
+    let defaults = (0..schema.columns.len()).filter_map(|at| Some((Part::Default(at), schema.default_of(at)?)));
+    let checks = schema.checks.iter().map(|check| (Part::Check(&check.name), check.condition.as_str()));
+    let values = generated.iter().map(|column| (Part::Generated(&column.name), column.declared.as_str()));
+    let mut parts = vec![];
+    for (part, text) in defaults.chain(checks).chain(values) {
+        parts.push((part, of_expression(snapshot, &trees::parsed(text)?)));
+    }
+    for column in generated {
+        let data_type = column.data_type.as_deref().and_then(|text| freestone_sql::parse_type(text).ok());
+        parts.extend(data_type.map(|data_type| (Part::Generated(&column.name), of_type(snapshot, &data_type))));
+    }
+    Ok(parts)
+}
+
+/// The ids of the objects that the defaults, conditions and generated columns of a table name.
+///
+/// # Errors
+/// As for [`parts_of`].
 pub(crate) fn of_table(
     snapshot: &Snapshot,
     schema: &TableSchema,
     generated: &[GeneratedColumn],
 ) -> Result<BTreeSet<u64>> {
-    let defaults = (0..schema.columns.len()).filter_map(|at| schema.default_of(at));
-    let conditions = schema.checks.iter().map(|check| check.condition.as_str());
-    let mut found = BTreeSet::new();
-    for text in defaults.chain(conditions).chain(generated.iter().map(|column| column.declared.as_str())) {
-        found.extend(of_expression(snapshot, &trees::parsed(text)?));
-    }
-    for data_type in generated.iter().filter_map(|column| column.data_type.as_deref()) {
-        if let Ok(data_type) = freestone_sql::parse_type(data_type) {
-            add_types(snapshot, &data_type, &mut found);
-        }
-    }
-    Ok(found)
+    Ok(parts_of(snapshot, schema, generated)?.into_iter().flat_map(|(_, ids)| ids).collect())
+}
+
+/// The parts of a table that name an object.
+///
+/// # Errors
+/// As for [`parts_of`].
+pub(crate) fn parts_naming<'t>(snapshot: &'t Snapshot, table: &'t Table, id: u64) -> Result<Vec<Part<'t>>> {
+    let parts = parts_of(snapshot, &table.schema, definitions::generated(snapshot, &table.name))?;
+    Ok(parts.into_iter().filter(|(_, ids)| ids.contains(&id)).map(|(part, _)| part).collect())
 }
 
 /// The ids of the types that a type names.
@@ -145,6 +178,13 @@ pub(crate) fn views_on(snapshot: &Snapshot, id: u64) -> Vec<&Arc<Object>> {
         }
     }
     found
+}
+
+/// Whether a name alone in a temporary view means a permanent table or view, although something temporary has the name,
+/// too, whose full name is given: it means what it meant when the view was made, which is among what the view uses.
+pub(crate) fn means_permanent(snapshot: &Snapshot, uses: &BTreeSet<u64>, name: &str, temporary: &str) -> bool {
+    let is_used = |name: &str| snapshot.relation_id(name).is_some_and(|id| uses.contains(&id));
+    is_used(name) && !is_used(temporary)
 }
 
 /// The objects of a kind, each after those that it uses, also by the macros that it calls, where they are not in a circle.

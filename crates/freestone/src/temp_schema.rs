@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::internal_names::{PG_TEMP, TEMP_PREFIX, is_temp_schema, is_temporary};
 use crate::sql::names::{is_ours, name_in};
 use crate::sql::temp_names::TempNames;
-use crate::{definitions, dependencies, sequences};
+use crate::{definitions, sequences};
 
 /// Dropping is repeated if other commits are in its way.
 const ATTEMPTS: usize = 3;
@@ -110,31 +110,6 @@ impl TempSchema {
     pub fn note_on_commit(&self, transaction: &mut WriteTransaction, table: &str, then: OnCommit) -> Result<()> {
         let id = transaction.table(table)?.id;
         transaction.create_owned(id, "", Definition::OnCommit { drops: then == OnCommit::Drop })?;
-        Ok(())
-    }
-
-    /// Drops or empties the tables that were declared ON COMMIT DROP or DELETE ROWS, as a part of the transaction that
-    /// commits. Views go with the tables that they read.
-    pub fn before_commit(&self, transaction: &mut WriteTransaction) -> Result<()> {
-        if !self.is_used() || !transaction.is_changed() {
-            return Ok(());
-        }
-        let snapshot = transaction.snapshot();
-        for table in snapshot.tables().filter(|table| self.has(&table.name)) {
-            match definitions::on_commit(&snapshot, table.id) {
-                Some(true) => {
-                    transaction.drop_table(&table.name)?;
-                    for view in dependencies::views_on(&snapshot, table.id) {
-                        // It may read several such tables.
-                        if transaction.snapshot().object_by_id(view.id).is_some() {
-                            transaction.drop_object(view.id)?;
-                        }
-                    }
-                }
-                Some(false) if table.rows() > 0 => transaction.truncate(&table.name)?,
-                Some(false) | None => {}
-            }
-        }
         Ok(())
     }
 

@@ -231,7 +231,10 @@ fn temporary<'n>(temp: &TempSchema, scope: &Scope, parts: &[&'n str]) -> Result<
     }
     let is_own = |schema: &str| temp.with_names(&scope.snapshot, false, |names| names.own_schema(schema));
     match *parts {
-        [only] => Ok(temp.find(&scope.snapshot, only).map(|_| only)),
+        [only] => {
+            let found = temp.find(&scope.snapshot, only);
+            Ok(found.filter(|found| !scope.means_permanent(only, found)).map(|_| only))
+        }
         [schema, table] => Ok(is_own(schema)?.then_some(table)),
         [CATALOG, schema, table] => Ok(is_own(schema)?.then_some(table)),
         _ => Ok(None),

@@ -26,7 +26,7 @@ use crate::exec::constraints::Constraints;
 use crate::exec::sequences::{self, Generated};
 use crate::exec::view_columns::Views;
 use crate::exec::write::WriteContext;
-use crate::exec::{column_types, ddl, defaults, dml, generated_columns, renames, row_checks};
+use crate::exec::{column_types, ddl, defaults, dml, dropping, generated_columns, renames, row_checks};
 use crate::ingest::stored_cell;
 use crate::inputs::ArrowTable;
 use crate::planning;
@@ -62,7 +62,9 @@ pub(crate) fn alter_table(
             .apply(&action.kind)?;
     }
     record_uses(transaction, context, &name)?;
-    views.check(context, &transaction.snapshot(), &found.name)?;
+    let snapshot = transaction.snapshot();
+    let own_name = definitions::schema_of(&snapshot, &name).map_or(name.as_str(), |(_, own)| own);
+    views.check(context, &snapshot, &found.name, (found.name != name).then_some(own_name))?;
     Ok(Outcome::Done { verb: VERB })
 }
 
@@ -77,13 +79,28 @@ fn record_uses(transaction: &mut WriteTransaction, context: &WriteContext, table
     Ok(transaction.set_uses(table, uses)?)
 }
 
-/// Whether a column may be of a named type. Of types that are not texts of which only some are allowed, nobody knows.
+/// Whether a column may be of a named type: its values are stored as those of the type, or have parts that are.
 fn may_have(context: &WriteContext, snapshot: &Arc<Snapshot>, schema: &TableSchema, named: &Object) -> bool {
     let text = definitions::text_of_type(named).unwrap_or_default();
     let Ok(written) = freestone_sql::parse_type(text) else { return true };
     let known = context.planner().types(&Scope::new(snapshot.clone()), &[&written], text);
-    let kind = known.ok().and_then(|known| known.first().and_then(TextType::of));
-    kind.is_none_or(|kind| schema.checks.iter().filter_map(text_types::of_check).any(|(_, own)| own == kind))
+    let Some(known) = known.ok().and_then(|known| known.into_iter().next()) else { return true };
+    if let Some(kind) = TextType::of(&known) {
+        return schema.checks.iter().filter_map(text_types::of_check).any(|(_, own)| own == kind);
+    }
+    let stored = column_types::stored(&named.name, &written, &known);
+    stored.map_or(true, |stored| schema.columns.iter().any(|column| has_type(&column.data_type, &stored)))
+}
+
+/// Whether a type is another, or has it as a part.
+fn has_type(whole: &DataType, part: &DataType) -> bool {
+    use DataType::*;
+    whole == part
+        || match whole {
+            List(item) | FixedSizeList(item, _) | Map(item, _) => has_type(item.data_type(), part),
+            Struct(fields) => fields.iter().any(|field| has_type(field.data_type(), part)),
+            _ => false,
+        }
 }
 
 /// Whether there is a table or view, which is locked.
@@ -118,7 +135,7 @@ fn rename_view(transaction: &mut WriteTransaction, context: &WriteContext, name:
     let others = Views::on(context, &base, view.id)?;
     renames::follow(transaction, view.id, name, &to.text)?;
     transaction.change_object(view.id, |view| view.name.clone_from(&new))?;
-    others.check(context, &transaction.snapshot(), name)?;
+    others.check(context, &transaction.snapshot(), name, Some(&to.text))?;
     Ok(Outcome::Done { verb: VERB })
 }
 
@@ -460,7 +477,7 @@ impl Alteration<'_> {
         self.comment_column(column, None)?;
         definitions::set_generated(self.transaction, self.table, generated)?;
         self.transaction.drop_column(self.table, column)?;
-        sequences::drop_owned(self.transaction, owned.into_iter().collect())
+        self.drop_sequence(owned)
     }
 
     fn rename(&mut self, column: &str, new: &str) -> Result<()> {
@@ -535,7 +552,13 @@ impl Alteration<'_> {
         let at = self.position(&schema, column)?;
         let owned = schema.sequence_of(at).map(str::to_owned);
         self.transaction.change_schema(self.table, |schema| schema.set_default(at, None))?;
-        sequences::drop_owned(self.transaction, owned.into_iter().collect())
+        self.drop_sequence(owned)
+    }
+
+    /// The sequence of a column goes with the column, or with its DEFAULT.
+    fn drop_sequence(&mut self, name: Option<String>) -> Result<()> {
+        let temp = self.context.planner().temp();
+        name.map_or(Ok(()), |name| dropping::drop_sequence(self.transaction, temp, &name))
     }
 
     fn add_identity(&mut self, column: &str, declared: &DeclaredIdentity) -> Result<()> {

@@ -55,6 +55,11 @@ pub(crate) fn changed(
         Some(TextType::Enum(_)) => return Err(no_change_to("an ENUM")),
         Some(TextType::Normal(kind)) => return Err(no_change_to(&kind.name())),
     }
+    stored(name, written, known)
+}
+
+/// The type of the values that a column of a type has in a table.
+pub(crate) fn stored(name: &str, written: &Type, known: &SqlType) -> Result<DataType> {
     let field = Field::new(name, of_column(name, written, known)?, true);
     let columns = TableSchema::from_arrow(&Schema::new(vec![field]))?.columns;
     let first = columns.into_iter().next();

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::exec::constraints::Constraints;
 use crate::exec::stored_values::{Places, check_count};
 use crate::exec::write::WriteContext;
-use crate::exec::{column_types, ddl, defaults, dml, drops, generated_columns, row_checks, sequences};
+use crate::exec::{column_types, ddl, defaults, dml, dropping, generated_columns, row_checks, sequences};
 use crate::settings;
 use crate::sql::command::OptionList;
 use crate::sql::names::{self, kept_name};
@@ -55,7 +55,7 @@ pub(crate) fn create_table(
     let generated = declared.constraints.take_generated();
     let mut schema = declared.constraints.apply(&name, columns, &scope.snapshot)?;
     if exists {
-        drops::check_unreferenced(&scope.snapshot, &name)?;
+        dropping::check_unreferenced(&scope.snapshot, &name)?;
         transaction.drop_table(&name)?;
     }
     sequences::generate(transaction, &name, &mut schema, generated)?;
@@ -65,7 +65,11 @@ pub(crate) fn create_table(
     transaction.create_table(&name, schema.clone(), design)?;
     crate::sequences::own(transaction, &name)?;
     generated_columns::declare(transaction, context, &name, &schema, declared.generated)?;
-    record_uses(transaction, &name, create, scope.snapshot.table(&name).map(|replaced| replaced.id))?;
+    record_uses(transaction, &name, create)?;
+    if let Some(replaced) = scope.snapshot.table(&name) {
+        let ids = (replaced.id, transaction.table(&name)?.id);
+        dropping::replace(transaction, context.planner().temp(), &scope.snapshot, ids)?;
+    }
     if let Some(on_commit) = create.on_commit.and_then(at_commit) {
         context.planner().temp().note_on_commit(transaction, &name, on_commit)?;
     }
@@ -75,13 +79,8 @@ pub(crate) fn create_table(
     }
 }
 
-/// Records on which objects a new table depends, and lets it take the place of the table that it replaces.
-fn record_uses(
-    transaction: &mut WriteTransaction,
-    name: &str,
-    create: &CreateTable,
-    replaced: Option<u64>,
-) -> Result<()> {
+/// Records on which objects a new table depends.
+fn record_uses(transaction: &mut WriteTransaction, name: &str, create: &CreateTable) -> Result<()> {
     let (table, snapshot) = (transaction.table(name)?, transaction.snapshot());
     let mut uses = dependencies::of_table(&snapshot, &table.schema, definitions::generated(&snapshot, name))?;
     for element in &create.elements {
@@ -93,8 +92,7 @@ fn record_uses(
         }
     }
     dependencies::check_lasting(&snapshot, name, &uses)?;
-    transaction.set_uses(name, uses)?;
-    Ok(replaced.map_or(Ok(()), |replaced| transaction.use_instead(replaced, table.id))?)
+    Ok(transaction.set_uses(name, uses)?)
 }
 
 /// The query of CREATE TABLE AS.

@@ -6,8 +6,9 @@
 use freestone_binder::{Reference, each_reference};
 use freestone_sql::Span;
 use freestone_sql::tree::{Name, ObjectName, Table, TableAlias, TableKind};
-use freestone_store::{Definition, ObjectKind as Kind, Snapshot, User, WriteTransaction};
+use freestone_store::{Definition, Object, ObjectKind as Kind, Snapshot, User, WriteTransaction};
 
+use crate::dependencies;
 use crate::error::Result;
 use crate::internal_names::{PG_TEMP, is_temporary};
 use crate::provider::metadata::bare_or_quoted;
@@ -20,18 +21,49 @@ pub(super) fn follow(transaction: &mut WriteTransaction, id: u64, old: &str, new
     for user in snapshot.users(&[id]) {
         let User::Object(view) = user else { continue };
         let Some(query) = view.query() else { continue };
-        let rename = Rename { snapshot: &snapshot, view: &view.name, old, new };
+        let rename = Rename { snapshot: &snapshot, view, old, new };
+        // A part of WITH may have the new name.
+        let is_used = freestone_sql::names_in(query).any(|(name, _)| name.eq_ignore_ascii_case(new));
         // A query that cannot be read is not changed.
-        if let Some(query) = rename.rewritten(query) {
+        if let Some(query) = rename.rewritten(query, is_used) {
             transaction.change_object(view.id, |view| view.definition = Definition::View { query })?;
         }
     }
     Ok(())
 }
 
+/// Whether a column without a name of its own is called by the text of an expression, which has the new name of a table
+/// now. `snapshot` and `view` are those from before.
+pub(super) fn follows(
+    snapshot: &Snapshot,
+    view: &Object,
+    (old, new): (&str, &str),
+    (before, now): (&str, &str),
+) -> bool {
+    let rename = Rename { snapshot, view, old, new };
+    let now = format!("SELECT {now}");
+    let renamed = |is_used: bool| rename.rewritten(&format!("SELECT {before}"), is_used);
+    [false, true].into_iter().any(|is_used| renamed(is_used).as_ref() == Some(&now))
+}
+
+/// Whether a view reads an earlier version of a table, in which that has its old name.
+pub(super) fn reads_version(snapshot: &Snapshot, view: &Object, old: &str) -> bool {
+    let rename = Rename { snapshot, view, old, new: old };
+    let (written, mut found) = (Written::new(view.query().unwrap_or_default()), false);
+    let Ok((tree, _)) = written.query() else { return false };
+    each_reference(tree, &mut |reference| {
+        if let Reference::Table(table) = reference
+            && let TableKind::Named { name, version: Some(_) } = &table.kind
+        {
+            found |= rename.is_old(name);
+        }
+    });
+    found
+}
+
 struct Rename<'a> {
     snapshot: &'a Snapshot,
-    view: &'a str,
+    view: &'a Object,
     /// The name in the catalog.
     old: &'a str,
     /// The name within the schema.
@@ -39,12 +71,10 @@ struct Rename<'a> {
 }
 
 impl Rename<'_> {
-    /// The query with the new name.
-    fn rewritten(&self, query: &str) -> Option<String> {
+    /// The query with the new name. `is_used`: whether it has that name already.
+    fn rewritten(&self, query: &str, is_used: bool) -> Option<String> {
         let written = Written::new(query);
         let (tree, text) = written.query().ok()?;
-        // A part of WITH may have the new name.
-        let is_used = freestone_sql::names_in(text).any(|(name, _)| name.eq_ignore_ascii_case(self.new));
         let mut edits: Vec<(Span, String)> = vec![];
         each_reference(tree, &mut |reference| match reference {
             Reference::Table(table) => edits.extend(self.renamed(table, is_used)),
@@ -67,12 +97,24 @@ impl Rename<'_> {
     /// Whether a name in the view means the object.
     fn is_old(&self, name: &ObjectName) -> bool {
         let parts: Vec<&str> = name.parts.iter().map(|part| part.text.as_str()).collect();
-        let own = self.view.split_once('.').map(|(schema, _)| schema).filter(|_| is_temporary(self.view));
-        match (parts.as_slice(), own) {
+        match (parts.as_slice(), self.own_schema()) {
             ([PG_TEMP, table], Some(schema)) => name_in(schema, table) == self.old,
-            ([table], Some(schema)) if self.is_there(&name_in(schema, table)) => name_in(schema, table) == self.old,
+            ([table], Some(schema)) if self.means_temporary(table, &name_in(schema, table)) => {
+                name_in(schema, table) == self.old
+            }
             _ => kept_name(name).is_ok_and(|name| name == self.old),
         }
+    }
+
+    /// The schema of a temporary view.
+    fn own_schema(&self) -> Option<&str> {
+        let (schema, _) = self.view.name.split_once('.')?;
+        is_temporary(&self.view.name).then_some(schema)
+    }
+
+    /// Whether a name alone means something temporary, whose full name this is.
+    fn means_temporary(&self, name: &str, temporary: &str) -> bool {
+        self.is_there(temporary) && !dependencies::means_permanent(self.snapshot, &self.view.uses, name, temporary)
     }
 
     fn is_there(&self, name: &str) -> bool {
@@ -99,9 +141,8 @@ impl Rename<'_> {
     fn new_name(&self, old: &ObjectName, is_used: bool) -> ObjectName {
         let mut parts = old.parts.clone();
         parts.pop();
-        let is_hidden = is_temporary(self.view)
-            && !is_temporary(self.old)
-            && self.view.split_once('.').is_some_and(|(schema, _)| self.is_there(&name_in(schema, self.new)));
+        let is_hidden = !is_temporary(self.old)
+            && self.own_schema().is_some_and(|schema| self.is_there(&name_in(schema, self.new)));
         if parts.is_empty() && (is_used || is_hidden) {
             let schema = if is_temporary(self.old) { PG_TEMP } else { SCHEMA };
             parts.push(Name { text: schema.to_owned(), quoted: false, span: old.span });

@@ -109,16 +109,6 @@ pub(crate) fn generate(
     Ok(())
 }
 
-/// Drops the sequences that go with columns.
-pub(crate) fn drop_owned(transaction: &mut WriteTransaction, owned: Vec<String>) -> Result<()> {
-    for name in owned {
-        if sequences::find(&transaction.snapshot(), &name).is_some() {
-            sequences::drop(transaction, &name)?;
-        }
-    }
-    Ok(())
-}
-
 /// The numbers of a type.
 fn range_of(data_type: &Type) -> Result<(i64, i64)> {
     match simple_name(data_type) {

@@ -9,13 +9,18 @@ use freestone_store::{Object, Snapshot};
 use crate::catalog::Scope;
 use crate::dependencies;
 use crate::error::{Error, Result};
+use crate::exec::renames;
 use crate::exec::write::WriteContext;
 use crate::sql::names;
 use crate::sql::statement::parse_script;
 
 /// The columns of views, by which it shows whether a change of a table changes them.
 #[derive(Default)]
-pub(super) struct Views(Vec<View>);
+pub(super) struct Views {
+    views: Vec<View>,
+    /// From before the change.
+    snapshot: Option<Arc<Snapshot>>,
+}
 
 struct View {
     view: Arc<Object>,
@@ -35,7 +40,7 @@ impl Views {
             views.push(View { view: view.clone(), is_direct, columns });
         }
         views.sort_by(|one, other| one.view.name.cmp(&other.view.name));
-        Ok(Views(views))
+        Ok(Views { views, snapshot: Some(snapshot.clone()) })
     }
 
     /// A view that reads the table and names a column.
@@ -44,25 +49,48 @@ impl Views {
             let query = view.view.query().unwrap_or_default();
             view.is_direct && parse_script(query).first().is_some_and(|query| query.names(column))
         };
-        self.0.iter().find(names).map(|view| &view.view.name)
+        self.views.iter().find(names).map(|view| &view.view.name)
     }
 
-    /// Refuses the change if a view that could be planned before has other columns now, or cannot be planned.
-    pub fn check(&self, context: &WriteContext, snapshot: &Arc<Snapshot>, table: &str) -> Result<()> {
-        for View { view, columns, .. } in &self.0 {
-            let (Some(before), Some(now)) = (columns, snapshot.object_by_id(view.id)) else { continue };
-            if columns_of(context, snapshot, now).ok().as_ref() != Some(before) {
-                let name = &view.name;
-                return Err(Error::invalid(format!("view {name} depends on table {table} as it is"))
-                    .with_hint(format!("DROP VIEW {name} first, and create it again afterwards")));
+    /// Refuses the change if a view that could be planned before has other columns now, or cannot be planned. If the table
+    /// has a new name within its schema, columns whose names are the texts of their expressions may have it in them.
+    pub fn check(&self, context: &WriteContext, now: &Arc<Snapshot>, table: &str, new: Option<&str>) -> Result<()> {
+        let Some(base) = &self.snapshot else { return Ok(()) };
+        for View { view, columns, .. } in &self.views {
+            context.check_cancelled()?;
+            let (Some(before), Some(changed)) = (columns, now.object_by_id(view.id)) else { continue };
+            let may_be = |before: &str, now: &str| {
+                new.is_some_and(|new| renames::follows(base, view, (table, new), (before, now)))
+            };
+            match columns_of(context, now, changed) {
+                Ok(columns) if are_same(before, &columns, &may_be) => {}
+                Ok(_) => return Err(broken(&view.name, table, "")),
+                Err(_) if new.is_some() && renames::reads_version(base, view, table) => {
+                    let reason = format!(": it reads an earlier version, in which the name is {table}");
+                    return Err(broken(&view.name, table, &reason));
+                }
+                Err(error) => return Err(broken(&view.name, table, &format!(": {error}"))),
             }
         }
         Ok(())
     }
 }
 
+fn broken(view: &str, table: &str, reason: &str) -> Error {
+    Error::invalid(format!("view {view} depends on table {table} as it is{reason}"))
+        .with_hint(format!("DROP VIEW {view} first, and create it again afterwards"))
+}
+
+/// Whether columns have the types and names that they had, or names that may have become of those.
+fn are_same(before: &[Arc<Field>], now: &[Arc<Field>], may_be: &dyn Fn(&str, &str) -> bool) -> bool {
+    let is_same = |(before, now): (&Arc<Field>, &Arc<Field>)| {
+        before == now || before.as_ref().clone().with_name(now.name()) == **now && may_be(before.name(), now.name())
+    };
+    before.len() == now.len() && before.iter().zip(now).all(is_same)
+}
+
 fn columns_of(context: &WriteContext, snapshot: &Arc<Snapshot>, view: &Object) -> Result<Vec<Arc<Field>>> {
-    let scope = Scope::new(snapshot.clone()).with_view(&view.name);
+    let scope = Scope::new(snapshot.clone()).with_kept_view(&view.name);
     let (state, plan) = context.plan_text(&scope, view.query().unwrap_or_default())?;
     let fields = names::shown(context.schema_of(&state, &plan)?);
     // Whether a column can have NULL is nothing on which a view depends.

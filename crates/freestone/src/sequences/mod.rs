@@ -114,13 +114,6 @@ pub(crate) fn create(transaction: &mut WriteTransaction, name: &str, sequence: &
     Ok(())
 }
 
-/// Removes a sequence.
-pub(crate) fn drop(transaction: &mut WriteTransaction, name: &str) -> Result<()> {
-    let snapshot = transaction.snapshot();
-    let Some(sequence) = find(&snapshot, name) else { return Err(missing(&snapshot, name)) };
-    Ok(transaction.drop_object(sequence.id)?)
-}
-
 /// Lets a sequence begin again, once the transaction commits: as another one, so that nobody gives numbers any more that
 /// are reserved.
 pub(crate) fn restart(transaction: &mut WriteTransaction, name: &str) -> Result<()> {

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use crate::context::{Cancellation, Failure, Holders, HoldsSnapshot, Outcome, guarded_now, within};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exec::row_checks;
 use crate::exec::write::WriteContext;
+use crate::exec::{on_commit, row_checks};
 use crate::session::Session;
 use crate::settings;
 use crate::sql::command::Command;
@@ -256,7 +256,7 @@ impl Session {
         let temp = self.temp.clone();
         let committing = self.blocking(move |database| {
             database.sequences().keep_new(&mut transaction)?;
-            temp.before_commit(&mut transaction)?;
+            on_commit::before_commit(&temp, &mut transaction)?;
             transaction.commit()?;
             database.merge_soon();
             Ok(())
@@ -322,7 +322,7 @@ fn alone(store: &Store, repeats: bool, mut context: WriteContext, work: Work<'_>
         let done = statement(&mut transaction, &context, work).and_then(|outcome| {
             context.check_cancelled()?;
             context.planner().sequences().keep_new(&mut transaction)?;
-            context.planner().temp().before_commit(&mut transaction)?;
+            on_commit::before_commit(context.planner().temp(), &mut transaction)?;
             transaction.commit()?;
             Ok(outcome)
         });
