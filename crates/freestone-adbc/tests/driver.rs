@@ -501,10 +501,10 @@ fn the_hierarchy_of_objects_is_complete() {
             "CREATE TABLE d (k INT NOT NULL, part VARCHAR NOT NULL, PRIMARY KEY (k, part))",
             "CREATE TABLE t (a INT NOT NULL, k INT, part VARCHAR, price DECIMAL(12, 2), PRIMARY KEY (a),
              FOREIGN KEY (k, part) REFERENCES d (k, part))",
-            "CREATE TABLE gone (x INT)",
+            "CREATE MACRO gone() AS 1",
             "CREATE VIEW v AS SELECT a FROM t",
-            "CREATE VIEW broken AS SELECT x FROM gone",
-            "DROP TABLE gone",
+            "CREATE VIEW broken AS SELECT gone() AS x",
+            "CREATE OR REPLACE MACRO gone(a) AS a",
         ] {
             update(connection, sql);
         }

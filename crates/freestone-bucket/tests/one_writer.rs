@@ -115,7 +115,7 @@ fn damage_is_named_and_a_newer_format_is_refused() {
     assert!(error.contains(&format!("{second} is damaged at byte 96")), "{error}");
     flip(second, 120);
     let text = objects.get("FREESTONE").expect("reads").expect("is there");
-    let newer = String::from_utf8(text).expect("text").replace("\"format\":2", "\"format\":7");
+    let newer = String::from_utf8(text).expect("text").replace("\"format\":3", "\"format\":7");
     objects.put("FREESTONE", newer.as_bytes()).expect("writes");
     let error = Store::in_bucket(objects, options(), RETENTION).expect_err("newer").to_string();
     assert!(error.contains("format version 7") && error.contains("use a newer program"), "{error}");
