@@ -44,7 +44,7 @@ impl Binder<'_> {
     pub fn plain<'c>(&self, call: &'c Call, span: Span) -> Result<Plain<'c>> {
         if let ([schema, own], None) = (call.name.parts.as_slice(), &call.receiver) {
             let name = format!("{}.{}", schema.text, own.text);
-            if self.world.catalog.macro_of(&name).is_some() {
+            if self.world.catalog.has_macro(&name) {
                 return Ok(Plain { name, quoted: true, arguments: call.arguments.clone(), call, span });
             }
         }

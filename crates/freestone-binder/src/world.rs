@@ -78,6 +78,11 @@ pub trait Catalog {
         None
     }
 
+    /// Whether there is a macro of this name.
+    fn has_macro(&self, name: &str) -> bool {
+        self.macro_of(name).is_some()
+    }
+
     /// The macro of this name.
     fn macro_of(&self, _name: &str) -> Option<Macro> {
         None

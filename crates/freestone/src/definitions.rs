@@ -154,7 +154,12 @@ pub(crate) fn check_unambiguous(snapshot: &Snapshot, name: &str) -> Result<()> {
 fn named_like_one_in(snapshot: &Snapshot, schema: &str) -> Option<String> {
     let tables = snapshot.tables().map(|table| &table.name);
     let mut all = tables.chain(snapshot.all_objects().map(|object| &object.name));
-    all.find(|name| name.strip_prefix(schema).is_some_and(|rest| rest.starts_with('.'))).cloned()
+    all.find(|name| is_within(name, schema)).cloned()
+}
+
+/// Whether a name in the catalog begins with that of a schema.
+pub(crate) fn is_within(name: &str, schema: &str) -> bool {
+    name.split_once('.').is_some_and(|(own, _)| own == schema)
 }
 
 /// Creates an object that belongs to nothing, or makes one with its name this one: what depends on that goes on.
@@ -246,10 +251,7 @@ fn set_only(transaction: &mut WriteTransaction, owner: u64, kind: Kind, definiti
 
 /// The generated columns of a table.
 pub(crate) fn generated<'s>(snapshot: &'s Snapshot, table: &str) -> &'s [GeneratedColumn] {
-    match generated_object(snapshot, table).map(|object| &object.definition) {
-        Some(Definition::GeneratedColumns { columns }) => columns,
-        _ => &[],
-    }
+    snapshot.table(table).map_or(&[], |table| snapshot.generated_columns(table.id))
 }
 
 /// The same as an object, if the table has any.

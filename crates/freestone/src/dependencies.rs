@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use freestone_binder::{Named, each_expression, named_tables};
 use freestone_sql::tree::{Expr, ExprKind, Query, Type, TypeKind, each_part};
-use freestone_store::schema::TableSchema;
-use freestone_store::{GeneratedColumn, Object, ObjectKind as Kind, Snapshot, Table, User};
+use freestone_store::{Object, ObjectKind as Kind, Snapshot, Table, User};
 
 use crate::definitions;
 use crate::error::{Error, Result};
@@ -58,11 +57,8 @@ pub(crate) enum Part<'t> {
 ///
 /// # Errors
 /// The text of an expression, which was read once, cannot be read.
-pub(crate) fn parts_of<'t>(
-    snapshot: &Snapshot,
-    schema: &'t TableSchema,
-    generated: &'t [GeneratedColumn],
-) -> Result<Vec<(Part<'t>, BTreeSet<u64>)>> {
+fn parts_of<'t>(snapshot: &'t Snapshot, table: &'t Table) -> Result<Vec<(Part<'t>, BTreeSet<u64>)>> {
+    let (schema, generated) = (&table.schema, definitions::generated(snapshot, &table.name));
     let defaults = (0..schema.columns.len()).filter_map(|at| Some((Part::Default(at), schema.default_of(at)?)));
     let checks = schema.checks.iter().map(|check| (Part::Check(&check.name), check.condition.as_str()));
     let values = generated.iter().map(|column| (Part::Generated(&column.name), column.declared.as_str()));
@@ -80,21 +76,17 @@ pub(crate) fn parts_of<'t>(
 /// The ids of the objects that the defaults, conditions and generated columns of a table name.
 ///
 /// # Errors
-/// As for [`parts_of`].
-pub(crate) fn of_table(
-    snapshot: &Snapshot,
-    schema: &TableSchema,
-    generated: &[GeneratedColumn],
-) -> Result<BTreeSet<u64>> {
-    Ok(parts_of(snapshot, schema, generated)?.into_iter().flat_map(|(_, ids)| ids).collect())
+/// The text of an expression, which was read once, cannot be read.
+pub(crate) fn of_table(snapshot: &Snapshot, table: &Table) -> Result<BTreeSet<u64>> {
+    Ok(parts_of(snapshot, table)?.into_iter().flat_map(|(_, ids)| ids).collect())
 }
 
 /// The parts of a table that name an object.
 ///
 /// # Errors
-/// As for [`parts_of`].
+/// As for [`of_table`].
 pub(crate) fn parts_naming<'t>(snapshot: &'t Snapshot, table: &'t Table, id: u64) -> Result<Vec<Part<'t>>> {
-    let parts = parts_of(snapshot, &table.schema, definitions::generated(snapshot, &table.name))?;
+    let parts = parts_of(snapshot, table)?;
     Ok(parts.into_iter().filter(|(_, ids)| ids.contains(&id)).map(|(part, _)| part).collect())
 }
 

@@ -82,8 +82,7 @@ impl TempSchema {
             return None;
         }
         let full = name_in(&self.name, name);
-        let is_there = snapshot.relation_id(&full).is_some() || sequences::find(snapshot, &full).is_some();
-        is_there.then_some(full)
+        sequences::is_taken(snapshot, &full).then_some(full)
     }
 
     /// The name in the catalog for a name in a text: temporary tables come before others.

@@ -198,7 +198,7 @@ impl Snapshot {
 
     /// A table by its id.
     pub fn table_by_id(&self, id: u64) -> Option<&Arc<Table>> {
-        self.state.tables.values().find(|table| table.id == id)
+        self.state.own_table(id)
     }
 
     /// All tables.
@@ -234,6 +234,11 @@ impl Snapshot {
     /// The objects of a kind that belong to a table or object.
     pub fn owned(&self, owner: u64, kind: ObjectKind) -> impl Iterator<Item = &Arc<Object>> {
         self.state.objects.owned(owner, kind)
+    }
+
+    /// The columns of a table that are not stored.
+    pub fn generated_columns(&self, table: u64) -> &[GeneratedColumn] {
+        self.state.objects.generated_columns(table)
     }
 
     /// A view by its name.

@@ -1,4 +1,4 @@
-//! The objects of the catalog besides tables: views, macros, types, sequences, and what belongs to tables.
+//! The objects of the catalog that are no tables: views, macros, types, sequences, and what belongs to tables.
 //!
 //! An object has an id, which no table and no other object has, and is found by it, by its kind and name, or by what it
 //! belongs to. Names of different kinds do not clash, but those of tables and views do.
@@ -225,6 +225,14 @@ impl Objects {
     pub fn owned(&self, owner: u64, kind: Kind) -> impl Iterator<Item = &Arc<Object>> {
         let ids = self.by_owner.range((owner, kind, 0)..=(owner, kind, u64::MAX));
         ids.filter_map(|(_, _, id)| self.get(*id))
+    }
+
+    /// The columns of a table that are not stored.
+    pub fn generated_columns(&self, table: u64) -> &[GeneratedColumn] {
+        match self.owned(table, Kind::GeneratedColumns).next().map(|object| &object.definition) {
+            Some(Definition::GeneratedColumns { columns }) => columns,
+            _ => &[],
+        }
     }
 
     /// Adds an object.

@@ -16,7 +16,7 @@ pub struct State {
     pub tables: BTreeMap<String, Arc<Table>>,
     /// The copies of tables, by id; see [`CopyOf`](crate::table::CopyOf).
     pub copies: BTreeMap<u64, Arc<Table>>,
-    /// What there is besides tables.
+    /// All that are no tables.
     pub objects: Arc<Objects>,
     /// Segments that are in no table any more, until their files are gone.
     pub removed: BTreeMap<u64, Removed>,
@@ -75,8 +75,12 @@ impl State {
 
     /// The table or copy with this id.
     pub(super) fn table_by_id(&self, id: u64) -> Result<&Arc<Table>, String> {
-        let table = self.copies.get(&id).or_else(|| self.tables.values().find(|t| t.id == id));
-        table.ok_or_else(|| no_number(id))
+        self.copies.get(&id).or_else(|| self.own_table(id)).ok_or_else(|| no_number(id))
+    }
+
+    /// The table with this id, which is no copy.
+    pub(super) fn own_table(&self, id: u64) -> Option<&Arc<Table>> {
+        self.tables.values().find(|table| table.id == id)
     }
 
     pub(super) fn change_table(&mut self, id: u64, change: impl FnOnce(&mut Table)) -> Result<(), String> {
@@ -99,7 +103,7 @@ impl State {
 
     /// Whether there is a table or object with this id.
     pub(super) fn has(&self, id: u64) -> bool {
-        self.objects.get(id).is_some() || self.tables.values().any(|table| table.id == id)
+        self.objects.get(id).is_some() || self.own_table(id).is_some()
     }
 
     /// The objects and tables that depend on one of these ids.
@@ -113,7 +117,7 @@ impl State {
     pub(super) fn described(&self, id: u64) -> String {
         match self.objects.get(id) {
             Some(object) => self.describe(object),
-            None => match self.tables.values().find(|table| table.id == id) {
+            None => match self.own_table(id) {
                 Some(table) => format!("table {}", table.name),
                 None => format!("object number {id}"),
             },

@@ -156,6 +156,10 @@ impl Catalog for Tables {
         definitions::text_of_type(object).map(str::to_owned)
     }
 
+    fn has_macro(&self, name: &str) -> bool {
+        self.scope.snapshot.object(Kind::Macro, name).is_some()
+    }
+
     fn macro_of(&self, name: &str) -> Option<Macro> {
         let object = self.scope.snapshot.object(Kind::Macro, name)?;
         self.scope.note_use(object.id);

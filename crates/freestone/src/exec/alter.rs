@@ -71,7 +71,7 @@ pub(crate) fn alter_table(
 /// Records on which objects the expressions of a table depend. The types of its columns were recorded when they were declared.
 fn record_uses(transaction: &mut WriteTransaction, context: &WriteContext, table: &str) -> Result<()> {
     let (found, snapshot) = (transaction.table(table)?, transaction.snapshot());
-    let mut uses = dependencies::of_table(&snapshot, &found.schema, definitions::generated(&snapshot, table))?;
+    let mut uses = dependencies::of_table(&snapshot, &found)?;
     let types =
         found.uses.iter().filter_map(|id| snapshot.object_by_id(*id)).filter(|known| known.kind() == Kind::Type);
     uses.extend(types.filter(|known| may_have(context, &snapshot, &found.schema, known)).map(|known| known.id));

@@ -82,7 +82,7 @@ pub(crate) fn create_table(
 /// Records on which objects a new table depends.
 fn record_uses(transaction: &mut WriteTransaction, name: &str, create: &CreateTable) -> Result<()> {
     let (table, snapshot) = (transaction.table(name)?, transaction.snapshot());
-    let mut uses = dependencies::of_table(&snapshot, &table.schema, definitions::generated(&snapshot, name))?;
+    let mut uses = dependencies::of_table(&snapshot, &table)?;
     for element in &create.elements {
         match element {
             TableElement::Column(column) => {

@@ -11,8 +11,8 @@ use freestone_store::{Object, ObjectKind as Kind, Snapshot, Table, User, WriteTr
 use crate::dependencies::{self, Part};
 use crate::error::{Error, Result};
 use crate::internal_names::shown;
+use crate::sequences;
 use crate::temp_schema::TempSchema;
-use crate::{definitions, sequences};
 
 /// What is dropped together.
 pub(super) struct Dropping<'s> {
@@ -31,11 +31,11 @@ impl<'s> Dropping<'s> {
     /// # Errors
     /// Something depends on what is named.
     pub fn of(snapshot: &'s Snapshot, temp: &TempSchema, named: Vec<u64>, cascade: bool) -> Result<Dropping<'s>> {
-        Dropping::beside(None, snapshot, temp, named, cascade)
+        Dropping::together_with(None, snapshot, temp, named, cascade)
     }
 
-    /// Besides something that goes as well, and of whose users nothing is asked.
-    fn beside(
+    /// The same if something else goes as well, of whose users nothing is asked.
+    fn together_with(
         gone: Option<u64>,
         snapshot: &'s Snapshot,
         temp: &TempSchema,
@@ -225,7 +225,7 @@ fn leave(transaction: &mut WriteTransaction, name: &str, used: u64) -> Result<()
         }
     }
     let table = transaction.table(name)?;
-    let mut uses = dependencies::of_table(&snapshot, &table.schema, definitions::generated(&snapshot, name))?;
+    let mut uses = dependencies::of_table(&snapshot, &table)?;
     // The columns are of the types of which they were.
     let is_type = |id: &&u64| snapshot.object_by_id(**id).is_some_and(|object| object.kind() == Kind::Type);
     uses.extend(table.uses.iter().filter(is_type));
@@ -268,7 +268,7 @@ pub(super) fn replace(
         let same = snapshot.owned(new, Kind::Sequence).find(|own| own.name == sequence.name);
         match same {
             Some(same) => transaction.use_instead(sequence.id, same.id)?,
-            None => drop(Dropping::beside(Some(old), base, temp, vec![sequence.id], false)?),
+            None => drop(Dropping::together_with(Some(old), base, temp, vec![sequence.id], false)?),
         }
     }
     Ok(transaction.use_instead(old, new)?)

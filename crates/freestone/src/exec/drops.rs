@@ -102,7 +102,7 @@ fn drop_schema(
     let Some(found) = snapshot.object(Kind::Schema, schema).filter(|_| !definitions::is_reserved(schema)) else {
         return if drop.if_exists { Ok(()) } else { Err(missing(Kind::Schema, schema, &snapshot)) };
     };
-    let within = |name: &str| name.split_once('.').is_some_and(|(own, _)| own == schema);
+    let within = |name: &str| definitions::is_within(name, schema);
     let tables = snapshot.tables().filter(|table| within(&table.name)).map(|table| (table.id, &table.name));
     let objects = snapshot.all_objects().filter(|object| within(&object.name));
     let (owned, free): (Vec<&Arc<Object>>, Vec<_>) = objects.partition(|object| object.owner.is_some());

@@ -6,12 +6,13 @@
 use freestone_binder::{Reference, each_reference};
 use freestone_sql::Span;
 use freestone_sql::tree::{Name, ObjectName, Table, TableAlias, TableKind};
-use freestone_store::{Definition, Object, ObjectKind as Kind, Snapshot, User, WriteTransaction};
+use freestone_store::{Definition, Object, Snapshot, User, WriteTransaction};
 
 use crate::dependencies;
 use crate::error::Result;
 use crate::internal_names::{PG_TEMP, is_temporary};
 use crate::provider::metadata::bare_or_quoted;
+use crate::sequences::is_taken;
 use crate::sql::names::{SCHEMA, kept_name, name_in};
 use crate::sql::written::Written;
 
@@ -114,11 +115,8 @@ impl Rename<'_> {
 
     /// Whether a name alone means something temporary, whose full name this is.
     fn means_temporary(&self, name: &str, temporary: &str) -> bool {
-        self.is_there(temporary) && !dependencies::means_permanent(self.snapshot, &self.view.uses, name, temporary)
-    }
-
-    fn is_there(&self, name: &str) -> bool {
-        self.snapshot.relation_id(name).is_some() || self.snapshot.object(Kind::Sequence, name).is_some()
+        is_taken(self.snapshot, temporary)
+            && !dependencies::means_permanent(self.snapshot, &self.view.uses, name, temporary)
     }
 
     /// A reference to the object under its new name: where it stands, and what stands there instead.
@@ -142,7 +140,7 @@ impl Rename<'_> {
         let mut parts = old.parts.clone();
         parts.pop();
         let is_hidden = !is_temporary(self.old)
-            && self.own_schema().is_some_and(|schema| self.is_there(&name_in(schema, self.new)));
+            && self.own_schema().is_some_and(|schema| is_taken(self.snapshot, &name_in(schema, self.new)));
         if parts.is_empty() && (is_used || is_hidden) {
             let schema = if is_temporary(self.old) { PG_TEMP } else { SCHEMA };
             parts.push(Name { text: schema.to_owned(), quoted: false, span: old.span });

@@ -88,6 +88,11 @@ pub(crate) fn free_name(snapshot: &Snapshot, name: &str) -> String {
     std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
 }
 
+/// Whether a table, view or sequence has a name.
+pub(crate) fn is_taken(snapshot: &Snapshot, name: &str) -> bool {
+    snapshot.relation_id(name).is_some() || find(snapshot, name).is_some()
+}
+
 /// Refuses a name that a table, view or sequence has.
 pub(crate) fn check_free(snapshot: &Snapshot, name: &str) -> Result<()> {
     if snapshot.relation_id(name).is_some() {

@@ -1,7 +1,6 @@
 //! Window functions over some partitions at a time, or over some rows, if those near a row are all that its values depend on.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,12 +14,13 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::limit::LimitStream;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt};
 
 use crate::windows::reach_of;
 
@@ -122,7 +122,7 @@ impl ExecutionPlan for DividedWindowsExec {
         let (window, order) = (self.window.clone(), self.input.properties().output_ordering().cloned());
         let (schema, metrics) = (self.input.schema(), BaselineMetrics::new(&self.metrics, number));
         let time = metrics.elapsed_compute().clone();
-        let compute = move |Chunk { rows, wanted }: Chunk| {
+        let compute = move |Chunk { rows, skip, fetch }: Chunk| {
             let rows: Arc<dyn PartitionStream> = Arc::new(ChunkRows { schema: schema.clone(), rows });
             let input = StreamingTableExec::try_new(schema.clone(), vec![rows], None, order.clone(), false, None)?;
             let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
@@ -132,7 +132,8 @@ impl ExecutionPlan for DividedWindowsExec {
                 let took = window.metrics().and_then(|metrics| metrics.elapsed_compute()).unwrap_or(0);
                 time.add_duration(Duration::from_nanos(took as u64));
             });
-            let rows = within(rows, wanted);
+            let rows =
+                LimitStream::new(rows, skip, fetch, BaselineMetrics::new(&ExecutionPlanMetricsSet::new(), number));
             Ok::<_, DataFusionError>(rows.chain(end.filter_map(|()| std::future::ready(None))))
         };
         let chunks = futures::stream::try_unfold(chunks, |mut chunks| async move {
@@ -148,27 +149,13 @@ impl ExecutionPlan for DividedWindowsExec {
     }
 }
 
-/// The rows of a stream at some positions.
-fn within(
-    rows: SendableRecordBatchStream,
-    wanted: Range<usize>,
-) -> impl Stream<Item = Result<RecordBatch>> + Send + 'static {
-    let rows = rows.scan(0, move |before, batch| {
-        let batch = batch.map(|batch| {
-            let (first, end) = (*before, *before + batch.num_rows());
-            *before = end;
-            let (from, to) = (wanted.start.clamp(first, end), wanted.end.clamp(first, end));
-            batch.slice(from - first, to - from)
-        });
-        std::future::ready(Some(batch))
-    });
-    rows.try_filter(|batch| std::future::ready(batch.num_rows() > 0))
-}
-
-/// Rows of which functions are computed together, and those of them whose values are right.
+/// Rows of which functions are computed together.
 struct Chunk {
     rows: Vec<RecordBatch>,
-    wanted: Range<usize>,
+    /// The first rows, which are there for the values of others.
+    skip: usize,
+    /// The number of rows after these whose values are right; all without one.
+    fetch: Option<usize>,
 }
 
 /// The same as an input.
@@ -209,7 +196,7 @@ impl Chunks {
             Some(reach) => self.next_rows(reach).await,
             None => {
                 let rows = self.next_partitions().await?;
-                Ok(rows.map(|rows| Chunk { rows, wanted: 0..usize::MAX }))
+                Ok(rows.map(|rows| Chunk { rows, skip: 0, fetch: None }))
             }
         }
     }
@@ -227,7 +214,7 @@ impl Chunks {
         if end <= self.done {
             return Ok(None);
         }
-        let chunk = Chunk { rows: self.pending.clone(), wanted: self.done..end };
+        let chunk = Chunk { rows: self.pending.clone(), skip: self.done, fetch: Some(end - self.done) };
         self.done = end.min(reach.before);
         self.remove(end - self.done)?;
         Ok(Some(chunk))

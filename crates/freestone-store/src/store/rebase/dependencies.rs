@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::{ById, States, conflict};
 use crate::error::Result;
 use crate::schema::{Column, ForeignKey, TableSchema};
-use crate::store::objects::{Definition, GeneratedColumn, Kind, Object};
+use crate::store::objects::{GeneratedColumn, Kind, Object};
 use crate::store::state::{State, User};
 use crate::table::Table;
 
@@ -71,20 +71,12 @@ impl<'a> Side<'a> {
     fn is_kept_in(self, other: Side<'_>, id: u64) -> bool {
         if let (Some(table), Some(kept)) = (self.tables.get(&id), other.tables.get(&id)) {
             return (Arc::ptr_eq(table, kept) || table.name == kept.name && has_columns(&kept.schema, &table.schema))
-                && has_generated(other.generated(id), self.generated(id));
+                && has_generated(other.state.objects.generated_columns(id), self.state.objects.generated_columns(id));
         }
         let (Some(object), Some(kept)) = (self.state.objects.get(id), other.state.objects.get(id)) else {
             return false;
         };
         Arc::ptr_eq(object, kept) || object.name == kept.name && object.query() == kept.query()
-    }
-
-    fn generated(self, table: u64) -> &'a [GeneratedColumn] {
-        let found = self.state.objects.owned(table, Kind::GeneratedColumns).next();
-        match found.map(|object| &object.definition) {
-            Some(Definition::GeneratedColumns { columns }) => columns,
-            _ => &[],
-        }
     }
 
     /// What has a name with a schema in it: the id, the schema and the name. `objects`: also what is no table.
