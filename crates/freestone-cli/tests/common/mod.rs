@@ -8,6 +8,11 @@ use std::time::{Duration, Instant};
 pub fn end(child: &mut Child, signal: &str, within: Duration) -> Option<i32> {
     let pid = child.id().to_string();
     assert!(Command::new("kill").args([signal, &pid]).status().expect("kill runs").success());
+    status(child, within)
+}
+
+/// The exit status of a process that ends within a time.
+pub fn status(child: &mut Child, within: Duration) -> Option<i32> {
     let began = Instant::now();
     while began.elapsed() < within {
         if let Some(status) = child.try_wait().expect("a status") {
