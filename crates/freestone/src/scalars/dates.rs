@@ -14,8 +14,8 @@ use super::kinds::{INT, TEXT, in_micros};
 use super::rows::{any_null, ints, invalid, reals, texts, too_large};
 use crate::times::calendar::{checked_days, civil, day_name, days_in_month, iso_week, month_name, weekday};
 use crate::times::{
-    Call, Interval, Part, Zone, date_part, exact_cast, finished, finite, integers, interval_of, intervals,
-    keeping_infinite, local_ticks, map, part_of_times, part_type, stepped, taken_by_parts, without_infinite,
+    Call, Interval, Part, Zone, date_part, day_of, exact_cast, finished, finite, integers, interval_of, intervals,
+    keeping_infinite, local_ticks, map, part_of_times, part_type, stepped, taken_by_parts, without_infinite, zip,
 };
 
 const DAY_SECONDS: i64 = 86_400;
@@ -110,7 +110,7 @@ fn days(times: &ArrayRef, zone: &Zone) -> Result<Int64Array> {
         return integers(times);
     }
     let (ticks, per_second) = local_ticks(times, zone)?;
-    map(&ticks, |value| Ok(value.div_euclid(DAY_SECONDS * per_second)))
+    map(&ticks, |value| Ok(day_of(value, per_second)))
 }
 
 fn of_days(call: &Call, value: impl Fn(i64) -> i64) -> Result<ArrayRef> {
@@ -193,27 +193,42 @@ fn micros(times: &ArrayRef, zone: &Zone) -> Result<Int64Array> {
 }
 
 fn differences(call: &Call, difference: fn(Part, i64, i64) -> Option<i64>) -> Result<ArrayRef> {
-    let names = texts(call, 0)?;
     let (from, to) = (call.array(1)?, call.array(2)?);
     let is_clock = |times: &ArrayRef| matches!(times.data_type(), DataType::Time32(_) | DataType::Time64(_));
     if is_clock(&from) != is_clock(&to) {
         return invalid("a time of day and a date have no difference");
     }
     // Infinite times have no differences.
-    let (from, to) = (micros(&finite(&from)?, &call.zone)?, micros(&finite(&to)?, &call.zone)?);
+    let (from, to) = (finite(&from)?, finite(&to)?);
+    let between = |part, from, to| difference(part, from, to).map_or_else(|| too_large("BIGINT"), Ok);
+    if call.constant(0).is_some() {
+        let Some(name) = call.text(0, "the part of a difference")? else { return Ok(call.nulls()) };
+        let are_dates = [&from, &to].iter().all(|times| *times.data_type() == DataType::Date32);
+        // The same in microseconds is the same in days, and needs no division.
+        let differences = match counted_part(&name)? {
+            Part::Day if are_dates => zip::<_, _, Int64Type>(&integers(&from)?, &integers(&to)?, |a, b| Ok(b - a))?,
+            part => zip::<_, _, Int64Type>(&micros(&from, &call.zone)?, &micros(&to, &call.zone)?, |a, b| {
+                between(part, a, b)
+            })?,
+        };
+        return Ok(Arc::new(differences));
+    }
+    let (names, from, to) = (texts(call, 0)?, micros(&from, &call.zone)?, micros(&to, &call.zone)?);
     let row = |row: usize| -> Result<Option<i64>> {
         if any_null(&[&names, &from, &to], row) {
             return Ok(None);
         }
-        let name = names.value(row);
-        match Part::named(name).filter(|part| *part < Part::Epoch) {
-            Some(part) => {
-                difference(part, from.value(row), to.value(row)).map_or_else(|| too_large("BIGINT"), |n| Ok(Some(n)))
-            }
-            None => invalid(format!("{name} is no part of a time by which differences are counted")),
-        }
+        between(counted_part(names.value(row))?, from.value(row), to.value(row)).map(Some)
     };
     Ok(Arc::new((0..names.len()).map(row).collect::<Result<Int64Array>>()?))
+}
+
+/// A part by its name, by which differences are counted.
+fn counted_part(name: &str) -> Result<Part> {
+    match Part::named(name).filter(|part| *part < Part::Epoch) {
+        Some(part) => Ok(part),
+        None => invalid(format!("{name} is no part of a time by which differences are counted")),
+    }
 }
 
 /// Months since the year 0.

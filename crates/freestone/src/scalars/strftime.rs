@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringViewArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringViewBuilder};
 use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
@@ -42,8 +42,33 @@ impl LastFormat {
     }
 }
 
+/// The texts of dates that came last, by their days.
+struct KnownTexts(Vec<Option<(i64, String)>>);
+
+impl Default for KnownTexts {
+    fn default() -> Self {
+        KnownTexts(vec![None; KnownTexts::PLACES])
+    }
+}
+
+impl KnownTexts {
+    const PLACES: usize = 1 << 12;
+
+    fn get(&self, days: i64) -> Option<&str> {
+        self.0[days as usize % KnownTexts::PLACES]
+            .as_ref()
+            .filter(|known| known.0 == days)
+            .map(|known| known.1.as_str())
+    }
+
+    fn add(&mut self, days: i64, text: &str) {
+        self.0[days as usize % KnownTexts::PLACES] = Some((days, text.to_owned()));
+    }
+}
+
 fn strftime(call: &Call) -> Result<ArrayRef> {
     let (a, b) = (call.array(0)?, call.array(1)?);
+    let is_constant = call.constant(usize::from(!is_text(a.data_type()))).is_some();
     let (times, formats) = if is_text(a.data_type()) { (b, a) } else { (a, b) };
     let formats = exact_cast(&formats, &TEXT)?;
     let formats = formats.as_string_view();
@@ -59,22 +84,33 @@ fn strftime(call: &Call) -> Result<ArrayRef> {
         }
     };
     let mut last = LastFormat::default();
-    let mut row = |row: usize| -> Result<Option<String>> {
+    // The same dates come again and again.
+    let mut known = (is_constant && *times.data_type() == DataType::Date32).then(KnownTexts::default);
+    let (mut written, mut text) = (StringViewBuilder::with_capacity(local.len()), String::new());
+    for row in 0..local.len() {
         if local.is_null(row) || formats.is_null(row) {
-            return Ok(None);
+            written.append_null();
+            continue;
         }
-        let (value, day) = (local.value(row), DAY_SECONDS * per_second);
+        let (instant, value, day) = (instants.value(row), local.value(row), DAY_SECONDS * per_second);
+        if let Some(text) = known.as_ref().and_then(|known| known.get(instant / DAY_SECONDS)) {
+            written.append_value(text);
+            continue;
+        }
         let time = LocalTime {
             days: value.div_euclid(day),
             ns: value.rem_euclid(day) * (SECOND_NS / per_second),
-            offset: (value - instants.value(row)) / per_second,
+            offset: (value - instant) / per_second,
             zone: is_zoned.then_some(&call.zone),
         };
-        let mut text = String::new();
+        text.clear();
         last.of(formats.value(row))?.write(&time, &mut text);
-        Ok(Some(text))
-    };
-    Ok(Arc::new((0..local.len()).map(&mut row).collect::<Result<StringViewArray>>()?))
+        written.append_value(&text);
+        if let Some(known) = &mut known {
+            known.add(instant / DAY_SECONDS, &text);
+        }
+    }
+    Ok(Arc::new(written.finish()))
 }
 
 /// TIMESTAMP, or TIMESTAMP WITH TIME ZONE if the format has an offset.

@@ -6,8 +6,8 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Ar
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::{CastOptions, cast_with_options, nullif};
 use datafusion::arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
-    TimeUnit,
+    ArrowPrimitiveType, DataType, Date32Type, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    IntervalUnit, TimeUnit,
 };
 use datafusion::error::{DataFusionError, Result};
 
@@ -75,7 +75,8 @@ pub(crate) fn exact_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
 /// Integers of any width, days of dates, ticks of timestamps and times of day, as 64-bit integers.
 pub(crate) fn integers(array: &ArrayRef) -> Result<Int64Array> {
     let array = match array.data_type() {
-        DataType::Date32 | DataType::Time32(_) => exact_cast(array, &DataType::Int32)?,
+        DataType::Date32 => return Ok(array.as_primitive::<Date32Type>().unary(i64::from)),
+        DataType::Time32(_) => exact_cast(array, &DataType::Int32)?,
         _ => array.clone(),
     };
     Ok(exact_cast(&array, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
@@ -88,6 +89,17 @@ pub(crate) fn ticks(array: &ArrayRef) -> Result<(Int64Array, i64)> {
         other => return Err(internal(&format!("{other} has no ticks"))),
     };
     Ok((integers(array)?, per_second(unit)))
+}
+
+/// The day of ticks since 1970. The usual units are constants: a division by one of them is a multiplication.
+#[inline]
+pub(crate) fn day_of(ticks: i64, per_second: i64) -> i64 {
+    const DAY_SECONDS: i64 = 86_400;
+    match per_second {
+        1_000_000 => ticks.div_euclid(DAY_SECONDS * 1_000_000),
+        1_000_000_000 => ticks.div_euclid(DAY_SECONDS * 1_000_000_000),
+        _ => ticks.div_euclid(DAY_SECONDS * per_second),
+    }
 }
 
 /// The ticks of timestamps in local time. Timestamps with a time zone are converted to that of the session.
@@ -157,7 +169,7 @@ pub(crate) fn infinity(is_positive: bool, data_type: &DataType) -> i64 {
 
 /// Dates or timestamps with NULL in the place of infinite ones, which have no parts.
 pub(crate) fn finite(times: &ArrayRef) -> Result<ArrayRef> {
-    if !matches!(times.data_type(), DataType::Date32 | DataType::Timestamp(..)) {
+    if !may_be_infinite(times)? {
         return Ok(times.clone());
     }
     let values = integers(times)?;
@@ -167,6 +179,21 @@ pub(crate) fn finite(times: &ArrayRef) -> Result<ArrayRef> {
         true => Ok(nullif(times, &infinite)?),
         false => Ok(times.clone()),
     }
+}
+
+/// Whether some values may be infinite. What a NULL row holds counts, too.
+pub(crate) fn may_be_infinite(times: &ArrayRef) -> Result<bool> {
+    Ok(match times.data_type() {
+        DataType::Date32 => {
+            let days = times.as_primitive::<Date32Type>().values();
+            days.iter().fold(false, |any, days| any | (*days == i32::MAX) | (*days <= -i32::MAX))
+        }
+        DataType::Timestamp(..) => {
+            let ticks = integers(times)?;
+            ticks.values().iter().fold(false, |any, ticks| any | (*ticks == i64::MAX) | (*ticks <= -i64::MAX))
+        }
+        _ => false,
+    })
 }
 
 /// Integers as dates, times of day or timestamps.
@@ -196,6 +223,10 @@ pub(crate) fn zip<A: ArrowPrimitiveType, B: ArrowPrimitiveType, O: ArrowPrimitiv
     combine: impl Fn(A::Native, B::Native) -> Result<O::Native>,
 ) -> Result<PrimitiveArray<O>> {
     let nulls = NullBuffer::union(a.nulls(), b.nulls());
+    if nulls.is_none() {
+        let values = a.values().iter().zip(b.values()).map(|(a, b)| combine(*a, *b)).collect::<Result<Vec<_>>>()?;
+        return Ok(PrimitiveArray::new(values.into(), None));
+    }
     let mut values = Vec::with_capacity(a.len());
     for row in 0..a.len() {
         let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));

@@ -1,5 +1,7 @@
 //! The proleptic Gregorian calendar over numbers of days since 1970-01-01, with a year 0 before year 1.
 
+use std::sync::LazyLock;
+
 /// The months of a year.
 pub(crate) const MONTHS: [&str; 12] = [
     "January",
@@ -39,9 +41,31 @@ pub struct Civil {
     pub day: i64,
 }
 
-/// Year, month and day of a day number (Howard Hinnant's `civil_from_days`). Years begin in March here, so that the
-/// leap day is the last day of a year.
+/// The days whose dates are looked up in a table: those of the years 1900 to 2099.
+const TABLE_FROM: i64 = -25_567;
+const TABLE_DAYS: i64 = 73_049;
+/// Year, month and day.
+type TableEntry = (i16, u8, u8);
+static TABLE: LazyLock<Vec<TableEntry>> = LazyLock::new(|| {
+    let entry = |at: i64| {
+        let date = computed(TABLE_FROM + at);
+        (date.year as i16, date.month as u8, date.day as u8)
+    };
+    (0..TABLE_DAYS).map(entry).collect()
+});
+
+/// Year, month and day of a day number.
+#[inline]
 pub fn civil(days: i64) -> Civil {
+    let near = days.checked_sub(TABLE_FROM).and_then(|at| TABLE.get(usize::try_from(at).ok()?));
+    match near {
+        Some((year, month, day)) => Civil { year: (*year).into(), month: (*month).into(), day: (*day).into() },
+        None => computed(days),
+    }
+}
+
+/// The same (Howard Hinnant's `civil_from_days`). Years begin in March here, so that the leap day is the last day of a year.
+fn computed(days: i64) -> Civil {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

@@ -4,10 +4,10 @@
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, StringArray, new_null_array};
 use datafusion::arrow::compute::kernels::zip::zip;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::ColumnarValue;
 
-use super::arrays::{exact_cast, finished, infinite, infinity, integers, is_text};
+use super::arrays::{exact_cast, finished, infinite, infinity, integers, is_text, may_be_infinite};
 use super::convert::infinity_text;
 use super::function::Call;
 
@@ -43,6 +43,10 @@ struct Signs {
 impl Signs {
     /// Nothing if no argument is infinite.
     fn of(call: &Call) -> Result<Option<Signs>> {
+        let may_be = |at| call.array(at).and_then(|times| may_be_infinite(&times));
+        if !(0..call.count()).try_fold(false, |any, at| Ok::<_, DataFusionError>(any || may_be(at)?))? {
+            return Ok(None);
+        }
         let mut positive = vec![None; call.rows()];
         let mut arguments = vec![];
         for at in 0..call.count() {

@@ -34,8 +34,8 @@ use datafusion::execution::session_state::SessionState;
 
 pub(crate) use aggregates::behind as behind_planned;
 pub(crate) use arrays::{
-    INTERVAL, TIMESTAMP, exact_cast, finished, finite, infinite, integers, interval_of, intervals, is_span, is_text,
-    is_time_of_day, local_ticks, map, out_of_range, stored, timestamptz, to_instant,
+    INTERVAL, TIMESTAMP, day_of, exact_cast, finished, finite, infinite, integers, interval_of, intervals, is_span,
+    is_text, is_time_of_day, local_ticks, map, out_of_range, stored, timestamptz, to_instant, zip,
 };
 pub(crate) use casts::{TimeCasts, with_ours as with_own_casts};
 pub(crate) use convert::argument as argument_of_cast;

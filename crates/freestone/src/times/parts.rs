@@ -12,7 +12,7 @@ use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::SimplifyContext;
 
 use super::arrays::{
-    INTERVAL, Intervals, TIMESTAMP, finite, integers, interval_of, intervals, is_span, is_text, is_time_of_day,
+    INTERVAL, Intervals, TIMESTAMP, day_of, finite, integers, interval_of, intervals, is_span, is_text, is_time_of_day,
     local_ticks, map, out_of_range, per_second, ticks,
 };
 use super::calendar::{civil, day_of_year, days_of, iso_week, iso_year_start, run_of_years, weekday};
@@ -253,7 +253,7 @@ fn of_times(part: Part, times: &ArrayRef, zone: &Zone, to: &DataType) -> Result<
     let of = |value: i64| match part.is_in_clock() {
         // A time of day may be 24:00:00.
         true => part.of_clock(if is_clock { value } else { value.rem_euclid(day) }, per_second),
-        false => part.of_days(value.div_euclid(day)),
+        false => part.of_days(day_of(value, per_second)),
     };
     typed(map::<_, Int64Type>(&values, |value| Ok(of(value)))?, to)
 }

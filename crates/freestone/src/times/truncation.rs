@@ -12,8 +12,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
 
 use super::arrays::{
-    INTERVAL, Intervals, TIMESTAMP, exact_cast, finished, interval_of, intervals, is_span, is_text, is_time_of_day,
-    map, out_of_range, stored, ticks, to_instant, to_local,
+    INTERVAL, Intervals, TIMESTAMP, day_of, exact_cast, finished, interval_of, intervals, is_span, is_text,
+    is_time_of_day, map, out_of_range, stored, ticks, to_instant, to_local,
 };
 use super::calendar::{add_months, civil};
 use super::function::{Call, Order, TimeFunction, wrong_types};
@@ -122,7 +122,7 @@ fn cut(part: Part, value: i64, per_second: i64) -> Result<i64> {
         };
     }
     let day = DAY_SECONDS * per_second;
-    part.start_of(value.div_euclid(day)).checked_mul(day).ok_or_else(|| out_of_range("timestamp"))
+    part.start_of(day_of(value, per_second)).checked_mul(day).ok_or_else(|| out_of_range("timestamp"))
 }
 
 /// Days and longer parts begin at midnight of the zone. Within a day, the offset does not change.
