@@ -82,7 +82,13 @@ fn best(groups: &Groups, greatest: bool) -> Result<Vec<Vec<u32>>> {
                 let least = places.into_iter().reduce(|a, b| if compare(b, a) == Ordering::Less { b } else { a });
                 return Ok(least.into_iter().map(|place| place as u32).collect());
             }
-            places.sort_by(|a, b| compare(*a, *b));
+            // Equal values stay in the order of arrival.
+            let in_order = |a: &usize, b: &usize| compare(*a, *b).then(a.cmp(b));
+            if count < places.len() / 4 {
+                places.select_nth_unstable_by(count, in_order);
+                places.truncate(count);
+            }
+            places.sort_unstable_by(in_order);
             Ok(places.into_iter().take(count).map(|place| place as u32).collect())
         })
         .collect()

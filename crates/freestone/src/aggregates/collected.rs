@@ -248,6 +248,9 @@ impl CollectedAccumulator {
             (self.count, self.reduced) = (kept.len(), kept.len());
             self.rows.take();
             self.rows.push(taken(&columns, kept)?);
+        } else {
+            // All rows have an effect, and are not put together again until the end.
+            self.reduced = usize::MAX / 2;
         }
         Ok(())
     }

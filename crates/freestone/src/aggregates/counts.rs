@@ -1,14 +1,16 @@
 //! Frequencies of values: `mode`, `histogram`, `entropy` and `approx_top_k`.
 
 use std::cmp::{Ordering, Reverse};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, MapArray, StructArray, UInt32Array, UInt64Array,
+    Array, ArrayRef, AsArray, Float64Array, MapArray, StringViewArray, StructArray, UInt32Array, UInt64Array,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
-use datafusion::arrow::compute::take;
+use datafusion::arrow::compute::{cast, take};
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
+use datafusion::common::HashMap;
 use datafusion::error::Result;
 
 use super::choices::{comparator, lists};
@@ -44,10 +46,62 @@ struct Run {
     count: u64,
 }
 
+/// Values of which equal ones have equal bytes. Other ones are only compared: zeros of two signs are equal, and so are 30 days and
+/// a month.
+enum Keys {
+    Words(Vec<i64>),
+    Texts(StringViewArray),
+}
+
+impl Keys {
+    fn of(column: &ArrayRef) -> Option<Keys> {
+        let data_type = column.data_type();
+        let is_word = data_type.is_integer() || matches!(data_type, DataType::Timestamp(..) | DataType::Time64(_));
+        Some(match data_type {
+            DataType::Date32 => Keys::words(&cast(column, &DataType::Int32).ok()?)?,
+            // Beyond the largest BIGINT, two numbers must not become one.
+            DataType::UInt64 => return None,
+            _ if is_word => Keys::words(column)?,
+            DataType::Utf8View => Keys::Texts(column.as_string_view().clone()),
+            _ => return None,
+        })
+    }
+
+    fn words(column: &ArrayRef) -> Option<Keys> {
+        Some(Keys::Words(cast(column, &DataType::Int64).ok()?.as_primitive::<Int64Type>().values().to_vec()))
+    }
+
+    /// The distinct values at these places, in the order of their first ones.
+    fn counted(&self, places: Vec<usize>) -> Vec<Run> {
+        match self {
+            Keys::Words(words) => counted(places, |place| words[place]),
+            Keys::Texts(texts) => counted(places, |place| texts.value(place)),
+        }
+    }
+}
+
+fn counted<K: Hash + Eq>(places: Vec<usize>, key: impl Fn(usize) -> K) -> Vec<Run> {
+    let (mut known, mut runs) = (HashMap::<K, usize>::new(), Vec::<Run>::new());
+    for place in places {
+        let at = *known.entry(key(place)).or_insert(runs.len());
+        match runs.get_mut(at) {
+            Some(run) => run.count += 1,
+            None => runs.push(Run { first: place, count: 1 }),
+        }
+    }
+    runs
+}
+
 /// The distinct values of each group in sorted order.
 fn runs(groups: &Groups) -> Result<Vec<Vec<Run>>> {
     let compare = comparator(&groups.columns[0], false)?;
+    let keys = Keys::of(&groups.columns[0]);
     let of_group = |mut places: Vec<usize>| {
+        if let Some(keys) = &keys {
+            let mut runs = keys.counted(places);
+            runs.sort_by(|a, b| compare(a.first, b.first));
+            return runs;
+        }
         places.sort_by(|a, b| compare(*a, *b));
         let mut runs: Vec<Run> = vec![];
         for place in places {

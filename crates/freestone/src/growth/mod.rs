@@ -14,6 +14,9 @@ mod weights;
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::{Array, ListArray};
+use datafusion::arrow::buffer::OffsetBuffer;
+use datafusion::arrow::compute::interleave;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
@@ -101,6 +104,22 @@ struct Bounded {
     is_slow: bool,
 }
 
+/// The lists of a value of each argument, all of one type; `None` for other functions. DataFusion appends the values one by one.
+fn listed(name: &str, args: &ScalarFunctionArgs) -> Result<Option<ColumnarValue>> {
+    let DataType::List(field) = args.return_field.data_type() else { return Ok(None) };
+    let is_array = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Array(_));
+    let is_item = |arg: &ColumnarValue| arg.data_type() == *field.data_type() && !field.data_type().is_nested();
+    if name != "make_array" || !args.args.iter().any(is_array) || !args.args.iter().all(is_item) {
+        return Ok(None);
+    }
+    let columns = ColumnarValue::values_to_arrays(&args.args)?;
+    let columns: Vec<&dyn Array> = columns.iter().map(AsRef::as_ref).collect();
+    let places = (0..args.number_rows).flat_map(|row| (0..columns.len()).map(move |column| (column, row)));
+    let items = interleave(&columns, &places.collect::<Vec<_>>())?;
+    let lengths = OffsetBuffer::from_repeated_length(columns.len(), args.number_rows);
+    Ok(Some(ColumnarValue::Array(Arc::new(ListArray::try_new(field.clone(), lengths, items, None)?))))
+}
+
 /// Whether values of a type have a few bytes.
 pub(crate) fn is_small(data_type: &DataType) -> bool {
     data_type.primitive_width().is_some() || matches!(data_type, DataType::Boolean | DataType::Null)
@@ -152,7 +171,10 @@ impl ScalarUDFImpl for Bounded {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let growth = if is_small(args.return_field.data_type()) { Growth::Share(0) } else { self.growth };
         let function = Function { name: self.inner.name(), growth, is_slow: self.is_slow };
-        in_steps(args, &function, &|args| self.inner.invoke_with_args(args))
+        in_steps(args, &function, &|args| match listed(self.inner.name(), &args)? {
+            Some(lists) => Ok(lists),
+            None => self.inner.invoke_with_args(args),
+        })
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
