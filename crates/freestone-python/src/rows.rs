@@ -3,7 +3,6 @@
 use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::*;
-use arrow::util::display::array_value_to_string;
 use freestone::display::ValueTexts;
 use freestone::{Error, ErrorKind};
 use parking_lot::Mutex;
@@ -304,15 +303,17 @@ fn durations<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
     each(py, array, |at| Ok(delta(py, counts[at])?.into_any()))
 }
 
-/// Intervals as timedelta. Those with months, whose length depends on the calendar, as text.
+/// Intervals as timedelta. Those with months, whose length depends on the calendar, as SQL writes them.
 fn intervals<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
     let unit = IntervalUnit::MonthDayNano;
     let wide = converted(py, array, &DataType::Interval(unit))?;
     let values = wide.as_primitive::<IntervalMonthDayNanoType>();
+    let texts = ValueTexts::new(wide.as_ref()).map_err(Error::from).or_raise(py)?;
     each(py, array, |at| {
         let value = values.value(at);
         if value.months != 0 {
-            let text = array_value_to_string(&wide, at).map_err(Error::from).or_raise(py)?;
+            let mut text = String::new();
+            texts.append(at, &mut text);
             return Ok(PyString::new(py, &text).into_any());
         }
         let days = PyDelta::new(py, value.days, 0, 0, true)?;
