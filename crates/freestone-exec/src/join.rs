@@ -261,7 +261,7 @@ impl Join {
     /// Chains the rows of all threads. `range`: of the first key.
     fn build(&self, parts: Vec<Rows>, range: Option<(i64, i64)>, mut claim: Claim) -> Result<Built> {
         let count: usize = parts.iter().map(Rows::len).sum();
-        let rows = FrozenRows::joined(self.layout.clone(), parts)?;
+        let mut rows = FrozenRows::joined(self.layout.clone(), parts)?;
         let span = range.map(|(low, high)| high.abs_diff(low));
         let is_dense = |span: &u64| *span < RANGE_MIN.max(count as u64 * RANGE_PER_ROW);
         if let Some(is_below) = self.plan.by_range {
@@ -275,20 +275,33 @@ impl Join {
             _ => (buckets(count) * 8, None),
         };
         claim.resize(rows.bytes() + directory_bytes)?;
-        let chains = Chains {
-            rows: &rows,
-            next: OnceLock::new(),
-            threads: if count < FEW_ROWS { 1 } else { self.context.threads() },
-        };
+        let (mut directory, mut next) = self.chained(&rows, low)?;
+        let bytes = |rows: &FrozenRows, next: &[AtomicU32]| rows.bytes() + directory_bytes + next.len() * 4;
+        claim.resize(bytes(&rows, &next))?;
+        // Rows that are found together are put together, unless there is no memory for it. Those that are returned at the end are not.
+        let is_worth_it = !self.plan.kind.returns_build() && is_crowded(&next, count);
+        if is_worth_it && claim.resize(bytes(&rows, &next) * 2 + count * 4).is_ok() {
+            let numbers = directory.numbers(&next);
+            if numbers.len() == count {
+                rows = rows.in_order(&numbers);
+                (directory, next) = self.chained(&rows, low)?;
+            }
+            claim.resize(bytes(&rows, &next))?;
+        }
+        let paired = self.unpaired(&rows);
+        Ok(Built { rows, directory, next, paired, _claim: claim })
+    }
+
+    /// Rows in buckets: by a key between `low` and its span, or by hashes.
+    fn chained(&self, rows: &FrozenRows, low: Option<(i64, u64)>) -> Result<(Directory, Vec<AtomicU32>)> {
+        let threads = if rows.len() < FEW_ROWS { 1 } else { self.context.threads() };
+        let chains = Chains { rows, next: OnceLock::new(), threads };
         check(self.context.as_ref())?;
         let directory = match low {
             Some((low, span)) => chains.by_key(low, span as usize + 1, self.layout.word_of(0)),
-            None => chains.by_hash(buckets(count), has_int_key(&self.plan).then(|| self.layout.word_of(0))),
+            None => chains.by_hash(buckets(rows.len()), has_int_key(&self.plan).then(|| self.layout.word_of(0))),
         };
-        let next = chains.next.into_inner().unwrap_or_default();
-        claim.resize(rows.bytes() + directory_bytes + next.len() * 4)?;
-        let paired = self.unpaired(&rows);
-        Ok(Built { rows, directory, next, paired, _claim: claim })
+        Ok((directory, chains.next.into_inner().unwrap_or_default()))
     }
 
     /// No row has a pair yet.
@@ -307,6 +320,18 @@ fn has_int_key(plan: &Plan) -> bool {
     plan.build[0].form == Form::Int && !plan.null_equals_null && !has_nulls
 }
 
+/// Rows that share buckets are put together from so many rows on, if most have a next one that is farther away than so many rows.
+const CROWDED_ROWS: usize = 1 << 12;
+const NEAR_ROWS: u32 = 64;
+
+fn is_crowded(next: &[AtomicU32], rows: usize) -> bool {
+    let is_far = |(row, next): (usize, &AtomicU32)| {
+        let next = next.load(Ordering::Relaxed);
+        next != 0 && (row as u32).abs_diff(next - 1) > NEAR_ROWS
+    };
+    rows >= CROWDED_ROWS && next.iter().enumerate().filter(|row| is_far(*row)).count() > rows / 2
+}
+
 /// The buckets of a directory by hashes.
 fn buckets(rows: usize) -> usize {
     (rows + rows / 4).next_power_of_two().max(64)
@@ -314,6 +339,26 @@ fn buckets(rows: usize) -> usize {
 
 /// The number of rows below which a second thread costs more than it saves.
 const FEW_ROWS: usize = 1 << 15;
+
+impl Directory {
+    /// The numbers of rows, bucket by bucket.
+    fn numbers(&self, next: &[AtomicU32]) -> Vec<u32> {
+        let mut numbers = vec![];
+        let mut add = |first: u32| {
+            let mut found = first;
+            while found != 0 {
+                numbers.push(found - 1);
+                found = next.get(found as usize - 1).map_or(0, |next| next.load(Ordering::Relaxed));
+            }
+        };
+        match self {
+            Directory::Hash { entries, .. } => entries.iter().for_each(|entry| add(*entry as u32)),
+            Directory::Key { rows, .. } => rows.iter().for_each(|first| add(*first)),
+            Directory::Range(_) => {}
+        }
+        numbers
+    }
+}
 
 /// Puts rows into buckets. Each thread has some of the buckets, and looks at all rows.
 struct Chains<'a> {

@@ -608,6 +608,23 @@ impl FrozenRows {
         FrozenRows { layout, parts: vec![words], bits: u32::BITS, buffers: buffers.into(), arrays, len }
     }
 
+    /// A copy of the rows with these numbers, in that order.
+    pub fn in_order(&self, numbers: &[u32]) -> FrozenRows {
+        let part = |numbers: &[u32]| {
+            let mut words = Vec::with_capacity(numbers.len() * self.layout.width);
+            numbers.iter().for_each(|number| words.extend_from_slice(self.row(*number as usize)));
+            words
+        };
+        FrozenRows {
+            layout: self.layout.clone(),
+            parts: numbers.chunks(FrozenRows::PART_ROWS).map(part).collect(),
+            bits: FrozenRows::PART_BITS,
+            buffers: self.buffers.clone(),
+            arrays: self.arrays.clone(),
+            len: numbers.len(),
+        }
+    }
+
     /// The number of parts.
     pub fn parts(&self) -> usize {
         self.parts.len()
