@@ -60,6 +60,17 @@ def condition(r):
     return r.choice(["", "", f" WHERE {r.choice(texts)}", " WHERE s > 0", f" WHERE {r.choice(texts)} AND g < 4", " WHERE o"])
 
 
+def sets(r, places):
+    """Grouping sets over keys by their places: of some keys, the same ones twice, and none."""
+    kind = r.choice(["ROLLUP", "CUBE", "GROUPING SETS"])
+    if kind != "GROUPING SETS":
+        return f"{kind} ({', '.join(places)})"
+    some = [r.sample(places, r.randrange(len(places) + 1)) for _ in range(r.randrange(1, 4))]
+    # Each key is in a set.
+    some.append(places)
+    return f"GROUPING SETS ({', '.join('(' + ', '.join(of) + ')' for of in some)})"
+
+
 def groups(r):
     keys = r.sample(FEW, r.randrange(1, 4))
     if r.random() < 0.2:
@@ -68,10 +79,17 @@ def groups(r):
         keys[0] = r.choice(["s % 3", "x || '!'", "length(x)", "g + 1", "coalesce(x, 'none')"])
     calls = [call(r) for _ in range(r.randrange(1, 5))]
     named = ", ".join([*(f"{key} AS k{at}" for at, key in enumerate(keys)), *(f"{text} AS a{at}" for at, text in enumerate(calls))])
-    by = ", ".join(str(at + 1) for at in range(len(keys)))
+    places = [str(at + 1) for at in range(len(keys))]
+    has_sets = r.random() < 0.25
+    by = sets(r, places) if has_sets else ", ".join(places)
+    if has_sets:
+        named += f", grouping({keys[0]}) AS n"
     query = f"SELECT {named} FROM {r.choice('yyyzue')}{condition(r)} GROUP BY {by}"
     # Floats and timestamps are other texts in both systems.
     shape = 0 if keys[-1] in ("f", "t") else r.randrange(6)
+    if has_sets and shape == 2:
+        # Keys do not tell groups of several sets apart.
+        return query
     if shape == 0:
         return f"SELECT count(*), count(k0), count(a0) FROM ({query}) q"
     if shape == 1:

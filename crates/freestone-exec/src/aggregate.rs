@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use crate::direct::KeyDomain;
 use crate::divided::Divided;
 use crate::error::Result;
+use crate::grouping_sets::{GroupingSet, GroupingSets};
 use crate::groups::{GroupTable, HASH};
 use crate::pipeline::{Context, Finished, Results, Sink, SinkWorker, Source, Take, check};
 use crate::repeats::Repeats;
@@ -30,6 +31,7 @@ pub struct Aggregation {
     keys: Vec<KeyDomain>,
     layout: Arc<Layout>,
     calls: Vec<Call>,
+    sets: Option<GroupingSets>,
     context: Arc<dyn Context>,
     /// A table of so many groups is put aside.
     run_groups: usize,
@@ -79,8 +81,23 @@ impl Aggregation {
     ) -> Arc<Aggregation> {
         let fields: Vec<Field> = keys.iter().map(|key| key.field.clone()).collect();
         let layout = Arc::new(Layout::new(&fields, HASH + 1));
-        let (done, next) = (Mutex::default(), AtomicUsize::new(0));
-        Arc::new(Aggregation { keys, layout, calls, context, run_groups, done, next })
+        let (sets, done, next) = (None, Mutex::default(), AtomicUsize::new(0));
+        Arc::new(Aggregation { keys, layout, calls, sets, context, run_groups, done, next })
+    }
+
+    /// An aggregation by sets of the first columns. Results have the number of the set behind the keys.
+    pub fn with_sets(
+        keys: Vec<KeyDomain>,
+        sets: Vec<GroupingSet>,
+        calls: Vec<Call>,
+        context: Arc<dyn Context>,
+    ) -> Arc<Aggregation> {
+        let sets = GroupingSets::new(sets, &keys);
+        let mut aggregation = Aggregation::new(keys, calls, context);
+        if let Some(new) = Arc::get_mut(&mut aggregation) {
+            new.sets = Some(sets);
+        }
+        aggregation
     }
 
     /// The groups with their results, when the aggregation is complete.
@@ -90,7 +107,9 @@ impl Aggregation {
 
     /// Whether only the distinct values of a column of texts are wanted.
     fn is_distinct_text(&self) -> bool {
-        self.calls.is_empty() && matches!(self.keys.as_slice(), [key] if key.field.form == Form::Text)
+        self.sets.is_none()
+            && self.calls.is_empty()
+            && matches!(self.keys.as_slice(), [key] if key.field.form == Form::Text)
     }
 
     fn table(&self) -> GroupTable {
@@ -139,6 +158,11 @@ impl Sink for Arc<Aggregation> {
         }
         let groups: usize = tables.iter().map(|states| states.table.len()).sum();
         let mut done = self.done.lock();
+        if let Some(sets) = &self.sets {
+            runs.extend(tables.iter_mut().map(States::run).collect::<Result<Vec<_>>>()?);
+            done.whole = Some(Arc::new(sets.merged(runs, &self.calls, &self.context)?));
+            return Ok(());
+        }
         if !runs.is_empty() || (tables.len() > 1 && groups > self.run_groups.min(MERGED_BY_ONE)) {
             for mut states in tables {
                 runs.push(states.run()?);

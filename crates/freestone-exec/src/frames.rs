@@ -7,7 +7,7 @@ use arrow_array::ArrayRef;
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::DataType;
 
-use crate::accumulators::SumResult;
+use crate::accumulators::{Accumulator, SumResult};
 use crate::convert::{from_arrow, to_arrow};
 use crate::error::{ExecError, Result};
 use crate::hash::{float_place, int_place};
@@ -27,6 +27,8 @@ pub enum Function {
     PercentRank,
     /// The share of rows that do not come after those that are equal in the order.
     CumulativeShare,
+    /// The number of the row's part, if the rows are divided into so many parts, the first ones of which have one row more.
+    Tile(u64),
     /// The value of a row some rows before, or after if it is negative; outside of the partition, the default of
     /// the current row, or NULL.
     Shift {
@@ -64,7 +66,17 @@ pub enum Function {
         /// Whether it is the greatest.
         greatest: bool,
     },
+    /// Any aggregate of all rows of the partition.
+    Whole {
+        /// The columns of its arguments.
+        columns: Vec<usize>,
+        /// Makes its states.
+        accumulator: MakeAccumulator,
+    },
 }
+
+/// Makes the states of an aggregate that has one result.
+pub type MakeAccumulator = std::sync::Arc<dyn Fn() -> Result<Box<dyn Accumulator>> + Send + Sync>;
 
 /// Where a frame begins or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +87,62 @@ pub enum Bound {
     Peers,
     /// With the row some rows behind the current one, or before it if it is negative.
     Row(i64),
+    /// With the rows whose value of the order, an integer, is at most so much further on, or before it if it is negative. Where the
+    /// value is NULL, with the rows that are equal.
+    Value(i64),
+}
+
+impl Bound {
+    fn needs_peers(self) -> bool {
+        matches!(self, Bound::Peers | Bound::Value(_))
+    }
+}
+
+/// The values of the order, of integers.
+pub(crate) struct OrderValues {
+    pub values: Vector,
+    pub descending: bool,
+}
+
+impl OrderValues {
+    /// The place of a row in the order; `None` if it is NULL.
+    #[inline]
+    fn place(&self, row: usize) -> Option<i128> {
+        let place = i128::from(self.values.as_ints()[row]);
+        (!self.values.is_null(row)).then_some(if self.descending { -place } else { place })
+    }
+}
+
+/// An end of frames that never moves back within a partition.
+#[derive(Default)]
+struct Edge {
+    partition: Range<usize>,
+    at: usize,
+}
+
+impl Edge {
+    /// The first row of the partition that is not `passed`, where the place of a row that is not NULL is compared with the one
+    /// that is `offset` behind that of the current row; `None` if the latter is NULL.
+    #[inline]
+    fn moved(
+        &mut self,
+        order: &OrderValues,
+        partition: &Range<usize>,
+        row: usize,
+        offset: i64,
+        passed: impl Fn(i128, i128) -> bool,
+    ) -> Option<usize> {
+        if self.partition != *partition {
+            (self.partition, self.at) = (partition.clone(), partition.start);
+        }
+        let target = order.place(row)? + i128::from(offset);
+        // NULLs that come first are before all others, and those that come last are behind them.
+        let is_passed = |at: usize| order.place(at).map_or(at < row, |place| passed(place, target));
+        while self.at < partition.end && is_passed(self.at) {
+            self.at += 1;
+        }
+        Some(self.at)
+    }
 }
 
 /// The rows that a function uses for a row.
@@ -105,6 +173,8 @@ pub(crate) struct Sorted<'a> {
     pub starts: &'a [u32],
     /// Where the rows begin that are equal in the order, in all partitions, and the end; empty if nobody needs them.
     pub peers: &'a [u32],
+    /// The values of the order, if frames are bounded by them.
+    pub order: Option<OrderValues>,
 }
 
 /// The order of unsigned integers is that of signed ones.
@@ -118,15 +188,22 @@ impl Call {
         use Function::*;
         match self.function {
             Rank | DenseRank | PercentRank | CumulativeShare => true,
-            RowNumber | Shift { .. } => false,
-            _ => self.frame.start == Bound::Peers || self.frame.end == Bound::Peers,
+            RowNumber | Tile(_) | Shift { .. } | Whole { .. } => false,
+            _ => self.frame.start.needs_peers() || self.frame.end.needs_peers(),
         }
+    }
+
+    /// Whether it needs the values of the order.
+    pub(crate) fn needs_order(&self) -> bool {
+        let is_value = |bound: Bound| matches!(bound, Bound::Value(_));
+        is_value(self.frame.start) || is_value(self.frame.end)
     }
 
     /// The results for all rows.
     pub(crate) fn evaluate(&self, sorted: &Sorted<'_>) -> Result<Vector> {
         Ok(match &self.function {
             Function::RowNumber => unsigned(sorted.partitions().flat_map(|rows| 1..=rows.len() as u64)),
+            Function::Tile(parts) => unsigned(sorted.partitions().flat_map(|rows| tiles(rows.len() as u64, *parts))),
             Function::Rank => unsigned(sorted.of_peers(|rows, peers, _| (peers.start - rows.start) as u64 + 1)),
             Function::DenseRank => unsigned(sorted.of_peers(|_, _, before| before as u64 + 1)),
             Function::PercentRank => sorted.shares(|rows, peers| {
@@ -149,6 +226,7 @@ impl Call {
                 let values = sorted.column(*column);
                 sorted.picked(*column, sorted.extremes(self.frame, &values, *greatest))
             }
+            Function::Whole { columns, accumulator } => sorted.wholes(columns, accumulator()?)?,
         })
     }
 
@@ -199,6 +277,7 @@ impl Sorted<'_> {
     fn frames(&self, frame: Frame) -> impl Iterator<Item = Range<usize>> + '_ {
         let mut peers = self.peers.windows(2).map(|pair| pair[0] as usize..pair[1] as usize);
         let mut equal = 0..0;
+        let (mut start_edge, mut end_edge) = (Edge::default(), Edge::default());
         self.partitions().flat_map(|rows| rows.clone().map(move |row| (rows.clone(), row))).map(move |(rows, row)| {
             while row >= equal.end {
                 equal = peers.next().unwrap_or(row..row + 1);
@@ -211,11 +290,19 @@ impl Sorted<'_> {
                 Bound::Partition => rows.start,
                 Bound::Peers => equal.start,
                 Bound::Row(offset) => at(offset),
+                Bound::Value(offset) => {
+                    let before = |order| start_edge.moved(order, &rows, row, offset, |place, target| place < target);
+                    self.order.as_ref().and_then(before).unwrap_or(equal.start)
+                }
             };
             let end = match frame.end {
                 Bound::Partition => rows.end,
                 Bound::Peers => equal.end,
                 Bound::Row(offset) => at(offset.saturating_add(1)),
+                Bound::Value(offset) => {
+                    let within = |order| end_edge.moved(order, &rows, row, offset, |place, target| place <= target);
+                    self.order.as_ref().and_then(within).unwrap_or(equal.end)
+                }
             };
             start..end.max(start)
         })
@@ -314,6 +401,17 @@ impl Sorted<'_> {
         Vector::with_nulls(Values::Float(sums.into()), Some(valid))
     }
 
+    /// The result of each row's partition.
+    fn wholes(&self, columns: &[usize], mut accumulator: Box<dyn Accumulator>) -> Result<Vector> {
+        let lengths: Vec<i64> = self.partitions().map(|rows| rows.len() as i64).collect();
+        let groups = self.partitions().enumerate().flat_map(|(at, rows)| std::iter::repeat_n(at as u32, rows.len()));
+        let groups: Vec<u32> = groups.collect();
+        let inputs: Vec<Vector> = columns.iter().map(|column| self.column(*column)).collect();
+        accumulator.update(&inputs, &groups, lengths.len())?;
+        let results = accumulator.results(&lengths)?;
+        Ok(results.first().map_or_else(|| Vector::ints(vec![]), |result| result.take(&groups)))
+    }
+
     /// The row of the best value of each frame. Rows that a later one beats are forgotten, so the first one that is left
     /// is the best.
     fn extremes(&self, frame: Frame, values: &Vector, greatest: bool) -> Vec<Option<usize>> {
@@ -343,6 +441,16 @@ impl Sorted<'_> {
         });
         rows.collect()
     }
+}
+
+/// The part of each of so many rows, from 1.
+fn tiles(rows: u64, parts: u64) -> impl Iterator<Item = u64> {
+    let (size, larger) = (rows / parts, rows % parts);
+    let in_larger = larger * (size + 1);
+    (0..rows).map(move |row| match row < in_larger {
+        true => row / (size + 1) + 1,
+        false => larger + (row - in_larger) / size.max(1) + 1,
+    })
 }
 
 /// Values of two vectors, by vector and row.

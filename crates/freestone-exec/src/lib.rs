@@ -19,6 +19,7 @@ mod divided;
 pub mod error;
 pub mod first_rows;
 mod frames;
+pub mod grouping_sets;
 pub mod groups;
 pub mod hash;
 pub mod join;

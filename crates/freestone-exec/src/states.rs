@@ -47,6 +47,14 @@ impl Run {
     pub fn partition(&self, partition: usize) -> Range<usize> {
         self.starts[partition]..self.starts[partition + 1]
     }
+
+    /// The keys of all groups, and the run without them.
+    pub fn into_keys(mut self, keys: usize) -> (Vec<Vector>, Run) {
+        let all: Vec<u32> = (0..self.rows.len() as u32).collect();
+        let empty = Rows::new(self.rows.layout().clone());
+        let rows = std::mem::replace(&mut self.rows, empty).freeze();
+        ((0..keys).map(|key| rows.vector(key, &all)).collect(), self)
+    }
 }
 
 /// A table with the states of its groups.
@@ -99,6 +107,17 @@ impl States {
     pub fn merge(&mut self, run: &Run, which: Range<usize>) -> Result<()> {
         let mut groups = vec![];
         self.table.find(&run.rows, which.clone(), &mut groups);
+        self.merge_into(&groups, run, which)
+    }
+
+    /// Adds all groups of a run, which has `rows`, to those with these keys.
+    pub fn merge_as(&mut self, run: &Run, keys: &[Vector], rows: usize) -> Result<()> {
+        let mut groups = vec![];
+        self.table.find_keys(keys, rows, &mut groups);
+        self.merge_into(&groups, run, 0..rows)
+    }
+
+    fn merge_into(&mut self, groups: &[u32], run: &Run, which: Range<usize>) -> Result<()> {
         let total = self.table.len();
         self.counts.resize(total, 0);
         for (group, count) in groups.iter().zip(&run.counts[which.clone()]) {
@@ -106,7 +125,7 @@ impl States {
         }
         for (accumulator, states) in self.accumulators.iter_mut().zip(&run.states) {
             let some: Vec<Vector> = states.iter().map(|state| state.slice(which.start, which.len())).collect();
-            accumulator.merge(&some, &groups, total)?;
+            accumulator.merge(&some, groups, total)?;
         }
         Ok(())
     }

@@ -538,11 +538,13 @@ fn frame_of(frame: Frame, rows: usize, row: usize, peers: (usize, usize)) -> std
         Bound::Partition => 0,
         Bound::Peers => peers.0,
         Bound::Row(offset) => at(offset),
+        Bound::Value(_) => unreachable!("the order is not one of integers"),
     };
     let end = match frame.end {
         Bound::Partition => rows,
         Bound::Peers => peers.1,
         Bound::Row(offset) => at(offset.saturating_add(1)),
+        Bound::Value(_) => unreachable!("the order is not one of integers"),
     };
     start..end.max(start)
 }
@@ -563,6 +565,10 @@ fn window_functions() -> Vec<Function> {
     let result = SumResult { counts: false, finish: Arc::new(finish) };
     vec![
         Function::RowNumber,
+        Function::Tile(1),
+        Function::Tile(4),
+        Function::Tile(1000),
+        Function::Whole { columns: vec![4], accumulator: Arc::new(|| Ok(Box::<Count>::default())) },
         Function::Rank,
         Function::DenseRank,
         Function::PercentRank,
@@ -606,6 +612,15 @@ fn window_result(
     };
     match function {
         Function::RowNumber => unsigned(row + 1),
+        Function::Tile(parts) => {
+            let parts = *parts as usize;
+            let sizes = (0..parts).map(|part| rows.len() / parts + usize::from(part < rows.len() % parts));
+            let tiles: Vec<usize> = sizes.enumerate().flat_map(|(part, size)| vec![part + 1; size]).collect();
+            unsigned(tiles[row])
+        }
+        Function::Whole { columns, .. } => {
+            Cell::Int(rows.iter().filter(|row| row[columns[0]] != Cell::Null).count() as i64)
+        }
         Function::Rank => unsigned(peers.0 + 1),
         Function::DenseRank => unsigned(before + 1),
         Function::PercentRank => Cell::Float(peers.0 as f64 / (rows.len() - 1).max(1) as f64),
@@ -702,6 +717,71 @@ proptest! {
             1 => prop_assert_eq!(shown(&found), shown(&expected)),
             _ => prop_assert_eq!(sorted(found), sorted(expected)),
         }
+    }
+}
+
+/// Whether a value is between bounds around another one, both NULL or neither.
+fn is_within(value: &Cell, of: &Cell, (start, end): (Bound, Bound), descending: bool) -> bool {
+    let (value, of) = match (value, of) {
+        (Cell::Int(value), Cell::Int(of)) => (i128::from(*value), i128::from(*of)),
+        _ => return value == of,
+    };
+    let passed = if descending { of - value } else { value - of };
+    let reaches = |bound: Bound, is_start: bool| match bound {
+        Bound::Value(by) if is_start => passed >= i128::from(by),
+        Bound::Value(by) => passed <= i128::from(by),
+        Bound::Peers if is_start => passed >= 0,
+        Bound::Peers => passed <= 0,
+        _ => true,
+    };
+    reaches(start, true) && reaches(end, false)
+}
+
+fn value_bound() -> impl Strategy<Value = Bound> {
+    prop_oneof![
+        Just(Bound::Peers),
+        (-4i64..5).prop_map(Bound::Value),
+        Just(Bound::Value(i64::MAX)),
+        Just(Bound::Value(i64::MIN)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn frames_of_values_are_those_of_comparisons(
+        all in prop::collection::vec(
+            (0i64..3, prop::option::weighted(0.8, prop_oneof![-6i64..6, Just(i64::MAX), Just(i64::MIN)])), 0..80),
+        (start, end) in (value_bound(), value_bound()),
+        (each, threads, descending, nulls_first) in (1usize..40, 1usize..4, any::<bool>(), any::<bool>()),
+    ) {
+        let context: Arc<dyn Context> = Arc::new(Unlimited(threads));
+        let row = |(key, value): &(i64, Option<i64>)| vec![Cell::Int(*key), value.map_or(Cell::Null, Cell::Int)];
+        let all: Vec<Row> = all.iter().map(row).collect();
+        let forms = [Form::Int, Form::Int];
+        let order = |column: usize| SortKey { column, descending, nulls_first };
+        let domain = KeyDomain { field: fields(&forms, 1)[0].clone(), bounds: None };
+        let calls = vec![windows::Call { function: Function::Count(None), frame: Frame { start, end } }];
+        let plan = windows::Plan {
+            keys: vec![PartitionKey { column: 0, domain, order: order(0) }],
+            order: vec![order(1)],
+            equal_by: 1,
+            fields: fields(&forms, 0),
+            returned: 2,
+            calls,
+        };
+        let windows = Windows::new(plan, context.clone());
+        let results = Branch { feed: Feed::Source(windows.results()), steps: vec![] };
+        let stages = [
+            Stage { branches: vec![input(0, vec![])], sink: Some(Arc::new(windows) as Arc<dyn Sink>) },
+            Stage { branches: vec![results], sink: None },
+        ];
+        let found = executed(&stages, vec![batches(&all, &forms, each)], &context);
+        let counted = |row: &Row| {
+            let of = all.iter().filter(|other| other[0] == row[0]);
+            let count = of.filter(|other| is_within(&other[1], &row[1], (start, end), descending)).count();
+            [row.clone(), vec![Cell::Int(count as i64)]].concat()
+        };
+        prop_assert_eq!(sorted(found), sorted(all.iter().map(counted).collect()));
     }
 }
 

@@ -80,6 +80,7 @@ mod times;
 mod type_names;
 #[doc(hidden)]
 pub use times::{Zone, calendar, value_of_text};
+mod unordered;
 mod untyped;
 mod uuids;
 mod variables;

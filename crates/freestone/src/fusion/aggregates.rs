@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array, UInt64Array};
+use datafusion::arrow::array::{ArrayRef, Int64Array, UInt64Array, new_empty_array};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::internal_err;
 use datafusion::error::Result;
@@ -395,7 +395,11 @@ impl Accumulator for ForeignAccumulator {
     }
 
     fn results(&mut self, rows: &[i64]) -> ExecResult<Vec<Vector>> {
-        if self.is_empty && !rows.is_empty() {
+        if rows.is_empty() {
+            // Some accumulators have no values of no groups.
+            return Ok(vec![from_arrow(&new_empty_array(self.function.field().data_type()))]);
+        }
+        if self.is_empty {
             // The group of no rows: there is one, and no row has begun it.
             let none = self.function.create_accumulator().and_then(|mut none| none.evaluate());
             let array = none.and_then(|value| value.to_array_of_size(rows.len()));

@@ -7,7 +7,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -26,6 +26,7 @@ use datafusion::physical_plan::{
 use freestone_exec::aggregate::Aggregation;
 use freestone_exec::convert::form_of;
 use freestone_exec::direct::KeyDomain;
+use freestone_exec::grouping_sets::GroupingSet;
 use freestone_exec::meter::{Meter, measure};
 use freestone_exec::pipeline::{Branch, Feed, Sink, Stage, Step};
 use freestone_exec::rows::Field;
@@ -46,6 +47,7 @@ use super::meters::Meters;
 use super::windows;
 use crate::provider::FreestoneSource;
 use crate::provider::files::FilesSource;
+use crate::unordered::UnorderedExec;
 
 /// Rows whose steps are known, but not where they end.
 pub(super) struct Open {
@@ -418,7 +420,8 @@ impl<'a> Compiler<'a> {
             return self.distinct_count(aggregate.schema(), partial, groups, key);
         }
         let groups = partial.group_expr();
-        if groups.has_grouping_set() || !partial.aggr_expr().iter().all(aggregates::is_fusable) {
+        let are_too_many = groups.has_grouping_set() && groups.expr().len() >= SET_KEYS_MAX;
+        if are_too_many || !partial.aggr_expr().iter().all(aggregates::is_fusable) {
             return Ok(None);
         }
         let mut open = self.open_or_input(partial.input())?;
@@ -448,17 +451,37 @@ impl<'a> Compiler<'a> {
         let program = compiler.program;
         self.program_step(&mut open, program);
         self.weigh(aggregate, partial, &open, &keys, &calls)?;
+        Ok(Some(self.aggregated(open, aggregate.schema(), partial, keys, calls)))
+    }
+
+    /// The results of calls by keys, which are the first columns of these rows.
+    fn aggregated(
+        &mut self,
+        open: Open,
+        schema: SchemaRef,
+        partial: &AggregateExec,
+        mut keys: Vec<Known>,
+        calls: Calls,
+    ) -> Open {
         let domains = keys.iter().map(|known| KeyDomain { field: field(known, true), bounds: known.int_bounds() });
-        let (calls, places) = calls.finish();
-        let aggregation = Aggregation::new(domains.collect(), calls, self.context.clone());
+        let (domains, (calls, places)) = (domains.collect(), calls.finish());
+        let groups = partial.group_expr();
+        let aggregation = match groups.has_grouping_set() {
+            false => Aggregation::new(domains, calls, self.context.clone()),
+            true => {
+                // A key may be NULL in a set, and the number of the set is one more.
+                keys.iter_mut().for_each(|key| *key = Known::of(&key.data_type, true));
+                keys.push(Known::of(schema.field(keys.len()).data_type(), false));
+                Aggregation::with_sets(domains, grouping_sets(groups.groups()), calls, self.context.clone())
+            }
+        };
         let columns = (0..keys.len()).chain(places.iter().map(|place| keys.len() + place)).collect();
         let steps: Vec<Arc<dyn Step>> = vec![Arc::new(Columns(columns))];
         let results = Branch { feed: Feed::Source(aggregation.results()), steps };
         self.close(open, Arc::new(aggregation));
-        let schema = aggregate.schema();
         let of_calls = schema.fields().iter().skip(keys.len()).map(|field| Known::of(field.data_type(), true));
         let columns = keys.iter().cloned().chain(of_calls).collect();
-        Ok(Some(Open { branches: vec![results], schema, columns, is_sorted: false, limit: None }))
+        Open { branches: vec![results], schema, columns, is_sorted: false, limit: None }
     }
 
     /// Counts an aggregation among those that are faster here, or slower.
@@ -471,11 +494,18 @@ impl<'a> Compiler<'a> {
         calls: &Calls,
     ) -> Result<()> {
         self.breakers += 1;
+        if partial.group_expr().has_grouping_set() {
+            // Rows are looked up once, and not once per set.
+            self.faster += 1;
+            return Ok(());
+        }
         // Scans of native tables aggregate without keys themselves, and bounds of files answer MIN and MAX.
         let is_bound = |call: &Arc<AggregateFunctionExpr>| matches!(call.fun().name(), "min" | "max");
         let of_input = open.branches.iter().any(|branch| matches!(branch.feed, Feed::Input(_)));
         let is_hashed = !of_input && !calls.has_foreign && is_hashed_faster(aggregate, partial, keys)?;
         let is_faster = calls.has_quantiles || has_few_groups(keys) || is_hashed;
+        let is_computed = !of_input && !calls.has_foreign && computes(partial);
+        let is_faster = is_faster || keys.is_empty() && is_computed;
         match is_faster || keys.is_empty() && of_input && !partial.aggr_expr().iter().all(is_bound) {
             true => self.faster += 1,
             false => self.slower += usize::from(!keys.is_empty()),
@@ -594,7 +624,22 @@ pub(crate) fn exchanged(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn Execut
         let is_known = matches!(repartition.partitioning(), Partitioning::Hash(..) | Partitioning::RoundRobinBatch(_));
         return is_known.then(|| repartition.input());
     }
-    plan.downcast_ref::<CooperativeExec>().map(|cooperative| cooperative.input())
+    let cooperative = plan.downcast_ref::<CooperativeExec>().map(CooperativeExec::input);
+    cooperative.or_else(|| plan.downcast_ref::<UnorderedExec>().map(UnorderedExec::input))
+}
+
+/// Grouping sets of so many keys have numbers of 64 bits, which have another form.
+const SET_KEYS_MAX: usize = 24;
+
+/// The grouping sets with the numbers that DataFusion gives them: a bit for each key that a set has not, and above them how often
+/// the same set came before.
+fn grouping_sets(sets: &[Vec<bool>]) -> Vec<GroupingSet> {
+    let set = |(at, absent): (usize, &Vec<bool>)| {
+        let before = sets[..at].iter().filter(|other| *other == absent).count() as i64;
+        let number = absent.iter().fold(0, |bits, is_absent| bits << 1 | i64::from(*is_absent));
+        GroupingSet { absent: absent.clone(), number: before << absent.len() | number }
+    };
+    sets.iter().enumerate().map(set).collect()
 }
 
 /// The groups that are found by position faster than by hashing.
@@ -634,10 +679,18 @@ fn is_hashed_faster(aggregate: &AggregateExec, partial: &AggregateExec, keys: &[
     Ok(groups.get_value().is_some_and(|groups| *groups >= MANY_GROUPS))
 }
 
-/// Whether a node aggregates the rows of a native table by keys, or those of files.
+/// Whether arguments of an aggregation are more than columns.
+fn computes(aggregate: &AggregateExec) -> bool {
+    let is_read = |e: &Arc<dyn PhysicalExpr>| e.is::<Column>() || e.is::<Literal>();
+    aggregate.aggr_expr().iter().any(|function| !function.expressions().iter().all(is_read))
+        || aggregate.filter_expr().iter().any(Option::is_some)
+}
+
+/// Whether a node aggregates the rows of a native table by keys or with values that it computes, or those of files.
 fn is_grouped_scan(node: &Arc<dyn ExecutionPlan>) -> bool {
     let Some(aggregate) = node.downcast_ref::<AggregateExec>() else { return false };
-    let mut below = aggregate.input();
+    let input = aggregate.input();
+    let mut below = input.downcast_ref::<UnorderedExec>().map_or(input, UnorderedExec::input);
     loop {
         below = match (below.downcast_ref::<ProjectionExec>(), below.downcast_ref::<FilterExec>()) {
             (Some(projection), _) => projection.input(),
@@ -646,5 +699,5 @@ fn is_grouped_scan(node: &Arc<dyn ExecutionPlan>) -> bool {
         };
     }
     FilesSource::of(below).is_some()
-        || !aggregate.group_expr().expr().is_empty() && FreestoneSource::of(below).is_some()
+        || (!aggregate.group_expr().expr().is_empty() || computes(aggregate)) && FreestoneSource::of(below).is_some()
 }

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{ScalarValue, internal_err};
 use datafusion::error::Result;
 use datafusion::functions_window::cume_dist::CumeDist;
+use datafusion::functions_window::ntile::Ntile;
 use datafusion::functions_window::rank::Rank;
 use datafusion::functions_window::row_number::RowNumber;
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
@@ -30,7 +32,7 @@ use freestone_exec::program::Program;
 use freestone_exec::vector::Form;
 use freestone_exec::windows::{Bound, Call, Frame, Function, PartitionKey, Plan, Windows};
 
-use super::aggregates::{self, Native};
+use super::aggregates::{self, Calls, Native};
 use super::compiler::{Compiler, Open, exchanged, field, place, sort_key};
 use super::expressions::{Compiled, Expressions, Known};
 use crate::windows::{Place, WindowNode, function_of_frames, is_excluding, place_of, shift_of};
@@ -47,9 +49,18 @@ struct Node<'a> {
     is_sorted: bool,
 }
 
+impl Node<'_> {
+    /// The type of the only column by which the rows of a partition are ordered.
+    fn order_type(&self) -> Option<DataType> {
+        let [by] = self.functions.first()?.order_by() else { return None };
+        let first = self.order_by.first().filter(|first| self.equal_by == 1 && first.expr.eq(&by.expr))?;
+        first.expr.data_type(&self.input.schema()).ok()
+    }
+}
+
 /// Whether a plan is a node of window functions of which the executor knows all.
 pub(super) fn is_known(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    node(plan).is_some_and(|node| node.functions.iter().all(|function| kind(function).is_some()))
+    node(plan).is_some_and(|node| node.functions.iter().all(|function| kind(function, &node).is_some()))
 }
 
 fn node(plan: &Arc<dyn ExecutionPlan>) -> Option<Node<'_>> {
@@ -112,11 +123,13 @@ enum Kind<'a> {
     /// The value, the rows that it is before, and the default.
     Shift(&'a Arc<dyn PhysicalExpr>, i64, Option<&'a Arc<dyn PhysicalExpr>>),
     Ranking(Function),
+    /// Any aggregate of all rows of the partition.
+    Whole(Arc<AggregateFunctionExpr>),
 }
 
-fn kind(function: &Arc<dyn WindowExpr>) -> Option<Kind<'_>> {
+fn kind<'a>(function: &'a Arc<dyn WindowExpr>, node: &Node<'_>) -> Option<Kind<'a>> {
     let any = function.as_any();
-    let frame = || frame(function.get_window_frame());
+    let frame = || frame(function.get_window_frame(), node.order_type().as_ref());
     if let Some(growing) = any.downcast_ref::<PlainAggregateWindowExpr>() {
         return known_aggregate(growing.get_aggregate_expr(), frame()?);
     }
@@ -145,9 +158,18 @@ fn kind(function: &Arc<dyn WindowExpr>) -> Option<Kind<'_>> {
         },
         false if inner.is::<RowNumber>() => Function::RowNumber,
         false if inner.is::<CumeDist>() => Function::CumulativeShare,
+        false if inner.is::<Ntile>() => Function::Tile(parts(function.args().first()?)?),
         false => return None,
     };
     Some(Kind::Ranking(ranking))
+}
+
+/// The number of parts into which rows are divided, if it is a constant that is valid.
+fn parts(e: &Arc<dyn PhysicalExpr>) -> Option<u64> {
+    match e.downcast_ref::<Literal>()?.value().cast_to(&DataType::UInt64).ok()? {
+        ScalarValue::UInt64(parts) => parts.filter(|parts| *parts > 0),
+        _ => None,
+    }
 }
 
 fn known_aggregate(function: &AggregateFunctionExpr, frame: Frame) -> Option<Kind<'_>> {
@@ -155,11 +177,16 @@ fn known_aggregate(function: &AggregateFunctionExpr, frame: Frame) -> Option<Kin
         && function.expressions().len() <= 1
         && !function.is_distinct()
         && function.order_bys().is_empty();
-    is_known.then_some(Kind::Aggregate(function, frame))
+    if is_known {
+        return Some(Kind::Aggregate(function, frame));
+    }
+    let is_whole = frame == Frame { start: Bound::Partition, end: Bound::Partition };
+    let function = Arc::new(function.clone());
+    (is_whole && aggregates::is_fusable(&function)).then_some(Kind::Whole(function))
 }
 
-/// The executor's form of a frame; `None` for those with offsets of values or of groups.
-fn frame(frame: &WindowFrame) -> Option<Frame> {
+/// The executor's form of a frame; `None` for those with offsets of groups, or of values that are not integers of `order`.
+fn frame(frame: &WindowFrame, order: Option<&DataType>) -> Option<Frame> {
     let bound = |bound: &WindowFrameBound| {
         if bound.is_unbounded() {
             return Some(Bound::Partition);
@@ -170,14 +197,43 @@ fn frame(frame: &WindowFrame) -> Option<Frame> {
             }
             _ => None,
         };
+        let values = |value: &ScalarValue| match frame.units {
+            WindowFrameUnits::Range => units_of(value, order?).filter(|units| *units >= 0),
+            _ => None,
+        };
         match bound {
             WindowFrameBound::CurrentRow if frame.units == WindowFrameUnits::Rows => Some(Bound::Row(0)),
             WindowFrameBound::CurrentRow => Some(Bound::Peers),
-            WindowFrameBound::Preceding(value) => rows(value).map(|rows| Bound::Row(-rows)),
-            WindowFrameBound::Following(value) => rows(value).map(Bound::Row),
+            WindowFrameBound::Preceding(value) => {
+                rows(value).map(|rows| Bound::Row(-rows)).or_else(|| values(value).map(|units| Bound::Value(-units)))
+            }
+            WindowFrameBound::Following(value) => {
+                rows(value).map(Bound::Row).or_else(|| values(value).map(Bound::Value))
+            }
         }
     };
     Some(Frame { start: bound(&frame.start_bound)?, end: bound(&frame.end_bound)? })
+}
+
+/// An offset of values of a type in the units of its integers; `None` if it is none: a month has no number of days.
+fn units_of(offset: &ScalarValue, order: &DataType) -> Option<i64> {
+    match (offset, order) {
+        (ScalarValue::IntervalMonthDayNano(Some(span)), DataType::Date32) => {
+            (span.months == 0 && span.nanoseconds == 0).then_some(span.days.into())
+        }
+        (ScalarValue::IntervalMonthDayNano(Some(span)), DataType::Timestamp(TimeUnit::Microsecond, None)) => {
+            let in_days = i64::from(span.days) * 86_400_000_000;
+            (span.months == 0 && span.days >= 0 && span.nanoseconds >= 0 && span.nanoseconds % 1_000 == 0)
+                .then_some(in_days + span.nanoseconds / 1_000)
+        }
+        (value, order) if order.is_integer() && *order != DataType::UInt64 && value.data_type() == *order => {
+            match value.cast_to(&DataType::Int64).ok()? {
+                ScalarValue::Int64(units) => units,
+                _ => None,
+            }
+        }
+        _ => None,
+    }
 }
 
 /// The columns of a window's rows: those of its input, and what keys, orders and functions need besides.
@@ -253,7 +309,7 @@ fn compiled(node: &Node<'_>, mut columns: Columns<'_>, returned: usize) -> Resul
         order.push(sort_key(column, key));
     }
     for function in node.functions {
-        let Some(call) = call(function, &mut columns)? else { return Ok(None) };
+        let Some(call) = call(function, node, &mut columns)? else { return Ok(None) };
         calls.push(call);
     }
     // Keys that nothing else needs are not stored.
@@ -268,9 +324,9 @@ fn compiled(node: &Node<'_>, mut columns: Columns<'_>, returned: usize) -> Resul
     Ok(Some((plan, columns.compiler.program)))
 }
 
-fn call(function: &Arc<dyn WindowExpr>, columns: &mut Columns<'_>) -> Result<Option<Call>> {
+fn call(function: &Arc<dyn WindowExpr>, node: &Node<'_>, columns: &mut Columns<'_>) -> Result<Option<Call>> {
     let whole = Frame { start: Bound::Partition, end: Bound::Partition };
-    let (function, frame) = match kind(function) {
+    let (function, frame) = match kind(function, node) {
         None => return Ok(None),
         Some(Kind::Ranking(function)) => (function, whole),
         Some(Kind::Shift(value, back, default)) => {
@@ -291,6 +347,18 @@ fn call(function: &Arc<dyn WindowExpr>, columns: &mut Columns<'_>) -> Result<Opt
                 Place::Last => (Function::Last(column), frame),
             }
         }
+        Some(Kind::Whole(function)) => {
+            let (mut inputs, mut known) = (vec![], vec![]);
+            for argument in aggregates::arguments(&function) {
+                let Some(column) = columns.of(&argument, |_| true)? else { return Ok(None) };
+                known.push(columns.known(column).clone());
+                inputs.push(column);
+            }
+            match whole_aggregate(&function, inputs, &known)? {
+                Some(function) => (function, whole),
+                None => return Ok(None),
+            }
+        }
         Some(Kind::Aggregate(function, frame)) => {
             let mut column = None;
             for argument in aggregates::arguments(function) {
@@ -298,13 +366,38 @@ fn call(function: &Arc<dyn WindowExpr>, columns: &mut Columns<'_>) -> Result<Opt
                 column = Some(place);
             }
             let known = column.map(|column| (column, columns.known(column)));
-            match aggregate(function, known)? {
+            let of_partition = |known: Option<(usize, &Known)>| {
+                let (column, known): (Vec<usize>, Vec<Known>) =
+                    known.map(|(at, known)| (at, known.clone())).into_iter().unzip();
+                whole_aggregate(&Arc::new(function.clone()), column, &known)
+            };
+            // All rows have one result, which is found without frames.
+            let is_constant = node.partition_by.is_empty() && node.order_by.is_empty() && frame == whole;
+            match if is_constant { None } else { aggregate(function, known)? } {
                 Some(function) => (function, frame),
+                None if frame == whole => match of_partition(known)? {
+                    Some(function) => (function, frame),
+                    None => return Ok(None),
+                },
                 None => return Ok(None),
             }
         }
     };
     Ok(Some(Call { function, frame }))
+}
+
+/// An aggregate of partitions, with its arguments in these columns.
+fn whole_aggregate(
+    function: &Arc<AggregateFunctionExpr>,
+    inputs: Vec<usize>,
+    known: &[Known],
+) -> Result<Option<Function>> {
+    let mut calls = Calls::default();
+    if !calls.add(function, inputs, known, None)? {
+        return Ok(None);
+    }
+    let call = calls.finish().0.pop();
+    Ok(call.map(|call| Function::Whole { columns: call.inputs, accumulator: call.accumulator }))
 }
 
 fn aggregate(function: &AggregateFunctionExpr, argument: Option<(usize, &Known)>) -> Result<Option<Function>> {

@@ -18,6 +18,7 @@ mod inherited_order;
 mod join_key_forms;
 mod join_keys;
 pub(crate) mod join_order;
+mod large_fetch;
 mod long_patterns;
 mod nested_comparisons;
 pub(crate) mod physical;
@@ -26,6 +27,7 @@ pub(crate) mod set_operations;
 mod small_batches;
 mod unnesting;
 mod volatile_subqueries;
+mod work_tables;
 
 use std::sync::Arc;
 

@@ -12,7 +12,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::cancellable_joins::CancellableJoins;
 use super::dictionary_evaluation::DictionaryEvaluation;
 use super::join_order::JoinOrder;
+use super::large_fetch::LargeFetch;
 use super::small_batches::SmallBatches;
+use super::work_tables::WorkTables;
 use super::{Rule, corrected};
 use crate::context::Cancellation;
 use crate::fusion::Fusion;
@@ -80,7 +82,12 @@ fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
     // after it.
     let wraps_scans = rules.iter().position(|rule| rule.name() == "EnsureCooperative");
     let at = wraps_scans.unwrap_or_else(|| dynamic_filters_at(&rules));
-    let ours: [Rule; 2] = [Arc::new(PathPredicates), Arc::new(AggregateInScan { memory_limit })];
+    let ours: [Rule; 4] = [
+        Arc::new(WorkTables),
+        Arc::new(LargeFetch),
+        Arc::new(PathPredicates),
+        Arc::new(AggregateInScan { memory_limit }),
+    ];
     rules.splice(at..at, ours);
     // A copy may have the requested order.
     let pushes_sorts = rules.iter().position(|rule| rule.name() == "PushdownSort");

@@ -93,6 +93,8 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("ProjectionPushdown", Kept, "compares names and positions both"),
     ("ChooseCopies", Ours, ""),
     ("PushdownSort", Kept, "orders that scans have"),
+    ("WorkTables", Ours, "rows of a step of a recursive query stay on one thread"),
+    ("LargeFetch", Ours, "all rows are sorted where many are wanted, in place of a heap"),
     ("PathPredicates", Ours, ""),
     ("AggregateInScan", Ours, ""),
     ("EnsureCooperative", Kept, "lets others run"),
