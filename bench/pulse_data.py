@@ -170,6 +170,40 @@ TASKS = {
 }
 
 
+#: Statements of every day that no other set has, on the tables of TPC-H: windows, grouping sets, dates, texts, lists, recursion.
+EVERYDAY = {
+    "share of all": "SELECT count(x) FROM (SELECT l_extendedprice / sum(l_extendedprice) OVER () AS x FROM lineitem) a",
+    "seven days": "SELECT sum(s) FROM (SELECT sum(l_quantity) OVER (PARTITION BY l_suppkey ORDER BY l_shipdate "
+    "RANGE BETWEEN INTERVAL 7 DAYS PRECEDING AND CURRENT ROW) AS s FROM lineitem) a",
+    "moving sum": "SELECT sum(s) FROM (SELECT sum(l_quantity) OVER (ORDER BY l_orderkey, l_linenumber ROWS BETWEEN 10 PRECEDING AND "
+    "CURRENT ROW) AS s FROM lineitem) a",
+    "ntile": "SELECT sum(n) FROM (SELECT ntile(10) OVER (PARTITION BY o_orderpriority ORDER BY o_totalprice) AS n FROM orders) a",
+    "distinct by partition": "SELECT sum(n) FROM (SELECT count(DISTINCT o_orderstatus) OVER (PARTITION BY o_custkey) AS n FROM orders) a",
+    "qualify": "SELECT count(*) FROM (SELECT o_orderkey FROM orders QUALIFY row_number() OVER (PARTITION BY o_custkey ORDER BY o_totalprice "
+    "DESC) = 1) a",
+    "far offset": "SELECT o_orderkey, o_totalprice FROM orders ORDER BY o_totalprice DESC, o_orderkey LIMIT 5 OFFSET 700000",
+    "rollup": "SELECT l_returnflag, l_linestatus, l_shipmode, sum(l_quantity) FROM lineitem GROUP BY ROLLUP (1, 2, 3) ORDER BY ALL LIMIT 9",
+    "cube": "SELECT count(*), sum(q) FROM (SELECT sum(l_quantity) AS q FROM lineitem GROUP BY CUBE (l_returnflag, l_linestatus, l_shipmode, "
+    "year(l_shipdate))) a",
+    "histogram": "SELECT map_keys(h) FROM (SELECT histogram(l_shipmode) AS h FROM lineitem) a",
+    "mode": "SELECT mode(l_linenumber) FROM lineitem",
+    "three greatest": "SELECT max(l_orderkey, 3) FROM lineitem",
+    "any value": "SELECT count(a) FROM (SELECT any_value(o_comment) AS a FROM orders GROUP BY o_custkey) a",
+    "year and month": "SELECT year(l_shipdate), month(l_shipdate), count(*) FROM lineitem GROUP BY ALL ORDER BY ALL LIMIT 9",
+    "days between": "SELECT sum(date_diff('day', l_shipdate, l_receiptdate)), avg(l_receiptdate - l_shipdate) FROM lineitem",
+    "strftime": "SELECT strftime(o_orderdate, '%Y-%m') AS m, count(*) FROM orders GROUP BY 1 ORDER BY 1 LIMIT 9",
+    "case": "SELECT sum(CASE WHEN l_quantity < 10 THEN 1 WHEN l_quantity < 20 THEN 2 WHEN l_shipmode = 'AIR' THEN 3 ELSE 4 END) FROM lineitem",
+    "words": "SELECT w, count(*) FROM (SELECT unnest(string_split(o_comment, ' ')) AS w FROM orders) a GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 9",
+    "unnest": "SELECT sum(x) FROM (SELECT unnest([o_orderkey, o_custkey]) AS x FROM orders) a",
+    "regular expression": "SELECT count(*) FROM orders WHERE regexp_matches(o_comment, 'qu[aeiou]ck.*fox')",
+    "text of a decimal": "SELECT max(o_totalprice::VARCHAR) FROM orders",
+    "self join": "SELECT count(*) FROM orders a JOIN orders b ON a.o_custkey = b.o_custkey AND a.o_orderkey < b.o_orderkey",
+    "unequal join": "SELECT count(*) FROM supplier a JOIN supplier b ON a.s_acctbal < b.s_acctbal",
+    "asof join": "SELECT count(*) FROM orders a ASOF JOIN orders b ON a.o_custkey = b.o_custkey AND a.o_orderdate > b.o_orderdate",
+    "steps": "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 10000) SELECT sum(n) FROM t",
+}
+
+
 def tables(rows: int) -> dict[str, str]:
     """The queries that make the tables, by name."""
     return {
