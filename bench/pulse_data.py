@@ -185,7 +185,7 @@ EVERYDAY = {
     "rollup": "SELECT l_returnflag, l_linestatus, l_shipmode, sum(l_quantity) FROM lineitem GROUP BY ROLLUP (1, 2, 3) ORDER BY ALL LIMIT 9",
     "cube": "SELECT count(*), sum(q) FROM (SELECT sum(l_quantity) AS q FROM lineitem GROUP BY CUBE (l_returnflag, l_linestatus, l_shipmode, "
     "year(l_shipdate))) a",
-    "histogram": "SELECT map_keys(h) FROM (SELECT histogram(l_shipmode) AS h FROM lineitem) a",
+    "histogram": "SELECT array_to_string(map_keys(h), ',') FROM (SELECT histogram(l_shipmode) AS h FROM lineitem) a",
     "mode": "SELECT mode(l_linenumber) FROM lineitem",
     "three greatest": "SELECT max(l_orderkey, 3) FROM lineitem",
     "any value": "SELECT count(a) FROM (SELECT any_value(o_comment) AS a FROM orders GROUP BY o_custkey) a",
