@@ -37,6 +37,9 @@ pub trait Accumulator: Send {
     fn bytes(&self) -> usize;
 }
 
+/// Makes the states of an aggregate.
+pub type MakeAccumulator = std::sync::Arc<dyn Fn() -> Result<Box<dyn Accumulator>> + Send + Sync>;
+
 /// Results from states, where they are more than the states.
 pub type Finish = std::sync::Arc<dyn Fn(&[Vector], usize) -> Result<Vector> + Send + Sync>;
 

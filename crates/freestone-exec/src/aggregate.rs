@@ -79,10 +79,14 @@ impl Aggregation {
         context: Arc<dyn Context>,
         run_groups: usize,
     ) -> Arc<Aggregation> {
+        Arc::new(Aggregation::unshared(keys, calls, context, run_groups))
+    }
+
+    fn unshared(keys: Vec<KeyDomain>, calls: Vec<Call>, context: Arc<dyn Context>, run_groups: usize) -> Aggregation {
         let fields: Vec<Field> = keys.iter().map(|key| key.field.clone()).collect();
         let layout = Arc::new(Layout::new(&fields, HASH + 1));
         let (sets, done, next) = (None, Mutex::default(), AtomicUsize::new(0));
-        Arc::new(Aggregation { keys, layout, calls, sets, context, run_groups, done, next })
+        Aggregation { keys, layout, calls, sets, context, run_groups, done, next }
     }
 
     /// An aggregation by sets of the first columns. Results have the number of the set behind the keys.
@@ -92,12 +96,8 @@ impl Aggregation {
         calls: Vec<Call>,
         context: Arc<dyn Context>,
     ) -> Arc<Aggregation> {
-        let sets = GroupingSets::new(sets, &keys);
-        let mut aggregation = Aggregation::new(keys, calls, context);
-        if let Some(new) = Arc::get_mut(&mut aggregation) {
-            new.sets = Some(sets);
-        }
-        aggregation
+        let sets = Some(GroupingSets::new(sets, &keys));
+        Arc::new(Aggregation { sets, ..Aggregation::unshared(keys, calls, context, RUN_GROUPS) })
     }
 
     /// The groups with their results, when the aggregation is complete.
@@ -158,14 +158,14 @@ impl Sink for Arc<Aggregation> {
         }
         let groups: usize = tables.iter().map(|states| states.table.len()).sum();
         let mut done = self.done.lock();
-        if let Some(sets) = &self.sets {
-            runs.extend(tables.iter_mut().map(States::run).collect::<Result<Vec<_>>>()?);
-            done.whole = Some(Arc::new(sets.merged(runs, &self.calls, &self.context)?));
-            return Ok(());
-        }
-        if !runs.is_empty() || (tables.len() > 1 && groups > self.run_groups.min(MERGED_BY_ONE)) {
+        let are_many = !runs.is_empty() || (tables.len() > 1 && groups > self.run_groups.min(MERGED_BY_ONE));
+        if are_many || self.sets.is_some() {
             for mut states in tables {
                 runs.push(states.run()?);
+            }
+            if let Some(sets) = &self.sets {
+                done.whole = Some(Arc::new(sets.merged(runs, &self.calls, &self.context)?));
+                return Ok(());
             }
             done.texts = Rows::share_texts(runs.iter_mut().map(|run| &mut run.rows));
             done.runs = Arc::new(runs);

@@ -7,7 +7,7 @@ use arrow_array::ArrayRef;
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::DataType;
 
-use crate::accumulators::{Accumulator, SumResult};
+use crate::accumulators::{Accumulator, MakeAccumulator, SumResult};
 use crate::convert::{from_arrow, to_arrow};
 use crate::error::{ExecError, Result};
 use crate::hash::{float_place, int_place};
@@ -70,13 +70,10 @@ pub enum Function {
     Whole {
         /// The columns of its arguments.
         columns: Vec<usize>,
-        /// Makes its states.
+        /// Makes its states, which have one result.
         accumulator: MakeAccumulator,
     },
 }
-
-/// Makes the states of an aggregate that has one result.
-pub type MakeAccumulator = std::sync::Arc<dyn Fn() -> Result<Box<dyn Accumulator>> + Send + Sync>;
 
 /// Where a frame begins or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -443,7 +440,7 @@ impl Sorted<'_> {
     }
 }
 
-/// The part of each of so many rows, from 1.
+/// The part of each of `rows`, from 1.
 fn tiles(rows: u64, parts: u64) -> impl Iterator<Item = u64> {
     let (size, larger) = (rows / parts, rows % parts);
     let in_larger = larger * (size + 1);

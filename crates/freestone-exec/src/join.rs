@@ -320,7 +320,7 @@ fn has_int_key(plan: &Plan) -> bool {
     plan.build[0].form == Form::Int && !plan.null_equals_null && !has_nulls
 }
 
-/// Rows that share buckets are put together from so many rows on, if most have a next one that is farther away than so many rows.
+/// Rows that share buckets are put together if there are at least this many and most have a next one that is not near.
 const CROWDED_ROWS: usize = 1 << 12;
 const NEAR_ROWS: u32 = 64;
 

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::accumulators::{Accumulator, count_each};
+use crate::accumulators::{Accumulator, MakeAccumulator, count_each};
 use crate::error::Result;
 use crate::groups::{GroupTable, HASH};
 use crate::pipeline::Claim;
@@ -20,7 +20,7 @@ pub struct Call {
     /// The column of its FILTER.
     pub filter: Option<usize>,
     /// Makes its states.
-    pub accumulator: Arc<dyn Fn() -> Result<Box<dyn Accumulator>> + Send + Sync>,
+    pub accumulator: MakeAccumulator,
 }
 
 /// The partitions by hash, as bits.

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::direct::KeyDomain;
 use crate::error::Result;
-pub use crate::frames::{Bound, Call, Frame, Function, MakeAccumulator};
+pub use crate::frames::{Bound, Call, Frame, Function};
 use crate::frames::{OrderValues, Sorted};
 use crate::groups::{GroupTable, HASH};
 use crate::pipeline::{Claim, Context, Finished, Results, Sink, SinkWorker, Source, Take, check};
@@ -75,7 +75,7 @@ struct Done {
 enum Units {
     /// Partitions.
     Partitions(Vec<Range<usize>>),
-    /// So many rows of the only partition, all of which have the same results, which are computed once.
+    /// A number of pieces of the only partition, whose rows all have the same results, which are computed once.
     Rows(usize, Mutex<Option<Arc<Vec<Vector>>>>),
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::StringViewArray;
 use arrow_schema::DataType;
-use freestone_exec::accumulators::{Accumulator, Count, Extreme, ExtremeText, FloatSum, RowCount, Sum, SumResult};
+use freestone_exec::accumulators::{Count, Extreme, ExtremeText, FloatSum, MakeAccumulator, RowCount, Sum, SumResult};
 use freestone_exec::aggregate::{Aggregation, Call};
 use freestone_exec::direct::KeyDomain;
 use freestone_exec::error::{ExecError, Result};
@@ -45,6 +45,11 @@ impl Cell {
 }
 
 type Row = Vec<Cell>;
+
+/// The rows of the first input through a sink, and its results.
+fn through(sink: Arc<dyn Sink>, results: Branch) -> [Stage; 2] {
+    [Stage { branches: vec![input(0, vec![])], sink: Some(sink) }, Stage { branches: vec![results], sink: None }]
+}
 
 fn form(kind: usize) -> Form {
     [Form::Int, Form::Float, Form::Text, Form::Bits][kind % 4]
@@ -416,10 +421,7 @@ proptest! {
         let aggregation = Aggregation::with_runs(domains.collect(), calls, context.clone(), run_groups);
         let results = Branch { feed: Feed::Source(aggregation.results()), steps: vec![] };
         let sink: Arc<dyn Sink> = Arc::new(aggregation);
-        let stages = [
-            Stage { branches: vec![input(0, vec![])], sink: Some(sink) },
-            Stage { branches: vec![results], sink: None },
-        ];
+        let stages = through(sink, results);
         let found = executed(&stages, vec![batches(&all, &forms, each)], &context);
         let mut expected = grouped(&all, keys);
         expected.iter_mut().for_each(|row| row.truncate(width));
@@ -438,10 +440,7 @@ proptest! {
         let top = Top::with_more(keys, fields(&forms, 0), most, more, context.clone()).expect("sorted types");
         let results = Branch { feed: Feed::Source(top.results()), steps: vec![] };
         let sink: Arc<dyn Sink> = Arc::new(top);
-        let stages = [
-            Stage { branches: vec![input(0, vec![])], sink: Some(sink) },
-            Stage { branches: vec![results], sink: None },
-        ];
+        let stages = through(sink, results);
         let found = executed(&stages, vec![batches(&all, &forms, each)], &context);
         let mut expected = all;
         expected.sort_by(|a, b| {
@@ -481,10 +480,7 @@ proptest! {
         };
         let first = FirstRows::new(plan, context.clone());
         let results = Branch { feed: Feed::Source(first.results()), steps: vec![] };
-        let stages = [
-            Stage { branches: vec![input(0, vec![])], sink: Some(Arc::new(first) as Arc<dyn Sink>) },
-            Stage { branches: vec![results], sink: None },
-        ];
+        let stages = through(Arc::new(first), results);
         let found = executed(&stages, vec![batches(&all, &forms, each)], &context);
         let mut groups: BTreeMap<String, Vec<Row>> = BTreeMap::new();
         all.into_iter().for_each(|row| groups.entry(row[0].key()).or_default().push(row));
@@ -678,10 +674,7 @@ proptest! {
         };
         let windows = Windows::new(plan, context.clone());
         let results = Branch { feed: Feed::Source(windows.results()), steps: vec![] };
-        let stages = [
-            Stage { branches: vec![input(0, vec![])], sink: Some(Arc::new(windows) as Arc<dyn Sink>) },
-            Stage { branches: vec![results], sink: None },
-        ];
+        let stages = through(Arc::new(windows), results);
         let found = executed(&stages, vec![batches(&all, &forms, each)], &context);
         let mut groups: Vec<Vec<Row>> = vec![];
         for row in all {
@@ -771,10 +764,7 @@ proptest! {
         };
         let windows = Windows::new(plan, context.clone());
         let results = Branch { feed: Feed::Source(windows.results()), steps: vec![] };
-        let stages = [
-            Stage { branches: vec![input(0, vec![])], sink: Some(Arc::new(windows) as Arc<dyn Sink>) },
-            Stage { branches: vec![results], sink: None },
-        ];
+        let stages = through(Arc::new(windows), results);
         let found = executed(&stages, vec![batches(&all, &forms, each)], &context);
         let counted = |row: &Row| {
             let of = all.iter().filter(|other| other[0] == row[0]);
@@ -785,15 +775,14 @@ proptest! {
     }
 }
 
-type Make = Arc<dyn Fn() -> Result<Box<dyn Accumulator>> + Send + Sync>;
-
 /// count(*), count and sum of the integer where the boolean is true, the sum of floats, the least integer and float, quantiles of
 /// the same integers and of floats, and the greatest text.
 fn calls(keys: usize) -> Vec<Call> {
-    let call = |inputs: Vec<usize>, filter: Option<usize>, accumulator: Make| Call { inputs, filter, accumulator };
+    let call =
+        |inputs: Vec<usize>, filter: Option<usize>, accumulator: MakeAccumulator| Call { inputs, filter, accumulator };
     let finish = |states: &[Vector], _: usize| Ok(states[0].clone());
     let sum = SumResult { counts: false, finish: Arc::new(finish) };
-    let sums: Make = Arc::new(move || Ok(Box::new(Sum::new(None, true, vec![sum.clone()]))));
+    let sums: MakeAccumulator = Arc::new(move || Ok(Box::new(Sum::new(None, true, vec![sum.clone()]))));
     vec![
         call(vec![], None, Arc::new(|| Ok(Box::new(RowCount)))),
         call(vec![keys], Some(keys + 3), Arc::new(|| Ok(Box::<Count>::default()))),

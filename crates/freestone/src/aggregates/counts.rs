@@ -8,7 +8,7 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, Float64Array, MapArray, StringViewArray, StructArray, UInt32Array, UInt64Array,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
-use datafusion::arrow::compute::{cast, take};
+use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::common::HashMap;
 use datafusion::error::Result;
@@ -16,6 +16,7 @@ use datafusion::error::Result;
 use super::choices::{comparator, lists};
 use super::collected::{Collected, Groups};
 use crate::error::Error;
+use crate::times::integers;
 
 pub(super) fn functions() -> Vec<Collected> {
     let one = |types: &[DataType]| (types.len() == 1).then(|| types.to_vec());
@@ -56,19 +57,14 @@ enum Keys {
 impl Keys {
     fn of(column: &ArrayRef) -> Option<Keys> {
         let data_type = column.data_type();
-        let is_word = data_type.is_integer() || matches!(data_type, DataType::Timestamp(..) | DataType::Time64(_));
+        let is_time = matches!(data_type, DataType::Date32 | DataType::Timestamp(..) | DataType::Time64(_));
         Some(match data_type {
-            DataType::Date32 => Keys::words(&cast(column, &DataType::Int32).ok()?)?,
             // Beyond the largest BIGINT, two numbers must not become one.
             DataType::UInt64 => return None,
-            _ if is_word => Keys::words(column)?,
+            _ if is_time || data_type.is_integer() => Keys::Words(integers(column).ok()?.values().to_vec()),
             DataType::Utf8View => Keys::Texts(column.as_string_view().clone()),
             _ => return None,
         })
-    }
-
-    fn words(column: &ArrayRef) -> Option<Keys> {
-        Some(Keys::Words(cast(column, &DataType::Int64).ok()?.as_primitive::<Int64Type>().values().to_vec()))
     }
 
     /// The distinct values at these places, in the order of their first ones.

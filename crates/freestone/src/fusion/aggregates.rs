@@ -14,7 +14,7 @@ use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use freestone_exec::accumulators::{
-    Accumulator, Count, Extreme, ExtremeText, Finish, FloatSum, RowCount, Sum, SumResult,
+    Accumulator, Count, Extreme, ExtremeText, Finish, FloatSum, MakeAccumulator, RowCount, Sum, SumResult,
 };
 use freestone_exec::aggregate::Call;
 use freestone_exec::convert::{form_of, from_arrow, to_arrow};
@@ -30,7 +30,6 @@ use super::expressions::Known;
 use super::foreign::external;
 
 type Function = Arc<AggregateFunctionExpr>;
-type MakeAccumulator = Arc<dyn Fn() -> ExecResult<Box<dyn Accumulator>> + Send + Sync>;
 
 /// Whether the order of rows does not matter to a function.
 pub(crate) fn is_known(function: &Function) -> bool {

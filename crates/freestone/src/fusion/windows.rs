@@ -123,9 +123,10 @@ enum Kind<'a> {
     /// The value, the rows that it is before, and the default.
     Shift(&'a Arc<dyn PhysicalExpr>, i64, Option<&'a Arc<dyn PhysicalExpr>>),
     Ranking(Function),
-    /// Any aggregate of all rows of the partition.
-    Whole(Arc<AggregateFunctionExpr>),
 }
+
+/// The frame of all rows of the partition.
+const WHOLE: Frame = Frame { start: Bound::Partition, end: Bound::Partition };
 
 fn kind<'a>(function: &'a Arc<dyn WindowExpr>, node: &Node<'_>) -> Option<Kind<'a>> {
     let any = function.as_any();
@@ -177,12 +178,9 @@ fn known_aggregate(function: &AggregateFunctionExpr, frame: Frame) -> Option<Kin
         && function.expressions().len() <= 1
         && !function.is_distinct()
         && function.order_bys().is_empty();
-    if is_known {
-        return Some(Kind::Aggregate(function, frame));
-    }
-    let is_whole = frame == Frame { start: Bound::Partition, end: Bound::Partition };
-    let function = Arc::new(function.clone());
-    (is_whole && aggregates::is_fusable(&function)).then_some(Kind::Whole(function))
+    // Any aggregate is known of whole partitions.
+    let is_known = is_known || frame == WHOLE && aggregates::is_fusable(&Arc::new(function.clone()));
+    is_known.then_some(Kind::Aggregate(function, frame))
 }
 
 /// The executor's form of a frame; `None` for those with offsets of groups, or of values that are not integers of `order`.
@@ -325,10 +323,9 @@ fn compiled(node: &Node<'_>, mut columns: Columns<'_>, returned: usize) -> Resul
 }
 
 fn call(function: &Arc<dyn WindowExpr>, node: &Node<'_>, columns: &mut Columns<'_>) -> Result<Option<Call>> {
-    let whole = Frame { start: Bound::Partition, end: Bound::Partition };
     let (function, frame) = match kind(function, node) {
         None => return Ok(None),
-        Some(Kind::Ranking(function)) => (function, whole),
+        Some(Kind::Ranking(function)) => (function, WHOLE),
         Some(Kind::Shift(value, back, default)) => {
             let Some(column) = columns.of(value, |_| true)? else { return Ok(None) };
             let default = match default {
@@ -338,7 +335,7 @@ fn call(function: &Arc<dyn WindowExpr>, node: &Node<'_>, columns: &mut Columns<'
                     _ => return Ok(None),
                 },
             };
-            (Function::Shift { column, back, default }, whole)
+            (Function::Shift { column, back, default }, WHOLE)
         }
         Some(Kind::Place(place, value, frame)) => {
             let Some(column) = columns.of(value, |_| true)? else { return Ok(None) };
@@ -347,35 +344,19 @@ fn call(function: &Arc<dyn WindowExpr>, node: &Node<'_>, columns: &mut Columns<'
                 Place::Last => (Function::Last(column), frame),
             }
         }
-        Some(Kind::Whole(function)) => {
+        Some(Kind::Aggregate(function, frame)) => {
             let (mut inputs, mut known) = (vec![], vec![]);
-            for argument in aggregates::arguments(&function) {
+            for argument in aggregates::arguments(function) {
                 let Some(column) = columns.of(&argument, |_| true)? else { return Ok(None) };
                 known.push(columns.known(column).clone());
                 inputs.push(column);
             }
-            match whole_aggregate(&function, inputs, &known)? {
-                Some(function) => (function, whole),
-                None => return Ok(None),
-            }
-        }
-        Some(Kind::Aggregate(function, frame)) => {
-            let mut column = None;
-            for argument in aggregates::arguments(function) {
-                let Some(place) = columns.of(&argument, |_| true)? else { return Ok(None) };
-                column = Some(place);
-            }
-            let known = column.map(|column| (column, columns.known(column)));
-            let of_partition = |known: Option<(usize, &Known)>| {
-                let (column, known): (Vec<usize>, Vec<Known>) =
-                    known.map(|(at, known)| (at, known.clone())).into_iter().unzip();
-                whole_aggregate(&Arc::new(function.clone()), column, &known)
-            };
-            // All rows have one result, which is found without frames.
-            let is_constant = node.partition_by.is_empty() && node.order_by.is_empty() && frame == whole;
-            match if is_constant { None } else { aggregate(function, known)? } {
+            // Of all rows there is one result, which is found without frames.
+            let is_constant = node.partition_by.is_empty() && node.order_by.is_empty() && frame == WHOLE;
+            let of_frames = if is_constant { None } else { aggregate(function, inputs.first().copied(), &known)? };
+            match of_frames {
                 Some(function) => (function, frame),
-                None if frame == whole => match of_partition(known)? {
+                None if frame == WHOLE => match whole_aggregate(function, inputs, &known)? {
                     Some(function) => (function, frame),
                     None => return Ok(None),
                 },
@@ -387,26 +368,20 @@ fn call(function: &Arc<dyn WindowExpr>, node: &Node<'_>, columns: &mut Columns<'
 }
 
 /// An aggregate of partitions, with its arguments in these columns.
-fn whole_aggregate(
-    function: &Arc<AggregateFunctionExpr>,
-    inputs: Vec<usize>,
-    known: &[Known],
-) -> Result<Option<Function>> {
+fn whole_aggregate(function: &AggregateFunctionExpr, inputs: Vec<usize>, known: &[Known]) -> Result<Option<Function>> {
     let mut calls = Calls::default();
-    if !calls.add(function, inputs, known, None)? {
+    if !calls.add(&Arc::new(function.clone()), inputs, known, None)? {
         return Ok(None);
     }
     let call = calls.finish().0.pop();
     Ok(call.map(|call| Function::Whole { columns: call.inputs, accumulator: call.accumulator }))
 }
 
-fn aggregate(function: &AggregateFunctionExpr, argument: Option<(usize, &Known)>) -> Result<Option<Function>> {
-    let (column, known) = argument.unzip();
-    let known: Vec<Known> = known.cloned().into_iter().collect();
-    if let (Some(column), Some(result)) = (column, aggregates::sum(function, &known)?) {
+fn aggregate(function: &AggregateFunctionExpr, column: Option<usize>, known: &[Known]) -> Result<Option<Function>> {
+    if let (Some(column), Some(result)) = (column, aggregates::sum(function, known)?) {
         return Ok(Some(Function::Sum { column, result }));
     }
-    Ok(match (Native::of(function, &known), column) {
+    Ok(match (Native::of(function, known), column) {
         (Some(Native::Count), column) => Some(Function::Count(column)),
         (Some(Native::FloatSum { averages }), Some(column)) => Some(Function::FloatSum { column, averages }),
         (Some(Native::Extreme { greatest, .. }), Some(column)) => Some(Function::Extreme { column, greatest }),

@@ -16,7 +16,8 @@ use crate::unordered::unordered;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// Puts an [`UnorderedExec`](crate::unordered::UnorderedExec) below and above each aggregation with grouping sets. Applied before rules that look at orders.
+/// Puts an [`UnorderedExec`](crate::unordered::UnorderedExec) below and above each aggregation with grouping sets. Applied before
+/// rules that look at orders.
 #[derive(Debug)]
 pub(crate) struct GroupingSets;
 

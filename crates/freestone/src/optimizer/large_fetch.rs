@@ -1,4 +1,4 @@
-//! The first rows of an order, if they are many: all rows are sorted. DataFusion keeps so many rows in a heap, which takes more
+//! The first rows of an order, if they are many: all rows are sorted. DataFusion keeps them in a heap, which takes more
 //! memory, cannot spill, and was ten times slower for half of six million rows.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::sorts::sort::SortExec;
 
-/// So many rows are no longer kept in a heap.
+/// The least number of rows that is not kept in a heap.
 const MANY_ROWS: usize = 1 << 16;
 
 #[derive(Debug)]

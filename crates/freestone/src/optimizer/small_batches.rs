@@ -298,7 +298,8 @@ fn unnested(batch: RecordBatch, lists: &[usize]) -> Result<Vec<RecordBatch>> {
     let (unnested, others): (Vec<_>, Vec<_>) = columns.partition(|(at, _)| lists.contains(at));
     if others.iter().all(|(_, column)| !has_lists(column.data_type())) {
         // At most: each list has its items behind those of the others.
-        let items = unnested.iter().map(|(_, list)| all_items(list)).sum::<u64>() + batch.num_rows() as u64;
+        let of_list = |list: &ArrayRef| (0..list.len()).map(|row| length(list, row)).sum::<u64>();
+        let items = unnested.iter().map(|(_, list)| of_list(list)).sum::<u64>() + batch.num_rows() as u64;
         let lists = unnested.iter().map(|(_, list)| weight(list)).fold(0, u64::saturating_add);
         let bytes = items.saturating_mul((others.len() * VIEW_BYTES) as u64).saturating_add(lists);
         if bytes <= UNNESTED_BYTES {
@@ -328,22 +329,6 @@ fn unnested(batch: RecordBatch, lists: &[usize]) -> Result<Vec<RecordBatch>> {
     }
     pieces.push(batch.slice(start, batch.num_rows() - start));
     Ok(pieces)
-}
-
-/// The items of all lists of a column.
-fn all_items(lists: &ArrayRef) -> u64 {
-    match lists.data_type() {
-        DataType::List(_) => {
-            let offsets = lists.as_list::<i32>().value_offsets();
-            (offsets[lists.len()] - offsets[0]) as u64
-        }
-        DataType::LargeList(_) => {
-            let offsets = lists.as_list::<i64>().value_offsets();
-            (offsets[lists.len()] - offsets[0]) as u64
-        }
-        DataType::FixedSizeList(_, items) => *items as u64 * lists.len() as u64,
-        _ => 0,
-    }
 }
 
 /// The items of a list; 0 for what is no list.

@@ -143,13 +143,18 @@ pub(crate) fn stored(interval: Interval) -> IntervalMonthDayNano {
     IntervalMonthDayNano::new(interval.months, interval.days, interval.ns)
 }
 
+/// The stored value of infinity in the types that have it.
+fn infinite_end(data_type: &DataType) -> Option<i64> {
+    match data_type {
+        DataType::Date32 => Some(i32::MAX.into()),
+        DataType::Timestamp(..) => Some(i64::MAX),
+        _ => None,
+    }
+}
+
 /// Whether a value of a type is infinite, and then whether it is positive. Dates and timestamps are, times of day are not.
 pub(crate) fn infinite(value: i64, data_type: &DataType) -> Option<bool> {
-    let end = match data_type {
-        DataType::Date32 => i64::from(i32::MAX),
-        DataType::Timestamp(..) => i64::MAX,
-        _ => return None,
-    };
+    let end = infinite_end(data_type)?;
     // The least integer stands for -infinity, too.
     match value {
         value if value == end => Some(true),
@@ -183,17 +188,9 @@ pub(crate) fn finite(times: &ArrayRef) -> Result<ArrayRef> {
 
 /// Whether some values may be infinite. What a NULL row holds counts, too.
 pub(crate) fn may_be_infinite(times: &ArrayRef) -> Result<bool> {
-    Ok(match times.data_type() {
-        DataType::Date32 => {
-            let days = times.as_primitive::<Date32Type>().values();
-            days.iter().fold(false, |any, days| any | (*days == i32::MAX) | (*days <= -i32::MAX))
-        }
-        DataType::Timestamp(..) => {
-            let ticks = integers(times)?;
-            ticks.values().iter().fold(false, |any, ticks| any | (*ticks == i64::MAX) | (*ticks <= -i64::MAX))
-        }
-        _ => false,
-    })
+    let Some(end) = infinite_end(times.data_type()) else { return Ok(false) };
+    let values = integers(times)?;
+    Ok(values.values().iter().fold(false, |any, value| any | (*value == end) | (*value <= -end)))
 }
 
 /// Integers as dates, times of day or timestamps.
