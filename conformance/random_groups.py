@@ -18,6 +18,11 @@ BATCH = 60
 #: Keys with few values in the large tables, and others.
 FEW = ["x", "s", "o", "d", "g"]
 MANY = ["i", "b", "f", "m", "t", "id"]
+COMPUTED = [
+    "s % 3", "x || '!'", "length(x)", "g + 1", "coalesce(x, 'none')", "month(d)", "dayname(d)", "coalesce(day(d), 0)", "strftime(d, '%m/%d')",
+    "CAST(d AS VARCHAR)", "CAST(s AS VARCHAR)", "CASE WHEN s < 0 THEN 'less' WHEN s > 3 THEN 'more' END", "CASE WHEN g = 2 THEN 'two' ELSE 'not two' END",
+    "round(m, -3)", "d - DATE '2020-01-01'", "s // 4", "date_diff('day', DATE '2020-01-20', d) % 7", "abs(s)", "100 // (s - 99)",
+]  # fmt: skip
 PATTERNS = ["%text%1%", "t%e%t", "%e%t%", "a%than%bytes%", "%a%,%too", "%%", "text %", "%more%more%", "_ext%1%", "%te%xt %3"]
 
 
@@ -50,7 +55,13 @@ def call(r):
         [
             "count(*)", f"count({column})", f"sum({column})", f"min({column})", f"max({column})", "min(x)", "max(d)", "count(f)",
             "sum(CAST(g AS DOUBLE))", "round(avg(g), 6)", "sum(CAST(s AS DOUBLE))", f"count(DISTINCT {r.choice(['g', 'x', 's', 'o'])})",
-            f"sum({column}) FILTER (WHERE o)", "median(s)", "bool_or(o)", "max(length(x))", "sum(length(x))",
+            f"sum({column}) FILTER (WHERE o)", "median(s)", "bool_or(o)", "bool_and(o)", "bit_and(s)", "bit_or(g)", "bit_xor(id)", "min(o)", "max(length(x))", "sum(length(x))",
+            f"arg_max({column}, id)", f"arg_min(x, b * 100000 + id)", f"arg_max(d, CAST(id AS DOUBLE)) FILTER (WHERE g > 2)",
+            f"CAST(map_values(histogram({r.choice(['g', 's', 'o'])})) AS VARCHAR)", "CAST(map_keys(histogram(x)) AS VARCHAR)", "round(entropy(g) + 1, 6)",
+            f"sum({r.choice(['floor', 'ceil', 'round', 'trunc', 'abs'])}(m / 8 - {r.randrange(300)}))", f"sum(round(m - 2000.5, {r.randrange(-2, 3)}))",
+            f"sum({r.choice(['abs', 'floor', 'ceil', 'round', 'trunc'])}(m - {r.choice(['1999.5', '12', '0.05'])}))", "sum(CAST(m * 1.25 AS BIGINT))",
+            f"sum(b % {r.randrange(1, 9)})", f"sum((i - 500) // {r.randrange(1, 9)})", "sum(date_diff('day', d, DATE '2020-02-10'))", "sum(d - DATE '2020-01-05')",
+            "sum(month(d))", "max(dayname(d))", "round(sum(m / (g + 1)), 4)", "sum(CASE WHEN s < 0 THEN -1 WHEN s > 3 THEN s ELSE NULL END)",
         ]
     )  # fmt: skip
 
@@ -75,8 +86,8 @@ def groups(r):
     keys = r.sample(FEW, r.randrange(1, 4))
     if r.random() < 0.2:
         keys.append(r.choice(MANY))
-    if r.random() < 0.15:
-        keys[0] = r.choice(["s % 3", "x || '!'", "length(x)", "g + 1", "coalesce(x, 'none')"])
+    if r.random() < 0.3:
+        keys[0] = r.choice(COMPUTED)
     calls = [call(r) for _ in range(r.randrange(1, 5))]
     named = ", ".join([*(f"{key} AS k{at}" for at, key in enumerate(keys)), *(f"{text} AS a{at}" for at, text in enumerate(calls))])
     places = [str(at + 1) for at in range(len(keys))]

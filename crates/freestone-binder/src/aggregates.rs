@@ -128,6 +128,8 @@ impl Binder<'_> {
             calls.push(self.count_of_rows(span)?);
         }
         let is_plain = sets.len() == 1;
+        let (plan, columns) =
+            if is_plain { (plan, Known::new()) } else { with_key_columns(plan, &mut sets, &mut calls).at(span)? };
         let mut keys = match <[Vec<Expr>; 1]>::try_from(sets) {
             Ok([keys]) => distinct(keys),
             Err(sets) => vec![Expr::GroupingSet(GroupingSet::GroupingSets(sets.into_iter().map(distinct).collect()))],
@@ -136,7 +138,10 @@ impl Binder<'_> {
             let missing = missing_columns(&keys, &calls, block, plan.schema());
             keys.extend(determined(&keys, missing, &block.keyed));
         }
-        let (plan, known) = grouped(plan, keys, calls, span)?;
+        let (plan, mut known) = grouped(plan, keys, calls, span)?;
+        for (key, column) in columns {
+            known.extend(known.get(&column).cloned().map(|grouped| (key, grouped)));
+        }
         for value in block.outputs() {
             replace(value, &known).at(span)?;
             check_columns(value, plan.schema(), span)?;
@@ -151,6 +156,35 @@ impl Binder<'_> {
         let all = Expr::Literal(COUNT_STAR_EXPANSION, None);
         Ok(Expr::AggregateFunction(AggregateFunction::new_udf(function, vec![all], false, None, vec![], None)))
     }
+}
+
+/// Computes the keys of grouping sets before rows are grouped: they are named in several sets, of which rules know nothing that change
+/// expressions. Returns the column of each, and aggregates over these columns.
+fn with_key_columns(
+    plan: LogicalPlan,
+    sets: &mut [Vec<Expr>],
+    calls: &mut [Expr],
+) -> datafusion_common::Result<(LogicalPlan, Known)> {
+    let computed = distinct(sets.iter().flatten().filter(|key| !matches!(key, Expr::Column(_))).cloned().collect());
+    if computed.is_empty() {
+        return Ok((plan, Known::new()));
+    }
+    let (mut values, mut columns) = (plans::columns(plan.schema()), Known::new());
+    for (at, key) in computed.into_iter().enumerate() {
+        let name = format!("__key_{at}");
+        values.push(key.clone().alias(&name));
+        columns.insert(key, Expr::Column(Column::from_name(name)));
+    }
+    for key in sets.iter_mut().flatten() {
+        replace(key, &columns)?;
+    }
+    let mut replaced = columns.clone();
+    for call in calls {
+        let written = call.clone();
+        replace(call, &columns)?;
+        replaced.insert(written, call.clone());
+    }
+    Ok((plans::project(plan, values)?, replaced))
 }
 
 /// Expressions in a plan, with the columns that have their values.

@@ -129,7 +129,8 @@ fn aggregated(columns: &[Vec<Vector>], threads: usize) -> usize {
         |at: usize| Batch { rows: columns[0][at].len(), columns: columns.iter().map(|c| c[at].clone()).collect() };
     let batches = Arc::new((0..columns[0].len()).map(batch).collect());
     let context: Arc<dyn Context> = Arc::new(Unlimited(threads));
-    let call = Call { inputs: vec![], filter: None, accumulator: Arc::new(|| Ok(Box::new(RowCount))) };
+    let call =
+        Call { inputs: vec![], filter: None, accumulator: Arc::new(|| Ok(Box::new(RowCount))), is_ordered: false };
     let aggregation = Aggregation::new(keys, vec![call], context.clone());
     let feed = |source: Arc<dyn Source>| Branch { feed: Feed::Source(source), steps: vec![] };
     let results = feed(aggregation.results());

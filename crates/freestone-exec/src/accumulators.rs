@@ -9,6 +9,9 @@ use crate::vector::{Texts, Values, Vector};
 
 /// The states of one aggregate, by group, or of several that share them.
 pub trait Accumulator: Send {
+    /// The rows that follow are of this unit. Numbers of units are in the order of rows.
+    fn begin(&mut self, _unit: usize) {}
+
     /// Adds rows to their groups, of which there are `total`.
     ///
     /// # Errors
@@ -130,13 +133,13 @@ impl Accumulator for CountSum {
 
 /// Which groups have a value.
 #[derive(Debug, Default)]
-struct Seen {
+pub(crate) struct Seen {
     seen: Vec<bool>,
 }
 
 impl Seen {
     #[inline]
-    fn add(&mut self, valid: Option<&NullBuffer>, groups: &[u32], total: usize) {
+    pub fn add(&mut self, valid: Option<&NullBuffer>, groups: &[u32], total: usize) {
         self.seen.resize(total, false);
         match valid {
             None => groups.iter().for_each(|group| self.seen[*group as usize] = true),
@@ -144,7 +147,11 @@ impl Seen {
         }
     }
 
-    fn take(&mut self, total: usize) -> NullBuffer {
+    pub fn bytes(&self) -> usize {
+        self.seen.capacity()
+    }
+
+    pub fn take(&mut self, total: usize) -> NullBuffer {
         self.seen.resize(total, false);
         let seen = std::mem::take(&mut self.seen);
         NullBuffer::new(BooleanBuffer::collect_bool(total, |group| seen[group]))
@@ -422,7 +429,7 @@ impl Accumulator for Extreme {
     }
 
     fn bytes(&self) -> usize {
-        self.values.capacity() * 8 + self.seen.seen.capacity()
+        self.values.capacity() * 8 + self.seen.bytes()
     }
 }
 

@@ -195,7 +195,7 @@ fn one_row(layout: &Arc<Layout>) -> Rows {
 }
 
 impl SinkWorker for Worker {
-    fn push(&mut self, _: usize, batch: Batch) -> Result<()> {
+    fn push(&mut self, unit: usize, batch: Batch) -> Result<()> {
         let of = self.of.clone();
         let first = self.repeats.as_mut().and_then(|repeats| repeats.first_rows(&batch.columns[0]));
         let batch = match first {
@@ -216,6 +216,7 @@ impl SinkWorker for Worker {
             true => states.table.find_keys(keys, batch.rows, &mut self.groups),
             false => states.table.append(keys, batch.rows, &mut self.groups),
         }
+        states.begin(unit);
         states.update(&of.calls, &batch, &self.groups)?;
         states.claim.resize(states.bytes() + self.repeats.as_ref().map_or(0, Repeats::bytes))?;
         let groups = states.table.len();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, DictionaryArray, PrimitiveArray, StringViewArray, make_array,
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, DictionaryArray, PrimitiveArray, StringArray, StringViewArray,
+    make_array,
 };
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
@@ -38,7 +39,7 @@ pub fn form_of(data_type: &DataType) -> Form {
         Decimal128(precision, _) if *precision <= INT_DIGITS => Form::Int,
         Decimal128(_, _) => Form::Wide,
         Float64 | Float32 => Form::Float,
-        Utf8View => Form::Text,
+        Utf8View | Utf8 => Form::Text,
         _ => Form::Arrow,
     }
 }
@@ -80,6 +81,7 @@ pub fn from_arrow(array: &ArrayRef) -> Vector {
             Values::Float(values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>().into())
         }
         Utf8View => Values::Text(Texts::of(array.as_string_view())),
+        Utf8 => Values::Text(Texts::of(&StringViewArray::from(array.as_string::<i32>()))),
         _ => return Vector::new(Values::Arrow(array.clone())).with_validity(array.logical_nulls()),
     };
     Vector::with_nulls(values, array.nulls().cloned())
@@ -123,6 +125,10 @@ pub fn to_arrow(vector: &Vector, data_type: &DataType) -> Result<ArrayRef> {
         (Values::Float(v), DataType::Float32) => {
             let values: Vec<f32> = v.iter().map(|v| *v as f32).collect();
             Arc::new(PrimitiveArray::<Float32Type>::new(values.into(), nulls))
+        }
+        (Values::Text(_) | Values::Codes(..), DataType::Utf8) => {
+            let texts = to_arrow(vector, &DataType::Utf8View)?;
+            Arc::new(texts.as_string_view().iter().collect::<StringArray>())
         }
         (Values::Text(_) | Values::Codes(..), DataType::Utf8View) => {
             let Texts { views, buffers } = vector.to_texts();

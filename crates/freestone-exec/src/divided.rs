@@ -43,7 +43,8 @@ struct Part {
 impl Divided {
     /// Whether rows of such batches can be put aside.
     pub fn takes(calls: &[Call], keys: usize, batch: &Batch) -> bool {
-        (0..keys).chain(inputs_of(calls)).all(|column| flat_form(&batch.columns[column]).is_some())
+        let are_flat = || (0..keys).chain(inputs_of(calls)).all(|column| flat_form(&batch.columns[column]).is_some());
+        calls.iter().all(|call| !call.is_ordered) && are_flat()
     }
 
     /// No groups of rows of batches like this one, which [`Divided::takes`].

@@ -79,6 +79,8 @@ impl FirstRows {
                 counts: vec![],
                 places: vec![],
                 rows: vec![],
+                bounds: vec![],
+                len: 0,
             },
             rows: Rows::new(self.layout.clone()),
         }
@@ -93,6 +95,16 @@ struct Kept {
     places: Vec<u64>,
     /// The numbers of the rows.
     rows: Vec<u32>,
+    /// The first word of the last place of each group that is full; the greatest one for others. It tells of nearly all rows whether
+    /// they are wanted.
+    bounds: Vec<u64>,
+    /// How many rows are kept.
+    len: usize,
+}
+
+/// The first word of a place: of an order without keys, all are equal.
+fn first_word(place: &[u64]) -> u64 {
+    place.first().copied().unwrap_or(0)
 }
 
 impl Kept {
@@ -100,6 +112,7 @@ impl Kept {
         self.counts.resize(groups, 0);
         self.places.resize(groups * self.most * self.width, 0);
         self.rows.resize(groups * self.most, 0);
+        self.bounds.resize(groups, u64::MAX);
     }
 
     fn place(&self, slot: usize) -> &[u64] {
@@ -109,6 +122,10 @@ impl Kept {
     /// Whether a row with this place is among the first ones of its group.
     #[inline]
     fn wants(&self, group: usize, place: &[u64]) -> bool {
+        let (word, bound) = (first_word(place), self.bounds[group]);
+        if word != bound {
+            return word < bound;
+        }
         let count = self.counts[group] as usize;
         count < self.most || place < self.place(group * self.most + self.most - 1)
     }
@@ -123,9 +140,16 @@ impl Kept {
             self.rows[slot] = self.rows[slot - 1];
             slot -= 1;
         }
-        self.places[slot * self.width..(slot + 1) * self.width].copy_from_slice(place);
+        // A place has a word or two, for which nothing is called.
+        self.places[slot * self.width..].iter_mut().zip(place).for_each(|(to, word)| *to = *word);
         self.rows[slot] = row;
-        self.counts[group] = (count + 1).min(self.most) as u32;
+        if count + 1 >= self.most {
+            self.bounds[group] = first_word(self.place(first + self.most - 1));
+        }
+        if count < self.most {
+            self.counts[group] = count as u32 + 1;
+            self.len += 1;
+        }
     }
 
     /// The slots that are taken.
@@ -135,7 +159,7 @@ impl Kept {
     }
 
     fn bytes(&self) -> usize {
-        self.counts.capacity() * 4 + self.places.capacity() * 8 + self.rows.capacity() * 4
+        self.counts.capacity() * 4 + (self.places.capacity() + self.bounds.capacity()) * 8 + self.rows.capacity() * 4
     }
 }
 
@@ -149,10 +173,10 @@ struct Part {
 impl Part {
     /// Forgets rows that were replaced.
     fn thin(&mut self) {
-        let slots: Vec<usize> = self.kept.slots().collect();
-        if self.rows.len() < REPLACED_MIN + 2 * slots.len() {
+        if self.rows.len() < REPLACED_MIN + 2 * self.kept.len {
             return;
         }
+        let slots: Vec<usize> = self.kept.slots().collect();
         self.rows.retain(slots.iter().map(|slot| self.kept.rows[*slot]));
         slots.iter().enumerate().for_each(|(row, slot)| self.kept.rows[*slot] = row as u32);
     }

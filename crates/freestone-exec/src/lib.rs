@@ -12,13 +12,17 @@
 pub mod accumulators;
 pub mod aggregate;
 pub mod arithmetic;
+pub mod bitwise;
+pub mod choices;
 pub mod convert;
 pub mod direct;
 pub mod distinct;
 mod divided;
+pub mod division;
 pub mod error;
 pub mod first_rows;
 mod frames;
+pub mod frequencies;
 pub mod grouping_sets;
 pub mod groups;
 pub mod hash;

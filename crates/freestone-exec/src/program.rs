@@ -10,6 +10,7 @@ use arrow_array::cast::AsArray;
 use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 
 use crate::arithmetic::{self, Comparison, Number, Operation};
+use crate::division::{self, Rounding};
 use crate::error::Result;
 use crate::vector::{Batch, Dictionary, Form, Texts, Values, Vector};
 
@@ -56,6 +57,12 @@ pub enum Node {
     Arithmetic(Operation, Register, Register),
     /// An operation of integers of any width whose result is known to fit 128 bits.
     WideArithmetic(Operation, Register, Register),
+    /// An integer divided by a positive one.
+    Divide(Register, i64, Rounding),
+    /// What is left of an integer when it is divided by a positive one, with its sign.
+    Remainder(Register, i64),
+    /// The quotient of integers as a float, whose divisors are zero only where they are NULL.
+    Quotient(Register, Register),
     /// An integer as a float, divided by a power of ten.
     ToFloat(Register, f64),
     /// An integer of 64 bits with 128.
@@ -80,8 +87,14 @@ impl Node {
     fn operands(&self) -> Vec<Register> {
         match self {
             Node::Column(_) | Node::Literal(_) => vec![],
-            Node::ToFloat(a, _) | Node::ToWide(a) | Node::Not(a) | Node::IsNull(a) => vec![*a],
-            Node::Arithmetic(_, a, b)
+            Node::Divide(a, ..)
+            | Node::Remainder(a, _)
+            | Node::ToFloat(a, _)
+            | Node::ToWide(a)
+            | Node::Not(a)
+            | Node::IsNull(a) => vec![*a],
+            Node::Quotient(a, b)
+            | Node::Arithmetic(_, a, b)
             | Node::WideArithmetic(_, a, b)
             | Node::Compare(_, a, b)
             | Node::And(a, b)
@@ -236,6 +249,13 @@ impl Evaluator {
                 arithmetic::binary(*op, a, b, rows)
             }
             Node::WideArithmetic(op, a, b) => arithmetic::wide(*op, self.number(*a), self.number(*b), rows),
+            Node::Divide(a, divisor, rounding) => {
+                division::divided(&self.vector(*a, Form::Int, rows), *divisor, *rounding)
+            }
+            Node::Remainder(a, divisor) => division::remainders(&self.vector(*a, Form::Int, rows), *divisor),
+            Node::Quotient(a, b) => {
+                division::quotients(&self.vector(*a, Form::Int, rows), &self.vector(*b, Form::Int, rows))
+            }
             Node::ToFloat(a, divisor) => arithmetic::to_float(&self.vector(*a, Form::Int, rows), *divisor),
             Node::ToWide(a) => arithmetic::to_wide(&self.vector(*a, Form::Int, rows)),
             Node::Compare(comparison, a, b) => self.compare(at, *comparison, *a, *b, rows),

@@ -21,6 +21,8 @@ pub struct Call {
     pub filter: Option<usize>,
     /// Makes its states.
     pub accumulator: MakeAccumulator,
+    /// Whether its results depend on the order of rows.
+    pub is_ordered: bool,
 }
 
 /// The partitions by hash, as bits.
@@ -73,6 +75,11 @@ impl States {
     pub fn new(calls: &[Call], table: GroupTable, context: Arc<dyn Context>) -> Result<States> {
         let accumulators = calls.iter().map(|call| (call.accumulator)()).collect::<Result<_>>()?;
         Ok(States { table, counts: vec![], accumulators, rows: 0, claim: Claim::new(context) })
+    }
+
+    /// The rows that follow are of this unit.
+    pub fn begin(&mut self, unit: usize) {
+        self.accumulators.iter_mut().for_each(|accumulator| accumulator.begin(unit));
     }
 
     pub fn update(&mut self, calls: &[Call], batch: &Batch, groups: &[u32]) -> Result<()> {

@@ -778,8 +778,12 @@ proptest! {
 /// count(*), count and sum of the integer where the boolean is true, the sum of floats, the least integer and float, quantiles of
 /// the same integers and of floats, and the greatest text.
 fn calls(keys: usize) -> Vec<Call> {
-    let call =
-        |inputs: Vec<usize>, filter: Option<usize>, accumulator: MakeAccumulator| Call { inputs, filter, accumulator };
+    let call = |inputs: Vec<usize>, filter: Option<usize>, accumulator: MakeAccumulator| Call {
+        inputs,
+        filter,
+        accumulator,
+        is_ordered: false,
+    };
     let finish = |states: &[Vector], _: usize| Ok(states[0].clone());
     let sum = SumResult { counts: false, finish: Arc::new(finish) };
     let sums: MakeAccumulator = Arc::new(move || Ok(Box::new(Sum::new(None, true, vec![sum.clone()]))));

@@ -12,6 +12,8 @@ use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::common::HashMap;
 use datafusion::error::Result;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use freestone_exec::frequencies::Frequency;
 
 use super::choices::{comparator, lists};
 use super::collected::{Collected, Groups};
@@ -26,9 +28,21 @@ pub(super) fn functions() -> Vec<Collected> {
     };
     let list_of = |types: &[DataType]| DataType::List(Arc::new(Field::new_list_field(types[0].clone(), true)));
     vec![
-        Collected::new("mode", "a value", one, |types| types[0].clone(), mode),
-        Collected::new("histogram", "a value", one, |types| counts_of(&types[0]), histogram),
-        Collected::new("entropy", "a value", one, |_| DataType::Float64, entropy),
+        Collected::new(
+            "mode",
+            "a value",
+            one,
+            |types| types[0].clone(),
+            |groups| mode(&groups.columns[0], runs(groups)?),
+        ),
+        Collected::new(
+            "histogram",
+            "a value",
+            one,
+            |types| counts_of(&types[0]),
+            |groups| histogram(&groups.columns[0], runs(groups)?, groups.to),
+        ),
+        Collected::new("entropy", "a value", one, |_| DataType::Float64, |groups| Ok(entropy(runs(groups)?))),
         Collected::new("approx_top_k", "a value and how many are wanted", value_and_count, list_of, top),
     ]
 }
@@ -111,22 +125,52 @@ fn runs(groups: &Groups) -> Result<Vec<Vec<Run>>> {
     Ok(groups.places(1).map(of_group).collect())
 }
 
-/// The most frequent value; of equally frequent ones, the first to occur.
-fn mode(groups: &Groups) -> Result<ArrayRef> {
-    let most =
-        |runs: Vec<Run>| runs.into_iter().min_by_key(|run| (Reverse(run.count), run.first)).map(|run| run.first as u32);
-    let places: UInt32Array = runs(groups)?.into_iter().map(most).collect();
-    Ok(take(&groups.columns[0], &places, None)?)
+/// Makes the results of all groups from their frequencies.
+pub(crate) type OfFrequency = Box<dyn Fn(&ArrayRef, &Frequency) -> Result<ArrayRef> + Send + Sync>;
+
+/// How a function computes its results from the distinct values of each group, if frequencies are all that it needs.
+pub(crate) fn of_frequency(function: &AggregateFunctionExpr) -> Option<OfFrequency> {
+    let to = function.field().data_type().clone();
+    Some(match function.fun().inner().downcast_ref::<Collected>()?.name {
+        "mode" => Box::new(|values, of| mode(values, sorted(values, of)?)),
+        "histogram" => Box::new(move |values, of| histogram(values, sorted(values, of)?, &to)),
+        "entropy" => Box::new(|values, of| Ok(entropy(sorted(values, of)?))),
+        _ => return None,
+    })
 }
 
-fn histogram(groups: &Groups) -> Result<ArrayRef> {
-    let runs = runs(groups)?;
+/// The distinct values of each group in sorted order. Zeros of two signs become one.
+fn sorted(values: &ArrayRef, of: &Frequency) -> Result<Vec<Vec<Run>>> {
+    let compare = comparator(values, false)?;
+    let of_group = |pair: &[usize]| {
+        let run = |first: usize| Run { first, count: of.counts[first] as u64 };
+        let mut runs: Vec<Run> = (pair[0]..pair[1]).map(run).collect();
+        runs.sort_by(|a, b| compare(a.first, b.first));
+        runs.dedup_by(|again, run| {
+            let is_equal = compare(run.first, again.first) == Ordering::Equal;
+            run.count += if is_equal { again.count } else { 0 };
+            is_equal
+        });
+        runs
+    };
+    Ok(of.starts.windows(2).map(of_group).collect())
+}
+
+/// The most frequent value; of equally frequent ones, the first to occur.
+fn mode(values: &ArrayRef, runs: Vec<Vec<Run>>) -> Result<ArrayRef> {
+    let most =
+        |runs: Vec<Run>| runs.into_iter().min_by_key(|run| (Reverse(run.count), run.first)).map(|run| run.first as u32);
+    let places: UInt32Array = runs.into_iter().map(most).collect();
+    Ok(take(values, &places, None)?)
+}
+
+fn histogram(values: &ArrayRef, runs: Vec<Vec<Run>>, to: &DataType) -> Result<ArrayRef> {
     let lengths: Vec<usize> = runs.iter().map(Vec::len).collect();
     let nulls = NullBuffer::from(lengths.iter().map(|length| *length > 0).collect::<Vec<_>>());
     let all = || runs.iter().flatten();
-    let keys = take(&groups.columns[0], &UInt32Array::from_iter_values(all().map(|run| run.first as u32)), None)?;
+    let keys = take(values, &UInt32Array::from_iter_values(all().map(|run| run.first as u32)), None)?;
     let counts: ArrayRef = Arc::new(UInt64Array::from_iter_values(all().map(|run| run.count)));
-    let DataType::Map(entries, _) = groups.to else {
+    let DataType::Map(entries, _) = to else {
         return Err(Error::invalid("the result of histogram is no map").into());
     };
     let DataType::Struct(fields) = entries.data_type() else {
@@ -138,13 +182,13 @@ fn histogram(groups: &Groups) -> Result<ArrayRef> {
 }
 
 /// The entropy of the frequencies in bits; 0 without values.
-fn entropy(groups: &Groups) -> Result<ArrayRef> {
+fn entropy(runs: Vec<Vec<Run>>) -> ArrayRef {
     let of_group = |runs: &Vec<Run>| {
         let total = runs.iter().map(|run| run.count).sum::<u64>() as f64;
         let share = |run: &Run| run.count as f64 / total;
         runs.iter().map(|run| -share(run) * share(run).log2()).sum::<f64>() + 0.0
     };
-    Ok(Arc::new(Float64Array::from_iter_values(runs(groups)?.iter().map(of_group))))
+    Arc::new(Float64Array::from_iter_values(runs.iter().map(of_group)))
 }
 
 /// The most frequent values, in descending order of frequency.

@@ -26,6 +26,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::AggregateUDF;
 
 pub(crate) use collected::{in_descending_order, is_collected};
+pub(crate) use counts::of_frequency;
 pub(crate) use filter_clause::Filtered;
 pub(crate) use order_by::Ordered;
 pub(crate) use quantiles::Selection;

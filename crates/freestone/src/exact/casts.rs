@@ -19,6 +19,7 @@ use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::error::Result;
 use freestone_store::schema::normalize;
 
+use super::decimal_texts;
 use super::decimals::{doubles, rounded};
 use super::function::overflow;
 use crate::display::texts_of;
@@ -43,6 +44,7 @@ pub(super) fn is_ours(from: &DataType, to: &DataType) -> bool {
         (Float64, Float32 | Float16) | (Date64, Date32) => true,
         (text, to) if text.is_string() && is_read(to) => true,
         (uuid, text) if *uuid == UUID => text.is_string(),
+        (Decimal128(_, 0..), text) if text.is_string() => true,
         (text, Float64 | Float32 | Decimal128(..)) if text.is_string() => true,
         (text, to) if text.is_string() && to.is_integer() => true,
         (nested, text) if text.is_string() => nested.is_nested() && !matches!(nested, DataType::Dictionary(..)),
@@ -147,6 +149,9 @@ fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
             integers(array.as_primitive::<Decimal128Type>(), to, |value| Some(rounded(value, by)))?
         }
         (Decimal128(..), Float64) => doubles(array)?,
+        (Decimal128(_, scale @ 0..), text) if text.is_string() => {
+            plain(&decimal_texts::texts(array, *scale as usize), to)?
+        }
         (Decimal128(..), Float32) => converted(&doubles(array)?, to)?,
         (text, Float64) if text.is_string() => {
             let texts = plain(array, &DataType::Utf8View)?;
@@ -187,6 +192,9 @@ fn decimals_of_texts(array: &ArrayRef, precision: u8, scale: i8) -> Result<Array
 /// The bytes of a number without the marks between its digits, as in `1_000`.
 fn without_marks(text: &str) -> Cow<'_, [u8]> {
     let bytes = text.as_bytes();
+    if !bytes.contains(&b'_') {
+        return Cow::Borrowed(bytes);
+    }
     let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
     let is_mark = |at: usize| bytes[at] == b'_' && is_digit(at.checked_sub(1)) && is_digit(Some(at + 1));
     if !(0..bytes.len()).any(is_mark) {

@@ -187,8 +187,14 @@ pub(super) fn quotients(left: &ColumnarValue, right: &ColumnarValue) -> Result<C
     let (left, right) = (as_decimal(left)?, as_decimal(right)?);
     let shift = i32::from(of_decimal(&right)?) - i32::from(of_decimal(&left)?);
     let (up, down) = (power_256(shift), power_256(-shift));
+    let small_power = |exponent: i32| 10u64.checked_pow(u32::try_from(exponent).unwrap_or(0)).unwrap_or(u64::MAX);
+    let (small_up, small_down) = (small_power(shift), small_power(-shift));
     each::<Float64Type>(&left, &right, move |a, b| match (b, up, down) {
         (0, ..) => Err(ArrowError::DivideByZero),
+        _ if let (Some(a), Some(b)) = (exact_double(a, small_up), exact_double(b, small_down)) => {
+            // Zero has no sign.
+            Ok(a / b + 0.0)
+        }
         (_, Some(up), Some(down)) => Ok(quotient(a, b, up, down)),
         _ => Err(ArrowError::ArithmeticOverflow("a quotient".to_owned())),
     })
@@ -221,6 +227,12 @@ fn quotient(a: i128, b: i128, up: i256, down: i256) -> f64 {
         }
     };
     if negative && a != 0 { -magnitude } else { magnitude }
+}
+
+/// A product of small numbers, if it is exact as DOUBLE.
+fn exact_double(value: i128, by: u64) -> Option<f64> {
+    let product = i64::try_from(value).ok()?.checked_mul(i64::try_from(by).ok()?)?;
+    (u128::from(product.unsigned_abs()) <= DOUBLE_EXACT).then_some(product as f64)
 }
 
 /// The magnitude of a product, if it is exact as DOUBLE.
@@ -287,7 +299,7 @@ mod tests {
     fn quotients_are_rounded_once() {
         assert_eq!(divided(10, 1, 3, 0), 1.0 / 3.0);
         assert_eq!(divided(-20, 1, 3, 0), -2.0 / 3.0);
-        assert_eq!(divided(0, 0, -3, 0), 0.0);
+        assert_eq!(divided(0, 0, -3, 0).to_bits(), 0, "zero has no sign");
         assert_eq!(divided(END - 1, 0, 1, 38), 1e76);
         assert_eq!(divided(1, 38, END - 1, 0), 1e-76);
         assert_eq!(divided(1234567890123456789012345678901234567, 20, 1, 0), 12_345_678_901_234_568.0);

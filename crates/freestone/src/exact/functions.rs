@@ -18,6 +18,7 @@ use freestone_binder::patterns::similar;
 
 use super::function::unary;
 use super::rounding::Round;
+use super::truncation::Truncation;
 use crate::error::{Error, ErrorKind};
 
 /// The function that makes a regular expression of a pattern of SIMILAR TO.
@@ -36,11 +37,13 @@ pub(super) fn all(state: &SessionState) -> Result<Vec<Arc<ScalarUDF>>> {
     let similar = ScalarUDF::new_from_impl(Similar { signature: texts });
     let logarithms = [logarithm("ln")?, logarithm("log")?, logarithm("log2")?, logarithm("log10")?];
     let round = ScalarUDF::new_from_impl(Round { inner: state.udf("round")? });
-    let all = [rounding("ceil", true)?, rounding("floor", false)?, round, sign, similar].into_iter().chain(logarithms);
+    let truncation = ScalarUDF::new_from_impl(Truncation::new(state.udf("trunc")?));
+    let all = [rounding("ceil", true)?, rounding("floor", false)?, round, truncation, sign, similar];
+    let all = all.into_iter().chain(logarithms);
     Ok(all.map(Arc::new).collect())
 }
 
-/// `ceil` and `floor`. For decimals, the result is a decimal of scale 0 with one more integer digit.
+/// `ceil` and `floor`. For decimals, the result is a decimal of scale 0 with as many digits.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Rounding {
     inner: Arc<ScalarUDF>,
@@ -62,10 +65,7 @@ impl ScalarUDFImpl for Rounding {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
-            [DataType::Decimal128(precision, scale)] => {
-                let digits = (i16::from(*precision) - i16::from(*scale) + 1).clamp(1, 38);
-                Ok(DataType::Decimal128(digits as u8, 0))
-            }
+            [DataType::Decimal128(precision, _)] => Ok(DataType::Decimal128(*precision, 0)),
             _ => self.inner.return_type(types),
         }
     }

@@ -10,6 +10,7 @@
 
 mod bounds;
 mod casts;
+mod decimal_texts;
 mod decimals;
 mod float_texts;
 mod floats;
@@ -19,6 +20,7 @@ pub(crate) mod normal_form;
 mod planner;
 mod rounding;
 mod small;
+mod truncation;
 
 use std::sync::Arc;
 

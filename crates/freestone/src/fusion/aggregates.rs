@@ -17,15 +17,20 @@ use freestone_exec::accumulators::{
     Accumulator, Count, Extreme, ExtremeText, Finish, FloatSum, MakeAccumulator, RowCount, Sum, SumResult,
 };
 use freestone_exec::aggregate::Call;
+use freestone_exec::bitwise::{BitOperation, Bitwise};
+use freestone_exec::choices::{Choice, Chosen};
 use freestone_exec::convert::{form_of, from_arrow, to_arrow};
+use freestone_exec::direct::KeyDomain;
 use freestone_exec::error::{ExecError, Result as ExecResult};
+use freestone_exec::frequencies::{FinishFrequency, Frequencies, Frequency};
 use freestone_exec::moments::Moments;
 use freestone_exec::quantiles::{Quantile, quantiles};
 use freestone_exec::vector::{Form, Values, Vector};
 
-use crate::aggregates::Selection;
+use crate::aggregates::{Selection, of_frequency};
 use crate::text_types::enum_extremes;
 
+use super::compiler::field;
 use super::expressions::Known;
 use super::foreign::external;
 
@@ -40,17 +45,34 @@ pub(crate) fn is_known(function: &Function) -> bool {
 
 /// The same for functions of which the executor knows what an order means.
 pub(super) fn is_fusable(function: &Function) -> bool {
-    is_known(function) || Selection::of(function).is_some()
+    is_known(function) || Selection::of(function).is_some() || by_place(function).is_some()
 }
 
-/// Whether a node aggregates with quantiles that the executor selects.
-pub(super) fn has_quantiles(node: &Arc<dyn ExecutionPlan>) -> bool {
+/// Which row's value is wanted, if its place among the others says so.
+pub(super) fn by_place(function: &AggregateFunctionExpr) -> Option<Chosen> {
+    let is_plain = function.order_bys().is_empty() && !function.is_distinct() && !function.ignore_nulls();
+    match function.fun().name() {
+        "first_value" if is_plain => Some(Chosen::First),
+        "last_value" if is_plain => Some(Chosen::Last),
+        _ => None,
+    }
+}
+
+/// Whether a node aggregates with a function that [`collects`].
+pub(super) fn has_collecting(node: &Arc<dyn ExecutionPlan>) -> bool {
     let aggregate = node.downcast_ref::<AggregateExec>();
-    aggregate.is_some_and(|aggregate| aggregate.aggr_expr().iter().any(|function| Selection::of(function).is_some()))
+    aggregate.is_some_and(|aggregate| aggregate.aggr_expr().iter().any(|function| collects(function)))
+}
+
+/// Whether DataFusion's accumulators collect values of a function, of which the executor keeps less: quantiles, frequencies, and
+/// values of extreme rows.
+fn collects(function: &AggregateFunctionExpr) -> bool {
+    let is_extreme = || matches!(function.fun().name(), "arg_min" | "arg_max") && function.expressions().len() == 2;
+    Selection::of(function).is_some() || of_frequency(function).is_some() || is_extreme()
 }
 
 /// Functions whose results have the order of their rows.
-const ORDERED: [&str; 12] = [
+const ORDERED: [&str; 11] = [
     "array_agg",
     "list",
     "string_agg",
@@ -61,7 +83,6 @@ const ORDERED: [&str; 12] = [
     "first_value",
     "last_value",
     "nth_value",
-    "any_value",
     "arbitrary",
 ];
 
@@ -87,8 +108,8 @@ pub(super) struct Calls {
     results: Vec<(usize, usize)>,
     /// Whether DataFusion computes some.
     pub has_foreign: bool,
-    /// Whether some are quantiles.
-    pub has_quantiles: bool,
+    /// Whether some would collect all values elsewhere.
+    pub has_collecting: bool,
 }
 
 struct Building {
@@ -96,6 +117,7 @@ struct Building {
     filter: Option<usize>,
     kind: Shared,
     results: usize,
+    is_ordered: bool,
 }
 
 /// How a call computes its results.
@@ -115,6 +137,7 @@ impl Calls {
         known: &[Known],
         filter: Option<usize>,
     ) -> Result<bool> {
+        self.has_collecting |= collects(function);
         if let Some(result) = sum(function, known)? {
             // A filter leaves groups without values.
             let (magnitude, nullable) = (magnitude(&known[0]), filter.is_some() || known[0].nullable);
@@ -126,7 +149,6 @@ impl Calls {
             return Ok(true);
         }
         if let Some(quantile) = quantile(function, known) {
-            self.has_quantiles = true;
             let is_same = |kind: &Shared| matches!(kind, Shared::Quantiles { .. });
             let none = || Shared::Quantiles { form: known[0].form, wanted: vec![] };
             if let Shared::Quantiles { wanted, .. } = self.shared(inputs, filter, is_same, none) {
@@ -136,14 +158,15 @@ impl Calls {
         }
         let make = match Native::of(function, known) {
             Some(native) => native.accumulators(known.first(), filter.is_some()),
-            None if filter.is_some() => return Ok(false),
+            None if filter.is_some() || !is_known(function) => return Ok(false),
             None => {
                 self.has_foreign = true;
                 foreign(function, known)
             }
         };
         self.results.push((self.calls.len(), 0));
-        self.calls.push(Building { inputs, filter, kind: Shared::Other(make), results: 1 });
+        let is_ordered = by_place(function).is_some();
+        self.calls.push(Building { inputs, filter, kind: Shared::Other(make), results: 1, is_ordered });
         Ok(true)
     }
 
@@ -157,7 +180,7 @@ impl Calls {
     ) -> &mut Shared {
         let same = |call: &Building| is_same(&call.kind) && call.inputs == inputs && call.filter == filter;
         let at = self.calls.iter().position(same).unwrap_or_else(|| {
-            self.calls.push(Building { inputs, filter, kind: new(), results: 0 });
+            self.calls.push(Building { inputs, filter, kind: new(), results: 0, is_ordered: false });
             self.calls.len() - 1
         });
         let call = &mut self.calls[at];
@@ -183,7 +206,7 @@ impl Calls {
                 }
                 Shared::Quantiles { form, wanted } => Arc::new(move || Ok(quantiles(form, wanted.clone()))),
             };
-            Call { inputs: call.inputs, filter: call.filter, accumulator }
+            Call { inputs: call.inputs, filter: call.filter, accumulator, is_ordered: call.is_ordered }
         };
         (self.calls.into_iter().map(call).collect(), places)
     }
@@ -221,13 +244,22 @@ pub(super) enum Native {
     Extreme { greatest: bool, floats: bool },
     ExtremeText { greatest: bool },
     Moments(Finish),
+    Bitwise(BitOperation),
+    Choice(Chosen),
+    Frequencies(FinishFrequency),
 }
 
 impl Native {
     /// What a function is; `None` if only DataFusion knows it.
     pub fn of(function: &AggregateFunctionExpr, known: &[Known]) -> Option<Native> {
         let is_of_enum = function.fun().inner().is::<enum_extremes::Extreme>();
-        if function.is_distinct() || function.ignore_nulls() || known.len() > 1 || is_of_enum {
+        if function.is_distinct() || function.ignore_nulls() || is_of_enum {
+            return None;
+        }
+        if let Some(chosen) = chosen(function, known) {
+            return Some(Native::Choice(chosen));
+        }
+        if known.len() > 1 {
             return None;
         }
         let name = function.fun().name();
@@ -243,9 +275,17 @@ impl Native {
                 Some(Native::Extreme { greatest: name == "max", floats: form == Form::Float })
             }
             ("min" | "max", Some(Form::Text)) if is_own_type => Some(Native::ExtremeText { greatest: name == "max" }),
+            // Integers of 64 bits without a sign are stored as others.
+            ("bit_and" | "bit_or" | "bit_xor", Some(Form::Int)) if is_own_type && result != DataType::UInt64 => {
+                bit_operation(name).map(Native::Bitwise)
+            }
+            ("bool_and" | "bool_or" | "min" | "max", Some(Form::Bits)) if is_own_type => {
+                bit_operation(name).map(Native::Bitwise)
+            }
             ("var" | "var_pop" | "stddev" | "stddev_pop", Some(Form::Float)) if result == DataType::Float64 => {
                 finish(function, true).ok().map(Native::Moments)
             }
+            (_, Some(form)) if form != Form::Arrow => frequency(function, argument?).map(Native::Frequencies),
             _ => None,
         }
     }
@@ -260,8 +300,55 @@ impl Native {
             Native::Extreme { greatest, floats } => Arc::new(move || Ok(Box::new(Extreme::new(greatest, floats)))),
             Native::ExtremeText { greatest } => Arc::new(move || Ok(Box::new(ExtremeText::new(greatest)))),
             Native::Moments(finish) => Arc::new(move || Ok(Box::new(Moments::new(finish.clone())))),
+            Native::Bitwise(operation) => {
+                let are_booleans = argument.is_some_and(|argument| argument.form == Form::Bits);
+                Arc::new(move || Ok(Box::new(Bitwise::new(operation, are_booleans))))
+            }
+            Native::Choice(chosen) => {
+                let field = field(argument.expect("a value"), false);
+                Arc::new(move || Ok(Box::new(Choice::new(chosen, field.clone()))))
+            }
+            Native::Frequencies(finish) => {
+                let argument = argument.expect("a value");
+                // Zeros of two signs are two values, until results are made.
+                let value = KeyDomain { field: field(argument, false), bounds: argument.int_bounds() };
+                Arc::new(move || Ok(Box::new(Frequencies::new(value.clone(), finish.clone()))))
+            }
         }
     }
+}
+
+fn bit_operation(function: &str) -> Option<BitOperation> {
+    match function {
+        "bit_and" | "bool_and" | "min" => Some(BitOperation::And),
+        "bit_or" | "bool_or" | "max" => Some(BitOperation::Or),
+        "bit_xor" => Some(BitOperation::Xor),
+        _ => None,
+    }
+}
+
+/// Which row's value is wanted, if the executor chooses it.
+fn chosen(function: &AggregateFunctionExpr, known: &[Known]) -> Option<Chosen> {
+    let value = known.first().filter(|value| value.data_type == *function.field().data_type())?;
+    match (function.fun().name(), known) {
+        ("any_value", [_]) => Some(Chosen::Any),
+        // Arrays that hold values that were replaced would stay.
+        _ if value.form == Form::Arrow => None,
+        ("arg_min", [_, by]) if Choice::compares(by.form) => Some(Chosen::Least),
+        ("arg_max", [_, by]) if Choice::compares(by.form) => Some(Chosen::Greatest),
+        (_, [_]) => by_place(function),
+        _ => None,
+    }
+}
+
+/// Results from the frequencies of values, if the function needs no more.
+fn frequency(function: &AggregateFunctionExpr, value: &Known) -> Option<FinishFrequency> {
+    let (results, value) = (of_frequency(function)?, value.data_type.clone());
+    let finish = move |of: &Frequency| {
+        let values = to_arrow(&of.values, &value)?;
+        Ok(from_arrow(&results(&values, of).map_err(ExecError::foreign)?))
+    };
+    Some(Arc::new(finish))
 }
 
 /// Whether 2^63 values of 128 bits have a sum of 128 bits.

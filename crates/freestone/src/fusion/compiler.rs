@@ -138,7 +138,7 @@ impl<'a> Compiler<'a> {
         self.has_groups = !self.has_join && plan.exists(|node| Ok(is_grouped_scan(node)))?;
         self.has_others = plan.exists(|node| {
             let has_windows = first_rows::is_known(node) || windows::is_known(node);
-            Ok(has_windows || distinct_counts::is_known(node) || aggregates::has_quantiles(node))
+            Ok(has_windows || distinct_counts::is_known(node) || aggregates::has_collecting(node))
         })?;
         if !self.is_sought() && plan.exists(|node| Ok(node.is::<AggregateExec>() || node.is::<SortExec>()))? {
             return Ok(None);
@@ -307,13 +307,14 @@ impl<'a> Compiler<'a> {
         }
         self.scans += 1;
         let is_sought = self.is_sought();
+        let rows = if is_sought { source.estimated_rows() } else { 0 };
         let known = |(at, field): (usize, &Arc<datafusion::arrow::datatypes::Field>)| {
             let (nullable, bounds) = match is_sought {
                 true => source.nulls_and_bounds(columns[at]),
                 false => (field.is_nullable(), None),
             };
             let texts = if self.has_groups { source.dictionary_texts(columns[at]) } else { None };
-            Known { bounds, texts, ..Known::of(field.data_type(), nullable) }
+            Known { bounds, texts, rows, ..Known::of(field.data_type(), nullable) }
         };
         let schema = source.output_schema().clone();
         let known = schema.fields().iter().enumerate().map(known).collect();
@@ -503,7 +504,7 @@ impl<'a> Compiler<'a> {
         let is_bound = |call: &Arc<AggregateFunctionExpr>| matches!(call.fun().name(), "min" | "max");
         let of_input = open.branches.iter().any(|branch| matches!(branch.feed, Feed::Input(_)));
         let is_hashed = !of_input && !calls.has_foreign && is_hashed_faster(aggregate, partial, keys)?;
-        let is_faster = calls.has_quantiles || has_few_groups(keys) || is_hashed;
+        let is_faster = calls.has_collecting || has_few_groups(keys) || is_hashed;
         let is_computed = !of_input && !calls.has_foreign && computes(partial);
         let is_faster = is_faster || keys.is_empty() && is_computed;
         match is_faster || keys.is_empty() && of_input && !partial.aggr_expr().iter().all(is_bound) {

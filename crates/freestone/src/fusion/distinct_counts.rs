@@ -156,7 +156,8 @@ impl Compiler<'_> {
         self.close(open, Arc::new(Several::new(parts)));
         let mut sources = vec![];
         for values in of_values {
-            let call = Call { inputs: vec![0], filter: None, accumulator: Arc::new(values.accumulator) };
+            let call =
+                Call { inputs: vec![0], filter: None, accumulator: Arc::new(values.accumulator), is_ordered: false };
             let count = Aggregation::new(vec![], vec![call], context.clone());
             sources.push(count.results());
             let branches = vec![Branch { feed: Feed::Source(values.results), steps: vec![] }];

@@ -13,10 +13,12 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use freestone_exec::arithmetic::{Comparison, Operation};
 use freestone_exec::convert::form_of;
-use freestone_exec::program::{Node, Program, Register, Scalar};
+use freestone_exec::division::Rounding;
+use freestone_exec::program::{Foreign, Node, Program, Register, Scalar};
 use freestone_exec::vector::Form;
 
 use super::foreign::Expression;
+use super::tabulated::Tabulated;
 use crate::exact::{Canonical, Exact, arithmetic};
 
 /// What is known of a column of a batch.
@@ -29,12 +31,14 @@ pub(super) struct Known {
     pub bounds: Option<(i128, i128)>,
     /// About how many values there are at most, if dictionaries tell.
     pub texts: Option<usize>,
+    /// About how many rows are read of its table; zero: that is not known.
+    pub rows: usize,
 }
 
 impl Known {
     /// Nothing but the type.
     pub fn of(data_type: &DataType, nullable: bool) -> Known {
-        Known { data_type: data_type.clone(), form: form_of(data_type), nullable, bounds: None, texts: None }
+        Known { data_type: data_type.clone(), form: form_of(data_type), nullable, bounds: None, texts: None, rows: 0 }
     }
 
     /// The bounds of 64-bit integers.
@@ -53,7 +57,7 @@ impl Known {
     }
 
     /// The least and greatest value that the type or the data allows.
-    fn range(&self) -> Option<(i128, i128)> {
+    pub fn range(&self) -> Option<(i128, i128)> {
         let of_type = match &self.data_type {
             DataType::Decimal128(precision, _) => {
                 let most = 10i128.checked_pow(u32::from(*precision))? - 1;
@@ -81,7 +85,7 @@ pub(super) struct Compiled {
     pub register: Register,
     pub known: Known,
     /// Whether a function of DataFusion computes a part of it, which may fail.
-    is_foreign: bool,
+    pub is_foreign: bool,
 }
 
 /// Compiles expressions over the columns of a batch into one program.
@@ -92,12 +96,17 @@ pub(super) struct Expressions<'a> {
 }
 
 /// The range of 64-bit integers.
-const INT: (i128, i128) = (i64::MIN as i128, i64::MAX as i128);
+pub(super) const INT: (i128, i128) = (i64::MIN as i128, i64::MAX as i128);
 
 impl<'a> Expressions<'a> {
     /// For batches with these columns, which DataFusion knows by `schema`.
     pub fn new(schema: &'a SchemaRef, columns: &'a [Known]) -> Self {
         Expressions { program: Program::default(), schema, columns }
+    }
+
+    /// What DataFusion knows the columns by.
+    pub fn schema(&self) -> &SchemaRef {
+        self.schema
     }
 
     /// The column at a position.
@@ -175,6 +184,11 @@ impl<'a> Expressions<'a> {
         {
             return self.cast(operand, to);
         }
+        if let Some(call) = e.downcast_ref::<ScalarFunctionExpr>()
+            && let Some(compiled) = self.call(call)?
+        {
+            return Ok(Some(compiled));
+        }
         if let Some((left, op, right)) = arithmetic(e.as_ref()) {
             return self.binary(e, left, op, right);
         }
@@ -225,12 +239,12 @@ impl<'a> Expressions<'a> {
             | TimestampNanosecond(Some(v), _) => int((*v).into()),
             Decimal128(Some(v), _, _) => int(*v),
             Float64(Some(v)) => (Scalar::Float(*v), Form::Float, None),
-            Utf8View(Some(v)) => (Scalar::Text(v.clone().into_bytes()), Form::Text, None),
+            Utf8View(Some(v)) | Utf8(Some(v)) => (Scalar::Text(v.clone().into_bytes()), Form::Text, None),
             null if null.is_null() && form_of(&data_type) != Form::Arrow => (Scalar::Null, form_of(&data_type), None),
             _ => return None,
         };
         let register = self.program.add(Node::Literal(scalar));
-        let known = Known { data_type, form, nullable: value.is_null(), bounds, texts: None };
+        let known = Known { data_type, form, nullable: value.is_null(), bounds, texts: None, rows: 0 };
         Some(Compiled { register, known, is_foreign: false })
     }
 
@@ -245,6 +259,7 @@ impl<'a> Expressions<'a> {
             Operator::Plus => Operation::Add,
             Operator::Minus => Operation::Subtract,
             Operator::Multiply => Operation::Multiply,
+            Operator::Divide | Operator::Modulo => return self.division(e, left, op, right),
             Operator::And | Operator::Or => {
                 let (Some(a), Some(b)) = (self.part(left, Form::Bits)?, self.part(right, Form::Bits)?) else {
                     return Ok(None);
@@ -327,12 +342,12 @@ impl<'a> Expressions<'a> {
             (Node::WideArithmetic(op, a.register, b.register), Form::Wide)
         };
         let register = self.program.add(node);
-        let known = Known { data_type: result.clone(), form, nullable, bounds: Some(bounds), texts: None };
+        let known = Known { data_type: result.clone(), form, nullable, bounds: Some(bounds), texts: None, rows: 0 };
         Some(Compiled { register, known, is_foreign })
     }
 
     /// An integer or decimal in units of another scale, which is not smaller.
-    fn rescaled(&mut self, a: Compiled, scale: i8) -> Option<Compiled> {
+    pub fn rescaled(&mut self, a: Compiled, scale: i8) -> Option<Compiled> {
         let from = scale_of(&a.known.data_type)?;
         if from == scale {
             return Some(a);
@@ -369,7 +384,10 @@ impl<'a> Expressions<'a> {
         if *to == DataType::Float64 {
             return Ok(self.as_float(a));
         }
-        let (Some(_), Some(scale)) = (scale_of(&a.known.data_type), scale_of(to)) else { return Ok(None) };
+        let (Some(from), Some(scale)) = (scale_of(&a.known.data_type), scale_of(to)) else { return Ok(None) };
+        if from > scale {
+            return Ok(self.rounded(a, Rounding::Nearest, scale, to));
+        }
         let Some(a) = self.rescaled(a, scale) else { return Ok(None) };
         let (Some(bounds), Some(of_type)) = (a.known.range(), Known::of(to, true).range()) else { return Ok(None) };
         if bounds.0 < of_type.0 || bounds.1 > of_type.1 {
@@ -415,9 +433,15 @@ impl<'a> Expressions<'a> {
             None => ScalarValue::try_from(&data_type).ok().and_then(|null| self.literal(&null)),
         };
         let Some(otherwise) = otherwise else { return Ok(None) };
+        if branches.iter().any(|(when, _)| when.is_foreign) && !is_infallible(case) {
+            return Ok(None);
+        }
+        if let Some(texts) = self.chosen_texts(&branches, &otherwise) {
+            return Ok(Some(texts));
+        }
         let values = || branches.iter().map(|(_, then)| then).chain([&otherwise]);
         let is_known = |c: &Compiled| !c.is_foreign && c.known.data_type == data_type && c.known.form != Form::Arrow;
-        if !values().all(is_known) || branches.iter().any(|(when, _)| when.is_foreign && !is_infallible(case)) {
+        if !values().all(is_known) {
             return Ok(None);
         }
         let is_wide = values().any(|c| c.known.form == Form::Wide);
@@ -434,7 +458,7 @@ impl<'a> Expressions<'a> {
         }
         Ok(Some(Compiled {
             register: result.register,
-            known: Known { data_type, form, nullable, bounds, texts: None },
+            known: Known { data_type, form, nullable, bounds, texts: None, rows: 0 },
             is_foreign,
         }))
     }
@@ -448,8 +472,18 @@ impl<'a> Expressions<'a> {
         let expression = Expression::new(e, self.schema)?;
         let inputs = expression.columns().iter().map(|column| self.column(*column).register).collect();
         let known = Known::of(expression.data_type(), e.nullable(self.schema)?);
-        let register = self.program.add(Node::Foreign(Arc::new(expression), inputs));
-        Ok(Compiled { register, known, is_foreign: true })
+        let column = match expression.columns() {
+            [column] => &self.columns[*column],
+            _ => return Ok(self.called(Arc::new(expression), inputs, known)),
+        };
+        Ok(match Tabulated::of(expression, column, &known) {
+            Ok((tabulated, known)) => self.called(Arc::new(tabulated), inputs, known),
+            Err(expression) => self.called(Arc::new(expression), inputs, known),
+        })
+    }
+
+    pub fn called(&mut self, function: Arc<dyn Foreign>, inputs: Vec<Register>, known: Known) -> Compiled {
+        Compiled { register: self.program.add(Node::Foreign(function, inputs)), known, is_foreign: true }
     }
 }
 
@@ -489,7 +523,7 @@ fn is_volatile(e: &Arc<dyn PhysicalExpr>) -> bool {
 }
 
 /// The digits behind the point of an exact number whose vectors are its values.
-fn scale_of(data_type: &DataType) -> Option<i8> {
+pub(super) fn scale_of(data_type: &DataType) -> Option<i8> {
     match data_type {
         DataType::Decimal128(_, scale) => Some(*scale),
         DataType::UInt64 => None,

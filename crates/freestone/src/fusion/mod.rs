@@ -10,10 +10,12 @@ mod exec;
 mod expressions;
 mod first_rows;
 mod foreign;
+mod functions;
 mod inputs;
 mod joins;
 mod meters;
 mod output;
+mod tabulated;
 mod windows;
 
 use std::sync::Arc;

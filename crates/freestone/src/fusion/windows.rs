@@ -179,7 +179,8 @@ fn known_aggregate(function: &AggregateFunctionExpr, frame: Frame) -> Option<Kin
         && !function.is_distinct()
         && function.order_bys().is_empty();
     // Any aggregate is known of whole partitions.
-    let is_known = is_known || frame == WHOLE && aggregates::is_fusable(&Arc::new(function.clone()));
+    let is_whole = || aggregates::is_fusable(&Arc::new(function.clone())) && aggregates::by_place(function).is_none();
+    let is_known = is_known || frame == WHOLE && is_whole();
     is_known.then_some(Kind::Aggregate(function, frame))
 }
 

@@ -12,7 +12,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalExprRef, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::limit::LimitStream;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
@@ -32,7 +32,8 @@ const CHUNK_ROWS: usize = 1 << 15;
 pub(super) struct DividedWindowsExec {
     window: Arc<dyn ExecutionPlan>,
     input: Arc<dyn ExecutionPlan>,
-    keys: Vec<PhysicalExprRef>,
+    /// The keys of partitions, as rows are in their order.
+    keys: Vec<PhysicalSortExpr>,
     reach: Option<Reach>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -64,7 +65,8 @@ impl DividedWindowsExec {
     /// # Errors
     /// Its input is not in the order of the partitions.
     pub fn new(window: &WindowAggExec) -> Result<Self> {
-        let keys = window.partition_by_sort_keys()?.into_iter().map(|key| key.expr).collect();
+        // Constants are among them, of which the order of the input says nothing.
+        let keys = window.partition_by_sort_keys()?;
         let reach = Reach::of(window);
         let (window, input) = (Arc::new(window.clone()), window.input().clone());
         Ok(DividedWindowsExec { window, input, keys, reach, metrics: ExecutionPlanMetricsSet::new() })
@@ -112,19 +114,20 @@ impl ExecutionPlan for DividedWindowsExec {
     fn execute(&self, number: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let chunks = Chunks {
             rows: Some(self.input.execute(number, context.clone())?),
-            keys: self.keys.clone(),
+            keys: self.keys.iter().map(|key| key.expr.clone()).collect(),
             reach: self.reach,
             pending: vec![],
             count: 0,
             done: 0,
             reservation: MemoryConsumer::new("a partition of window functions").register(context.memory_pool()),
         };
-        let (window, order) = (self.window.clone(), self.input.properties().output_ordering().cloned());
+        let orders = [LexOrdering::new(self.keys.clone()), self.input.properties().output_ordering().cloned()];
+        let (window, orders) = (self.window.clone(), orders.into_iter().flatten().collect::<Vec<_>>());
         let (schema, metrics) = (self.input.schema(), BaselineMetrics::new(&self.metrics, number));
         let time = metrics.elapsed_compute().clone();
         let compute = move |Chunk { rows, skip, fetch }: Chunk| {
             let rows: Arc<dyn PartitionStream> = Arc::new(ChunkRows { schema: schema.clone(), rows });
-            let input = StreamingTableExec::try_new(schema.clone(), vec![rows], None, order.clone(), false, None)?;
+            let input = StreamingTableExec::try_new(schema.clone(), vec![rows], None, orders.clone(), false, None)?;
             let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
             let window = window.clone().replace_children(vec![Arc::new(input)], options)?;
             let (rows, time) = (window.execute(0, context.clone())?, time.clone());

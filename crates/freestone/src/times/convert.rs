@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, PrimitiveArray, StringArray};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, PrimitiveArray, StringArray, StringViewArray, StringViewBuilder,
+};
 use datafusion::arrow::datatypes::{ArrowPrimitiveType, DataType, Int64Type, IntervalMonthDayNanoType};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
@@ -20,7 +22,7 @@ use super::arrays::{
     is_time_of_day, map, out_of_range, per_second, stored, ticks, to_instant, to_local,
 };
 use super::function::{Call, evaluate};
-use super::interval::{DAY_NS, SECOND_NS, rounded_quotient};
+use super::interval::{DAY_NS, SECOND_NS, push_clock, rounded_quotient};
 use super::interval_text;
 use super::text::{self, Written};
 use super::zone::Zone;
@@ -223,8 +225,8 @@ pub fn value_of_text(text: &str, to: &DataType, session: &Zone) -> Result<Scalar
 }
 
 pub(crate) fn from_texts(values: &ArrayRef, or_null: bool, call: &Call) -> Result<ArrayRef> {
-    let texts = exact_cast(values, &DataType::Utf8)?;
-    let texts = texts.as_string::<i32>();
+    let texts = exact_cast(values, &DataType::Utf8View)?;
+    let texts = texts.as_string_view();
     let to = &call.to;
     if let DataType::Interval(_) = to {
         let read = |text: &str| interval_text::parse(text, None).map(stored).ok_or_else(|| not_read(text, to));
@@ -239,7 +241,7 @@ pub(crate) fn from_texts(values: &ArrayRef, or_null: bool, call: &Call) -> Resul
 }
 
 fn parsed<O: ArrowPrimitiveType>(
-    texts: &StringArray,
+    texts: &StringViewArray,
     or_null: bool,
     read: impl Fn(&str) -> Result<O::Native, Error>,
 ) -> Result<PrimitiveArray<O>> {
@@ -266,11 +268,15 @@ fn not_read(text: &str, to: &DataType) -> Error {
 /// Parses a text to days or ticks.
 fn time_of(text: &str, to: &DataType, session: &Zone) -> Result<i64, Error> {
     if matches!(to, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..)) {
-        match text.trim().to_ascii_lowercase().as_str() {
-            "infinity" | "inf" => return Ok(infinity(true, to)),
-            "-infinity" | "-inf" => return Ok(infinity(false, to)),
-            "epoch" => return Ok(0),
-            _ => {}
+        let is_one_of = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(text.trim()));
+        if is_one_of(&["infinity", "inf"]) {
+            return Ok(infinity(true, to));
+        }
+        if is_one_of(&["-infinity", "-inf"]) {
+            return Ok(infinity(false, to));
+        }
+        if is_one_of(&["epoch"]) {
+            return Ok(0);
         }
     }
     let written = text::parse(text).ok_or_else(|| not_read(text, to))?;
@@ -315,31 +321,47 @@ pub(crate) fn texts(values: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
         return Ok(Arc::new(texts));
     }
     if *values.data_type() == DataType::Date32 {
-        let write = |days| infinite(days, values.data_type()).map_or_else(|| text::date_text(days), infinity_text);
-        let texts: StringArray = integers(values)?.iter().map(|days| days.map(write)).collect();
-        return Ok(Arc::new(texts));
+        return written(&integers(values)?, values.data_type(), |text, days| {
+            text::push_date(text, days);
+            Ok(())
+        });
     }
     let (ticks, per_second) = ticks(values)?;
     let day = DAY_SECONDS * per_second;
     let tick = (SECOND_NS / per_second) as u64;
-    let write = |value: i64| {
-        if let Some(is_positive) = infinite(value, values.data_type()) {
-            return Ok(infinity_text(is_positive));
-        }
-        let ns = |value: i64| value.rem_euclid(day) as u64 * tick;
+    let ns = |value: i64| value.rem_euclid(day) as u64 * tick;
+    written(&ticks, values.data_type(), |text, value| {
         match values.data_type() {
             DataType::Timestamp(_, Some(_)) => {
                 let offset = zone.offset_at(value.div_euclid(per_second)).ok_or_else(|| out_of_range("timestamp"))?;
                 let local = value.checked_add(offset * per_second).ok_or_else(|| out_of_range("timestamp"))?;
-                Ok(text::zoned_text(local.div_euclid(day), ns(local), offset))
+                text::push_timestamp(text, local.div_euclid(day), ns(local), Some(offset));
             }
-            DataType::Timestamp(_, None) => Ok(text::timestamp_text(value.div_euclid(day), ns(value))),
-            DataType::Time32(_) | DataType::Time64(_) => Ok(text::time_text(value.max(0) as u64 * tick)),
-            other => Err(internal(&format!("{other} is no time"))),
+            DataType::Timestamp(_, None) => text::push_timestamp(text, value.div_euclid(day), ns(value), None),
+            DataType::Time32(_) | DataType::Time64(_) => push_clock(text, value.max(0) as u64 * tick),
+            other => return Err(internal(&format!("{other} is no time"))),
         }
-    };
-    let texts: StringArray = ticks.iter().map(|value| value.map(&write).transpose()).collect::<Result<_>>()?;
-    Ok(Arc::new(texts))
+        Ok(())
+    })
+}
+
+/// The texts that `push` writes of values, and those of infinite ones of a type.
+fn written(values: &Int64Array, of: &DataType, push: impl Fn(&mut String, i64) -> Result<()>) -> Result<ArrayRef> {
+    let mut texts = StringViewBuilder::with_capacity(values.len());
+    let mut text = String::new();
+    for value in values {
+        text.clear();
+        match value.map(|value| (value, infinite(value, of))) {
+            None => {
+                texts.append_null();
+                continue;
+            }
+            Some((_, Some(is_positive))) => text.push_str(&infinity_text(is_positive)),
+            Some((value, None)) => push(&mut text, value)?,
+        }
+        texts.append_value(&text);
+    }
+    Ok(Arc::new(texts.finish()))
 }
 
 pub(super) fn infinity_text(is_positive: bool) -> String {
@@ -374,7 +396,11 @@ pub(crate) fn plain_literal(text: &str, to: &DataType) -> Option<String> {
         Some(Some(zone)) => zone.name(),
         _ => String::new(),
     };
-    let mut plain = if year == 0 { return None } else { text::timestamp_text(days, ns as u64) };
+    if year == 0 {
+        return None;
+    }
+    let mut plain = String::new();
+    text::push_timestamp(&mut plain, days, ns as u64, None);
     plain.push_str(&offset);
     Some(plain)
 }

@@ -171,13 +171,31 @@ fn whole(value: f64) -> Option<i32> {
 
 /// Appends `HH:MM:SS` and the fraction without trailing zeros.
 pub(crate) fn push_clock(text: &mut String, ns: u64) {
-    let (seconds, fraction) = (ns / SECOND_NS as u64, ns % SECOND_NS as u64);
-    let _ = write!(text, "{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60);
-    if fraction != 0 {
-        let digits = format!("{fraction:09}");
-        text.push('.');
-        text.push_str(digits.trim_end_matches('0'));
+    let (seconds, mut fraction) = (ns / SECOND_NS as u64, ns % SECOND_NS as u64);
+    let (minutes, hours) = (seconds / 60 % 60, seconds / 3_600);
+    match hours {
+        0..100 => push_two(text, hours as u8),
+        _ => text.push_str(&hours.to_string()),
     }
+    text.push(':');
+    push_two(text, minutes as u8);
+    text.push(':');
+    push_two(text, (seconds % 60) as u8);
+    if fraction != 0 {
+        text.push('.');
+    }
+    let mut unit = SECOND_NS as u64 / 10;
+    while fraction != 0 {
+        text.push(char::from(b'0' + (fraction / unit) as u8));
+        fraction %= unit;
+        unit /= 10;
+    }
+}
+
+/// Appends two digits.
+pub(crate) fn push_two(text: &mut String, number: u8) {
+    text.push(char::from(b'0' + number / 10));
+    text.push(char::from(b'0' + number % 10));
 }
 
 /// A quotient, rounded half away from zero.

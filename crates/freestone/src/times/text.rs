@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::Zone;
 use super::calendar::{Civil, checked_days, civil};
-use super::interval::{DAY_NS, SECOND_NS, push_clock, rounded_quotient};
+use super::interval::{DAY_NS, SECOND_NS, push_clock, push_two, rounded_quotient};
 
 /// A parsed date, time of day, or both.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,6 +28,9 @@ impl Written {
 /// Parses `2024-01-05`, `2024-1-5 10:00`, `20240105T101112.5Z`, `2024-01-05 10:00:00 Europe/Berlin`, `10:00:00`, with `
 /// BC` after dates before year 1.
 pub(crate) fn parse(text: &str) -> Option<Written> {
+    if let Some(written) = parse_plain(text.as_bytes()) {
+        return Some(written);
+    }
     let mut rest = text.trim();
     let mut written = Written::default();
     let is_time = rest.find(':').is_some_and(|colon| colon <= 2);
@@ -62,6 +65,29 @@ pub(crate) fn parse(text: &str) -> Option<Written> {
         return None;
     }
     Some(written)
+}
+
+/// Parses `YYYY-MM-DD` and `YYYY-MM-DD HH:MM:SS`, as nearly all are written. `None`: it is written otherwise, or there is no such time.
+fn parse_plain(text: &[u8]) -> Option<Written> {
+    let two = |at: usize| match text[at..at + 2] {
+        [tens @ b'0'..=b'9', ones @ b'0'..=b'9'] => Some(i64::from(tens - b'0') * 10 + i64::from(ones - b'0')),
+        _ => None,
+    };
+    let is_written = matches!(text.len(), 10 | 19) && text[4] == b'-' && text[7] == b'-';
+    if !is_written {
+        return None;
+    }
+    let days = checked_days(two(0)? * 100 + two(2)?, two(5)?, two(8)?)?;
+    if text.len() == 10 {
+        return Some(Written { days: Some(days), ..Written::default() });
+    }
+    let (hours, minutes, seconds) = (two(11)?, two(14)?, two(17)?);
+    let is_clock = matches!(text[10], b' ' | b'T') && text[13] == b':' && text[16] == b':';
+    if !is_clock || hours > 23 || minutes > 59 || seconds > 59 {
+        return None;
+    }
+    let ns = (hours * 3_600 + minutes * 60 + seconds) * SECOND_NS;
+    Some(Written { days: Some(days), ns: Some(ns), zone: None })
 }
 
 /// Parses `YYYY-M-D`, also with slashes, or `YYYYMMDD`. Returns the date, which may be invalid, and the rest.
@@ -140,38 +166,45 @@ fn fraction(digits: &str) -> Option<i64> {
 }
 
 /// `2024-01-05`, with ` BC` before year 1.
+pub(crate) fn push_date(text: &mut String, days: i64) {
+    let era = push_day(text, days);
+    text.push_str(era);
+}
+
+/// The same as a text of its own.
 pub(crate) fn date_text(days: i64) -> String {
     let mut text = String::with_capacity(10);
-    let before_christ = push_date(&mut text, days);
-    text.push_str(before_christ);
+    push_date(&mut text, days);
     text
 }
 
-/// `2024-01-05 10:00:00.5`, with ` BC` before year 1. `ns` is since midnight.
-pub(crate) fn timestamp_text(days: i64, ns: u64) -> String {
-    let mut text = String::with_capacity(26);
-    let before_christ = push_date(&mut text, days);
+/// `2024-01-05 10:00:00.5`, with ` BC` before year 1. `ns` is since midnight. The offset of a time zone follows, if it has one:
+/// `+00`, `-03:30`.
+pub(crate) fn push_timestamp(text: &mut String, days: i64, ns: u64, offset_seconds: Option<i64>) {
+    let era = push_day(text, days);
     text.push(' ');
-    push_clock(&mut text, ns);
-    text.push_str(before_christ);
-    text
+    push_clock(text, ns);
+    if let Some(offset) = offset_seconds {
+        push_offset(text, offset);
+    }
+    text.push_str(era);
 }
 
-/// The same, with the offset of a time zone: `+00`, `-03:30`.
-pub(crate) fn zoned_text(days: i64, ns: u64, offset_seconds: i64) -> String {
-    let mut text = String::with_capacity(29);
-    let before_christ = push_date(&mut text, days);
-    text.push(' ');
-    push_clock(&mut text, ns);
-    push_offset(&mut text, offset_seconds);
-    text.push_str(before_christ);
-    text
-}
-
-fn push_date(text: &mut String, days: i64) -> &'static str {
+/// The day, and what follows it before year 1.
+fn push_day(text: &mut String, days: i64) -> &'static str {
     let Civil { year, month, day } = civil(days);
     let (year, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
-    let _ = write!(text, "{year:04}-{month:02}-{day:02}");
+    match year {
+        0..10_000 => {
+            push_two(text, (year / 100) as u8);
+            push_two(text, (year % 100) as u8);
+        }
+        _ => text.push_str(&year.to_string()),
+    }
+    text.push('-');
+    push_two(text, month as u8);
+    text.push('-');
+    push_two(text, day as u8);
     era
 }
 
@@ -260,11 +293,17 @@ mod tests {
     #[test]
     fn texts_are_written() {
         assert_eq!([-719_163, 0, 2_932_897].map(date_text), ["0001-12-31 BC", "1970-01-01", "10000-01-01"]);
-        assert_eq!(timestamp_text(19_727, 36_000_500_000_000), "2024-01-05 10:00:00.5");
-        assert_eq!(timestamp_text(-719_163, 0), "0001-12-31 00:00:00 BC");
-        assert_eq!(timestamp_text(2_932_897, 1), "10000-01-01 00:00:00.000000001");
-        assert_eq!(zoned_text(0, 0, -12_600), "1970-01-01 00:00:00-03:30");
-        assert_eq!(zoned_text(0, 0, 7_200), "1970-01-01 00:00:00+02");
-        assert_eq!(time_text(86_400_000_000_000), "24:00:00");
+        for (days, ns, offset, expected) in [
+            (19_727, 36_000_500_000_000, None, "2024-01-05 10:00:00.5"),
+            (-719_163, 0, None, "0001-12-31 00:00:00 BC"),
+            (2_932_897, 1, None, "10000-01-01 00:00:00.000000001"),
+            (0, 120_030_000_000, Some(-12_600), "1970-01-01 00:02:00.03-03:30"),
+            (0, 0, Some(7_200), "1970-01-01 00:00:00+02"),
+        ] {
+            let mut text = String::new();
+            push_timestamp(&mut text, days, ns, offset);
+            assert_eq!(text, expected);
+        }
+        assert_eq!([86_400_000_000_000, 3_600_000_000_000 * 123].map(time_text), ["24:00:00", "123:00:00"]);
     }
 }

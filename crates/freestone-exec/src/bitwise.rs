@@ -1,0 +1,117 @@
+//! AND, OR and XOR of the values of each group: integers bit by bit, and booleans.
+
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+
+use crate::accumulators::{Accumulator, Seen, add_each};
+use crate::error::Result;
+use crate::vector::{Values, Vector};
+
+/// An operation whose results do not depend on the order of values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BitOperation {
+    /// The bits that all values have. Of booleans: whether all are true; their least one.
+    And,
+    /// The bits that any value has. Of booleans: whether any is true; their greatest one.
+    Or,
+    /// The bits that an odd number of values have.
+    Xor,
+}
+
+/// The values of groups, combined. NULL does not count, and a group without values has NULL.
+pub struct Bitwise {
+    operation: BitOperation,
+    /// Whether values are booleans: integers that are 0 or 1.
+    are_booleans: bool,
+    values: Vec<i64>,
+    seen: Seen,
+}
+
+impl Bitwise {
+    /// Combines integers or booleans.
+    pub fn new(operation: BitOperation, are_booleans: bool) -> Bitwise {
+        Bitwise { operation, are_booleans, values: vec![], seen: Seen::default() }
+    }
+
+    fn add(&mut self, values: &[i64], valid: Option<&NullBuffer>, groups: &[u32], total: usize) {
+        self.values.resize(total, if self.operation == BitOperation::And { -1 } else { 0 });
+        match self.operation {
+            BitOperation::And => add_each(&mut self.values, values, valid, groups, |bits, value| *bits &= value),
+            BitOperation::Or => add_each(&mut self.values, values, valid, groups, |bits, value| *bits |= value),
+            BitOperation::Xor => add_each(&mut self.values, values, valid, groups, |bits, value| *bits ^= value),
+        }
+        self.seen.add(valid, groups, total);
+    }
+}
+
+impl Accumulator for Bitwise {
+    fn update(&mut self, inputs: &[Vector], groups: &[u32], total: usize) -> Result<()> {
+        let valid = inputs[0].valid.as_ref();
+        match &inputs[0].values {
+            Values::Bits(bits) => {
+                let values: Vec<i64> = bits.iter().map(i64::from).collect();
+                self.add(&values, valid, groups, total);
+            }
+            _ => self.add(inputs[0].as_ints(), valid, groups, total),
+        }
+        Ok(())
+    }
+
+    fn states(&mut self, total: usize) -> Result<Vec<Vector>> {
+        self.values.resize(total, 0);
+        let values = Values::Int(std::mem::take(&mut self.values).into());
+        Ok(vec![Vector::with_nulls(values, Some(self.seen.take(total)))])
+    }
+
+    fn merge(&mut self, states: &[Vector], groups: &[u32], total: usize) -> Result<()> {
+        self.add(states[0].as_ints(), states[0].valid.as_ref(), groups, total);
+        Ok(())
+    }
+
+    fn results(&mut self, rows: &[i64]) -> Result<Vec<Vector>> {
+        let states = self.states(rows.len())?;
+        if !self.are_booleans {
+            return Ok(states);
+        }
+        let values = states[0].as_ints();
+        let bits = BooleanBuffer::collect_bool(rows.len(), |group| values[group] & 1 == 1);
+        Ok(vec![Vector::with_nulls(Values::Bits(bits), states[0].valid.clone())])
+    }
+
+    fn bytes(&self) -> usize {
+        self.values.capacity() * 8 + self.seen.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_groups_are_combined() {
+        for (operation, expected) in
+            [(BitOperation::And, [4, 7]), (BitOperation::Or, [15, 7]), (BitOperation::Xor, [11, 7])]
+        {
+            let (mut one, mut two) = (Bitwise::new(operation, false), Bitwise::new(operation, false));
+            let column =
+                Vector::with_nulls(Values::Int(vec![12, 5, -1, 7].into()), Some(vec![true, true, false, true].into()));
+            one.update(&[column], &[0, 0, 2, 1], 3).expect("combined");
+            two.update(&[Vector::ints(vec![6, 4])], &[0, 0], 1).expect("combined");
+            one.merge(&two.states(1).expect("states"), &[0], 3).expect("merged");
+            let found = one.results(&[1; 3]).expect("results").remove(0);
+            assert_eq!(found.as_ints()[..2], expected, "{operation:?}");
+            assert!(!found.is_null(0) && found.is_null(2), "a group of NULLs");
+        }
+    }
+
+    #[test]
+    fn booleans_are_all_or_any_true() {
+        for (operation, expected) in [(BitOperation::And, [false, true]), (BitOperation::Or, [true, true])] {
+            let mut of = Bitwise::new(operation, true);
+            let bits = BooleanBuffer::from(vec![true, false, true, true]);
+            of.update(&[Vector::new(Values::Bits(bits))], &[0, 0, 1, 1], 3).expect("combined");
+            let found = of.results(&[2; 3]).expect("results").remove(0);
+            assert_eq!([0, 1].map(|group| found.as_bits().value(group)), expected, "{operation:?}");
+            assert!(found.is_null(2), "a group without rows");
+        }
+    }
+}
