@@ -1,6 +1,5 @@
 //! Rows, lists, structs and maps, and their parts.
 
-use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, GetFieldAccess};
 use freestone_sql::Span;
 use freestone_sql::tree::{self, ExprKind, Literal, Name};
@@ -52,12 +51,10 @@ impl Binder<'_> {
     /// `a[1]`, `a['key']`.
     pub fn subscript(&mut self, operand: &tree::Expr, index: &tree::Expr, span: Span) -> Result<Expr> {
         let value = self.expression(operand)?;
-        let access = match &index.kind {
-            ExprKind::Literal(Literal::Text(name)) => {
-                GetFieldAccess::NamedStructField { name: ScalarValue::from(name.as_str()) }
-            }
-            _ => GetFieldAccess::ListIndex { key: Box::new(self.expression(index)?) },
-        };
+        if let ExprKind::Literal(Literal::Text(name)) = &index.kind {
+            return self.field_named(value, name, span);
+        }
+        let access = GetFieldAccess::ListIndex { key: Box::new(self.expression(index)?) };
         let schema = self.schema();
         self.world.functions.access(value, access, &schema).at(span)
     }

@@ -1,7 +1,8 @@
 //! Names in expressions: columns, aliases, parameters of lambdas and macros, and their fields.
 
+use arrow_schema::DataType;
 use datafusion_common::ScalarValue;
-use datafusion_expr::{Expr, GetFieldAccess};
+use datafusion_expr::{Expr, ExprSchemable, GetFieldAccess};
 use freestone_sql::Span;
 use freestone_sql::tree::{self, Name, ObjectName};
 
@@ -103,9 +104,25 @@ impl Binder<'_> {
 
     /// A field of a value.
     pub fn field(&mut self, value: Expr, name: &Name) -> Result<Expr> {
+        self.field_named(value, &name.text, name.span)
+    }
+
+    /// A field of a value by its name. If a struct has no such field, case does not matter, as long as one field is meant: files have
+    /// names that are hard to type.
+    pub fn field_named(&mut self, value: Expr, name: &str, span: Span) -> Result<Expr> {
         let (schema, functions) = (self.schema(), self.world.functions);
-        let access = GetFieldAccess::NamedStructField { name: ScalarValue::from(name.text.as_str()) };
-        functions.access(value, access, &schema).at(name.span)
+        let mut own = name.to_owned();
+        if let Ok(DataType::Struct(fields)) = value.get_type(&schema)
+            && fields.find(name).is_none()
+        {
+            let mut alike = fields.iter().filter(|field| field.name().to_lowercase() == name.to_lowercase());
+            match (alike.next(), alike.next()) {
+                (Some(field), None) => own.clone_from(field.name()),
+                _ => return Err(unknown(span, "field", name, fields.iter().map(|field| field.name().as_str()))),
+            }
+        }
+        let access = GetFieldAccess::NamedStructField { name: ScalarValue::from(own) };
+        functions.access(value, access, &schema).at(span)
     }
 
     fn no_column(&self, name: &ObjectName) -> Box<BindError> {

@@ -92,6 +92,10 @@ impl Binder<'_> {
                     let arguments = vec![self.expression(&value.value)?, self.expression(&place.value)?];
                     self.scalar_call("struct_extract_at", arguments, span)?
                 }
+                ExprKind::Literal(Literal::Text(name)) => {
+                    let value = self.expression(&value.value)?;
+                    self.field_named(value, name, place.value.span)?
+                }
                 _ => return Ok(None),
             },
             ("make_interval", units) if units.iter().any(|unit| unit.name.is_some()) => {

@@ -47,6 +47,21 @@ impl Accumulator for Bitwise {
     fn update(&mut self, inputs: &[Vector], groups: &[u32], total: usize) -> Result<()> {
         let valid = inputs[0].valid.as_ref();
         match &inputs[0].values {
+            // One group takes its booleans a word at a time.
+            Values::Bits(bits) if total == 1 => {
+                let (trues, known) = match valid {
+                    Some(valid) => ((bits & valid.inner()).count_set_bits(), valid.len() - valid.null_count()),
+                    None => (bits.count_set_bits(), bits.len()),
+                };
+                let value = match self.operation {
+                    BitOperation::And => trues == known,
+                    BitOperation::Or => trues > 0,
+                    BitOperation::Xor => trues % 2 == 1,
+                };
+                if known > 0 {
+                    self.add(&[value.into()], None, &[0], 1);
+                }
+            }
             Values::Bits(bits) => {
                 let values: Vec<i64> = bits.iter().map(i64::from).collect();
                 self.add(&values, valid, groups, total);
@@ -112,6 +127,18 @@ mod tests {
             let found = of.results(&[2; 3]).expect("results").remove(0);
             assert_eq!([0, 1].map(|group| found.as_bits().value(group)), expected, "{operation:?}");
             assert!(found.is_null(2), "a group without rows");
+            for (bits, valid, one) in [
+                ([true, false], [true, true], Some(expected[0])),
+                ([true, true], [true, true], Some(true)),
+                ([false, false], [true, true], Some(false)),
+                ([true, false], [true, false], Some(true)),
+                ([true, true], [false, false], None),
+            ] {
+                let bits = Values::Bits(BooleanBuffer::from(bits.to_vec()));
+                of.update(&[Vector::with_nulls(bits, Some(valid.to_vec().into()))], &[0, 0], 1).expect("combined");
+                let found = of.results(&[2]).expect("results").remove(0);
+                assert_eq!((!found.is_null(0)).then(|| found.as_bits().value(0)), one, "{operation:?} of one group");
+            }
         }
     }
 }

@@ -184,15 +184,16 @@ impl<'a> Expressions<'a> {
         {
             return self.cast(operand, to);
         }
-        if let Some(call) = e.downcast_ref::<ScalarFunctionExpr>()
-            && let Some(compiled) = self.call(call)?
-        {
-            return Ok(Some(compiled));
-        }
         if let Some((left, op, right)) = arithmetic(e.as_ref()) {
             return self.binary(e, left, op, right);
         }
-        Ok(None)
+        match e.downcast_ref::<ScalarFunctionExpr>() {
+            Some(call) => match self.call(call)? {
+                Some(compiled) => Ok(Some(compiled)),
+                None => self.of_floats(e, call),
+            },
+            None => Ok(None),
+        }
     }
 
     /// An operand, which may be foreign, if it has this form.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::StringViewArray;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use freestone_exec::arithmetic::{Comparison, Operation};
 use freestone_exec::division::Rounding;
@@ -16,6 +16,7 @@ use freestone_exec::program::{Foreign, Node, Scalar};
 use freestone_exec::vector::{Dictionary, Form, Values, Vector};
 
 use super::expressions::{Compiled, Expressions, INT, Known, scale_of};
+use super::foreign::Expression;
 use crate::exact::Exact;
 use crate::times::Part;
 
@@ -40,6 +41,35 @@ impl Expressions<'_> {
             ("date_diff", [part, a, b]) if is_day(part) => self.days_between(a, b),
             _ => Ok(None),
         }
+    }
+
+    /// A function of floats that are computed here. DataFusion would compute them, too, from decimals of 128 bits.
+    pub fn of_floats(&mut self, e: &Arc<dyn PhysicalExpr>, call: &ScalarFunctionExpr) -> Result<Option<Compiled>> {
+        let is_computed = |argument: &&Arc<dyn PhysicalExpr>| !argument.is::<Column>() && !argument.is::<Literal>();
+        if !call.args().iter().any(|argument| is_computed(&argument)) || call.fun().inner().short_circuits() {
+            return Ok(None);
+        }
+        let (mut arguments, mut fields, mut inputs) = (vec![], vec![], vec![]);
+        for argument in call.args() {
+            if argument.is::<Literal>() {
+                arguments.push(argument.clone());
+                continue;
+            }
+            if argument.data_type(self.schema())? != DataType::Float64 {
+                return Ok(None);
+            }
+            let Some(compiled) = self.compile(argument)?.filter(|compiled| !compiled.is_foreign) else {
+                return Ok(None);
+            };
+            let name = format!("a{}", fields.len());
+            arguments.push(Arc::new(Column::new(&name, fields.len())));
+            fields.push(Field::new(name, DataType::Float64, compiled.known.nullable));
+            inputs.push(compiled.register);
+        }
+        let schema = Arc::new(Schema::new(fields));
+        let expression = Expression::new(&e.clone().with_new_children(arguments)?, &schema)?;
+        let known = Known::of(expression.data_type(), e.nullable(self.schema())?);
+        Ok(Some(self.called(Arc::new(expression), inputs, known)))
     }
 
     /// `/` and `%` of integers by a positive constant.

@@ -23,7 +23,7 @@ pub(super) struct Tabulated {
 }
 
 /// The most possible integers.
-const INTEGERS_MAX: usize = 1 << 16;
+const INTEGERS_MAX: usize = 1 << 14;
 /// For each of them, there are at least so many rows.
 const ROWS_PER_INTEGER: usize = 4;
 /// Results are computed for so many integers at once.
@@ -215,7 +215,7 @@ mod tests {
         assert!(table(quotient.clone(), (0, 9), 100, false).is_none(), "1 / 0");
         assert!(table(quotient, (1, 9), 100, false).is_some());
         assert!(table(remainder(7), (10, 29), 79, true).is_none(), "few rows");
-        assert!(table(remainder(7), (0, 1 << 16), usize::MAX, true).is_none(), "many integers");
+        assert!(table(remainder(7), (0, 1 << 14), usize::MAX, true).is_none(), "many integers");
         assert!(table(remainder(7), (i64::MIN.into(), i64::MAX.into()), usize::MAX, true).is_none());
     }
 }
