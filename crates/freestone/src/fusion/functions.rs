@@ -81,7 +81,7 @@ impl Expressions<'_> {
         right: &Arc<dyn PhysicalExpr>,
     ) -> Result<Option<Compiled>> {
         let to = e.data_type(self.schema())?;
-        if !to.is_integer() || left.data_type(self.schema())? != to {
+        if !to.is_integer() || scale_of(&to).is_none() || left.data_type(self.schema())? != to {
             return Ok(None);
         }
         let (Some(a), Some(b)) = (self.compile(left)?, self.compile(right)?) else { return Ok(None) };
