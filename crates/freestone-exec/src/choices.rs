@@ -246,7 +246,7 @@ mod tests {
                     .expect("chosen");
                 let mut merged = choice(chosen);
                 merged.begin(6);
-                let values = values.iter().copied().collect::<Vec<_>>();
+                let values = values.to_vec();
                 merged.update(&[texts(&values), comparable.clone()], &[0; 6], 1).expect("chosen");
                 merged.merge(&other.states(1).expect("states"), &[0], 1).expect("merged");
                 let expected = if unit == 5 { format!("{expected} 5") } else { expected.to_owned() };
