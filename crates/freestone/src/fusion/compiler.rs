@@ -1,6 +1,6 @@
 //! The plan's nodes → stages of the executor.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
@@ -38,7 +38,7 @@ use freestone_exec::vector::Form;
 use super::aggregates::{self, Calls};
 use super::distinct_counts;
 use super::exec::Query;
-use super::expressions::{Compiled, Expressions, Known};
+use super::expressions::{Compiled, EstimatedRows, Expressions, Known};
 use super::first_rows;
 use super::foreign::external;
 use super::inputs::{Promised, RunContext};
@@ -307,14 +307,16 @@ impl<'a> Compiler<'a> {
         }
         self.scans += 1;
         let is_sought = self.is_sought();
-        let rows = if is_sought { source.estimated_rows() } else { 0 };
+        let estimate = source.clone();
+        let rows: Option<Arc<EstimatedRows>> =
+            is_sought.then(|| Arc::new(LazyLock::new(Box::new(move || estimate.estimated_rows()) as _)));
         let known = |(at, field): (usize, &Arc<datafusion::arrow::datatypes::Field>)| {
             let (nullable, bounds) = match is_sought {
                 true => source.nulls_and_bounds(columns[at]),
                 false => (field.is_nullable(), None),
             };
             let texts = if self.has_groups { source.dictionary_texts(columns[at]) } else { None };
-            Known { bounds, texts, rows, ..Known::of(field.data_type(), nullable) }
+            Known { bounds, texts, rows: rows.clone(), ..Known::of(field.data_type(), nullable) }
         };
         let schema = source.output_schema().clone();
         let known = schema.fields().iter().enumerate().map(known).collect();

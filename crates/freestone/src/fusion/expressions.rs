@@ -1,6 +1,6 @@
 //! Physical expressions → programs of the executor.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
@@ -31,14 +31,24 @@ pub(super) struct Known {
     pub bounds: Option<(i128, i128)>,
     /// About how many values there are at most, if dictionaries tell.
     pub texts: Option<usize>,
-    /// About how many rows are read of its table; zero: that is not known.
-    pub rows: usize,
+    /// About how many rows are read of its table, which is estimated when it is asked for.
+    pub rows: Option<Arc<EstimatedRows>>,
 }
+
+/// An estimate that takes longer than many statements do.
+pub(super) type EstimatedRows = LazyLock<usize, Box<dyn FnOnce() -> usize + Send>>;
 
 impl Known {
     /// Nothing but the type.
     pub fn of(data_type: &DataType, nullable: bool) -> Known {
-        Known { data_type: data_type.clone(), form: form_of(data_type), nullable, bounds: None, texts: None, rows: 0 }
+        Known {
+            data_type: data_type.clone(),
+            form: form_of(data_type),
+            nullable,
+            bounds: None,
+            texts: None,
+            rows: None,
+        }
     }
 
     /// The bounds of 64-bit integers.
@@ -245,7 +255,7 @@ impl<'a> Expressions<'a> {
             _ => return None,
         };
         let register = self.program.add(Node::Literal(scalar));
-        let known = Known { data_type, form, nullable: value.is_null(), bounds, texts: None, rows: 0 };
+        let known = Known { data_type, form, nullable: value.is_null(), bounds, texts: None, rows: None };
         Some(Compiled { register, known, is_foreign: false })
     }
 
@@ -343,7 +353,7 @@ impl<'a> Expressions<'a> {
             (Node::WideArithmetic(op, a.register, b.register), Form::Wide)
         };
         let register = self.program.add(node);
-        let known = Known { data_type: result.clone(), form, nullable, bounds: Some(bounds), texts: None, rows: 0 };
+        let known = Known { data_type: result.clone(), form, nullable, bounds: Some(bounds), texts: None, rows: None };
         Some(Compiled { register, known, is_foreign })
     }
 
@@ -459,7 +469,7 @@ impl<'a> Expressions<'a> {
         }
         Ok(Some(Compiled {
             register: result.register,
-            known: Known { data_type, form, nullable, bounds, texts: None, rows: 0 },
+            known: Known { data_type, form, nullable, bounds, texts: None, rows: None },
             is_foreign,
         }))
     }

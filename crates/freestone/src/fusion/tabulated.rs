@@ -37,8 +37,9 @@ impl Tabulated {
     pub fn of(expression: Expression, column: &Known, known: &Known) -> Result<(Tabulated, Known), Expression> {
         let integers = column.int_bounds().and_then(|(low, high)| {
             let count = usize::try_from(high.checked_sub(low)?).ok()?.checked_add(1)?;
-            let is_worthwhile = count <= INTEGERS_MAX.min(column.rows / ROWS_PER_INTEGER);
-            (is_worthwhile && known.form != Form::Arrow).then_some((low, count))
+            let are_few = count <= INTEGERS_MAX && known.form != Form::Arrow;
+            let rows = column.rows.as_ref().filter(|_| are_few)?;
+            (count <= **rows.as_ref() / ROWS_PER_INTEGER).then_some((low, count))
         });
         let Some((low, count)) = integers else { return Err(expression) };
         match results(&expression, low, count, column.nullable) {
@@ -154,11 +155,14 @@ fn told(results: &Vector, known: &Known) -> Known {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
     use datafusion::logical_expr::Operator;
     use datafusion::physical_expr::PhysicalExpr;
     use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, lit};
 
+    use super::super::expressions::EstimatedRows;
     use super::*;
 
     fn table(
@@ -169,6 +173,8 @@ mod tests {
     ) -> Option<(Tabulated, Known)> {
         let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("x", DataType::Int64, nullable)]));
         let expression = Expression::new(&e, &schema).expect("an expression");
+        let rows: EstimatedRows = LazyLock::new(Box::new(move || rows));
+        let rows = Some(Arc::new(rows));
         let column = Known { bounds: Some(bounds), rows, ..Known::of(&DataType::Int64, nullable) };
         let known = Known::of(expression.data_type(), true);
         Tabulated::of(expression, &column, &known).ok()
