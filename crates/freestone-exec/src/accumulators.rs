@@ -133,13 +133,13 @@ impl Accumulator for CountSum {
 
 /// Which groups have a value.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+struct Seen {
     seen: Vec<bool>,
 }
 
 impl Seen {
     #[inline]
-    pub fn add(&mut self, valid: Option<&NullBuffer>, groups: &[u32], total: usize) {
+    fn add(&mut self, valid: Option<&NullBuffer>, groups: &[u32], total: usize) {
         self.seen.resize(total, false);
         match valid {
             None => groups.iter().for_each(|group| self.seen[*group as usize] = true),
@@ -147,14 +147,51 @@ impl Seen {
         }
     }
 
-    pub fn bytes(&self) -> usize {
-        self.seen.capacity()
-    }
-
-    pub fn take(&mut self, total: usize) -> NullBuffer {
+    fn take(&mut self, total: usize) -> NullBuffer {
         self.seen.resize(total, false);
         let seen = std::mem::take(&mut self.seen);
         NullBuffer::new(BooleanBuffer::collect_bool(total, |group| seen[group]))
+    }
+}
+
+/// Integers of groups that values are combined with, and which groups have any.
+#[derive(Debug)]
+pub(crate) struct Combined {
+    /// What a group begins with.
+    first: i64,
+    values: Vec<i64>,
+    seen: Seen,
+}
+
+impl Combined {
+    /// Groups begin with this integer, which changes no value that it is combined with.
+    pub fn new(first: i64) -> Combined {
+        Combined { first, values: vec![], seen: Seen::default() }
+    }
+
+    #[inline]
+    pub fn add(
+        &mut self,
+        values: &[i64],
+        valid: Option<&NullBuffer>,
+        groups: &[u32],
+        total: usize,
+        combine: impl Fn(i64, i64) -> i64,
+    ) {
+        self.values.resize(total, self.first);
+        add_each(&mut self.values, values, valid, groups, |known, value| *known = combine(*known, value));
+        self.seen.add(valid, groups, total);
+    }
+
+    /// The integers of all groups, which are NULL for those without values. None are left.
+    pub fn take(&mut self, total: usize) -> Vector {
+        self.values.resize(total, self.first);
+        let values = Values::Int(std::mem::take(&mut self.values).into());
+        Vector::with_nulls(values, Some(self.seen.take(total)))
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.values.capacity() * 8 + self.seen.seen.capacity()
     }
 }
 
@@ -368,8 +405,7 @@ impl Accumulator for FloatSum {
 
 /// The least or greatest integers, or floats by their order.
 pub struct Extreme {
-    values: Vec<i64>,
-    seen: Seen,
+    best: Combined,
     greatest: bool,
     floats: bool,
 }
@@ -377,17 +413,14 @@ pub struct Extreme {
 impl Extreme {
     /// The greatest or least values; those of floats.
     pub fn new(greatest: bool, floats: bool) -> Extreme {
-        Extreme { values: vec![], seen: Seen::default(), greatest, floats }
+        Extreme { best: Combined::new(if greatest { i64::MIN } else { i64::MAX }), greatest, floats }
     }
 
     fn add(&mut self, values: &[i64], valid: Option<&NullBuffer>, groups: &[u32], total: usize) {
-        self.values.resize(total, if self.greatest { i64::MIN } else { i64::MAX });
-        if self.greatest {
-            add_each(&mut self.values, values, valid, groups, |best, value| *best = value.max(*best));
-        } else {
-            add_each(&mut self.values, values, valid, groups, |best, value| *best = value.min(*best));
+        match self.greatest {
+            true => self.best.add(values, valid, groups, total, i64::max),
+            false => self.best.add(values, valid, groups, total, i64::min),
         }
-        self.seen.add(valid, groups, total);
     }
 }
 
@@ -409,9 +442,7 @@ impl Accumulator for Extreme {
     }
 
     fn states(&mut self, total: usize) -> Result<Vec<Vector>> {
-        self.values.resize(total, 0);
-        let values = Values::Int(std::mem::take(&mut self.values).into());
-        Ok(vec![Vector::with_nulls(values, Some(self.seen.take(total)))])
+        Ok(vec![self.best.take(total)])
     }
 
     fn merge(&mut self, states: &[Vector], groups: &[u32], total: usize) -> Result<()> {
@@ -429,7 +460,7 @@ impl Accumulator for Extreme {
     }
 
     fn bytes(&self) -> usize {
-        self.values.capacity() * 8 + self.seen.bytes()
+        self.best.bytes()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 
-use crate::accumulators::{Accumulator, Seen, add_each};
+use crate::accumulators::{Accumulator, Combined};
 use crate::error::Result;
 use crate::vector::{Values, Vector};
 
@@ -22,24 +22,22 @@ pub struct Bitwise {
     operation: BitOperation,
     /// Whether values are booleans: integers that are 0 or 1.
     are_booleans: bool,
-    values: Vec<i64>,
-    seen: Seen,
+    values: Combined,
 }
 
 impl Bitwise {
     /// Combines integers or booleans.
     pub fn new(operation: BitOperation, are_booleans: bool) -> Bitwise {
-        Bitwise { operation, are_booleans, values: vec![], seen: Seen::default() }
+        let first = if operation == BitOperation::And { -1 } else { 0 };
+        Bitwise { operation, are_booleans, values: Combined::new(first) }
     }
 
     fn add(&mut self, values: &[i64], valid: Option<&NullBuffer>, groups: &[u32], total: usize) {
-        self.values.resize(total, if self.operation == BitOperation::And { -1 } else { 0 });
         match self.operation {
-            BitOperation::And => add_each(&mut self.values, values, valid, groups, |bits, value| *bits &= value),
-            BitOperation::Or => add_each(&mut self.values, values, valid, groups, |bits, value| *bits |= value),
-            BitOperation::Xor => add_each(&mut self.values, values, valid, groups, |bits, value| *bits ^= value),
+            BitOperation::And => self.values.add(values, valid, groups, total, |bits, value| bits & value),
+            BitOperation::Or => self.values.add(values, valid, groups, total, |bits, value| bits | value),
+            BitOperation::Xor => self.values.add(values, valid, groups, total, |bits, value| bits ^ value),
         }
-        self.seen.add(valid, groups, total);
     }
 }
 
@@ -72,9 +70,7 @@ impl Accumulator for Bitwise {
     }
 
     fn states(&mut self, total: usize) -> Result<Vec<Vector>> {
-        self.values.resize(total, 0);
-        let values = Values::Int(std::mem::take(&mut self.values).into());
-        Ok(vec![Vector::with_nulls(values, Some(self.seen.take(total)))])
+        Ok(vec![self.values.take(total)])
     }
 
     fn merge(&mut self, states: &[Vector], groups: &[u32], total: usize) -> Result<()> {
@@ -93,7 +89,7 @@ impl Accumulator for Bitwise {
     }
 
     fn bytes(&self) -> usize {
-        self.values.capacity() * 8 + self.seen.bytes()
+        self.values.bytes()
     }
 }
 

@@ -45,7 +45,7 @@ struct State {
 
 /// The place of a row of the batch that is looked at. Its lower bits are the row's number.
 const OF_BATCH: u32 = 1 << 31;
-/// Values that are no longer wanted are removed when there are so many, and more than those of all groups.
+/// The least number of values from which those that are no longer wanted are removed.
 const REMOVED_FROM: usize = 1 << 14;
 
 impl Choice {

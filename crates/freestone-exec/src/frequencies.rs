@@ -75,16 +75,9 @@ impl Frequencies {
         let mut starts = vec![0; total + 1];
         groups.iter().for_each(|group| starts[*group as usize + 1] += 1);
         (0..total).for_each(|group| starts[group + 1] += starts[group]);
-        let (mut next, mut order) = (starts.clone(), vec![0; groups.len()]);
-        for (pair, group) in groups.iter().enumerate() {
-            let at = &mut next[*group as usize];
-            order[*at] = pair as u32;
-            *at += 1;
-        }
         let (counts, firsts) = (std::mem::take(&mut self.counts), std::mem::take(&mut self.firsts));
-        for pair in starts.windows(2) {
-            order[pair[0]..pair[1]].sort_unstable_by_key(|pair| firsts[*pair as usize]);
-        }
+        let mut order: Vec<u32> = (0..groups.len() as u32).collect();
+        order.sort_unstable_by_key(|pair| (groups[*pair as usize], firsts[*pair as usize]));
         let in_order = |values: Vec<i64>| order.iter().map(|pair| values[*pair as usize]).collect();
         let (counts, firsts) = (in_order(counts), in_order(firsts));
         (Frequency { values: pairs.vector(1, &order), counts, starts }, firsts)

@@ -19,7 +19,7 @@ const DIGITS: u32 = 38;
 /// The smallest magnitude with more digits.
 const END: i128 = 10i128.pow(DIGITS);
 /// Integers up to this one are exact as DOUBLE.
-const DOUBLE_EXACT: u128 = 1 << 53;
+const DOUBLE_EXACT: u64 = 1 << 53;
 
 /// The number of digits after the point.
 pub(super) fn scale(data_type: &DataType) -> Option<i8> {
@@ -187,14 +187,8 @@ pub(super) fn quotients(left: &ColumnarValue, right: &ColumnarValue) -> Result<C
     let (left, right) = (as_decimal(left)?, as_decimal(right)?);
     let shift = i32::from(of_decimal(&right)?) - i32::from(of_decimal(&left)?);
     let (up, down) = (power_256(shift), power_256(-shift));
-    let small_power = |exponent: i32| 10u64.checked_pow(u32::try_from(exponent).unwrap_or(0)).unwrap_or(u64::MAX);
-    let (small_up, small_down) = (small_power(shift), small_power(-shift));
     each::<Float64Type>(&left, &right, move |a, b| match (b, up, down) {
         (0, ..) => Err(ArrowError::DivideByZero),
-        _ if let (Some(a), Some(b)) = (exact_double(a, small_up), exact_double(b, small_down)) => {
-            // Zero has no sign.
-            Ok(a / b + 0.0)
-        }
         (_, Some(up), Some(down)) => Ok(quotient(a, b, up, down)),
         _ => Err(ArrowError::ArithmeticOverflow("a quotient".to_owned())),
     })
@@ -216,29 +210,27 @@ fn power_256(exponent: i32) -> Option<i256> {
 }
 
 /// `a * up / (b * down)`, rounded to the nearest DOUBLE.
+#[inline]
 fn quotient(a: i128, b: i128, up: i256, down: i256) -> f64 {
+    if let (Some(a), Some(b)) = (exact_double(a, up), exact_double(b, down)) {
+        // Their quotient is rounded once. Zero has no sign.
+        return a / b + 0.0;
+    }
     let negative = (a < 0) != (b < 0);
-    let magnitude = match (small(a, up), small(b, down)) {
-        // Both are exact as DOUBLE, and their quotient is rounded once.
-        (Some(a), Some(b)) => a / b,
-        _ => {
-            let magnitude = |value: i128, by: i256| i256::from_parts(value.unsigned_abs(), 0).wrapping_mul(by);
-            nearest(magnitude(a, up), magnitude(b, down))
-        }
-    };
+    let magnitude = |value: i128, by: i256| i256::from_parts(value.unsigned_abs(), 0).wrapping_mul(by);
+    let magnitude = nearest(magnitude(a, up), magnitude(b, down));
     if negative && a != 0 { -magnitude } else { magnitude }
 }
 
-/// A product of small numbers, if it is exact as DOUBLE.
-fn exact_double(value: i128, by: u64) -> Option<f64> {
+/// A product of small numbers, if it is exact as DOUBLE. Numbers of 64 bits take less time than those of 128.
+#[inline]
+fn exact_double(value: i128, by: i256) -> Option<f64> {
+    let (by, high) = by.to_parts();
+    if high != 0 {
+        return None;
+    }
     let product = i64::try_from(value).ok()?.checked_mul(i64::try_from(by).ok()?)?;
-    (u128::from(product.unsigned_abs()) <= DOUBLE_EXACT).then_some(product as f64)
-}
-
-/// The magnitude of a product, if it is exact as DOUBLE.
-fn small(value: i128, by: i256) -> Option<f64> {
-    let product = value.unsigned_abs().checked_mul(by.to_i128()?.unsigned_abs())?;
-    (product <= DOUBLE_EXACT).then_some(product as f64)
+    (product.unsigned_abs() <= DOUBLE_EXACT).then_some(product as f64)
 }
 
 /// The DOUBLE nearest to a quotient of positive integers below 2^254.

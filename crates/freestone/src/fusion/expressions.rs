@@ -255,7 +255,7 @@ impl<'a> Expressions<'a> {
             _ => return None,
         };
         let register = self.program.add(Node::Literal(scalar));
-        let known = Known { data_type, form, nullable: value.is_null(), bounds, texts: None, rows: None };
+        let known = Known { form, bounds, ..Known::of(&data_type, value.is_null()) };
         Some(Compiled { register, known, is_foreign: false })
     }
 
@@ -353,7 +353,7 @@ impl<'a> Expressions<'a> {
             (Node::WideArithmetic(op, a.register, b.register), Form::Wide)
         };
         let register = self.program.add(node);
-        let known = Known { data_type: result.clone(), form, nullable, bounds: Some(bounds), texts: None, rows: None };
+        let known = Known { form, bounds: Some(bounds), ..Known::of(result, nullable) };
         Some(Compiled { register, known, is_foreign })
     }
 
@@ -469,7 +469,7 @@ impl<'a> Expressions<'a> {
         }
         Ok(Some(Compiled {
             register: result.register,
-            known: Known { data_type, form, nullable, bounds, texts: None, rows: None },
+            known: Known { form, bounds, ..Known::of(&data_type, nullable) },
             is_foreign,
         }))
     }

@@ -107,8 +107,8 @@ impl Expressions<'_> {
     /// A node that computes an integer from another one.
     fn integer(&mut self, node: Node, of: Compiled, to: DataType, bounds: (i128, i128)) -> Compiled {
         let register = self.program.add(node);
-        let known = Known { bounds: Some(bounds), ..Known::of(&to, of.known.nullable) };
-        Compiled { register, known: Known { form: Form::Int, ..known }, is_foreign: of.is_foreign }
+        let known = Known { form: Form::Int, bounds: Some(bounds), ..Known::of(&to, of.known.nullable) };
+        Compiled { register, known, is_foreign: of.is_foreign }
     }
 
     /// The quotient of integers or decimals, of which no divisor is zero.

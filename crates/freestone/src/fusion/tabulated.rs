@@ -24,9 +24,9 @@ pub(super) struct Tabulated {
 
 /// The most possible integers.
 const INTEGERS_MAX: usize = 1 << 14;
-/// For each of them, there are at least so many rows.
+/// The least number of rows for each of them.
 const ROWS_PER_INTEGER: usize = 4;
-/// Results are computed for so many integers at once.
+/// The number of integers for which results are computed at once.
 const CHUNK: usize = 1 << 10;
 /// The most bytes of results, in which repetitions count.
 const BYTES_MAX: usize = 4 << 20;

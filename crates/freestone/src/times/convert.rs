@@ -356,7 +356,7 @@ fn written(values: &Int64Array, of: &DataType, push: impl Fn(&mut String, i64) -
                 texts.append_null();
                 continue;
             }
-            Some((_, Some(is_positive))) => text.push_str(&infinity_text(is_positive)),
+            Some((_, Some(is_positive))) => text.push_str(infinity_text(is_positive)),
             Some((value, None)) => push(&mut text, value)?,
         }
         texts.append_value(&text);
@@ -364,8 +364,8 @@ fn written(values: &Int64Array, of: &DataType, push: impl Fn(&mut String, i64) -
     Ok(Arc::new(texts.finish()))
 }
 
-pub(super) fn infinity_text(is_positive: bool) -> String {
-    if is_positive { "infinity" } else { "-infinity" }.to_owned()
+pub(super) fn infinity_text(is_positive: bool) -> &'static str {
+    if is_positive { "infinity" } else { "-infinity" }
 }
 
 /// Whether a text is a timestamp whose instant depends on the session's time zone or on a zone's name.
