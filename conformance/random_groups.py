@@ -56,7 +56,7 @@ def call(r):
             "count(*)", f"count({column})", f"sum({column})", f"min({column})", f"max({column})", "min(x)", "max(d)", "count(f)",
             "sum(CAST(g AS DOUBLE))", "round(avg(g), 6)", "sum(CAST(s AS DOUBLE))", f"count(DISTINCT {r.choice(['g', 'x', 's', 'o'])})",
             f"sum({column}) FILTER (WHERE o)", "median(s)", "bool_or(o)", "bool_and(o)", "bit_and(s)", "bit_or(g)", "bit_xor(id)", "min(o)", "max(length(x))", "sum(length(x))",
-            f"arg_max({column}, id)", f"arg_min(x, b * 100000 + id)", f"arg_max(d, CAST(id AS DOUBLE)) FILTER (WHERE g > 2)",
+            f"arg_max({column}, id)", "arg_min(x, b * 100000 + id)", "arg_max(d, CAST(id AS DOUBLE)) FILTER (WHERE g > 2)",
             f"CAST(map_values(histogram({r.choice(['g', 's', 'o'])})) AS VARCHAR)", "CAST(map_keys(histogram(x)) AS VARCHAR)", "round(entropy(g) + 1, 6)",
             f"sum({r.choice(['floor', 'ceil', 'round', 'trunc', 'abs'])}(m / 8 - {r.randrange(300)}))", f"sum(round(m - 2000.5, {r.randrange(-2, 3)}))",
             f"sum({r.choice(['abs', 'floor', 'ceil', 'round', 'trunc'])}(m - {r.choice(['1999.5', '12', '0.05'])}))", "sum(CAST(m * 1.25 AS BIGINT))",
