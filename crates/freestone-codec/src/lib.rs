@@ -25,6 +25,7 @@ mod fsst_table;
 mod fuzz;
 pub mod grouped;
 pub mod hash;
+pub mod hybrid;
 mod key_set;
 mod layout;
 mod predicate;

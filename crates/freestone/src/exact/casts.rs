@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, Float64Array, PrimitiveArray,
+    make_array,
 };
 use datafusion::arrow::compute::kernels::zip::zip;
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{
-    DataType, Date32Type, Date64Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    DataType, Date32Type, Date64Type, Decimal128Type, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
     Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use datafusion::arrow::util::display::array_value_to_string;
@@ -26,6 +27,7 @@ use crate::display::texts_of;
 use crate::error::{Error, ErrorKind};
 use crate::ingest::values::{decimal, rounded_decimal};
 use crate::ingest::{UUID, read_texts};
+use crate::times::{Zone, texts_in_zone};
 use crate::type_names::type_name;
 
 const DAY_MS: i64 = 86_400_000;
@@ -132,12 +134,38 @@ fn read(array: &ArrayRef, to: &DataType, or_null: bool) -> Result<ArrayRef> {
     }
 }
 
+/// Values with the texts that casts write in place of timestamps, which results write otherwise.
+fn with_time_texts(array: &ArrayRef) -> Result<ArrayRef> {
+    use DataType::{FixedSizeList, List, Map, Struct, Timestamp};
+    if let Timestamp(..) = array.data_type() {
+        return texts_in_zone(array, &Zone::Fixed(0));
+    }
+    let is_nested = matches!(array.data_type(), List(_) | FixedSizeList(..) | Map(..) | Struct(_));
+    if !is_nested {
+        return Ok(array.clone());
+    }
+    let data = array.to_data();
+    let parts = data.child_data().iter().map(|part| with_time_texts(&make_array(part.clone())));
+    let parts = parts.collect::<Result<Vec<_>>>()?;
+    let kinds = parts.iter().map(|part| part.data_type().clone());
+    let renewed = |field: &Arc<Field>, kind: DataType| Arc::new(field.as_ref().clone().with_data_type(kind));
+    let kind = match (array.data_type(), kinds.collect::<Vec<_>>().as_slice()) {
+        (List(item), [kind]) => List(renewed(item, kind.clone())),
+        (FixedSizeList(item, length), [kind]) => FixedSizeList(renewed(item, kind.clone()), *length),
+        (Map(entry, sorted), [kind]) => Map(renewed(entry, kind.clone()), *sorted),
+        (Struct(fields), kinds) => Struct(fields.iter().zip(kinds).map(|(f, kind)| renewed(f, kind.clone())).collect()),
+        _ => return Ok(array.clone()),
+    };
+    let parts = parts.iter().map(|part| part.to_data()).collect();
+    Ok(make_array(data.into_builder().data_type(kind).child_data(parts).build()?))
+}
+
 /// Converts values to another type. Those outside of its range become NULL.
 fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     use DataType::{Date32, Date64, Decimal128, Float16, Float32, Float64};
     Ok(match (array.data_type(), to) {
         (nested, text) if (nested.is_nested() || *nested == UUID) && text.is_string() => {
-            plain(&(Arc::new(texts_of(array)?) as ArrayRef), to)?
+            plain(&(Arc::new(texts_of(&with_time_texts(array)?)?) as ArrayRef), to)?
         }
         (Float64, to) if to.is_integer() => integers(array.as_primitive::<Float64Type>(), to, integral)?,
         (Float32, to) if to.is_integer() => {

@@ -100,7 +100,7 @@ impl<'a> Items<'a> {
         let is_blank = |c: char| c.is_ascii_whitespace() || c == '\u{b}';
         let raw = if self.is_postgres { raw.trim_matches(is_blank) } else { raw.trim() };
         match raw {
-            "" => Err(SYNTAX),
+            "" if self.is_postgres => Err(SYNTAX),
             raw if raw.eq_ignore_ascii_case("NULL") => Ok(Item::Null),
             raw if self.is_postgres && !raw.starts_with('{') => Ok(Item::Quoted(unescaped(raw))),
             raw => Ok(Item::Raw(raw)),

@@ -182,13 +182,13 @@ static DEFINITIONS: [Definition; 68] = [
     aggregate(
         "wavg",
         &["a", "b"],
-        "CAST(sum(a * b) AS DOUBLE) / nullif(sum(CASE WHEN a IS NOT NULL THEN b END), 0)",
+        "CAST(sum(a * b) AS DOUBLE) / CAST(sum(CASE WHEN a IS NOT NULL THEN b END) AS DOUBLE)",
         &["sum"],
     ),
     aggregate(
         "weighted_avg",
         &["a", "b"],
-        "CAST(sum(a * b) AS DOUBLE) / nullif(sum(CASE WHEN a IS NOT NULL THEN b END), 0)",
+        "CAST(sum(a * b) AS DOUBLE) / CAST(sum(CASE WHEN a IS NOT NULL THEN b END) AS DOUBLE)",
         &["sum"],
     ),
 ];

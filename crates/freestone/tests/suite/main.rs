@@ -14,6 +14,7 @@ mod equal_names;
 mod export_database;
 mod files;
 mod files_bad;
+mod files_filters;
 mod files_foreign;
 mod folder;
 mod functions;

@@ -63,7 +63,7 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    fn add(&self, tested: usize, passed: usize) {
+    pub fn add(&self, tested: usize, passed: usize) {
         self.tested.fetch_add(tested as u64, Ordering::Relaxed);
         self.passed.fetch_add(passed as u64, Ordering::Relaxed);
     }
@@ -88,7 +88,7 @@ pub(super) struct Tests {
 
 /// A dynamic filter. It is skipped for some batches if it accepts nearly all rows.
 #[derive(Debug, Clone)]
-struct DynamicTest {
+pub(super) struct DynamicTest {
     filter: Arc<dyn PhysicalExpr>,
     /// The columns of floats that it reads. Joins compare `-0.0` and `0.0` as equal, and their filters do not.
     floats: Vec<usize>,
@@ -120,12 +120,7 @@ impl Tests {
             per_string(over_forms(remap(filter, place)?, &schema, &read)?, &read)
         });
         let own = own.collect::<Result<Vec<_>>>()?;
-        let dynamic = filters.dynamic.iter().map(|filter| {
-            let filter = over_forms(remap(filter, place)?, &schema, &read)?;
-            let mut floats: Vec<usize> = collect_columns(&filter).iter().map(Column::index).collect();
-            floats.retain(|at| schema.field(*at).data_type().is_floating());
-            Ok(DynamicTest { filter, floats, tested: 0, passed: 0, rest: 0 })
-        });
+        let dynamic = filters.dynamic.iter().map(|filter| DynamicTest::new(filter, tested, &schema, &read));
         let (comparisons, own): (Vec<_>, Vec<_>) = own.into_iter().partition(is_comparison);
         let own = (!own.is_empty()).then(|| conjunction(own));
         Ok(Tests { comparisons, own, dynamic: dynamic.collect::<Result<_>>()?, measured })
@@ -149,6 +144,9 @@ impl Tests {
             if mask.as_ref().is_some_and(|mask| mask.true_count() == 0) {
                 break;
             }
+            if test.rests() {
+                continue;
+            }
             mask = both(mask.clone(), test.passing(batch, mask.as_ref())?)?;
         }
         let passed = mask.as_ref().map_or(rows, BooleanArray::true_count);
@@ -158,11 +156,31 @@ impl Tests {
 }
 
 impl DynamicTest {
-    fn passing(&mut self, batch: &RecordBatch, before: Option<&BooleanArray>) -> Result<Option<BooleanArray>> {
-        if self.rest > 0 {
-            self.rest -= 1;
-            return Ok(None);
-        }
+    /// A dynamic filter on the columns `tested` of the table, whose types are those of `planned`, for arrays of those of
+    /// `read`.
+    ///
+    /// # Errors
+    /// The filter cannot be rebuilt.
+    pub fn new(filter: &Arc<dyn PhysicalExpr>, tested: &[usize], planned: &Schema, read: &Schema) -> Result<Self> {
+        let place = |column: usize| tested.iter().position(|tested| *tested == column).unwrap_or(usize::MAX);
+        let filter = over_forms(remap(filter, place)?, planned, read)?;
+        let mut floats: Vec<usize> = collect_columns(&filter).iter().map(Column::index).collect();
+        floats.retain(|at| planned.field(*at).data_type().is_floating());
+        Ok(DynamicTest { filter, floats, tested: 0, passed: 0, rest: 0 })
+    }
+
+    /// Whether it accepted nearly all rows, and leaves out this batch.
+    pub fn rests(&mut self) -> bool {
+        let rests = self.rest > 0;
+        self.rest -= usize::from(rests);
+        rests
+    }
+
+    /// The rows of a batch that may pass, tested only for those of `before` if they are few; `None` if all may.
+    ///
+    /// # Errors
+    /// The filter fails.
+    pub fn passing(&mut self, batch: &RecordBatch, before: Option<&BooleanArray>) -> Result<Option<BooleanArray>> {
         let few = few(before, batch.num_rows());
         let Some(own) = among(few, batch, |batch| self.mask(batch))? else { return Ok(None) };
         let rows = few.map_or(batch.num_rows(), BooleanArray::true_count);
@@ -240,7 +258,7 @@ fn zeros(array: &ArrayRef) -> BooleanArray {
 }
 
 /// The rows for which a filter is true; `None` if it is true for all. NULL is not true.
-fn mask_of(filter: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<Option<BooleanArray>> {
+pub(super) fn mask_of(filter: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<Option<BooleanArray>> {
     Ok(match filter.evaluate(batch)? {
         ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => None,
         ColumnarValue::Scalar(_) => Some(BooleanArray::from(vec![false; batch.num_rows()])),

@@ -5,6 +5,7 @@
 //! groups, batches, blocks of text), which its partitions share. Each partition reads morsels with its own [`reader`].
 //! Bounds in Parquet files prune row groups and pages ([`pruning`]); they are never used as values.
 
+mod assembly;
 mod bounds;
 mod contents;
 mod filters;
@@ -18,11 +19,13 @@ pub(crate) mod naming;
 mod option_values;
 mod options;
 mod order;
+mod pages;
 mod parquet;
 mod progress;
 mod pruning;
 mod reader;
 mod rejects;
+mod scan;
 mod set;
 mod sniff;
 mod source;

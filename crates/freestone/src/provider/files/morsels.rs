@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::reader::Scan;
+use super::scan::Scan;
 use super::set::{Contents, FileSet};
 use crate::error::Result;
 use crate::ingest::{Block, BlockSource, BufferPool, Source};

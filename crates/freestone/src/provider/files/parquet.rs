@@ -1,5 +1,5 @@
-//! Reads a row group of a Parquet file: either all needed columns together, or first the tested columns, and then the
-//! others for the rows that pass.
+//! Reads a row group of a Parquet file: page by page ([`super::pages`]), or by the decoder of the `parquet` crate: either
+//! all needed columns together, or first the tested columns, and then the others for the rows that pass.
 
 use std::sync::Arc;
 
@@ -11,10 +11,12 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder, RowFilter, RowSelection,
 };
 
+use super::assembly::Assembly;
 use super::filters::Tests;
 use super::forms;
+use super::pages::{GroupPages, Wanted};
 use super::pruning::with_page_index;
-use super::reader::{Assembly, Scan};
+use super::scan::Scan;
 use super::set::Contents;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::{FileChunks, ParquetFile};
@@ -25,8 +27,19 @@ const LATE_SHARE: f64 = 0.1;
 /// Reads one row group.
 pub(super) struct GroupReader {
     file: usize,
-    group: usize,
     chunks: FileChunks,
+    decoder: Decoder,
+}
+
+/// What decodes the pages.
+enum Decoder {
+    Own(Box<GroupPages>),
+    Crate(Box<ArrowRows>),
+}
+
+/// The rows that the `parquet` crate decodes.
+struct ArrowRows {
+    group: usize,
     reader: ParquetRecordBatchReader,
     assembly: Assembly,
     /// The rows have passed the tests, because the tested columns were read first.
@@ -61,7 +74,6 @@ impl GroupReader {
             return Ok(None);
         }
         let indexed = indexed(scan, file, parquet, &chunks);
-        let rows = parquet.metadata().metadata().row_group(group).num_rows().cast_unsigned();
         let selection: Option<RowSelection> = indexed
             .and_then(|indexed| scan.pruning.pages(set_file, parquet, &scan.set.schema, indexed.metadata(), group));
         if let Some(selection) = &selection {
@@ -78,7 +90,52 @@ impl GroupReader {
                 .clone()
                 .ok_or_else(|| Error::new(ErrorKind::Internal, "a file is not read in the forms of its table"))?,
         };
-        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks.clone(), metadata)
+        let wanted = Wanted { scan, file: set_file, parquet, metadata: &metadata, group };
+        if let Some(pages) = GroupPages::open(&wanted, &chunks, selection.as_ref())? {
+            return Ok(Some(Self { file, chunks, decoder: Decoder::Own(Box::new(pages)) }));
+        }
+        let rows = ArrowRows::open(&wanted, &chunks, selection, needed, tests)?;
+        Ok(Some(Self { file, chunks, decoder: Decoder::Crate(Box::new(rows)) }))
+    }
+
+    pub fn file(&self) -> usize {
+        self.file
+    }
+
+    pub fn into_chunks(self) -> FileChunks {
+        self.chunks
+    }
+
+    /// The next rows, and whether they were tested.
+    ///
+    /// # Errors
+    /// A page is damaged, or a test fails.
+    pub fn next(&mut self, scan: &Scan) -> Result<Option<(RecordBatch, bool)>> {
+        let Contents::Parquet(parquet) = &scan.set.files[self.file].contents else { return Ok(None) };
+        match &mut self.decoder {
+            Decoder::Own(pages) => pages.next(parquet)?.map(|batch| Ok((named(scan, &batch)?, true))).transpose(),
+            Decoder::Crate(rows) => rows.next(scan, parquet),
+        }
+    }
+}
+
+/// The rows with the names of the plan, which may be others for the same fields.
+fn named(scan: &Scan, batch: &RecordBatch) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(scan.schema.clone(), batch.columns().to_vec(), &options)?)
+}
+
+impl ArrowRows {
+    fn open(
+        wanted: &Wanted<'_>,
+        chunks: &FileChunks,
+        selection: Option<RowSelection>,
+        needed: &[usize],
+        tests: Option<Tests>,
+    ) -> Result<Self> {
+        let Wanted { scan, file: set_file, parquet, metadata, group } = *wanted;
+        let rows = parquet.metadata().metadata().row_group(group).num_rows().cast_unsigned();
+        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks.clone(), metadata.clone())
             .with_row_groups(vec![group])
             .with_batch_size(scan.batch_rows);
         let late = is_late(scan);
@@ -101,23 +158,10 @@ impl GroupReader {
         let before = &parquet.metadata().metadata().row_groups()[..group];
         let first_row = 1 + before.iter().map(|group| group.num_rows().cast_unsigned()).sum::<u64>();
         let (next_row, rows_left) = (is_whole.then_some(first_row), is_whole.then_some(rows));
-        Ok(Some(Self { file, group, chunks, reader, assembly, late, next_row, rows_left, failed }))
+        Ok(Self { group, reader, assembly, late, next_row, rows_left, failed })
     }
 
-    pub fn file(&self) -> usize {
-        self.file
-    }
-
-    pub fn into_chunks(self) -> FileChunks {
-        self.chunks
-    }
-
-    /// The next rows, and whether they were tested.
-    ///
-    /// # Errors
-    /// A page is damaged, or a test fails.
-    pub fn next(&mut self, scan: &Scan) -> Result<Option<(RecordBatch, bool)>> {
-        let Contents::Parquet(parquet) = &scan.set.files[self.file].contents else { return Ok(None) };
+    fn next(&mut self, scan: &Scan, parquet: &ParquetFile) -> Result<Option<(RecordBatch, bool)>> {
         let Some(read) = self.reader.next() else {
             return match self.rows_left {
                 Some(left @ 1..) => {
@@ -138,10 +182,7 @@ impl GroupReader {
         if !self.late {
             return Ok(Some((batch, false)));
         }
-        // The columns of the plan may have other names for the same fields.
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let columns = batch.columns().to_vec();
-        Ok(Some((RecordBatch::try_new_with_options(scan.schema.clone(), columns, &options)?, true)))
+        Ok(Some((named(scan, &batch)?, true)))
     }
 }
 

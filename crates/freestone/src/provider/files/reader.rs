@@ -3,136 +3,21 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::filter_record_batch;
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::physical_plan::metrics::Count;
-use datafusion::scalar::ScalarValue;
-use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+use datafusion::arrow::datatypes::Schema;
 
-use super::filters::{Filters, Measured, Tests};
+use super::assembly::Assembly;
+use super::filters::Tests;
 use super::morsels::Morsel;
 use super::parquet::GroupReader;
-use super::progress::ReadProgress;
-use super::pruning::{DynamicPruning, Pruning};
+use super::pruning::DynamicPruning;
+use super::scan::Scan;
 use super::set::{ColumnSource, Contents, FileSet, SetFile};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ingest::{
-    BufferPool, FileFormat, IngestError, Location, Reason, RejectSink, TextParser, as_declared, conform_columns,
-};
-
-/// The parameters of one run of a scan, which its partitions share.
-#[derive(Debug)]
-pub(super) struct Scan {
-    pub set: Arc<FileSet>,
-    pub progress: Arc<ReadProgress>,
-    pub filters: Filters,
-    pub pruning: Pruning,
-    /// The output columns of the table, in the order of the plan.
-    pub projection: Vec<usize>,
-    pub schema: SchemaRef,
-    /// The columns of the table with the types in which they are read.
-    pub read: SchemaRef,
-    /// The columns of the table that filters test.
-    pub tested: Vec<usize>,
-    pub batch_rows: usize,
-    pub measured: Arc<Measured>,
-    pub counters: Counters,
-    /// The metadata with the page index, per file, if there is one.
-    pub indexed: Vec<OnceLock<Option<ArrowReaderMetadata>>>,
-    /// The same with the types in which columns are read, per file, if these are not those of the file.
-    pub formed: Vec<OnceLock<Option<ArrowReaderMetadata>>>,
-    /// What receives the records of each file that are left out; empty if they are not kept.
-    pub rejects: Vec<RejectSink>,
-}
-
-/// The counters of pruned parts, for EXPLAIN ANALYZE.
-#[derive(Debug, Clone)]
-pub(super) struct Counters {
-    pub pruned_groups: Count,
-    pub pruned_rows: Count,
-    pub late_groups: Count,
-}
-
-impl Scan {
-    /// The columns of the table to read if rows are tested after all of them were read.
-    pub fn needed(&self) -> Vec<usize> {
-        let mut needed: Vec<usize> = self.projection.iter().chain(&self.tested).copied().collect();
-        needed.sort_unstable();
-        needed.dedup();
-        needed
-    }
-
-    pub fn tests(&self) -> Result<Option<Tests>> {
-        let is_none = self.filters.is_empty();
-        Ok((!is_none)
-            .then(|| Tests::new(&self.filters, &self.tested, &self.set.schema, &self.read, self.measured.clone()))
-            .transpose()?)
-    }
-}
-
-/// The mapping of a file's columns to some columns of the table.
-#[derive(Debug, Clone)]
-pub(super) struct Assembly {
-    pub schema: SchemaRef,
-    /// The columns of the file to read, in order.
-    pub stored: Vec<usize>,
-    pieces: Vec<Piece>,
-    name: String,
-}
-
-#[derive(Debug, Clone)]
-enum Piece {
-    /// The column at this position among the read ones.
-    Read(usize),
-    Value(ScalarValue),
-    Missing(DataType),
-}
-
-impl Assembly {
-    /// Of the columns `columns` of the table, for a file that is read with the types of `read`.
-    pub fn new(read: &Schema, file: &SetFile, columns: &[usize]) -> Self {
-        let stored = columns.iter().filter_map(|column| match file.columns[*column] {
-            ColumnSource::Stored(place) => Some(place),
-            _ => None,
-        });
-        let mut stored: Vec<usize> = stored.collect();
-        stored.sort_unstable();
-        stored.dedup();
-        let piece = |column: &usize| match &file.columns[*column] {
-            ColumnSource::Stored(place) => Piece::Read(stored.partition_point(|other| other < place)),
-            ColumnSource::Value(value) => Piece::Value(value.clone()),
-            ColumnSource::Missing => Piece::Missing(read.field(*column).data_type().clone()),
-        };
-        let pieces = columns.iter().map(piece).collect();
-        let fields: Vec<Arc<Field>> = columns.iter().map(|column| read.fields()[*column].clone()).collect();
-        Self { schema: Arc::new(Schema::new(fields)), stored, pieces, name: file.name.clone() }
-    }
-
-    /// The table's columns for rows that were read. `first_row` is the number of the first row in the file, counted
-    /// from 1, if known.
-    pub fn assemble(&self, read: &RecordBatch, first_row: Option<u64>) -> Result<RecordBatch> {
-        let rows = read.num_rows();
-        let column = |(piece, field): (&Piece, &Arc<Field>)| -> Result<ArrayRef> {
-            Ok(match piece {
-                Piece::Read(place) => as_declared(read.column(*place), field.data_type()),
-                Piece::Value(value) => value.to_array_of_size(rows)?,
-                Piece::Missing(data_type) => new_null_array(data_type, rows),
-            })
-        };
-        let columns = self.pieces.iter().zip(self.schema.fields()).map(column).collect::<Result<Vec<_>>>()?;
-        let is_conform = columns.iter().zip(self.schema.fields()).all(|(c, f)| c.data_type() == f.data_type());
-        if is_conform {
-            let options = RecordBatchOptions::new().with_row_count(Some(rows));
-            return Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?);
-        }
-        let at = Location { source: self.name.clone(), first_row: first_row.unwrap_or(0) };
-        let conformed = conform_columns(&columns, rows, &self.schema, &at);
-        Ok(conformed.map_err(|error| if first_row.is_some() { error } else { error.without_row() })?)
-    }
-}
+use crate::ingest::{BufferPool, FileFormat, IngestError, Reason, TextParser};
 
 /// Reads morsels.
 pub(super) struct Reader {
@@ -319,19 +204,6 @@ impl Reader {
             None => output,
         };
         Ok((output.num_rows() > 0).then_some(output))
-    }
-}
-
-impl Assembly {
-    /// Like [`Assembly::new`], for rows whose columns are in the order `parsed` of the table's columns.
-    fn of_parsed(read: &Schema, file: &SetFile, columns: &[usize], parsed: &[usize]) -> Self {
-        let mut assembly = Self::new(read, file, columns);
-        for (piece, column) in assembly.pieces.iter_mut().zip(columns) {
-            if let (Piece::Read(place), Some(at)) = (&mut *piece, parsed.iter().position(|parsed| parsed == column)) {
-                *place = at;
-            }
-        }
-        assembly
     }
 }
 

@@ -15,7 +15,8 @@ use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
 
 use super::morsels::{Cut, Morsel, Queue};
-use super::reader::{Reader, Scan};
+use super::reader::Reader;
+use super::scan::Scan;
 use crate::error::{Error, Result};
 use crate::ingest::{IngestError, MorselEnd, MorselError, Ordered, Reason, Worker};
 
