@@ -80,7 +80,7 @@ fn print(line: &str) -> Result<(), Failure> {
 fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::List => list(),
-        Command::Run { names, rows, scale, queries, latencies, designs, scan, tenants, output } => {
+        Command::Run { names, rows, scale, queries, latencies, designs, scan, tenants, time, output } => {
             let (rows, scale, queries, latencies) = (*rows, *scale, *queries, *latencies);
             let (designs, tenants, output) = (designs.clone(), tenants.options(), output.clone());
             let options = RunOptions {
@@ -91,6 +91,7 @@ fn run(command: &Command) -> Result<(), Failure> {
                 designs,
                 scan: scan.settings(),
                 tenants,
+                time: time.map(|seconds| Duration::from_secs(seconds.into())),
                 output,
                 threads: 0,
                 versions: versions(),

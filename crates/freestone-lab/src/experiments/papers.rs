@@ -2,12 +2,13 @@
 //! interrupted continues, and what cannot be measured is on the page with the reason.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use freestone_report::findings::{Check, Findings, Part};
 use freestone_report::{Host, page};
 
-use super::{EXPERIMENTS, Experiment, RunOptions, fidelity, run, tenants::options::TenantOptions};
+use super::{EXPERIMENTS, Experiment, RunOptions, apart, fidelity, tenants::options::TenantOptions};
 use crate::Notify;
 use crate::error::{LabError, Result};
 
@@ -55,17 +56,17 @@ const PAPERS: [Paper; 5] = [
     },
 ];
 
-/// Experiments that take longer than a report may: their own command runs them.
-const LONG: [&str; 1] = ["protocol-networks"];
-
 /// The page of the paper whose experiments take longest.
 const SLOW: &str = "raasveldt-2017";
 
 /// The reason why an experiment was not run because the others took the time.
 const NO_TIME: &str = "the time of the report was over";
 
-/// Runs the experiments of all papers that have no result of this version and machine yet, and writes the pages. Returns the
-/// path of the overview. What begins after `time` is not run.
+/// What an experiment has to write its result after the time that it is given, before it is ended.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// Runs the experiments of all papers that have no result of this version and machine yet, each in a process of its own, and
+/// writes the pages. Returns the path of the overview. After `time` no experiment begins, and the one that runs is ended.
 ///
 /// # Errors
 /// A result or a page cannot be written, or the run was interrupted. An experiment that fails is on the page with the reason.
@@ -88,21 +89,7 @@ pub fn report_papers(options: &RunOptions, time: Duration, notify: Notify<'_>) -
             Kept::Nothing => {}
         }
         notify(&format!("{step}, {} of {} minutes used", began.elapsed().as_secs() / 60, time.as_secs().div_ceil(60)));
-        let reason = if LONG.contains(&experiment.name) {
-            Some("it takes hours".to_owned())
-        } else if began.elapsed() >= time {
-            Some(NO_TIME.to_owned())
-        } else {
-            let done = run(experiment.name, &sized, notify);
-            if is_interrupted() {
-                return Err(LabError::Interrupted);
-            }
-            match done {
-                Err(LabError::Interrupted) => return Err(LabError::Interrupted),
-                done => done.err().map(|error| error.to_string()),
-            }
-        };
-        if let Some(reason) = reason {
+        if let Some(reason) = measure(experiment.name, &sized, time.saturating_sub(began.elapsed()))? {
             notify(&format!("{}: not measured: {reason}", experiment.name));
             write(&sized.output, &not_measured(experiment, &sized, &reason))?;
             missing.push(experiment.name);
@@ -129,14 +116,22 @@ fn in_turn() -> Vec<&'static Experiment> {
     (0..most).flat_map(|round| of_papers.iter().filter_map(move |of| of.get(round).copied())).collect()
 }
 
-#[cfg(target_os = "linux")]
-fn is_interrupted() -> bool {
-    super::tenants::interrupt::arrived()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_interrupted() -> bool {
-    false
+/// Runs an experiment by this program, in a process that ends after `time`. Returns the reason if there is no result then.
+fn measure(name: &str, options: &RunOptions, time: Duration) -> Result<Option<String>> {
+    if time <= GRACE {
+        return Ok(Some(NO_TIME.to_owned()));
+    }
+    let program = std::env::current_exe().map_err(LabError::file("this program".as_ref()))?;
+    let mut command = Command::new(program);
+    let words = options.command(name);
+    command.args(words.split_whitespace().skip(1)).arg("--output").arg(&options.output);
+    command.arg("--time").arg((time - GRACE).as_secs().to_string());
+    let ended = apart::run(&mut command, time)?;
+    Ok(match kept(name, options)? {
+        // A claim that does not hold fails the run as well; its result is there.
+        Kept::Measured(_) => None,
+        Kept::Aside(_) | Kept::Nothing => Some(ended.unwrap_or_else(|| "it ended without a result".to_owned())),
+    })
 }
 
 /// The options of an experiment in the report: smaller where its usual size takes minutes.
@@ -150,6 +145,7 @@ fn sized(name: &str, options: &RunOptions) -> RunOptions {
         "ptable-nodes" | "ptable-points" | "ptable-writes" => (Some(200_000), None, Some(50_000)),
         "ptable-blocks" | "ptable-scans" => (Some(200_000), None, None),
         "protocol-survey" | "protocol-design" => (None, Some(0.005), None),
+        "protocol-networks" => (None, Some(0.005), None),
         "protocol-adaptation" => (None, Some(0.02), None),
         _ => (None, None, None),
     };
@@ -255,6 +251,7 @@ pub(super) fn pages(folder: &Path, runs: &[Findings]) -> Result<Vec<(String, Str
 
 #[cfg(test)]
 mod tests {
+    use super::super::run;
     use super::*;
 
     #[test]
@@ -269,6 +266,17 @@ mod tests {
             assert!(overview.contains(paper.page), "{}", paper.page);
             assert!(page.contains("id=\"fidelity\"") && page.contains("The authors would object"), "{}", paper.page);
         }
+    }
+
+    #[test]
+    fn every_experiment_of_a_paper_has_a_command_without_quotes() {
+        let options = RunOptions { latencies: [60, 400], ..Default::default() };
+        for experiment in in_turn() {
+            let command = sized(experiment.name, &options).command(experiment.name);
+            assert!(!command.contains(['"', '\'']), "{command}, which is split at spaces");
+            assert!(command.starts_with(&format!("freestone-lab run {}", experiment.name)), "{command}");
+        }
+        assert!(sized("protocol-networks", &options).command("protocol-networks").contains("--short"));
     }
 
     #[test]
