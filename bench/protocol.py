@@ -59,6 +59,10 @@ CHUNKS = (2 << 10, 10 << 10, 100 << 10, 1 << 20, 10 << 20)
 CHUNKS_SCALE = 0.4
 #: Table 5: links that only limit the rate, in Mbit/s, as in the paper.
 CODEC_RATES = (1000, 100, 10)
+#: The systems of Tables 10 to 12, by the engine that stands for each.
+SYSTEMS = {"csv": "Netcat", "csv:gzip": "Netcat+GZ", "mariadb": "MySQL", "mariadb:compressed": "MySQL+C"}
+SYSTEMS |= {"postgres:text": "PostgreSQL", "paper:sentinel": "MonetDB++", "paper:sentinel-snappy": "MonetDB++C"}
+SYSTEMS |= {"paper:mask": "PostgreSQL++", "paper:mask-snappy": "PostgreSQL++C", "freestone": "Freestone"}
 #: The paper's WAN loses packets.
 WAN = "wan-loss"
 #: Links whose rate changes when half of the rows are there: before, afterwards.
@@ -173,10 +177,12 @@ class Laboratory:
             {"kind": "table", "title": title, "header": list(header), "text_columns": text_columns, "rows": cells}
         )
 
-    def lines(self, title: str, x_label: str, x: Sequence[float], series: dict[str, list[float]]) -> None:
-        """A line chart of the engines that have a time at every x."""
+    def lines(
+        self, title: str, x_label: str, x: Sequence[float], series: dict[str, list[float]], y_label: str = "s"
+    ) -> None:
+        """A line chart of the engines that have a value at every x."""
         whole = [{"label": name, "values": values} for name, values in series.items() if len(values) == len(x)]
-        chart = {"kind": "lines", "title": title, "x_label": x_label, "y_label": "s", "x": list(x), "series": whole}
+        chart = {"kind": "lines", "title": title, "x_label": x_label, "y_label": y_label, "x": list(x), "series": whole}
         self.parts.append(chart | {"mark": None})
 
     def check(self, statement: str, holds: bool, detail: str, place: str = "", why: str = "") -> None:
@@ -360,6 +366,12 @@ def chunk_tables(lab: Laboratory) -> None:
     ]
     header = ["", "chunk, bytes", "rows per chunk", "rows", "s per million", "bytes per row", "s per million, Snappy", "ratio"]
     lab.table("Table 3", header, rows, text_columns=2)
+    sizes = [int(size) for size in next(iter(found.values()))]
+    mega = str(1 << 20)
+    times = {name: [of["seconds"] / by_size[mega]["seconds"] for of in by_size.values()] for name, by_size in found.items()}
+    ratios = {name: [of["ratio"] for of in by_size.values()] for name, by_size in found.items()}
+    lab.lines("Table 3: time, relative to chunks of 1 MB", "bytes of a chunk", sizes, times, "× 1 MB")
+    lab.lines("Table 3: Snappy's ratio", "bytes of a chunk", sizes, ratios, "ratio")
     for dataset, sizes in found.items():
         by_size = {int(size): of for size, of in sizes.items()}
         lab.check_all(verdicts.chunk_sizes(dataset, {size: of["seconds"] for size, of in by_size.items()}))
@@ -411,6 +423,12 @@ def codec_table(lab: Laboratory, local: Any) -> None:
     rows = [[name, *(found["5"][name]["seconds"] for found in every), mega(local["5"][name])] for name in local["5"]]
     header = ["", "local, s", *(f"{rate} Mbit/s, s" for rate in CODEC_RATES), "MB"]
     lab.table("Table 5: codecs on links that limit the rate", header, rows)
+    rates = sorted(CODEC_RATES)
+    plain = [links[rate]["5"]["None"]["seconds"] for rate in rates]
+    gained = {
+        name: [links[rate]["5"][name]["seconds"] / of for rate, of in zip(rates, plain, strict=True)] for name in local["5"]
+    }
+    lab.lines("Table 5: time, relative to no compression", "Mbit/s", rates, gained, "× none")
     slow = links[min(CODEC_RATES)]
     best = min(local["5"], key=lambda name: local["5"][name]["seconds"])
     why = "the codec and the socket share one thread of Python, whose copies a codec makes shorter"
@@ -491,6 +509,7 @@ def networks(lab: Laboratory) -> None:
             found[network] = run["results"]["stored"]
         if found:
             network_table(lab, number, f"{dataset}, {run['rows']:,} rows", found)
+            lab.parts.append(network_bars(f"Table {number}: {dataset}, time relative to Netcat", found))
             judge_networks(lab, dataset, found)
             standings = {"kind": "code", "caption": f"{dataset}: where Freestone wins and loses", "text": standing(found)}
             lab.parts.append(standings)
@@ -505,7 +524,18 @@ def judge_networks(lab: Laboratory, dataset: str, found: dict[str, Any]) -> None
     lab.check_all(verdicts.compression(dataset, times))
     wire = {name: value for name, outcome in found.get("local", {}).items() if (value := median(outcome, "wire"))}
     lab.check_all(verdicts.transferred(dataset, wire))
-    lab.check_all(verdicts.prototypes(dataset, wire, times.get("wan", {})))
+    lab.check_all(verdicts.prototypes(dataset, wire, times.get(WAN, {})))
+
+
+def network_bars(title: str, found: dict[str, Any]) -> Part:
+    """The paper's systems on each network, relative to a CSV file over a socket, so that they can stand beside the paper's."""
+    groups = []
+    for network, outcomes in found.items():
+        seconds = {name: value for name in SYSTEMS if name in outcomes and (value := median(outcomes[name], "seconds"))}
+        if base := seconds.get("csv"):
+            bars = [{"label": SYSTEMS[name], "value": value / base} for name, value in seconds.items()]
+            groups.append({"label": network, "note": f"Netcat takes {base:.3g} s here", "bars": bars})
+    return {"kind": "bars", "title": title, "unit": "×", "tie": 0.0, "groups": groups}
 
 
 def network_table(lab: Laboratory, number: int, title: str, found: dict[str, Any]) -> None:

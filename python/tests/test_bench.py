@@ -242,7 +242,7 @@ def test_experiments_of_the_protocol_become_parts(tmp_path, monkeypatch):
         getattr(protocol, name)(lab)
         assert len(lab.checks) >= least, name
         assert all(check["holds"] or check.get("why") or not check.get("place") for check in lab.checks), lab.checks
-        assert {part["kind"] for part in lab.parts} <= {"section", "table", "lines", "stacks", "code"}
+        assert {part["kind"] for part in lab.parts} <= {"section", "table", "lines", "stacks", "bars", "code"}
     missing = {}
     for name in ("survey", "design"):
         lab = FakeLaboratory(tmp_path)
@@ -265,7 +265,11 @@ def test_short_and_late_runs_name_what_they_leave_out(tmp_path, monkeypatch):
     assert lab.runs == len(protocol.DATASETS) * len(protocol.REDUCED_NETWORKS)
     assert sum("wan" in statement for statement in named(lab)) == 2 * len(protocol.DATASETS)
     assert sum(part["kind"] == "table" for part in lab.parts) == len(protocol.DATASETS)
+    groups = [group for part in lab.parts if part["kind"] == "bars" for group in part["groups"]]
+    assert [group["label"] for group in groups] == ["local", "lan"] * len(protocol.DATASETS)
+    assert all(group["bars"][0] == {"label": "Netcat", "value": 1.0} for group in groups)
     protocol.chunk_tables(lab)
+    assert [len(part["series"]) for part in lab.parts if part["kind"] == "lines"] == [3, 3]
     assert "Freestone's own protocol" in named(lab)[-1]
     for name, fewest in (("survey", 2), ("design", 2), ("networks", 12), ("adaptation", 2)):
         lab = FakeLaboratory(tmp_path)

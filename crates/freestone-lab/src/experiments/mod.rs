@@ -15,6 +15,7 @@ mod page_file;
 mod papers;
 mod protocol;
 mod ptable;
+mod published;
 mod scaling;
 mod scanner;
 mod ssb;

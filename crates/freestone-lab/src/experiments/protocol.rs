@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-use super::{Experiment, RunOptions};
+use super::{Experiment, RunOptions, published};
 use crate::Notify;
 use crate::error::{LabError, Result};
 use freestone_report::findings::Part;
@@ -80,7 +80,7 @@ fn script(experiment: &str, options: &RunOptions, notify: Notify<'_>) -> Result<
     if !status.success() {
         return Err(LabError::Network(format!("bench/protocol.py {experiment} failed ({status}): {words}")));
     }
-    read(&parts)
+    Ok(published::beside(read(&parts)?))
 }
 
 /// Runs a script, whose messages are shown, and returns its last ones: the reason, if it fails.

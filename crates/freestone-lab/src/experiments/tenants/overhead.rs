@@ -274,7 +274,7 @@ fn allocators(of_levels: &[OfLevel]) -> Vec<Part> {
         Some(BarGroup {
             label: of.level.name().into(),
             note: format!("all points of Figure 3 together, on {} threads", figures.threads),
-            bars: bars.map(|(label, value)| Bar { label: (*label).into(), value, is_reference: false }).collect(),
+            bars: bars.map(|(label, value)| Bar::new(*label, value)).collect(),
         })
     };
     let groups: Vec<BarGroup> = of_levels.iter().filter_map(group).collect();
