@@ -16,6 +16,7 @@ mod papers;
 mod protocol;
 mod ptable;
 mod published;
+mod requirements;
 mod scaling;
 mod scanner;
 mod ssb;

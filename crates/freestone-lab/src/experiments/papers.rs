@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use freestone_report::findings::{Check, Findings, Part};
+use freestone_report::findings::{Cell, Check, Findings, Part, Table};
 use freestone_report::{Host, page};
 
-use super::{EXPERIMENTS, Experiment, RunOptions, apart, fidelity, tenants::options::TenantOptions};
+use super::{EXPERIMENTS, Experiment, RunOptions, apart, fidelity, requirements, tenants::options::TenantOptions};
 use crate::Notify;
 use crate::error::{LabError, Result};
 
@@ -73,6 +73,9 @@ const GRACE: Duration = Duration::from_secs(15);
 pub fn report_papers(options: &RunOptions, time: Duration, notify: Notify<'_>) -> Result<PathBuf> {
     std::fs::create_dir_all(&options.output).map_err(LabError::file(&options.output))?;
     let began = Instant::now();
+    if let Some(missing) = requirements::missing(&options.output) {
+        notify(&missing);
+    }
     let wanted = in_turn();
     let mut missing = vec![];
     for (at, experiment) in wanted.iter().enumerate() {
@@ -230,6 +233,46 @@ fn standing(runs: &[Findings]) -> String {
     format!("{hold} claims hold, {refuted} do not, {} are not measured", claims.len() - hold - refuted)
 }
 
+/// The claims that both the engine's vectorized cursor and the paper's own scanner have judged, side by side.
+fn scanners(runs: &[Findings]) -> Option<Findings> {
+    let find = |name: &str| runs.iter().find(|run| run.name == name);
+    let (engine, paper) = (find("holloway-scans")?, find("holloway-pages")?);
+    let word = |check: &Check| match check {
+        check if check.holds => "holds",
+        check if check.is_unmeasured => "not measured",
+        _ => "does not",
+    };
+    let header = ["claim", "where", "the engine's cursor", "its figures", "the paper's scanner", "its figures"];
+    let mut table = Table::new("Verdicts by scanner", 6, &header);
+    let mut changed = 0;
+    for own in engine.checks() {
+        let Some(other) = paper.checks().find(|check| check.statement == own.statement) else { continue };
+        let is_changed = word(own) != word(other);
+        changed += usize::from(is_changed);
+        let texts = [&own.statement, &own.place, word(own), &own.detail, word(other), &other.detail];
+        let mark = |(at, text): (usize, &str)| Cell { text: text.to_owned(), best: is_changed && at == 4 };
+        table.push(texts.into_iter().enumerate().map(mark));
+    }
+    if table.rows.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "{changed} of {} verdicts change when the paper's own pages and scanners replace the engine's pages and its vectorized \
+         cursor; they are set off.",
+        table.rows.len()
+    );
+    Some(Findings {
+        name: "scanners".into(),
+        title: "What the scanner decides".into(),
+        question: "The same claims, judged by holloway-scans and by holloway-pages.".into(),
+        source: engine.source.clone(),
+        command: String::new(),
+        host: Host::default(),
+        seconds: 0.0,
+        parts: vec![Part::section("", text), Part::Table(table)],
+    })
+}
+
 /// Writes a page for each paper of which an experiment has run, and returns their names and titles.
 pub(super) fn pages(folder: &Path, runs: &[Findings]) -> Result<Vec<(String, String)>> {
     let mut written = vec![];
@@ -240,6 +283,7 @@ pub(super) fn pages(folder: &Path, runs: &[Findings]) -> Result<Vec<(String, Str
             continue;
         }
         let standing = standing(&of_paper);
+        of_paper.extend(scanners(&of_paper));
         of_paper.extend(fidelity::findings(paper.heading));
         let path = folder.join(format!("{}.html", paper.page));
         let lead = "What the paper found, measured again here: its tables and figures next to this machine's.";
@@ -304,6 +348,31 @@ mod tests {
         let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == "holloway-size").expect("known");
         write(folder.path(), &not_measured(experiment, &sized, "no disk")).expect("written");
         assert_eq!(kept("holloway-size", &sized).expect("read"), Kept::Nothing);
+    }
+
+    #[test]
+    fn verdicts_of_both_scanners_stand_side_by_side() {
+        let run = |name: &str, checks: &[(&str, bool)]| {
+            let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == name).expect("known");
+            let checks = checks.iter().map(|(statement, holds)| Check::new(*statement, *holds, "by 2").claimed("6.2"));
+            Findings {
+                parts: vec![Part::checks(checks.collect())],
+                ..not_measured(experiment, &RunOptions::default(), "")
+            }
+        };
+        let engine = run("holloway-scans", &[("same", true), ("other", false), ("engine only", true)]);
+        let paper = run("holloway-pages", &[("other", true), ("same", true), ("pages only", true)]);
+        assert_eq!(scanners(std::slice::from_ref(&engine)), None);
+        let found = scanners(&[engine, paper]).expect("both have run");
+        let [Part::Section(section), Part::Table(table)] = &found.parts[..] else { panic!("{:?}", found.parts) };
+        assert!(section.text.starts_with("1 of 2 verdicts change"), "{}", section.text);
+        let rows: Vec<(&str, &str, &str, bool)> = table
+            .rows
+            .iter()
+            .map(|row| (row[0].text.as_str(), row[2].text.as_str(), row[4].text.as_str(), row[4].best))
+            .collect();
+        assert_eq!(rows, [("same", "holds", "holds", false), ("other", "does not", "holds", true)]);
+        assert_eq!(found.checks().count(), 0, "claims are counted once");
     }
 
     #[test]
