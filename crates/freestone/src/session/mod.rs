@@ -360,7 +360,7 @@ impl Session {
                 let AdviseRequest { table, copies, budget } = request;
                 let max_copies = copies.unwrap_or(crate::advise::COPIES);
                 let options = AdviseOptions { table, budget, max_copies, ..AdviseOptions::default() };
-                Ok(Outcome::batch(advice_batch(&self.advise(options).await?)?))
+                Ok(Outcome::batch(advice_batch(&self.advise(options).await?, self.access)?))
             }
             Command::WhatIf(request) => Box::pin(self.what_if(request, &parameters)).await,
         }
