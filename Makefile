@@ -109,7 +109,7 @@ test-ecosystem: ecosystem-venv
 	$(ECOSYSTEM_PYTEST) -c python/ecosystem/sqlalchemy_suite/setup.cfg python/ecosystem/sqlalchemy_suite
 	$(ECOSYSTEM_PYTEST) python/ibis-freestone
 	$(ECOSYSTEM_PYTEST) python/dbt-freestone/tests
-	$(ECOSYSTEM_PYTEST) --doctest-glob='*.md' docs/tools/ibis.md
+	$(ECOSYSTEM_PYTEST) --doctest-glob='*.md' docs/tools/ibis.md docs/tools/narwhals.md
 
 ecosystem-venv:
 	test -x '$(ECOSYSTEM_VENV)/bin/python' || $(PYTHON) -m venv '$(ECOSYSTEM_VENV)'
