@@ -142,6 +142,13 @@ pub enum Command {
         #[arg(long)]
         rows: usize,
     },
+    /// Times rows and columns in memory, and prints JSON
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    ProbeLayouts {
+        #[arg(long)]
+        rows: usize,
+    },
     /// Boots an emulated virtual machine with a database's server, to try its files. Emulation is never measured
     #[cfg(target_os = "linux")]
     #[command(hide = true)]

@@ -47,7 +47,7 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the report.
-pub const EXPERIMENTS: [Experiment; 27] = [
+pub const EXPERIMENTS: [Experiment; 28] = [
     codecs::EXPERIMENT,
     holloway_size::EXPERIMENT,
     holloway::SCANS,
@@ -57,6 +57,7 @@ pub const EXPERIMENTS: [Experiment; 27] = [
     halverson::SCANS,
     calibrator::EXPERIMENT,
     memory_layouts::EXPERIMENT,
+    memory_layouts::LAYOUTER,
     tenants::OVERHEAD,
     tenants::CONSOLIDATION,
     tenants::INTERFERENCE,

@@ -145,6 +145,7 @@ fn sized(name: &str, options: &RunOptions) -> RunOptions {
         "holloway-size" | "codecs" => (Some(500_000), None, None),
         "halverson-scans" => (Some(300_000), Some(0.05), None),
         "memory-layouts" => (Some(200_000), None, None),
+        "memory-layouter" => (Some(50_000), None, Some(1)),
         "ptable-nodes" | "ptable-points" | "ptable-writes" => (Some(200_000), None, Some(50_000)),
         "ptable-blocks" | "ptable-scans" => (Some(200_000), None, None),
         "protocol-survey" | "protocol-design" => (None, Some(0.005), None),
