@@ -6,7 +6,7 @@
 //! | [`options`] | levels, neighbours, numbers of tenants and users |
 //! | `workload`, `databases` | users that run query flights on one snapshot each; the tenants' databases |
 //! | [`levels`] | servers in processes, control groups, containers and virtual machines |
-//! | [`burn`], [`probe`] | neighbours; the calibrator and allocators at each level |
+//! | [`burn`], [`probe`], `grouped` | neighbours; the calibrator and allocators at each level; the calibrator with less memory |
 //! | `bench`, `points`, `progress`, `interrupt`, `child` | a run, its points, its bar, its end, its processes |
 //! | `layouts` | rows and columns at each level |
 //! | `overhead`, `consolidation`, `interference`, `view`, `paper` | the three experiments, what their pages share, and the paper's figures |
@@ -23,6 +23,8 @@ mod child;
 mod consolidation;
 #[cfg(target_os = "linux")]
 mod databases;
+#[cfg(target_os = "linux")]
+pub(super) mod grouped;
 #[cfg(target_os = "linux")]
 mod interference;
 #[cfg(target_os = "linux")]
