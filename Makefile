@@ -143,7 +143,8 @@ docs:
 	$(PYTHON) tools/docs.py --mdbook '$(MDBOOK)' --output '$(CARGO_TARGET_DIR)/docs'
 
 # The console's page: units, whether console/dist is what the sources build, and the page in Chromium, with made-up answers and with
-# the program. Node.js is needed only here; Chromium is installed from Debian's packages if it is missing.
+# the program, which must be built ('make build'; CONSOLE_WITHOUT_SERVER=1 leaves its tests out). Node.js is needed only here; Chromium is
+# installed from Debian's packages if it is missing.
 test-console:
 	@command -v npm >/dev/null || { echo 'the tests of the console need Node.js 20.19 or later, with npm'; exit 1; }
 	@test -x "$${CHROMIUM:-/usr/bin/chromium}" || apt-get install --yes chromium || \
