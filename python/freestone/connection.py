@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Union
 
 from . import _freestone
+from ._functions import Functions
 from ._origin import Parameters, started
 from ._readers import Readers, no_table
 from ._results import Results
@@ -54,7 +55,7 @@ def connect(
     return Connection(_freestone.Connection(os.fspath(path), read_only, threads, limit, pmem))
 
 
-class Connection(Readers, Results):
+class Connection(Readers, Results, Functions):
     """A connection to a database, made by :func:`connect`.
 
     Outside of :meth:`transaction`, each statement is a transaction of its own: it reads one snapshot, and commits when

@@ -5,6 +5,7 @@ mod current_setting;
 pub(crate) mod describe;
 mod dump;
 mod explain;
+mod hosted;
 mod memory;
 pub(crate) mod plan_cache;
 mod plan_tree;

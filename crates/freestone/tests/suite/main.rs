@@ -20,6 +20,7 @@ mod folder;
 mod functions;
 mod fuzz;
 mod histories;
+mod hosted;
 mod isolation;
 mod joins;
 mod keyed;
