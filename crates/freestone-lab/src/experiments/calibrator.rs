@@ -71,7 +71,9 @@ fn level_checks(place: &str, profile: &Profile) -> Vec<Check> {
             cache.bytes.is_none() || is_near(cache),
             size_text(cache),
         )
-        .or_because("neighbours or other work use a part of the cache, and times show what is left of it")
+        .or_because(
+            "the edge is where half of the loads miss, which other work on this machine moves in both directions",
+        )
     };
     profile.hardware.caches.iter().map(check).collect()
 }

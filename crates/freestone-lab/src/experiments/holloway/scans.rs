@@ -175,10 +175,10 @@ fn crossings(sweep: &Sweep) -> Option<Part> {
         y_label: "columns".into(),
         x: percents.clone(),
         series: vec![
-            line("70 MB/s, computed", Clock::PaperDisk),
+            line("for 70 MB/s", Clock::PaperDisk),
             line("cold", Clock::Cold),
             line("hot", Clock::Hot),
-            Series::published("70 MB/s, computed", stated),
+            Series::published("for 70 MB/s", stated),
         ],
         mark: None,
     }))

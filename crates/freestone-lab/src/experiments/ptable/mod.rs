@@ -288,13 +288,8 @@ struct Leaves {
     slots: usize,
 }
 
-/// A tuple as it lies in a leaf.
-#[derive(Debug, Clone, Copy, Default)]
-struct Tuple {
-    ints: [i64; 2],
-    double: f64,
-    text: [u8; 24],
-}
+/// A tuple as it lies in a leaf: the key, the second integer, the double, and 24 bytes of text.
+type Tuple = [u8; 48];
 
 impl Leaves {
     fn of(table: &PTable) -> Result<Leaves> {
@@ -308,15 +303,15 @@ impl Leaves {
         for (row, place) in places.iter().enumerate() {
             let at = leaves.index(*place);
             if at >= leaves.tuples.len() {
-                leaves.tuples.resize(at + 1, Tuple::default());
+                leaves.tuples.resize(at + 1, [0; 48]);
             }
-            let mut text = [0; 24];
-            text.iter_mut().zip(columns[2].bytes(row)).for_each(|(to, from)| *to = *from);
             let double = match &columns[3].values {
                 Physical::F64(values) => values[row],
                 _ => f64::NAN,
             };
-            leaves.tuples[at] = Tuple { ints: [ints(0, row), ints(1, row)], double, text };
+            let numbers = [ints(0, row).to_le_bytes(), ints(1, row).to_le_bytes(), double.to_le_bytes()];
+            let bytes = numbers.iter().flatten().chain(columns[2].bytes(row));
+            leaves.tuples[at].iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         }
         Ok(leaves)
     }
@@ -336,7 +331,8 @@ fn time_leaves(table: &PTable, leaves: &Leaves, tuples: &Tuples, queries: usize)
         found.clear();
         table.tree().lookup(tuples.columns[0].order_prefix(row), &mut found)?;
         let tuple = found.first().and_then(|place| leaves.tuples.get(leaves.index(*place))).copied();
-        if black_box(tuple).is_none_or(|tuple| tuple.ints[0] != tuples.ints(0)[row]) {
+        let key = tuples.ints(0)[row].to_le_bytes();
+        if black_box(tuple).is_none_or(|tuple| tuple[..8] != key) {
             return Err(LabError::Answers(format!("the tree has another tuple than that of row {row}")));
         }
     }
