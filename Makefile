@@ -58,7 +58,7 @@ help:
 	@echo 'make bench    compares with DuckDB, ClickHouse, DataFusion, Vortex and Polars (BENCH_SCALE=1)'
 	@echo 'make lint     checks formatting, clippy lints, import circles, long functions and Python files'
 	@echo 'make pulse    six minutes: everything that users run beside DuckDB, and what lost against bench/pulse.json'
-	@echo 'make conformance  runs one file of queries with all clients of the server: psql, psycopg, JDBC, ADBC, freestone'
+	@echo 'make conformance  runs one file of queries with all clients of the server: psql, psycopg, JDBC, ADBC (Python, Go), freestone'
 	@echo 'make fuzz     runs the tests of decoders, parsers and faults with more inputs (FUZZ_ROUNDS=10)'
 	@echo 'make wheels   builds the Python package for all versions from 3.10 on, and tries it in empty environments: $(RELEASE_FOLDER)/'
 	@echo 'make release  builds all files of a release: $(RELEASE_FOLDER)/; `make release-compare` builds them again and compares'
