@@ -58,7 +58,7 @@ help:
 	@echo 'make bench    compares with DuckDB, ClickHouse, DataFusion, Vortex and Polars (BENCH_SCALE=1)'
 	@echo 'make lint     checks formatting, clippy lints, import circles, long functions and Python files'
 	@echo 'make pulse    six minutes: everything that users run beside DuckDB, and what lost against bench/pulse.json'
-	@echo 'make conformance  runs one file of queries with all clients of the server: psql, psycopg, JDBC, ADBC, freestone'
+	@echo 'make conformance  runs one file of queries with all clients of the server: psql, psycopg, JDBC, ADBC (Python, Go), freestone'
 	@echo 'make fuzz     runs the tests of decoders, parsers and faults with more inputs (FUZZ_ROUNDS=10)'
 	@echo 'make wheels   builds the Python package for all versions from 3.10 on, and tries it in empty environments: $(RELEASE_FOLDER)/'
 	@echo 'make release  builds all files of a release: $(RELEASE_FOLDER)/; `make release-compare` builds them again and compares'
@@ -109,7 +109,7 @@ test-ecosystem: ecosystem-venv
 	$(ECOSYSTEM_PYTEST) -c python/ecosystem/sqlalchemy_suite/setup.cfg python/ecosystem/sqlalchemy_suite
 	$(ECOSYSTEM_PYTEST) python/ibis-freestone
 	$(ECOSYSTEM_PYTEST) python/dbt-freestone/tests
-	$(ECOSYSTEM_PYTEST) --doctest-glob='*.md' docs/tools/ibis.md
+	$(ECOSYSTEM_PYTEST) --doctest-glob='*.md' docs/tools/ibis.md docs/tools/narwhals.md
 
 ecosystem-venv:
 	test -x '$(ECOSYSTEM_VENV)/bin/python' || $(PYTHON) -m venv '$(ECOSYSTEM_VENV)'
@@ -143,7 +143,8 @@ docs:
 	$(PYTHON) tools/docs.py --mdbook '$(MDBOOK)' --output '$(CARGO_TARGET_DIR)/docs'
 
 # The console's page: units, whether console/dist is what the sources build, and the page in Chromium, with made-up answers and with
-# the program. Node.js is needed only here; Chromium is installed from Debian's packages if it is missing.
+# the program, which must be built ('make build'; CONSOLE_WITHOUT_SERVER=1 leaves its tests out). Node.js is needed only here; Chromium is
+# installed from Debian's packages if it is missing.
 test-console:
 	@command -v npm >/dev/null || { echo 'the tests of the console need Node.js 20.19 or later, with npm'; exit 1; }
 	@test -x "$${CHROMIUM:-/usr/bin/chromium}" || apt-get install --yes chromium || \

@@ -1,4 +1,4 @@
-"""The design space of result formats: Tables 4 to 9 of Raasveldt and Mühleisen (2017), repeated.
+"""The design space of result formats: Tables 3 to 9 of Raasveldt and Mühleisen (2017), repeated.
 
 The message format is that of the paper, not of Freestone. A chunk has columns or rows, and numbers have their format
 in memory. A string is followed by a zero byte, preceded by its length, or of fixed width. Integers may be bit-packed:
@@ -28,6 +28,13 @@ import pyarrow.compute as pc
 
 CHUNK = 1 << 20
 BLOCK = 128
+#: Table 3: the sizes of chunks, and the bytes of a result, so that the largest chunks are several.
+CHUNKS = (2 << 10, 10 << 10, 100 << 10, 1 << 20, 10 << 20, 100 << 20)
+RESULT = 500_000_000
+#: Results of small chunks end after this many of them: one costs as much as the other, and Python makes them one by one.
+MESSAGES = 1000
+#: Rows from which the bytes of a row are estimated.
+SAMPLE = 256
 #: Measured repetitions of a transfer, of which the median is reported.
 RUNS = 3
 
@@ -178,10 +185,24 @@ def chunks(table: pa.Table, asked: dict[str, Any]) -> Iterator[bytes]:
     """The chunks of a transfer before compression, in the format of `form` and `pack`."""
     form, pack = asked.get("form", "nul"), asked.get("pack", "none")
     message = protobuf_message(table.schema) if form == "protobuf" else None
-    width = int(form.partition(":")[2]) if form.startswith("fixed:") else table.nbytes / max(1, table.num_rows)
-    rows = max(1, int(asked.get("chunk", CHUNK) / max(1, width)))
+    rows = max(1, int(asked.get("chunk", CHUNK) / row_bytes(table, "nul" if message is not None else form)))
     for batch in table.combine_chunks().to_batches(max_chunksize=rows):
         yield by_protobuf(batch, message) if message is not None else by_columns(batch, form, pack)
+
+
+def row_bytes(table: pa.Table, form: str) -> float:
+    """The bytes of a row in a chunk of the paper's layout, from the first rows, without what a chunk has once."""
+    if not table.num_rows:
+        return 1.0
+    batch = table.slice(0, SAMPLE).combine_chunks().to_batches()[0]
+    return (len(by_columns(batch, form, "none")) - len(by_columns(batch.slice(0, 0), form, "none"))) / batch.num_rows
+
+
+def sized(table: pa.Table, size: float) -> pa.Table:
+    """The rows of a table, repeated or cut to about `size` bytes in the paper's layout."""
+    rows = max(1, round(size / row_bytes(table, "nul")))
+    whole, rest = divmod(rows, table.num_rows)
+    return pa.concat_tables([table] * whole + [table.slice(0, rest)])
 
 
 def select(table: pa.Table, columns: Any) -> pa.Table:
@@ -198,29 +219,36 @@ def serve(folder: Path, host: str) -> None:
     before and after compression (u64 each), and the bytes. A frame of size 0 ends it."""
     listener = socket.create_server((host, 0))
     print(listener.getsockname()[1], flush=True)
-    tables: dict[str, pa.Table] = {}
+    held: tuple[str, pa.Table] | None = None
     while True:
         client, _ = listener.accept()
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with client, client.makefile("r") as lines:
             for line in lines:
                 asked = json.loads(line)
-                key = json.dumps([asked["dataset"], asked.get("columns")])
-                if key not in tables:
-                    table = select(data.read_arrow(folder / f"{asked['dataset']}.arrow"), asked.get("columns"))
-                    tables[key] = table.combine_chunks()
+                key = json.dumps([asked["dataset"], asked.get("columns"), asked.get("bytes")])
+                if held is None or held[0] != key:
+                    held = key, asked_table(folder, asked).combine_chunks()
+                table = held[1].slice(0, asked["rows"]) if "rows" in asked else held[1]
                 compress = CODECS[asked["codec"]][0]
-                for raw in chunks(tables[key], asked):
+                for raw in chunks(table, asked):
                     sent = compress(raw)
                     client.sendall(len(raw).to_bytes(8, "little") + len(sent).to_bytes(8, "little"))
                     client.sendall(sent)
                 client.sendall(bytes(16))
 
 
-class Wire:
-    """A server process, and transfers from it."""
+def asked_table(folder: Path, asked: dict[str, Any]) -> pa.Table:
+    """The columns and rows that a request names: of the data set's file, or as many as have `bytes` bytes."""
+    table = select(data.read_arrow(folder / f"{asked['dataset']}.arrow"), asked.get("columns"))
+    return sized(table, asked["bytes"]) if "bytes" in asked else table
 
-    def __init__(self, folder: Path, prefix: list[str], host: str) -> None:
+
+class Wire:
+    """A server process, and transfers from it: after one that warms up, `runs` of each."""
+
+    def __init__(self, folder: Path, prefix: list[str], host: str, runs: int = RUNS) -> None:
+        self.runs = runs
         command = [*prefix, sys.executable, str(Path(__file__).resolve()), "--folder", str(folder), "--serve", host]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
@@ -231,9 +259,11 @@ class Wire:
         self.message = protobuf_message(data.read_arrow(folder / "lineitem.arrow").schema)
 
     def transfer(self, **asked: Any) -> dict[str, float]:
-        """The median seconds of a transfer after one warm-up, and the bytes sent."""
-        runs = [self.once(asked) for _ in range(1 + RUNS)][1:]
-        return {"seconds": sorted(run[0] for run in runs)[RUNS // 2], "bytes": runs[0][1]}
+        """The median seconds of a transfer, and the bytes sent. If it is measured once, one row warms up, so that the server
+        has read the table."""
+        self.once(asked | {"rows": 1} if self.runs == 1 else asked)
+        runs = [self.once(asked) for _ in range(self.runs)]
+        return {"seconds": sorted(run[0] for run in runs)[self.runs // 2], "bytes": runs[0][1]}
 
     def once(self, asked: dict[str, Any]) -> tuple[float, int]:
         undo = CODECS[asked["codec"]][1]
@@ -263,6 +293,29 @@ class Wire:
         self.socket.close()
         self.process.kill()
         self.process.wait()
+
+
+def table3(folder: Path, wire: Wire) -> dict[str, Any]:
+    """Seconds and bytes per row by the size of chunks, without compression and with Snappy, of results of 500 MB. The rows are
+    repeated to have as many, which Snappy does not see: it looks back 64 KiB."""
+    found: dict[str, Any] = {}
+    for dataset in data.DATASETS:
+        table = data.read_arrow(folder / f"{dataset}.arrow")
+        width = row_bytes(table, "nul")
+        for chunk in CHUNKS:
+            size = min(RESULT, MESSAGES * max(chunk, width))
+            rows = max(1, round(size / width))
+            asked = {"dataset": dataset, "chunk": chunk, "bytes": size}
+            plain, packed = (wire.transfer(**asked, codec=codec) for codec in ("None", "Snappy"))
+            found.setdefault(dataset, {})[str(chunk)] = {
+                "rows": min(rows, max(1, int(chunk / width))),
+                "sent": rows,
+                "seconds": plain["seconds"] / rows,
+                "bytes": plain["bytes"] / rows,
+                "packed_seconds": packed["seconds"] / rows,
+                "ratio": plain["bytes"] / packed["bytes"],
+            }
+    return found
 
 
 def table4(folder: Path) -> dict[str, Any]:
@@ -328,7 +381,8 @@ def table9(wire: Wire) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True, help="Arrow stream files lineitem, acs and ontime")
-    parser.add_argument("--tables", type=lambda text: text.split(","), default=["4", "5", "6", "7", "8", "9"])
+    parser.add_argument("--tables", type=lambda text: text.split(","), default=["3", "4", "5", "6", "7", "8", "9"])
+    parser.add_argument("--runs", type=int, default=RUNS, help="measured repetitions of a transfer")
     parser.add_argument("--json", type=Path, help="writes the figures here")
     parser.add_argument("--serve", metavar="HOST", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -337,8 +391,9 @@ def main() -> None:
     from export import link_measured, server_place
 
     place = server_place()
-    wire = Wire(options.folder, place.prefix, place.host)
+    wire = Wire(options.folder, place.prefix, place.host, options.runs)
     made: dict[str, Callable[[], Any]] = {
+        "3": lambda: table3(options.folder, wire),
         "4": lambda: table4(options.folder),
         "5": lambda: table5(wire),
         "6": lambda: table6(wire),

@@ -19,6 +19,7 @@ import threading
 import values
 
 HERE = pathlib.Path(__file__).parent
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", pathlib.Path.home() / ".cache/freestone/target"))
 CACHE = pathlib.Path(os.environ.get("FREESTONE_JDBC", pathlib.Path.home() / ".cache/freestone/jdbc"))
 
 # A statement that runs until it is cancelled.
@@ -148,9 +149,8 @@ class Adbc(Arrow):
             login = {"username": server.user, "password": server.password}
             self.connection = driver.connect(f"grpc://{server.flight}", db_kwargs=login, autocommit=True)
         else:
-            path = os.environ.get("FREESTONE_ADBC_DRIVER")
-            if not path:
-                raise Unavailable("FREESTONE_ADBC_DRIVER does not name our driver")
+            # The extension module of the package is the driver, too.
+            path = os.environ.get("FREESTONE_ADBC_DRIVER") or needs("freestone.adbc").driver_path()
             manager = needs("adbc_driver_manager.dbapi")
             uri = server.address()
             self.connection = manager.connect(driver=path, db_kwargs={"uri": uri}, autocommit=True)
@@ -279,8 +279,68 @@ def of_text(text, kind):
     return text
 
 
-class Jdbc(Client):
-    """A JDBC driver, in the process of Jdbc.java, which reads requests and writes results line by line."""
+class Program(Client):
+    """A client in a process of its own, which reads requests and writes results line by line, in the form that Jdbc.java describes."""
+
+    def start(self, command):
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8", bufsize=1
+        )
+        atexit.register(self.process.kill)
+        ready = self.process.stdout.readline()
+        if ready != "ready\n":
+            raise Failed("", f"the program with the driver ended: {ready}")
+
+    def execute(self, sql, parameters=()):
+        parts = [sql] + [text for of, value in parameters for text in (of, str(value))]
+        return self.ask("execute", parts)
+
+    def state(self, state, message):
+        """The SQLSTATE of an error."""
+        return state
+
+    def ask(self, word, parts):
+        encoded = [base64.b64encode(part.encode()).decode() for part in parts]
+        self.process.stdin.write(" ".join([word, *encoded]) + "\n")
+        out = []
+        for line in self.process.stdout:
+            kind, _, rest = line.rstrip("\n").partition(" ")
+            if kind == "end":
+                return values.summed(out)
+            if kind == "error":
+                state, _, message = base64.b64decode(rest).decode().partition(" ")
+                raise Failed(self.state(state, message), message)
+            out.append(" | ".join(of_program(value) for value in rest.split(" ")))
+        raise Failed("", "the program with the driver has ended")
+
+    def cancel(self):
+        self.ask("cancel", [ENDLESS])
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(30)
+
+
+class Go(Program):
+    """Our ADBC driver in a program of Go, with Arrow's package for Go."""
+
+    name = "adbc-go"
+
+    def __init__(self, server):
+        if not shutil.which("go") or not shutil.which("cc"):
+            raise Unavailable("go, or a C compiler, is not installed")
+        driver = pathlib.Path(os.environ.get("FREESTONE_ADBC_DRIVER") or TARGET / "release/libfreestone_adbc.so")
+        if not driver.is_file():
+            raise Unavailable(f"{driver} is missing: make driver, or name it by FREESTONE_ADBC_DRIVER")
+        program = TARGET / "conformance-go"
+        built = subprocess.run(["go", "build", "-o", program, "."], cwd=HERE / "go", capture_output=True, text=True)
+        if built.returncode:
+            raise Unavailable(f"the program cannot be built: {built.stderr.strip()[-300:]}")
+        self.start([program, driver, server.address()])
+
+
+class Jdbc(Program):
+    """A JDBC driver, in the process of Jdbc.java."""
 
     def __init__(self, server, how):
         self.name = f"jdbc-{how}"
@@ -295,33 +355,13 @@ class Jdbc(Client):
                 "types.unsigned": "the driver reads numbers without sign as numbers with one",
             }
         self.how = how
-        self.process = subprocess.Popen(
+        self.start(
             ["java", "-Duser.timezone=UTC", "--add-opens=java.base/java.nio=ALL-UNNAMED", "-cp", f"{drivers()}/*",
-             str(HERE / "Jdbc.java"), url, server.user, server.password],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8", bufsize=1,
+             str(HERE / "Jdbc.java"), url, server.user, server.password]
         )
-        atexit.register(self.process.kill)
-        ready = self.process.stdout.readline()
-        if ready != "ready\n":
-            raise Failed("", f"the program with the driver ended: {ready}")
 
-    def execute(self, sql, parameters=()):
-        parts = [sql] + [text for of, value in parameters for text in (of, str(value))]
-        return self.ask("execute", parts)
-
-    def ask(self, word, parts):
-        encoded = [base64.b64encode(part.encode()).decode() for part in parts]
-        self.process.stdin.write(" ".join([word, *encoded]) + "\n")
-        out = []
-        for line in self.process.stdout:
-            kind, _, rest = line.rstrip("\n").partition(" ")
-            if kind == "end":
-                return values.summed(out)
-            if kind == "error":
-                state, _, message = base64.b64decode(rest).decode().partition(" ")
-                raise Failed(state if self.how == "postgresql" else state_of(message), message)
-            out.append(" | ".join(of_java(value) for value in rest.split(" ")))
-        raise Failed("", "the program with the driver has ended")
+    def state(self, state, message):
+        return state if self.how == "postgresql" else state_of(message)
 
     def cancel(self):
         try:
@@ -335,13 +375,9 @@ class Jdbc(Client):
         """Each method of DatabaseMetaData that returns rows: its name, and the number of rows or the error."""
         return self.ask("metadata", [])
 
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait(30)
 
-
-def of_java(text):
-    """Converts a value of Jdbc.java, which is a letter for the type and the value, to the notation of the cases."""
+def of_program(text):
+    """Converts a value of Jdbc.java or the program of Go, which is a letter for the type and the value, to the notation of the cases."""
     kind, value = text[0], text[1:]
     match kind:
         case "N":
@@ -397,6 +433,7 @@ PYTHON = {
 }
 OTHERS = {
     "psql": Psql,
+    "adbc-go": Go,
     "jdbc-postgresql": lambda server: Jdbc(server, "postgresql"),
     "jdbc-flight": lambda server: Jdbc(server, "flight"),
 }

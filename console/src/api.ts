@@ -7,6 +7,8 @@ export interface SessionInfo {
   user?: string;
   role?: string;
   database?: string;
+  /** Tells databases of one name apart. */
+  id?: string;
   version: string;
   write?: boolean;
   threads?: number;
@@ -69,8 +71,8 @@ export async function logout(): Promise<void> {
   await post('/api/logout', {});
 }
 
-export async function cancel(tab: string): Promise<void> {
-  await post('/api/cancel', { tab });
+export async function cancel(tab: string, signal: AbortSignal): Promise<void> {
+  await post('/api/cancel', { tab }, { signal });
 }
 
 /** Ends a tab's session; also while the page goes away. */

@@ -24,10 +24,23 @@ export interface Rect {
   height: number;
   slice: Slice;
   block: Block | null;
-  /** The column; null for what belongs to no column: footers, zones, dictionaries and indexes. */
+  /** The column; null for what belongs to no column: footers, zones, dictionaries and indexes. Of several, the largest. */
   column: string | null;
+  /** All columns of a rectangle that stands for several, because each of them is too thin to be seen. */
+  several: string[] | null;
   /** Bytes that the area stands for. */
   bytes: number;
+}
+
+/** Rectangles of a picture. */
+export const RECTANGLES_MAX = 100_000;
+/** Columns that are thinner than this are drawn together, in pixels. */
+const LAYER_MIN = 0.75;
+
+/** Slices of a picture of this size: no more than it has pixels, and so few that its rectangles are bounded. */
+export function slicesMax(columns: number, width: number, height: number): number {
+  const layers = Math.min(columns, height / LAYER_MIN) + 1;
+  return Math.max(Math.min(Math.floor(width), Math.floor(RECTANGLES_MAX / layers)), 1);
 }
 
 /** All segments as at most `max` slices. */
@@ -38,7 +51,8 @@ export function slices(layout: Layout, max: number): Slice[] {
     if (known) known.push(block);
     else byOne.set(block.segment, [block]);
   }
-  const each = Math.max(Math.ceil(layout.segments.length / Math.max(max, 1)), 1);
+  // Blocks that were read together stay together.
+  const each = Math.max(Math.ceil(layout.segments.length / Math.max(max, 1) / layout.step), 1) * layout.step;
   const found: Slice[] = [];
   let start = 0;
   for (let at = 0; at < layout.segments.length; at += each) {
@@ -90,10 +104,23 @@ export function rectangles(all: Slice[], columns: Column[], width: number, heigh
     const wide = (slice.rows / total) * width;
     const perRow = perByte / Math.max(slice.rows, 1);
     let y = height;
+    let thin: Rect | null = null;
+    let most = 0;
     const put = (bytes: number, block: Block | null, column: string | null) => {
       const high = bytes * perRow;
       y -= high;
-      found.push({ x, y, width: wide, height: high, slice, block, column, bytes });
+      const isThin = column !== null && high < LAYER_MIN;
+      if (isThin && thin && thin.height < LAYER_MIN) {
+        thin.several = [column, ...(thin.several ?? [thin.column!])];
+        if (bytes > most) [most, thin.column, thin.block] = [bytes, column, block];
+        thin.y = y;
+        thin.height += high;
+        thin.bytes += bytes;
+        return;
+      }
+      const rect: Rect = { x, y, width: wide, height: high, slice, block, column, several: null, bytes };
+      [thin, most] = [isThin ? rect : null, bytes];
+      found.push(rect);
     };
     const inPages = slice.blocks.reduce((sum, block) => sum + block.bytes, 0);
     put(Math.max(slice.bytes - inPages, 0), null, null);
@@ -105,9 +132,31 @@ export function rectangles(all: Slice[], columns: Column[], width: number, heigh
   return found;
 }
 
+/** The rectangles of each slice, from bottom to top. */
+export type Layers = Map<Slice, Rect[]>;
+
+export function layersOf(rects: Rect[]): Layers {
+  const found: Layers = new Map();
+  for (const rect of rects) {
+    const known = found.get(rect.slice);
+    if (known) known.push(rect);
+    else found.set(rect.slice, [rect]);
+  }
+  return found;
+}
+
 /** The rectangle at a place. */
-export function hit(rects: Rect[], x: number, y: number): Rect | null {
-  return rects.find((rect) => x >= rect.x && x < rect.x + rect.width && y >= rect.y && y < rect.y + rect.height) ?? null;
+export function hit(layers: Layers, x: number, y: number): Rect | null {
+  for (const [, own] of layers) {
+    const [first] = own;
+    if (first && x >= first.x && x < first.x + first.width) return own.find((rect) => y >= rect.y && y < rect.y + rect.height) ?? null;
+  }
+  return null;
+}
+
+/** Whether a rectangle stands for a column, alone or with others. */
+export function shows(rect: Rect, column: string): boolean {
+  return rect.several === null ? rect.column === column : rect.several.includes(column);
 }
 
 /** Parts of a picture's width, each at least about a pixel wide. */

@@ -1,7 +1,7 @@
 /** The picture of a table, or of one segment with its pages, on a canvas that keys walk through. */
 import { useCallback, useMemo, useState } from 'preact/hooks';
 import { fitted, scaleOf, Tip, useCanvas, type TipText } from './canvas';
-import { extent, greatest, hit, pageSpans, rectangles, slices, spans, type Rect, type Slice } from './cut';
+import { extent, greatest, hit, layersOf, pageSpans, rectangles, shows, slices, slicesMax, spans, type Layers, type Rect, type Slice } from './cut';
 import { bytes, plural, significant, thousands, ticks } from './formats';
 import type { Column, Layout, Page, ZoneRun } from './layout';
 import { colour, encodingColour, formatColour, isDark, ramp } from './look';
@@ -34,7 +34,7 @@ function marginsFor(width: number) {
 
 function ofSegment(layout: Layout, zoom: Zoom): Slice[] {
   const { segment } = zoom;
-  const only: Layout = { ...layout, segments: [segment], blocks: layout.blocks.filter((block) => block.segment === segment.segment) };
+  const only: Layout = { ...layout, segments: [segment], step: 1, blocks: zoom.blocks };
   return slices(only, 1);
 }
 
@@ -46,13 +46,15 @@ export function Cut(props: Props) {
   const [known, setWidth] = useState(0);
   const margins = marginsFor(known);
   const room = { width: Math.max(known - margins.left - margins.right, 1), height: height - margins.top - margins.bottom };
-  const parts = useMemo(() => (zoom ? ofSegment(layout, zoom) : slices(layout, Math.floor(room.width))), [layout, zoom, room.width]);
+  const parts = useMemo(() => (zoom ? ofSegment(layout, zoom) : slices(layout, slicesMax(layout.columns.length, room.width, room.height))), [layout, zoom, room.width, room.height]);
   const rects = useMemo(() => rectangles(parts, layout.columns, room.width, room.height), [parts, layout, room.width, room.height]);
+  const layers = useMemo(() => layersOf(rects), [rects]);
   const columns = useMemo(() => new Map(layout.columns.map((each) => [each.name, each])), [layout]);
-  const chosen = at ? rectAt(rects, parts, at) : null;
+  const chosen = at ? rectAt(layers, parts, at) : null;
+  const readNames = useMemo(() => (read === null ? null : new Set(read)), [read]);
   const draw = useCallback((context: CanvasRenderingContext2D, width: number) => {
     setWidth(width);
-    const view: View = { context, margins: marginsFor(width), room, rects, parts, columns, zoom, mode, column, zones, read };
+    const view: View = { context, margins: marginsFor(width), room, rects, layers, parts, columns, zoom, mode, column, zones, read: readNames };
     context.save();
     context.translate(view.margins.left, view.margins.top);
     drawAxes(view);
@@ -63,12 +65,12 @@ export function Cut(props: Props) {
     if (chosen) outline(context, chosen, colour('ink'), 2);
     context.restore();
     drawLabels(view);
-  }, [rects, parts, columns, zoom, mode, column, zones, read, chosen, room.width, room.height]);
+  }, [rects, layers, parts, columns, zoom, mode, column, zones, readNames, chosen, room.width, room.height]);
   const { canvas } = useCanvas(height, draw);
 
   const find = (event: PointerEvent | MouseEvent) => {
     const box = canvas.current!.getBoundingClientRect();
-    return hit(rects, event.clientX - box.left - margins.left, event.clientY - box.top - margins.top);
+    return hit(layers, event.clientX - box.left - margins.left, event.clientY - box.top - margins.top);
   };
   const moved = (event: PointerEvent) => {
     const rect = find(event);
@@ -76,14 +78,14 @@ export function Cut(props: Props) {
   };
   const pressed = (event: KeyboardEvent) => {
     const here = at ?? { slice: 0, layer: 0 };
-    const layers = parts[here.slice]?.blocks.flatMap((block) => block.columns).length ?? 0;
+    const own = layers.get(parts[here.slice]!)?.filter((rect) => rect.column !== null).length ?? 0;
     const moves: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1], Home: [-parts.length, 0], End: [parts.length, 0] };
     const move = moves[event.key];
     if (move) {
       const slice = Math.min(Math.max(here.slice + (at ? move[0] : 0), 0), parts.length - 1);
-      const layer = Math.min(Math.max(here.layer + (at ? move[1] : 0), 0), Math.max(layers - 1, 0));
+      const layer = Math.min(Math.max(here.layer + (at ? move[1] : 0), 0), Math.max(own - 1, 0));
       setAt({ slice, layer });
-      const rect = rectAt(rects, parts, { slice, layer });
+      const rect = rectAt(layers, parts, { slice, layer });
       if (rect?.column) props.onPick(rect.column);
     } else if (event.key === 'Enter' && !zoom) props.onLook(parts[here.slice]?.first ?? 0);
     else if (event.key === 'Escape' && zoom) props.onBack();
@@ -119,19 +121,19 @@ interface View {
   margins: { left: number; right: number; top: number; bottom: number };
   room: { width: number; height: number };
   rects: Rect[];
+  layers: Layers;
   parts: Slice[];
   columns: Map<string, Column>;
   zoom: Zoom | null;
   mode: Mode;
   column: Column | null;
   zones: ZoneRun[];
-  read: string[] | null;
+  read: Set<string> | null;
 }
 
-function rectAt(rects: Rect[], parts: Slice[], at: { slice: number; layer: number }): Rect | null {
-  const slice = parts[at.slice];
-  const own = rects.filter((rect) => rect.slice === slice && rect.column !== null).toReversed();
-  return own[at.layer] ?? null;
+function rectAt(layers: Layers, parts: Slice[], at: { slice: number; layer: number }): Rect | null {
+  const own = layers.get(parts[at.slice]!)?.filter((rect) => rect.column !== null) ?? [];
+  return own.at(-1 - at.layer) ?? null;
 }
 
 function colourOf(view: View, rect: Rect): string {
@@ -140,11 +142,12 @@ function colourOf(view: View, rect: Rect): string {
   if (view.mode === 'format') return formatColour(rect.block.format);
   if (view.mode === 'encoding') return encodingColour(known?.encoding ?? '');
   if (view.mode === 'bytes') return ramp(rect.bytes / Math.max(rect.slice.rows, 1) / BYTES_DEEP);
-  return rect.column === view.column?.name ? colour('bar') : colour('pale');
+  return view.column && shows(rect, view.column.name) ? colour('bar') : colour('pale');
 }
 
 function isRead(view: View, rect: Rect): boolean {
-  return view.read === null || (rect.column !== null && view.read.includes(rect.column));
+  const { read } = view;
+  return read === null || (rect.several ?? [rect.column]).some((name) => name !== null && read.has(name));
 }
 
 function drawRects(view: View): void {
@@ -173,7 +176,7 @@ function drawEdges(view: View): void {
   }
   if (wide < 4) return;
   for (const slice of view.parts.slice(1)) {
-    const first = view.rects.find((rect) => rect.slice === slice);
+    const first = view.layers.get(slice)?.[0];
     if (first) context.fillRect(first.x - 0.7, 0, 1.4, view.room.height);
   }
 }
@@ -205,14 +208,14 @@ function drawPages(view: View, zoom: Zoom): void {
 function drawZones(view: View, name: string): void {
   const { context, room } = view;
   const [low, high] = extent(view.zones);
-  const own = view.rects.filter((rect) => rect.column === name);
+  const own = new Map(view.rects.filter((rect) => shows(rect, name)).map((rect) => [rect.slice, rect]));
   for (const span of spans(view.zones, Math.floor(room.width))) {
     if (Number.isNaN(span.middle)) continue;
     context.fillStyle = ramp((span.middle - low) / (high - low || 1));
     const x = Math.round(span.from * room.width);
     const wide = Math.max(Math.round(span.to * room.width) - x, 1);
     const slice = view.parts.findLast((part) => ((part.start - view.parts[0]!.start) / rowsOf(view.parts)) * room.width <= x + wide / 2);
-    const rect = own.find((each) => each.slice === slice);
+    const rect = slice && own.get(slice);
     const top = slice ? room.height - (slice.bytes / Math.max(slice.rows, 1) / greatest(view.parts)) * room.height : 0;
     context.globalAlpha = 0.55;
     context.fillRect(x, top, wide, room.height - top);
@@ -249,18 +252,23 @@ function drawLabels(view: View): void {
   const first = view.parts.find((slice) => slice.blocks.length > 0) ?? view.parts[0];
   context.textAlign = 'right';
   let free = -Infinity;
-  const own = view.rects.filter((rect) => rect.slice === first).toSorted((a, b) => a.y - b.y);
+  const own = (first && view.layers.get(first)?.toSorted((a, b) => a.y - b.y)) ?? [];
   for (const rect of own) {
     const y = margins.top + rect.y + rect.height / 2;
     if (y < free + 12 * scaleOf() || rect.height < 2.5) continue;
-    const isPicked = rect.column !== null && rect.column === view.column?.name;
+    const isPicked = view.column !== null && shows(rect, view.column.name);
     context.fillStyle = isPicked ? colour('best') : rect.column === null ? colour('soft') : colour('ink');
-    const name = rect.column ?? (rect.slice.hot ? 'hot rows' : 'other');
+    const name = rect.column === null ? (rect.slice.hot ? 'hot rows' : 'other') : named(rect);
     context.fillText(fitted(context, name, margins.left - 12), margins.left - 8, y);
     free = y;
     const detail = detailOf(view, rect);
     if (detail && rect.width > 90 && rect.height > 15 * scaleOf() && view.mode !== 'range') drawDetail(view, rect, detail, y);
   }
+}
+
+/** The name of a rectangle's column, or of the largest of several. */
+function named({ column, several }: Rect): string {
+  return several === null ? column ?? '' : `${column} and ${thousands(several.length - 1)} more`;
 }
 
 function detailOf(view: View, rect: Rect): string {
@@ -297,6 +305,7 @@ function described(rect: Rect, columns: Map<string, Column>, page: Page | null):
   const lines = [`${where}, ${plural(slice.rows, 'row')}`];
   if (!block) return { title: slice.hot ? 'Hot rows' : 'Footer, zones, dictionaries, indexes', lines: [...lines, bytes(rect.bytes)] };
   const known = columns.get(rect.column ?? '');
+  if (rect.several !== null) return { title: named(rect), lines: [...lines, `${bytes(rect.bytes)} of columns that are too thin to be drawn apart`] };
   lines.push(`${block.format} pages, ${plural(block.pages, 'page')} of ${block.columns.length === 1 ? 'its own' : `(${block.columns.join(', ')})`}`);
   if (known) lines.push(`${known.encoding}, ${significant(rect.bytes / Math.max(slice.rows, 1))} bytes per value`);
   lines.push(block.columns.length === 1 ? bytes(rect.bytes) : `${bytes(rect.bytes)} by its share, ${bytes(block.bytes)} of the group`);

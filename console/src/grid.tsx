@@ -15,6 +15,9 @@ const LETTER = 7.6;
 /** Rows that are read ahead of what is seen. */
 const AHEAD = 4_000;
 const COPY_MAX = 2_000_000;
+/** Widths of columns, and their change by a key, in pixels. */
+const WIDTH_MIN = 40;
+const WIDTH_STEP = 24;
 
 interface Place {
   row: number;
@@ -123,6 +126,9 @@ export function Grid({ statement }: { statement: Statement }) {
     if (cells > COPY_MAX) return tell(`${thousands(cells)} cells are too many to copy: download the result`);
     await copy(copyText(statement, range, cells > 1), cells === 1 ? 'Copied' : `${thousands(cells)} cells copied, with names`);
   };
+  const widen = (column: number, change: number) => {
+    setWidths((before) => before.map((width, place) => (place === column ? Math.max(width + change, WIDTH_MIN) : width)));
+  };
   const pressed = (event: KeyboardEvent) => {
     const page = Math.max(Math.floor(view / line) - 1, 1);
     const strong = event.ctrlKey || event.metaKey;
@@ -132,8 +138,10 @@ export function Grid({ statement }: { statement: Statement }) {
       Home: [strong ? 0 : at.row, 0], End: [strong ? rows - 1 : at.row, fields.length - 1],
     };
     const move = moves[event.key];
-    if (event.altKey) return;
-    if (move) focusOn(move[0], move[1], event.shiftKey);
+    if (event.altKey) {
+      if (event.key !== 'ArrowLeft' && event.key !== 'ArrowRight') return;
+      widen(at.column, event.key === 'ArrowLeft' ? -WIDTH_STEP : WIDTH_STEP);
+    } else if (move) focusOn(move[0], move[1], event.shiftKey);
     else if (strong && event.key.toLowerCase() === 'a') [setAnchor({ row: 0, column: 0 }), setAt({ row: rows - 1, column: fields.length - 1 })];
     else if (strong && event.key.toLowerCase() === 'c') void copyRange();
     else if (event.key === 'Enter') setOpen(true);
@@ -164,7 +172,7 @@ export function Grid({ statement }: { statement: Statement }) {
             <div class="grid-head" role="row" aria-rowindex={1} style={{ height: `${head}px` }}>
               {columns.map(({ field, column }) => (
                 <Head key={column} field={field} column={column} style={{ left: `${gutter + (right[column - 1] ?? 0) - scroll.left}px`, width: `${wide[column]}px` }}
-                  onWidth={(change) => setWidths((before) => before.map((width, place) => (place === column ? Math.max(width + change / scale, 40) : width)))} />
+                  onWidth={(change) => widen(column, change / scale)} />
               ))}
               <div class="place" style={{ left: 0, width: `${gutter}px` }} />
             </div>

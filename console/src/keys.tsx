@@ -1,7 +1,9 @@
 /** The keys, as a dialog. */
-import * as api from './api';
 import { setTheme, theme } from './look';
 import { Dialog, Segmented } from './parts';
+import { logOut } from './storage';
+
+export const LOG_OUT = 'Ends the login, and removes the scripts and the history that this browser keeps for it';
 
 const THEMES = [['system', 'As the system'], ['light', 'Light'], ['dark', 'Dark']] as const;
 
@@ -19,6 +21,7 @@ const KEYS: [string, [string, string][]][] = [
     ['Ctrl F', 'search in the text'],
     ['Ctrl S, Ctrl O', 'save to, open from a .sql file'],
     ['Alt T, Alt W', 'new tab, close the tab'],
+    ['F2', 'rename the tab'],
     ['Alt Page Up, Alt Page Down', 'other tabs'],
     ['Alt H', 'history'],
     ['F6', 'from the editor to the result, to the tables, and back'],
@@ -28,10 +31,11 @@ const KEYS: [string, [string, string][]][] = [
     ['arrows, Page Up, Page Down', 'move; with Shift, select'],
     ['Home, End', 'first and last column; with Ctrl, first and last row'],
     ['Enter', 'the whole value'],
+    ['Alt ←, Alt →', 'narrow and widen the column'],
     ['Ctrl A, Ctrl C', 'select all, copy'],
   ]],
   ['Layout', [
-    ['arrows', 'the next segment or column group'],
+    ['arrows', 'the next segment or column group; in the lower picture, the next zone'],
     ['Enter', 'look into the segment, at its pages'],
     ['Esc', 'back to all segments'],
   ]],
@@ -42,7 +46,7 @@ export function KeysDialog({ onClose }: { onClose: () => void }) {
     <Dialog title="Keys and colours" onClose={onClose}>
       <div class="row start">
         <Segmented label="Colours" value={theme.value} options={THEMES} onChange={setTheme} />
-        <button onClick={() => void api.logout().finally(() => location.reload())}>Log out</button>
+        <button onClick={() => void logOut()} title={LOG_OUT}>Log out</button>
       </div>
       <div class="two">
         {KEYS.map(([title, keys]) => (

@@ -15,6 +15,12 @@ export interface Stored {
   columns: string;
 }
 
+/** What a layout is of: a table, or a copy of it. */
+export interface Source {
+  table: string;
+  copy: string | null;
+}
+
 export interface Column {
   name: string;
   type: string;
@@ -50,6 +56,7 @@ export interface Block {
 
 export interface Page {
   group: number;
+  columns: string;
   page: number;
   firstRow: number;
   rows: number;
@@ -70,34 +77,43 @@ export interface ZoneRun {
   highText: string;
 }
 
-export interface Layout {
-  table: string;
+export interface Layout extends Source {
   rows: number;
   bytes: number;
   design: string;
   columns: Column[];
   segments: Segment[];
+  /** Of one segment each, or of `step` neighbouring segments taken together. */
   blocks: Block[];
+  step: number;
 }
 
 export interface Candidate {
   column: string;
-  rank: number;
   plan: string;
   chosen: boolean;
   bytesPerValue: number;
-  decodeNs: number;
-  score: number;
+  /** Not known of an encoding that was set, and not weighed. */
+  decodeNs: number | null;
+  score: number | null;
 }
 
+/** Blocks that are asked for at once; those of neighbouring segments are taken together by the engine. */
+export const BLOCKS_MAX = 50_000;
 /** Zones that are asked for at once; more are taken together by the engine. */
 export const ZONE_RUNS_MAX = 4_000;
 const ZONE_ROWS = 2_048;
 /** A second session, so that two questions about a table are answered at once. */
 const LANE = 'layout';
 
+/** The call of a function about a layout; `named` are further arguments. */
+function called(name: string, { table, copy }: Source, ...named: string[]): string {
+  return `freestone_${name}(${[literal(table), ...(copy === null ? [] : [`copy => ${literal(copy)}`]), ...named].join(', ')})`;
+}
+
 const text = (value: Value | undefined) => (value === null || value === undefined ? null : String(value));
 const number = (value: Value | undefined) => Number(value ?? 0);
+const known = (value: Value | undefined) => (value === null || value === undefined ? null : Number(value));
 
 export async function readStored(): Promise<Stored[]> {
   const [tables, copies] = await Promise.all([
@@ -117,27 +133,27 @@ export async function readStored(): Promise<Stored[]> {
   return found;
 }
 
-export async function readColumns(table: string, tab = 'page'): Promise<Column[]> {
+export async function readColumns(of: Source, tab = 'page'): Promise<Column[]> {
   const names = ['column', 'type', 'encoding', 'bytes', 'distinct', 'nulls', 'min', 'max'];
-  const rows = await ask(`SELECT * FROM freestone_columns(${literal(table)})`, names, tab);
+  const rows = await ask(`SELECT * FROM ${called('columns', of)}`, names, tab);
   return rows.map((row) => ({
     name: String(row.column), type: String(row.type), encoding: text(row.encoding) ?? '', bytes: number(row.bytes),
-    distinct: row.distinct === null ? null : number(row.distinct), nulls: number(row.nulls), min: text(row.min), max: text(row.max),
+    distinct: known(row.distinct), nulls: number(row.nulls), min: text(row.min), max: text(row.max),
   }));
 }
 
-async function readSegments(table: string): Promise<Segment[]> {
+async function readSegments(of: Source): Promise<Segment[]> {
   const names = ['segment', 'rows', 'deleted', 'bytes', 'pages', 'hot', 'in_pool', 'groups', 'design'];
-  const rows = await ask(`SELECT * FROM freestone_segments(${literal(table)})`, names, LANE);
+  const rows = await ask(`SELECT * FROM ${called('segments', of)}`, names, LANE);
   return rows.map((row) => ({
     segment: number(row.segment), rows: number(row.rows), deleted: number(row.deleted), bytes: number(row.bytes), pages: number(row.pages),
     hot: row.hot === true, inPool: row.in_pool === true, groups: text(row.groups) ?? '', design: text(row.design) ?? '',
   }));
 }
 
-async function readBlocks(table: string): Promise<Block[]> {
-  const sql = `SELECT segment, "group", "columns", "format", count(*) AS pages, sum(bytes) AS bytes FROM freestone_pages(${literal(table)})
- GROUP BY segment, "group", "columns", "format" ORDER BY segment, "group"`;
+async function readBlocks(of: Source, step: number): Promise<Block[]> {
+  const sql = `SELECT segment - segment % ${step} AS segment, "group", "columns", "format", count(*) AS pages, sum(bytes) AS bytes FROM ${called('pages', of)}
+ GROUP BY 1, "group", "columns", "format" ORDER BY 1, "group"`;
   const rows = await ask(sql, ['segment', 'group', 'columns', 'format', 'pages', 'bytes'], LANE);
   return rows.map((row) => ({
     segment: number(row.segment), group: number(row.group), columns: String(row.columns).split(', '), format: String(row.format),
@@ -145,23 +161,38 @@ async function readBlocks(table: string): Promise<Block[]> {
   }));
 }
 
-export async function readLayout(table: string): Promise<Layout> {
-  const [stored, columns, segments, blocks] = await Promise.all([
-    ask(`SELECT rows, bytes, design FROM freestone_tables() WHERE name = ${literal(table)}`, ['rows', 'bytes', 'design']),
-    readColumns(table), readSegments(table), readBlocks(table),
+export async function readLayout(of: Source): Promise<Layout> {
+  const { table, copy } = of;
+  const which = copy === null ? `freestone_tables() WHERE name = ${literal(table)}` : `freestone_copies() WHERE "table" = ${literal(table)} AND name = ${literal(copy)}`;
+  const [stored, columns, segments] = await Promise.all([
+    ask(`SELECT rows, bytes, design FROM ${which}`, ['rows', 'bytes', 'design']), readColumns(of), readSegments(of),
   ]);
+  const step = Math.max(Math.ceil((segments.length * columns.length) / BLOCKS_MAX), 1);
+  const blocks = await readBlocks(of, step);
   const [known] = stored;
-  if (!known) throw new Error(`there is no table ${table}`);
-  return { table, rows: number(known.rows), bytes: number(known.bytes), design: text(known.design) ?? '', columns, segments, blocks };
+  if (!known) throw new Error(copy === null ? `there is no table ${table}` : `${table} has no copy ${copy}`);
+  return { table, copy, rows: number(known.rows), bytes: number(known.bytes), design: text(known.design) ?? '', columns, segments, blocks, step };
 }
 
 /** The pages of one segment. */
-export async function readPages(table: string, segment: number): Promise<Page[]> {
-  const sql = `SELECT "group", page, first_row, "rows", bytes, "format" FROM freestone_pages(${literal(table)}) WHERE segment = ${segment} ORDER BY "group", page`;
-  const rows = await ask(sql, ['group', 'page', 'first_row', 'rows', 'bytes', 'format']);
+export async function readPages(of: Source, segment: number): Promise<Page[]> {
+  const sql = `SELECT "group", "columns", page, first_row, "rows", bytes, "format" FROM ${called('pages', of, `segment => ${segment}`)} ORDER BY "group", page`;
+  const rows = await ask(sql, ['group', 'columns', 'page', 'first_row', 'rows', 'bytes', 'format']);
   return rows.map((row) => ({
-    group: number(row.group), page: number(row.page), firstRow: number(row.first_row), rows: number(row.rows), bytes: number(row.bytes), format: String(row.format),
+    group: number(row.group), columns: String(row.columns), page: number(row.page), firstRow: number(row.first_row), rows: number(row.rows), bytes: number(row.bytes), format: String(row.format),
   }));
+}
+
+/** The pages of a segment, taken together by groups. */
+export function blocksOf(segment: number, pages: Page[]): Block[] {
+  const found = new Map<number, Block>();
+  for (const { group, columns, format, bytes } of pages) {
+    const known = found.get(group) ?? { segment, group, columns: columns.split(', '), format, pages: 0, bytes: 0 };
+    known.pages += 1;
+    known.bytes += bytes;
+    found.set(group, known);
+  }
+  return [...found.values()];
 }
 
 const isNumber = (type: string) => /INT|DECIMAL|NUMERIC|REAL|DOUBLE|FLOAT/i.test(type) && !/\[|INTERVAL|STRUCT|MAP/i.test(type);
@@ -172,10 +203,10 @@ export async function readZones(layout: Layout, column: Column, segment: number 
   const rows = segment === null ? layout.rows : layout.segments.find((known) => known.segment === segment)?.rows ?? 0;
   const step = Math.max(Math.ceil(rows / ZONE_ROWS / ZONE_RUNS_MAX), 1);
   const bound = (name: string) => (isNumber(column.type) ? `TRY_CAST("${name}" AS DOUBLE)` : `"${name}"`);
-  const where = segment === null ? '' : ` AND segment = ${segment}`;
+  const named = [`column => ${literal(column.name)}`, ...(segment === null ? [] : [`segment => ${segment}`])];
   const sql = `SELECT segment, min(zone) AS zone, count(*) AS zones, sum("rows") AS rows, sum(nulls) AS nulls, min(low) AS low, max(high) AS high
- FROM (SELECT segment, zone, "rows", nulls, ${bound('min')} AS low, ${bound('max')} AS high FROM freestone_zones(${literal(layout.table)})
- WHERE "column" = ${literal(column.name)}${where}) AS z GROUP BY segment, zone - zone % ${step} ORDER BY segment, zone`;
+ FROM (SELECT segment, zone, "rows", nulls, ${bound('min')} AS low, ${bound('max')} AS high FROM ${called('zones', layout, ...named)}) AS z
+ GROUP BY segment, zone - zone % ${step} ORDER BY segment, zone`;
   const found = await ask(sql, ['segment', 'zone', 'zones', 'rows', 'nulls', 'low', 'high']);
   const prefix = isNumber(column.type) || isTime(column.type) ? '' : commonPrefix(found.flatMap((row) => [text(row.low), text(row.high)]));
   const place = (value: Value | undefined) => placeOf(value, column.type, prefix);
@@ -213,11 +244,11 @@ export function commonPrefix(texts: (string | null)[]): string {
 }
 
 /** The encodings that were weighed for a column of a segment, the best first. */
-export async function readCandidates(table: string, segment: number): Promise<Candidate[]> {
+export async function readCandidates(of: Source, segment: number): Promise<Candidate[]> {
   const names = ['column', 'rank', 'plan', 'chosen', 'bytes_per_value', 'decode_ns_per_value', 'score'];
-  const rows = await ask(`SELECT * FROM freestone_encodings(${literal(table)}, ${segment}) ORDER BY "column", rank`, names);
+  const rows = await ask(`SELECT * FROM ${called('encodings', of, `segment => ${segment}`)} ORDER BY "column", rank NULLS LAST`, names);
   return rows.map((row) => ({
-    column: String(row.column), rank: number(row.rank), plan: String(row.plan), chosen: row.chosen === true,
-    bytesPerValue: number(row.bytes_per_value), decodeNs: number(row.decode_ns_per_value), score: number(row.score),
+    column: String(row.column), plan: String(row.plan), chosen: row.chosen === true,
+    bytesPerValue: number(row.bytes_per_value), decodeNs: known(row.decode_ns_per_value), score: known(row.score),
   }));
 }

@@ -4,10 +4,11 @@ import { useEffect, useState } from 'preact/hooks';
 import * as api from './api';
 import { ServerError } from './api';
 import icon from './assets/icon.svg?no-inline';
-import { KeysDialog } from './keys';
+import { KeysDialog, LOG_OUT } from './keys';
 import { setTheme, startTheme, theme, type Theme } from './look';
 import { go, place, session, TITLES, told, VIEWS, type View } from './state';
 import { Problem } from './parts';
+import { keyOf, logOut } from './storage';
 import './style.css';
 
 const LOADERS: Record<View, () => Promise<{ default: ComponentType }>> = {
@@ -73,7 +74,7 @@ function Top({ onKeys }: { onKeys: () => void }) {
           {THEMES.map(([value, name]) => <option key={value} value={value}>{name}</option>)}
         </select>
         <button class="bare" onClick={onKeys} aria-label="Keys and colours" aria-keyshortcuts="F1">?</button>
-        <button class="bare wide-only" onClick={() => void api.logout().finally(() => location.reload())}>Log out</button>
+        <button class="bare wide-only" onClick={() => void logOut()} title={LOG_OUT}>Log out</button>
       </div>
     </header>
   );
@@ -138,13 +139,22 @@ function useKeys(onKeys: () => void): void {
   }, []);
 }
 
+/** The user and the database that this page shows. */
+let owner: string | null = null;
+
 function Page() {
   const [error, setError] = useState<ServerError | null>(null);
   const [keys, setKeys] = useState(false);
   const load = async () => {
     setError(null);
     try {
-      session.value = await api.session();
+      const now = await api.session();
+      if (now.login === 'none') {
+        // What the page shows is of the user who was logged in before.
+        if (owner !== null && owner !== keyOf(now)) return location.reload();
+        owner = keyOf(now);
+      }
+      session.value = now;
     } catch (failure) {
       setError(failure as ServerError);
     }
@@ -175,7 +185,7 @@ async function start(load: () => Promise<void>): Promise<void> {
   const code = /^#code=([^&]+)$/.exec(location.hash)?.[1];
   if (code) {
     history.replaceState(null, '', location.pathname);
-    place.value = { view: 'sql', table: null };
+    place.value = { view: 'sql', table: null, copy: null };
     // A code that was used before is told by what the session then asks for.
     await api.login({ code: decodeURIComponent(code) }).catch(() => undefined);
   }

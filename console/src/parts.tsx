@@ -1,6 +1,6 @@
 /** Small parts that several views use. All of what they show is text. */
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { ServerError } from './api';
 
 export function Problem({ error, onPlace }: { error: Error; onPlace?: () => void }) {
@@ -18,7 +18,8 @@ export function Problem({ error, onPlace }: { error: Error; onPlace?: () => void
 /** A dialog of the browser: it keeps the focus, and Escape closes it. */
 export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // Before the browser draws: the next key is for the dialog.
+  useLayoutEffect(() => {
     element.current?.showModal();
   }, []);
   return (

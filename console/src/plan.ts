@@ -1,14 +1,21 @@
 /** Plans as EXPLAIN (FORMAT json) gives them. */
+import { thousands } from './formats';
 
 export interface PlanNode {
   name: string;
   table: string | null;
+  /** The copy of the table that is read instead. */
+  copy: string | null;
+  /** Of a scan: the columns that it gives, and its condition. */
+  columns: string[];
+  filter: string;
   details: string;
   expected: number | null;
   rows: number | null;
   /** Milliseconds of all threads in this operator alone. */
   own: number | null;
-  counters: [string, string][];
+  /** Exact numbers, and times as text. */
+  counters: [string, number | string][];
   children: PlanNode[];
 }
 
@@ -30,15 +37,19 @@ export function planOf(statement: string, text: string): PlanDocument {
 }
 
 function node(json: Json): PlanNode {
-  const counters = Object.entries((json.Counters ?? {}) as Record<string, unknown>).map(([name, value]): [string, string] => [name, String(value)]);
+  const text = (name: string) => (json[name] === undefined ? null : String(json[name]));
+  const counters = Object.entries((json.Counters ?? {}) as Record<string, unknown>);
   return {
-    name: String(json['Node Type'] ?? '?'),
-    table: json['Relation Name'] === undefined ? null : String(json['Relation Name']),
-    details: String(json.Details ?? ''),
+    name: text('Node Type') ?? '?',
+    table: text('Relation Name'),
+    copy: text('Copy'),
+    columns: ((json.Columns ?? []) as unknown[]).map(String),
+    filter: text('Filter') ?? '',
+    details: text('Details') ?? '',
     expected: numberOf(json['Plan Rows']),
     rows: numberOf(json['Actual Rows']),
     own: numberOf(json['Own Time']),
-    counters,
+    counters: counters.map(([name, value]) => [name, numberOf(value) ?? String(value)]),
     children: ((json.Plans ?? []) as Json[]).map(node),
   };
 }
@@ -82,13 +93,15 @@ export function factorText(of: PlanNode): string {
   return `×${text} ${off >= 1 ? 'more' : 'fewer'}`;
 }
 
-const UNITS: Record<string, number> = { '': 1, K: 1e3, M: 1e6, G: 1e9, B: 1e9, T: 1e12 };
-
-/** A counter as a number: EXPLAIN writes `2.20 M`. */
+/** A counter that is a number. */
 export function counter(of: PlanNode, name: string): number | null {
-  const text = of.counters.find(([known]) => known === name)?.[1];
-  const parts = text === undefined ? null : /^([\d.]+)\s*([KMGBT]?)B?$/.exec(text.trim());
-  return parts ? Number(parts[1]) * UNITS[parts[2] ?? '']! : null;
+  const value = of.counters.find(([known]) => known === name)?.[1];
+  return typeof value === 'number' ? value : null;
+}
+
+/** Counters as text: `zones 1,234, decode_time 1.2 ms`. */
+export function countersText(of: PlanNode): string {
+  return of.counters.map(([name, value]) => `${name} ${typeof value === 'number' ? thousands(value) : value}`).join(', ');
 }
 
 /** The native tables that a plan scans. */
@@ -96,12 +109,7 @@ export function scans(root: PlanNode): PlanNode[] {
   return [...nodes(root)].filter((each) => each.name.startsWith('Scan') && each.table !== null);
 }
 
-/** The columns that a scan gives, by its details. */
-export function scanColumns(scan: PlanNode): string[] {
-  const list = /columns=\[([^\]]*)\]/.exec(scan.details)?.[1];
-  return list ? list.split(', ').filter((name) => name !== '') : [];
-}
-
-export function scanFilter(scan: PlanNode): string {
-  return /(?:^|, )filter=(.*?)(?:, [a-z_]+=|$)/.exec(scan.details)?.[1] ?? '';
+/** The scans of a table, or of one of its copies; a join of a table with itself has several. */
+export function scansOf(root: PlanNode, { table, copy }: { table: string; copy: string | null }): PlanNode[] {
+  return scans(root).filter((each) => each.table === table && each.copy === copy);
 }

@@ -1,6 +1,6 @@
 /** A plan as one HTML file without scripts and addresses. */
 import { duration, percent, thousands } from './formats';
-import { factorText, heaviest, totalTime, type PlanDocument, type PlanNode } from './plan';
+import { countersText, factorText, heaviest, totalTime, type PlanDocument, type PlanNode } from './plan';
 
 export function escape(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
@@ -33,7 +33,7 @@ function item(node: PlanNode, total: number, most: PlanNode | null): string {
     factorText(node),
   ].filter(Boolean).join(', ');
   const time = node.own === null ? '' : `<span class="share" style="width:${(share * 12).toFixed(2)}rem"></span>${duration(node.own)}, ${percent(share)}`;
-  const counters = node.counters.map(([name, value]) => `${name}=${value}`).join(', ');
+  const counters = countersText(node);
   const children = node.children.length > 0 ? `<ul>${node.children.map((child) => item(child, total, most)).join('')}</ul>` : '';
   return `<li><div><b${node === most ? ' class="heavy"' : ''}>${escape(node.name)}${node.table === null ? '' : ` ${escape(node.table)}`}</b> ${time}
 <div>${escape(rows)}</div><code>${escape(node.details)}</code><div class="soft">${escape(counters)}</div></div>${children}</li>`;

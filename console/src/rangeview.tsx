@@ -15,6 +15,8 @@ function marginsFor(width: number) {
 export function Ranges({ zones, column }: { zones: ZoneRun[]; column: Column }) {
   const [tip, setTip] = useState<TipText | null>(null);
   const [shown, setShown] = useState<Span[]>([]);
+  const [at, setAt] = useState<number | null>(null);
+  const chosen = at === null ? null : shown[Math.min(at, shown.length - 1)] ?? null;
   const draw = useCallback((context: CanvasRenderingContext2D, width: number) => {
     const margins = marginsFor(width);
     const room = { width: width - margins.left - margins.right, height: HEIGHT - margins.top - margins.bottom };
@@ -29,21 +31,43 @@ export function Ranges({ zones, column }: { zones: ZoneRun[]; column: Column }) 
       context.fillStyle = ramp((span.middle - low) / (high - low || 1));
       context.fillRect(margins.left + span.from * room.width, Math.min(top, bottom - 1.5), Math.max((span.to - span.from) * room.width - (all.length < room.width / 4 ? 0.8 : 0), 0.8), Math.max(bottom - top, 1.5));
     }
-  }, [zones, column]);
+    const own = at === null ? null : all[Math.min(at, all.length - 1)];
+    if (own) {
+      context.strokeStyle = colour('ink');
+      context.lineWidth = 2;
+      context.strokeRect(margins.left + own.from * room.width, margins.top, Math.max((own.to - own.from) * room.width, 3), room.height);
+    }
+  }, [zones, column, at]);
   const { canvas, width } = useCanvas(HEIGHT, draw);
   const moved = (event: PointerEvent) => {
     const margins = marginsFor(width);
     const x = (event.clientX - canvas.current!.getBoundingClientRect().left - margins.left) / (width - margins.left - margins.right);
     const span = shown.find((each) => x >= each.from && x < each.to);
-    setTip(span ? { x: event.clientX, y: event.clientY, title: `${column.name}: ${span.lowText} to ${span.highText}`, lines: [`segment ${span.first.segment}, from zone ${span.first.zone}: ${plural(span.zones, 'zone')}`] } : null);
+    setTip(span ? { x: event.clientX, y: event.clientY, title: `${column.name}: ${span.lowText} to ${span.highText}`, lines: [placeOf(span)] } : null);
+  };
+  const pressed = (event: KeyboardEvent) => {
+    const last = shown.length - 1;
+    const moves: Record<string, number> = { ArrowLeft: (at ?? 1) - 1, ArrowRight: (at ?? -1) + 1, Home: 0, End: last };
+    const next = moves[event.key];
+    if (next !== undefined) setAt(Math.min(Math.max(next, 0), Math.max(last, 0)));
+    else if (event.key === 'Escape' && at !== null) setAt(null);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
   };
   const covered = zones.length > 0 ? `${plural(zones.reduce((sum, run) => sum + run.zones, 0), 'zone')}, from ${column.min ?? 'NULL'} to ${column.max ?? 'NULL'}` : '';
   return (
     <div class="ranges">
-      <canvas ref={canvas} style={{ height: `${HEIGHT}px` }} role="img" aria-label={`Ranges of the zones of ${column.name}: ${covered}`} onPointerMove={moved} onPointerLeave={() => setTip(null)} />
+      <canvas ref={canvas} style={{ height: `${HEIGHT}px` }} tabIndex={0} role="application" aria-roledescription="picture" onKeyDown={pressed}
+        aria-label={`Ranges of the zones of ${column.name}: ${covered}. Arrows move from zone to zone.`} onPointerMove={moved} onPointerLeave={() => setTip(null)} />
+      <p class="soft" aria-live="polite">{chosen && `${placeOf(chosen)}, ${chosen.lowText} to ${chosen.highText}`}</p>
       <Tip tip={tip} />
     </div>
   );
+}
+
+function placeOf({ first, zones }: Span): string {
+  return `segment ${first.segment}, from zone ${first.zone}: ${plural(zones, 'zone')}`;
 }
 
 function drawScale(

@@ -12,6 +12,9 @@ export const FIRST_ROWS = 5_000;
 /** A result is kept up to this size. */
 export const KEPT_BYTES_MAX = 1 << 30;
 
+/** How long the server has to hear that a statement is cancelled, in milliseconds. */
+const CANCEL_MS = 1000;
+
 interface Begun {
   index: number;
   line: number;
@@ -163,6 +166,8 @@ export class Run {
   readonly notices = signal<string[]>([]);
   private readonly abort = new AbortController();
   readonly finished: Promise<void>;
+  /** When it was started, in milliseconds since 1970. */
+  readonly since = Date.now();
 
   constructor(private readonly question: api.Question, private readonly firstRows: number) {
     this.finished = this.read();
@@ -173,8 +178,15 @@ export class Run {
     if (this.state.value !== 'running') return;
     this.state.value = 'cancelled';
     for (const statement of this.statements.value) statement.stop();
-    await api.cancel(this.question.tab).catch(() => undefined);
+    // If all connections of the browser are taken, the request waits for one. Giving up the answer ends the statement, too; a
+    // request that came later would end the next one.
+    await api.cancel(this.question.tab, AbortSignal.timeout(CANCEL_MS)).catch(() => undefined);
     this.abort.abort();
+  }
+
+  /** Whether the result waits until somebody scrolls. */
+  get waits(): boolean {
+    return this.state.value === 'running' && this.statements.value.at(-1)?.state.value === 'paused';
   }
 
   private async read(): Promise<void> {

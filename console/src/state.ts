@@ -1,7 +1,7 @@
 /** What the views share: who is logged in, where the page is, and the last plan. */
 import { signal } from '@preact/signals';
 import type { SessionInfo } from './api';
-import type { PlanDocument } from './plan';
+import type { PlanDocument, PlanNode } from './plan';
 
 export const VIEWS = ['sql', 'plan', 'layout', 'advice', 'machine'] as const;
 export type View = (typeof VIEWS)[number];
@@ -9,28 +9,33 @@ export const TITLES: Record<View, string> = { sql: 'SQL', plan: 'Plan', layout: 
 
 export const session = signal<SessionInfo | null>(null);
 export const plan = signal<PlanDocument | null>(null);
+/** The scan of the plan that the layout shows, of several of one table. */
+export const scanned = signal<PlanNode | null>(null);
 
 export interface Place {
   view: View;
   /** A table's name, for the layout and the advice. */
   table: string | null;
+  /** The name of a copy of the table. */
+  copy: string | null;
 }
 
-function placeOf(hash: string): Place {
+/** Reads `#layout/table/copy`. */
+export function placeOf(hash: string): Place {
   const [view, ...rest] = hash.replace(/^#/, '').split('/');
-  let table: string | null = null;
+  let names: string[] = [];
   try {
-    table = rest.length > 0 ? decodeURIComponent(rest.join('/')) : null;
+    names = rest.map(decodeURIComponent);
   } catch {
     // An address that was cut: the view is still there.
   }
-  return { view: VIEWS.find((known) => known === view) ?? 'sql', table };
+  return { view: VIEWS.find((known) => known === view) ?? 'sql', table: names[0] ?? null, copy: names[1] ?? null };
 }
 
 export const place = signal<Place>(placeOf(location.hash));
 
-export function go(view: View, table: string | null = null): void {
-  location.hash = table === null ? view : `${view}/${encodeURIComponent(table)}`;
+export function go(view: View, table: string | null = null, copy: string | null = null): void {
+  location.hash = [view, ...[table, copy].filter((name) => name !== null).map(encodeURIComponent)].join('/');
 }
 
 addEventListener('hashchange', () => { place.value = placeOf(location.hash); });

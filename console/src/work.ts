@@ -1,9 +1,11 @@
 /** The tabs of the SQL view: their texts, runs and parameters. Texts stay in the browser, with a bound. */
-import { signal } from '@preact/signals';
+import { effect, signal } from '@preact/signals';
 import { tabId } from './ask';
 import * as api from './api';
+import { Places, PLACES_MAX } from './places';
 import { FIRST_ROWS, Run } from './run';
 import { tell } from './state';
+import { store, stored } from './storage';
 
 export interface Tab {
   id: string;
@@ -13,8 +15,8 @@ export interface Tab {
   changed: boolean;
 }
 
-const TABS = 'freestone.tabs';
-const HISTORY = 'freestone.history';
+const TABS = 'tabs';
+const HISTORY = 'history';
 const HISTORY_MAX = 200;
 const TEXT_MAX = 200_000;
 /** Rows per statement of a script with several statements. */
@@ -23,22 +25,6 @@ export const SCRIPT_ROWS = 10_000;
 export interface Past {
   sql: string;
   at: number;
-}
-
-function stored<T>(key: string, fallback: T): T {
-  try {
-    return (JSON.parse(localStorage.getItem(key) ?? '') as T) ?? fallback;
-  } catch {
-    return fallback;
-  }
-}
-
-function store(key: string, value: unknown): void {
-  try {
-    localStorage.setItem(key, JSON.stringify(value));
-  } catch {
-    // The browser keeps nothing, or has no room: the page works without it.
-  }
 }
 
 let made = 0;
@@ -65,7 +51,13 @@ let saving = 0;
 
 function keep(): void {
   clearTimeout(saving);
-  saving = setTimeout(() => store(TABS, tabs.value.slice(0, 20).map(({ name, text }) => ({ name, text: text.slice(0, TEXT_MAX) }))), 400) as unknown as number;
+  saving = setTimeout(keepNow, 400) as unknown as number;
+}
+
+function keepNow(): void {
+  clearTimeout(saving);
+  saving = 0;
+  store(TABS, tabs.value.slice(0, 20).map(({ name, text }) => ({ name, text: text.slice(0, TEXT_MAX) })));
 }
 
 export function current(): Tab {
@@ -114,17 +106,15 @@ export function parameter(text: string): unknown {
   return quoted ? quoted[1]!.replaceAll("''", "'") : text;
 }
 
-/** Results that may wait for their reader at once: browsers open six connections to a server without TLS. */
-const WAITING_MAX = 4;
+const places = new Places(tabId('window'), async (key) => {
+  await runs.value[key]?.cancel();
+  tell(`A result that waited was ended: ${PLACES_MAX} statements may be open at once`);
+});
 
-/** Ends the oldest results that wait, if too many do. */
-async function yieldPlaces(): Promise<void> {
-  const waiting = Object.values(runs.value).filter((run) => run.state.value === 'running' && run.statements.value.at(-1)?.state.value === 'paused');
-  for (const run of waiting.slice(0, Math.max(waiting.length - WAITING_MAX + 1, 0))) {
-    await run.cancel();
-    tell(`A result that waited was ended: ${WAITING_MAX} others wait, too`);
-  }
-}
+effect(() => {
+  const open = Object.entries(runs.value).filter(([, run]) => run.state.value === 'running');
+  places.tell(open.map(([key, run]) => ({ key, since: run.since, waits: run.waits })));
+});
 
 /** The values for the parameters of a text: a list for numbers, by name otherwise; none where there are no parameters. */
 export function valuesFor(names: string[], entered: Record<string, string>): api.Question['parameters'] {
@@ -145,7 +135,7 @@ export async function free(id: string): Promise<void> {
 /** Starts a script in a tab's session. A run that is still open there is cancelled first. */
 export async function start(id: string, sql: string, statements: number, values: api.Question['parameters']): Promise<Run> {
   await free(id);
-  await yieldPlaces();
+  await places.take();
   const many = statements > 1;
   const run = new Run(
     { tab: tabId(id), sql, parameters: values, maxRows: many ? SCRIPT_ROWS : undefined },
@@ -158,6 +148,7 @@ export async function start(id: string, sql: string, statements: number, values:
 }
 
 addEventListener('pagehide', () => {
+  if (saving !== 0) keepNow();
   for (const id of Object.keys(runs.value)) api.close(tabId(id));
-  for (const name of ['page', 'overview', 'layout', 'advice']) api.close(tabId(name));
+  for (const name of ['page', 'overview', 'layout', 'advice', 'measure']) api.close(tabId(name));
 });

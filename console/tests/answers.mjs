@@ -14,12 +14,20 @@ const COLUMNS = [
   ['l_receiptdate', 'DATE', 'bitpack', 1.5, 2554, '1992-01-04', '1998-12-31'], ['l_shipinstruct', 'VARCHAR', 'dictionary', 0.25, 4, 'COLLECT COD', 'TAKE BACK RE'],
   ['l_shipmode', 'VARCHAR', 'dictionary', 0.38, 7, 'AIR', 'TRUCK'], ['l_comment', 'VARCHAR', 'fsst', 9.6, 580000, ' Tiresias', 'zzle. ironic'],
 ];
+/** 2,000 columns, of which pictures show a few pixels each. */
+const WIDE = Array.from({ length: 2000 }, (_, at) => [`c${at}`, 'BIGINT', ['bitpack', 'delta', 'plain'][at % 3], 0.5 + (at % 7), 1000, '0', '999']);
 const TABLES = {
   lineitem: { segments: 6, rows: 600_572, design: "preset = 'column', sort = 'l_shipdate, l_orderkey', rle_levels = '1'", format: 'dense' },
   as_rows: { segments: 6, rows: 600_572, design: "preset = 'row'", format: 'dense', isOne: true },
-  events: { segments: 1000, rows: 1_000_000_000, design: "preset = 'pax', cluster = 'l_shipdate, l_partkey'", format: 'pax', isOne: true },
+  events: { segments: 1000, rows: 2_048_000_000, design: "preset = 'pax', cluster = 'l_shipdate, l_partkey'", format: 'pax', isOne: true },
+  wide: { segments: 100, rows: 2_048_000, design: "preset = 'column'", format: 'dense', own: WIDE },
   '<img src=x onerror=alert(1)>': { segments: 1, rows: 2, design: "preset = 'auto'", format: 'dense' },
 };
+
+const COPIES = {
+  by_part: { segments: 1, rows: 600_572, design: "preset = 'column', sort = 'l_partkey'", format: 'dense', own: COLUMNS.filter(([name]) => ['l_partkey', 'l_quantity', 'l_extendedprice'].includes(name)) },
+};
+const columnsOf = (table) => table.own ?? COLUMNS;
 
 const text = (values) => vectorFromArray(values, new Utf8());
 const whole = (values) => vectorFromArray(values.map((value) => (value === null ? null : BigInt(Math.round(value)))), new Uint64());
@@ -31,9 +39,16 @@ function answer(columns) {
   return tableToIPC(new Table(columns), 'stream');
 }
 
-function nameIn(sql) {
-  const found = /freestone_\w+\('((?:[^']|'')*)'/.exec(sql);
-  return found[1].replaceAll("''", "'");
+/** The table, or its copy, that a function is called for. */
+function sourceIn(sql) {
+  const found = /freestone_\w+\('((?:[^']|'')*)'(?:, copy => '(\w+)')?/.exec(sql);
+  return found[2] ? COPIES[found[2]] : TABLES[found[1].replaceAll("''", "'")];
+}
+
+/** The number in `segment => 3`. */
+function segmentIn(sql) {
+  const found = /segment => (\d+)/.exec(sql);
+  return found ? Number(found[1]) : null;
 }
 
 const segmentsOf = (table) => Array.from({ length: table.segments }, (_, at) => ({ at, rows: Math.floor(table.rows / table.segments) * (at === table.segments - 1 ? 1 : 1) }));
@@ -41,17 +56,18 @@ const bytesOf = (column, rows, at) => column[3] * rows * (1 + 0.08 * Math.sin(at
 
 function tables() {
   const names = Object.keys(TABLES);
-  const bytes = names.map((name) => COLUMNS.reduce((sum, column) => sum + column[3] * TABLES[name].rows, 0) * 1.02);
+  const bytes = names.map((name) => columnsOf(TABLES[name]).reduce((sum, column) => sum + column[3] * TABLES[name].rows, 0) * 1.02);
   return {
-    name: text(names), rows: whole(names.map((name) => TABLES[name].rows)), columns: whole(names.map(() => COLUMNS.length)), segments: whole(names.map((name) => TABLES[name].segments)),
+    name: text(names), rows: whole(names.map((name) => TABLES[name].rows)), columns: whole(names.map((name) => columnsOf(TABLES[name]).length)), segments: whole(names.map((name) => TABLES[name].segments)),
     bytes: whole(bytes), design: text(names.map((name) => TABLES[name].design)),
   };
 }
 
-function blocks(table) {
+function blocks(table, step) {
   const found = { segment: [], group: [], columns: [], format: [], pages: [], bytes: [] };
-  for (const { at, rows } of segmentsOf(table)) {
-    const groups = table.isOne ? [COLUMNS] : COLUMNS.map((column) => [column]);
+  for (const { at, rows: ofOne } of segmentsOf(table).filter((_, at) => at % step === 0)) {
+    const rows = ofOne * Math.min(step, table.segments - at);
+    const groups = table.isOne ? [columnsOf(table)] : columnsOf(table).map((column) => [column]);
     groups.forEach((group, number) => {
       const bytes = group.reduce((sum, column) => sum + bytesOf(column, rows, at), 0);
       found.segment.push(at); found.group.push(number); found.columns.push(group.map(([name]) => name).join(', ')); found.format.push(table.format);
@@ -62,23 +78,23 @@ function blocks(table) {
 }
 
 function pages(table, segment) {
-  const found = { group: [], page: [], first_row: [], rows: [], bytes: [], format: [] };
+  const found = { group: [], columns: [], page: [], first_row: [], rows: [], bytes: [], format: [] };
   const { rows } = segmentsOf(table)[segment];
-  const groups = table.isOne ? [COLUMNS] : COLUMNS.map((column) => [column]);
+  const groups = table.isOne ? [columnsOf(table)] : columnsOf(table).map((column) => [column]);
   groups.forEach((group, number) => {
     const number_of = Math.max(Math.ceil(group.reduce((sum, column) => sum + bytesOf(column, rows, segment), 0) / 32768), 1);
     for (let page = 0; page < number_of; page++) {
       const [from, to] = [Math.floor((page / number_of) * rows), Math.floor(((page + 1) / number_of) * rows)];
-      found.group.push(number); found.page.push(page); found.first_row.push(from); found.rows.push(to - from); found.bytes.push(32768); found.format.push(table.format);
+      found.group.push(number); found.columns.push(group.map(([name]) => name).join(', ')); found.page.push(page); found.first_row.push(from); found.rows.push(to - from); found.bytes.push(32768); found.format.push(table.format);
     }
   });
-  return { group: whole(found.group), page: whole(found.page), first_row: whole(found.first_row), rows: whole(found.rows), bytes: whole(found.bytes), format: text(found.format) };
+  return { group: whole(found.group), columns: text(found.columns), page: whole(found.page), first_row: whole(found.first_row), rows: whole(found.rows), bytes: whole(found.bytes), format: text(found.format) };
 }
 
 function zones(table, column, segment) {
   const found = { segment: [], zone: [], zones: [], rows: [], nulls: [], low: [], high: [] };
   const isDate = /date/.test(column);
-  const known = COLUMNS.find(([name]) => name === column);
+  const known = columnsOf(table).find(([name]) => name === column);
   const [least, most] = isDate ? [Date.parse('1992-01-02'), Date.parse('1998-12-01')] : [Number(known[5]), Number(known[6])];
   const all = segmentsOf(table).filter(({ at }) => segment === null || at === segment);
   const perSegment = Math.min(Math.ceil(all[0].rows / 2048), Math.ceil(4000 / all.length));
@@ -89,7 +105,7 @@ function zones(table, column, segment) {
       const low = column === 'l_shipdate' ? share : column === 'l_receiptdate' || column === 'l_commitdate' ? Math.max(share - 0.04 * noise, 0) : 0.02 * noise;
       const high = column === 'l_shipdate' ? share + 1 / table.segments / perSegment : /date/.test(column) ? Math.min(share + 0.05, 1) : 1 - 0.02 * noise;
       const value = (part) => (isDate ? new Date(least + part * (most - least)).toISOString().slice(0, 10) : Number.isNaN(least) ? (part < 0.5 ? known[5] : known[6]) : least + part * (most - least));
-      found.segment.push(at); found.zone.push(zone); found.zones.push(1); found.rows.push(rows / perSegment); found.nulls.push(0); found.low.push(value(low)); found.high.push(value(high));
+      found.segment.push(at); found.zone.push(zone); found.zones.push(Math.ceil(rows / 2048 / perSegment)); found.rows.push(rows / perSegment); found.nulls.push(0); found.low.push(value(low)); found.high.push(value(high));
     }
   });
   const bound = typeof found.low[0] === 'number' ? real : text;
@@ -98,29 +114,32 @@ function zones(table, column, segment) {
 
 const PLANS = ['bitpack', 'dictionary', 'rle', 'delta', 'plain'];
 
-function encodings() {
+function encodings(table) {
   const found = { column: [], rank: [], plan: [], chosen: [], bytes_per_value: [], decode_ns_per_value: [], score: [] };
-  for (const column of COLUMNS) {
+  for (const column of columnsOf(table)) {
     const others = [column[2], ...PLANS.filter((plan) => plan !== column[2])].slice(0, 5);
     others.forEach((plan, at) => {
       found.column.push(column[0]); found.rank.push(at + 1); found.plan.push(plan); found.chosen.push(at === 0);
       found.bytes_per_value.push(column[3] * (1 + at * 0.7)); found.decode_ns_per_value.push(0.3 + 0.4 * ((at * 7) % 5)); found.score.push(column[3] * (1 + at * 0.8) + 0.1);
     });
+    found.column.push(column[0]); found.rank.push(null); found.plan.push('not weighed'); found.chosen.push(false);
+    found.bytes_per_value.push(column[3]); found.decode_ns_per_value.push(null); found.score.push(null);
   }
   return { column: text(found.column), rank: whole(found.rank), plan: text(found.plan), chosen: flag(found.chosen), bytes_per_value: real(found.bytes_per_value), decode_ns_per_value: real(found.decode_ns_per_value), score: real(found.score) };
 }
 
 function columns(table) {
+  const all = columnsOf(table);
   return {
-    column: text(COLUMNS.map(([name]) => name)), type: text(COLUMNS.map(([, type]) => type)), encoding: text(COLUMNS.map(([, , encoding]) => encoding)),
-    bytes: whole(COLUMNS.map(([, , , bytes]) => bytes * table.rows)), distinct: whole(COLUMNS.map((column) => column[4])), nulls: whole(COLUMNS.map(() => 0)),
-    min: text(COLUMNS.map((column) => column[5])), max: text(COLUMNS.map((column) => column[6])),
+    column: text(all.map(([name]) => name)), type: text(all.map(([, type]) => type)), encoding: text(all.map(([, , encoding]) => encoding)),
+    bytes: whole(all.map(([, , , bytes]) => bytes * table.rows)), distinct: whole(all.map((column) => column[4])), nulls: whole(all.map(() => 0)),
+    min: text(all.map((column) => column[5])), max: text(all.map((column) => column[6])),
   };
 }
 
 function segments(table) {
   const all = segmentsOf(table);
-  const total = (at, rows) => COLUMNS.reduce((sum, column) => sum + bytesOf(column, rows, at), 0);
+  const total = (at, rows) => columnsOf(table).reduce((sum, column) => sum + bytesOf(column, rows, at), 0);
   return {
     segment: whole(all.map(({ at }) => at)), id: whole(all.map(({ at }) => at + 100)), rows: whole(all.map(({ rows }) => rows)), deleted: whole(all.map(() => 0)),
     bytes: whole(all.map(({ at, rows }) => total(at, rows) * 1.02)), pages: whole(all.map(({ at, rows }) => total(at, rows) / 32768)), hot: flag(all.map(() => false)), in_pool: flag(all.map(() => false)),
@@ -152,8 +171,26 @@ function workload() {
   return { table: text(column(0)), statement: text(column(1)), runs: whole(column(2)), mean_ms: real(column(3)), total_ms: real(column(4)), columns: text(column(5)), predicates: text(column(6)), paths: text(rows.map(() => '')), selectivity: real(column(7)), output: text(column(8)), last_run: text(rows.map(() => '2026-11-28 01:00:00')) };
 }
 
+const QUERY_COSTS = [
+  { query: 'SELECT sum(l_extendedprice * l_discount) FROM lineitem WHERE l_shipdate BETWEEN ? AND ?', weight: 120, now_ms: 0.42, then_ms: 0.03, ratio: 12.9, measured_ms: 0.034 },
+  { query: 'SELECT l_shipmode, sum(l_quantity) FROM lineitem WHERE l_shipdate < ? GROUP BY l_shipmode', weight: 41, now_ms: 0.41, then_ms: 0.09, ratio: 4.4, measured_ms: 0.1 },
+  { query: 'SELECT * FROM as_rows WHERE l_orderkey = ?', weight: 900, now_ms: 0.001, then_ms: 0.0013, ratio: 0.77, measured_ms: null },
+];
+
+/** Lists of structs, as a column. */
+function lists(rows) {
+  const field = (name, type) => new Field(name, type, true);
+  const type = new Struct([field('query', new Utf8()), field('weight', new Float64()), field('now_ms', new Float64()), field('then_ms', new Float64()), field('ratio', new Float64()), field('measured_ms', new Float64())]);
+  return vectorFromArray(rows, new List(new Field('item', type, false)));
+}
+
 function advice(table) {
-  const rows = [
+  const copied = [
+    ['now', "preset = 'pax'", 61, 52, 75, 66.4, 50e9, 0, null, 0, ''],
+    ['copy', "preset = 'column', sort = 'l_partkey'", 7.9, null, null, null, 4e9, 1900, 33, 0, `ALTER TABLE "${table}" ADD COPY "copy_1" WITH (sort = 'l_partkey');`, `ALTER TABLE "${table}" DROP COPY "copy_1";`],
+    ['unused', '', 61, null, null, null, 0, 0, null, 0, `ALTER TABLE "${table}" DROP COPY "old";`, `ALTER TABLE "${table}" ADD COPY "old" WITH (preset = 'row');`],
+  ];
+  const rows = table === 'events' ? copied : [
     ['now', "preset = 'row'", 61, 52, 75, 66.4, 13.9e6, 0, null, 0, `ALTER TABLE ${table} SET DESIGN (preset = 'row')`],
     ['recommended', "preset = 'column', sort = 'l_shipdate', column_groups = '(l_quantity, l_extendedprice, l_discount)'", 7.9, 6.1, 10.4, 8.8, 11.2e6, 1900, 33, 0, `ALTER TABLE ${table} SET DESIGN (preset = 'column', sort = 'l_shipdate', column_groups = '(l_quantity, l_extendedprice, l_discount)')`],
     ['other', "preset = 'column'", 19, 16, 23, 21.7, 12.4e6, 1200, 27, 1, `ALTER TABLE ${table} SET DESIGN (preset = 'column')`],
@@ -163,6 +200,7 @@ function advice(table) {
   return {
     table: same(table), rank: whole(rows.map((_, at) => at)), advice: text(column(0)), design: text(column(1)), predicted_ms: real(column(2)), low_ms: real(column(3)), high_ms: real(column(4)), measured_ms: real(column(5)),
     statements_ms: real(column(5)), bytes: whole(column(6)), conversion_ms: real(column(7)), break_even_runs: real(column(8)), losers: whole(column(9)), apply: text(column(10)),
+    revert: text(rows.map((row) => (row[0] === 'now' ? '' : row[11] ?? rows[0][10]))), queries: lists(rows.map(([kind]) => (['recommended', 'other'].includes(kind) ? QUERY_COSTS : []))),
     reason: same('the workload filters by l_shipdate and reads 5 of 16 columns'),
   };
 }
@@ -178,9 +216,15 @@ function whatIf() {
 function plan() {
   const scan = {
     'Node Type': 'Scan', 'Relation Name': 'lineitem', Details: "freestone table=lineitem, columns=[l_shipmode, l_quantity], segments=6, partitions=2, filter=l_shipdate < 1993-01-01", 'Plan Rows': 85000, 'Actual Rows': 76543, 'Actual Total Time': 9.1, 'Own Time': 9.1,
-    Counters: { segments: '6', segments_pruned: '5', zones: '294', zones_pruned: '251', zones_whole: '40', zones_aggregated: '0', pages_total: '33', pages_used: '6', pages_read: '2', bytes_total: '1.02 M', bytes_used: '182.40 K', bytes_read: '65.54 K', rows_scanned: '88.06 K', rows_selected: '76.54 K', values_decoded: '153.09 K' },
+    Columns: ['l_shipmode', 'l_quantity'], Filter: 'l_shipdate < 1993-01-01',
+    Counters: { segments: 6, segments_pruned: 5, zones: 294, zones_pruned: 251, zones_whole: 40, zones_aggregated: 0, pages_total: 33, pages_used: 6, pages_read: 2, bytes_total: 1_021_952, bytes_used: 182_400, bytes_read: 65_536, rows_scanned: 88_064, rows_selected: 76_543, values_decoded: 153_086 },
   };
-  const join = { 'Node Type': 'Hash join', Details: 'join_type=Inner, on=[(l_orderkey, o_orderkey)]', 'Plan Rows': 900, 'Actual Rows': 76543, 'Own Time': 2.4, Plans: [scan, { 'Node Type': 'Scan', 'Relation Name': 'orders', Details: 'freestone table=orders, columns=[o_orderkey]', 'Plan Rows': 150000, 'Actual Rows': 150000, 'Own Time': 1.2, Counters: { zones: '74', zones_pruned: '0', pages_total: '9', pages_used: '9' } }] };
+  const other = {
+    'Node Type': 'Scan', 'Relation Name': 'lineitem', Details: 'freestone table=lineitem, columns=[l_orderkey]', 'Plan Rows': 150000, 'Actual Rows': 150000, 'Own Time': 1.2,
+    Columns: ['l_orderkey'], Filter: 'l_linenumber = 1', Counters: { zones: 294, zones_pruned: 0, pages_total: 21, pages_used: 21 },
+  };
+  const copied = { 'Node Type': 'Scan', 'Relation Name': 'lineitem', Copy: 'by_part', Details: 'freestone table=lineitem, copy=by_part', 'Actual Rows': 20, 'Own Time': 0.2, Columns: ['l_partkey'], Counters: { zones: 294, zones_pruned: 293 } };
+  const join = { 'Node Type': 'Hash join', Details: 'join_type=Inner, on=[(l_orderkey, l_orderkey)]', 'Plan Rows': 900, 'Actual Rows': 76543, 'Own Time': 2.4, Plans: [scan, other, copied] };
   const root = { 'Node Type': 'Sort', Details: 'expr=[l_shipmode ASC]', 'Plan Rows': 7, 'Actual Rows': 7, 'Own Time': 0.02, Plans: [{ 'Node Type': 'Aggregate', Details: 'gby=[l_shipmode], aggr=[sum(l_quantity)]', 'Plan Rows': 7, 'Actual Rows': 7, 'Own Time': 1.1, Plans: [join] }] };
   return { plan_type: text(['analyzed_plan']), plan: text([JSON.stringify([{ Plan: root, 'Execution Time': 8.2 }], null, 2)]) };
 }
@@ -235,7 +279,8 @@ export function answerTo(sql) {
   if (/duckdb_functions/.test(sql)) return answer({ function_name: text(['abs', 'avg', 'count', 'date_trunc', 'round', 'substr', 'sum']) });
   if (/freestone_views/.test(sql)) return answer({ name: text(['recent']) });
   if (/freestone_copies/.test(sql)) {
-    return answer({ table: text(['lineitem']), name: text(['by_part']), columns: text(['l_partkey, l_quantity, l_extendedprice']), current: flag([true]), rows: whole([600572]), segments: whole([1]), bytes: whole([3.1e6]), design: text(["preset = 'column', sort = 'l_partkey'"]) });
+    const { rows, design, segments } = COPIES.by_part;
+    return answer({ table: text(['lineitem']), name: text(['by_part']), columns: text(['l_partkey, l_quantity, l_extendedprice']), current: flag([true]), rows: whole([rows]), segments: whole([segments]), bytes: whole([3.1e6]), design: text([design]) });
   }
   if (/freestone_tables/.test(sql)) {
     const wanted = /WHERE name = '((?:[^']|'')*)'/.exec(sql)?.[1].replaceAll("''", "'");
@@ -244,20 +289,19 @@ export function answerTo(sql) {
     const at = Object.keys(TABLES).indexOf(wanted);
     return tableToIPC(all.slice(at, at + 1), 'stream');
   }
-  if (/freestone_columns/.test(sql)) return answer(columns(TABLES[nameIn(sql)]));
-  if (/freestone_segments/.test(sql)) return answer(segments(TABLES[nameIn(sql)]));
-  if (/freestone_pages/.test(sql)) {
-    const segment = /segment = (\d+)/.exec(sql);
-    return answer(segment ? pages(TABLES[nameIn(sql)], Number(segment[1])) : blocks(TABLES[nameIn(sql)]));
-  }
-  if (/freestone_zones/.test(sql)) return answer(zones(TABLES[nameIn(sql)], /"column" = '(\w+)'/.exec(sql)[1], /segment = (\d+)/.test(sql) ? Number(/segment = (\d+)/.exec(sql)[1]) : null));
-  if (/freestone_encodings/.test(sql)) return answer(encodings());
+  if (/freestone_columns/.test(sql)) return answer(columns(sourceIn(sql)));
+  if (/freestone_segments/.test(sql)) return answer(segments(sourceIn(sql)));
+  if (/freestone_pages/.test(sql)) return answer(segmentIn(sql) === null ? blocks(sourceIn(sql), Number(/segment % (\d+)/.exec(sql)[1])) : pages(sourceIn(sql), segmentIn(sql)));
+  if (/freestone_zones/.test(sql)) return answer(zones(sourceIn(sql), /column => '(\w+)'/.exec(sql)[1], segmentIn(sql)));
+  if (/freestone_encodings/.test(sql)) return answer(encodings(sourceIn(sql)));
   if (/freestone_profile/.test(sql)) return answer(profile());
   if (/freestone_workload/.test(sql)) return answer(workload());
   if (/^ADVISE/.test(sql)) return answer(advice(sql.split(' ')[1]));
   if (/^WHATIF/.test(sql)) return answer(whatIf());
   if (/^EXPLAIN/.test(sql)) return answer(plan());
   if (/types/.test(sql)) return answer(types());
+  if (/hundred megabytes/.test(sql)) return answer({ id: vectorFromArray([1], new Int32()), long: text(['x<b>'.repeat(25_000_000)]) });
+  if (/FROM wide/.test(sql)) return answer(Object.fromEntries(WIDE.map(([name], at) => [name, vectorFromArray([at, -at], new Int32())])));
   if (/^(CREATE|ALTER|INSERT|SET)/i.test(sql)) return null;
   return answer({ one: vectorFromArray([1], new Int32()) });
 }

@@ -1,13 +1,12 @@
-// Drives the page in Chromium: against made-up answers, and against the real server where the program has the command `ui`.
-// Pictures of all views go to a temporary folder; `--pictures FOLDER` copies those of the documentation;
+// Drives the page in Chromium: against made-up answers, and against the real server.
+// Pictures of all views go to a temporary folder; `--pictures FOLDER` takes those of the documentation, with the real server;
 // `--only TEXT` runs the parts that have this text in their names; `--widths 360,1280` takes pictures of these windows only.
-import { existsSync } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { serve } from './mock.mjs';
 import { pictures } from './pictures.mjs';
-import { real } from './real.mjs';
+import { illustrate, real } from './real.mjs';
 import { equal, goTo, holds, inspect, launch, openPage, parts, runAll, within, write } from './watch.mjs';
 
 const folder = await mkdtemp(join(tmpdir(), 'freestone-console-'));
@@ -120,6 +119,42 @@ async function cancelling() {
   await page.getByText('1 row', { exact: true }).waitFor();
 }
 
+/** With all six connections of a browser in use, a request to cancel would wait for one of them. */
+async function cancellingWithoutConnections() {
+  const busy = await openPage(browser, server.address, { faults });
+  await busy.locator('.cm-content').waitFor();
+  await busy.evaluate(() => {
+    for (let at = 0; at < 5; at++) {
+      void fetch('/api/query', { method: 'POST', headers: { 'Content-Type': 'application/json', 'X-Freestone': '1' }, body: JSON.stringify({ tab: `other-${at}`, sql: 'SELECT * FROM huge' }) });
+    }
+  });
+  await runAll(busy, 'SELECT slow');
+  await busy.getByRole('button', { name: 'Cancel' }).click();
+  await runAll(busy, 'SELECT 1');
+  await busy.getByText('1 row', { exact: true }).waitFor({ timeout: 15_000 });
+  await busy.context().close();
+}
+
+/** Windows share their connections: one more result ends the oldest that waits, in the other window. */
+async function manyWindows() {
+  const first = await openPage(browser, server.address, { faults });
+  for (let at = 0; at < 4; at++) {
+    if (at > 0) await first.keyboard.press('Alt+T');
+    await runAll(first, 'SELECT * FROM huge');
+    await first.getByText('rows so far').waitFor();
+  }
+  const second = await first.context().newPage();
+  await second.goto(server.address);
+  await second.locator('.cm-content').waitFor();
+  await runAll(second, 'SELECT * FROM huge');
+  await second.getByText('rows so far').waitFor({ timeout: 15_000 });
+  await first.keyboard.press('Alt+PageDown');
+  await first.getByText('cancelled, after').waitFor();
+  await first.keyboard.press('Alt+PageDown');
+  await first.getByText('rows so far').waitFor();
+  await first.context().close();
+}
+
 async function completing() {
   await write(page, '');
   await page.keyboard.type('SELECT l_ship');
@@ -139,17 +174,79 @@ async function parametersAndTabs() {
   equal(await page.locator('.tabs .tab').count(), 1, 'tabs');
 }
 
+async function keysOfTabs() {
+  await goTo(page, 'sql');
+  await runAll(page, 'SELECT * FROM types');
+  await cell(2, 7).waitFor();
+  await page.keyboard.press('F2');
+  await page.getByLabel('Name', { exact: true }).fill('<b>months</b>');
+  await page.keyboard.press('Enter');
+  equal(await page.locator('.tabs .tab.on button').first().textContent(), '<b>months</b>', 'the name of the tab');
+  await page.keyboard.press('F2');
+  await page.keyboard.press('Escape');
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  await grid().focus();
+  const width = () => cell(0, 0).evaluate((element) => element.clientWidth);
+  await page.keyboard.press('Control+Home');
+  const before = await width();
+  for (const key of ['Alt+ArrowRight', 'Alt+ArrowRight', 'Alt+ArrowLeft']) await page.keyboard.press(key);
+  holds(await width() > before && await width() < before + 40, `the column is ${await width()} pixels wide, before ${before}`);
+}
+
 async function plans() {
+  await goTo(page, 'sql');
+  await write(page, 'SELECT l_shipmode FROM lineitem WHERE l_quantity < $1');
+  await page.getByLabel('$1').fill('7');
+  const asked = page.waitForRequest((each) => (each.postData() ?? '').includes('EXPLAIN'));
+  await page.getByRole('button', { name: 'Explain' }).click();
+  equal((await asked).postDataJSON().parameters, [7], 'the values of an explained statement');
+  await page.locator('.tag', { hasText: 'heaviest' }).waitFor();
+  await goTo(page, 'sql');
   await write(page, 'SELECT l_shipmode FROM lineitem');
   await page.keyboard.press('Control+Shift+E');
   await page.locator('.tag', { hasText: 'heaviest' }).waitFor();
   equal(await page.locator('.node.heavy .name').textContent(), 'Scan lineitem', 'the heaviest operator');
+  holds((await page.locator('.counters').first().textContent()).includes('bytes_total 1,021,952'), 'counters are exact');
   holds((await page.locator('.off').first().textContent()).startsWith('×85 more'), 'the estimate that is off');
   const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Save as HTML' }).click()]);
   holds((await readFile(await download.path(), 'utf8')).includes('Scan lineitem'), 'the saved plan');
-  await page.locator('.node', { hasText: 'Scan lineitem' }).last().getByText('where it read').click();
+  const whereItRead = async (at) => {
+    await goTo(page, 'plan');
+    await page.getByText('where it read').nth(at).click();
+  };
+  await whereItRead(0);
   await page.getByText('251 pruned').waitFor();
   await page.getByText('6 used of 33').waitFor();
+  // The second scan of a join of the table with itself, and the scan of a copy.
+  await whereItRead(1);
+  await page.getByText('21 used of 21').waitFor();
+  await page.getByLabel('Scan', { exact: true }).selectOption('0');
+  await page.getByText('6 used of 33').waitFor();
+  await whereItRead(2);
+  await page.getByRole('heading', { name: 'lineitem, copy by_part' }).waitFor();
+  await page.getByText('293 pruned').waitFor();
+  equal(new URL(page.url()).hash, '#layout/lineitem/by_part', 'the address of a copy');
+}
+
+async function reasons() {
+  await goTo(page, 'layout/lineitem');
+  const row = page.locator('table.plain', { has: page.locator('caption', { hasText: 'Candidate encodings' }) }).locator('tr', { hasText: 'not weighed' });
+  await row.first().waitFor();
+  equal((await row.locator('td').allTextContents()).slice(3), ['–', '–'], 'time and score of an encoding that was not weighed');
+}
+
+async function copies() {
+  await goTo(page, 'layout/lineitem');
+  await page.getByRole('heading', { name: 'lineitem', exact: true }).waitFor();
+  await page.getByRole('button', { name: 'copy by_part' }).click();
+  await page.getByRole('heading', { name: 'lineitem, copy by_part' }).waitFor();
+  equal(await page.getByRole('button', { name: 'copy by_part' }).getAttribute('aria-pressed'), 'true', 'the copy is chosen');
+  await page.getByRole('button', { name: 'As a table' }).click();
+  const shown = page.locator('table.plain', { has: page.locator('caption', { hasText: 'Columns of lineitem' }) });
+  equal(await shown.locator('tbody tr').count(), 3, 'columns of the copy');
+  await page.getByRole('button', { name: 'As a picture' }).click();
+  await goTo(page, 'layout/lineitem/none');
+  await page.getByText('There is no copy none of lineitem').waitFor();
 }
 
 async function thousandSegments() {
@@ -169,6 +266,37 @@ async function thousandSegments() {
   within('1,000 segments', took, 1000);
 }
 
+/** Sizes at the ends: the page answers to keys, whatever it shows. */
+async function longAndWide() {
+  await goTo(page, 'sql');
+  await runAll(page, "SELECT 'hundred megabytes'");
+  await page.getByText('1 row', { exact: true }).waitFor();
+  await grid().focus();
+  await page.keyboard.press('End');
+  holds((await cell(0, 1).textContent()).length < 1000, 'a long text is cut in the grid');
+  await page.keyboard.press('Enter');
+  await page.getByText('the first 200,000 letters').waitFor();
+  holds((await page.locator('dialog .value').textContent()).length <= 200_001, 'letters in the dialog');
+  await page.keyboard.press('Escape');
+  await runAll(page, 'SELECT * FROM wide');
+  await page.getByText('2 rows', { exact: true }).waitFor();
+  await grid().focus();
+  await page.keyboard.press('End');
+  equal(await cell(0, 1999).textContent(), '1999', 'the last of 2,000 columns');
+  holds(await page.locator('.grid [data-row="0"]').count() < 60, 'columns that are not seen are not in the page');
+  await goTo(page, 'layout/wide');
+  await page.getByRole('heading', { name: 'wide', exact: true }).waitFor();
+  await page.locator('.cut canvas').focus();
+  // The second picture's part: four segments are read together.
+  for (const key of ['ArrowRight', 'ArrowRight', 'ArrowDown', 'ArrowDown']) await page.keyboard.press(key);
+  holds((await page.locator('.cut [aria-live]').textContent()).includes(' more: segment'), 'thin columns are drawn together, and say so');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'wide, segment 4' }).waitFor();
+  await goTo(page, 'layout/events');
+  await page.getByRole('heading', { name: 'events', exact: true }).waitFor();
+  await page.getByText('1,000,000 zones').waitFor();
+}
+
 async function walkingTheLayout() {
   await goTo(page, 'layout/lineitem');
   await page.getByRole('heading', { name: 'lineitem', exact: true }).waitFor();
@@ -180,20 +308,59 @@ async function walkingTheLayout() {
   await page.locator('.cut canvas').focus();
   await page.keyboard.press('Escape');
   await page.getByRole('heading', { name: 'lineitem', exact: true }).waitFor();
+  await page.locator('.ranges canvas').focus();
+  for (const key of ['End', 'Home', 'ArrowRight']) await page.keyboard.press(key);
+  holds(/^segment 0, from zone \d+: \d+ zones?, /.test(await page.locator('.ranges [aria-live]').textContent()), 'the zone under the cursor');
+  await page.keyboard.press('Escape');
+  equal(await page.locator('.ranges [aria-live]').textContent(), '', 'no zone is chosen');
   await page.getByRole('button', { name: 'As a table' }).click();
   equal(await page.locator('table.plain caption', { hasText: 'Segments of lineitem' }).count(), 1, 'the table instead of the picture');
   await page.getByRole('button', { name: 'As a picture' }).click();
 }
 
 async function advising() {
-  await page.keyboard.press('Alt+4');
+  // One query of the log, with its literals, from the history of this browser.
+  await goTo(page, 'sql');
+  await runAll(page, "SELECT sum(l_extendedprice * l_discount) FROM lineitem WHERE l_shipdate BETWEEN DATE '1994-01-01' AND DATE '1995-01-01'");
+  await page.getByText('1 row', { exact: true }).waitFor();
+  await goTo(page, 'advice/lineitem');
+  await page.getByLabel('Copies at most').fill('3');
+  await page.getByLabel('Bytes at most').fill('2GB');
+  const asked = page.waitForRequest((each) => (each.postData() ?? '').includes('ADVISE'));
   await page.getByRole('button', { name: 'Advise', exact: true }).click();
+  equal((await asked).postDataJSON().sql, "ADVISE lineitem COPIES 3 BUDGET '2GB'", 'the limits');
   await page.getByText('Convert: scans take').waitFor();
+  const costs = page.locator('table.plain', { has: page.locator('caption', { hasText: 'Winners and losers' }) });
+  equal(await costs.locator('td:last-child').allTextContents(), ['12.9 times faster', '4.40 times faster', '1.30 times slower'], 'winners and losers');
   await page.getByRole('button', { name: 'Apply…' }).click();
   holds((await page.locator('dialog .statement').textContent()).startsWith('ALTER TABLE lineitem SET DESIGN'), 'the statement is shown first');
   const [request] = await Promise.all([page.waitForRequest((each) => (each.postData() ?? '').includes('ALTER')), page.getByRole('button', { name: 'Run it' }).click()]);
   holds(request.postDataJSON().sql.startsWith('ALTER TABLE lineitem SET DESIGN'), 'the statement runs');
   await page.getByRole('button', { name: 'Revert…' }).waitFor();
+  await page.getByText('Time of the scans of 1 query').waitFor();
+  await page.getByText('1 query more could not be run again here').waitFor();
+  const reverted = page.waitForRequest((each) => (each.postData() ?? '').includes('ALTER'));
+  await page.getByRole('button', { name: 'Revert…' }).click();
+  await page.getByRole('button', { name: 'Run it' }).click();
+  equal((await reverted).postDataJSON().sql, "ALTER TABLE lineitem SET DESIGN (preset = 'row')", 'the statement that reverts');
+  await page.getByRole('button', { name: 'Revert…' }).waitFor({ state: 'detached' });
+}
+
+/** Copies are added, unused ones are dropped, and each has the statement that undoes it. */
+async function advisingCopies() {
+  await goTo(page, 'advice/events');
+  await page.getByRole('button', { name: 'Advise', exact: true }).click();
+  await page.getByText('Add 1 copy').waitFor();
+  const sent = () => page.waitForRequest((each) => (each.postData() ?? '').includes('ALTER TABLE'));
+  for (const [at, apply, revert] of [[0, 'ADD COPY "copy_1"', 'DROP COPY "copy_1"'], [1, 'DROP COPY "old"', 'ADD COPY "old"']]) {
+    await page.getByRole('button', { name: 'Apply…' }).nth(at).click();
+    const [applied] = await Promise.all([sent(), page.getByRole('button', { name: 'Run it' }).click()]);
+    holds(applied.postDataJSON().sql.includes(apply), `${applied.postDataJSON().sql} has ${apply}`);
+    await page.getByRole('button', { name: 'Revert…' }).click();
+    const [reverted] = await Promise.all([sent(), page.getByRole('button', { name: 'Run it' }).click()]);
+    holds(reverted.postDataJSON().sql.includes(revert), `${reverted.postDataJSON().sql} has ${revert}`);
+    await page.getByRole('button', { name: 'Revert…' }).waitFor({ state: 'detached' });
+  }
 }
 
 async function loggingIn() {
@@ -215,23 +382,49 @@ async function loggingIn() {
   await guarded.stop();
 }
 
+/** What the browser keeps is of one user and database, and ends with the login. */
+async function keeping() {
+  const kept = await openPage(browser, server.address, { faults });
+  const keys = () => kept.evaluate(() => Object.keys(localStorage).sort());
+  await write(kept, 'SELECT kept');
+  await kept.reload();
+  await kept.getByText('SELECT kept').waitFor();
+  await runAll(kept, 'SELECT 1');
+  await kept.getByText('1 row', { exact: true }).waitFor();
+  await kept.getByLabel('Colours', { exact: true }).selectOption('dark');
+  equal(await keys(), ['freestone.theme', 'freestone/ann/f00d/history', 'freestone/ann/f00d/tabs'], 'the keys');
+  // Texts are kept after a pause.
+  await kept.waitForTimeout(700);
+  const other = await kept.context().newPage();
+  await other.goto(server.address);
+  await other.getByText('SELECT 1').waitFor();
+  await Promise.all([kept.waitForEvent('load'), other.waitForEvent('load'), kept.getByRole('button', { name: 'Log out' }).click()]);
+  await kept.locator('.cm-content').waitFor();
+  await other.locator('.cm-content').waitFor();
+  equal(await kept.locator('.cm-content').innerText(), await other.locator('.cm-content').innerText(), 'both windows begin anew');
+  equal(await keys(), ['freestone.theme'], 'the keys after the login has ended');
+  await kept.context().close();
+}
+
 const option = (name) => (process.argv.includes(name) ? process.argv[process.argv.indexOf(name) + 1] : null);
 const only = option('--only') ?? '';
 const widths = option('--widths')?.split(',').map(Number);
 const failed = await parts([
   ['first paint', firstPaint], ['values are exact', exactValues], ['keys in the grid', moving], ['downloads', downloads], ['a page that waits stops the server', backpressure],
-  ['a million rows', millionRows], ['errors at their place', mistakes], ['cancel', cancelling], ['completion', completing], ['parameters and tabs', parametersAndTabs],
-  ['plans', plans], ['a thousand segments', thousandSegments], ['keys in the layout', walkingTheLayout], ['advice', advising], ['login', loggingIn],
+  ['a million rows', millionRows], ['errors at their place', mistakes], ['cancel', cancelling], ['cancel without a connection', cancellingWithoutConnections], ['results in several windows', manyWindows], ['completion', completing], ['parameters and tabs', parametersAndTabs],
+  ['names of tabs and widths of columns', keysOfTabs], ['plans', plans], ['copies', copies], ['an encoding that was not weighed', reasons], ['a thousand segments', thousandSegments], ['long values, many columns and zones', longAndWide], ['keys in the layout', walkingTheLayout], ['advice', advising], ['advice of copies', advisingCopies], ['login', loggingIn], ['scripts stay until the login ends', keeping],
   ['names and widths', async () => { for (const view of ['sql', 'plan', 'layout', 'advice', 'machine']) { await goTo(page, view); await page.waitForTimeout(250); await inspect(page, view, faults); } }],
-  ['pictures', () => pictures(browser, server.address, folder, faults, widths)],
+  ['pictures', () => pictures(browser, () => server.address, folder, faults, widths)],
   ['the real server', () => real(browser, faults)],
 ].filter(([name]) => name.includes(only)), faults);
-await browser.close();
-await server.stop();
 const wanted = option('--pictures');
 if (wanted) {
   await mkdir(wanted, { recursive: true });
-  for (const name of documented) if (existsSync(join(folder, `${name}.png`))) await copyFile(join(folder, `${name}.png`), join(wanted, `${name}.png`));
+  const own = join(folder, 'real');
+  await illustrate(browser, own, faults, [1280, 360]);
+  for (const name of documented) await copyFile(join(own, `${name}.png`), join(wanted, `${name}.png`));
 }
+await browser.close();
+await server.stop();
 console.log(failed === 0 ? `pictures: ${folder}` : `${failed} parts failed; pictures: ${folder}`);
 process.exit(failed === 0 ? 0 : 1);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { clustering, extent, hit, pageSpans, rectangles, slices, spans } from '../src/cut';
+import { clustering, extent, hit, layersOf, pageSpans, rectangles, RECTANGLES_MAX, shows, slices, slicesMax, spans } from '../src/cut';
 import { commonPrefix, placeOf, type Block, type Column, type Layout, type Page, type Segment, type ZoneRun } from '../src/layout';
 
 const column = (name: string, bytes: number): Column => ({ name, type: 'INT', encoding: 'plain', bytes, distinct: null, nulls: 0, min: null, max: null });
@@ -7,7 +7,7 @@ const column = (name: string, bytes: number): Column => ({ name, type: 'INT', en
 function layoutOf(segments: number, rows: number, groups: string[][]): Layout {
   const made: Segment[] = Array.from({ length: segments }, (_, segment) => ({ segment, rows, deleted: 0, bytes: rows * 12, pages: 3, hot: false, inPool: false, groups: '', design: '' }));
   const blocks: Block[] = made.flatMap(({ segment }) => groups.map((columns, group) => ({ segment, group, columns, format: 'dense', pages: 1, bytes: rows * 2 * columns.length })));
-  return { table: 't', rows: segments * rows, bytes: segments * rows * 12, design: '', columns: [column('a', 10), column('b', 30), column('c', 10)], segments: made, blocks };
+  return { table: 't', copy: null, rows: segments * rows, bytes: segments * rows * 12, design: '', columns: [column('a', 10), column('b', 30), column('c', 10)], segments: made, blocks, step: 1 };
 }
 
 test('areas are bytes', () => {
@@ -18,8 +18,8 @@ test('areas are bytes', () => {
   for (const rect of found) expect(rect.width * rect.height).toBeCloseTo(rect.bytes * perByte, 6);
   const b = found.find((rect) => rect.column === 'b')!;
   expect(b.bytes, 'a column has its share of its group').toBeCloseTo(300, 9);
-  expect(hit(found, b.x + 1, b.y + 1)?.column).toBe('b');
-  expect(hit(found, -1, 5)).toBeNull();
+  expect(hit(layersOf(found), b.x + 1, b.y + 1)?.column).toBe('b');
+  expect(hit(layersOf(found), -1, 5)).toBeNull();
   const order = found.filter((rect) => rect.slice === all[0]).toSorted((x, y) => x.y - y.y).map((rect) => rect.column);
   expect(order, 'groups from top to bottom, and what belongs to no column below').toEqual(['a', 'b', 'c', null]);
 });
@@ -33,6 +33,29 @@ test('more segments than pixels are drawn as slices with the same bytes', () => 
   expect(all.reduce((sum, slice) => sum + slice.bytes, 0)).toBe(layout.bytes);
   expect(all.flatMap((slice) => slice.blocks).reduce((sum, block) => sum + block.bytes, 0)).toBe(1000 * 10 * 6);
   expect(layout.blocks[0]!.bytes, 'what was read is not changed').toBe(20);
+});
+
+test('2,000 columns in 1,000 segments are few rectangles with the same bytes', () => {
+  const names = Array.from({ length: 2000 }, (_, at) => `c${at}`);
+  const [width, height] = [1200, 400];
+  // Read in steps, so that there are few blocks.
+  const layout: Layout = {
+    ...layoutOf(1000, 10, []), columns: names.map((name) => column(name, 20_000)), step: 40,
+    blocks: Array.from({ length: 25 }, (_, at) => names.map((name, group) => ({ segment: at * 40, group, columns: [name], format: 'dense', pages: 40, bytes: 2 }))).flat(),
+  };
+  for (const segment of layout.segments) segment.bytes = 100;
+  layout.blocks.forEach((block) => { block.bytes = 1.5; });
+  const all = slices(layout, slicesMax(2000, width, height));
+  expect(all.every((slice) => slice.first % 40 === 0 && slice.blocks.length === 2000), 'blocks that were read together stay together').toBe(true);
+  const found = rectangles(all, layout.columns, width, height);
+  expect(found.length).toBeLessThanOrEqual(RECTANGLES_MAX);
+  expect(found.length).toBeLessThan(25 * 700);
+  expect(found.reduce((sum, rect) => sum + rect.bytes, 0)).toBeCloseTo(1000 * 100, 3);
+  const own = layersOf(found).get(all[0]!)!;
+  expect(names.every((name) => own.some((rect) => shows(rect, name))), 'no column is lost').toBe(true);
+  expect(own.reduce((sum, rect) => sum + (rect.several?.length ?? (rect.column === null ? 0 : 1)), 0)).toBe(2000);
+  const thin = own.find((rect) => rect.several !== null)!;
+  expect(hit(layersOf(found), thin.x + 1, thin.y + thin.height / 2)).toBe(thin);
 });
 
 const run = (zone: number, low: number, high: number): ZoneRun => ({ segment: 0, zone, zones: 1, rows: 2048, nulls: 0, low, high, lowText: String(low), highText: String(high) });
@@ -62,7 +85,7 @@ test('clustering tells sorted rows from mixed ones', () => {
 });
 
 test('pages join where a pixel has several', () => {
-  const pages: Page[] = Array.from({ length: 4000 }, (_, page) => ({ group: 0, page, firstRow: page * 10, rows: 10, bytes: 32768, format: 'dense' }));
+  const pages: Page[] = Array.from({ length: 4000 }, (_, page) => ({ group: 0, columns: 'a', page, firstRow: page * 10, rows: 10, bytes: 32768, format: 'dense' }));
   const found = pageSpans(pages, 40_000, 500);
   expect(found.length).toBe(500);
   expect(found[0]!.pages.length).toBe(8);

@@ -103,7 +103,7 @@ export async function serve({ port = 0, write = true, code = null } = {}) {
   const server = createServer(async (request, response) => {
     const say = (status, value) => response.writeHead(status, { 'Content-Type': 'application/json' }).end(value ? JSON.stringify(value) : '');
     if (!request.url.startsWith('/api/')) return file(request, response);
-    if (request.url === '/api/session') return say(200, { login: state.isLoggedIn ? 'none' : 'code', database: 'shop', version: '0.1.0', write, threads: 2, user: 'ann', role: 'admin' });
+    if (request.url === '/api/session') return say(200, { login: state.isLoggedIn ? 'none' : 'code', database: 'shop', id: 'f00d', version: '0.1.0', write, threads: 2, user: 'ann', role: 'admin' });
     let text = '';
     for await (const chunk of request) text += chunk;
     if (request.headers['x-freestone'] !== '1') return say(403, { error: { message: 'the header X-Freestone is missing' } });

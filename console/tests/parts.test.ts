@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { shapeOf } from '../src/design';
+import { surplus } from '../src/places';
 import { parametersOf } from '../src/editor';
 import { bins, stepOf } from '../src/plot';
 import { charts, gathered, type Figure } from '../src/profile';
@@ -51,4 +52,13 @@ test('figures become curves', () => {
 test('parameters are those outside of texts and comments', () => {
   expect(parametersOf("SELECT $2, $10, $1, $name, '$3', \"$4\" -- $5\n, a$6 /* $7 */, $$ $8 $$")).toEqual(['1', '2', '10', 'name']);
   expect(parametersOf('SELECT 1')).toEqual([]);
+});
+
+test('of the results of all windows the oldest that wait make place', () => {
+  const held = (window: string, since: number, waits: boolean) => ({ window, key: String(since), since, waits });
+  const all = [held('a', 5, true), held('b', 1, true), held('a', 2, false), held('b', 3, true)];
+  expect(surplus(all, 4).map(({ since }) => since)).toEqual([1]);
+  expect(surplus(all, 3).map(({ since }) => since)).toEqual([1, 3]);
+  expect(surplus(all, 5), 'there is room').toEqual([]);
+  expect(surplus([held('a', 1, false), held('a', 2, false)], 1), 'what runs goes on').toEqual([]);
 });

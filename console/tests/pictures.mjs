@@ -38,20 +38,21 @@ async function views(page, suffix, folder, faults) {
   await page.locator('.tag', { hasText: 'heaviest' }).waitFor();
   await look('plan');
   await goTo(page, 'advice/as_rows');
+  await page.getByLabel('Copies at most').fill('1');
   await page.getByRole('button', { name: 'Advise', exact: true }).click();
-  await page.getByText('Convert: scans take').waitFor();
+  await page.locator('.verdict').waitFor();
   await look('advice');
   await goTo(page, 'machine');
   await page.locator('.curves canvas').first().waitFor();
   await look('machine');
 }
 
-/** `widths`: the widths of windows; all unless some are given. */
+/** `widths`: the widths of windows; all unless some are given. `address` gives that of the next page, which may have a code. */
 export async function pictures(browser, address, folder, faults, widths = SIZES.map(([width]) => width)) {
   await mkdir(folder, { recursive: true });
   for (const [width, height] of SIZES.filter(([width]) => widths.includes(width))) {
     for (const theme of ['light', 'dark']) {
-      const page = await openPage(browser, address, { width, height, theme, faults });
+      const page = await openPage(browser, await address(), { width, height, theme, faults });
       await views(page, `-${width}-${theme}`, folder, faults);
       await page.context().close();
     }

@@ -9,11 +9,66 @@
 from which the rows are fetched as Arrow, pandas, Polars or Python objects. ``freestone.dbapi`` is DB-API 2.0.
 """
 
-from typing import Any, List, Optional
+from typing import Any, List
 
 from . import _freestone
-from ._origin import Parameters
-from ._sources import caller, finder
+from ._default import (
+    aggregate,
+    alias,
+    append,
+    arrow,
+    begin,
+    close,
+    commit,
+    create_aggregate,
+    create_function,
+    cursor,
+    default_connection,
+    description,
+    df,
+    distinct,
+    duplicate,
+    execute,
+    executemany,
+    fetch_arrow_table,
+    fetch_df,
+    fetch_record_batch,
+    fetchall,
+    fetchdf,
+    fetchmany,
+    fetchnumpy,
+    fetchone,
+    filter,  # noqa: A004 - the name is DuckDB's
+    from_arrow,
+    from_csv_auto,
+    from_df,
+    from_parquet,
+    from_query,
+    interrupt,
+    limit,
+    order,
+    pl,
+    project,
+    query,
+    query_df,
+    read_csv,
+    read_json,
+    read_parquet,
+    register,
+    remove_function,
+    rollback,
+    rowcount,
+    set_default_connection,
+    sql,
+    table,
+    table_function,
+    to_arrow_reader,
+    to_arrow_table,
+    unregister,
+    values,
+    view,
+    write_csv,
+)
 from .connection import Connection, connect
 from .exceptions import (
     CancelledError,
@@ -47,35 +102,63 @@ __all__ = [
     "Relation",
     "Warning",
     "__version__",
+    "aggregate",
+    "alias",
+    "append",
+    "arrow",
+    "begin",
+    "close",
+    "commit",
     "connect",
+    "create_aggregate",
+    "create_function",
+    "cursor",
+    "default_connection",
+    "description",
+    "df",
+    "distinct",
+    "duplicate",
     "execute",
+    "executemany",
+    "fetch_arrow_table",
+    "fetch_df",
+    "fetch_record_batch",
+    "fetchall",
+    "fetchdf",
+    "fetchmany",
+    "fetchnumpy",
+    "fetchone",
+    "filter",
+    "from_arrow",
+    "from_csv_auto",
+    "from_df",
+    "from_parquet",
+    "from_query",
+    "interrupt",
+    "limit",
+    "order",
+    "pl",
+    "project",
+    "query",
+    "query_df",
+    "read_csv",
+    "read_json",
+    "read_parquet",
+    "register",
+    "remove_function",
+    "rollback",
+    "rowcount",
+    "set_default_connection",
     "sql",
+    "table",
+    "table_function",
+    "to_arrow_reader",
+    "to_arrow_table",
+    "unregister",
+    "values",
+    "view",
+    "write_csv",
 ]
-
-_shared: Optional[Connection] = None
-
-
-def sql(text: str, params: Optional[Parameters] = None) -> Relation:
-    """Runs SQL on a database in memory that the whole program shares, as :meth:`Connection.sql` does on a connection.
-
-    >>> import freestone
-    >>> freestone.sql("SELECT 6 * 7 AS answer").fetchall()
-    [(42,)]
-    """
-    return _default()._sql(text, params, finder(caller(1)))
-
-
-def execute(text: str, params: Optional[Parameters] = None) -> Relation:
-    """The same as :func:`sql`."""
-    return _default()._sql(text, params, finder(caller(1)))
-
-
-def _default() -> Connection:
-    global _shared
-    if _shared is None or _shared.closed:
-        _shared = connect()
-    return _shared
-
 
 def load_ipython_extension(shell: Any) -> None:
     """Adds the magics ``%sql`` and ``%%sql`` to a notebook, for ``%load_ext freestone``."""

@@ -57,6 +57,18 @@ class Chain(Composed):
         """The same as :meth:`project`."""
         return self.project(*columns)
 
+    def select_types(self: C, types: Sequence[str]) -> C:
+        """The columns of these types: ``select_types(["BIGINT", "VARCHAR"])``."""
+        wanted = {text_of(name, "select_types", "a list of types").upper() for name in types}
+        columns = [name for name, kind in zip(self._query.columns, self._query.types) if kind.upper() in wanted]
+        if not columns:
+            raise ProgrammingError(f"no column has a type of {', '.join(sorted(wanted))}", "see the attribute types")
+        return self.project(*columns)
+
+    def select_dtypes(self: C, types: Sequence[str]) -> C:
+        """The same as :meth:`select_types`."""
+        return self.select_types(types)
+
     def aggregate(self: C, aggregates: str, groups: str = "") -> C:
         """The aggregates of all rows, or of each group.
 
@@ -92,6 +104,10 @@ class Chain(Composed):
     def union(self: C, other: C) -> C:
         """The rows of both, with duplicates. The columns are matched by position."""
         return _of_both(self, "union", "UNION ALL", other)
+
+    def union_by_name(self: C, other: C) -> C:
+        """The rows of both, with duplicates. The columns are matched by name, and NULL where only the other relation has one."""
+        return _of_both(self, "union_by_name", "UNION ALL BY NAME", other)
 
     def except_(self: C, other: C) -> C:
         """The rows without those of the other, each of which removes one of its duplicates."""

@@ -55,7 +55,10 @@ def started(origin: Origin, text: str, find: Callable[[str], Found]) -> Tuple[_f
     try:
         query = origin.native.run(text, origin.params, found)
     except ProgrammingError as error:
-        raise _with_variable(error, missing, find) from None
+        explained = _with_variable(error, missing, find)
+        if explained is error:
+            raise
+        raise explained from None
     reads_stream = any(table is not None and not table[1] for table in kept.values())
     return query, dataclasses.replace(origin, tables=kept), reads_stream
 

@@ -108,6 +108,20 @@ class Readers:
         """The rows of JSON files. Arguments as for :meth:`read_csv`; options are those of ``read_json`` in SQL."""
         return self._of_files("read_json", path_or_paths, options)
 
+    def from_csv_auto(self, path_or_paths: Union[Path, Sequence[Path]], **options: Any) -> Relation:
+        """The same as :meth:`read_csv`."""
+        return self.read_csv(path_or_paths, **options)
+
+    def from_parquet(self, path_or_paths: Union[Path, Sequence[Path]], **options: Any) -> Relation:
+        """The same as :meth:`read_parquet`."""
+        return self.read_parquet(path_or_paths, **options)
+
+    def table_function(self, name: str, parameters: Sequence[Any] = ()) -> Relation:
+        """The rows of a table function, such as ``table_function("range", [3])``."""
+        written = ", ".join(_written(value, "table_function") for value in parameters)
+        origin = self._origin()
+        return Relation(origin.run(f"SELECT * FROM {written_table(name, 'table_function')}({written})"), origin)
+
     def _of_files(self, function: str, paths: Any, options: Mapping[str, Any]) -> Relation:
         several = isinstance(paths, (list, tuple))
         texts = [_file(function, path) for path in (paths if several else [paths])]

@@ -56,6 +56,22 @@ class Results:
         """The same as :meth:`arrow`."""
         return self._executed().arrow()
 
+    def to_arrow_table(self) -> Any:
+        """The same as :meth:`arrow`."""
+        return self._executed().arrow()
+
+    def fetch_record_batch(self, rows_per_batch: int = 1_000_000) -> Any:
+        """The rows of the last :meth:`execute` as a ``pyarrow.RecordBatchReader``. See :meth:`Relation.fetch_record_batch`."""
+        return self._executed().fetch_record_batch(rows_per_batch)
+
+    def to_arrow_reader(self, batch_size: int = 1_000_000) -> Any:
+        """The same as :meth:`fetch_record_batch`."""
+        return self._executed().fetch_record_batch(batch_size)
+
+    def fetch_df(self, **options: Any) -> Any:
+        """The same as :meth:`df`."""
+        return self._executed().df(**options)
+
     def fetchnumpy(self) -> Dict[str, Any]:
         """All rows of the last :meth:`execute` as numpy arrays by the name of their column."""
         return self._executed().fetchnumpy()

@@ -6,14 +6,15 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Union
 
 from . import _freestone
+from ._functions import Functions
 from ._origin import Parameters, started
 from ._readers import Readers, no_table
 from ._results import Results
 from ._sources import Variables, as_table, caller, finder
-from ._sql import file_path, isolation_level, literal, quoted, text_of, written_options
+from ._sql import file_path, isolation_level, literal, quoted, text_of, written_options, written_table
 from .exceptions import Error, InterfaceError, OperationalError, ProgrammingError
 from .relation import Relation
 
@@ -54,7 +55,7 @@ def connect(
     return Connection(_freestone.Connection(os.fspath(path), read_only, threads, limit, pmem))
 
 
-class Connection(Readers, Results):
+class Connection(Readers, Results, Functions):
     """A connection to a database, made by :func:`connect`.
 
     Outside of :meth:`transaction`, each statement is a transaction of its own: it reads one snapshot, and commits when
@@ -98,9 +99,49 @@ class Connection(Readers, Results):
 
     def execute(self, text: str, params: Optional[Parameters] = None) -> Relation:
         """Runs SQL like :meth:`sql`, and keeps the relation, whose rows the connection's ``fetch`` methods give as well."""
+        return self._execute(text, params, finder(caller(1)))
+
+    def from_query(self, text: str, params: Optional[Parameters] = None) -> Relation:
+        """The same as :meth:`sql`."""
+        return self._sql(text, params, finder(caller(1)))
+
+    def _execute(self, text: str, params: Optional[Parameters], variables: Variables) -> Relation:
         self._result = None
-        self._result = self._sql(text, params, finder(caller(1)))
+        self._result = self._sql(text, params, variables)
         return self._result
+
+    def executemany(self, text: str, params: Iterable[Parameters]) -> "Connection":
+        """Runs a statement once per set of parameters.
+
+        An ``INSERT … VALUES (…)`` of one row inserts the rows of all sets in one commit, or none. Any other statement commits
+        once per set, outside of a transaction. For large numbers of rows use :meth:`load` or :meth:`append`.
+
+        Raises:
+            ProgrammingError: the statement returns rows.
+        """
+        self._result = None
+        sets = list(params)
+        if sets and self._native.run_many(text, sets, self._native.in_transaction) is None:
+            for given in sets:
+                if self._run(text, given).columns:
+                    raise ProgrammingError("executemany() takes statements without rows", "call execute() for each query")
+        return self
+
+    def append(self, table_name: str, df: Any, by_name: bool = False) -> "Connection":
+        """Adds the rows of a DataFrame, or of anything else that :meth:`sql` reads as a table, to a table.
+
+        Args:
+            table_name: ``table`` or ``schema.table``. Case matters.
+            df: the rows.
+            by_name: whether columns are matched by name, and those of the table that are missing get their default; otherwise by
+                position.
+        """
+        written, found = written_table(table_name, "append"), as_table(df)
+        if found is None:
+            raise no_table(f"append({table_name!r}, …)", df)
+        words = " BY NAME" if by_name else ""
+        self._run(f'INSERT INTO {written}{words} SELECT * FROM "freestone$source"', **{"freestone$source": found})
+        return self
 
     def _sql(self, text: str, params: Optional[Parameters], variables: Variables) -> Relation:
         return Relation(*started(self._origin(params), text, variables))
@@ -309,6 +350,14 @@ class Connection(Readers, Results):
     def cursor(self) -> "Connection":
         """Another connection to the same database. It has its own settings, and is cancelled and closed separately."""
         return Connection(self._native.another())
+
+    def duplicate(self) -> "Connection":
+        """The same as :meth:`cursor`."""
+        return self.cursor()
+
+    def interrupt(self) -> None:
+        """The same as :meth:`cancel`."""
+        self.cancel()
 
     def cancel(self) -> None:
         """Cancels the running statements, which raise :class:`CancelledError`. For use from another thread."""

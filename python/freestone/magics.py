@@ -67,7 +67,7 @@ class SqlMagics(Magics):
             self._current = self._named(given.strip("\"'"))
         if self._current is not None and self._current.closed and given is None:
             self._current = None
-        return self._current or freestone._default()
+        return self._current or freestone.default_connection()
 
     def _named(self, given: str) -> Connection:
         variable = self.shell.user_ns.get(given)

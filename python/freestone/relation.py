@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple, TypeVar
 
 from . import _freestone
 from ._aggregates import Aggregates
 from ._chain import Chain
 from ._display import Row, html_table, note_below, text_table
+from ._origin import fresh
 from ._outputs import Outputs
-from ._sources import distinct
-from .exceptions import Error, InterfaceError
+from ._sources import as_table, distinct
+from ._sql import kind, quoted
+from ._windows import Windows
+from .exceptions import Error, InterfaceError, ProgrammingError
 
 if TYPE_CHECKING:
     import pandas
@@ -30,7 +33,7 @@ FETCHED_ROWS = 1024
 Self = TypeVar("Self", bound="Relation")
 
 
-class Relation(Chain, Aggregates, Outputs):
+class Relation(Chain, Aggregates, Windows, Outputs):
     """The result of :meth:`Connection.sql`: a query that runs when its rows are fetched, or another statement's result.
 
     :meth:`arrow`, :meth:`df`, :meth:`pl`, :meth:`batches`, iteration and ``__arrow_c_stream__`` each run the query
@@ -68,6 +71,10 @@ class Relation(Chain, Aggregates, Outputs):
         """The number of rows, for which the query runs, and the number of columns."""
         rows = self._select("shape", "count(*)")._query.rows().fetch()
         return int(rows[0][0]), len(self.columns)
+
+    def sql_query(self) -> str:
+        """The text of the query."""
+        return self._query.text
 
     @property
     def rowcount(self) -> int:
@@ -138,6 +145,48 @@ class Relation(Chain, Aggregates, Outputs):
         schema = pyarrow.RecordBatchReader.from_stream(source.no_rows()).schema
         read = (pyarrow.RecordBatchReader.from_stream(batch).read_next_batch() for batch in source)
         return pyarrow.RecordBatchReader.from_batches(schema, read)
+
+    def fetch_record_batch(self, rows_per_batch: int = 1_000_000) -> "pyarrow.RecordBatchReader":
+        """The same as :meth:`batches`.
+
+        Args:
+            rows_per_batch: the most rows of a batch. Smaller batches are not put together.
+        """
+        import pyarrow
+
+        if isinstance(rows_per_batch, bool) or not isinstance(rows_per_batch, int) or rows_per_batch < 1:
+            raise InterfaceError(f"a batch has a number of rows of 1 or more, not {rows_per_batch!r}")
+        reader = self.batches()
+        parts = (part for batch in reader for part in pyarrow.Table.from_batches([batch]).to_batches(rows_per_batch))
+        return pyarrow.RecordBatchReader.from_batches(reader.schema, parts)
+
+    def fetch_arrow_reader(self, batch_size: int = 1_000_000) -> "pyarrow.RecordBatchReader":
+        """The same as :meth:`fetch_record_batch`."""
+        return self.fetch_record_batch(batch_size)
+
+    def to_arrow_reader(self, batch_size: int = 1_000_000) -> "pyarrow.RecordBatchReader":
+        """The same as :meth:`fetch_record_batch`."""
+        return self.fetch_record_batch(batch_size)
+
+    def to_arrow_table(self) -> "pyarrow.Table":
+        """The same as :meth:`arrow`."""
+        return self.arrow()
+
+    def map(self: Self, function: Callable[["pandas.DataFrame"], Any]) -> Self:
+        """The rows of the DataFrame that a function makes of this relation's. The query and the function run at once."""
+        import dataclasses
+
+        made = function(self.df())
+        found = as_table(made)
+        if found is None:
+            raise ProgrammingError(f"map(): the function returned {kind(made)}, which is no table", "return a DataFrame")
+        table = fresh("frame")
+        origin = dataclasses.replace(self._origin, params=None, tables={table: found})
+        return type(self)(origin.run(f"SELECT * FROM {quoted(table)}"), origin, reads_stream=not found[1])
+
+    def fetch_df(self, **options: Any) -> "pandas.DataFrame":
+        """The same as :meth:`df`."""
+        return self.df(**options)
 
     def fetchdf(self, **options: Any) -> "pandas.DataFrame":
         """The same as :meth:`df`."""

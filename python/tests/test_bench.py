@@ -118,20 +118,62 @@ def test_verdicts_follow_from_the_figures():
     wire = {"csv": 10.0, "mariadb": 14.0, "mariadb:compressed": 3.0, "postgres:text": 18.0}
     assert list(checked(verdicts.survey({}, wire)).values()) == [True, True]
     assert list(checked(verdicts.survey({}, wire | {"mariadb:compressed": 12.0})).values()) == [False, True]
-    sizes = (2048, 1 << 20, 100 << 20)
-    best, poor = verdicts.chunk_sizes("t", sizes, (3.0, 1.0, 1.2), 25e6)
-    assert best.holds and poor.holds and "25 MB" in best.detail
-    best, poor = verdicts.chunk_sizes("t", sizes, (1.2, 1.2, 1.0), 1e9)
-    assert not best.holds and not poor.holds and "test nothing" not in best.detail
-    assert list(verdicts.chunk_sizes("t", sizes, (1.2, None, 1.0), 1e9)) == []
+    small, mega, large = 2048, 1 << 20, 100 << 20
+    best, poor = verdicts.chunk_sizes("t", {small: 3.0, mega: 1.0, large: 1.2})
+    assert best.holds and poor.holds
+    best, poor = verdicts.chunk_sizes("t", {small: 1.2, mega: 1.2, large: 1.0})
+    assert not best.holds and not poor.holds
+    assert list(verdicts.chunk_sizes("t", {small: 1.2, mega: None, large: 1.0})) == []
+    # The paper's figures of lineitem, by its 60 million rows.
+    published = {small: {"bytes": 109.3, "ratio": 1.38}, mega: {"bytes": 96.7, "ratio": 2.25}, large: {"bytes": 102.5, "ratio": 2.23}}
+    assert all(verdict.holds for verdict in verdicts.chunk_bytes("t", published))
+    worse = published | {small: {"bytes": 109.3, "ratio": 2.3}, large: {"bytes": 1.0, "ratio": 3.0}}
+    assert not any(verdict.holds for verdict in verdicts.chunk_bytes("t", worse))
     (gains,) = verdicts.rates((10, 100), {"mariadb": [8.0, 2.0], "mariadb:compressed": [2.0, 1.0]})
     assert gains.holds
     (gains,) = verdicts.rates((10, 100), {"mariadb": [2.0, 2.0], "mariadb:compressed": [2.0, 1.0]})
     assert not gains.holds
+    known = {"postgres:text": [30.0, 1.0], "mariadb": [8.0, 2.0], "mariadb:compressed": [2.0, 1.0]}
+    assert [verdict.holds for verdict in verdicts.rates((10, 1000), known)] == [True, True]
+    known["postgres:text"][0] = 8.5
+    assert [verdict.holds for verdict in verdicts.rates((10, 1000), known)] == [True, False]
     lan = {"None": 10.0, "Snappy": 5.0, "LZ4": 6.0, "GZIP": 60.0, "XZ": 700.0}
     slow = {"None": 850.0, "Snappy": 400.0, "LZ4": 380.0, "GZIP": 230.0, "XZ": 650.0}
     assert all(verdict.holds for verdict in verdicts.codecs(lan, slow)), "the paper's own figures"
     assert not all(verdict.holds for verdict in verdicts.codecs(slow, lan))
+
+
+#: Seconds and gigabytes of the paper's Tables 10 and 11, under the names of the engines that stand for its systems.
+TABLE_10 = {
+    "local": {"paper:sentinel": 10.6, "paper:sentinel-snappy": 15.5, "paper:mask": 39.3, "paper:mask-snappy": 42.4}
+    | {"mariadb": 98.8, "mariadb:compressed": 380.3, "postgres:text": 205.8},
+    "lan": {"paper:sentinel": 50.3, "paper:sentinel-snappy": 19.9, "paper:mask": 46.1, "paper:mask-snappy": 43.8}
+    | {"mariadb": 108.9, "mariadb:compressed": 379.4, "postgres:text": 301.1},
+}
+SIZES_10 = {"paper:sentinel": 5.80, "paper:sentinel-snappy": 2.27, "paper:mask": 5.36, "paper:mask-snappy": 2.53}
+SIZES_10 |= {"mariadb": 7.44, "mariadb:compressed": 2.85, "postgres:text": 10.4}
+SIZES_11 = {"paper:sentinel": 9.49, "paper:sentinel-snappy": 2.49, "paper:mask": 8.24, "paper:mask-snappy": 2.17}
+SIZES_11 |= {"mariadb": 5.78, "mariadb:compressed": 1.48, "postgres:text": 12.5}
+
+
+def test_the_papers_own_figures_fulfil_its_claims():
+    found = [*verdicts.compression("lineitem", TABLE_10), *verdicts.transferred("lineitem", SIZES_10)]
+    found += [*verdicts.transferred("acs", SIZES_11), *verdicts.prototypes("acs", SIZES_11, {})]
+    assert len(found) == 7
+    assert all(verdict.holds for verdict in found), [verdict for verdict in found if not verdict.holds]
+    swapped = {"local": TABLE_10["lan"], "lan": TABLE_10["local"] | {"mariadb:compressed": 700.0}}
+    assert not any(verdict.holds for verdict in verdicts.compression("lineitem", swapped))
+    assert not any(verdict.holds for verdict in verdicts.transferred("acs", SIZES_10 | {"postgres:text": 1.0}))
+    assert list(verdicts.compression("lineitem", {"local": {"mariadb": 1.0}})) == []
+
+
+def test_results_of_chunks_have_the_bytes_that_were_asked_for():
+    design = pytest.importorskip("protocol_design")
+    rows = pa.table({"n": pa.array(range(1000), pa.int32()), "t": pa.array(["abc"] * 1000)})
+    assert design.row_bytes(rows, "nul") == 8
+    assert [design.sized(rows, size).num_rows for size in (1, 800, 20_000)] == [1, 100, 2500]
+    sizes = [len(chunk) for chunk in design.chunks(rows, {"chunk": 800})]
+    assert len(sizes) == 10 and max(sizes) <= 800 + 16
 
 
 class FakeLaboratory:
@@ -144,14 +186,19 @@ class FakeLaboratory:
 
         class Fake(protocol.Laboratory):
             def __init__(self):
-                self.options = argparse.Namespace(scale=0.01, parts=tmp_path / "parts.json")
+                self.options = argparse.Namespace(scale=0.01, parts=tmp_path / "parts.json", short=False)
+                self.late = ""
                 self.work, self.parts, self.checks, self.runs, self.reason = tmp_path, [], [], 0, ""
 
             def no_link(self):
                 return self.reason
 
-            def export(self, network, engines, dataset="lineitem", forms="stored"):
+            def no_time(self):
+                return self.late
+
+            def export(self, network, engines, dataset="lineitem", forms="stored", scale=None):
                 self.runs += 1
+                engines = ["paper:sentinel", "paper:mask", *engines] if "paper" in engines else engines
                 run = {"seconds": 1.0 + self.runs, "first": 0.5, "wire": 2e6, "server_cpu": 0.1, "client_cpu": 0.1, "peak": 1e6}
                 one = {"runs": [run], "error": "", "checked": "yes"}
                 found = {name.removesuffix(":"): one for name in engines}
@@ -164,15 +211,17 @@ class FakeLaboratory:
                     "engines": {name: name for name in found},
                 }
 
-            def design(self, network, tables):
+            def design(self, network, tables, runs=3):
                 import protocol_design as design
 
                 entry = lambda: {"seconds": 1.0, "bytes": 1e6, "ratio": 2.0}  # noqa: E731
                 pair = lambda: {"None": entry(), "Snappy": entry()}  # noqa: E731
                 ways = ("None", "Binpack", "PFOR", "Snappy", "Binpack+Sy", "PFOR+Sy")
                 forms = ("Null-terminated", "Varint prefix", "VARCHAR(44)", "VARCHAR(100)", "VARCHAR(1000)", "VARCHAR(10000)")
+                chunk = {"rows": 1, "sent": 9, "seconds": 1e-6, "bytes": 90.0, "packed_seconds": 1e-6, "ratio": 2.0}
                 return {
                     "link": None,
+                    "3": {name: {str(size): chunk for size in design.CHUNKS} for name in protocol.DATASETS},
                     "4": {name: {"column": entry(), "row": entry()} for name in design.CODECS},
                     "5": {name: entry() for name in design.CODECS},
                     "6": {name: {way: entry() for way in ways} for name in protocol.DATASETS},
@@ -193,7 +242,7 @@ def test_experiments_of_the_protocol_become_parts(tmp_path, monkeypatch):
         getattr(protocol, name)(lab)
         assert len(lab.checks) >= least, name
         assert all(check["holds"] or check.get("why") or not check.get("place") for check in lab.checks), lab.checks
-        assert {part["kind"] for part in lab.parts} <= {"section", "table", "lines", "stacks", "code"}
+        assert {part["kind"] for part in lab.parts} <= {"section", "table", "lines", "stacks", "bars", "code"}
     missing = {}
     for name in ("survey", "design"):
         lab = FakeLaboratory(tmp_path)
@@ -203,3 +252,40 @@ def test_experiments_of_the_protocol_become_parts(tmp_path, monkeypatch):
         assert all(check["detail"] == "no root" for check in lab.checks if check.get("is_unmeasured"))
         assert sum(part["kind"] == "table" for part in lab.parts) >= 1
     assert missing == {"survey": ["Figure 3", "Figure 4"], "design": ["Table 5", "Table 7"]}
+
+
+def test_short_and_late_runs_name_what_they_leave_out(tmp_path, monkeypatch):
+    protocol = pytest.importorskip("protocol")
+    pytest.importorskip("numpy")
+    monkeypatch.setattr(protocol, "prepare_design", lambda lab: None)
+    named = lambda lab: [check["statement"] for check in lab.checks if check.get("is_unmeasured")]  # noqa: E731
+    lab = FakeLaboratory(tmp_path)
+    lab.options.short = True
+    protocol.networks(lab)
+    assert lab.runs == len(protocol.DATASETS) * len(protocol.REDUCED_NETWORKS)
+    assert sum("wan" in statement for statement in named(lab)) == 2 * len(protocol.DATASETS)
+    assert sum(part["kind"] == "table" for part in lab.parts) == len(protocol.DATASETS)
+    groups = [group for part in lab.parts if part["kind"] == "bars" for group in part["groups"]]
+    assert [group["label"] for group in groups] == ["local", "lan"] * len(protocol.DATASETS)
+    assert all(group["bars"][0] == {"label": "Netcat", "value": 1.0} for group in groups)
+    protocol.chunk_tables(lab)
+    assert [len(part["series"]) for part in lab.parts if part["kind"] == "lines"] == [3, 3]
+    assert "Freestone's own protocol" in named(lab)[-1]
+    for name, fewest in (("survey", 2), ("design", 2), ("networks", 12), ("adaptation", 2)):
+        lab = FakeLaboratory(tmp_path)
+        lab.late = "the time of the run was over"
+        getattr(protocol, name)(lab)
+        assert len(named(lab)) >= fewest, name
+
+
+def test_steps_are_left_out_when_the_longest_so_far_would_not_fit():
+    import math
+    import time
+
+    protocol = pytest.importorskip("protocol")
+    lab = object.__new__(protocol.Laboratory)
+    assert lab.no_time() == ""
+    lab.longest, lab.deadline = 3600.0, time.monotonic() + 60
+    assert "over" in lab.no_time()
+    lab.deadline = math.inf
+    assert lab.no_time() == ""

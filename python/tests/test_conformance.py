@@ -15,8 +15,6 @@ import run  # noqa: E402
 
 @pytest.mark.parametrize("name", clients.PYTHON)
 def test_client_gives_what_all_give(name):
-    if name == "adbc-freestone" and "FREESTONE_ADBC_DRIVER" not in clients.os.environ:
-        pytest.skip("FREESTONE_ADBC_DRIVER does not name our ADBC driver")
     wrong, _ = run.run(name, cases.read())
     assert not wrong, "\n".join(wrong)
 

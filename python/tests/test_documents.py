@@ -23,7 +23,7 @@ import docs as site  # noqa: E402
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 #: Examples that `make test-ecosystem` runs, because they need more packages.
-IN_ECOSYSTEM = ["docs/tools/ibis.md"]
+IN_ECOSYSTEM = ["docs/tools/ibis.md", "docs/tools/narwhals.md"]
 SESSIONS = [name for path in DOCUMENTS if ">>> " in path.read_text() and (name := path.relative_to(ROOT).as_posix()) not in IN_ECOSYSTEM]
 
 

@@ -1,24 +1,51 @@
 /** The workload, what the advisor makes of it, what-if, and applying and reverting with the statement in view. */
-import { useEffect, useState } from 'preact/hooks';
-import { ask, identifier, type Row } from '../ask';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { ask, giveUp, identifier, literal, type Row } from '../ask';
 import { shapeOf } from '../design';
 import { bytes, duration, percent, plural, significant, thousands } from '../formats';
 import { readColumns, readStored, type Column, type Stored } from '../layout';
 import { colour, themed } from '../look';
+import { compared, timed, workOf, type Timing, type Work } from '../measure';
 import { Dialog, Plain, Problem } from '../parts';
 import { go, mayWrite, place, tell } from '../state';
+import { past } from '../work';
 
-const ADVICE = ['table', 'rank', 'advice', 'design', 'predicted_ms', 'low_ms', 'high_ms', 'measured_ms', 'statements_ms', 'bytes', 'conversion_ms', 'break_even_runs', 'losers', 'apply', 'reason'];
+const ADVICE = ['table', 'rank', 'advice', 'design', 'predicted_ms', 'low_ms', 'high_ms', 'measured_ms', 'statements_ms', 'bytes', 'conversion_ms', 'break_even_runs', 'losers', 'apply', 'revert', 'queries', 'reason'];
 const WORKLOAD = ['table', 'statement', 'runs', 'mean_ms', 'total_ms', 'columns', 'predicates', 'selectivity', 'output'];
 const WHAT_IF = ['which', 'design', 'predicted_ms', 'low_ms', 'high_ms', 'measured_ms', 'bytes_read', 'sample_rows', 'bytes', 'conversion_ms', 'break_even_runs', 'apply'];
 
+/** An advice that was applied, with what was expected of it. */
 interface Applied {
   table: string;
   statement: string;
   revert: string;
-  before: number;
-  predicted: number;
-  after: number | null;
+  /** Bytes of the table with its copies. */
+  bytes: { before: number; predicted: number };
+  /** The predicted time of the scans as a share of the present one, with its interval where it has one. */
+  share: { predicted: number; low: number | null; high: number | null } | null;
+  work: Work;
+  before: Timing;
+  after: Timing;
+}
+
+/** The bytes of a table with its copies. */
+const allBytes = (stored: Stored[], table: string) => stored.filter((each) => each.table === table).reduce((sum, each) => sum + each.bytes, 0);
+
+/** The bytes of a table with its copies after a statement of the advice. */
+function predictedBytes(stored: Stored[], table: string, row: Row): number {
+  const before = allBytes(stored, table);
+  const dropped = /\bDROP COPY "((?:[^"]|"")*)"/.exec(String(row.apply))?.[1]?.replaceAll('""', '"');
+  if (dropped !== undefined) return before - (stored.find((each) => each.table === table && each.copy === dropped)?.bytes ?? 0);
+  const replaced = /\bADD COPY\b/.test(String(row.apply)) ? 0 : stored.find((each) => each.table === table && each.copy === null)?.bytes ?? 0;
+  return before - replaced + Number(row.bytes);
+}
+
+/** Times of a row as shares of the present design's. Dropping an unused copy changes none. */
+function shareOf(now: Row, row: Row): Applied['share'] {
+  const present = Number(now.predicted_ms);
+  if (!(present > 0) || row.advice === 'unused') return null;
+  const share = (value: unknown) => (value === null ? null : Number(value) / present);
+  return { predicted: Number(row.predicted_ms) / present, low: share(row.low_ms), high: share(row.high_ms) };
 }
 
 export default function Advice() {
@@ -28,12 +55,13 @@ export default function Advice() {
   const [applied, setApplied] = useState<Applied | null>(null);
   const isShown = place.value.view === 'advice';
   const load = () => {
-    readStored().then((found) => setStored(found.filter((each) => each.copy === null)), setError);
+    readStored().then(setStored, setError);
     ask('SELECT * FROM freestone_workload()', WORKLOAD).then(setWorkload, setError);
   };
   useEffect(() => { if (isShown) load(); }, [isShown]);
   const name = place.value.table ?? workload?.[0]?.table ?? stored[0]?.table ?? null;
-  const table = stored.find((each) => each.table === name) ?? stored[0];
+  const tables = stored.filter((each) => each.copy === null);
+  const table = tables.find((each) => each.table === name) ?? tables[0];
   return (
     <div class="scroll">
       <div class="sheet">
@@ -43,10 +71,10 @@ export default function Advice() {
         {table && (
           <>
             <div class="row">
-              <label class="row">Table <select value={table.table} onChange={(event) => go('advice', event.currentTarget.value)}>{stored.map((each) => <option key={each.table}>{each.table}</option>)}</select></label>
+              <label class="row">Table <select value={table.table} onChange={(event) => go('advice', event.currentTarget.value)}>{tables.map((each) => <option key={each.table}>{each.table}</option>)}</select></label>
               <span class="soft">{bytes(table.bytes)}, {plural(table.rows, 'row')}; {table.design}</span>
             </div>
-            <Advise key={`advise ${table.table}`} table={table} onApplied={(change) => { setApplied(change); load(); }} />
+            <Advise key={`advise ${table.table}`} table={table} stored={stored} log={workload ?? []} onApplied={(change) => { setApplied(change); load(); }} />
             <WhatIf key={`what if ${table.table}`} table={table} />
           </>
         )}
@@ -78,16 +106,26 @@ function Workload({ rows, onReload }: { rows: Row[] | null; onReload: () => void
   );
 }
 
-function Advise({ table, onApplied }: { table: Stored; onApplied: (applied: Applied) => void }) {
+interface AdviseProps {
+  table: Stored;
+  stored: Stored[];
+  log: Row[];
+  onApplied: (applied: Applied) => void;
+}
+
+function Advise({ table, stored, log, onApplied }: AdviseProps) {
   const [rows, setRows] = useState<Row[] | null>(null);
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
   const [confirmed, setConfirmed] = useState<Row | null>(null);
-  const run = async () => {
+  const [copies, setCopies] = useState('2');
+  const [budget, setBudget] = useState('');
+  const run = async (event: Event) => {
+    event.preventDefault();
     setBusy(true);
     setError(null);
     try {
-      setRows(await ask(`ADVISE ${tableName(table.table)}`, ADVICE, 'advice'));
+      setRows(await ask(`ADVISE ${tableName(table.table)} COPIES ${copies}${budget.trim() && ` BUDGET ${literal(budget.trim())}`}`, ADVICE, 'advice'));
     } catch (failure) {
       setError(failure as Error);
     }
@@ -95,24 +133,30 @@ function Advise({ table, onApplied }: { table: Stored; onApplied: (applied: Appl
   };
   const now = rows?.find((row) => row.advice === 'now' || row.advice === 'keep') ?? null;
   const best = rows?.find((row) => row.advice === 'recommended') ?? null;
-  const copies = rows?.filter((row) => row.advice === 'copy') ?? [];
+  const ofCopies = rows?.filter((row) => (row.advice === 'copy' || row.advice === 'unused') && row.apply) ?? [];
+  const added = ofCopies.filter((row) => row.advice === 'copy').length;
   return (
     <section class="card">
       <header>
         <h2>Advice</h2>
         <span class="soft">tries the best designs on a sample before it recommends one</span>
-        <span class="grow" />
-        {busy && <span class="soft"><span class="pulse" /> measuring, up to a minute</span>}
-        <button class="main" disabled={busy} onClick={() => void run()}>{rows ? 'Advise again' : 'Advise'}</button>
       </header>
+      <form class="row start" onSubmit={(event) => void run(event)}>
+        <label class="row">Copies at most, with the table <input type="number" min={1} max={9} value={copies} onInput={(event) => setCopies(event.currentTarget.value)} required /></label>
+        <label class="row">Bytes at most <input size={8} value={budget} placeholder="2GB" onInput={(event) => setBudget(event.currentTarget.value)} spellcheck={false} /></label>
+        <button class="main" disabled={busy}>{rows ? 'Advise again' : 'Advise'}</button>
+        {busy && <button type="button" onClick={() => void giveUp('advice')}>Cancel</button>}
+        {busy && <span class="soft"><span class="pulse" /> measuring, up to a minute</span>}
+      </form>
       {error && <Problem error={error} />}
       {rows && now && (
         <div class="stack">
-          <Verdict now={now} best={best} copies={copies.length} />
+          <Verdict now={now} best={best} copies={added} />
           <p class="soft">{now.reason}</p>
           {best && <Beside table={table} now={now} best={best} />}
           <Designs rows={rows} />
-          {[...(best ? [best] : []), ...copies.filter((row) => row.apply)].map((row) => (
+          <Queries rows={rows.filter((row) => row !== now && row.queries !== '[]')} />
+          {[...(best ? [best] : []), ...ofCopies].map((row) => (
             <div class="row" key={String(row.apply)}>
               <pre class="statement grow">{row.apply}</pre>
               <button class="main" disabled={!mayWrite()} title={mayWrite() ? '' : 'the database is open for reading: start with --write'} onClick={() => setConfirmed(row)}>Apply…</button>
@@ -120,13 +164,79 @@ function Advise({ table, onApplied }: { table: Stored; onApplied: (applied: Appl
           ))}
         </div>
       )}
-      {confirmed && now && (
-        <Confirm statement={String(confirmed.apply)} onClose={() => setConfirmed(null)}
-          note={`Takes about ${duration(Number(confirmed.conversion_ms))}. Readers keep their snapshot meanwhile. This reverts it: ${now.apply}`}
-          onDone={() => onApplied({ table: table.table, statement: String(confirmed.apply), revert: String(now.apply), before: table.bytes, predicted: Number(confirmed.bytes), after: null })} />
-      )}
+      {confirmed && now && <Apply row={confirmed} now={now} stored={stored} log={log} onClose={() => setConfirmed(null)} onApplied={onApplied} />}
     </section>
   );
+}
+
+/** Applies a row of the advice, and measures the queries of the workload before and after. */
+function Apply({ row, now, stored, log, onClose, onApplied }: { row: Row; now: Row; stored: Stored[]; log: Row[]; onClose: () => void; onApplied: (applied: Applied) => void }) {
+  const [table, statement, revert] = [String(row.table), String(row.apply), String(row.revert)];
+  const work = workOf(table, log, past.value.map(({ sql }) => sql));
+  const apply = async (say: (step: string) => void, isStopped: () => boolean) => {
+    say('runs the queries as they are');
+    const before = await timed(table, work, isStopped);
+    if (isStopped()) throw new Error('it was cancelled');
+    say('applies it');
+    await ask(statement, [], 'advice');
+    say('runs the queries again');
+    const after = await timed(table, work, isStopped);
+    const found = { before: allBytes(stored, table), predicted: predictedBytes(stored, table, row) };
+    onApplied({ table, statement, revert, bytes: found, share: shareOf(now, row), work, before, after });
+  };
+  const takes = Number(row.conversion_ms) > 0 ? `Takes about ${duration(Number(row.conversion_ms))}. ` : '';
+  const runs = work.queries.length > 0 ? `Before and after, ${queriesText(work.queries.length)} of the workload ${work.queries.length === 1 ? 'is' : 'are'} run, for ${work.queries.length === 1 ? 'its' : 'their'} time. ` : '';
+  return <Confirm statement={statement} note={`${takes}Readers keep their snapshot meanwhile. ${runs}This reverts it: ${revert}`} onClose={onClose} onRun={apply} />;
+}
+
+const queriesText = (number: number) => plural(number, 'query').replace('querys', 'queries');
+
+interface QueryCost {
+  query: string | null;
+  weight: number;
+  now_ms: number;
+  then_ms: number;
+  ratio: number;
+  measured_ms: number | null;
+}
+
+const QUERIES_SHOWN = 12;
+
+/** Winners and losers: each query in a design, compared with the present one. */
+function Queries({ rows }: { rows: Row[] }) {
+  const [at, setAt] = useState(0);
+  const [all, setAll] = useState(false);
+  const row = rows[at] ?? rows[0];
+  if (!row) return null;
+  const queries = (JSON.parse(String(row.queries)) as QueryCost[]).toSorted((a, b) => stake(b) - stake(a));
+  const [winners, losers] = [queries.filter(({ ratio }) => ratio > 1.01).length, queries.filter(({ ratio }) => ratio < 0.99).length];
+  return (
+    <>
+      <div class="row start">
+        <h3>Winners and losers</h3>
+        <label class="row soft">in
+          <select value={String(rows.indexOf(row))} onChange={(event) => setAt(Number(event.currentTarget.value))}>
+            {rows.map((each, number) => <option key={number} value={String(number)}>{`${each.advice}: ${String(each.design).slice(0, 70)}`}</option>)}
+          </select>
+        </label>
+        <span class="soft">{thousands(winners)} faster, {thousands(losers)} slower, {thousands(queries.length - winners - losers)} as before</span>
+      </div>
+      <Plain caption="Winners and losers" head={['query', 'runs', 'scans now', 'scans then', 'measured on the sample', 'change']} numbers={[1, 2, 3, 4, 5]}
+        rows={queries.slice(0, all ? 1000 : QUERIES_SHOWN).map((query) => [
+          <code class="clip" title={query.query ?? ''}>{query.query ?? '(for administrators)'}</code>, significant(query.weight), duration(query.now_ms), duration(query.then_ms),
+          query.measured_ms === null ? '–' : duration(query.measured_ms), <b class={query.ratio < 0.99 ? 'loses' : undefined}>{changeText(query.ratio)}</b>,
+        ])} />
+      {queries.length > QUERIES_SHOWN && !all && <button class="bare" onClick={() => setAll(true)}>All {thousands(queries.length)}</button>}
+    </>
+  );
+}
+
+/** How much of the workload's time a query decides about. */
+const stake = (query: QueryCost) => query.weight * Math.abs(query.now_ms - query.then_ms);
+
+function changeText(ratio: number): string {
+  if (ratio > 1.01) return `${significant(ratio)} times faster`;
+  return ratio < 0.99 ? `${significant(1 / ratio)} times slower` : 'as before';
 }
 
 const tableName = (name: string) => name.split('.').map(identifier).join('.');
@@ -180,7 +290,7 @@ function Interval({ row, most }: { row: Row; most: number }) {
 function Beside({ table, now, best }: { table: Stored; now: Row; best: Row }) {
   const [columns, setColumns] = useState<Column[]>([]);
   const [error, setError] = useState<Error | null>(null);
-  useEffect(() => { readColumns(table.table).then(setColumns, setError); }, [table.table]);
+  useEffect(() => { readColumns(table).then(setColumns, setError); }, [table.table]);
   if (error) return <Problem error={error} />;
   if (columns.length === 0) return null;
   const most = Math.max(Number(now.bytes), Number(best.bytes), 1);
@@ -223,21 +333,27 @@ function Picture({ title, design, size, most, columns }: { title: string; design
   );
 }
 
-function Confirm({ statement, note, onClose, onDone }: { statement: string; note: string; onClose: () => void; onDone: () => void }) {
+function Confirm({ statement, note, onClose, onRun }: { statement: string; note: string; onClose: () => void; onRun: (say: (step: string) => void, isStopped: () => boolean) => Promise<void> }) {
   const [error, setError] = useState<Error | null>(null);
-  const [busy, setBusy] = useState(false);
+  const [step, setStep] = useState<string | null>(null);
+  const stopped = useRef(false);
   const run = async () => {
-    setBusy(true);
+    setStep('runs');
     setError(null);
+    stopped.current = false;
     try {
-      await ask(statement, [], 'advice');
+      await onRun(setStep, () => stopped.current);
       tell('Done');
-      onDone();
       onClose();
     } catch (failure) {
       setError(failure as Error);
-      setBusy(false);
+      setStep(null);
     }
+  };
+  const cancel = () => {
+    stopped.current = true;
+    void giveUp('advice');
+    void giveUp('measure');
   };
   return (
     <Dialog title="This statement runs" onClose={onClose}>
@@ -245,34 +361,61 @@ function Confirm({ statement, note, onClose, onDone }: { statement: string; note
       <p class="soft">{note}</p>
       {error && <Problem error={error} />}
       <div class="row">
-        {busy && <span class="soft"><span class="pulse" /> runs</span>}
-        <button onClick={onClose} disabled={busy}>Not now</button>
-        <button class="main" disabled={busy} onClick={() => void run()}>Run it</button>
+        {step !== null && <span class="soft"><span class="pulse" /> {step}</span>}
+        {step === null ? <button onClick={onClose}>Not now</button> : <button onClick={cancel}>Cancel</button>}
+        <button class="main" disabled={step !== null} onClick={() => void run()}>Run it</button>
       </div>
     </Dialog>
   );
 }
 
-/** What came of an applied advice: bytes as predicted and as they are. */
+/** What came of an applied advice: bytes and time, as predicted and as they are. */
 function AppliedCard({ applied, onDone }: { applied: Applied; onDone: (change: Applied | null) => void }) {
   const [after, setAfter] = useState<number | null>(null);
   const [error, setError] = useState<Error | null>(null);
   const [confirmed, setConfirmed] = useState(false);
   useEffect(() => {
-    readStored().then((found) => setAfter(found.find((each) => each.table === applied.table && each.copy === null)?.bytes ?? null), setError);
+    readStored().then((found) => setAfter(allBytes(found, applied.table)), setError);
   }, [applied]);
+  const { before, predicted } = applied.bytes;
   return (
     <section class="card">
       <header><h2>Applied to {applied.table}</h2><span class="grow" /><button onClick={() => go('layout', applied.table)}>Its layout</button><button onClick={() => setConfirmed(true)}>Revert…</button></header>
       <pre class="statement">{applied.statement}</pre>
-      <div class="tiles" style={{ marginTop: '.7rem' }}>
-        <div><b>{bytes(applied.before)}</b><span>before</span></div>
-        <div><b>{bytes(applied.predicted)}</b><span>predicted</span></div>
-        <div><b>{after === null ? '…' : bytes(after)}</b><span>now</span></div>
-      </div>
+      <h3>Bytes, with its copies</h3>
+      <Before title="Bytes" texts={[bytes(before), bytes(predicted), after === null ? '…' : bytes(after)]} />
+      <Times applied={applied} />
       {error && <Problem error={error} />}
-      {confirmed && <Confirm statement={applied.revert} note="Converts the table back to the design that it had." onClose={() => setConfirmed(false)} onDone={() => onDone(null)} />}
+      {confirmed && (
+        <Confirm statement={applied.revert} note="Restores the design or the copies of before. Rows stay in the order that they have now." onClose={() => setConfirmed(false)}
+          onRun={async () => { await ask(applied.revert, [], 'advice'); onDone(null); }} />
+      )}
     </section>
+  );
+}
+
+function Before({ title, texts: [before, predicted, now] }: { title: string; texts: [string, string, string] }) {
+  return (
+    <div class="tiles" role="group" aria-label={title}>
+      <div><b>{before}</b><span>before</span></div>
+      <div><b>{predicted}</b><span>predicted</span></div>
+      <div><b>{now}</b><span>now</span></div>
+    </div>
+  );
+}
+
+function Times({ applied: { share, work, before, after } }: { applied: Applied }) {
+  const found = compared(work, before, after);
+  const others = work.left > 0 ? ` ${queriesText(work.left)} more could not be run again here: the log has no literals, and this browser has not run ${work.left === 1 ? 'it' : 'them'}.` : '';
+  if (found.queries === 0) return <p class="soft">No time was measured.{others}</p>;
+  const expected = share && found.before * share.predicted;
+  const interval = share?.low == null || share.high == null ? '' : `, between ${duration(found.before * share.low)} and ${duration(found.before * share.high)}`;
+  return (
+    <>
+      <h3>Time of the scans of {queriesText(found.queries)}, each as often as it ran</h3>
+      <Before title="Time" texts={[duration(found.before), expected === null ? '–' : `${duration(expected)}${interval}`, duration(found.after)]} />
+      <p class="soft">The predicted time is the measured one before, times the share that was predicted for the whole workload.{others}</p>
+    </>
   );
 }
 
@@ -283,7 +426,7 @@ function WhatIf({ table }: { table: Stored }) {
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
   useEffect(() => {
-    readColumns(table.table).then(([first, second]) => {
+    readColumns(table).then(([first, second]) => {
       setQuery((known) => known || `SELECT ${[first, second].flatMap((column) => (column ? [identifier(column.name)] : [])).join(', ')} FROM ${tableName(table.table)}`);
     }, () => undefined);
   }, [table.table]);

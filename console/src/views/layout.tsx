@@ -4,11 +4,11 @@ import { bytes, count, percent, plural, significant, thousands } from '../format
 import { clustering } from '../cut';
 import { Cut, modes, type Mode } from '../cutview';
 import { Ranges } from '../rangeview';
-import { readCandidates, readColumns, readLayout, readPages, readStored, readZones, type Candidate, type Column, type Layout, type Page, type Segment, type Stored, type ZoneRun } from '../layout';
+import { blocksOf, readCandidates, readColumns, readLayout, readPages, readStored, readZones, type Block, type Candidate, type Column, type Layout, type Page, type Segment, type Source, type Stored, type ZoneRun } from '../layout';
 import { encodingColour, firstEncoding, formatColour, themed } from '../look';
 import { Meter, Plain, Problem, Segmented } from '../parts';
-import { counter, scanColumns, scanFilter, scans, type PlanNode } from '../plan';
-import { go, place, plan } from '../state';
+import { counter, scansOf, type PlanNode } from '../plan';
+import { go, place, plan, scanned } from '../state';
 
 export default function LayoutView() {
   const [stored, setStored] = useState<Stored[] | null>(null);
@@ -16,38 +16,40 @@ export default function LayoutView() {
   const load = () => { setError(null); readStored().then(setStored, setError); };
   const isShown = place.value.view === 'layout';
   useEffect(() => { if (isShown) load(); }, [isShown]);
-  const asked = place.value.view === 'layout' ? place.value.table : null;
+  const asked = place.value.view === 'layout' && place.value.table !== null ? keyOf({ ...place.value, table: place.value.table }) : null;
   const [kept, setKept] = useState<string | null>(null);
   useEffect(() => { if (asked) setKept(asked); }, [asked]);
-  const name = asked ?? kept;
-  const table = stored?.find((each) => each.table === name && each.copy === null) ?? stored?.[0];
+  const table = stored?.find((each) => keyOf(each) === (asked ?? kept)) ?? stored?.[0];
+  const isMissing = stored !== null && asked !== null && table !== undefined && keyOf(table) !== asked;
   return (
     <div class="scroll">
       <div class="sheet">
         {error && <Problem error={error} />}
         {stored?.length === 0 && <p class="empty"><b>No tables yet</b>CREATE TABLE t AS SELECT * FROM 'file.parquet' makes one.</p>}
-        {stored && stored.length > 0 && <Overview stored={stored} chosen={table?.table ?? null} onReload={load} />}
-        {table && <TableCut key={table.table} stored={table} version={stored!} />}
+        {isMissing && <p class="problem">There is no {place.value.copy === null ? 'table' : `copy ${place.value.copy} of`} {place.value.table}: this is {table.table}.</p>}
+        {stored && stored.length > 0 && <Overview stored={stored} chosen={table ?? null} onReload={load} />}
+        {table && <TableCut key={keyOf(table)} stored={table} version={stored!} />}
       </div>
     </div>
   );
 }
 
-/** Tables whose columns are read for the overview. */
+const keyOf = ({ table, copy }: Source) => (copy === null ? table : `${table}\0${copy}`);
+
+/** Tables and copies whose columns are read for the overview. */
 const DETAILED_MAX = 24;
 
-function Overview({ stored, chosen, onReload }: { stored: Stored[]; chosen: string | null; onReload: () => void }) {
+function Overview({ stored, chosen, onReload }: { stored: Stored[]; chosen: Source | null; onReload: () => void }) {
   const [columns, setColumns] = useState<Record<string, Column[] | Error>>({});
   const [all, setAll] = useState(false);
   const most = Math.max(...stored.map((each) => each.bytes), 1);
   useEffect(() => {
     let isOver = false;
     void (async () => {
-      const tables = [...new Set(stored.map((each) => each.table))].slice(0, DETAILED_MAX);
-      for (const table of tables) {
+      for (const each of stored.slice(0, DETAILED_MAX)) {
         if (isOver) return;
-        const found = await readColumns(table, 'overview').catch((failure: Error) => failure);
-        setColumns((before) => ({ ...before, [table]: found }));
+        const found = await readColumns(each, 'overview').catch((failure: Error) => failure);
+        setColumns((before) => ({ ...before, [keyOf(each)]: found }));
       }
     })();
     return () => { isOver = true; };
@@ -64,10 +66,10 @@ function Overview({ stored, chosen, onReload }: { stored: Stored[]; chosen: stri
       <div class="bars">
         {shown.map((each) => (
           <>
-            <button class={each.copy === null ? 'label' : 'label copy'} aria-pressed={each.copy === null && each.table === chosen} title={each.design} onClick={() => go('layout', each.table)}>
+            <button class={each.copy === null ? 'label' : 'label copy'} aria-pressed={chosen !== null && keyOf(each) === keyOf(chosen)} title={each.design} onClick={() => go('layout', each.table, each.copy)}>
               {each.copy === null ? each.table : `copy ${each.copy}`}{!each.current && ' (waits for VACUUM)'}
             </button>
-            <Strip share={each.bytes / most} of={each.copy === null ? columns[each.table] : undefined} />
+            <Strip share={each.bytes / most} of={columns[keyOf(each)]} />
             <span class="num soft">{bytes(each.bytes)}, {count(each.rows)} rows</span>
           </>
         ))}
@@ -95,27 +97,29 @@ function Strip({ share, of: columns }: { share: number; of: Column[] | Error | u
 export interface Zoom {
   segment: Segment;
   pages: Page[];
+  blocks: Block[];
 }
 
-function useLayout(table: string, version: unknown) {
+function useLayout({ table, copy }: Source, version: unknown) {
   const [layout, setLayout] = useState<Layout | null>(null);
   const [error, setError] = useState<Error | null>(null);
   useEffect(() => {
     setError(null);
-    readLayout(table).then(setLayout, setError);
-  }, [table, version]);
+    readLayout({ table, copy }).then(setLayout, setError);
+  }, [table, copy, version]);
   return { layout, error };
 }
 
 function TableCut({ stored, version }: { stored: Stored; version: unknown }) {
-  const { layout, error } = useLayout(stored.table, version);
+  const { layout, error } = useLayout(stored, version);
   const [mode, setMode] = useState<Mode>('encoding');
   const [picked, setPicked] = useState<string | null>(null);
   const [zoom, setZoom] = useState<Zoom | null>(null);
   const [zones, setZones] = useState<ZoneRun[]>([]);
   const [problem, setProblem] = useState<Error | null>(null);
   const [asTable, setAsTable] = useState(false);
-  const scan = useMemo(() => (plan.value ? scans(plan.value.root).find((each) => each.table === stored.table) ?? null : null), [plan.value, stored.table]);
+  const own = useMemo(() => (plan.value ? scansOf(plan.value.root, stored) : []), [plan.value, stored]);
+  const scan = own.find((each) => each === scanned.value) ?? own[0] ?? null;
   const usual = useMemo(() => (layout ? usualColumn(layout, scan) : null), [layout, scan]);
   const column = layout?.columns.find((each) => each.name === (picked ?? usual)) ?? null;
   useEffect(() => { setZoom(null); }, [layout]);
@@ -130,18 +134,19 @@ function TableCut({ stored, version }: { stored: Stored; version: unknown }) {
     const found = layout?.segments.find((each) => each.segment === segment);
     if (!found || found.hot) return;
     try {
-      setZoom({ segment: found, pages: await readPages(stored.table, segment) });
+      const pages = await readPages(stored, segment);
+      setZoom({ segment: found, pages, blocks: blocksOf(segment, pages) });
     } catch (failure) {
       setProblem(failure as Error);
     }
   };
   if (error) return <Problem error={error} />;
-  if (!layout) return <p class="empty">Reading {stored.table}…</p>;
+  if (!layout) return <p class="empty">Reading {titleOf(stored)}…</p>;
   return (
     <>
       <section class="card">
         <header>
-          <h2>{layout.table}{zoom && `, segment ${zoom.segment.segment}`}</h2>
+          <h2>{titleOf(layout)}{zoom && `, segment ${zoom.segment.segment}`}</h2>
           <span class="soft">{facts(layout, zoom)}</span>
           <span class="grow" />
           {zoom && <button onClick={() => setZoom(null)}>← All segments</button>}
@@ -166,14 +171,16 @@ function TableCut({ stored, version }: { stored: Stored; version: unknown }) {
           </aside>
         </div>
       </section>
-      {scan && <Usage scan={scan} />}
+      {scan && <Usage scan={scan} all={own} />}
     </>
   );
 }
 
+const titleOf = ({ table, copy }: Source) => (copy === null ? table : `${table}, copy ${copy}`);
+
 /** The column that is shown first: one that the last query filtered by, one that the table is sorted by, or the largest. */
 function usualColumn(layout: Layout, scan: PlanNode | null): string | null {
-  const filter = scan ? scanFilter(scan) : '';
+  const filter = scan?.filter ?? '';
   const order = /(?:sort|cluster) = '([\w.]+)/.exec(layout.design)?.[1] ?? '';
   const words = new Set(filter.match(/\w+/g) ?? []);
   const found = layout.columns.find((column) => words.has(column.name)) ?? layout.columns.find((column) => column.name === order);
@@ -182,7 +189,7 @@ function usualColumn(layout: Layout, scan: PlanNode | null): string | null {
 
 /** The columns that a scan gives or tests. */
 function readBy(scan: PlanNode): string[] {
-  return [...scanColumns(scan), ...(scanFilter(scan).match(/[\w.]+/g) ?? [])];
+  return [...scan.columns, ...(scan.filter.match(/[\w.]+/g) ?? [])];
 }
 
 function facts(layout: Layout, zoom: Zoom | null): string {
@@ -246,7 +253,7 @@ function ColumnFacts({ layout, column, segment }: { layout: Layout; column: Colu
     let isOver = false;
     setProblem(null);
     setCandidates(null);
-    readCandidates(layout.table, segment).then((found) => { if (!isOver) setCandidates(found); }, (failure: Error) => { if (!isOver) setProblem(failure); });
+    readCandidates(layout, segment).then((found) => { if (!isOver) setCandidates(found); }, (failure: Error) => { if (!isOver) setProblem(failure); });
     return () => { isOver = true; };
   }, [layout, segment]);
   const own = candidates?.filter((each) => each.column === column.name) ?? [];
@@ -274,8 +281,8 @@ function ColumnFacts({ layout, column, segment }: { layout: Layout; column: Colu
               each.chosen ? <b>{each.plan} ✓</b> : each.plan,
               significant(each.bytesPerValue),
               <Meter share={each.bytesPerValue / most} best={each.chosen} />,
-              `${significant(each.decodeNs)} ns`,
-              significant(each.score),
+              each.decodeNs === null ? '–' : `${significant(each.decodeNs)} ns`,
+              each.score === null ? '–' : significant(each.score),
             ])} />
           <p class="soft">Of segment {segment}. The score weighs size and time; the least is best.</p>
         </>
@@ -285,7 +292,7 @@ function ColumnFacts({ layout, column, segment }: { layout: Layout; column: Colu
 }
 
 /** What the last query read of this table. */
-function Usage({ scan }: { scan: PlanNode }) {
+function Usage({ scan, all }: { scan: PlanNode; all: PlanNode[] }) {
   const of = (name: string) => counter(scan, name);
   const rows: [string, [string, number | null, string][]][] = [
     ['pages', [['used', of('pages_used'), 'best'], ['all of these columns', of('pages_total'), '']]],
@@ -295,10 +302,17 @@ function Usage({ scan }: { scan: PlanNode }) {
   const pruned = of('zones_pruned') ?? 0;
   const aggregated = of('zones_aggregated') ?? 0;
   const whole = Math.max((of('zones_whole') ?? 0) - aggregated, 0);
-  const filter = scanFilter(scan);
   return (
     <section class="card">
-      <header><h2>What the last query read</h2><span class="soft">{filter ? `where ${filter}` : 'without a filter'}; columns {scanColumns(scan).join(', ') || 'none'}</span><span class="grow" /><button onClick={() => go('plan')}>The plan</button></header>
+      <header>
+        <h2>What the last query read</h2>
+        {all.length > 1 && (
+          <select aria-label="Scan" value={String(all.indexOf(scan))} onChange={(event) => { scanned.value = all[Number(event.currentTarget.value)]!; }}>
+            {all.map((each, at) => <option key={at} value={String(at)}>scan {at + 1} of {all.length}{each.filter && `, where ${each.filter.slice(0, 60)}`}</option>)}
+          </select>
+        )}
+        <span class="soft clip">{scan.filter ? `where ${scan.filter}` : 'without a filter'}; columns {scan.columns.join(', ') || 'none'}</span><span class="grow" /><button onClick={() => go('plan')}>The plan</button>
+      </header>
       <div class="usage">
         {zones !== null && zones > 0 && (
           <div>

@@ -2,9 +2,9 @@
 import { useState } from 'preact/hooks';
 import { duration, percent, thousands } from '../formats';
 import { Meter } from '../parts';
-import { counter, factorText, heaviest, totalTime, type PlanDocument, type PlanNode } from '../plan';
+import { counter, countersText, factorText, heaviest, totalTime, type PlanDocument, type PlanNode } from '../plan';
 import { planPage } from '../planpage';
-import { download, go, plan } from '../state';
+import { download, go, plan, scanned } from '../state';
 
 export default function Plan() {
   const shown = plan.value;
@@ -56,10 +56,10 @@ function Item({ shown, node, total, most, level }: { shown: PlanDocument; node: 
       <div class={node === most ? 'node heavy' : 'node'}>
         <div class="what">
           {has && <button class="bare" aria-label={isOpen ? 'Close' : 'Open'} tabIndex={-1} onClick={() => setOpen(!isOpen)}>{isOpen ? '▾' : '▸'}</button>}
-          <span class="name">{node.name}{node.table !== null && ` ${node.table}`}</span>
+          <span class="name">{node.name}{node.table !== null && ` ${node.table}`}{node.copy !== null && `, copy ${node.copy}`}</span>
           {node === most && <span class="tag">heaviest</span>}
           {node.table !== null && node.name.startsWith('Scan') && (
-            <button class="bare" onClick={() => go('layout', node.table)} title="What this scan read of the table">where it read →</button>
+            <button class="bare" onClick={() => { scanned.value = node; go('layout', node.table, node.copy); }} title="What this scan read of the table">where it read →</button>
           )}
           <div class="details">{node.details}</div>
           <Counters node={node} />
@@ -85,7 +85,7 @@ function Counters({ node }: { node: PlanNode }) {
   return (
     <div class="counters">
       {zones ? `${percent(pruned / zones)} of the zones pruned. ` : ''}
-      {node.counters.map(([name, value]) => `${name} ${value}`).join(', ')}
+      {countersText(node)}
     </div>
   );
 }

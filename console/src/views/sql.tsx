@@ -23,6 +23,7 @@ export default function Sql() {
   const [height, setHeight] = useState(() => Math.round(Math.min(Math.max(innerHeight * 0.3, 110), 420)));
   const [past, setPast] = useState(false);
   const [side, setSide] = useState(false);
+  const [renamed, setRenamed] = useState<string | null>(null);
   const tab = work.tabs.value.find((known) => known.id === work.active.value) ?? work.tabs.value[0]!;
   const actions = useActions(editor);
 
@@ -43,14 +44,14 @@ export default function Sql() {
     const tables = Object.fromEntries(relations.value.map(({ name, columns }) => [name, columns]));
     editor.current?.complete({ tables, functions: functions.value });
   }, [relations.value, functions.value]);
-  usePageKeys(actions, () => setPast(true), editor);
+  usePageKeys(actions, () => setPast(true), () => setRenamed(work.active.value), editor);
 
   const run = work.runs.value[tab.id];
   return (
     <div class="work">
       <Side isOpen={side} onPick={(text) => { setSide(false); editor.current?.insert(text); }} />
       <div class="bench">
-        <Tabs onClose={(id) => { editor.current?.forget(id); work.closeTab(id); }} />
+        <Tabs onClose={(id) => { editor.current?.forget(id); work.closeTab(id); }} onRename={setRenamed} />
         <div class="bar">
           <button class="narrow-only" onClick={() => setSide(!side)} aria-expanded={side}>Tables</button>
           <button class="main" onClick={() => actions.current.runOne()} title="Ctrl Enter: the selection, or the statement at the cursor">Run</button>
@@ -67,6 +68,7 @@ export default function Sql() {
         <Split height={height} onHeight={setHeight} />
         <Results run={run} onPlace={() => showPlace(editor, tab.id, run)} />
       </div>
+      {renamed !== null && <Rename id={renamed} onClose={() => { setRenamed(null); editor.current?.view.focus(); }} />}
       {past && <History onClose={() => setPast(false)} onPick={(sql) => { setPast(false); work.open(null, sql); }} />}
     </div>
   );
@@ -129,10 +131,10 @@ async function explain(piece: Piece, editor: RefObject<Editor | null>): Promise<
   editor.current?.clearMarks();
   tell('The statement runs, for its plan');
   try {
-    if (parametersOf(text).length > 0) throw new Error('the plan of a statement with parameters is not shown: write their values into the text');
+    const values = work.valuesFor(parametersOf(text), work.parameters.value[tab.id] ?? {});
     const sql = isExplained ? text : `${prefix}${text}`;
     await work.free(tab.id);
-    const rows = await ask(sql, [], tab.id);
+    const rows = await ask(sql, [], tab.id, values);
     const answer = rows.map((row) => Object.values(row)).find((values) => String(values.at(-1)).trimStart().startsWith('['));
     if (!answer) throw new Error('EXPLAIN answered without JSON');
     plan.value = planOf(text, String(answer.at(-1)));
@@ -160,7 +162,7 @@ function openFile(): void {
   input.click();
 }
 
-function usePageKeys(actions: { current: Actions }, onPast: () => void, editor: RefObject<Editor | null>): void {
+function usePageKeys(actions: { current: Actions }, onPast: () => void, onRename: () => void, editor: RefObject<Editor | null>): void {
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       if (event.defaultPrevented || place.value.view !== 'sql' || document.querySelector('dialog[open]')) return;
@@ -174,6 +176,7 @@ function usePageKeys(actions: { current: Actions }, onPast: () => void, editor: 
       else if (event.altKey && event.code === 'KeyH') onPast();
       else if (event.altKey && key === 'pageup') work.neighbour(-1);
       else if (event.altKey && key === 'pagedown') work.neighbour(1);
+      else if (event.key === 'F2') onRename();
       else if (event.key === 'F6') nextRegion(editor, event.shiftKey ? -1 : 1);
       else if (event.key === 'Escape' && run?.state.value === 'running') void run.cancel();
       else return;
@@ -233,13 +236,31 @@ function RelationItem({ relation, onPick }: { relation: Relation; onPick: (text:
   );
 }
 
-function Tabs({ onClose }: { onClose: (id: string) => void }) {
+/** Asks for the name of a script. */
+function Rename({ id, onClose }: { id: string; onClose: () => void }) {
+  const tab = work.tabs.value.find((known) => known.id === id);
+  const [name, setName] = useState(tab?.name ?? '');
+  const submit = (event: Event) => {
+    event.preventDefault();
+    if (name.trim()) work.change(id, { name: name.trim() });
+    onClose();
+  };
+  return (
+    <Dialog title="Name of the script" onClose={onClose}>
+      <form onSubmit={submit}>
+        <input aria-label="Name" value={name} maxLength={200} onInput={(event) => setName(event.currentTarget.value)} onFocus={(event) => event.currentTarget.select()} required autofocus />
+        <div class="row"><button type="button" onClick={onClose}>Not now</button><button class="main">Rename</button></div>
+      </form>
+    </Dialog>
+  );
+}
+
+function Tabs({ onClose, onRename }: { onClose: (id: string) => void; onRename: (id: string) => void }) {
   return (
     <div class="tabs" role="group" aria-label="Scripts">
       {work.tabs.value.map((tab) => (
         <div key={tab.id} class={tab.id === work.active.value ? 'tab on' : 'tab'}>
-          <button aria-pressed={tab.id === work.active.value} onClick={() => { work.active.value = tab.id; }}
-            onDblClick={() => { const name = prompt('Name of the script', tab.name)?.trim(); if (name) work.change(tab.id, { name }); }}>
+          <button aria-pressed={tab.id === work.active.value} aria-keyshortcuts="F2" title="A double click, or F2, renames it" onClick={() => { work.active.value = tab.id; }} onDblClick={() => onRename(tab.id)}>
             {tab.name}{tab.changed && tab.name.endsWith('.sql') ? ' •' : ''}
           </button>
           <button class="close" aria-label={`Close ${tab.name}`} onClick={() => onClose(tab.id)}>×</button>

@@ -110,9 +110,9 @@ pub struct Advice {
     /// The bytes of the existing copies.
     #[serde(default)]
     pub copied_bytes: f64,
-    /// Statements that drop copies which are best for no query of the workload.
+    /// Statements that drop copies which are best for no query of the workload, with the statements that restore these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unused: Vec<String>,
+    pub unused: Vec<(String, String)>,
     /// The relative error that was used to decide whether to keep.
     pub model_error: f64,
     /// The maximum bytes of the table with its copies. `None`: no limit.
@@ -448,8 +448,8 @@ fn cheapest(model: &dyn CostModel, design: &Design, query: &Query, options: &Opt
     costs.fold(model.query(design, query), |best, cost| if cost.ms < best.ms { cost } else { best })
 }
 
-/// The statements that drop copies which are no query's cheapest.
-fn unused(model: &dyn CostModel, workload: &Workload, current: &Design, options: &Options) -> Vec<String> {
+/// The statements that drop copies which are no query's cheapest, with those that restore them.
+fn unused(model: &dyn CostModel, workload: &Workload, current: &Design, options: &Options) -> Vec<(String, String)> {
     let serves = |copy: &Existing| {
         workload.queries.iter().filter(|query| copy.serves(query)).any(|query| {
             let least = cheapest(model, current, query, options).ms;
@@ -457,7 +457,15 @@ fn unused(model: &dyn CostModel, workload: &Workload, current: &Design, options:
         })
     };
     let unused = options.existing.iter().filter(|copy| copy.is_current && !serves(copy));
-    unused.map(|copy| copy_statements(&options.table, &copy.name, &copy.design, &[]).1).collect()
+    let name = |column: usize| model.column_name(column).to_owned();
+    unused.map(|copy| drop_statements(&options.table, copy, name)).collect()
+}
+
+/// The statement that drops a copy, and the one that restores it.
+fn drop_statements(table: &str, copy: &Existing, name: impl Fn(usize) -> String) -> (String, String) {
+    let columns: Vec<String> = copy.columns.iter().map(|column| name(*column)).collect();
+    let (add, drop) = copy_statements(table, &copy.name, &copy.design, &columns);
+    (drop, add)
 }
 
 impl CopyAdvice {
@@ -511,11 +519,7 @@ fn propose_copies(
         let queries = served.map(|(query, _)| query.name.clone()).collect();
         copies.push(CopyProposal { design, columns, bytes: copy.bytes, queries, apply, revert });
     }
-    let drop = |e: &Existing| {
-        let columns: Vec<String> = e.columns.iter().map(|c| names.columns()[*c].clone()).collect();
-        let (add, drop) = copy_statements(&options.table, &e.name, &e.design, &columns);
-        (drop, add)
-    };
+    let drop = |copy| drop_statements(&options.table, copy, |column| names.columns()[column].clone());
     let dropped = unused.into_iter().map(drop).collect();
     let break_even_runs = break_even(conversion_ms, now.total.ms - set.ms);
     let (ms, bytes) = (set.ms, set.bytes);

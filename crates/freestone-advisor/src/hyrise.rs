@@ -100,6 +100,15 @@ pub fn lay_out(widths: &[u64], rows: f64, queries: &[MemoryQuery]) -> Vec<Vec<us
     layout
 }
 
+/// Every layout of `columns` columns, in the form of [`lay_out`]: containers in the order of their first columns. There are 203 of
+/// 6 columns, and 4140 of 8.
+pub fn every_layout(columns: usize) -> Vec<Vec<Vec<usize>>> {
+    let items: Vec<Vec<usize>> = (0..columns).map(|column| vec![column]).collect();
+    let mut layouts = vec![];
+    partition::each_partition(columns, &mut |numbers| layouts.push(partition::blocks(numbers, &items)));
+    layouts
+}
+
 /// The cheapest cover: for every set of atoms, the candidate that contains its first atom, plus the best cover of the
 /// rest. A union of atoms is a candidate only if it costs less than its atoms cost when covered otherwise.
 fn cover(atoms: &[Vec<usize>], cost: &dyn Fn(&[usize]) -> f64) -> Vec<Vec<usize>> {
@@ -257,6 +266,20 @@ mod tests {
             layout_misses(&columns, &widths, 1e6, &queries) / layout_misses(&row, &widths, 1e6, &queries)
         };
         assert!(ratio(0.0001) > 15.0 && ratio(1.0) == 1.0);
+    }
+
+    #[test]
+    fn every_layout_is_a_partition_in_order() {
+        let layouts = every_layout(6);
+        assert_eq!(layouts.len(), 203);
+        assert_eq!(layouts.iter().cloned().collect::<HashSet<_>>().len(), 203);
+        for layout in &layouts {
+            assert!(
+                layout.is_sorted_by_key(|group| group[0]) && layout.iter().all(|group| group.is_sorted()),
+                "{layout:?}"
+            );
+            assert_eq!(layout.iter().map(Vec::len).sum::<usize>(), 6);
+        }
     }
 
     #[test]

@@ -248,6 +248,10 @@ pub struct UiArgs {
     /// The database folder. Without it, or with :memory:, the database is in memory and can be changed
     pub db: Option<PathBuf>,
 
+    /// Listens on this port of the loopback interface (0: any free one) [default: the same one for the same database]
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+
     /// Prints the address and opens no browser
     #[arg(long)]
     pub no_open: bool,

@@ -177,6 +177,37 @@ fn a_console_reads_while_another_process_writes() {
 }
 
 #[test]
+fn a_database_has_the_same_address_at_each_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (database, other) = (folder.path().join("sales"), folder.path().join("other").join("sales"));
+    std::fs::create_dir(folder.path().join("other")).expect("a folder");
+    let session = |console: &mut Console| {
+        console.log_in();
+        console.session()
+    };
+    let mut first = Console::start(&[path_text(&database), "--write"]);
+    let (address, told) = (first.address.clone(), session(&mut first));
+    assert_eq!(first.stop("-TERM"), Some(0));
+    let mut again = Console::start(&[path_text(&database)]);
+    assert_eq!(again.address, address, "browsers keep scripts by address");
+    assert_eq!(session(&mut again)["id"], told["id"]);
+    // The port of one that runs is not taken from it.
+    let mut beside = Console::start(&[path_text(&database)]);
+    assert_ne!(beside.address, address);
+    assert_eq!(session(&mut beside)["id"], told["id"]);
+    let port = address.rsplit_once(':').expect("a port").1;
+    let refused = freestone(&["ui", path_text(&database), "--no-open", "--port", port]);
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && message.contains(port), "{message}");
+    assert_eq!(again.stop("-TERM"), Some(0));
+    let mut other = Console::start(&[path_text(&other), "--write", "--port", port]);
+    assert_eq!(other.address, address);
+    let session = session(&mut other);
+    assert_eq!(session["database"], told["database"]);
+    assert_ne!(session["id"], told["id"], "databases of one name are told apart");
+}
+
+#[test]
 fn a_console_writes_if_it_may() {
     let folder = tempfile::tempdir().expect("a folder");
     let database = folder.path().join("new");
@@ -211,7 +242,7 @@ fn a_console_without_a_database_is_in_memory() {
     let mut stream = TcpStream::connect(&console.address).expect("a connection");
     let cookie = console.cookie.as_deref().expect("a cookie");
     let request = format!(
-        "POST /api/query HTTP/1.1\r\nHost: {0}\r\nX-Freestone: 1\r\nContent-Type: application/json\r\nCookie: {cookie}\r\n\
+        "POST /api/query HTTP/1.1\r\nHost: {0}\r\nOrigin: http://{0}\r\nX-Freestone: 1\r\nContent-Type: application/json\r\nCookie: {cookie}\r\n\
          Content-Length: {1}\r\n\r\n{body}",
         console.address,
         body.len()

@@ -408,7 +408,7 @@ impl Results {
     fn time_bars(&self) -> Part {
         let group = |(query, times): (&Query, &Vec<f64>)| {
             let bars = FORMS.iter().zip(times);
-            let bars = bars.map(|(form, time)| Bar { label: form.name.into(), value: *time, is_reference: false });
+            let bars = bars.map(|(form, time)| Bar::new(form.name, *time));
             BarGroup { label: query.what.clone(), note: query.name.into(), bars: bars.collect() }
         };
         let groups = self.queries.iter().zip(&self.times).map(group).collect();
@@ -432,11 +432,7 @@ impl Results {
     }
 
     fn size_bars(&self) -> Part {
-        let bar = |label: &str, bytes: u64, is_reference| Bar {
-            label: label.into(),
-            value: bytes as f64 / 1e6,
-            is_reference,
-        };
+        let bar = |label: &str, bytes: u64, is_reference| Bar { is_reference, ..Bar::new(label, bytes as f64 / 1e6) };
         let mut bars: Vec<Bar> =
             FORMS.iter().zip(&self.forms).map(|(form, s)| bar(form.name, s.bytes, false)).collect();
         bars.push(bar("Parquet, Snappy", self.input, true));

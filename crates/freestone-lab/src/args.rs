@@ -53,6 +53,10 @@ pub enum Command {
         #[command(flatten)]
         tenants: TenantArgs,
 
+        /// The seconds of the run: protocol-* leave out, and name, what does not fit
+        #[arg(long, value_name = "S")]
+        time: Option<u32>,
+
         /// The folder for results
         #[arg(long, value_name = "DIR", default_value = "freestone-lab")]
         output: PathBuf,
@@ -63,8 +67,8 @@ pub enum Command {
         #[arg(long)]
         run: bool,
 
-        /// The minutes after which no further experiment begins
-        #[arg(long, value_name = "N", default_value_t = 25, requires = "run")]
+        /// The minutes after which no experiment begins, and the last one is ended
+        #[arg(long, value_name = "N", default_value_t = 28, requires = "run")]
         minutes: u64,
 
         /// The folder with the results
@@ -138,6 +142,13 @@ pub enum Command {
         #[arg(long)]
         rows: usize,
     },
+    /// Times rows and columns in memory, and prints JSON
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    ProbeLayouts {
+        #[arg(long)]
+        rows: usize,
+    },
     /// Boots an emulated virtual machine with a database's server, to try its files. Emulation is never measured
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
@@ -207,7 +218,7 @@ pub struct TenantArgs {
     #[arg(long)]
     repetitions: Option<usize>,
 
-    /// The short variant: a small scale, one repetition, few points
+    /// The short variant: a small scale, one repetition, few points; of protocol-*, few engines and no WAN
     #[arg(long)]
     short: bool,
 

@@ -80,7 +80,7 @@ fn print(line: &str) -> Result<(), Failure> {
 fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::List => list(),
-        Command::Run { names, rows, scale, queries, latencies, designs, scan, tenants, output } => {
+        Command::Run { names, rows, scale, queries, latencies, designs, scan, tenants, time, output } => {
             let (rows, scale, queries, latencies) = (*rows, *scale, *queries, *latencies);
             let (designs, tenants, output) = (designs.clone(), tenants.options(), output.clone());
             let options = RunOptions {
@@ -91,6 +91,7 @@ fn run(command: &Command) -> Result<(), Failure> {
                 designs,
                 scan: scan.settings(),
                 tenants,
+                time: time.map(|seconds| Duration::from_secs(seconds.into())),
                 output,
                 threads: 0,
                 versions: versions(),
@@ -120,15 +121,21 @@ fn run(command: &Command) -> Result<(), Failure> {
             Err(error) => Err(Failure::error(format!("cannot start the program: {error}"))),
         },
         #[cfg(target_os = "linux")]
-        Command::ProbeAllocators { rows } => {
-            let folder = std::env::temp_dir().join(format!("freestone-lab-{}", std::process::id()));
-            let found = tenants::probe::allocators(*rows, &folder);
-            let _ = std::fs::remove_dir_all(&folder);
-            print(&found?)
-        }
+        Command::ProbeAllocators { rows } => probe(|folder| tenants::probe::allocators(*rows, folder)),
+        #[cfg(target_os = "linux")]
+        Command::ProbeLayouts { rows } => probe(|folder| tenants::probe::layouts(*rows, folder)),
         #[cfg(target_os = "linux")]
         Command::TryMachine { program, database } => print(&tenants::levels::machine::try_emulated(program, database)?),
     }
+}
+
+/// Prints what a probe finds with a folder of its own, which is removed.
+#[cfg(target_os = "linux")]
+fn probe(run: impl FnOnce(&Path) -> Result<String, LabError>) -> Result<(), Failure> {
+    let folder = std::env::temp_dir().join(format!("freestone-lab-{}", std::process::id()));
+    let found = run(&folder);
+    let _ = std::fs::remove_dir_all(&folder);
+    print(&found?)
 }
 
 fn list() -> Result<(), Failure> {

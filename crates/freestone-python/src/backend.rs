@@ -6,7 +6,9 @@ use std::sync::{Arc, Weak};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use freestone::{Database, Error, ErrorKind, Inputs, Options, Outcome, Result, Session, Statement};
+use freestone::{
+    Database, Error, ErrorKind, HostFunction, Inputs, Options, Outcome, Result, Session, Statement, TransactionStatus,
+};
 use freestone_wire::Strings;
 use freestone_wire::client::Prepared;
 use futures::FutureExt;
@@ -14,6 +16,7 @@ use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
 use parking_lot::Mutex;
 
+use crate::calls::Calls;
 use crate::remote::Remote;
 
 /// A database as one connection sees it. In this process, statements of several threads run concurrently.
@@ -51,8 +54,43 @@ pub trait Backend: Send + Sync {
         strings: Strings,
     ) -> BoxFuture<'static, Result<Answer>>;
 
+    /// Whether a transaction of several statements is open; false if that is not known here.
+    fn in_transaction(&self) -> bool {
+        false
+    }
+
+    /// The functions of Python that its statements call now.
+    ///
+    /// # Errors
+    /// The database is on a server.
+    fn calls(&self) -> Result<Arc<Calls>> {
+        Err(on_server())
+    }
+
+    /// Adds a function or an aggregate of Python to SQL, for this connection.
+    fn create_function(&self, _: HostFunction, _: Kind) -> Result<()> {
+        Err(on_server())
+    }
+
+    /// Removes such a function.
+    fn remove_function(&self, _: &str) -> Result<()> {
+        Err(on_server())
+    }
+
     /// Cancels what the connection is executing.
     fn cancel(&self);
+}
+
+/// A function of each row, or of the rows of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Scalar,
+    Aggregate,
+}
+
+fn on_server() -> Error {
+    Error::new(ErrorKind::Unsupported, "functions of Python run in this process, and the database is on a server")
+        .with_hint("fetch the rows and compute with them here, or open the database in this process")
 }
 
 /// The properties of a query before it runs.
@@ -94,7 +132,7 @@ pub fn open(address: &str, options: Options) -> Result<Arc<dyn Backend>> {
         ":memory:" => Database::in_memory(options)?,
         path => shared(Path::new(path), options)?,
     };
-    Ok(Arc::new(Embedded { session: Arc::new(database.session()) }))
+    Ok(Arc::new(Embedded { session: Arc::new(database.session()), calls: Arc::default() }))
 }
 
 /// A database of this process that connections have open, by its folder, its options and the process.
@@ -128,11 +166,15 @@ fn shared(path: &Path, options: Options) -> Result<Arc<Database>> {
 /// The engine in this process.
 struct Embedded {
     session: Arc<Session>,
+    /// Its functions of Python that run now.
+    calls: Arc<Calls>,
 }
 
 impl Backend for Embedded {
     fn another(&self) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::new(Embedded { session: Arc::new(self.session.database().session()) }))
+        let session = self.session.database().session();
+        session.use_functions_of(&self.session);
+        Ok(Arc::new(Embedded { session: Arc::new(session), calls: self.calls.clone() }))
     }
 
     fn is_remote(&self) -> bool {
@@ -197,7 +239,27 @@ impl Backend for Embedded {
         })
     }
 
+    fn in_transaction(&self) -> bool {
+        self.session.transaction_status() != TransactionStatus::Idle
+    }
+
+    fn calls(&self) -> Result<Arc<Calls>> {
+        Ok(self.calls.clone())
+    }
+
+    fn create_function(&self, function: HostFunction, kind: Kind) -> Result<()> {
+        match kind {
+            Kind::Scalar => self.session.create_function(function),
+            Kind::Aggregate => self.session.create_aggregate(function),
+        }
+    }
+
+    fn remove_function(&self, name: &str) -> Result<()> {
+        self.session.remove_function(name)
+    }
+
     fn cancel(&self) {
         self.session.cancel_handle().cancel();
+        self.calls.interrupt();
     }
 }

@@ -7,9 +7,10 @@ use freestone::{Error, ErrorKind, Options, Statement, Strings, parse_script, par
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
-use crate::backend;
+use crate::backend::{self, Kind};
 use crate::closed::Closed;
 use crate::error::{OrRaise, interface, raise};
+use crate::functions::Given;
 use crate::inputs;
 use crate::query::{Link, Query};
 use crate::results::{self, StatementStart};
@@ -121,6 +122,43 @@ impl Connection {
         }
     }
 
+    /// Adds a function of Python to SQL. `types` is a query with a column per parameter and one for the result; the parameters at
+    /// `any` take every type. `body` computes it.
+    #[pyo3(signature = (name, body, types, any, accepts_more, takes_nulls, side_effects, aggregate))]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+    fn create_function(
+        &self,
+        py: Python<'_>,
+        name: String,
+        body: Py<PyAny>,
+        types: &Query,
+        any: Vec<usize>,
+        accepts_more: bool,
+        takes_nulls: bool,
+        side_effects: bool,
+        aggregate: bool,
+    ) -> PyResult<()> {
+        let link = self.link(py)?;
+        let mut parameters: Vec<_> = types.data_types(py)?.into_iter().map(Some).collect();
+        let Some(Some(result)) = parameters.pop() else {
+            return Err(interface(py, "a function has a type of results", "give return_type"));
+        };
+        for (at, parameter) in parameters.iter_mut().enumerate() {
+            if any.contains(&at) {
+                *parameter = None;
+            }
+        }
+        let (is_volatile, kind) = (side_effects, if aggregate { Kind::Aggregate } else { Kind::Scalar });
+        let given = Given { name, parameters, accepts_more, result, is_volatile, takes_nulls, body };
+        let calls = link.backend.calls().or_raise(py)?;
+        link.backend.create_function(given.hosted(&calls, link.workers.address()), kind).or_raise(py)
+    }
+
+    /// Removes a function of Python.
+    fn remove_function(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.link(py)?.backend.remove_function(name).or_raise(py)
+    }
+
     /// Cancels the running statements.
     fn cancel(&self) {
         if let Some(link) = self.link.lock().as_ref() {
@@ -142,6 +180,12 @@ impl Connection {
     #[getter]
     fn remote(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.link(py)?.backend.is_remote())
+    }
+
+    /// Whether a transaction of several statements is open; false if that is not known here.
+    #[getter]
+    fn in_transaction(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.link(py)?.backend.in_transaction())
     }
 
     #[getter]

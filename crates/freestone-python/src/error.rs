@@ -1,5 +1,7 @@
 //! Conversion of the engine's errors to the exceptions of `freestone.exceptions`.
 
+use std::fmt;
+
 use freestone::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -7,7 +9,11 @@ use pyo3::types::PyType;
 /// The exception for an error: its class follows from the kind, and its `message` and `hint` are those of the command
 /// line.
 pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
-    made(py, class_of(error.kind()), &text_of(error), error.hint(), Some(error.sqlstate()))
+    let made = made(py, class_of(error.kind()), &text_of(error), error.hint(), Some(error.sqlstate()));
+    if let Some(Raised(cause)) = error.cause().and_then(|cause| cause.downcast_ref()) {
+        made.set_cause(py, Some(cause.clone_ref(py)));
+    }
+    made
 }
 
 /// The message, and the line of the statement that has the error.
@@ -61,3 +67,20 @@ impl<T> OrRaise<T> for Result<T, Error> {
         self.map_err(|error| to_python(py, &error))
     }
 }
+
+/// The exception of a function, as the cause of an error.
+pub struct Raised(pub PyErr);
+
+impl fmt::Debug for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Raised")
+    }
+}
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an exception of Python")
+    }
+}
+
+impl std::error::Error for Raised {}

@@ -6,11 +6,13 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
 
 mod backend;
+mod calls;
 mod capsule;
 mod closed;
 mod connection;
 mod error;
 mod frames;
+mod functions;
 mod inputs;
 mod nested;
 mod numpy_times;

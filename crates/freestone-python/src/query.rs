@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchIterator};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use freestone::{Error, Inputs, Statement, Strings, parse_script, type_name};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -87,6 +87,17 @@ impl Query {
             State::Lazy(Planned { schema, .. }) | State::Rows(schema, _) => Some(schema),
             State::Done { .. } => None,
         }
+    }
+
+    /// The types of its columns, if each of them is one of plain values, and not of texts of which only some are allowed.
+    pub fn data_types(&self, py: Python<'_>) -> PyResult<Vec<DataType>> {
+        let fields = self.schema().map(|schema| schema.fields().clone()).unwrap_or_default();
+        if fields.last().is_some_and(|field| !field.metadata().is_empty()) {
+            let message = "a function cannot return ENUM and other types of which only some texts are values";
+            let hint = "return VARCHAR, and cast it in SQL: CAST(f(x) AS type)";
+            return Err(crate::error::raise(py, "NotSupportedError", message, Some(hint)));
+        }
+        Ok(fields.iter().map(|field| field.data_type().clone()).collect())
     }
 
     /// The rows, from the first one.

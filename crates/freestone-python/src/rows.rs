@@ -114,7 +114,7 @@ fn each_time<'py>(
 }
 
 /// The values of a column.
-fn objects<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
+pub fn objects<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
     use DataType::*;
     match array.data_type() {
         Null => Ok(vec![py.None().into_bound(py); array.len()]),

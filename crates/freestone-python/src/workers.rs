@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use crate::calls;
 use crate::error::interface;
 
 /// The interval at which a waiting thread checks for signals.
@@ -38,8 +39,15 @@ impl Workers {
         Ok(Arc::new(Workers { count, current, leaving: one_at_a_time.then(Mutex::default) }))
     }
 
-    /// Raises an error if this process is a fork of the one that opened the database.
+    /// What tells these workers from others.
+    pub fn address(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+
+    /// Raises an error if this process is a fork of the one that opened the database, or this thread is within a function that a
+    /// statement of these workers calls.
     pub fn check_process(&self, py: Python<'_>) -> PyResult<()> {
+        calls::check_not_within(py, self.address())?;
         if self.current.lock().are_of_this_process() {
             return Ok(());
         }

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use crate::csv;
-use crate::findings::{BarGroup, Bars, Lines, Series, StackGroup, Stacks, significant};
+use crate::findings::{Bar, BarGroup, Bars, Lines, PUBLISHED, Series, StackGroup, Stacks, significant};
 use crate::page::escape;
 
 const BAR_HEIGHT: f64 = 18.0;
@@ -61,10 +61,11 @@ fn bar_label(name: &str, label_width: f64, y: f64, out: &mut String) {
     );
 }
 
-/// Horizontal bars from 0. The smallest and those that are as good are highlighted, and reference values are pale.
+/// Horizontal bars from 0. The smallest and those that are as good are highlighted, reference values are pale, and a paper's own
+/// figures are hollow. Bars of storage designs have the colours of their lines.
 fn bar_group(group: &BarGroup, (unit, tie): (&str, f64), width: f64) -> String {
     let end = scale_end(group);
-    let compared = group.bars.iter().filter(|bar| !bar.is_reference);
+    let compared = group.bars.iter().filter(|bar| !bar.is_reference && !bar.is_published);
     let least = compared.map(|bar| bar.value).fold(f64::INFINITY, f64::min) * (1.0 + tie);
     let height = group.bars.len() as f64 * (BAR_HEIGHT + BAR_GAP);
     let label = format!("{}, {unit}", group.label);
@@ -74,11 +75,7 @@ fn bar_group(group: &BarGroup, (unit, tie): (&str, f64), width: f64) -> String {
         let y = at as f64 * (BAR_HEIGHT + BAR_GAP) + BAR_GAP / 2.0;
         let middle = y + BAR_HEIGHT * 0.72;
         let length = ((bar.value / end).min(1.0) * (width - left - VALUE_WIDTH)).max(1.5);
-        let class = match bar {
-            bar if bar.is_reference => "bar pale",
-            bar if bar.value <= least => "bar best",
-            _ => "bar",
-        };
+        let class = bar_class(bar, least);
         bar_label(&bar.label, left, middle, &mut out);
         let _ = write!(
             out,
@@ -102,6 +99,20 @@ fn bar_group(group: &BarGroup, (unit, tie): (&str, f64), width: f64) -> String {
     }
     out.push_str("</svg>");
     out
+}
+
+/// The classes of a bar, of which those up to `least` are as good as the best.
+fn bar_class(bar: &Bar, least: f64) -> String {
+    let kind = match bar {
+        bar if bar.is_published => "bar hollow",
+        bar if bar.is_reference => "bar pale",
+        bar if bar.value <= least => "bar best",
+        _ => "bar",
+    };
+    match colour_of_design(&bar.label) {
+        Some(colour) if !bar.is_reference => format!("{kind} design s{colour}"),
+        _ => kind.to_owned(),
+    }
 }
 
 /// The colours of parts, which are none of a design's.
@@ -220,8 +231,25 @@ fn colour_of_design(label: &str) -> Option<usize> {
     }
 }
 
-/// The classes of each line: a design has its colour, and others have what is free. Further lines of one colour are dashed.
+/// The classes of each line: a design has its colour, and others have what is free. Further lines of one colour are dashed. A
+/// paper's own line has the colour of the measured one.
 fn colours(series: &[Series]) -> Vec<String> {
+    let measured: Vec<Series> = series.iter().filter(|series| !series.is_published).cloned().collect();
+    let of_measured = colours_of_measured(&measured);
+    let mut next = of_measured.iter();
+    let class = |series: &Series| match series.is_published {
+        false => next.next().cloned().unwrap_or_default(),
+        true => {
+            let base = series.label.strip_suffix(PUBLISHED).unwrap_or(&series.label);
+            let same = measured.iter().position(|series| series.label == base).map(|at| of_measured[at].clone());
+            let colour = same.or_else(|| Some(format!("s{}", colour_of_design(base)?))).unwrap_or("s7".to_owned());
+            format!("{} published", colour.split(' ').next().unwrap_or("s7"))
+        }
+    };
+    series.iter().map(class).collect()
+}
+
+fn colours_of_measured(series: &[Series]) -> Vec<String> {
     let designs: Vec<Option<usize>> = series.iter().map(|series| colour_of_design(&series.label)).collect();
     let mut free = (0..COLOURS).filter(|colour| !designs.contains(&Some(*colour))).cycle();
     let mut used = [0; COLOURS];
@@ -511,7 +539,7 @@ mod tests {
 
     #[test]
     fn one_long_bar_is_cut() {
-        let bar = |value| Bar { label: "a".into(), value, is_reference: false };
+        let bar = |value| Bar::new("a", value);
         let group = BarGroup { label: "q".into(), note: String::new(), bars: [1.0, 2.0, 2.0, 90.0].map(bar).into() };
         assert_eq!(scale_end(&group), 6.0);
         let svg = bars(&Bars { title: "t".into(), unit: "ms".into(), tie: 0.0, groups: vec![group] });
@@ -520,7 +548,7 @@ mod tests {
 
     #[test]
     fn the_least_bar_is_set_off_and_references_are_not() {
-        let bar = |label: &str, value, is_reference| Bar { label: label.into(), value, is_reference };
+        let bar = |label: &str, value, is_reference| Bar { is_reference, ..Bar::new(label, value) };
         let group = BarGroup {
             label: "size".into(),
             note: String::new(),
@@ -597,6 +625,31 @@ mod tests {
         assert_eq!(classes(&["column", "row", "column plain", "peer"]), ["s1", "s0", "s1 dashed", "s2"]);
         let many = classes(&(0..16).map(|_| "peer").collect::<Vec<_>>());
         assert_eq!((many[0].as_str(), many[8].as_str()), ("s0", "s0 dashed"), "further series can be told apart");
+    }
+
+    #[test]
+    fn published_figures_have_the_colours_of_ours_and_are_hollow() {
+        let series = [
+            Series::new("peer", vec![1.0, 2.0]),
+            Series::new("row", vec![2.0, 2.0]),
+            Series::published("peer", vec![1.0, 3.0]),
+            Series::published("row", vec![3.0, 2.0]),
+            Series::published("column", vec![3.0, 2.0]),
+        ];
+        let classes = colours(&series);
+        assert_eq!(classes, ["s1", "s0", "s1 published", "s0 published", "s1 published"]);
+        let svg = lines(&chart(&[1.0, 2.0], series.into()));
+        assert_eq!(svg.matches("class=\"dot s1 published\"").count(), 4, "{svg}");
+        assert!(svg.contains("published</text>"), "{svg}");
+        let bars_of = |bars| BarGroup { label: "size".into(), note: String::new(), bars };
+        let group = bars_of(vec![Bar::new("row", 2.0), Bar::new("peer", 1.5), Bar::published("row", 1.0)]);
+        let svg = bars(&Bars { title: "t".into(), unit: "B".into(), tie: 0.0, groups: vec![group] });
+        assert!(
+            svg.contains("\"bar design s0\"")
+                && svg.contains("\"bar best\"")
+                && svg.contains("\"bar hollow design s0\""),
+            "{svg}"
+        );
     }
 
     #[test]

@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn bars_and_stacks_are_lines() {
-        let bar = Bar { label: "row".into(), value: 1.5, is_reference: false };
+        let bar = Bar::new("row", 1.5);
         let group = BarGroup { label: "q".into(), note: String::new(), bars: vec![bar] };
         let chart = Bars { title: "t".into(), unit: "ms".into(), tie: 0.0, groups: vec![group] };
         assert_eq!(of_bars(&chart), "chart,bar,ms\nq,row,1.5\n");

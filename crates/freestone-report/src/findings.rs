@@ -137,7 +137,25 @@ pub struct Bar {
     /// A reference value, which is never the best.
     #[serde(default)]
     pub is_reference: bool,
+    /// A paper's own figure, which is drawn hollow and never the best.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_published: bool,
 }
+
+impl Bar {
+    /// A measured bar.
+    pub fn new(label: impl Into<String>, value: f64) -> Bar {
+        Bar { label: label.into(), value, is_reference: false, is_published: false }
+    }
+
+    /// A paper's own figure beside the measured bar of this name.
+    pub fn published(label: &str, value: f64) -> Bar {
+        Bar { is_published: true, ..Bar::new(format!("{label}{PUBLISHED}"), value) }
+    }
+}
+
+/// How the name of a paper's own figure ends, after the name of the measured one.
+pub(crate) const PUBLISHED: &str = ", published";
 
 /// Small adjacent charts of bars whose parts add up, such as the times of the steps of a scan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -200,12 +218,20 @@ pub struct Series {
     /// The standard deviation of each value, drawn as an error bar. Empty if it is unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spread: Vec<f64>,
+    /// Whether these are a paper's own figures, which are drawn with hollow points.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_published: bool,
 }
 
 impl Series {
     /// A line without error bars.
     pub fn new(label: impl Into<String>, values: Vec<f64>) -> Series {
-        Series { label: label.into(), values, spread: vec![] }
+        Series { label: label.into(), values, spread: vec![], is_published: false }
+    }
+
+    /// A paper's own figures beside the measured line of this name.
+    pub fn published(label: &str, values: Vec<f64>) -> Series {
+        Series { is_published: true, ..Series::new(format!("{label}{PUBLISHED}"), values) }
     }
 }
 

@@ -83,17 +83,17 @@ fn claims(runs: &[Findings], out: &mut String) {
             "{hold} of {all} claims hold here, on this machine with this engine, at the sizes that the experiments below name."
         ),
     };
-    let _ = write!(
-        out,
-        "<section id=\"claims\"><h2>What the papers claim</h2><p>{held}{missing}</p><div class=\"table\"><table class=\"claims\"><thead><tr>\
-         <th></th><th>Claim</th><th>Where</th><th>Measured here</th><th>Why not</th></tr></thead><tbody>"
+    let _ = write!(out, "<section id=\"claims\"><h2>What the papers claim</h2><p>{held}{missing}</p>");
+    by_source(&claims, out);
+    out.push_str(
+        "<div class=\"table\"><table class=\"claims\"><thead><tr><th></th><th>Claim</th><th>Where</th><th>Measured here</th>\
+         <th>Why not</th></tr></thead><tbody>",
     );
+    let mut claims = claims;
+    // Those of a state stay in the order of the runs.
+    claims.sort_by_key(|(_, check)| state(check));
     for (run, check) in claims {
-        let (class, word) = match check {
-            check if check.holds => ("yes", "holds"),
-            check if check.is_unmeasured => ("note", "not measured"),
-            _ => ("no", "does not"),
-        };
+        let (class, word) = STATES[state(check)];
         let _ = write!(
             out,
             "<tr><td class=\"{class}\">{word}</td><td><a href=\"#{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td></tr>",
@@ -105,6 +105,45 @@ fn claims(runs: &[Findings], out: &mut String) {
         );
     }
     out.push_str("</tbody></table></div></section>\n");
+}
+
+/// The states of a claim: the class of the page, and the word.
+const STATES: [(&str, &str); 3] = [("yes", "holds"), ("no", "does not"), ("note", "not measured")];
+
+fn state(check: &Check) -> usize {
+    match check {
+        check if check.holds => 0,
+        check if check.is_unmeasured => 2,
+        _ => 1,
+    }
+}
+
+/// The paper of a source: up to its year.
+fn paper(source: &str) -> &str {
+    let is_year = |at: &usize| source[*at..].chars().take(4).filter(char::is_ascii_digit).count() == 4;
+    let year = source.char_indices().map(|(at, _)| at).find(is_year);
+    year.map_or(source, |at| &source[..at + 4])
+}
+
+/// The number of claims in each state, by paper.
+fn by_source(claims: &[(&Findings, &Check)], out: &mut String) {
+    let mut counts: Vec<(&str, [usize; 3])> = vec![];
+    for (run, check) in claims {
+        let source = paper(&run.source);
+        let at = counts.iter().position(|(name, _)| *name == source).unwrap_or_else(|| {
+            counts.push((source, [0; 3]));
+            counts.len() - 1
+        });
+        counts[at].1[state(check)] += 1;
+    }
+    if counts.len() < 2 {
+        return;
+    }
+    let mut table = Table::new("Claims by state", 1, &["source", STATES[0].1, STATES[1].1, STATES[2].1]);
+    for (source, of_state) in counts {
+        table.push(std::iter::once(source.to_owned()).chain(of_state.map(|count| count.to_string())));
+    }
+    table_html(&table, out);
 }
 
 fn part_html(part: &Part, out: &mut String) {
@@ -232,6 +271,36 @@ mod tests {
         assert!(table.contains("1 of 2 claims hold") && !table.contains("of this project"), "{table}");
         assert_eq!((table.matches("6.2, Figure 2").count(), table.matches("a fast disk").count()), (2, 1));
         assert!(!html("Title", "Lead", &[run("a")]).contains("id=\"claims\""), "no claims, no table");
+    }
+
+    #[test]
+    fn claims_of_several_papers_are_counted_and_sorted_by_state() {
+        let claim = |statement: &str, holds| Check::new(statement, holds, "x").claimed("1");
+        let missing = Check::unmeasured("c missing", "no tool").claimed("2");
+        let of =
+            |source: &str, checks| Findings { source: source.into(), parts: vec![Part::checks(checks)], ..run("a") };
+        let runs = [
+            of("A 2006, section 1", vec![missing, claim("a refuted", false)]),
+            of("B 2008, Table 1", vec![claim("b holds", true)]),
+            of("A 2006, section 2", vec![claim("a holds", true)]),
+        ];
+        let page = html("Title", "Lead", &runs);
+        let table =
+            page.split("Claims by state").nth(1).and_then(|rest| rest.split("</section>").next()).expect("counted");
+        let cell = |n: usize| format!("<td class=\"n\">{n}</td>");
+        assert!(table.contains(&format!("A 2006</td>{}{}{}", cell(1), cell(1), cell(1))), "{table}");
+        assert!(table.contains(&format!("B 2008</td>{}{}{}", cell(1), cell(0), cell(0))), "{table}");
+        let at = |statement: &str| table.find(statement).expect(statement);
+        assert!(at("b holds") < at("a holds") && at("a holds") < at("a refuted") && at("a refuted") < at("c missing"));
+        assert!(
+            !html("Title", "Lead", &runs[..1]).contains("Claims by state"),
+            "a page of one paper says it in its first line"
+        );
+        assert_eq!(paper("Götze, Baumann and Sattler 2018, V.B"), "Götze, Baumann and Sattler 2018");
+        assert_eq!(
+            (paper("Don't, VLDB 2017, 3.2"), paper("none"), paper("né 201")),
+            ("Don't, VLDB 2017", "none", "né 201")
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use datafusion::catalog::SchemaProvider;
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -62,6 +62,8 @@ pub struct Extension {
     pub schemas: Vec<(String, Arc<dyn SchemaProvider>)>,
     /// Scalar functions.
     pub functions: Vec<Arc<ScalarUDF>>,
+    /// Aggregate functions.
+    pub aggregates: Vec<Arc<AggregateUDF>>,
     /// Whether casts give PostgreSQL's texts of floats, such as `1e+20`.
     pub postgres_texts: bool,
 }

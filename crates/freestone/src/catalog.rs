@@ -277,6 +277,11 @@ impl Planner {
         &self.base
     }
 
+    /// What the session has in addition to the database.
+    pub fn extension(&self) -> &Extension {
+        &self.extension
+    }
+
     pub fn with_extension(&self, extension: Extension) -> Self {
         Planner { extension: Arc::new(extension), ..self.clone() }
     }
@@ -325,6 +330,9 @@ impl Planner {
         for function in self.extension.functions.iter().chain(&stored) {
             // Registering a function fails only in states that accept no functions.
             let _ = state.register_udf(function.clone());
+        }
+        for aggregate in &self.extension.aggregates {
+            let _ = state.register_udaf(aggregate.clone());
         }
         // Options that are changed are copied.
         let are_postgres = self.extension.postgres_texts;

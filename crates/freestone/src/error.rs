@@ -3,6 +3,8 @@
 mod in_sql;
 mod words;
 
+use std::sync::Arc;
+
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
@@ -67,6 +69,8 @@ pub struct Error {
     hint: Option<String>,
     /// The line of the statement that has the error, and a caret below it.
     excerpt: Option<String>,
+    /// What a function of the program around the engine failed with.
+    cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 /// The result of the engine's functions.
@@ -75,7 +79,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error without a hint.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error { kind, message: message.into(), hint: None, excerpt: None }
+        Error { kind, message: message.into(), hint: None, excerpt: None, cause: None }
     }
 
     /// Adds the place before the message.
@@ -88,6 +92,17 @@ impl Error {
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Adds what the program around the engine knows of it.
+    pub fn with_cause(mut self, cause: Arc<dyn std::error::Error + Send + Sync>) -> Self {
+        self.cause = Some(cause);
+        self
+    }
+
+    /// What a function of the program around the engine failed with.
+    pub fn cause(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
+        self.cause.as_deref()
     }
 
     /// The same error with other words in the message and the hint.

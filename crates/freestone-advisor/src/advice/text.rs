@@ -38,7 +38,9 @@ impl fmt::Display for Advice {
             writeln!(f, "to go back:   {}", best.revert)?;
         }
         if self.copies.is_none() {
-            self.unused.iter().try_for_each(|drop| writeln!(f, "\nserves no query of the workload best: {drop}"))?;
+            self.unused
+                .iter()
+                .try_for_each(|(drop, _)| writeln!(f, "\nserves no query of the workload best: {drop}"))?;
         }
         self.copies.as_ref().map_or(Ok(()), |set| copies(f, set))
     }

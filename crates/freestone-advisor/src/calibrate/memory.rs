@@ -16,6 +16,10 @@ const SMALL_PAGE: usize = 4096;
 pub const LARGE_PAGE: usize = 2 << 20;
 /// The region of quick measurements. What ends beyond a quarter of it is not measured.
 const QUICK_BYTES: usize = 16 << 20;
+/// Sizes that differ by more are of different levels, unless as many are found as reported.
+const SAME_SIZE: f64 = 2.0;
+/// An edge that is nearer to the reach of translation buffers is not told from it.
+const NEAR_REACH: f64 = 1.5;
 /// The smallest region otherwise.
 const REGION_BYTES_MIN: usize = 128 << 20;
 
@@ -33,7 +37,15 @@ pub fn measure(hardware: &mut Hardware, options: &CalibrateOptions, timing: &Tim
     let walks = Walks::measure(&mut region, walked, timing);
     hardware.replace = curve(&walks.replace);
     hardware.miss = curve(&walks.miss);
-    hardware.caches = caches(&walks, &reported, hardware, &mut region, timing);
+    let (found, hidden) = without_translation(agreed_edges(&walks.replace), hardware, region.is_huge());
+    warnings.extend(hidden.iter().map(|bytes| {
+        format!(
+            "a jump of the latency at {} KiB may be one of address translation, as the system gives no large pages: no level is \
+             taken from it",
+            *bytes as usize >> 10
+        )
+    }));
+    hardware.caches = caches(&walks, (&found, &hidden), &reported, &mut region, timing);
     hardware.stream = stream(&region, walked, timing);
     let found = hardware.caches.iter().filter_map(|cache| cache.bytes).map(|bytes| bytes.value as u64).max();
     let largest_cache = largest_cache.max(found.unwrap_or(0));
@@ -168,32 +180,51 @@ fn parallelism(region: &mut Mapped, largest: usize, timing: &Timing) -> Curve {
     Curve::new([1, 2, 4, 8, 16].map(|chains| (chains as f64, region.chase_many(timing, largest, chains))).to_vec())
 }
 
-/// The levels that times show, and those that the system reports and times do not show, with the reason.
+/// The edges of caches, and the bytes of those that may be of address translation: without large pages, the walks also miss
+/// translation buffers, at the sizes that these reach.
+fn without_translation(
+    edges: Vec<(Measured, Edge)>,
+    hardware: &Hardware,
+    has_large_pages: bool,
+) -> (Vec<(Measured, Edge)>, Vec<f64>) {
+    let small = hardware.translation.iter().filter(|translation| translation.page_bytes == SMALL_PAGE as u64);
+    let reaches: Vec<f64> =
+        small.flat_map(|translation| &translation.levels).map(|level| level.reach_bytes.value).collect();
+    let is_translation =
+        |bytes: f64| !has_large_pages && reaches.iter().any(|reach| (reach / bytes).max(bytes / reach) < NEAR_REACH);
+    let (hidden, found): (Vec<_>, Vec<_>) = edges.into_iter().partition(|(bytes, _)| is_translation(bytes.value));
+    (found, hidden.into_iter().map(|(bytes, _)| bytes.value).collect())
+}
+
+/// Why times do not show a level of `reported` bytes, in walks of `walked` bytes.
+fn reason_missing(reported: f64, walked: f64, hidden: &[f64]) -> String {
+    if reported * REGION_FACTOR > walked {
+        return format!("not measured: a region of {} MiB cannot show it", walked as usize >> 20);
+    }
+    match hidden.iter().find(|bytes| (reported / **bytes).max(**bytes / reported) < SAME_SIZE) {
+        Some(bytes) => format!(
+            "hidden by TLB: the jump at {} KiB may be one of address translation, as the system gives no large pages",
+            *bytes as usize >> 10
+        ),
+        None => "not found: no jump of the latency".into(),
+    }
+}
+
+/// The levels that times show, and those that the system reports and times do not show, with the reason. `found` are edges of
+/// caches, and `hidden` those that may be of address translation.
 fn caches(
     walks: &Walks,
+    (found, hidden): (&[(Measured, Edge)], &[f64]),
     reported: &[ReportedCache],
-    hardware: &Hardware,
     region: &mut Mapped,
     timing: &Timing,
 ) -> Vec<CacheLevel> {
-    let walked = hardware.replace.last().map_or(0.0, |(bytes, _)| bytes);
-    // Without large pages, the walks also miss translation buffers, at the sizes that these reach.
-    let is_translation = |bytes: f64| {
-        let reaches = hardware.translation.iter().filter(|t| t.page_bytes == SMALL_PAGE as u64).flat_map(|t| &t.levels);
-        let near = |reach: f64| (reach / bytes).max(bytes / reach) < 1.5;
-        !region.is_huge() && reaches.clone().any(|level| near(level.reach_bytes.value))
-    };
-    let mut found = agreed_edges(&walks.replace);
-    found.retain(|(bytes, _)| !is_translation(bytes.value));
+    let walked = walks.replace.first().and_then(|sweep| sweep.last()).map_or(0.0, |(bytes, _)| *bytes);
     let ends: Vec<f64> = found.iter().skip(1).map(|(bytes, _)| bytes.value).chain([walked]).collect();
-    let mut levels = with_reported(&found, reported);
+    let mut levels = with_reported(found, reported);
     for level in &mut levels {
         let Some(at) = level.bytes.and_then(|own| found.iter().position(|(bytes, _)| *bytes == own)) else {
-            let needed = level.reported_bytes.unwrap_or(0) as f64 * REGION_FACTOR;
-            level.missing = match needed > walked {
-                true => format!("not measured: a region of {} MiB cannot show it", walked as usize >> 20),
-                false => "not found: no jump of the latency".into(),
-            };
+            level.missing = reason_missing(level.reported_bytes.unwrap_or(0) as f64, walked, hidden);
             continue;
         };
         let (bytes, edge) = found[at];
@@ -208,8 +239,6 @@ fn caches(
 
 /// Found levels in order of size, each next to the reported one of nearly its size, and reported ones that were not found.
 fn with_reported(found: &[(Measured, Edge)], reported: &[ReportedCache]) -> Vec<CacheLevel> {
-    /// Sizes that differ by more are of different levels, unless as many are found as reported.
-    const NEAR: f64 = 2.0;
     let is_whole = found.len() == reported.len();
     let mut left: Vec<&ReportedCache> = reported.iter().collect();
     let mut levels: Vec<(f64, CacheLevel)> = vec![];
@@ -217,7 +246,9 @@ fn with_reported(found: &[(Measured, Edge)], reported: &[ReportedCache]) -> Vec<
         let factor = |cache: &ReportedCache| (cache.bytes as f64 / bytes.value).max(bytes.value / cache.bytes as f64);
         let partner = match is_whole {
             true => reported.get(at),
-            false => left.iter().copied().filter(|c| factor(c) < NEAR).min_by(|a, b| factor(a).total_cmp(&factor(b))),
+            false => {
+                left.iter().copied().filter(|c| factor(c) < SAME_SIZE).min_by(|a, b| factor(a).total_cmp(&factor(b)))
+            }
         };
         left.retain(|cache| partner.is_none_or(|partner| partner.level != cache.level));
         levels.push((bytes.value, CacheLevel::new(Some(*bytes), partner)));
@@ -408,4 +439,25 @@ fn bandwidth(region: &Mapped, threads: usize, timing: &Timing) -> Curve {
         points.push((count as f64, Measured::of(&samples)));
     }
     Curve::new(points)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Translation, TranslationLevel};
+
+    #[test]
+    fn edges_near_the_reach_of_translation_are_named_and_not_dropped() {
+        let edge = |bytes: f64| (Measured::exact(bytes), Edge { bytes, before: 1.0, after: 5.0 });
+        let level = TranslationLevel { reach_bytes: Measured::exact(8.0e6), miss_ns: Measured::exact(9.0) };
+        let mut hardware = crate::profile::Profile::assumed().hardware;
+        hardware.translation = vec![Translation { page_bytes: 4096, levels: vec![level], granted: true }];
+        let edges = vec![edge(32_768.0), edge(1.0e6), edge(7.0e6)];
+        let (found, hidden) = without_translation(edges.clone(), &hardware, false);
+        assert_eq!((found.len(), hidden.as_slice()), (2, &[7.0e6][..]));
+        assert_eq!(without_translation(edges, &hardware, true).1, Vec::<f64>::new(), "large pages have another reach");
+        assert!(reason_missing(8.0e6, 1.0e9, &hidden).starts_with("hidden by TLB: the jump at 6835 KiB"));
+        assert!(reason_missing(64.0e6, 1.0e9, &hidden).starts_with("not found"));
+        assert!(reason_missing(512.0e6, 1.0e9, &hidden).starts_with("not measured"));
+    }
 }

@@ -2,10 +2,10 @@
 
 use std::hint::black_box;
 
-use super::levels::{Edge, Latencies, agreed_edges, fastest};
+use super::levels::{Edge, Latencies, REGION_FACTOR, agreed_edges, fastest};
 use super::memory::{LARGE_PAGE, LINE, Mapped};
 use super::timing::Timing;
-use crate::profile::{Measured, Translation, TranslationLevel};
+use crate::profile::{Curve, Measured, Translation, TranslationLevel};
 
 /// The region of small pages, which is four times what today's second-level buffers reach (some 3,000 pages).
 const SMALL_PAGES_BYTES: usize = 64 << 20;
@@ -23,12 +23,27 @@ pub fn measure(page: usize, largest: usize, timing: &Timing) -> Translation {
     // The fastest of all repetitions: a disturbed walk over few pages must not hide what many pages cost.
     let together = fastest(&walks.iter().map(|[_, together]| together.clone()).collect::<Vec<_>>());
     let sweeps: Vec<Latencies> = walks.iter().map(|[apart, _]| of_translation(apart, &together)).collect();
-    let levels = agreed_edges(&sweeps);
-    let level = |(reach_bytes, edge): (_, Edge)| TranslationLevel {
-        reach_bytes,
-        miss_ns: Measured::exact(edge.after - edge.before),
+    let found = agreed_edges(&sweeps);
+    let ends = found.iter().skip(1).map(|(reach, _)| reach.value).chain([bytes as f64]);
+    let level = |((reach_bytes, edge), end): (&(Measured, Edge), f64)| TranslationLevel {
+        reach_bytes: *reach_bytes,
+        miss_ns: rise(&sweeps, *edge, (reach_bytes.value, end)),
     };
-    Translation { levels: levels.into_iter().map(level).collect(), granted: true, ..nothing }
+    Translation { levels: found.iter().zip(ends).map(level).collect(), granted: true, ..nothing }
+}
+
+/// What a miss of a level costs: the rise in the fastest times, and how much it differs between repetitions. A level ends at
+/// `reach` bytes, and the next one at `end`.
+fn rise(sweeps: &[Latencies], edge: Edge, (reach, end): (f64, f64)) -> Measured {
+    // Well within the level, and between its end and that of the next one.
+    let (near, far) = (reach / 2.0, (reach * end).sqrt().min(reach * REGION_FACTOR));
+    let of_sweep = |sweep: &Latencies| {
+        let curve = Curve::of(sweep);
+        (curve.at(far) - curve.at(near)).max(0.0)
+    };
+    let repeated = Measured::of(&sweeps.iter().map(of_sweep).collect::<Vec<_>>());
+    let value = edge.after - edge.before;
+    Measured { value, low: repeated.low.min(value), high: repeated.high.max(value) }
 }
 
 /// Nanoseconds per load by bytes of the pages: of lines on pages of their own, and of as many next to one another.
@@ -63,4 +78,29 @@ fn walk(memory: &mut Mapped, lines: usize, stride: usize, timing: &Timing) -> f6
         }
         at = black_box(here);
     }) / f64::from(loads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_miss_costs_what_repetitions_say_with_their_spread() {
+        // 4 KiB pages: 64 entries, then 2,048.
+        let sweep = |second: f64, third: f64| -> Latencies {
+            let ns = |bytes: f64| match bytes {
+                bytes if bytes <= 262_144.0 => 1.0,
+                bytes if bytes <= 8_388_608.0 => second,
+                _ => third,
+            };
+            (28..=52).map(|k| (f64::from(k) / 2.0).exp2()).map(|bytes| (bytes, ns(bytes))).collect()
+        };
+        let sweeps = [sweep(3.0, 20.0), sweep(3.2, 26.0), sweep(3.1, 22.0)];
+        let found = agreed_edges(&sweeps);
+        assert_eq!(found.len(), 2, "{found:?}");
+        let ends = [found[1].0.value, 67_108_864.0];
+        let [first, second] = [0, 1].map(|at| rise(&sweeps, found[at].1, (found[at].0.value, ends[at])));
+        assert!((first.value - 2.0).abs() < 0.1 && first.low <= first.value && first.high > first.value, "{first:?}");
+        assert!((second.value - 17.0).abs() < 0.5 && second.low <= 17.0 && second.high >= 20.0, "{second:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! What is faithful to the papers and what differs, line by line: the tables of docs/papers.md, of which each paper's page shows
 //! its own.
 
+use super::EXPERIMENTS;
 use freestone_report::Host;
 use freestone_report::findings::{Findings, Part, Table};
 
@@ -40,7 +41,22 @@ fn line(text: &str) -> Option<Line> {
     if state == "state" || item.starts_with("---") {
         return None;
     }
-    Some(Line { item: plain(item), state: plain(state), note: plain(note), command: plain(command) })
+    Some(Line { item: plain(item), state: plain(state), note: plain(note), command: plain(&whole_commands(command)) })
+}
+
+/// The commands of a cell, the names of experiments with the command that runs them.
+fn whole_commands(cell: &str) -> String {
+    let pieces = cell.split('`').enumerate().map(|(at, piece)| match at % 2 == 1 && is_experiment(piece) {
+        true => format!("freestone-lab run {piece}"),
+        false => piece.to_owned(),
+    });
+    pieces.collect()
+}
+
+/// Whether a command is the name of an experiment, with its options.
+fn is_experiment(command: &str) -> bool {
+    let name = command.split(' ').next().unwrap_or(command);
+    EXPERIMENTS.iter().any(|experiment| experiment.name == name)
 }
 
 /// Markdown without its marks: of a link, the text and the file.
@@ -87,7 +103,8 @@ pub(super) fn findings(heading: &str) -> Option<Findings> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::EXPERIMENTS;
+    use std::path::{Path, PathBuf};
+
     use super::*;
 
     const HEADINGS: [(&str, usize); 5] = [
@@ -110,6 +127,51 @@ mod tests {
                 assert!(!line.command.is_empty(), "{line:?}");
             }
         }
+    }
+
+    /// The sources of a folder, as text.
+    fn sources(folder: &Path, out: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            match path.is_dir() {
+                true => sources(&path, out),
+                false if path.extension().is_some_and(|name| name == "rs") => {
+                    out.extend(std::fs::read_to_string(&path))
+                }
+                false => {}
+            }
+        }
+    }
+
+    #[test]
+    fn every_line_has_a_command_that_exists() {
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let rows = DOCUMENT.lines().filter(|text| line(text).is_some());
+        for text in rows {
+            let [.., state, _, place, _] = text.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
+                panic!("{text}")
+            };
+            let commands: Vec<&str> = place.split('`').skip(1).step_by(2).collect();
+            assert!(!commands.is_empty() || (state, place) == ("not measured", "none"), "no command: {text}");
+            for command in commands {
+                match command.split(' ').collect::<Vec<_>>()[..] {
+                    ["cargo", "test", "-p", of, test] => {
+                        let mut found = vec![];
+                        ["src", "tests"]
+                            .iter()
+                            .for_each(|part| sources(&root.join("crates").join(of).join(part), &mut found));
+                        let name = format!("fn {test}(");
+                        assert!(found.iter().any(|source| source.contains(&name)), "no test of {of}: {command}");
+                    }
+                    ["python", file] => assert!(root.join(file).exists(), "no file {file}"),
+                    _ => assert!(is_experiment(command), "no experiment: {command}"),
+                }
+            }
+        }
+        assert_eq!(
+            plain(&whole_commands("`ptable-points --rows 5`, [a](b.md)")),
+            "freestone-lab run ptable-points --rows 5, a (docs/b.md)"
+        );
     }
 
     #[test]

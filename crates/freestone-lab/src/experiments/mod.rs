@@ -2,6 +2,7 @@
 //! has all of them.
 
 mod advice;
+mod apart;
 mod calibrator;
 mod codecs;
 mod crossover;
@@ -14,6 +15,8 @@ mod page_file;
 mod papers;
 mod protocol;
 mod ptable;
+mod published;
+mod requirements;
 mod scaling;
 mod scanner;
 mod ssb;
@@ -21,7 +24,7 @@ pub mod tenants;
 mod tpch;
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::Notify;
 use crate::error::{LabError, Result};
@@ -44,7 +47,7 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the report.
-pub const EXPERIMENTS: [Experiment; 27] = [
+pub const EXPERIMENTS: [Experiment; 28] = [
     codecs::EXPERIMENT,
     holloway_size::EXPERIMENT,
     holloway::SCANS,
@@ -54,6 +57,7 @@ pub const EXPERIMENTS: [Experiment; 27] = [
     halverson::SCANS,
     calibrator::EXPERIMENT,
     memory_layouts::EXPERIMENT,
+    memory_layouts::LAYOUTER,
     tenants::OVERHEAD,
     tenants::CONSOLIDATION,
     tenants::INTERFERENCE,
@@ -89,8 +93,10 @@ pub struct RunOptions {
     pub designs: Vec<String>,
     /// How the scans of `holloway-scans` and `holloway-pages` read and write.
     pub scan: ScanSettings,
-    /// The options of the experiments with tenants.
+    /// The options of the experiments with tenants. The short variant is also that of `protocol-*`.
     pub tenants: tenants::options::TenantOptions,
+    /// The time of the run. `protocol-*` leave out, and name, what does not fit it.
+    pub time: Option<Duration>,
     /// The folder for results, and for databases during a run. It is created if missing.
     pub output: PathBuf,
     /// The threads of the engine; 0 means one per core.
@@ -174,6 +180,7 @@ impl RunOptions {
         Ok(())
     }
 
+    /// The command that repeats a run of these options. It names neither the folder of results nor the time of the run.
     fn command(&self, name: &str) -> String {
         let rows = self.rows.map_or(String::new(), |rows| format!(" --rows {rows}"));
         let scale = self.scale.map_or(String::new(), |scale| format!(" --scale {scale}"));
@@ -190,7 +197,11 @@ impl RunOptions {
             }
         };
         let designs = self.designs.iter().map(|design| format!(" --design \"{design}\""));
-        let tenants = if name.starts_with("tenants-") { self.tenants.arguments() } else { String::new() };
+        let tenants = match name.split('-').next() {
+            Some("tenants") => self.tenants.arguments(),
+            Some("protocol") if self.tenants.short => " --short".to_owned(),
+            _ => String::new(),
+        };
         format!(
             "freestone-lab run {name}{rows}{scale}{queries}{latencies}{scan}{}{tenants}",
             designs.collect::<String>()

@@ -2,12 +2,13 @@
 //! interrupted continues, and what cannot be measured is on the page with the reason.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use freestone_report::findings::{Check, Findings, Part};
+use freestone_report::findings::{Cell, Check, Findings, Part, Table};
 use freestone_report::{Host, page};
 
-use super::{EXPERIMENTS, Experiment, RunOptions, fidelity, run, tenants::options::TenantOptions};
+use super::{EXPERIMENTS, Experiment, RunOptions, apart, fidelity, requirements, tenants::options::TenantOptions};
 use crate::Notify;
 use crate::error::{LabError, Result};
 
@@ -55,23 +56,26 @@ const PAPERS: [Paper; 5] = [
     },
 ];
 
-/// Experiments that take longer than a report may: their own command runs them.
-const LONG: [&str; 1] = ["protocol-networks"];
-
 /// The page of the paper whose experiments take longest.
 const SLOW: &str = "raasveldt-2017";
 
 /// The reason why an experiment was not run because the others took the time.
 const NO_TIME: &str = "the time of the report was over";
 
-/// Runs the experiments of all papers that have no result of this version and machine yet, and writes the pages. Returns the
-/// path of the overview. What begins after `time` is not run.
+/// What an experiment has to write its result after the time that it is given, before it is ended.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// Runs the experiments of all papers that have no result of this version and machine yet, each in a process of its own, and
+/// writes the pages. Returns the path of the overview. After `time` no experiment begins, and the one that runs is ended.
 ///
 /// # Errors
 /// A result or a page cannot be written, or the run was interrupted. An experiment that fails is on the page with the reason.
 pub fn report_papers(options: &RunOptions, time: Duration, notify: Notify<'_>) -> Result<PathBuf> {
     std::fs::create_dir_all(&options.output).map_err(LabError::file(&options.output))?;
     let began = Instant::now();
+    if let Some(missing) = requirements::missing(&options.output) {
+        notify(&missing);
+    }
     let wanted = in_turn();
     let mut missing = vec![];
     for (at, experiment) in wanted.iter().enumerate() {
@@ -88,21 +92,7 @@ pub fn report_papers(options: &RunOptions, time: Duration, notify: Notify<'_>) -
             Kept::Nothing => {}
         }
         notify(&format!("{step}, {} of {} minutes used", began.elapsed().as_secs() / 60, time.as_secs().div_ceil(60)));
-        let reason = if LONG.contains(&experiment.name) {
-            Some("it takes hours".to_owned())
-        } else if began.elapsed() >= time {
-            Some(NO_TIME.to_owned())
-        } else {
-            let done = run(experiment.name, &sized, notify);
-            if is_interrupted() {
-                return Err(LabError::Interrupted);
-            }
-            match done {
-                Err(LabError::Interrupted) => return Err(LabError::Interrupted),
-                done => done.err().map(|error| error.to_string()),
-            }
-        };
-        if let Some(reason) = reason {
+        if let Some(reason) = measure(experiment.name, &sized, time.saturating_sub(began.elapsed()))? {
             notify(&format!("{}: not measured: {reason}", experiment.name));
             write(&sized.output, &not_measured(experiment, &sized, &reason))?;
             missing.push(experiment.name);
@@ -129,14 +119,22 @@ fn in_turn() -> Vec<&'static Experiment> {
     (0..most).flat_map(|round| of_papers.iter().filter_map(move |of| of.get(round).copied())).collect()
 }
 
-#[cfg(target_os = "linux")]
-fn is_interrupted() -> bool {
-    super::tenants::interrupt::arrived()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_interrupted() -> bool {
-    false
+/// Runs an experiment by this program, in a process that ends after `time`. Returns the reason if there is no result then.
+fn measure(name: &str, options: &RunOptions, time: Duration) -> Result<Option<String>> {
+    if time <= GRACE {
+        return Ok(Some(NO_TIME.to_owned()));
+    }
+    let program = std::env::current_exe().map_err(LabError::file("this program".as_ref()))?;
+    let mut command = Command::new(program);
+    let words = options.command(name);
+    command.args(words.split_whitespace().skip(1)).arg("--output").arg(&options.output);
+    command.arg("--time").arg((time - GRACE).as_secs().to_string());
+    let ended = apart::run(&mut command, time)?;
+    Ok(match kept(name, options)? {
+        // A claim that does not hold fails the run as well; its result is there.
+        Kept::Measured(_) => None,
+        Kept::Aside(_) | Kept::Nothing => Some(ended.unwrap_or_else(|| "it ended without a result".to_owned())),
+    })
 }
 
 /// The options of an experiment in the report: smaller where its usual size takes minutes.
@@ -147,9 +145,11 @@ fn sized(name: &str, options: &RunOptions) -> RunOptions {
         "holloway-size" | "codecs" => (Some(500_000), None, None),
         "halverson-scans" => (Some(300_000), Some(0.05), None),
         "memory-layouts" => (Some(200_000), None, None),
+        "memory-layouter" => (Some(50_000), None, Some(1)),
         "ptable-nodes" | "ptable-points" | "ptable-writes" => (Some(200_000), None, Some(50_000)),
         "ptable-blocks" | "ptable-scans" => (Some(200_000), None, None),
         "protocol-survey" | "protocol-design" => (None, Some(0.005), None),
+        "protocol-networks" => (None, Some(0.005), None),
         "protocol-adaptation" => (None, Some(0.02), None),
         _ => (None, None, None),
     };
@@ -234,6 +234,46 @@ fn standing(runs: &[Findings]) -> String {
     format!("{hold} claims hold, {refuted} do not, {} are not measured", claims.len() - hold - refuted)
 }
 
+/// The claims that both the engine's vectorized cursor and the paper's own scanner have judged, side by side.
+fn scanners(runs: &[Findings]) -> Option<Findings> {
+    let find = |name: &str| runs.iter().find(|run| run.name == name);
+    let (engine, paper) = (find("holloway-scans")?, find("holloway-pages")?);
+    let word = |check: &Check| match check {
+        check if check.holds => "holds",
+        check if check.is_unmeasured => "not measured",
+        _ => "does not",
+    };
+    let header = ["claim", "where", "the engine's cursor", "its figures", "the paper's scanner", "its figures"];
+    let mut table = Table::new("Verdicts by scanner", 6, &header);
+    let mut changed = 0;
+    for own in engine.checks() {
+        let Some(other) = paper.checks().find(|check| check.statement == own.statement) else { continue };
+        let is_changed = word(own) != word(other);
+        changed += usize::from(is_changed);
+        let texts = [&own.statement, &own.place, word(own), &own.detail, word(other), &other.detail];
+        let mark = |(at, text): (usize, &str)| Cell { text: text.to_owned(), best: is_changed && at == 4 };
+        table.push(texts.into_iter().enumerate().map(mark));
+    }
+    if table.rows.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "{changed} of {} verdicts change when the paper's own pages and scanners replace the engine's pages and its vectorized \
+         cursor; they are set off.",
+        table.rows.len()
+    );
+    Some(Findings {
+        name: "scanners".into(),
+        title: "What the scanner decides".into(),
+        question: "The same claims, judged by holloway-scans and by holloway-pages.".into(),
+        source: engine.source.clone(),
+        command: String::new(),
+        host: Host::default(),
+        seconds: 0.0,
+        parts: vec![Part::section("", text), Part::Table(table)],
+    })
+}
+
 /// Writes a page for each paper of which an experiment has run, and returns their names and titles.
 pub(super) fn pages(folder: &Path, runs: &[Findings]) -> Result<Vec<(String, String)>> {
     let mut written = vec![];
@@ -244,6 +284,7 @@ pub(super) fn pages(folder: &Path, runs: &[Findings]) -> Result<Vec<(String, Str
             continue;
         }
         let standing = standing(&of_paper);
+        of_paper.extend(scanners(&of_paper));
         of_paper.extend(fidelity::findings(paper.heading));
         let path = folder.join(format!("{}.html", paper.page));
         let lead = "What the paper found, measured again here: its tables and figures next to this machine's.";
@@ -255,6 +296,7 @@ pub(super) fn pages(folder: &Path, runs: &[Findings]) -> Result<Vec<(String, Str
 
 #[cfg(test)]
 mod tests {
+    use super::super::run;
     use super::*;
 
     #[test]
@@ -269,6 +311,17 @@ mod tests {
             assert!(overview.contains(paper.page), "{}", paper.page);
             assert!(page.contains("id=\"fidelity\"") && page.contains("The authors would object"), "{}", paper.page);
         }
+    }
+
+    #[test]
+    fn every_experiment_of_a_paper_has_a_command_without_quotes() {
+        let options = RunOptions { latencies: [60, 400], ..Default::default() };
+        for experiment in in_turn() {
+            let command = sized(experiment.name, &options).command(experiment.name);
+            assert!(!command.contains(['"', '\'']), "{command}, which is split at spaces");
+            assert!(command.starts_with(&format!("freestone-lab run {}", experiment.name)), "{command}");
+        }
+        assert!(sized("protocol-networks", &options).command("protocol-networks").contains("--short"));
     }
 
     #[test]
@@ -296,6 +349,31 @@ mod tests {
         let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == "holloway-size").expect("known");
         write(folder.path(), &not_measured(experiment, &sized, "no disk")).expect("written");
         assert_eq!(kept("holloway-size", &sized).expect("read"), Kept::Nothing);
+    }
+
+    #[test]
+    fn verdicts_of_both_scanners_stand_side_by_side() {
+        let run = |name: &str, checks: &[(&str, bool)]| {
+            let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == name).expect("known");
+            let checks = checks.iter().map(|(statement, holds)| Check::new(*statement, *holds, "by 2").claimed("6.2"));
+            Findings {
+                parts: vec![Part::checks(checks.collect())],
+                ..not_measured(experiment, &RunOptions::default(), "")
+            }
+        };
+        let engine = run("holloway-scans", &[("same", true), ("other", false), ("engine only", true)]);
+        let paper = run("holloway-pages", &[("other", true), ("same", true), ("pages only", true)]);
+        assert_eq!(scanners(std::slice::from_ref(&engine)), None);
+        let found = scanners(&[engine, paper]).expect("both have run");
+        let [Part::Section(section), Part::Table(table)] = &found.parts[..] else { panic!("{:?}", found.parts) };
+        assert!(section.text.starts_with("1 of 2 verdicts change"), "{}", section.text);
+        let rows: Vec<(&str, &str, &str, bool)> = table
+            .rows
+            .iter()
+            .map(|row| (row[0].text.as_str(), row[2].text.as_str(), row[4].text.as_str(), row[4].best))
+            .collect();
+        assert_eq!(rows, [("same", "holds", "holds", false), ("other", "does not", "holds", true)]);
+        assert_eq!(found.checks().count(), 0, "claims are counted once");
     }
 
     #[test]

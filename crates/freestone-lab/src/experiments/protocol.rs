@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-use super::{Experiment, RunOptions};
+use super::{Experiment, RunOptions, published};
 use crate::Notify;
 use crate::error::{LabError, Result};
 use freestone_report::findings::Part;
@@ -34,7 +34,7 @@ pub const NETWORKS: Experiment = Experiment {
     title: "Client protocols on four networks",
     shows: "lineitem, and tables of the shapes of ACS and ontime, on one machine, over LAN and WAN, without and with lost packets.",
     source: "Raasveldt and Mühleisen, Don't Hold My Data Hostage, VLDB 2017, section 4.3, Tables 10 to 12; synthetic data",
-    size: "--scale 0.02; needs root for network namespaces, and Python with its packages' registry",
+    size: "--scale 0.02, --short for one machine and the LAN; needs root for network namespaces, and Python with its packages' registry",
     run: |options, notify| script("networks", options, notify),
 };
 
@@ -80,7 +80,7 @@ fn script(experiment: &str, options: &RunOptions, notify: Notify<'_>) -> Result<
     if !status.success() {
         return Err(LabError::Network(format!("bench/protocol.py {experiment} failed ({status}): {words}")));
     }
-    read(&parts)
+    Ok(published::beside(read(&parts)?))
 }
 
 /// Runs a script, whose messages are shown, and returns its last ones: the reason, if it fails.
@@ -114,6 +114,12 @@ fn command(script: &Path, experiment: &str, options: &RunOptions, parts: &Path) 
     let mut command = Command::new("python3");
     command.arg(script).arg(experiment).args(["--scale", &scale]).arg("--freestone").arg(program);
     command.arg("--parts").arg(absolute(parts)?);
+    if options.tenants.short {
+        command.arg("--short");
+    }
+    if let Some(time) = options.time {
+        command.arg("--seconds").arg(time.as_secs().to_string());
+    }
     if let Some(package) = std::env::var_os("FREESTONE_PYTHON_PACKAGE") {
         command.arg("--package").arg(package);
     }
@@ -131,6 +137,8 @@ fn read(path: &Path) -> Result<Vec<Part>> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -155,6 +163,22 @@ mod tests {
                 assert!(!imports || brought.contains(&format!("{word}.py").as_str()), "{name} imports {word}");
             }
         }
+    }
+
+    #[test]
+    fn scripts_are_told_their_size_and_their_time() {
+        let words = |options: &RunOptions| {
+            let command =
+                command(Path::new("protocol.py"), "networks", options, Path::new("/parts.json")).expect("made");
+            command.get_args().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        };
+        let plain = words(&RunOptions::default());
+        assert!(plain.contains("networks --scale 0.02") && !plain.contains("--short") && !plain.contains("--seconds"));
+        let mut options = RunOptions { time: Some(Duration::from_secs(90)), ..Default::default() };
+        options.tenants.short = true;
+        let short = words(&options);
+        assert!(short.contains("--short") && short.contains("--seconds 90"), "{short}");
+        assert_eq!(options.command("protocol-networks"), "freestone-lab run protocol-networks --short");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use futures::StreamExt;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use super::guard::guard;
 use super::login::{Credentials, Login, Needed, full};
@@ -77,12 +78,16 @@ async fn session(State(console): State<Arc<Console>>, login: Result<LoggedIn, Re
     };
     let options = console.shared.database.options();
     let folder = console.shared.database.folder();
+    let digest = Sha256::digest(folder.map(|folder| folder.as_os_str().as_encoded_bytes()).unwrap_or_default());
+    let id: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let database = folder.and_then(|folder| folder.file_name()).map(|name| name.to_string_lossy().into_owned());
     Ok(json_response(&json!({
         "login": Needed::Nothing.name(),
         "user": login.user,
         "role": login.role.name(),
         "database": database.unwrap_or_else(|| ":memory:".to_owned()),
+        // Tells databases of one name apart, without their paths: browsers keep scripts by it.
+        "id": id,
         "version": version,
         "write": login.role.access(None).write && !options.read_only,
         "threads": options.threads,

@@ -112,15 +112,21 @@ fn check(hosts: &Hosts, request: &Request) -> Result<(), Refusal> {
         return Ok(());
     }
     let foreign = || Refusal::new(StatusCode::FORBIDDEN, "a page of another site has sent this request");
-    if let Some(origin) = headers.get(header::ORIGIN)
-        && origin.to_str().map(str::to_ascii_lowercase).ok().as_ref() != Some(&hosts.origin(host))
-    {
-        return Err(foreign());
+    let is_post = *request.method() == Method::POST;
+    let own = hosts.origin(host);
+    match headers.get(header::ORIGIN) {
+        Some(origin) if origin.to_str().is_ok_and(|origin| origin.eq_ignore_ascii_case(&own)) => {}
+        None if !is_post => {}
+        Some(_) => return Err(foreign()),
+        None => {
+            let missing = Refusal::new(StatusCode::FORBIDDEN, "the header Origin is missing");
+            return Err(missing.with_hint(format!("send Origin: {own} with every POST, as browsers do")));
+        }
     }
     if headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none") {
         return Err(foreign());
     }
-    if *request.method() == Method::POST { check_own(headers) } else { Ok(()) }
+    if is_post { check_own(headers) } else { Ok(()) }
 }
 
 /// The host that a request names: exactly one, and none in its address that differs.
@@ -217,6 +223,7 @@ mod tests {
         let host = ("host", "127.0.0.1:8080");
         let (own, json) = (("x-freestone", "1"), ("content-type", "application/json; charset=utf-8"));
         let origin = |origin| ("origin", origin);
+        let same = origin("http://127.0.0.1:8080");
         for (method, path, headers, expected) in [
             ("GET", "/", vec![host], 200),
             ("GET", "/", vec![host, origin("https://evil.example")], 200),
@@ -228,17 +235,18 @@ mod tests {
             ("GET", "/api/session", vec![host], 200),
             ("GET", "/api/session", vec![host, ("sec-fetch-site", "cross-site")], 403),
             ("GET", "/api/session", vec![host, ("sec-fetch-site", "same-origin")], 200),
-            ("POST", "/api/query", vec![host, own, json], 200),
-            ("POST", "/api/query", vec![host, own, json, origin("http://127.0.0.1:8080")], 200),
+            ("POST", "/api/query", vec![host, own, json], 403),
+            ("POST", "/api/query", vec![host, own, json, same], 200),
+            ("POST", "/api/query", vec![host, own, json, origin("HTTP://127.0.0.1:8080")], 200),
             ("POST", "/api/query", vec![host, own, json, origin("http://localhost:8080")], 403),
             ("POST", "/api/query", vec![host, own, json, origin("https://127.0.0.1:8080")], 403),
             ("POST", "/api/query", vec![host, own, json, origin("http://127.0.0.1:8081")], 403),
             ("POST", "/api/query", vec![host, own, json, origin("null")], 403),
-            ("POST", "/api/query", vec![host, own, json, ("sec-fetch-site", "same-site")], 403),
-            ("POST", "/api/query", vec![host, json], 403),
-            ("POST", "/api/query", vec![host, ("x-freestone", "yes"), json], 403),
-            ("POST", "/api/query", vec![host, own], 415),
-            ("POST", "/api/query", vec![host, own, ("content-type", "text/plain")], 415),
+            ("POST", "/api/query", vec![host, own, json, same, ("sec-fetch-site", "same-site")], 403),
+            ("POST", "/api/query", vec![host, json, same], 403),
+            ("POST", "/api/query", vec![host, ("x-freestone", "yes"), json, same], 403),
+            ("POST", "/api/query", vec![host, own, same], 415),
+            ("POST", "/api/query", vec![host, own, ("content-type", "text/plain"), same], 415),
             ("POST", "/", vec![host], 403),
         ] {
             assert_eq!(status(method, path, &headers), expected, "{method} {path} {headers:?}");

@@ -153,6 +153,18 @@ mod tests {
         assert!(answer(&Method::DELETE, "/", &HeaderMap::new()).is_err());
     }
 
+    /// What a browser loads at its first visit, and what the program carries, in bytes.
+    const PAGE_BYTES_MAX: usize = 600 << 10;
+
+    #[test]
+    fn the_page_is_small() {
+        let forms = FILES.iter().flat_map(|file| [file.plain, file.gzip, file.brotli]).flatten();
+        let bytes: usize = forms.map(<[u8]>::len).sum();
+        assert!(bytes <= PAGE_BYTES_MAX, "the files of the page have {bytes} bytes, more than {PAGE_BYTES_MAX}");
+        let whole = FILES.iter().filter(|file| file.gzip.is_none()).map(|file| file.path).collect::<Vec<_>>();
+        assert!(whole.is_empty(), "not compressed: {}", whole.join(", "));
+    }
+
     #[test]
     fn every_file_has_every_form_that_it_says() {
         for file in FILES {

@@ -77,7 +77,8 @@ async fn requests_of_other_sites_change_nothing() {
     let server = server(Limits::default()).await;
     let browser = Browser::logged_in(&server, "ann").await;
     let body = || json!({ "tab": "a", "sql": "CREATE TABLE made (a INT)" }).to_string();
-    let cases: [(&str, Option<&str>, u16); 9] = [
+    let cases: [(&str, Option<&str>, u16); 10] = [
+        ("origin", None, 403),
         ("origin", Some("https://evil.example"), 403),
         ("origin", Some("null"), 403),
         ("origin", Some("http://localhost:1"), 403),
@@ -151,7 +152,7 @@ async fn wrong_bodies_are_refused_with_the_reason() {
     let address = &browser.address;
     let cookie = browser.cookie.clone().expect("a cookie");
     let head = format!(
-        "POST /api/query HTTP/1.1\r\nHost: {address}\r\nCookie: {cookie}\r\nX-Freestone: 1\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        "POST /api/query HTTP/1.1\r\nHost: {address}\r\nOrigin: http://{address}\r\nCookie: {cookie}\r\nX-Freestone: 1\r\nContent-Type: application/json\r\nConnection: close\r\n"
     );
     let answer = raw(address, &format!("{head}Content-Length: 1000000000000\r\n\r\n{{")).await;
     assert_eq!(status(&answer), 413, "{answer}");

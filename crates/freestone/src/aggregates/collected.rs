@@ -206,7 +206,7 @@ impl Maker {
 }
 
 /// The rows sorted by group, each group in the order of arrival, and the offsets of the groups.
-fn by_group(groups: &[u32], count: usize) -> (Vec<u32>, Vec<usize>) {
+pub(super) fn by_group(groups: &[u32], count: usize) -> (Vec<u32>, Vec<usize>) {
     let mut offsets = vec![0usize; count + 1];
     groups.iter().for_each(|group| offsets[*group as usize + 1] += 1);
     for group in 0..count {
@@ -222,7 +222,8 @@ fn by_group(groups: &[u32], count: usize) -> (Vec<u32>, Vec<usize>) {
     (places, offsets)
 }
 
-fn taken(columns: &[ArrayRef], places: Vec<u32>) -> Result<Vec<ArrayRef>> {
+/// The rows at these places.
+pub(super) fn taken(columns: &[ArrayRef], places: Vec<u32>) -> Result<Vec<ArrayRef>> {
     let places = UInt32Array::from(places);
     Ok(columns.iter().map(|column| compute::take(column, &places, None)).collect::<Result<_, _>>()?)
 }

@@ -117,11 +117,15 @@ impl Functions for Registry<'_> {
             return plan_err!("table function '{name}' not found");
         }
         let reads_files = FILE_FUNCTIONS.contains(&name) || name == SNIFF;
+        let names = metadata::names_of_arguments(name);
         let mut given = vec![];
         for argument in arguments {
             match (&argument.name, &argument.value) {
-                (Some(name), _) if reads_files => {
+                (Some(name), _) if reads_files || names.contains(&name.text.as_str()) => {
                     given.extend([text(&name.text), text(&option_lists::text_of(&argument.written))])
+                }
+                (Some(other), _) if !names.is_empty() => {
+                    return plan_err!("{name} takes no argument {}, but {}", other.text, names.join(", "));
                 }
                 (Some(_), _) => return not_impl_err!("{name} takes no arguments by name"),
                 (None, Some(value)) => given.push(evaluated(value.clone(), self.state.config_options(), None)?),

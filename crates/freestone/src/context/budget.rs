@@ -38,6 +38,11 @@ pub(crate) fn folding<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// Whether this thread applies such a rule.
+pub(crate) fn is_folding() -> bool {
+    FOLDING.get()
+}
+
 /// The budget of a session's statements.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {

@@ -28,6 +28,22 @@ pub fn check() -> Result<()> {
     CURRENT.with_borrow(|current| current.as_ref().map_or(Ok(()), Cancellation::check))
 }
 
+/// The statement that a thread works for, as other threads see it.
+#[derive(Clone)]
+pub struct RunningHandle(Option<Cancellation>);
+
+impl RunningHandle {
+    /// The statement that this thread works for, if any.
+    pub fn of_thread() -> RunningHandle {
+        RunningHandle(current())
+    }
+
+    /// Whether the statement was cancelled, timed out, or has nobody any more who waits for it.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.as_ref().is_some_and(Cancellation::is_cancelled)
+    }
+}
+
 /// Works for a statement.
 pub(crate) fn within<T>(statement: Option<Cancellation>, work: impl FnOnce() -> T) -> T {
     /// Ends it also when the work panics.

@@ -9,10 +9,10 @@ mod panics;
 mod running;
 mod snapshots;
 
-pub(crate) use budget::{Budget, Claimed, claim, claim_rows, folding};
+pub(crate) use budget::{Budget, Claimed, claim, claim_rows, folding, is_folding};
 pub use cancellation::CancelHandle;
 pub(crate) use cancellation::{CancellableStream, Cancellation, Canceller, check_heap};
-pub use current::check;
+pub use current::{RunningHandle, check};
 pub(crate) use current::{current, inherit, within};
 pub(crate) use outcome::Failure;
 pub use outcome::{Outcome, Progress};

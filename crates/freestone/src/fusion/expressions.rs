@@ -20,6 +20,7 @@ use freestone_exec::vector::Form;
 use super::foreign::Expression;
 use super::tabulated::Tabulated;
 use crate::exact::{Canonical, Exact, arithmetic};
+use crate::hosted::scalar;
 
 /// What is known of a column of a batch.
 #[derive(Debug, Clone)]
@@ -484,7 +485,7 @@ impl<'a> Expressions<'a> {
         let inputs = expression.columns().iter().map(|column| self.column(*column).register).collect();
         let known = Known::of(expression.data_type(), e.nullable(self.schema)?);
         let column = match expression.columns() {
-            [column] => &self.columns[*column],
+            [column] if !scalar::calls_hosted(e) => &self.columns[*column],
             _ => return Ok(self.called(Arc::new(expression), inputs, known)),
         };
         Ok(match Tabulated::of(expression, column, &known) {

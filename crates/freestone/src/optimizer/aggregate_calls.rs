@@ -23,7 +23,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::group_keys::wrap;
-use crate::aggregates::{Filtered, Ordered, in_descending_order, is_collected, settled};
+use crate::aggregates::{Filtered, Ordered, in_descending_order, is_collected, is_hosted, settled};
 use crate::windows::{filled_in_order, nothing, own_order};
 
 /// Aggregates whose result depends on the order of their rows.
@@ -77,6 +77,13 @@ fn aggregate(mut call: AggregateFunction, schema: &DFSchema) -> Result<Transform
     }
     if call.params.distinct {
         call.params.args.iter_mut().for_each(|argument| changed |= wrap(argument, schema));
+    }
+    if is_hosted(&call.func) && (call.params.distinct || !call.params.order_by.is_empty()) {
+        let mut order = std::mem::take(&mut call.params.order_by);
+        order.iter_mut().for_each(|key| {
+            wrap(&mut key.expr, schema);
+        });
+        return Ok(Transformed::yes(Expr::AggregateFunction(ordered(call, order)?)));
     }
     if call.params.distinct && is_collected(&call.func) {
         let within = std::mem::take(&mut call.params.order_by);

@@ -19,6 +19,18 @@ fn open_segments(table: &Arc<Table>) -> Result<Vec<Arc<Segment>>> {
     (0..table.segments.len()).map(|at| Ok(table.open_segment(at)?)).collect()
 }
 
+/// A segment, or all, with their positions.
+fn chosen_segments(table: &Arc<Table>, segment: Option<u64>) -> Result<Vec<(usize, Arc<Segment>)>> {
+    let chosen = match segment {
+        Some(number) => {
+            let at = position(table, number)?;
+            at..at + 1
+        }
+        None => 0..table.segments.len(),
+    };
+    chosen.map(|at| Ok((at, table.open_segment(at)?))).collect()
+}
+
 /// `freestone_segments('t')`: one row per segment, in the order of scans.
 pub(super) fn segments(table: &Arc<Table>) -> Result<RecordBatch> {
     let entries = &table.segments;
@@ -53,38 +65,40 @@ pub(super) fn hot(table: &Arc<Table>) -> Result<RecordBatch> {
     ])
 }
 
-/// `freestone_pages('t')`: one row per page of a group of a segment, in the order of scans. Hot rows have no pages.
-pub(super) fn pages(table: &Arc<Table>) -> Result<RecordBatch> {
-    let opened = open_segments(table)?;
-    let of_segment = |(at, segment): (usize, &Arc<Segment>)| {
-        let pages = |group: usize| (0..segment.page_count(group)).map(move |page| (at, group, page));
-        let groups = if table.segments[at].is_hot() { 0 } else { segment.group_count() };
+/// `freestone_pages('t')`, `freestone_pages('t', segment => n)`: one row per page of a group of a segment, in the order of scans. Hot
+/// rows have no pages.
+pub(super) fn pages(table: &Arc<Table>, segment: Option<u64>) -> Result<RecordBatch> {
+    let opened = chosen_segments(table, segment)?;
+    let of_segment = |(index, (at, segment)): (usize, &(usize, Arc<Segment>))| {
+        let pages = |group: usize| (0..segment.page_count(group)).map(move |page| (index, group, page));
+        let groups = if table.segments[*at].is_hot() { 0 } else { segment.group_count() };
         (0..groups).flat_map(pages).collect::<Vec<_>>()
     };
     let all: Vec<(usize, usize, usize)> = opened.iter().enumerate().flat_map(of_segment).collect();
-    let group = |at: usize, group: usize| &opened[at].footer.description.groups[group];
-    let names = |at: usize, number: usize| {
-        let schema = &opened[at].footer.description.schema;
-        let names = group(at, number).columns.iter().map(|column| schema.stored_name(*column as usize));
+    let segment = |index: usize| &opened[index].1;
+    let group = |index: usize, group: usize| &segment(index).footer.description.groups[group];
+    let names = |index: usize, number: usize| {
+        let schema = &segment(index).footer.description.schema;
+        let names = group(index, number).columns.iter().map(|column| schema.stored_name(*column as usize));
         names.collect::<Vec<_>>().join(", ")
     };
-    let rows = |(at, group, page): (usize, usize, usize)| opened[at].page_rows(group, page);
+    let rows = |(index, group, page): (usize, usize, usize)| segment(index).page_rows(group, page);
     let number = |of: &dyn Fn((usize, usize, usize)) -> usize| {
         numbers(all.iter().map(|page| Some(of(*page) as u64)).collect::<Vec<_>>().into_iter())
     };
     batch(vec![
-        ("segment", false, number(&|(at, ..)| at)),
+        ("segment", false, number(&|(index, ..)| opened[index].0)),
         ("group", false, number(&|(_, group, _)| group)),
-        ("columns", false, texts(all.iter().map(|(at, group, _)| Some(names(*at, *group))))),
+        ("columns", false, texts(all.iter().map(|(index, group, _)| Some(names(*index, *group))))),
         (
             "format",
             false,
-            texts(all.iter().map(|(at, number, _)| Some(format_name(group(*at, *number).format).to_owned()))),
+            texts(all.iter().map(|(index, number, _)| Some(format_name(group(*index, *number).format).to_owned()))),
         ),
         ("page", false, number(&|(.., page)| page)),
         ("first_row", false, number(&|page| rows(page).start)),
         ("rows", false, number(&|page| rows(page).len())),
-        ("bytes", false, number(&|(at, group, page)| opened[at].page_bytes(group, page))),
+        ("bytes", false, number(&|(index, group, page)| segment(index).page_bytes(group, page))),
     ])
 }
 
@@ -143,22 +157,26 @@ pub(super) fn columns(table: &Arc<Table>) -> Result<RecordBatch> {
     ])
 }
 
-/// `freestone_zones('t')`: one row per zone of a column of a segment.
-pub(super) fn zones(table: &Arc<Table>) -> Result<RecordBatch> {
-    let opened = open_segments(table)?;
+/// `freestone_zones('t')`: one row per zone of a column of a segment. `segment => n` and `column => 'c'` choose some of them.
+pub(super) fn zones(table: &Arc<Table>, segment: Option<u64>, column: Option<&str>) -> Result<RecordBatch> {
+    let opened = chosen_segments(table, segment)?;
+    let described = table.schema.stored_columns();
+    let missing = |name: &str| Error::not_found("column", name, described.iter().map(|column| column.name.as_str()));
+    let place = |name: &str| described.iter().position(|column| column.name == name).ok_or_else(|| missing(name));
+    let chosen = column.map(place).transpose()?;
     let mut at: Vec<(u64, u64, usize, u64)> = vec![];
     let mut maps: Vec<(&ZoneMap, usize)> = vec![];
-    for (position, segment) in opened.iter().enumerate() {
-        for (column, map) in segment.footer.zones.iter().enumerate() {
+    for (position, segment) in &opened {
+        let columns = segment.footer.zones.iter().enumerate();
+        for (column, map) in columns.filter(|(column, _)| chosen.is_none_or(|chosen| chosen == *column)) {
             for zone in 0..map.len() {
                 let first = zone * segment.zone_rows();
                 let rows = segment.zone_rows().min(segment.rows() - first);
-                at.push((position as u64, zone as u64, column, rows as u64));
+                at.push((*position as u64, zone as u64, column, rows as u64));
                 maps.push((map, zone));
             }
         }
     }
-    let described = table.schema.stored_columns();
     let bound = |index: usize, end: End| {
         let (map, zone) = maps[index];
         Extreme::of_zone(map, zone, end)?.text(&described[at[index].2].data_type)
@@ -214,10 +232,15 @@ pub(super) fn encodings(table: &Arc<Table>, segment: Option<u64>) -> Result<Reco
     ])
 }
 
-fn wanted_segment(table: &Table, number: u64, has_pages: impl Fn(usize) -> bool) -> Result<usize> {
-    let at = usize::try_from(number).ok().filter(|at| *at < table.segments.len()).ok_or_else(|| {
+/// The position of a segment.
+fn position(table: &Table, number: u64) -> Result<usize> {
+    usize::try_from(number).ok().filter(|at| *at < table.segments.len()).ok_or_else(|| {
         Error::invalid(format!("segment {number}: {} has {} segments, from 0", table.name, table.segments.len()))
-    })?;
+    })
+}
+
+fn wanted_segment(table: &Table, number: u64, has_pages: impl Fn(usize) -> bool) -> Result<usize> {
+    let at = position(table, number)?;
     match has_pages(at) {
         true => Ok(at),
         false => Err(Error::invalid(format!(

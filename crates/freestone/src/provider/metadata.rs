@@ -112,12 +112,13 @@ const FUNCTIONS: [(&str, Rows); 19] = [
     ("freestone_segments", |known, argument| layout::segments(argument.table(known)?)),
     ("freestone_hot", |known, argument| layout::hot(argument.table(known)?)),
     ("freestone_columns", |known, argument| layout::columns(argument.table(known)?)),
-    ("freestone_zones", |known, argument| layout::zones(argument.table(known)?)),
-    ("freestone_encodings", |known, argument| {
-        let segment = argument.number;
-        layout::encodings(argument.table(known)?, segment)
+    ("freestone_zones", |known, argument| {
+        layout::zones(argument.table(known)?, argument.segment()?, argument.named("column"))
     }),
-    ("freestone_pages", |known, argument| layout::pages(argument.table(known)?)),
+    ("freestone_encodings", |known, argument| {
+        layout::encodings(argument.table(known)?, argument.number.or(argument.segment()?))
+    }),
+    ("freestone_pages", |known, argument| layout::pages(argument.table(known)?, argument.segment()?)),
     ("freestone_profile", |_, _| profile_batch(&profile::profile()?)),
     ("freestone_transactions", |known, _| transactions(known)),
     ("freestone_statements", |known, _| statements(known)),
@@ -127,6 +128,16 @@ const FUNCTIONS: [(&str, Rows); 19] = [
     ("freestone_workload", |known, _| workload(&known.log.scans()?, known.access)),
     ("pragma_table_info", |known, argument| table_info(argument.table(known)?)),
 ];
+
+/// The arguments that a function takes by name.
+pub(crate) fn names_of_arguments(function: &str) -> &'static [&'static str] {
+    match function {
+        "freestone_segments" | "freestone_columns" => &["copy"],
+        "freestone_pages" | "freestone_encodings" => &["copy", "segment"],
+        "freestone_zones" => &["copy", "segment", "column"],
+        _ => &[],
+    }
+}
 
 struct MetadataFunction {
     name: &'static str,
@@ -148,11 +159,12 @@ impl TableFunctionImpl for MetadataFunction {
     }
 }
 
-/// The arguments of a call: a string, and a number.
+/// The arguments of a call: a string, a number, and what is given by name.
 pub(super) struct Argument {
     function: &'static str,
     value: Option<String>,
     number: Option<u64>,
+    named: Vec<(String, String)>,
 }
 
 impl Argument {
@@ -162,17 +174,41 @@ impl Argument {
             Some(Expr::Literal(ScalarValue::Int32(Some(number)), _)) => u64::try_from(*number).ok(),
             _ => None,
         };
-        Argument { function, value: text(arguments), number }
+        // They arrive as pairs of texts.
+        let rest = arguments.get(1 + usize::from(number.is_some())..).unwrap_or_default();
+        let texts: Vec<String> = rest.iter().map_while(|argument| text(std::slice::from_ref(argument))).collect();
+        let named = texts.as_chunks::<2>().0.iter().map(|[name, value]| (name.clone(), value.clone())).collect();
+        Argument { function, value: text(arguments), number, named }
     }
 
-    fn table(self, known: &Known) -> Result<&Arc<Table>> {
-        let Some(name) = self.value else {
+    /// The text of the argument of this name.
+    fn named(&self, name: &str) -> Option<&str> {
+        self.named.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The number of a segment.
+    fn segment(&self) -> Result<Option<u64>> {
+        let number = |text: &str| {
+            let wrong =
+                || Error::invalid(format!("{}: segment => {text} is not the number of a segment", self.function));
+            text.parse().map_err(|_| wrong().with_hint("segments have numbers from 0: segment => 0"))
+        };
+        self.named("segment").map(number).transpose()
+    }
+
+    /// The table, or its copy if one is named.
+    fn table<'a>(&self, known: &'a Known) -> Result<&'a Arc<Table>> {
+        let Some(name) = &self.value else {
             return Err(Error::invalid(format!("{0} takes a table's name: {0}('t')", self.function)));
         };
         let names = known.tables().map(|table| table.name.as_str());
-        let name = known.temp.resolved(&known.snapshot, &name);
+        let name = known.temp.resolved(&known.snapshot, name);
         let table = known.snapshot.table(&name).filter(|table| known.temp.sees(&table.name));
-        table.ok_or_else(|| Error::not_found("table", &name, names))
+        let table = table.ok_or_else(|| Error::not_found("table", &name, names))?;
+        let Some(name) = self.named("copy") else { return Ok(table) };
+        let copies = || known.snapshot.copies(table);
+        let missing = || Error::not_found("copy", name, copies().map(|copy| copy.name.as_str()));
+        copies().find(|copy| copy.name == name).ok_or_else(missing)
     }
 }
 

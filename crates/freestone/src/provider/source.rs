@@ -157,8 +157,24 @@ impl FreestoneSource {
     }
 
     /// The table that the query names.
-    pub(super) fn named_table(&self) -> &Arc<Table> {
+    pub(crate) fn named_table(&self) -> &Arc<Table> {
         self.copied.as_ref().unwrap_or(&self.scanned.table)
+    }
+
+    /// The name of the copy that is scanned instead of the table.
+    pub(crate) fn copy_name(&self) -> Option<&str> {
+        self.copied.as_ref().map(|_| self.scanned.table.name.as_str())
+    }
+
+    /// The names of the columns that the scan gives.
+    pub(crate) fn column_names(&self) -> Vec<&str> {
+        self.schema.fields().iter().map(|field| field.name().as_str()).collect()
+    }
+
+    /// The scan's filters as a condition.
+    pub(crate) fn condition(&self) -> Option<String> {
+        let filters: Vec<_> = self.filters.iter().map(crate::display::condition).collect();
+        (!filters.is_empty()).then(|| filters.join(" AND "))
     }
 
     /// The position of a scanned column in the table that the query names.
@@ -644,24 +660,23 @@ impl DataSource for FreestoneSource {
     }
 
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let columns: Vec<_> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
-        let filters: Vec<_> = self.filters.iter().map(crate::display::condition).collect();
+        let condition = self.condition();
         if t == DisplayFormatType::TreeRender {
             writeln!(f, "table={}", self.named_table().name)?;
-            return if filters.is_empty() { Ok(()) } else { writeln!(f, "filter={}", filters.join(" AND ")) };
+            return condition.map_or(Ok(()), |condition| writeln!(f, "filter={condition}"));
         }
         write!(f, "freestone table={}", self.named_table().name)?;
-        if self.copied.is_some() {
-            write!(f, ", copy={}", self.scanned.table.name)?;
+        if let Some(copy) = self.copy_name() {
+            write!(f, ", copy={copy}")?;
         }
         if let Some(persistence) = self.scanned.table.persistence() {
             write!(f, ", medium=pmem ({})", persistence.name())?;
             self.write_pool_choice(f)?;
         }
-        write!(f, ", columns=[{}]", columns.join(", "))?;
+        write!(f, ", columns=[{}]", self.column_names().join(", "))?;
         write!(f, ", segments={}, partitions={}", self.scanned.table.segments.len(), self.partitions)?;
-        if !filters.is_empty() {
-            write!(f, ", filter={}", filters.join(" AND "))?;
+        if let Some(condition) = condition {
+            write!(f, ", filter={condition}")?;
         }
         if !self.path_filters.is_empty() {
             let words: Vec<_> = self.path_filters.iter().map(|f| f.words.as_str()).collect();

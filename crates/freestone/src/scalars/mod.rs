@@ -45,6 +45,8 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, HigherOrderUDF, ScalarUDF};
 
+use crate::hosted;
+
 pub(crate) use hints::missing;
 pub(crate) use planner::{planner, unnamed as unnamed_operator};
 
@@ -97,7 +99,7 @@ pub(crate) fn like(folds: bool, negated: bool) -> ScalarUDF {
     ScalarUDF::new_from_impl(text::like(folds, negated))
 }
 
-/// Whether a function is one of these, each of which can fail for some arguments.
+/// Whether a function is one of these, or of the program around the engine, each of which can fail for some arguments.
 pub(crate) fn can_fail(function: &ScalarUDF) -> bool {
-    function.inner().is::<function::Scalar>()
+    function.inner().is::<function::Scalar>() || hosted::scalar::is_hosted(function)
 }

@@ -5,6 +5,7 @@ mod current_setting;
 pub(crate) mod describe;
 mod dump;
 mod explain;
+mod hosted;
 mod memory;
 pub(crate) mod plan_cache;
 mod plan_tree;
@@ -360,7 +361,7 @@ impl Session {
                 let AdviseRequest { table, copies, budget } = request;
                 let max_copies = copies.unwrap_or(crate::advise::COPIES);
                 let options = AdviseOptions { table, budget, max_copies, ..AdviseOptions::default() };
-                Ok(Outcome::batch(advice_batch(&self.advise(options).await?)?))
+                Ok(Outcome::batch(advice_batch(&self.advise(options).await?, self.access)?))
             }
             Command::WhatIf(request) => Box::pin(self.what_if(request, &parameters)).await,
         }

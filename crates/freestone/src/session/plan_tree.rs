@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use crate::cluster::{RemoteExec, TaskReport};
 use crate::error::in_sql;
 use crate::fusion::{PipelineExec, exchanged};
+use crate::internal_names::shown;
 use crate::optimizer::join_order;
 use crate::provider::FreestoneSource;
 
@@ -24,8 +25,9 @@ use crate::provider::FreestoneSource;
 const WIDTH: usize = 80;
 /// The least columns of a line's text, however deep its operator is.
 const SHORTEST: usize = 12;
-/// The most bytes of an operator's description.
+/// The most bytes of an operator's description, and of a scan's condition.
 const DETAILS_MAX: usize = 600;
+const CONDITION_MAX: usize = 10_000;
 /// Counters that repeat others, or say nothing of a query.
 const LEFT_OUT: [&str; 8] = [
     "output_rows",
@@ -43,15 +45,43 @@ const LEFT_OUT: [&str; 8] = [
 pub(crate) struct Operator {
     name: String,
     details: String,
-    table: Option<String>,
+    scan: Option<Scan>,
     /// The rows that were expected.
     expected: Option<usize>,
     /// The rows that it passed on, and the time of all its threads.
     rows: Option<u64>,
     time: Option<Duration>,
     /// What else it counted.
-    counters: Vec<(String, String)>,
+    counters: Vec<Counter>,
     children: Vec<Operator>,
+}
+
+/// What a scan of a native table reads.
+#[derive(Debug)]
+struct Scan {
+    table: String,
+    copy: Option<String>,
+    columns: Vec<String>,
+    condition: Option<String>,
+}
+
+impl Scan {
+    fn of(source: &FreestoneSource) -> Scan {
+        Scan {
+            table: shown(&source.named_table().name),
+            copy: source.copy_name().map(str::to_owned),
+            columns: source.column_names().into_iter().map(str::to_owned).collect(),
+            condition: source.condition().map(|text| cut(without_positions(&in_sql(&text)), CONDITION_MAX)),
+        }
+    }
+}
+
+/// A counter, as text, and as a number where it is not a time.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Counter {
+    name: String,
+    text: String,
+    number: Option<usize>,
 }
 
 impl Operator {
@@ -71,7 +101,7 @@ impl Operator {
     /// What a plan counts that did not run.
     fn forget_run(&mut self) {
         (self.rows, self.time) = (None, None);
-        self.counters.retain(|(_, value)| value != "0");
+        self.counters.retain(|counter| counter.text != "0");
         self.children.iter_mut().for_each(Operator::forget_run);
     }
 
@@ -132,7 +162,7 @@ impl Operator {
             let share = time.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE) * 100.0;
             parts.push(format!("{}, {share:.0} %", shown_time(time)));
         }
-        parts.extend(self.counters.iter().map(|(name, value)| format!("{name}={value}")));
+        parts.extend(self.counters.iter().map(|counter| format!("{}={}", counter.name, counter.text)));
         parts.join(", ")
     }
 
@@ -143,14 +173,19 @@ impl Operator {
                 node.insert(name.to_owned(), value);
             }
         };
-        put("Relation Name", self.table.as_ref().map(|table| json!(table)));
+        let scan = self.scan.as_ref();
+        put("Relation Name", scan.map(|scan| json!(scan.table)));
+        put("Copy", scan.and_then(|scan| scan.copy.as_ref()).map(|copy| json!(copy)));
+        put("Columns", scan.map(|scan| json!(scan.columns)));
+        put("Filter", scan.and_then(|scan| scan.condition.as_ref()).map(|condition| json!(condition)));
         put("Details", (!self.details.is_empty()).then(|| json!(self.details)));
         put("Plan Rows", self.expected.map(|rows| json!(rows)));
         put("Actual Rows", self.rows.map(|rows| json!(rows)));
         put("Actual Loops", self.rows.map(|_| json!(1)));
         put("Actual Total Time", self.time.map(|_| json!(self.total().as_secs_f64() * 1e3)));
         put("Own Time", self.time.map(|time| json!(time.as_secs_f64() * 1e3)));
-        let counters = self.counters.iter().map(|(name, value)| (name.clone(), json!(value)));
+        let value = |counter: &Counter| counter.number.map_or_else(|| json!(counter.text), |number| json!(number));
+        let counters = self.counters.iter().map(|counter| (counter.name.clone(), value(counter)));
         put("Counters", (!self.counters.is_empty()).then(|| Value::Object(counters.collect())));
         let children: Vec<Value> = self.children.iter().map(Operator::json_node).collect();
         put("Plans", (!children.is_empty()).then_some(Value::Array(children)));
@@ -192,7 +227,7 @@ fn operator(plan: &Arc<dyn ExecutionPlan>, fused: Option<&PipelineExec>) -> Resu
     Ok(Operator {
         name: name(plan, kind),
         details: described(details),
-        table: source.map(|source| source.table().name.clone()),
+        scan: source.map(Scan::of),
         expected,
         rows,
         time,
@@ -212,7 +247,7 @@ fn remote_stage(plan: &Arc<dyn ExecutionPlan>, remote: &RemoteExec) -> Result<Op
     Ok(Operator {
         name: "Distributed".to_owned(),
         details: described(details),
-        table: None,
+        scan: None,
         expected: None,
         rows: rows.map(|rows| rows as u64),
         time: None,
@@ -228,11 +263,14 @@ fn task_operator(task: &TaskReport) -> Operator {
     Operator {
         name: "Task".to_owned(),
         details: format!("{place}{note}"),
-        table: None,
+        scan: None,
         expected: None,
         rows: Some(task.rows as u64),
         time: None,
-        counters: vec![("parts".to_owned(), task.parts.to_string()), ("took".to_owned(), shown_time(task.time))],
+        counters: vec![
+            Counter { name: "parts".to_owned(), text: task.parts.to_string(), number: Some(task.parts) },
+            Counter { name: "took".to_owned(), text: shown_time(task.time), number: None },
+        ],
         children: vec![],
     }
 }
@@ -291,9 +329,13 @@ fn described(details: &str) -> String {
     const OF_THREADS: [&str; 2] = ["mode=", "preserve_partitioning="];
     let parts = details.split(", ").filter(|part| !OF_THREADS.iter().any(|prefix| part.starts_with(prefix)));
     let parts: Vec<&str> = parts.collect();
-    let mut text = without_positions(&in_sql(&parts.join(", ")));
-    if text.len() > DETAILS_MAX {
-        let end = (0..=DETAILS_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    cut(without_positions(&in_sql(&parts.join(", "))), DETAILS_MAX)
+}
+
+/// A text of at most so many bytes, with a mark where the rest was.
+fn cut(mut text: String, bytes_max: usize) -> String {
+    if text.len() > bytes_max {
+        let end = (0..=bytes_max).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         text.truncate(end);
         text.push('…');
     }
@@ -317,13 +359,23 @@ fn without_positions(text: &str) -> String {
 }
 
 /// A counter: one that is not zero, or of parts of a table.
-fn counter(value: &MetricValue) -> Option<(String, String)> {
+fn counter(value: &MetricValue) -> Option<Counter> {
     let is_of_table =
         ["segments", "zones", "pages", "bytes", "rows", "values"].iter().any(|part| value.name().starts_with(part));
     let is_told = LEFT_OUT.contains(&value.name())
         || value.name().ends_with("_eval_time")
         || value.as_usize() == 0 && !is_of_table;
-    (!is_told).then(|| (value.name().to_owned(), value.to_string()))
+    let is_number = matches!(
+        value,
+        MetricValue::Count { .. }
+            | MetricValue::Gauge { .. }
+            | MetricValue::SpillCount(_)
+            | MetricValue::SpilledBytes(_)
+            | MetricValue::SpilledRows(_)
+            | MetricValue::CurrentMemoryUsage(_)
+    );
+    let number = is_number.then(|| value.as_usize());
+    (!is_told).then(|| Counter { name: value.name().to_owned(), text: value.to_string(), number })
 }
 
 fn counted(rows: u64) -> String {
@@ -406,11 +458,11 @@ mod tests {
         Operator {
             name: name.to_owned(),
             details: details.to_owned(),
-            table: None,
+            scan: None,
             expected: Some(10),
             rows: Some(1),
             time: Some(Duration::from_micros(1500)),
-            counters: vec![("zones".to_owned(), "3".to_owned())],
+            counters: vec![Counter { name: "zones".to_owned(), text: "2.20 M".to_owned(), number: Some(2_200_345) }],
             children: vec![],
         }
     }
@@ -426,9 +478,10 @@ mod tests {
         assert_eq!(lines.next(), Some("Hash join: on a = b"));
         assert_eq!(lines.next(), Some("│   1 row (10 expected), 1.5 ms, 33 %"));
         assert_eq!(lines.next(), Some("├─ Scan: table=t"));
-        assert_eq!(lines.next(), Some("│      1 row (10 expected), 1.5 ms, 33 %, zones=3"));
+        assert_eq!(lines.next(), Some("│      1 row (10 expected), 1.5 ms, 33 %, zones=2.20 M"));
         let json: Value = serde_json::from_str(&root.json(None)).expect("JSON");
         assert_eq!(json[0]["Plan"]["Plans"][1]["Actual Rows"], 1);
+        assert_eq!(json[0]["Plan"]["Plans"][1]["Counters"]["zones"], 2_200_345);
         assert!(json[0].get("Execution Time").is_none());
     }
 

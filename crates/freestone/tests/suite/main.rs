@@ -1,6 +1,7 @@
 //! The engine's integration tests in one binary, because linking DataFusion takes longer than most tests.
 
 mod access;
+mod advice;
 mod aggregate;
 mod alter;
 mod answers;
@@ -20,6 +21,7 @@ mod folder;
 mod functions;
 mod fuzz;
 mod histories;
+mod hosted;
 mod isolation;
 mod joins;
 mod keyed;

@@ -16,6 +16,8 @@ pub(super) const PAGE: usize = 32 << 10;
 const PAGE_BYTES: f64 = 32_700.0;
 /// The header and slot of a slotted tuple, and the bytes of a value.
 const SLOTTED: (f64, f64) = (20.0, 4.0);
+/// The rows of the paper's tables.
+const PAPER_ROWS: f64 = 8e6;
 
 /// A measured scan with its predicted cost, in nanoseconds.
 pub(super) struct Predicted<'a> {
@@ -157,18 +159,59 @@ pub(super) fn chart(
     })
 }
 
+/// A figure of the paper by equations 1 to 15 with the constants that it prints: scans of `read` columns of tables, by `x`.
+pub(super) fn published(title: &str, x_label: &str, scans: &[(f64, Modelled, f64)]) -> Part {
+    let costs =
+        |of: &dyn Fn(&Modelled, f64) -> ScanCost| scans.iter().map(|(_, t, read)| of(t, *read).total() / 1e6).collect();
+    let paper = &Constants::PAPER;
+    Part::Lines(Lines {
+        title: title.into(),
+        x_label: x_label.into(),
+        y_label: "millions of the paper's units".into(),
+        x: scans.iter().map(|(x, ..)| *x).collect(),
+        series: vec![
+            Series::published("slotted", costs(&|table, _| standard_row_scan(paper, table, 1.0))),
+            Series::published("row", costs(&|table, _| super_row_scan(paper, table, 1.0))),
+            Series::published("column", costs(&|table, read| super_column_scan(paper, table, read, 1.0))),
+        ],
+        mark: None,
+    })
+}
+
+/// Figures 2, 3 and 14 as the paper's model has them, for its 8 million rows: by columns scanned of 4 and of 32, by width with as
+/// many rows and with as many fields, and a quarter of wide tuples.
+pub(super) fn published_figures() -> [Part; 5] {
+    let scanned = |columns: f64, counts: &[f64]| -> Vec<(f64, Modelled, f64)> {
+        counts.iter().map(|read| (*read, Modelled::flat(PAPER_ROWS, columns), *read)).collect()
+    };
+    let by_width = |widths: &[f64], rows: &dyn Fn(f64) -> f64, share: f64| -> Vec<(f64, Modelled, f64)> {
+        widths.iter().map(|width| (*width, Modelled::flat(rows(*width), *width), width / share)).collect()
+    };
+    let widths = [4.0, 8.0, 16.0, 32.0];
+    let (same_rows, same_fields) = (|_: f64| PAPER_ROWS, |width: f64| 4.0 * PAPER_ROWS / width);
+    let title = |figure: &str| format!("Figure {figure} by equations 1 to 15 and Table 5, published");
+    let (read, wide) = ("columns scanned", "columns of the table");
+    [
+        published(&title("2a"), read, &scanned(4.0, &[1.0, 2.0, 3.0, 4.0])),
+        published(&title("2b"), read, &scanned(32.0, &[1.0, 8.0, 16.0, 24.0, 32.0])),
+        published(&title("3a"), wide, &by_width(&widths, &same_rows, 1.0)),
+        published(&title("3b"), wide, &by_width(&widths, &same_fields, 1.0)),
+        published(&title("14"), wide, &by_width(&[64.0, 128.0, 256.0, 512.0], &same_rows, 4.0)),
+    ]
+}
+
 /// Figure 13: the model's scans of 8 million tuples of 4 columns with IC = 8 in the paper's constants; and whether slotted rows
 /// then beat columns, with the paper's constants and with those of this machine.
 pub(super) fn forecast(narrow: &[Case], bandwidth: f64) -> (Part, [Check; 2]) {
-    let table = Modelled::flat(8e6, 4.0);
+    let table = Modelled::flat(PAPER_ROWS, 4.0);
     let light = |constants: Constants| Constants { iteration: constants.iteration / 10.0, ..constants };
     let paper = light(Constants::PAPER);
     let counts = [1.0, 2.0, 3.0, 4.0];
     let costs = |of: &dyn Fn(f64) -> ScanCost| counts.map(|read| of(read).total() / 1e6).to_vec();
     let series = vec![
-        Series::new("slotted", costs(&|_| standard_row_scan(&paper, &table, 1.0))),
-        Series::new("row", costs(&|_| super_row_scan(&paper, &table, 1.0))),
-        Series::new("column", costs(&|read| super_column_scan(&paper, &table, read, 1.0))),
+        Series::published("slotted", costs(&|_| standard_row_scan(&paper, &table, 1.0))),
+        Series::published("row", costs(&|_| super_row_scan(&paper, &table, 1.0))),
+        Series::published("column", costs(&|read| super_column_scan(&paper, &table, read, 1.0))),
     ];
     let all = |at: usize| series[at].values[3];
     let of_paper = Check::new(
@@ -306,6 +349,32 @@ mod tests {
         assert!(paper.holds && here.holds, "{paper:?} {here:?}");
         let narrow = [case("slotted", 4, 100.0), case("row", 4, 10.0), case("column", 4, 4.0)];
         assert!(forecast(&narrow, f64::INFINITY).1[1].is_refuted(), "columns that cost next to nothing stay ahead");
+    }
+
+    #[test]
+    fn the_papers_curves_cross_where_it_says() {
+        let figures = published_figures();
+        let lines = figures.each_ref().map(|part| match part {
+            Part::Lines(chart) => chart.series.iter().map(|series| series.values.clone()).collect::<Vec<_>>(),
+            _ => vec![],
+        });
+        let [narrow, wide, same_rows, _, forecast] = &lines;
+        assert!(
+            narrow[0][3] > 2.0 * narrow[1][3] && narrow[0][3] > 2.0 * narrow[2][3],
+            "Figure 2a: slotted rows take twice as long"
+        );
+        assert!(
+            wide[2][1] < wide[1][1] && wide[2][2] > wide[1][2],
+            "Figure 2b: columns have an edge at 8 of 32 columns, not at 16"
+        );
+        assert!(
+            (1.3..2.0).contains(&(same_rows[0][3] / same_rows[0][0])),
+            "Figure 3a: less than twice the time for 8 times the data"
+        );
+        assert!(
+            forecast[2][2] < forecast[0][2] && forecast[2][3] > forecast[0][3],
+            "Figure 14: columns lose between 256 and 512"
+        );
     }
 
     #[test]

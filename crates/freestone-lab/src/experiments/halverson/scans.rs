@@ -131,15 +131,20 @@ fn parts(measured: &Measured, single: &Single, d4: &view::D4, bandwidth: f64, ro
     checks.extend(light);
     let (one_by_one, of_single) = model::one_by_one(&measured.narrow[measured.narrow.len() - 1], single);
     checks.extend(of_single);
+    let [of_4, of_32, same_rows, same_fields, wide] = model::published_figures();
     let mut parts = vec![
         Part::section("Verdicts", text),
         Part::checks(checks),
         Part::section("Columns scanned (Figure 2)", ""),
         by_count(&format!("{} rows of 4 columns, cold", thousands(rows as i64)), &measured.narrow),
+        of_4,
         by_count(&format!("{} rows of 32 columns, cold", thousands(rows as i64)), &measured.wide),
+        of_32,
         Part::section("Tuple width (Figure 3)", ""),
         by_width(&format!("all columns of {} rows, cold", thousands(rows as i64)), &measured.same_rows),
+        same_rows,
         by_width(&format!("all of {} fields, cold", thousands(rows as i64 * 4)), &measured.same_fields),
+        same_fields,
         Part::section(
             "Column abstraction (Figure 4)",
             "Leading columns stored once per run: levels of super tuples, runs of columns.",
@@ -158,6 +163,7 @@ fn parts(measured: &Measured, single: &Single, d4: &view::D4, bandwidth: f64, ro
             &format!("a quarter of the columns of {} fields, cold", thousands((rows * WIDE_FIELDS) as i64)),
             &measured.forecast,
         ),
+        wide,
     ];
     parts.extend(view::parts(d4));
     parts.push(Part::section(
@@ -214,10 +220,7 @@ fn abstraction_bars(cases: &[Vec<Case>]) -> Part {
     let group = |cases: &Vec<Case>| BarGroup {
         label: cases[0].stored.gen_name(),
         note: format!("{} columns", cases[0].stored.columns),
-        bars: cases
-            .iter()
-            .map(|case| Bar { label: label(case), value: case.measured.cold_ms, is_reference: false })
-            .collect(),
+        bars: cases.iter().map(|case| Bar::new(label(case), case.measured.cold_ms)).collect(),
     };
     Part::Bars(Bars {
         title: "All columns, cold".into(),
@@ -270,7 +273,7 @@ mod tests {
         let options = experiments::RunOptions { rows: Some(40_000), scale: Some(0.005), output, ..Default::default() };
         let findings = experiments::run("halverson-scans", &options, &|_| {}).expect("the run succeeds");
         let charts = findings.parts.iter().filter(|part| matches!(part, Part::Lines(_))).count();
-        assert_eq!(charts, 11);
+        assert_eq!(charts, 11 + 5);
         assert!(findings.parts.iter().any(|part| matches!(part, Part::Stacks(_))));
         assert!(findings.checks().count() >= 15);
         assert!(findings.checks().all(|check| !check.place.is_empty() && check.holds == check.why.is_empty()));

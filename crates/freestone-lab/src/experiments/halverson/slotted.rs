@@ -249,10 +249,7 @@ pub(super) fn parts(groups: &[Vec<Slotted>]) -> Vec<Part> {
     let bars = |group: &Vec<Slotted>| BarGroup {
         label: format!("{} columns", group.first().map_or(0, |slotted| slotted.layout.columns)),
         note: "slotted tuples, a call for each".into(),
-        bars: group
-            .iter()
-            .map(|slotted| Bar { label: slotted.layout.name(), value: slotted.point.cold_ms, is_reference: false })
-            .collect(),
+        bars: group.iter().map(|slotted| Bar::new(slotted.layout.name(), slotted.point.cold_ms)).collect(),
     };
     let header = ["table", "columns", "tuples", "MB", "cold, ms", "hot, ms"];
     let mut table = Table::new("The standard row store with column abstraction", 1, &header);

@@ -6,7 +6,7 @@ use super::{Generated, QUERIES, ROWS, form, store, table_name};
 use crate::Notify;
 use crate::error::Result;
 use crate::experiments::scanner::{Query, Scanner};
-use crate::experiments::{Experiment, RunOptions};
+use crate::experiments::{Experiment, RunOptions, published};
 use freestone_report::findings::{Lines, Part, Series, Table, significant, thousands};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -130,6 +130,7 @@ pub(super) fn figures(measured: &Measured) -> Vec<Part> {
         parts.extend(narrow.plan.percents.iter().map(|percent| narrow.chart(*percent, clock)));
     }
     parts.push(figure_3(narrow));
+    parts.extend(crossings(narrow));
     parts.push(narrow.table());
     for (title, sweep) in [
         ("Narrow-S: skewed values (Figure 4)", &measured.narrow_s),
@@ -140,10 +141,47 @@ pub(super) fn figures(measured: &Measured) -> Vec<Part> {
         ("Strings (Figure 8)", &measured.strings),
     ] {
         parts.push(Part::section(title, ""));
-        parts.extend(sweep.plan.percents.iter().map(|percent| sweep.chart(*percent, Clock::Cold)));
+        parts.extend(sweep.plan.percents.iter().map(|percent| with_one_predicate(sweep, narrow, *percent)));
+        parts.extend(crossings(sweep));
         parts.push(sweep.table());
     }
     parts
+}
+
+/// A sweep from disk. One of several predicates has the lines of one predicate, too, as in Figure 7.
+fn with_one_predicate(sweep: &Sweep, of_one: &Sweep, percent: f64) -> Part {
+    let chart = sweep.chart(percent, Clock::Cold);
+    let Part::Lines(mut chart) = chart else { return chart };
+    if sweep.plan.predicates > 1 && sweep.plan.counts == of_one.plan.counts {
+        let line =
+            |design: &str| Series::new(format!("{design}, one predicate"), of_one.times(percent, design, Clock::Cold));
+        chart.series.extend(["row", "column"].map(line));
+    }
+    Part::Lines(chart)
+}
+
+/// The number of columns up to which columns are ahead, by selectivity, beside what the paper says. Only of one predicate.
+fn crossings(sweep: &Sweep) -> Option<Part> {
+    let published = published::crossings(sweep.plan.table).filter(|_| sweep.plan.predicates == 1)?;
+    let of = sweep.columns() as f64;
+    let percents: Vec<f64> = published.points.iter().map(|(percent, _)| *percent).collect();
+    let line = |label: &str, clock: Clock| {
+        Series::new(label, percents.iter().map(|percent| sweep.crossing(*percent, clock)).collect())
+    };
+    let stated = published.points.iter().map(|(_, share)| share * of).collect();
+    Some(Part::Lines(Lines {
+        title: format!("{}: columns up to which columns are ahead ({})", sweep.plan.table.name(), published.place),
+        x_label: "% of the rows".into(),
+        y_label: "columns".into(),
+        x: percents.clone(),
+        series: vec![
+            line("for 70 MB/s", Clock::PaperDisk),
+            line("cold", Clock::Cold),
+            line("hot", Clock::Hot),
+            Series::published("for 70 MB/s", stated),
+        ],
+        mark: None,
+    }))
 }
 
 /// Elapsed and processor time at 10 %, both of runs from disk.
@@ -179,7 +217,9 @@ mod tests {
         let options = experiments::RunOptions { rows: Some(20_000), queries: Some(1), output, ..Default::default() };
         let findings = experiments::run("holloway-scans", &options, &|_| {}).expect("the run succeeds");
         let charts = findings.parts.iter().filter(|part| matches!(part, Part::Lines(_))).count();
-        assert_eq!(charts, 10 + 1 + 4 + 4 + 3 + 2 + 2 + 3);
+        assert_eq!(charts, 10 + 1 + 4 + 4 + 3 + 2 + 2 + 3 + 4);
+        let of_figure_7 = |part: &&Part| matches!(part, Part::Lines(chart) if chart.series.iter().any(|s| s.label == "row, one predicate"));
+        assert_eq!(findings.parts.iter().filter(of_figure_7).count(), 4);
         assert!(findings.checks().count() >= 20);
         assert!(findings.checks().all(|check| !check.place.is_empty() && check.holds == check.why.is_empty()));
     }

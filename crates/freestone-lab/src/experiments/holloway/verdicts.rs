@@ -3,6 +3,7 @@
 use super::PAPER_DISK;
 use super::scans::Measured;
 use super::sweep::{Clock, Sweep};
+use crate::experiments::published;
 use freestone_report::findings::{Check, significant};
 
 const PAPER: &str = "Holloway and DeWitt 2008";
@@ -21,25 +22,23 @@ pub fn claims(measured: &Measured) -> Vec<Check> {
 pub fn claims_of_dense_pages(measured: &Measured) -> Vec<Check> {
     let mut checks = vec![];
     let Measured { narrow_e, narrow_s, wide_e, narrow_u, .. } = measured;
-    for (percent, share) in [(0.1, 0.8), (1.0, 0.8), (10.0, 0.5), (25.0, 0.2), (50.0, 0.0)] {
-        checks.push(crossing(narrow_e, percent, share, "6.2, Figure 2"));
-    }
+    checks.extend(crossings(narrow_e));
     checks.extend(rows_are_insensitive(narrow_e));
     checks.push(columns_need_more_processor(narrow_e));
     checks.push(best_leads(narrow_e, measured.is_vectorized));
-    for (percent, share) in [(0.1, 0.7), (1.0, 0.7), (10.0, 0.3), (50.0, 0.0)] {
-        checks.push(crossing(narrow_s, percent, share, "6.3, Figure 4"));
-    }
-    for (percent, share) in [(0.1, 0.85), (1.0, 0.85), (10.0, 0.66), (50.0, 0.25)] {
-        checks.push(crossing(wide_e, percent, share, "6.4, Figure 5"));
-    }
+    checks.extend(crossings(narrow_s));
+    checks.extend(crossings(wide_e));
     checks.push(wide_rows_need_columns(wide_e));
-    for (percent, share) in [(0.1, 0.85), (10.0, 0.66), (50.0, 0.25)] {
-        checks.push(crossing(narrow_u, percent, share, "6.5, Figure 6"));
-    }
+    checks.extend(crossings(narrow_u));
     checks.extend(predicates(measured));
     checks.push(strings_wait_for_the_disk(&measured.strings));
     checks
+}
+
+/// Every crossing of a table that the paper states.
+fn crossings(sweep: &Sweep) -> Vec<Check> {
+    let Some(published) = published::crossings(sweep.plan.table) else { return vec![] };
+    published.points.iter().map(|(percent, share)| crossing(sweep, *percent, *share, published.place)).collect()
 }
 
 /// Whether columns are faster up to the same share of the columns as in the paper.

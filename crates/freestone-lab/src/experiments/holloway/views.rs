@@ -154,6 +154,12 @@ fn line(of_correlation: &[Vec<Point>], design: &str) -> Vec<f64> {
     of_correlation.iter().map(|of_count| of_count[at].cold_ms).collect()
 }
 
+/// The standard deviations of a line.
+fn spread(of_correlation: &[Vec<Point>], design: &str) -> Vec<f64> {
+    let at = DESIGNS.iter().position(|name| *name == design).unwrap_or(0);
+    of_correlation.iter().map(|of_count| of_count[at].cold_deviation).collect()
+}
+
 fn x() -> [f64; COUNTS.len()] {
     COUNTS.map(|count| count as f64)
 }
@@ -260,7 +266,12 @@ fn chart(views: Views, correlation: u32, of_correlation: &[Vec<Point>]) -> Part 
         x_label: "columns fetched, of 10".into(),
         y_label: "ms".into(),
         x: x().to_vec(),
-        series: series.map(|design| Series::new(design, line(of_correlation, design))).to_vec(),
+        series: series
+            .map(|design| Series {
+                spread: spread(of_correlation, design),
+                ..Series::new(design, line(of_correlation, design))
+            })
+            .to_vec(),
         mark: None,
     })
 }
@@ -317,5 +328,7 @@ mod tests {
         let findings = experiments::run("holloway-views", &options, &|_| {}).expect("the run succeeds");
         let charts = findings.parts.iter().filter(|part| matches!(part, Part::Lines(_))).count();
         assert_eq!((charts, findings.checks().count()), (8, 9));
+        let has_bars = |part: &Part| matches!(part, Part::Lines(chart) if chart.series.iter().all(|s| s.spread.len() == chart.x.len()));
+        assert_eq!(findings.parts.iter().filter(|part| has_bars(part)).count(), 8);
     }
 }

@@ -2,6 +2,9 @@
 //! by the allocator of results.
 
 mod allocators;
+mod layouter;
+
+pub use layouter::EXPERIMENT as LAYOUTER;
 
 use freestone::Options;
 
@@ -29,8 +32,8 @@ const PROJECTED: usize = 100;
 const SELECTED: usize = 16;
 /// Containers of values of 4 bytes, as in the paper, and what the engine stores without being asked for that.
 const DESIGNS: [&str; 6] = ["row", "column", "groups", "row packed", "column packed", "groups packed"];
-const COUNTS: [usize; 8] = [1, 2, 5, 10, 25, 50, 75, 100];
-const SHARES: [f64; 9] = [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0];
+pub(super) const COUNTS: [usize; 8] = [1, 2, 5, 10, 25, 50, 75, 100];
+pub(super) const SHARES: [f64; 9] = [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0];
 
 /// Milliseconds: by the varied parameter, then by design in the order of [`DESIGNS`], or by allocator.
 type Times = Vec<Vec<f64>>;
@@ -44,22 +47,9 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     store(&workspace, options, (SELECTED, 4), &DESIGNS, rows, notify)?;
     let scanner = Scanner::open(&workspace.path("database"), ScanSettings::default())?;
     notify("timing projections");
-    let projectivity = measure(
-        &scanner,
-        PROJECTED,
-        COUNTS.map(|count| Query { columns: (0..count).collect(), pick: Pick::All }),
-        queries,
-    )?;
+    let projectivity = measure(&scanner, PROJECTED, &DESIGNS, projections(), queries)?;
     notify("timing selections");
-    let selectivity = measure(
-        &scanner,
-        SELECTED,
-        SHARES.map(|share| Query {
-            columns: (0..SELECTED).collect(),
-            pick: if share < 1.0 { Pick::Positions { share, seed: 7 } } else { Pick::All },
-        }),
-        queries,
-    )?;
+    let selectivity = measure(&scanner, SELECTED, &DESIGNS, selections(), queries)?;
     let threads = options.engine_options().threads;
     let of_allocators = allocators::parts(&scanner, few, threads, queries, notify)?;
     Ok(parts(&projectivity, &selectivity, rows).into_iter().chain(of_allocators).collect())
@@ -97,6 +87,37 @@ fn store(
     Ok(())
 }
 
+/// The queries of Figure 1: more and more attributes of every tuple.
+fn projections() -> [Query; COUNTS.len()] {
+    COUNTS.map(|count| Query { columns: (0..count).collect(), pick: Pick::All })
+}
+
+/// The queries of Figure 2: all attributes of more and more tuples.
+fn selections() -> [Query; SHARES.len()] {
+    SHARES.map(|share| Query {
+        columns: (0..SELECTED).collect(),
+        pick: if share < 1.0 { Pick::Positions { share, seed: 7 } } else { Pick::All },
+    })
+}
+
+/// Milliseconds of rows and of columns at each point of Figure 1, from `rows` tuples of 100 attributes, and of Figure 2, from five
+/// times as many of 16.
+///
+/// # Errors
+/// The tables cannot be stored or read.
+pub(super) fn rows_and_columns(options: &RunOptions, rows: usize) -> Result<[Vec<[f64; 2]>; 2]> {
+    let workspace = options.workspace("layouts")?;
+    let designs = &DESIGNS[..2];
+    store(&workspace, options, (PROJECTED, 10), designs, rows, &|_| {})?;
+    store(&workspace, options, (SELECTED, 4), designs, rows * 5, &|_| {})?;
+    let scanner = Scanner::open(&workspace.path("database"), ScanSettings::default())?;
+    let pairs = |times: Times| times.into_iter().map(|point| [point[0], point[1]]).collect();
+    Ok([
+        pairs(measure(&scanner, PROJECTED, designs, projections(), QUERIES)?),
+        pairs(measure(&scanner, SELECTED, designs, selections(), QUERIES)?),
+    ])
+}
+
 /// Milliseconds of all points of Figure 3 together by allocator (the system's, jemalloc, mimalloc): on one thread, and
 /// on all.
 ///
@@ -113,9 +134,15 @@ fn table_name(columns: usize, design: &str) -> String {
     format!("{}_of_{columns}", design.replace(' ', "_"))
 }
 
-fn measure<const N: usize>(scanner: &Scanner, columns: usize, of: [Query; N], queries: usize) -> Result<Times> {
-    let tables = DESIGNS.map(|design| table_name(columns, design));
-    let tables = tables.each_ref().map(String::as_str);
+fn measure<const N: usize>(
+    scanner: &Scanner,
+    columns: usize,
+    designs: &[&str],
+    of: [Query; N],
+    queries: usize,
+) -> Result<Times> {
+    let tables: Vec<String> = designs.iter().map(|design| table_name(columns, design)).collect();
+    let tables: Vec<&str> = tables.iter().map(String::as_str).collect();
     let hot_ms = |query| -> Result<Vec<f64>> {
         Ok(scanner.measure(&tables, &vec![query; queries])?.iter().map(|point| point.hot_ms).collect())
     };
@@ -132,7 +159,7 @@ fn parts(projectivity: &Times, selectivity: &Times, rows: usize) -> Vec<Part> {
          blocks of 100 un-encoded tuples that nobody keeps; averages of the better of two runs. Positions are random and known \
          before. Values have 4 bytes each, as in HYRISE: a tuple of 16 attributes takes a cache line of 64 bytes. Packed are \
          the same designs as the engine stores them unless told otherwise, with 20 bits a value. What virtualization changes \
-         (Figure 1's second lines, Figure 2) is not measured here.",
+         (Figures 1b, 1c and 2) is measured by tenants-overhead.",
         thousands((rows / 5) as i64),
         thousands(rows as i64)
     );

@@ -280,6 +280,65 @@ fn time_tree(table: &PTable, tuples: &Tuples, queries: usize) -> Result<f64> {
     Ok(start.elapsed().as_nanos() as f64 / queries as f64)
 }
 
+/// Whole tuples one behind the other, by the places that a table's tree has for them: what a tree whose leaves hold tuples finds
+/// at the end of its search.
+struct Leaves {
+    tuples: Vec<Tuple>,
+    /// The greatest slot of a block, and one.
+    slots: usize,
+}
+
+/// A tuple as it lies in a leaf: the key, the second integer, the double, and 24 bytes of text.
+type Tuple = [u8; 48];
+
+impl Leaves {
+    fn of(table: &PTable) -> Result<Leaves> {
+        let (columns, places) = table.rows()?;
+        let slots = places.iter().map(|place| (place & 0xffff) as usize + 1).max().unwrap_or(1);
+        let mut leaves = Leaves { tuples: vec![], slots };
+        let ints = |column: usize, row: usize| match &columns[column].values {
+            Physical::Int(values) => values[row],
+            _ => 0,
+        };
+        for (row, place) in places.iter().enumerate() {
+            let at = leaves.index(*place);
+            if at >= leaves.tuples.len() {
+                leaves.tuples.resize(at + 1, [0; 48]);
+            }
+            let double = match &columns[3].values {
+                Physical::F64(values) => values[row],
+                _ => f64::NAN,
+            };
+            let numbers = [ints(0, row).to_le_bytes(), ints(1, row).to_le_bytes(), double.to_le_bytes()];
+            let bytes = numbers.iter().flatten().chain(columns[2].bytes(row));
+            leaves.tuples[at].iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        }
+        Ok(leaves)
+    }
+
+    fn index(&self, place: u64) -> usize {
+        (place >> 16) as usize * self.slots + (place & 0xffff) as usize
+    }
+}
+
+/// Nanoseconds per lookup in the tree alone, with the tuple that it leads to.
+fn time_leaves(table: &PTable, leaves: &Leaves, tuples: &Tuples, queries: usize) -> Result<f64> {
+    let mut random = Random::new(3);
+    let mut found = vec![];
+    let start = Instant::now();
+    for _ in 0..queries {
+        let row = random.below(tuples.rows() as u32) as usize;
+        found.clear();
+        table.tree().lookup(tuples.columns[0].order_prefix(row), &mut found)?;
+        let tuple = found.first().and_then(|place| leaves.tuples.get(leaves.index(*place))).copied();
+        let key = tuples.ints(0)[row].to_le_bytes();
+        if black_box(tuple).is_none_or(|tuple| tuple[..8] != key) {
+            return Err(LabError::Answers(format!("the tree has another tuple than that of row {row}")));
+        }
+    }
+    Ok(start.elapsed().as_nanos() as f64 / queries as f64)
+}
+
 /// The section that begins every page of results: what the memory is.
 fn setup(options: &RunOptions, rows: usize, table: Option<&PTable>, text: &str) -> Part {
     let memory = match table.map(|table| table.pool().region().persistence()) {

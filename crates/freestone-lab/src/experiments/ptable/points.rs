@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use super::{PAPER, ROWS, Sizes, Tuples, Where, build, setup, time_points, time_tree};
+use super::{Leaves, PAPER, ROWS, Sizes, Tuples, Where, build, setup, time_leaves, time_points, time_tree};
 use crate::Notify;
 use crate::error::Result;
 use crate::experiments::{Experiment, RunOptions};
@@ -13,7 +13,7 @@ use freestone_report::findings::{Cell, Check, Lines, Part, Series, Table, signif
 pub const EXPERIMENT: Experiment = Experiment {
     name: "ptable-points",
     title: "Persistent memory: point queries",
-    shows: "A row by its key: from the table, the place from its tree alone, and the same from memory.",
+    shows: "A row by its key: from the table, from its tree alone, and the same from memory.",
     source: "Götze, Baumann and Sattler 2018, section V.B, Figure 4",
     size: "--rows 1000000, --queries 200000",
     run,
@@ -21,8 +21,9 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const QUERIES: usize = 200_000;
 const REPEATS: usize = 3;
-const LABELS: [&str; 4] = [
+const LABELS: [&str; 5] = [
     "table in the pool, whole row",
+    "its tree alone, whole row",
     "its tree alone, place of the row",
     "table in memory, whole row",
     "B-tree of Rust's library, in memory",
@@ -41,11 +42,12 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         let path = workspace.path(&rows.to_string());
         let pool = build(options, Where::Pool, &path, &tuples, Sizes::of(*rows))?;
         let memory = build(options, Where::Memory, &path, &tuples, Sizes::of(*rows))?;
-        let reference = tuples.in_memory();
+        let (reference, leaves) = (tuples.in_memory(), Leaves::of(&pool)?);
         let mut best = [f64::INFINITY; LABELS.len()];
         for _ in 0..REPEATS {
             let found = [
                 time_points(&pool, &tuples, queries)?,
+                time_leaves(&pool, &leaves, &tuples, queries)?,
                 time_tree(&pool, &tuples, queries)?,
                 time_points(&memory, &tuples, queries)?,
                 time_reference(&reference, &tuples, queries),
@@ -95,7 +97,7 @@ fn claims(times: &[Vec<f64>]) -> Vec<Check> {
     let list = |ratios: &[f64]| ratios.iter().map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>().join(", ");
     let most = |ratios: &[f64]| ratios.iter().copied().fold(0.0, f64::max);
     let place = format!("{PAPER}, V.B, Figure 4");
-    let (tree, memory) = (ratios(0, 1), ratios(0, 3));
+    let (tree, memory) = (ratios(0, 1), ratios(0, 4));
     vec![
         Check::new(
             "the table performs like its tree alone (at most 1.3 times the time)",
@@ -104,8 +106,8 @@ fn claims(times: &[Vec<f64>]) -> Vec<Check> {
         )
         .claimed(place.clone())
         .or_because(
-            "the tree alone ends at the row's place. The row costs a cache miss for each of its columns, since mini pages \
-             are apart, and its string is copied",
+            "a row of the table costs a cache miss for each of its columns, since mini pages are apart, and its string is copied; \
+             the tuple in a leaf is one line of the cache, in memory that is not flushed",
         ),
         Check::new(
             "a tree in memory clearly outperforms the table (at least twice as fast)",

@@ -15,7 +15,7 @@ use super::interrupt;
 use super::levels::{Levels, Running, Slot};
 use super::options::{Burn, Isolation, TenantOptions};
 use super::points::{Journal, Point};
-use super::probe::{self, Allocated, Calibrated, Probe};
+use super::probe::{self, Allocated, Calibrated, LaidOut, Probe};
 use super::progress::Progress;
 use super::workload::{self, Asker, Edge, Endpoint, QUERIES, Seen};
 use crate::Notify;
@@ -343,6 +343,20 @@ impl<'a> Bench<'a> {
         Ok(figures)
     }
 
+    /// The times of rows and columns in memory at a level, measured once.
+    ///
+    /// # Errors
+    /// As for [`Bench::calibrated`].
+    pub fn laid_out(&mut self, level: Isolation) -> Result<LaidOut> {
+        if let Some(found) = self.journal.laid_out(level.name()) {
+            return Ok(found.clone());
+        }
+        let probe = Probe::Layouts { rows: if self.options.short { 10_000 } else { 100_000 } };
+        let figures = probe::laid_out(&self.probe(level, "rows and columns", &probe)?)?;
+        self.journal.add_laid_out(level.name(), &figures)?;
+        Ok(figures)
+    }
+
     /// The output of a probe at a level, with the whole machine and no servers.
     fn probe(&mut self, level: Isolation, what: &str, probe: &Probe) -> Result<String> {
         self.servers = None;
@@ -424,7 +438,7 @@ fn bytes_of(asker: &Asker, sql: &str) -> Result<f64> {
 }
 
 /// The program of the option, or the one next to this program.
-fn program(options: &TenantOptions) -> Result<PathBuf> {
+pub(super) fn program(options: &TenantOptions) -> Result<PathBuf> {
     let neighbour = || Some(std::env::current_exe().ok()?.parent()?.join("freestone"));
     let path = options.program.clone().or_else(neighbour).unwrap_or_else(|| "freestone".into());
     if path.is_file() {

@@ -143,9 +143,8 @@ fn bars(bench: &Bench<'_>, levels: &[Isolation], neighbours: &[Neighbour]) -> Pa
         bars: neighbours
             .iter()
             .map(|neighbour| Bar {
-                label: neighbour.name().into(),
-                value: mean_ms(bench, level, encoding, *neighbour),
                 is_reference: *neighbour == Neighbour::Nothing,
+                ..Bar::new(neighbour.name(), mean_ms(bench, level, encoding, *neighbour))
             })
             .collect(),
     };

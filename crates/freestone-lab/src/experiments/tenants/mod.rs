@@ -6,8 +6,9 @@
 //! | [`options`] | levels, neighbours, numbers of tenants and users |
 //! | `workload`, `databases` | users that run query flights on one snapshot each; the tenants' databases |
 //! | [`levels`] | servers in processes, control groups, containers and virtual machines |
-//! | [`burn`], [`probe`] | neighbours; the calibrator and allocators at each level |
+//! | [`burn`], [`probe`], `grouped` | neighbours; the calibrator and allocators at each level; the calibrator with less memory |
 //! | `bench`, `points`, `progress`, `interrupt`, `child` | a run, its points, its bar, its end, its processes |
+//! | `layouts` | rows and columns at each level |
 //! | `overhead`, `consolidation`, `interference`, `view`, `paper` | the three experiments, what their pages share, and the paper's figures |
 
 pub mod options;
@@ -23,9 +24,13 @@ mod consolidation;
 #[cfg(target_os = "linux")]
 mod databases;
 #[cfg(target_os = "linux")]
+pub(super) mod grouped;
+#[cfg(target_os = "linux")]
 mod interference;
 #[cfg(target_os = "linux")]
 pub(super) mod interrupt;
+#[cfg(target_os = "linux")]
+mod layouts;
 #[cfg(target_os = "linux")]
 pub mod levels;
 #[cfg(target_os = "linux")]
@@ -69,8 +74,8 @@ pub const OVERHEAD: Experiment = Experiment {
     name: "tenants-overhead",
     title: "What isolation costs one tenant",
     shows: "Query flights of 1 to 12 users in a bare process, a control group, a container and a virtual machine; caches, \
-            address translation, allocators and time in the kernel at each level.",
-    source: "Grund et al. 2010, sections 3.2, 3.3.2 and 3.4.2, Table 1, Figures 3 and 4",
+            address translation, rows and columns in memory, allocators and time in the kernel at each level.",
+    source: "Grund et al. 2010, sections 3.2, 3.3.2 and 3.4.2, Table 1, Figures 1 to 4",
     size: "--scale 1, --users 12, --seconds 5, --repetitions 3, --isolation process,cgroup,container,vm; --short takes two minutes",
     run: overhead::run,
 };

@@ -6,10 +6,11 @@ use freestone_report::findings::{
 
 use super::bench::{Bench, Case};
 use super::databases::Encoding;
+use super::layouts;
 use super::options::Isolation;
 use super::paper;
 use super::points::{Point, Spread, spread};
-use super::probe::{Allocated, Calibrated};
+use super::probe::{Allocated, Calibrated, LaidOut};
 use super::view::{PLACE, broken, correctness, figure, levels_table, percent, slots};
 use crate::Notify;
 use crate::error::{LabError, Result};
@@ -31,6 +32,7 @@ struct OfLevel {
     level: Isolation,
     calibrated: Result<Calibrated, String>,
     allocated: Result<Allocated, String>,
+    laid_out: Result<LaidOut, String>,
 }
 
 pub fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
@@ -49,6 +51,7 @@ pub fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
             level: *level,
             calibrated: reason(bench.calibrated(*level))?,
             allocated: reason(bench.allocated(*level))?,
+            laid_out: reason(bench.laid_out(*level))?,
         });
     }
     let cases = cases(&bench, &levels, &users);
@@ -136,6 +139,7 @@ fn parts(
         kernel(bench, levels, users),
         table_1(of_levels),
     ];
+    parts.extend(layouts::parts(&laid_out(of_levels)));
     parts.extend(allocators(of_levels));
     parts.extend(broken(bench));
     parts
@@ -267,6 +271,11 @@ fn table_1(of_levels: &[OfLevel]) -> Part {
     Part::Table(table)
 }
 
+/// The levels whose rows and columns could be measured.
+fn laid_out(of_levels: &[OfLevel]) -> Vec<layouts::OfLevel<'_>> {
+    of_levels.iter().filter_map(|of| Some((of.level, of.laid_out.as_ref().ok()?))).collect()
+}
+
 fn allocators(of_levels: &[OfLevel]) -> Vec<Part> {
     let group = |of: &OfLevel| {
         let figures = of.allocated.as_ref().ok()?;
@@ -274,7 +283,7 @@ fn allocators(of_levels: &[OfLevel]) -> Vec<Part> {
         Some(BarGroup {
             label: of.level.name().into(),
             note: format!("all points of Figure 3 together, on {} threads", figures.threads),
-            bars: bars.map(|(label, value)| Bar { label: (*label).into(), value, is_reference: false }).collect(),
+            bars: bars.map(|(label, value)| Bar::new(*label, value)).collect(),
         })
     };
     let groups: Vec<BarGroup> = of_levels.iter().filter_map(group).collect();
@@ -302,6 +311,7 @@ fn claims(bench: &Bench<'_>, levels: &[Isolation], users: &[usize], of_levels: &
     let mut checks = vec![of_overhead(bench, levels, users), of_kernel(bench, levels, users)];
     checks.push(of_translation(bench, of_levels));
     checks.extend(of_levels.iter().filter(|of| of.level != Isolation::Process).filter_map(|of| alike(of, of_levels)));
+    checks.extend(layouts::claims(&laid_out(of_levels)));
     checks.extend(of_levels.iter().filter_map(of_allocators));
     checks
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::probe::{Allocated, Calibrated};
+use super::probe::{Allocated, Calibrated, LaidOut};
 use crate::error::{LabError, Result};
 
 /// The version of the file. Another one is refused.
@@ -67,6 +67,7 @@ enum Entry {
     Point(Point),
     Calibrated { level: String, figures: Calibrated },
     Allocated { level: String, figures: Allocated },
+    LaidOut { level: String, figures: LaidOut },
 }
 
 /// The file and what it holds.
@@ -148,6 +149,13 @@ impl Journal {
         })
     }
 
+    pub fn laid_out(&self, at: &str) -> Option<&LaidOut> {
+        self.entries.iter().find_map(|entry| match entry {
+            Entry::LaidOut { level, figures } if level == at => Some(figures),
+            _ => None,
+        })
+    }
+
     /// # Errors
     /// The file cannot be written.
     pub fn add_point(&mut self, point: &Point) -> Result<()> {
@@ -164,6 +172,12 @@ impl Journal {
     /// The file cannot be written.
     pub fn add_allocated(&mut self, level: &str, figures: &Allocated) -> Result<()> {
         self.add(Entry::Allocated { level: level.to_owned(), figures: figures.clone() })
+    }
+
+    /// # Errors
+    /// The file cannot be written.
+    pub fn add_laid_out(&mut self, level: &str, figures: &LaidOut) -> Result<()> {
+        self.add(Entry::LaidOut { level: level.to_owned(), figures: figures.clone() })
     }
 
     fn add(&mut self, entry: Entry) -> Result<()> {

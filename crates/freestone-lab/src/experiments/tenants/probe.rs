@@ -17,6 +17,8 @@ pub enum Probe {
     Calibrator { quick: bool },
     /// `freestone-lab probe-allocators`.
     Allocators { rows: usize },
+    /// `freestone-lab probe-layouts`.
+    Layouts { rows: usize },
 }
 
 /// The rows of Table 1, and the bandwidth of memory.
@@ -38,11 +40,19 @@ pub struct Allocated {
     pub threads: usize,
 }
 
+/// Milliseconds of rows and of columns: by the attributes that are read, and by the share of tuples (Figures 1 and 2).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LaidOut {
+    pub projectivity: Vec<[f64; 2]>,
+    pub selectivity: Vec<[f64; 2]>,
+}
+
 impl Probe {
     pub fn name(self) -> &'static str {
         match self {
             Probe::Calibrator { .. } => "the calibrator",
             Probe::Allocators { .. } => "allocators",
+            Probe::Layouts { .. } => "rows and columns",
         }
     }
 
@@ -55,6 +65,9 @@ impl Probe {
             Probe::Calibrator { quick: false } => ["freestone", "calibrate", "--json"].map(String::from).to_vec(),
             Probe::Allocators { rows } => {
                 ["freestone-lab", "probe-allocators", "--rows", &rows.to_string()].map(String::from).to_vec()
+            }
+            Probe::Layouts { rows } => {
+                ["freestone-lab", "probe-layouts", "--rows", &rows.to_string()].map(String::from).to_vec()
             }
         }
     }
@@ -70,7 +83,7 @@ impl Probe {
 }
 
 /// The JSON value in a program's output, which may also have lines of notes.
-fn json<T: for<'a> Deserialize<'a>>(text: &str, what: &str) -> Result<T> {
+pub(super) fn json<T: for<'a> Deserialize<'a>>(text: &str, what: &str) -> Result<T> {
     let value = text.find('{').and_then(|start| {
         let mut stream = serde_json::Deserializer::from_str(&text[start..]).into_iter::<T>();
         stream.next()?.ok()
@@ -101,6 +114,23 @@ pub fn calibrated(output: &str) -> Result<Calibrated> {
 /// The output is not that of the probe.
 pub fn allocated(output: &str) -> Result<Allocated> {
     json(output, "the probe of allocators")
+}
+
+/// # Errors
+/// The output is not that of the probe.
+pub fn laid_out(output: &str) -> Result<LaidOut> {
+    json(output, "the probe of rows and columns")
+}
+
+/// What `freestone-lab probe-layouts` prints.
+///
+/// # Errors
+/// The tables cannot be stored, or there is no memory.
+pub fn layouts(rows: usize, folder: &Path) -> Result<String> {
+    let options = RunOptions { output: folder.to_owned(), ..RunOptions::default() };
+    let [projectivity, selectivity] = memory_layouts::rows_and_columns(&options, rows)?;
+    let json = serde_json::to_string(&LaidOut { projectivity, selectivity });
+    json.map_err(|source| LabError::Result { path: folder.to_owned(), source })
 }
 
 /// What `freestone-lab probe-allocators` prints.
@@ -150,6 +180,15 @@ mod tests {
         let found = calibrated(&text).expect("a profile");
         assert!(!found.caches.is_empty() && found.most() > 0.0 && found.most() >= found.one());
         assert!(calibrated("error: no memory").expect_err("no profile").to_string().contains("no memory"));
+    }
+
+    #[test]
+    fn rows_and_columns_are_probed_at_every_point() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let found = laid_out(&layouts(500, folder.path()).expect("stored and read")).expect("its own output");
+        assert_eq!(found.projectivity.len(), memory_layouts::COUNTS.len());
+        assert_eq!(found.selectivity.len(), memory_layouts::SHARES.len());
+        assert!(found.projectivity.iter().chain(&found.selectivity).flatten().all(|ms| *ms > 0.0), "{found:?}");
     }
 
     #[test]

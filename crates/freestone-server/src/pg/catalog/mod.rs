@@ -67,6 +67,7 @@ impl Catalog {
             schemas: vec![(data::PG_CATALOG.to_owned(), schema)],
             functions: functions::all(&catalog).into_iter().chain([format::function()]).collect(),
             postgres_texts: true,
+            ..Extension::default()
         });
         catalog
     }

@@ -2,6 +2,7 @@
 //! columns. What the engine's pages and its vectorized cursor make of the same queries is `holloway-scans`.
 
 mod bits;
+mod blocks;
 mod page;
 mod scan;
 mod widths;
@@ -23,9 +24,9 @@ use crate::Notify;
 use crate::error::{LabError, Result};
 use crate::experiments::page_file::PageFile;
 use crate::experiments::scanner::{Point, Query, Run, Sample, cpu_ms, faster};
-use crate::experiments::{Experiment, RunOptions, ScanSettings, Workspace};
+use crate::experiments::{Experiment, RunOptions, ScanSettings, Workspace, published};
 use freestone_demo::engine::{Answer, hash};
-use freestone_report::findings::{Cell, Check, Part, Table, significant, thousands};
+use freestone_report::findings::{Bar, BarGroup, Bars, Cell, Check, Part, Table, significant, thousands};
 use page::{Form, Layout, PageWriter, Value};
 pub(super) use scan::Scan;
 
@@ -338,37 +339,33 @@ fn plans(table: Generated) -> Vec<Plan> {
     }
 }
 
-/// Table 2 of the paper: bytes uncompressed, bits aligned, and bytes compressed.
-fn table_2(table: Generated) -> Option<(f64, u32, f64)> {
-    match table {
-        Generated::NarrowE => Some((40.0, 153, 17.0)),
-        Generated::NarrowS => Some((40.0, 153, 7.0)),
-        Generated::WideE => Some((200.0, 811, 100.0)),
-        Generated::NarrowU => Some((40.0, 270, 34.0)),
-        Generated::Strings => None,
-    }
-}
-
 fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     let (rows, queries) = (options.rows.unwrap_or(ROWS), options.queries.unwrap_or(QUERIES));
     let workspace = options.workspace("holloway-pages")?;
     let header =
         ["table", "rows", "uncompressed", "bit-aligned", "compressed row", "compressed column", "paper: compressed"];
     let mut sizes = Table::new("Table 2: bytes per tuple, whole pages", 1, &header);
-    let (mut sweeps, mut checks, mut widths) = (vec![], vec![], vec![]);
+    let (mut sweeps, mut checks, mut widths, mut groups) = (vec![], vec![], vec![], vec![]);
+    let mut of_blocks = None;
     for table in [Generated::NarrowE, Generated::NarrowS, Generated::WideE, Generated::NarrowU, Generated::Strings] {
         let own_rows = rows_of(table, rows);
         notify(&format!("storing {}", table.name()));
-        let stores = store(&workspace, table, own_rows, options.scan)?;
+        let mut stores = store(&workspace, table, own_rows, options.scan)?;
         let (cells, own) = size(&stores, table, own_rows)?;
         sizes.push(cells);
         checks.extend(own);
         let width = |design: Design| Ok::<f64, LabError>(stores.of(design)?.bytes() as f64 / own_rows as f64);
+        let measured = [("row plain", width("row plain")?), ("row bits", width("row bits")?), ("row", width("row")?)];
+        groups.extend(size_group(table, measured, width("column")?));
         widths.push((table, [width("row")?, width("row plain")?]));
         let bandwidth = stores.bandwidth()?;
         for plan in plans(table) {
             let mut measure = |designs: &[Design], queries: &[Query]| stores.measure(designs, queries);
             sweeps.push(Sweep::measure(&mut measure, plan, rows, queries, bandwidth, notify)?);
+        }
+        if table == Generated::NarrowE {
+            notify("timing blocks of 25 to 400 tuples");
+            of_blocks = Some(blocks::search(&mut stores, table.schema().fields().len(), queries)?);
         }
     }
     let [narrow_e, three_left, three_random, narrow_s, wide_e, narrow_u, strings] =
@@ -381,8 +378,13 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         |table: Generated| widths.iter().find(|(of, _)| *of == table).map_or([f64::NAN; 2], |(_, bytes)| *bytes);
     let (compared, of_widths) = widths::compare(&measured, bytes);
     checks.extend(compared);
-    let mut parts = parts(&measured, sizes, checks, options.scan);
+    let (chart_of_blocks, of_blocks) = of_blocks.unzip();
+    checks.extend(of_blocks);
+    let title = "Table 2: bytes per tuple".to_owned();
+    let bars = Bars { title, unit: "B".into(), tie: 0.0, groups };
+    let mut parts = parts(&measured, (sizes, bars), checks, options.scan);
     parts.extend(of_widths);
+    parts.extend(chart_of_blocks);
     Ok(parts)
 }
 
@@ -396,7 +398,7 @@ fn size(stores: &Stores, table: Generated, rows: usize) -> Result<(Vec<Cell>, Ve
     let bytes = |design: Design| Ok::<f64, LabError>(stores.of(design)?.bytes() as f64 / rows as f64);
     let (plain, bits) = (bytes("row plain")?, bytes("row bits")?);
     let (row, column) = (bytes("row")?, bytes("column")?);
-    let published = table_2(table);
+    let published = published::tuple_sizes(table);
     let text = |bytes: f64| format!("{bytes:.2}");
     let mut cells =
         vec![table.name().to_owned(), thousands(rows as i64), text(plain), text(bits), text(row), text(column)];
@@ -464,7 +466,18 @@ fn compression_saves_time(measured: &Measured) -> Vec<Check> {
     [(&measured.narrow_e, "6.2, Figure 2"), (&measured.wide_e, "6.4, Figure 5")].into_iter().map(check).collect()
 }
 
-fn parts(measured: &Measured, sizes: Table, checks: Vec<Check>, settings: ScanSettings) -> Vec<Part> {
+/// Table 2 as a chart: this machine's files, and what the paper prints. A compressed tuple has one size there.
+fn size_group(table: Generated, rows: [(&str, f64); 3], column: f64) -> Option<BarGroup> {
+    let (plain, bits, compressed) = published::tuple_sizes(table)?;
+    let of_rows = rows.into_iter().zip([plain, f64::from(bits) / 8.0, compressed]);
+    let mut bars: Vec<Bar> = of_rows
+        .flat_map(|((design, bytes), printed)| [Bar::new(design, bytes), Bar::published(design, printed)])
+        .collect();
+    bars.extend([Bar::new("column", column), Bar::published("column", compressed)]);
+    Some(BarGroup { label: table.name().into(), note: "uncompressed, bit-aligned, compressed".into(), bars })
+}
+
+fn parts(measured: &Measured, (sizes, bars): (Table, Bars), checks: Vec<Check>, settings: ScanSettings) -> Vec<Part> {
     let ScanSettings { io_depth, io_unit, block_rows } = settings;
     let mut parts = vec![
         Part::section(
@@ -473,6 +486,7 @@ fn parts(measured: &Measured, sizes: Table, checks: Vec<Check>, settings: ScanSe
              not aligned to bytes, dictionaries from the end of the page. Strings are inside their tuples. Encodings are those of \
              Table 1; columns 1 to 6 of Narrow-S's rows are delta-encoded, without which no tuple has Table 2's 7 bytes.",
         ),
+        Part::Bars(bars),
         Part::Table(sizes),
         Part::section(
             "Verdicts",
@@ -561,7 +575,7 @@ mod tests {
     #[test]
     fn layouts_have_the_bits_of_table_2() {
         for table in Generated::ALL {
-            if let Some((bytes, bits, _)) = table_2(table) {
+            if let Some((bytes, bits, _)) = published::tuple_sizes(table) {
                 assert_eq!(row_layout(table, Compression::BitAligned).fixed_bits(), bits, "{table:?}");
                 assert_eq!(f64::from(row_layout(table, Compression::Plain).fixed_bits()), 8.0 * bytes, "{table:?}");
             }
@@ -578,7 +592,7 @@ mod tests {
         let options = experiments::RunOptions { rows: Some(10_000), queries: Some(2), output, ..Default::default() };
         let findings = experiments::run("holloway-pages", &options, &|_| {}).expect("the run succeeds");
         let charts = findings.parts.iter().filter(|part| matches!(part, Part::Lines(_))).count();
-        assert_eq!(charts, 10 + 1 + 4 + 4 + 3 + 2 + 2 + 3 + 1);
+        assert_eq!(charts, 10 + 1 + 4 + 4 + 3 + 2 + 2 + 3 + 1 + 4 + 1);
         assert!(findings.checks().count() >= 32);
         assert!(findings.checks().all(|check| !check.place.is_empty() && check.holds == check.why.is_empty()));
     }
