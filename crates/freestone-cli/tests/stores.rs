@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 use std::thread;
 
-use freestone_mock_store::{Fault, SECRET, Server};
+use freestone_mock_store::{Fault, KEY_ID, SECRET, Server};
 
 /// Runs the command line with a store's environment.
 fn run(server: &Server, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
@@ -107,4 +107,28 @@ fn errors_say_what_to_do_and_no_secret() {
     server.plan(Fault::Redirect("http://localhost:1/".to_owned()), "", "/data", 0, 100);
     let error = failure(&server, &["s3://data/db", query[0], query[1]], &[]);
     assert!(error.contains("another host"), "{error}");
+}
+
+#[test]
+fn files_are_read_with_the_environment() {
+    let server = Server::start().expect("a store");
+    for at in 0..120 {
+        server.put("data", &format!("in/part-{at:03}.csv"), format!("k,v\n{at},x\n").into_bytes());
+    }
+    server.put("data", "in/other.txt", b"no".to_vec());
+    let count = "SELECT count(*), sum(k) FROM 's3://data/in/*.csv'";
+    assert_eq!(rows(&server, ":memory:", count), ["120,7140"]);
+    assert_eq!(rows(&server, ":memory:", "SELECT k FROM 's3://data/in/part-007.csv'"), ["7"]);
+    for (file, part) in [
+        ("s3://data/in/none.csv", "s3://data/in/none.csv: no such file"),
+        ("s3://none/x.csv", "s3://none/x.csv: there is no such bucket"),
+        ("s3://data/none/*.csv", "s3://data/none/*.csv: no file matches"),
+        ("s3://data/x.parquet", "s3://data/x.parquet: no such file"),
+    ] {
+        let error = failure(&server, &[":memory:", "-c", &format!("SELECT * FROM '{file}'")], &[]);
+        assert!(error.contains(part), "{error}");
+    }
+    let wrong = [("AWS_ACCESS_KEY_ID", "another")];
+    let error = failure(&server, &[":memory:", "-c", count], &wrong);
+    assert!(error.contains("s3://data/in/*.csv: ") && !error.contains(KEY_ID), "{error}");
 }

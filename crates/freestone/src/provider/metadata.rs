@@ -17,6 +17,7 @@ use datafusion::logical_expr::{ColumnarValue, Expr, ScalarUDF, Volatility, creat
 use datafusion::prelude::SessionConfig;
 use datafusion::scalar::ScalarValue;
 use freestone_advisor::{PathTest, PredicateForm};
+use freestone_bucket::Stores;
 use freestone_sql::{Class, Keyword};
 use freestone_store::schema::{ConstraintKind, ForeignKey, Identity, usual_constraint_name};
 use freestone_store::{OpenTransaction, PoolList, Snapshot, Table, TransactionList};
@@ -79,6 +80,8 @@ pub(crate) struct Lists {
     pub statements: Statements,
     /// Of the session.
     pub attached: Attached,
+    /// The stores of files elsewhere, and the secrets, of the session.
+    pub stores: Stores,
     /// Those of the cluster, if the database is that of a server that coordinates one.
     pub workers: Option<Arc<dyn KnownWorkers>>,
 }

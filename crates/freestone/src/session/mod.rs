@@ -30,6 +30,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream, execute_stream};
 use datafusion::scalar::ScalarValue;
 use freestone_advisor::Output;
+use freestone_bucket::Stores;
 use freestone_sql::tree::{Execute, Parameter, Prepare, Type};
 use freestone_store::{LockMode, Snapshot, WriteTransaction};
 use futures::FutureExt;
@@ -165,6 +166,7 @@ impl Session {
                     pools: database.store().pool_list(),
                     statements: statements.clone(),
                     attached: Attached::default(),
+                    stores: Stores::default(),
                     workers: database.workers().map(|workers| workers.clone() as Arc<dyn KnownWorkers>),
                 },
                 database.workload().clone(),

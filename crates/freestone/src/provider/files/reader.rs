@@ -12,6 +12,7 @@ use datafusion::physical_plan::metrics::Count;
 use datafusion::scalar::ScalarValue;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
+use super::ahead::Ahead;
 use super::filters::{Filters, Measured, Tests};
 use super::morsels::Morsel;
 use super::parquet::GroupReader;
@@ -40,6 +41,8 @@ pub(super) struct Scan {
     pub batch_rows: usize,
     pub measured: Arc<Measured>,
     pub counters: Counters,
+    /// Row groups of files elsewhere that are fetched.
+    pub ahead: Ahead,
     /// The metadata with the page index, per file, if there is one.
     pub indexed: Vec<OnceLock<Option<ArrowReaderMetadata>>>,
     /// The same with the types in which columns are read, per file, if these are not those of the file.
@@ -184,6 +187,11 @@ impl Reader {
         Ok(Self { tests: scan.tests()?, dynamic, needed, tested_at, output_at, pool, open: Open::Nothing, scan })
     }
 
+    /// Adds the requests for files elsewhere to the counters of the scan.
+    pub fn count_traffic(&self) {
+        self.scan.ahead.count();
+    }
+
     /// Starts a morsel.
     pub fn begin(&mut self, morsel: Morsel) -> Result<()> {
         let scan = self.scan.clone();
@@ -205,9 +213,11 @@ impl Reader {
                     _ => parquet.chunks()?,
                 };
                 if !now.keeps(file, parquet, &scan.set.schema, group, None) {
+                    scan.ahead.forget(at, group);
                     scan.counters.pruned_groups.add(1);
                     return Ok(());
                 }
+                let chunks = scan.ahead.take(at, group)?.unwrap_or(chunks);
                 match GroupReader::open(scan, at, group, chunks, &self.needed, tests)? {
                     Some(reader) => self.open = Open::Group(Box::new(reader)),
                     None => scan.counters.pruned_groups.add(1),
