@@ -23,7 +23,7 @@ use freestone_store::schema::{ConstraintKind, ForeignKey, Identity, usual_constr
 use freestone_store::{OpenTransaction, PoolList, Snapshot, Table, TransactionList};
 
 use super::columns::{batch, booleans, numbers, texts};
-use super::{duckdb_functions, layout};
+use super::{duckdb_functions, layout, secrets};
 use crate::access::Access;
 use crate::attached::Attached;
 use crate::context::{RunningStatement, Statements};
@@ -106,7 +106,7 @@ impl Known {
 
 pub(super) type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
-const FUNCTIONS: [(&str, Rows); 19] = [
+const FUNCTIONS: [(&str, Rows); 20] = [
     ("freestone_tables", |known, _| tables(known)),
     ("freestone_copies", |known, _| copies(known)),
     ("freestone_views", |known, _| views(known)),
@@ -124,6 +124,7 @@ const FUNCTIONS: [(&str, Rows); 19] = [
     ("freestone_profile", |_, _| profile_batch(&profile::profile()?)),
     ("freestone_transactions", |known, _| transactions(known)),
     ("freestone_statements", |known, _| statements(known)),
+    ("duckdb_secrets", |known, _| secrets::rows(&known.lists.stores.secrets())),
     ("freestone_workers", |known, _| workers(known)),
     ("freestone_pools", |known, _| pools(known)),
     ("freestone_versions", |known, _| versions(&known.snapshot)),

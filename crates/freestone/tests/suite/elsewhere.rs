@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use freestone_mock_store::{Fault, SECRET, Server};
+use freestone_mock_store::{Fault, KEY_ID, SECRET, Server};
 
 use super::files::{Place, longs};
 
@@ -184,4 +184,125 @@ async fn sessions_without_files_read_none_elsewhere() {
         assert_eq!(error.kind(), freestone::ErrorKind::Denied, "{query}: {error}");
     }
     assert_eq!(server.take_traffic().total(), 0);
+}
+
+#[tokio::test]
+async fn secrets_open_stores_and_are_not_shown() {
+    let place = Place::new();
+    let server = served(&place);
+    server.put("data", "x.parquet", server.get("public", "x.parquet").expect("the file"));
+    let endpoint = server.endpoint().replace("http://", "");
+    let given =
+        format!("TYPE s3, KEY_ID '{KEY_ID}', SECRET '{SECRET}', REGION 'r', ENDPOINT '{endpoint}', USE_SSL false");
+    place.run(&format!("CREATE SECRET mine ({given}, SCOPE 's3://data')")).await.expect("a secret");
+    place.check("SELECT count(*), sum(a) FROM 's3://data/*.parquet'", &["50000|1249975000"]).await;
+    // Another secret for a part of the bucket, of a key that the store does not know.
+    let wrong = given.replace(KEY_ID, "another");
+    place.run(&format!("CREATE SECRET wrong ({wrong}, SCOPE 's3://data/x.parquet')")).await.expect("a secret");
+    let error = place.failure("SELECT count(*) FROM 's3://data/x.parquet'").await;
+    assert!(error.to_string().starts_with("s3://data/x.parquet: "), "{error}");
+    place
+        .check(
+            "SELECT name, type, provider, persistent FROM duckdb_secrets()",
+            &["mine|s3|config|false", "wrong|s3|config|false"],
+        )
+        .await;
+    let shown = place.run("SELECT secret_string FROM duckdb_secrets() WHERE name = 'mine'").await.expect("rows");
+    assert!(shown[0].contains(&format!("key_id={KEY_ID};secret=redacted;region=r;endpoint={endpoint}")), "{shown:?}");
+    place.check("SELECT scope FROM duckdb_secrets() WHERE name = 'wrong'", &["['s3://data/x.parquet']"]).await;
+    place.run("DROP SECRET wrong").await.expect("it is there");
+    place.check("SELECT count(*) FROM 's3://data/x.parquet'", &["50000"]).await;
+    for (sql, part) in [
+        (format!("CREATE SECRET mine ({given})"), "a secret mine exists"),
+        (format!("CREATE SECRET ({given}, PASSPHRASE '{SECRET}')"), "passphrase is no option of a secret of type s3"),
+        (format!("CREATE SECRET x (TYPE s3, SECRET '{SECRET}' {SECRET}"), "syntax error at line 1, column"),
+        (format!("EXPLAIN CREATE SECRET x (TYPE s3, SECRET '{SECRET}')"), "EXPLAIN of this statement"),
+        (format!("EXPLAIN CREATE SECRET x (TYPE s3, SECRET '{SECRET}' 1)"), "syntax error at line 1, column"),
+        (format!("CREATE PERSISTENT SECRET x (TYPE s3, SECRET '{SECRET}')"), "PERSISTENT"),
+        ("DROP SECRET none".to_owned(), "none"),
+    ] {
+        let error = place.failure(&sql).await;
+        let all = format!("{error} {error:?} {:?} {:?}", error.hint(), error.excerpt());
+        assert!(all.contains(part) && !all.contains(SECRET), "{all}");
+    }
+    place.run(&format!("CREATE OR REPLACE SECRET mine ({wrong})")).await.expect("a secret");
+    place.run(&format!("CREATE SECRET IF NOT EXISTS mine ({given})")).await.expect("nothing");
+    place.check_error("SELECT * FROM 's3://data/x.parquet'", "s3://data/x.parquet: ").await;
+    place.run("DROP SECRET IF EXISTS none").await.expect("nothing");
+    let access = freestone::Access { files: false, ..freestone::Access::default() };
+    let other = place.session().database().session_with(access);
+    for sql in [format!("CREATE SECRET s ({given})"), "DROP SECRET mine".to_owned()] {
+        assert_eq!(other.sql(&sql).await.err().expect("an error").kind(), freestone::ErrorKind::Denied);
+    }
+    let rows = other.sql("SELECT * FROM duckdb_secrets()").await.expect("rows").collect().await.expect("rows");
+    assert!(rows.iter().all(|batch| batch.num_rows() == 0), "secrets are of a session");
+}
+
+#[tokio::test]
+async fn tokens_are_sent_by_http() {
+    let place = Place::new();
+    let server = Server::start().expect("a server");
+    // The store takes what names its key for signed.
+    server.put("private", "t.csv", b"k\n1\n".to_vec());
+    let file = format!("'{}/private/t.csv'", server.endpoint());
+    place.check_error(&format!("SELECT * FROM {file}"), "the store denies it").await;
+    let token = format!(
+        "CREATE SECRET (TYPE http, BEARER_TOKEN 'Credential={KEY_ID}/', SCOPE '{}/private')",
+        server.endpoint()
+    );
+    place.run(&token).await.expect("a secret");
+    place.check(&format!("SELECT * FROM {file}"), &["1"]).await;
+    place.check("SELECT name FROM duckdb_secrets()", &["__default_http"]).await;
+}
+
+#[tokio::test]
+async fn results_are_written_elsewhere() {
+    let place = Place::new();
+    let server = Server::start().expect("a store");
+    server.create_bucket("out");
+    let endpoint = server.endpoint();
+    let secret = format!("CREATE SECRET (TYPE s3, KEY_ID '{KEY_ID}', SECRET '{SECRET}', ENDPOINT '{endpoint}')");
+    place.run(&secret).await.expect("a secret");
+    place
+        .run("CREATE TABLE t AS SELECT i AS a, hash(i)::VARCHAR AS b FROM generate_series(1, 400000) AS s(i)")
+        .await
+        .expect("rows");
+    for name in ["t.parquet", "t.csv", "t.json", "t.arrow"] {
+        place.run(&format!("COPY t TO 's3://out/{name}'")).await.expect(name);
+        place
+            .check(
+                &format!("SELECT count(*), sum(a), count(DISTINCT b) FROM 's3://out/{name}'"),
+                &["400000|80000200000|400000"],
+            )
+            .await;
+    }
+    // A text of several parts is uploaded part by part.
+    assert!(server.get("out", "t.json").expect("a file").len() > 8 << 20);
+    assert!(server.take_traffic().requests["PUT"] > 5);
+    place.run("COPY (SELECT 1 AS a) TO 's3://out/t.csv'").await.expect("another file in its place");
+    place.check("SELECT a FROM 's3://out/t.csv'", &["1"]).await;
+    // What fails leaves nothing.
+    let before = server.keys("out");
+    let fails = "COPY (SELECT a, b, CASE WHEN a = 399999 THEN error('late') END FROM t) TO 's3://out/x.json'";
+    place.check_error(fails, "late").await;
+    server.plan(Fault::Status(403, "AccessDenied"), "PUT", "partNumber=2", 0, 1);
+    place.check_error("COPY t TO 's3://out/x.json'", "cannot write s3://out/x.json: the store denies it").await;
+    server.plan(Fault::Status(403, "AccessDenied"), "POST", "uploadId", 0, 1);
+    place.check_error("COPY t TO 's3://out/x.json'", "cannot write s3://out/x.json: the store denies it").await;
+    assert_eq!((server.keys("out"), server.open_uploads()), (before, 0));
+    for (sql, part) in [
+        ("COPY t TO 's3://none/x.csv'", "there is no such bucket"),
+        ("COPY t TO 's3://out/folder/' (FORMAT csv)", "is a folder"),
+        ("COPY t TO 's3://out/x' (FORMAT csv, PARTITION_BY a)", "PARTITION_BY writes folders of this machine"),
+        ("COPY t TO 'https://host/x.csv'", "files are written to s3://"),
+        ("COPY t TO 'hdfs://host/x.csv'", "files are not read from hdfs://"),
+    ] {
+        place.check_error(sql, part).await;
+    }
+    let access = freestone::Access { files: false, ..freestone::Access::default() };
+    let other = place.session().database().session_with(access);
+    assert_eq!(
+        other.sql("COPY t TO 's3://out/y.csv'").await.err().expect("an error").kind(),
+        freestone::ErrorKind::Denied
+    );
 }
