@@ -211,6 +211,18 @@ async fn secrets_open_stores_and_are_not_shown() {
     assert!(shown[0].contains(&format!("key_id={KEY_ID};secret=redacted;region=r;endpoint={endpoint}")), "{shown:?}");
     place.check("SELECT scope FROM duckdb_secrets() WHERE name = 'wrong'", &["['s3://data/x.parquet']"]).await;
     place.run("DROP SECRET wrong").await.expect("it is there");
+    // Files of a pattern are opened together, and read in the order of their names.
+    let file = server.get("public", "x.parquet").expect("the file");
+    (0..30).for_each(|at| server.put("data", &format!("many/{at:02}.parquet"), file.clone()));
+    server.take_traffic();
+    let many = "FROM read_parquet('s3://data/many/*.parquet', filename => true)";
+    place.check(&format!("SELECT count(*), count(DISTINCT filename) {many}"), &["1500000|30"]).await;
+    place
+        .check(&format!("SELECT a, filename {many} ORDER BY filename, a LIMIT 1"), &["0|s3://data/many/00.parquet"])
+        .await;
+    server.put("data", "many/05.parquet", b"no Parquet file".to_vec());
+    server.put("data", "many/20.parquet", b"no Parquet file".to_vec());
+    place.check_error(&format!("SELECT count(*) {many}"), "s3://data/many/05.parquet: ").await;
     place.check("SELECT count(*) FROM 's3://data/x.parquet'", &["50000"]).await;
     for (sql, part) in [
         (format!("CREATE SECRET mine ({given})"), "a secret mine exists"),

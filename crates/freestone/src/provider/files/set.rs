@@ -7,11 +7,13 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::common::ColumnStatistics;
 use datafusion::scalar::ScalarValue;
 use freestone_bucket::{Place, Stores, Traffic, has_scheme};
+use parking_lot::Mutex;
 
 use super::inference::Inference;
 use super::layout::{Layout, arguments};
@@ -120,9 +122,7 @@ impl FileSet {
         let format = format(&name, &paths, options)?;
         options.check_format(format)?;
         let partitions: Vec<_> = paths.iter().map(|path| ingest::partitions(path)).collect();
-        let count = found.len();
-        let opened = found.into_iter().map(|file| SetFile::open(file, format, &options.ingest, count));
-        let mut files = opened.collect::<Result<Vec<_>>>()?;
+        let mut files = opened(found, format, &options.ingest)?;
         name_columns(&mut files, options)?;
         let mut columns = united(&files)?;
         declare_types(&mut columns, &options.types, &name)?;
@@ -184,6 +184,37 @@ impl United {
             Typed::Read(shape) => shape.data_type(),
         }
     }
+}
+
+/// Opens files in their order; those elsewhere together, because each is a request that mostly waits.
+fn opened(found: Vec<FoundFile>, format: FileFormat, options: &IngestOptions) -> Result<Vec<SetFile>> {
+    /// Requests at the same time.
+    const TOGETHER: usize = 16;
+    let count = found.len();
+    let open = |file| SetFile::open(file, format, options, count);
+    if count < 2 || found.iter().all(|file| file.object.is_none()) {
+        return found.into_iter().map(open).collect();
+    }
+    let waiting = Mutex::new(found.into_iter().enumerate());
+    let work = || {
+        let mut done = vec![];
+        loop {
+            // The lock is not held while a file is opened.
+            let next = waiting.lock().next();
+            match next {
+                Some((at, file)) => done.push((at, open(file))),
+                None => return done,
+            }
+        }
+    };
+    let ended = thread::scope(|scope| {
+        let threads: Vec<_> = (0..TOGETHER.min(count)).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join()).collect::<thread::Result<Vec<_>>>()
+    });
+    let panicked = |_| Error::new(ErrorKind::Internal, "a thread that opened files has panicked");
+    let mut all: Vec<_> = ended.map_err(panicked)?.into_iter().flatten().collect();
+    all.sort_unstable_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, file)| file).collect()
 }
 
 /// The name in a statement, without what may be a signature.
